@@ -48,7 +48,9 @@ def main():
 
     results, n_wrong = [], 0
     for item in ATTACKS:
-        if (options.short and not item.is_short) or (options.memory and not item.is_about_memory) or options.only not in item.tried:
+        if (options.short and not item.is_short) or (options.memory and not item.is_about_memory):
+            continue
+        if options.only not in item.tried:
             continue
         try:
             now = item.run(options.binary, options.model, 2 if options.short else 10)

@@ -254,8 +254,7 @@ def add_attacks():
     from cluster import Cluster, Process
 
     @attack("64 streams with all but the end of an 8 MiB message, from 4 addresses, again and again",
-            "honest streams reset: 6 of 131 whole; 300 MiB stay", is_short=True,
-            is_about_memory=True)
+            "honest streams reset: 6 of 131 whole; 300 MiB stay", is_short=True, is_about_memory=True)
     def _(binary, model, seconds):
         cluster = Cluster(binary, model, False)
         _, words = beside_streams(cluster, "half_sent", seconds)

@@ -145,16 +145,22 @@ class OtherUser:
         self.count_r, self.count_w = os.pipe()
         self.child = os.fork()
         if self.child == 0:
-            os.close(self.word_w)  # a parent that ends without a word ends this one
-            os.setgroups([])
-            os.setgid(NOBODY)
-            os.setuid(NOBODY)
-            word = os.read(self.word_r, 5)
-            if len(word) < 5:
-                os._exit(1)
-            port, seconds = struct.unpack("<IB", word)
-            os.write(self.count_w, struct.pack("<I", throw(("127.0.0.1", port), None, seconds)))
-            os._exit(0)
+            try:
+                self.obey()
+            finally:
+                os._exit(1)  # the attacks are the parent's
+        os.close(self.word_r)  # each reads an end where the other has ended without a word
+        os.close(self.count_w)
+
+    def obey(self):
+        os.close(self.word_w)
+        os.close(self.count_r)
+        os.setgroups([])
+        os.setgid(NOBODY)
+        os.setuid(NOBODY)
+        port, seconds = struct.unpack("<IB", os.read(self.word_r, 5))
+        os.write(self.count_w, struct.pack("<I", throw(("127.0.0.1", port), None, seconds)))
+        os._exit(0)
 
     def throw(self, port, seconds):
         if self.child == 0:

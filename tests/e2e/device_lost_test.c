@@ -56,15 +56,10 @@ struct ends {
 };
 
 /* Each ends once; one that the client has had no token of completes. */
-static struct ends run_all(const struct work *work, struct client *client)
+static struct ends run_all(const struct work *work, struct client *client, const char *salt)
 {
-    struct generation *generations = calloc(work->n, sizeof *generations);
+    struct generation *generations = work_start(work, client, salt);
     struct ends ends = {0};
-    cr_assert_not_null(generations);
-    for (uint32_t i = 0; i < work->n; i++) {
-        work_request(work, i, &generations[i]);
-        client_start(client, &generations[i]);
-    }
     for (uint32_t i = 0; i < work->n; i++) {
         const struct generation *ended = &generations[i];
         cr_assert(client_wait(client, &generations[i], 60000), "request %u does not end", i);
@@ -89,7 +84,7 @@ static void expect_well(struct cluster *cluster, const struct work *work, struct
     struct child *survivor = cluster->generations[0].pid ? &cluster->generations[0]
                                                          : &cluster->generations[1];
     double before = child_metric(survivor, "kvferry_kv_transfer_bytes_total", "");
-    struct ends ends = run_all(work, client);
+    struct ends ends = run_all(work, client, "behind it");
     cr_expect_eq(ends.n_ok, work->n);
     cr_expect_gt(child_metric(survivor, "kvferry_kv_transfer_bytes_total", ""), before,
                  "no KV crosses");
@@ -112,7 +107,7 @@ static struct ends lose(bool is_context, enum fault_call call, uint32_t n)
     struct child *victim = is_context ? &cluster.contexts[0] : &cluster.generations[0];
     struct client *client = client_create(cluster.router.grpc);
     lose_at(victim, call, n);
-    struct ends ends = run_all(&work, client);
+    struct ends ends = run_all(&work, client, "when it is lost");
     expect_ended(victim);
     expect_well(&cluster, &work, client);
     client_destroy(client);

@@ -196,17 +196,14 @@ static void kill_context_workers(const char *const *both)
     expect_crossing(&work, &cluster); /* whatever is kept of a context worker is there */
     struct client *client = client_create(cluster.router.grpc);
     for (size_t k = 0; k < sizeof KILL_AFTER_MS / sizeof *KILL_AFTER_MS; k++) {
-        struct generation generations[N_PROMPTS];
-        for (uint32_t i = 0; i < work.n; i++) {
-            work_request(&work, i, &generations[i]);
-            client_start(client, &generations[i]);
-        }
+        struct generation *generations = work_start(&work, client, NULL);
         (void)poll(NULL, 0, KILL_AFTER_MS[k]);
         child_kill(&cluster.contexts[0]);
         for (uint32_t i = 0; i < work.n; i++) {
             cr_assert(client_wait(client, &generations[i], END_LIMIT_MS), "request %u hangs", i);
             expect_same(&work, i, &generations[i]);
         }
+        free(generations);
         cluster_wait_quiet(&cluster);
         child_restart(&cluster.contexts[0]);
         cluster_wait_ready(&cluster, 1, 1);

@@ -50,15 +50,7 @@ static struct generation *start_all(const struct work *work, struct client *clie
     static uint32_t n_started;
     char salt[16];
     snprintf(salt, sizeof salt, "%u", n_started++);
-    struct generation *generations = calloc(work->n, sizeof *generations);
-    cr_assert_not_null(generations);
-    for (uint32_t i = 0; i < work->n; i++) {
-        work_request(work, i, &generations[i]);
-        generations[i].salt = salt;
-        client_start(client, &generations[i]);
-        generations[i].salt = NULL; /* it was sent */
-    }
-    return generations;
+    return work_start(work, client, salt);
 }
 
 /* Returns how many succeeded. */

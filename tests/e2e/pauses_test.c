@@ -27,12 +27,7 @@ static double decodes(const struct cluster *cluster, const char *name)
 static void all_at_once(const struct work *work, const struct cluster *cluster)
 {
     struct client *client = client_create(cluster->router.grpc);
-    struct generation *generations = calloc(work->n, sizeof *generations);
-    cr_assert_not_null(generations);
-    for (uint32_t i = 0; i < work->n; i++) {
-        work_request(work, i, &generations[i]);
-        client_start(client, &generations[i]);
-    }
+    struct generation *generations = work_start(work, client, NULL);
     for (uint32_t i = 0; i < work->n; i++) {
         cr_assert(client_wait(client, &generations[i], 120000), "request %u does not end", i);
         expect_same(work, i, &generations[i]);

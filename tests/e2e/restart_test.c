@@ -106,30 +106,20 @@ static void make_work(struct work *work)
     work_create(work, lengths, N_REQUESTS, N_TOKENS, NULL);
 }
 
-static void start_all(const struct work *work, struct client *client, const char *salt,
-                      struct generation generations_out[N_REQUESTS])
-{
-    for (uint32_t i = 0; i < N_REQUESTS; i++) {
-        work_request(work, i, &generations_out[i]);
-        generations_out[i].salt = salt;
-        client_start(client, &generations_out[i]);
-    }
-}
-
 /* All work as it did: each succeeds, some KV crosses, nobody owns anything at the end. */
 static void expect_recovered(const struct work *work, const struct child *server,
                              struct client *client, const char *salt)
 {
-    static struct generation generations[N_REQUESTS];
     struct member router = wait_member(server, "router");
     uint64_t bytes = 0;
     wait_until(sees_both, &router, "the router does not see both workers");
-    start_all(work, client, salt, generations);
+    struct generation *generations = work_start(work, client, salt);
     for (uint32_t i = 0; i < N_REQUESTS; i++) {
         cr_assert(client_wait(client, &generations[i], 90000), "request %u does not end", i);
         expect_same(work, i, &generations[i]);
         bytes += generations[i].kv_bytes_received;
     }
+    free(generations);
     cr_assert_gt(bytes, 0, "%s: no KV crosses", salt);
     for (uint32_t r = 1; r < 3; r++) {
         struct member worker = wait_member(server, ROLES[r]);
@@ -141,15 +131,15 @@ static void expect_recovered(const struct work *work, const struct child *server
 static void kill_amid_requests(const struct work *work, const struct child *server,
                                struct client *client, const char *role)
 {
-    static struct generation generations[N_REQUESTS];
     struct member victim = wait_member(server, role);
-    start_all(work, client, role, generations);
+    struct generation *generations = work_start(work, client, role);
     cr_assert(client_wait_messages(client, &generations[0], 1, 90000));
     cr_assert_eq(kill(victim.pid, SIGKILL), 0);
     for (uint32_t i = 0; i < N_REQUESTS; i++) {
         cr_assert(client_wait(client, &generations[i], 90000), "request %u does not end", i);
         (void)expect_same_or_typed(work, i, &generations[i]);
     }
+    free(generations);
     struct member next = wait_member(server, role);
     cr_assert_neq(next.pid, victim.pid);
     cr_assert_eq(next.ports.control, victim.ports.control, "%s is at another port", role);

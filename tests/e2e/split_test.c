@@ -42,12 +42,7 @@ static void run_all(const struct work *work, struct cluster *cluster, uint32_t b
                     const char *driver)
 {
     struct client *client = client_create(cluster->router.grpc);
-    struct generation *generations = calloc(work->n, sizeof *generations);
-    cr_assert_not_null(generations);
-    for (uint32_t i = 0; i < work->n; i++) {
-        work_request(work, i, &generations[i]);
-        client_start(client, &generations[i]);
-    }
+    struct generation *generations = work_start(work, client, NULL);
     uint64_t bytes = 0;
     for (uint32_t i = 0; i < work->n; i++) {
         cr_assert(client_wait(client, &generations[i], 120000), "request %u does not end", i);

@@ -63,6 +63,11 @@ def wait_for(what, is_so):
         time.sleep(0.05)
 
 
+def have_told(spans):
+    """Each role has sent the span that it ends a request with."""
+    return {"request", DECODE, PREFILL} <= {span.name for _, span in spans}
+
+
 def counted(cluster, name):
     """By the processes, which count a batch when it is answered: a little after the collector has it."""
     return sum(process.metric(name) for process in cluster.processes)
@@ -74,7 +79,7 @@ class Traces(unittest.TestCase):
         cluster = start(collector.address, "--trace-ratio", "0")
         reply = complete(cluster, "mine", traceparent=traceparent())
         self.assertGreater(reply.timing.kv_bytes_received, 0, "KV crossed")
-        collector.wait(lambda spans: {"request", DECODE, PREFILL} <= {span.name for _, span in spans})
+        collector.wait(have_told)
         wait_for("all are counted", lambda: counted(cluster, EXPORTED) == len(collector.spans))
         cluster.stop()  # sends what there is
         collector.stop()
@@ -245,7 +250,7 @@ class Traces(unittest.TestCase):
             collector = Collector(credentials=grpc.ssl_server_credentials([pair]))
             cluster = start(collector.address, "--trace-ratio", "1", "--otlp-tls-ca", str(folder.file("ca")))
             complete(cluster, "mine")
-            collector.wait(lambda spans: {"request", DECODE, PREFILL} <= {span.name for _, span in spans})
+            collector.wait(have_told)
             cluster.stop()
             n = len(collector.spans)
             for arguments in ("--otlp-tls-ca", str(folder.file("stranger"))), ():  # another's CA, clear text
@@ -258,7 +263,7 @@ class Traces(unittest.TestCase):
         collector = Collector(lambda *_: trace_service_pb2.ExportTraceServiceResponse(partial_success=partial))
         cluster = start(collector.address, "--trace-ratio", "1")
         complete(cluster, "mine")
-        collector.wait(lambda spans: {"request", DECODE, PREFILL} <= {span.name for _, span in spans})
+        collector.wait(have_told)
         wait_for("all are counted", lambda: counted(cluster, EXPORTED) + counted(cluster, DROPPED) == len(collector.spans))
         self.assertGreaterEqual(counted(cluster, DROPPED), 3, "one of each process's batch")
         cluster.stop()

@@ -22,6 +22,19 @@ void work_request(const struct work *work, uint32_t i, struct generation *genera
     };
 }
 
+struct generation *work_start(const struct work *work, struct client *client, const char *salt)
+{
+    struct generation *generations = calloc(work->n, sizeof *generations);
+    cr_assert_not_null(generations);
+    for (uint32_t i = 0; i < work->n; i++) {
+        work_request(work, i, &generations[i]);
+        generations[i].salt = salt;
+        client_start(client, &generations[i]);
+        generations[i].salt = NULL; /* it was sent, and need not live on */
+    }
+    return generations;
+}
+
 void work_create(struct work *work, const uint32_t *lengths, uint32_t n, uint32_t max_tokens,
                  const char *const *flags)
 {
@@ -129,13 +142,8 @@ bool expect_same_or_typed(const struct work *work, uint32_t i, const struct gene
 uint64_t expect_all_same(const struct work *work, struct cluster *cluster, uint32_t limit_ms)
 {
     struct client *client = client_create(cluster->router.grpc);
-    struct generation *generations = calloc(work->n, sizeof *generations);
+    struct generation *generations = work_start(work, client, NULL);
     uint64_t bytes = 0;
-    cr_assert_not_null(generations);
-    for (uint32_t i = 0; i < work->n; i++) {
-        work_request(work, i, &generations[i]);
-        client_start(client, &generations[i]);
-    }
     for (uint32_t i = 0; i < work->n; i++) {
         cr_assert(client_wait(client, &generations[i], limit_ms), "request %u hangs", i);
         expect_same(work, i, &generations[i]);

@@ -24,8 +24,11 @@ void work_create_of(struct work *work, const struct cluster_options *single,
                     const uint32_t *lengths, uint32_t n, uint32_t max_tokens);
 void work_destroy(struct work *work);
 
-/* The i-th request, to be started. salt_out keeps prefixes of different runs apart. */
+/* The i-th request, to be started. */
 void work_request(const struct work *work, uint32_t i, struct generation *generation_out);
+/* Starts all of them at once; the caller waits for each, and frees the array. salt: nothing that is cached of requests with
+ * another serves them; NULL: none. */
+struct generation *work_start(const struct work *work, struct client *client, const char *salt);
 
 /* Ended once, with the single process's tokens. */
 void expect_same(const struct work *work, uint32_t i, const struct generation *generation);
