@@ -168,19 +168,20 @@ static bool gives_bits_of(const struct kernels *kernels, const struct kernels *o
     return dtype != DTYPE_BF16 || is_amx == (strcmp(other->name, "amx_bf16") == 0);
 }
 
-/* Whole by set k, in parts by each that gives its bits. Under a sanitizer by one of them, in turn:
- * that all are equal is a result, and each set computes parts even so. */
+/* Whole by set k, in parts by itself and by the next that gives its bits: so round all of them, equal is equal to each. Under a
+ * sanitizer by the next alone: that all are equal is a result, and each set computes parts even so. */
 static void check_others(const struct kernels *const *list, uint32_t n, uint32_t k,
                          struct thread_pool *pool, const struct product *product)
 {
-    for (uint32_t i = 0; i < n - 1; i++) {
-        const struct kernels *other = list[1 + (k + i) % (n - 1)];
-        if (!gives_bits_of(list[k], other, product->dtype))
-            continue;
-        check_parts(list[k], other, pool, product);
-#ifdef KVFERRY_SANITIZED
-        return;
+#ifndef KVFERRY_SANITIZED
+    check_parts(list[k], list[k], pool, product);
 #endif
+    for (uint32_t i = 1; i < n; i++) {
+        const struct kernels *other = list[1 + (k - 1 + i) % (n - 1)];
+        if (gives_bits_of(list[k], other, product->dtype)) {
+            check_parts(list[k], other, pool, product);
+            return;
+        }
     }
 }
 

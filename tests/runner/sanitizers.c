@@ -1,11 +1,18 @@
 /* Compiled into every test program: what the sanitizers are to overlook, and nothing of ours. */
 
 const char *__ubsan_default_options(void);
+const char *__tsan_default_options(void);
 const char *__tsan_default_suppressions(void);
 
 const char *__ubsan_default_options(void)
 {
     return "print_stacktrace=1";
+}
+
+/* A process waits at its end for races of threads that still run: a second, by default, in every test's. */
+const char *__tsan_default_options(void)
+{
+    return "atexit_sleep_ms=100";
 }
 
 /* Libraries of the distribution that are not instrumented: their locks and queues are invisible. */

@@ -121,9 +121,10 @@ static void say_case(int number)
     raise(number);
 }
 
-/* A case that tensor cores take, as far as its features leave that possible. */
+/* A case that tensor cores take, as far as its features leave that possible: one in four in generation alone, which adds to scores. */
 static void fit_flash(struct attention_case *c)
 {
+    const bool is_biased = c->number / SCHEDULES % 4 == 3;
     if (c->keys != KEYS_SELF || c->sink_tokens != 0)
         return;
     c->head_dim = c->number / SCHEDULES % 2 ? 128 : 64;
@@ -133,14 +134,16 @@ static void fit_flash(struct attention_case *c)
         c->cache = c->number / SCHEDULES % 16 == 5 ? DTYPE_INT8 : DTYPE_E4M3;
     else if (c->cache != DTYPE_INT8 && c->cache != DTYPE_E4M3)
         c->cache = c->math == MATH_BF16 ? DTYPE_BF16 : DTYPE_F16;
-    if (c->number / 8 % 2 == 0)
+    if (c->number / 8 % 2 == 0 || is_biased)
         c->compute = c->math == MATH_BF16 ? DTYPE_BF16 : DTYPE_F16;
+    c->has_gaps = c->has_gaps && c->number % 3 == 0;
+    if (is_biased)
+        return;
     c->soft_cap = c->alibi_scale = 0;
     c->has_table = false;
     c->n_buckets = 0;
     c->mask = MASK_CAUSAL;
     c->mask_input = MASK_INPUT_NONE;
-    c->has_gaps = c->has_gaps && c->number % 3 == 0;
 }
 
 static void check_case(struct table *table, uint32_t number)
@@ -263,5 +266,6 @@ ParameterizedTest(uint32_t *schedule, simt_cases, flash_kernel)
         .name = "cuda", .backend = &cuda_attention, .schedule = *schedule, .is_half = true});
     fprintf(stderr, "cuda, schedule %u: %u cases took attention_flash, %u attention_grouped\n",
             *schedule, table.n_flash, table.n_grouped);
-    cr_assert(getenv("KVFERRY_CASE") || sample_step() > 1 || 2 * table.n_flash >= table.n_computed);
+    const uint32_t fewest = table.n_flash < table.n_grouped ? table.n_flash : table.n_grouped;
+    cr_assert(getenv("KVFERRY_CASE") || sample_step() > 1 || 3 * fewest >= table.n_computed);
 }
