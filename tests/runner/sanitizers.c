@@ -36,6 +36,7 @@ const char *__tsan_default_suppressions(void)
            "race:libuct.so\n"
            "race:libucs.so\n"
            "race:libevent_core\n"
+           "thread:libgpr.so\n" /* gRPC joins its threads when it likes, at the end of a process or not */
            /* libucs unlocks at exit what it has locked unseen; the frame is ld.so's. */
            "mutex:_dl_call_fini\n";
 }
