@@ -447,12 +447,12 @@ def test_pods_of_helm_test() -> None:
                 stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
             server.stdout.readline()  # it says so when it is ready
             address = json.loads((Path(folder) / "ports").read_text())["grpc"]
-            places = {"--server": address, "--cache-salt": "s"}
+            instead = {"--server": address, "--cache-salt": "s"}
             if not n_context_workers:  # nothing to wait for
-                places["--handover-wait-ms"] = "1s"
+                instead["--handover-wait-ms"] = "1s"
             for name, status in expected.items():
                 arguments = objects[f"Pod/{name}"]["spec"]["containers"][0]["args"]
-                done = run(KVFERRY, *[f"{flag}={places[flag]}" if (flag := argument.split("=")[0]) in places else argument
+                done = run(KVFERRY, *[f"{flag}={instead[flag]}" if (flag := argument.split("=")[0]) in instead else argument
                                       for argument in arguments])
                 check(f"{name} with {n_context_workers} context workers: {status}", done.returncode == status, done.stderr)
             server.terminate()

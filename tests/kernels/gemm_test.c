@@ -168,8 +168,8 @@ static bool gives_bits_of(const struct kernels *kernels, const struct kernels *o
     return dtype != DTYPE_BF16 || is_amx == (strcmp(other->name, "amx_bf16") == 0);
 }
 
-/* Whole by set k, in parts by itself and by the next that gives its bits: so round all of them, equal is equal to each. Under a
- * sanitizer by the next alone: that all are equal is a result, and each set computes parts even so. */
+/* Whole by set k, in parts by set k and by the next set that gives its bits. That holds all sets of these bits against each other,
+ * as equality is transitive. Under a sanitizer by the next alone: each set computes parts even so. */
 static void check_others(const struct kernels *const *list, uint32_t n, uint32_t k,
                          struct thread_pool *pool, const struct product *product)
 {

@@ -103,19 +103,18 @@ static bool folder_of(const struct child *child, char *path_out, size_t path_byt
     return is_found;
 }
 
-/* Kills a process as soon as it has a folder, or when it is ready. True: it left one behind, its own or, killed as it swept,
- * that of one before it. */
+/* Kills a process as soon as it has a folder open, or when it is ready. True: that folder stays behind. It is the process's own, or
+ * the one that it was just removing. */
 static bool leave_behind(bool when_ready, char *path_out, size_t path_bytes)
 {
     struct child child = child_start();
     uint64_t until_ns = clock_now_ns() + LIMIT_NS;
-    bool is_found = false;
-    while ((when_ready || !is_found) && !is_ready(&child, 0)) {
+    bool has_started, is_found;
+    do {
+        has_started = is_ready(&child, 0);
         is_found = folder_of(&child, path_out, path_bytes);
         cr_assert_lt(clock_now_ns(), until_ns);
-    }
-    if (when_ready || !is_found)
-        is_found = folder_of(&child, path_out, path_bytes);
+    } while (!has_started && (when_ready || !is_found));
     child_kill(&child);
     return is_found && is_there(path_out);
 }

@@ -1,4 +1,4 @@
-/* Compiled into every test program: what the sanitizers are to overlook, and nothing of ours. */
+/* Compiled into every test program: options of the sanitizers, and what they are to overlook, which is nothing of ours. */
 
 const char *__ubsan_default_options(void);
 const char *__tsan_default_options(void);
@@ -9,7 +9,7 @@ const char *__ubsan_default_options(void)
     return "print_stacktrace=1";
 }
 
-/* A process waits at its end for races of threads that still run: a second, by default, in every test's. */
+/* A process sleeps before it ends, so that races of threads that still run are seen: by default a second, and each test is one. */
 const char *__tsan_default_options(void)
 {
     return "atexit_sleep_ms=100";

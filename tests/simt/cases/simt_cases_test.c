@@ -60,6 +60,18 @@ static void check_repeats(struct table *table, const struct case_data *data,
         check_repeat(table, data, first, &options, "the reference kernel");
 }
 
+/* Whether tensor cores take a case, once it is fitted. */
+static bool can_be_fitted(const struct attention_case *c)
+{
+    return c->keys == KEYS_SELF && c->sink_tokens == 0;
+}
+
+/* One fitted case in four keeps what is added to its scores: attention_grouped takes it, attention_flash need not. */
+static bool keeps_biases(const struct attention_case *c)
+{
+    return can_be_fitted(c) && c->number / SCHEDULES % 4 == 3;
+}
+
 static void compute(struct table *table, const struct case_data *data)
 {
     const struct attention_case *c = data->test_case;
@@ -69,6 +81,7 @@ static void compute(struct table *table, const struct case_data *data)
     struct case_result expected, got = table_run(data, &options, table->schedule);
     table->n_flash += launched.n_flash != 0;
     table->n_grouped += launched.n_grouped != 0;
+    table->n_biased += table->is_half && keeps_biases(c);
     table->n_whole += launched.n_short + launched.n_unfused != 0;
     if (!table_launched_as_named(c) && !got.problem[0])
         table_fail(table, c, "launched", "what its path does not name");
@@ -121,11 +134,10 @@ static void say_case(int number)
     raise(number);
 }
 
-/* A case that tensor cores take, as far as its features leave that possible: one in four in generation alone, which adds to scores. */
+/* Changes a case into one that tensor cores take, if it can be. */
 static void fit_flash(struct attention_case *c)
 {
-    const bool is_biased = c->number / SCHEDULES % 4 == 3;
-    if (c->keys != KEYS_SELF || c->sink_tokens != 0)
+    if (!can_be_fitted(c))
         return;
     c->head_dim = c->number / SCHEDULES % 2 ? 128 : 64;
     if (c->rope.theta != 0)
@@ -134,10 +146,10 @@ static void fit_flash(struct attention_case *c)
         c->cache = c->number / SCHEDULES % 16 == 5 ? DTYPE_INT8 : DTYPE_E4M3;
     else if (c->cache != DTYPE_INT8 && c->cache != DTYPE_E4M3)
         c->cache = c->math == MATH_BF16 ? DTYPE_BF16 : DTYPE_F16;
-    if (c->number / 8 % 2 == 0 || is_biased)
+    if (c->number / 8 % 2 == 0 || keeps_biases(c))
         c->compute = c->math == MATH_BF16 ? DTYPE_BF16 : DTYPE_F16;
     c->has_gaps = c->has_gaps && c->number % 3 == 0;
-    if (is_biased)
+    if (keeps_biases(c))
         return;
     c->soft_cap = c->alibi_scale = 0;
     c->has_table = false;
@@ -266,6 +278,7 @@ ParameterizedTest(uint32_t *schedule, simt_cases, flash_kernel)
         .name = "cuda", .backend = &cuda_attention, .schedule = *schedule, .is_half = true});
     fprintf(stderr, "cuda, schedule %u: %u cases took attention_flash, %u attention_grouped\n",
             *schedule, table.n_flash, table.n_grouped);
-    const uint32_t fewest = table.n_flash < table.n_grouped ? table.n_flash : table.n_grouped;
-    cr_assert(getenv("KVFERRY_CASE") || sample_step() > 1 || 3 * fewest >= table.n_computed);
+    cr_assert(getenv("KVFERRY_CASE") || sample_step() > 1 ||
+              (2 * table.n_flash >= table.n_computed - table.n_biased &&
+               3 * table.n_grouped >= table.n_computed));
 }

@@ -18,7 +18,7 @@ struct table {
     const struct attention_backend *backend;
     uint32_t schedule;
     bool is_half; /* only cases of MATH_BF16 and MATH_FP16 */
-    uint32_t n_computed, n_refused, n_failed, n_flash, n_grouped, n_whole;
+    uint32_t n_computed, n_refused, n_failed, n_flash, n_grouped, n_biased, n_whole;
     double worst_of_bound;
     uint32_t worst_case;
 };
