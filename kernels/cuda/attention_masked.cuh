@@ -161,10 +161,13 @@ template <uint32_t N> DEVICE bool is_plain(const struct masked_tile &t, uint32_t
 /* Of the stream's warps. */
 DEVICE void stream_sync(const struct masked_tile &t)
 {
-    if (t.stream == 0)
-        barrier_sync(1, t.n_warps * WARP);
+    constexpr uint32_t ALL = MASKED_WARPS * WARP;
+    if (t.n_streams == 1)
+        barrier_sync<1, ALL>();
+    else if (t.stream == 0)
+        barrier_sync<1, ALL / 2>();
     else
-        barrier_sync(2, t.n_warps * WARP);
+        barrier_sync<2, ALL / 2>();
 }
 
 /* ---- queries ---- */

@@ -23,14 +23,14 @@ DEVICE void cta_sync()
 {
     __syncthreads();
 }
-/* Barriers 1 .. 15 of n_threads, a multiple of 32: those that wait, and those that only arrive. */
-DEVICE void barrier_sync(uint32_t id, uint32_t n_threads)
+/* Barriers 1 .. 15 of N_THREADS, whole warps whose lanes come together: those that wait, and those that only arrive. */
+template <uint32_t ID, uint32_t N_THREADS> DEVICE void barrier_sync()
 {
-    asm volatile("barrier.sync %0, %1;" ::"r"(id), "r"(n_threads) : "memory");
+    asm volatile("barrier.sync.aligned %0, %1;" ::"n"(ID), "n"(N_THREADS) : "memory");
 }
-DEVICE void barrier_arrive(uint32_t id, uint32_t n_threads)
+template <uint32_t ID, uint32_t N_THREADS> DEVICE void barrier_arrive()
 {
-    asm volatile("barrier.arrive %0, %1;" ::"r"(id), "r"(n_threads) : "memory");
+    asm volatile("barrier.arrive.aligned %0, %1;" ::"n"(ID), "n"(N_THREADS) : "memory");
 }
 /* Orders what the lanes do to memory. No other collective of a warp does. */
 DEVICE void warp_sync(uint32_t mask = ALL_LANES)

@@ -2,9 +2,9 @@
  * model_bench - speed of one forward pass after another: prefill and decode tokens a second.
  *
  *     model_bench FOLDER [N_THREADS] [f32|bf16|f16: of the cache] [auto|int8|int8-group32: weights]
- *                 [compute|bf16|fp16: attention of prompts] [quick] [--device=NAME]
+ *                 [compute|bf16|fp16: attention of prompts] [quick] [--kernels=NAME] [--device=NAME]
  *
- * Default: 2, f16, auto, compute, cpu. Prefill in chunks of CHUNK_TOKENS with the logits of the last position; decode
+ * Default: 2, f16, auto, compute, cpu and its fastest kernels. Prefill in chunks of CHUNK_TOKENS with the logits of the last position; decode
  * one sequence at three lengths of context, then 8 and 16 sequences at once. The best of RUNS counts,
  * or of those that fit into RUNS_NS: the others were disturbed.
  *
@@ -35,7 +35,7 @@ struct speed {
     struct model *model;
     enum cache_dtype cache_dtype;
     enum context_math context_math;
-    const char *device_name;
+    const char *device_name, *kernels_name;
     struct device *device;
     struct device_memory pool_memory; /* on a device with memory of its own */
     struct block_pool *pool;
@@ -99,8 +99,12 @@ static void speed_open(struct speed *speed, const char *folder, uint32_t n_threa
     bench_open(n_threads, true, &speed->machine);
     check(device_open(speed->device_name, &speed->device, &error), &error);
     check(kernel_choice_load(speed->device, &error), &error);
-    struct model_options load = {
-        .weights = weights, .threads = speed->machine.pool, .device = speed->device};
+    if (speed->kernels_name && strcmp(speed->kernels_name, KERNEL_CHOICE_FAST) == 0)
+        check(device_open_products(speed->device, &error), &error);
+    struct model_options load = {.weights = weights,
+                                 .cpu_kernels = speed->kernels_name,
+                                 .threads = speed->machine.pool,
+                                 .device = speed->device};
     check(model_load(folder, &load, &error, &speed->model), &error);
     const struct model_config *config = model_get_config(speed->model);
     speed->cache_dtype = cache_dtype;
@@ -121,6 +125,7 @@ static void speed_open(struct speed *speed, const char *folder, uint32_t n_threa
     };
     check(forward_create(speed->model, &options, &error, &speed->forward), &error);
     check(forward_warm_up(speed->forward), NULL);
+    check(forward_plan_products(speed->forward, &error), &error);
     check(forward_attach(speed->forward, speed->pool, &error), &error);
     check(block_pool_acquire(speed->pool, BLOCKS_MAX, speed->blocks), &error);
     speed->logits = calloc((size_t)BATCH_MAX * config->vocabulary, sizeof *speed->logits);
@@ -137,6 +142,7 @@ static void speed_close(struct speed *speed)
     block_pool_destroy(speed->pool);
     device_free(speed->device, &speed->pool_memory);
     model_destroy(speed->model);
+    device_close_products(speed->device);
     device_close(speed->device);
     free(speed->logits);
     bench_close(&speed->machine);
@@ -289,22 +295,23 @@ static enum cache_dtype parse_dtype(const char *name)
                                        : CACHE_F16;
 }
 
-/* A last --device=NAME is taken off. */
-static const char *take_device(int *argc, char **argv)
+/* A last argument that begins with the flag is taken off. */
+static const char *take_last(int *argc, char **argv, const char *flag, const char *otherwise)
 {
-    static const char flag[] = "--device=";
-    if (*argc < 2 || strncmp(argv[*argc - 1], flag, sizeof flag - 1) != 0)
-        return "cpu";
-    return argv[--*argc] + sizeof flag - 1;
+    const size_t length = strlen(flag);
+    if (*argc < 2 || strncmp(argv[*argc - 1], flag, length) != 0)
+        return otherwise;
+    return argv[--*argc] + length;
 }
 
 int main(int argc, char **argv)
 {
     static struct speed speed;
-    speed.device_name = take_device(&argc, argv);
+    speed.device_name = take_last(&argc, argv, "--device=", "cpu");
+    speed.kernels_name = take_last(&argc, argv, "--kernels=", NULL);
     if (argc < 2) {
         fprintf(stderr, "usage: model_bench FOLDER [N_THREADS] [f32|bf16|f16] [auto|int8|...] "
-                        "[compute|bf16|fp16] [quick] [--device=NAME]\n");
+                        "[compute|bf16|fp16] [quick] [--kernels=NAME] [--device=NAME]\n");
         return 2;
     }
     uint32_t n_threads = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 2;

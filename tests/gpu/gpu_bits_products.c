@@ -48,15 +48,17 @@ struct shape {
 static const struct shape shapes[] = {{131, 1056, 134}, {260, 288, 700}, {520, 160, 261}};
 static const struct shape toy_shapes[] = {{19, 96, 9}};
 
-/* Pieces that the tokens come in, by turns, so many in one call. */
+/* Pieces that the tokens come in, by turns, so many in one call; cuts, by turns: a piece is two products, of
+ * the outputs before that one and of those from it on. */
 static const struct arrangement {
     const char *name;
-    uint32_t n_together, n_lengths, lengths[5];
+    uint32_t n_together, n_lengths, lengths[5], cuts[2];
 } arrangements[] = {
-    {"in one call", 1, 1, {UINT32_MAX}},
-    {"one by one", 1, 1, {1}},
-    {"at other places", 1, 5, {1, 16, 49, 3, 65}},
-    {"as several products", TOGETHER_MAX, 4, {3, 70, 1, 40}},
+    {"in one call", 1, 1, {UINT32_MAX}, {0}},
+    {"one by one", 1, 1, {1}, {0}},
+    {"at other places", 1, 5, {1, 16, 49, 3, 65}, {0}},
+    {"as several products", TOGETHER_MAX, 4, {3, 70, 1, 40}, {0}},
+    {"as products of unequal width", TOGETHER_MAX / 2, 3, {70, 1, 330}, {5, 48}},
 };
 
 /* What is done with the sums. */
@@ -220,17 +222,46 @@ static struct gemm piece_of(const struct gemm *gemm, uint32_t first, uint32_t n_
     return piece;
 }
 
+/* Outputs from first on. Where scales are of several outputs, first is a multiple of these. */
+static struct gemm outputs_of(const struct gemm *gemm, uint32_t first, uint32_t n_out)
+{
+    struct gemm part = *gemm;
+    part.w = (const uint8_t *)gemm->w + dtype_array_bytes(gemm->w_dtype, first * gemm->n_in);
+    if (gemm->w_scales) {
+        const uint32_t columns = (gemm->n_in + gemm->w_scale_columns - 1) / gemm->w_scale_columns;
+        const size_t bytes = gemm->w_dtype == DTYPE_E2M1 ? 1 : sizeof(float);
+        part.w_scales = (const uint8_t *)gemm->w_scales +
+                        (size_t)(first / gemm->w_scale_rows) * columns * bytes;
+    }
+    if (gemm->bias)
+        part.bias = (const uint8_t *)gemm->bias + first * dtype_bytes(gemm->bias_dtype);
+    part.y = (uint8_t *)gemm->y + first * dtype_bytes(gemm->y_dtype);
+    part.n_out = n_out;
+    return part;
+}
+
+static uint32_t cut_of(const struct gemm *gemm, uint32_t wanted)
+{
+    const uint32_t rows = gemm->w_scales ? gemm->w_scale_rows : 1;
+    const uint32_t cut = (wanted + rows - 1) / rows * rows;
+    return cut < gemm->n_out ? cut : 0;
+}
+
 static void enqueue(const struct gemm *gemm, const struct arrangement *arrangement,
                     enum cuda_gemm_variant variant)
 {
     for (uint32_t first = 0, turn = 0; first < gemm->n_tokens;) {
         struct gemm pieces[TOGETHER_MAX];
         uint32_t n_pieces = 0;
-        while (n_pieces < arrangement->n_together && first < gemm->n_tokens) {
+        for (uint32_t i = 0; i < arrangement->n_together && first < gemm->n_tokens; i++) {
             uint32_t n = arrangement->lengths[turn++ % arrangement->n_lengths];
             if (n > gemm->n_tokens - first)
                 n = gemm->n_tokens - first;
-            pieces[n_pieces++] = piece_of(gemm, first, n);
+            const struct gemm piece = piece_of(gemm, first, n);
+            const uint32_t cut = cut_of(gemm, arrangement->cuts[i % 2]);
+            if (cut != 0)
+                pieces[n_pieces++] = outputs_of(&piece, 0, cut);
+            pieces[n_pieces++] = outputs_of(&piece, cut, gemm->n_out - cut);
             first += n;
         }
         if (variant == CHOSEN)
@@ -321,7 +352,7 @@ static void take_sums(struct operands *operands)
     const enum cuda_gemm_variant variant = operands->format->has_tiles ? CUDA_GEMM_WIDE
                                                                        : CUDA_GEMM_PLAIN;
     memset(operands->before, POISON, y_bytes(operands, DTYPE_F32));
-    run(operands, &operands->gemm, &(struct arrangement){"near", 1, 1, {UINT32_MAX}}, variant);
+    run(operands, &operands->gemm, &(struct arrangement){"near", 1, 1, {UINT32_MAX}, {0}}, variant);
     memcpy(operands->sums, operands->got, y_bytes(operands, DTYPE_F32));
     if (bits_is_planted(operands->check->bits, "near"))
         operands->sums[0] += 0.01f;

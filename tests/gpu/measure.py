@@ -42,6 +42,7 @@ class Run:
         self.ends_of = {s: now + share * sum(BUDGET[t] for t in sections[:i + 1]) for i, s in enumerate(sections)}
         self.figures, self.skipped, self.failed = [], [], []
         self.limits = {}  # this device's: copy GB/s, matmul TFLOP/s
+        self.cublas = folder_of_cublas() if self.is_real else None
 
     def left(self):
         return self.section_ends - time.monotonic()
@@ -106,7 +107,7 @@ class Run:
             return [path, *arguments]
         # It replaces the variable of that name, by which a machine may say where its driver is.
         others = os.environ.get("LD_LIBRARY_PATH", "") if self.is_real else str(self.kit / "double")
-        library_path = f"{self.kit / 'lib'}" + (f":{others}" if others else "")
+        library_path = ":".join(str(folder) for folder in (self.kit / "lib", others, self.cublas) if folder)
         return [str(loader), "--library-path", library_path, path, *arguments]
 
     def program(self, section, program, *arguments, limit_s=120, prefix=(), may_end_with=0, name=""):
@@ -146,6 +147,14 @@ class Run:
     def keep(self, section, program, text):
         with open(self.out / f"{section}.log", "a") as log:
             log.write(f"== {program}\n{text}\n")
+
+
+def folder_of_cublas():
+    """Where PyTorch's packages have NVIDIA's library of products, or None."""
+    for folder in sys.path:
+        for library in sorted(Path(folder or ".").glob("nvidia/*/lib/libcublasLt.so.1[23]")):
+            return library.parent
+    return None
 
 
 def first_line(error):
@@ -283,11 +292,16 @@ def model(run):
                           stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
     if made.returncode != 0:
         return run.skip("model", f"make_model.py: {' '.join(made.stdout.split())[-160:]}")
-    for weights, attention in (("auto", "bf16"), ("auto", "compute"), ("int8", "bf16")):
-        output = run.program("model", "model_bench", str(folder), "2", "bf16", weights, attention, f"--device={run.device}",
-                             limit_s=60, name=f"{weights} {attention}")
+    cells = [("auto", "bf16"), ("auto", "compute"), ("int8", "bf16")]
+    if run.cublas:
+        cells.append(("auto", "bf16", "--kernels=cublaslt"))
+    else:
+        run.skip("model", "products by cuBLASLt: Python's packages have no libcublasLt here")
+    for weights, attention, *more in cells:
+        output = run.program("model", "model_bench", str(folder), "2", "bf16", weights, attention, *more, f"--device={run.device}",
+                             limit_s=60, name=" ".join((weights, attention, *more)))
         for figure in figures_of(output or ""):
-            run.say({"section": "model", "name": f"135 M, weights {weights}, attention {attention}", **figure})
+            run.say({"section": "model", "name": f"135 M, weights {weights}, attention {attention}{', cuBLASLt' if more else ''}", **figure})
     shutil.rmtree(folder, ignore_errors=True)
 
 

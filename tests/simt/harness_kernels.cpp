@@ -63,14 +63,14 @@ static void hands_over(const struct harness_data &data)
     for (uint32_t round = 0; round < 4; round++) {
         if (threadIdx.x < 32) {
             if (round)
-                barrier_sync(2, 64);
+                barrier_sync<2, 64>();
             values[threadIdx.x] = (float)(round + threadIdx.x);
-            barrier_arrive(1, 64);
+            barrier_arrive<1, 64>();
         } else {
-            barrier_sync(1, 64);
+            barrier_sync<1, 64>();
             data.values[32 * round + threadIdx.x % 32] = values[threadIdx.x ^ 63];
             if (round < 3)
-                barrier_arrive(2, 64);
+                barrier_arrive<2, 64>();
         }
     }
 }
@@ -134,7 +134,7 @@ static void cluster_sum(const struct harness_data &data)
 static void cluster_deadlock(const struct harness_data &)
 {
     if (cluster_rank() == 1 && threadIdx.x < 32)
-        barrier_sync(3, 64);
+        barrier_sync<3, 64>();
     cluster_sync();
 }
 
@@ -231,7 +231,7 @@ static void deadlock(const struct harness_data &)
 static void half_at_a_barrier(const struct harness_data &)
 {
     if (threadIdx.x < 32)
-        barrier_sync(3, 64);
+        barrier_sync<3, 64>();
 }
 
 static void diverges(const struct harness_data &)

@@ -98,14 +98,14 @@ DEVICE void conform_barriers_body(const struct conform_parameters &p)
     for (uint32_t r = 0; r < 8; r++) {
         if (t < 32) {
             if (r > 0)
-                barrier_sync(2, 64);
+                barrier_sync<2, 64>();
             store_shared(base + lane * 4, p.in[r * 32 + lane]);
-            barrier_arrive(1, 64);
+            barrier_arrive<1, 64>();
         } else {
-            barrier_sync(1, 64);
+            barrier_sync<1, 64>();
             p.out[r * 32 + lane] = load_shared(base + (31 - lane) * 4);
             if (r < 7)
-                barrier_arrive(2, 64);
+                barrier_arrive<2, 64>();
         }
     }
     cta_sync();

@@ -166,7 +166,7 @@ DEVICE void conform_narrow_body(const struct conform_parameters &p)
         for (uint32_t i = threadIdx.x; i < 64 * 32; i += 128)
             store_shared(conform_swizzled(of_b + i * 4), p.in[i]);
         publish_smem_to_async();
-        barrier_arrive(1, 384);
+        barrier_arrive<1, 384>();
     } else {
         float sums[32];
         uint32_t a[4][4];
@@ -174,7 +174,7 @@ DEVICE void conform_narrow_body(const struct conform_parameters &p)
         UNROLL
         for (uint32_t i = 0; i < 16; i++)
             a[i / 4][i % 4] = p.in[64 * 32 + t * 16 + i];
-        barrier_sync(1, 384);
+        barrier_sync<1, 384>();
         wgmma_begin();
         UNROLL
         for (uint32_t k = 0; k < 4; k++)

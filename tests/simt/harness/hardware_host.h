@@ -26,13 +26,13 @@ DEVICE void cta_sync()
 {
     simt::barrier_sync(0, 0, "cta_sync");
 }
-DEVICE void barrier_sync(uint32_t id, uint32_t n_threads)
+template <uint32_t ID, uint32_t N_THREADS> DEVICE void barrier_sync()
 {
-    simt::barrier_sync(id, n_threads, "barrier_sync");
+    simt::barrier_sync(ID, N_THREADS, "barrier_sync");
 }
-DEVICE void barrier_arrive(uint32_t id, uint32_t n_threads)
+template <uint32_t ID, uint32_t N_THREADS> DEVICE void barrier_arrive()
 {
-    simt::barrier_arrive(id, n_threads);
+    simt::barrier_arrive(ID, N_THREADS);
 }
 DEVICE void warp_sync(uint32_t mask = ALL_LANES)
 {
