@@ -38,17 +38,20 @@ Test(vec_sse2, widens_every_value_of_a_narrow_type)
     for (size_t t = 0; t < COUNT(types); t++) {
         const uint32_t n = dtype_is_8bit(types[t]) ? 256 : 65536;
         for (uint32_t first = 0; first < n; first += LANES) {
-            uint8_t bytes[LANES];
-            uint16_t halves[LANES];
+            union {
+                uint8_t bytes[LANES];
+                uint16_t halves[LANES];
+                float widest[LANES]; /* of what vec_load_as may load */
+            } array;
             float got[LANES];
-            for (uint32_t lane = 0; lane < LANES; lane++) {
-                bytes[lane] = (uint8_t)(first + lane);
-                halves[lane] = (uint16_t)(first + lane);
-            }
-            const void *array = dtype_is_8bit(types[t]) ? (const void *)bytes : halves;
-            vec_store(got, vec_load_as(types[t], array));
             for (uint32_t lane = 0; lane < LANES; lane++)
-                expect_same(dtype_name(types[t]), got[lane], dtype_load(types[t], array, lane));
+                if (dtype_is_8bit(types[t]))
+                    array.bytes[lane] = (uint8_t)(first + lane);
+                else
+                    array.halves[lane] = (uint16_t)(first + lane);
+            vec_store(got, vec_load_as(types[t], &array));
+            for (uint32_t lane = 0; lane < LANES; lane++)
+                expect_same(dtype_name(types[t]), got[lane], dtype_load(types[t], &array, lane));
         }
     }
 }
