@@ -271,16 +271,16 @@ static void attend_prompt(const struct kernels *kernels, struct attention_config
     backend->destroy(attention);
 }
 
-#ifdef KVFERRY_SANITIZED /* rows one by one take most of the time, and the cache's type matters little to them */
-#define ONE_ROW(cache_dtype) ((cache_dtype) == DTYPE_BF16)
-#else
-#define ONE_ROW(cache_dtype) true
-#endif
-
-#ifdef KVFERRY_SANITIZED /* the others have no memory or threads of their own */
+/* ONE_ROW: rows one by one take most of the time, and the cache's type matters little to them. */
+#if defined KVFERRY_SANITIZED_THREAD /* the others have no threads of their own */
+#define IS_LOOKED_AT(cache_dtype) ((cache_dtype) == DTYPE_BF16)
+#define ONE_ROW(cache_dtype)      false
+#elif defined KVFERRY_SANITIZED /* the others have no memory of their own */
 #define IS_LOOKED_AT(cache_dtype) ((cache_dtype) == DTYPE_BF16 || (cache_dtype) == DTYPE_INT8)
+#define ONE_ROW(cache_dtype)      ((cache_dtype) == DTYPE_BF16)
 #else
 #define IS_LOOKED_AT(cache_dtype) true
+#define ONE_ROW(cache_dtype)      true
 #endif
 
 /* Slots that no chunk has written yet are NaN. */

@@ -123,7 +123,7 @@ static void check(const char *folder, enum weight_format weights)
     }
 }
 
-#ifndef KVFERRY_SANITIZED /* results, of code that the families below and quantized_weights_test.c run, too */
+#ifndef KVFERRY_SANITIZED /* results, of code that the families below, quantized_weights_test.c and forward_test.c run, too */
 Test(numerics, equal_ids_are_equal_bits_with_bf16_weights)
 {
     check(DEMO_MODEL, WEIGHTS_AUTO);
@@ -133,13 +133,6 @@ Test(numerics, equal_ids_are_equal_bits_with_weights_rounded_to_int8)
 {
     check(DEMO_MODEL, WEIGHTS_INT8);
     check(DEMO_MODEL, WEIGHTS_INT8_GROUP32);
-}
-#endif
-
-Test(numerics, equal_ids_are_equal_bits_in_other_families)
-{
-    check(GOLDEN_MODELS "/mistral_t4_window", WEIGHTS_AUTO);
-    check(GOLDEN_MODELS "/qwen3_t5_bias", WEIGHTS_AUTO);
 }
 
 Test(numerics, other_bits_have_other_ids)
@@ -163,6 +156,13 @@ Test(numerics, other_bits_have_other_ids)
                           list.made[i].id, list.made[j].id);
         }
     }
+}
+#endif
+
+Test(numerics, equal_ids_are_equal_bits_in_other_families)
+{
+    check(GOLDEN_MODELS "/mistral_t4_window", WEIGHTS_AUTO);
+    check(GOLDEN_MODELS "/qwen3_t5_bias", WEIGHTS_AUTO);
 }
 
 static void expect_id(struct numerics_parts parts, const char *expected)
