@@ -123,7 +123,7 @@ static void check(const char *folder, enum weight_format weights)
     }
 }
 
-#ifndef KVFERRY_SANITIZED /* results, of code that the families below, quantized_weights_test.c and forward_test.c run, too */
+#ifndef KVFERRY_SANITIZED /* results, of code that the families below and quantized_weights_test.c run, too */
 Test(numerics, equal_ids_are_equal_bits_with_bf16_weights)
 {
     check(DEMO_MODEL, WEIGHTS_AUTO);
