@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs benchmarks and prints tables and JSON: run.sh BUILD_FOLDER [--quick] [section...]
 # Peers are installed here, never by set-up: llama.cpp, pinned, into build/peers for the sections that
-# measure models; oneDNN by apt when the section gemm is asked for by name, by root; the collector of traces into
+# measure models, numpy alone for slow; oneDNN by apt when the section gemm is asked for by name, by root; the collector of traces into
 # build/foreign.
 set -euo pipefail
 build=$(realpath "$1")
@@ -20,7 +20,7 @@ if [[ $sections == *" gemm "* && $(id -u) == 0 && ! -e /usr/include/oneapi/dnnl/
     cmake --build "$build" --target gemm_bench
 fi
 
-if [[ $sections =~ ^(\ --quick)?\ *$ || $sections == *" model"* || $sections == *" slow "* ]]; then
+if [[ $sections =~ ^(\ --quick)?\ *$ || $sections == *" model"* ]]; then
     # GCC 12 drops the stores of ggml's AMX tile configuration: Q8_0 prompts would end in SIGILL
     # (llama.cpp pull request 26954).
     flags="-fno-tree-dse -fno-dse"
@@ -35,6 +35,10 @@ if [[ $sections =~ ^(\ --quick)?\ *$ || $sections == *" model"* || $sections == 
         echo "$made_of" >"$peers/venv/made_of"
     fi
     python=$peers/venv/bin/python
+elif [[ $sections == *" slow "* ]]; then # no peer, but a model to write
+    python=$peers/numpy/bin/python
+    [ -x "$python" ] || python3 -m venv "$peers/numpy"
+    "$python" -m pip install --quiet --disable-pip-version-check "$(grep '^numpy' "$here/requirements.txt")"
 fi
 if [[ $sections =~ ^(\ --quick)?\ *$ || $sections == *" telemetry "* ]]; then
     "$here/../interop/venv.sh" "$here/../../build/foreign"

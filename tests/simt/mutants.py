@@ -146,7 +146,7 @@ class Bench:
         rows = json.loads((build / "compile_commands.json").read_text())
         names = re.compile(f"/({'|'.join({name for names in TARGETS.values() for name in names})})\\.dir/")
         self.units = [Unit(row) for row in rows if names.search(row["command"])]
-        self.is_tsan = "-DSIMT_TSAN" in self.units[0].command
+        self.is_tsan = any("-DSIMT_TSAN" in row["command"] for row in rows)
 
     @cache
     def link_command(self, program: str) -> list[str]:
