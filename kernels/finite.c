@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
-enum { RUN = 256 }; /* elements looked at together: a loop that the compiler makes vectors of */
+enum { RUN = 256, SHORT_RUN = 16 }; /* elements looked at together: loops that the compiler makes vectors of */
 
 /* All bits of the exponent: so are infinities and NaN alone. */
 #define F32_EXPONENT  0x7f800000u
@@ -47,6 +47,8 @@ uint64_t first_not_finite(enum dtype dtype, const void *array, uint64_t n)
     assert(dtype == DTYPE_F32 || dtype == DTYPE_BF16 || dtype == DTYPE_F16);
     while (i + RUN <= n && are_finite(dtype, bytes + i * element, RUN))
         i += RUN;
+    while (i + SHORT_RUN <= n && are_finite(dtype, bytes + i * element, SHORT_RUN))
+        i += SHORT_RUN;
     while (i < n && are_finite(dtype, bytes + i * element, 1))
         i++;
     return i;
