@@ -24,7 +24,7 @@
 #include "cli/serve_key.h"
 #include "ctx_worker/ctx_config.h"
 #include "gen_worker/gen_config.h"
-#include "kvtransfer/shm_folder.h"
+#include "kvtransfer/transport/shm_folder.h"
 #include "process/memory_secrecy.h"
 #include "process/port_check.h"
 #include "process/process.h"

@@ -2,7 +2,7 @@
 
 #include "base/log.h"
 #include "base/secret.h"
-#include "kvtransfer/data_port.h"
+#include "kvtransfer/transport/data_port.h"
 
 #include <assert.h>
 #include <stdlib.h>

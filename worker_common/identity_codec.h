@@ -6,7 +6,7 @@
 #pragma once
 
 #include "base/status.h"
-#include "kvtransfer/transport.h"
+#include "kvtransfer/transport/transport.h"
 #include "process/geometry_codec.h"
 #include "proto/kvferry/internal/v1/context_worker.pb-c.h"
 #include "rpc/sealed_secret.h"

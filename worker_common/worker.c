@@ -8,7 +8,7 @@
 #include "base/secret.h"
 #include "kernels/kernels.h"
 #include "kvtransfer/revision.h"
-#include "kvtransfer/ucx_transport.h"
+#include "kvtransfer/drivers/ucx/ucx_transport.h"
 #include "model/kernel_choice.h"
 #include "model/numerics_id.h"
 #include "tokenizer/tokenizer.h"

@@ -10,7 +10,7 @@
 
 #include "base/metrics.h"
 #include "kvcache/block_pool.h"
-#include "kvtransfer/transport.h"
+#include "kvtransfer/transport/transport.h"
 
 #define DATA_PORT_CONNECTIONS_HELP                                                                 \
     "Connections that came to the data port, of transports unix and tls, by whether they have "    \

@@ -3,7 +3,7 @@
 #include "base/crc32c.h"
 #include "kvtransfer/kv_receiver.h"
 #include "kvtransfer/kv_sender.h"
-#include "kvtransfer/sim_transport.h"
+#include "kvtransfer/drivers/sim/sim_transport.h"
 #include "tests/device/fault_device.h"
 #include "tests/runner/one_thread.h"
 

@@ -6,7 +6,7 @@
 #include "base/random.h"
 #include "kvtransfer/kv_receiver.h"
 #include "kvtransfer/kv_sender.h"
-#include "kvtransfer/sim_transport.h"
+#include "kvtransfer/drivers/sim/sim_transport.h"
 #include "tests/runner/one_thread.h"
 
 #include <criterion/criterion.h>

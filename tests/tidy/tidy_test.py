@@ -29,7 +29,7 @@ RIGHT = {
     "base/status.c": "STATUS_OK STATUS_BUG\n",
     "base/ring.c": '#include "base/status.h"\nint f(void)\n{\n    return STATUS_OK + STATUS_BUG;\n}\n',
     "rpc/server.c": '#include <grpc/grpc.h>\n#include "base/status.h"\n',
-    "kvtransfer/ucx_transport.c": "#include <ucp/api/ucp.h>\n",
+    "kvtransfer/drivers/ucx/ucx_transport.c": "#include <ucp/api/ucp.h>\n",
     "router/router_config.h": '#define ROUTER_CONFIG(X) \\\n    X(port, U32(0, 1), "1", "", "h") \\\n'
                               '    X(name, STRING, "", "", "h")\n',
     "router/router.c": '#include "rpc/server.h"\nint g(struct c *c)\n{\n    return c->port + c->name[0];\n}\n',
