@@ -18,6 +18,7 @@
 #include "base/clock.h"
 #include "base/request_origin.h"
 #include "base/status.h"
+#include "rpc/peer.h"
 #include "rpc/status_details.h"
 
 #include <protobuf-c/protobuf-c.h>
@@ -82,11 +83,6 @@ size_t rpc_call_header(const struct rpc_call *call, const char *key, const char 
 void *rpc_call_pass(const struct rpc_call *call);
 
 /* Who calls. */
-struct rpc_peer {
-    char address[64];   /* "ipv4:127.0.0.1:4711", "ipv6:[::1]:4711", "unix:" */
-    char identity[256]; /* the verified URI of its certificate; "": it has shown none */
-    bool is_encrypted;
-};
 void rpc_call_peer_of(const struct rpc_call *call, struct rpc_peer *peer_out);
 
 /* The address alone, cut to size. */

@@ -22,6 +22,7 @@
 #include "rpc/cluster_key.h"
 #include "rpc/runtime.h"
 #include "rpc/status_details.h"
+#include "rpc/tls/client_tls.h"
 
 #include <protobuf-c/protobuf-c.h>
 #include <stdbool.h>
@@ -31,16 +32,6 @@
 struct rpc_client;
 struct rpc_channel;
 struct rpc_client_call;
-
-/* Of what a client connects to; strings are borrowed for its life, files read again when they change. */
-struct rpc_client_tls {
-    const char *ca; /* path of the CAs that servers' certificates are of; "": the system's */
-    const char *certificate; /* paths of what it shows itself; "": nothing */
-    const char *key;
-    /* Not NULL: servers are processes of that cluster, known by their role whatever their address. NULL: they
-     * are known by their host name, and the files are read once. */
-    const char *cluster;
-};
 
 struct rpc_client_options {
     uint32_t message_bytes_max;

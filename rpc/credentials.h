@@ -10,7 +10,7 @@
 #pragma once
 
 #include "base/status.h"
-#include "rpc/client.h"
+#include "rpc/tls/client_tls.h"
 
 #include <grpc/grpc.h>
 

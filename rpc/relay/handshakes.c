@@ -1,4 +1,4 @@
-#include "rpc/tls/handshakes.h"
+#include "rpc/relay/handshakes.h"
 
 #include "base/clock.h"
 #include "base/cond.h"
