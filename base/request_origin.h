@@ -1,7 +1,7 @@
 /*
  * request_origin - whose request something is done for: what every process on its way logs.
  *
- * Inner calls carry it as metadata (rpc/call.h, rpc/client.h). The ids that workers know attempts by are
+ * Inner calls carry it as metadata (rpc/server/call.h, rpc/client/client.h). The ids that workers know attempts by are
  * others, and stand in the messages.
  *
  * Thread: plain data.

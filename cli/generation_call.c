@@ -6,7 +6,7 @@
 #include "cli/output.h"
 #include "cli/prompt_bar.h"
 #include "process/process_state.h"
-#include "rpc/client.h"
+#include "rpc/client/client.h"
 
 #include <inttypes.h>
 #include <poll.h>

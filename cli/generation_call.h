@@ -7,7 +7,7 @@
 
 #include "process/address.h"
 #include "proto/kvferry/v1/generation.pb-c.h"
-#include "rpc/client.h"
+#include "rpc/client/client.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "base/config.h"
-#include "rpc/client.h"
+#include "rpc/client/client.h"
 
 #define SERVER_TLS_ROWS(X)                                                                         \
     X(tls, BOOL, "no", "", "the server speaks TLS; its certificate must have its host name")       \

@@ -6,7 +6,7 @@
 #include "kernels/kernels.h"
 #include "kvtransfer/drivers/ucx/ucx_transport.h"
 #include "model/numerics_id.h"
-#include "rpc/runtime.h"
+#include "rpc/runtime/runtime.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -35,10 +35,10 @@
 #include "process/process_tls.h"
 #include "process/process_trace.h"
 #include "process/self_check.h"
-#include "rpc/call_counters.h"
-#include "rpc/health.h"
-#include "rpc/runtime.h"
-#include "rpc/server.h"
+#include "rpc/server/call_counters.h"
+#include "rpc/server/health.h"
+#include "rpc/runtime/runtime.h"
+#include "rpc/server/server.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>

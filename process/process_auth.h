@@ -9,7 +9,7 @@
 #pragma once
 
 #include "base/metrics.h"
-#include "rpc/call_auth.h"
+#include "rpc/auth/call_auth.h"
 
 #define PROCESS_AUTH_METRICS(X)                                                                    \
     X(COUNTER, unproven, "kvferry_auth_failures_total", "reason=unproven",                         \

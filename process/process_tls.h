@@ -10,7 +10,7 @@
 #pragma once
 
 #include "base/metrics.h"
-#include "rpc/client.h"
+#include "rpc/client/client.h"
 #include "rpc/tls/tls_files.h"
 
 #include <stdbool.h>

@@ -12,7 +12,7 @@
 
 #include "base/status.h"
 #include "process/address.h"
-#include "rpc/runtime.h"
+#include "rpc/runtime/runtime.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -20,7 +20,7 @@
 #include "router/router_metrics.h"
 #include "router/sampling_choice.h"
 #include "router/tenants.h"
-#include "rpc/call.h"
+#include "rpc/server/call.h"
 #include "tokenizer/token_decoder.h"
 #include "trace/tracer.h"
 

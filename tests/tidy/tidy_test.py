@@ -28,11 +28,11 @@ RIGHT = {
     "base/status.h": '#define STATUS_TABLE(X) \\\n    X(OK, 0, "", "ok") \\\n    X(BUG, 13, "BUG", "x")\n',
     "base/status.c": "STATUS_OK STATUS_BUG\n",
     "base/ring.c": '#include "base/status.h"\nint f(void)\n{\n    return STATUS_OK + STATUS_BUG;\n}\n',
-    "rpc/server.c": '#include <grpc/grpc.h>\n#include "base/status.h"\n',
+    "rpc/server/server.c": '#include <grpc/grpc.h>\n#include "base/status.h"\n',
     "kvtransfer/drivers/ucx/ucx_transport.c": "#include <ucp/api/ucp.h>\n",
     "router/router_config.h": '#define ROUTER_CONFIG(X) \\\n    X(port, U32(0, 1), "1", "", "h") \\\n'
                               '    X(name, STRING, "", "", "h")\n',
-    "router/router.c": '#include "rpc/server.h"\nint g(struct c *c)\n{\n    return c->port + c->name[0];\n}\n',
+    "router/router.c": '#include "rpc/server/server.h"\nint g(struct c *c)\n{\n    return c->port + c->name[0];\n}\n',
     "kernels/README.md": README,
     "kernels/cuda/hardware.cuh": "DEVICE int f(int v)\n{\n}\ntemplate <int N> DEVICE void g()\n{\n}\n",
     "tests/simt/README.md": README,
@@ -45,7 +45,7 @@ LONG = "int f(void)\n{\n" + "    g();\n" * 60 + "}\n"
 
 # rule -> (path, text, part of the finding); the text replaces the file of the right tree.
 PLANTED = {
-    "upwards": ("base/clock.c", '#include "rpc/server.h"\n', "base/clock.c:1: include: base/ may not include rpc/"),
+    "upwards": ("base/clock.c", '#include "rpc/server/server.h"\n', "base/clock.c:1: include: base/ may not include rpc/"),
     "sideways": ("rpc/x.c", '\n#include "router/router.h"\n', "rpc/x.c:2: include: rpc/ may not include router/"),
     "no folder": ("rpc/x.c", '#include "server.h"\n', 'include: "server.h" names no folder'),
     "ucx": ("kvtransfer/sender.c", "#include <uct/api/uct.h>\n", "kvtransfer/sender.c:1: foreign header"),
