@@ -9,7 +9,7 @@
 #pragma once
 
 #include "cli/server_tls.h"
-#include "process/address.h"
+#include "process/ports/address.h"
 #include "process/process_config.h"
 #include "process/process_state.h"
 #include "process/process_tls.h"

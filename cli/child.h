@@ -10,8 +10,8 @@
  */
 #pragma once
 
-#include "base/config.h"
-#include "process/ports_file.h"
+#include "base/config/config.h"
+#include "process/ports/ports_file.h"
 
 #include <stdbool.h>
 #include <sys/types.h>

@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "base/config.h"
+#include "base/config/config.h"
 
 struct command {
     const char *name;                          /* "serve" */

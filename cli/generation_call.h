@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "process/address.h"
+#include "process/ports/address.h"
 #include "proto/kvferry/v1/generation.pb-c.h"
 #include "rpc/client/client.h"
 

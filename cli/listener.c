@@ -1,6 +1,6 @@
 #include "cli/listener.h"
 
-#include "process/address.h"
+#include "process/ports/address.h"
 
 #include <errno.h>
 #include <netdb.h>

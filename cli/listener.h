@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "process/address.h"
+#include "process/ports/address.h"
 
 #define LISTENER_LIMIT_MS 1000
 

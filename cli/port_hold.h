@@ -9,7 +9,7 @@
  */
 #pragma once
 
-#include "process/ports_file.h"
+#include "process/ports/ports_file.h"
 
 #define PORT_HOLD_MAX 4
 

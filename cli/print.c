@@ -1,6 +1,6 @@
 /* print - the commands that print what is made from the tables. */
 #include "cli/reference.h"
-#include "process/port_needs.h"
+#include "process/ports/port_needs.h"
 
 #include <stdio.h>
 #include <stdlib.h>

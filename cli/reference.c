@@ -1,6 +1,6 @@
 #include "cli/reference.h"
 
-#include "base/config_value.h"
+#include "base/config/config_value.h"
 #include "ctx_worker/ctx_metrics.h"
 #include "gen_worker/gen_metrics.h"
 #include "process/process.h"

@@ -13,7 +13,7 @@
  */
 #include "base/build_info.h"
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/memory_room.h"
 #include "cli/child.h"
 #include "cli/command.h"
@@ -26,7 +26,7 @@
 #include "gen_worker/gen_config.h"
 #include "kvtransfer/transport/shm_folder.h"
 #include "process/memory_secrecy.h"
-#include "process/port_check.h"
+#include "process/ports/port_check.h"
 #include "process/process.h"
 
 #include <inttypes.h>

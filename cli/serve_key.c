@@ -1,6 +1,6 @@
 #include "cli/serve_key.h"
 
-#include "base/log.h"
+#include "base/log/log.h"
 
 #include <errno.h>
 #include <stdio.h>

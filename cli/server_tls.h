@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "base/config.h"
+#include "base/config/config.h"
 #include "rpc/client/client.h"
 
 #define SERVER_TLS_ROWS(X)                                                                         \

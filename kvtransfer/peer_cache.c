@@ -1,6 +1,6 @@
 #include "kvtransfer/peer_cache.h"
 
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/secret.h"
 #include "kvtransfer/transport/data_port.h"
 

@@ -24,10 +24,10 @@
  */
 #pragma once
 
-#include "base/http_server.h"
-#include "base/log.h"
-#include "base/metrics.h"
-#include "process/ports_file.h"
+#include "base/http/http_server.h"
+#include "base/log/log.h"
+#include "base/metrics/metrics.h"
+#include "process/ports/ports_file.h"
 #include "process/process_auth.h"
 #include "process/process_config.h"
 #include "process/process_signals.h"

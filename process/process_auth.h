@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "base/metrics.h"
+#include "base/metrics/metrics.h"
 #include "rpc/auth/call_auth.h"
 
 #define PROCESS_AUTH_METRICS(X)                                                                    \

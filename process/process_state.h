@@ -8,7 +8,7 @@
 #pragma once
 
 #include "base/status.h"
-#include "process/address.h"
+#include "process/ports/address.h"
 #include "process/geometry_codec.h"
 #include "proto/kvferry/internal/v1/admin.pb-c.h"
 #include "proto/kvferry/v1/sampling.pb-c.h"

@@ -9,7 +9,7 @@
  */
 #pragma once
 
-#include "base/metrics.h"
+#include "base/metrics/metrics.h"
 #include "rpc/client/client.h"
 #include "rpc/tls/tls_files.h"
 

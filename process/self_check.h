@@ -11,7 +11,7 @@
 #pragma once
 
 #include "base/status.h"
-#include "process/address.h"
+#include "process/ports/address.h"
 #include "rpc/runtime/runtime.h"
 
 #include <stdbool.h>

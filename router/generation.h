@@ -14,7 +14,7 @@
 
 #include "base/hash.h"
 #include "base/standing.h"
-#include "process/address.h"
+#include "process/ports/address.h"
 #include "proto/kvferry/internal/v1/generation_worker.pb-c.h"
 #include "proto/kvferry/v1/generation.pb-c.h"
 #include "router/router_metrics.h"

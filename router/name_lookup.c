@@ -2,7 +2,7 @@
 
 #include "base/clock.h"
 #include "base/cond.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "router/name_set.h"
 #include "router/reminder.h"
 

@@ -2,10 +2,10 @@
 
 #include "base/clock.h"
 #include "base/cpu_room.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/memory_room.h"
 #include "base/random.h"
-#include "process/address.h"
+#include "process/ports/address.h"
 #include "process/admin_service.h"
 #include "router/admission.h"
 #include "router/generation_service.h"

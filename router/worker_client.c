@@ -1,7 +1,7 @@
 #include "router/worker_client.h"
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "router/reminder.h"
 #include "router/worker_fit.h"
 #include "rpc/tls/tls_identity.h"

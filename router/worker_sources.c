@@ -1,7 +1,7 @@
 #include "router/worker_sources.h"
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "router/k8s/k8s_endpoints.h"
 #include "router/name_lookup.h"
 #include "router/reminder.h"

@@ -2,8 +2,8 @@
 
 #include "base/clock.h"
 #include "base/cpu_room.h"
-#include "base/log.h"
-#include "base/process_stats.h"
+#include "base/log/log.h"
+#include "base/metrics/process_stats.h"
 #include "base/random.h"
 #include "base/secret.h"
 #include "kernels/kernels.h"

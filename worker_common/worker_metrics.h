@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "base/metrics.h"
+#include "base/metrics/metrics.h"
 #include "kvcache/block_pool.h"
 #include "kvtransfer/transport/transport.h"
 

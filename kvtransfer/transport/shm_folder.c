@@ -1,6 +1,6 @@
 #include "kvtransfer/transport/shm_folder.h"
 
-#include "base/log.h"
+#include "base/log/log.h"
 
 #include <assert.h>
 #include <dirent.h>

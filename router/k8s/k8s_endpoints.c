@@ -1,11 +1,11 @@
 #include "router/k8s/k8s_endpoints.h"
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/random.h"
 #include "base/secret.h"
 #include "base/wake.h"
-#include "process/address.h"
+#include "process/ports/address.h"
 #include "router/k8s/api_answer.h"
 #include "router/k8s/api_request.h"
 #include "router/k8s/fd_wait.h"

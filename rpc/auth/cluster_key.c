@@ -1,6 +1,6 @@
 #include "rpc/auth/cluster_key.h"
 
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/regular_file.h"
 #include "base/secret.h"
 

@@ -1,7 +1,7 @@
 /* credentials - see credentials.h. */
 #include "rpc/auth/credentials.h"
 
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/regular_file.h"
 #include "base/secret.h"
 #include "rpc/tls/tls_identity.h"

@@ -17,7 +17,7 @@
 #pragma once
 
 #include "base/clock.h"
-#include "base/request_origin.h"
+#include "base/log/request_origin.h"
 #include "base/status.h"
 #include "rpc/auth/cluster_key.h"
 #include "rpc/runtime/runtime.h"

@@ -2,7 +2,7 @@
 #include "rpc/runtime/runtime.h"
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "rpc/runtime/cpu_count.h"
 #include "rpc/runtime/queue.h"
 #include "rpc/relay/relay.h"

@@ -16,7 +16,7 @@
 #pragma once
 
 #include "base/clock.h"
-#include "base/request_origin.h"
+#include "base/log/request_origin.h"
 #include "base/status.h"
 #include "rpc/peer.h"
 #include "rpc/status_details.h"

@@ -12,7 +12,7 @@
  */
 #pragma once
 
-#include "base/metrics.h"
+#include "base/metrics/metrics.h"
 #include "base/status.h"
 
 #define CALL_METHODS_MAX 40u

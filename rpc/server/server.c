@@ -2,7 +2,7 @@
 #include "rpc/server/server.h"
 
 #include "base/cond.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "proto/descriptor_set.h"
 #include "rpc/auth/credentials.h"
 #include "rpc/server/health.h"

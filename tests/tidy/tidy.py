@@ -28,8 +28,8 @@ FOREIGN_HEADERS = [
     (r"<uc[tpsm]/", r"kvtransfer/drivers/ucx/.*"),
     (r"<grpc/", r"rpc/.*"),
     (r"<cuda|<nccl", r"kernels/cuda/.*"),
-    (r"<event2/", r"base/http_server\.c"),
-    (r"<yaml\.h>", r"base/config_yaml\.c|router/tenant_file\.c"),
+    (r"<event2/", r"base/http/http_server\.c"),
+    (r"<yaml\.h>", r"base/config/config_yaml\.c|router/tenant_file\.c"),
     (r"<zlib\.h>", r"rpc/gzip\.c"),
     (r"<seccomp\.h>", r"process/syscall_filter\.c"),
     (r"<xxhash\.h>", r"model/weight_digest\.c"),
@@ -54,7 +54,7 @@ BANNED_CALLS = [
     (r"fork|vfork", "gRPC and UCX do not survive it; only before the first use of either",
      r"cli/\w+\.c|tests/.*"),
     (r"getenv|secure_getenv", "configuration comes from the process's table",
-     r"base/(config|crc32c)\.c|cli/.*|tests/.*|process/(process|run_folder)\.c|kernels/(kernels|attention_backends)\.c"
+     r"base/(config/config|crc32c)\.c|cli/.*|tests/.*|process/(process|run_folder)\.c|kernels/(kernels|attention_backends)\.c"
      r"|router/k8s/k8s_endpoints\.c"),
     (r"rand|srand|random|srandom", "base/random.h is seeded and the same everywhere", r"tests/runner/.*"),
     # Only what no simulation runs looks at a clock: commands, what joins a process, threads, real transports, gRPC.
@@ -67,7 +67,7 @@ BANNED_CALLS = [
      r"|router/k8s/(fd_wait|https_stream|k8s_endpoints)\.c"
      r"|rpc/(server/(call|server)|client/client_call|runtime/runtime|relay/(relay|handshakes))\.c"),
     (r"clock_gettime|gettimeofday|time", "base/clock.h has the clocks",
-     r"tests/.*|base/(clock|log_line)\.c"
+     r"tests/.*|base/(clock|log/log_line)\.c"
      r"|router/tenants\.c"    # a file's time of change is of the machine's clock
      r"|rpc/runtime/runtime\.c"),     # what a thread has computed
 ]
@@ -93,7 +93,7 @@ DEVICE_ADDRESS = r"block_pool_(?:data|base)\s*\(|\b(?:pool_base|pool_memory|acti
 DEVICE_ONLY = r"model/forward\w*\.c"  # where every address but those of the host's own structs is the device's
 TOUCHES = r"\b(mem(?:cpy|move|set|cmp|chr)|crc32c(?:_copy)?|p?read|p?write|sha256\w*|hash128\w*)\s*\("
 # Sized when it is made, as its README says: memory is taken in what makes, and nowhere else.
-SIZED = (r"(kvcache|schedule|engine|trace)/.*|base/(ring|metrics|thread_pool)\.c|model/(forward|sampler)\w*\.c"
+SIZED = (r"(kvcache|schedule|engine|trace)/.*|base/(ring|metrics/metrics|thread_pool)\.c|model/(forward|sampler)\w*\.c"
          r"|kernels/(moe|rope)\.c|kernels/(cpu|reference)/.*")
 MAKES = r"(\w+_)?(create|init|start|make|new)(_\w+)?"
 MEMORY_CALLS = r"(?<![\w.>])(malloc|calloc|realloc|aligned_alloc|posix_memalign|strn?dup|v?asprintf)\s*\("

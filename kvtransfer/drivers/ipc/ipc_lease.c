@@ -1,7 +1,7 @@
 #include "kvtransfer/drivers/ipc/ipc_lease.h"
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "kvtransfer/transport/socket_owner.h"
 
 #include <assert.h>

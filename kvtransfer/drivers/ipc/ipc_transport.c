@@ -1,7 +1,7 @@
 #include "kvtransfer/drivers/ipc/ipc_transport.h"
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/wake.h"
 #include "kvtransfer/transport/get_table.h"
 #include "kvtransfer/drivers/ipc/ipc_lease.h"

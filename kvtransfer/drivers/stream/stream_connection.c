@@ -2,7 +2,7 @@
 
 #include "base/clock.h"
 #include "base/crc32c.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/secret.h"
 #include "kvtransfer/transport/socket_owner.h"
 #include "kvtransfer/drivers/stream/stream_listener.h"

@@ -1,6 +1,6 @@
 #include "kvtransfer/drivers/stream/stream_listener.h"
 
-#include "base/log.h"
+#include "base/log/log.h"
 #include "kvtransfer/transport/data_port.h"
 #include "kvtransfer/transport/socket_owner.h"
 #include "kvtransfer/drivers/stream/stream_connection.h"

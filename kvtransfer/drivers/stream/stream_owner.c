@@ -1,7 +1,7 @@
 #include "kvtransfer/drivers/stream/stream_owner.h"
 
 #include "base/crc32c.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/secret.h"
 #include "kvtransfer/drivers/stream/stream_connection.h"
 

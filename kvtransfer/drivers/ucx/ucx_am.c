@@ -1,7 +1,7 @@
 #include "kvtransfer/drivers/ucx/ucx_am.h"
 
 #include "base/crc32c.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "kvtransfer/transport/pull_wire.h"
 #include "kvtransfer/drivers/ucx/ucx_peer.h"
 #include "kvtransfer/drivers/ucx/ucx_status.h"

@@ -1,6 +1,6 @@
 #include "kvtransfer/drivers/ucx/ucx_peer.h"
 
-#include "base/log.h"
+#include "base/log/log.h"
 #include "kvtransfer/transport/accept_gate.h"
 #include "kvtransfer/drivers/ucx/ucx_address.h"
 #include "kvtransfer/drivers/ucx/ucx_am.h"

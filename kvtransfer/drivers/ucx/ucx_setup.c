@@ -1,7 +1,7 @@
 #include "kvtransfer/drivers/ucx/ucx_setup.h"
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "kvtransfer/transport/accept_gate.h"
 #include "kvtransfer/transport/data_port.h"
 #include "kvtransfer/drivers/ucx/ucx_address.h"
