@@ -10,7 +10,7 @@
 #include "router/admission.h"
 #include "router/generation_service.h"
 #include "router/model_service.h"
-#include "router/reminder.h"
+#include "router/discovery/reminder.h"
 #include "router/router_config.h"
 #include "router/worker_sources.h"
 

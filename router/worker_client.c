@@ -2,7 +2,7 @@
 
 #include "base/clock.h"
 #include "base/log/log.h"
-#include "router/reminder.h"
+#include "router/discovery/reminder.h"
 #include "router/worker_fit.h"
 #include "rpc/tls/tls_identity.h"
 

@@ -35,7 +35,7 @@ FOREIGN_HEADERS = [
     (r"<xxhash\.h>", r"model/weight_digest\.c"),
     (r"<openssl/",
      r"base/(sha256|secret)\.c|kvtransfer/drivers/stream/stream_tls\.c|rpc/auth/(key_file|sealed_secret)\.c|rpc/tls/tls_\w+\.[ch]"
-     r"|router/k8s/https_stream\.c"),
+     r"|router/discovery/k8s/https_stream\.c"),
     # Also what a request looks like while it is being answered; never the cores (engines, placement).
     (r'<protobuf-c/|["<].*\.pb-c\.h', r"(rpc|proto)/.*|(%s)/\w*(_service|_client|_codec|codec)\.[ch]"
      r"|process/process_state\.h|router/(generation|sampling_choice)\.h|cli/generation_call\.h"
@@ -55,7 +55,7 @@ BANNED_CALLS = [
      r"cli/\w+\.c|tests/.*"),
     (r"getenv|secure_getenv", "configuration comes from the process's table",
      r"base/(config/config|crc32c)\.c|cli/.*|tests/.*|process/(process|run_folder)\.c|kernels/(kernels|attention_backends)\.c"
-     r"|router/k8s/k8s_endpoints\.c"),
+     r"|router/discovery/k8s/k8s_endpoints\.c"),
     (r"rand|srand|random|srandom", "base/random.h is seeded and the same everywhere", r"tests/runner/.*"),
     # Only what no simulation runs looks at a clock: commands, what joins a process, threads, real transports, gRPC.
     (r"clock_now_ns", "time is an argument (now_ns) of everything that can be simulated",
@@ -63,8 +63,8 @@ BANNED_CALLS = [
      r"|device/device\.c"    # a wait that has a bound, for what no simulation runs
      r"|kvtransfer/(drivers/(ucx|stream|shm|ipc)/\w+|transfer_thread)\.c"
      r"|ctx_worker/ctx_(service|worker)\.c|gen_worker/(context_client|gen_service|gen_worker)\.c"
-     r"|router/(admission|dispatch|generation_service|name_lookup|router|worker_client|worker_sources)\.c"
-     r"|router/k8s/(fd_wait|https_stream|k8s_endpoints)\.c"
+     r"|router/(admission|dispatch|generation_service|discovery/name_lookup|router|worker_client|worker_sources)\.c"
+     r"|router/discovery/k8s/(fd_wait|https_stream|k8s_endpoints)\.c"
      r"|rpc/(server/(call|server)|client/client_call|runtime/runtime|relay/(relay|handshakes))\.c"),
     (r"clock_gettime|gettimeofday|time", "base/clock.h has the clocks",
      r"tests/.*|base/(clock|log/log_line)\.c"

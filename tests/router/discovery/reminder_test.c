@@ -1,6 +1,6 @@
 /* reminder: a lasting fault is said after a second and then ever more rarely; one that is over, anew. */
 #include "base/clock.h"
-#include "router/reminder.h"
+#include "router/discovery/reminder.h"
 
 #include <criterion/criterion.h>
 

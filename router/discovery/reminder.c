@@ -1,4 +1,4 @@
-#include "router/reminder.h"
+#include "router/discovery/reminder.h"
 
 #include "base/clock.h"
 

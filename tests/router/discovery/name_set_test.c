@@ -1,6 +1,6 @@
 /* name_set: a name is what was last found; nobody's silence empties it, and a denial only after a while. */
 #include "base/clock.h"
-#include "router/name_set.h"
+#include "router/discovery/name_set.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -1,15 +1,15 @@
 /* slice_json: answers in the shape of discovery.k8s.io/v1 become addresses; what has another shape is refused by
- * its key. The files of k8s_answers are written after the schema of 1.34, not recorded. */
+ * its key. The files of answers/ are written after the schema of 1.34, not recorded. */
 #include "base/regular_file.h"
-#include "router/k8s/api_answer.h"
-#include "router/k8s/slice_json.h"
+#include "router/discovery/k8s/api_answer.h"
+#include "router/discovery/k8s/slice_json.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define FOLDER KVFERRY_SOURCE_DIR "/tests/router/k8s_answers"
+#define FOLDER KVFERRY_SOURCE_DIR "/tests/router/discovery/k8s/answers"
 
 static const struct slice_port CONTROL = {.name = "control"};
 static struct slice_set *set;

@@ -1,4 +1,4 @@
-#include "router/k8s/service_account.h"
+#include "router/discovery/k8s/service_account.h"
 
 #include "base/regular_file.h"
 #include "base/secret.h"

@@ -1,4 +1,4 @@
-#include "router/k8s/http_reply.h"
+#include "router/discovery/k8s/http_reply.h"
 
 #include <assert.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /* k8s_target: a name has a service, and may have a namespace and a port; what is none is refused with its value. */
-#include "router/k8s/k8s_target.h"
+#include "router/discovery/k8s/k8s_target.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

@@ -1,4 +1,4 @@
-#include "router/k8s/slice_json.h"
+#include "router/discovery/k8s/slice_json.h"
 
 #include "base/json_text.h"
 

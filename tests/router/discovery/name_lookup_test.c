@@ -1,7 +1,7 @@
 /* name_lookup: tells the addresses of a name as the system knows them, with the port, and stops at once. */
 #include "base/clock.h"
 #include "base/cond.h"
-#include "router/name_lookup.h"
+#include "router/discovery/name_lookup.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>

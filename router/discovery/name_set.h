@@ -9,7 +9,7 @@
  */
 #pragma once
 
-#include "router/address_set.h"
+#include "router/discovery/address_set.h"
 
 enum name_answer { NAME_FOUND, NAME_NOTHING, NAME_FAILED };
 

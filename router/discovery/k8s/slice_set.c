@@ -1,4 +1,4 @@
-#include "router/k8s/slice_set.h"
+#include "router/discovery/k8s/slice_set.h"
 
 #include <arpa/inet.h>
 #include <assert.h>

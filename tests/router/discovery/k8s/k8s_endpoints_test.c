@@ -1,7 +1,7 @@
 /* k8s_endpoints: the addresses of a Service follow an API server that pages, cuts, forgets, is slow, silent, restarted
  * or lies; a server that is not the cluster's gets nothing; stop waits for nobody. The server is tests/roles/api_server.py. */
 #include "process/syscall_filter.h"
-#include "router/k8s/k8s_endpoints.h"
+#include "router/discovery/k8s/k8s_endpoints.h"
 
 #include <criterion/criterion.h>
 #include <poll.h>

@@ -1,5 +1,5 @@
 /* http_reply: the body is the same however the bytes are cut; what does not tell its end, or lies, is refused. */
-#include "router/k8s/http_reply.h"
+#include "router/discovery/k8s/http_reply.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -12,7 +12,7 @@
 #pragma once
 
 #include "base/status.h"
-#include "router/k8s/http_reply.h"
+#include "router/discovery/k8s/http_reply.h"
 
 #include <stdbool.h>
 #include <stddef.h>

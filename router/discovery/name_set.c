@@ -1,4 +1,4 @@
-#include "router/name_set.h"
+#include "router/discovery/name_set.h"
 
 #include <assert.h>
 

@@ -1,4 +1,4 @@
-#include "router/k8s/fd_wait.h"
+#include "router/discovery/k8s/fd_wait.h"
 
 #include "base/clock.h"
 

@@ -1,4 +1,4 @@
-#include "router/k8s/k8s_target.h"
+#include "router/discovery/k8s/k8s_target.h"
 
 #include <assert.h>
 #include <stdint.h>

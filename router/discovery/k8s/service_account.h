@@ -12,7 +12,7 @@
 #pragma once
 
 #include "base/status.h"
-#include "router/k8s/k8s_target.h"
+#include "router/discovery/k8s/k8s_target.h"
 
 #include <stddef.h>
 

@@ -26,7 +26,7 @@
 #pragma once
 
 #include "base/status.h"
-#include "router/k8s/slice_set.h"
+#include "router/discovery/k8s/slice_set.h"
 
 #include <stddef.h>
 #include <stdint.h>

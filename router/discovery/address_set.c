@@ -1,4 +1,4 @@
-#include "router/address_set.h"
+#include "router/discovery/address_set.h"
 
 #include <assert.h>
 #include <string.h>

@@ -1,8 +1,8 @@
-#include "router/k8s/https_stream.h"
+#include "router/discovery/k8s/https_stream.h"
 
 #include "base/clock.h"
-#include "router/k8s/fd_wait.h"
-#include "router/k8s/host_lookup.h"
+#include "router/discovery/k8s/fd_wait.h"
+#include "router/discovery/k8s/host_lookup.h"
 
 #include <arpa/inet.h>
 #include <assert.h>

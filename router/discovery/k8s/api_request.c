@@ -1,4 +1,4 @@
-#include "router/k8s/api_request.h"
+#include "router/discovery/k8s/api_request.h"
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
-#include "router/k8s/host_lookup.h"
+#include "router/discovery/k8s/host_lookup.h"
 
 #include "base/wake.h"
-#include "router/k8s/fd_wait.h"
+#include "router/discovery/k8s/fd_wait.h"
 
 #include <assert.h>
 #include <netdb.h>

@@ -1,4 +1,4 @@
-#include "router/k8s/api_answer.h"
+#include "router/discovery/k8s/api_answer.h"
 
 #include <assert.h>
 #include <stdlib.h>

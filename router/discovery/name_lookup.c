@@ -1,10 +1,10 @@
-#include "router/name_lookup.h"
+#include "router/discovery/name_lookup.h"
 
 #include "base/clock.h"
 #include "base/cond.h"
 #include "base/log/log.h"
-#include "router/name_set.h"
-#include "router/reminder.h"
+#include "router/discovery/name_set.h"
+#include "router/discovery/reminder.h"
 
 #include <assert.h>
 #include <netdb.h>

@@ -1,4 +1,4 @@
-#include "router/k8s/k8s_endpoints.h"
+#include "router/discovery/k8s/k8s_endpoints.h"
 
 #include "base/clock.h"
 #include "base/log/log.h"
@@ -6,16 +6,16 @@
 #include "base/secret.h"
 #include "base/wake.h"
 #include "process/ports/address.h"
-#include "router/k8s/api_answer.h"
-#include "router/k8s/api_request.h"
-#include "router/k8s/fd_wait.h"
-#include "router/k8s/host_lookup.h"
-#include "router/k8s/https_stream.h"
-#include "router/k8s/k8s_target.h"
-#include "router/k8s/service_account.h"
-#include "router/k8s/slice_json.h"
-#include "router/k8s/slice_set.h"
-#include "router/reminder.h"
+#include "router/discovery/k8s/api_answer.h"
+#include "router/discovery/k8s/api_request.h"
+#include "router/discovery/k8s/fd_wait.h"
+#include "router/discovery/k8s/host_lookup.h"
+#include "router/discovery/k8s/https_stream.h"
+#include "router/discovery/k8s/k8s_target.h"
+#include "router/discovery/k8s/service_account.h"
+#include "router/discovery/k8s/slice_json.h"
+#include "router/discovery/k8s/slice_set.h"
+#include "router/discovery/reminder.h"
 
 #include <assert.h>
 #include <pthread.h>

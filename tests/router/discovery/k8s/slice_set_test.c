@@ -1,5 +1,5 @@
 /* slice_set: the addresses of all slices together, sorted, each worker once; no bound can be passed. */
-#include "router/k8s/slice_set.h"
+#include "router/discovery/k8s/slice_set.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
