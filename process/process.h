@@ -35,9 +35,9 @@
 #include "process/process_tls.h"
 #include "process/process_trace.h"
 #include "process/self_check.h"
+#include "rpc/runtime/runtime.h"
 #include "rpc/server/call_counters.h"
 #include "rpc/server/health.h"
-#include "rpc/runtime/runtime.h"
 #include "rpc/server/server.h"
 
 #include <stdatomic.h>

@@ -8,8 +8,8 @@
 #pragma once
 
 #include "base/status.h"
-#include "process/ports/address.h"
 #include "process/geometry_codec.h"
+#include "process/ports/address.h"
 #include "proto/kvferry/internal/v1/admin.pb-c.h"
 #include "proto/kvferry/v1/sampling.pb-c.h"
 #include "rpc/client/client.h"

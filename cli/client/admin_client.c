@@ -2,8 +2,8 @@
 
 #include "base/clock.h"
 #include "cli/client/call_guard.h"
-#include "cli/command.h"
 #include "cli/client/listener.h"
+#include "cli/command.h"
 #include "process/run_folder.h"
 
 #include <stdio.h>

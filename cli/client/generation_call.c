@@ -3,8 +3,8 @@
 #include "base/clock.h"
 #include "base/wake.h"
 #include "cli/client/call_guard.h"
-#include "cli/output.h"
 #include "cli/client/prompt_bar.h"
+#include "cli/output.h"
 #include "process/process_state.h"
 #include "rpc/client/client.h"
 

@@ -6,8 +6,8 @@
  */
 #pragma once
 
-#include "rpc/client/client.h"
 #include "rpc/auth/credentials.h"
+#include "rpc/client/client.h"
 #include "rpc/runtime/queue.h"
 
 #include <grpc/grpc.h>

@@ -5,8 +5,8 @@
  * a message follows, renewed until there is none. on_end comes when all are back: messages end before
  * the status does, but their tags may come in any order.
  */
-#include "rpc/byte_buffer.h"
 #include "rpc/auth/call_auth.h"
+#include "rpc/byte_buffer.h"
 #include "rpc/client/channel_pool.h"
 #include "rpc/client/client.h"
 #include "rpc/request_id.h"

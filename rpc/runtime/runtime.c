@@ -3,9 +3,9 @@
 
 #include "base/clock.h"
 #include "base/log/log.h"
+#include "rpc/relay/relay.h"
 #include "rpc/runtime/cpu_count.h"
 #include "rpc/runtime/queue.h"
-#include "rpc/relay/relay.h"
 
 #include <assert.h>
 #include <grpc/grpc.h>

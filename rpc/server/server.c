@@ -5,9 +5,9 @@
 #include "base/log/log.h"
 #include "proto/descriptor_set.h"
 #include "rpc/auth/credentials.h"
+#include "rpc/relay/request_window.h"
 #include "rpc/server/health.h"
 #include "rpc/server/reflection.h"
-#include "rpc/relay/request_window.h"
 #include "rpc/server/serving.h"
 
 #include <assert.h>

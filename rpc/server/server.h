@@ -15,9 +15,9 @@
 #pragma once
 
 #include "base/status.h"
-#include "rpc/server/call.h"
 #include "rpc/relay/limits.h"
 #include "rpc/runtime/runtime.h"
+#include "rpc/server/call.h"
 #include "rpc/tls/tls_files.h"
 #include "rpc/tls/tls_identity.h"
 

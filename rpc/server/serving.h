@@ -10,11 +10,11 @@
  */
 #pragma once
 
-#include "rpc/server/call.h"
 #include "rpc/auth/call_auth.h"
-#include "rpc/server/call_counters.h"
-#include "rpc/runtime/queue.h"
 #include "rpc/relay/relay.h"
+#include "rpc/runtime/queue.h"
+#include "rpc/server/call.h"
+#include "rpc/server/call_counters.h"
 #include "rpc/server/server.h"
 
 #include <grpc/grpc.h>

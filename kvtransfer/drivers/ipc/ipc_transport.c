@@ -3,8 +3,8 @@
 #include "base/clock.h"
 #include "base/log/log.h"
 #include "base/wake.h"
-#include "kvtransfer/transport/get_table.h"
 #include "kvtransfer/drivers/ipc/ipc_lease.h"
+#include "kvtransfer/transport/get_table.h"
 
 #include <assert.h>
 #include <poll.h>

@@ -1,9 +1,9 @@
 #include "kvtransfer/drivers/stream/stream_listener.h"
 
 #include "base/log/log.h"
+#include "kvtransfer/drivers/stream/stream_connection.h"
 #include "kvtransfer/transport/data_port.h"
 #include "kvtransfer/transport/socket_owner.h"
-#include "kvtransfer/drivers/stream/stream_connection.h"
 
 #include <assert.h>
 #include <errno.h>

@@ -13,11 +13,11 @@
  */
 #pragma once
 
-#include "kvtransfer/transport/get_table.h"
-#include "kvtransfer/transport/shm_folder.h"
 #include "kvtransfer/drivers/stream/stream_frame.h"
 #include "kvtransfer/drivers/stream/stream_link.h"
 #include "kvtransfer/drivers/stream/stream_transport.h"
+#include "kvtransfer/transport/get_table.h"
+#include "kvtransfer/transport/shm_folder.h"
 
 #include <stdbool.h>
 #include <sys/epoll.h>

@@ -4,11 +4,11 @@
 #include "base/random.h"
 #include "base/secret.h"
 #include "base/wake.h"
-#include "kvtransfer/transport/data_port.h"
 #include "kvtransfer/drivers/stream/stream_connection.h"
 #include "kvtransfer/drivers/stream/stream_listener.h"
 #include "kvtransfer/drivers/stream/stream_owner.h"
 #include "kvtransfer/drivers/stream/stream_reader.h"
+#include "kvtransfer/transport/data_port.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -2,9 +2,9 @@
 
 #include "base/crc32c.h"
 #include "base/log/log.h"
-#include "kvtransfer/transport/pull_wire.h"
 #include "kvtransfer/drivers/ucx/ucx_peer.h"
 #include "kvtransfer/drivers/ucx/ucx_status.h"
+#include "kvtransfer/transport/pull_wire.h"
 
 #include <assert.h>
 #include <stdlib.h>

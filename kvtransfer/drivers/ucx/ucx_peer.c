@@ -1,9 +1,9 @@
 #include "kvtransfer/drivers/ucx/ucx_peer.h"
 
 #include "base/log/log.h"
-#include "kvtransfer/transport/accept_gate.h"
 #include "kvtransfer/drivers/ucx/ucx_address.h"
 #include "kvtransfer/drivers/ucx/ucx_am.h"
+#include "kvtransfer/transport/accept_gate.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -2,11 +2,11 @@
 
 #include "base/clock.h"
 #include "base/log/log.h"
-#include "kvtransfer/transport/accept_gate.h"
-#include "kvtransfer/transport/data_port.h"
 #include "kvtransfer/drivers/ucx/ucx_address.h"
 #include "kvtransfer/drivers/ucx/ucx_links.h"
 #include "kvtransfer/drivers/ucx/ucx_status.h"
+#include "kvtransfer/transport/accept_gate.h"
+#include "kvtransfer/transport/data_port.h"
 
 #include <assert.h>
 #include <errno.h>

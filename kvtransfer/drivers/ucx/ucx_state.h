@@ -12,8 +12,8 @@
  */
 #pragma once
 
-#include "kvtransfer/transport/get_table.h"
 #include "kvtransfer/drivers/ucx/ucx_transport.h"
+#include "kvtransfer/transport/get_table.h"
 
 #include <stdbool.h>
 

@@ -1,10 +1,10 @@
 #include "kvtransfer/drivers/ucx/ucx_transport.h"
 
 #include "base/clock.h"
-#include "kvtransfer/transport/accept_gate.h"
 #include "kvtransfer/drivers/ucx/ucx_am.h"
 #include "kvtransfer/drivers/ucx/ucx_peer.h"
 #include "kvtransfer/drivers/ucx/ucx_setup.h"
+#include "kvtransfer/transport/accept_gate.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* shm_folder: whatever a process was doing when it was killed, the next one that starts removes what it
  * left in /dev/shm, and touches nothing of the living. */
 #include "base/clock.h"
-#include "kvtransfer/transport/shm_folder.h"
 #include "kvtransfer/drivers/stream/stream_transport.h"
+#include "kvtransfer/transport/shm_folder.h"
 
 #include <criterion/criterion.h>
 #include <dirent.h>
