@@ -439,7 +439,7 @@ def conformed(tree: Tree) -> Iterator[Finding]:
                 yield Finding(host, 0, "wrapper", f"{name} has no body in {device}")
 
 
-RULES = [include_arrows, foreign_headers, pure_policy, device_bytes, readmes, lengths, banned_calls, sized_once, config_rows,
+RULES = [include_arrows, room_order, foreign_headers, pure_policy, device_bytes, readmes, lengths, banned_calls, sized_once, config_rows,
          status_rows, foreign_places, unfinished, test_hooks, listed_sources, conformed]
 
 

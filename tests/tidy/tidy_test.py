@@ -13,11 +13,15 @@ README = "# x - what it is\n\na\nb\nc\n"
 RIGHT = {
     "CMakeLists.txt": "folder(base LINK m)\nfolder(rpc DEPENDS base)\nfolder(kvtransfer DEPENDS base)\n"
                       "folder(schedule DEPENDS base)\nfolder(model DEPENDS base)\n"
-                      "folder(router DEPENDS rpc base LINK x)\n",
+                      "folder(router DEPENDS rpc base LINK x)\n"
+                      "room(rpc)\nroom(rpc/server DEPENDS rpc)\n"
+                      "room(kvtransfer/drivers/ucx)\nroom(kvtransfer DEPENDS kvtransfer/drivers/ucx)\n",
     "base/README.md": README,
     "rpc/README.md": README,
     "router/README.md": README,
+    "rpc/server/README.md": README,
     "kvtransfer/README.md": README,
+    "kvtransfer/drivers/ucx/README.md": README,
     "schedule/README.md": README,
     "model/README.md": README,
     "schedule/schedule.c": '#include "base/status.h"\n#include <assert.h>\n'
@@ -48,6 +52,11 @@ PLANTED = {
     "upwards": ("base/clock.c", '#include "rpc/server/server.h"\n', "base/clock.c:1: include: base/ may not include rpc/"),
     "sideways": ("rpc/x.c", '\n#include "router/router.h"\n', "rpc/x.c:2: include: rpc/ may not include router/"),
     "no folder": ("rpc/x.c", '#include "server.h"\n', 'include: "server.h" names no folder'),
+    "a room nobody declared": ("rpc/x/x.c", "\n", "rpc/x/x.c:0: include: rpc/x/ is no room of CMakeLists.txt"),
+    "a room upwards": ("rpc/x.c", '#include "rpc/server/server.h"\n', "rpc/x.c:1: include: rpc/ may not include rpc/server/"),
+    "a room of a later one": ("CMakeLists.txt", RIGHT["CMakeLists.txt"] + "room(rpc/tls DEPENDS rpc/auth)\nroom(rpc/auth)\n",
+                              "CMakeLists.txt:0: room: rpc/tls depends on rpc/auth, which does not come before it"),
+    "readme of a room": ("CMakeLists.txt", RIGHT["CMakeLists.txt"] + "room(rpc/tls)\n", "rpc/tls:0: readme"),
     "ucx": ("kvtransfer/sender.c", "#include <uct/api/uct.h>\n", "kvtransfer/sender.c:1: foreign header"),
     "grpc": ("router/router.h", "#include <grpc/grpc.h>\n", "router/router.h:1: foreign header"),
     "protobuf": ("router/place.c", '#include "rpc/a.pb-c.h"\n', "router/place.c:1: foreign header"),

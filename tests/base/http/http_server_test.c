@@ -2,7 +2,7 @@
 
 #include "base/http/http_request.h"
 #include "base/http/http_server.h"
-#include "support/loopback.h"
+#include "tests/base/support/loopback.h"
 
 #include <arpa/inet.h>
 #include <criterion/criterion.h>

@@ -2,7 +2,7 @@
  * life, method and message; and a reply is one to that call by a life that knows the same key. */
 #include "rpc/auth/call_auth.h"
 #include "rpc/auth/nonce_cache.h"
-#include "support/test_key.h"
+#include "tests/rpc/support/test_key.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

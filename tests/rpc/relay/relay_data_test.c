@@ -1,7 +1,7 @@
 /* relay/session_data: of padded DATA only what is between its length and its padding is a message's, wherever the bytes
  * are cut; padding alone is nothing heard, and is paid for as empty DATA is. */
 #include "base/clock.h"
-#include "support/session_bed.h"
+#include "tests/rpc/support/session_bed.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

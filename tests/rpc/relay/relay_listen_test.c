@@ -1,6 +1,6 @@
 /* relay's listening: every kind of address, words for what cannot be, and a lack of descriptors that passes. */
 #include "rpc/relay/peer_table.h"
-#include "support/relay_bed.h"
+#include "tests/rpc/support/relay_bed.h"
 
 #include <arpa/inet.h>
 #include <criterion/criterion.h>

@@ -1,6 +1,6 @@
 /* relay: a full port has room for newcomers: who was only refused gives way, then an idle connection of the address that
  * has most; who waits for an answer never. The test is the core. */
-#include "support/relay_bed.h"
+#include "tests/rpc/support/relay_bed.h"
 
 #include <criterion/criterion.h>
 #include <poll.h>

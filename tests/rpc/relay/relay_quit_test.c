@@ -1,7 +1,7 @@
 /* relay: who quits says so as HTTP/2 has it: a GOAWAY that refuses nothing and a PING, and when its client has confirmed
  * that and has its answers, a GOAWAY with the last stream; what the core says of streams that it has not seen is hidden.
  * The test is the core. */
-#include "support/relay_bed.h"
+#include "tests/rpc/support/relay_bed.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>

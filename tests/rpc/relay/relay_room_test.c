@@ -1,7 +1,7 @@
 /* relay: a large request waits, its stream alone, until there is room for it, and goes on by itself. The test is the
  * core. */
 #include "rpc/relay/request_window.h"
-#include "support/relay_bed.h"
+#include "tests/rpc/support/relay_bed.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* relay/session: each limit strikes at its bound and not before it, honest traffic meets none, and what was
  * counted is given back. */
 #include "base/clock.h"
-#include "support/frame_head.h"
-#include "support/session_bed.h"
+#include "tests/rpc/support/frame_head.h"
+#include "tests/rpc/support/session_bed.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

@@ -2,7 +2,7 @@
  * sides. The test is the core. */
 #include "base/clock.h"
 #include "rpc/relay/peer_table.h"
-#include "support/relay_bed.h"
+#include "tests/rpc/support/relay_bed.h"
 
 #include <arpa/inet.h>
 #include <criterion/criterion.h>

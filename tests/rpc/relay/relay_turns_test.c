@@ -1,8 +1,8 @@
 /* relay/turns: who has most unanswered in the core waits and nobody else does, and all that waits goes on. */
 #include "rpc/relay/session.h"
 #include "rpc/relay/turns.h"
-#include "support/frame_head.h"
-#include "support/relay_bed.h"
+#include "tests/rpc/support/frame_head.h"
+#include "tests/rpc/support/relay_bed.h"
 
 #include <criterion/criterion.h>
 #include <errno.h>

@@ -1,6 +1,6 @@
 /* call: every call ends exactly once on both sides, with the same reason, however it ends. */
 #include "base/random.h"
-#include "support/probe.h"
+#include "tests/rpc/support/probe.h"
 
 #include <stdio.h>
 #include <stdlib.h>

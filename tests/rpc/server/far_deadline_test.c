@@ -1,7 +1,7 @@
 /* server: a grpc-timeout that nanoseconds cannot count is a deadline far away, not one that has passed
  * (gRPC's own clients cap what they send). */
-#include "support/probe.h"
-#include "support/raw_call.h"
+#include "tests/rpc/support/probe.h"
+#include "tests/rpc/support/raw_call.h"
 
 #include <unistd.h>
 

@@ -1,6 +1,6 @@
 /* health: Check and Watch as grpc.health.v1 says, and a drain ends every watch. */
 #include "grpc/health/v1/health.pb-c.h"
-#include "support/probe.h"
+#include "tests/rpc/support/probe.h"
 
 #include <string.h>
 

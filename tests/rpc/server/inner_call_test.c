@@ -1,8 +1,8 @@
 /* Calls of an inner service over a real connection: without the key they reach no handler, and a server
  * without it hands nothing over. */
-#include "support/probe.h"
-#include "support/raw_call.h"
-#include "support/test_key.h"
+#include "tests/rpc/support/probe.h"
+#include "tests/rpc/support/raw_call.h"
+#include "tests/rpc/support/test_key.h"
 
 #include <string.h>
 #include <unistd.h>

@@ -1,6 +1,6 @@
 /* reflection: lists what is served, and answers a file with everything it imports. */
 #include "grpc/reflection/v1/reflection.pb-c.h"
-#include "support/probe.h"
+#include "tests/rpc/support/probe.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 /* server: when a drain is over no handler runs, nor will, though calls go on coming. */
 #include "base/clock.h"
-#include "support/probe.h"
-#include "support/raw_call.h"
+#include "tests/rpc/support/probe.h"
+#include "tests/rpc/support/raw_call.h"
 
 #include <poll.h>
 #include <stdatomic.h>

@@ -1,5 +1,5 @@
 /* server: every limit answers with its own status, a drain loses nothing, and nothing is left. */
-#include "support/probe.h"
+#include "tests/rpc/support/probe.h"
 
 #include <dirent.h>
 #include <poll.h>

@@ -1,6 +1,6 @@
 /* TLS of a port and of the calls to it: who may connect, who may call what, and files that change. */
-#include "support/certificates.h"
-#include "support/probe.h"
+#include "tests/rpc/support/certificates.h"
+#include "tests/rpc/support/probe.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
