@@ -1,7 +1,6 @@
 #include "cli/command.h"
 
-#include "base/nearest.h"
-#include "cli/serve_config.h"
+#include "base/config/nearest.h"
 #include "ctx_worker/ctx_config.h"
 #include "ctx_worker/ctx_worker.h"
 #include "gen_worker/gen_config.h"

@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "base/config.h"
+#include "base/config/config.h"
 
 struct command {
     const char *name;                          /* "serve" */
@@ -45,6 +45,7 @@ int version_main(const struct config_input *input);
 int completion_main(const struct config_input *input);
 int reference_main(const struct config_input *input);
 
+const struct config_table *serve_config_table(void);
 const struct config_table *generate_config_table(void);
 const struct config_table *ps_config_table(void);
 const struct config_table *drain_config_table(void);

@@ -1,6 +1,6 @@
 /* key - makes a file with a new cluster key. */
 #include "cli/command.h"
-#include "rpc/key_file.h"
+#include "rpc/auth/key_file.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* token_config - the flags of `kvferry token`: the row that goes with the token. */
 #pragma once
 
-#include "base/config.h"
+#include "base/config/config.h"
 
 #define TOKEN_CONFIG(X)                                                                            \
     X(methods, LIST, "", "", "what the token may call; left out: the public methods")              \

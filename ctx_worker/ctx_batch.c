@@ -1,6 +1,6 @@
 #include "ctx_worker/ctx_batch.h"
 
-#include "base/log.h"
+#include "base/log/log.h"
 
 #include <assert.h>
 #include <stdlib.h>

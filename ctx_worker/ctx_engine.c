@@ -1,6 +1,6 @@
 #include "ctx_worker/ctx_engine.h"
 
-#include "base/log.h"
+#include "base/log/log.h"
 #include "ctx_worker/ctx_backlog.h"
 #include "ctx_worker/ctx_batch.h"
 #include "ctx_worker/ctx_inbox.h"

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "base/status_counters.h"
+#include "base/metrics/status_counters.h"
 #include "ctx_worker/ctx_engine.h"
 #include "worker_common/compat_metrics.h"
 #include "worker_common/worker_metrics.h"

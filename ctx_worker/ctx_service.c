@@ -1,7 +1,7 @@
 #include "ctx_worker/ctx_service.h"
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/secret.h"
 #include "ctx_worker/caller.h"
 #include "ctx_worker/ctx_record.h"

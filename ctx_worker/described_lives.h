@@ -9,7 +9,7 @@
  */
 #pragma once
 
-#include "kvtransfer/transport.h"
+#include "kvtransfer/transport/transport.h"
 
 #define DESCRIBED_LIVES_MAX 65536u
 

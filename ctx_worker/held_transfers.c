@@ -1,6 +1,6 @@
 #include "ctx_worker/held_transfers.h"
 
-#include "base/log.h"
+#include "base/log/log.h"
 
 #include <assert.h>
 #include <inttypes.h>

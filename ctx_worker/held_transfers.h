@@ -17,7 +17,7 @@
 #pragma once
 
 #include "base/status.h"
-#include "kvtransfer/transport.h"
+#include "kvtransfer/transport/transport.h"
 
 #include <pthread.h>
 #include <stdbool.h>

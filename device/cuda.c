@@ -1,6 +1,6 @@
 #include "device/cuda.h"
 
-#include "base/log.h"
+#include "base/log/log.h"
 #include "device/cuda_device.h"
 
 #include <assert.h>

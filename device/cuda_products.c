@@ -5,7 +5,7 @@
  *     ours, by rows:     y [tokens][out] = x [tokens][in] w^T     w [out][in]
  *     theirs, by columns: D (out x tokens) = A^T B                A = w (in x out), B = x (in x tokens)
  */
-#include "base/log.h"
+#include "base/log/log.h"
 #include "device/cublas.h"
 #include "device/cuda_device.h"
 

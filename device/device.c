@@ -1,7 +1,7 @@
 #include "device/device.h"
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "device/device_ops.h"
 
 #include <assert.h>

@@ -1,5 +1,5 @@
 /* Which devices there are: alone in its file, so that a program of tests/e2e has another choice (fault_device_open.c). */
-#include "base/log.h"
+#include "base/log/log.h"
 #include "device/cuda.h"
 #include "device/host.h"
 

@@ -1,7 +1,7 @@
 #include "gen_worker/context_client.h"
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/secret.h"
 #include "gen_worker/context_peer.h"
 #include "gen_worker/prefill_codec.h"

@@ -24,7 +24,7 @@
 
 #include "gen_worker/gen_engine.h"
 #include "process/process_state.h"
-#include "rpc/client.h"
+#include "rpc/client/client.h"
 #include "worker_common/identity_codec.h"
 
 struct context_client;

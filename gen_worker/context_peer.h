@@ -6,7 +6,7 @@
 #pragma once
 
 #include "process/process_state.h"
-#include "rpc/client.h"
+#include "rpc/client/client.h"
 #include "worker_common/identity_codec.h"
 
 #include <stdbool.h>

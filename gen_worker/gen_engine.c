@@ -1,6 +1,6 @@
 #include "gen_worker/gen_engine.h"
 
-#include "base/log.h"
+#include "base/log/log.h"
 #include "engine/engine_core.h"
 #include "engine/engine_sizes.h"
 #include "engine/published.h"

@@ -45,7 +45,7 @@
 #pragma once
 
 #include "base/clock.h"
-#include "base/request_origin.h"
+#include "base/log/request_origin.h"
 #include "base/ring.h"
 #include "engine/backlog.h"
 #include "engine/engine_request.h"

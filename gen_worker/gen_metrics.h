@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "base/status_counters.h"
+#include "base/metrics/status_counters.h"
 #include "gen_worker/gen_engine.h"
 #include "worker_common/compat_metrics.h"
 #include "worker_common/worker_metrics.h"

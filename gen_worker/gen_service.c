@@ -1,10 +1,10 @@
 #include "gen_worker/gen_service.h"
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/utf8.h"
 #include "gen_worker/gen_record.h"
-#include "process/address.h"
+#include "process/ports/address.h"
 #include "process/process_state.h"
 #include "proto/kvferry/internal/v1/generation_worker.pb-c.h"
 #include "rpc/borrow.h"

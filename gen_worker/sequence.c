@@ -1,6 +1,6 @@
 #include "gen_worker/sequence.h"
 
-#include "base/log.h"
+#include "base/log/log.h"
 #include "schedule/schedule.h"
 
 #include <assert.h>

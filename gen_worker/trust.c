@@ -1,6 +1,6 @@
 #include "gen_worker/trust.h"
 
-#include "base/log.h"
+#include "base/log/log.h"
 #include "gen_worker/sequence.h"
 
 #include <assert.h>

@@ -1,10 +1,10 @@
 #include "kvtransfer/driver.h"
 
-#include "kvtransfer/ipc_transport.h"
-#include "kvtransfer/shm_transport.h"
-#include "kvtransfer/stream_transport.h"
-#include "kvtransfer/ucx_address.h"
-#include "kvtransfer/ucx_transport.h"
+#include "kvtransfer/drivers/ipc/ipc_transport.h"
+#include "kvtransfer/drivers/shm/shm_transport.h"
+#include "kvtransfer/drivers/stream/stream_transport.h"
+#include "kvtransfer/drivers/ucx/ucx_address.h"
+#include "kvtransfer/drivers/ucx/ucx_transport.h"
 
 #include <assert.h>
 #include <string.h>

@@ -20,7 +20,7 @@
  */
 #pragma once
 
-#include "kvtransfer/transport.h"
+#include "kvtransfer/transport/transport.h"
 
 #include <stdbool.h>
 #include <stddef.h>

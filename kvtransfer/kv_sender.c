@@ -1,7 +1,7 @@
 #include "kvtransfer/kv_sender.h"
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/ring.h"
 #include "kvtransfer/transfer_map.h"
 

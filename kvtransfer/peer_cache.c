@@ -1,8 +1,8 @@
 #include "kvtransfer/peer_cache.h"
 
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/secret.h"
-#include "kvtransfer/data_port.h"
+#include "kvtransfer/transport/data_port.h"
 
 #include <assert.h>
 #include <stdlib.h>

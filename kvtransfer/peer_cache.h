@@ -15,7 +15,7 @@
  */
 #pragma once
 
-#include "kvtransfer/transport.h"
+#include "kvtransfer/transport/transport.h"
 
 #include <stdbool.h>
 

@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "kvtransfer/transport.h"
+#include "kvtransfer/transport/transport.h"
 
 #include <stdint.h>
 

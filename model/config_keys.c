@@ -1,6 +1,6 @@
 #include "model/config_keys.h"
 
-#include "base/log.h"
+#include "base/log/log.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 #include "model/forward.h"
 
-#include "base/log.h"
+#include "base/log/log.h"
 #include "device/device_fetch.h"
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/sampling_parameters.h"

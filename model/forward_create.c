@@ -1,4 +1,4 @@
-#include "base/log.h"
+#include "base/log/log.h"
 #include "kernels/cuda/sampling_parameters.h"
 #include "model/forward_parts.h"
 #include "model/kernel_choice.h"

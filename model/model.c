@@ -1,7 +1,7 @@
 #include "model/model.h"
 
 #include "base/hash.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/text.h"
 #include "device/device.h"
 #include "kernels/kernels.h"

@@ -1,6 +1,6 @@
 #include "model/model_config.h"
 
-#include "base/log.h"
+#include "base/log/log.h"
 #include "kernels/attention.h"
 #include "model/config_keys.h"
 #include "model/json_fields.h"

@@ -1,6 +1,6 @@
 #include "process/admin_service.h"
 
-#include "base/log.h"
+#include "base/log/log.h"
 
 #include <assert.h>
 #include <stdlib.h>

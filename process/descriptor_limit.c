@@ -1,6 +1,6 @@
 #include "process/descriptor_limit.h"
 
-#include "base/log.h"
+#include "base/log/log.h"
 
 #include <errno.h>
 #include <inttypes.h>

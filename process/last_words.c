@@ -1,6 +1,6 @@
 #include "process/last_words.h"
 
-#include "base/log.h"
+#include "base/log/log.h"
 
 #include <poll.h>
 #include <signal.h>

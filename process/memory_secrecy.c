@@ -1,6 +1,6 @@
 #include "process/memory_secrecy.h"
 
-#include "base/log.h"
+#include "base/log/log.h"
 
 #include <errno.h>
 #include <fcntl.h>

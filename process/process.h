@@ -24,10 +24,10 @@
  */
 #pragma once
 
-#include "base/http_server.h"
-#include "base/log.h"
-#include "base/metrics.h"
-#include "process/ports_file.h"
+#include "base/http/http_server.h"
+#include "base/log/log.h"
+#include "base/metrics/metrics.h"
+#include "process/ports/ports_file.h"
 #include "process/process_auth.h"
 #include "process/process_config.h"
 #include "process/process_signals.h"
@@ -35,10 +35,10 @@
 #include "process/process_tls.h"
 #include "process/process_trace.h"
 #include "process/self_check.h"
-#include "rpc/call_counters.h"
-#include "rpc/health.h"
-#include "rpc/runtime.h"
-#include "rpc/server.h"
+#include "rpc/runtime/runtime.h"
+#include "rpc/server/call_counters.h"
+#include "rpc/server/health.h"
+#include "rpc/server/server.h"
 
 #include <stdatomic.h>
 #include <stdbool.h>

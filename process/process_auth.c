@@ -1,6 +1,6 @@
 #include "process/process_auth.h"
 
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/secret.h"
 #include "process/run_folder.h"
 

@@ -8,8 +8,8 @@
  */
 #pragma once
 
-#include "base/metrics.h"
-#include "rpc/call_auth.h"
+#include "base/metrics/metrics.h"
+#include "rpc/auth/call_auth.h"
 
 #define PROCESS_AUTH_METRICS(X)                                                                    \
     X(COUNTER, unproven, "kvferry_auth_failures_total", "reason=unproven",                         \

@@ -5,8 +5,8 @@
  */
 #pragma once
 
-#include "base/config.h"
-#include "process/relay_config.h"
+#include "base/config/config.h"
+#include "process/ports/relay_config.h"
 
 #define ACCESS_LOG_CONFIG_ROW(X)                                                                   \
     X(access_log, BOOL, "yes", "", "a line of log for each request, at its end")

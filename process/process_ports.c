@@ -2,7 +2,7 @@
 #include "process/process_ports.h"
 
 #include "base/clock.h"
-#include "process/advertised_host.h"
+#include "process/ports/advertised_host.h"
 
 #include <assert.h>
 #include <stdio.h>

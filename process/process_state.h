@@ -8,11 +8,11 @@
 #pragma once
 
 #include "base/status.h"
-#include "process/address.h"
 #include "process/geometry_codec.h"
+#include "process/ports/address.h"
 #include "proto/kvferry/internal/v1/admin.pb-c.h"
 #include "proto/kvferry/v1/sampling.pb-c.h"
-#include "rpc/client.h"
+#include "rpc/client/client.h"
 
 #include <stdbool.h>
 #include <stdint.h>

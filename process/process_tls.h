@@ -9,8 +9,8 @@
  */
 #pragma once
 
-#include "base/metrics.h"
-#include "rpc/client.h"
+#include "base/metrics/metrics.h"
+#include "rpc/client/client.h"
 #include "rpc/tls/tls_files.h"
 
 #include <stdbool.h>

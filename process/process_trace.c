@@ -4,7 +4,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "base/regular_file.h"
-#include "process/address.h"
+#include "process/ports/address.h"
 
 #include <assert.h>
 #include <inttypes.h>

@@ -1,6 +1,6 @@
 #include "process/role.h"
 
-#include "process/port_check.h"
+#include "process/ports/port_check.h"
 
 #include <assert.h>
 #include <inttypes.h>

@@ -9,7 +9,7 @@
  */
 #pragma once
 
-#include "base/config.h"
+#include "base/config/config.h"
 #include "process/process.h"
 
 struct role {

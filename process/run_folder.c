@@ -1,6 +1,6 @@
 #include "process/run_folder.h"
 
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/text.h"
 
 #include <assert.h>

@@ -15,7 +15,7 @@
 #pragma once
 
 #include "base/status.h"
-#include "rpc/key_file.h"
+#include "rpc/auth/key_file.h"
 
 #include <stdint.h>
 

@@ -1,8 +1,8 @@
 #include "process/self_check.h"
 
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/stall.h"
-#include "process/port_probe.h"
+#include "process/ports/port_probe.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -11,8 +11,8 @@
 #pragma once
 
 #include "base/status.h"
-#include "process/address.h"
-#include "rpc/runtime.h"
+#include "process/ports/address.h"
+#include "rpc/runtime/runtime.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 #include "process/syscall_filter.h"
 
-#include "base/log.h"
+#include "base/log/log.h"
 
 #include <errno.h>
 #include <sched.h>

@@ -1,7 +1,7 @@
 #include "router/admission.h"
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/random.h"
 #include "base/regular_file.h"
 #include "base/secret.h"

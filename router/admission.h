@@ -10,7 +10,7 @@
 #pragma once
 
 #include "router/tenants.h"
-#include "rpc/server.h"
+#include "rpc/server/server.h"
 
 struct admission {
     struct tenants *tenants; /* NULL: everybody may enter, and no call has a pass */

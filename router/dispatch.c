@@ -1,7 +1,7 @@
 #include "router/dispatch.h"
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/random.h"
 #include "process/process_state.h"
 #include "sampling_params/sampling_codec.h"

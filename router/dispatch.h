@@ -16,7 +16,7 @@
 
 #include "router/generation.h"
 #include "router/router_core.h"
-#include "rpc/client.h"
+#include "rpc/client/client.h"
 
 struct dispatch;
 

@@ -14,13 +14,13 @@
 
 #include "base/hash.h"
 #include "base/standing.h"
-#include "process/address.h"
+#include "process/ports/address.h"
 #include "proto/kvferry/internal/v1/generation_worker.pb-c.h"
 #include "proto/kvferry/v1/generation.pb-c.h"
 #include "router/router_metrics.h"
 #include "router/sampling_choice.h"
 #include "router/tenants.h"
-#include "rpc/call.h"
+#include "rpc/server/call.h"
 #include "tokenizer/token_decoder.h"
 #include "trace/tracer.h"
 

@@ -1,6 +1,6 @@
 #include "router/generation_record.h"
 
-#include "base/log.h"
+#include "base/log/log.h"
 #include "process/process_state.h"
 
 #include <assert.h>

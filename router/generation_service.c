@@ -1,7 +1,7 @@
 #include "router/generation_service.h"
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "router/admission.h"
 #include "router/generation_record.h"
 #include "router/generation_request.h"

@@ -2,15 +2,15 @@
 
 #include "base/clock.h"
 #include "base/cpu_room.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/memory_room.h"
 #include "base/random.h"
-#include "process/address.h"
 #include "process/admin_service.h"
+#include "process/ports/address.h"
 #include "router/admission.h"
+#include "router/discovery/reminder.h"
 #include "router/generation_service.h"
 #include "router/model_service.h"
-#include "router/reminder.h"
 #include "router/router_config.h"
 #include "router/worker_sources.h"
 

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "base/status_counters.h"
+#include "base/metrics/status_counters.h"
 #include "router/router_core.h"
 
 #define ROUTER_METRICS(X)                                                                          \

@@ -1,6 +1,6 @@
 #include "router/tenant_file.h"
 
-#include "base/nearest.h"
+#include "base/config/nearest.h"
 #include "base/regular_file.h"
 #include "router/quota.h"
 

@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "base/metrics.h"
+#include "base/metrics/metrics.h"
 #include "router/tenant_file.h"
 
 #define TENANT_LABELS_MAX 16u

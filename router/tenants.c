@@ -1,7 +1,7 @@
 #include "router/tenants.h"
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/regular_file.h"
 #include "base/secret.h"
 #include "router/quota.h"

@@ -15,6 +15,6 @@
 
 #include "router/generation_service.h"
 
-/* Handlers (rpc/server.h), once the tokenizer is there; arg is a struct generation_service. */
+/* Handlers (rpc/server/server.h), once the tokenizer is there; arg is a struct generation_service. */
 void text_calls_tokenize(void *arg, struct rpc_call *call, const ProtobufCMessage *message);
 void text_calls_detokenize(void *arg, struct rpc_call *call, const ProtobufCMessage *message);

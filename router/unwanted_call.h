@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "rpc/call.h"
+#include "rpc/server/call.h"
 
 /* The call is over. For encode_input: call is a struct rpc_call. */
 bool unwanted_call_look(void *call);

@@ -14,7 +14,7 @@
 #pragma once
 
 #include "process/process_state.h"
-#include "router/address_set.h"
+#include "router/discovery/address_set.h"
 #include "router/dispatch.h"
 
 struct worker_clients;

@@ -14,7 +14,7 @@
 #pragma once
 
 #include "process/process_state.h"
-#include "router/k8s/k8s_target.h"
+#include "router/discovery/k8s/k8s_target.h"
 #include "router/router_core.h"
 
 #define WORKER_LIST_WATCHED_MAX 32u /* a thread each */

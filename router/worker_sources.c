@@ -1,10 +1,10 @@
 #include "router/worker_sources.h"
 
 #include "base/clock.h"
-#include "base/log.h"
-#include "router/k8s/k8s_endpoints.h"
-#include "router/name_lookup.h"
-#include "router/reminder.h"
+#include "base/log/log.h"
+#include "router/discovery/k8s/k8s_endpoints.h"
+#include "router/discovery/name_lookup.h"
+#include "router/discovery/reminder.h"
 #include "router/worker_list.h"
 
 #include <assert.h>

@@ -1,6 +1,6 @@
 #include "tokenizer/mistral_fix.h"
 
-#include "base/log.h"
+#include "base/log/log.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

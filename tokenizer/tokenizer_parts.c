@@ -4,7 +4,7 @@
  */
 #include "tokenizer/tokenizer_parts.h"
 
-#include "base/log.h"
+#include "base/log/log.h"
 #include "tokenizer/field.h"
 
 #include <stdio.h>

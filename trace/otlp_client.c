@@ -2,7 +2,7 @@
 
 #include "base/clock.h"
 #include "base/cond.h"
-#include "base/log.h"
+#include "base/log/log.h"
 
 #include <limits.h>
 #include <pthread.h>

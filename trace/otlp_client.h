@@ -13,7 +13,7 @@
  */
 #pragma once
 
-#include "rpc/client.h"
+#include "rpc/client/client.h"
 #include "trace/otlp_codec.h"
 #include "trace/tracer.h"
 

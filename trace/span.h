@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "base/request_origin.h"
+#include "base/log/request_origin.h"
 #include "base/status.h"
 
 #define SPAN_ATTRIBUTES_MAX 10u

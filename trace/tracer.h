@@ -21,7 +21,7 @@
  */
 #pragma once
 
-#include "base/metrics.h"
+#include "base/metrics/metrics.h"
 #include "trace/span.h"
 
 #define TRACE_METRICS(X)                                                                           \

@@ -6,10 +6,10 @@
 #pragma once
 
 #include "base/status.h"
-#include "kvtransfer/transport.h"
+#include "kvtransfer/transport/transport.h"
 #include "process/geometry_codec.h"
 #include "proto/kvferry/internal/v1/context_worker.pb-c.h"
-#include "rpc/sealed_secret.h"
+#include "rpc/auth/sealed_secret.h"
 
 struct worker_identity {
     char name[128];

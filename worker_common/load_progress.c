@@ -1,7 +1,7 @@
 #include "worker_common/load_progress.h"
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/log/log.h"
 
 #include <stdio.h>
 #include <unistd.h>

@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "base/metrics.h"
+#include "base/metrics/metrics.h"
 
 #include <stdbool.h>
 #include <stdint.h>

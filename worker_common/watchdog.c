@@ -1,6 +1,6 @@
 #include "worker_common/watchdog.h"
 
-#include "base/log.h"
+#include "base/log/log.h"
 
 #include <assert.h>
 

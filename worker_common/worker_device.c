@@ -1,6 +1,6 @@
 #include "worker_common/worker_device.h"
 
-#include "base/log.h"
+#include "base/log/log.h"
 #include "model/kernel_choice.h"
 
 #include <assert.h>

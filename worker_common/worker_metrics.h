@@ -8,9 +8,9 @@
  */
 #pragma once
 
-#include "base/metrics.h"
+#include "base/metrics/metrics.h"
 #include "kvcache/block_pool.h"
-#include "kvtransfer/transport.h"
+#include "kvtransfer/transport/transport.h"
 
 #define DATA_PORT_CONNECTIONS_HELP                                                                 \
     "Connections that came to the data port, of transports unix and tls, by whether they have "    \

@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "base/metrics.h"
+#include "base/metrics/metrics.h"
 #include "base/status.h"
 
 #include <stdint.h>

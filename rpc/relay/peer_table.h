@@ -12,7 +12,7 @@
 #pragma once
 
 #include "base/status.h"
-#include "rpc/call.h"
+#include "rpc/peer.h"
 
 #include <stdbool.h>
 

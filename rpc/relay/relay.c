@@ -1,7 +1,7 @@
 #include "rpc/relay/relay.h"
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/wake.h"
 #include "rpc/relay/listener.h"
 #include "rpc/relay/places.h"

@@ -18,10 +18,10 @@
  */
 #pragma once
 
-#include "rpc/call.h"
+#include "rpc/peer.h"
+#include "rpc/relay/handshakes.h"
 #include "rpc/relay/session.h"
 #include "rpc/relay/timer_heap.h"
-#include "rpc/tls/handshakes.h"
 
 #include <stdbool.h>
 #include <stddef.h>

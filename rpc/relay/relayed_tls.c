@@ -1,6 +1,6 @@
 /* relayed_tls - the handshake of a connection to a port with certificates. */
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "rpc/relay/relayed_parts.h"
 
 #include <inttypes.h>

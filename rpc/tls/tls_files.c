@@ -1,6 +1,6 @@
 #include "rpc/tls/tls_files.h"
 
-#include "base/log.h"
+#include "base/log/log.h"
 #include "base/regular_file.h"
 #include "rpc/tls/tls_certificate.h"
 #include "rpc/tls/tls_identity.h"

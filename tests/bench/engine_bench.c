@@ -15,7 +15,7 @@
 #include "base/random.h"
 #include "ctx_worker/ctx_engine.h"
 #include "gen_worker/gen_engine.h"
-#include "kvtransfer/sim_transport.h"
+#include "kvtransfer/drivers/sim/sim_transport.h"
 #include "worker_common/worker.h"
 #include "worker_common/worker_forward.h"
 

@@ -11,7 +11,7 @@
  */
 #include "base/clock.h"
 #include "proto/kvferry/v1/generation.pb-c.h"
-#include "rpc/client.h"
+#include "rpc/client/client.h"
 #include "tests/e2e/support/client.h"
 
 #include <poll.h>

@@ -9,8 +9,8 @@
 #include "kvferry/internal/v1/admin.pb-c.h"
 #include "kvferry/v1/generation.pb-c.h"
 #include "kvferry/v1/model.pb-c.h"
-#include "rpc/client.h"
-#include "rpc/key_file.h"
+#include "rpc/auth/key_file.h"
+#include "rpc/client/client.h"
 
 #include <getopt.h>
 #include <pthread.h>

@@ -18,7 +18,7 @@
  * second only sends raw messages without copies; they are forked before any UCX call.
  */
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "kvcache/block_pool.h"
 #include "kvtransfer/driver.h"
 #include "kvtransfer/transfer_thread.h"

@@ -6,7 +6,7 @@
 #include "proto/kvferry/internal/v1/generation_worker.pb-c.h"
 #include "proto/kvferry/v1/generation.pb-c.h"
 #include "proto/kvferry/v1/model.pb-c.h"
-#include "rpc/client.h"
+#include "rpc/client/client.h"
 #include "support/client.h"
 #include "support/cluster.h"
 #include "support/inner.h"

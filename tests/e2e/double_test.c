@@ -174,7 +174,7 @@ Test(driver_double, a_cpu_context_worker_feeds_a_gpu_generation_worker)
 
 /* ---- what fails ---- */
 
-/* A channel whose connection was refused tries again within a second (rpc/client.h), whatever the router knows by then; a
+/* A channel whose connection was refused tries again within a second (rpc/client/client.h), whatever the router knows by then; a
  * prompt that comes meanwhile is computed where it is decoded. So one of a few crosses, and none is wrong. */
 static void expect_crossing(const struct work *work, struct cluster *cluster)
 {

@@ -3,8 +3,8 @@
 
 #include "base/clock.h"
 #include "proto/kvferry/v1/generation.pb-c.h"
-#include "rpc/client.h"
-#include "rpc/runtime.h"
+#include "rpc/client/client.h"
+#include "rpc/runtime/runtime.h"
 #include "support/client.h"
 #include "support/cluster.h"
 #include "support/command.h"

@@ -3,7 +3,7 @@
 
 #include "base/clock.h"
 #include "grpc/health/v1/health.pb-c.h"
-#include "rpc/client.h"
+#include "rpc/client/client.h"
 #include "support/cluster.h"
 #include "support/ports.h"
 #include "support/spawn.h"

@@ -1,7 +1,7 @@
 /* Tokenize and Detokenize of what is long are answered beside the others; what a reply does not hold is refused in
  * the router's own words, and so is a text on which the tokenizer's pattern looks too far ahead. */
 #include "proto/kvferry/v1/generation.pb-c.h"
-#include "rpc/client.h"
+#include "rpc/client/client.h"
 #include "support/cluster.h"
 #include "support/command.h"
 #include "support/model_copy.h"

@@ -4,7 +4,7 @@
 
 #include "base/clock.h"
 #include "proto/kvferry/internal/v1/generation_worker.pb-c.h"
-#include "rpc/client.h"
+#include "rpc/client/client.h"
 #include "support/client.h"
 #include "support/cluster.h"
 #include "support/command.h"

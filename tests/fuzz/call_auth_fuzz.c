@@ -4,7 +4,7 @@
  *     input: [flags 1][seconds between the clocks 1, signed] then edits [place 1][xor 1]..., or with IS_RAW
  *            a text
  */
-#include "rpc/call_auth.h"
+#include "rpc/auth/call_auth.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,7 +4,7 @@
  *     input: [which key 1][bytes of the value 2, little endian][value...] for each header
  */
 #include "rpc/request_id.h"
-#include "rpc/serving.h"
+#include "rpc/server/serving.h"
 
 #include <stdlib.h>
 #include <string.h>

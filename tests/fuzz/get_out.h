@@ -1,7 +1,7 @@
 /* get_out - a piece that the reader has asked for and that has not come: each of another size and place. */
 #pragma once
 
-#include "kvtransfer/get_table.h"
+#include "kvtransfer/transport/get_table.h"
 
 #include <string.h>
 

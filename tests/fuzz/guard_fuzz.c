@@ -5,8 +5,8 @@
  */
 #include "google/rpc/status.pb-c.h"
 #include "kvferry/v1/generation.pb-c.h"
-#include "rpc/descriptor_index.h"
 #include "rpc/guard.h"
+#include "rpc/server/descriptor_index.h"
 #include "rpc/status_details.h"
 
 #include <stdlib.h>

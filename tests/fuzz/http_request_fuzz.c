@@ -1,5 +1,5 @@
 /* http_request_fuzz - any bytes are refused, or have a method and a path that ends within its room. */
-#include "base/http_request.h"
+#include "base/http/http_request.h"
 
 #include <stdint.h>
 #include <stdlib.h>

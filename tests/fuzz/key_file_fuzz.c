@@ -1,5 +1,5 @@
 /* key_file - any bytes are refused, or are one or two different keys, each in the one form that is written. */
-#include "rpc/key_file.h"
+#include "rpc/auth/key_file.h"
 
 #include <stdlib.h>
 #include <string.h>

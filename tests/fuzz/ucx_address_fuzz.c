@@ -1,5 +1,5 @@
 /* Whatever a peer tells as its UCX address: judged within its bytes, and every part of a sane one is none. */
-#include "kvtransfer/ucx_address.h"
+#include "kvtransfer/drivers/ucx/ucx_address.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -10,7 +10,7 @@
  * and no message of the owner is lost.
  */
 #include "get_out.h"
-#include "kvtransfer/ucx_am.c" /* its handlers are only reachable through UCX */
+#include "kvtransfer/drivers/ucx/ucx_am.c" /* its handlers are only reachable through UCX */
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -3,7 +3,7 @@
  * was refused is said to be, and asked again, until it fits or is gone; a life that describes itself
  * otherwise than before is not believed any more. */
 #include "gen_worker/context_client.h"
-#include "rpc/server.h"
+#include "rpc/server/server.h"
 #include "tests/gen_worker/support/gen_rig.h"
 
 #include <criterion/criterion.h>

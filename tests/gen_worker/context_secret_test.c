@@ -2,8 +2,8 @@
  * one that was sealed for another life is refused by name. */
 #include "gen_worker/context_client.h"
 #include "proto/kvferry/internal/v1/admin.pb-c.h"
-#include "rpc/call_auth.h"
-#include "rpc/server.h"
+#include "rpc/auth/call_auth.h"
+#include "rpc/server/server.h"
 #include "tests/gen_worker/support/gen_rig.h"
 #include "tests/gen_worker/support/wiretap.h"
 

@@ -1,9 +1,9 @@
 /* A hand-over between devices whose queues run late, in any legal order: each wait that the hand-over owes is made. */
 #include "base/clock.h"
 #include "base/crc32c.h"
+#include "kvtransfer/drivers/sim/sim_transport.h"
 #include "kvtransfer/kv_receiver.h"
 #include "kvtransfer/kv_sender.h"
-#include "kvtransfer/sim_transport.h"
 #include "tests/device/fault_device.h"
 #include "tests/runner/one_thread.h"
 

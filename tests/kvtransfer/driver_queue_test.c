@@ -2,9 +2,9 @@
  * every read that was begun ends, the queue is emptied, and every place in it serves the next reader.
  * What it asks for beyond what it was told is refused. */
 #include "base/clock.h"
-#include "kvtransfer/stream_state.h"
-#include "kvtransfer/ucx_state.h"
-#include "kvtransfer/ucx_transport.h"
+#include "kvtransfer/drivers/stream/stream_state.h"
+#include "kvtransfer/drivers/ucx/ucx_state.h"
+#include "kvtransfer/drivers/ucx/ucx_transport.h"
 #include "tests/kvtransfer/support/drivers.h"
 
 #include <criterion/criterion.h>

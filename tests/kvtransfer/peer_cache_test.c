@@ -1,7 +1,7 @@
 /* peer_cache: one connection an incarnation, the longest unused makes room, and a holder hears of the
  * beginning and the end of a closing. */
+#include "kvtransfer/drivers/sim/sim_transport.h"
 #include "kvtransfer/peer_cache.h"
-#include "kvtransfer/sim_transport.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

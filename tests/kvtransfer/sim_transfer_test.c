@@ -4,9 +4,9 @@
 #include "base/clock.h"
 #include "base/crc32c.h"
 #include "base/random.h"
+#include "kvtransfer/drivers/sim/sim_transport.h"
 #include "kvtransfer/kv_receiver.h"
 #include "kvtransfer/kv_sender.h"
-#include "kvtransfer/sim_transport.h"
 #include "tests/runner/one_thread.h"
 
 #include <criterion/criterion.h>

@@ -3,10 +3,10 @@
 #include "base/clock.h"
 #include "base/crc32c.h"
 #include "base/random.h"
-#include "kvtransfer/data_port.h"
-#include "kvtransfer/stream_frame.h"
-#include "kvtransfer/stream_link.h"
-#include "kvtransfer/stream_listener.h"
+#include "kvtransfer/drivers/stream/stream_frame.h"
+#include "kvtransfer/drivers/stream/stream_link.h"
+#include "kvtransfer/drivers/stream/stream_listener.h"
+#include "kvtransfer/transport/data_port.h"
 #include "tests/kvtransfer/support/driver_pair.h"
 
 #include <criterion/criterion.h>

@@ -26,7 +26,7 @@ RUNBOOK = "operations.md#"
 SOURCES = ("base", "rpc", "process", "device", "worker_common", "ctx_worker", "gen_worker", "router", "kvtransfer", "cli")
 PROMPT = "In the beginning was the word, and the word was long enough to be handed over. " * 8
 
-SERIES_MAX = int(re.search(r"METRICS_SERIES_MAX (\d+)", (SOURCE / "base/metrics.h").read_text())[1])
+SERIES_MAX = int(re.search(r"METRICS_SERIES_MAX (\d+)", (SOURCE / "base/metrics/metrics.h").read_text())[1])
 TENANT_SERIES = 17 * 4  # when there is a tokens file
 
 problems = []

@@ -1,6 +1,6 @@
 /* descriptor_limit: what the kernel allows is used, and what is too little is said with both numbers. */
 
-#include "base/log.h"
+#include "base/log/log.h"
 #include "process/descriptor_limit.h"
 
 #include <criterion/criterion.h>

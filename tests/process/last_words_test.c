@@ -1,6 +1,6 @@
 /* last_words: a crash writes what the log still has, a failed start says so, and a limit is kept. */
 
-#include "base/log.h"
+#include "base/log/log.h"
 #include "process/last_words.h"
 
 #include <criterion/criterion.h>

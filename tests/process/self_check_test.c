@@ -3,8 +3,8 @@
 #include "base/clock.h"
 #include "grpc/health/v1/health.pb-c.h"
 #include "process/self_check.h"
-#include "rpc/client.h"
-#include "rpc/server.h"
+#include "rpc/client/client.h"
+#include "rpc/server/server.h"
 
 #include <criterion/criterion.h>
 #include <poll.h>

@@ -1,4 +1,4 @@
-"""The proofs of the cluster key, for grpcio: what rpc/call_auth.h says, written a second time.
+"""The proofs of the cluster key, for grpcio: what rpc/auth/call_auth.h says, written a second time.
 
     key = inner_calls.user_key()                   that of roles started without --cluster-key
     channel = inner_calls.channel(address, key)    signs calls, and refuses answers without a proof

@@ -2,9 +2,9 @@
  * queue is bounded by count and by bytes, where who has most gives way, and left by the limit, by a call's own end and by a
  * drain. */
 #include "router/early_requests.h"
-#include "rpc/client.h"
-#include "rpc/runtime.h"
-#include "rpc/server.h"
+#include "rpc/client/client.h"
+#include "rpc/runtime/runtime.h"
+#include "rpc/server/server.h"
 
 #include <criterion/criterion.h>
 #include <poll.h>

@@ -15,7 +15,7 @@
  */
 #pragma once
 
-#include "kvtransfer/sim_transport.h"
+#include "kvtransfer/drivers/sim/sim_transport.h"
 #include "schedule/schedule.h"
 #include "tests/sim/oracle.h"
 

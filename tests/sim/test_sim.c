@@ -12,7 +12,7 @@
  * What must hold is in cluster.c, router_node.c and worker_node.c; a failed assertion names its seed
  * too. Over many seeds it also demands that the interesting things really happened.
  */
-#include "base/log.h"
+#include "base/log/log.h"
 #include "tests/sim/cluster.h"
 
 #include <signal.h>

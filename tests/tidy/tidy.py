@@ -25,20 +25,20 @@ PROCESS_FOLDERS = {"trace", "process", "worker_common", "sampling_params", "ctx_
 
 # Header of a library -> the files that may include it: foreign types stop there.
 FOREIGN_HEADERS = [
-    (r"<uc[tpsm]/", r"kvtransfer/ucx_\w+\.[ch]"),
+    (r"<uc[tpsm]/", r"kvtransfer/drivers/ucx/.*"),
     (r"<grpc/", r"rpc/.*"),
     (r"<cuda|<nccl", r"kernels/cuda/.*"),
-    (r"<event2/", r"base/http_server\.c"),
-    (r"<yaml\.h>", r"base/config_yaml\.c|router/tenant_file\.c"),
+    (r"<event2/", r"base/http/http_server\.c"),
+    (r"<yaml\.h>", r"base/config/config_yaml\.c|router/tenant_file\.c"),
     (r"<zlib\.h>", r"rpc/gzip\.c"),
     (r"<seccomp\.h>", r"process/syscall_filter\.c"),
     (r"<xxhash\.h>", r"model/weight_digest\.c"),
     (r"<openssl/",
-     r"base/(sha256|secret)\.c|kvtransfer/stream_tls\.c|rpc/(key_file|sealed_secret)\.c|rpc/tls/tls_\w+\.[ch]"
-     r"|router/k8s/https_stream\.c"),
+     r"base/(sha256|secret)\.c|kvtransfer/drivers/stream/stream_tls\.c|rpc/auth/(key_file|sealed_secret)\.c|rpc/tls/tls_\w+\.[ch]"
+     r"|router/discovery/k8s/https_stream\.c"),
     # Also what a request looks like while it is being answered; never the cores (engines, placement).
     (r'<protobuf-c/|["<].*\.pb-c\.h', r"(rpc|proto)/.*|(%s)/\w*(_service|_client|_codec|codec)\.[ch]"
-     r"|process/process_state\.h|router/(generation|sampling_choice)\.h|cli/generation_call\.h"
+     r"|process/process_state\.h|router/(generation|sampling_choice)\.h|cli/client/generation_call\.h"
      % "|".join(sorted(PROCESS_FOLDERS))),
 ]
 
@@ -54,22 +54,22 @@ BANNED_CALLS = [
     (r"fork|vfork", "gRPC and UCX do not survive it; only before the first use of either",
      r"cli/\w+\.c|tests/.*"),
     (r"getenv|secure_getenv", "configuration comes from the process's table",
-     r"base/(config|crc32c)\.c|cli/.*|tests/.*|process/(process|run_folder)\.c|kernels/(kernels|attention_backends)\.c"
-     r"|router/k8s/k8s_endpoints\.c"),
+     r"base/(config/config|crc32c)\.c|cli/.*|tests/.*|process/(process|run_folder)\.c|kernels/(kernels|attention_backends)\.c"
+     r"|router/discovery/k8s/k8s_endpoints\.c"),
     (r"rand|srand|random|srandom", "base/random.h is seeded and the same everywhere", r"tests/runner/.*"),
     # Only what no simulation runs looks at a clock: commands, what joins a process, threads, real transports, gRPC.
     (r"clock_now_ns", "time is an argument (now_ns) of everything that can be simulated",
      r"(tests|cli|process)/.*|base/(clock|thread_pool)\.[ch]|engine/engine_thread\.c|worker_common/worker\.c"
      r"|device/device\.c"    # a wait that has a bound, for what no simulation runs
-     r"|kvtransfer/(ucx_\w+|stream_\w+|shm_transport|ipc_lease|ipc_transport|transfer_thread)\.c"
+     r"|kvtransfer/(drivers/(ucx|stream|shm|ipc)/\w+|transfer_thread)\.c"
      r"|ctx_worker/ctx_(service|worker)\.c|gen_worker/(context_client|gen_service|gen_worker)\.c"
-     r"|router/(admission|dispatch|generation_service|name_lookup|router|worker_client|worker_sources)\.c"
-     r"|router/k8s/(fd_wait|https_stream|k8s_endpoints)\.c"
-     r"|rpc/(call|client_call|runtime|server|relay/relay|tls/handshakes)\.c"),
+     r"|router/(admission|dispatch|generation_service|discovery/name_lookup|router|worker_client|worker_sources)\.c"
+     r"|router/discovery/k8s/(fd_wait|https_stream|k8s_endpoints)\.c"
+     r"|rpc/(server/(call|server)|client/client_call|runtime/runtime|relay/(relay|handshakes))\.c"),
     (r"clock_gettime|gettimeofday|time", "base/clock.h has the clocks",
-     r"tests/.*|base/(clock|log_line)\.c"
+     r"tests/.*|base/(clock|log/log_line)\.c"
      r"|router/tenants\.c"    # a file's time of change is of the machine's clock
-     r"|rpc/runtime\.c"),     # what a thread has computed
+     r"|rpc/runtime/runtime\.c"),     # what a thread has computed
 ]
 
 # Nothing of the machine that a file was written on, no registry by name, no folder outside the tree.
@@ -93,7 +93,7 @@ DEVICE_ADDRESS = r"block_pool_(?:data|base)\s*\(|\b(?:pool_base|pool_memory|acti
 DEVICE_ONLY = r"model/forward\w*\.c"  # where every address but those of the host's own structs is the device's
 TOUCHES = r"\b(mem(?:cpy|move|set|cmp|chr)|crc32c(?:_copy)?|p?read|p?write|sha256\w*|hash128\w*)\s*\("
 # Sized when it is made, as its README says: memory is taken in what makes, and nowhere else.
-SIZED = (r"(kvcache|schedule|engine|trace)/.*|base/(ring|metrics|thread_pool)\.c|model/(forward|sampler)\w*\.c"
+SIZED = (r"(kvcache|schedule|engine|trace)/.*|base/(ring|metrics/metrics|thread_pool)\.c|model/(forward|sampler)\w*\.c"
          r"|kernels/(moe|rope)\.c|kernels/(cpu|reference)/.*")
 MAKES = r"(\w+_)?(create|init|start|make|new)(_\w+)?"
 MEMORY_CALLS = r"(?<![\w.>])(malloc|calloc|realloc|aligned_alloc|posix_memalign|strn?dup|v?asprintf)\s*\("
@@ -145,8 +145,15 @@ class Tree:
 
     def depends(self) -> dict[str, set[str]]:
         """The table of folders in CMakeLists.txt: folder -> what it may include."""
+        return self._table("folder")
+
+    def rooms(self) -> dict[str, set[str]]:
+        """Its table of rooms: a folder that has others in it, or one of those -> rooms of the same folder that it may include."""
+        return self._table("room")
+
+    def _table(self, command: str) -> dict[str, set[str]]:
         table = {}
-        for name, arguments in re.findall(r"^folder\((\w+)([^)]*)\)", self.text("CMakeLists.txt"), re.M):
+        for name, arguments in re.findall(rf"^{command}\(([\w/]+)([^)]*)\)", self.text("CMakeLists.txt"), re.M):
             listed = re.search(r"DEPENDS\s+(.*?)(?:\bLINK\b|$)", arguments, re.S)
             table[name] = set(listed.group(1).split()) if listed else set()
         return table
@@ -170,9 +177,11 @@ def line_of(text: str, offset: int) -> int:
 # ---- rules ----
 
 def include_arrows(tree: Tree) -> Iterator[Finding]:
-    depends = tree.depends()
+    depends, rooms = tree.depends(), tree.rooms()
     for path in tree.code(tests=False):
-        folder = path.split("/")[0]
+        folder, room = path.split("/")[0], path.rpartition("/")[0]
+        if room != folder and room not in rooms:
+            yield Finding(path, 0, "include", f"{room}/ is no room of CMakeLists.txt")
         text = without_comments(tree.text(path), keep_strings=True)
         for match in re.finditer(r'^\s*#\s*include\s+"([^"]+)"', text, re.M):
             target = match.group(1)
@@ -184,6 +193,17 @@ def include_arrows(tree: Tree) -> Iterator[Finding]:
                 yield Finding(path, line, "include", f'"{target}" names no folder of CMakeLists.txt')
             elif other != folder and other not in depends[folder]:
                 yield Finding(path, line, "include", f"{folder}/ may not include {other}/")
+            elif other == folder and target.rpartition("/")[0] not in {room, *rooms.get(room, ())}:
+                yield Finding(path, line, "include", f"{room}/ may not include {target.rpartition('/')[0]}/")
+
+
+def room_order(tree: Tree) -> Iterator[Finding]:
+    """A room includes those above it in the table. Only a folder and what is in it may include each other: it has the interface."""
+    rooms = tree.rooms()
+    for place, (room, others) in enumerate(rooms.items()):
+        for other in sorted(others - set(list(rooms)[:place])):
+            if not room.startswith(f"{other}/") and not (other in rooms and other.startswith(f"{room}/")):
+                yield Finding("CMakeLists.txt", 0, "room", f"{room} depends on {other}, which does not come before it")
 
 
 def foreign_headers(tree: Tree) -> Iterator[Finding]:
@@ -237,6 +257,7 @@ def device_bytes(tree: Tree) -> Iterator[Finding]:
 def readmes(tree: Tree) -> Iterator[Finding]:
     product = set(tree.depends())
     folders = {p.split("/")[0] for p in tree.paths if "/" in p}
+    folders |= set(tree.rooms())
     folders |= {"/".join(p.split("/")[:2]) for p in tree.paths
                 if p.startswith("tests/") and p.count("/") > 1 and p.split("/")[1] not in product}
     for folder in sorted(folders):
@@ -418,7 +439,7 @@ def conformed(tree: Tree) -> Iterator[Finding]:
                 yield Finding(host, 0, "wrapper", f"{name} has no body in {device}")
 
 
-RULES = [include_arrows, foreign_headers, pure_policy, device_bytes, readmes, lengths, banned_calls, sized_once, config_rows,
+RULES = [include_arrows, room_order, foreign_headers, pure_policy, device_bytes, readmes, lengths, banned_calls, sized_once, config_rows,
          status_rows, foreign_places, unfinished, test_hooks, listed_sources, conformed]
 
 

@@ -13,11 +13,15 @@ README = "# x - what it is\n\na\nb\nc\n"
 RIGHT = {
     "CMakeLists.txt": "folder(base LINK m)\nfolder(rpc DEPENDS base)\nfolder(kvtransfer DEPENDS base)\n"
                       "folder(schedule DEPENDS base)\nfolder(model DEPENDS base)\n"
-                      "folder(router DEPENDS rpc base LINK x)\n",
+                      "folder(router DEPENDS rpc base LINK x)\n"
+                      "room(rpc)\nroom(rpc/server DEPENDS rpc)\n"
+                      "room(kvtransfer/drivers/ucx)\nroom(kvtransfer DEPENDS kvtransfer/drivers/ucx)\n",
     "base/README.md": README,
     "rpc/README.md": README,
     "router/README.md": README,
+    "rpc/server/README.md": README,
     "kvtransfer/README.md": README,
+    "kvtransfer/drivers/ucx/README.md": README,
     "schedule/README.md": README,
     "model/README.md": README,
     "schedule/schedule.c": '#include "base/status.h"\n#include <assert.h>\n'
@@ -28,11 +32,11 @@ RIGHT = {
     "base/status.h": '#define STATUS_TABLE(X) \\\n    X(OK, 0, "", "ok") \\\n    X(BUG, 13, "BUG", "x")\n',
     "base/status.c": "STATUS_OK STATUS_BUG\n",
     "base/ring.c": '#include "base/status.h"\nint f(void)\n{\n    return STATUS_OK + STATUS_BUG;\n}\n',
-    "rpc/server.c": '#include <grpc/grpc.h>\n#include "base/status.h"\n',
-    "kvtransfer/ucx_transport.c": "#include <ucp/api/ucp.h>\n",
+    "rpc/server/server.c": '#include <grpc/grpc.h>\n#include "base/status.h"\n',
+    "kvtransfer/drivers/ucx/ucx_transport.c": "#include <ucp/api/ucp.h>\n",
     "router/router_config.h": '#define ROUTER_CONFIG(X) \\\n    X(port, U32(0, 1), "1", "", "h") \\\n'
                               '    X(name, STRING, "", "", "h")\n',
-    "router/router.c": '#include "rpc/server.h"\nint g(struct c *c)\n{\n    return c->port + c->name[0];\n}\n',
+    "router/router.c": '#include "rpc/server/server.h"\nint g(struct c *c)\n{\n    return c->port + c->name[0];\n}\n',
     "kernels/README.md": README,
     "kernels/cuda/hardware.cuh": "DEVICE int f(int v)\n{\n}\ntemplate <int N> DEVICE void g()\n{\n}\n",
     "tests/simt/README.md": README,
@@ -45,9 +49,14 @@ LONG = "int f(void)\n{\n" + "    g();\n" * 60 + "}\n"
 
 # rule -> (path, text, part of the finding); the text replaces the file of the right tree.
 PLANTED = {
-    "upwards": ("base/clock.c", '#include "rpc/server.h"\n', "base/clock.c:1: include: base/ may not include rpc/"),
+    "upwards": ("base/clock.c", '#include "rpc/server/server.h"\n', "base/clock.c:1: include: base/ may not include rpc/"),
     "sideways": ("rpc/x.c", '\n#include "router/router.h"\n', "rpc/x.c:2: include: rpc/ may not include router/"),
     "no folder": ("rpc/x.c", '#include "server.h"\n', 'include: "server.h" names no folder'),
+    "a room nobody declared": ("rpc/x/x.c", "\n", "rpc/x/x.c:0: include: rpc/x/ is no room of CMakeLists.txt"),
+    "a room upwards": ("rpc/x.c", '#include "rpc/server/server.h"\n', "rpc/x.c:1: include: rpc/ may not include rpc/server/"),
+    "a room of a later one": ("CMakeLists.txt", RIGHT["CMakeLists.txt"] + "room(rpc/tls DEPENDS rpc/auth)\nroom(rpc/auth)\n",
+                              "CMakeLists.txt:0: room: rpc/tls depends on rpc/auth, which does not come before it"),
+    "readme of a room": ("CMakeLists.txt", RIGHT["CMakeLists.txt"] + "room(rpc/tls)\n", "rpc/tls:0: readme"),
     "ucx": ("kvtransfer/sender.c", "#include <uct/api/uct.h>\n", "kvtransfer/sender.c:1: foreign header"),
     "grpc": ("router/router.h", "#include <grpc/grpc.h>\n", "router/router.h:1: foreign header"),
     "protobuf": ("router/place.c", '#include "rpc/a.pb-c.h"\n', "router/place.c:1: foreign header"),

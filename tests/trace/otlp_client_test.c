@@ -1,7 +1,7 @@
 /* otlp_client: a batch a second or when it is full, one at a time; what is not taken is counted, and the end of a
  * process sends what there is. The collector is a server of rpc/ here; tests/interop has one that is not ours. */
 
-#include "rpc/server.h"
+#include "rpc/server/server.h"
 #include "trace/otlp_client.h"
 
 #include <criterion/criterion.h>

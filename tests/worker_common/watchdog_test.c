@@ -1,6 +1,6 @@
 /* watchdog: a step may take as long as it likes while its layers get done; one in which none is done, and a transfer thread that
  * makes no round, are told. Time is an argument, ahead of the clock that the engine's thread looks at. */
-#include "kvtransfer/sim_transport.h"
+#include "kvtransfer/drivers/sim/sim_transport.h"
 #include "worker_common/watchdog.h"
 #include "worker_common/worker.h"
 #include "worker_common/worker_forward.h"

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "base/config.h"
+#include "base/config/config.h"
 
 enum colour { RED, GREEN, BLUE };
 

@@ -5,7 +5,7 @@
 #pragma once
 
 #include "ctx_worker/ctx_engine.h"
-#include "kvtransfer/sim_transport.h"
+#include "kvtransfer/drivers/sim/sim_transport.h"
 #include "tests/model/support/overflow.h"
 
 #define RIG_EVENTS_MAX     64u

@@ -3,7 +3,7 @@
 #include "base/clock.h"
 #include "base/random.h"
 #include "proto/kvferry/v1/generation.pb-c.h"
-#include "rpc/client.h"
+#include "rpc/client/client.h"
 #include "text.h"
 
 #include <criterion/criterion.h>

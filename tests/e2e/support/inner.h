@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "rpc/client.h"
+#include "rpc/client/client.h"
 
 #include <stdint.h>
 

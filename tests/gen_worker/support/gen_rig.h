@@ -7,8 +7,8 @@
 #pragma once
 
 #include "gen_worker/gen_engine.h"
+#include "kvtransfer/drivers/sim/sim_transport.h"
 #include "kvtransfer/kv_sender.h"
-#include "kvtransfer/sim_transport.h"
 #include "tests/model/support/overflow.h"
 
 #define RIG_BLOCK_TOKENS 8u

@@ -8,10 +8,10 @@
 #pragma once
 
 #include "probe.pb-c.h"
-#include "rpc/call_auth.h"
-#include "rpc/client.h"
-#include "rpc/health.h"
-#include "rpc/server.h"
+#include "rpc/auth/call_auth.h"
+#include "rpc/client/client.h"
+#include "rpc/server/health.h"
+#include "rpc/server/server.h"
 
 #include <criterion/criterion.h>
 #include <pthread.h>

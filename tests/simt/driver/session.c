@@ -9,7 +9,7 @@
 #include "tests/simt/driver/session.h"
 
 #include "base/clock.h"
-#include "base/log.h"
+#include "base/log/log.h"
 #include "device/device_ops.h"
 #include "kernels/cuda/launch.h"
 

@@ -1,0 +1,357 @@
+/*
+ * generate - sends one prompt to a server, or to one of its own that lives as long as the request.
+ */
+#include "base/clock.h"
+#include "base/secret.h"
+#include "cli/client/generate_config.h"
+#include "cli/client/generation_call.h"
+#include "cli/client/listener.h"
+#include "cli/client/prompt.h"
+#include "cli/client/prompt_bar.h"
+#include "cli/client/token_source.h"
+#include "cli/command.h"
+#include "cli/interrupt.h"
+#include "cli/output.h"
+#include "cli/serve/child.h"
+#include "process/process.h"
+#include "rpc/borrow.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define LOOK_MS       5
+#define ASK_AGAIN_MS  1000
+#define SALT_MAX      128 /* bytes, of a request */
+#define STOP_LIMIT_MS 20000
+
+CONFIG_DEFINE(generate_config, GENERATE_CONFIG, CONFIG_NO_ALIASES)
+
+struct generate {
+    struct generate_config values;
+    struct config *config;
+    const char *command;
+    char address[ADDRESS_TEXT_MAX]; /* of --server */
+    char authorization[TOKEN_VALUE_MAX];
+    struct rpc_client_tls tls;
+    bool has_tls;
+    struct prompt prompt;
+    struct child server; /* of --model */
+    char work[CHILD_PATH_MAX];
+    int signal_number; /* that ended it; 0: none has */
+    char salt[SALT_MAX + 1];
+    uint32_t n_asked;
+    struct generation_result result;
+};
+
+/* ---- the request ---- */
+
+static bool is_given(const struct config *config, const char *key)
+{
+    return strcmp(config_source(config, key), "default") != 0;
+}
+
+#define SET_GIVEN(field, FIELD, value)                                                             \
+    if (is_given(config, #field)) {                                                                \
+        sampling_out                                                                               \
+            ->field##_presence_case = KVFERRY__V1__SAMPLING_PARAMS__##FIELD##_PRESENCE_##FIELD;    \
+        sampling_out->field = (value);                                                             \
+    }
+
+static void set_sampling(const struct generate_config *values, const struct config *config,
+                         Kvferry__V1__SamplingParams *sampling_out)
+{
+    kvferry__v1__sampling_params__init(sampling_out);
+    SET_GIVEN(max_tokens, MAX_TOKENS, values->max_tokens)
+    SET_GIVEN(temperature, TEMPERATURE, (float)values->temperature)
+    SET_GIVEN(top_k, TOP_K, values->top_k)
+    SET_GIVEN(top_p, TOP_P, (float)values->top_p)
+    SET_GIVEN(repetition_penalty, REPETITION_PENALTY, (float)values->repetition_penalty)
+    SET_GIVEN(seed, SEED, values->seed)
+    SET_GIVEN(min_p, MIN_P, (float)values->min_p)
+    SET_GIVEN(presence_penalty, PRESENCE_PENALTY, (float)values->presence_penalty)
+    SET_GIVEN(frequency_penalty, FREQUENCY_PENALTY, (float)values->frequency_penalty)
+    sampling_out->ignore_eos = values->ignore_eos;
+}
+
+static void make_request(struct generate *generate, Kvferry__V1__SamplingParams *sampling,
+                         ProtobufCBinaryData stop[CONFIG_LIST_MAX],
+                         Kvferry__V1__GenerateRequest *request_out)
+{
+    const struct generate_config *values = &generate->values;
+    set_sampling(values, generate->config, sampling);
+    sampling->stop = stop;
+    sampling->n_stop = values->stop.n;
+    for (uint32_t i = 0; i < values->stop.n; i++)
+        stop[i] = (ProtobufCBinaryData){strlen(values->stop.texts[i]),
+                                        (uint8_t *)borrow(values->stop.texts[i])};
+    kvferry__v1__generate_request__init(request_out);
+    request_out->prompt_case = KVFERRY__V1__GENERATE_REQUEST__PROMPT_TEXT;
+    request_out->text = (ProtobufCBinaryData){generate->prompt.bytes, generate->prompt.data};
+    request_out->sampling = sampling;
+    request_out->request_id = borrow(values->request_id);
+    request_out->cache_salt = generate->n_asked ? generate->salt : borrow(values->cache_salt);
+    if (is_given(generate->config, "priority")) {
+        request_out
+            ->priority_presence_case = KVFERRY__V1__GENERATE_REQUEST__PRIORITY_PRESENCE_PRIORITY;
+        request_out->priority = (int32_t)values->priority;
+    }
+    if (!values->add_special_tokens)
+        request_out->add_special_tokens_presence_case =
+            KVFERRY__V1__GENERATE_REQUEST__ADD_SPECIAL_TOKENS_PRESENCE_ADD_SPECIAL_TOKENS;
+    request_out->return_timing = values->verbose || values->expect_handover;
+    /* Behind a prompt that is printed the bar would be in its last line. */
+    request_out->return_progress = !values->echo && prompt_bar_is_possible();
+}
+
+static void end_server(void *arg, int signal_number);
+
+static void call_server(struct generate *generate, const char *server)
+{
+    const struct generate_config *values = &generate->values;
+    struct generation_result *result = &generate->result;
+    Kvferry__V1__SamplingParams sampling;
+    Kvferry__V1__GenerateRequest request;
+    ProtobufCBinaryData stop[CONFIG_LIST_MAX];
+    make_request(generate, &sampling, stop, &request);
+    struct generation_call_options options = {
+        .server = server,
+        .tls = generate->has_tls ? &generate->tls : NULL,
+        .authorization = generate->authorization,
+        .deadline_ms = values->deadline_ms,
+        .wait_for_server = values->model[0] != '\0',
+        .command = generate->command,
+        .end = end_server,
+        .arg = generate,
+    };
+    if (values->echo && !output_write(generate->prompt.data, generate->prompt.bytes)) {
+        result->is_unprinted = true;
+        return;
+    }
+    generation_call_run(&options, &request, result);
+    generate->signal_number = result->signal_number;
+    if (result->has_text ? !result->ends_line : values->echo)
+        (void)output_write("\n", 1);
+}
+
+static bool lacks_handover(const struct generate *generate)
+{
+    const struct generation_result *result = &generate->result;
+    return generate->values.expect_handover && !generate->signal_number && !result->is_unprinted &&
+           result->error.status == STATUS_OK && result->kv_bytes_received == 0;
+}
+
+/* The other kind of router that has just started: its name leads nowhere yet. */
+static bool finds_nobody(const struct generate *generate)
+{
+    const struct generation_result *result = &generate->result;
+    return generate->values.expect_handover && !generate->signal_number &&
+           result->error.status == STATUS_PEER_LOST && !result->has_text;
+}
+
+/* A router that has just started may not have heard of its context workers yet. What was asked once is found in a
+ * cache; so each time it is asked under a salt of its own. */
+static void ask(struct generate *generate, const char *server)
+{
+    const struct generate_config *values = &generate->values;
+    uint64_t until_ns = clock_now_ns() + values->handover_wait_ms * NS_PER_MS;
+    call_server(generate, server);
+    while ((lacks_handover(generate) || finds_nobody(generate)) && clock_now_ns() < until_ns) {
+        generate->signal_number = process_wait_signal(ASK_AGAIN_MS);
+        if (generate->signal_number)
+            return;
+        snprintf(generate->salt, sizeof generate->salt, "%" PRIu32 " %s", ++generate->n_asked,
+                 values->cache_salt);
+        call_server(generate, server);
+    }
+}
+
+/* ---- a server of its own ---- */
+
+static enum status start_server(struct generate *generate, struct error *error)
+{
+    /* Whatever a file says that is for serve, too: nobody else knows where this one is, so it takes no tokens, and clear text; and
+     * it serves. */
+    static const char *const ARGUMENTS[][2] = {
+        {"--grpc-address", "127.0.0.1:0"},
+        {"--control-address", "127.0.0.1:0"},
+        {"--health-address", "127.0.0.1:0"},
+        {"--metrics-address", "127.0.0.1:0"},
+        {"--tls-certificate", ""},
+        {"--tls-key", ""},
+        {"--tls-client-ca", ""},
+        {"--tokens-file", ""},
+        {"--health-tls", "no"},
+        {"--dry-run", "no"},
+        {"--log-level", "warn"},
+        /* Pools for the one request, and one before it that is still being given back. */
+        {"--sequences-max", "2"},
+        {"--prompts-max", "2"},
+        {"--quiet", NULL},
+    };
+    struct child *server = &generate->server;
+    struct child_arguments arguments = {0};
+    enum status status = child_arguments_add(&arguments, "serve", NULL);
+    if (status == STATUS_OK)
+        status = child_arguments_add_path(&arguments, generate->values.model);
+    if (status == STATUS_OK && config_file(generate->config))
+        status = child_arguments_add(&arguments, "--config", config_file(generate->config));
+    for (size_t i = 0; status == STATUS_OK && i < sizeof ARGUMENTS / sizeof *ARGUMENTS; i++)
+        status = child_arguments_add(&arguments, ARGUMENTS[i][0], ARGUMENTS[i][1]);
+    if (status == STATUS_OK)
+        status = child_start(server, "serve", generate->work, -1, &arguments, error);
+    child_arguments_finish(&arguments);
+    while (status == STATUS_OK && !child_has_ports(server, true)) {
+        if (!child_is_running(server))
+            status = error_set(error, STATUS_IO_FAILED, "the server ended with status %d",
+                               server->exit_status);
+        else if ((generate->signal_number = process_wait_signal(LOOK_MS)) != 0)
+            status = STATUS_CANCELLED;
+    }
+    return status;
+}
+
+/* A signal in between makes it end at once; of another kind, as two of one may come as one. */
+static void stop_server(struct generate *generate)
+{
+    child_signal(&generate->server, SIGTERM);
+    while (child_wait(&generate->server, STOP_LIMIT_MS) != 0)
+        child_signal(&generate->server, SIGINT);
+    child_folder_remove(generate->work);
+}
+
+/* On the guard's thread, while gRPC has main. */
+static void end_server(void *arg, int signal_number)
+{
+    struct generate *generate = arg;
+    if (signal_number)
+        child_signal(&generate->server, SIGINT);
+    stop_server(generate);
+}
+
+static enum status call_own_server(struct generate *generate, struct error *error)
+{
+    TRY(child_model_check(generate->values.model, error));
+    TRY(child_folder_make(generate->work, error));
+    enum status status = start_server(generate, error);
+    if (status == STATUS_OK)
+        ask(generate, generate->server.ports.grpc);
+    stop_server(generate);
+    return status;
+}
+
+/* ---- main ---- */
+
+static enum status check(const struct config *config, const void *values, struct error *error)
+{
+    double priority = ((const struct generate_config *)values)->priority;
+    (void)config;
+    if (trunc(priority) == priority)
+        return STATUS_OK;
+    return error_set(error, STATUS_INVALID_ARGUMENT, "priority is %g; it must be a whole number",
+                     priority);
+}
+
+static enum status check_result(const struct generate *generate, struct error *error)
+{
+    const struct rpc_error *found = &generate->result.error;
+    enum status status = found->status;
+    bool is_own = generate->values.model[0] != '\0';
+    if (status == STATUS_PEER_LOST && !is_own && !generate->result.has_text)
+        listener_explain(generate->address, found->message, error);
+    else if (status == STATUS_UNIMPLEMENTED && !is_own)
+        error_write(error, "%s takes no prompts: is it a control port? a router's public port does",
+                    generate->address);
+    else if (status == STATUS_TIMED_OUT)
+        error_write(error, "%s: not done within %" PRIu64 " ms (--deadline-ms): %s",
+                    status_name(status), generate->values.deadline_ms, found->message);
+    else if (status != STATUS_OK)
+        error_write(error, "%s: %s", status_name(status), found->message);
+    return status;
+}
+
+/* Text has been printed; where its prompt was computed is told by the last reply alone. */
+static enum status check_handover(const struct generate *generate, struct error *error)
+{
+    const struct generation_result *result = &generate->result;
+    if (!lacks_handover(generate))
+        return STATUS_OK;
+    return error_set(error, STATUS_NOT_FOUND, "no KV was handed over (--expect-handover)%s%s",
+                     result->prefill_reason[0] ? ": " : "", result->prefill_reason);
+}
+
+static enum status take_prompt(struct generate *generate, struct error *error)
+{
+    bool has_argument = config_n_positionals(generate->config) > 0;
+    const struct prompt_source source = {
+        .argument = has_argument ? config_positional(generate->config, 0) : NULL,
+        .file = generate->values.prompt_file,
+    };
+    interrupt_ends(); /* while it may wait for somebody to type */
+    enum status status = prompt_take(&source, &generate->prompt, error);
+    interrupt_waits();
+    return status;
+}
+
+/* A server of its own is on this host, and in clear text. */
+static enum status read_tls(struct generate *generate, struct error *error)
+{
+    const struct server_tls_options options = SERVER_TLS_OPTIONS(&generate->values);
+    if (generate->values.model[0])
+        return STATUS_OK;
+    return server_tls_read(&options, &generate->tls, &generate->has_tls, error);
+}
+
+static int run(struct generate *generate, const char *command)
+{
+    struct error error = {0};
+    int failure = EXIT_FAILURE;
+    enum status status = check(generate->config, &generate->values, &error);
+    if (status == STATUS_OK)
+        status = listener_address(generate->values.server, generate->address, &error);
+    if (status == STATUS_OK)
+        status = token_source_read(generate->values.token_file, generate->authorization, &error);
+    if (status == STATUS_OK)
+        status = read_tls(generate, &error);
+    if (status == STATUS_OK)
+        status = take_prompt(generate, &error);
+    if (status == STATUS_INVALID_ARGUMENT)
+        failure = CONFIG_EXIT_MISUSED;
+    if (status == STATUS_OK && generate->values.model[0])
+        status = call_own_server(generate, &error);
+    else if (status == STATUS_OK)
+        ask(generate, generate->address);
+    if (generate->signal_number)
+        return interrupt_status(generate->signal_number);
+    if (generate->result.is_unprinted)
+        return EXIT_FAILURE; /* output_end says why */
+    if (status == STATUS_OK)
+        status = check_result(generate, &error);
+    if (status == STATUS_OK && generate->values.verbose)
+        generation_result_print(&generate->result, stderr);
+    if (status == STATUS_OK)
+        status = check_handover(generate, &error);
+    if (status != STATUS_OK) {
+        fprintf(stderr, "%s: %s\n", command, error.text[0] ? error.text : status_text(status));
+        return failure;
+    }
+    return EXIT_SUCCESS;
+}
+
+int generate_main(const struct config_input *input)
+{
+    struct generate generate = {.command = input->command};
+    int exit_status;
+    if (command_configure_checked(generate_config_table(), input, check, &generate.values,
+                                  &generate.config, &exit_status))
+        return exit_status;
+    exit_status = run(&generate, input->command);
+    secret_wipe(generate.authorization, sizeof generate.authorization);
+    free(generate.prompt.data);
+    config_destroy(generate.config);
+    return exit_status;
+}

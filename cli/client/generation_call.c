@@ -1,0 +1,206 @@
+#include "cli/client/generation_call.h"
+
+#include "base/clock.h"
+#include "base/wake.h"
+#include "cli/client/call_guard.h"
+#include "cli/client/prompt_bar.h"
+#include "cli/output.h"
+#include "process/process_state.h"
+#include "rpc/client/client.h"
+
+#include <inttypes.h>
+#include <poll.h>
+#include <string.h>
+#include <unistd.h>
+
+/* What the queue thread writes until has_ended is posted. */
+struct running {
+    struct generation_result *result;
+    struct rpc_client_call *call;
+    struct prompt_bar bar;
+    int ended; /* a wake */
+};
+
+static void take_end(const Kvferry__V1__GenerateResponse *response,
+                     struct generation_result *result)
+{
+    result->reason = response->finish_reason;
+    if (response->usage) {
+        result->prompt_tokens = response->usage->prompt_tokens;
+        result->cached_tokens = response->usage->cached_tokens;
+        result->generated_tokens = response->usage->generated_tokens;
+    }
+    const Kvferry__V1__Timing *timing = response->timing;
+    if (!timing)
+        return;
+    result->queue_us = timing->queue_us;
+    result->prefill_us = timing->prefill_us;
+    result->transfer_us = timing->transfer_us;
+    result->decode_us = timing->decode_us;
+    result->first_token_us = timing->first_token_us;
+    result->kv_bytes_received = timing->kv_bytes_received;
+    result->kv_tokens_received = timing->kv_tokens_received;
+    result->kv_tokens_recomputed = timing->kv_tokens_recomputed;
+    snprintf(result->context_worker, sizeof result->context_worker, "%s", timing->context_worker);
+    snprintf(result->generation_worker, sizeof result->generation_worker, "%s",
+             timing->generation_worker);
+    snprintf(result->transport, sizeof result->transport, "%s", timing->transport);
+    result->prefill_place = timing->prefill_place;
+    snprintf(result->prefill_reason, sizeof result->prefill_reason, "%s", timing->prefill_reason);
+}
+
+static void on_message(void *arg, const ProtobufCMessage *message)
+{
+    struct running *running = arg;
+    const Kvferry__V1__GenerateResponse *response = (const Kvferry__V1__GenerateResponse *)message;
+    const ProtobufCBinaryData *text = &response->text;
+    if (response->prompt_progress)
+        prompt_bar_show(&running->bar, response->prompt_progress->done_tokens,
+                        response->prompt_progress->prompt_tokens);
+    else
+        prompt_bar_erase(&running->bar);
+    if (text->len > 0) {
+        running->result->has_text = true;
+        running->result->ends_line = text->data[text->len - 1] == '\n';
+        if (!output_write(text->data, text->len) && !running->result->is_unprinted) {
+            running->result->is_unprinted = true;
+            rpc_client_call_cancel(running->call);
+        }
+    }
+    if (response->finish_reason != KVFERRY__V1__FINISH_REASON__FINISH_REASON_UNSPECIFIED)
+        take_end(response, running->result);
+}
+
+static void on_end(void *arg, const struct rpc_error *error)
+{
+    struct running *running = arg;
+    prompt_bar_erase(&running->bar);
+    running->result->error = *error;
+    wake_send(running->ended);
+}
+
+/* Until the call has ended; a signal cancels it. What it then waits for may be whoever reads standard
+ * output, for ever: hence a second signal, which the guard hears. */
+static void wait_for_end(const struct running *running)
+{
+    struct pollfd fds[] = {{.fd = running->ended, .events = POLLIN},
+                           {.fd = call_guard_enter_call(), .events = POLLIN}};
+    for (;;) {
+        (void)poll(fds, 2, -1);
+        if (fds[0].revents)
+            break;
+        if (fds[1].revents) {
+            rpc_client_call_cancel(running->call);
+            fds[1].fd = -1;
+        }
+    }
+    call_guard_leave_call();
+}
+
+static enum status call(struct rpc_channel *channel, const struct generation_call_options *options,
+                        const Kvferry__V1__GenerateRequest *message, struct running *running)
+{
+    struct rpc_request request = {
+        .path = "/kvferry.v1.GenerationService/Generate",
+        .message = &message->base,
+        .response = &kvferry__v1__generate_response__descriptor,
+        .is_stream = true,
+        .wait_for_ready = options->wait_for_server,
+        .deadline_ns = clock_now_ns() + options->deadline_ms * NS_PER_MS,
+        .on_message = on_message,
+        .on_end = on_end,
+        .arg = running,
+        .headers = {{"authorization", options->authorization}},
+        .n_headers = options->authorization[0] != '\0',
+    };
+    TRY(rpc_channel_start(channel, &request, &running->call));
+    wait_for_end(running);
+    rpc_client_call_release(running->call);
+    return STATUS_OK;
+}
+
+static enum status connect_and_call(const struct generation_call_options *options,
+                                    const Kvferry__V1__GenerateRequest *message,
+                                    struct running *running, struct error *error)
+{
+    struct rpc_runtime *runtime = NULL;
+    struct rpc_client *client = NULL;
+    struct rpc_channel *channel = NULL;
+    struct rpc_client_options client_options;
+    rpc_client_options_init(&client_options);
+    client_options.tls = options->tls;
+    enum status status = rpc_runtime_create("rpc-client", error, &runtime);
+    if (status == STATUS_OK)
+        status = rpc_client_create(runtime, &client_options, &client);
+    if (status == STATUS_OK)
+        status = rpc_channel_open(client, options->server, &channel);
+    if (status == STATUS_OK)
+        status = call(channel, options, message, running);
+    call_guard_limit(0);
+    rpc_channel_close(channel);
+    rpc_client_destroy(client);
+    rpc_runtime_destroy(runtime);
+    return status;
+}
+
+void generation_call_run(const struct generation_call_options *options,
+                         const Kvferry__V1__GenerateRequest *request,
+                         struct generation_result *result_out)
+{
+    *result_out = (struct generation_result){0};
+    uint64_t began_ns = clock_now_ns();
+    struct running running = {.result = result_out, .ended = wake_open()};
+    struct error error = {0};
+    const struct call_guard_options guard = {.command = options->command,
+                                             .takes_signals = true,
+                                             .end = options->end,
+                                             .arg = options->arg};
+    enum status status = running.ended >= 0 ? call_guard_begin(&guard, &error) : STATUS_IO_FAILED;
+    if (status == STATUS_OK) {
+        call_guard_limit(options->deadline_ms);
+        status = connect_and_call(options, request, &running, &error);
+        result_out->signal_number = call_guard_end();
+    }
+    if (running.ended >= 0)
+        close(running.ended);
+    if (status != STATUS_OK)
+        rpc_error_set(&result_out->error, status, NULL, NULL, "%s",
+                      error.text[0] ? error.text : status_text(status));
+    result_out->total_us = (clock_now_ns() - began_ns) / NS_PER_US;
+}
+
+static void print_ms(FILE *out, const char *what, uint64_t us)
+{
+    fprintf(out, "  %-18s %.2f ms\n", what, (double)us / 1000);
+}
+
+static void print_context_worker(const struct generation_result *result, FILE *out)
+{
+    if (result->context_worker[0])
+        fprintf(out, "  %-18s %s\n", "context worker", result->context_worker);
+    else if (result->prefill_reason[0])
+        fprintf(out, "  %-18s none (%s): %s\n", "context worker",
+                prefill_place_name(result->prefill_place), result->prefill_reason);
+    else
+        fprintf(out, "  %-18s none: computed locally\n", "context worker");
+}
+
+void generation_result_print(const struct generation_result *result, FILE *out)
+{
+    print_context_worker(result, out);
+    fprintf(out, "  %-18s %s\n", "generation worker", result->generation_worker);
+    fprintf(out, "  %-18s %" PRIu64 " bytes%s%s, %u tokens received, %u computed locally\n", "KV",
+            result->kv_bytes_received, result->transport[0] ? " over " : "", result->transport,
+            result->kv_tokens_received, result->kv_tokens_recomputed);
+    fprintf(out, "  %-18s %u prompt (%u cached), %u generated\n", "tokens", result->prompt_tokens,
+            result->cached_tokens, result->generated_tokens);
+    print_ms(out, "first token", result->first_token_us);
+    print_ms(out, "queue", result->queue_us);
+    print_ms(out, "prefill", result->prefill_us);
+    print_ms(out, "transfer", result->transfer_us);
+    print_ms(out, "decode", result->decode_us);
+    print_ms(out, "total", result->total_us);
+    if (result->decode_us > 0 && result->generated_tokens > 1)
+        fprintf(out, "  %-18s %.0f tokens/s\n", "speed",
+                (double)(result->generated_tokens - 1) * 1e6 / (double)result->decode_us);
+}

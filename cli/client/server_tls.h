@@ -1,0 +1,33 @@
+/*
+ * server_tls - the rows of a command that calls a server over TLS, and what they come to.
+ *
+ * Thread: main.
+ */
+#pragma once
+
+#include "base/config/config.h"
+#include "rpc/client/client.h"
+
+#define SERVER_TLS_ROWS(X)                                                                         \
+    X(tls, BOOL, "no", "", "the server speaks TLS; its certificate must have its host name")       \
+    X(tls_ca, STRING, "", "path",                                                                  \
+      "CAs that its certificate is of, PEM; implies --tls; empty: the system's")                   \
+    X(tls_certificate, STRING, "", "path", "what this client shows itself, PEM; implies --tls")    \
+    X(tls_key, STRING, "", "path", "its private key, PEM")
+
+struct server_tls_options {
+    bool tls;
+    const char *ca, *certificate, *key;
+};
+
+#define SERVER_TLS_OPTIONS(config)                                                                 \
+    {                                                                                              \
+        .tls = (config)->tls, .ca = (config)->tls_ca, .certificate = (config)->tls_certificate,    \
+        .key = (config)->tls_key,                                                                  \
+    }
+
+/* *is_on_out false: clear text, and *tls_out is not set. Strings are borrowed. Fails, with the row's name, for
+ * files that do not belong together or cannot be read. */
+MUST_CHECK enum status server_tls_read(const struct server_tls_options *options,
+                                       struct rpc_client_tls *tls_out, bool *is_on_out,
+                                       struct error *error);

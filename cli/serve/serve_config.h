@@ -1,0 +1,82 @@
+/*
+ * serve_config - the configuration of `kvferry serve`: its own rows, and every row of the roles.
+ *
+ * The table (serve_config_table: command.h) is made of two parts, at the first call:
+ *
+ *     SERVE_CONFIG    what serve itself reads, or says in other words than a role
+ *     inherited       each other row of gen-worker, ctx-worker and router, as their tables have it, but for those
+ *                     that serve decides (serve_decides)
+ *
+ * So a row that a role gains is one of serve, too. A value goes to each role whose table has the row
+ * (serve_hands_on). Rows of one name have one type, bounds and default in all tables: tests/cli compares them.
+ *
+ * Thread: main.
+ */
+#pragma once
+
+#include "cli/command.h"
+#include "worker_common/worker_config.h"
+
+enum serve_restart { SERVE_RESTART_ALWAYS, SERVE_RESTART_NEVER };
+
+#define SERVE_CONFIG(X)                                                                            \
+    CONFIG_COMMON_ROWS(X)                                                                          \
+    X(n_context_workers, U32(0, 16), "1", "processes",                                             \
+      "context workers; 0: all is computed locally")                                               \
+    X(n_generation_workers, U32(1, 16), "1", "processes", "generation workers")                    \
+    X(restart, WORD(enum serve_restart, "always|never"), "always", "",                             \
+      "of a process that ends unasked: always: it is started again, after pauses that grow; "      \
+      "never: it stops all")                                                                       \
+    X(grpc_address, STRING, "127.0.0.1:50051", "", "port of the public API")                       \
+    X(control_address, STRING, "127.0.0.1:50052", "", "the router's control port")                 \
+    X(health_address, STRING, "127.0.0.1:50053", "", "the router's health port")                   \
+    X(advertise_address, STRING, "", "",                                                           \
+      "host under which others reach the router's ports that are no loopback's; empty: the one "   \
+      "that is bound, or of an interface")                                                         \
+    X(quiet, BOOL, "no", "", "no line on standard output when all is ready")                       \
+    X(ports_file, STRING, "", "", "file that gets the router's bound addresses, as JSON")          \
+    X(parent_pid, HIDDEN(U32(0, 4194304)), "0", "", "process whose end stops this one; 0: none")   \
+    X(dry_run, BOOL, "no", "",                                                                     \
+      "print what each role would build and take, and whether that fits here now; then end")       \
+    X(insecure, BOOL, "no", "", "allow addresses that are no loopback, without TLS")               \
+    X(cluster_key, STRING, "", "path",                                                             \
+      "file of the key that all processes share; empty: one is drawn for this run")                \
+    X(drain_delay_ms, DURATION_MS(0, 3600000), "0", "ms",                                          \
+      "how long the router still takes new requests when it is told to stop, and says not ready")  \
+    X(drain_limit_ms, DURATION_MS(0, 3600000), "30s", "ms", "how long a stop waits for requests")  \
+    X(kv_room, HIDDEN(SIZE(0, CONFIG_NO_MAX)), "0", "bytes",                                       \
+      "what the machine had free before the workers started; 0: what it has now")                  \
+    X(ucx_net_devices, STRING, "", "", "network devices of the data port; empty: lo")              \
+    X(local_prefill, BOOL, "yes", "",                                                              \
+      "compute a prompt locally when its hand-over has failed, or no context worker is ready")     \
+    KV_TRANSPORT_CONFIG_ROW(X)                                                                     \
+    X(core_dumps, BOOL, "no", "",                                                                  \
+      "write core files in crashes, and let debuggers in: they hold prompts and keys")             \
+    X(seccomp, WORD(enum process_seccomp, "off|on"), "off", "",                                    \
+      "on: once they serve, a system call that no role needs ends a process")                      \
+    TLS_CONFIG_ROWS(X)
+
+/* A member that any inherited row may have. */
+union serve_value {
+    bool is_on;
+    uint32_t u32;
+    uint64_t u64;
+    double f64;
+    const char *text;
+    struct config_list list;
+};
+
+struct serve_config {
+    SERVE_CONFIG(CONFIG_MEMBER_)
+    union serve_value inherited[CONFIG_ROWS_MAX];
+};
+
+#define SERVE_VALUE_MAX 64
+
+/* A row of the roles that is none of serve: it follows from what serve starts, and where. */
+bool serve_decides(const char *key);
+/* Whether serve's row goes to the role with that table; only the router has ports that others know. */
+bool serve_hands_on(const struct config_row *row, const struct config_table *role, bool is_router);
+/* The value as a flag takes it: the text itself of a STRING, else in buffer. */
+const char *serve_row_format(const struct config_row *row, const struct serve_config *values,
+                             char buffer[SERVE_VALUE_MAX]);

@@ -1,0 +1,459 @@
+#include "kvtransfer/drivers/ipc/ipc_transport.h"
+
+#include "base/clock.h"
+#include "base/log/log.h"
+#include "base/wake.h"
+#include "kvtransfer/drivers/ipc/ipc_lease.h"
+#include "kvtransfer/transport/get_table.h"
+
+#include <assert.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+struct ipc_peer {
+    struct transport_peer base;
+    struct ipc_peer *next;
+    uint64_t incarnation;
+    struct device_handle handle;
+    int lease;                  /* -1: of an admitted reader, or gone */
+    struct device_mapping pool; /* none while it is leasing */
+    uint32_t n_out, n_copying;  /* gets that have not ended; of them begun */
+    bool is_leaving;            /* no copy begins any more */
+    bool is_closing;
+    transport_done done;
+    void *done_arg;
+};
+
+struct ipc_transport {
+    struct transport base;
+    struct device *device;
+    uint64_t incarnation;
+    uint32_t pieces_max;
+    int wake_fd;
+    struct ipc_door door; /* of one that is read from */
+    struct device_handle handle;
+    bool is_lent;
+    struct ipc_peer *peers;
+    uint32_t n_peers, peers_max;
+    bool any_closing;
+    struct get_table gets;
+    struct device_ticket *copied; /* [gets_max] of gets that are being copied */
+    struct get_list waiting, copying;
+    struct pollfd *fds; /* [1 + 1 + 2 * peers_max] */
+};
+
+static struct ipc_transport *ipc_of(const struct transport *transport)
+{
+    return (struct ipc_transport *)transport; /* base is its first member */
+}
+
+static struct ipc_peer *peer_of(struct transport_peer *peer)
+{
+    return (struct ipc_peer *)peer; /* base is its first member */
+}
+
+/* ---- the lease ---- */
+
+static void leave(struct ipc_peer *peer)
+{
+    peer->is_leaving = true;
+    peer->base.is_failed = true;
+}
+
+static void map(struct ipc_transport *transport, struct ipc_peer *peer)
+{
+    struct error error = {""};
+    enum status status = device_import(transport->device, &peer->handle, &peer->pool, &error);
+    if (status == STATUS_OK) {
+        log_event(LOG_INFO, NULL, "pool mapped", LOG_HEX("incarnation", peer->incarnation),
+                  LOG_U64("bytes", peer->pool.bytes));
+        return;
+    }
+    log_event(LOG_WARN, NULL, "pool not mapped", LOG_HEX("incarnation", peer->incarnation),
+              LOG_TEXT("why", error.text));
+    leave(peer);
+}
+
+static void hear(struct ipc_transport *transport, struct ipc_peer *peer)
+{
+    enum status status = peer->pool.base ? ipc_lease_check(peer->lease)
+                                         : ipc_lease_hear(peer->lease, peer->incarnation);
+    if (status == STATUS_PEER_LOST)
+        leave(peer);
+    else if (status == STATUS_OK && !peer->pool.base)
+        map(transport, peer);
+}
+
+/* Nothing of it is mapped any more, or used by a device that is lost: the owner may know. */
+static void let_go(struct ipc_transport *transport, struct ipc_peer *peer)
+{
+    assert(peer->is_leaving && peer->n_copying == 0 && peer->lease >= 0);
+    device_import_close(transport->device, &peer->pool);
+    close(peer->lease);
+    peer->lease = -1;
+}
+
+/* What owners have said; those who are left are let go when the last copy out of them is done. */
+static unsigned tend_leases(struct ipc_transport *transport)
+{
+    unsigned work = 0;
+    for (struct ipc_peer *peer = transport->peers; peer; peer = peer->next) {
+        if (peer->lease < 0)
+            continue;
+        bool was_mapped = peer->pool.base;
+        if (!peer->is_leaving)
+            hear(transport, peer);
+        work += was_mapped != (peer->pool.base != NULL);
+        if (peer->is_leaving && peer->n_copying == 0) {
+            let_go(transport, peer);
+            work++;
+        }
+    }
+    return work;
+}
+
+/* ---- copies ---- */
+
+static void end_get(struct ipc_transport *transport, struct get *get, enum status status)
+{
+    struct ipc_peer *peer = peer_of(get->peer);
+    assert(peer->n_out > peer->n_copying && "what is being copied has not ended");
+    peer->n_out--;
+    get_table_end(&transport->gets, get, status);
+}
+
+/* OK: it is on its way. */
+static enum status begin_copy(const struct ipc_transport *transport, const struct ipc_peer *peer,
+                              const struct piece *piece)
+{
+    const struct device_mapping *pool = &peer->pool;
+    assert(pool->base && piece->bytes > 0);
+    if (piece->bytes > pool->bytes || piece->remote_offset > pool->bytes - piece->bytes)
+        return STATUS_NOT_HELD;
+    device_copy(transport->device, DEVICE_COPY, piece->target, pool->base + piece->remote_offset,
+                piece->bytes);
+    return STATUS_OK;
+}
+
+/* Enqueues what can be; one record behind all of it. */
+static unsigned begin_copies(struct ipc_transport *transport)
+{
+    unsigned work = 0;
+    struct get_list waiting = transport->waiting, begun = {0};
+    transport->waiting = (struct get_list){0};
+    for (struct get *get = get_list_take(&waiting); get; get = get_list_take(&waiting)) {
+        struct ipc_peer *peer = peer_of(get->peer);
+        if (!peer->is_leaving && !peer->pool.base) {
+            get_list_append(&transport->waiting, get);
+            continue;
+        }
+        enum status status = peer->is_leaving ? STATUS_PEER_LOST
+                                              : begin_copy(transport, peer, &get->piece);
+        work++;
+        if (status != STATUS_OK) {
+            end_get(transport, get, status);
+            continue;
+        }
+        peer->n_copying++;
+        get_list_append(&begun, get);
+    }
+    if (!begun.first)
+        return work;
+    const struct device_ticket ticket = device_record(transport->device, DEVICE_COPY);
+    for (struct get *get = get_list_take(&begun); get; get = get_list_take(&begun)) {
+        transport->copied[get - transport->gets.gets] = ticket;
+        get_list_append(&transport->copying, get);
+    }
+    return work;
+}
+
+/* They end in the order in which they were begun: they are on one queue. */
+static void end_copies(struct ipc_transport *transport)
+{
+    while (transport->copying.first) {
+        const struct get *first = transport->copying.first;
+        const struct device_ticket ticket = transport->copied[first - transport->gets.gets];
+        enum status status = device_poll(transport->device, ticket);
+        if (status == STATUS_NOT_READY)
+            return;
+        struct get *get = get_list_take(&transport->copying);
+        struct ipc_peer *peer = peer_of(get->peer);
+        assert(peer->n_copying > 0);
+        peer->n_copying--;
+        end_get(transport, get, status);
+    }
+}
+
+static enum status ipc_get(struct transport_peer *peer, const struct transfer_id *id,
+                           const struct piece *pieces, uint32_t n, transport_got got, void *arg)
+{
+    struct ipc_transport *transport = ipc_of(peer->transport);
+    struct get *gets[GET_PIECES_MAX];
+    assert(!peer_of(peer)->is_closing);
+    if (peer->is_failed)
+        return STATUS_PEER_LOST;
+    TRY(get_table_take(&transport->gets, &(struct get_call){peer, id, pieces, n, got, arg}, gets));
+    for (uint32_t i = 0; i < n; i++)
+        get_list_append(&transport->waiting, gets[i]);
+    peer_of(peer)->n_out += n;
+    return STATUS_OK;
+}
+
+/* ---- peers ---- */
+
+static enum status create_peer(struct ipc_transport *transport, int lease,
+                               const struct transport_address *address,
+                               struct transport_peer **peer_out)
+{
+    struct ipc_peer *peer = calloc(1, sizeof *peer);
+    if (!peer)
+        return STATUS_NO_MEMORY;
+    *peer = (struct ipc_peer){.base.transport = &transport->base,
+                              .next = transport->peers,
+                              .incarnation = address->incarnation,
+                              .lease = lease};
+    if (lease >= 0)
+        memcpy(&peer->handle, address->pool_key, sizeof peer->handle);
+    transport->peers = peer;
+    transport->n_peers++;
+    *peer_out = &peer->base;
+    return STATUS_OK;
+}
+
+static void destroy_peer(struct ipc_peer *peer)
+{
+    struct ipc_transport *transport = ipc_of(peer->base.transport);
+    struct ipc_peer **link = &transport->peers;
+    assert(transport->n_peers > 0 && peer->n_copying == 0 && peer->lease < 0);
+    while (*link != peer)
+        link = &(*link)->next;
+    *link = peer->next;
+    transport->n_peers--;
+    free(peer);
+}
+
+static enum status ipc_connect(struct transport *base, const struct transport_address *address,
+                               struct transport_peer **peer_out)
+{
+    struct ipc_transport *transport = ipc_of(base);
+    assert(transport->n_peers <= transport->peers_max);
+    if (address->worker_bytes == 0 || address->pool_key_bytes != sizeof transport->handle)
+        return STATUS_CORRUPT;
+    if (address->incarnation == transport->incarnation)
+        return STATUS_PEER_LOST; /* no driver maps its own memory */
+    if (transport->n_peers == transport->peers_max)
+        return STATUS_QUEUE_FULL;
+    int lease = ipc_lease_ask(address);
+    if (lease < 0)
+        return STATUS_PEER_LOST;
+    enum status status = create_peer(transport, lease, address, peer_out);
+    if (status != STATUS_OK)
+        close(lease);
+    return status;
+}
+
+/* Nobody asks: readers take what they want. */
+static enum status ipc_admit(struct transport *base, const struct transport_address *address,
+                             struct transport_peer **peer_out)
+{
+    struct ipc_transport *transport = ipc_of(base);
+    return transport->n_peers == transport->peers_max
+               ? STATUS_QUEUE_FULL
+               : create_peer(transport, -1, address, peer_out);
+}
+
+static void ipc_peer_close(struct transport_peer *base, transport_done done, void *arg)
+{
+    struct ipc_peer *peer = peer_of(base);
+    assert(!peer->is_closing);
+    leave(peer);
+    peer->is_closing = true;
+    peer->done = done;
+    peer->done_arg = arg;
+    ipc_of(base->transport)->any_closing = true;
+}
+
+/* Nothing of it can touch memory any more. */
+static bool has_left(const struct ipc_peer *peer)
+{
+    return peer->is_closing && peer->n_out == 0 && peer->lease < 0;
+}
+
+/* All gets of who has left have ended. A callback may close others, and get: begins anew after each. */
+static unsigned end_closing(struct ipc_transport *transport)
+{
+    unsigned work = 0;
+    while (transport->any_closing) {
+        struct ipc_peer *peer = transport->peers;
+        transport->any_closing = false;
+        for (struct ipc_peer *p = peer; p; p = p->next)
+            transport->any_closing |= p->is_closing;
+        while (peer && !has_left(peer))
+            peer = peer->next;
+        if (!peer)
+            break;
+        transport_done done = peer->done;
+        void *arg = peer->done_arg;
+        destroy_peer(peer);
+        done(arg);
+        work++;
+    }
+    return work;
+}
+
+/* ---- the rest of transport_ops ---- */
+
+static void ipc_address(const struct transport *base, struct transport_address *address_out)
+{
+    const struct ipc_transport *transport = ipc_of(base);
+    *address_out = (struct transport_address){.incarnation = transport->incarnation,
+                                              .pieces_max = transport->pieces_max};
+    if (!transport->is_lent)
+        return;
+    address_out->worker_bytes = (uint32_t)strlen(transport->door.path);
+    memcpy(address_out->worker, transport->door.path, address_out->worker_bytes);
+    address_out->pool_key_bytes = sizeof transport->handle;
+    memcpy(address_out->pool_key, &transport->handle, sizeof transport->handle);
+    static_assert(sizeof transport->handle <= sizeof address_out->pool_key, "crosses in Describe");
+}
+
+static unsigned ipc_progress(struct transport *base, uint64_t now_ns)
+{
+    struct ipc_transport *transport = ipc_of(base);
+    unsigned work = wake_take(transport->wake_fd);
+    if (transport->is_lent)
+        work += ipc_door_progress(&transport->door, now_ns);
+    end_copies(transport);
+    work += tend_leases(transport);
+    work += begin_copies(transport);
+    end_copies(transport);
+    work += get_table_report(&transport->gets);
+    work += end_closing(transport);
+    return work + (transport->copying.first != NULL); /* nobody wakes who waits for the device */
+}
+
+static void ipc_wait(struct transport *base, uint64_t until_ns)
+{
+    struct ipc_transport *transport = ipc_of(base);
+    uint64_t now_ns = clock_now_ns();
+    if (until_ns <= now_ns || transport->copying.first || transport->any_closing)
+        return;
+    uint32_t n = 0;
+    transport->fds[n++] = (struct pollfd){.fd = transport->wake_fd, .events = POLLIN};
+    if (transport->is_lent) {
+        n += ipc_door_fds(&transport->door, now_ns, transport->fds + n);
+        if (transport->door.deaf_until_ns > now_ns && transport->door.deaf_until_ns < until_ns)
+            until_ns = transport->door.deaf_until_ns;
+    }
+    for (const struct ipc_peer *peer = transport->peers; peer; peer = peer->next)
+        if (peer->lease >= 0 && !peer->is_leaving)
+            transport->fds[n++] = (struct pollfd){.fd = peer->lease, .events = POLLIN};
+    (void)poll(transport->fds, n, clock_poll_ms(now_ns, until_ns));
+}
+
+static void ipc_wake(struct transport *base)
+{
+    wake_send(ipc_of(base)->wake_fd);
+}
+
+/* Copies under way end, then all is let go. */
+static void leave_all(struct ipc_transport *transport)
+{
+    const struct get *last = transport->copying.last;
+    enum status status = STATUS_OK;
+    if (transport->copying.first)
+        status = device_wait(transport->device, transport->copied[last - transport->gets.gets]);
+    assert(status == STATUS_OK || status == STATUS_DEVICE_LOST);
+    (void)status;
+    while (transport->peers) {
+        struct ipc_peer *peer = transport->peers;
+        peer->n_copying = 0;
+        leave(peer);
+        if (peer->lease >= 0)
+            let_go(transport, peer);
+        destroy_peer(peer);
+    }
+}
+
+static void ipc_close(struct transport *base)
+{
+    struct ipc_transport *transport = ipc_of(base);
+    leave_all(transport);
+    if (!ipc_door_close(&transport->door, IPC_LET_GO_NS))
+        log_warn("readers of the pool have not let go of it, and it is freed");
+    if (transport->wake_fd >= 0)
+        close(transport->wake_fd);
+    get_table_finish(&transport->gets);
+    free(transport->copied);
+    free(transport->fds);
+    free(transport);
+}
+
+static const struct transport_ops IPC_OPS = {
+    .name = "cuda-ipc",
+    .is_direct = true,
+    .close = ipc_close,
+    .address = ipc_address,
+    .connect = ipc_connect,
+    .admit = ipc_admit,
+    .get = ipc_get,
+    .peer_close = ipc_peer_close,
+    .progress = ipc_progress,
+    .wait = ipc_wait,
+    .wake = ipc_wake,
+};
+
+static enum status set_up(struct ipc_transport *transport, const struct ipc_options *options,
+                          struct error *error)
+{
+    TRY(get_table_init(&transport->gets, options->gets_max));
+    transport->copied = calloc(options->gets_max, sizeof *transport->copied);
+    transport->fds = calloc(2 + 2 * (size_t)options->peers_max, sizeof *transport->fds);
+    if (!transport->copied || !transport->fds)
+        return STATUS_NO_MEMORY;
+    transport->wake_fd = wake_open();
+    if (transport->wake_fd < 0)
+        return error_set(error, STATUS_IO_FAILED, "eventfd: %m");
+    return options->is_read_from
+               ? ipc_door_open(&transport->door, options->incarnation, options->peers_max, error)
+               : STATUS_OK;
+}
+
+enum status ipc_transport_open(const struct ipc_options *options, struct transport **transport_out,
+                               struct error *error)
+{
+    if (options->peers_max == 0 || options->gets_max == 0)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "peers_max and gets_max must not be 0");
+    if (!device_can_export(options->device))
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "cuda-ipc maps memory of a GPU, and device %s has none",
+                         device_name(options->device));
+    struct ipc_transport *transport = calloc(1, sizeof *transport);
+    if (!transport)
+        return STATUS_NO_MEMORY;
+    transport->base.ops = &IPC_OPS;
+    transport->device = options->device;
+    transport->incarnation = options->incarnation;
+    transport->pieces_max = options->pieces_max;
+    transport->peers_max = options->peers_max;
+    transport->wake_fd = -1;
+    enum status status = set_up(transport, options, error);
+    if (status != STATUS_OK) {
+        ipc_close(&transport->base);
+        return status;
+    }
+    *transport_out = &transport->base;
+    return STATUS_OK;
+}
+
+enum status ipc_transport_lend(struct transport *base, const struct device_memory *pool,
+                               struct error *error)
+{
+    struct ipc_transport *transport = ipc_of(base);
+    assert(!transport->is_lent && transport->door.readers);
+    TRY(device_export(transport->device, pool, &transport->handle, error));
+    transport->is_lent = true;
+    return STATUS_OK;
+}

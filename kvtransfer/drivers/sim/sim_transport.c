@@ -1,0 +1,561 @@
+#include "kvtransfer/drivers/sim/sim_transport.h"
+
+#include "base/random.h"
+#include "kvtransfer/drivers/sim/sim_messages.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MESSAGES_DEFAULT = 65536, CUTS_MAX = 64 };
+enum { COPY_LOOK_NS = 1000 }; /* until the source is asked again for a read that is not ready */
+
+struct sim_get {
+    uint64_t number; /* 0: free */
+    struct sim_peer *peer;
+    struct transfer_id id;
+    struct piece piece;
+    transport_got got;
+    void *arg;
+};
+
+struct sim_peer {
+    struct transport_peer base;
+    struct sim_peer *next;
+    uint64_t number;
+    uint32_t place;
+    uint64_t incarnation;
+    bool is_closing;
+    transport_done done;
+    void *arg;
+};
+
+struct sim_transport {
+    struct transport base;
+    struct sim_fabric *fabric;
+    struct sim_transport *next;
+    uint32_t place;
+    uint64_t incarnation;
+    bool is_dead;
+    uint64_t stalled_until_ns;
+    uint64_t link_free_ns; /* when what it sends has left */
+    struct sim_peer *peers;
+    struct sim_get *gets; /* [gets_max], grows */
+    uint32_t gets_max, n_gets;
+    struct sim_messages messages; /* on their way to it */
+};
+
+struct sim_fabric {
+    struct sim_options options;
+    struct random random;
+    struct sim_transport *transports;
+    uint64_t now_ns, sequence;
+    uint32_t n_messages;
+    uint64_t n_lost;
+    uint32_t cuts[CUTS_MAX][2], n_cuts;
+};
+
+static struct sim_transport *sim_of(const struct transport *transport)
+{
+    return (struct sim_transport *)transport; /* base is its first member */
+}
+
+/* ---- messages ---- */
+
+static void drop(struct sim_fabric *fabric, const struct sim_message *message)
+{
+    free(message->bytes);
+    fabric->n_lost++;
+}
+
+static void push(struct sim_transport *to, struct sim_message message)
+{
+    struct sim_fabric *fabric = to->fabric;
+    message.sequence = ++fabric->sequence;
+    if (sim_messages_push(&to->messages, &message))
+        fabric->n_messages++;
+    else
+        drop(fabric, &message);
+}
+
+static struct sim_message pop(struct sim_transport *from)
+{
+    from->fabric->n_messages--;
+    return sim_messages_pop(&from->messages);
+}
+
+/* ---- the network ---- */
+
+static struct sim_transport *find_place(const struct sim_fabric *fabric, uint32_t place)
+{
+    for (struct sim_transport *t = fabric->transports; t; t = t->next)
+        if (t->place == place && !t->is_dead)
+            return t;
+    return NULL;
+}
+
+static bool is_cut(const struct sim_fabric *fabric, uint32_t a, uint32_t b)
+{
+    for (uint32_t i = 0; i < fabric->n_cuts; i++)
+        if ((fabric->cuts[i][0] == a && fabric->cuts[i][1] == b) ||
+            (fabric->cuts[i][0] == b && fabric->cuts[i][1] == a))
+            return true;
+    return false;
+}
+
+static bool happens(struct sim_fabric *fabric, double probability)
+{
+    return probability > 0 && random_unit(&fabric->random) < probability;
+}
+
+static uint64_t random_delay(struct sim_fabric *fabric, uint64_t max_ns)
+{
+    return max_ns > 0 ? random_below(&fabric->random, max_ns + 1) : 0;
+}
+
+/* Takes message->bytes. */
+static void send_message(struct sim_transport *from, uint32_t to_place, struct sim_message message,
+                         uint64_t bytes)
+{
+    struct sim_fabric *fabric = from->fabric;
+    const struct sim_options *options = &fabric->options;
+    struct sim_transport *to = find_place(fabric, to_place);
+    uint32_t messages_max = options->messages_max ? options->messages_max : MESSAGES_DEFAULT;
+    if (!to || is_cut(fabric, from->place, to_place) || fabric->n_messages >= messages_max ||
+        happens(fabric, options->loss)) {
+        drop(fabric, &message);
+        return;
+    }
+    if (from->link_free_ns < fabric->now_ns)
+        from->link_free_ns = fabric->now_ns;
+    if (options->bytes_per_s > 0)
+        from->link_free_ns += (uint64_t)((double)bytes * 1e9 / (double)options->bytes_per_s);
+    message.from_place = from->place;
+    message.due_ns = from->link_free_ns + options->latency_ns +
+                     random_delay(fabric, options->jitter_ns);
+    push(to, message);
+}
+
+/* ---- the owner's side ---- */
+
+static void answer(struct sim_transport *owner, const struct sim_message *request,
+                   enum status status, uint8_t *bytes)
+{
+    struct sim_message piece = {.kind = SIM_PIECE,
+                                .to_incarnation = request->read.reader_incarnation,
+                                .number = request->number,
+                                .read = request->read,
+                                .bytes = bytes,
+                                .status = status};
+    piece.read.view = NULL; /* the owner's */
+    send_message(owner, request->from_place, piece, bytes ? request->read.bytes : 0);
+}
+
+static void on_request(struct sim_transport *owner, const struct sim_message *request)
+{
+    if (request->to_incarnation != owner->incarnation) {
+        answer(owner, request, STATUS_STALE_PEER, NULL);
+        return;
+    }
+    struct sim_message sent = *request;
+    enum status status = transport_read(&owner->base.source, &sent.read);
+    if (status == STATUS_NOT_READY) { /* asks again */
+        sent.due_ns = owner->fabric->now_ns + COPY_LOOK_NS;
+        push(owner, sent);
+        return;
+    }
+    if (status != STATUS_OK) {
+        answer(owner, request, STATUS_NOT_HELD, NULL);
+        return;
+    }
+    sent.kind = SIM_SENT;
+    sent.due_ns = owner->fabric->now_ns +
+                  random_delay(owner->fabric, owner->fabric->options.jitter_ns);
+    push(owner, sent);
+}
+
+static void end_read(struct sim_transport *owner, struct sim_message *sent, enum status status)
+{
+    transport_read_end(&owner->base.source, &sent->read, status);
+}
+
+static void on_sent(struct sim_transport *owner, struct sim_message *sent)
+{
+    struct sim_fabric *fabric = owner->fabric;
+    uint8_t *bytes = malloc(sent->read.bytes);
+    if (bytes) {
+        memcpy(bytes, sent->read.view, sent->read.bytes);
+        if (happens(fabric, fabric->options.corrupt))
+            bytes[random_below(&fabric->random, sent->read.bytes)] ^=
+                (uint8_t)(1 + random_below(&fabric->random, 255));
+    }
+    if (bytes && happens(fabric, fabric->options.duplicate)) {
+        uint8_t *again = malloc(sent->read.bytes);
+        if (again)
+            memcpy(again, bytes, sent->read.bytes);
+        answer(owner, sent, STATUS_OK, again);
+    }
+    if (bytes)
+        answer(owner, sent, STATUS_OK, bytes);
+    end_read(owner, sent, STATUS_OK);
+}
+
+/* ---- the reader's side ---- */
+
+static struct sim_get *find_get(struct sim_transport *reader, uint64_t number)
+{
+    for (uint32_t i = 0; i < reader->gets_max; i++)
+        if (reader->gets[i].number == number)
+            return &reader->gets[i];
+    return NULL;
+}
+
+static void finish_get(struct sim_transport *reader, struct sim_get *get, enum status status)
+{
+    struct sim_get ended = *get;
+    get->number = 0;
+    reader->n_gets--;
+    ended.got(ended.arg, &ended.piece, status);
+}
+
+static void on_piece(struct sim_transport *reader, const struct sim_message *piece)
+{
+    struct sim_get *get = find_get(reader, piece->number);
+    if (!get || piece->to_incarnation != reader->incarnation ||
+        memcmp(&get->id, &piece->read.id, sizeof get->id) != 0) {
+        atomic_fetch_add(&reader->base.late_pieces, 1);
+        return;
+    }
+    if (piece->status == STATUS_OK && piece->bytes)
+        memcpy(get->piece.target, piece->bytes, get->piece.bytes);
+    finish_get(reader, get, piece->status);
+}
+
+static struct sim_peer *find_peer(const struct sim_transport *transport, uint64_t number)
+{
+    for (struct sim_peer *peer = transport->peers; peer; peer = peer->next)
+        if (peer->number == number)
+            return peer;
+    return NULL;
+}
+
+static void end_gets(struct sim_transport *reader, const struct sim_peer *peer)
+{
+    for (uint32_t i = 0; i < reader->gets_max; i++) /* a callback may move gets */
+        if (reader->gets[i].number != 0 && reader->gets[i].peer == peer)
+            finish_get(reader, &reader->gets[i], STATUS_PEER_LOST);
+}
+
+static void on_close_end(struct sim_transport *transport, struct sim_peer *peer)
+{
+    end_gets(transport, peer);
+    struct sim_peer **link = &transport->peers;
+    while (*link != peer)
+        link = &(*link)->next;
+    *link = peer->next;
+    struct sim_peer ended = *peer;
+    free(peer);
+    ended.done(ended.arg);
+}
+
+static void deliver(struct sim_transport *transport, struct sim_message *message)
+{
+    struct sim_peer *peer;
+    switch (message->kind) {
+    case SIM_REQUEST:
+        on_request(transport, message);
+        return;
+    case SIM_SENT:
+        on_sent(transport, message);
+        return;
+    case SIM_PIECE:
+        on_piece(transport, message);
+        return;
+    case SIM_LOST:
+        peer = find_peer(transport, message->number);
+        if (peer) {
+            peer->base.is_failed = true;
+            end_gets(transport, peer);
+        }
+        return;
+    case SIM_CLOSE_END:
+        on_close_end(transport, find_peer(transport, message->number));
+        return;
+    }
+}
+
+static void push_lost(struct sim_transport *transport, const struct sim_peer *peer)
+{
+    struct sim_fabric *fabric = transport->fabric;
+    if (fabric->options.detect_ns == UINT64_MAX)
+        return;
+    push(transport, (struct sim_message){.kind = SIM_LOST,
+                                         .number = peer->number,
+                                         .due_ns = fabric->now_ns + fabric->options.detect_ns});
+}
+
+/* ---- transport_ops ---- */
+
+static void sim_close(struct transport *base)
+{
+    struct sim_transport *transport = sim_of(base);
+    struct sim_fabric *fabric = transport->fabric;
+    if (!transport->is_dead)
+        sim_transport_kill(base); /* its peers see the connection end, as with a dead one */
+    for (uint32_t i = 0; i < transport->messages.n; i++) {
+        struct sim_message *message = &transport->messages.heap[i];
+        if (message->kind == SIM_SENT || message->kind == SIM_REQUEST)
+            end_read(transport, message, STATUS_CANCELLED);
+        free(message->bytes);
+        fabric->n_messages--;
+    }
+    for (struct sim_peer *peer = transport->peers, *next; peer; peer = next) {
+        next = peer->next;
+        free(peer);
+    }
+    struct sim_transport **link = &fabric->transports;
+    while (*link != transport) {
+        assert(*link);
+        link = &(*link)->next;
+    }
+    *link = transport->next;
+    free(transport->gets);
+    sim_messages_finish(&transport->messages);
+    free(transport);
+}
+
+static void sim_address(const struct transport *base, struct transport_address *address_out)
+{
+    const struct sim_transport *transport = sim_of(base);
+    *address_out = (struct transport_address){.worker_bytes = sizeof transport->place,
+                                              .incarnation = transport->incarnation,
+                                              .pieces_max = UINT32_MAX};
+    memcpy(address_out->worker, &transport->place, sizeof transport->place);
+}
+
+static bool is_gone(const struct sim_fabric *fabric, const struct sim_peer *peer)
+{
+    const struct sim_transport *there = find_place(fabric, peer->place);
+    return !there || there->incarnation != peer->incarnation;
+}
+
+static enum status sim_connect(struct transport *base, const struct transport_address *address,
+                               struct transport_peer **peer_out)
+{
+    struct sim_transport *transport = sim_of(base);
+    if (address->worker_bytes != sizeof(uint32_t))
+        return STATUS_CORRUPT;
+    struct sim_peer *peer = calloc(1, sizeof *peer);
+    if (!peer)
+        return STATUS_NO_MEMORY;
+    peer->base.transport = base;
+    peer->number = ++transport->fabric->sequence;
+    peer->incarnation = address->incarnation;
+    memcpy(&peer->place, address->worker, sizeof peer->place);
+    peer->next = transport->peers;
+    transport->peers = peer;
+    *peer_out = &peer->base;
+    return STATUS_OK;
+}
+
+static struct sim_get *free_get(struct sim_transport *transport)
+{
+    if (transport->n_gets < transport->gets_max)
+        return find_get(transport, 0);
+    uint32_t gets_max = transport->gets_max ? 2 * transport->gets_max : 64;
+    struct sim_get *gets = realloc(transport->gets, gets_max * sizeof *gets);
+    if (!gets)
+        return NULL;
+    memset(gets + transport->gets_max, 0, (gets_max - transport->gets_max) * sizeof *gets);
+    transport->gets = gets;
+    transport->gets_max = gets_max;
+    return find_get(transport, 0);
+}
+
+static enum status sim_get(struct transport_peer *peer_base, const struct transfer_id *id,
+                           const struct piece *pieces, uint32_t n, transport_got got, void *arg)
+{
+    struct sim_peer *peer = (struct sim_peer *)peer_base;
+    struct sim_transport *transport = sim_of(peer_base->transport);
+    assert(n > 0 && n <= GET_PIECES_MAX && !peer->is_closing);
+    if (peer->base.is_failed)
+        return STATUS_PEER_LOST;
+
+    for (uint32_t i = 0; i < n; i++) {
+        assert(pieces[i].bytes > 0 && pieces[i].bytes <= PIECE_BYTES_MAX);
+        struct sim_get *get = free_get(transport);
+        assert(get); /* a simulation out of memory is of no use */
+        *get = (struct sim_get){++transport->fabric->sequence, peer, *id, pieces[i], got, arg};
+        transport->n_gets++;
+        struct sim_message request = {.kind = SIM_REQUEST,
+                                      .to_incarnation = peer->incarnation,
+                                      .number = get->number,
+                                      .read = {.id = *id,
+                                               .reader_incarnation = transport->incarnation,
+                                               .block_index = pieces[i].block_index,
+                                               .remote_block = pieces[i].remote_block,
+                                               .offset = pieces[i].offset,
+                                               .bytes = pieces[i].bytes}};
+        send_message(transport, peer->place, request, 0);
+    }
+    if (is_gone(transport->fabric, peer))
+        push_lost(transport, peer);
+    return STATUS_OK;
+}
+
+static void sim_peer_close(struct transport_peer *peer_base, transport_done done, void *arg)
+{
+    struct sim_peer *peer = (struct sim_peer *)peer_base;
+    struct sim_transport *transport = sim_of(peer_base->transport);
+    assert(!peer->is_closing);
+    peer->is_closing = true;
+    peer->done = done;
+    peer->arg = arg;
+    struct sim_fabric *fabric = transport->fabric;
+    push(transport, (struct sim_message){.kind = SIM_CLOSE_END,
+                                         .number = peer->number,
+                                         .due_ns = fabric->now_ns + fabric->options.close_ns});
+}
+
+static unsigned sim_progress(struct transport *base, uint64_t now_ns)
+{
+    struct sim_transport *transport = sim_of(base);
+    struct sim_fabric *fabric = transport->fabric;
+    if (fabric->now_ns < now_ns)
+        fabric->now_ns = now_ns;
+    if (transport->is_dead || fabric->now_ns < transport->stalled_until_ns)
+        return 0;
+
+    unsigned work = 0;
+    while (transport->messages.n > 0 && transport->messages.heap[0].due_ns <= fabric->now_ns) {
+        struct sim_message message = pop(transport);
+        bool is_new = message.kind == SIM_REQUEST &&
+                      !message.read.view; /* else it has come already */
+        bool crosses = is_new || message.kind == SIM_PIECE;
+        if (crosses && is_cut(fabric, message.from_place, transport->place))
+            fabric->n_lost++;
+        else
+            deliver(transport, &message);
+        free(message.bytes);
+        work++;
+    }
+    return work;
+}
+
+static void sim_wait(struct transport *base, uint64_t until_ns)
+{
+    (void)base;
+    (void)until_ns;
+}
+
+static void sim_wake(struct transport *base)
+{
+    (void)base;
+}
+
+static const struct transport_ops SIM_OPS = {
+    .name = "sim",
+    .close = sim_close,
+    .address = sim_address,
+    .connect = sim_connect,
+    .admit = sim_connect, /* everybody may ask; the source decides */
+    .get = sim_get,
+    .peer_close = sim_peer_close,
+    .progress = sim_progress,
+    .wait = sim_wait,
+    .wake = sim_wake,
+};
+
+/* ---- the fabric ---- */
+
+enum status sim_fabric_create(const struct sim_options *options, struct sim_fabric **fabric_out)
+{
+    struct sim_fabric *fabric = calloc(1, sizeof *fabric);
+    if (!fabric)
+        return STATUS_NO_MEMORY;
+    fabric->options = *options;
+    random_init(&fabric->random, options->seed);
+    *fabric_out = fabric;
+    return STATUS_OK;
+}
+
+void sim_fabric_destroy(struct sim_fabric *fabric)
+{
+    assert(!fabric || !fabric->transports);
+    free(fabric);
+}
+
+void sim_fabric_set_options(struct sim_fabric *fabric, const struct sim_options *options)
+{
+    fabric->options = *options;
+}
+
+uint64_t sim_fabric_next_ns(const struct sim_fabric *fabric)
+{
+    uint64_t next_ns = UINT64_MAX;
+    for (const struct sim_transport *t = fabric->transports; t; t = t->next) {
+        if (t->is_dead || t->messages.n == 0)
+            continue;
+        uint64_t due_ns = t->messages.heap[0].due_ns;
+        if (due_ns < t->stalled_until_ns)
+            due_ns = t->stalled_until_ns;
+        if (due_ns < next_ns)
+            next_ns = due_ns;
+    }
+    return next_ns;
+}
+
+enum status sim_transport_open(struct sim_fabric *fabric, uint32_t place, uint64_t incarnation,
+                               struct transport **transport_out)
+{
+    assert(!find_place(fabric, place));
+    struct sim_transport *transport = calloc(1, sizeof *transport);
+    if (!transport)
+        return STATUS_NO_MEMORY;
+    transport->base.ops = &SIM_OPS;
+    transport->fabric = fabric;
+    transport->place = place;
+    transport->incarnation = incarnation;
+    transport->next = fabric->transports;
+    fabric->transports = transport;
+    *transport_out = &transport->base;
+    return STATUS_OK;
+}
+
+void sim_transport_kill(struct transport *base)
+{
+    struct sim_transport *victim = sim_of(base);
+    assert(!victim->is_dead);
+    victim->is_dead = true;
+    for (struct sim_transport *t = victim->fabric->transports; t; t = t->next) {
+        if (t->is_dead)
+            continue;
+        for (struct sim_peer *peer = t->peers; peer; peer = peer->next)
+            if (peer->place == victim->place && peer->incarnation == victim->incarnation)
+                push_lost(t, peer);
+    }
+}
+
+void sim_transport_stall(struct transport *base, uint64_t until_ns)
+{
+    sim_of(base)->stalled_until_ns = until_ns;
+}
+
+void sim_fabric_cut(struct sim_fabric *fabric, uint32_t place_a, uint32_t place_b, bool cut)
+{
+    if (cut && !is_cut(fabric, place_a, place_b)) {
+        assert(fabric->n_cuts < CUTS_MAX);
+        fabric->cuts[fabric->n_cuts][0] = place_a;
+        fabric->cuts[fabric->n_cuts++][1] = place_b;
+        return;
+    }
+    for (uint32_t i = 0; !cut && i < fabric->n_cuts; i++) {
+        if (!((fabric->cuts[i][0] == place_a && fabric->cuts[i][1] == place_b) ||
+              (fabric->cuts[i][0] == place_b && fabric->cuts[i][1] == place_a)))
+            continue;
+        const uint32_t *last = fabric->cuts[--fabric->n_cuts];
+        fabric->cuts[i][0] = last[0];
+        fabric->cuts[i][1] = last[1];
+        return;
+    }
+}

@@ -1,0 +1,532 @@
+#include "kvtransfer/drivers/stream/stream_connection.h"
+
+#include "base/clock.h"
+#include "base/crc32c.h"
+#include "base/log/log.h"
+#include "base/secret.h"
+#include "kvtransfer/drivers/stream/stream_listener.h"
+#include "kvtransfer/drivers/stream/stream_owner.h"
+#include "kvtransfer/drivers/stream/stream_reader.h"
+#include "kvtransfer/transport/socket_owner.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+/* Of one connection, before the others have their turn. */
+enum { ROUND_BYTES = 1 << 20 };
+enum { PARTS_MAX = 32 }; /* of one write */
+
+/* ---- places ---- */
+
+/* Of readers that are not admitted any more, the one that has been known for the longest time. */
+static struct stream_connection *find_unbound(struct stream_transport *transport)
+{
+    struct stream_connection *oldest = NULL;
+    for (uint32_t i = 0; i < transport->connections_max; i++) {
+        struct stream_connection *connection = &transport->connections[i];
+        if (connection->state == CONNECTION_OPEN && connection->is_accepted && !connection->peer &&
+            (!oldest || connection->since_ns < oldest->since_ns))
+            oldest = connection;
+    }
+    return oldest;
+}
+
+static struct stream_connection *find_free(struct stream_transport *transport)
+{
+    for (uint32_t i = 0; i < transport->connections_max; i++)
+        if (transport->connections[i].state == CONNECTION_FREE)
+            return &transport->connections[i];
+    return NULL;
+}
+
+/* NULL: all are in use by those who may use them. */
+static struct stream_connection *take_place(struct stream_transport *transport)
+{
+    struct stream_connection *place = find_free(transport);
+    if (!place) {
+        struct stream_connection *unbound = find_unbound(transport);
+        if (unbound)
+            stream_connection_lose(unbound);
+        place = unbound;
+    }
+    if (!place)
+        return NULL;
+    assert(place->state == CONNECTION_FREE && !place->is_ready && !place->filling);
+    *place = (struct stream_connection){.transport = transport,
+                                        .generation = place->generation + 1,
+                                        .since_ns = transport->now_ns,
+                                        .link.fd = -1};
+    frame_parser_init(&place->parser);
+    return place;
+}
+
+void stream_connection_make_ready(struct stream_connection *connection)
+{
+    struct stream_transport *transport = connection->transport;
+    if (connection->is_ready)
+        return;
+    assert(connection->state != CONNECTION_FREE);
+    assert(transport->n_ready < transport->connections_max);
+    connection->is_ready = true;
+    connection->next_ready = NULL;
+    *(transport->first_ready ? &transport->last_ready->next_ready
+                             : &transport->first_ready) = connection;
+    transport->last_ready = connection;
+    transport->n_ready++;
+}
+
+void stream_connection_make_unready(struct stream_connection *connection)
+{
+    struct stream_transport *transport = connection->transport;
+    struct stream_connection *before = NULL, *at = transport->first_ready;
+    if (!connection->is_ready)
+        return;
+    assert(transport->n_ready > 0);
+    while (at != connection) {
+        assert(at && "who is ready is in the list");
+        before = at;
+        at = at->next_ready;
+    }
+    *(before ? &before->next_ready : &transport->first_ready) = connection->next_ready;
+    if (transport->last_ready == connection)
+        transport->last_ready = before;
+    connection->is_ready = false;
+    transport->n_ready--;
+}
+
+static uint32_t wanted_events(const struct stream_connection *connection)
+{
+    uint32_t out = connection->is_blocked ? EPOLLOUT : 0;
+    switch (connection->state) {
+    case CONNECTION_OPENING: /* a Unix socket that is not connected always has something to say */
+        return connection->transport->driver == STREAM_TLS ? EPOLLOUT : 0;
+    case CONNECTION_OPEN:
+        return out | (connection->is_held ? 0 : EPOLLIN);
+    default:
+        return out | EPOLLIN;
+    }
+}
+
+/* Tells a place's uses apart; less than the tags of what else is watched. */
+uint64_t stream_connection_tag(const struct stream_connection *connection)
+{
+    uint64_t index = (uint64_t)(connection - connection->transport->connections);
+    assert(index < connection->transport->connections_max);
+    return index | (uint64_t)(connection->generation & INT32_MAX) << 32;
+}
+
+/* False: epoll refuses. */
+static bool watch(struct stream_connection *connection)
+{
+    struct stream_transport *transport = connection->transport;
+    uint32_t wanted = wanted_events(connection);
+    assert(connection->link.fd >= 0);
+    bool is_known = connection->watched != 0;
+    if (connection->state == CONNECTION_OPENING && wanted == 0)
+        return true;
+    if (is_known && connection->watched == (wanted | EPOLLERR))
+        return true;
+    struct epoll_event event = {.events = wanted, .data.u64 = stream_connection_tag(connection)};
+    connection->watched = wanted | EPOLLERR; /* which is always told */
+    return epoll_ctl(transport->epoll_fd, is_known ? EPOLL_CTL_MOD : EPOLL_CTL_ADD,
+                     connection->link.fd, &event) == 0;
+}
+
+/* ---- to an owner ---- */
+
+static void set_tcp_options(int fd)
+{
+    const int on = 1, idle_s = 10, interval_s = 5, count = 3, unheard_ms = 20000;
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
+    /* A machine that is gone says nothing. */
+    (void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof interval_s);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_KEEPCNT, &count, sizeof count);
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &unheard_ms, sizeof unheard_ms);
+}
+
+enum dialled { DIAL_FAILED, DIAL_LATER, DIAL_CONNECTED };
+
+static enum dialled dial(struct stream_connection *connection)
+{
+    assert(!connection->is_accepted && connection->peer);
+    const struct stream_peer *peer = connection->peer;
+    struct sockaddr_storage place;
+    socklen_t bytes;
+    if (!stream_address_place(connection->transport->driver, &peer->address, peer->host, &place,
+                              &bytes))
+        return DIAL_FAILED;
+    if (connect(connection->link.fd, (const struct sockaddr *)(const void *)&place, bytes) == 0 ||
+        errno == EISCONN)
+        return DIAL_CONNECTED;
+    bool is_later = errno == EINPROGRESS || errno == EALREADY || errno == EAGAIN || errno == EINTR;
+    return is_later ? DIAL_LATER : DIAL_FAILED;
+}
+
+/* The first place of the peer's, from where it stands, that does not refuse at once. */
+static bool start_dialling(struct stream_connection *connection)
+{
+    struct stream_transport *transport = connection->transport;
+    struct stream_peer *peer = connection->peer;
+    uint32_t n_places = transport->driver == STREAM_UNIX ? 1 : peer->address.n_hosts;
+    for (; peer->host < n_places; peer->host++) {
+        int family = transport->driver == STREAM_UNIX               ? AF_UNIX
+                     : peer->address.hosts[peer->host].n_bytes == 4 ? AF_INET
+                                                                    : AF_INET6;
+        connection->link.fd = socket(family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+        if (connection->link.fd < 0)
+            return false;
+        if (family != AF_UNIX)
+            set_tcp_options(connection->link.fd);
+        connection->since_ns = clock_now_ns(); /* the last round may be long ago */
+        connection->watched = 0;
+        if (dial(connection) != DIAL_FAILED && watch(connection)) {
+            stream_connection_make_ready(connection);
+            return true;
+        }
+        stream_link_close(&connection->link);
+    }
+    return false;
+}
+
+enum status stream_connection_open(struct stream_peer *peer)
+{
+    struct stream_transport *transport = stream_of(peer->base.transport);
+    assert(!peer->is_admitted && !peer->connection); /* a reader's comes to us */
+    struct stream_connection *connection = take_place(transport);
+    if (!connection)
+        return STATUS_QUEUE_FULL;
+    connection->state = CONNECTION_OPENING;
+    connection->peer = peer;
+    connection->reader = transport->incarnation;
+    connection->number = ++transport->n_numbers;
+    if (!start_dialling(connection)) {
+        stream_link_close(&connection->link);
+        connection->state = CONNECTION_FREE;
+        return STATUS_PEER_LOST;
+    }
+    peer->connection = connection;
+    transport->n_opening++;
+    const struct stream_frame hello = {.kind = FRAME_HELLO,
+                                       .hello = {transport->incarnation, connection->number}};
+    stream_frame_encode(&hello, connection->hello.head);
+    message_append(&connection->out, &connection->hello);
+    return STATUS_OK;
+}
+
+static void opened(struct stream_connection *connection)
+{
+    assert(!connection->is_accepted && connection->transport->n_opening > 0);
+    connection->state = CONNECTION_OPEN;
+    connection->transport->n_opening--;
+}
+
+static bool begin_proof(struct stream_connection *connection)
+{
+    struct stream_transport *transport = connection->transport;
+    const struct stream_peer *peer = connection->peer;
+    uint8_t key[TLS_KEY_BYTES];
+    if (transport->driver == STREAM_UNIX) {
+        if (!socket_owner_is_us(connection->link.fd))
+            return false;
+        opened(connection);
+        return true;
+    }
+    bool is_begun = tls_key_derive(peer->address.secret, transport->secret, transport->incarnation,
+                                   key) == STATUS_OK &&
+                    tls_session_connect(transport->tls, connection->link.fd, transport->incarnation,
+                                        key, &connection->link.tls) == STATUS_OK;
+    secret_wipe(key, sizeof key);
+    connection->state = CONNECTION_SHAKING;
+    return is_begun;
+}
+
+static bool shake(struct stream_connection *connection)
+{
+    assert(connection->state == CONNECTION_SHAKING && connection->link.tls);
+    int shaken = tls_session_handshake(connection->link.tls);
+    int flushed = stream_link_flush(&connection->link);
+    connection->is_blocked = flushed == LINK_LATER;
+    if (shaken == TLS_LOST || flushed == LINK_LOST)
+        return false;
+    if (shaken == TLS_LATER)
+        return true;
+    if (connection->is_accepted)
+        connection->state = CONNECTION_GREETED;
+    else
+        opened(connection);
+    return true;
+}
+
+/* What comes before frames. */
+static bool advance(struct stream_connection *connection)
+{
+    if (connection->state == CONNECTION_OPENING) {
+        enum dialled dialled = dial(connection);
+        if (dialled != DIAL_CONNECTED)
+            return dialled == DIAL_LATER;
+        if (!begin_proof(connection))
+            return false;
+    }
+    return connection->state != CONNECTION_SHAKING || shake(connection);
+}
+
+/* ---- from a reader ---- */
+
+bool stream_connection_accept(struct stream_transport *transport, int fd)
+{
+    struct stream_connection *connection = take_place(transport);
+    if (!connection) {
+        close(fd);
+        atomic_fetch_add(&transport->base.port.refused[PORT_RESOURCES], 1);
+        return false;
+    }
+    connection->link.fd = fd;
+    connection->is_accepted = true;
+    connection->state = transport->driver == STREAM_UNIX ? CONNECTION_GREETED : CONNECTION_SHAKING;
+    transport->base.port.n_unproven++;
+    if (transport->driver == STREAM_TLS)
+        set_tcp_options(fd);
+    if ((transport->driver == STREAM_TLS &&
+         tls_session_accept(transport->tls, fd, connection, &connection->link.tls) != STATUS_OK) ||
+        !watch(connection)) {
+        connection->why = PORT_RESOURCES;
+        stream_connection_lose(connection);
+        return false;
+    }
+    stream_connection_make_ready(connection);
+    return true;
+}
+
+/* ---- bytes ---- */
+
+static bool take_frame(struct stream_connection *connection)
+{
+    assert(connection->state >= CONNECTION_GREETED);
+    if (!connection->is_accepted)
+        return stream_reader_take(connection);
+    return connection->state == CONNECTION_GREETED ? stream_owner_greet(connection)
+                                                   : stream_owner_pull(connection);
+}
+
+static bool take_step(struct stream_connection *connection, enum frame_step step)
+{
+    switch (step) {
+    case FRAME_MORE:
+        return true;
+    case FRAME_PLACE:
+        return !connection->is_accepted && stream_reader_place(connection);
+    case FRAME_WHOLE:
+        return take_frame(connection);
+    case FRAME_BAD:
+        break;
+    }
+    return false;
+}
+
+static bool receive(struct stream_connection *connection)
+{
+    struct stream_transport *transport = connection->transport;
+    for (size_t left = ROUND_BYTES; left > 0 && !connection->is_held;) {
+        size_t bytes;
+        uint8_t *room = frame_parser_room(&connection->parser, &bytes);
+        ssize_t n = stream_link_read(&connection->link, room, bytes < left ? bytes : left);
+        if (n == LINK_LATER)
+            return true;
+        if (n == LINK_LOST)
+            return false;
+        assert(n > 0 && (size_t)n <= bytes && (size_t)n <= left);
+        if (connection->filling)
+            connection->crc32c = crc32c(connection->crc32c, room, (size_t)n);
+        left -= (size_t)n;
+        uint64_t n_late = atomic_load(&transport->base.late_pieces);
+        enum frame_step step = frame_parser_take(&connection->parser, (size_t)n);
+        if (!take_step(connection, step)) {
+            bool is_stranger = connection->is_accepted && connection->state != CONNECTION_OPEN;
+            if (!is_stranger && atomic_load(&transport->base.late_pieces) == n_late)
+                atomic_fetch_add(&transport->base.bad_messages, 1);
+            return false;
+        }
+    }
+    if (!connection->is_held)
+        stream_connection_make_ready(connection);
+    return true;
+}
+
+static int gather(const struct stream_connection *connection, struct iovec parts[PARTS_MAX])
+{
+    int n = 0;
+    size_t skip = connection->sent;
+    for (const struct stream_message *message = connection->out.first;
+         message && n + 2 <= PARTS_MAX; message = message->next) {
+        union {
+            const uint8_t *in;
+            void *out;
+        } head = {.in = message->head}, body = {.in = message->body};
+        if (skip < FRAME_HEAD_BYTES) {
+            parts[n++] = (struct iovec){(uint8_t *)head.out + skip, FRAME_HEAD_BYTES - skip};
+            skip = 0;
+        } else {
+            skip -= FRAME_HEAD_BYTES;
+        }
+        if (message->body_bytes > 0)
+            parts[n++] = (struct iovec){(uint8_t *)body.out + skip, message->body_bytes - skip};
+        skip = 0;
+    }
+    return n;
+}
+
+static void note_sent(struct stream_connection *connection, size_t bytes)
+{
+    connection->sent += bytes;
+    assert(bytes == 0 || connection->out.first);
+    for (struct stream_message *message; (message = connection->out.first);) {
+        size_t whole = FRAME_HEAD_BYTES + message->body_bytes;
+        if (connection->sent < whole)
+            break;
+        connection->sent -= whole;
+        message_take(&connection->out);
+        if (connection->is_accepted) {
+            assert(connection->out_bytes >= message->body_bytes);
+            connection->out_bytes -= message->body_bytes;
+            stream_owner_sent(connection, message);
+        } else {
+            stream_reader_sent(connection, message);
+        }
+    }
+}
+
+static bool transmit(struct stream_connection *connection)
+{
+    connection->is_blocked = false;
+    for (size_t done = 0; !connection->is_blocked;) {
+        struct iovec parts[PARTS_MAX];
+        if (connection->is_accepted)
+            stream_owner_fill(connection);
+        int n_parts = gather(connection, parts);
+        if (n_parts == 0)
+            break;
+        if (done >= ROUND_BYTES) {
+            stream_connection_make_ready(connection);
+            break;
+        }
+        ssize_t n = stream_link_write(&connection->link, parts, n_parts);
+        if (n == LINK_LOST)
+            return false;
+        connection->is_blocked = n == LINK_LATER;
+        note_sent(connection, (size_t)n);
+        done += (size_t)n;
+    }
+    int flushed = stream_link_flush(&connection->link);
+    connection->is_blocked |= flushed == LINK_LATER;
+    return flushed != LINK_LOST;
+}
+
+void stream_connection_serve(struct stream_connection *connection)
+{
+    bool is_well = advance(connection);
+    if (is_well && connection->state >= CONNECTION_GREETED)
+        is_well = receive(connection);
+    if (is_well && connection->state == CONNECTION_OPEN)
+        is_well = transmit(connection);
+    if (!is_well || !watch(connection))
+        stream_connection_lose(connection);
+}
+
+void stream_connection_send(struct stream_connection *connection, struct stream_message *message)
+{
+    assert(!connection->is_accepted); /* an owner writes what is asked for, in turn */
+    message_append(&connection->out, message);
+    stream_connection_make_ready(connection);
+}
+
+/* ---- the end ---- */
+
+/* Of one that never was open: its peer's other places. */
+static bool try_elsewhere(struct stream_connection *connection)
+{
+    struct stream_peer *peer = connection->peer;
+    if (connection->is_accepted || connection->state == CONNECTION_OPEN || peer->is_closing)
+        return false;
+    assert(!connection->filling && connection->sent == 0); /* nothing has crossed it yet */
+    stream_link_close(&connection->link);
+    connection->state = CONNECTION_OPENING;
+    connection->is_blocked = false;
+    connection->generation++;
+    peer->host++;
+    return start_dialling(connection);
+}
+
+static void leave_port(const struct stream_connection *connection)
+{
+    struct port_counts *port = &connection->transport->base.port;
+    assert(connection->is_accepted);
+    assert((connection->state == CONNECTION_OPEN ? port->n_proven : port->n_unproven) > 0);
+    if (connection->state == CONNECTION_OPEN) {
+        port->n_proven--;
+        return;
+    }
+    port->n_unproven--;
+    atomic_fetch_add(&port->refused[connection->why], 1);
+}
+
+static void let_go(struct stream_connection *connection)
+{
+    struct stream_transport *transport = connection->transport;
+    struct stream_peer *peer = connection->peer;
+    if (connection->is_accepted) {
+        stream_owner_drop(connection);
+        leave_port(connection);
+    } else {
+        for (struct stream_message *message; (message = message_take(&connection->out));)
+            stream_reader_sent(connection, message);
+        assert(peer && peer->connection == connection);
+        assert(connection->state == CONNECTION_OPEN || transport->n_opening > 0);
+        transport->n_opening -= connection->state != CONNECTION_OPEN;
+        peer->base.is_failed = true;
+        get_table_end_peer(&transport->gets, &peer->base, STATUS_PEER_LOST);
+    }
+    if (peer)
+        peer->connection = NULL;
+}
+
+void stream_connection_lose(struct stream_connection *connection)
+{
+    assert(connection->state != CONNECTION_FREE);
+    if (try_elsewhere(connection))
+        return;
+    log_event(LOG_DEBUG, NULL, "data port: connection lost",
+              LOG_TEXT("end", connection->is_accepted ? "reader" : "owner"),
+              LOG_HEX("incarnation", connection->is_accepted
+                                         ? connection->reader
+                                         : connection->peer->address.incarnation));
+    stream_link_close(&connection->link);
+    stream_connection_make_unready(connection);
+    let_go(connection);
+    assert(!connection->out.first && !connection->asked.first && !connection->is_held);
+    connection->filling = NULL; /* its get has ended with PEER_LOST */
+    secret_wipe(connection->secret, sizeof connection->secret);
+    connection->state = CONNECTION_FREE;
+    connection->peer = NULL;
+}
+
+void stream_connections_check_time(struct stream_transport *transport)
+{
+    for (uint32_t i = 0; i < transport->connections_max; i++) {
+        struct stream_connection *connection = &transport->connections[i];
+        if (connection->state == CONNECTION_FREE || connection->state == CONNECTION_OPEN)
+            continue;
+        if (transport->now_ns > connection->since_ns + transport->proof_ns) {
+            connection->why = PORT_PROOF_TIME;
+            stream_connection_lose(connection);
+        } else if (connection->state == CONNECTION_OPENING) {
+            stream_connection_make_ready(connection);
+        }
+    }
+}

@@ -1,0 +1,28 @@
+/*
+ * stream_connection - one stream between a reader and an owner, from its first byte to its loss.
+ *
+ *     reader: OPENING -> (SHAKING) -> OPEN          owner: (SHAKING) -> GREETED -> OPEN
+ *
+ * Served when its socket can go on, or when it is ready: it has something to do at once. What it must
+ * not do is told by false, which loses it; nothing of it is read or written any more then.
+ */
+#pragma once
+
+#include "kvtransfer/drivers/stream/stream_state.h"
+
+/* To an owner, for its peer. PEER_LOST: it cannot be reached. QUEUE_FULL: no place. */
+MUST_CHECK enum status stream_connection_open(struct stream_peer *peer);
+/* From a reader; takes fd. False: no place, it is closed. */
+bool stream_connection_accept(struct stream_transport *transport, int fd);
+
+void stream_connection_serve(struct stream_connection *connection);
+/* In the next round, whatever the socket says. */
+void stream_connection_make_ready(struct stream_connection *connection);
+void stream_connection_make_unready(struct stream_connection *connection);
+void stream_connection_send(struct stream_connection *connection, struct stream_message *message);
+/* Closed; gets of its owner and reads of its reader end. */
+void stream_connection_lose(struct stream_connection *connection);
+/* What epoll says of it. */
+uint64_t stream_connection_tag(const struct stream_connection *connection);
+/* Loses what had to prove itself in time. */
+void stream_connections_check_time(struct stream_transport *transport);

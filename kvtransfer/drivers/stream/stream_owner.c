@@ -1,0 +1,263 @@
+#include "kvtransfer/drivers/stream/stream_owner.h"
+
+#include "base/crc32c.h"
+#include "base/log/log.h"
+#include "base/secret.h"
+#include "kvtransfer/drivers/stream/stream_connection.h"
+
+#include <assert.h>
+#include <string.h>
+
+/* Of bytes that were summed and wait for the socket: what stays in a cache until then. */
+enum { SENDING_BYTES = 2 * (int)PIECE_BYTES_MAX };
+
+/* ---- readers ---- */
+
+static struct stream_peer *find_admitted(const struct stream_transport *transport,
+                                         uint64_t incarnation)
+{
+    for (struct stream_peer *peer = transport->peers; peer; peer = peer->next)
+        if (peer->is_admitted && !peer->is_closing && peer->address.incarnation == incarnation)
+            return peer;
+    return NULL;
+}
+
+static struct stream_peer *find_reader(struct stream_transport *transport, uint64_t incarnation)
+{
+    const struct transport_source *source = &transport->base.source;
+    struct stream_peer *peer = find_admitted(transport, incarnation);
+    if (peer || !source->refresh)
+        return peer;
+    source->refresh(source->arg);
+    return find_admitted(transport, incarnation);
+}
+
+bool stream_owner_find_key(void *arg, uint64_t reader_incarnation, uint8_t key_out[TLS_KEY_BYTES])
+{
+    struct stream_connection *connection = arg;
+    struct stream_transport *transport = connection->transport;
+    assert(connection->is_accepted && connection->state == CONNECTION_SHAKING);
+    const struct stream_peer *peer = find_reader(transport, reader_incarnation);
+    if (!peer || tls_key_derive(transport->secret, peer->address.secret, reader_incarnation,
+                                key_out) != STATUS_OK)
+        return false;
+    memcpy(connection->secret, peer->address.secret, sizeof connection->secret);
+    return true;
+}
+
+/* The reader's peer; it may have gone and come back since it proved itself. */
+static bool bind_reader(struct stream_connection *connection)
+{
+    struct stream_transport *transport = connection->transport;
+    if (connection->peer && !connection->peer->is_closing)
+        return true;
+    if (connection->peer)
+        return false;
+    struct stream_peer *peer = find_reader(transport, connection->reader);
+    if (!peer || (connection->link.tls && !secret_equal(connection->secret, peer->address.secret,
+                                                        sizeof connection->secret)))
+        return false;
+    assert(peer->is_admitted && peer->connection != connection);
+    if (peer->connection) {
+        if (peer->connection->number >= connection->number)
+            return false;
+        stream_connection_lose(peer->connection);
+    }
+    peer->connection = connection;
+    connection->peer = peer;
+    return true;
+}
+
+bool stream_owner_greet(struct stream_connection *connection)
+{
+    const struct wire_hello *hello = &connection->parser.frame.hello;
+    const struct tls_session *tls = connection->link.tls;
+    assert(connection->is_accepted && connection->state == CONNECTION_GREETED);
+    assert(!connection->peer && connection->transport->base.port.n_unproven > 0);
+    if (connection->parser.frame.kind != FRAME_HELLO ||
+        (tls && tls_session_reader(tls) != hello->reader_incarnation))
+        return false;
+    connection->reader = hello->reader_incarnation;
+    connection->number = hello->connection;
+    if (!bind_reader(connection))
+        return false;
+    connection->state = CONNECTION_OPEN;
+    connection->transport->base.port.n_unproven--;
+    connection->transport->base.port.n_proven++;
+    return true;
+}
+
+/* ---- what they ask for ---- */
+
+static void note_overrun(struct stream_transport *transport, struct stream_peer *reader)
+{
+    atomic_fetch_add(&transport->base.full_pieces, 1);
+    if (!reader->has_overrun)
+        log_event(LOG_WARN, NULL, "a reader that asks for too many pieces at a time is refused",
+                  LOG_HEX("incarnation", reader->address.incarnation),
+                  LOG_U64("pieces_max", transport->pieces_max));
+    reader->has_overrun = true;
+}
+
+/* NULL: there is no room, not even to refuse it. */
+static struct stream_piece *take_piece(struct stream_transport *transport,
+                                       struct stream_peer *reader)
+{
+    struct stream_piece *piece = (struct stream_piece *)message_take(&transport->free_pieces);
+    if (!piece)
+        return NULL;
+    bool is_full = reader->n_reads >= transport->pieces_max ||
+                   transport->n_reads == transport->reads_max;
+    *piece = (struct stream_piece){.is_refused = is_full};
+    if (is_full) {
+        note_overrun(transport, reader);
+    } else {
+        transport->n_reads++;
+        reader->n_reads++;
+        assert(reader->n_reads <= transport->n_reads && transport->n_reads <= transport->reads_max);
+    }
+    return piece;
+}
+
+static void hold(struct stream_connection *connection, bool is_held)
+{
+    if (is_held && !connection->is_held)
+        connection->transport->n_held++;
+    assert(!connection->is_held || connection->transport->n_held > 0);
+    if (!is_held && connection->is_held)
+        connection->transport->n_held--;
+    connection->is_held = is_held;
+}
+
+static bool take_items(struct stream_connection *connection)
+{
+    const struct wire_pull *pull = &connection->parser.frame.pull;
+    assert(connection->peer && connection->parser.frame.kind == FRAME_PULL);
+    assert(pull->n <= GET_PIECES_MAX && connection->n_taken <= pull->n);
+    for (; connection->n_taken < pull->n; connection->n_taken++) {
+        struct wire_item item;
+        if (!wire_item_decode(connection->parser.items, connection->n_taken, &item))
+            return false;
+        struct stream_piece *piece = take_piece(connection->transport, connection->peer);
+        if (!piece) {
+            hold(connection, true);
+            return true;
+        }
+        piece->item = item;
+        piece->owner_incarnation = pull->owner_incarnation;
+        piece->read = (struct block_read){.id = pull->id,
+                                          .reader_incarnation = pull->reader_incarnation,
+                                          .block_index = item.block_index,
+                                          .remote_block = item.block,
+                                          .offset = item.offset,
+                                          .bytes = item.bytes};
+        message_append(&connection->asked, &piece->message);
+    }
+    hold(connection, false);
+    return true;
+}
+
+bool stream_owner_pull(struct stream_connection *connection)
+{
+    const struct stream_frame *frame = &connection->parser.frame;
+    if (frame->kind != FRAME_PULL || frame->pull.reader_incarnation != connection->reader ||
+        !bind_reader(connection))
+        return false;
+    assert(!connection->is_held); /* it is not read while a pull waits for room */
+    connection->n_taken = 0;
+    return take_items(connection);
+}
+
+void stream_owner_resume(struct stream_transport *transport)
+{
+    for (uint32_t i = 0; transport->n_held > 0 && i < transport->connections_max; i++) {
+        struct stream_connection *connection = &transport->connections[i];
+        if (!connection->is_held || !transport->free_pieces.first)
+            continue;
+        if (take_items(connection)) {
+            stream_connection_make_ready(connection);
+        } else {
+            atomic_fetch_add(&transport->base.bad_messages, 1);
+            stream_connection_lose(connection);
+        }
+    }
+}
+
+/* ---- what they get ---- */
+
+static void end_piece(struct stream_connection *connection, struct stream_piece *piece,
+                      enum status status)
+{
+    struct stream_transport *transport = connection->transport;
+    transport_read_end(&transport->base.source, &piece->read, status);
+    if (!piece->is_refused) {
+        assert(connection->peer && connection->peer->n_reads > 0 && transport->n_reads > 0);
+        transport->n_reads--;
+        connection->peer->n_reads--;
+    }
+    message_append(&transport->free_pieces, &piece->message);
+}
+
+/* False: the bytes are not there yet. */
+static bool read_piece(struct stream_connection *connection, struct stream_piece *piece)
+{
+    struct stream_transport *transport = connection->transport;
+    const uint8_t *bytes = NULL;
+    struct stream_frame frame = {.kind = FRAME_PIECE,
+                                 .piece = {.answer = ANSWER_STALE,
+                                           .owner_incarnation = transport->incarnation,
+                                           .reader_incarnation = piece->read.reader_incarnation,
+                                           .id = piece->read.id,
+                                           .item = piece->item}};
+    if (piece->is_refused) {
+        frame.piece.answer = ANSWER_FULL;
+    } else if (piece->owner_incarnation == transport->incarnation) {
+        enum status status = transport_read(&transport->base.source, &piece->read);
+        if (status == STATUS_NOT_READY)
+            return false;
+        bytes = piece->read.view;
+        assert((status == STATUS_OK) == (bytes != NULL));
+        frame.piece.answer = bytes ? ANSWER_BYTES : ANSWER_NOT_HELD;
+    }
+    assert(piece->item.bytes <= PIECE_BYTES_MAX);
+    piece->message.body = bytes;
+    piece->message.body_bytes = bytes ? piece->item.bytes : 0;
+    frame.piece.crc32c = crc32c(0, bytes, piece->message.body_bytes);
+    stream_frame_encode(&frame, piece->message.head);
+    return true;
+}
+
+void stream_owner_fill(struct stream_connection *connection)
+{
+    while (connection->asked.first &&
+           (!connection->out.first || connection->out_bytes < SENDING_BYTES)) {
+        struct stream_piece *piece = (struct stream_piece *)message_take(&connection->asked);
+        assert(connection->out.first || connection->out_bytes == 0);
+        if (!read_piece(connection, piece)) {
+            message_put_back(&connection->asked, &piece->message);
+            stream_connection_make_ready(connection); /* asks again */
+            return;
+        }
+        connection->out_bytes += piece->message.body_bytes;
+        message_append(&connection->out, &piece->message);
+    }
+}
+
+void stream_owner_sent(struct stream_connection *connection, struct stream_message *message)
+{
+    end_piece(connection, (struct stream_piece *)message, STATUS_OK);
+}
+
+void stream_owner_drop(struct stream_connection *connection)
+{
+    struct message_list *lists[] = {&connection->out, &connection->asked};
+    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
+        for (struct stream_message *message; (message = message_take(lists[i]));)
+            end_piece(connection, (struct stream_piece *)message, STATUS_PEER_LOST);
+    hold(connection, false);
+}
+
+bool stream_owner_is_busy(const struct stream_connection *connection)
+{
+    return connection->out.first || connection->asked.first || connection->is_held;
+}

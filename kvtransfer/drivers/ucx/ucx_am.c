@@ -1,0 +1,428 @@
+#include "kvtransfer/drivers/ucx/ucx_am.h"
+
+#include "base/crc32c.h"
+#include "base/log/log.h"
+#include "kvtransfer/drivers/ucx/ucx_peer.h"
+#include "kvtransfer/drivers/ucx/ucx_status.h"
+#include "kvtransfer/transport/pull_wire.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <ucp/api/ucp.h>
+
+enum { AM_PULL = 1, AM_PIECE = 2 }; /* ids of active messages */
+
+/* Pieces of one reader that wait inside UCX for the socket. UCX copies a piece when there is room: as
+ * many as stay in the cache from their CRC until then. */
+enum { PIECES_SENDING = 2 };
+
+/* Pieces of one reader that are copied out of the device meanwhile. More would keep its views from other readers. */
+enum { PIECES_READING = 4 };
+
+/* Messages that only say no: those of one pull. */
+enum { REFUSALS_MAX = GET_PIECES_MAX };
+
+/* U15: header and data must live until UCX has sent them. */
+struct ucx_pull_message {
+    struct ucx_pull_message *next;
+    struct ucx_peer *peer;
+    uint8_t header[PULL_HEADER_BYTES];
+    uint8_t items[GET_PIECES_MAX * PULL_ITEM_BYTES];
+};
+
+struct ucx_piece_message {
+    struct ucx_piece_message *next;
+    struct ucx_peer *peer;
+    struct block_read read;
+    struct wire_item item;
+    uint64_t owner_incarnation; /* that the reader asked */
+    bool is_refused;            /* there is no room for it */
+    bool is_reading;            /* its bytes are on their way out of the device */
+    uint8_t header[PIECE_HEADER_BYTES];
+};
+
+static void count_bad(struct ucx_transport *transport)
+{
+    atomic_fetch_add(&transport->base.bad_messages, 1);
+}
+
+/* ---- reader ---- */
+
+static void free_pull(struct ucx_transport *transport, struct ucx_pull_message *pull)
+{
+    assert(pull >= transport->pulls && pull < transport->pulls + transport->gets.gets_max);
+    pull->next = transport->free_pulls;
+    transport->free_pulls = pull;
+}
+
+static void on_pull_sent(void *request, ucs_status_t code, void *arg)
+{
+    struct ucx_pull_message *pull = arg;
+    struct ucx_peer *peer = pull->peer;
+    assert(peer->n_callbacks > 0);
+    peer->n_callbacks--;
+    if (code != UCS_OK)
+        ucx_peer_mark_failed(peer);
+    free_pull(ucx_of(peer->base.transport), pull);
+    ucp_request_free(request);
+}
+
+enum status ucx_am_get(struct ucx_peer *peer, const struct transfer_id *id, struct get *const *gets,
+                       uint32_t n)
+{
+    struct ucx_transport *transport = ucx_of(peer->base.transport);
+    assert(n >= 1 && n <= GET_PIECES_MAX && !peer->is_admitted && peer->ep);
+    struct ucx_pull_message *pull = transport->free_pulls;
+    if (!pull)
+        return STATUS_QUEUE_FULL;
+    transport->free_pulls = pull->next;
+    pull->peer = peer;
+    wire_pull_encode(&(struct wire_pull){.n = n,
+                                         .reader_incarnation = transport->incarnation,
+                                         .owner_incarnation = peer->address.incarnation,
+                                         .id = *id,
+                                         .connection = peer->connection},
+                     pull->header);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct wire_item item = get_table_item(&transport->gets, gets[i]);
+        wire_item_encode(&item, pull->items + (size_t)i * PULL_ITEM_BYTES);
+    }
+
+    const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
+                                                       UCP_OP_ATTR_FIELD_USER_DATA |
+                                                       UCP_OP_ATTR_FIELD_FLAGS,
+                                       .flags = UCP_AM_SEND_FLAG_EAGER,
+                                       .cb.send = on_pull_sent,
+                                       .user_data = pull};
+    enum status status;
+    void *request = ucp_am_send_nbx(peer->ep, AM_PULL, pull->header, sizeof pull->header,
+                                    pull->items, (size_t)n * PULL_ITEM_BYTES, &param);
+    if (ucx_peer_track(peer, request, &status))
+        return STATUS_OK;
+    free_pull(transport, pull);
+    return status;
+}
+
+/* NULL: it was not asked for, or of somebody else. */
+static struct get *find_get(const struct ucx_transport *transport, const struct wire_piece *piece)
+{
+    struct get *get = get_table_find(&transport->gets, piece, transport->incarnation);
+    if (!get)
+        return NULL;
+    const struct ucx_peer *peer = (const struct ucx_peer *)get->peer; /* base is its first member */
+    bool is_theirs = piece->owner_incarnation == peer->address.incarnation ||
+                     piece->answer == ANSWER_STALE;
+    return is_theirs ? get : NULL;
+}
+
+static ucs_status_t on_piece(void *arg, const void *header, size_t header_bytes, void *data,
+                             size_t data_bytes, const ucp_am_recv_param_t *param)
+{
+    struct ucx_transport *transport = arg;
+    struct wire_piece piece;
+    if ((param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0) {
+        count_bad(transport);
+        return UCS_ERR_REJECTED;
+    }
+    if (!wire_piece_decode(header, header_bytes, data_bytes, &piece)) {
+        count_bad(transport);
+        return UCS_OK;
+    }
+    struct get *get = find_get(transport, &piece);
+    if (!get) {
+        atomic_fetch_add(&transport->base.late_pieces, 1);
+        return UCS_OK;
+    }
+    if (piece.answer != ANSWER_BYTES) {
+        get_table_end(&transport->gets, get, wire_refusal(piece.answer));
+    } else {
+        /* One pass: when the CRC is wrong the target holds rubbish, which nobody reads then. */
+        bool is_right = crc32c_copy(0, get->piece.target, data, data_bytes) == piece.crc32c;
+        get_table_end(&transport->gets, get, is_right ? STATUS_OK : STATUS_CORRUPT);
+    }
+    return UCS_OK;
+}
+
+/* ---- owner ---- */
+
+static void note_overrun(struct ucx_transport *transport, struct ucx_peer *reader)
+{
+    atomic_fetch_add(&transport->base.full_pieces, 1);
+    if (!reader->has_overrun)
+        log_event(LOG_WARN, NULL, "a reader that asks for too many pieces at a time is refused",
+                  LOG_HEX("incarnation", reader->address.incarnation),
+                  LOG_U64("pieces_max", transport->pieces_max));
+    reader->has_overrun = true;
+}
+
+/* NULL: there is no room, not even to refuse it. */
+static struct ucx_piece_message *take_piece(struct ucx_transport *transport,
+                                            struct ucx_peer *reader)
+{
+    assert(reader->is_admitted && transport->n_reads <= transport->reads_max);
+    struct ucx_piece_message *message = transport->free_pieces;
+    /* What was being sent when its connection broke is over later than it asks again. */
+    bool is_full = reader->n_reads >= transport->pieces_max + PIECES_SENDING ||
+                   transport->n_reads == transport->reads_max;
+    if (is_full)
+        note_overrun(transport, reader);
+    if (!message)
+        return NULL;
+    transport->free_pieces = message->next;
+    *message = (struct ucx_piece_message){.peer = reader, .is_refused = is_full};
+    if (!is_full) {
+        transport->n_reads++;
+        reader->n_reads++;
+        assert(reader->n_reads <= transport->n_reads);
+    }
+    return message;
+}
+
+static void add_free(struct ucx_transport *transport, struct ucx_piece_message *message)
+{
+    message->next = transport->free_pieces;
+    transport->free_pieces = message;
+}
+
+static void end_reading(struct ucx_piece_message *message)
+{
+    if (!message->is_reading)
+        return;
+    assert(message->peer->n_reading > 0);
+    message->peer->n_reading--;
+    message->is_reading = false;
+}
+
+static void free_piece(struct ucx_transport *transport, struct ucx_piece_message *message)
+{
+    end_reading(message);
+    if (!message->is_refused) {
+        assert(transport->n_reads > 0 && message->peer->n_reads > 0);
+        transport->n_reads--;
+        message->peer->n_reads--;
+    }
+    add_free(transport, message);
+}
+
+static void append_asked(struct ucx_transport *transport, struct ucx_piece_message *message)
+{
+    message->next = NULL;
+    *(transport->first_asked ? &transport->last_asked->next : &transport->first_asked) = message;
+    transport->last_asked = message;
+}
+
+static struct ucx_peer *find_reader(struct ucx_transport *transport, uint64_t incarnation)
+{
+    const struct transport_source *source = &transport->base.source;
+    struct ucx_peer *peer = ucx_peer_admitted(transport, incarnation);
+    if (peer || !source->refresh)
+        return peer;
+    source->refresh(source->arg);
+    return ucx_peer_admitted(transport, incarnation);
+}
+
+/* False: the pull came by a connection that the reader has given up. */
+static bool note_connection(struct ucx_transport *transport, struct ucx_peer *peer,
+                            uint64_t connection)
+{
+    assert(peer->is_admitted);
+    if (connection <= peer->connection)
+        return connection == peer->connection;
+    peer->connection = connection;
+    ucx_am_forget(transport, peer);
+    if (peer->ep)
+        ucx_peer_mark_failed(peer); /* what waits is sent by the next endpoint */
+    return true;
+}
+
+static void take_item(struct ucx_transport *transport, struct ucx_peer *reader,
+                      const struct wire_pull *pull, const struct wire_item *item)
+{
+    struct ucx_piece_message *message = take_piece(transport, reader);
+    if (!message)
+        return;
+    message->item = *item;
+    message->owner_incarnation = pull->owner_incarnation;
+    message->read = (struct block_read){.id = pull->id,
+                                        .reader_incarnation = pull->reader_incarnation,
+                                        .block_index = item->block_index,
+                                        .remote_block = item->block,
+                                        .offset = item->offset,
+                                        .bytes = item->bytes};
+    append_asked(transport, message);
+}
+
+static ucs_status_t on_pull(void *arg, const void *header, size_t header_bytes, void *data,
+                            size_t data_bytes, const ucp_am_recv_param_t *param)
+{
+    struct ucx_transport *transport = arg;
+    struct wire_pull pull;
+    if ((param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0) {
+        count_bad(transport);
+        return UCS_ERR_REJECTED;
+    }
+    bool is_valid = wire_pull_decode(header, header_bytes, data_bytes, &pull);
+    struct ucx_peer *peer = is_valid ? find_reader(transport, pull.reader_incarnation) : NULL;
+    if (!peer || !note_connection(transport, peer, pull.connection)) {
+        count_bad(transport);
+        return UCS_OK;
+    }
+    for (uint32_t i = 0; i < pull.n; i++) {
+        struct wire_item item;
+        if (wire_item_decode(data, i, &item))
+            take_item(transport, peer, &pull, &item);
+        else
+            count_bad(transport);
+    }
+    return UCS_OK;
+}
+
+static void end_piece(struct ucx_transport *transport, struct ucx_piece_message *message,
+                      enum status status)
+{
+    transport_read_end(&transport->base.source, &message->read, status);
+    free_piece(transport, message);
+}
+
+static void on_piece_sent(void *request, ucs_status_t code, void *arg)
+{
+    struct ucx_piece_message *message = arg;
+    struct ucx_peer *peer = message->peer;
+    assert(peer->n_callbacks > 0);
+    peer->n_callbacks--;
+    if (code != UCS_OK)
+        ucx_peer_mark_failed(peer);
+    end_piece(ucx_of(peer->base.transport), message, code == UCS_OK ? STATUS_OK : STATUS_PEER_LOST);
+    ucp_request_free(request);
+}
+
+/* False: the bytes are not there yet. */
+static bool send_piece(struct ucx_transport *transport, struct ucx_piece_message *message)
+{
+    const uint8_t *bytes = NULL;
+    struct wire_piece piece = {.answer = ANSWER_STALE,
+                               .owner_incarnation = transport->incarnation,
+                               .reader_incarnation = message->read.reader_incarnation,
+                               .id = message->read.id,
+                               .item = message->item};
+    if (message->is_refused) {
+        piece.answer = ANSWER_FULL;
+    } else if (message->owner_incarnation == transport->incarnation) {
+        enum status status = transport_read(&transport->base.source, &message->read);
+        if (status == STATUS_NOT_READY) {
+            message->peer->n_reading += !message->is_reading && message->read.view;
+            message->is_reading = message->read.view;
+            return false;
+        }
+        end_reading(message);
+        bytes = message->read.view;
+        assert((status == STATUS_OK) == (bytes != NULL));
+        piece.answer = bytes ? ANSWER_BYTES : ANSWER_NOT_HELD;
+    }
+    assert(message->peer->ep);
+    uint32_t n_bytes = bytes ? message->item.bytes : 0;
+    piece.crc32c = crc32c(0, bytes, n_bytes);
+    wire_piece_encode(&piece, message->header);
+
+    const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
+                                                       UCP_OP_ATTR_FIELD_USER_DATA |
+                                                       UCP_OP_ATTR_FIELD_FLAGS,
+                                       .flags = UCP_AM_SEND_FLAG_EAGER,
+                                       .cb.send = on_piece_sent,
+                                       .user_data = message};
+    enum status status;
+    void *request = ucp_am_send_nbx(message->peer->ep, AM_PIECE, message->header,
+                                    sizeof message->header, bytes, n_bytes, &param);
+    if (!ucx_peer_track(message->peer, request, &status))
+        end_piece(transport, message, status);
+    return true;
+}
+
+/* False: its endpoint is being closed and a new one cannot be made yet, or has enough to send; or send_piece. */
+static bool answer_one(struct ucx_transport *transport, struct ucx_piece_message *message)
+{
+    struct ucx_peer *peer = message->peer;
+    if (!peer->ep && !peer->is_closing && !ucx_peer_is_quiet(peer))
+        return false;
+    bool can_send = !peer->is_closing && (peer->ep || ucx_peer_open_endpoint(peer) == STATUS_OK) &&
+                    !peer->base.is_failed;
+    if (can_send && (peer->n_callbacks >= PIECES_SENDING ||
+                     (peer->n_reading == PIECES_READING && !message->is_reading)))
+        return false;
+    assert(!can_send || peer->n_callbacks < PIECES_SENDING);
+    if (can_send)
+        return send_piece(transport, message);
+    end_piece(transport, message, STATUS_PEER_LOST);
+    return true;
+}
+
+unsigned ucx_am_answer(struct ucx_transport *transport)
+{
+    unsigned work = 0;
+    struct ucx_piece_message *message = transport->first_asked;
+    transport->first_asked = transport->last_asked = NULL;
+    while (message) {
+        struct ucx_piece_message *next = message->next;
+        if (answer_one(transport, message))
+            work++;
+        else
+            append_asked(transport, message);
+        message = next;
+    }
+    return work;
+}
+
+void ucx_am_forget(struct ucx_transport *transport, const struct ucx_peer *peer)
+{
+    struct ucx_piece_message *message = transport->first_asked;
+    transport->first_asked = transport->last_asked = NULL;
+    while (message) {
+        struct ucx_piece_message *next = message->next;
+        if (message->peer == peer)
+            end_piece(transport, message, STATUS_PEER_LOST);
+        else
+            append_asked(transport, message);
+        message = next;
+    }
+}
+
+/* ---- both ---- */
+
+static enum status set_handler(struct ucx_transport *transport, unsigned id,
+                               ucp_am_recv_callback_t callback, struct error *error)
+{
+    const ucp_am_handler_param_t param = {
+        .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
+                      UCP_AM_HANDLER_PARAM_FIELD_ARG | UCP_AM_HANDLER_PARAM_FIELD_FLAGS,
+        .id = id,
+        .cb = callback,
+        .arg = transport,
+        .flags = UCP_AM_FLAG_WHOLE_MSG};
+    ucs_status_t code = ucp_worker_set_am_recv_handler(transport->worker, &param);
+    if (code == UCS_OK)
+        return STATUS_OK;
+    return error_set(error, ucx_status(code), "UCX takes no active messages: %s",
+                     ucx_code_text(code));
+}
+
+enum status ucx_am_init(struct ucx_transport *transport, struct error *error)
+{
+    transport->pulls = calloc(transport->gets.gets_max, sizeof *transport->pulls);
+    uint32_t n_pieces = transport->reads_max + REFUSALS_MAX;
+    transport->pieces = calloc(n_pieces, sizeof *transport->pieces);
+    if (!transport->pulls || !transport->pieces)
+        return STATUS_NO_MEMORY;
+    for (uint32_t i = 0; i < transport->gets.gets_max; i++)
+        free_pull(transport, &transport->pulls[i]);
+    for (uint32_t i = 0; i < n_pieces; i++)
+        add_free(transport, &transport->pieces[i]);
+    TRY(set_handler(transport, AM_PULL, on_pull, error));
+    return set_handler(transport, AM_PIECE, on_piece, error);
+}
+
+void ucx_am_finish(struct ucx_transport *transport)
+{
+    free(transport->pulls);
+    free(transport->pieces);
+}

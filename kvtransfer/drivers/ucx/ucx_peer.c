@@ -1,0 +1,139 @@
+#include "kvtransfer/drivers/ucx/ucx_peer.h"
+
+#include "base/log/log.h"
+#include "kvtransfer/drivers/ucx/ucx_address.h"
+#include "kvtransfer/drivers/ucx/ucx_am.h"
+#include "kvtransfer/transport/accept_gate.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+#include <ucp/api/ucp.h>
+
+static void on_error(void *arg, ucp_ep_h ep, ucs_status_t code)
+{
+    struct ucx_peer *peer = arg;
+    (void)ep;
+    log_event(LOG_DEBUG, NULL, "endpoint failed", LOG_HEX("incarnation", peer->address.incarnation),
+              LOG_TEXT("why", ucs_status_string(code)));
+    ucx_peer_mark_failed(peer);
+}
+
+void ucx_peer_mark_failed(struct ucx_peer *peer)
+{
+    struct ucx_transport *transport = ucx_of(peer->base.transport);
+    assert(transport->n_peers > 0);
+    if (!peer->base.is_failed && peer->is_admitted)
+        ucx_am_forget(transport, peer); /* what it asked for on the connection that died */
+    peer->base.is_failed = true;
+    transport->any_failed = true;
+}
+
+enum status ucx_peer_create(struct ucx_transport *transport,
+                            const struct transport_address *address, bool is_admitted,
+                            struct ucx_peer **peer_out)
+{
+    if (address->worker_bytes == 0 || address->worker_bytes > sizeof address->worker)
+        return STATUS_CORRUPT;
+    if (transport->knows_addresses && !ucx_address_is_sane(address->worker, address->worker_bytes))
+        return STATUS_CORRUPT;
+    if (transport->n_peers == transport->peers_max)
+        return STATUS_QUEUE_FULL;
+    struct ucx_peer *peer = calloc(1, sizeof *peer);
+    if (!peer)
+        return STATUS_NO_MEMORY;
+    peer->base.transport = &transport->base;
+    peer->address = *address;
+    peer->is_admitted = is_admitted;
+    peer->next = transport->peers;
+    transport->peers = peer;
+    transport->n_peers++;
+    *peer_out = peer;
+    return STATUS_OK;
+}
+
+void ucx_peer_destroy(struct ucx_peer *peer)
+{
+    struct ucx_transport *transport = ucx_of(peer->base.transport);
+    struct ucx_peer **link = &transport->peers;
+    assert(transport->n_peers > 0);
+    while (*link != peer)
+        link = &(*link)->next;
+    *link = peer->next;
+    transport->n_peers--;
+    bool is_known = false; /* as another peer, by now */
+    for (const struct ucx_peer *other = transport->peers; other; other = other->next)
+        is_known |= other->address.incarnation == peer->address.incarnation;
+    if (!is_known)
+        accept_gate_revoke(peer->address.incarnation);
+    free(peer);
+}
+
+struct ucx_peer *ucx_peer_admitted(const struct ucx_transport *transport, uint64_t incarnation)
+{
+    for (struct ucx_peer *peer = transport->peers; peer; peer = peer->next)
+        if (peer->is_admitted && !peer->is_closing && peer->address.incarnation == incarnation)
+            return peer;
+    return NULL;
+}
+
+enum status ucx_peer_open_endpoint(struct ucx_peer *peer)
+{
+    struct ucx_transport *transport = ucx_of(peer->base.transport);
+    assert(!peer->ep && !peer->close_request && peer->n_callbacks == 0);
+    const ucp_ep_params_t params = {
+        .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS | UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
+                      UCP_EP_PARAM_FIELD_ERR_HANDLER,
+        .address = (const ucp_address_t *)(const void *)peer->address.worker,
+        .err_mode = UCP_ERR_HANDLING_MODE_PEER,
+        .err_handler = {on_error, peer}};
+    peer->base.is_failed = false;
+    ucs_status_t code = ucp_ep_create(transport->worker, &params, &peer->ep);
+    if (code != UCS_OK) {
+        peer->ep = NULL;
+        log_event(LOG_WARN, NULL, "no endpoint", LOG_HEX("incarnation", peer->address.incarnation),
+                  LOG_TEXT("why", ucs_status_string(code)));
+        return code == UCS_ERR_NO_MEMORY ? STATUS_NO_MEMORY : STATUS_PEER_LOST;
+    }
+    return STATUS_OK;
+}
+
+void ucx_peer_close_endpoint(struct ucx_peer *peer)
+{
+    if (!peer->ep)
+        return;
+    const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
+                                       .flags = UCP_EP_CLOSE_FLAG_FORCE}; /* U12 */
+    assert(!peer->close_request); /* one endpoint at a time */
+    void *request = ucp_ep_close_nbx(peer->ep, &param);
+    peer->ep = NULL;
+    if (UCS_PTR_IS_PTR(request))
+        peer->close_request = request;
+    else if (UCS_PTR_IS_ERR(request))
+        log_debug("endpoint closed with an error: %s", ucs_status_string(UCS_PTR_STATUS(request)));
+}
+
+bool ucx_peer_is_quiet(struct ucx_peer *peer)
+{
+    if (peer->close_request && ucp_request_check_status(peer->close_request) != UCS_INPROGRESS) {
+        ucp_request_free(peer->close_request);
+        peer->close_request = NULL;
+    }
+    return !peer->ep && !peer->close_request && peer->n_callbacks == 0;
+}
+
+bool ucx_peer_track(struct ucx_peer *peer, void *request, enum status *status_out)
+{
+    if (!request) {
+        *status_out = STATUS_OK;
+        return false;
+    }
+    if (UCS_PTR_IS_ERR(request)) {
+        *status_out = STATUS_PEER_LOST;
+        ucx_peer_mark_failed(peer);
+        return false;
+    }
+    assert(peer->ep && UCS_PTR_IS_PTR(request));
+    peer->n_callbacks++;
+    return true;
+}

@@ -1,0 +1,13 @@
+/*
+ * ucx_setup - UCX's context and worker with every option that matters written by us, so that no
+ * UCX_* variable of the environment changes the data path unseen.
+ */
+#pragma once
+
+#include "kvtransfer/drivers/ucx/ucx_state.h"
+
+/* Fills context, worker, descriptors and worker_address. What was made before a failure stays for ucx_tear_down. */
+MUST_CHECK enum status ucx_set_up(struct ucx_transport *transport,
+                                  const struct ucx_options *options, struct error *error);
+/* After every endpoint is closed. Takes anything half-built. */
+void ucx_tear_down(struct ucx_transport *transport);

@@ -1,0 +1,81 @@
+/*
+ * ucx_state - what the ucx_*.c files share: the transport, its peers, its gets.
+ *
+ *     ucx_transport.c   open, close, progress, sleep
+ *     ucx_setup.c       UCX's context, worker, options, memory, log
+ *     ucx_peer.c        endpoints: create, fail, close, count what UCX still owes
+ *     ucx_am.c          driver am-tcp (pull_wire.h)
+ *
+ * No UCX header is included here, so that they stay in the .c files.
+ *
+ * Thread: the transport's.
+ */
+#pragma once
+
+#include "kvtransfer/drivers/ucx/ucx_transport.h"
+#include "kvtransfer/transport/get_table.h"
+
+#include <stdbool.h>
+
+struct ucp_context;
+struct ucp_worker;
+struct ucp_ep;
+
+enum { WORKER_BYTES_MAX = 1024 };
+
+struct ucx_transport;
+
+struct ucx_peer {
+    struct transport_peer base;
+    struct ucx_peer *next;
+    struct transport_address address;
+    bool is_admitted;     /* may pull from here; else this worker gets from it */
+    bool is_closing;      /* peer_close was called */
+    uint64_t connection;  /* the reader's number of the endpoint; admitted: of its last pull */
+    struct ucp_ep *ep;    /* NULL: none, or closing */
+    void *close_request;  /* UCX's, NULL: none */
+    uint32_t n_callbacks; /* that UCX owes for operations on the endpoint */
+    uint32_t n_reads;     /* admitted: pieces of it taken and not sent */
+    uint32_t n_reading;   /* of these, whose bytes are on their way out of the device */
+    bool has_overrun;     /* admitted: has asked for more than it was told */
+    transport_done done;
+    void *done_arg;
+};
+
+/* A message under way: pulls of the reader, pieces of the owner. */
+struct ucx_pull_message;
+struct ucx_piece_message;
+
+struct ucx_transport {
+    struct transport base;
+    uint64_t incarnation;
+    struct ucp_context *context;
+    struct ucp_worker *worker;
+    int event_fd; /* the worker's */
+    int epoll_fd;
+    uint8_t worker_address[WORKER_BYTES_MAX];
+    uint32_t worker_address_bytes;
+    bool knows_addresses;                           /* ucx_address.h is of this UCX */
+    struct host_address hosts[TRANSPORT_HOSTS_MAX]; /* am-tcp */
+    uint32_t n_hosts;
+
+    struct ucx_peer *peers;
+    uint32_t n_peers, peers_max;
+    uint64_t n_connections; /* made so far */
+    bool any_failed;
+    bool is_letting_go; /* some peer waits for UCX to end what it has begun */
+    struct get_table gets;
+
+    struct ucx_pull_message *pulls; /* [gets.gets_max] */
+    struct ucx_pull_message *free_pulls;
+    struct ucx_piece_message *pieces; /* [reads_max], and some for refusals */
+    struct ucx_piece_message *free_pieces;
+    struct ucx_piece_message *first_asked, *last_asked; /* pulled, not yet read */
+    uint32_t reads_max, pieces_max;
+    uint32_t n_reads; /* pieces taken and not sent */
+};
+
+static inline struct ucx_transport *ucx_of(const struct transport *transport)
+{
+    return (struct ucx_transport *)transport; /* base is its first member */
+}

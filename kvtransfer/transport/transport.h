@@ -1,0 +1,167 @@
+/*
+ * transport - moves pieces of KV blocks from another worker's pool into this one's.
+ *
+ * The receiver drives (get); the worker that owns the blocks answers from what its source says is
+ * readable. ucx_transport.c, stream_transport.c and others are the real ones (driver.h), sim_transport.c
+ * delays, reorders, stalls and kills by a seed and is what tests/sim runs whole clusters on. Nothing
+ * above knows which it has.
+ *
+ * Completion: a get that returns OK reports each of its pieces once, from progress and never from
+ * the call itself; a get that fails reports nothing and keeps nothing. After peer_close has reported,
+ * nothing of that peer can touch local memory, and every piece of that peer has reported. A callback
+ * may call get and peer_close, never progress.
+ *
+ * Thread: one, the owner (the transfer thread); wake and expect from any.
+ */
+#pragma once
+
+#include "base/status.h"
+#include "device/device.h"
+#include "kvcache/geometry.h"
+#include "kvtransfer/transport/port_counts.h"
+
+#include <stdatomic.h>
+#include <stdint.h>
+
+struct transport;
+struct transport_peer;
+
+struct transfer_id {
+    uint8_t bytes[16];
+};
+
+/* At most this many bytes cross in one message. */
+#define PIECE_BYTES_MAX (256u * 1024u)
+
+#define TRANSPORT_SECRET_BYTES 32u
+#define TRANSPORT_HOSTS_MAX    8u
+
+/* Of IPv4 (n_bytes 4) or IPv6 (16), in the order of the wire. */
+struct host_address {
+    uint8_t n_bytes;
+    uint8_t bytes[16];
+};
+
+/* What a worker tells of itself in Describe, which authenticates both sides before this is used. */
+struct transport_address {
+    uint8_t worker[1024]; /* opaque */
+    uint32_t worker_bytes;
+    uint8_t pool_key[512]; /* opaque; empty when the driver needs none */
+    uint32_t pool_key_bytes;
+    uint64_t pool_base;
+    uint64_t incarnation;
+    uint32_t pieces_max; /* that it takes of one reader at a time; 0: it did not say */
+    /* Of the network devices that its data crosses; none when it crosses no network. */
+    struct host_address hosts[TRANSPORT_HOSTS_MAX];
+    uint32_t n_hosts;
+    uint8_t secret[TRANSPORT_SECRET_BYTES]; /* of this incarnation; never logged */
+    uint32_t secret_bytes;                  /* 0 when the driver needs none */
+};
+
+/* One contiguous run of bytes of one block of a transfer. */
+struct piece {
+    uint32_t block_index;   /* in the transfer's prompt, from its first block */
+    uint32_t remote_block;  /* id in the peer's pool */
+    uint32_t offset;        /* bytes from the block's beginning */
+    uint32_t bytes;         /* 1 .. PIECE_BYTES_MAX */
+    uint64_t remote_offset; /* bytes from the beginning of the peer's pool, for remote reads */
+    uint8_t *
+        target; /* memory of the host: a view of the device's (device_write_begin); is_direct: the device's */
+    uint32_t tag; /* the caller's, for its done */
+};
+
+/* Of one get; the first bound keeps a request's message under one TCP segment. */
+#define GET_PIECES_MAX 64u
+
+/* OK: the bytes are at the target. NOT_HELD: refused. STALE_PEER: another incarnation answered.
+ * CORRUPT: damaged on the way, what the target holds is rubbish. QUEUE_FULL: more was asked for than
+ * the owner takes of one reader. PEER_LOST. piece is valid during the call only. */
+typedef void (*transport_got)(void *arg, const struct piece *piece, enum status status);
+typedef void (*transport_done)(void *arg);
+
+/* What a reader asks the owner for. */
+struct block_read {
+    struct transfer_id id;
+    uint64_t reader_incarnation;
+    uint32_t block_index;
+    uint32_t remote_block;
+    uint32_t offset, bytes;
+    /* The source's, zero before the first read_begin; with a view it has begun, and owes a read_end. */
+    const uint8_t *view;
+    struct device_ticket copied;
+};
+
+/* What a worker lets others read: implemented by kv_sender. Called from progress and, with an end
+ * for each begin, from close. */
+struct transport_source {
+    void *arg;
+    /* Somebody unknown asks: learns what the engine has said by now. May call admit and peer_close. */
+    void (*refresh)(void *arg);
+    /* OK: read->view has the bytes, until read_end. NOT_READY: the device still copies, or has no room to: ask again with
+     * the same read from a later progress, or end it if it has begun. NOT_HELD: that run of that block of that transfer
+     * may not be read (unknown, not published, closed, another reader's, out of the block). DEVICE_LOST. */
+    enum status (*read_begin)(void *arg, struct block_read *read);
+    /* Of a read that has begun. status OK: the bytes have left. Anything else: they may or may not have. */
+    void (*read_end)(void *arg, struct block_read *read, enum status status);
+};
+
+/* Zero source: lets nobody read. */
+static inline enum status transport_read(const struct transport_source *source,
+                                         struct block_read *read)
+{
+    return source->read_begin ? source->read_begin(source->arg, read) : STATUS_NOT_HELD;
+}
+
+/* Fine for a read that has not begun, and when the source has gone. */
+static inline void transport_read_end(const struct transport_source *source,
+                                      struct block_read *read, enum status status)
+{
+    if (read->view && source->read_end)
+        source->read_end(source->arg, read, status);
+}
+
+struct transport_ops {
+    const char *name; /* "am-tcp", "shm-read", "unix", "tls", "cuda-ipc", "sim" */
+    /* It copies by the device's copy queue, from where the owner has it to where it belongs: no views. Readers do not ask, so
+     * that what is published must be done by then. */
+    bool is_direct;
+    /* Ends everything without a word to those who get (reads of the source do end). When it returns
+     * nothing touches local memory. */
+    void (*close)(struct transport *transport);
+    void (*address)(const struct transport *transport, struct transport_address *address_out);
+    /* A worker to get from. PEER_LOST: it cannot be. NO_MEMORY. CORRUPT: no address of this driver. */
+    enum status (*connect)(struct transport *transport, const struct transport_address *address,
+                           struct transport_peer **peer_out);
+    /* (any thread) That worker is about to be admitted, and to connect: what keeps strangers out lets
+     * it in. NULL: nothing does so early. */
+    void (*expect)(struct transport *transport, const struct transport_address *address);
+    /* A worker that may get from here; what others ask is dropped. */
+    enum status (*admit)(struct transport *transport, const struct transport_address *address,
+                         struct transport_peer **peer_out);
+    /* The pieces (1 .. GET_PIECES_MAX) are copied; their targets must stay until they have reported.
+     * QUEUE_FULL: gets_max are outstanding. PEER_LOST: the peer has failed, close it. */
+    enum status (*get)(struct transport_peer *peer, const struct transfer_id *id,
+                       const struct piece *pieces, uint32_t n, transport_got got, void *arg);
+    /* Ends every get of the peer, then reports done and frees the peer. */
+    void (*peer_close)(struct transport_peer *peer, transport_done done, void *arg);
+    /* Returns the work done: 0 when there was nothing. A wake that it swallows is work: it may have
+     * been meant for what the caller looked at before, and must look at again before it waits. */
+    unsigned (*progress)(struct transport *transport, uint64_t now_ns);
+    /* Sleeps until something may have happened, at most until until_ns; woken by wake. */
+    void (*wait)(struct transport *transport, uint64_t until_ns);
+    void (*wake)(struct transport *transport);
+};
+
+/* First member of each implementation's object. */
+struct transport {
+    const struct transport_ops *ops;
+    struct transport_source source; /* zero: lets nobody read */
+    _Atomic uint64_t late_pieces;   /* arrived for no get: dropped */
+    _Atomic uint64_t bad_messages;  /* malformed, or of am-tcp from nobody known: dropped */
+    _Atomic uint64_t full_pieces;   /* asked for beyond what is taken: refused */
+    struct port_counts port;        /* port_counts_read */
+};
+struct transport_peer {
+    struct transport *transport;
+    bool is_failed; /* as far as progress knows: of no use but to peer_close */
+};

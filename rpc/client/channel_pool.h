@@ -1,0 +1,47 @@
+/*
+ * channel_pool - the inside of client: its channels and the calls under way. Includes gRPC; for
+ * rpc/ only.
+ *
+ * Lock: the client's, for both lists and the counts; callbacks are called without it.
+ */
+#pragma once
+
+#include "rpc/auth/credentials.h"
+#include "rpc/client/client.h"
+#include "rpc/runtime/queue.h"
+
+#include <grpc/grpc.h>
+#include <pthread.h>
+#include <stdatomic.h>
+
+/* What is known of who answers on a channel; calls outlive it. */
+struct rpc_life {
+    atomic_uint n_holders;
+    _Atomic uint64_t number; /* 0: nobody has proved itself */
+};
+
+struct rpc_channel {
+    struct rpc_client *client;
+    struct rpc_life *life;
+    grpc_channel *channel;
+    char *address;
+    uint32_t roles;
+    uint32_t n_opens;
+    struct rpc_channel *next;
+};
+
+struct rpc_client {
+    struct rpc_runtime *runtime;
+    struct rpc_client_options options;
+    struct channel_credentials *credentials;
+    pthread_mutex_t lock; /* what follows */
+    pthread_cond_t changed;
+    struct rpc_channel *channels;
+    struct rpc_client_call *calls; /* not over */
+    uint32_t n_calls;              /* objects: over or not, until the last release */
+};
+
+void rpc_life_release(struct rpc_life *life); /* NULL is fine */
+
+/* From client_call.c. The caller holds the client's lock. */
+void rpc_client_cancel_calls(struct rpc_client *client);

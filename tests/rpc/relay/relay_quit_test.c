@@ -1,0 +1,124 @@
+/* relay: who quits says so as HTTP/2 has it: a GOAWAY that refuses nothing and a PING, and when its client has confirmed
+ * that and has its answers, a GOAWAY with the last stream; what the core says of streams that it has not seen is hidden.
+ * The test is the core. */
+#include "tests/rpc/support/relay_bed.h"
+
+#include <criterion/criterion.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <string.h>
+#include <unistd.h>
+
+TestSuite(relay_quit, .timeout = 120);
+
+struct end {
+    int fd, core;
+};
+
+static void *quit(void *arg)
+{
+    atomic_bool *has_quit = arg;
+    relay_quit(relay_bed.relay);
+    atomic_store(has_quit, true);
+    return NULL;
+}
+
+static void pass(int from, int to, uint32_t length, enum frame_type type, uint8_t flags,
+                 uint32_t stream)
+{
+    uint8_t bytes[128], heard[128];
+    size_t n = relay_bed_put_frame(bytes, length, type, flags, stream);
+    relay_bed_say(from, bytes, n);
+    relay_bed_hear_all(to, heard, n);
+    cr_assert_arr_eq(heard, bytes, n);
+}
+
+static struct end greet(void)
+{
+    struct end end;
+    end.fd = relay_bed_greet(1, &end.core);
+    pass(end.core, end.fd, 0, FRAME_SETTINGS, 0, 0);
+    return end;
+}
+
+static void expect_goaway(int fd, uint32_t last_stream, const char *text)
+{
+    uint8_t expected[FRAME_GOAWAY_MAX], heard[FRAME_GOAWAY_MAX];
+    size_t n = frame_put_goaway(expected, last_stream, FRAME_NO_ERROR, text);
+    relay_bed_hear_all(fd, heard, n);
+    cr_assert_arr_eq(heard, expected, n);
+}
+
+static void expect_away(int fd)
+{
+    uint8_t ping[FRAME_PING_BYTES], heard[FRAME_PING_BYTES];
+    expect_goaway(fd, FRAME_STREAM_MAX, "draining");
+    frame_put_ping(ping);
+    relay_bed_hear_all(fd, heard, sizeof heard);
+    cr_assert_arr_eq(heard, ping, sizeof ping);
+}
+
+static void confirm(const struct end *end)
+{
+    pass(end->fd, end->core, 8, FRAME_PING, FRAME_FLAG_ACK, 0);
+}
+
+Test(relay_quit, each_call_has_its_answer_before_the_last_word)
+{
+    const uint8_t last = FRAME_FLAG_END_HEADERS | FRAME_FLAG_END_STREAM;
+    atomic_bool has_quit = false;
+    pthread_t thread;
+    uint8_t hidden[64];
+    relay_bed_prepare("127.0.0.1:0");
+    relay_bed_start();
+    struct end end = greet();
+    pass(end.fd, end.core, 20, FRAME_HEADERS, last, 1);
+    cr_assert_eq(pthread_create(&thread, NULL, quit, &has_quit), 0);
+    expect_away(end.fd);
+    pass(end.fd, end.core, 20, FRAME_HEADERS, last, 3); /* was on its way */
+    confirm(&end);
+    size_t n = relay_bed_put_frame(hidden, 20, FRAME_GOAWAY, 0, 0);
+    relay_bed_say(end.core, hidden, 5);
+    relay_bed_say(end.core, hidden + 5, 10);
+    relay_bed_say(end.core, hidden + 15, n - 15);
+    pass(end.core, end.fd, 20, FRAME_HEADERS, last, 1);
+    cr_expect(!atomic_load(&has_quit));
+    pass(end.core, end.fd, 20, FRAME_HEADERS, last, 3);
+    expect_goaway(end.fd, 3, "drained");
+    relay_bed_hear_end(end.fd);
+    cr_assert_eq(pthread_join(thread, NULL), 0);
+    close(end.fd);
+    relay_bed_stop();
+}
+
+Test(relay_quit, who_comes_meanwhile_hears_the_same)
+{
+    atomic_bool has_quit = false;
+    pthread_t thread;
+    relay_bed_prepare("127.0.0.1:0");
+    relay_bed_start();
+    struct end busy = greet();
+    pass(busy.fd, busy.core, 20, FRAME_HEADERS, FRAME_FLAG_END_HEADERS, 1);
+    cr_assert_eq(pthread_create(&thread, NULL, quit, &has_quit), 0);
+    expect_away(busy.fd);
+    struct end late = greet();
+    expect_away(late.fd);
+    confirm(&late);
+    expect_goaway(late.fd, 0, "drained");
+    relay_bed_hear_end(late.fd);
+    close(late.fd);
+    close(busy.fd);
+    cr_assert_eq(pthread_join(thread, NULL), 0);
+    relay_bed_stop();
+}
+
+Test(relay_quit, who_confirms_nothing_is_not_waited_for_long)
+{
+    relay_bed_prepare("127.0.0.1:0");
+    relay_bed_start();
+    struct end end = greet();
+    pass(end.fd, end.core, 20, FRAME_HEADERS, FRAME_FLAG_END_HEADERS, 1);
+    relay_quit(relay_bed.relay);
+    close(end.fd);
+    relay_bed_stop();
+}
