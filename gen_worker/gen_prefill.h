@@ -12,18 +12,11 @@
 #include "model/draws.h"
 
 struct gen_prefill_request {
-    const char *request_id;
+    struct engine_request_input input; /* the request's: standing as the router told it */
     const struct request_origin *origin;
     struct transfer_id transfer_id;
-    const uint32_t *token_ids;
-    uint32_t n_tokens;
     uint32_t held_tokens;
-    const struct sampling_params *sampling;
-    const void *salt;
-    size_t salt_bytes;
-    uint64_t deadline_ns;
-    struct standing standing; /* as the router told it */
-    uint64_t step_ns;         /* what this worker's steps take; 0: none was yet */
+    uint64_t step_ns; /* what this worker's steps take; 0: none was yet */
 };
 
 enum gen_prefill_event_kind {
