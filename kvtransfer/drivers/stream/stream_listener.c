@@ -33,7 +33,7 @@ void stream_listener_address(const struct stream_transport *transport,
                              struct transport_address *address_out)
 {
     struct transport_address *address = address_out;
-    assert(transport->n_listeners > 0 && transport->n_listeners <= TRANSPORT_HOSTS_MAX);
+    assert(transport->n_listeners > 0 && transport->n_listeners <= HOST_ADDRESSES_MAX);
     if (transport->driver == STREAM_UNIX) {
         address->worker_bytes = (uint32_t)strlen(transport->path.sun_path);
         memcpy(address->worker, transport->path.sun_path, address->worker_bytes);
@@ -56,7 +56,7 @@ bool stream_address_is_valid(enum stream_driver driver, const struct transport_a
         return address->worker_bytes > 0 &&
                address->worker_bytes < sizeof((struct sockaddr_un *)0)->sun_path &&
                shm_folder_has((const char *)address->worker, address->worker_bytes);
-    return address->n_hosts > 0 && address->n_hosts <= TRANSPORT_HOSTS_MAX &&
+    return address->n_hosts > 0 && address->n_hosts <= HOST_ADDRESSES_MAX &&
            address->worker_bytes == address->n_hosts * PORT_BYTES &&
            address->secret_bytes == TRANSPORT_SECRET_BYTES;
 }
@@ -109,7 +109,7 @@ static enum status open_tcp(struct stream_transport *transport,
     const struct data_port port = {options->net_devices, options->port_range};
     uint32_t n;
     TRY(data_port_hosts(&port, transport->hosts, &n, error));
-    assert(n >= 1 && n <= TRANSPORT_HOSTS_MAX && transport->n_listeners == 0);
+    assert(n >= 1 && n <= HOST_ADDRESSES_MAX && transport->n_listeners == 0);
     for (uint32_t i = 0; i < n; i++) {
         struct stream_listener *listener = &transport->listeners[i];
         TRY(data_port_listen(&port, &transport->hosts[i], &listener->fd, &listener->port, error));

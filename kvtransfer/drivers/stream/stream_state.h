@@ -116,14 +116,14 @@ struct stream_transport {
     uint64_t now_ns; /* of this round */
     int epoll_fd, wake_fd;
     int spare_fd; /* given up for a moment when there are no others */
-    struct stream_listener listeners[TRANSPORT_HOSTS_MAX];
+    struct stream_listener listeners[HOST_ADDRESSES_MAX];
     uint32_t n_listeners;
     bool is_deaf;             /* no descriptors: the listeners are not watched */
     uint64_t next_tick_ns;    /* when times are looked at again */
     struct shm_folder folder; /* unix: where the socket is */
     struct sockaddr_un path;
-    struct host_address hosts[TRANSPORT_HOSTS_MAX]; /* tls: of each listener */
-    uint8_t secret[TRANSPORT_SECRET_BYTES];         /* tls */
+    struct host_address hosts[HOST_ADDRESSES_MAX]; /* tls: of each listener */
+    uint8_t secret[TRANSPORT_SECRET_BYTES];        /* tls */
     struct tls_context *tls;
 
     struct stream_peer *peers;

@@ -55,8 +55,8 @@ struct ucx_transport {
     int epoll_fd;
     uint8_t worker_address[WORKER_BYTES_MAX];
     uint32_t worker_address_bytes;
-    bool knows_addresses;                           /* ucx_address.h is of this UCX */
-    struct host_address hosts[TRANSPORT_HOSTS_MAX]; /* am-tcp */
+    bool knows_addresses;                          /* ucx_address.h is of this UCX */
+    struct host_address hosts[HOST_ADDRESSES_MAX]; /* am-tcp */
     uint32_t n_hosts;
 
     struct ucx_peer *peers;
