@@ -151,7 +151,6 @@ struct transport {
     const struct transport_ops *ops;
     struct transport_source source; /* zero: lets nobody read */
     _Atomic uint64_t late_pieces;   /* arrived for no get: dropped */
-    _Atomic uint64_t bad_messages;  /* malformed, or of am-tcp from nobody known: dropped */
     _Atomic uint64_t full_pieces;   /* asked for beyond what is taken: refused */
     struct port_counts port;        /* port_counts_read */
 };

@@ -350,7 +350,7 @@ static bool receive(struct stream_connection *connection)
         if (!take_step(connection, step)) {
             bool is_stranger = connection->is_accepted && connection->state != CONNECTION_OPEN;
             if (!is_stranger && atomic_load(&transport->base.late_pieces) == n_late)
-                atomic_fetch_add(&transport->base.bad_messages, 1);
+                atomic_fetch_add(&transport->base.port.bad_messages, 1);
             return false;
         }
     }

@@ -177,7 +177,7 @@ void stream_owner_resume(struct stream_transport *transport)
         if (take_items(connection)) {
             stream_connection_make_ready(connection);
         } else {
-            atomic_fetch_add(&transport->base.bad_messages, 1);
+            atomic_fetch_add(&transport->base.port.bad_messages, 1);
             stream_connection_lose(connection);
         }
     }

@@ -44,7 +44,7 @@ struct ucx_piece_message {
 
 static void count_bad(struct ucx_transport *transport)
 {
-    atomic_fetch_add(&transport->base.bad_messages, 1);
+    atomic_fetch_add(&transport->base.port.bad_messages, 1);
 }
 
 /* ---- reader ---- */

@@ -187,7 +187,7 @@ static struct reply obey(const struct order *order, struct transport *transport,
         reply = (struct reply){.a = count_descriptors(), .b = resident_kib()};
         break;
     case PORT:
-        port_counts_read(transport, &reply.port);
+        port_counts_read(&transport->port, &reply.port);
         break;
     case STOP:
         break;

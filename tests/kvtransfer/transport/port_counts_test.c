@@ -64,7 +64,7 @@ static void close_port(struct port *port)
 static struct port_figures figures_of(const struct port *port)
 {
     struct port_figures figures;
-    port_counts_read(port->transport, &figures);
+    port_counts_read(&port->transport->port, &figures);
     return figures;
 }
 
