@@ -4,7 +4,7 @@
 #include "base/crc32c.h"
 #include "base/log/log.h"
 #include "base/secret.h"
-#include "kvtransfer/drivers/stream/stream_listener.h"
+#include "kvtransfer/drivers/stream/stream_address.h"
 #include "kvtransfer/drivers/stream/stream_owner.h"
 #include "kvtransfer/drivers/stream/stream_reader.h"
 #include "kvtransfer/transport/socket_owner.h"

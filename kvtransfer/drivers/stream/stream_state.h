@@ -15,7 +15,7 @@
 
 #include "kvtransfer/drivers/stream/stream_frame.h"
 #include "kvtransfer/drivers/stream/stream_link.h"
-#include "kvtransfer/drivers/stream/stream_transport.h"
+#include "kvtransfer/drivers/stream/stream_options.h"
 #include "kvtransfer/transport/get_table.h"
 #include "kvtransfer/transport/shm_folder.h"
 

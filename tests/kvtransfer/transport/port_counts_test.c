@@ -1,7 +1,8 @@
 /* The data port of our own streams keeps the bounds that it is given, and counts whom it sends away, each
  * once and by why. Time is the test's. */
 #include "base/clock.h"
-#include "kvtransfer/drivers/stream/stream_listener.h"
+#include "kvtransfer/drivers/stream/stream_address.h"
+#include "kvtransfer/drivers/stream/stream_transport.h"
 #include "kvtransfer/transport/port_counts.h"
 
 #include <criterion/criterion.h>
