@@ -3,6 +3,7 @@
  * What it asks for beyond what it was told is refused. */
 #include "base/clock.h"
 #include "kvtransfer/drivers/stream/stream_state.h"
+#include "kvtransfer/drivers/ucx/ucx_process.h"
 #include "kvtransfer/drivers/ucx/ucx_state.h"
 #include "kvtransfer/drivers/ucx/ucx_transport.h"
 #include "tests/kvtransfer/support/drivers.h"

@@ -2,7 +2,7 @@
  * ucx_state - what the ucx_*.c files share: the transport, its peers, its gets.
  *
  *     ucx_transport.c   open, close, progress, sleep
- *     ucx_setup.c       UCX's context, worker, options, memory, log
+ *     ucx_setup.c       UCX's context, worker, memory
  *     ucx_peer.c        endpoints: create, fail, close, count what UCX still owes
  *     ucx_am.c          driver am-tcp (pull_wire.h)
  *
@@ -12,8 +12,8 @@
  */
 #pragma once
 
-#include "kvtransfer/drivers/ucx/ucx_transport.h"
 #include "kvtransfer/transport/get_table.h"
+#include "kvtransfer/transport/transport.h"
 
 #include <stdbool.h>
 

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/random.h"
+#include "kvtransfer/drivers/ucx/ucx_process.h"
 #include "kvtransfer/drivers/ucx/ucx_transport.h"
 #include "tests/device/fault_device.h"
 
