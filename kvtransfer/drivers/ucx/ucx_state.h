@@ -4,6 +4,7 @@
  *     ucx_transport.c   open, close, progress, sleep
  *     ucx_setup.c       UCX's context, worker, memory
  *     ucx_peer.c        endpoints: create, fail, close, count what UCX still owes
+ *     ucx_pieces.c      pieces that were asked for, until they are sent
  *     ucx_am.c          driver am-tcp (pull_wire.h)
  *
  * No UCX header is included here, so that they stay in the .c files.
