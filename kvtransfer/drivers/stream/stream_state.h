@@ -3,9 +3,10 @@
  *
  *     stream_transport.c    open, close, progress, sleep; peers
  *     stream_listener.c     sockets that listen; who is let in
- *     stream_connection.c   one stream: connect, prove, read, write, lose
+ *     stream_connection.c   one stream: connect, prove, lose
+ *     stream_traffic.c      what is read of it and written
  *     stream_reader.c       pulls out, pieces in
- *     stream_owner.c        pulls in, pieces out
+ *     stream_owner.c        pulls in, pieces out; stream_pieces.c: what waits for that
  *     stream_link.c         a socket, with or without TLS (stream_tls.c)
  *     stream_frame.c        what crosses it
  *

@@ -9,6 +9,7 @@
 #include "kvtransfer/drivers/stream/stream_listener.h"
 #include "kvtransfer/drivers/stream/stream_owner.h"
 #include "kvtransfer/drivers/stream/stream_reader.h"
+#include "kvtransfer/drivers/stream/stream_traffic.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -184,7 +185,7 @@ static unsigned serve_ready(struct stream_transport *transport)
         struct stream_connection *connection = transport->first_ready;
         assert(connection->is_ready && connection->state != CONNECTION_FREE);
         stream_connection_make_unready(connection);
-        stream_connection_serve(connection);
+        stream_traffic_serve(connection);
     }
     return work;
 }
