@@ -1,7 +1,7 @@
 /* main - finds the command. */
 #include "cli/command.h"
 #include "cli/output.h"
-#include "kvtransfer/drivers/ucx/ucx_transport.h"
+#include "kvtransfer/drivers/ucx/ucx_process.h"
 #include "process/process.h"
 #include "rpc/tls/tls_files.h"
 

@@ -16,6 +16,7 @@
  */
 #pragma once
 
+#include "base/clock.h"
 #include "ctx_worker/prefill_set.h"
 #include "engine/engine_inbox.h"
 #include "engine/request_queue.h"

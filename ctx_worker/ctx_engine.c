@@ -4,7 +4,6 @@
 #include "ctx_worker/ctx_backlog.h"
 #include "ctx_worker/ctx_batch.h"
 #include "ctx_worker/ctx_inbox.h"
-#include "ctx_worker/ctx_options.h"
 #include "ctx_worker/prefill_set.h"
 #include "engine/block_owners.h"
 #include "engine/engine_core.h"
@@ -96,8 +95,8 @@ enum status ctx_engine_create(const struct ctx_engine_options *options,
         return STATUS_NO_MEMORY;
     assert(options->model && options->forward && options->pool && options->sender);
     engine->options = *options;
-    engine->options.batch_tokens = ctx_engine_step_tokens(options->batch_tokens,
-                                                          options->geometry.block_tokens);
+    engine->options.batch_tokens = ctx_options_step_tokens(options->batch_tokens,
+                                                           options->geometry.block_tokens);
     engine->ops = *ops;
     engine->home.options = &engine->options;
     engine->home.ops = &engine->ops;

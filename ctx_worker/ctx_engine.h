@@ -41,106 +41,14 @@
 #pragma once
 
 #include "base/clock.h"
-#include "base/ring.h"
+#include "ctx_worker/ctx_ops.h"
+#include "ctx_worker/ctx_options.h"
+#include "ctx_worker/ctx_request.h"
+#include "ctx_worker/ctx_stats.h"
 #include "ctx_worker/held_transfers.h"
-#include "engine/backlog.h"
-#include "engine/engine_request.h"
-#include "kvcache/prefix_tree.h"
-#include "kvtransfer/kv_sender.h"
-#include "model/draws.h"
-#include "model/forward.h"
 
 struct ctx_engine;
 
-struct ctx_engine_options {
-    const char *name; /* for logs: the worker's address; borrowed */
-    uint64_t incarnation;
-    struct prefix_key prefix_key;
-    /* Borrowed until destroy. geometry is the pool's: block_bytes and block_tokens agree. */
-    const struct model *model;
-    struct forward
-        *forward; /* warmed up, pool attached, for ctx_engine_step_tokens and slots_max sequences */
-    struct device *device; /* where the pool is; its compute queue is this engine's */
-    struct block_pool *pool;
-    struct kv_sender *sender; /* created with transfers_max >= slots_max, blocks_max >= blocks of
-                                 context_tokens */
-    struct geometry geometry;
-    uint32_t vocabulary;
-    uint32_t context_tokens; /* longest prompt */
-    uint32_t chunk_tokens;   /* of one prompt in a step at most; a multiple of block_tokens */
-    uint64_t step_target_ns; /* schedule.h */
-    uint32_t
-        batch_tokens; /* of all prompts in a step; >= chunk_tokens; one more where that is one block */
-    uint32_t slots_max;
-    uint32_t queue_max;
-    uint32_t streams_max; /* >= queue_max + slots_max */
-    uint32_t calls_max;
-    uint32_t caller_share;       /* percent of slots, blocks and queue that one caller may have */
-    uint32_t priority_aging_ms;  /* schedule.h */
-    uint64_t queue_limit_ns;     /* 0: a prompt that cannot start at once is refused */
-    uint64_t lease_limit_ns;     /* from sealed to commit: this, some steps of the reader, ... */
-    uint64_t lease_limit_mib_ns; /* ... and for each MiB that crosses this */
-    bool kv_digest;              /* ready events carry a CRC32C a block */
-    bool prefix_cache;
-};
-
-struct ctx_prefill_request {
-    struct engine_request_input input;
-    struct transfer_id transfer_id;
-    uint32_t held_tokens; /* leading ones whose KV the caller holds: a multiple of block_tokens */
-    uint64_t caller;      /* who asks (caller.h): what one of them may have is bounded */
-    uint64_t caller_incarnation;
-    uint64_t callee_incarnation; /* must be this life's */
-    bool takes_backlog;          /* knows CTX_BACKLOG */
-    uint64_t reader_step_ns;     /* between which it fetches and commits; 0: it does not say */
-};
-
-enum ctx_event_kind { CTX_BACKLOG, CTX_ACCEPTED, CTX_READY, CTX_FIRST_TOKEN, CTX_SEALED };
-
-struct ctx_event {
-    enum ctx_event_kind kind;
-    union {
-        struct backlog backlog; /* ctx_backlog.h */
-        struct {
-            uint32_t n_blocks; /* that will cross: those of the prompt after held_tokens */
-            uint32_t block_tokens;
-        } accepted;
-        struct {
-            uint32_t first_block; /* counted from the prompt's beginning */
-            uint32_t n_blocks;
-            const block_id *block_ids; /* [n_blocks], good during the call */
-            const uint32_t *digests;   /* [n_blocks], or NULL when digests are off */
-        } ready;
-        struct {
-            uint32_t token_id;
-            bool has_logprobs;
-            struct token_logprobs logprobs;
-        } first_token;
-        struct {
-            uint32_t n_tokens;
-            uint32_t cached_tokens; /* found in this worker's prefix cache */
-            uint64_t queue_us, compute_us;
-        } sealed;
-    };
-};
-
-enum ctx_abort_found { CTX_FOUND_NOTHING, CTX_FOUND_QUEUED, CTX_FOUND_RUNNING, CTX_FOUND_SEALED };
-
-/* What the engine says and to whom; called on the engine thread, from step only. They must not
- * block; they may call the functions marked (any). now_ns is the clock that step is given, and goes on during it. At most
- * 3 + blocks of the prompt events a stream, and BACKLOGs. */
-struct ctx_engine_ops {
-    void *arg;
-    uint64_t (*now_ns)(void *arg);
-    void (*event)(void *arg, void *stream, const struct ctx_event *event);
-    /* sentence "" when the status says all; good during the call. */
-    void (*finish)(void *arg, void *stream, enum status status, const char *sentence);
-    void (*abort_reply)(void *arg, void *call, enum ctx_abort_found found);
-    void (*flush_reply)(void *arg, void *call, uint32_t blocks_evicted);
-};
-
-/* Tokens of a step at most, which the forward pass is made for. */
-uint32_t ctx_engine_step_tokens(uint32_t batch_tokens, uint32_t block_tokens);
 /* ops is copied. INVALID_ARGUMENT: error names the option. */
 MUST_CHECK enum status ctx_engine_create(const struct ctx_engine_options *options,
                                          const struct ctx_engine_ops *ops, struct error *error,
@@ -180,26 +88,6 @@ uint64_t ctx_engine_step(struct ctx_engine *engine, uint64_t now_ns);
 void ctx_engine_wait(struct ctx_engine *engine, uint64_t until_ns);
 /* (any) For kv_sender_on_event. engine is a struct ctx_engine. */
 void ctx_engine_wake(void *engine);
-
-struct ctx_engine_stats {
-    uint32_t room; /* prompts that it would take now, to compute or to wait */
-    uint32_t queued, computing, sealed, closing; /* closing: released, not yet quiet */
-    uint64_t waiting_tokens; /* of prompts that are queued or computing: those not computed yet */
-    uint64_t computing_tokens,
-        computed_tokens;     /* of those that are computing: all, and those with KV */
-    uint32_t blocks_unowned; /* block_owners.h */
-    uint32_t blocks[BLOCK_STATES];
-    uint32_t n_blocks;
-    bool is_draining;
-    uint64_t requests_finished; /* finish calls, any status */
-    uint64_t requests_ok;       /* of these: committed or released after sealed by the reader */
-    uint64_t commits_ok, commits_refused;
-    uint64_t steps, prompt_tokens_computed, prompt_tokens_cached, prefix_query_tokens;
-    uint64_t blocks_published, blocks_evicted;
-    uint64_t rows_not_finite;  /* prompts that ended without a first token */
-    uint64_t leases_expired;   /* deadline passed, or no commit came, while blocks were held */
-    uint64_t last_progress_ns; /* of the last step that computed or had nothing to compute */
-};
 
 /* (any) As of the end of the last step. */
 void ctx_engine_read_stats(struct ctx_engine *engine, struct ctx_engine_stats *stats_out);

@@ -1,12 +1,49 @@
 /*
- * ctx_options - what a context worker's engine cannot be made of.
+ * ctx_options - what a context worker's engine is made of, and what it cannot be made of.
  *
- * Thread: any.
+ * Thread: any (plain data).
  */
 #pragma once
 
-#include "ctx_worker/ctx_engine.h"
+#include "base/status.h"
+#include "kvcache/prefix_tree.h"
+#include "kvtransfer/kv_sender.h"
+#include "model/forward.h"
+
+struct ctx_engine_options {
+    const char *name; /* for logs: the worker's address; borrowed */
+    uint64_t incarnation;
+    struct prefix_key prefix_key;
+    /* Borrowed until destroy. geometry is the pool's: block_bytes and block_tokens agree. */
+    const struct model *model;
+    struct forward *
+        forward; /* warmed up, pool attached, for ctx_options_step_tokens and slots_max sequences */
+    struct device *device; /* where the pool is; its compute queue is this engine's */
+    struct block_pool *pool;
+    struct kv_sender *sender; /* created with transfers_max >= slots_max, blocks_max >= blocks of
+                                 context_tokens */
+    struct geometry geometry;
+    uint32_t vocabulary;
+    uint32_t context_tokens; /* longest prompt */
+    uint32_t chunk_tokens;   /* of one prompt in a step at most; a multiple of block_tokens */
+    uint64_t step_target_ns; /* schedule.h */
+    uint32_t
+        batch_tokens; /* of all prompts in a step; >= chunk_tokens; one more where that is one block */
+    uint32_t slots_max;
+    uint32_t queue_max;
+    uint32_t streams_max; /* >= queue_max + slots_max */
+    uint32_t calls_max;
+    uint32_t caller_share;       /* percent of slots, blocks and queue that one caller may have */
+    uint32_t priority_aging_ms;  /* schedule.h */
+    uint64_t queue_limit_ns;     /* 0: a prompt that cannot start at once is refused */
+    uint64_t lease_limit_ns;     /* from sealed to commit: this, some steps of the reader, ... */
+    uint64_t lease_limit_mib_ns; /* ... and for each MiB that crosses this */
+    bool kv_digest;              /* ready events carry a CRC32C a block */
+    bool prefix_cache;
+};
 
 /* INVALID_ARGUMENT: error names the option, its value and what is wanted. */
 MUST_CHECK enum status ctx_options_check(const struct ctx_engine_options *options,
                                          struct error *error);
+/* Tokens of a step at most, which the forward pass is made for. */
+uint32_t ctx_options_step_tokens(uint32_t batch_tokens, uint32_t block_tokens);

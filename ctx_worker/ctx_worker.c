@@ -202,8 +202,8 @@ static void fill_worker_options(const struct ctx_config *config, const char *fol
     *options_out = (struct worker_options){
         .folder = folder,
         .sequences_max = config->prompts_max,
-        .step_tokens_max = ctx_engine_step_tokens(config->prefill_batch_tokens,
-                                                  config->kv_block_tokens),
+        .step_tokens_max = ctx_options_step_tokens(config->prefill_batch_tokens,
+                                                   config->kv_block_tokens),
         .is_read_from = true,
         WORKER_OPTIONS(config),
     };

@@ -12,6 +12,7 @@
  */
 #pragma once
 
+#include "ctx_worker/ctx_ops.h"
 #include "ctx_worker/held_transfers.h"
 #include "ctx_worker/prompt.h"
 #include "kvcache/block_table.h"

@@ -1,5 +1,7 @@
 #include "ctx_worker/prefill_set.h"
 
+#include "base/clock.h"
+
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>

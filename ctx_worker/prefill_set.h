@@ -10,6 +10,7 @@
  */
 #pragma once
 
+#include "ctx_worker/ctx_stats.h"
 #include "ctx_worker/prefill.h"
 #include "engine/block_owners.h"
 

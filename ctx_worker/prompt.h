@@ -5,7 +5,8 @@
  */
 #pragma once
 
-#include "ctx_worker/ctx_engine.h"
+#include "ctx_worker/ctx_options.h"
+#include "ctx_worker/ctx_request.h"
 
 struct prompt {
     struct engine_request request; /* the first: what a request_queue knows of it */

@@ -5,7 +5,10 @@
  */
 #pragma once
 
+#include "base/clock.h"
 #include "gen_worker/gen_inbox.h"
+#include "gen_worker/gen_ops.h"
+#include "gen_worker/gen_stats.h"
 
 struct handover_set;
 struct request_queue;

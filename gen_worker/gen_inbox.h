@@ -11,6 +11,7 @@
 #pragma once
 
 #include "engine/engine_inbox.h"
+#include "gen_worker/gen_prefill.h"
 #include "gen_worker/job.h"
 
 enum gen_message_kind {

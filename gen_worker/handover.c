@@ -89,17 +89,17 @@ void handover_start(struct handover *handover, const struct gen_home *home,
     home->stats->handovers_started++;
 
     const struct gen_prefill_request request = {
-        .request_id = job->request.request_id,
+        .input = {.request_id = job->request.request_id,
+                  .token_ids = job->request.token_ids,
+                  .n_tokens = job->request.n_tokens,
+                  .sampling = &job->request.sampling,
+                  .salt = job->request.salt,
+                  .salt_bytes = job->request.salt_bytes,
+                  .deadline_ns = job->request.deadline_ns,
+                  .standing = job->request.standing},
         .origin = &job->origin,
         .transfer_id = handover->transfer,
-        .token_ids = job->request.token_ids,
-        .n_tokens = job->request.n_tokens,
         .held_tokens = plan->held_tokens,
-        .sampling = &job->request.sampling,
-        .salt = job->request.salt,
-        .salt_bytes = job->request.salt_bytes,
-        .deadline_ns = job->request.deadline_ns,
-        .standing = job->request.standing,
         .step_ns = home->step_ns,
     };
     home->ops->start_prefill(home->ops->arg, handover->id, job->context_worker, &request);

@@ -6,7 +6,8 @@
  */
 #pragma once
 
-#include "gen_worker/gen_engine.h"
+#include "gen_worker/gen_options.h"
+#include "gen_worker/gen_request.h"
 
 struct job {
     struct engine_request request; /* the first: what a request_queue knows of it */

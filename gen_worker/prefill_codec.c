@@ -22,32 +22,33 @@ struct prefill_message {
 enum status prefill_message_create(const struct gen_prefill_request *request,
                                    struct prefill_message **message_out)
 {
-    size_t id_bytes = strlen(request->request_id);
-    if (id_bytes > ENGINE_REQUEST_ID_MAX || request->salt_bytes > ENGINE_SALT_MAX)
+    const struct engine_request_input *input = &request->input;
+    size_t id_bytes = strlen(input->request_id);
+    if (id_bytes > ENGINE_REQUEST_ID_MAX || input->salt_bytes > ENGINE_SALT_MAX)
         return STATUS_INVALID_ARGUMENT;
-    size_t tokens_bytes = request->n_tokens * sizeof(uint32_t);
+    size_t tokens_bytes = input->n_tokens * sizeof(uint32_t);
     struct prefill_message *message = calloc(1, sizeof *message + tokens_bytes);
     if (!message)
         return STATUS_NO_MEMORY;
-    memcpy(message->request_id, request->request_id, id_bytes);
-    if (request->salt_bytes > 0)
-        memcpy(message->salt, request->salt, request->salt_bytes);
-    memcpy(message->token_ids, request->token_ids, tokens_bytes);
-    message->sampling = *request->sampling;
+    memcpy(message->request_id, input->request_id, id_bytes);
+    if (input->salt_bytes > 0)
+        memcpy(message->salt, input->salt, input->salt_bytes);
+    memcpy(message->token_ids, input->token_ids, tokens_bytes);
+    message->sampling = *input->sampling;
     message->transfer_id = request->transfer_id;
-    message->deadline_ns = request->deadline_ns;
+    message->deadline_ns = input->deadline_ns;
 
     kvferry__internal__v1__prefill_request__init(&message->request);
     message->request.request_id = message->request_id;
     message->request.transfer_id.data = message->transfer_id.bytes;
     message->request.transfer_id.len = sizeof message->transfer_id.bytes;
     message->request.token_ids = message->token_ids;
-    message->request.n_token_ids = request->n_tokens;
+    message->request.n_token_ids = input->n_tokens;
     message->request.held_tokens = request->held_tokens;
     message->request.cache_salt = message->salt;
     sampling_encode(&message->sampling, &message->sampling_message);
     message->request.sampling = &message->sampling_message;
-    standing_encode(&request->standing, &message->standing);
+    standing_encode(&input->standing, &message->standing);
     message->request.standing = &message->standing;
     message->request.takes_backlog = true;
     message->request.step_ns = request->step_ns;

@@ -1,5 +1,5 @@
 /*
- * prefill_codec - a Prefill's request and events, between messages and gen_engine's structs.
+ * prefill_codec - a Prefill's request and events, between messages and the structs of gen_prefill.h.
  *
  * A prefill_message keeps its own copy of the request: it may wait for a description.
  *
@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "gen_worker/gen_engine.h"
+#include "gen_worker/gen_prefill.h"
 #include "proto/kvferry/internal/v1/context_worker.pb-c.h"
 
 struct prefill_message;

@@ -2,7 +2,7 @@
 
 #include "base/log/log.h"
 #include "base/secret.h"
-#include "kvtransfer/transport/data_port.h"
+#include "kvtransfer/transport/host_address.h"
 
 #include <assert.h>
 #include <stdlib.h>

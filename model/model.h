@@ -12,6 +12,7 @@
 #include "base/status.h"
 #include "kernels/dtype.h"
 #include "model/model_config.h"
+#include "model/weight_format.h"
 
 #include <stdbool.h>
 
@@ -20,16 +21,7 @@ struct device;
 struct thread_pool;
 struct kernels;
 struct attention_backend;
-
-/* What matrices are computed from: what the file holds, or INT8 made of it when it is loaded, with a
- * scale a row or a group of 32 of it (quantized_weights.h says which). */
-enum weight_format { WEIGHTS_AUTO, WEIGHTS_INT8, WEIGHTS_INT8_GROUP32 };
-
-/* The row that chooses one, for a process's table (base/config/config.h). */
-#define WEIGHTS_CONFIG_ROW(X)                                                                      \
-    X(weights, WORD(enum weight_format, "auto|int8|int8-group32"), "auto", "",                     \
-      "auto: as the file has them; else matrices rounded when loaded, a scale a row or 32 "        \
-      "weights")
+struct weights;
 
 struct model_options {
     enum weight_format weights;
@@ -60,6 +52,7 @@ model_host_kernels(const struct model *model); /* for what is in the host's memo
 const struct attention_backend *model_attention(const struct model *model);
 struct device *model_device(const struct model *model);                 /* model_options' */
 const struct model_config *model_get_config(const struct model *model); /* borrowed */
+const struct weights *model_weights(const struct model *model);         /* borrowed; weights.h */
 uint64_t model_parameters(const struct model *model);
 uint64_t model_weight_bytes(const struct model *model);
 /* Of one without weights: what they will take on a device with memory of its own. INVALID_ARGUMENT: they cannot be rounded so. */

@@ -31,7 +31,6 @@
 #define HEADS_MAX             1024u
 #define FFN_MAX               (1u << 20)
 #define VOCABULARY_MAX        (1u << 24)
-#define CONTEXT_TOKENS_MAX    (1u << 24)
 #define EOS_IDS_MAX           256u
 
 enum model_family { FAMILY_LLAMA, FAMILY_MISTRAL, FAMILY_QWEN2, FAMILY_QWEN3 };

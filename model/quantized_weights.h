@@ -9,6 +9,8 @@
  */
 #pragma once
 
+#include "base/status.h"
+#include "model/weight_format.h"
 #include "model/weights.h"
 
 struct quantized_weights {

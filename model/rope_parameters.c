@@ -1,7 +1,6 @@
 #include "model/rope_parameters.h"
 
 #include "base/log/log.h"
-#include "model/model_config.h"
 
 #include <math.h>
 #include <string.h>

@@ -18,6 +18,8 @@
 #include "kernels/rope.h"
 #include "model/json_fields.h"
 
+#define CONTEXT_TOKENS_MAX (1u << 24) /* positions that a model serves */
+
 /* context_tokens: max_position_embeddings. rope_out->positions_max are the positions that are served: those,
  * but with YaRN, whose factor goes on from the original ones, factor times these where max_position_embeddings
  * was left at them. CORRUPT (malformed, out of

@@ -11,7 +11,9 @@
 #pragma once
 
 #include "kernels/dtype.h"
-#include "model/model.h"
+
+#include <stdbool.h>
+#include <stdint.h>
 
 struct tensor {
     const void *data;
@@ -44,5 +46,3 @@ struct weights {
     struct tensor head;      /* [vocabulary][hidden]; the embedding when tied */
     struct layer_weights *layers;
 };
-
-const struct weights *model_weights(const struct model *model); /* borrowed */

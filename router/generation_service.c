@@ -5,7 +5,6 @@
 #include "router/admission.h"
 #include "router/generation_record.h"
 #include "router/generation_request.h"
-#include "router/text_calls.h"
 #include "router/unwanted_call.h"
 #include "rpc/request_id.h"
 
@@ -132,8 +131,8 @@ static void tell_double(struct generation_service *service, const struct generat
 {
     const uint32_t *ids = generation->token_ids;
     if (!generation->add_special || generation->n_tokens < 2 || ids[0] != ids[1] ||
-        ids[0] >= tokenizer_n_ids(service->tokenizer) ||
-        !tokenizer_is_special(service->tokenizer, ids[0]) ||
+        ids[0] >= tokenizer_n_ids(service->texts.tokenizer) ||
+        !tokenizer_is_special(service->texts.tokenizer, ids[0]) ||
         atomic_exchange(&service->has_told_double, true))
         return;
     log_write(LOG_WARN, generation->request_id,
@@ -154,11 +153,12 @@ static void start(struct generation_service *service, struct generation *generat
     if (unwanted_call_look(generation->call))
         status = unwanted_call_status(generation->call);
     else
-        status = generation_tokenize(generation, service->tokenizer, context_tokens, &error);
+        status = generation_tokenize(generation, service->texts.tokenizer, context_tokens, &error);
     if (status == STATUS_OK && is_text)
         tell_double(service, generation);
     if (status == STATUS_OK)
-        status = generation_prepare(generation, service->tokenizer, service->reply_bytes_max);
+        status = generation_prepare(generation, service->texts.tokenizer,
+                                    service->texts.reply_bytes_max);
     if (status == STATUS_OK)
         status = salt(generation);
     if (status == STATUS_OK) /* last: who is refused for another reason pays nothing */
@@ -184,7 +184,7 @@ static enum status start_on_text_thread(struct generation_service *service,
     if (!work)
         return STATUS_NO_MEMORY;
     *work = (struct text_work){service, generation, context_tokens};
-    enum status status = text_thread_push(service->text_thread, start_later, work,
+    enum status status = text_thread_push(service->texts.text_thread, start_later, work,
                                           generation->text_bytes);
     if (status != STATUS_OK)
         free(work);
@@ -196,10 +196,10 @@ static void judge(struct generation_service *service, const struct arrival *arri
 {
     struct rpc_error error = {0};
     struct request_limits limits = {
-        .model_name = service->model_name,
+        .model_name = service->texts.model_name,
         .defaults = service->defaults,
         .card = *card,
-        .text_bytes_max = service->text_bytes_max,
+        .text_bytes_max = service->texts.text_bytes_max,
         .priority_max = service->priority_max,
     };
     struct generation *generation = generation_create(
@@ -213,7 +213,7 @@ static void judge(struct generation_service *service, const struct arrival *arri
                                                       arrival->message;
     enum status status = generation_take(generation, message, &limits, &error);
     name(generation);
-    bool is_long = generation->text_bytes > service->text_inline_bytes;
+    bool is_long = generation->text_bytes > service->texts.text_inline_bytes;
     if (status == STATUS_OK && is_long)
         status = start_on_text_thread(service, generation, card->context_tokens);
     if (status != STATUS_OK)
@@ -264,11 +264,11 @@ static void on_wait_end(void *arg, const struct arrival *arrival, enum status st
     struct wait_end *end = arg;
     struct rpc_error error = {0};
     if (status == STATUS_OK && arrival->kind == ARRIVAL_TOKENIZE) {
-        text_calls_tokenize(end->service, arrival->call, arrival->message);
+        text_calls_tokenize(&end->service->texts, arrival->call, arrival->message);
         return;
     }
     if (status == STATUS_OK && arrival->kind == ARRIVAL_DETOKENIZE) {
-        text_calls_detokenize(end->service, arrival->call, arrival->message);
+        text_calls_detokenize(&end->service->texts, arrival->call, arrival->message);
         return;
     }
     if (status == STATUS_OK) {
@@ -296,7 +296,7 @@ static void wait_for_more(struct generation_service *service, const struct arriv
 {
     struct rpc_error error = {0};
     struct wait_end end = {.service = service};
-    enum status status = request_check_model(model_of(arrival), "model", service->model_name,
+    enum status status = request_check_model(model_of(arrival), "model", service->texts.model_name,
                                              &error);
     if (status == STATUS_OK) {
         const struct standing standing = standing_of(service, arrival);
@@ -379,14 +379,16 @@ static void complete(void *arg, struct rpc_call *call, const ProtobufCMessage *m
 
 static void tokenize(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
 {
-    if (!came_too_early(arg, call, message, ARRIVAL_TOKENIZE))
-        text_calls_tokenize(arg, call, message);
+    struct generation_service *service = arg;
+    if (!came_too_early(service, call, message, ARRIVAL_TOKENIZE))
+        text_calls_tokenize(&service->texts, call, message);
 }
 
 static void detokenize(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
 {
-    if (!came_too_early(arg, call, message, ARRIVAL_DETOKENIZE))
-        text_calls_detokenize(arg, call, message);
+    struct generation_service *service = arg;
+    if (!came_too_early(service, call, message, ARRIVAL_DETOKENIZE))
+        text_calls_detokenize(&service->texts, call, message);
 }
 
 struct rpc_service generation_service_row(struct generation_service *service)

@@ -13,25 +13,20 @@
 #include "process/process.h"
 #include "router/dispatch.h"
 #include "router/early_requests.h"
-#include "router/text_thread.h"
+#include "router/text_calls.h"
 #include "router/worker_client.h"
-#include "tokenizer/tokenizer.h"
 
 #include <stdatomic.h>
 
 struct generation_service {
+    /* Set before the port opens, as metrics and texts.model_name: */
     struct process *process;
-    const char *model_name; /* set before the port opens, as process, early and metrics */
-    const struct generation_defaults *defaults;
-    const struct tokenizer *tokenizer; /* set before process_serving, as what follows */
-    struct text_thread *text_thread;
     struct early_requests *early;
+    struct text_calls texts;
+    const struct generation_defaults *defaults; /* set before process_serving, as what follows */
     struct dispatch *dispatch;
     struct worker_clients *workers;
     struct router_metrics *metrics;
-    uint64_t text_inline_bytes;
-    uint64_t text_bytes_max;
-    uint64_t reply_bytes_max;
     int32_t priority_max;         /* where there are no tenants */
     _Atomic bool has_told_double; /* that a text began with what is added to it */
 };

@@ -7,7 +7,8 @@
  */
 #pragma once
 
-#include "router/router_core.h"
+#include "router/route_request.h"
+#include "router/router_core_options.h"
 #include "router/worker_table.h"
 
 struct prompt_places {

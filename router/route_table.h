@@ -9,6 +9,7 @@
  */
 #pragma once
 
+#include "router/route_request.h"
 #include "router/worker_table.h"
 
 #define ROUTE_SLOT_BITS 20u

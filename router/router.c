@@ -146,13 +146,13 @@ static void connect_services(struct router *router)
     struct generation_service *service = &router->generations;
     assert(process_refuses(&router->process) == STATUS_LOADING && "handlers do not look yet");
     service->defaults = &router->defaults;
-    service->tokenizer = router->tokenizer;
-    service->text_thread = router->text_thread;
+    service->texts.tokenizer = router->tokenizer;
+    service->texts.text_thread = router->text_thread;
     service->dispatch = router->dispatch;
     service->workers = router->workers;
-    service->text_inline_bytes = router->config.text_inline_bytes;
-    service->text_bytes_max = router->config.message_bytes_max;
-    service->reply_bytes_max = router->config.reply_bytes_max;
+    service->texts.text_inline_bytes = router->config.text_inline_bytes;
+    service->texts.text_bytes_max = router->config.message_bytes_max;
+    service->texts.reply_bytes_max = router->config.reply_bytes_max;
     router->models.workers = router->workers;
 }
 
@@ -261,8 +261,8 @@ static enum status listen(struct router *router, struct error *error)
     TRY(create_early(router));
     router->generations = (struct generation_service){
         .process = &router->process,
-        .model_name = router->model_name,
         .early = router->early,
+        .texts = {.model_name = router->model_name, .metrics = &router->metrics},
         .metrics = &router->metrics,
         .priority_max = (int32_t)router->config.priority_max,
     };

@@ -37,51 +37,14 @@
  */
 #pragma once
 
-#include "base/standing.h"
-#include "kvcache/prefix_tree.h"
+#include "router/route_request.h"
+#include "router/router_core_options.h"
+#include "router/worker_report.h"
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#define ROUTER_ADDRESS_MAX 256u /* bytes of host:port, NUL included */
-
 struct router_core;
-
-struct router_core_options {
-    uint32_t workers_max;
-    uint32_t requests_max;
-    uint32_t attempts_max; /* >= 1 */
-    uint32_t prefixes_max;
-    uint32_t prompt_tokens_max; /* of a request */
-    uint32_t block_tokens;      /* granularity of remembered prefixes; the workers' own is best */
-    struct prefix_key prefix_key;
-    bool local_prefill; /* a generation worker without a context worker will do */
-    uint32_t wait_max;  /* 0: what cannot be placed is refused */
-    uint64_t wait_limit_ns;
-};
-
-enum worker_role { WORKER_CONTEXT, WORKER_GENERATION };
-
-struct worker_report {
-    bool is_ready;    /* answers, has loaded, is not draining */
-    bool is_repeated; /* only is_ready is news: the rest is what it said when it was asked last */
-    uint32_t running, waiting;
-    uint32_t n_blocks;
-    uint32_t blocks_usable; /* free or cached */
-    bool tells_room;
-    uint32_t room;      /* requests that it would take now */
-    uint32_t calls_max; /* of ours, at one time; 0: it does not say */
-};
-
-struct route_request {
-    const uint32_t *token_ids; /* good until finish */
-    uint32_t n_tokens;
-    uint32_t max_tokens;
-    const void *salt; /* good until finish */
-    size_t salt_bytes;
-    uint64_t deadline_ns; /* DEADLINE_NONE: none */
-    struct standing standing;
-};
 
 /* Called from within the core's functions, which they must not call but for those that only read: what
  * they start answers later.

@@ -12,18 +12,18 @@
 /* Of a reply, beside its ids: the field's key and its length. */
 #define REPLY_HEAD_BYTES 16
 
-static void fail(struct generation_service *service, struct rpc_call *call, enum status status,
+static void fail(struct text_calls *calls, struct rpc_call *call, enum status status,
                  struct rpc_error *error)
 {
     if (!error->message[0])
         rpc_error_set(error, status, NULL, NULL, "%s", status_text(status));
-    status_counters_add(&service->metrics->requests, status);
+    status_counters_add(&calls->metrics->requests, status);
     rpc_call_fail(call, error);
 }
 
 /* A call on its way through the text thread. */
 struct text_work {
-    struct generation_service *service;
+    struct text_calls *calls;
     struct rpc_call *call;
     bool special; /* the request's own: special tokens are added, or left out */
     size_t n_bytes;
@@ -36,15 +36,15 @@ static void work_destroy(struct text_work *work)
     free(work);
 }
 
-static enum status push(struct generation_service *service, text_job job, struct rpc_call *call,
+static enum status push(struct text_calls *calls, text_job job, struct rpc_call *call,
                         const ProtobufCBinaryData *items, bool special)
 {
     struct text_work *work = malloc(sizeof *work + items->len);
     if (!work)
         return STATUS_NO_MEMORY;
-    *work = (struct text_work){service, rpc_call_share(call), special, items->len};
+    *work = (struct text_work){calls, rpc_call_share(call), special, items->len};
     memcpy(work->items, items->data, items->len);
-    enum status status = text_thread_push(service->text_thread, job, work, items->len);
+    enum status status = text_thread_push(calls->text_thread, job, work, items->len);
     if (status != STATUS_OK)
         work_destroy(work);
     return status;
@@ -56,7 +56,7 @@ static bool is_wanted(struct text_work *work)
     struct rpc_error error = {0};
     if (!unwanted_call_look(work->call))
         return true;
-    fail(work->service, work->call, unwanted_call_status(work->call), &error);
+    fail(work->calls, work->call, unwanted_call_status(work->call), &error);
     return false;
 }
 
@@ -78,11 +78,11 @@ static size_t varint_bytes(uint32_t value)
 }
 
 /* How many ids of any kind a reply holds. */
-static size_t reply_ids_max(const struct generation_service *service)
+static size_t reply_ids_max(const struct text_calls *calls)
 {
-    uint32_t n_ids = tokenizer_n_ids(service->tokenizer);
-    assert(n_ids > 0 && service->text_bytes_max > REPLY_HEAD_BYTES);
-    return (service->text_bytes_max - REPLY_HEAD_BYTES) / varint_bytes(n_ids - 1);
+    uint32_t n_ids = tokenizer_n_ids(calls->tokenizer);
+    assert(n_ids > 0 && calls->text_bytes_max > REPLY_HEAD_BYTES);
+    return (calls->text_bytes_max - REPLY_HEAD_BYTES) / varint_bytes(n_ids - 1);
 }
 
 static bool is_enough(void *arg)
@@ -117,10 +117,10 @@ static enum status encode(const struct tokenizer *tokenizer, const struct encode
     return status == STATUS_CANCELLED ? unwanted_call_status(tokenizing->call) : status;
 }
 
-static void answer_tokenize(struct generation_service *service, struct rpc_call *call,
-                            const char *text, size_t bytes, bool add_special)
+static void answer_tokenize(struct text_calls *calls, struct rpc_call *call, const char *text,
+                            size_t bytes, bool add_special)
 {
-    struct tokenizing tokenizing = {.call = call, .ids_max = reply_ids_max(service)};
+    struct tokenizing tokenizing = {.call = call, .ids_max = reply_ids_max(calls)};
     struct encode_input input = {.text = text,
                                  .text_bytes = bytes,
                                  .add_special = add_special,
@@ -128,7 +128,7 @@ static void answer_tokenize(struct generation_service *service, struct rpc_call 
                                  .is_unwanted = is_enough,
                                  .arg = &tokenizing};
     struct error reason = {0};
-    enum status status = encode(service->tokenizer, &input, &tokenizing, &reason);
+    enum status status = encode(calls->tokenizer, &input, &tokenizing, &reason);
     if (status == STATUS_OK) {
         Kvferry__V1__TokenizeResponse response = KVFERRY__V1__TOKENIZE_RESPONSE__INIT;
         response.n_token_ids = tokenizing.buffer.n_ids;
@@ -138,7 +138,7 @@ static void answer_tokenize(struct generation_service *service, struct rpc_call 
         struct rpc_error error = {0};
         rpc_error_set(&error, status, "text", NULL, "%s",
                       reason.text[0] ? reason.text : status_text(status));
-        fail(service, call, status, &error);
+        fail(calls, call, status, &error);
     }
     free(tokenizing.buffer.ids);
 }
@@ -147,27 +147,27 @@ static void tokenize_later(void *arg)
 {
     struct text_work *work = arg;
     if (is_wanted(work))
-        answer_tokenize(work->service, work->call, (const char *)work->items, work->n_bytes,
+        answer_tokenize(work->calls, work->call, (const char *)work->items, work->n_bytes,
                         work->special);
     work_destroy(work);
 }
 
 void text_calls_tokenize(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
 {
-    struct generation_service *service = arg;
+    struct text_calls *calls = arg;
     const Kvferry__V1__TokenizeRequest *request = (const Kvferry__V1__TokenizeRequest *)message;
     const ProtobufCBinaryData *text = &request->text;
     struct rpc_error error = {0};
-    enum status status = request_check_model(request->model, "model", service->model_name, &error);
-    if (status == STATUS_OK && text->len <= service->text_inline_bytes) {
-        answer_tokenize(service, call, (const char *)text->data, text->len,
+    enum status status = request_check_model(request->model, "model", calls->model_name, &error);
+    if (status == STATUS_OK && text->len <= calls->text_inline_bytes) {
+        answer_tokenize(calls, call, (const char *)text->data, text->len,
                         request->add_special_tokens);
         return;
     }
     if (status == STATUS_OK)
-        status = push(service, tokenize_later, call, text, request->add_special_tokens);
+        status = push(calls, tokenize_later, call, text, request->add_special_tokens);
     if (status != STATUS_OK)
-        fail(service, call, status, &error);
+        fail(calls, call, status, &error);
 }
 
 /* ---- Detokenize ---- */
@@ -180,17 +180,16 @@ static enum status refuse_text(size_t n_bytes, size_t n_max, struct rpc_error *e
 }
 
 /* The text is the caller's to free, after a failure too. */
-static enum status decode(const struct generation_service *service,
-                          const struct decode_input *input, struct text_buffer *text_out,
-                          struct rpc_error *error)
+static enum status decode(const struct text_calls *calls, const struct decode_input *input,
+                          struct text_buffer *text_out, struct rpc_error *error)
 {
     struct error reason = {0};
-    size_t n_max = service->reply_bytes_max;
+    size_t n_max = calls->reply_bytes_max;
     if (input->n_ids < n_max / TEXT_BYTES_PER_ID)
         n_max = input->n_ids * TEXT_BYTES_PER_ID;
     *text_out = (struct text_buffer){.bytes = malloc(n_max + 1), .bytes_max = n_max};
     enum status status = text_out->bytes
-                             ? tokenizer_decode(service->tokenizer, input, text_out, &reason)
+                             ? tokenizer_decode(calls->tokenizer, input, text_out, &reason)
                              : STATUS_NO_MEMORY;
     if (status == STATUS_PROMPT_TOO_LONG)
         return refuse_text(text_out->n_bytes, n_max, error);
@@ -200,19 +199,19 @@ static enum status decode(const struct generation_service *service,
     return status;
 }
 
-static void answer_detokenize(struct generation_service *service, struct rpc_call *call,
-                              const uint32_t *ids, size_t n_ids, bool skip_special)
+static void answer_detokenize(struct text_calls *calls, struct rpc_call *call, const uint32_t *ids,
+                              size_t n_ids, bool skip_special)
 {
     const struct decode_input input = {.ids = ids, .n_ids = n_ids, .skip_special = skip_special};
     Kvferry__V1__DetokenizeResponse response = KVFERRY__V1__DETOKENIZE_RESPONSE__INIT;
     struct rpc_error error = {0};
     struct text_buffer text = {0};
-    enum status status = decode(service, &input, &text, &error);
+    enum status status = decode(calls, &input, &text, &error);
     response.text = (ProtobufCBinaryData){text.n_bytes, (uint8_t *)text.bytes};
     if (status == STATUS_OK)
         rpc_call_reply(call, &response.base);
     else
-        fail(service, call, status, &error);
+        fail(calls, call, status, &error);
     free(text.bytes);
 }
 
@@ -220,26 +219,26 @@ static void detokenize_later(void *arg)
 {
     struct text_work *work = arg;
     if (is_wanted(work))
-        answer_detokenize(work->service, work->call, work->items,
-                          work->n_bytes / sizeof *work->items, work->special);
+        answer_detokenize(work->calls, work->call, work->items, work->n_bytes / sizeof *work->items,
+                          work->special);
     work_destroy(work);
 }
 
 void text_calls_detokenize(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
 {
-    struct generation_service *service = arg;
+    struct text_calls *calls = arg;
     const Kvferry__V1__DetokenizeRequest *request = (const Kvferry__V1__DetokenizeRequest *)message;
     const ProtobufCBinaryData ids = {request->n_token_ids * sizeof *request->token_ids,
                                      (uint8_t *)request->token_ids};
     struct rpc_error error = {0};
-    enum status status = request_check_model(request->model, "model", service->model_name, &error);
-    if (status == STATUS_OK && ids.len <= service->text_inline_bytes) {
-        answer_detokenize(service, call, request->token_ids, request->n_token_ids,
+    enum status status = request_check_model(request->model, "model", calls->model_name, &error);
+    if (status == STATUS_OK && ids.len <= calls->text_inline_bytes) {
+        answer_detokenize(calls, call, request->token_ids, request->n_token_ids,
                           request->skip_special_tokens);
         return;
     }
     if (status == STATUS_OK)
-        status = push(service, detokenize_later, call, &ids, request->skip_special_tokens);
+        status = push(calls, detokenize_later, call, &ids, request->skip_special_tokens);
     if (status != STATUS_OK)
-        fail(service, call, status, &error);
+        fail(calls, call, status, &error);
 }

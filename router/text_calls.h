@@ -13,8 +13,21 @@
  */
 #pragma once
 
-#include "router/generation_service.h"
+#include "router/router_metrics.h"
+#include "router/text_thread.h"
+#include "rpc/server/call.h"
+#include "tokenizer/tokenizer.h"
 
-/* Handlers (rpc/server/server.h), once the tokenizer is there; arg is a struct generation_service. */
+struct text_calls {
+    const char *model_name;
+    struct router_metrics *metrics;
+    const struct tokenizer *tokenizer; /* set before process_serving, as what follows */
+    struct text_thread *text_thread;
+    uint64_t text_inline_bytes;
+    uint64_t text_bytes_max;
+    uint64_t reply_bytes_max;
+};
+
+/* Handlers (rpc/server/server.h), once the tokenizer is there; arg is a struct text_calls. */
 void text_calls_tokenize(void *arg, struct rpc_call *call, const ProtobufCMessage *message);
 void text_calls_detokenize(void *arg, struct rpc_call *call, const ProtobufCMessage *message);

@@ -15,7 +15,7 @@
 
 #include "process/process_state.h"
 #include "router/discovery/k8s/k8s_target.h"
-#include "router/router_core.h"
+#include "router/worker_report.h"
 
 #define WORKER_LIST_WATCHED_MAX 32u /* a thread each */
 

@@ -21,8 +21,9 @@
  */
 #pragma once
 
+#include "base/status.h"
 #include "router/prefix_map.h"
-#include "router/router_core.h"
+#include "router/worker_report.h"
 
 #define NOBODY PREFIX_MAP_NOBODY
 

@@ -74,7 +74,7 @@ static enum status open_secret(const Kvferry__Internal__V1__WorkerIdentity *mess
 enum status identity_encode(const struct worker_identity *identity, const struct identity_way *way,
                             struct identity_message *message_out, struct error *error)
 {
-    assert(identity->address.n_hosts <= TRANSPORT_HOSTS_MAX);
+    assert(identity->address.n_hosts <= HOST_ADDRESSES_MAX);
     assert(identity->address.worker_bytes <= sizeof identity->address.worker);
     assert(identity->address.pool_key_bytes <= sizeof identity->address.pool_key);
     assert(identity->address.incarnation != 0 && identity->geometry.block_tokens > 0);
@@ -105,10 +105,10 @@ enum status identity_encode(const struct worker_identity *identity, const struct
 static enum status decode_hosts(const Kvferry__Internal__V1__WorkerIdentity *message,
                                 struct transport_address *address, struct error *error)
 {
-    if (message->n_host_addresses > TRANSPORT_HOSTS_MAX)
+    if (message->n_host_addresses > HOST_ADDRESSES_MAX)
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "host_addresses are %zu; at most %u are taken", message->n_host_addresses,
-                         TRANSPORT_HOSTS_MAX);
+                         HOST_ADDRESSES_MAX);
     for (size_t i = 0; i < message->n_host_addresses; i++) {
         const ProtobufCBinaryData *host = &message->host_addresses[i];
         if (host->len != 4 && host->len != 16)

@@ -36,7 +36,7 @@ struct identity_way {
 struct identity_message {
     Kvferry__Internal__V1__WorkerIdentity message;
     struct geometry_message geometry;
-    ProtobufCBinaryData hosts[TRANSPORT_HOSTS_MAX];
+    ProtobufCBinaryData hosts[HOST_ADDRESSES_MAX];
     uint8_t secret[SEALED_TRANSPORT_SECRET_BYTES];
 };
 

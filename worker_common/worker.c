@@ -7,7 +7,7 @@
 #include "base/random.h"
 #include "base/secret.h"
 #include "kernels/kernels.h"
-#include "kvtransfer/drivers/ucx/ucx_transport.h"
+#include "kvtransfer/drivers/ucx/ucx_process.h"
 #include "kvtransfer/revision.h"
 #include "model/kernel_choice.h"
 #include "model/numerics_id.h"

@@ -56,7 +56,7 @@ void worker_metrics_data_port(const struct worker_metrics *metrics,
         [PORT_RESOURCES] = metrics->port_resources,
     };
     struct port_figures now;
-    port_counts_read(transport, &now);
+    port_counts_read(&transport->port, &now);
     gauge_set(metrics->port_unproven, now.n_unproven);
     gauge_set(metrics->port_proven, now.n_proven);
     for (int i = 0; i < PORT_REFUSALS; i++)

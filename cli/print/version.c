@@ -4,7 +4,7 @@
 #include "kernels/attention_backends.h"
 #include "kernels/cuda/launch.h"
 #include "kernels/kernels.h"
-#include "kvtransfer/drivers/ucx/ucx_transport.h"
+#include "kvtransfer/drivers/ucx/ucx_process.h"
 #include "model/numerics_id.h"
 #include "rpc/runtime/runtime.h"
 

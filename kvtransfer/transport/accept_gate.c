@@ -1,6 +1,5 @@
 #include "kvtransfer/transport/accept_gate.h"
 
-#include "kvtransfer/transport/data_port.h"
 #include "kvtransfer/transport/socket_owner.h"
 
 #include <assert.h>
@@ -26,7 +25,7 @@ struct gated_socket {
 struct permit {
     uint64_t incarnation;
     uint64_t given; /* when, on the table's clock; 0: free */
-    struct host_address hosts[TRANSPORT_HOSTS_MAX];
+    struct host_address hosts[HOST_ADDRESSES_MAX];
     uint32_t n_hosts;
 };
 
@@ -115,8 +114,8 @@ static struct permit *place_for(uint64_t incarnation)
 
 void accept_gate_permit(uint64_t incarnation, const struct host_address *hosts, uint32_t n_hosts)
 {
-    if (n_hosts > TRANSPORT_HOSTS_MAX)
-        n_hosts = TRANSPORT_HOSTS_MAX;
+    if (n_hosts > HOST_ADDRESSES_MAX)
+        n_hosts = HOST_ADDRESSES_MAX;
     pthread_mutex_lock(&lock);
     struct permit *permit = place_for(incarnation);
     assert(permit >= permits && permit < permits + PERMITS_MAX);

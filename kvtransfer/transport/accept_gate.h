@@ -17,7 +17,7 @@
  */
 #pragma once
 
-#include "kvtransfer/transport/transport.h"
+#include "kvtransfer/transport/host_address.h"
 
 #define GATED_SOCKETS_MAX 64u
 #define PERMITS_MAX       4096u

@@ -12,56 +12,6 @@
 
 enum { BACKLOG = 128 };
 
-/* ---- host_address ---- */
-
-socklen_t host_address_to_socket(const struct host_address *host, uint16_t port,
-                                 struct sockaddr_storage *address_out)
-{
-    *address_out = (struct sockaddr_storage){0};
-    assert(host->n_bytes == 4 || host->n_bytes == 16);
-    if (host->n_bytes == 4) {
-        struct sockaddr_in *in = (struct sockaddr_in *)(void *)address_out;
-        in->sin_family = AF_INET;
-        in->sin_port = htons(port);
-        memcpy(&in->sin_addr, host->bytes, 4);
-        return sizeof *in;
-    }
-    struct sockaddr_in6 *in6 = (struct sockaddr_in6 *)(void *)address_out;
-    in6->sin6_family = AF_INET6;
-    in6->sin6_port = htons(port);
-    memcpy(&in6->sin6_addr, host->bytes, 16);
-    return sizeof *in6;
-}
-
-bool host_address_from_socket(const struct sockaddr *address, struct host_address *host_out)
-{
-    if (address->sa_family == AF_INET) {
-        const struct sockaddr_in *in = (const struct sockaddr_in *)(const void *)address;
-        *host_out = (struct host_address){.n_bytes = 4};
-        memcpy(host_out->bytes, &in->sin_addr, 4);
-        return true;
-    }
-    if (address->sa_family != AF_INET6)
-        return false;
-    const struct sockaddr_in6 *in6 = (const struct sockaddr_in6 *)(const void *)address;
-    bool is_mapped = IN6_IS_ADDR_V4MAPPED(&in6->sin6_addr);
-    *host_out = (struct host_address){.n_bytes = is_mapped ? 4 : 16};
-    memcpy(host_out->bytes, in6->sin6_addr.s6_addr + (is_mapped ? 12 : 0), host_out->n_bytes);
-    return true;
-}
-
-bool host_address_is_loopback(const struct host_address *host)
-{
-    static const uint8_t LOOPBACK6[16] = {[15] = 1};
-    return host->n_bytes == 4 ? host->bytes[0] == 127
-                              : memcmp(host->bytes, LOOPBACK6, sizeof LOOPBACK6) == 0;
-}
-
-bool host_address_equals(const struct host_address *a, const struct host_address *b)
-{
-    return a->n_bytes == b->n_bytes && memcmp(a->bytes, b->bytes, a->n_bytes) == 0;
-}
-
 /* ---- devices ---- */
 
 static enum status check_devices(const char *devices, struct error *error)
@@ -127,7 +77,7 @@ static bool is_link_local(const struct sockaddr *address)
 
 /* Those of one family; IPv4 is tried first. */
 static uint32_t list_hosts(const struct ifaddrs *all, const char *devices, bool with_loopback,
-                           struct host_address hosts_out[TRANSPORT_HOSTS_MAX])
+                           struct host_address hosts_out[HOST_ADDRESSES_MAX])
 {
     uint32_t n = 0;
     for (uint8_t n_bytes = 4; n_bytes <= 16; n_bytes += 12) {
@@ -135,7 +85,7 @@ static uint32_t list_hosts(const struct ifaddrs *all, const char *devices, bool 
             struct host_address host;
             bool is_wanted = devices[0] ? data_port_has_device(devices, one->ifa_name)
                                         : with_loopback || (one->ifa_flags & IFF_LOOPBACK) == 0;
-            if (n < TRANSPORT_HOSTS_MAX && is_wanted && one->ifa_addr &&
+            if (n < HOST_ADDRESSES_MAX && is_wanted && one->ifa_addr &&
                 !is_link_local(one->ifa_addr) && host_address_from_socket(one->ifa_addr, &host) &&
                 host.n_bytes == n_bytes)
                 hosts_out[n++] = host;
@@ -145,7 +95,7 @@ static uint32_t list_hosts(const struct ifaddrs *all, const char *devices, bool 
 }
 
 enum status data_port_hosts(const struct data_port *port,
-                            struct host_address hosts_out[TRANSPORT_HOSTS_MAX], uint32_t *n_out,
+                            struct host_address hosts_out[HOST_ADDRESSES_MAX], uint32_t *n_out,
                             struct error *error)
 {
     const char *devices = port->devices ? port->devices : "";

@@ -6,10 +6,11 @@
  */
 #pragma once
 
-#include "kvtransfer/transport/transport.h"
+#include "base/status.h"
+#include "kvtransfer/transport/host_address.h"
 
 #include <stdbool.h>
-#include <sys/socket.h>
+#include <stdint.h>
 
 struct data_port {
     const char *devices; /* "eth0,lo"; NULL or "": all */
@@ -20,11 +21,11 @@ struct data_port {
 MUST_CHECK enum status data_port_check(const struct data_port *port, struct error *error);
 bool data_port_has_device(const char *devices, const char *name); /* of the list "eth0,lo" */
 
-/* Addresses of the devices, at most TRANSPORT_HOSTS_MAX; of all devices those of the loopback only
+/* Addresses of the devices, at most HOST_ADDRESSES_MAX; of all devices those of the loopback only
  * when there are no others. Link-local ones are left out: they mean something else on every host.
  * UNSUPPORTED: none. */
 MUST_CHECK enum status data_port_hosts(const struct data_port *port,
-                                       struct host_address hosts_out[TRANSPORT_HOSTS_MAX],
+                                       struct host_address hosts_out[HOST_ADDRESSES_MAX],
                                        uint32_t *n_out, struct error *error);
 
 /* A socket that listens at that address, non-blocking, and its port. IO_FAILED: no port of the range
@@ -32,11 +33,3 @@ MUST_CHECK enum status data_port_hosts(const struct data_port *port,
 MUST_CHECK enum status data_port_listen(const struct data_port *port,
                                         const struct host_address *host, int *fd_out,
                                         uint16_t *port_out, struct error *error);
-
-/* How many bytes of the address are used. */
-socklen_t host_address_to_socket(const struct host_address *host, uint16_t port,
-                                 struct sockaddr_storage *address_out);
-/* IPv4 written as IPv6 becomes IPv4. False: of neither family. */
-bool host_address_from_socket(const struct sockaddr *address, struct host_address *host_out);
-bool host_address_is_loopback(const struct host_address *host);
-bool host_address_equals(const struct host_address *a, const struct host_address *b);

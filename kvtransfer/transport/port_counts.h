@@ -26,6 +26,7 @@ enum port_refusal {
 struct port_counts {
     _Atomic uint64_t refused[PORT_REFUSALS];
     _Atomic uint32_t n_unproven, n_proven; /* now; of those that arrived */
+    _Atomic uint64_t bad_messages;         /* malformed, or of am-tcp from nobody known: dropped */
 };
 
 /* Of one moment, or nearly so. */
@@ -35,7 +36,5 @@ struct port_figures {
     uint64_t bad_messages;
 };
 
-struct transport;
-
 /* The gate's count is of all transports of the process. */
-void port_counts_read(const struct transport *transport, struct port_figures *figures_out);
+void port_counts_read(const struct port_counts *counts, struct port_figures *figures_out);

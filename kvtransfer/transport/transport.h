@@ -18,6 +18,7 @@
 #include "base/status.h"
 #include "device/device.h"
 #include "kvcache/geometry.h"
+#include "kvtransfer/transport/host_address.h"
 #include "kvtransfer/transport/port_counts.h"
 
 #include <stdatomic.h>
@@ -34,13 +35,6 @@ struct transfer_id {
 #define PIECE_BYTES_MAX (256u * 1024u)
 
 #define TRANSPORT_SECRET_BYTES 32u
-#define TRANSPORT_HOSTS_MAX    8u
-
-/* Of IPv4 (n_bytes 4) or IPv6 (16), in the order of the wire. */
-struct host_address {
-    uint8_t n_bytes;
-    uint8_t bytes[16];
-};
 
 /* What a worker tells of itself in Describe, which authenticates both sides before this is used. */
 struct transport_address {
@@ -52,7 +46,7 @@ struct transport_address {
     uint64_t incarnation;
     uint32_t pieces_max; /* that it takes of one reader at a time; 0: it did not say */
     /* Of the network devices that its data crosses; none when it crosses no network. */
-    struct host_address hosts[TRANSPORT_HOSTS_MAX];
+    struct host_address hosts[HOST_ADDRESSES_MAX];
     uint32_t n_hosts;
     uint8_t secret[TRANSPORT_SECRET_BYTES]; /* of this incarnation; never logged */
     uint32_t secret_bytes;                  /* 0 when the driver needs none */
@@ -157,7 +151,6 @@ struct transport {
     const struct transport_ops *ops;
     struct transport_source source; /* zero: lets nobody read */
     _Atomic uint64_t late_pieces;   /* arrived for no get: dropped */
-    _Atomic uint64_t bad_messages;  /* malformed, or of am-tcp from nobody known: dropped */
     _Atomic uint64_t full_pieces;   /* asked for beyond what is taken: refused */
     struct port_counts port;        /* port_counts_read */
 };

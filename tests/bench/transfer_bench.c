@@ -10,7 +10,7 @@
  *     raw         64 MiB in messages of 256 KiB, copied by the handler to where they belong, with
  *                 UCX's options of the hand-over
  *     zcopy       the same, and UCX may send from the owner's memory without a copy, which is its
- *                 default and which the hand-over must not use (ucx_setup.c)
+ *                 default and which the hand-over must not use (ucx_options.c)
  *     cpu         seconds of both processes for a GB of `bandwidth`
  *     latency     512 tokens of the demo model: 16 blocks of 32 tokens, 1,280 B a token
  *

@@ -2,6 +2,7 @@
  * give a config whose numbers keep the promises of the header. */
 #include "kernels/attention.h"
 #include "model/model_config.h"
+#include "model/rope_parameters.h"
 
 #include <assert.h>
 #include <string.h>

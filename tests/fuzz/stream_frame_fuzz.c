@@ -12,7 +12,8 @@
  * was begun ends, and no message is lost.
  */
 #include "get_out.h"
-#include "kvtransfer/drivers/stream/stream_connection.c" /* takes steps without a socket */
+#include "kvtransfer/drivers/stream/stream_connection.h"
+#include "kvtransfer/drivers/stream/stream_traffic.c" /* takes steps without a socket */
 
 #include <stdlib.h>
 

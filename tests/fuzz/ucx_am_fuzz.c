@@ -11,6 +11,7 @@
  */
 #include "get_out.h"
 #include "kvtransfer/drivers/ucx/ucx_am.c" /* its handlers are only reachable through UCX */
+#include "kvtransfer/drivers/ucx/ucx_pieces.c"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -171,7 +172,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         check_gets(&rig);
         check_asked(&rig);
     }
-    ucx_am_forget(&rig.transport, &rig.reader);
+    ucx_pieces_forget(&rig.transport, &rig.reader);
     require(!rig.transport.first_asked);
     check_asked(&rig);
     return 0;

@@ -209,12 +209,12 @@ static void ask(struct ends *ends, struct rig_client *client, const char *name)
     static const uint32_t tokens[20] = {3};
     const struct sampling_params sampling = gen_rig_sampling(2);
     gen_rig_ask(&ends->rig, client, name, 20, 2);
-    const struct gen_prefill_request request = {.request_id = name,
+    const struct gen_prefill_request request = {.input = {.request_id = name,
+                                                          .token_ids = tokens,
+                                                          .n_tokens = 20,
+                                                          .sampling = &sampling,
+                                                          .deadline_ns = DEADLINE_NONE},
                                                 .transfer_id = ends->rig.transfer,
-                                                .token_ids = tokens,
-                                                .n_tokens = 20,
-                                                .sampling = &sampling,
-                                                .deadline_ns = DEADLINE_NONE,
                                                 .step_ns = STEP_NS};
     context_client_start_prefill(ends->client, ends->rig.prefill, ends->address, &request);
 }

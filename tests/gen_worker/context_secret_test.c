@@ -206,12 +206,12 @@ static void ask(struct ends *ends)
     struct rig_client client = {0};
     uint64_t until_ns = clock_now_ns() + LIMIT_NS;
     gen_rig_ask(&ends->rig, &client, "request", 20, 2);
-    const struct gen_prefill_request request = {.request_id = "request",
-                                                .transfer_id = ends->rig.transfer,
-                                                .token_ids = tokens,
-                                                .n_tokens = 20,
-                                                .sampling = &sampling,
-                                                .deadline_ns = DEADLINE_NONE};
+    const struct gen_prefill_request request = {.input = {.request_id = "request",
+                                                          .token_ids = tokens,
+                                                          .n_tokens = 20,
+                                                          .sampling = &sampling,
+                                                          .deadline_ns = DEADLINE_NONE},
+                                                .transfer_id = ends->rig.transfer};
     context_client_start_prefill(ends->client, ends->rig.prefill, ends->address, &request);
     while (client.n_finishes == 0) {
         gen_rig_settle(&ends->rig);

@@ -3,6 +3,7 @@
  * What it asks for beyond what it was told is refused. */
 #include "base/clock.h"
 #include "kvtransfer/drivers/stream/stream_state.h"
+#include "kvtransfer/drivers/ucx/ucx_process.h"
 #include "kvtransfer/drivers/ucx/ucx_state.h"
 #include "kvtransfer/drivers/ucx/ucx_transport.h"
 #include "tests/kvtransfer/support/drivers.h"
@@ -231,7 +232,7 @@ MESSAGE_DRIVERS(driver_queue, a_reader_that_dies_leaves_nothing_queued_and_every
     serve(transport, &second);
     cr_assert_eq(reads.n_begun - n_begun, READS_MAX, "a place in the queue was lost");
     cr_assert_eq(transport->full_pieces, 0);
-    cr_assert_eq(transport->bad_messages, 0);
+    cr_assert_eq(transport->port.bad_messages, 0);
     reader_kill(&second);
     transport->ops->close(transport);
     cr_assert_eq(reads.n_sent + reads.n_lost, reads.n_begun);
@@ -279,8 +280,8 @@ MESSAGE_DRIVERS(driver_queue, what_a_reader_asks_for_beyond_what_it_was_told_is_
     cr_assert_geq(gets.n_got, TOLD);
     cr_assert_gt(gets.n_refused, 0);
     cr_assert_geq(transport->full_pieces, gets.n_refused);
-    cr_assert_eq(transport->bad_messages + reads.n_begun + transport->full_pieces, READS_MAX);
-    cr_assert_eq(transport->bad_messages, 0, "what was refused was well formed");
+    cr_assert_eq(transport->port.bad_messages + reads.n_begun + transport->full_pieces, READS_MAX);
+    cr_assert_eq(transport->port.bad_messages, 0, "what was refused was well formed");
     reader_kill(&reader);
     transport->ops->close(transport);
 }

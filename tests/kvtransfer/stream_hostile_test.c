@@ -3,9 +3,9 @@
 #include "base/clock.h"
 #include "base/crc32c.h"
 #include "base/random.h"
+#include "kvtransfer/drivers/stream/stream_address.h"
 #include "kvtransfer/drivers/stream/stream_frame.h"
 #include "kvtransfer/drivers/stream/stream_link.h"
-#include "kvtransfer/drivers/stream/stream_listener.h"
 #include "kvtransfer/transport/data_port.h"
 #include "tests/kvtransfer/support/driver_pair.h"
 

@@ -210,25 +210,25 @@ static void start_prefill(void *arg, uint64_t prefill, const char *context_worke
         .message = on_prefill_message, .broken = on_prefill_broken, .late = on_prefill_late};
     struct worker_node *worker = arg;
     struct wire *wire = &worker->cluster->wire;
+    const struct engine_request_input *input = &request->input;
     struct gen_prefill_call *call = wire_alloc(wire, sizeof *call);
     call->worker = worker;
     call->prefill = prefill;
     call->ctx_node = worker_node_find(worker->cluster, context_worker);
-    struct client *client = router_node_client_of(worker->cluster, request->request_id);
+    struct client *client = router_node_client_of(worker->cluster, input->request_id);
     worker->client_of_prefill[prefill % PREFILLS_KEPT] = client;
     call->next = worker->prefills;
     worker->prefills = call;
     call->request = (struct ctx_prefill_request){
-        .input = {.request_id = sim_copy(wire, request->request_id,
-                                         strlen(request->request_id) + 1),
-                  .token_ids = sim_copy(wire, request->token_ids,
-                                        request->n_tokens * sizeof *request->token_ids),
-                  .n_tokens = request->n_tokens,
-                  .sampling = sim_copy(wire, request->sampling, sizeof *request->sampling),
-                  .salt = sim_copy(wire, request->salt, request->salt_bytes),
-                  .salt_bytes = request->salt_bytes,
-                  .deadline_ns = request->deadline_ns,
-                  .standing = request->standing},
+        .input = {.request_id = sim_copy(wire, input->request_id, strlen(input->request_id) + 1),
+                  .token_ids = sim_copy(wire, input->token_ids,
+                                        input->n_tokens * sizeof *input->token_ids),
+                  .n_tokens = input->n_tokens,
+                  .sampling = sim_copy(wire, input->sampling, sizeof *input->sampling),
+                  .salt = sim_copy(wire, input->salt, input->salt_bytes),
+                  .salt_bytes = input->salt_bytes,
+                  .deadline_ns = input->deadline_ns,
+                  .standing = input->standing},
         .transfer_id = request->transfer_id,
         .held_tokens = request->held_tokens,
         .caller = worker->incarnation,
@@ -236,7 +236,7 @@ static void start_prefill(void *arg, uint64_t prefill, const char *context_worke
         .takes_backlog = true,
         .reader_step_ns = request->step_ns,
     };
-    call->call = wire_open(wire, worker->node, call->ctx_node, request->deadline_ns);
+    call->call = wire_open(wire, worker->node, call->ctx_node, input->deadline_ns);
     wire_listen(call->call, WIRE_CLIENT, &LISTENER, call);
     ctx_node_accept(&worker->cluster->workers[call->ctx_node], call->call);
     if (worker->described[call->ctx_node].incarnation != 0)

@@ -116,7 +116,7 @@ static void create_forward(struct worker_node *worker, const struct geometry *ge
     struct error error = {""};
     const struct worker_step step = {
         .tokens_max = worker->is_ctx
-                          ? ctx_engine_step_tokens(plan->batch_tokens, geometry->block_tokens)
+                          ? ctx_options_step_tokens(plan->batch_tokens, geometry->block_tokens)
                           : plan->batch_tokens + plan->slots_max,
         .sequences_max = plan->slots_max,
         .context_tokens = ORACLE_CONTEXT_TOKENS,

@@ -24,7 +24,7 @@ Test(worker_metrics, the_data_ports_figures_are_followed)
     };
     static const enum port_refusal ORDER[] = {PORT_PROOF, PORT_PROOF_TIME, PORT_UNPROVEN_LIMIT,
                                               PORT_STRANGER, PORT_RESOURCES};
-    struct transport transport = {.bad_messages = 20, .port = {.n_unproven = 3, .n_proven = 2}};
+    struct transport transport = {.port = {.n_unproven = 3, .n_proven = 2, .bad_messages = 20}};
     struct metrics *metrics;
     struct worker_metrics handles;
     struct port_figures last = {0};

@@ -15,11 +15,16 @@ MUST_CHECK enum status stream_connection_open(struct stream_peer *peer);
 /* From a reader; takes fd. False: no place, it is closed. */
 bool stream_connection_accept(struct stream_transport *transport, int fd);
 
-void stream_connection_serve(struct stream_connection *connection);
+/* What comes before frames. */
+bool stream_connection_advance(struct stream_connection *connection);
+/* For what it has to say next. False: epoll refuses. */
+bool stream_connection_watch(struct stream_connection *connection);
 /* In the next round, whatever the socket says. */
 void stream_connection_make_ready(struct stream_connection *connection);
 void stream_connection_make_unready(struct stream_connection *connection);
 void stream_connection_send(struct stream_connection *connection, struct stream_message *message);
+/* A reader's, a pull or the hello, was written, or never will be. */
+void stream_connection_sent(struct stream_connection *connection, struct stream_message *message);
 /* Closed; gets of its owner and reads of its reader end. */
 void stream_connection_lose(struct stream_connection *connection);
 /* What epoll says of it. */

@@ -1,9 +1,9 @@
 #include "kvtransfer/drivers/stream/stream_owner.h"
 
 #include "base/crc32c.h"
-#include "base/log/log.h"
 #include "base/secret.h"
 #include "kvtransfer/drivers/stream/stream_connection.h"
+#include "kvtransfer/drivers/stream/stream_pieces.h"
 
 #include <assert.h>
 #include <string.h>
@@ -89,46 +89,6 @@ bool stream_owner_greet(struct stream_connection *connection)
 
 /* ---- what they ask for ---- */
 
-static void note_overrun(struct stream_transport *transport, struct stream_peer *reader)
-{
-    atomic_fetch_add(&transport->base.full_pieces, 1);
-    if (!reader->has_overrun)
-        log_event(LOG_WARN, NULL, "a reader that asks for too many pieces at a time is refused",
-                  LOG_HEX("incarnation", reader->address.incarnation),
-                  LOG_U64("pieces_max", transport->pieces_max));
-    reader->has_overrun = true;
-}
-
-/* NULL: there is no room, not even to refuse it. */
-static struct stream_piece *take_piece(struct stream_transport *transport,
-                                       struct stream_peer *reader)
-{
-    struct stream_piece *piece = (struct stream_piece *)message_take(&transport->free_pieces);
-    if (!piece)
-        return NULL;
-    bool is_full = reader->n_reads >= transport->pieces_max ||
-                   transport->n_reads == transport->reads_max;
-    *piece = (struct stream_piece){.is_refused = is_full};
-    if (is_full) {
-        note_overrun(transport, reader);
-    } else {
-        transport->n_reads++;
-        reader->n_reads++;
-        assert(reader->n_reads <= transport->n_reads && transport->n_reads <= transport->reads_max);
-    }
-    return piece;
-}
-
-static void hold(struct stream_connection *connection, bool is_held)
-{
-    if (is_held && !connection->is_held)
-        connection->transport->n_held++;
-    assert(!connection->is_held || connection->transport->n_held > 0);
-    if (!is_held && connection->is_held)
-        connection->transport->n_held--;
-    connection->is_held = is_held;
-}
-
 static bool take_items(struct stream_connection *connection)
 {
     const struct wire_pull *pull = &connection->parser.frame.pull;
@@ -138,9 +98,9 @@ static bool take_items(struct stream_connection *connection)
         struct wire_item item;
         if (!wire_item_decode(connection->parser.items, connection->n_taken, &item))
             return false;
-        struct stream_piece *piece = take_piece(connection->transport, connection->peer);
+        struct stream_piece *piece = stream_pieces_take(connection->transport, connection->peer);
         if (!piece) {
-            hold(connection, true);
+            stream_pieces_hold(connection, true);
             return true;
         }
         piece->item = item;
@@ -153,7 +113,7 @@ static bool take_items(struct stream_connection *connection)
                                           .bytes = item.bytes};
         message_append(&connection->asked, &piece->message);
     }
-    hold(connection, false);
+    stream_pieces_hold(connection, false);
     return true;
 }
 
@@ -177,26 +137,13 @@ void stream_owner_resume(struct stream_transport *transport)
         if (take_items(connection)) {
             stream_connection_make_ready(connection);
         } else {
-            atomic_fetch_add(&transport->base.bad_messages, 1);
+            atomic_fetch_add(&transport->base.port.bad_messages, 1);
             stream_connection_lose(connection);
         }
     }
 }
 
 /* ---- what they get ---- */
-
-static void end_piece(struct stream_connection *connection, struct stream_piece *piece,
-                      enum status status)
-{
-    struct stream_transport *transport = connection->transport;
-    transport_read_end(&transport->base.source, &piece->read, status);
-    if (!piece->is_refused) {
-        assert(connection->peer && connection->peer->n_reads > 0 && transport->n_reads > 0);
-        transport->n_reads--;
-        connection->peer->n_reads--;
-    }
-    message_append(&transport->free_pieces, &piece->message);
-}
 
 /* False: the bytes are not there yet. */
 static bool read_piece(struct stream_connection *connection, struct stream_piece *piece)
@@ -245,16 +192,7 @@ void stream_owner_fill(struct stream_connection *connection)
 
 void stream_owner_sent(struct stream_connection *connection, struct stream_message *message)
 {
-    end_piece(connection, (struct stream_piece *)message, STATUS_OK);
-}
-
-void stream_owner_drop(struct stream_connection *connection)
-{
-    struct message_list *lists[] = {&connection->out, &connection->asked};
-    for (size_t i = 0; i < sizeof lists / sizeof *lists; i++)
-        for (struct stream_message *message; (message = message_take(lists[i]));)
-            end_piece(connection, (struct stream_piece *)message, STATUS_PEER_LOST);
-    hold(connection, false);
+    stream_pieces_end(connection, (struct stream_piece *)message, STATUS_OK);
 }
 
 bool stream_owner_is_busy(const struct stream_connection *connection)

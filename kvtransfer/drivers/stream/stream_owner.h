@@ -17,7 +17,5 @@ void stream_owner_resume(struct stream_transport *transport);
 /* Reads the next pieces, as many as are to be written at a time. */
 void stream_owner_fill(struct stream_connection *connection);
 void stream_owner_sent(struct stream_connection *connection, struct stream_message *message);
-/* Nothing more is sent on it: its reads end. */
-void stream_owner_drop(struct stream_connection *connection);
 /* Has something to send, or waits for room to be asked more. */
 bool stream_owner_is_busy(const struct stream_connection *connection);

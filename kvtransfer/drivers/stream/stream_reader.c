@@ -73,9 +73,3 @@ bool stream_reader_take(struct stream_connection *connection)
         get_table_end(gets, get, wire_refusal(piece->answer));
     return get != NULL;
 }
-
-void stream_reader_sent(struct stream_connection *connection, struct stream_message *message)
-{
-    if (message != &connection->hello)
-        message_append(&connection->transport->free_pulls, message);
-}

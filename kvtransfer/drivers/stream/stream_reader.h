@@ -10,5 +10,3 @@ void stream_reader_get(struct stream_peer *peer, const struct transfer_id *id,
 bool stream_reader_place(struct stream_connection *connection);
 /* A whole frame has come. False: it may not. */
 bool stream_reader_take(struct stream_connection *connection);
-/* A pull, or the hello, was written, or never will be. */
-void stream_reader_sent(struct stream_connection *connection, struct stream_message *message);

@@ -3,9 +3,10 @@
  *
  *     stream_transport.c    open, close, progress, sleep; peers
  *     stream_listener.c     sockets that listen; who is let in
- *     stream_connection.c   one stream: connect, prove, read, write, lose
+ *     stream_connection.c   one stream: connect, prove, lose
+ *     stream_traffic.c      what is read of it and written
  *     stream_reader.c       pulls out, pieces in
- *     stream_owner.c        pulls in, pieces out
+ *     stream_owner.c        pulls in, pieces out; stream_pieces.c: what waits for that
  *     stream_link.c         a socket, with or without TLS (stream_tls.c)
  *     stream_frame.c        what crosses it
  *
@@ -15,7 +16,7 @@
 
 #include "kvtransfer/drivers/stream/stream_frame.h"
 #include "kvtransfer/drivers/stream/stream_link.h"
-#include "kvtransfer/drivers/stream/stream_transport.h"
+#include "kvtransfer/drivers/stream/stream_options.h"
 #include "kvtransfer/transport/get_table.h"
 #include "kvtransfer/transport/shm_folder.h"
 
@@ -116,14 +117,14 @@ struct stream_transport {
     uint64_t now_ns; /* of this round */
     int epoll_fd, wake_fd;
     int spare_fd; /* given up for a moment when there are no others */
-    struct stream_listener listeners[TRANSPORT_HOSTS_MAX];
+    struct stream_listener listeners[HOST_ADDRESSES_MAX];
     uint32_t n_listeners;
     bool is_deaf;             /* no descriptors: the listeners are not watched */
     uint64_t next_tick_ns;    /* when times are looked at again */
     struct shm_folder folder; /* unix: where the socket is */
     struct sockaddr_un path;
-    struct host_address hosts[TRANSPORT_HOSTS_MAX]; /* tls: of each listener */
-    uint8_t secret[TRANSPORT_SECRET_BYTES];         /* tls */
+    struct host_address hosts[HOST_ADDRESSES_MAX]; /* tls: of each listener */
+    uint8_t secret[TRANSPORT_SECRET_BYTES];        /* tls */
     struct tls_context *tls;
 
     struct stream_peer *peers;

@@ -4,11 +4,12 @@
 #include "base/random.h"
 #include "base/secret.h"
 #include "base/wake.h"
+#include "kvtransfer/drivers/stream/stream_address.h"
 #include "kvtransfer/drivers/stream/stream_connection.h"
 #include "kvtransfer/drivers/stream/stream_listener.h"
 #include "kvtransfer/drivers/stream/stream_owner.h"
 #include "kvtransfer/drivers/stream/stream_reader.h"
-#include "kvtransfer/transport/data_port.h"
+#include "kvtransfer/drivers/stream/stream_traffic.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -184,7 +185,7 @@ static unsigned serve_ready(struct stream_transport *transport)
         struct stream_connection *connection = transport->first_ready;
         assert(connection->is_ready && connection->state != CONNECTION_FREE);
         stream_connection_make_unready(connection);
-        stream_connection_serve(connection);
+        stream_traffic_serve(connection);
     }
     return work;
 }
@@ -242,7 +243,7 @@ static void stream_address(const struct transport *base, struct transport_addres
     const struct stream_transport *transport = stream_of(base);
     *address_out = (struct transport_address){.incarnation = transport->incarnation,
                                               .pieces_max = transport->pieces_max};
-    stream_listener_address(transport, address_out);
+    stream_address_tell(transport, address_out);
 }
 
 /* ---- open and close ---- */
@@ -310,12 +311,6 @@ static enum status create_wake(struct stream_transport *transport, struct error 
         epoll_ctl(transport->epoll_fd, EPOLL_CTL_ADD, transport->wake_fd, &event) != 0)
         return error_set(error, STATUS_IO_FAILED, "epoll: %m");
     return STATUS_OK;
-}
-
-enum status stream_options_check(const struct stream_options *options, struct error *error)
-{
-    const struct data_port port = {options->net_devices, options->port_range};
-    return options->driver == STREAM_TLS ? data_port_check(&port, error) : STATUS_OK;
 }
 
 static enum status set_up(struct stream_transport *transport, const struct stream_options *options,

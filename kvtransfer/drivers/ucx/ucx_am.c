@@ -1,8 +1,8 @@
 #include "kvtransfer/drivers/ucx/ucx_am.h"
 
 #include "base/crc32c.h"
-#include "base/log/log.h"
 #include "kvtransfer/drivers/ucx/ucx_peer.h"
+#include "kvtransfer/drivers/ucx/ucx_pieces.h"
 #include "kvtransfer/drivers/ucx/ucx_status.h"
 #include "kvtransfer/transport/pull_wire.h"
 
@@ -13,15 +13,8 @@
 
 enum { AM_PULL = 1, AM_PIECE = 2 }; /* ids of active messages */
 
-/* Pieces of one reader that wait inside UCX for the socket. UCX copies a piece when there is room: as
- * many as stay in the cache from their CRC until then. */
-enum { PIECES_SENDING = 2 };
-
 /* Pieces of one reader that are copied out of the device meanwhile. More would keep its views from other readers. */
 enum { PIECES_READING = 4 };
-
-/* Messages that only say no: those of one pull. */
-enum { REFUSALS_MAX = GET_PIECES_MAX };
 
 /* U15: header and data must live until UCX has sent them. */
 struct ucx_pull_message {
@@ -31,20 +24,9 @@ struct ucx_pull_message {
     uint8_t items[GET_PIECES_MAX * PULL_ITEM_BYTES];
 };
 
-struct ucx_piece_message {
-    struct ucx_piece_message *next;
-    struct ucx_peer *peer;
-    struct block_read read;
-    struct wire_item item;
-    uint64_t owner_incarnation; /* that the reader asked */
-    bool is_refused;            /* there is no room for it */
-    bool is_reading;            /* its bytes are on their way out of the device */
-    uint8_t header[PIECE_HEADER_BYTES];
-};
-
 static void count_bad(struct ucx_transport *transport)
 {
-    atomic_fetch_add(&transport->base.bad_messages, 1);
+    atomic_fetch_add(&transport->base.port.bad_messages, 1);
 }
 
 /* ---- reader ---- */
@@ -146,72 +128,6 @@ static ucs_status_t on_piece(void *arg, const void *header, size_t header_bytes,
 
 /* ---- owner ---- */
 
-static void note_overrun(struct ucx_transport *transport, struct ucx_peer *reader)
-{
-    atomic_fetch_add(&transport->base.full_pieces, 1);
-    if (!reader->has_overrun)
-        log_event(LOG_WARN, NULL, "a reader that asks for too many pieces at a time is refused",
-                  LOG_HEX("incarnation", reader->address.incarnation),
-                  LOG_U64("pieces_max", transport->pieces_max));
-    reader->has_overrun = true;
-}
-
-/* NULL: there is no room, not even to refuse it. */
-static struct ucx_piece_message *take_piece(struct ucx_transport *transport,
-                                            struct ucx_peer *reader)
-{
-    assert(reader->is_admitted && transport->n_reads <= transport->reads_max);
-    struct ucx_piece_message *message = transport->free_pieces;
-    /* What was being sent when its connection broke is over later than it asks again. */
-    bool is_full = reader->n_reads >= transport->pieces_max + PIECES_SENDING ||
-                   transport->n_reads == transport->reads_max;
-    if (is_full)
-        note_overrun(transport, reader);
-    if (!message)
-        return NULL;
-    transport->free_pieces = message->next;
-    *message = (struct ucx_piece_message){.peer = reader, .is_refused = is_full};
-    if (!is_full) {
-        transport->n_reads++;
-        reader->n_reads++;
-        assert(reader->n_reads <= transport->n_reads);
-    }
-    return message;
-}
-
-static void add_free(struct ucx_transport *transport, struct ucx_piece_message *message)
-{
-    message->next = transport->free_pieces;
-    transport->free_pieces = message;
-}
-
-static void end_reading(struct ucx_piece_message *message)
-{
-    if (!message->is_reading)
-        return;
-    assert(message->peer->n_reading > 0);
-    message->peer->n_reading--;
-    message->is_reading = false;
-}
-
-static void free_piece(struct ucx_transport *transport, struct ucx_piece_message *message)
-{
-    end_reading(message);
-    if (!message->is_refused) {
-        assert(transport->n_reads > 0 && message->peer->n_reads > 0);
-        transport->n_reads--;
-        message->peer->n_reads--;
-    }
-    add_free(transport, message);
-}
-
-static void append_asked(struct ucx_transport *transport, struct ucx_piece_message *message)
-{
-    message->next = NULL;
-    *(transport->first_asked ? &transport->last_asked->next : &transport->first_asked) = message;
-    transport->last_asked = message;
-}
-
 static struct ucx_peer *find_reader(struct ucx_transport *transport, uint64_t incarnation)
 {
     const struct transport_source *source = &transport->base.source;
@@ -230,7 +146,7 @@ static bool note_connection(struct ucx_transport *transport, struct ucx_peer *pe
     if (connection <= peer->connection)
         return connection == peer->connection;
     peer->connection = connection;
-    ucx_am_forget(transport, peer);
+    ucx_pieces_forget(transport, peer);
     if (peer->ep)
         ucx_peer_mark_failed(peer); /* what waits is sent by the next endpoint */
     return true;
@@ -239,7 +155,7 @@ static bool note_connection(struct ucx_transport *transport, struct ucx_peer *pe
 static void take_item(struct ucx_transport *transport, struct ucx_peer *reader,
                       const struct wire_pull *pull, const struct wire_item *item)
 {
-    struct ucx_piece_message *message = take_piece(transport, reader);
+    struct ucx_piece_message *message = ucx_pieces_take(transport, reader);
     if (!message)
         return;
     message->item = *item;
@@ -250,7 +166,7 @@ static void take_item(struct ucx_transport *transport, struct ucx_peer *reader,
                                         .remote_block = item->block,
                                         .offset = item->offset,
                                         .bytes = item->bytes};
-    append_asked(transport, message);
+    ucx_pieces_ask(transport, message);
 }
 
 static ucs_status_t on_pull(void *arg, const void *header, size_t header_bytes, void *data,
@@ -278,13 +194,6 @@ static ucs_status_t on_pull(void *arg, const void *header, size_t header_bytes, 
     return UCS_OK;
 }
 
-static void end_piece(struct ucx_transport *transport, struct ucx_piece_message *message,
-                      enum status status)
-{
-    transport_read_end(&transport->base.source, &message->read, status);
-    free_piece(transport, message);
-}
-
 static void on_piece_sent(void *request, ucs_status_t code, void *arg)
 {
     struct ucx_piece_message *message = arg;
@@ -293,7 +202,8 @@ static void on_piece_sent(void *request, ucs_status_t code, void *arg)
     peer->n_callbacks--;
     if (code != UCS_OK)
         ucx_peer_mark_failed(peer);
-    end_piece(ucx_of(peer->base.transport), message, code == UCS_OK ? STATUS_OK : STATUS_PEER_LOST);
+    ucx_pieces_end(ucx_of(peer->base.transport), message,
+                   code == UCS_OK ? STATUS_OK : STATUS_PEER_LOST);
     ucp_request_free(request);
 }
 
@@ -315,7 +225,7 @@ static bool send_piece(struct ucx_transport *transport, struct ucx_piece_message
             message->is_reading = message->read.view;
             return false;
         }
-        end_reading(message);
+        ucx_pieces_end_reading(message);
         bytes = message->read.view;
         assert((status == STATUS_OK) == (bytes != NULL));
         piece.answer = bytes ? ANSWER_BYTES : ANSWER_NOT_HELD;
@@ -335,7 +245,7 @@ static bool send_piece(struct ucx_transport *transport, struct ucx_piece_message
     void *request = ucp_am_send_nbx(message->peer->ep, AM_PIECE, message->header,
                                     sizeof message->header, bytes, n_bytes, &param);
     if (!ucx_peer_track(message->peer, request, &status))
-        end_piece(transport, message, status);
+        ucx_pieces_end(transport, message, status);
     return true;
 }
 
@@ -353,7 +263,7 @@ static bool answer_one(struct ucx_transport *transport, struct ucx_piece_message
     assert(!can_send || peer->n_callbacks < PIECES_SENDING);
     if (can_send)
         return send_piece(transport, message);
-    end_piece(transport, message, STATUS_PEER_LOST);
+    ucx_pieces_end(transport, message, STATUS_PEER_LOST);
     return true;
 }
 
@@ -367,24 +277,10 @@ unsigned ucx_am_answer(struct ucx_transport *transport)
         if (answer_one(transport, message))
             work++;
         else
-            append_asked(transport, message);
+            ucx_pieces_ask(transport, message);
         message = next;
     }
     return work;
-}
-
-void ucx_am_forget(struct ucx_transport *transport, const struct ucx_peer *peer)
-{
-    struct ucx_piece_message *message = transport->first_asked;
-    transport->first_asked = transport->last_asked = NULL;
-    while (message) {
-        struct ucx_piece_message *next = message->next;
-        if (message->peer == peer)
-            end_piece(transport, message, STATUS_PEER_LOST);
-        else
-            append_asked(transport, message);
-        message = next;
-    }
 }
 
 /* ---- both ---- */
@@ -409,14 +305,11 @@ static enum status set_handler(struct ucx_transport *transport, unsigned id,
 enum status ucx_am_init(struct ucx_transport *transport, struct error *error)
 {
     transport->pulls = calloc(transport->gets.gets_max, sizeof *transport->pulls);
-    uint32_t n_pieces = transport->reads_max + REFUSALS_MAX;
-    transport->pieces = calloc(n_pieces, sizeof *transport->pieces);
-    if (!transport->pulls || !transport->pieces)
+    if (!transport->pulls)
         return STATUS_NO_MEMORY;
     for (uint32_t i = 0; i < transport->gets.gets_max; i++)
         free_pull(transport, &transport->pulls[i]);
-    for (uint32_t i = 0; i < n_pieces; i++)
-        add_free(transport, &transport->pieces[i]);
+    TRY(ucx_pieces_init(transport));
     TRY(set_handler(transport, AM_PULL, on_pull, error));
     return set_handler(transport, AM_PIECE, on_piece, error);
 }
@@ -424,5 +317,5 @@ enum status ucx_am_init(struct ucx_transport *transport, struct error *error)
 void ucx_am_finish(struct ucx_transport *transport)
 {
     free(transport->pulls);
-    free(transport->pieces);
+    ucx_pieces_finish(transport);
 }

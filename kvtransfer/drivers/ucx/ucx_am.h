@@ -19,5 +19,3 @@ MUST_CHECK enum status ucx_am_get(struct ucx_peer *peer, const struct transfer_i
                                   struct get *const *gets, uint32_t n);
 /* Sends the pieces that were asked for. Returns how many it dealt with. */
 unsigned ucx_am_answer(struct ucx_transport *transport);
-/* A peer goes: forgets what it has asked for and not been sent. */
-void ucx_am_forget(struct ucx_transport *transport, const struct ucx_peer *peer);

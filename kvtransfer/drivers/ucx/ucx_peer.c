@@ -2,7 +2,7 @@
 
 #include "base/log/log.h"
 #include "kvtransfer/drivers/ucx/ucx_address.h"
-#include "kvtransfer/drivers/ucx/ucx_am.h"
+#include "kvtransfer/drivers/ucx/ucx_pieces.h"
 #include "kvtransfer/transport/accept_gate.h"
 
 #include <assert.h>
@@ -24,7 +24,7 @@ void ucx_peer_mark_failed(struct ucx_peer *peer)
     struct ucx_transport *transport = ucx_of(peer->base.transport);
     assert(transport->n_peers > 0);
     if (!peer->base.is_failed && peer->is_admitted)
-        ucx_am_forget(transport, peer); /* what it asked for on the connection that died */
+        ucx_pieces_forget(transport, peer); /* what it asked for on the connection that died */
     peer->base.is_failed = true;
     transport->any_failed = true;
 }

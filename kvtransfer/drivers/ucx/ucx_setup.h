@@ -1,9 +1,9 @@
 /*
- * ucx_setup - UCX's context and worker with every option that matters written by us, so that no
- * UCX_* variable of the environment changes the data path unseen.
+ * ucx_setup - UCX's context and worker, as ucx_options.h says.
  */
 #pragma once
 
+#include "kvtransfer/drivers/ucx/ucx_options.h"
 #include "kvtransfer/drivers/ucx/ucx_state.h"
 
 /* Fills context, worker, descriptors and worker_address. What was made before a failure stays for ucx_tear_down. */

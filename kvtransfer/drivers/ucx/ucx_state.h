@@ -2,8 +2,9 @@
  * ucx_state - what the ucx_*.c files share: the transport, its peers, its gets.
  *
  *     ucx_transport.c   open, close, progress, sleep
- *     ucx_setup.c       UCX's context, worker, options, memory, log
+ *     ucx_setup.c       UCX's context, worker, memory
  *     ucx_peer.c        endpoints: create, fail, close, count what UCX still owes
+ *     ucx_pieces.c      pieces that were asked for, until they are sent
  *     ucx_am.c          driver am-tcp (pull_wire.h)
  *
  * No UCX header is included here, so that they stay in the .c files.
@@ -12,8 +13,8 @@
  */
 #pragma once
 
-#include "kvtransfer/drivers/ucx/ucx_transport.h"
 #include "kvtransfer/transport/get_table.h"
+#include "kvtransfer/transport/transport.h"
 
 #include <stdbool.h>
 
@@ -55,8 +56,8 @@ struct ucx_transport {
     int epoll_fd;
     uint8_t worker_address[WORKER_BYTES_MAX];
     uint32_t worker_address_bytes;
-    bool knows_addresses;                           /* ucx_address.h is of this UCX */
-    struct host_address hosts[TRANSPORT_HOSTS_MAX]; /* am-tcp */
+    bool knows_addresses;                          /* ucx_address.h is of this UCX */
+    struct host_address hosts[HOST_ADDRESSES_MAX]; /* am-tcp */
     uint32_t n_hosts;
 
     struct ucx_peer *peers;

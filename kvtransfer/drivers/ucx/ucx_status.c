@@ -34,3 +34,10 @@ const char *ucx_code_text(int code)
 {
     return ucs_status_string((ucs_status_t)code);
 }
+
+enum status ucx_status_refused(struct error *error, const char *what, int code)
+{
+    enum status status = ucx_status(code);
+    return error_set(error, status == STATUS_OK ? STATUS_BUG : status, "UCX: no %s: %s", what,
+                     ucx_code_text(code));
+}

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "kvtransfer/drivers/ucx/ucx_am.h"
 #include "kvtransfer/drivers/ucx/ucx_peer.h"
+#include "kvtransfer/drivers/ucx/ucx_pieces.h"
 #include "kvtransfer/drivers/ucx/ucx_setup.h"
 #include "kvtransfer/transport/accept_gate.h"
 
@@ -137,7 +138,7 @@ static bool advance_closes(struct ucx_transport *transport, unsigned *work)
             continue;
         }
         get_table_end_peer(&transport->gets, &peer->base, STATUS_PEER_LOST);
-        ucx_am_forget(transport, peer);
+        ucx_pieces_forget(transport, peer);
         get_table_report(&transport->gets);
         assert(peer->n_reads == 0 && !peer->ep && peer->n_callbacks == 0);
         next = peer->next; /* a callback may have added or closed peers */

@@ -83,9 +83,9 @@ static void start_prefill(void *arg, uint64_t prefill, const char *context_worke
     rig->n_starts++;
     rig->prefill = prefill;
     rig->held_tokens = request->held_tokens;
-    rig->n_prompt = request->n_tokens;
+    rig->n_prompt = request->input.n_tokens;
     rig->transfer = request->transfer_id;
-    rig->standing = request->standing;
+    rig->standing = request->input.standing;
     rig->step_ns = request->step_ns;
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/random.h"
+#include "kvtransfer/drivers/ucx/ucx_process.h"
 #include "kvtransfer/drivers/ucx/ucx_transport.h"
 #include "tests/device/fault_device.h"
 
@@ -187,7 +188,7 @@ static struct reply obey(const struct order *order, struct transport *transport,
         reply = (struct reply){.a = count_descriptors(), .b = resident_kib()};
         break;
     case PORT:
-        port_counts_read(transport, &reply.port);
+        port_counts_read(&transport->port, &reply.port);
         break;
     case STOP:
         break;

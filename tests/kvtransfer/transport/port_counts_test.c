@@ -1,7 +1,8 @@
 /* The data port of our own streams keeps the bounds that it is given, and counts whom it sends away, each
  * once and by why. Time is the test's. */
 #include "base/clock.h"
-#include "kvtransfer/drivers/stream/stream_listener.h"
+#include "kvtransfer/drivers/stream/stream_address.h"
+#include "kvtransfer/drivers/stream/stream_transport.h"
 #include "kvtransfer/transport/port_counts.h"
 
 #include <criterion/criterion.h>
@@ -64,7 +65,7 @@ static void close_port(struct port *port)
 static struct port_figures figures_of(const struct port *port)
 {
     struct port_figures figures;
-    port_counts_read(port->transport, &figures);
+    port_counts_read(&port->transport->port, &figures);
     return figures;
 }
 

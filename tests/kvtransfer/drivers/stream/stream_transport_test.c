@@ -79,7 +79,7 @@ Test(stream_transport, what_is_no_address_of_tls_is_refused)
     address.worker_bytes = 0;
     refuses(transport, &address);
     address = good;
-    address.n_hosts = TRANSPORT_HOSTS_MAX + 1;
+    address.n_hosts = HOST_ADDRESSES_MAX + 1;
     address.worker_bytes = 2 * address.n_hosts;
     refuses(transport, &address);
     transport->ops->close(transport);

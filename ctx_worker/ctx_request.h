@@ -1,0 +1,20 @@
+/*
+ * ctx_request - a prefill request as it comes to a context worker's engine; everything borrowed.
+ *
+ * Thread: any (plain data).
+ */
+#pragma once
+
+#include "engine/engine_request.h"
+#include "kvtransfer/kv_sender.h"
+
+struct ctx_prefill_request {
+    struct engine_request_input input;
+    struct transfer_id transfer_id;
+    uint32_t held_tokens; /* leading ones whose KV the caller holds: a multiple of block_tokens */
+    uint64_t caller;      /* who asks (caller.h): what one of them may have is bounded */
+    uint64_t caller_incarnation;
+    uint64_t callee_incarnation; /* must be this life's */
+    bool takes_backlog;          /* knows CTX_BACKLOG */
+    uint64_t reader_step_ns;     /* between which it fetches and commits; 0: it does not say */
+};

@@ -1,0 +1,88 @@
+/*
+ * gen_ops - what a generation worker's engine says of its streams, calls and prefills, and to whom.
+ *
+ * Thread: the engine's.
+ */
+#pragma once
+
+#include "gen_worker/gen_place.h"
+#include "gen_worker/gen_prefill.h"
+
+enum gen_finish_reason { GEN_FINISH_NONE, GEN_FINISH_STOP, GEN_FINISH_LENGTH };
+
+struct gen_timing {
+    uint64_t queue_us; /* here and in the context worker */
+    uint64_t wait_us;  /* of these, here */
+    uint64_t prefill_us, transfer_us, decode_us, first_token_us;
+    uint64_t commit_us; /* of transfer_us, from asking for the commit to its answer */
+    uint64_t kv_bytes_received;
+    uint32_t kv_tokens_received;
+    uint32_t kv_tokens_recomputed; /* prompt tokens computed here */
+};
+
+/* When what happened to a request; 0: it did not. */
+struct gen_marks {
+    uint64_t arrived_ns;
+    uint64_t admitted_ns;    /* its blocks were reserved */
+    uint64_t accepted_ns;    /* the context worker said that it has reserved its own */
+    uint64_t first_ready_ns; /* blocks of the prompt could be fetched, */
+    uint64_t received_ns;    /* and all were here and committed */
+    uint64_t failed_ns;      /* the hand-over was given up */
+    uint64_t local_ns;       /* the prompt's computation began here, */
+    uint64_t computed_ns;    /* and ended */
+    uint64_t first_token_ns, last_token_ns;
+};
+
+struct gen_finish {
+    enum status status;
+    const char *sentence;          /* "" when the status says all */
+    enum gen_finish_reason reason; /* NONE unless status is OK */
+    /* The token that stops a generation (end of sequence, stop id) is one of generated_tokens. */
+    uint32_t prompt_tokens, generated_tokens;
+    /* Prompt tokens that nobody computed for this request: which the worker that computed its prompt
+     * found in its own prefix cache. */
+    uint32_t cached_tokens;
+    struct gen_timing timing;
+    struct gen_marks marks;
+    const char *context_worker; /* that computed the prompt; "": it was computed here, */
+    enum gen_place place;       /* for this reason, */
+    const char *place_reason;   /* in words */
+};
+
+struct gen_tokens {
+    uint32_t n_tokens;
+    const uint32_t *token_ids;
+    const struct token_logprobs *logprobs; /* [n_tokens], or NULL when none were asked for */
+    /* What finish would say now, with the first tokens after the prompt's KV is here; else NULL. A
+     * caller who ends the stream early has the figures of the hand-over by it. */
+    const struct gen_finish *so_far;
+};
+
+/* Called on the engine thread, from step only. They must not block; they may call the functions
+ * marked (any). Pointers are good during the call. */
+struct gen_engine_ops {
+    void *arg;
+    uint64_t (*now_ns)(void *arg);
+    /* 128 bits that nobody can guess. */
+    void (*draw_transfer_id)(void *arg, struct transfer_id *id_out);
+
+    /* SLOW_READER: the stream has no room; the request ends with it. */
+    enum status (*tokens)(void *arg, void *stream, const struct gen_tokens *tokens);
+    /* Of a prompt's tokens n_done have their KV; to who wants progress, when it is begun and behind each chunk, before the
+     * first token. A stream without room ends as it may by itself. */
+    void (*progress)(void *arg, void *stream, uint32_t n_done, uint32_t n_prompt);
+    void (*finish)(void *arg, void *stream, const struct gen_finish *finish);
+
+    /* Describes the worker unless it is known and opens its Prefill stream; calls
+     * gen_engine_described before the first event. gen_engine_prefill_end follows exactly once for
+     * each start, whatever happens: also when there is no such worker, its geometry differs, or it
+     * was cancelled. */
+    void (*start_prefill)(void *arg, uint64_t prefill, const char *context_worker,
+                          const struct gen_prefill_request *request);
+    /* Ends the stream: the lease. May come after prefill_end is on its way. */
+    void (*cancel_prefill)(void *arg, uint64_t prefill);
+    /* gen_engine_commit_result follows exactly once. incarnation is the described worker's. */
+    void (*commit)(void *arg, uint64_t prefill, const char *context_worker,
+                   const struct transfer_id *id, uint64_t kv_bytes, uint64_t incarnation);
+    void (*flush_reply)(void *arg, void *call, uint32_t blocks_evicted);
+};

@@ -1,0 +1,55 @@
+/*
+ * gen_options - what a generation worker's engine is made of.
+ *
+ * Thread: any (plain data).
+ */
+#pragma once
+
+#include "kvcache/prefix_tree.h"
+#include "kvtransfer/kv_receiver.h"
+#include "model/forward.h"
+#include "schedule/schedule.h"
+
+#define GEN_EOS_IDS_MAX 256u
+
+struct gen_engine_options {
+    const char *name; /* for logs and timing; borrowed */
+    uint64_t incarnation;
+    struct prefix_key prefix_key;
+    /* Borrowed until destroy. */
+    const struct model *model;
+    struct forward *
+        forward; /* warmed up, pool attached, for batch_tokens + sequences_max tokens of sequences_max */
+    struct device *device; /* where the pool is; its compute queue is this engine's */
+    struct block_pool *pool;
+    /* Created with transfers_max >= prefills_max, blocks_max >= blocks of context_tokens. */
+    struct kv_receiver *receiver;
+    struct geometry geometry;
+    uint32_t vocabulary;
+    uint32_t context_tokens; /* prompt plus generated */
+    uint32_t n_eos_ids;
+    uint32_t eos_ids[GEN_EOS_IDS_MAX];
+    uint32_t chunk_tokens;   /* of one local prompt in a step at most; a multiple of block_tokens */
+    uint64_t step_target_ns; /* schedule.h */
+    /* Of all local prompts in a step, >= chunk_tokens; a step has room for a token of each sequence
+     * besides, which prompts use too while fewer decode. */
+    uint32_t batch_tokens;
+    uint32_t sequences_max;
+    uint32_t queue_max;
+    enum schedule_policy capacity_policy;
+    uint32_t headroom_blocks; /* schedule.h, as the next */
+    uint32_t priority_aging_ms;
+    uint32_t streams_max; /* >= queue_max + sequences_max */
+    uint32_t prefills_max;
+    uint32_t events_max;
+    bool local_prefill;                /* may compute a prompt when the hand-over failed */
+    uint32_t local_prefill_max_tokens; /* up to so many unknown tokens are never handed over */
+    bool prefix_cache;
+    uint64_t queue_limit_ns;
+    uint64_t context_limit_ns;     /* within it a context worker owes a word, or of a prompt ... */
+    uint32_t context_limit_tokens; /* ... so many more tokens announced */
+    uint64_t context_limit_max_ns; /* until then one that says that it takes longer is waited for */
+    uint64_t transfer_limit_ns;    /* for announced blocks to arrive: this, plus for each MiB ... */
+    uint64_t transfer_limit_mib_ns;
+    uint64_t commit_limit_ns; /* fixed: it waits for no step, ctx_worker/held_transfers.h */
+};
