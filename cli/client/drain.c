@@ -12,9 +12,10 @@
 #define LOOK_MS 100
 
 #define DRAIN_CONFIG(X)                                                                            \
-    X(server, STRING, "127.0.0.1:50052", "", "the control port of the process to drain")           \
+    X(server, STRING, "127.0.0.1:50052", "",                                                       \
+      "address of the control port of the process to drain")                                       \
     X(wait_ms, DURATION_MS(0, 86400000), "0", "ms",                                                \
-      "waits so long until it has no request any more; 0: does not wait")                          \
+      "longest wait for the process to finish its requests; 0: do not wait")                       \
     ADMIN_CLIENT_ROWS(X)
 
 CONFIG_DECLARE(drain_config, DRAIN_CONFIG);
