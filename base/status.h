@@ -14,32 +14,33 @@
     X(OK, 0, "", "ok")                                                                             \
     /* Try again: nothing was changed. */                                                          \
     X(NO_BLOCKS, 8, "KV_FULL", "no free KV blocks")                                                \
-    X(QUEUE_FULL, 8, "QUEUE_FULL", "queue full")                                                   \
-    X(SHARE_FULL, 8, "SHARE_FULL", "this caller has its share of the queue")                       \
+    X(QUEUE_FULL, 8, "QUEUE_FULL", "the queue is full")                                            \
+    X(SHARE_FULL, 8, "SHARE_FULL", "this caller has used its share of the queue")                  \
     X(QUOTA, 8, "QUOTA", "the tenant's quota is used up")                                          \
-    X(NOT_READY, 14, "NOT_READY", "not done yet")                                                  \
-    X(LOADING, 14, "LOADING", "model is loading")                                                  \
-    X(DRAINING, 14, "DRAINING", "draining: takes no new requests")                                 \
+    X(NOT_READY, 14, "NOT_READY", "not ready yet")                                                 \
+    X(LOADING, 14, "LOADING", "the model is still loading")                                        \
+    X(DRAINING, 14, "DRAINING", "draining: accepts no new requests")                               \
     X(NO_CONTEXT_WORKER, 14, "NO_CONTEXT_WORKER", "no context worker is ready")                    \
     X(NO_GENERATION_WORKER, 14, "NO_GENERATION_WORKER", "no generation worker is ready")           \
     /* This hand-over is dead: the request may be placed elsewhere. */                             \
-    X(TRANSFER_FAILED, 14, "KV_TRANSFER_FAILED", "KV hand-over failed")                            \
-    X(STALE_PEER, 14, "STALE_PEER", "peer restarted since it was described")                       \
+    X(TRANSFER_FAILED, 14, "KV_TRANSFER_FAILED", "KV transfer failed")                             \
+    X(STALE_PEER, 14, "STALE_PEER", "the peer has restarted")                                      \
     X(PEER_LOST, 14, "PEER_LOST", "peer unreachable")                                              \
     X(DEVICE_LOST, 14, "DEVICE_LOST", "the worker's device is lost")                               \
-    X(GEOMETRY_MISMATCH, 9, "GEOMETRY_MISMATCH", "KV geometries differ")                           \
-    X(REVISION_MISMATCH, 9, "PROTOCOL_REVISION", "protocol revisions do not pair")                 \
-    X(NOT_HELD, 9, "NOT_HELD", "blocks are not held for this transfer")                            \
+    X(GEOMETRY_MISMATCH, 9, "GEOMETRY_MISMATCH", "the workers have different KV layouts")          \
+    X(REVISION_MISMATCH, 9, "PROTOCOL_REVISION", "protocol revisions are not compatible")          \
+    X(NOT_HELD, 9, "NOT_HELD", "the KV blocks are not reserved for this transfer")                 \
     /* This request is dead: retrying cannot help. */                                              \
     X(INVALID_ARGUMENT, 3, "BAD_FIELD", "invalid argument")                                        \
-    X(PROMPT_TOO_LONG, 3, "PROMPT_TOO_LONG", "prompt does not fit the context")                    \
+    X(PROMPT_TOO_LONG, 3, "PROMPT_TOO_LONG", "the prompt does not fit into the context window")    \
     X(MODEL_NOT_FOUND, 5, "MODEL_NOT_FOUND", "unknown model")                                      \
-    X(DUPLICATE_REQUEST, 6, "DUPLICATE_REQUEST", "request_id is live already")                     \
+    X(DUPLICATE_REQUEST, 6, "DUPLICATE_REQUEST",                                                   \
+      "a request with this request_id is still running")                                           \
     X(TIMED_OUT, 4, "DEADLINE", "deadline exceeded")                                               \
     X(CANCELLED, 1, "CANCELLED", "cancelled")                                                      \
-    X(LOGITS_NOT_FINITE, 13, "LOGITS_NOT_FINITE", "the model's logits are no numbers")             \
-    X(REPLY_TOO_LONG, 8, "REPLY_TOO_LONG", "reply does not fit one message")                       \
-    X(SLOW_READER, 8, "SLOW_READER", "client reads too slowly")                                    \
+    X(LOGITS_NOT_FINITE, 13, "LOGITS_NOT_FINITE", "the model's logits are not finite numbers")     \
+    X(REPLY_TOO_LONG, 8, "REPLY_TOO_LONG", "the reply does not fit into one message")              \
+    X(SLOW_READER, 8, "SLOW_READER", "the client reads too slowly")                                \
     X(UNIMPLEMENTED, 12, "UNIMPLEMENTED", "unknown method")                                        \
     X(UNAUTHENTICATED, 16, "AUTH", "no valid credentials")                                         \
     X(NOT_ALLOWED, 7, "NOT_ALLOWED", "not allowed with these credentials")                         \
@@ -50,7 +51,7 @@
     X(IO_FAILED, 14, "IO", "input or output failed")                                               \
     /* This process is in trouble. */                                                              \
     X(NO_MEMORY, 8, "NO_MEMORY", "out of memory")                                                  \
-    X(NO_THREAD, 8, "NO_THREAD", "no thread can be started: see ulimit -u and pids.max")           \
+    X(NO_THREAD, 8, "NO_THREAD", "cannot start a thread: check ulimit -u and pids.max")            \
     X(BUG, 13, "BUG", "internal error")
 
 enum status {

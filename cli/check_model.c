@@ -22,8 +22,8 @@
 #define CHECK_MODEL_CONFIG(X)                                                                      \
     WEIGHTS_CONFIG_ROW(X)                                                                          \
     X(manifest, STRING, "", "path",                                                                \
-      "file of `sha256sum` lines: each file of the model must be there, with its digest")          \
-    X(tokenizer, BOOL, "yes", "", "read the tokenizer too; --no-tokenizer leaves it out")          \
+      "file in the format of `sha256sum`: each file of the model must be in it, with its digest")  \
+    X(tokenizer, BOOL, "yes", "", "also read the tokenizer; --no-tokenizer skips it")              \
     X(json, BOOL, "no", "", "print one JSON document instead of lines")
 
 CONFIG_DECLARE(check_model_config, CHECK_MODEL_CONFIG);

@@ -17,10 +17,10 @@ static const struct command COMMANDS[] = {
         .name = "serve",
         .full_name = "kvferry serve",
         .usage = "MODEL",
-        .summary = "router and workers of one machine, together",
+        .summary = "start a router and workers on this machine",
         .help =
             "Serves the model in the folder MODEL with a router, context workers and generation\n"
-            "workers of this machine, until Ctrl-C or SIGTERM.",
+            "workers on this machine, until Ctrl-C or SIGTERM.",
         .examples = "  kvferry serve models/llama\n"
                     "  kvferry serve models/llama --n-generation-workers 2 --kv-memory 4G\n"
                     "  kvferry serve models/llama --grpc-address :50051 --insecure\n",
@@ -31,9 +31,8 @@ static const struct command COMMANDS[] = {
         .name = "generate",
         .full_name = "kvferry generate",
         .usage = "[TEXT]",
-        .summary = "sends a prompt, prints text as it comes",
-        .help = "Sends TEXT, or the text of a file, to a router and prints what the model goes on "
-                "with.",
+        .summary = "send a prompt and print the reply as it arrives",
+        .help = "Sends TEXT, or the text of a file, to a router and prints the reply of the model.",
         .examples = "  kvferry generate \"In the beginning\"\n"
                     "  kvferry generate --model models/llama --temperature 0 \"In the beginning\"\n"
                     "  kvferry generate --prompt-file question.txt --stop \"\\n\\n\" --stop END\n",
@@ -43,8 +42,8 @@ static const struct command COMMANDS[] = {
     {
         .name = "ps",
         .full_name = "kvferry ps",
-        .summary = "state of a router and its workers",
-        .help = "Asks a router, and each worker that it knows, for its state.",
+        .summary = "show the state of a router and its workers",
+        .help = "Shows the state of a router and of each worker that it knows.",
         .examples = "  kvferry ps\n  kvferry ps --server 10.0.0.7:50051\n",
         .table = ps_config_table,
         .run = ps_main,
@@ -52,10 +51,10 @@ static const struct command COMMANDS[] = {
     {
         .name = "drain",
         .full_name = "kvferry drain",
-        .summary = "has a process finish its requests and take no more",
-        .help = "Has a router or a worker take no new requests and finish those it has: what "
-                "SIGTERM does, "
-                "but\nfor the end of the process. Nothing but a restart takes it back.",
+        .summary = "let a process finish its requests and accept no more",
+        .help =
+            "Makes a router or a worker refuse new requests and finish those that it has. SIGTERM "
+            "does the\nsame and then ends the process. Only a restart undoes it.",
         .examples =
             "  kvferry drain --server 10.0.0.9:50052 --cluster-key cluster.key --wait-ms 60s\n",
         .table = drain_config_table,
@@ -65,8 +64,9 @@ static const struct command COMMANDS[] = {
         .name = "check-model",
         .full_name = "kvferry check-model",
         .usage = "MODEL",
-        .summary = "reads a model's folder, says what is wrong",
-        .help = "Reads a model's folder as a worker does, and says what it holds or what is wrong.",
+        .summary = "check a model folder",
+        .help =
+            "Reads a model folder as a worker does, and prints what it contains or what is wrong.",
         .examples = "  kvferry check-model models/llama\n",
         .table = check_model_config_table,
         .run = check_model_main,
@@ -75,9 +75,9 @@ static const struct command COMMANDS[] = {
         .name = "token",
         .full_name = "kvferry token",
         .usage = "TENANT",
-        .summary = "makes a tenant's token and its row",
-        .help = "Prints a new bearer token, and on standard error the row that lets it in: the "
-                "router's\ntokens file has the hash of each token, not the token.",
+        .summary = "make the token of a tenant",
+        .help = "Prints a new bearer token, and on standard error the row for the router's tokens "
+                "file. The\nfile contains the hash of each token, not the token.",
         .examples = "  kvferry token acme --requests-at-once 8 > acme.token 2>> rows.yaml\n"
                     "  kvferry token ops --methods ListModels --methods reflection\n",
         .table = token_config_table,
@@ -87,28 +87,26 @@ static const struct command COMMANDS[] = {
         .name = "key",
         .full_name = "kvferry key",
         .usage = "FILE",
-        .summary = "makes a cluster key",
+        .summary = "make a cluster key",
         .help =
-            "Makes FILE, of mode 0600, with a new cluster key: what the processes of a cluster "
-            "prove\n"
-            "themselves to each other with (--cluster-key). A FILE that is there is not replaced.",
+            "Writes a new cluster key to FILE, with mode 0600. The processes of a cluster use the "
+            "key to\nauthenticate to each other (--cluster-key). An existing FILE is not replaced.",
         .examples = "  kvferry key cluster.key\n",
         .run = key_main,
     },
     {
         .name = "version",
         .full_name = "kvferry version",
-        .summary = "what was built and what it found",
-        .help =
-            "Says what was built, with which libraries, and which kernels this machine can run.",
+        .summary = "show the build and what this machine supports",
+        .help = "Shows the version, the libraries, and the kernels that this machine can run.",
         .run = version_main,
     },
     {
         .name = "completion",
         .full_name = "kvferry completion",
         .usage = "SHELL",
-        .summary = "completion for bash, zsh or fish",
-        .help = "Prints what SHELL (bash, zsh or fish) reads to complete command lines of kvferry.",
+        .summary = "print completion for bash, zsh or fish",
+        .help = "Prints the completion script of kvferry for SHELL (bash, zsh or fish).",
         .examples = "  source <(kvferry completion bash)\n"
                     "  kvferry completion fish > ~/.config/fish/completions/kvferry.fish\n",
         .run = completion_main,
@@ -117,7 +115,7 @@ static const struct command COMMANDS[] = {
         .name = "reference",
         .full_name = "kvferry reference",
         .usage = "config|errors|metrics|ports|man [COMMAND]",
-        .summary = "pages of docs/reference, man pages",
+        .summary = "print a page of docs/reference or a man page",
         .help = "Prints a page made from the tables in the code.",
         .run = reference_main,
         .is_hidden = true,
@@ -126,10 +124,10 @@ static const struct command COMMANDS[] = {
         .name = "router",
         .full_name = "kvferry router",
         .usage = "MODEL",
-        .summary = "role: takes requests, places them",
+        .summary = "role: accept requests and choose workers for them",
         .help =
-            "Takes requests on the public API and places them on workers. Of MODEL it reads the\n"
-            "tokenizer alone.",
+            "Accepts requests on the public API and chooses workers for them. It reads only the\n"
+            "tokenizer of MODEL.",
         .examples = "  kvferry router models/llama --generation-workers 10.0.0.8:50052 \\\n"
                     "      --context-workers 10.0.0.9:50052 --grpc-address :50051 --insecure\n"
                     "  kvferry router models/llama --generation-workers gen.example.com:50052 \\\n"
@@ -142,8 +140,8 @@ static const struct command COMMANDS[] = {
         .name = "ctx-worker",
         .full_name = "kvferry ctx-worker",
         .usage = "MODEL",
-        .summary = "role: computes prompts",
-        .help = "Computes prompts and hands their KV blocks to generation workers.",
+        .summary = "role: compute prompts (prefill)",
+        .help = "Computes prompts (prefill) and sends their KV blocks to generation workers.",
         .examples = "  kvferry ctx-worker models/llama --control-address :50052 --insecure\n",
         .table = ctx_config_table,
         .run = ctx_worker_main,
@@ -153,8 +151,8 @@ static const struct command COMMANDS[] = {
         .name = "gen-worker",
         .full_name = "kvferry gen-worker",
         .usage = "MODEL",
-        .summary = "role: generates tokens",
-        .help = "Generates tokens; takes the KV blocks of prompts from context workers.",
+        .summary = "role: generate tokens (decode)",
+        .help = "Generates tokens (decode); fetches the KV blocks of prompts from context workers.",
         .examples = "  kvferry gen-worker models/llama --control-address :50052 --insecure\n",
         .table = gen_config_table,
         .run = gen_worker_main,
@@ -183,7 +181,7 @@ static const struct config_group GROUPS[] = {
      "prefill_chunk_tokens prefill_step_ms "
      "prefill_batch_tokens sequences_max capacity_policy capacity_headroom_blocks "
      "priority_aging_ms"},
-    {"Hand-over of KV",
+    {"KV transfer",
      "kv_transport kv_network kv_digest ucx_net_devices ucx_port_range kv_unproven_max kv_proof_ms "
      "peers_max pieces_max "
      "prefills_max allow_numerics local_prefill local_prefill_max_tokens context_limit_ms "
@@ -196,7 +194,7 @@ static const struct config_group GROUPS[] = {
     {"Calls", "calls_max message_bytes_max header_bytes_max streams_per_connection_max "
               "stream_buffer_bytes_max slow_reader_ms default_deadline_ms keepalive_ms "
               "keepalive_timeout_ms connection_age_ms"},
-    {"Clients of gRPC ports",
+    {"Limits on clients",
      "relay_connections_max relay_unproven_max relay_address_connections_max "
      "relay_address_connections_per_s relay_address_streams_max relay_half_open_max "
      "relay_request_bytes_max relay_address_request_bytes_max relay_connection_request_bytes_max "
@@ -214,7 +212,7 @@ static const struct config_group GROUPS[] = {
     {"Cluster key", "cluster_key auth_nonces_max"},
     {"TLS", "tls tls_ca tls_certificate tls_key tls_client_ca health_tls peer_certificate peer_key "
             "peer_ca cluster_name"},
-    {"Log and life",
+    {"Logs and shutdown",
      "dry_run log_level log_format access_log drain_delay_ms drain_limit_ms watchdog_ms"},
     {"Traces", "otlp_endpoint otlp_tls_ca trace_ratio trace_rate_max"},
     {NULL, NULL},

@@ -23,12 +23,12 @@ static void print_usage(FILE *out)
 {
     fputs("usage: kvferry COMMAND [arguments]\n\nCommands\n", out);
     print_commands(false, out);
-    fputs("\nRoles of a cluster, a process each\n", out);
+    fputs("\nRoles of a cluster, one process each\n", out);
     print_commands(true, out);
     fputs("\nExamples\n"
           "  kvferry serve models/llama\n"
           "  kvferry generate \"In the beginning\"\n"
-          "\n`kvferry help COMMAND` says more of each.\n",
+          "\n`kvferry help COMMAND` explains a command.\n",
           out);
 }
 

@@ -10,7 +10,7 @@ void ctx_metrics_init(struct ctx_metrics *metrics, struct metrics *registry)
     worker_metrics_init(&metrics->common, registry);
     ctx_series_init(&metrics->series, registry);
     status_counters_init(&metrics->ended, registry, "kvferry_prefills_total",
-                         "Prefills asked of this worker by how they ended.");
+                         "Prefills requested from this worker, by how they ended.");
 }
 
 void ctx_metrics_transport(struct ctx_metrics *metrics, struct metrics *registry,

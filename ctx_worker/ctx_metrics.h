@@ -12,19 +12,21 @@
 
 #define CTX_METRICS(X)                                                                             \
     X(GAUGE, running, "kvferry_prefills_running", "",                                              \
-      "Prefills with a place: computed, or done and held until their blocks were fetched.")        \
-    X(GAUGE, waiting, "kvferry_prefills_waiting", "", "Prefills that wait for a place.")           \
+      "Prefills that run: computed now, or done and kept until their KV blocks were fetched.")     \
+    X(GAUGE, waiting, "kvferry_prefills_waiting", "", "Prefills that wait for a slot.")            \
     X(GAUGE, waiting_tokens, "kvferry_prefills_waiting_tokens", "",                                \
-      "Prompt tokens that wait to be computed: of prefills that wait, and what is left of those "  \
-      "that run.")                                                                                 \
+      "Prompt tokens that are still to be computed, of waiting and of running prefills.")          \
     X(HISTOGRAM(BUCKETS_LATENCY), queue, "kvferry_prefill_queue_seconds", "",                      \
-      "Wait of a prefill for a place.")                                                            \
+      "Time that a prefill waited for a slot.")                                                    \
     X(COUNTER, pieces_refused, "kvferry_kv_pieces_refused_total", "",                              \
-      "Pieces that readers asked for beyond what this worker takes of one.")                       \
-    X(COUNTER, commits, "kvferry_kv_commits_total", "result=ok", "Commits answered.")              \
-    X(COUNTER, commits_refused, "kvferry_kv_commits_total", "result=refused", "Commits answered.") \
+      "KV reads refused because a generation worker had too many at one time.")                    \
+    X(COUNTER, commits, "kvferry_kv_commits_total", "result=ok",                                   \
+      "Commits of KV transfers that were answered.")                                               \
+    X(COUNTER, commits_refused, "kvferry_kv_commits_total", "result=refused",                      \
+      "Commits of KV transfers that were answered.")                                               \
     X(COUNTER, expired, "kvferry_kv_leases_expired_total", "",                                     \
-      "Leases that a deadline or a missing commit ended while their blocks were held.")            \
+      "KV transfers that ended by a timeout or without a commit while their blocks were "          \
+      "reserved.")                                                                                 \
     X(HISTOGRAM(BUCKETS_LATENCY), step, STEP_SECONDS_NAME, "phase=context", STEP_SECONDS_HELP)
 
 METRICS_DECLARE(ctx_series, CTX_METRICS);

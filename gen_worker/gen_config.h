@@ -6,36 +6,41 @@
 
 #define GEN_CONFIG(X)                                                                              \
     WORKER_CONFIG_ROWS(X)                                                                          \
-    X(sequences_max, U32(1, 4096), "64", "requests", "requests that decode together")              \
+    X(sequences_max, U32(1, 4096), "64", "requests", "most requests that decode together")         \
     X(capacity_policy, WORD(enum schedule_policy, "no-evict|max-utilization|static-batch"),        \
       "no-evict", "",                                                                              \
-      "who gets blocks: no-evict keeps what every admitted request may need to its end; "          \
-      "max-utilization takes them one by one and pauses the youngest when they run out; "          \
-      "static-batch: no-evict, one batch at a time")                                               \
+      "when KV blocks are assigned: no-evict reserves all that an admitted request may need; "     \
+      "max-utilization assigns them one by one and pauses the youngest request when none are "     \
+      "free; static-batch: as no-evict, one batch at a time")                                      \
     X(capacity_headroom_blocks, U32(0, 16777216), "16", "blocks",                                  \
-      "max-utilization: blocks that an admission beside others leaves free")                       \
-    X(prefills_max, U32(1, 4096), "64", "requests", "prompts at context workers at one time")      \
+      "max-utilization: blocks that must stay free when a request is admitted beside others")      \
+    X(prefills_max, U32(1, 4096), "64", "requests", "most prompts at context workers at one time") \
     X(allow_numerics, STRING, "equal", "",                                                         \
-      "of which numerics KV is taken: equal: of this worker's alone; any; or also of these ids, "  \
-      "with commas; a prompt's tokens may then differ from those that are computed here")          \
-    X(local_prefill, BOOL, "yes", "", "compute a prompt here when its hand-over has failed")       \
+      "workers whose KV is accepted: equal: only those that compute bit for bit as this one; "     \
+      "any: all; or a list, separated by commas, of further ids that `kvferry version` shows; a "  \
+      "reply may then differ from one computed locally")                                           \
+    X(local_prefill, BOOL, "yes", "", "compute a prompt locally when its KV transfer has failed")  \
     X(local_prefill_max_tokens, U32(0, 16777216), "32", "tokens",                                  \
-      "prompts with no more unknown tokens are never handed over")                                 \
+      "prompts with at most this many tokens that are not cached are computed locally")            \
     X(context_limit_ms, DURATION_MS(10, 3600000), "30s", "ms",                                     \
-      "longest wait for a word of a context worker, or for so much of a prompt: ...")              \
+      "timeout of a context worker: in this time it must report something, and compute "           \
+      "context_limit_tokens")                                                                      \
     X(context_limit_tokens, U32(1, 16777216), "512", "tokens",                                     \
-      "... tokens that it announces at least within context_limit_ms")                             \
+      "prompt tokens that a context worker must compute in each context_limit_ms")                 \
     X(context_limit_max_ms, DURATION_MS(0, 86400000), "30m", "ms",                                 \
-      "a context worker that goes on saying that it has to compute for longer is waited for, "     \
-      "until so long after it was asked")                                                          \
+      "longest wait, from the start of a prefill, for a context worker that keeps reporting that " \
+      "it needs longer")                                                                           \
     X(transfer_limit_ms, DURATION_MS(10, 3600000), "5s", "ms",                                     \
-      "longest wait for announced blocks, and for each MiB of them ...")                           \
-    X(transfer_limit_mib_ms, DURATION_MS(0, 3600000), "100ms", "ms", "... this much more")         \
+      "timeout for KV blocks that are ready to be fetched; transfer_limit_mib_ms is added for "    \
+      "each MiB")                                                                                  \
+    X(transfer_limit_mib_ms, DURATION_MS(0, 3600000), "100ms", "ms",                               \
+      "time added to transfer_limit_ms for each MiB")                                              \
     X(commit_limit_ms, DURATION_MS(10, 3600000), "5s", "ms",                                       \
-      "longest wait for a commit, which waits for no step of the context worker")                  \
+      "timeout of the commit that ends a KV transfer; the context worker answers it even during "  \
+      "a step")                                                                                    \
     X(quiet_limit_ms, DURATION_MS(10, 3600000), "2s", "ms",                                        \
-      "silence after which the endpoint of a failed transfer is closed by force")                  \
+      "silence after a failed KV transfer before its connection is closed by force")               \
     X(describe_limit_ms, DURATION_MS(10, 3600000), "5s", "ms",                                     \
-      "longest wait for a context worker to describe itself")
+      "timeout for a context worker to describe its model and its KV")
 
 CONFIG_DECLARE(gen_config, GEN_CONFIG);

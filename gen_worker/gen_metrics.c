@@ -10,10 +10,10 @@ void gen_metrics_init(struct gen_metrics *metrics, struct metrics *registry)
     worker_metrics_init(&metrics->common, registry);
     gen_series_init(&metrics->series, registry);
     status_counters_init(&metrics->ended, registry, "kvferry_decodes_total",
-                         "Decodes asked of this worker by how they ended.");
+                         "Decodes requested from this worker, by how they ended.");
     status_counters_init_failures(&metrics->transfer_failures, registry,
                                   "kvferry_kv_transfer_failures_total",
-                                  "Hand-overs that failed, by why.");
+                                  "KV transfers that failed, by reason.");
 }
 
 void gen_metrics_transport(struct gen_metrics *metrics, struct metrics *registry,

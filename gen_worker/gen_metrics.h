@@ -13,51 +13,52 @@
 
 #define GEN_METRICS(X)                                                                             \
     X(GAUGE, running, "kvferry_decodes_running", "",                                               \
-      "Decodes with a place: their prompt is fetched or computed, or they generate.")              \
-    X(GAUGE, waiting, "kvferry_decodes_waiting", "", "Decodes that wait for a place.")             \
+      "Decodes that run: their prompt is fetched or computed, or they generate tokens.")           \
+    X(GAUGE, waiting, "kvferry_decodes_waiting", "", "Decodes that wait for a slot.")              \
     X(GAUGE, waiting_tokens, "kvferry_decodes_waiting_tokens", "",                                 \
-      "Prompt tokens of the decodes that wait for a place.")                                       \
+      "Prompt tokens of the decodes that wait for a slot.")                                        \
     X(GAUGE, paused, "kvferry_decodes_paused", "",                                                 \
-      "Decodes that gave their blocks back and wait for others; counted as waiting, too.")         \
+      "Paused decodes: they gave their KV blocks back and wait for new ones; they also count as "  \
+      "waiting.")                                                                                  \
     X(COUNTER, pauses, "kvferry_decode_pauses_total", "",                                          \
-      "Pauses of decodes, so that older ones have blocks.")                                        \
+      "Pauses of decodes, to free KV blocks for older ones.")                                      \
     X(COUNTER, tokens_again, "kvferry_decode_tokens_again_total", "",                              \
-      "Tokens whose KV was computed or fetched once more after a pause.")                          \
+      "Tokens whose KV was computed or fetched again after a pause.")                              \
     X(COUNTER, generated, "kvferry_generated_tokens_total", "", "Tokens generated.")               \
     X(COUNTER, rows_fetched, "kvferry_logit_rows_fetched_total", "",                               \
-      "Rows of logits that a GPU handed over whole: a draw or a filter reached behind its "        \
-      "candidates, or more tokens had penalties than go with a step.")                             \
+      "Rows of logits copied whole from a GPU: sampling needed more than the candidates it "       \
+      "selected, or more tokens had penalties than fit into a step.")                              \
     X(COUNTER, tokens_received, "kvferry_kv_tokens_received_total", "",                            \
       "Prompt tokens whose KV was received, verified and committed.")                              \
     X(COUNTER, tokens_recomputed, "kvferry_kv_tokens_recomputed_total", "",                        \
-      "Prompt tokens computed here after their hand-over had failed.")                             \
+      "Prompt tokens computed here after their KV transfer had failed.")                           \
     X(COUNTER, committed, "kvferry_kv_handovers_total", "result=committed",                        \
-      "Hand-overs by how they ended.")                                                             \
+      "KV transfers, by how they ended.")                                                          \
     X(COUNTER, failed, "kvferry_kv_handovers_total", "result=failed",                              \
-      "Hand-overs by how they ended.")                                                             \
+      "KV transfers, by how they ended.")                                                          \
     X(COUNTER, place_context, "kvferry_prompts_total", "place=context_worker",                     \
-      "Prompts by where they were computed: by a context worker, or why here.")                    \
+      "Prompts, by where they were computed: on a context worker, or the reason why here.")        \
     X(COUNTER, place_short_prompt, "kvferry_prompts_total", "place=short_prompt",                  \
-      "Prompts by where they were computed: by a context worker, or why here.")                    \
+      "Prompts, by where they were computed: on a context worker, or the reason why here.")        \
     X(COUNTER, place_prefix_cached, "kvferry_prompts_total", "place=prefix_cached",                \
-      "Prompts by where they were computed: by a context worker, or why here.")                    \
+      "Prompts, by where they were computed: on a context worker, or the reason why here.")        \
     X(COUNTER, place_no_context, "kvferry_prompts_total", "place=no_context_worker",               \
-      "Prompts by where they were computed: by a context worker, or why here.")                    \
+      "Prompts, by where they were computed: on a context worker, or the reason why here.")        \
     X(COUNTER, place_pair_unfit, "kvferry_prompts_total", "place=pair_unfit",                      \
-      "Prompts by where they were computed: by a context worker, or why here.")                    \
+      "Prompts, by where they were computed: on a context worker, or the reason why here.")        \
     X(COUNTER, place_full, "kvferry_prompts_total", "place=hand_overs_full",                       \
-      "Prompts by where they were computed: by a context worker, or why here.")                    \
+      "Prompts, by where they were computed: on a context worker, or the reason why here.")        \
     X(COUNTER, place_fell_back, "kvferry_prompts_total", "place=hand_over_failed",                 \
-      "Prompts by where they were computed: by a context worker, or why here.")                    \
+      "Prompts, by where they were computed: on a context worker, or the reason why here.")        \
     X(COUNTER, place_contexts_full, "kvferry_prompts_total", "place=context_workers_full",         \
-      "Prompts by where they were computed: by a context worker, or why here.")                    \
+      "Prompts, by where they were computed: on a context worker, or the reason why here.")        \
     X(HISTOGRAM(BUCKETS_LATENCY), transfer, "kvferry_kv_transfer_seconds", "",                     \
-      "From the first ready event to the commit.")                                                 \
+      "Time of a KV transfer, from the first ready block to the commit.")                          \
     X(HISTOGRAM(BUCKETS_LATENCY), commit, "kvferry_kv_commit_seconds", "",                         \
-      "From asking the context worker for the commit to its answer; the last part of the "         \
-      "transfer.")                                                                                 \
+      "Time from the request for the commit to the answer of the context worker: the last part "   \
+      "of a KV transfer.")                                                                         \
     X(HISTOGRAM(BUCKETS_LATENCY), queue, "kvferry_decode_queue_seconds", "",                       \
-      "Wait of a decode for a place.")                                                             \
+      "Time that a decode waited for a slot.")                                                     \
     X(HISTOGRAM(BUCKETS_LATENCY), step, STEP_SECONDS_NAME, "phase=generation", STEP_SECONDS_HELP)  \
     X(HISTOGRAM(BUCKETS_COUNT), batch, "kvferry_batch_sequences", "",                              \
       "Sequences that decoded in a step.")

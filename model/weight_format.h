@@ -12,5 +12,5 @@ enum weight_format { WEIGHTS_AUTO, WEIGHTS_INT8, WEIGHTS_INT8_GROUP32 };
 /* The row that chooses one, for a process's table (base/config/config.h). */
 #define WEIGHTS_CONFIG_ROW(X)                                                                      \
     X(weights, WORD(enum weight_format, "auto|int8|int8-group32"), "auto", "",                     \
-      "auto: as the file has them; else matrices rounded when loaded, a scale a row or 32 "        \
-      "weights")
+      "auto: as stored in the file; else matrices are rounded to 8 bits when loaded, with one "    \
+      "scale per row or per 32 weights")

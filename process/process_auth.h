@@ -13,21 +13,27 @@
 
 #define PROCESS_AUTH_METRICS(X)                                                                    \
     X(COUNTER, unproven, "kvferry_auth_failures_total", "reason=unproven",                         \
-      "Inner calls refused: without proof of the cluster key, too old, replayed, too many to "     \
-      "remember, for another life.")                                                               \
+      "Calls between processes that were refused: not signed with the cluster key, too old, "      \
+      "replayed, too many at once to detect replays, or meant for an earlier run of this "         \
+      "process.")                                                                                  \
     X(COUNTER, time, "kvferry_auth_failures_total", "reason=time",                                 \
-      "Inner calls refused: without proof of the cluster key, too old, replayed, too many to "     \
-      "remember, for another life.")                                                               \
+      "Calls between processes that were refused: not signed with the cluster key, too old, "      \
+      "replayed, too many at once to detect replays, or meant for an earlier run of this "         \
+      "process.")                                                                                  \
     X(COUNTER, replayed, "kvferry_auth_failures_total", "reason=replayed",                         \
-      "Inner calls refused: without proof of the cluster key, too old, replayed, too many to "     \
-      "remember, for another life.")                                                               \
+      "Calls between processes that were refused: not signed with the cluster key, too old, "      \
+      "replayed, too many at once to detect replays, or meant for an earlier run of this "         \
+      "process.")                                                                                  \
     X(COUNTER, full, "kvferry_auth_failures_total", "reason=full",                                 \
-      "Inner calls refused: without proof of the cluster key, too old, replayed, too many to "     \
-      "remember, for another life.")                                                               \
+      "Calls between processes that were refused: not signed with the cluster key, too old, "      \
+      "replayed, too many at once to detect replays, or meant for an earlier run of this "         \
+      "process.")                                                                                  \
     X(COUNTER, life, "kvferry_auth_failures_total", "reason=life",                                 \
-      "Inner calls refused: without proof of the cluster key, too old, replayed, too many to "     \
-      "remember, for another life.")                                                               \
-    X(COUNTER, reloads, "kvferry_cluster_key_reloads_total", "", "Changes of the key's file read.")
+      "Calls between processes that were refused: not signed with the cluster key, too old, "      \
+      "replayed, too many at once to detect replays, or meant for an earlier run of this "         \
+      "process.")                                                                                  \
+    X(COUNTER, reloads, "kvferry_cluster_key_reloads_total", "",                                   \
+      "Changes of the cluster key file that were read.")
 
 METRICS_DECLARE(process_auth_metrics, PROCESS_AUTH_METRICS);
 

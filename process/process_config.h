@@ -9,95 +9,103 @@
 #include "process/ports/relay_config.h"
 
 #define ACCESS_LOG_CONFIG_ROW(X)                                                                   \
-    X(access_log, BOOL, "yes", "", "a line of log for each request, at its end")
+    X(access_log, BOOL, "yes", "", "write one log line for each request when it ends")
 
 #define TRACE_CONFIG_ROWS(X)                                                                       \
     X(otlp_endpoint, STRING, "", "",                                                               \
-      "collector of traces, host:port, OTLP over gRPC (docs/tracing.md); empty: nothing is "       \
-      "recorded")                                                                                  \
-    X(otlp_tls_ca, STRING, "", "path", "CAs of its certificate, PEM: TLS; empty: clear text")      \
+      "OpenTelemetry collector (host:port) that gets the traces, OTLP over gRPC "                  \
+      "(docs/tracing.md); empty: nothing is recorded")                                             \
+    X(otlp_tls_ca, STRING, "", "path",                                                             \
+      "CA certificates (PEM) to verify the collector over TLS; empty: clear text")                 \
     X(trace_ratio, F64(0, 1), "0.01", "",                                                          \
-      "part of the requests that is recorded when they come with no trace; else its flag decides") \
+      "share of requests recorded when they arrive without a trace; a request with a trace "       \
+      "follows its sampled flag")                                                                  \
     X(trace_rate_max, U32(1, 1000000), "100", "requests/s",                                        \
-      "requests recorded in a second, whoever asks for it")
+      "most requests recorded in a second, including those that a client asks to trace")
 
 #define TLS_CONFIG_ROWS(X)                                                                         \
     X(tls_certificate, STRING, "", "path",                                                         \
-      "certificate chain, PEM: the grpc and health ports speak TLS (docs/tls.md)")                 \
-    X(tls_key, STRING, "", "path", "its private key, PEM")                                         \
+      "certificate chain (PEM): turns on TLS on the grpc and health ports (docs/tls.md)")          \
+    X(tls_key, STRING, "", "path", "private key (PEM) of tls_certificate")                         \
     X(tls_client_ca, STRING, "", "path",                                                           \
-      "CAs, PEM: clients of the grpc port must show a certificate of theirs")                      \
+      "CA certificates (PEM): clients of the grpc port must present a certificate signed by one "  \
+      "of them")                                                                                   \
     X(health_tls, BOOL, "yes", "",                                                                 \
-      "no: the health port stays in clear text beside a tls_certificate, for probes that speak "   \
-      "no TLS")
+      "no: the health port stays in clear text even with tls_certificate, for probes that cannot " \
+      "use TLS")
 
 enum process_seccomp { SECCOMP_OFF, SECCOMP_ON };
 
 /* The rows of who calls others of the cluster; what the certificate is for differs. */
 #define PROCESS_PEER_ROWS(X, certificate_help)                                                     \
     X(peer_certificate, STRING, "", "path", certificate_help)                                      \
-    X(peer_key, STRING, "", "path", "its private key, PEM")                                        \
-    X(peer_ca, STRING, "", "path", "CAs of the cluster's certificates, PEM")                       \
-    X(cluster_name, STRING, "kvferry", "", "CLUSTER in the cluster's certificates")
+    X(peer_key, STRING, "", "path", "private key (PEM) of peer_certificate")                       \
+    X(peer_ca, STRING, "", "path", "CA certificates (PEM) that verify the cluster's processes")    \
+    X(cluster_name, STRING, "kvferry", "",                                                         \
+      "the CLUSTER part of the URIs in the cluster's certificates")
 
 #define PROCESS_CONFIG_ROWS(X)                                                                     \
     CONFIG_COMMON_ROWS(X)                                                                          \
     ACCESS_LOG_CONFIG_ROW(X)                                                                       \
     TRACE_CONFIG_ROWS(X)                                                                           \
     X(name, STRING, "", "",                                                                        \
-      "name of this process in replies; empty: the host's, with the port where that is a "         \
-      "loopback's")                                                                                \
+      "name of this process in replies; empty: the host name, with the port if that is on a "      \
+      "loopback address")                                                                          \
     X(advertise_address, STRING, "", "",                                                           \
-      "host under which others reach ports that are no loopback's, without a port; empty: the "    \
-      "one that is bound, or of an interface")                                                     \
+      "host, without a port, at which other processes reach this process's non-loopback ports; "   \
+      "empty: the bound address, or that of a network interface")                                  \
     X(control_address, STRING, "127.0.0.1:50052", "",                                              \
-      "where the inner services and AdminService listen; port 0: any free one; no host: "          \
-      "everywhere")                                                                                \
-    X(health_address, STRING, "127.0.0.1:50053", "", "where grpc.health.v1 listens")               \
+      "address of the internal gRPC services and AdminService; port 0: any free port; no host: "   \
+      "all interfaces")                                                                            \
+    X(health_address, STRING, "127.0.0.1:50053", "", "address of grpc.health.v1")                  \
     X(dry_run, BOOL, "no", "",                                                                     \
-      "print what a start would build and take, and whether that fits here now; then end")         \
-    X(insecure, BOOL, "no", "", "allow addresses that are no loopback, without TLS")               \
-    X(ports_file, STRING, "", "", "file that gets the bound addresses, as JSON")                   \
+      "print what a start would create and allocate, and whether it fits now, then exit")          \
+    X(insecure, BOOL, "no", "", "allow non-loopback addresses without TLS")                        \
+    X(ports_file, STRING, "", "", "file to which the bound addresses are written, as JSON")        \
     X(parent_pid, HIDDEN(U32(0, 4194304)), "0", "", "process whose end stops this one; 0: none")   \
     X(drain_delay_ms, DURATION_MS(0, 3600000), "0", "ms",                                          \
-      "how long a process that is told to stop or to drain, and says not ready at once, still "    \
-      "takes new requests; in its last second clients of the public port are sent to others")      \
+      "after SIGTERM or a drain, time in which the process reports not ready but still accepts "   \
+      "requests; in its last second, clients of the public port are told to connect elsewhere")    \
     X(drain_limit_ms, DURATION_MS(0, 3600000), "30s", "ms",                                        \
-      "how long SIGTERM waits for open requests, after the delay, before it cancels them")         \
-    X(calls_max, U32(1, 65536), "1024", "calls", "live calls on one port")                         \
-    X(message_bytes_max, SIZE(65536, 67108864), "8M", "bytes", "longest message taken")            \
-    X(header_bytes_max, SIZE(4096, 1048576), "16K", "bytes", "longest list of headers taken")      \
-    X(streams_per_connection_max, U32(1, 65536), "256", "streams", "open calls of one connection") \
+      "longest time that SIGTERM waits for open requests, after drain_delay_ms, before it "        \
+      "cancels them")                                                                              \
+    X(calls_max, U32(1, 65536), "1024", "calls", "most open calls on one port")                    \
+    X(message_bytes_max, SIZE(65536, 67108864), "8M", "bytes", "largest message accepted")         \
+    X(header_bytes_max, SIZE(4096, 1048576), "16K", "bytes", "largest list of headers accepted")   \
+    X(streams_per_connection_max, U32(1, 65536), "256", "streams",                                 \
+      "most open calls on one connection")                                                         \
     X(stream_buffer_bytes_max, SIZE(4096, 67108864), "1M", "bytes",                                \
-      "unread bytes of one call before it is cancelled as a slow reader")                          \
+      "most unread bytes of one call before it is cancelled because its client reads too slowly")  \
     X(slow_reader_ms, DURATION_MS(100, 3600000), "10s", "ms",                                      \
-      "how long a message may stay unread before the call is cancelled")                           \
+      "longest time a message may stay unread before its call is cancelled")                       \
     X(default_deadline_ms, DURATION_MS(100, 86400000), "10m", "ms",                                \
-      "deadline of a call that names none")                                                        \
-    X(keepalive_ms, DURATION_MS(1000, 3600000), "10s", "ms", "silence before a ping is sent")      \
+      "deadline of a call that sets none")                                                         \
+    X(keepalive_ms, DURATION_MS(1000, 3600000), "10s", "ms",                                       \
+      "silence on a connection before a keepalive ping is sent")                                   \
     X(keepalive_timeout_ms, DURATION_MS(100, 3600000), "5s", "ms",                                 \
-      "silence after a ping before the connection is given up")                                    \
+      "longest wait for the answer to a ping before the connection is closed")                     \
     X(connection_age_ms, DURATION_MS(1000, 86400000), "30m", "ms",                                 \
-      "age at which a connection is asked to go; streams are never cut")                           \
+      "age at which a client is asked to reconnect; open streams are not cut")                     \
     X(watchdog_ms, DURATION_MS(100, 3600000), "10s", "ms",                                         \
-      "a thread of gRPC, a layer of a step or a transfer round that takes longer: not live")       \
+      "longest time that a gRPC thread, a model layer or a round of the transfer thread may take " \
+      "before the process reports that it is not live")                                            \
     RELAY_CONFIG_ROWS(X)                                                                           \
     X(core_dumps, BOOL, "no", "",                                                                  \
-      "write a core file in a crash, and let debuggers in: it holds prompts and keys")             \
+      "write a core file after a crash, and allow debuggers: both expose prompts and keys")        \
     X(seccomp, WORD(enum process_seccomp, "off|on"), "off", "",                                    \
-      "on: once it serves, a system call that no role needs ends the process")                     \
+      "on: once the process serves, a system call that no role needs ends it")                     \
     X(cluster_key, STRING, "", "path",                                                             \
-      "file of the key that the processes of a cluster share (`kvferry key`); empty: that of "     \
-      "this "                                                                                      \
-      "user on this host")                                                                         \
+      "file with the key that all processes of a cluster share (see `kvferry key`); empty: this "  \
+      "user's key on this host")                                                                   \
     X(cluster_key_fd, HIDDEN(U32(0, 1048576)), "0", "",                                            \
       "descriptor that has such a file; 0: none")                                                  \
     X(auth_nonces_max, U32(1024, 16777216), "262144", "calls",                                     \
-      "inner calls taken in 30 s: each is remembered, and refused when there is no room")          \
+      "most calls between processes accepted in 30 s; each is remembered to detect replays, and "  \
+      "further calls are refused")                                                                 \
     TLS_CONFIG_ROWS(X)                                                                             \
     PROCESS_PEER_ROWS(                                                                             \
-        X, "certificate of this process with the URI kvferry://CLUSTER/role/ROLE, PEM: mTLS on "   \
-           "the control port and in calls to other processes")
+        X, "certificate of this process (PEM) with the URI kvferry://CLUSTER/role/ROLE: turns on " \
+           "mTLS on the control port and in calls to other processes")
 
 /* The members of struct process_options that come from these rows. */
 #define PROCESS_OPTIONS(config)                                                                    \

@@ -46,7 +46,7 @@ static void make_readiness(void *arg, struct http_answer *answer)
 struct gauge *process_metrics_ready(struct metrics *metrics)
 {
     return metrics_gauge(metrics, "kvferry_ready", "",
-                         "1: this process says that it takes requests, as /readyz does; else 0.");
+                         "1 if this process is ready for requests, as /readyz says; else 0.");
 }
 
 enum status process_ports_open_metrics(struct process *process, struct error *error)

@@ -18,13 +18,13 @@
 
 #define PROCESS_TLS_METRICS(X)                                                                     \
     X(GAUGE, tls_expiry, "kvferry_tls_certificate_expiry_timestamp_seconds", "pair=tls",           \
-      "Unix time at which a certificate of this process ends to be valid; 0: there is none.")      \
+      "Unix time at which a certificate of this process expires; 0: no certificate.")              \
     X(GAUGE, peer_expiry, "kvferry_tls_certificate_expiry_timestamp_seconds", "pair=peer",         \
-      "Unix time at which a certificate of this process ends to be valid; 0: there is none.")      \
+      "Unix time at which a certificate of this process expires; 0: no certificate.")              \
     X(COUNTER, reloads, "kvferry_tls_reloads_total", "result=ok",                                  \
-      "Changed certificate files that were read again, or could not be used.")                     \
+      "Changed certificate files that were loaded, or could not be used.")                         \
     X(COUNTER, failed_reloads, "kvferry_tls_reloads_total", "result=failed",                       \
-      "Changed certificate files that were read again, or could not be used.")
+      "Changed certificate files that were loaded, or could not be used.")
 
 METRICS_DECLARE(process_tls_metrics, PROCESS_TLS_METRICS);
 

@@ -9,7 +9,7 @@ void router_metrics_create(struct router_metrics *metrics, struct metrics *regis
     *metrics = (struct router_metrics){0};
     router_series_init(&metrics->series, registry);
     status_counters_init(&metrics->requests, registry, "kvferry_requests_total",
-                         "Requests of clients by how they ended.");
+                         "Requests of clients, by how they ended.");
 }
 
 void router_metrics_follow(struct router_metrics *metrics, const struct router_core_stats *stats,

@@ -13,7 +13,7 @@ static void add_series(struct tenant_metrics *metrics, struct metrics *registry,
     for (size_t i = 0; i < sizeof ENDS / sizeof *ENDS; i++)
         snprintf(labels[i], sizeof *labels, "tenant=%s%s", tenant, ENDS[i]);
     series->requests = metrics_counter(registry, "kvferry_tenant_requests_total", labels[0],
-                                       "Calls let in, by tenant.");
+                                       "Calls accepted, by tenant.");
     series->over_quota = metrics_counter(registry, "kvferry_tenant_quota_refusals_total", labels[0],
                                          "Calls refused with QUOTA, by tenant.");
     series->prompt_tokens = metrics_counter(registry, "kvferry_tenant_tokens_total", labels[1],
@@ -34,7 +34,7 @@ void tenant_metrics_create(struct tenant_metrics *metrics, struct metrics *regis
                            const struct tenant_row *rows, uint32_t n_rows)
 {
     static const char FAILURES[] = "kvferry_token_failures_total";
-    static const char HELP[] = "Public calls refused for their token, by why.";
+    static const char HELP[] = "Public calls refused because of their token, by reason.";
     *metrics = (struct tenant_metrics){0};
     metrics->no_token = metrics_counter(registry, FAILURES, "reason=no_token", HELP);
     metrics->unknown_token = metrics_counter(registry, FAILURES, "reason=unknown_token", HELP);

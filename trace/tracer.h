@@ -26,11 +26,11 @@
 
 #define TRACE_METRICS(X)                                                                           \
     X(COUNTER, queue_full, "kvferry_trace_spans_dropped_total", "reason=queue_full",               \
-      "Spans that no collector has got: too many at once, or an export failed.")                   \
+      "Spans that were not sent to the collector: too many at once, or an export failed.")         \
     X(COUNTER, export_failed, "kvferry_trace_spans_dropped_total", "reason=export_failed",         \
-      "Spans that no collector has got: too many at once, or an export failed.")                   \
+      "Spans that were not sent to the collector: too many at once, or an export failed.")         \
     X(COUNTER, exported, "kvferry_trace_spans_exported_total", "",                                 \
-      "Spans that the collector has taken.")
+      "Spans that the collector accepted.")
 
 METRICS_DECLARE(trace_metrics, TRACE_METRICS);
 

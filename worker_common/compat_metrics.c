@@ -12,10 +12,11 @@ void compat_metrics_init(struct compat_metrics *compat, struct metrics *metrics,
     compat_series_init(&compat->series, metrics);
     snprintf(compat->labels, sizeof compat->labels, "block_size=%u,num_gpu_blocks=%u", block_tokens,
              n_blocks);
-    gauge_set(metrics_gauge(metrics, "vllm:cache_config_info", compat->labels,
-                            "Tokens in a KV block and blocks of the pool, wherever it is; the "
-                            "value is 1."),
-              1);
+    gauge_set(
+        metrics_gauge(
+            metrics, "vllm:cache_config_info", compat->labels,
+            "Tokens in a KV block and number of KV blocks, on any device; the value is always 1."),
+        1);
     compat->is_on = true;
 }
 

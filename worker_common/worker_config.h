@@ -22,93 +22,104 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
 
 #define KV_TRANSPORT_CONFIG_ROW(X)                                                                 \
     X(kv_transport, WORD(enum kv_driver, KV_DRIVER_WORDS), "auto", "",                             \
-      "how KV blocks cross; shm-read, unix, cuda-ipc (GPU to GPU): one host, one user; auto: "     \
-      "am-tcp on a loopback or a "                                                                 \
-      "trusted network, else tls")
+      "how KV blocks are transferred; shm-read, unix, cuda-ipc (GPU to GPU): only between "        \
+      "processes of one user on one host; auto: am-tcp on a loopback or a trusted network, else "  \
+      "tls")
 
 #define KV_NETWORK_CONFIG_ROW(X)                                                                   \
     X(kv_network, WORD(enum worker_kv_network, "untrusted|trusted"), "untrusted", "",              \
-      "trusted: nobody else is on the network between workers, KV may cross it in clear")
+      "trusted: only trusted hosts are on the network between workers, and KV may be sent "        \
+      "unencrypted")
 
 /* Their metrics: kvferry_data_port_refused_total, reasons unproven_limit and proof_time. */
 #define DATA_PORT_CONFIG_ROWS(X)                                                                   \
     X(kv_unproven_max, U32(1, 4096), "64", "connections",                                          \
-      "connections of the data port, unix or tls, that have not proved who they are; the oldest "  \
-      "goes for a new one")                                                                        \
+      "most connections to the data port (transports unix and tls) that are not authenticated "    \
+      "yet; a new connection replaces the oldest")                                                 \
     X(kv_proof_ms, DURATION_MS(100, 3600000), "2s", "ms",                                          \
-      "time that each has to do so; also for a connection to another worker's to open")
+      "longest time for such a connection to authenticate; also the timeout to connect to "        \
+      "another worker")
 
 #define METRICS_COMPAT_CONFIG_ROW(X)                                                               \
     X(metrics_compat, WORD(enum worker_metrics_compat, "none|vllm"), "none", "",                   \
-      "vllm: the metrics that inference gateways schedule by, under vLLM's names, too")
+      "vllm: also show the metrics that inference gateways use for scheduling, under the names "   \
+      "of vLLM")
 
 #define KERNELS_CONFIG_ROWS(X)                                                                     \
     X(cpu_kernels, STRING, "", "name",                                                             \
-      "set of instructions that computes, `kvferry version` lists them; empty: KVFERRY_CPU, else " \
-      "the fastest")                                                                               \
+      "CPU instruction set of the kernels (`kvferry version` lists them); empty: KVFERRY_CPU, "    \
+      "else the fastest")                                                                          \
     X(attention_kernels, STRING, "", "name",                                                       \
-      "the same for attention; empty: KVFERRY_ATTENTION, else that of cpu_kernels")
+      "the same for attention; empty: KVFERRY_ATTENTION, else as cpu_kernels")
 
 #define ATTENTION_MATH_CONFIG_ROW(X)                                                               \
     X(attention_math, WORD(enum context_math, "compute|bf16|fp16"), "compute", "",                 \
-      "bf16, fp16: what attention multiplies is rounded to it, of prompts and on a GPU of what "   \
-      "is generated, too; workers that are paired have the same, or allow_numerics says so")
+      "bf16, fp16: attention rounds what it multiplies to this type, for prompts and, on a GPU, "  \
+      "also for generated tokens; workers that work together need the same value, or "             \
+      "allow_numerics must allow the difference")
 
 #define DEVICE_CONFIG_ROWS(X)                                                                      \
     X(device, STRING, "cpu", "cpu|cuda:N|auto",                                                    \
-      "what computes, and holds weights and KV; auto: a GPU if there is one, else cpu")            \
+      "device that computes and holds weights and KV; auto: a GPU if there is one, else cpu")      \
     X(device_memory, SIZE(0, CONFIG_NO_MAX), "0", "bytes",                                         \
-      "most that a worker allocates of a GPU's memory, weights and KV included; the driver's "     \
-      "context, kernels' code and what cuBLASLt keeps come on top; 0: nine tenths of it, divided " \
-      "by serve's workers")                                                                        \
+      "most GPU memory that a worker allocates, including weights and KV; the driver's context, "  \
+      "the kernels' code and cuBLASLt need more; 0: nine tenths of the GPU's memory, divided "     \
+      "among the workers of `kvferry serve`")                                                      \
     X(device_math, WORD(enum worker_device_math, "exact|fast"), "exact", "",                       \
-      "fast: products of a GPU with 16-bit weights by NVIDIA's cuBLASLt; a token's bits may then " \
-      "depend on what is computed beside it")
+      "fast: a GPU multiplies 16-bit weights with cuBLASLt of NVIDIA; the result for a token may " \
+      "then depend on the rest of the batch")
 
 #define WORKER_CONFIG_ROWS(X)                                                                      \
     PROCESS_CONFIG_ROWS(X)                                                                         \
-    X(served_model_name, STRING, "", "", "name that requests use; empty: the folder's")            \
+    X(served_model_name, STRING, "", "", "model name in requests; empty: the folder's name")       \
     X(max_context_tokens, U32(0, 16777216), "0", "tokens",                                         \
-      "prompt plus generated; 0: what the model knows")                                            \
+      "most tokens of prompt and reply together; 0: the model's limit")                            \
     X(kv_block_tokens, U32(8, 128), "16", "tokens", "tokens in a KV block, a power of two")        \
-    X(kv_blocks, U32(0, 16777216), "0", "blocks", "blocks of the pool; 0: as kv_memory says")      \
+    X(kv_blocks, U32(0, 16777216), "0", "blocks",                                                  \
+      "number of KV blocks; 0: as many as kv_memory holds")                                        \
     X(kv_memory, SIZE(0, CONFIG_NO_MAX), "0", "bytes",                                             \
-      "size of the pool; 0, auto: what the batch can use (sequences_max or prompts_max contexts, " \
-      "cached prefixes among them), at most a share of the cgroup's memory limit or, where there " \
-      "is none, a third of the memory that is free, and of it as many parts as serve has workers") \
+      "memory for KV blocks; 0, auto: what a full batch can use (sequences_max or prompts_max "    \
+      "whole contexts, including cached prefixes), but at most a share of the cgroup's memory "    \
+      "limit or, without a limit, a third of the free memory; `kvferry serve` divides this among " \
+      "its workers")                                                                               \
     X(kv_sharers, HIDDEN(U32(1, 64)), "1", "workers", "workers under that limit")                  \
     X(kv_room, HIDDEN(SIZE(0, CONFIG_NO_MAX)), "0", "bytes",                                       \
       "what the machine had free before they started; 0: what it has now")                         \
     X(kv_dtype, WORD(enum worker_kv_dtype, "auto|f32|bf16|f16"), "auto", "",                       \
-      "type of K and V; auto: that of the weights")                                                \
+      "data type of K and V; auto: that of the weights")                                           \
     WEIGHTS_CONFIG_ROW(X)                                                                          \
-    X(prefix_cache, BOOL, "yes", "", "keep the blocks of finished prompts for the next ones")      \
+    X(prefix_cache, BOOL, "yes", "",                                                               \
+      "keep the KV blocks of finished prompts, to reuse them for later prompts with the same "     \
+      "prefix")                                                                                    \
     X(prefill_chunk_tokens, U32(8, 65536), "512", "tokens",                                        \
-      "tokens of one prompt in a step at most, a multiple of kv_block_tokens")                     \
+      "most tokens of one prompt in one step, a multiple of kv_block_tokens")                      \
     X(prefill_step_ms, DURATION_MS(0, 3600000), "300ms", "ms",                                     \
-      "time that a step with prompts should take: it has as many of their tokens as this machine " \
-      "was measured to compute in it, one block at least, and where a step costs most of that "    \
-      "before its first token, as many as cost as much again; 0: always as many as the rows "      \
-      "beside this one say")                                                                       \
-    X(prefill_batch_tokens, U32(8, 65536), "1024", "tokens", "tokens of all prompts in a step")    \
-    X(queue_max, U32(1, 65536), "512", "requests", "requests that wait for a place")               \
-    X(queue_limit_ms, DURATION_MS(0, 3600000), "30s", "ms", "longest wait for a place")            \
+      "target time of a step that computes prompts: kvferry measures how many tokens it computes " \
+      "in this time and puts as many into a step, at least one block; if a step's fixed cost "     \
+      "takes most of the target, the tokens may take as long as the fixed cost; 0: only "          \
+      "prefill_chunk_tokens and prefill_batch_tokens limit a step")                                \
+    X(prefill_batch_tokens, U32(8, 65536), "1024", "tokens",                                       \
+      "most tokens of all prompts in one step")                                                    \
+    X(queue_max, U32(1, 65536), "512", "requests", "most requests that wait for a slot")           \
+    X(queue_limit_ms, DURATION_MS(0, 3600000), "30s", "ms",                                        \
+      "longest time a request waits for a slot")                                                   \
     X(priority_aging_ms, U32(0, 3600000), "1000", "ms",                                            \
-      "waiting that makes up for one of priority, among requests of a tenant; 0: by arrival "      \
-      "alone")                                                                                     \
+      "waiting time that counts as much as one level of priority, among requests of one tenant; "  \
+      "0: the order of arrival alone decides")                                                     \
     X(threads, U32(0, 256), "0", "threads",                                                        \
-      "compute threads; 0: one a CPU, or the CPU quota rounded up")                                \
+      "compute threads; 0: one per CPU, or the CPU quota rounded up")                              \
     KERNELS_CONFIG_ROWS(X)                                                                         \
     ATTENTION_MATH_CONFIG_ROW(X)                                                                   \
     DEVICE_CONFIG_ROWS(X)                                                                          \
-    X(pin, BOOL, "no", "", "bind each compute thread to a CPU")                                    \
+    X(pin, BOOL, "no", "", "bind each compute thread to one CPU")                                  \
     KV_TRANSPORT_CONFIG_ROW(X)                                                                     \
-    X(kv_digest, BOOL, "no", "", "send a CRC32C of every block, and insist on it when receiving")  \
+    X(kv_digest, BOOL, "no", "", "send a CRC32C of every KV block, and require it when receiving") \
     X(ucx_net_devices, STRING, "", "",                                                             \
-      "network devices of the data port; empty: lo if control_address is a loopback, else all")    \
-    X(ucx_port_range, STRING, "", "", "ports that the data port may have, \"20000-20009\"")        \
-    X(peers_max, U32(1, 4096), "64", "workers", "workers of the other role at one time")           \
-    X(pieces_max, U32(1, 4096), "64", "pieces", "pieces of KV under way, of one peer")             \
+      "network devices of the data port; empty: lo if control_address is on a loopback, else all") \
+    X(ucx_port_range, STRING, "", "", "ports that the data port may use: \"20000-20009\"")         \
+    X(peers_max, U32(1, 4096), "64", "workers", "most workers of the other role at one time")      \
+    X(pieces_max, U32(1, 4096), "64", "pieces",                                                    \
+      "most parts of KV in transfer at one time, for one peer")                                    \
     KV_NETWORK_CONFIG_ROW(X)                                                                       \
     METRICS_COMPAT_CONFIG_ROW(X)                                                                   \
     DATA_PORT_CONFIG_ROWS(X)

@@ -8,7 +8,7 @@ METRICS_DEFINE(worker_metrics, WORKER_METRICS)
 struct gauge *worker_metrics_load_progress(struct metrics *metrics)
 {
     return metrics_gauge(metrics, "kvferry_model_load_progress_ratio", "",
-                         "Part of the model that has been loaded.");
+                         "Share of the model that is loaded.");
 }
 
 void worker_metrics_capacity(const struct worker_metrics *metrics,

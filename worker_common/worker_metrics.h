@@ -13,12 +13,12 @@
 #include "kvtransfer/transport/transport.h"
 
 #define DATA_PORT_CONNECTIONS_HELP                                                                 \
-    "Connections that came to the data port, of transports unix and tls, by whether they have "    \
-    "proved who they are."
+    "Connections to the data port (transports unix and tls), by whether they are authenticated."
 #define DATA_PORT_REFUSED_HELP                                                                     \
-    "Connections to the data port that were closed before they had proved who they are, by why: "  \
-    "stranger (am-tcp: no described worker's host or another user), proof (it failed or was not "  \
-    "waited for), proof_time (kv_proof_ms), unproven_limit (kv_unproven_max), resources (no "      \
+    "Connections to the data port that were closed before they were authenticated, by reason: "    \
+    "\"stranger\" (am-tcp: the host is not that of a known worker, or the user is another), "      \
+    "\"proof\" (authentication failed or was interrupted), \"proof_time\" (longer than "           \
+    "kv_proof_ms), \"unproven_limit\" (more than kv_unproven_max), \"resources\" (no "             \
     "descriptor or memory)."
 
 #define DATA_PORT_METRICS(X)                                                                       \
@@ -37,20 +37,18 @@
     X(COUNTER, port_resources, "kvferry_data_port_refused_total", "reason=resources",              \
       DATA_PORT_REFUSED_HELP)                                                                      \
     X(COUNTER, port_bad_messages, "kvferry_data_port_bad_messages_total", "",                      \
-      "Messages of other workers that were malformed, or of none that is known: dropped.")
+      "Messages that were dropped: malformed, or from an unknown worker.")
 
 #define PROMPT_TOKENS_HELP                                                                         \
-    "Prompt tokens of this worker by where their KV came from: computed here, its prefix cache, "  \
-    "or "                                                                                          \
-    "a context worker."
+    "Prompt tokens of this worker, by where their KV came from: computed here, its prefix cache, " \
+    "or a context worker."
 
 #define STEP_SECONDS_NAME "kvferry_step_seconds"
 #define STEP_SECONDS_HELP                                                                          \
-    "Time of a step that computed, by the phase that the worker is for; a generation worker's "    \
-    "may "                                                                                         \
-    "hold chunks of prompts, too."
+    "Time of a step that computed, by the phase of the worker; a step of a generation worker may " \
+    "compute parts of prompts, too."
 
-#define KV_TRANSFER_BYTES_HELP "Bytes of KV blocks that crossed, verified or not."
+#define KV_TRANSFER_BYTES_HELP "Bytes of KV blocks transferred, verified or not."
 
 #define WORKER_METRICS(X)                                                                          \
     X(GAUGE, blocks_free, "kvferry_kv_blocks", "state=free", "KV blocks by state.")                \
@@ -60,19 +58,19 @@
     X(GAUGE, blocks_inbound, "kvferry_kv_blocks", "state=inbound", "KV blocks by state.")          \
     X(GAUGE, blocks_quarantined, "kvferry_kv_blocks", "state=quarantined", "KV blocks by state.")  \
     X(GAUGE, usage, "kvferry_kv_cache_usage_ratio", "",                                            \
-      "Part of the KV blocks that is neither free nor cached.")                                    \
+      "Share of the KV blocks that is neither free nor only cached.")                              \
     X(GAUGE, blocks_unowned, "kvferry_kv_blocks_unowned", "",                                      \
-      "KV blocks in use that no request, lease or transfer holds: lost ones. Looked for once a "   \
-      "second while something runs.")                                                              \
-    X(GAUGE, blocks_max, "kvferry_kv_blocks_max", "", "KV blocks of the pool.")                    \
+      "KV blocks in use that belong to no request and no transfer: leaked blocks. Checked once a " \
+      "second while requests run.")                                                                \
+    X(GAUGE, blocks_max, "kvferry_kv_blocks_max", "", "All KV blocks of this worker.")             \
     X(GAUGE, block_tokens, "kvferry_kv_block_tokens", "", "Tokens in a KV block.")                 \
     X(GAUGE, sequences_max, "kvferry_sequences_max", "",                                           \
-      "Requests that can have a place at one time.")                                               \
-    X(GAUGE, queue_max, "kvferry_queue_max", "", "Requests that can wait for a place.")            \
+      "Most requests that can run at one time.")                                                   \
+    X(GAUGE, queue_max, "kvferry_queue_max", "", "Most requests that can wait for a slot.")        \
     X(COUNTER, evictions, "kvferry_kv_evictions_total", "",                                        \
       "Blocks evicted from the prefix cache.")                                                     \
     X(COUNTER, rows_not_finite, "kvferry_logit_rows_not_finite_total", "",                         \
-      "Rows of logits with a NaN, or without a finite largest: each ended its request with "       \
+      "Rows of logits with a NaN or an infinite maximum: each ended its request with "             \
       "LOGITS_NOT_FINITE.")                                                                        \
     X(COUNTER, prefix_query, "kvferry_prefix_query_tokens_total", "",                              \
       "Prompt tokens looked up in this worker's prefix cache.")                                    \

@@ -108,11 +108,12 @@ struct config_table {
 
 /* Rows that every process has. */
 #define CONFIG_COMMON_ROWS(X)                                                                      \
-    X(log_level, WORD(enum log_level, "error|warn|info|debug"), "info", "", "least level logged")  \
+    X(log_level, WORD(enum log_level, "error|warn|info|debug"), "info", "",                        \
+      "lowest level that is logged")                                                               \
     X(log_format, WORD(enum log_format, "auto|human|json"), "auto", "",                            \
-      "auto: human on a terminal, JSON otherwise")                                                 \
+      "auto: human-readable on a terminal, else JSON")                                             \
     X(metrics_address, STRING, "127.0.0.1:9400", "",                                               \
-      "where /metrics and /healthz are served; empty: nowhere")
+      "address of /metrics and /healthz; empty: no metrics port")
 
 /* A heading of --help and its rows; a key that the table lacks is passed over. */
 struct config_group {

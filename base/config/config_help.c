@@ -6,12 +6,12 @@
 enum { RANGE_BYTES = 100 };
 
 const struct config_built_in CONFIG_BUILT_IN[] = {
-    {"config", "FILE", "YAML of the same keys (KVFERRY_CONFIG)"},
-    {"print-config", NULL, "print the effective values and where each came from"},
-    {"check-config", NULL, "only say whether the process would start"},
+    {"config", "FILE", "YAML file with the same keys (KVFERRY_CONFIG)"},
+    {"print-config", NULL, "print each value in effect and where it comes from"},
+    {"check-config", NULL, "only check whether the process would start"},
     {"strict-environment", NULL,
-     "stop for a KVFERRY_* variable that no command knows (KVFERRY_STRICT_ENVIRONMENT)"},
-    {"help", NULL, "this text, also -h"},
+     "an unknown KVFERRY_* variable is an error (KVFERRY_STRICT_ENVIRONMENT)"},
+    {"help", NULL, "print this text; also -h"},
     {NULL, NULL, NULL},
 };
 
@@ -113,7 +113,8 @@ void config_print_help(const struct config_table *table, const struct config_inp
     for (const struct config_built_in *flag = CONFIG_BUILT_IN; flag->flag; flag++)
         fprintf(out, "  --%s%s%s\n        %s\n", flag->flag, flag->value ? " " : "",
                 flag->value ? flag->value : "", flag->help);
-    fputs("\nA flag comes before its environment variable, that before the file, that before the "
+    fputs("\nA flag overrides its environment variable, a variable overrides the file, the file "
+          "overrides the "
           "default.\n",
           out);
 }

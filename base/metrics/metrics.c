@@ -431,9 +431,9 @@ static void write_process(FILE *out, const struct metrics *metrics)
     struct process_stats stats;
     if (process_stats_read(&stats) != STATUS_OK)
         return; /* a container without /proc: the rest is still worth having */
-    write_single(out, METRIC_COUNTER, "process_cpu_seconds_total", "CPU time of all threads.",
-                 stats.cpu_seconds);
-    write_single(out, METRIC_GAUGE, "process_resident_memory_bytes", "Memory in RAM.",
+    write_single(out, METRIC_COUNTER, "process_cpu_seconds_total",
+                 "CPU time of all threads, in seconds.", stats.cpu_seconds);
+    write_single(out, METRIC_GAUGE, "process_resident_memory_bytes", "Resident memory.",
                  (double)stats.resident_bytes);
     write_single(out, METRIC_GAUGE, "process_virtual_memory_bytes", "Address space.",
                  (double)stats.virtual_bytes);
@@ -442,14 +442,14 @@ static void write_process(FILE *out, const struct metrics *metrics)
     write_single(out, METRIC_GAUGE, "process_max_fds", "Limit of open file descriptors.",
                  (double)stats.fds_max);
     write_single(out, METRIC_GAUGE, "process_threads", "Threads.", (double)stats.n_threads);
-    write_single(out, METRIC_GAUGE, "process_start_time_seconds", "Start, since the epoch.",
-                 metrics->start_seconds);
+    write_single(out, METRIC_GAUGE, "process_start_time_seconds",
+                 "Start time of the process, in seconds since the epoch.", metrics->start_seconds);
 }
 
 static void write_log(FILE *out)
 {
     write_single(out, METRIC_COUNTER, "kvferry_log_lines_dropped_total",
-                 "Log lines dropped while nobody read them.", (double)log_lines_dropped());
+                 "Log lines dropped because nothing read them.", (double)log_lines_dropped());
 }
 
 static void write_build_info(FILE *out, const struct metrics *metrics)
@@ -458,7 +458,7 @@ static void write_build_info(FILE *out, const struct metrics *metrics)
     snprintf(labels, sizeof labels, "version=%s,compiler=%s,role=%s", build_version(),
              build_compiler(), metrics->role);
     const struct metric_spec spec = {METRIC_GAUGE, NULL, "kvferry_build_info", labels,
-                                     "What was built, in its labels; the value is 1."};
+                                     "The build, in the labels; the value is always 1."};
     write_head(out, &spec);
     write_sample(out, &spec, "", NULL, 1);
 }

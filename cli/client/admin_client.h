@@ -16,12 +16,12 @@
 
 #define ADMIN_CLIENT_ROWS(X)                                                                       \
     X(cluster_key, STRING, "", "path",                                                             \
-      "file of the processes' cluster key; empty: those of this user on this host are tried")      \
+      "file with the cluster key of the processes; empty: this user's keys on this host are "      \
+      "tried")                                                                                     \
     X(deadline_ms, DURATION_MS(1, 600000), "2s", "ms", "longest wait for one process")             \
     SERVER_TLS_ROWS(X)                                                                             \
-    PROCESS_PEER_ROWS(                                                                             \
-        X, "certificate of a role of the cluster, PEM: control ports are asked over mTLS; the "    \
-           "server, too, without --tls")
+    PROCESS_PEER_ROWS(X, "certificate of a role of the cluster (PEM): turns on mTLS to control "   \
+                         "ports, and to the server without --tls")
 
 struct admin_client_options {
     const char *server, *cluster_key;

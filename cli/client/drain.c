@@ -12,9 +12,10 @@
 #define LOOK_MS 100
 
 #define DRAIN_CONFIG(X)                                                                            \
-    X(server, STRING, "127.0.0.1:50052", "", "the control port of the process to drain")           \
+    X(server, STRING, "127.0.0.1:50052", "",                                                       \
+      "address of the control port of the process to drain")                                       \
     X(wait_ms, DURATION_MS(0, 86400000), "0", "ms",                                                \
-      "waits so long until it has no request any more; 0: does not wait")                          \
+      "longest wait for the process to finish its requests; 0: do not wait")                       \
     ADMIN_CLIENT_ROWS(X)
 
 CONFIG_DECLARE(drain_config, DRAIN_CONFIG);
@@ -49,7 +50,7 @@ static enum status run(void *arg, const struct admin_clients *clients, struct rp
                                             drain->values->deadline_ms, error);
     if (status == STATUS_UNAUTHENTICATED) { /* it has just proved itself */
         rpc_error_set(error, STATUS_UNIMPLEMENTED, NULL, NULL,
-                      "this port takes no Drain: name the process's control port");
+                      "this port does not accept Drain: give the control port of the process");
         return STATUS_UNIMPLEMENTED;
     }
     TRY(status);
@@ -61,7 +62,8 @@ static enum status run(void *arg, const struct admin_clients *clients, struct rp
     }
     if (drain->state.incarnation == life)
         return STATUS_OK;
-    rpc_error_set(error, STATUS_STALE_PEER, NULL, NULL, "it was started anew meanwhile");
+    rpc_error_set(error, STATUS_STALE_PEER, NULL, NULL,
+                  "the process was restarted in the meantime");
     return STATUS_STALE_PEER;
 }
 

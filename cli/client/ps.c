@@ -11,8 +11,9 @@
 #include <string.h>
 
 #define PS_CONFIG(X)                                                                               \
-    X(server, STRING, "127.0.0.1:50051", "", "the router, or the control port of any process")     \
-    X(json, BOOL, "no", "", "print JSON; ps.md says what the keys mean")                           \
+    X(server, STRING, "127.0.0.1:50051", "",                                                       \
+      "address of the router, or of the control port of any process")                              \
+    X(json, BOOL, "no", "", "print JSON; ps.md explains the keys")                                 \
     ADMIN_CLIENT_ROWS(X)
 
 CONFIG_DECLARE(ps_config, PS_CONFIG);

@@ -9,11 +9,12 @@
 #include "rpc/client/client.h"
 
 #define SERVER_TLS_ROWS(X)                                                                         \
-    X(tls, BOOL, "no", "", "the server speaks TLS; its certificate must have its host name")       \
+    X(tls, BOOL, "no", "",                                                                         \
+      "connect over TLS; the certificate of the server must have its host name")                   \
     X(tls_ca, STRING, "", "path",                                                                  \
-      "CAs that its certificate is of, PEM; implies --tls; empty: the system's")                   \
-    X(tls_certificate, STRING, "", "path", "what this client shows itself, PEM; implies --tls")    \
-    X(tls_key, STRING, "", "path", "its private key, PEM")
+      "CA certificates (PEM) that verify the server; implies --tls; empty: the system's")          \
+    X(tls_certificate, STRING, "", "path", "client certificate (PEM); implies --tls")              \
+    X(tls_key, STRING, "", "path", "private key (PEM) of tls_certificate")
 
 struct server_tls_options {
     bool tls;

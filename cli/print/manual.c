@@ -57,8 +57,9 @@ static void print_options(const struct command *command, FILE *out)
 {
     struct config_shown rows[CONFIG_ROWS_MAX];
     uint32_t n = config_shown_rows(command->table(), command_program(), rows);
-    fputs(".SH OPTIONS\nA flag comes before its environment variable, that before the file, that "
-          "before the default.\n",
+    fputs(".SH OPTIONS\nA flag overrides its environment variable, a variable overrides the file, "
+          "the file "
+          "overrides the default.\n",
           out);
     for (uint32_t i = 0; i < n; i++) {
         if (i == 0 || rows[i].title != rows[i - 1].title)
@@ -95,7 +96,8 @@ static void print_end(FILE *out)
 static void print_overview(FILE *out)
 {
     const struct command *command;
-    print_head("kvferry", "serves language models with prompts and generation apart", out);
+    print_head("kvferry", "serves language models with prefill and decode in separate processes",
+               out);
     fputs(".SH SYNOPSIS\n.B kvferry\n.I COMMAND\n[arguments]\n.SH COMMANDS\n", out);
     for (uint32_t i = 0; (command = command_at(i)); i++) {
         if (command->is_hidden)

@@ -75,18 +75,19 @@ static void print_command(const struct command *command, FILE *out)
 
 void reference_print_config(FILE *out)
 {
-    fputs(
-        "# Configuration\n\nMade by `make reference`. Key `kv_blocks` is the flag `--kv-blocks`, "
-        "the "
-        "variable `KVFERRY_KV_BLOCKS` and\n`kv_blocks` in the YAML file that `--config` or "
-        "`KVFERRY_CONFIG` names; a flag comes before a variable, that before\nthe file, which may "
-        "have rows of a server and of its clients (`generate`, `ps`, `drain`): each takes its own. "
-        "Sizes: "
-        "`K`, "
-        "`M`, `G`, `T` and `Ki`, `KiB` ... are powers of 1024, `kB`, `MB`, `GB`, `TB` of 1000; "
-        "`1.5Gi`.\nDurations: `500ms`, `10s`, `5m`, `1h`. `KVFERRY_CPU` and `KVFERRY_ATTENTION` "
-        "are what `cpu_kernels` and\n`attention_kernels` are when they are empty.\n",
-        out);
+    fputs("# Configuration\n\nMade by `make reference`. A key such as `kv_blocks` can be given as "
+          "the flag `--kv-blocks`, as "
+          "the variable\n`KVFERRY_KV_BLOCKS`, or as `kv_blocks` in the YAML file that `--config` "
+          "or `KVFERRY_CONFIG` "
+          "names. A flag overrides a\nvariable, and a variable overrides the file. One file may "
+          "have keys of a server and "
+          "of its clients (`generate`, `ps`,\n`drain`): each command reads its own. Sizes: `K`, "
+          "`M`, `G`, `T` and `Ki`, "
+          "`KiB` ... are powers of 1024, `kB`, `MB`,\n`GB`, `TB` are powers of 1000; `1.5Gi`. "
+          "Durations: `500ms`, `10s`, `5m`, "
+          "`1h`. When `cpu_kernels` and\n`attention_kernels` are empty, `KVFERRY_CPU` and "
+          "`KVFERRY_ATTENTION` replace them.\n",
+          out);
     const struct command *command;
     for (uint32_t i = 0; (command = command_at(i)); i++)
         if (command->table)
@@ -107,8 +108,8 @@ static void print_error(int grpc_code, const char *reason, const char *text, FIL
 
 void reference_print_errors(FILE *out)
 {
-    fputs("# Errors\n\nMade by `make reference`. `reason` is that of `google.rpc.ErrorInfo` in the "
-          "details of a call that failed.\n",
+    fputs("# Errors\n\nMade by `make reference`. A call that fails carries the `reason` in the "
+          "`google.rpc.ErrorInfo` of its details.\n",
           out);
     print_head("Reasons", "| reason | gRPC code | meaning |", out);
 #define X(name, grpc, reason, text) print_error(grpc, reason, text, out);

@@ -22,38 +22,42 @@ enum serve_restart { SERVE_RESTART_ALWAYS, SERVE_RESTART_NEVER };
 #define SERVE_CONFIG(X)                                                                            \
     CONFIG_COMMON_ROWS(X)                                                                          \
     X(n_context_workers, U32(0, 16), "1", "processes",                                             \
-      "context workers; 0: all is computed locally")                                               \
+      "context workers; 0: generation workers compute all prompts")                                \
     X(n_generation_workers, U32(1, 16), "1", "processes", "generation workers")                    \
     X(restart, WORD(enum serve_restart, "always|never"), "always", "",                             \
-      "of a process that ends unasked: always: it is started again, after pauses that grow; "      \
-      "never: it stops all")                                                                       \
-    X(grpc_address, STRING, "127.0.0.1:50051", "", "port of the public API")                       \
-    X(control_address, STRING, "127.0.0.1:50052", "", "the router's control port")                 \
-    X(health_address, STRING, "127.0.0.1:50053", "", "the router's health port")                   \
+      "what follows when a process ends unexpectedly: always: it is restarted, after pauses that " \
+      "grow; never: all processes stop")                                                           \
+    X(grpc_address, STRING, "127.0.0.1:50051", "", "address of the public API")                    \
+    X(control_address, STRING, "127.0.0.1:50052", "", "address of the router's control port")      \
+    X(health_address, STRING, "127.0.0.1:50053", "", "address of the router's health port")        \
     X(advertise_address, STRING, "", "",                                                           \
-      "host under which others reach the router's ports that are no loopback's; empty: the one "   \
-      "that is bound, or of an interface")                                                         \
-    X(quiet, BOOL, "no", "", "no line on standard output when all is ready")                       \
-    X(ports_file, STRING, "", "", "file that gets the router's bound addresses, as JSON")          \
+      "host at which others reach the router's non-loopback ports; empty: the bound address, or "  \
+      "that of a network interface")                                                               \
+    X(quiet, BOOL, "no", "", "print nothing on standard output when the service is ready")         \
+    X(ports_file, STRING, "", "",                                                                  \
+      "file to which the router's bound addresses are written, as JSON")                           \
     X(parent_pid, HIDDEN(U32(0, 4194304)), "0", "", "process whose end stops this one; 0: none")   \
     X(dry_run, BOOL, "no", "",                                                                     \
-      "print what each role would build and take, and whether that fits here now; then end")       \
-    X(insecure, BOOL, "no", "", "allow addresses that are no loopback, without TLS")               \
+      "print what each role would create and allocate, and whether it fits now, then exit")        \
+    X(insecure, BOOL, "no", "", "allow non-loopback addresses without TLS")                        \
     X(cluster_key, STRING, "", "path",                                                             \
-      "file of the key that all processes share; empty: one is drawn for this run")                \
+      "file with the key that all processes share; empty: a new key for this run")                 \
     X(drain_delay_ms, DURATION_MS(0, 3600000), "0", "ms",                                          \
-      "how long the router still takes new requests when it is told to stop, and says not ready")  \
-    X(drain_limit_ms, DURATION_MS(0, 3600000), "30s", "ms", "how long a stop waits for requests")  \
+      "after a stop signal, time in which the router reports not ready but still accepts "         \
+      "requests")                                                                                  \
+    X(drain_limit_ms, DURATION_MS(0, 3600000), "30s", "ms",                                        \
+      "longest time that a stop waits for open requests")                                          \
     X(kv_room, HIDDEN(SIZE(0, CONFIG_NO_MAX)), "0", "bytes",                                       \
       "what the machine had free before the workers started; 0: what it has now")                  \
     X(ucx_net_devices, STRING, "", "", "network devices of the data port; empty: lo")              \
     X(local_prefill, BOOL, "yes", "",                                                              \
-      "compute a prompt locally when its hand-over has failed, or no context worker is ready")     \
+      "compute a prompt locally when its KV transfer has failed, or when no context worker is "    \
+      "ready")                                                                                     \
     KV_TRANSPORT_CONFIG_ROW(X)                                                                     \
     X(core_dumps, BOOL, "no", "",                                                                  \
-      "write core files in crashes, and let debuggers in: they hold prompts and keys")             \
+      "write a core file after a crash, and allow debuggers: both expose prompts and keys")        \
     X(seccomp, WORD(enum process_seccomp, "off|on"), "off", "",                                    \
-      "on: once they serve, a system call that no role needs ends a process")                      \
+      "on: once a process serves, a system call that no role needs ends it")                       \
     TLS_CONFIG_ROWS(X)
 
 /* A member that any inherited row may have. */

@@ -76,11 +76,11 @@ KV = [
 
 BOARDS = {
     "router": ("kvferry: router", "router", [
-        panel("Requests", "reqps", "Requests of clients by how they ended. A reason is that of google.rpc.ErrorInfo.",
+        panel("Requests", "reqps", "Requests of clients, by how they ended. A reason is that of google.rpc.ErrorInfo.",
               (rate("kvferry_requests_total", "code, reason") + " > 0", "{{code}} {{reason}}")),
-        panel("First token", "s", "From the arrival of a request to its first token.",
+        panel("First token", "s", "Time from the arrival of a request to its first token.",
               *quantiles("kvferry_request_ttft_seconds", 50, 95, 99)),
-        panel("Between tokens", "s", "Between two messages with tokens of one request.",
+        panel("Between tokens", "s", "Time between two messages with tokens of one request.",
               *quantiles("kvferry_request_itl_seconds", 50, 95, 99)),
         panel("Running and waiting", "none", "Requests that are placed, and that wait for a worker.",
               (gauge("kvferry_requests_running"), "running {{instance}}"),
@@ -94,7 +94,7 @@ BOARDS = {
               (gauge("kvferry_peers", "instance, role, state"), "{{role}} {{state}} {{instance}}")),
         panel("Placements", "reqps", "What decided where a request went; retries and waits beside them.",
               (rate("kvferry_router_decisions_total", "kind, reason"), "{{kind}} {{reason}}")),
-        panel("Whole requests", "s", "From the arrival of a request to its end.",
+        panel("Whole requests", "s", "Time from the arrival of a request to its end.",
               *quantiles("kvferry_request_duration_seconds", 50, 95, 99)),
         panel("Prompt length", "none", "Prompt tokens of a request.",
               *quantiles("kvferry_request_prompt_tokens", 50, 95)),
@@ -149,7 +149,7 @@ BOARDS = {
     "hand-over": ("kvferry: hand-over", "gen-worker|ctx-worker", [
         panel("Hand-overs", "reqps", "By how they ended.",
               (rate("kvferry_kv_handovers_total", "result"), "{{result}}")),
-        panel("Failures", "reqps", "Hand-overs that failed, by why.",
+        panel("Failures", "reqps", "KV transfers that failed, by reason.",
               (rate("kvferry_kv_transfer_failures_total", "reason") + " > 0", "{{reason}}")),
         panel("KV bytes", "Bps", "Bytes of KV blocks a second, by transport and direction.",
               (rate("kvferry_kv_transfer_bytes_total", "transport, direction"), "{{direction}} {{transport}}")),

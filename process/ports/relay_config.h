@@ -7,56 +7,65 @@
 #include "base/config/config.h"
 
 #define RELAY_CONFIG_ROWS(X)                                                                       \
-    X(relay_connections_max, U32(1, 65536), "1024", "connections", "open connections of a port")   \
+    X(relay_connections_max, U32(1, 65536), "1024", "connections",                                 \
+      "most open connections on one port")                                                         \
     X(relay_unproven_max, U32(1, 65536), "256", "connections",                                     \
-      "those that were not served yet; an old one goes for a new one")                             \
+      "most open connections on one port that have not been served yet; a new connection "         \
+      "replaces an old one")                                                                       \
     X(relay_address_connections_max, U32(1, 65536), "256", "connections",                          \
-      "those of one address, or of an IPv6 /64; as all limits of an address, not on control "      \
-      "ports "                                                                                     \
-      "and not of relay_exempt")                                                                   \
+      "most open connections from one address (an IPv4 address or an IPv6 /64); limits per "       \
+      "address do not apply to control ports and to relay_exempt")                                 \
     X(relay_address_connections_per_s, U32(1, 1000000), "100", "connections/s",                    \
-      "new ones of one address, on average")                                                       \
-    X(relay_address_streams_max, U32(1, 1000000), "768", "streams", "open calls of one address")   \
+      "most new connections from one address in a second, on average")                             \
+    X(relay_address_streams_max, U32(1, 1000000), "768", "streams",                                \
+      "most open calls from one address")                                                          \
     X(relay_half_open_max, U32(1, 1000000), "1024", "streams",                                     \
-      "calls of a port whose request has not ended")                                               \
-    X(relay_address_half_open_max, U32(1, 1000000), "256", "streams", "those of one address")      \
+      "most calls on one port whose request has not arrived completely")                           \
+    X(relay_address_half_open_max, U32(1, 1000000), "256", "streams",                              \
+      "most calls from one address whose request has not arrived completely")                      \
     X(relay_request_bytes_max, SIZE(1048576, 167772160), "96M", "bytes",                           \
-      "of requests above 64 KiB that have begun to come and were not answered, of a port; beyond " \
-      "it the next such request waits")                                                            \
+      "most bytes, on one port, of requests over 64 KiB that have started to arrive and are not "  \
+      "answered; the next such request waits")                                                     \
     X(relay_address_request_bytes_max, SIZE(1048576, 167772160), "32M", "bytes",                   \
-      "those of one address")                                                                      \
+      "most such bytes from one address")                                                          \
     X(relay_connection_request_bytes_max, SIZE(1048576, 167772160), "16M", "bytes",                \
-      "those of one connection; one request is let in whatever it needs")                          \
+      "most such bytes from one connection; a single request is accepted whatever its size")       \
     X(relay_unanswered_max, U32(1, 1000000), "32", "requests",                                     \
-      "that gRPC was given in the last 25 to 50 ms and has not answered; beyond it an address "    \
-      "with its even share of them is not read")                                                   \
+      "most requests passed to gRPC in the last 25 to 50 ms and not answered; above this, an "     \
+      "address that has its even share of them is not read")                                       \
     X(relay_resets_per_s, U32(1, 1000000), "500", "resets/s",                                      \
-      "cancelled calls of a port; beyond it who cancels is not read for a while")                  \
-    X(relay_address_resets_per_s, U32(1, 1000000), "100", "resets/s", "those of one address")      \
+      "most calls cancelled in a second on one port; above this, clients that cancel are not "     \
+      "read for a while")                                                                          \
+    X(relay_address_resets_per_s, U32(1, 1000000), "100", "resets/s",                              \
+      "most calls cancelled in a second by one address")                                           \
     X(relay_pings_per_s, U32(1, 1000000), "10", "pings/s",                                         \
-      "of a connection, beside one for each message that it gets; beyond it is not read")          \
+      "most pings in a second on one connection, in addition to one for each message sent to it; " \
+      "above this it is not read")                                                                 \
     X(relay_controls_per_s, U32(1, 1000000), "50", "frames/s",                                     \
-      "HTTP/2 frames of a connection that carry nothing; beyond it is not read")                   \
-    X(relay_header_frames_max, U32(1, 1024), "8", "frames", "frames of one list of headers")       \
+      "most HTTP/2 frames without content in a second on one connection; above this it is not "    \
+      "read")                                                                                      \
+    X(relay_header_frames_max, U32(1, 1024), "8", "frames", "most frames in one list of headers")  \
     X(relay_handshake_ms, DURATION_MS(100, 3600000), "5s", "ms",                                   \
-      "for the begin of a connection: TLS, HTTP/2's preface and SETTINGS")                         \
+      "longest time to open a connection: TLS handshake, HTTP/2 preface and SETTINGS")             \
     X(relay_handshakes_per_s, U32(1, 100000), "200", "handshakes/s",                               \
-      "TLS handshakes begun on a port; others wait")                                               \
+      "most TLS handshakes started in a second on one port; others wait")                          \
     X(relay_unproven_ms, DURATION_MS(100, 3600000), "30s", "ms",                                   \
-      "until a connection that was never served, and asks nothing, is closed")                     \
+      "longest time without a call on a connection that was never served; then it is closed")      \
     X(relay_settings_ms, DURATION_MS(100, 3600000), "10s", "ms",                                   \
-      "until a client has acknowledged our SETTINGS")                                              \
+      "longest wait for a client to acknowledge the server's SETTINGS")                            \
     X(relay_frame_ms, DURATION_MS(100, 3600000), "10s", "ms",                                      \
-      "from a frame's first byte to its last; of DATA between two bytes")                          \
+      "longest time from the first to the last byte of a frame; between two bytes of a DATA "      \
+      "frame")                                                                                     \
     X(relay_stall_ms, DURATION_MS(100, 3600000), "20s", "ms",                                      \
-      "during which a client takes nothing of what it is sent")                                    \
+      "longest time in which a client may read nothing of what is sent to it")                     \
     X(relay_behind_ms, DURATION_MS(100, 3600000), "8s", "ms",                                      \
-      "during which a client that is not read for its budgets has more to say")                    \
+      "longest time in which a client that is not read because of these limits may have more "     \
+      "data waiting")                                                                              \
     X(relay_half_open_ms, DURATION_MS(100, 3600000), "10s", "ms",                                  \
-      "between two bytes of a request")                                                            \
-    X(relay_request_ms, DURATION_MS(100, 3600000), "2m", "ms", "for a whole request")              \
+      "longest time between two bytes of a request")                                               \
+    X(relay_request_ms, DURATION_MS(100, 3600000), "2m", "ms", "longest time for a whole request") \
     X(relay_exempt, STRING, "", "",                                                                \
-      "networks without limits of an address, as of proxies: \"10.0.0.0/8, ::1\"")
+      "networks without limits per address, such as those of proxies: \"10.0.0.0/8, ::1\"")
 
 /* A struct relay_limits of these rows; streams and header bytes are the server's own rows. */
 #define RELAY_LIMITS(config)                                                                       \

@@ -68,14 +68,14 @@ const char *relay_limit_name(enum relay_limit limit)
 void relay_metrics_init(struct relay_metrics *relay_metrics, struct metrics *metrics)
 {
     relay_metrics->accepted = metrics_counter(metrics, "kvferry_relay_connections_accepted_total",
-                                              "", "Connections taken on gRPC ports.");
+                                              "", "Connections accepted on gRPC ports.");
     relay_metrics->handshakes = metrics_counter(metrics, "kvferry_relay_handshakes_total", "",
-                                                "TLS handshakes on gRPC ports that ended well.");
+                                                "TLS handshakes completed on gRPC ports.");
     relay_metrics->connections = metrics_gauge(metrics, "kvferry_relay_connections", "",
-                                               "Connections open on gRPC ports.");
+                                               "Open connections on gRPC ports.");
     for (int i = 0; i < RELAY_N_LIMITS; i++)
-        relay_metrics->struck[i] = metrics_counter(metrics, "kvferry_relay_struck_total", LABELS[i],
-                                                   "How often a limit on clients of gRPC ports "
-                                                   "struck: a connection was refused, closed or "
-                                                   "not read for a while, or a stream reset.");
+        relay_metrics->struck[i] = metrics_counter(
+            metrics, "kvferry_relay_struck_total", LABELS[i],
+            "Times that a client of a gRPC port reached a limit: a connection was refused, closed "
+            "or not read for a while, or a stream was reset.");
 }

@@ -13,7 +13,7 @@ static void add_series(struct call_counters *counters, struct call_method *metho
                  status_grpc_name(code));
         method->of[code] = metrics_counter(counters->metrics, "kvferry_calls_total",
                                            method->labels[code],
-                                           "Calls of gRPC methods by how they ended.");
+                                           "Calls of gRPC methods, by how they ended.");
     }
 }
 

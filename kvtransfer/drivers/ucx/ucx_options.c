@@ -49,7 +49,7 @@ static enum status write_options(ucp_config_t *config, const struct ucx_options 
         return error_set(
             error, STATUS_UNSUPPORTED,
             "UCX looks for network devices in " DEVICES_FOLDER
-            ", which cannot be read here (%s): mount /sys, or say another kv_transport",
+            ", which cannot be read here (%s): mount /sys, or set another kv_transport",
             strerror(errno));
     if (options->port_range && *options->port_range)
         TRY(modify_tcp(config, "PORT_RANGE", options->port_range, error));
