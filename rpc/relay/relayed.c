@@ -37,6 +37,7 @@ static void close_side(struct relayed *relayed, enum relayed_side side)
 static void ask_events(struct relayed_common *common, struct relayed *relayed,
                        enum relayed_side side, uint32_t events)
 {
+    assert(((uintptr_t)relayed & 1) == 0); /* where the tag has the side */
     if (relayed->fds[side] < 0 || relayed->events[side] == events)
         return;
     struct epoll_event asked = {.events = events};
@@ -188,6 +189,7 @@ void relayed_free_gone(struct relayed_common *common)
 {
     while (common->gone) {
         struct relayed *relayed = common->gone;
+        assert(relayed->state == RELAYED_GONE);
         common->gone = relayed->next;
         free(relayed->resets);
         free(relayed);
@@ -197,6 +199,7 @@ void relayed_free_gone(struct relayed_common *common)
 /* The core is told now; the client has a moment to read what was said. */
 void relayed_linger(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns)
 {
+    assert(relayed->state != RELAYED_GONE && relayed->state != RELAYED_LINGER);
     end_handshake(common, relayed);
     relayed_say_last(relayed, NULL, 0);
     close_side(relayed, RELAYED_CORE);
@@ -238,6 +241,7 @@ void relayed_give_up(struct relayed_common *common, struct relayed *relayed, uin
 /* Gives the core its end, and the preface. */
 static void begin(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns)
 {
+    assert(relayed->state == RELAYED_NEW && relayed->fds[RELAYED_CORE] < 0);
     int pair[2];
     if (common->is_closing) {
         relayed_drop(common, relayed, now_ns);
@@ -311,6 +315,7 @@ static size_t take_client_bytes(struct relayed_common *common, struct relayed *r
 static void take_or_keep(struct relayed_common *common, struct relayed *relayed, size_t n,
                          uint64_t now_ns)
 {
+    assert(is_held(relayed) || !relayed->unwalked.bytes); /* nothing overtakes what was kept */
     size_t n_taken = take_client_bytes(common, relayed, common->buffer, n, now_ns);
     if (is_held(relayed) && n_taken < n &&
         !relayed_keep(common, &relayed->unwalked, common->buffer + n_taken, n - n_taken))
@@ -378,6 +383,7 @@ static size_t skip(struct relayed *relayed, uint32_t n_bytes, size_t n_there)
 static void take_core_bytes(struct relayed_common *common, struct relayed *relayed,
                             const uint8_t *bytes, size_t n, uint64_t now_ns)
 {
+    assert(relayed->n_skip == 0 || relayed->n_rest == 0);
     size_t n_taken = skip(relayed, relayed->n_skip, n);
     relayed->n_rest = 0;
     while (n_taken < n && relayed->state == RELAYED_OPEN) {
@@ -553,6 +559,7 @@ enum status relayed_create(struct relayed_common *common, int fd, struct address
                            const struct rpc_peer *peer, uint64_t now_ns,
                            struct relayed **relayed_out)
 {
+    assert(fd >= 0 && address->n_connections > 0);
     struct relayed *relayed = calloc(1, sizeof *relayed);
     if (!relayed) {
         address_book_leave(common->addresses, address);

@@ -16,6 +16,7 @@
 void session_init(struct session *session, struct session_common *common,
                   struct address_entry *address, uint64_t now_ns)
 {
+    assert(address->n_connections > 0 && common->limits);
     *session = (struct session){
         .common = common,
         .address = address,
@@ -27,6 +28,7 @@ void session_init(struct session *session, struct session_common *common,
 
 void session_count(const struct session_common *common, enum relay_limit limit)
 {
+    assert(limit < RELAY_N_LIMITS);
     if (common->metrics)
         counter_add(common->metrics->struck[limit], 1);
 }
@@ -48,6 +50,8 @@ void session_set_close(struct session *session, enum relay_limit limit, enum fra
 
 static void count_half_open(struct session *session, int change)
 {
+    assert(change > 0 || (session->n_half_open > 0 && session->address->n_half_open > 0 &&
+                          session->common->n_half_open > 0));
     bool had_any = session->address->n_half_open > 0;
     session->n_half_open += (uint32_t)change;
     session->address->n_half_open += (uint32_t)change;
@@ -76,6 +80,7 @@ void session_release_room(struct session *session, struct open_stream *stream)
 
 static void forget_grant(struct session *session, struct open_stream *stream)
 {
+    assert(stream->granted == 0 || session->n_granted > 0);
     if (stream->granted > 0)
         session->n_granted--;
     stream->granted = 0;
@@ -83,6 +88,8 @@ static void forget_grant(struct session *session, struct open_stream *stream)
 
 void session_remove_stream(struct session *session, struct open_stream *stream)
 {
+    assert(session->address->n_streams > 0);
+    assert(session->n_asked > 0 || !open_stream_is_asked(stream));
     session_release_room(session, stream);
     forget_grant(session, stream);
     if (open_stream_is_half(stream))
@@ -198,6 +205,8 @@ void session_finish(struct session *session, uint64_t now_ns)
         session_remove_stream(session, &session->streams.streams[session->streams.n - 1]);
     if (n > 0)
         session_pay_resets(session, n, now_ns);
+    assert(session->n_half_open == 0 && session->n_asked == 0 && session->n_granted == 0);
+    assert(session->room.bytes == 0 && session->room.n_waiting == 0);
     open_streams_finish(&session->streams);
 }
 
@@ -208,6 +217,7 @@ static bool has_half_open_share(const struct session *session)
 {
     const struct session_common *common = session->common;
     uint32_t n = session->address->n_half_open;
+    assert(n == 0 || common->n_half_open_addresses > 0);
     uint32_t n_addresses = common->n_half_open_addresses + (n == 0);
     return n > 0 && n >= common->limits->half_open_max / n_addresses;
 }
