@@ -76,6 +76,7 @@ static enum status set_source(struct setting *setting, const char *source)
 
 static struct setting *setting_of(struct config *config, const struct config_row *row)
 {
+    assert(row >= config->table->rows && row < config->table->rows + config->table->n_rows);
     return &config->settings[row - config->table->rows];
 }
 
@@ -104,6 +105,7 @@ static enum status add_to_list(struct config *config, void *values, const struct
                                const char *text, const char *where, struct error *error)
 {
     struct setting *setting = setting_of(config, row);
+    assert(setting->list); /* clear_list has made it */
     if (setting->n_list == CONFIG_LIST_MAX)
         return error_set(error, STATUS_INVALID_ARGUMENT, "%s: more than %u texts", where,
                          CONFIG_LIST_MAX);
@@ -350,6 +352,7 @@ static void notice_word_after_bool(struct config *config, int at)
 static void give(struct config *config, const struct config_row *row,
                  const struct config_flag *flag, const char *value)
 {
+    assert(config->n_given < (uint32_t)config->input.argc);
     struct given *given = &config->given[config->n_given++];
     *given = (struct given){.row = row, .value = value};
     snprintf(given->name, sizeof given->name, "--%.*s", (int)flag->name_length, flag->name);
