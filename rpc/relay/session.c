@@ -132,7 +132,8 @@ static void end_window(struct session *session, struct open_stream *stream, uint
 }
 
 /* stream may be NULL: over already. */
-static void end_request(struct session *session, struct open_stream *stream, uint64_t now_ns)
+static void session_end_request(struct session *session, struct open_stream *stream,
+                                uint64_t now_ns)
 {
     if (stream && open_stream_is_half(stream)) {
         turns_ask(&session->common->turns, &session->address->unanswered, 1, now_ns);
@@ -192,7 +193,7 @@ void session_pay_control(struct session *session, uint64_t now_ns)
               now_ns);
 }
 
-static void pay_ping(struct session *session, uint64_t now_ns)
+static void session_pay_ping(struct session *session, uint64_t now_ns)
 {
     const struct budget_rate rate = {session->common->limits->pings_per_s, PINGS_STORE_S, 1};
     pause_for(session, RELAY_LIMIT_PINGS, budget_take(&session->pings, &rate, 1, now_ns), now_ns);
@@ -239,8 +240,8 @@ static enum relay_limit find_limit(const struct session *session, bool is_half)
     return RELAY_N_LIMITS;
 }
 
-static void add_stream(struct session *session, const struct frame_head *head, uint64_t now_ns,
-                       struct session_event *event)
+static void session_add_stream(struct session *session, const struct frame_head *head,
+                               uint64_t now_ns, struct session_event *event)
 {
     struct open_stream *stream = open_streams_add(&session->streams, head->stream);
     if (!stream) {
@@ -251,13 +252,13 @@ static void add_stream(struct session *session, const struct frame_head *head, u
     session->address->n_streams++;
     count_half_open(session, 1);
     if (head->flags & FRAME_FLAG_END_STREAM)
-        end_request(session, stream, now_ns);
+        session_end_request(session, stream, now_ns);
     else
         session_set_due(session, now_ns + session->common->limits->half_open_ns);
 }
 
 /* While more is cancelled than may be, who has shown nothing yet waits with each stream. */
-static void wait_for_others(struct session *session, uint64_t now_ns)
+static void session_wait_for_others(struct session *session, uint64_t now_ns)
 {
     const struct relay_limits *limits = session->common->limits;
     const struct budget_rate all = {limits->resets_per_s, RESETS_STORE_S, ALL_RESETS_DEBT_S};
@@ -277,9 +278,9 @@ static void open_stream(struct session *session, const struct frame_head *head, 
     enum relay_limit limit = find_limit(session, !(head->flags & FRAME_FLAG_END_STREAM));
     session->is_refused = limit != RELAY_N_LIMITS;
     session->refused_by = limit;
-    wait_for_others(session, now_ns);
+    session_wait_for_others(session, now_ns);
     if (!session->is_refused)
-        add_stream(session, head, now_ns, event);
+        session_add_stream(session, head, now_ns, event);
 }
 
 static void on_headers(struct session *session, const struct frame_head *head, uint64_t now_ns,
@@ -299,7 +300,7 @@ static void on_headers(struct session *session, const struct frame_head *head, u
     }
     session_pay_control(session, now_ns);
     if (head->flags & FRAME_FLAG_END_STREAM)
-        end_request(session, open_streams_find(&session->streams, head->stream), now_ns);
+        session_end_request(session, open_streams_find(&session->streams, head->stream), now_ns);
 }
 
 /* Each frame of a list of headers. */
@@ -342,7 +343,7 @@ static void on_ping(struct session *session, const struct frame_head *head, uint
     if (*paid > 0)
         (*paid)--;
     else
-        pay_ping(session, now_ns);
+        session_pay_ping(session, now_ns);
 }
 
 static void on_window_update(struct session *session, uint64_t now_ns)
@@ -456,7 +457,7 @@ static void on_client_frame_end(struct session *session, uint64_t now_ns,
     if (session->is_in_headers && (frame->flags & FRAME_FLAG_END_HEADERS))
         end_headers(session, now_ns, event);
     if (frame->type == FRAME_DATA && (frame->flags & FRAME_FLAG_END_STREAM))
-        end_request(session, open_streams_find(&session->streams, frame->stream), now_ns);
+        session_end_request(session, open_streams_find(&session->streams, frame->stream), now_ns);
 }
 
 /* Part of a payload has come. */
