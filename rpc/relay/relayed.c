@@ -51,13 +51,13 @@ static void ask_events(struct relayed_common *common, struct relayed *relayed,
         relayed->events[side] = events;
 }
 
-static bool is_heard(const struct relayed *relayed)
+static bool relayed_is_heard(const struct relayed *relayed)
 {
     return relayed->state == RELAYED_NEW || relayed->state == RELAYED_OPEN;
 }
 
 /* Its client is not read meanwhile. */
-static bool is_held(const struct relayed *relayed)
+static bool relayed_is_held(const struct relayed *relayed)
 {
     return relayed->paused_until_ns > 0 || relayed->is_waiting;
 }
@@ -72,7 +72,7 @@ static bool reads_client_of(const struct relayed *relayed)
     case RELAYED_LINGER: /* closing on what was not read would make the client's kernel forget the last answers */
         return relayed->farewell_bytes > 0;
     case RELAYED_OPEN: /* who takes no answers asks nothing new */
-        return !is_held(relayed) && !relayed->unsent[RELAYED_CORE].bytes &&
+        return !relayed_is_held(relayed) && !relayed->unsent[RELAYED_CORE].bytes &&
                !relayed->unsent[RELAYED_CLIENT].bytes;
     default:
         return false;
@@ -98,7 +98,7 @@ static void settle_timer(struct relayed_common *common, struct relayed *relayed)
     uint64_t due_ns = DEADLINE_NONE;
     if (relayed->state == RELAYED_LINGER)
         due_ns = relayed->linger_until_ns;
-    if (is_heard(relayed) || relayed->state == RELAYED_HANDSHAKE)
+    if (relayed_is_heard(relayed) || relayed->state == RELAYED_HANDSHAKE)
         due_ns = relayed->session.due_ns;
     if (relayed->paused_until_ns > 0)
         due_ns = clock_earlier(due_ns, relayed->paused_until_ns);
@@ -263,8 +263,8 @@ static void begin(struct relayed_common *common, struct relayed *relayed, uint64
     relayed_to_core(common, relayed, (const uint8_t *)FRAME_PREFACE, FRAME_PREFACE_BYTES, now_ns);
 }
 
-static void follow(struct relayed_common *common, struct relayed *relayed,
-                   const struct session_event *event, uint64_t now_ns)
+static void relayed_follow(struct relayed_common *common, struct relayed *relayed,
+                           const struct session_event *event, uint64_t now_ns)
 {
     switch (event->kind) {
     case SESSION_NOTHING:
@@ -295,7 +295,7 @@ static size_t take_client_bytes(struct relayed_common *common, struct relayed *r
                                 const uint8_t *bytes, size_t n, uint64_t now_ns)
 {
     size_t n_taken = 0;
-    while (n_taken < n && !is_held(relayed) && is_heard(relayed)) {
+    while (n_taken < n && !relayed_is_held(relayed) && relayed_is_heard(relayed)) {
         struct session_event event;
         bool is_open = relayed->state == RELAYED_OPEN;
         size_t n_walked = session_client(&relayed->session, bytes + n_taken, n - n_taken, now_ns,
@@ -306,18 +306,19 @@ static size_t take_client_bytes(struct relayed_common *common, struct relayed *r
         if (is_open && n_same < n_walked)
             relayed_to_core(common, relayed, (const uint8_t[]){1}, 1, now_ns);
         n_taken += n_walked;
-        follow(common, relayed, &event, now_ns);
+        relayed_follow(common, relayed, &event, now_ns);
     }
     return n_taken;
 }
 
 /* n of the common buffer. While it is paused or waits, none are taken. */
-static void take_or_keep(struct relayed_common *common, struct relayed *relayed, size_t n,
+static void relayed_take(struct relayed_common *common, struct relayed *relayed, size_t n,
                          uint64_t now_ns)
 {
-    assert(is_held(relayed) || !relayed->unwalked.bytes); /* nothing overtakes what was kept */
+    assert(relayed_is_held(relayed) ||
+           !relayed->unwalked.bytes); /* nothing overtakes what was kept */
     size_t n_taken = take_client_bytes(common, relayed, common->buffer, n, now_ns);
-    if (is_held(relayed) && n_taken < n &&
+    if (relayed_is_held(relayed) && n_taken < n &&
         !relayed_keep(common, &relayed->unwalked, common->buffer + n_taken, n - n_taken))
         relayed_drop(common, relayed, now_ns);
 }
@@ -329,9 +330,9 @@ void relayed_take_decrypted(struct relayed_common *common, struct relayed *relay
     do {
         size_t n;
         progress = tls_link_read(relayed->link, common->buffer, RELAYED_READ_BYTES, &n);
-        take_or_keep(common, relayed, n, now_ns);
-    } while (progress == TLS_DONE && is_heard(relayed));
-    if (!is_heard(relayed))
+        relayed_take(common, relayed, n, now_ns);
+    } while (progress == TLS_DONE && relayed_is_heard(relayed));
+    if (!relayed_is_heard(relayed))
         return;
     relayed_send_output(common, relayed, relayed->link, now_ns);
     if (progress != TLS_FAILED || relayed->state == RELAYED_GONE)
@@ -341,8 +342,8 @@ void relayed_take_decrypted(struct relayed_common *common, struct relayed *relay
     relayed_drop(common, relayed, now_ns);
 }
 
-static void take_encrypted(struct relayed_common *common, struct relayed *relayed, size_t n,
-                           uint64_t now_ns)
+static void relayed_take_encrypted(struct relayed_common *common, struct relayed *relayed, size_t n,
+                                   uint64_t now_ns)
 {
     if (tls_link_feed(relayed->link, common->buffer, n))
         relayed_take_decrypted(common, relayed, now_ns);
@@ -350,7 +351,8 @@ static void take_encrypted(struct relayed_common *common, struct relayed *relaye
         relayed_drop(common, relayed, now_ns);
 }
 
-static void take_unwalked(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns)
+static void relayed_take_unwalked(struct relayed_common *common, struct relayed *relayed,
+                                  uint64_t now_ns)
 {
     struct relayed_bytes *unwalked = &relayed->unwalked;
     if (!unwalked->bytes)
@@ -380,8 +382,8 @@ static size_t skip(struct relayed *relayed, uint32_t n_bytes, size_t n_there)
     return n;
 }
 
-static void take_core_bytes(struct relayed_common *common, struct relayed *relayed,
-                            const uint8_t *bytes, size_t n, uint64_t now_ns)
+static void relayed_take_of_core(struct relayed_common *common, struct relayed *relayed,
+                                 const uint8_t *bytes, size_t n, uint64_t now_ns)
 {
     assert(relayed->n_skip == 0 || relayed->n_rest == 0);
     size_t n_taken = skip(relayed, relayed->n_skip, n);
@@ -396,7 +398,7 @@ static void take_core_bytes(struct relayed_common *common, struct relayed *relay
             return;
         if (event.kind == SESSION_SKIP)
             n_taken += skip(relayed, event.n_bytes, n - n_taken);
-        follow(common, relayed, &event, now_ns);
+        relayed_follow(common, relayed, &event, now_ns);
         if (!frame_is_boundary(&relayed->session.core))
             continue;
         if (relayed_has_waiting(relayed))
@@ -440,7 +442,7 @@ static void read_side(struct relayed_common *common, struct relayed *relayed,
     } else if (n <= 0) {
         relayed_drop(common, relayed, now_ns);
     } else if (side == RELAYED_CORE) {
-        take_core_bytes(common, relayed, common->buffer, n_rest + (size_t)n, now_ns);
+        relayed_take_of_core(common, relayed, common->buffer, n_rest + (size_t)n, now_ns);
     } else if (relayed->state == RELAYED_HANDSHAKE) {
         relayed_feed_handshake(common, relayed, (size_t)n, now_ns);
     } else if (relayed->state == RELAYED_LINGER) {
@@ -448,10 +450,10 @@ static void read_side(struct relayed_common *common, struct relayed *relayed,
                                                                        : relayed->farewell_bytes;
     } else {
         if (relayed->link)
-            take_encrypted(common, relayed, (size_t)n, now_ns);
+            relayed_take_encrypted(common, relayed, (size_t)n, now_ns);
         else
-            take_or_keep(common, relayed, (size_t)n, now_ns);
-        if (!is_held(relayed) && (size_t)n < n_max)
+            relayed_take(common, relayed, (size_t)n, now_ns);
+        if (!relayed_is_held(relayed) && (size_t)n < n_max)
             relayed->behind_since_ns = 0; /* that was all there was */
     }
 }
@@ -524,13 +526,13 @@ void relayed_on_time(struct relayed_common *common, struct relayed *relayed, uin
     }
     if (relayed->paused_until_ns > 0 && now_ns >= relayed->paused_until_ns) {
         relayed->paused_until_ns = 0;
-        take_unwalked(common, relayed, now_ns);
+        relayed_take_unwalked(common, relayed, now_ns);
     }
     while (now_ns >= relayed->session.due_ns &&
-           (is_heard(relayed) || relayed->state == RELAYED_HANDSHAKE)) {
+           (relayed_is_heard(relayed) || relayed->state == RELAYED_HANDSHAKE)) {
         struct session_event event;
         session_expire(&relayed->session, now_ns, &event);
-        follow(common, relayed, &event, now_ns);
+        relayed_follow(common, relayed, &event, now_ns);
     }
     relayed_settle(common, relayed, now_ns);
 }
@@ -543,7 +545,7 @@ void relayed_go_on(struct relayed_common *common, uint64_t now_ns)
         if (session_must_wait(&relayed->session, now_ns))
             continue;
         relayed_leave_waiting(common, relayed);
-        take_unwalked(common, relayed, now_ns);
+        relayed_take_unwalked(common, relayed, now_ns);
         relayed_settle(common, relayed, now_ns);
     }
 }
