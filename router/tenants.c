@@ -30,15 +30,15 @@ struct tenant {
     const struct tenant_series *series; /* NULL: not counted */
 };
 
-struct token {
+struct tenant_token {
     struct sha256 hash;
     struct tenant *tenant;
     uint32_t methods;
 };
 
 /* Tokens by hash, and each tenant once. */
-struct table {
-    struct token *tokens; /* [n_tokens] */
+struct tenant_table {
+    struct tenant_token *tokens; /* [n_tokens] */
     uint32_t n_tokens;
     struct tenant **tenants; /* [n_tenants] */
     uint32_t n_tenants;
@@ -56,7 +56,7 @@ struct tenants {
     struct error complaint; /* the last that was logged; "": none since a good file */
 
     pthread_mutex_t mutex; /* what follows, and all tenants */
-    struct table table;
+    struct tenant_table table;
 };
 
 struct tenant_pass {
@@ -69,23 +69,23 @@ struct tenant_pass {
 
 /* ---- the table ---- */
 
-static void release(struct tenant *tenant)
+static void tenant_release(struct tenant *tenant)
 {
     assert(tenant->at_once < tenant->n_holders && "each call within holds its tenant");
     if (--tenant->n_holders == 0)
         free(tenant);
 }
 
-static void table_finish(struct table *table)
+static void tenant_table_finish(struct tenant_table *table)
 {
     for (uint32_t i = 0; i < table->n_tenants; i++)
-        release(table->tenants[i]);
+        tenant_release(table->tenants[i]);
     free(table->tenants);
     free(table->tokens);
-    *table = (struct table){0};
+    *table = (struct tenant_table){0};
 }
 
-static struct tenant *find_tenant(const struct table *table, const char *name)
+static struct tenant *tenant_table_find(const struct tenant_table *table, const char *name)
 {
     for (uint32_t i = 0; i < table->n_tenants; i++)
         if (strcmp(table->tenants[i]->name, name) == 0)
@@ -93,9 +93,10 @@ static struct tenant *find_tenant(const struct table *table, const char *name)
     return NULL;
 }
 
-static struct tenant *add_tenant(struct table *table, const struct tenant_row *row, uint64_t now_ns)
+static struct tenant *add_tenant(struct tenant_table *table, const struct tenant_row *row,
+                                 uint64_t now_ns)
 {
-    struct tenant *tenant = find_tenant(table, row->tenant);
+    struct tenant *tenant = tenant_table_find(table, row->tenant);
     if (tenant)
         return tenant;
     tenant = calloc(1, sizeof *tenant);
@@ -120,21 +121,21 @@ static struct tenant *add_tenant(struct table *table, const struct tenant_row *r
 
 static int compare_tokens(const void *a, const void *b)
 {
-    return memcmp(((const struct token *)a)->hash.bytes, ((const struct token *)b)->hash.bytes,
-                  SHA256_BYTES);
+    return memcmp(((const struct tenant_token *)a)->hash.bytes,
+                  ((const struct tenant_token *)b)->hash.bytes, SHA256_BYTES);
 }
 
-static enum status table_init(struct table *table, const struct tenant_row *rows, uint32_t n,
-                              uint64_t now_ns)
+static enum status tenant_table_init(struct tenant_table *table, const struct tenant_row *rows,
+                                     uint32_t n, uint64_t now_ns)
 {
-    *table = (struct table){
+    *table = (struct tenant_table){
         .tokens = calloc(n, sizeof *table->tokens),
         .tenants = calloc(n, sizeof(struct tenant *)),
     };
     bool is_whole = table->tokens && table->tenants;
     for (uint32_t i = 0; i < n && is_whole; i++) {
-        struct token *token = &table->tokens[table->n_tokens++];
-        *token = (struct token){
+        struct tenant_token *token = &table->tokens[table->n_tokens++];
+        *token = (struct tenant_token){
             .hash = rows[i].hash,
             .tenant = add_tenant(table, &rows[i], now_ns),
             .methods = rows[i].methods,
@@ -142,7 +143,7 @@ static enum status table_init(struct table *table, const struct tenant_row *rows
         is_whole = token->tenant != NULL;
     }
     if (!is_whole) {
-        table_finish(table);
+        tenant_table_finish(table);
         return STATUS_NO_MEMORY;
     }
     assert(table->n_tokens == n && table->n_tenants <= n);
@@ -151,18 +152,19 @@ static enum status table_init(struct table *table, const struct tenant_row *rows
 }
 
 /* What a search's time tells is about the hash of a guess, from which no better guess can be made. */
-static const struct token *find_token(const struct table *table, const struct sha256 *hash)
+static const struct tenant_token *tenant_table_find_token(const struct tenant_table *table,
+                                                          const struct sha256 *hash)
 {
-    struct token wanted = {.hash = *hash};
-    const struct token *found = table->n_tokens == 0
-                                    ? NULL
-                                    : bsearch(&wanted, table->tokens, table->n_tokens,
-                                              sizeof *table->tokens, compare_tokens);
+    struct tenant_token wanted = {.hash = *hash};
+    const struct tenant_token *found = table->n_tokens == 0
+                                           ? NULL
+                                           : bsearch(&wanted, table->tokens, table->n_tokens,
+                                                     sizeof *table->tokens, compare_tokens);
     return found && sha256_equal(&found->hash, hash) ? found : NULL;
 }
 
 /* What any of its tokens may. */
-static uint32_t methods_of(const struct table *table, const struct tenant *tenant)
+static uint32_t tenant_table_methods(const struct tenant_table *table, const struct tenant *tenant)
 {
     uint32_t methods = 0;
     for (uint32_t i = 0; i < table->n_tokens; i++)
@@ -172,13 +174,14 @@ static uint32_t methods_of(const struct table *table, const struct tenant *tenan
 }
 
 /* The mutex is held. A tenant that stays is the same object, so that its running calls count. */
-static void table_replace(struct tenants *tenants, struct table *fresh, uint64_t now_ns)
+static void tenant_table_replace(struct tenant_table *table, struct tenant_table *fresh,
+                                 const struct tenant_metrics *metrics, uint64_t now_ns)
 {
     for (uint32_t i = 0; i < fresh->n_tenants; i++) {
         struct tenant *made = fresh->tenants[i];
-        struct tenant *kept = find_tenant(&tenants->table, made->name);
-        if (tenants->metrics)
-            made->series = tenant_metrics_of(tenants->metrics, made->name);
+        struct tenant *kept = tenant_table_find(table, made->name);
+        if (metrics)
+            made->series = tenant_metrics_of(metrics, made->name);
         if (!kept)
             continue;
         assert(kept->n_holders > 0 && kept != made);
@@ -196,8 +199,8 @@ static void table_replace(struct tenants *tenants, struct table *fresh, uint64_t
         fresh->tenants[i] = kept;
         free(made);
     }
-    table_finish(&tenants->table);
-    tenants->table = *fresh;
+    tenant_table_finish(table);
+    *table = *fresh;
 }
 
 /* ---- the file ---- */
@@ -234,7 +237,8 @@ enum status tenants_create(const struct tenants_options *options, uint64_t now_n
     enum status status = tenant_file_read(tenants->path, &tenants->first_rows,
                                           &tenants->n_first_rows, error);
     if (status == STATUS_OK)
-        status = table_init(&tenants->table, tenants->first_rows, tenants->n_first_rows, now_ns);
+        status = tenant_table_init(&tenants->table, tenants->first_rows, tenants->n_first_rows,
+                                   now_ns);
     if (status != STATUS_OK) {
         tenants_destroy(tenants);
         return status;
@@ -249,7 +253,7 @@ void tenants_destroy(struct tenants *tenants)
         return;
     for (uint32_t i = 0; i < tenants->table.n_tenants; i++)
         assert(tenants->table.tenants[i]->n_holders == 1 && "every pass is destroyed");
-    table_finish(&tenants->table);
+    tenant_table_finish(&tenants->table);
     free(tenants->first_rows);
     pthread_mutex_destroy(&tenants->mutex);
     secret_wipe(&tenants->salt_key, sizeof tenants->salt_key);
@@ -292,11 +296,11 @@ static bool has_same_terms(const struct tenant_terms *a, const struct tenant_ter
            a->standing.priority == b->standing.priority && a->priority_max == b->priority_max;
 }
 
-static bool is_same_table(const struct table *a, const struct table *b)
+static bool tenant_table_is_same(const struct tenant_table *a, const struct tenant_table *b)
 {
     bool is_same = a->n_tokens == b->n_tokens && a->n_tenants == b->n_tenants;
     for (uint32_t i = 0; i < a->n_tokens && is_same; i++) {
-        const struct token *x = &a->tokens[i], *y = &b->tokens[i];
+        const struct tenant_token *x = &a->tokens[i], *y = &b->tokens[i];
         const struct tenant *s = x->tenant, *t = y->tenant;
         is_same = sha256_equal(&x->hash, &y->hash) && x->methods == y->methods &&
                   strcmp(s->name, t->name) == 0 && strcmp(s->group, t->group) == 0 &&
@@ -317,24 +321,24 @@ bool tenants_look(struct tenants *tenants, uint64_t now_ns)
     struct error error = {0};
     struct tenant_row *rows = NULL;
     uint32_t n_rows = 0;
-    struct table fresh;
+    struct tenant_table fresh;
     note_file(tenants);
     enum status status = tenant_file_read(tenants->path, &rows, &n_rows, &error);
     if (status == STATUS_OK)
-        status = table_init(&fresh, rows, n_rows, now_ns);
+        status = tenant_table_init(&fresh, rows, n_rows, now_ns);
     free(rows);
     if (status != STATUS_OK) {
         complain(tenants, status, &error);
         return false;
     }
     pthread_mutex_lock(&tenants->mutex);
-    bool is_news = !is_same_table(&tenants->table, &fresh) || tenants->complaint.text[0];
+    bool is_news = !tenant_table_is_same(&tenants->table, &fresh) || tenants->complaint.text[0];
     if (is_news)
-        table_replace(tenants, &fresh, now_ns);
+        tenant_table_replace(&tenants->table, &fresh, tenants->metrics, now_ns);
     pthread_mutex_unlock(&tenants->mutex);
     tenants->complaint.text[0] = '\0';
     if (!is_news)
-        table_finish(&fresh);
+        tenant_table_finish(&fresh);
     else
         log_info("tokens file read again: rows %" PRIu32, n_rows);
     return is_news;
@@ -383,13 +387,13 @@ static enum status identify(struct tenants *tenants, const struct sha256 *hash,
                             uint32_t *methods_out, struct tenant_refusal *refusal)
 {
     if (!hash) {
-        *tenant_out = find_tenant(&tenants->table, certificates);
+        *tenant_out = tenant_table_find(&tenants->table, certificates);
         if (!*tenant_out)
             return refuse_unknown(tenants, "the certificate's tenant is not known here", refusal);
-        *methods_out = methods_of(&tenants->table, *tenant_out);
+        *methods_out = tenant_table_methods(&tenants->table, *tenant_out);
         return STATUS_OK;
     }
-    const struct token *token = find_token(&tenants->table, hash);
+    const struct tenant_token *token = tenant_table_find_token(&tenants->table, hash);
     if (!token)
         return refuse_unknown(tenants, "the bearer token is not valid", refusal);
     assert(token->tenant->n_holders > 0 && "the table holds it");
@@ -546,7 +550,7 @@ void tenant_pass_destroy(struct tenant_pass *pass, uint64_t now_ns)
     pthread_mutex_lock(&tenants->mutex);
     settle(pass, false, 0, now_ns);
     assert(pass->has_left && !pass->has_reserved);
-    release(pass->tenant);
+    tenant_release(pass->tenant);
     pthread_mutex_unlock(&tenants->mutex);
     free(pass);
 }
