@@ -431,7 +431,7 @@ static enum status check_positionals(const struct config *config, struct error *
     return STATUS_OK;
 }
 
-static enum status read_arguments(struct config *config, struct error *error)
+static enum status config_read_arguments(struct config *config, struct error *error)
 {
     const struct config_input *input = &config->input;
     bool is_past_flags = false;
@@ -456,7 +456,7 @@ static enum status read_arguments(struct config *config, struct error *error)
 
 static enum status apply(struct config *config, void *values, struct error *error)
 {
-    TRY(read_arguments(config, error));
+    TRY(config_read_arguments(config, error));
     TRY(set_defaults(config, values));
     if (config->action == ACTION_HELP)
         return STATUS_OK;
