@@ -36,6 +36,19 @@ struct model {
 
 /* ---- which tensors there must be ---- */
 
+#define WEIGHT_EMBEDDING "model.embed_tokens.weight"
+#define WEIGHT_HEAD      "lm_head.weight"
+
+/* What a table of tensors is bound to, and how much of it. */
+struct weight_binding {
+    const struct model_config *config;
+    const struct weight_files *files;
+    struct weights *weights; /* layers: [config->n_layers] */
+    bool *is_used;           /* [files->n_entries] */
+    uint64_t n_parameters;   /* of what was bound; so are the bytes of the files */
+    uint64_t bytes;
+};
+
 enum dimension { DIM_NONE, DIM_HIDDEN, DIM_Q, DIM_KV, DIM_HEAD, DIM_FFN, DIM_VOCABULARY };
 enum condition { ALWAYS, IF_QKV_BIAS, IF_O_BIAS, IF_MLP_BIAS, IF_QK_NORM };
 
@@ -75,16 +88,15 @@ static const struct tensor_row LAYER_TENSORS[] = {
 /* What the decoder's tensors begin with; a model that was saved without its head has them bare, and Transformers
  * finds them all the same. */
 static const char PREFIX[] = "model.";
-static const char EMBEDDING[] = "model.embed_tokens.weight";
 
 static const struct tensor_row MODEL_TENSORS[] = {
-    {EMBEDDING, offsetof(struct weights, embedding), DIM_VOCABULARY, DIM_HIDDEN, ALWAYS},
+    {WEIGHT_EMBEDDING, offsetof(struct weights, embedding), DIM_VOCABULARY, DIM_HIDDEN, ALWAYS},
     {"model.norm.weight", offsetof(struct weights, norm), DIM_HIDDEN, DIM_NONE, ALWAYS},
 };
 
 /* Wanted unless it is tied, bound wherever it is. */
-static const struct tensor_row HEAD = {"lm_head.weight", offsetof(struct weights, head),
-                                       DIM_VOCABULARY, DIM_HIDDEN, ALWAYS};
+static const struct tensor_row HEAD = {WEIGHT_HEAD, offsetof(struct weights, head), DIM_VOCABULARY,
+                                       DIM_HIDDEN, ALWAYS};
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
@@ -174,23 +186,24 @@ static enum status to_dtype(const struct weight_entry *entry, enum dtype *dtype_
     }
 }
 
-static const struct weight_entry *find_tensor(const struct model *model, const char *name)
+static const struct weight_entry *find_tensor(const struct weight_binding *binding,
+                                              const char *name)
 {
-    bool is_bare = !weight_files_find(&model->files, EMBEDDING);
+    bool is_bare = !weight_files_find(binding->files, WEIGHT_EMBEDDING);
     bool has_prefix = strncmp(name, PREFIX, sizeof PREFIX - 1) == 0;
-    return weight_files_find(&model->files,
+    return weight_files_find(binding->files,
                              is_bare && has_prefix ? name + sizeof PREFIX - 1 : name);
 }
 
-static enum status bind(struct model *model, const char *name, const struct tensor_row *row,
-                        void *place, struct error *error)
+static enum status bind(struct weight_binding *binding, const char *name,
+                        const struct tensor_row *row, void *place, struct error *error)
 {
     struct tensor *tensor = (struct tensor *)(void *)((char *)place + row->offset);
-    if (!is_wanted(&model->config, row->condition))
+    if (!is_wanted(binding->config, row->condition))
         return STATUS_OK;
-    const struct weight_entry *entry = find_tensor(model, name);
-    uint64_t shape[2] = {dimension_size(&model->config, row->rows),
-                         dimension_size(&model->config, row->columns)};
+    const struct weight_entry *entry = find_tensor(binding, name);
+    uint64_t shape[2] = {dimension_size(binding->config, row->rows),
+                         dimension_size(binding->config, row->columns)};
     uint32_t n_dims = row->columns == DIM_NONE ? 1 : 2;
     if (!entry) {
         char wanted[64];
@@ -203,27 +216,28 @@ static enum status bind(struct model *model, const char *name, const struct tens
     tensor->data = entry->tensor->data;
     tensor->n_out = (uint32_t)shape[0]; /* the bounds of model_config.h are far below 2^32 */
     tensor->n_in = (uint32_t)shape[1];
-    model->is_used[entry - model->files.entries] = true;
-    model->n_parameters += shape[0] * shape[1];
-    model->weight_bytes += entry->tensor->bytes;
+    binding->is_used[entry - binding->files->entries] = true;
+    binding->n_parameters += shape[0] * shape[1];
+    binding->bytes += entry->tensor->bytes;
     return STATUS_OK;
 }
 
-static enum status bind_all(struct model *model, struct error *error)
+static enum status weight_table_bind(struct weight_binding *binding, struct error *error)
 {
     char name[NAME_BYTES_MAX];
     for (size_t i = 0; i < COUNT(MODEL_TENSORS); i++)
-        TRY(bind(model, MODEL_TENSORS[i].name, &MODEL_TENSORS[i], &model->weights, error));
-    if (model->config.tied_embeddings && !weight_files_find(&model->files, HEAD.name))
-        model->weights.head = model->weights.embedding;
+        TRY(bind(binding, MODEL_TENSORS[i].name, &MODEL_TENSORS[i], binding->weights, error));
+    if (binding->config->tied_embeddings && !weight_files_find(binding->files, WEIGHT_HEAD))
+        binding->weights->head = binding->weights->embedding;
     else
-        TRY(bind(model, HEAD.name, &HEAD, &model->weights, error));
-    for (uint32_t layer = 0; layer < model->config.n_layers; layer++) {
+        TRY(bind(binding, WEIGHT_HEAD, &HEAD, binding->weights, error));
+    for (uint32_t layer = 0; layer < binding->config->n_layers; layer++) {
         for (size_t i = 0; i < COUNT(LAYER_TENSORS); i++) {
             snprintf(name, sizeof name, "model.layers.%u.%s", layer, LAYER_TENSORS[i].name);
-            TRY(bind(model, name, &LAYER_TENSORS[i], &model->weights.layers[layer], error));
+            TRY(bind(binding, name, &LAYER_TENSORS[i], &binding->weights->layers[layer], error));
         }
-        if (model->weights.layers[layer].q_norm.dtype != model->weights.layers[layer].k_norm.dtype)
+        if (binding->weights->layers[layer].q_norm.dtype !=
+            binding->weights->layers[layer].k_norm.dtype)
             return error_set(error, STATUS_UNSUPPORTED,
                              "tensors model.layers.%u.self_attn.q_norm.weight and k_norm.weight "
                              "differ in dtype",
@@ -404,17 +418,17 @@ static enum status quantize_weights(struct model *model, struct load_steps *step
 static void choose_head(struct model *model, const struct hash128 *of_bytes)
 {
     struct weights *weights = &model->weights;
-    const struct weight_entry *head = weight_files_find(&model->files, HEAD.name);
+    const struct weight_entry *head = weight_files_find(&model->files, WEIGHT_HEAD);
     if (!model->config.tied_embeddings || !head)
         return;
-    const struct weight_entry *embedding = weight_files_find(&model->files, EMBEDDING);
+    const struct weight_entry *embedding = weight_files_find(&model->files, WEIGHT_EMBEDDING);
     const size_t at = (size_t)(head - model->files.entries);
     if (weights->head.dtype != weights->embedding.dtype ||
         !hash128_equal(of_bytes[at], of_bytes[embedding - model->files.entries])) {
         log_warn(
             "config.json ties the head to the embeddings; %s of the files differs from them and "
             "is the head",
-            HEAD.name);
+            WEIGHT_HEAD);
         model->config.tied_embeddings = false;
         return;
     }
@@ -473,7 +487,13 @@ static enum status load(struct model *model, const char *folder,
     model->weights.layers = calloc(model->config.n_layers, sizeof *model->weights.layers);
     if (!model->is_used || !model->weights.layers)
         return STATUS_NO_MEMORY;
-    TRY(bind_all(model, error));
+    struct weight_binding binding = {.config = &model->config,
+                                     .files = &model->files,
+                                     .weights = &model->weights,
+                                     .is_used = model->is_used};
+    TRY(weight_table_bind(&binding, error));
+    model->n_parameters = binding.n_parameters;
+    model->weight_bytes = binding.bytes;
     model->device = options->device;
     model->file_dtype = model->weights.layers[0].k.dtype; /* n_layers >= 1: model_config.h */
     warn_leftovers(model);
