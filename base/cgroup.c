@@ -1,5 +1,6 @@
 #include "base/cgroup.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <limits.h>
 #include <stdio.h>
@@ -9,6 +10,7 @@
 
 bool cgroup_read_text(const char *folder, const char *name, char *text_out, size_t text_max)
 {
+    assert(text_max > 0);
     char path[PATH_MAX];
     if (snprintf(path, sizeof path, "%s/%s", folder, name) >= PATH_MAX)
         return false;

@@ -2,6 +2,7 @@
 
 #include "base/cgroup.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdbool.h>
@@ -45,6 +46,7 @@ void cpu_room_read(const char *root, struct cpu_room *room_out)
     room.threads = (uint32_t)CPU_COUNT(&room.allowed);
     if (room.quota > 0 && ceil(room.quota) < room.threads)
         room.threads = (uint32_t)ceil(room.quota);
+    assert(room.threads > 0);
     *room_out = room;
 }
 

@@ -1,5 +1,6 @@
 #include "base/json_text.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,6 +56,7 @@ static char *quote_constants(const char *text, size_t bytes, size_t *bytes_out)
         if (constant)
             made[n++] = '"';
     }
+    assert(n <= 2 * bytes);
     *bytes_out = n;
     return made;
 }

@@ -50,6 +50,7 @@ void ring_destroy(struct ring *ring)
 enum status ring_push(struct ring *ring, const void *item)
 {
     pthread_mutex_lock(&ring->lock);
+    assert(ring->head < ring->items_max && ring->count <= ring->items_max);
     bool full = ring->count == ring->items_max;
     if (!full) {
         size_t slot = ((size_t)ring->head + ring->count) % ring->items_max;

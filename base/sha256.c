@@ -3,6 +3,7 @@
 #include "base/hex.h"
 #include "base/secret.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <limits.h>
 #include <openssl/evp.h>
@@ -19,6 +20,7 @@ void sha256_begin(struct sha256_sum *sum_out)
 
 void sha256_add(struct sha256_sum *sum, const void *data, size_t bytes)
 {
+    assert(data || bytes == 0);
     if (!sum->context || EVP_DigestUpdate(sum->context, data, bytes) == 1)
         return;
     EVP_MD_CTX_free(sum->context);

@@ -177,6 +177,7 @@ void thread_pool_run(struct thread_pool *pool, uint32_t n, thread_pool_body body
 /* Best effort: a pool that cannot bind its threads is slower, not wrong. */
 static void pin_thread(pthread_t thread, const cpu_set_t *allowed, uint32_t nth)
 {
+    assert(nth < (uint32_t)CPU_COUNT(allowed));
     for (size_t cpu = 0; cpu < CPU_SETSIZE; cpu++) {
         if (!CPU_ISSET(cpu, allowed) || nth-- > 0)
             continue;
@@ -222,6 +223,7 @@ enum status thread_pool_create(uint32_t n_threads, bool pin, struct thread_pool 
     if (n_threads == 0)
         n_threads = room.threads < THREADS_MAX ? room.threads : THREADS_MAX;
 
+    assert(n_threads > 0);
     size_t bytes = sizeof(struct thread_pool) + n_threads * sizeof(pthread_t);
     bytes = (bytes + CACHE_LINE - 1) / CACHE_LINE * CACHE_LINE;
     struct thread_pool *pool = aligned_alloc(CACHE_LINE, bytes);
@@ -244,6 +246,7 @@ void thread_pool_destroy(struct thread_pool *pool)
 {
     if (!pool)
         return;
+    assert(atomic_load(&pool->unfinished) == 0); /* no run is under way */
     atomic_store(&pool->stopping, true);
     wake_others(pool, INT_MAX);
     for (uint32_t i = 0; i < pool->n_started; i++)

@@ -50,6 +50,7 @@ bool traceparent_parse(const char *text, size_t bytes, struct trace_context *con
 
 void trace_id_format(const struct trace_context *context, char text_out[TRACE_ID_TEXT])
 {
+    assert(trace_context_is_some(context));
     hex_format(context->trace_id, TRACE_ID_BYTES, text_out);
 }
 

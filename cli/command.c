@@ -8,6 +8,7 @@
 #include "router/router.h"
 #include "router/router_config.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -292,6 +293,7 @@ static const struct config_table *const *neighbours_of(const struct command *com
 struct config_input command_input(const struct command *command, int argc, char *const *argv,
                                   char *const *environment)
 {
+    assert(argc >= 0 && argv && environment);
     return (struct config_input){
         .command = command->full_name,
         .usage = command->usage,
@@ -322,6 +324,7 @@ bool command_configure_checked(const struct config_table *table, const struct co
                                command_check check, void *values_out, struct config **config_out,
                                int *exit_out)
 {
+    assert(input->command && values_out);
     struct error error = {0};
     struct config *config = NULL;
     enum status status = config_load(table, input, values_out, &config, &error);

@@ -1,11 +1,13 @@
 #include "cli/interrupt.h"
 
+#include <assert.h>
 #include <signal.h>
 #include <stddef.h>
 #include <unistd.h>
 
 int interrupt_status(int signal_number)
 {
+    assert(signal_number > 0 && signal_number < 128);
     return 128 + signal_number;
 }
 

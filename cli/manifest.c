@@ -3,6 +3,7 @@
 #include "base/regular_file.h"
 #include "base/sha256.h"
 
+#include <assert.h>
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
@@ -78,6 +79,7 @@ static enum status check_lines(const char *path, char *text, size_t bytes, const
                                uint32_t *n_files_out, struct error *error)
 {
     uint32_t number = 0;
+    assert(text[bytes] == '\0'); /* a last line without a line feed ends there */
     *n_files_out = 0;
     for (char *line = text, *next; line < text + bytes; line = next) {
         char *end = memchr(line, '\n', (size_t)(text + bytes - line));
@@ -97,6 +99,7 @@ static enum status check_lines(const char *path, char *text, size_t bytes, const
 
 static bool is_listed(const char *text, size_t bytes, const char *name)
 {
+    assert(text[bytes] == '\0');
     for (const char *line = text; line < text + bytes; line += strlen(line) + 1)
         if (strlen(line) > NAME_OFFSET && strcmp(line + NAME_OFFSET, name) == 0)
             return true;

@@ -1,5 +1,6 @@
 #include "cli/split_costs.h"
 
+#include <assert.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,7 @@ static const struct run_row {
 static size_t fill(char *text, size_t bytes, const char *character)
 {
     size_t length = strlen(character), n = 0;
+    assert(length > 0 && length <= bytes);
     for (; n + length <= bytes; n += length)
         for (size_t i = 0; i < length; i++)
             text[n + i] = character[i];

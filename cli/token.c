@@ -13,6 +13,7 @@
 #include "cli/token_config.h"
 #include "router/tenant_file.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,7 +62,8 @@ static enum status draw(char token_out[TOKEN_TEXT], char hash_out[SHA256_TEXT], 
     char text[SHA256_TEXT];
     TRY(random_secret(&secret, sizeof secret, error));
     sha256_format(&secret, text);
-    snprintf(token_out, TOKEN_TEXT, TOKEN_PREFIX "%s", text);
+    int n = snprintf(token_out, TOKEN_TEXT, TOKEN_PREFIX "%s", text);
+    assert(n == (int)TOKEN_TEXT - 1);
     secret_wipe(&secret, sizeof secret);
     secret_wipe(text, sizeof text);
     TRY(sha256_of(token_out, strlen(token_out), &hash));

@@ -2,13 +2,9 @@
 
 #include "base/clock.h"
 #include "base/log/log.h"
-#include "base/secret.h"
-#include "gen_worker/context_peer.h"
-#include "gen_worker/prefill_codec.h"
-#include "process/process_state.h"
+#include "gen_worker/context_client_parts.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -16,50 +12,15 @@
 
 /* Block ids and digests of a whole context in one ready event. */
 #define EVENT_ELEMENTS_MAX (1u << 20)
-#define ASK_AGAIN_NS       (5 * NS_PER_S) /* from a refusal to the next Describe */
-
-struct context_client {
-    struct context_client_options options;
-    struct gen_engine *engine;
-    pthread_mutex_t mutex;
-    struct context_peers peers;
-    struct prefill **prefills; /* [prefills_max], NULL: free */
-};
-
-/* One prefill, from start_prefill to prefill_end. Its peer's user. */
-struct prefill {
-    struct context_client *client;
-    struct context_peer *peer;
-    struct rpc_client_call *call; /* NULL while the peer is being described */
-    uint64_t id;
-    uint64_t incarnation; /* the peer's life that was asked */
-    enum status lost;     /* not OK: an event could not be handed on */
-    bool is_described;    /* the engine knows who computes it: events have come */
-    bool is_repeated;
-    bool is_cancelled;
-    struct request_origin origin;
-    struct prefill_message *request;
-};
-
-/* One GetState, Describe or Commit. Its peer's user. */
-struct unary {
-    struct context_client *client;
-    struct context_peer *peer;
-    uint64_t prefill; /* Commit's */
-    /* Describe's answer. */
-    enum status status;
-    struct error error;
-    struct worker_identity identity;
-};
 
 /* Held while a call is started: a callback that comes before the start has returned runs on rpc's thread, and waits
  * here until the call has its place. */
-static void lock(struct context_client *client)
+void context_client_lock(struct context_client *client)
 {
     pthread_mutex_lock(&client->mutex);
 }
 
-static void unlock(struct context_client *client)
+void context_client_unlock(struct context_client *client)
 {
     pthread_mutex_unlock(&client->mutex);
 }
@@ -72,7 +33,7 @@ enum status context_client_create(const struct context_client_options *options,
         return STATUS_NO_MEMORY;
     client->options = *options;
     pthread_mutex_init(&client->mutex, NULL);
-    client->prefills = calloc(options->prefills_max, sizeof(struct prefill *));
+    client->prefills = calloc(options->prefills_max, sizeof(struct context_prefill *));
     enum status status = context_peers_init(&client->peers, options->peers_max);
     if (status != STATUS_OK || !client->prefills) {
         context_client_destroy(client);
@@ -110,7 +71,7 @@ void context_client_destroy(struct context_client *client)
 
 /* ---- the end of a prefill ---- */
 
-static struct prefill **find_prefill(struct context_client *client, uint64_t id)
+static struct context_prefill **find_prefill(struct context_client *client, uint64_t id)
 {
     for (uint32_t i = 0; i < client->options.prefills_max; i++)
         if (client->prefills[i] && client->prefills[i]->id == id)
@@ -119,10 +80,10 @@ static struct prefill **find_prefill(struct context_client *client, uint64_t id)
 }
 
 /* Says prefill_end, frees. */
-static void end_prefill(struct prefill *prefill, enum status status, const char *sentence)
+void context_prefill_end(struct context_prefill *prefill, enum status status, const char *sentence)
 {
     struct context_client *client = prefill->client;
-    struct prefill **place = find_prefill(client, prefill->id);
+    struct context_prefill **place = find_prefill(client, prefill->id);
     assert(place && prefill->peer->n_users > 0 && "it is its peer's user until here");
     *place = NULL;
     prefill->peer->n_users--;
@@ -136,7 +97,7 @@ static void end_prefill(struct prefill *prefill, enum status status, const char 
 
 /* The engine hears who computes the prompt when the first event proves that it is that life: until
  * then nothing of it is held there, and the prefill can be repeated elsewhere. */
-static enum status tell_described(struct prefill *prefill)
+static enum status tell_described(struct context_prefill *prefill)
 {
     const struct transport_address *address = &prefill->peer->identity.address;
     if (prefill->is_described)
@@ -150,7 +111,7 @@ static enum status tell_described(struct prefill *prefill)
                                 strcmp(theirs, ours) != 0 || !numerics_is_exact(ours));
 }
 
-static enum status hand_on(struct prefill *prefill,
+static enum status hand_on(struct context_prefill *prefill,
                            const Kvferry__Internal__V1__PrefillResponse *message)
 {
     struct gen_prefill_event event;
@@ -166,14 +127,14 @@ static enum status hand_on(struct prefill *prefill,
 
 static void on_event(void *arg, const ProtobufCMessage *message)
 {
-    struct prefill *prefill = arg;
-    lock(prefill->client);
+    struct context_prefill *prefill = arg;
+    context_client_lock(prefill->client);
     if (prefill->lost == STATUS_OK) {
         prefill->lost = hand_on(prefill, (const Kvferry__Internal__V1__PrefillResponse *)message);
         if (prefill->lost != STATUS_OK)
             rpc_client_call_cancel(prefill->call);
     }
-    unlock(prefill->client);
+    context_client_unlock(prefill->client);
 }
 
 /* Whether a call that ended so means that the worker must be described again. */
@@ -182,17 +143,14 @@ static bool is_lost(enum status status)
     return status == STATUS_STALE_PEER || status == STATUS_PEER_LOST;
 }
 
-static void begin_prefill(struct prefill *prefill);
-static void describe(struct context_client *client, struct context_peer *peer);
-
 /* Another life answered than the one described, and nothing of it was told: once more, to that one. */
-static bool may_repeat(const struct prefill *prefill, enum status status)
+static bool may_repeat(const struct context_prefill *prefill, enum status status)
 {
     return status == STATUS_STALE_PEER && !prefill->is_described && !prefill->is_repeated &&
            !prefill->is_cancelled;
 }
 
-static void repeat_prefill(struct prefill *prefill)
+static void repeat_prefill(struct context_prefill *prefill)
 {
     struct context_peer *peer = prefill->peer;
     const struct log_about about = log_about_origin(&prefill->origin);
@@ -203,16 +161,16 @@ static void repeat_prefill(struct prefill *prefill)
     rpc_client_call_release(prefill->call);
     prefill->call = NULL;
     if (peer->state == PEER_KNOWN)
-        begin_prefill(prefill);
+        context_prefill_begin(prefill);
     else if (peer->state == PEER_UNKNOWN)
-        describe(prefill->client, peer);
+        context_describe(prefill->client, peer);
 }
 
 static void on_prefill_end(void *arg, const struct rpc_error *error)
 {
-    struct prefill *prefill = arg;
+    struct context_prefill *prefill = arg;
     struct context_client *client = prefill->client;
-    lock(client);
+    context_client_lock(client);
     enum status status = prefill->lost != STATUS_OK ? prefill->lost : error->status;
     const char *sentence = prefill->lost != STATUS_OK ? "" : error->message;
     if (is_lost(status) && prefill->peer->identity.address.incarnation == prefill->incarnation)
@@ -220,12 +178,12 @@ static void on_prefill_end(void *arg, const struct rpc_error *error)
     if (may_repeat(prefill, status))
         repeat_prefill(prefill);
     else
-        end_prefill(prefill, status, sentence);
-    unlock(client);
+        context_prefill_end(prefill, status, sentence);
+    context_client_unlock(client);
 }
 
 /* The peer is known. */
-static void begin_prefill(struct prefill *prefill)
+void context_prefill_begin(struct context_prefill *prefill)
 {
     struct context_client *client = prefill->client;
     assert(prefill->peer->state == PEER_KNOWN && !prefill->call);
@@ -246,216 +204,12 @@ static void begin_prefill(struct prefill *prefill)
     rpc_request_set_origin(&request, &prefill->origin, &origin_text);
     enum status status = rpc_channel_start(prefill->peer->channel, &request, &prefill->call);
     if (status != STATUS_OK)
-        end_prefill(prefill, status, "");
-}
-
-/* ---- Describe ---- */
-
-/* What is described is that of the life that has proved itself. */
-static enum status check_life(const struct unary *unary, struct error *error)
-{
-    uint64_t described = unary->identity.address.incarnation;
-    uint64_t proven = rpc_channel_life(unary->peer->channel);
-    if (!rpc_client_has_key(unary->client->options.rpc) || described == proven)
-        return STATUS_OK;
-    return error_set(error, STATUS_NOT_ALLOWED,
-                     "life %016" PRIx64 " of it describes itself as %016" PRIx64, proven,
-                     described);
-}
-
-static void on_description(void *arg, const ProtobufCMessage *message)
-{
-    struct unary *unary = arg;
-    const Kvferry__Internal__V1__DescribeResponse
-        *response = (const Kvferry__Internal__V1__DescribeResponse *)message;
-    const struct context_client_options *options = &unary->client->options;
-    const struct identity_way way = {options->key, IDENTITY_CALLEE,
-                                     options->identity->address.incarnation};
-    unary->status = identity_decode(response->callee, &way, &unary->identity, &unary->error);
-    if (unary->status == STATUS_OK)
-        unary->status = check_life(unary, &unary->error);
-    if (unary->status == STATUS_OK)
-        unary->status = identity_match(options->identity, &unary->identity, options->allow_numerics,
-                                       &unary->error);
-}
-
-static void take_identity(struct context_client *client, struct context_peer *peer,
-                          const struct worker_identity *identity)
-{
-    uint64_t old = peer->identity.address.incarnation;
-    assert(identity->address.incarnation != 0 && "0 is nobody's life, and not decoded");
-    if (peer->was_described && old != identity->address.incarnation) {
-        log_event(LOG_INFO, &(struct log_about){.peer = peer->address}, "context worker restarted",
-                  LOG_HEX("incarnation", identity->address.incarnation));
-        enum status status = gen_engine_drop_peer(client->engine, old);
-        if (status != STATUS_OK)
-            log_debug("what is kept of incarnation %016" PRIx64 " stays", old);
-    }
-    log_event(LOG_INFO, &(struct log_about){.peer = peer->address}, "context worker described",
-              LOG_HEX("incarnation", identity->address.incarnation),
-              LOG_TEXT("transport", identity->transport), LOG_TEXT("ucx", identity->ucx_version),
-              LOG_TEXT("numerics", identity->geometry.numerics));
-    peer->identity = *identity;
-    peer->was_described = true;
-    peer->is_believed = true;
-    peer->state = PEER_KNOWN;
-    peer->refused = STATUS_OK;
-    peer->reason[0] = '\0';
-}
-
-/* Begins or ends every prefill that waited for the description. */
-static void settle_waiting(struct context_client *client, struct context_peer *peer,
-                           enum status status, const char *sentence)
-{
-    for (uint32_t i = 0; i < client->options.prefills_max; i++) {
-        struct prefill *prefill = client->prefills[i];
-        if (!prefill || prefill->peer != peer || prefill->call)
-            continue;
-        if (status == STATUS_OK)
-            begin_prefill(prefill);
-        else
-            end_prefill(prefill, status, sentence);
-    }
-}
-
-/* Whether the same life said something else when it was used. What the engine has no room for is said at
- * the next description. */
-static void judge_refusal(struct context_client *client, struct context_peer *peer,
-                          const struct unary *unary, enum status status)
-{
-    uint64_t incarnation = unary->identity.address.incarnation;
-    if (status == STATUS_GEOMETRY_MISMATCH && peer->is_believed &&
-        peer->identity.address.incarnation == incarnation &&
-        gen_engine_distrust(client->engine, incarnation) == STATUS_OK)
-        peer->is_believed = false;
-}
-
-static void settle_description(struct unary *unary, enum status status, const char *sentence)
-{
-    struct context_client *client = unary->client;
-    struct context_peer *peer = unary->peer;
-    assert(peer->n_users > 0 && peer->state == PEER_DESCRIBING && "one Describe at a time");
-    peer->n_users--;
-    peer->state = PEER_UNKNOWN;
-    if (status == STATUS_OK) {
-        take_identity(client, peer, &unary->identity);
-    } else {
-        bool is_news = status != peer->refused || strcmp(sentence, peer->reason) != 0;
-        if (is_news)
-            log_event(LOG_WARN, &(struct log_about){.peer = peer->address},
-                      "context worker cannot be used", LOG_TEXT("why", sentence));
-        judge_refusal(client, peer, unary, status);
-        context_peer_forget(peer, status, sentence);
-        peer->ask_at_ns = clock_now_ns() + ASK_AGAIN_NS;
-    }
-    settle_waiting(client, peer, status, sentence);
-    secret_wipe(unary->identity.address.secret, sizeof unary->identity.address.secret);
-    free(unary);
-}
-
-static void on_description_end(void *arg, const struct rpc_error *error)
-{
-    struct unary *unary = arg;
-    struct context_client *client = unary->client;
-    lock(client);
-    enum status status = error->status != STATUS_OK ? error->status : unary->status;
-    const char *sentence = error->status != STATUS_OK ? error->message : unary->error.text;
-    settle_description(unary, status, sentence);
-    unlock(client);
-}
-
-static struct unary *unary_create(struct context_client *client, struct context_peer *peer)
-{
-    struct unary *unary = calloc(1, sizeof *unary);
-    if (!unary)
-        return NULL;
-    unary->client = client;
-    unary->peer = peer;
-    unary->status = STATUS_PEER_LOST; /* until a message comes */
-    peer->n_users++;
-    return unary;
-}
-
-/* It is known who answers, or it does not matter. */
-static enum status start_describe(struct unary *unary)
-{
-    struct context_client *client = unary->client;
-    const struct identity_way way = {client->options.key, IDENTITY_CALLER,
-                                     rpc_channel_life(unary->peer->channel)};
-    struct identity_message caller;
-    TRY(identity_encode(client->options.identity, &way, &caller, &unary->error));
-    Kvferry__Internal__V1__DescribeRequest message = KVFERRY__INTERNAL__V1__DESCRIBE_REQUEST__INIT;
-    message.caller = &caller.message;
-    struct rpc_request request = {
-        .path = "/kvferry.internal.v1.ContextWorkerService/Describe",
-        .message = &message.base,
-        .response = &kvferry__internal__v1__describe_response__descriptor,
-        .deadline_ns = clock_now_ns() + client->options.describe_limit_ns,
-        .on_message = on_description,
-        .on_end = on_description_end,
-        .arg = unary,
-    };
-    return rpc_channel_start(unary->peer->channel, &request, NULL);
-}
-
-static void on_met(void *arg, const struct rpc_error *error)
-{
-    struct unary *unary = arg;
-    struct context_client *client = unary->client;
-    const char *sentence = error->message;
-    lock(client);
-    enum status status = error->status;
-    if (status == STATUS_OK) {
-        status = start_describe(unary);
-        sentence = unary->error.text[0] ? unary->error.text : status_text(status);
-    }
-    if (status != STATUS_OK)
-        settle_description(unary, status, sentence);
-    unlock(client);
-}
-
-/* Tells nothing of this worker to who has not proved that it is one of the cluster. */
-static enum status start_meeting(struct unary *unary)
-{
-    struct context_client *client = unary->client;
-    struct rpc_request request = process_state_request(clock_now_ns() +
-                                                       client->options.describe_limit_ns);
-    request.on_end = on_met;
-    request.arg = unary;
-    return rpc_channel_start(unary->peer->channel, &request, NULL);
-}
-
-static void describe(struct context_client *client, struct context_peer *peer)
-{
-    assert(peer->state == PEER_UNKNOWN);
-    struct unary *unary = unary_create(client, peer);
-    if (!unary) {
-        settle_waiting(client, peer, STATUS_NO_MEMORY, "");
-        return;
-    }
-    peer->state = PEER_DESCRIBING;
-    enum status status = rpc_client_has_key(client->options.rpc) ? start_meeting(unary)
-                                                                 : start_describe(unary);
-    if (status != STATUS_OK)
-        settle_description(unary, status,
-                           unary->error.text[0] ? unary->error.text : status_text(status));
-}
-
-void context_client_look(struct context_client *client, uint64_t now_ns)
-{
-    lock(client);
-    for (uint32_t i = 0; i < client->peers.n_max; i++) {
-        struct context_peer *peer = &client->peers.places[i];
-        if (peer->state == PEER_UNKNOWN && context_peer_is_refused(peer) &&
-            now_ns >= peer->ask_at_ns)
-            describe(client, peer);
-    }
-    unlock(client);
+        context_prefill_end(prefill, status, "");
 }
 
 /* ---- the engine's ops ---- */
 
-static struct prefill **free_place(struct context_client *client)
+static struct context_prefill **free_place(struct context_client *client)
 {
     for (uint32_t i = 0; i < client->options.prefills_max; i++)
         if (!client->prefills[i])
@@ -465,15 +219,15 @@ static struct prefill **free_place(struct context_client *client)
 
 static enum status add_prefill(struct context_client *client, uint64_t id, const char *address,
                                const struct gen_prefill_request *request,
-                               struct prefill **prefill_out)
+                               struct context_prefill **prefill_out)
 {
     struct context_peer *peer;
-    struct prefill **place = free_place(client);
+    struct context_prefill **place = free_place(client);
     assert(!find_prefill(client, id) && "the engine uses no number twice");
     if (!place)
         return STATUS_QUEUE_FULL;
     TRY(context_peers_meet(&client->peers, client->options.rpc, address, &peer));
-    struct prefill *prefill = calloc(1, sizeof *prefill);
+    struct context_prefill *prefill = calloc(1, sizeof *prefill);
     if (!prefill)
         return STATUS_NO_MEMORY;
     enum status status = prefill_message_create(request, &prefill->request);
@@ -495,40 +249,40 @@ static enum status add_prefill(struct context_client *client, uint64_t id, const
 void context_client_start_prefill(struct context_client *client, uint64_t id, const char *address,
                                   const struct gen_prefill_request *request)
 {
-    lock(client);
-    struct prefill *prefill;
+    context_client_lock(client);
+    struct context_prefill *prefill;
     enum status status = add_prefill(client, id, address, request, &prefill);
     if (status != STATUS_OK)
         gen_engine_prefill_end(client->engine, id, status, "");
     else if (prefill->peer->state == PEER_KNOWN)
-        begin_prefill(prefill);
+        context_prefill_begin(prefill);
     else if (prefill->peer->state == PEER_UNKNOWN)
-        describe(client, prefill->peer);
-    unlock(client);
+        context_describe(client, prefill->peer);
+    context_client_unlock(client);
 }
 
 void context_client_cancel_prefill(struct context_client *client, uint64_t id)
 {
-    lock(client);
-    struct prefill **place = find_prefill(client, id);
+    context_client_lock(client);
+    struct context_prefill **place = find_prefill(client, id);
     if (place)
         (*place)->is_cancelled = true;
     if (place && (*place)->call)
         rpc_client_call_cancel((*place)->call);
     else if (place) /* it waits for a description: nobody computes it */
-        end_prefill(*place, STATUS_CANCELLED, "");
-    unlock(client);
+        context_prefill_end(*place, STATUS_CANCELLED, "");
+    context_client_unlock(client);
 }
 
 static void on_commit_end(void *arg, const struct rpc_error *error)
 {
-    struct unary *unary = arg;
+    struct context_unary *unary = arg;
     struct context_client *client = unary->client;
-    lock(client);
+    context_client_lock(client);
     assert(unary->peer->n_users > 0);
     unary->peer->n_users--;
     gen_engine_commit_result(client->engine, unary->prefill, error->status, error->message);
-    unlock(client);
+    context_client_unlock(client);
     free(unary);
 }
 
@@ -539,7 +293,7 @@ static enum status start_commit(struct context_client *client, uint64_t prefill,
     struct context_peer *peer = context_peers_find(&client->peers, address);
     if (!peer)
         return STATUS_PEER_LOST;
-    struct unary *unary = unary_create(client, peer);
+    struct context_unary *unary = context_unary_create(client, peer);
     if (!unary)
         return STATUS_NO_MEMORY;
     unary->prefill = prefill;
@@ -568,18 +322,18 @@ void context_client_commit(struct context_client *client, uint64_t prefill, cons
     message.transfer_id.len = sizeof copy.bytes;
     message.kv_bytes = kv_bytes;
     message.callee_incarnation = incarnation;
-    lock(client);
+    context_client_lock(client);
     enum status status = start_commit(client, prefill, address, &message);
     if (status != STATUS_OK)
         gen_engine_commit_result(client->engine, prefill, status, "");
-    unlock(client);
+    context_client_unlock(client);
 }
 
 uint32_t context_client_peers(struct context_client *client, struct process_peer *peers_out,
                               uint32_t n)
 {
     uint32_t count = 0;
-    lock(client);
+    context_client_lock(client);
     for (uint32_t i = 0; i < client->peers.n_max && count < n; i++) {
         const struct context_peer *peer = &client->peers.places[i];
         if (!peer->address[0])
@@ -591,6 +345,6 @@ uint32_t context_client_peers(struct context_client *client, struct process_peer
         out->is_refused = !out->is_ready && context_peer_is_refused(peer);
         snprintf(out->reason, sizeof out->reason, "%s", peer->reason);
     }
-    unlock(client);
+    context_client_unlock(client);
     return count;
 }

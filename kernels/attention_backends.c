@@ -3,6 +3,7 @@
 #include "kernels/kernels.h"
 #include "kernels/reference/attention.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,6 +76,7 @@ enum status attention_backend_select(const char *name, const struct kernels *ker
         name = getenv("KVFERRY_ATTENTION");
     if (name && name[0] != '\0')
         return select_named(name, backend_out, error);
+    assert(kernels->attention);
     *backend_out = kernels->attention;
     return STATUS_OK;
 }

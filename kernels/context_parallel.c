@@ -78,6 +78,7 @@ enum status context_gather_merge(const struct context_group *group, float *works
     const size_t n_rows = partial->n_rows, n_sums = n_rows * partial->n_heads;
     const size_t width = (size_t)partial->n_heads * partial->head_dim;
     const size_t n_floats = packed_floats(partial);
+    assert(group->rank < group->n_ranks && partial->output_stride >= width);
     float *gathered = workspace + n_floats;
     for (size_t row = 0; row < n_rows; row++)
         memcpy(workspace + row * width, partial->output + row * partial->output_stride,
@@ -206,6 +207,7 @@ static enum status prepare_round(struct context_ring *ring, const uint32_t *lens
 {
     static const uint32_t only_block = 0;
     const uint32_t rank = ring->group.rank, source = source_of(ring, round);
+    assert(round < ring->group.n_ranks && source < ring->group.n_ranks);
     struct kv_view view = round == 0 ? ring->shards : ring->visitor;
     if (round > 0) {
         view.base = ring->visiting[round % 2];
@@ -241,6 +243,7 @@ enum status context_ring_prepare(struct context_ring *ring, const uint32_t *lens
 /* Takes the keys of the next rank round the ring: round 1 gives this rank's own away. */
 static enum status shift(struct context_ring *ring, uint32_t layer_index, uint32_t round)
 {
+    assert(round > 0 && round < ring->group.n_ranks);
     const char *own = (const char *)ring->shards.base + layer_index * ring->shards.layer_stride;
     const char *send = round == 1 ? own : ring->visiting[(round - 1) % 2];
     return ring->group.shift(ring->group.arg, send, ring->visiting[round % 2], ring->shard_bytes);

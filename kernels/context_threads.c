@@ -73,6 +73,8 @@ static enum status offer(struct carried *own, const void *send, size_t bytes)
     own->sent = send;
     own->bytes = bytes;
     pthread_mutex_lock(&threads->lock);
+    assert(own->rank < threads->n_ranks);
+    assert(threads->status != STATUS_OK || threads->n_here < threads->n_ranks);
     const uint64_t meeting = threads->meeting;
     if (threads->status == STATUS_OK && ++threads->n_here == threads->n_ranks) {
         threads->n_here = 0;
@@ -96,6 +98,7 @@ static enum status offer(struct carried *own, const void *send, size_t bytes)
 static enum status leave(struct context_threads *threads)
 {
     pthread_mutex_lock(&threads->lock);
+    assert(threads->n_copying > 0);
     if (--threads->n_copying == 0)
         pthread_cond_broadcast(&threads->changed);
     while (threads->n_copying > 0)

@@ -106,6 +106,7 @@ enum status moe_create(const struct kernels *kernels, const struct moe_config *c
     moe->kernels = kernels;
     moe->n_tokens_max = n_tokens_max;
     moe->workspace_bytes = kernels->moe->workspace_bytes(config, n_tokens_max);
+    assert(moe->workspace_bytes % MOE_ALIGNMENT == 0); /* as aligned_alloc wants it */
     moe->workspace = aligned_alloc(MOE_ALIGNMENT, moe->workspace_bytes);
     if (!moe->workspace) {
         size_t bytes = moe->workspace_bytes;
@@ -211,6 +212,7 @@ enum status moe_check_weights(const struct moe *moe, const struct moe_weights *w
 
 void *moe_space_take(struct moe_space *space, size_t n)
 {
+    assert(space->used % MOE_ALIGNMENT == 0);
     char *start = space->base ? space->base + space->used : NULL;
     space->used += (n * sizeof(float) + MOE_ALIGNMENT - 1) / MOE_ALIGNMENT * MOE_ALIGNMENT;
     return start;

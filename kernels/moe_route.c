@@ -98,6 +98,8 @@ void moe_route(const struct moe_routing *routing, const float *selection_bias, c
     bool allowed[MOE_EXPERTS_MAX];
     assert(routing->n_experts > 0 && routing->n_experts <= MOE_EXPERTS_MAX);
     assert(routing->n_groups <= routing->n_experts);
+    assert(routing->n_groups == 0 || routing->n_experts % routing->n_groups == 0);
+    assert(routing->top_k > 0 && routing->top_k <= routing->n_experts);
     for (uint32_t e = 0; e < routing->n_experts; e++) {
         double logit = (double)logits[e]; /* softmax keeps the order of the logits */
         choice[e] = routing->score == MOE_SIGMOID ? sigmoid(logit) : logit;

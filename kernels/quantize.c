@@ -153,6 +153,7 @@ void quantize(struct thread_pool *pool, const struct quantized *quantized, enum 
 {
     struct task task = {quantized, source_dtype, source};
     assert(source_dtype <= DTYPE_F16);
+    assert(quantized->scale_rows > 0 && quantized->scale_columns > 0);
     parallel_run(pool, (uint64_t)quantized->n_out * quantized->n_in * WORK_OF_WEIGHT,
                  (uint32_t)blocks(quantized->n_out, quantized->scale_rows), quantize_blocks, &task);
 }
@@ -161,6 +162,7 @@ float dequantize_scale(const struct gemm *gemm, uint32_t o, uint32_t i)
 {
     if (!gemm->w_scales)
         return 1;
+    assert(gemm->w_scale_rows > 0 && gemm->w_scale_columns > 0);
     size_t index = o / gemm->w_scale_rows * blocks(gemm->n_in, gemm->w_scale_columns) +
                    i / gemm->w_scale_columns;
     if (gemm->w_dtype == DTYPE_E2M1)

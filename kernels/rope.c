@@ -188,6 +188,7 @@ static double attention_factor(const struct rope_config *config)
 
 static double scaled_inv_freq(const struct rope_config *config, uint32_t i)
 {
+    assert(i < config->rotary_dim / 2 && config->rotary_dim / 2 <= HALF_DIM_MAX);
     double inv_freq = plain_inv_freq(config, config->theta, i);
     switch (config->scaling) {
     case ROPE_LINEAR:
@@ -273,6 +274,7 @@ bool rope_depends_on_length(const struct rope *rope)
 static void dynamic_inv_freq(const struct rope_config *config, uint32_t sequence_len,
                              float *inv_freq_out)
 {
+    assert(config->rotary_dim > 2 && sequence_len > config->original_positions);
     double stretch = config->factor * sequence_len / config->original_positions -
                      (config->factor - 1);
     double theta = config->theta *

@@ -4,7 +4,7 @@
  * Matrices are [n_out][n_in], row-major, where the safetensors file is mapped: any alignment, each
  * in its own dtype; or INT8, packed for this machine's kernels where they want it. On a device that does not read the
  * host's memory they are copies in its own (placed_weights.h). A tensor that the model does not have (a bias, a norm) has data NULL.
- * Names, shapes and conditions stand in one table in model.c.
+ * Names, shapes and conditions stand in one table (weight_table.c).
  *
  * Thread: immutable while the model lives.
  */

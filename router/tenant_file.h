@@ -70,6 +70,12 @@ struct tenant_row {
     uint32_t line;
 };
 
+/* What a request without a priority has, and how high one may be. */
+struct tenant_terms {
+    struct standing standing;
+    int32_t priority_max;
+};
+
 /* rows_out: [*n_out], the caller's to free, in the file's order. path: for the sentences. CORRUPT, NO_MEMORY. */
 MUST_CHECK enum status tenant_file_parse(const char *text, size_t bytes, const char *path,
                                          struct tenant_row **rows_out, uint32_t *n_out,

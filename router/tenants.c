@@ -4,7 +4,7 @@
 #include "base/log/log.h"
 #include "base/regular_file.h"
 #include "base/secret.h"
-#include "router/quota.h"
+#include "router/tenant_table.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -18,32 +18,6 @@
 /* A file younger than this may be written again without another time of change. */
 #define YOUNG_S 2
 
-/* Counted: the table, and every pass. */
-struct tenant {
-    char name[TENANT_NAME_MAX + 1];
-    char group[TENANT_NAME_MAX + 1];
-    uint32_t n_holders;
-    struct quota requests, tokens;
-    uint32_t at_once_max; /* 0: no limit */
-    uint32_t at_once;
-    struct tenant_terms terms;
-    const struct tenant_series *series; /* NULL: not counted */
-};
-
-struct token {
-    struct sha256 hash;
-    struct tenant *tenant;
-    uint32_t methods;
-};
-
-/* Tokens by hash, and each tenant once. */
-struct table {
-    struct token *tokens; /* [n_tokens] */
-    uint32_t n_tokens;
-    struct tenant **tenants; /* [n_tenants] */
-    uint32_t n_tenants;
-};
-
 struct tenants {
     const char *path;
     struct sha256 salt_key;
@@ -56,7 +30,7 @@ struct tenants {
     struct error complaint; /* the last that was logged; "": none since a good file */
 
     pthread_mutex_t mutex; /* what follows, and all tenants */
-    struct table table;
+    struct tenant_table table;
 };
 
 struct tenant_pass {
@@ -66,139 +40,6 @@ struct tenant_pass {
     bool has_reserved;
     uint32_t prompt_tokens, max_tokens;
 };
-
-/* ---- the table ---- */
-
-static void release(struct tenant *tenant)
-{
-    assert(tenant->at_once < tenant->n_holders && "each call within holds its tenant");
-    if (--tenant->n_holders == 0)
-        free(tenant);
-}
-
-static void table_finish(struct table *table)
-{
-    for (uint32_t i = 0; i < table->n_tenants; i++)
-        release(table->tenants[i]);
-    free(table->tenants);
-    free(table->tokens);
-    *table = (struct table){0};
-}
-
-static struct tenant *find_tenant(const struct table *table, const char *name)
-{
-    for (uint32_t i = 0; i < table->n_tenants; i++)
-        if (strcmp(table->tenants[i]->name, name) == 0)
-            return table->tenants[i];
-    return NULL;
-}
-
-static struct tenant *add_tenant(struct table *table, const struct tenant_row *row, uint64_t now_ns)
-{
-    struct tenant *tenant = find_tenant(table, row->tenant);
-    if (tenant)
-        return tenant;
-    tenant = calloc(1, sizeof *tenant);
-    if (!tenant)
-        return NULL;
-    memcpy(tenant->name, row->tenant, sizeof tenant->name);
-    memcpy(tenant->group, row->group, sizeof tenant->group);
-    tenant->n_holders = 1;
-    tenant->at_once_max = row->requests_at_once;
-    tenant->terms = (struct tenant_terms){
-        .standing = {.weight = row->weight ? row->weight : 1, .priority = row->priority},
-        .priority_max = tenant_row_priority_max(row)};
-    if (tenant_key_of(tenant->name, &tenant->terms.standing.tenant) != STATUS_OK) {
-        free(tenant);
-        return NULL;
-    }
-    quota_init_a_second(&tenant->requests, row->requests_a_second_milli, now_ns);
-    quota_init_a_minute(&tenant->tokens, row->tokens_a_minute, now_ns);
-    table->tenants[table->n_tenants++] = tenant;
-    return tenant;
-}
-
-static int compare_tokens(const void *a, const void *b)
-{
-    return memcmp(((const struct token *)a)->hash.bytes, ((const struct token *)b)->hash.bytes,
-                  SHA256_BYTES);
-}
-
-static enum status table_init(struct table *table, const struct tenant_row *rows, uint32_t n,
-                              uint64_t now_ns)
-{
-    *table = (struct table){
-        .tokens = calloc(n, sizeof *table->tokens),
-        .tenants = calloc(n, sizeof(struct tenant *)),
-    };
-    bool is_whole = table->tokens && table->tenants;
-    for (uint32_t i = 0; i < n && is_whole; i++) {
-        struct token *token = &table->tokens[table->n_tokens++];
-        *token = (struct token){
-            .hash = rows[i].hash,
-            .tenant = add_tenant(table, &rows[i], now_ns),
-            .methods = rows[i].methods,
-        };
-        is_whole = token->tenant != NULL;
-    }
-    if (!is_whole) {
-        table_finish(table);
-        return STATUS_NO_MEMORY;
-    }
-    assert(table->n_tokens == n && table->n_tenants <= n);
-    qsort(table->tokens, n, sizeof *table->tokens, compare_tokens);
-    return STATUS_OK;
-}
-
-/* What a search's time tells is about the hash of a guess, from which no better guess can be made. */
-static const struct token *find_token(const struct table *table, const struct sha256 *hash)
-{
-    struct token wanted = {.hash = *hash};
-    const struct token *found = table->n_tokens == 0
-                                    ? NULL
-                                    : bsearch(&wanted, table->tokens, table->n_tokens,
-                                              sizeof *table->tokens, compare_tokens);
-    return found && sha256_equal(&found->hash, hash) ? found : NULL;
-}
-
-/* What any of its tokens may. */
-static uint32_t methods_of(const struct table *table, const struct tenant *tenant)
-{
-    uint32_t methods = 0;
-    for (uint32_t i = 0; i < table->n_tokens; i++)
-        if (table->tokens[i].tenant == tenant)
-            methods |= table->tokens[i].methods;
-    return methods;
-}
-
-/* The mutex is held. A tenant that stays is the same object, so that its running calls count. */
-static void table_replace(struct tenants *tenants, struct table *fresh, uint64_t now_ns)
-{
-    for (uint32_t i = 0; i < fresh->n_tenants; i++) {
-        struct tenant *made = fresh->tenants[i];
-        struct tenant *kept = find_tenant(&tenants->table, made->name);
-        if (tenants->metrics)
-            made->series = tenant_metrics_of(tenants->metrics, made->name);
-        if (!kept)
-            continue;
-        assert(kept->n_holders > 0 && kept != made);
-        quota_inherit(&made->requests, &kept->requests, now_ns);
-        quota_inherit(&made->tokens, &kept->tokens, now_ns);
-        kept->requests = made->requests;
-        kept->tokens = made->tokens;
-        kept->at_once_max = made->at_once_max;
-        kept->terms = made->terms;
-        memcpy(kept->group, made->group, sizeof kept->group);
-        kept->n_holders++;
-        for (uint32_t j = 0; j < fresh->n_tokens; j++)
-            if (fresh->tokens[j].tenant == made)
-                fresh->tokens[j].tenant = kept;
-        fresh->tenants[i] = kept;
-        free(made);
-    }
-    table_finish(&tenants->table);
-    tenants->table = *fresh;
-}
 
 /* ---- the file ---- */
 
@@ -234,7 +75,8 @@ enum status tenants_create(const struct tenants_options *options, uint64_t now_n
     enum status status = tenant_file_read(tenants->path, &tenants->first_rows,
                                           &tenants->n_first_rows, error);
     if (status == STATUS_OK)
-        status = table_init(&tenants->table, tenants->first_rows, tenants->n_first_rows, now_ns);
+        status = tenant_table_init(&tenants->table, tenants->first_rows, tenants->n_first_rows,
+                                   now_ns);
     if (status != STATUS_OK) {
         tenants_destroy(tenants);
         return status;
@@ -249,7 +91,7 @@ void tenants_destroy(struct tenants *tenants)
         return;
     for (uint32_t i = 0; i < tenants->table.n_tenants; i++)
         assert(tenants->table.tenants[i]->n_holders == 1 && "every pass is destroyed");
-    table_finish(&tenants->table);
+    tenant_table_finish(&tenants->table);
     free(tenants->first_rows);
     pthread_mutex_destroy(&tenants->mutex);
     secret_wipe(&tenants->salt_key, sizeof tenants->salt_key);
@@ -286,27 +128,6 @@ static void complain(struct tenants *tenants, enum status status, const struct e
     log_error("tokens file: the last valid one is still in use: %s", complaint.text);
 }
 
-static bool has_same_terms(const struct tenant_terms *a, const struct tenant_terms *b)
-{
-    return a->standing.tenant == b->standing.tenant && a->standing.weight == b->standing.weight &&
-           a->standing.priority == b->standing.priority && a->priority_max == b->priority_max;
-}
-
-static bool is_same_table(const struct table *a, const struct table *b)
-{
-    bool is_same = a->n_tokens == b->n_tokens && a->n_tenants == b->n_tenants;
-    for (uint32_t i = 0; i < a->n_tokens && is_same; i++) {
-        const struct token *x = &a->tokens[i], *y = &b->tokens[i];
-        const struct tenant *s = x->tenant, *t = y->tenant;
-        is_same = sha256_equal(&x->hash, &y->hash) && x->methods == y->methods &&
-                  strcmp(s->name, t->name) == 0 && strcmp(s->group, t->group) == 0 &&
-                  s->at_once_max == t->at_once_max && has_same_terms(&s->terms, &t->terms) &&
-                  s->requests.fill_parts == t->requests.fill_parts &&
-                  s->tokens.fill_parts == t->tokens.fill_parts;
-    }
-    return is_same;
-}
-
 bool tenants_look(struct tenants *tenants, uint64_t now_ns)
 {
     if (now_ns - tenants->looked_ns < LOOK_NS)
@@ -317,24 +138,24 @@ bool tenants_look(struct tenants *tenants, uint64_t now_ns)
     struct error error = {0};
     struct tenant_row *rows = NULL;
     uint32_t n_rows = 0;
-    struct table fresh;
+    struct tenant_table fresh;
     note_file(tenants);
     enum status status = tenant_file_read(tenants->path, &rows, &n_rows, &error);
     if (status == STATUS_OK)
-        status = table_init(&fresh, rows, n_rows, now_ns);
+        status = tenant_table_init(&fresh, rows, n_rows, now_ns);
     free(rows);
     if (status != STATUS_OK) {
         complain(tenants, status, &error);
         return false;
     }
     pthread_mutex_lock(&tenants->mutex);
-    bool is_news = !is_same_table(&tenants->table, &fresh) || tenants->complaint.text[0];
+    bool is_news = !tenant_table_is_same(&tenants->table, &fresh) || tenants->complaint.text[0];
     if (is_news)
-        table_replace(tenants, &fresh, now_ns);
+        tenant_table_replace(&tenants->table, &fresh, tenants->metrics, now_ns);
     pthread_mutex_unlock(&tenants->mutex);
     tenants->complaint.text[0] = '\0';
     if (!is_news)
-        table_finish(&fresh);
+        tenant_table_finish(&fresh);
     else
         log_info("tokens file read again: rows %" PRIu32, n_rows);
     return is_news;
@@ -383,13 +204,13 @@ static enum status identify(struct tenants *tenants, const struct sha256 *hash,
                             uint32_t *methods_out, struct tenant_refusal *refusal)
 {
     if (!hash) {
-        *tenant_out = find_tenant(&tenants->table, certificates);
+        *tenant_out = tenant_table_find(&tenants->table, certificates);
         if (!*tenant_out)
             return refuse_unknown(tenants, "the certificate's tenant is not known here", refusal);
-        *methods_out = methods_of(&tenants->table, *tenant_out);
+        *methods_out = tenant_table_methods(&tenants->table, *tenant_out);
         return STATUS_OK;
     }
-    const struct token *token = find_token(&tenants->table, hash);
+    const struct tenant_token *token = tenant_table_find_token(&tenants->table, hash);
     if (!token)
         return refuse_unknown(tenants, "the bearer token is not valid", refusal);
     assert(token->tenant->n_holders > 0 && "the table holds it");
@@ -546,7 +367,7 @@ void tenant_pass_destroy(struct tenant_pass *pass, uint64_t now_ns)
     pthread_mutex_lock(&tenants->mutex);
     settle(pass, false, 0, now_ns);
     assert(pass->has_left && !pass->has_reserved);
-    release(pass->tenant);
+    tenant_release(pass->tenant);
     pthread_mutex_unlock(&tenants->mutex);
     free(pass);
 }

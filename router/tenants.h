@@ -47,12 +47,6 @@ struct tenants_options {
     struct sha256 salt_key;
 };
 
-/* What a request without a priority has, and how high one may be. */
-struct tenant_terms {
-    struct standing standing;
-    int32_t priority_max;
-};
-
 /* Why a call is refused. */
 struct tenant_refusal {
     char sentence[160];

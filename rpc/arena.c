@@ -42,6 +42,7 @@ void rpc_arena_reset(struct rpc_arena *arena, size_t total_bytes_max)
         free(chunk);
         chunk = older;
     }
+    assert(arena->total_bytes == (chunk ? chunk->bytes : 0));
     arena->chunks = chunk;
     arena->chunk_used = 0;
     arena->total_bytes_max = total_bytes_max;
@@ -75,6 +76,7 @@ void *rpc_arena_allocate(struct rpc_arena *arena, size_t bytes)
     size_t rounded = (bytes + ALIGNMENT - 1) & ~(size_t)(ALIGNMENT - 1);
 
     struct rpc_arena_chunk *chunk = arena->chunks;
+    assert(!chunk || arena->chunk_used <= chunk->bytes);
     if (!chunk || rounded > chunk->bytes - arena->chunk_used) {
         if (arena->total_bytes > arena->total_bytes_max ||
             rounded > arena->total_bytes_max - arena->total_bytes)

@@ -27,6 +27,7 @@ grpc_byte_buffer *rpc_byte_buffer_pack(const ProtobufCMessage *message, size_t *
 /* One slice of all bytes, which the caller unrefs. Fails as rpc_gzip_inflate does. */
 static enum status read_all(grpc_byte_buffer *buffer, size_t n_bytes_max, grpc_slice *slice_out)
 {
+    assert(buffer->type == GRPC_BB_RAW);
     if (buffer->data.raw.compression == GRPC_COMPRESS_GZIP)
         return rpc_gzip_inflate(buffer, n_bytes_max, slice_out);
     grpc_byte_buffer_reader reader;

@@ -149,6 +149,7 @@ static uint32_t value_wire_type(ProtobufCType type)
 static enum status add_elements(struct walk *walk, const struct place *place, size_t n)
 {
     uint32_t limit = walk->limits->elements_max;
+    assert(walk->n_elements <= limit);
     if (n > limit - walk->n_elements)
         return refuse_count(walk, place, "elements", limit);
     walk->n_elements += (uint32_t)n;
@@ -178,6 +179,7 @@ static enum status check_singular(struct walk *walk, struct place *place)
     const ProtobufCMessageDescriptor *message = place->message;
     const ProtobufCFieldDescriptor *field = place->field;
     size_t index = (size_t)(field - message->fields);
+    assert(index < message->n_fields);
     if (place->seen[index / 64] >> (index % 64) & 1)
         return refuse(walk, place, "given twice");
     place->seen[index / 64] |= 1ull << (index % 64);

@@ -2,7 +2,9 @@
 #define ZLIB_CONST /* what is read is const */
 #include "rpc/gzip.h"
 
+#include <assert.h>
 #include <grpc/byte_buffer_reader.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,6 +29,7 @@ static size_t n_inflated(const struct inflater *inflater)
 static enum status grow(struct inflater *inflater)
 {
     size_t n = n_inflated(inflater);
+    assert(inflater->stream.avail_out == 0 && n <= inflater->room_max);
     if (n == inflater->room_max)
         return STATUS_INVALID_ARGUMENT;
     size_t room = inflater->room ? 2 * inflater->room : ROOM_FIRST;
@@ -74,6 +77,7 @@ static enum status push_all(struct inflater *inflater, grpc_byte_buffer_reader *
 
 enum status rpc_gzip_inflate(grpc_byte_buffer *buffer, size_t n_bytes_max, grpc_slice *slice_out)
 {
+    assert(n_bytes_max < UINT_MAX); /* zlib counts in it */
     struct inflater inflater = {.room_max = n_bytes_max + 1};
     grpc_byte_buffer_reader reader;
     if (!grpc_byte_buffer_reader_init(&reader, buffer))

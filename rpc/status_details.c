@@ -139,8 +139,9 @@ static void add_detail(struct packed_details *details, const ProtobufCMessage *m
     size_t i = details->n++;
     assert(i < ANY_COUNT_MAX && protobuf_c_message_get_packed_size(message) <= DETAIL_BYTES_MAX);
     google__protobuf__any__init(&details->any[i]);
-    snprintf(details->type_url[i], sizeof details->type_url[i], TYPE_PREFIX "%s",
-             message->descriptor->name);
+    int n = snprintf(details->type_url[i], sizeof details->type_url[i], TYPE_PREFIX "%s",
+                     message->descriptor->name);
+    assert(n > 0 && (size_t)n < sizeof details->type_url[i]);
     details->any[i].type_url = details->type_url[i];
     details->any[i].value.data = details->bytes[i];
     details->any[i].value.len = protobuf_c_message_pack(message, details->bytes[i]);

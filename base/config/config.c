@@ -1,7 +1,7 @@
 #include "base/config/config.h"
 
 #include "base/config/config_environment.h"
-#include "base/config/config_flag.h"
+#include "base/config/config_parts.h"
 #include "base/config/config_value.h"
 #include "base/config/config_yaml.h"
 #include "base/config/nearest.h"
@@ -10,44 +10,6 @@
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum action { ACTION_RUN, ACTION_HELP, ACTION_PRINT, ACTION_CHECK };
-
-#define WARNINGS_MAX 32 /* more are not told */
-
-struct setting {
-    char *text;   /* owned; string members of the values point here */
-    char *source; /* owned */
-    char **list;  /* [CONFIG_LIST_MAX] of a LIST, each owned; so do its members */
-    uint32_t n_list;
-    uint32_t file_line;
-};
-
-/* A flag of the command line. */
-struct given {
-    const struct config_row *row;
-    const char *value; /* borrowed */
-    char name[CONFIG_NAME_BYTES];
-};
-
-struct config {
-    const struct config_table *table;
-    struct config_input input;
-    const void *values;
-    enum action action;
-    const char *file;         /* of YAML; borrowed, NULL without one */
-    bool is_strict;           /* --strict-environment, or its variable */
-    bool is_strictness_given; /* by the flag, which comes before the variable */
-    struct setting settings[CONFIG_ROWS_MAX];
-    struct given *given; /* [n_given] in their order */
-    uint32_t n_given;
-    const char **positionals;
-    uint32_t n_positionals;
-    const char *word_after_bool; /* "yes" of `--pin yes`, which is a positional argument; or NULL */
-    const char *bool_before_it;
-    struct error warnings[WARNINGS_MAX];
-    uint32_t n_warnings;
-};
 
 static void assert_table(const struct config_table *table)
 {
@@ -76,6 +38,7 @@ static enum status set_source(struct setting *setting, const char *source)
 
 static struct setting *setting_of(struct config *config, const struct config_row *row)
 {
+    assert(row >= config->table->rows && row < config->table->rows + config->table->n_rows);
     return &config->settings[row - config->table->rows];
 }
 
@@ -104,6 +67,7 @@ static enum status add_to_list(struct config *config, void *values, const struct
                                const char *text, const char *where, struct error *error)
 {
     struct setting *setting = setting_of(config, row);
+    assert(setting->list); /* clear_list has made it */
     if (setting->n_list == CONFIG_LIST_MAX)
         return error_set(error, STATUS_INVALID_ARGUMENT, "%s: more than %u texts", where,
                          CONFIG_LIST_MAX);
@@ -302,158 +266,11 @@ static enum status set_from_flags(struct config *config, void *values, struct er
     return STATUS_OK;
 }
 
-/* ---- the command line ---- */
-
-/* --help, --print-config, --check-config, --strict-environment: the switches without a row. */
-static void set_built_in(struct config *config, const struct config_flag *flag, bool is_on)
-{
-    enum action action = config_flag_is(flag, "help")           ? ACTION_HELP
-                         : config_flag_is(flag, "print_config") ? ACTION_PRINT
-                         : config_flag_is(flag, "check_config") ? ACTION_CHECK
-                                                                : ACTION_RUN;
-    if (action == ACTION_RUN) {
-        config->is_strict = is_on;
-        config->is_strictness_given = true;
-    } else if (is_on && config->action != ACTION_HELP) {
-        config->action = action;
-    } else if (!is_on && config->action == action) {
-        config->action = ACTION_RUN;
-    }
-}
-
-/* The value of a flag that needs one: behind its =, or the next argument. */
-static enum status take_value(const struct config *config, const struct config_flag *flag, int *at,
-                              const char **value_out, struct error *error)
-{
-    const char *value = flag->value;
-    if (!value && *at + 1 < config->input.argc &&
-        strncmp(config->input.argv[*at + 1], "--", 2) != 0)
-        value = config->input.argv[++*at];
-    if (!value)
-        return error_set(error, STATUS_INVALID_ARGUMENT, "--%.*s needs a value",
-                         (int)flag->name_length, flag->name);
-    *value_out = value;
-    return STATUS_OK;
-}
-
-/* A word behind a switch is none of its own; whether that was meant shows when all is read. */
-static void notice_word_after_bool(struct config *config, int at)
-{
-    bool ignored;
-    const char *const next = at + 1 < config->input.argc ? config->input.argv[at + 1] : "";
-    if (!config_value_is_bool(next, &ignored) || config->word_after_bool)
-        return;
-    config->word_after_bool = next;
-    config->bool_before_it = config->input.argv[at];
-}
-
-static void give(struct config *config, const struct config_row *row,
-                 const struct config_flag *flag, const char *value)
-{
-    struct given *given = &config->given[config->n_given++];
-    *given = (struct given){.row = row, .value = value};
-    snprintf(given->name, sizeof given->name, "--%.*s", (int)flag->name_length, flag->name);
-}
-
-/* --x, --no-x or --x=yes, x being a row or none. */
-static enum status take_switch(struct config *config, const struct config_flag *flag, int at,
-                               struct error *error)
-{
-    struct config_flag named = *flag;
-    bool is_off = config_flag_positive(config->table, flag, &named), is_on = !is_off;
-    if (is_off && flag->value)
-        return error_set(error, STATUS_INVALID_ARGUMENT, "--%.*s takes no value",
-                         (int)flag->name_length, flag->name);
-    if (!flag->value)
-        notice_word_after_bool(config, at);
-    const struct config_row *row = config_find_row(config->table, named.name, named.name_length);
-    if (row)
-        give(config, row, flag, flag->value ? flag->value : is_on ? "true" : "false");
-    else if (flag->value && !config_value_is_bool(flag->value, &is_on))
-        return error_set(error, STATUS_INVALID_ARGUMENT, "--%.*s: \"%.60s\" is not true or false",
-                         (int)flag->name_length, flag->name, flag->value);
-    else
-        set_built_in(config, &named, is_on);
-    return STATUS_OK;
-}
-
-static enum status take_flag(struct config *config, int *at, struct error *error)
-{
-    struct config_flag flag = config_flag_split(config->input.argv[*at]), positive;
-    if (config_flag_is(&flag, "config"))
-        return take_value(config, &flag, at, &config->file, error);
-    if (config_flag_is_switch(config->table, &flag) ||
-        config_flag_positive(config->table, &flag, &positive))
-        return take_switch(config, &flag, *at, error);
-    const struct config_row *row = config_find_row(config->table, flag.name, flag.name_length);
-    if (!row)
-        return config_flag_unknown(config->table, &flag, error);
-    const char *value;
-    TRY(take_value(config, &flag, at, &value, error));
-    give(config, row, &flag, value);
-    return STATUS_OK;
-}
-
-static enum status refuse_word_after_bool(const struct config *config, struct error *error)
-{
-    const char *flag = config->bool_before_it, *word = config->word_after_bool;
-    if (strncmp(flag, "--no-", 5) == 0)
-        return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "%.60s takes no separate value: leave \"%s\" out", flag, word);
-    return error_set(error, STATUS_INVALID_ARGUMENT,
-                     "%.60s takes no separate value: write %.60s=%s, not %.60s %s", flag, flag,
-                     word, flag, word);
-}
-
-/* "[TEXT]" is one or none, "MODEL" one. */
-static enum status check_positionals(const struct config *config, struct error *error)
-{
-    const char *usage = config->input.usage;
-    uint32_t n = config->n_positionals, n_max = usage ? 1 : 0;
-    for (const char *at = usage; at && (at = strchr(at, ' ')); at++)
-        n_max++;
-    bool is_needed = usage && usage[0] != '[';
-    if (config->word_after_bool && (n > n_max || is_needed))
-        return refuse_word_after_bool(config, error);
-    if (n > n_max && usage)
-        return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "unexpected argument \"%.100s\" after %s \"%.100s\" (put an argument with "
-                         "spaces in quotes)",
-                         config->positionals[n_max], usage, config->positionals[n_max - 1]);
-    if (n > n_max)
-        return error_set(error, STATUS_INVALID_ARGUMENT, "unexpected argument \"%.100s\"",
-                         config->positionals[0]);
-    if (n == 0 && is_needed && config->action != ACTION_PRINT)
-        return error_set(error, STATUS_INVALID_ARGUMENT, "%s is missing: see --help", usage);
-    return STATUS_OK;
-}
-
-static enum status read_arguments(struct config *config, struct error *error)
-{
-    const struct config_input *input = &config->input;
-    bool is_past_flags = false;
-    for (int i = 0; i < input->argc; i++) {
-        const char *argument = input->argv[i];
-        if (is_past_flags || argument[0] != '-' || argument[1] == '\0') {
-            config->positionals[config->n_positionals++] = argument;
-        } else if (strcmp(argument, "--") == 0) {
-            is_past_flags = true;
-        } else if (strcmp(argument, "-h") == 0) {
-            config->action = ACTION_HELP;
-        } else if (argument[1] != '-') {
-            return error_set(error, STATUS_INVALID_ARGUMENT, "unknown flag %.100s", argument);
-        } else {
-            TRY(take_flag(config, &i, error));
-        }
-    }
-    return config->action == ACTION_HELP ? STATUS_OK : check_positionals(config, error);
-}
-
 /* ---- load ---- */
 
 static enum status apply(struct config *config, void *values, struct error *error)
 {
-    TRY(read_arguments(config, error));
+    TRY(config_read_arguments(config, error));
     TRY(set_defaults(config, values));
     if (config->action == ACTION_HELP)
         return STATUS_OK;

@@ -142,6 +142,7 @@ static bool as_address(const char *word, char word_out[VARIABLE_BYTES])
 void config_environment_describe(const char *variable, const struct config_table *own,
                                  const struct config_program *program, struct error *sentence_out)
 {
+    assert(program && strncmp(variable, ENVIRONMENT_PREFIX, strlen(ENVIRONMENT_PREFIX)) == 0);
     char name[VARIABLE_BYTES], address[VARIABLE_BYTES], meant[CONFIG_NAME_BYTES];
     char hint[NEAREST_HINT_BYTES];
     struct nearest nearest;

@@ -1,6 +1,7 @@
 #include "base/config/config.h"
 #include "base/config/config_value.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum { RANGE_BYTES = 100 };
@@ -55,6 +56,7 @@ static bool next_key(const char **keys_inout, const char **key_out, size_t *leng
 uint32_t config_shown_rows(const struct config_table *table, const struct config_program *program,
                            struct config_shown rows_out[CONFIG_ROWS_MAX])
 {
+    assert(table->n_rows <= CONFIG_ROWS_MAX);
     bool is_taken[CONFIG_ROWS_MAX] = {false};
     uint32_t n = 0;
     for (const struct config_group *group = program ? program->groups : NULL; group && group->title;
@@ -72,6 +74,7 @@ uint32_t config_shown_rows(const struct config_table *table, const struct config
     for (uint32_t i = 0; i < table->n_rows; i++)
         if (!is_taken[i] && !table->rows[i].is_hidden)
             rows_out[n++] = (struct config_shown){"Flags", &table->rows[i]};
+    assert(n <= table->n_rows); /* none twice */
     return n;
 }
 

@@ -3,6 +3,7 @@
 #include "base/config/config.h"
 #include "base/regular_file.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +37,7 @@ static enum status next_event(struct reader *reader, yaml_event_t *event_out)
 
 static enum status say(struct reader *reader, enum config_yaml_kind kind, const yaml_event_t *event)
 {
+    assert(reader->key);
     const struct config_yaml_item item = {
         .kind = kind,
         .key = reader->key,
@@ -54,6 +56,7 @@ static void forget_key(struct reader *reader)
 static enum status on_scalar(struct reader *reader, const yaml_event_t *event)
 {
     const char *text = (const char *)event->data.scalar.value;
+    assert(!reader->is_list || reader->key);
     if (strlen(text) != event->data.scalar.length)
         return corrupt(reader, event->start_mark.line, "a zero byte");
     if (event->data.scalar.anchor)

@@ -1,5 +1,6 @@
 #include "base/config/nearest.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,6 +21,7 @@ static uint32_t distance(const char *a, const char *b)
     uint32_t rows[3][NEAREST_BYTES_MAX + 1];
     uint32_t *before = rows[0], *last = rows[1], *row = rows[2];
     const uint32_t n = (uint32_t)strlen(b);
+    assert(n <= NEAREST_BYTES_MAX);
     for (uint32_t j = 0; j <= n; j++)
         last[j] = before[j] = j;
     for (uint32_t i = 1; a[i - 1]; i++) {

@@ -138,6 +138,7 @@ static void make_answer(const struct http_server *server, const struct http_requ
 static void connection_close(struct connection *connection)
 {
     struct http_server *server = connection->server;
+    assert(server->n_connections > 0);
     TAILQ_REMOVE(&server->connections, connection, link);
     server->n_connections--;
     if (connection->limit)
@@ -149,6 +150,7 @@ static void connection_close(struct connection *connection)
 
 static void enter(struct connection *connection, enum phase phase, unsigned limit_ms)
 {
+    assert(phase >= connection->phase); /* it never goes back */
     connection->phase = phase;
     const struct timeval limit = {.tv_sec = limit_ms / 1000, .tv_usec = limit_ms % 1000 * 1000};
     event_add(connection->limit, &limit);

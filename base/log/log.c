@@ -121,6 +121,7 @@ static void write_line(const struct log_line *line)
 
 static void copy_in(const char *text, size_t n)
 {
+    assert(n <= LOG_QUEUE_BYTES - queue.count);
     size_t at = (queue.head + queue.count) % LOG_QUEUE_BYTES;
     size_t n_first = n < LOG_QUEUE_BYTES - at ? n : LOG_QUEUE_BYTES - at;
     memcpy(queue.text + at, text, n_first);
@@ -144,6 +145,7 @@ static void copy_out(struct log_line *line_out)
 
 static void push_line(const struct log_line *line)
 {
+    assert(line->length > 0 && line->text[line->length - 1] == '\n');
     pthread_mutex_lock(&queue.lock);
     if (line->length <= LOG_QUEUE_BYTES - queue.count) {
         copy_in(line->text, line->length);

@@ -15,6 +15,7 @@
 /* All of it or nothing. */
 static void put(struct log_line *line, const char *text, size_t n)
 {
+    assert(line->length <= LOG_LINE_BYTES - TAIL_BYTES);
     if (line->is_cut || n > LOG_LINE_BYTES - TAIL_BYTES - line->length) {
         line->is_cut = true;
         return;
@@ -193,6 +194,7 @@ static void format_human(struct log_line *line, const struct log_line_head *head
         put_trace_id(line, about->trace);
     }
     const char *end = line->is_cut ? " ...\n" : "\n";
+    assert(strlen(end) <= LOG_LINE_BYTES - line->length);
     memcpy(line->text + line->length, end, strlen(end));
     line->length += strlen(end);
 }
@@ -247,6 +249,7 @@ static void format_json(struct log_line *line, const struct log_line_head *head,
         if (!is_absent(&fields[i]))
             put_field_member(line, &fields[i]);
     const char *end = line->is_cut ? ",\"cut\":true}\n" : "}\n";
+    assert(strlen(end) <= LOG_LINE_BYTES - line->length);
     memcpy(line->text + line->length, end, strlen(end));
     line->length += strlen(end);
 }

@@ -107,8 +107,14 @@ static void add_double(cell *sum, double value)
         ;
 }
 
+static uint32_t n_cells(const struct metric_spec *spec)
+{
+    return spec->kind == METRIC_HISTOGRAM ? spec->bounds->n + 2 : 1;
+}
+
 static uint64_t sum_counts(const struct series *series, uint32_t offset)
 {
+    assert(offset < n_cells(&series->spec));
     uint64_t sum = 0;
     for (uint32_t shard = 0; shard < METRICS_SHARDS; shard++)
         sum += atomic_load_explicit(series->metrics->shards[shard] + series->cell + offset,
@@ -118,16 +124,12 @@ static uint64_t sum_counts(const struct series *series, uint32_t offset)
 
 static double sum_doubles(const struct series *series, uint32_t offset)
 {
+    assert(offset < n_cells(&series->spec));
     double sum = 0;
     for (uint32_t shard = 0; shard < METRICS_SHARDS; shard++)
         sum += as_double(atomic_load_explicit(
             series->metrics->shards[shard] + series->cell + offset, memory_order_relaxed));
     return sum;
-}
-
-static uint32_t n_cells(const struct metric_spec *spec)
-{
-    return spec->kind == METRIC_HISTOGRAM ? spec->bounds->n + 2 : 1;
 }
 
 /* ---- registry ---- */
@@ -412,6 +414,7 @@ static void write_series(FILE *out, const struct series *series)
 /* The format wants all series of a name in one group. */
 static void write_group(FILE *out, const struct metrics *metrics, uint32_t first)
 {
+    assert(metrics->series[first].is_first);
     write_head(out, &metrics->series[first].spec);
     for (uint32_t i = first; i != NO_SERIES;
          i = atomic_load_explicit(&metrics->series[i].next_of_its_name, memory_order_acquire))
@@ -455,8 +458,9 @@ static void write_log(FILE *out)
 static void write_build_info(FILE *out, const struct metrics *metrics)
 {
     char labels[160];
-    snprintf(labels, sizeof labels, "version=%s,compiler=%s,role=%s", build_version(),
-             build_compiler(), metrics->role);
+    int n = snprintf(labels, sizeof labels, "version=%s,compiler=%s,role=%s", build_version(),
+                     build_compiler(), metrics->role);
+    assert(n > 0 && (size_t)n < sizeof labels);
     const struct metric_spec spec = {METRIC_GAUGE, NULL, "kvferry_build_info", labels,
                                      "The build, in the labels; the value is always 1."};
     write_head(out, &spec);

@@ -6,6 +6,7 @@
 #include "cli/command.h"
 #include "process/run_folder.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -27,6 +28,7 @@ static void on_state(void *arg, const ProtobufCMessage *message)
 enum status admin_client_ask(struct rpc_client *client, const char *address, uint64_t limit_ms,
                              struct process_state *state_out, struct rpc_error *error)
 {
+    assert(limit_ms > 0);
     struct rpc_channel *channel;
     call_guard_limit(limit_ms);
     TRY(rpc_channel_open(client, address, &channel));
@@ -145,6 +147,7 @@ static enum status run_with_keys(struct rpc_runtime *runtime, const struct inqui
     struct key_set keys[RUN_KEYS_MAX];
     uint32_t n;
     TRY(find_keys(inquiry->options->cluster_key, inquiry->address, keys, &n, error));
+    assert(n > 0 && n <= RUN_KEYS_MAX);
     enum status status = STATUS_UNAUTHENTICATED;
     for (uint32_t i = 0; i < n && status == STATUS_UNAUTHENTICATED; i++)
         status = run_with(runtime, &keys[i], inquiry->tls, inquiry->task, inquiry->arg, error);

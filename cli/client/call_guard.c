@@ -43,6 +43,7 @@ static int open_signals(bool takes_signals)
 
 static int read_signal(void)
 {
+    assert(guard.signals >= 0);
     struct signalfd_siginfo info = {0};
     return read(guard.signals, &info, sizeof info) == sizeof info ? (int)info.ssi_signo : SIGTERM;
 }
@@ -142,17 +143,20 @@ void call_guard_limit(uint64_t limit_ms)
 int call_guard_enter_call(void)
 {
     assert(guard.is_running);
+    assert(!atomic_load(&guard.is_in_call));
     atomic_store(&guard.is_in_call, true);
     return guard.heard;
 }
 
 void call_guard_leave_call(void)
 {
+    assert(atomic_load(&guard.is_in_call));
     atomic_store(&guard.is_in_call, false);
 }
 
 int call_guard_end(void)
 {
+    assert(!atomic_load(&guard.is_in_call));
     if (!guard.is_running)
         return 0;
     wake_send(guard.over);

@@ -16,6 +16,7 @@
 #include "process/process.h"
 #include "rpc/borrow.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <math.h>
 #include <signal.h>
@@ -86,6 +87,7 @@ static void make_request(struct generate *generate, Kvferry__V1__SamplingParams 
     set_sampling(values, generate->config, sampling);
     sampling->stop = stop;
     sampling->n_stop = values->stop.n;
+    assert(values->stop.n <= CONFIG_LIST_MAX);
     for (uint32_t i = 0; i < values->stop.n; i++)
         stop[i] = (ProtobufCBinaryData){strlen(values->stop.texts[i]),
                                         (uint8_t *)borrow(values->stop.texts[i])};
@@ -193,6 +195,7 @@ static enum status start_server(struct generate *generate, struct error *error)
         {"--prompts-max", "2"},
         {"--quiet", NULL},
     };
+    assert(generate->work[0] && generate->values.model[0]);
     struct child *server = &generate->server;
     struct child_arguments arguments = {0};
     enum status status = child_arguments_add(&arguments, "serve", NULL);

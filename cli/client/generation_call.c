@@ -8,6 +8,7 @@
 #include "process/process_state.h"
 #include "rpc/client/client.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <poll.h>
 #include <string.h>
@@ -54,6 +55,7 @@ static void on_message(void *arg, const ProtobufCMessage *message)
     struct running *running = arg;
     const Kvferry__V1__GenerateResponse *response = (const Kvferry__V1__GenerateResponse *)message;
     const ProtobufCBinaryData *text = &response->text;
+    assert(running->call); /* set before any message is handed over */
     if (response->prompt_progress)
         prompt_bar_show(&running->bar, response->prompt_progress->done_tokens,
                         response->prompt_progress->prompt_tokens);
@@ -147,6 +149,7 @@ void generation_call_run(const struct generation_call_options *options,
                          const Kvferry__V1__GenerateRequest *request,
                          struct generation_result *result_out)
 {
+    assert(options->server && options->authorization && options->command);
     *result_out = (struct generation_result){0};
     uint64_t began_ns = clock_now_ns();
     struct running running = {.result = result_out, .ended = wake_open()};

@@ -2,6 +2,7 @@
 
 #include "process/ports/address.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <netdb.h>
 #include <poll.h>
@@ -80,6 +81,7 @@ void listener_explain(const char *text, const char *words, struct error *error_o
         return;
     snprintf(port, sizeof port, "%u", address.port);
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_NUMERICSERV};
+    assert(!address.is_unix || strncmp(address.host, "unix:", strlen("unix:")) == 0);
     if (address.is_unix)
         is_nobody = is_path_absent(address.host + strlen("unix:"));
     else if ((code = getaddrinfo(address.host, port, &hints, &found)) == 0)

@@ -2,6 +2,7 @@
 
 #include "base/utf8.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -26,6 +27,7 @@ static enum status check(const struct prompt *prompt, const char *name, struct e
 static enum status finish(struct prompt prompt, const char *name, struct prompt *prompt_out,
                           struct error *error)
 {
+    assert(prompt.data);
     enum status status = check(&prompt, name, error);
     if (status == STATUS_OK)
         *prompt_out = prompt;

@@ -1,5 +1,6 @@
 #include "cli/client/prompt_bar.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,7 @@ void prompt_bar_show(struct prompt_bar *bar, uint32_t done, uint32_t all)
         return;
     const uint32_t shown = done < all ? done : all;
     const int filled = (int)((uint64_t)shown * BAR_CELLS / all);
+    assert(filled >= 0 && filled <= BAR_CELLS);
     bar->is_open = true;
     fprintf(stderr, ERASE_LINE "prefill [%.*s%.*s] %u of %u tokens", filled, CELLS,
             BAR_CELLS - filled, GAPS, shown, all);

@@ -4,6 +4,7 @@
 #include "cli/command.h"
 #include "cli/interrupt.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdio.h>
@@ -73,6 +74,7 @@ static enum status look(const struct admin_clients *clients, const char *address
     TRY(admin_client_ask(clients->server, address, limit_ms, &first->state, error));
     const struct process_state *state = &first->state;
     first->role = state->role;
+    assert(state->n_peers <= PROCESS_PEERS_MAX);
     listing_out->n = 1;
     for (uint32_t i = 0;
          state->role == KVFERRY__INTERNAL__V1__ROLE__ROLE_ROUTER && i < state->n_peers; i++)
@@ -85,6 +87,7 @@ static enum status look(const struct admin_clients *clients, const char *address
 
 static void print_state(const struct entry *entry)
 {
+    assert(entry->has_answered);
     const struct process_state *state = &entry->state;
     const struct process_blocks *blocks = &state->blocks;
     char pool[64] = "-", prefill[48] = "-";

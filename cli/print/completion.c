@@ -1,6 +1,7 @@
 /* completion - what a shell must know to complete a command line, from the tables. */
 #include "cli/print/reference.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,6 +11,7 @@ static void for_each_row(const struct command *command, row_printer print, FILE 
 {
     struct config_shown rows[CONFIG_ROWS_MAX];
     uint32_t n = command->table ? config_shown_rows(command->table(), command_program(), rows) : 0;
+    assert(n <= CONFIG_ROWS_MAX);
     for (uint32_t i = 0; i < n; i++)
         print(command, rows[i].row, out);
 }

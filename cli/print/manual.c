@@ -2,6 +2,7 @@
 #include "base/build_info.h"
 #include "cli/print/reference.h"
 
+#include <assert.h>
 #include <ctype.h>
 #include <string.h>
 
@@ -61,6 +62,7 @@ static void print_options(const struct command *command, FILE *out)
           "the file "
           "overrides the default.\n",
           out);
+    assert(n <= CONFIG_ROWS_MAX);
     for (uint32_t i = 0; i < n; i++) {
         if (i == 0 || rows[i].title != rows[i - 1].title)
             fprintf(out, ".SS %s\n", rows[i].title);
@@ -118,7 +120,8 @@ void manual_print(const struct command *command, FILE *out)
         print_overview(out);
         return;
     }
-    snprintf(name, sizeof name, "kvferry-%s", command->name);
+    int n = snprintf(name, sizeof name, "kvferry-%s", command->name);
+    assert(n > 0 && (size_t)n < sizeof name);
     print_head(name, command->summary, out);
     fputs(".SH SYNOPSIS\n.B kvferry ", out);
     print_text(command->name, out);

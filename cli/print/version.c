@@ -8,6 +8,7 @@
 #include "model/numerics_id.h"
 #include "rpc/runtime/runtime.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,6 +20,7 @@ static void print_kernels(void)
     const struct kernels *sets[SETS_MAX], *chosen;
     struct error error = {0};
     uint32_t n = kernels_list(sets, SETS_MAX);
+    assert(n > 0 && n <= SETS_MAX);
     fputs("kernels       ", stdout);
     for (uint32_t i = 0; i < n; i++)
         printf("%s ", sets[i]->name);

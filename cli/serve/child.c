@@ -50,6 +50,7 @@ enum status child_arguments_add_name(struct child_arguments *arguments, const ch
 
 void child_arguments_finish(struct child_arguments *arguments)
 {
+    assert(arguments->n <= CHILD_ARGUMENTS_MAX);
     for (uint32_t i = 0; i < arguments->n; i++)
         free(arguments->list[i]);
     *arguments = (struct child_arguments){0};
@@ -81,6 +82,7 @@ static enum status spawn(struct child *child, int key, char *const *argv, struct
 enum status child_start(struct child *child, const char *name, const char *folder, int key,
                         struct child_arguments *arguments, struct error *error)
 {
+    assert(child->pid == 0 && strlen(name) < CHILD_NAME_MAX);
     *child = (struct child){0};
     snprintf(child->name, sizeof child->name, "%s", name);
     int n = snprintf(child->ports_path, sizeof child->ports_path, "%s/%s.json", folder, name);
@@ -98,6 +100,7 @@ enum status child_start(struct child *child, const char *name, const char *folde
 
     char *argv[CHILD_ARGUMENTS_MAX + 2];
     char program[] = "kvferry";
+    assert(arguments->n <= CHILD_ARGUMENTS_MAX);
     argv[0] = program;
     for (uint32_t i = 0; i < arguments->n; i++)
         argv[i + 1] = arguments->list[i];
@@ -107,6 +110,7 @@ enum status child_start(struct child *child, const char *name, const char *folde
 
 bool child_is_running(struct child *child)
 {
+    assert(child->pid >= 0); /* less is a group, or all there is */
     if (child->pid == 0)
         return false;
     int status = 0;
@@ -125,6 +129,7 @@ bool child_has_ports(struct child *child, bool wants_ready)
 
 void child_signal(const struct child *child, int signal_number)
 {
+    assert(child->pid >= 0);
     if (child->pid > 0)
         kill(child->pid, signal_number);
 }

@@ -42,6 +42,7 @@ void port_hold_begin(struct port_hold *hold_out, const struct ports *ports)
 
 void port_hold_end(struct port_hold *hold)
 {
+    assert(hold->n <= PORT_HOLD_MAX);
     while (hold->n > 0)
         close(hold->sockets[--hold->n]);
 }

@@ -2,6 +2,8 @@
 
 #include "base/clock.h"
 
+#include <assert.h>
+
 void revival_serves(struct revival *revival, uint64_t now_ns)
 {
     if (revival->served_ns == 0)
@@ -10,6 +12,7 @@ void revival_serves(struct revival *revival, uint64_t now_ns)
 
 uint64_t revival_ended(struct revival *revival, uint64_t now_ns)
 {
+    assert(revival->served_ns <= now_ns);
     bool was_good = revival->served_ns > 0 &&
                     now_ns - revival->served_ns >= REVIVAL_GOOD_MS * NS_PER_MS;
     uint64_t last_ms = was_good ? 0 : revival->pause_ms;

@@ -29,6 +29,7 @@
 #include "process/ports/port_check.h"
 #include "process/process.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -68,6 +69,7 @@ static enum status start(struct serve *serve, struct child *child, const char *n
                          const struct ports *ports, struct child_arguments *arguments,
                          struct error *error)
 {
+    assert(serve->work[0] && strlen(name) < CHILD_NAME_MAX);
     struct ports known = ports ? *ports : (struct ports){0};
     char child_name[CHILD_NAME_MAX];
     snprintf(child_name, sizeof child_name, "%s", name);
@@ -86,6 +88,7 @@ static enum status start_worker(struct serve *serve, struct child *child, const 
 {
     struct child_arguments arguments = {0};
     const struct child *first = child < serve->generations ? serve->contexts : serve->generations;
+    assert(child >= first && child < first + WORKERS_MAX);
     char name[CHILD_NAME_MAX];
     snprintf(name, sizeof name, "%s-%u", role, (unsigned)(child - first));
     enum status status = serve_worker_arguments(&serve->config, serve->folder, role, table,
@@ -100,9 +103,11 @@ static void list_addresses(const struct child *children, uint32_t n, char list_o
 {
     size_t used = 0;
     list_out[0] = '\0';
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n; i++) {
         used += (size_t)snprintf(list_out + used, LIST_BYTES_MAX - used, "%s%s", i ? "," : "",
                                  children[i].ports.control);
+        assert(used < LIST_BYTES_MAX);
+    }
 }
 
 static enum status start_router(struct serve *serve, const struct ports *ports, struct error *error)
@@ -140,6 +145,7 @@ static uint32_t n_children(const struct serve *serve)
 /* The router, contexts, generations. */
 static struct child *child_at(struct serve *serve, uint32_t index)
 {
+    assert(index < n_children(serve));
     uint32_t n_contexts = serve->config.n_context_workers;
     return index == 0            ? &serve->router
            : index <= n_contexts ? &serve->contexts[index - 1]
@@ -309,6 +315,7 @@ static void say_serves_again(struct serve *serve, const struct child *child)
 static void begin_pause(struct serve *serve, uint32_t index, uint64_t now_ns)
 {
     struct child *child = child_at(serve, index);
+    assert(child->pid == 0);
     uint64_t pause_ms = revival_ended(&serve->revivals[index], now_ns);
     log_event(LOG_WARN, NULL, "process ended, starts again", LOG_TEXT("process", child->name),
               LOG_U64("status", (uint64_t)child->exit_status), LOG_U64("pause_ms", pause_ms));
@@ -320,6 +327,7 @@ static void begin_pause(struct serve *serve, uint32_t index, uint64_t now_ns)
 static void look_after(struct serve *serve, uint32_t index)
 {
     struct child *child = child_at(serve, index);
+    assert(child->name[0]); /* it was started once */
     struct revival *revival = &serve->revivals[index];
     uint64_t now_ns = clock_now_ns();
     if (child_is_running(child)) {
@@ -376,6 +384,7 @@ static void force_workers(struct child *workers, uint32_t n)
 
 static void force_all(struct serve *serve, int signal_number)
 {
+    assert(signal_number > 0);
     serve->forced_by = signal_number;
     child_signal(&serve->router, SIGTERM);
     child_signal(&serve->router, SIGINT);
@@ -438,6 +447,8 @@ static enum status check_ports(const struct serve *serve, struct error *error)
 
 static enum status serve_all(struct serve *serve, struct error *error)
 {
+    assert(n_children(serve) <= CHILDREN_MAX);
+    assert(serve->config.n_context_workers <= WORKERS_MAX);
     TRY(check_ports(serve, error));
     TRY(child_model_check(serve->folder, error));
     TRY(serve_rows_check(&serve->config, error));

@@ -7,6 +7,7 @@
 #include "router/router.h"
 #include "router/router_config.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -34,6 +35,7 @@ enum status serve_worker_arguments(const struct serve_config *values, const char
                                    const char *role, const struct config_table *table,
                                    struct child_arguments *arguments)
 {
+    assert(values->n_generation_workers > 0); /* they share the machine's memory */
     TRY(child_arguments_add(arguments, role, NULL));
     TRY(child_arguments_add(arguments, "--control-address", ANY_PORT));
     TRY(child_arguments_add(arguments, "--health-address", ANY_PORT));
@@ -93,6 +95,7 @@ enum status serve_port_arguments(const struct serve_config *values, bool is_rout
 static enum status look_at_role(const struct role *role, struct child_arguments *arguments,
                                 FILE *out, struct error *error)
 {
+    assert(arguments->n > 0);
     TRY(child_arguments_add(arguments, "--cluster-key-fd", "3"));
     const struct config_input input = {
         .command = arguments->list[0],

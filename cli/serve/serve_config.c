@@ -89,14 +89,18 @@ bool serve_hands_on(const struct config_row *row, const struct config_table *rol
 
 static const void *member(const struct config_row *row, const struct serve_config *values)
 {
+    assert(row->offset < sizeof *values);
     return (const char *)values + row->offset;
 }
 
 /* The n-th of "a|b|c". */
 static void format_word(const char *words, uint32_t n, char value_out[SERVE_VALUE_MAX])
 {
-    for (; n > 0; n--)
-        words = strchr(words, '|') + 1;
+    for (; n > 0; n--) {
+        const char *bar = strchr(words, '|');
+        assert(bar);
+        words = bar + 1;
+    }
     snprintf(value_out, SERVE_VALUE_MAX, "%.*s", (int)strcspn(words, "|"), words);
 }
 

@@ -3,6 +3,7 @@
 #include "kernels/attention_features.h"
 #include "kernels/backend/position_bias.h"
 
+#include <assert.h>
 #include <math.h>
 #include <stdlib.h>
 
@@ -172,6 +173,7 @@ static enum status copy_floats(const void *array, enum dtype dtype, size_t first
 {
     if (!array)
         return STATUS_OK;
+    assert(n > 0 && dtype <= DTYPE_F16);
     float *copy = malloc(n * sizeof *copy);
     if (!copy)
         return STATUS_NO_MEMORY;
@@ -230,6 +232,7 @@ static enum status init(const struct attention_config *config, bool reads_weight
         .n_rotary = config->rope ? rope_rotary_dim(config->rope) : 0,
         .is_interleaved = config->rope && rope_is_interleaved(config->rope),
     };
+    assert(layer.group > 0 && layer.n_rotary <= config->head_dim);
     enum status status = copy_tables(config, &layer);
     if (status == STATUS_OK && reads_weights)
         status = copy_weights(config, &layer);

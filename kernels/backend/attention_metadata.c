@@ -288,6 +288,7 @@ static void add_query(struct attention_metadata *metadata, uint32_t index, uint3
     const struct attention_limits *limits = &metadata->limits;
     const struct attention_sequence *sequence = &metadata->sequences[index];
     uint32_t token = metadata->n_tokens++;
+    assert(token < limits->n_tokens_max);
     metadata->token_sequences[token] = index;
     metadata->token_rows[token] = row;
     metadata->indices[token] = sequence_first_query(limits, sequence) + i;
@@ -306,6 +307,8 @@ static void add_key(struct attention_metadata *metadata, uint32_t index, uint32_
     const struct attention_limits *limits = &metadata->limits;
     const struct attention_sequence *sequence = &metadata->sequences[index];
     uint32_t token = metadata->n_kv_tokens++;
+    assert(limits->keys != KEYS_SELF && token < limits->n_kv_tokens_max);
+    assert(sequence->new_len <= sequence->kv_len && i < sequence->new_len);
     uint32_t in_cache = sequence->kv_len - sequence->new_len + i;
     uint32_t position = sequence->key_index + in_cache;
     metadata->kv_sequences[token] = index;
@@ -328,6 +331,7 @@ static void add_sequence(struct attention_metadata *metadata, const struct atten
                          uint32_t index, struct rows *rows)
 {
     const struct attention_sequence *sequence = &metadata->sequences[index];
+    assert(index < metadata->limits.n_sequences_max);
     bool is_self = metadata->limits.keys == KEYS_SELF;
     metadata->token_starts[index] = metadata->n_tokens;
     metadata->kv_starts[index] = is_self ? metadata->n_tokens : metadata->n_kv_tokens;
@@ -378,6 +382,8 @@ enum status attention_metadata_prepare(struct attention_metadata *metadata,
     metadata->kv_starts[step->n_sequences] = metadata->n_kv_tokens;
     metadata->n_rows = n_rows(metadata->token_rows, metadata->n_tokens);
     metadata->n_kv_rows = n_rows(metadata->kv_rows, metadata->n_kv_tokens);
+    assert(metadata->n_tokens <= metadata->n_rows && metadata->n_kv_tokens <= metadata->n_kv_rows);
+    assert(metadata->n_dummies <= metadata->n_generations);
     metadata->arena_used = attention_metadata_arena_bytes(metadata);
     return STATUS_OK;
 }

@@ -1,9 +1,12 @@
 #include "kernels/backend/kv_address.h"
 
+#include <assert.h>
+
 char *kv_new_key_address(const struct attention_layer *layer,
                          const struct attention_metadata *metadata, uint32_t key, uint32_t kv_head)
 {
     const struct attention_config *config = &layer->config;
+    assert(key < metadata->n_kv_tokens && kv_head < config->n_kv_heads);
     const struct attention_sequence *sequence = &metadata->sequences[metadata->kv_sequences[key]];
     uint32_t slot = kv_slot(metadata->kv_indices[key], config->is_cyclic ? config->window : 0,
                             config->sink_tokens);

@@ -4,6 +4,8 @@
 #include "kernels/backend/attention_layer.h"
 #include "kernels/kv_update.h"
 
+#include <assert.h>
+
 static const void *element(const void *array, enum dtype dtype, uint64_t index)
 {
     return (const char *)array + index * dtype_bytes(dtype);
@@ -14,6 +16,7 @@ struct kv_heads kv_heads_of_step(const struct attention_layer *layer,
                                  const struct attention_io *io, uint32_t key)
 {
     const struct attention_config *config = &layer->config;
+    assert(key < metadata->n_kv_tokens);
     const uint64_t row = metadata->kv_rows[key];
     struct kv_heads heads = {
         .v = {.n = config->head_dim,
@@ -33,6 +36,7 @@ struct kv_heads kv_heads_of_step(const struct attention_layer *layer,
     if (layer->n_rotary == 0 || config->sink_tokens != 0) /* it turns when it is read */
         return heads;
     const uint32_t rope = attention_rope_index(layer, metadata);
+    assert(rope < ATTENTION_ROPES_MAX);
     const size_t angle = (size_t)key * (layer->n_rotary / 2);
     heads.k.cos = metadata->k_cos[rope] + angle;
     heads.k.sin = metadata->k_sin[rope] + angle;
@@ -60,6 +64,7 @@ struct kv_heads kv_heads_of_update(const struct kv_update *update, uint32_t toke
     if (table->rotary_dim == 0)
         return heads;
     const uint32_t position = update->positions ? update->positions[row] : token;
+    assert(position < table->n_positions);
     const size_t angle = (size_t)position * (table->rotary_dim / 2);
     heads.k.cos = table->cos + angle;
     heads.k.sin = table->sin + angle;

@@ -11,6 +11,7 @@ static float slope(uint32_t i, uint32_t n)
 
 void alibi_slopes(uint32_t n_heads, float *slopes_out)
 {
+    assert(n_heads > 0);
     uint32_t n_power = 1;
     while (n_power <= n_heads / 2)
         n_power *= 2;
@@ -24,6 +25,7 @@ void alibi_slopes(uint32_t n_heads, float *slopes_out)
 static uint32_t far_bucket(uint64_t distance, uint32_t n_buckets, uint32_t n_exact,
                            uint32_t distance_max)
 {
+    assert(n_exact > 0 && n_exact < n_buckets && distance >= n_exact);
     float ratio = logf((float)distance / (float)n_exact) /
                   (float)log((double)distance_max / n_exact);
     float bucket = (float)n_exact + floorf(ratio * (float)(n_buckets - n_exact));

@@ -6,6 +6,7 @@
 #include "kernels/backend/attention_step_check.h"
 #include "kernels/reference/attention_call.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 static void metadata_destroy(struct attention_metadata *metadata)
@@ -78,9 +79,11 @@ static void attend_group(const struct attention_call *call, uint32_t s, uint32_t
         .key_index = sequence->key_index,
         .math = sequence->phase == PHASE_CONTEXT ? call->layer->config.math : MATH_COMPUTE,
     };
+    assert(s < metadata->n_sequences && kv_head < call->layer->config.n_kv_heads);
     attention_keys_forget(call);
     for (row.query = 0; row.query < sequence->query_len; row.query++) {
         row.token = metadata->token_starts[s] + beam * sequence->query_len + row.query;
+        assert(row.token < metadata->n_tokens);
         row.index = metadata->indices[row.token];
         for (uint32_t i = 0; i < call->layer->group; i++) {
             row.head = kv_head * call->layer->group + i;

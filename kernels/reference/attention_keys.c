@@ -3,6 +3,7 @@
 #include "kernels/reference/attention_call.h"
 #include "kernels/reference/head.h"
 
+#include <assert.h>
 #include <string.h>
 
 static void load(const struct attention_config *config, const char *slot, float scale,
@@ -73,6 +74,7 @@ static const char *find(const struct attention_row *row, uint32_t index, uint64_
 static uint32_t position_in_sight(const struct attention_row *row, uint32_t index)
 {
     const struct attention_config *config = &row->call->layer->config;
+    assert(index <= row->index || row->sequence->phase == PHASE_CONTEXT);
     if (row->sequence->phase == PHASE_CONTEXT || index < config->sink_tokens ||
         row->index < config->window)
         return index;
@@ -114,6 +116,7 @@ void attention_keys_forget(const struct attention_call *call)
 static size_t loaded_at(const struct attention_row *row, uint32_t index)
 {
     struct attention_workspace *workspace = row->call->metadata->workspace;
+    assert(index < row->call->metadata->limits.kv_len_max);
     size_t at = (size_t)index * row->call->layer->config.head_dim;
     if (!workspace->is_loaded[index])
         load_key(row, index, workspace->k + at, workspace->v + at);

@@ -135,8 +135,9 @@ static void mac_of_answer(const struct call_bond *bond, enum call_answer answer,
     sha256_format(&bond->mac, call);
     sha256_format(digest ? digest : &nothing, digits);
     write_life(life, life_text);
-    snprintf(covered, sizeof covered, "kvferry reply 1\n%s\n%s\n%s\n%s\n", KINDS[answer], call,
-             life_text, digits);
+    int n = snprintf(covered, sizeof covered, "kvferry reply 1\n%s\n%s\n%s\n%s\n", KINDS[answer],
+                     call, life_text, digits);
+    assert(n > 0 && (size_t)n < sizeof covered);
     mac_of(bond->key, covered, mac_out);
 }
 
@@ -156,6 +157,7 @@ enum status call_auth_sign(struct cluster_key *key, const struct call_terms *ter
 
     struct key_set keys;
     cluster_key_get(key, &keys);
+    assert(keys.n > 0);
     memcpy(bond_out->key, keys.keys[0], CLUSTER_KEY_BYTES);
     key_set_wipe(&keys);
     mac_of(bond_out->key, covered, &bond_out->mac);
@@ -282,6 +284,7 @@ static enum status refuse(struct call_auth *auth, enum call_refusal refusal,
         [CALL_REFUSED_FULL] = STATUS_QUEUE_FULL,
         [CALL_REFUSED_LIFE] = STATUS_STALE_PEER,
     };
+    assert(refusal < CALL_REFUSALS);
     atomic_fetch_add_explicit(&auth->refused[refusal], 1, memory_order_relaxed);
     *refusal_out = refusal;
     return STATUSES[refusal];
@@ -351,11 +354,13 @@ void call_proof_make(const struct call_auth *auth, const struct call_bond *bond,
     mac_of_answer(bond, answer, auth->options.life, digest, &mac);
     sha256_format(&mac, digits);
     write_life(auth->options.life, life);
-    snprintf(text_out, CALL_TEXT_MAX, "1 %s %s", life, digits);
+    int n = snprintf(text_out, CALL_TEXT_MAX, "1 %s %s", life, digits);
+    assert(n > 0 && (size_t)n < CALL_TEXT_MAX);
 }
 
 uint64_t call_auth_refused(const struct call_auth *auth, enum call_refusal refusal)
 {
+    assert(refusal < CALL_REFUSALS);
     return atomic_load_explicit(&auth->refused[refusal], memory_order_relaxed);
 }
 
@@ -366,5 +371,6 @@ const char *call_refusal_name(enum call_refusal refusal)
         [CALL_REFUSED_REPLAYED] = "replayed", [CALL_REFUSED_FULL] = "full",
         [CALL_REFUSED_LIFE] = "life",
     };
+    assert(refusal < CALL_REFUSALS);
     return NAMES[refusal];
 }

@@ -4,6 +4,7 @@
 #include "base/regular_file.h"
 #include "base/secret.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,7 @@ struct cluster_key {
 
 enum status cluster_key_create(const struct key_set *keys, struct cluster_key **key_out)
 {
+    assert(keys->n > 0 && keys->n <= CLUSTER_KEYS_MAX);
     struct cluster_key *key = calloc(1, sizeof *key);
     if (!key)
         return STATUS_NO_MEMORY;

@@ -6,6 +6,7 @@
 #include "base/secret.h"
 #include "rpc/tls/tls_identity.h"
 
+#include <assert.h>
 #include <grpc/grpc_security.h>
 #include <grpc/support/string_util.h>
 #include <stdio.h>
@@ -94,6 +95,7 @@ static void cancel(void *arg, grpc_tls_custom_verification_check_request *reques
 static grpc_channel_credentials *by_role(const struct channel_credentials *credentials,
                                          uint32_t roles)
 {
+    assert(strlen(credentials->tls->cluster) <= TLS_CLUSTER_NAME_MAX);
     struct role_check *check = calloc(1, sizeof *check);
     if (!check)
         return NULL;

@@ -4,6 +4,7 @@
 #include "base/regular_file.h"
 #include "base/secret.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <openssl/evp.h>
@@ -35,6 +36,7 @@ void key_set_wipe(struct key_set *keys)
 void key_line_format(const struct key_set *keys, char line_out[KEY_LINE_BYTES])
 {
     unsigned char text[BASE64_CHARACTERS + 1];
+    assert(keys->n > 0);
     EVP_EncodeBlock(text, keys->keys[0], (int)CLUSTER_KEY_BYTES);
     snprintf(line_out, KEY_LINE_BYTES, "%s\n", (const char *)text);
     secret_wipe(text, sizeof text);

@@ -76,8 +76,10 @@ static void forget_epoch(struct nonce_cache *cache, uint32_t *first_node)
         uint32_t index = *first_node;
         struct node *node = &cache->nodes[index];
         uint32_t *link = chain_of(cache, node->nonce);
-        while (*link != index)
+        while (*link != index) {
+            assert(*link != NONE);
             link = &cache->nodes[*link].next_in_chain;
+        }
         *link = node->next_in_chain;
         *first_node = node->next_in_epoch;
         node->next_in_epoch = cache->free;
@@ -98,6 +100,7 @@ static void forget(struct nonce_cache *cache, uint64_t now_ms)
 enum status nonce_cache_use(struct nonce_cache *cache, const uint8_t nonce[NONCE_BYTES],
                             uint64_t made_ms, uint64_t now_ms)
 {
+    assert(made_ms <= now_ms + NONCE_WINDOW_MS && now_ms <= made_ms + NONCE_WINDOW_MS);
     forget(cache, now_ms);
     uint64_t epoch = made_ms / EPOCH_MS;
     if (epoch < cache->first || epoch - cache->first >= EPOCHS_MAX)

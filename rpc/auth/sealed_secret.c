@@ -64,6 +64,7 @@ enum status sealed_secret_make(struct cluster_key *key, const struct seal_terms 
     struct key_set keys;
     assert(bytes <= INT_MAX);
     cluster_key_get(key, &keys);
+    assert(keys.n > 0);
     enum status status = seal_with(keys.keys[0], terms, secret, bytes, sealed_out);
     key_set_wipe(&keys);
     return status;

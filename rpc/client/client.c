@@ -109,6 +109,7 @@ static grpc_channel *create_grpc_channel(const struct rpc_client *client, const 
 
 void rpc_life_release(struct rpc_life *life)
 {
+    assert(!life || atomic_load(&life->n_holders) > 0);
     if (life && atomic_fetch_sub(&life->n_holders, 1) == 1)
         free(life);
 }
@@ -158,6 +159,7 @@ enum status rpc_channel_open(struct rpc_client *client, const char *address,
 enum status rpc_channel_open_role(struct rpc_client *client, const char *address, uint32_t roles,
                                   struct rpc_channel **channel_out)
 {
+    assert(roles != 0);
     pthread_mutex_lock(&client->lock);
     struct rpc_channel *channel = client->channels;
     while (channel && (channel->roles != roles || strcmp(channel->address, address) != 0))
@@ -188,8 +190,10 @@ void rpc_channel_close(struct rpc_channel *channel)
     bool is_last = --channel->n_opens == 0;
     if (is_last) {
         struct rpc_channel **place = &client->channels;
-        while (*place != channel)
+        while (*place != channel) {
+            assert(*place);
             place = &(*place)->next;
+        }
         *place = channel->next;
     }
     pthread_mutex_unlock(&client->lock);

@@ -58,6 +58,7 @@ struct rpc_client_call {
 static void call_destroy(struct rpc_client_call *call)
 {
     struct rpc_client *client = call->client;
+    assert(call->n_tags == 0);
     if (call->call)
         grpc_call_unref(call->call);
     if (call->request)
@@ -76,6 +77,7 @@ static void call_destroy(struct rpc_client_call *call)
     free(call);
 
     pthread_mutex_lock(&client->lock);
+    assert(client->n_calls > 0);
     client->n_calls--;
     pthread_cond_broadcast(&client->changed);
     pthread_mutex_unlock(&client->lock);
@@ -83,6 +85,7 @@ static void call_destroy(struct rpc_client_call *call)
 
 void rpc_client_call_release(struct rpc_client_call *call)
 {
+    assert(!call || atomic_load(&call->n_holders) > 0);
     if (call && atomic_fetch_sub(&call->n_holders, 1) == 1)
         call_destroy(call);
 }
@@ -176,6 +179,7 @@ static void remove_call(struct rpc_client_call *call)
 {
     struct rpc_client *client = call->client;
     pthread_mutex_lock(&client->lock);
+    assert(call->previous || client->calls == call);
     if (call->previous)
         call->previous->next = call->next;
     else
@@ -187,6 +191,7 @@ static void remove_call(struct rpc_client_call *call)
 
 static void tag_is_in(struct rpc_client_call *call)
 {
+    assert(call->n_tags > 0 && rpc_runtime_is_current(call->client->runtime));
     if (--call->n_tags > 0)
         return;
     struct rpc_error error;
@@ -208,6 +213,7 @@ static void take_message(struct rpc_client_call *call)
 {
     ProtobufCMessage *message;
     struct rpc_error error, why;
+    assert(call->response && !call->is_refused);
     if (call->is_bound && !call->is_proven) {
         set_unproven(call, &why);
         refuse(call, &why);
@@ -230,6 +236,7 @@ static void take_message(struct rpc_client_call *call)
 
 static void receive_next(struct rpc_client_call *call)
 {
+    assert(!call->response && !call->is_refused);
     grpc_op operation = {.op = GRPC_OP_RECV_MESSAGE};
     operation.data.recv_message.recv_message = &call->response;
     rpc_queue_start(call->client->runtime, call->call, &operation, 1, &call->received);
@@ -317,6 +324,7 @@ static enum status sign(struct rpc_client_call *call, const struct rpc_request *
     rpc_byte_buffer_digest(call->request, &terms.digest);
     TRY(call_auth_sign(options->key, &terms, options->now_ms(), &call->bond, text));
     call->is_bound = true;
+    assert(call->n_headers < sizeof call->headers / sizeof *call->headers);
     call->headers[call->n_headers++] = (grpc_metadata){
         .key = grpc_slice_from_static_string(CALL_AUTH_KEY),
         .value = grpc_slice_from_copied_string(text)};
@@ -417,6 +425,7 @@ enum status rpc_channel_start(struct rpc_channel *channel, const struct rpc_requ
                               struct rpc_client_call **call_out)
 {
     assert(request->on_end && request->n_headers <= RPC_HEADERS_MAX);
+    assert(request->path[0] == '/' && request->message && request->response);
     struct rpc_client_call *call = call_create(channel, request);
     if (!call)
         return STATUS_NO_MEMORY;

@@ -56,6 +56,7 @@ static struct address_entry **bucket_of(struct address_book *book,
 
 static void leave_quiet(struct address_book *book, struct address_entry *entry)
 {
+    assert(book->n_quiet > 0 && entry->n_connections == 0);
     if (entry->previous_quiet)
         entry->previous_quiet->next_quiet = entry->next_quiet;
     else
@@ -82,6 +83,7 @@ static void enter_quiet(struct address_book *book, struct address_entry *entry)
 static void forget_oldest(struct address_book *book)
 {
     struct address_entry *entry = book->oldest_quiet;
+    assert(entry);
     leave_quiet(book, entry);
     struct address_entry **place = bucket_of(book, &entry->key);
     while (*place != entry)
@@ -131,6 +133,7 @@ void address_book_leave(struct address_book *book, struct address_entry *entry)
     if (--entry->n_connections > 0)
         return;
     assert(entry->n_streams == 0 && entry->n_half_open == 0 && entry->room.bytes == 0);
+    assert(entry->n_unproven == 0 && entry->room.n_waiting == 0);
     enter_quiet(book, entry);
     if (book->n_quiet > ADDRESS_BOOK_QUIET_MAX)
         forget_oldest(book);

@@ -1,5 +1,6 @@
 #include "rpc/relay/frame.h"
 
+#include <assert.h>
 #include <string.h>
 
 static uint32_t get_u32(const uint8_t *p)
@@ -35,6 +36,7 @@ static bool is_update(const uint8_t head[FRAME_HEAD_BYTES])
 size_t frame_walk(struct frame_walker *walker, const uint8_t *bytes, size_t n,
                   enum frame_step *step_out, struct frame_head *head_out)
 {
+    assert(n > 0 && walker->n_head < FRAME_HEAD_BYTES);
     *step_out = FRAME_STEP_PART;
     if (walker->n_left > 0) {
         size_t n_taken = n < walker->n_left ? n : walker->n_left;
@@ -63,6 +65,7 @@ bool frame_is_boundary(const struct frame_walker *walker)
 
 static void put_head(uint8_t *out, uint32_t length, enum frame_type type, uint32_t stream)
 {
+    assert(length < 1u << 24 && stream <= FRAME_STREAM_MAX);
     put_u32(out, length << 8);
     out[3] = (uint8_t)type;
     out[4] = 0;

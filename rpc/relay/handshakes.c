@@ -98,6 +98,7 @@ static struct handshake *choose(struct handshakes *handshakes)
 /* The lock held, and not while it computes. */
 static void compute(struct handshakes *handshakes, struct handshake *handshake)
 {
+    assert(handshake->place == WITH_THREAD);
     pthread_mutex_unlock(&handshakes->lock);
     enum tls_progress progress = tls_link_handshake(handshake->link);
     pthread_mutex_lock(&handshakes->lock);
@@ -141,6 +142,7 @@ static void destroy(struct handshakes *handshakes)
 enum status handshakes_start(uint32_t per_s, int wake, struct error *error,
                              struct handshakes **handshakes_out)
 {
+    assert(per_s > 0 && wake >= 0);
     struct handshakes *handshakes = calloc(1, sizeof *handshakes);
     if (!handshakes)
         return STATUS_NO_MEMORY;
@@ -179,6 +181,7 @@ void handshakes_stop(struct handshakes *handshakes)
 
 enum status handshake_create(struct tls_link *link, void *owner, struct handshake **handshake_out)
 {
+    assert(link && owner);
     struct handshake *handshake = calloc(1, sizeof *handshake);
     if (!handshake) {
         tls_link_destroy(link);
@@ -212,6 +215,7 @@ bool handshakes_take(struct handshakes *handshakes, void **owner_out,
     while ((handshake = pop(&handshakes->computed)) && !handshake->owner)
         handshake_free(handshake);
     if (handshake) {
+        assert(handshake->place == COMPUTED);
         handshake->place = WITH_OWNER;
         *owner_out = handshake->owner;
         *progress_out = handshake->progress;
@@ -231,6 +235,7 @@ struct tls_link *handshake_finish(struct handshake *handshake)
 void handshakes_forget(struct handshakes *handshakes, struct handshake *handshake)
 {
     pthread_mutex_lock(&handshakes->lock);
+    assert(handshake->owner); /* once */
     handshake->owner = NULL;
     if (handshake->place == WITH_OWNER)
         handshake_free(handshake);

@@ -2,6 +2,8 @@
 
 #include "base/clock.h"
 
+#include <assert.h>
+
 void relay_limits_init(struct relay_limits *limits)
 {
     *limits = (struct relay_limits){
@@ -62,6 +64,7 @@ static const char *const LABELS[] = {
 
 const char *relay_limit_name(enum relay_limit limit)
 {
+    assert(limit < RELAY_N_LIMITS);
     return NAMES[limit];
 }
 

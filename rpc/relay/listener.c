@@ -1,6 +1,7 @@
 #include "rpc/relay/listener.h"
 
 #include <arpa/inet.h>
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
@@ -36,6 +37,7 @@ static int listen_at(struct listener *listener, const struct sockaddr *at, sockl
         close(fd);
         return -reason;
     }
+    assert(listener->n < LISTENER_SOCKETS_MAX);
     listener->fds[listener->n++] = fd;
     return fd;
 }
@@ -187,6 +189,7 @@ static enum listener_answer spend_reserve(struct listener *listener, int from)
 enum listener_answer listener_accept(struct listener *listener, uint32_t index, int *fd_out,
                                      struct sockaddr_storage *peer_out)
 {
+    assert(index < listener->n);
     const int on = 1;
     for (;;) {
         socklen_t n_peer = sizeof *peer_out;

@@ -1,6 +1,7 @@
 #include "rpc/relay/network.h"
 
 #include <arpa/inet.h>
+#include <assert.h>
 #include <limits.h>
 #include <netinet/in.h>
 #include <stdio.h>
@@ -89,6 +90,7 @@ enum status network_list_read(const char *text, struct network_list *list_out, s
 
 static bool is_in(const struct network *network, const struct network_address *address)
 {
+    assert(network->n_bits <= ALL_BITS);
     uint32_t n_bytes = network->n_bits / 8, n_rest = network->n_bits % 8;
     if (memcmp(network->address.bytes, address->bytes, n_bytes) != 0)
         return false;

@@ -1,5 +1,7 @@
 #include "rpc/relay/places.h"
 
+#include <assert.h>
+
 #define MANY_UNPROVEN 8 /* an address has many: more than this part of all that may be */
 
 static struct relayed *find_lingering(const struct relayed_common *common)
@@ -59,6 +61,7 @@ static struct relayed *find_idle(const struct relayed_common *common,
 struct relayed *places_find(const struct relayed_common *common,
                             const struct address_entry *newcomer, bool is_full)
 {
+    assert(newcomer->n_connections > 0);
     struct relayed *found = is_full ? find_lingering(common) : NULL;
     if (!found)
         found = find_of_crowd(common);

@@ -8,6 +8,7 @@
 #include "rpc/relay/relayed.h"
 
 #include <arpa/inet.h>
+#include <assert.h>
 #include <errno.h>
 #include <malloc.h>
 #include <netinet/in.h>
@@ -118,6 +119,7 @@ static enum relay_limit find_limit(const struct relay *relay, struct address_ent
 static bool make_room(struct relay *relay, const struct address_entry *newcomer, uint64_t now_ns)
 {
     struct relayed_common *common = &relay->common;
+    assert(common->n_unproven <= common->n);
     bool is_full = common->n >= relay->limits.connections_max;
     if (!is_full && common->n_unproven < relay->limits.unproven_max)
         return true;
@@ -156,6 +158,7 @@ static void take_connection(struct relay *relay, int fd, const struct sockaddr_s
 
 static void accept_again_later(struct relay *relay, uint64_t now_ns)
 {
+    assert(relay->accept_again_ns == 0);
     watch_listeners(relay, false);
     relay->accept_again_ns = now_ns + STUCK_WAIT_NS;
 }
@@ -396,6 +399,7 @@ static enum status open_parts(struct relay *relay, const struct relay_options *o
 enum status relay_open(const struct relay_options *options, struct error *error,
                        struct relay **relay_out)
 {
+    assert(options->address && options->hand_over);
     struct relay *relay = calloc(1, sizeof *relay);
     if (!relay)
         return STATUS_NO_MEMORY;
@@ -425,6 +429,7 @@ uint16_t relay_port(const struct relay *relay)
 
 enum status relay_start(struct relay *relay, struct error *error)
 {
+    assert(!relay->has_thread);
     pthread_attr_t attributes;
     watch_listeners(relay, true);
     pthread_attr_init(&attributes);
@@ -467,6 +472,8 @@ static void free_parts(struct relay *relay)
     uint64_t now_ns = clock_now_ns();
     while (common->first)
         relayed_drop(common, common->first, now_ns);
+    assert(common->n == 0 && common->n_unproven == 0 && common->kept_bytes == 0);
+    assert(common->session.n_half_open == 0 && common->session.room.bytes == 0);
     relayed_free_gone(common);
     handshakes_stop(common->handshakes);
     listener_close(&relay->listener);

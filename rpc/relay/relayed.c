@@ -1,7 +1,6 @@
 #include "rpc/relay/relayed.h"
 
 #include "base/clock.h"
-#include "rpc/relay/peer_table.h"
 #include "rpc/relay/relayed_parts.h"
 
 #include <assert.h>
@@ -37,6 +36,7 @@ static void close_side(struct relayed *relayed, enum relayed_side side)
 static void ask_events(struct relayed_common *common, struct relayed *relayed,
                        enum relayed_side side, uint32_t events)
 {
+    assert(((uintptr_t)relayed & 1) == 0); /* where the tag has the side */
     if (relayed->fds[side] < 0 || relayed->events[side] == events)
         return;
     struct epoll_event asked = {.events = events};
@@ -50,13 +50,13 @@ static void ask_events(struct relayed_common *common, struct relayed *relayed,
         relayed->events[side] = events;
 }
 
-static bool is_heard(const struct relayed *relayed)
+bool relayed_is_heard(const struct relayed *relayed)
 {
     return relayed->state == RELAYED_NEW || relayed->state == RELAYED_OPEN;
 }
 
 /* Its client is not read meanwhile. */
-static bool is_held(const struct relayed *relayed)
+bool relayed_is_held(const struct relayed *relayed)
 {
     return relayed->paused_until_ns > 0 || relayed->is_waiting;
 }
@@ -71,7 +71,7 @@ static bool reads_client_of(const struct relayed *relayed)
     case RELAYED_LINGER: /* closing on what was not read would make the client's kernel forget the last answers */
         return relayed->farewell_bytes > 0;
     case RELAYED_OPEN: /* who takes no answers asks nothing new */
-        return !is_held(relayed) && !relayed->unsent[RELAYED_CORE].bytes &&
+        return !relayed_is_held(relayed) && !relayed->unsent[RELAYED_CORE].bytes &&
                !relayed->unsent[RELAYED_CLIENT].bytes;
     default:
         return false;
@@ -97,7 +97,7 @@ static void settle_timer(struct relayed_common *common, struct relayed *relayed)
     uint64_t due_ns = DEADLINE_NONE;
     if (relayed->state == RELAYED_LINGER)
         due_ns = relayed->linger_until_ns;
-    if (is_heard(relayed) || relayed->state == RELAYED_HANDSHAKE)
+    if (relayed_is_heard(relayed) || relayed->state == RELAYED_HANDSHAKE)
         due_ns = relayed->session.due_ns;
     if (relayed->paused_until_ns > 0)
         due_ns = clock_earlier(due_ns, relayed->paused_until_ns);
@@ -188,6 +188,7 @@ void relayed_free_gone(struct relayed_common *common)
 {
     while (common->gone) {
         struct relayed *relayed = common->gone;
+        assert(relayed->state == RELAYED_GONE);
         common->gone = relayed->next;
         free(relayed->resets);
         free(relayed);
@@ -197,6 +198,7 @@ void relayed_free_gone(struct relayed_common *common)
 /* The core is told now; the client has a moment to read what was said. */
 void relayed_linger(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns)
 {
+    assert(relayed->state != RELAYED_GONE && relayed->state != RELAYED_LINGER);
     end_handshake(common, relayed);
     relayed_say_last(relayed, NULL, 0);
     close_side(relayed, RELAYED_CORE);
@@ -233,175 +235,6 @@ void relayed_give_up(struct relayed_common *common, struct relayed *relayed, uin
     relayed_drop(common, relayed, now_ns);
 }
 
-/* ---- the client's bytes ---- */
-
-/* Gives the core its end, and the preface. */
-static void begin(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns)
-{
-    int pair[2];
-    if (common->is_closing) {
-        relayed_drop(common, relayed, now_ns);
-        return;
-    }
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0, pair) != 0) {
-        session_count(&common->session, RELAY_LIMIT_DESCRIPTORS);
-        relayed_drop(common, relayed, now_ns);
-        return;
-    }
-    relayed->fds[RELAYED_CORE] = pair[0];
-    if (peer_table_set(pair[1], &relayed->peer) != STATUS_OK) {
-        close(pair[1]);
-        relayed_drop(common, relayed, now_ns);
-        return;
-    }
-    relayed->state = RELAYED_OPEN;
-    common->hand_over(common->arg, pair[1]);
-    relayed_to_core(common, relayed, (const uint8_t *)FRAME_PREFACE, FRAME_PREFACE_BYTES, now_ns);
-}
-
-static void follow(struct relayed_common *common, struct relayed *relayed,
-                   const struct session_event *event, uint64_t now_ns)
-{
-    switch (event->kind) {
-    case SESSION_NOTHING:
-    case SESSION_SKIP:
-        break;
-    case SESSION_BEGIN:
-        begin(common, relayed, now_ns);
-        break;
-    case SESSION_PAUSE:
-        relayed->paused_until_ns = event->until_ns;
-        if (relayed->behind_since_ns == 0)
-            relayed->behind_since_ns = now_ns;
-        break;
-    case SESSION_WAIT:
-        relayed_enter_waiting(common, relayed);
-        break;
-    case SESSION_RESET:
-        relayed_reset_stream(common, relayed, event, now_ns);
-        break;
-    case SESSION_CLOSE:
-        relayed_end(common, relayed, event->limit, event->error, now_ns);
-        break;
-    }
-}
-
-/* Returns how many were taken: not all, when it must pause or wait, or ends. */
-static size_t take_client_bytes(struct relayed_common *common, struct relayed *relayed,
-                                const uint8_t *bytes, size_t n, uint64_t now_ns)
-{
-    size_t n_taken = 0;
-    while (n_taken < n && !is_held(relayed) && is_heard(relayed)) {
-        struct session_event event;
-        bool is_open = relayed->state == RELAYED_OPEN;
-        size_t n_walked = session_client(&relayed->session, bytes + n_taken, n - n_taken, now_ns,
-                                         &event);
-        size_t n_same = n_walked - (event.allows_one ? 1 : 0);
-        if (is_open && n_walked > 0)
-            relayed_to_core(common, relayed, bytes + n_taken, n_same, now_ns);
-        if (is_open && n_same < n_walked)
-            relayed_to_core(common, relayed, (const uint8_t[]){1}, 1, now_ns);
-        n_taken += n_walked;
-        follow(common, relayed, &event, now_ns);
-    }
-    return n_taken;
-}
-
-/* n of the common buffer. While it is paused or waits, none are taken. */
-static void take_or_keep(struct relayed_common *common, struct relayed *relayed, size_t n,
-                         uint64_t now_ns)
-{
-    size_t n_taken = take_client_bytes(common, relayed, common->buffer, n, now_ns);
-    if (is_held(relayed) && n_taken < n &&
-        !relayed_keep(common, &relayed->unwalked, common->buffer + n_taken, n - n_taken))
-        relayed_drop(common, relayed, now_ns);
-}
-
-/* What has come encrypted already. */
-void relayed_take_decrypted(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns)
-{
-    enum tls_progress progress;
-    do {
-        size_t n;
-        progress = tls_link_read(relayed->link, common->buffer, RELAYED_READ_BYTES, &n);
-        take_or_keep(common, relayed, n, now_ns);
-    } while (progress == TLS_DONE && is_heard(relayed));
-    if (!is_heard(relayed))
-        return;
-    relayed_send_output(common, relayed, relayed->link, now_ns);
-    if (progress != TLS_FAILED || relayed->state == RELAYED_GONE)
-        return;
-    if (tls_link_failure(relayed->link)[0])
-        session_count(&common->session, RELAY_LIMIT_TLS);
-    relayed_drop(common, relayed, now_ns);
-}
-
-static void take_encrypted(struct relayed_common *common, struct relayed *relayed, size_t n,
-                           uint64_t now_ns)
-{
-    if (tls_link_feed(relayed->link, common->buffer, n))
-        relayed_take_decrypted(common, relayed, now_ns);
-    else
-        relayed_drop(common, relayed, now_ns);
-}
-
-static void take_unwalked(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns)
-{
-    struct relayed_bytes *unwalked = &relayed->unwalked;
-    if (!unwalked->bytes)
-        return;
-    size_t n = take_client_bytes(common, relayed, unwalked->bytes + unwalked->at,
-                                 unwalked->n - unwalked->at, now_ns);
-    if (!unwalked->bytes) /* it has ended meanwhile */
-        return;
-    unwalked->at += n;
-    if (unwalked->at == unwalked->n)
-        relayed_keep_none(common, unwalked);
-}
-
-/* Less than a frame's head and a WINDOW_UPDATE's number. */
-static void keep_rest(struct relayed *relayed, const uint8_t *bytes, size_t n)
-{
-    assert(n < sizeof relayed->rest);
-    memcpy(relayed->rest, bytes, n);
-    relayed->n_rest = (uint8_t)n;
-}
-
-/* Of n_bytes those that are there; the rest will be. */
-static size_t skip(struct relayed *relayed, uint32_t n_bytes, size_t n_there)
-{
-    uint32_t n = n_bytes < n_there ? n_bytes : (uint32_t)n_there;
-    relayed->n_skip = n_bytes - n;
-    return n;
-}
-
-static void take_core_bytes(struct relayed_common *common, struct relayed *relayed,
-                            const uint8_t *bytes, size_t n, uint64_t now_ns)
-{
-    size_t n_taken = skip(relayed, relayed->n_skip, n);
-    relayed->n_rest = 0;
-    while (n_taken < n && relayed->state == RELAYED_OPEN) {
-        struct session_event event;
-        size_t n_walked = session_core(&relayed->session, bytes + n_taken, n - n_taken,
-                                       relayed_has_waiting(relayed), now_ns, &event);
-        relayed_to_client(common, relayed, bytes + n_taken, n_walked, now_ns);
-        n_taken += n_walked;
-        if (relayed->state != RELAYED_OPEN)
-            return;
-        if (event.kind == SESSION_SKIP)
-            n_taken += skip(relayed, event.n_bytes, n - n_taken);
-        follow(common, relayed, &event, now_ns);
-        if (!frame_is_boundary(&relayed->session.core))
-            continue;
-        if (relayed_has_waiting(relayed))
-            relayed_send_waiting(common, relayed, now_ns);
-        if (frame_missing(bytes + n_taken, n - n_taken) > 0) {
-            keep_rest(relayed, bytes + n_taken, n - n_taken);
-            return;
-        }
-    }
-}
-
 /* ---- events ---- */
 
 static void on_core_end(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns)
@@ -434,7 +267,7 @@ static void read_side(struct relayed_common *common, struct relayed *relayed,
     } else if (n <= 0) {
         relayed_drop(common, relayed, now_ns);
     } else if (side == RELAYED_CORE) {
-        take_core_bytes(common, relayed, common->buffer, n_rest + (size_t)n, now_ns);
+        relayed_take_of_core(common, relayed, common->buffer, n_rest + (size_t)n, now_ns);
     } else if (relayed->state == RELAYED_HANDSHAKE) {
         relayed_feed_handshake(common, relayed, (size_t)n, now_ns);
     } else if (relayed->state == RELAYED_LINGER) {
@@ -442,10 +275,10 @@ static void read_side(struct relayed_common *common, struct relayed *relayed,
                                                                        : relayed->farewell_bytes;
     } else {
         if (relayed->link)
-            take_encrypted(common, relayed, (size_t)n, now_ns);
+            relayed_take_encrypted(common, relayed, (size_t)n, now_ns);
         else
-            take_or_keep(common, relayed, (size_t)n, now_ns);
-        if (!is_held(relayed) && (size_t)n < n_max)
+            relayed_take(common, relayed, (size_t)n, now_ns);
+        if (!relayed_is_held(relayed) && (size_t)n < n_max)
             relayed->behind_since_ns = 0; /* that was all there was */
     }
 }
@@ -518,13 +351,13 @@ void relayed_on_time(struct relayed_common *common, struct relayed *relayed, uin
     }
     if (relayed->paused_until_ns > 0 && now_ns >= relayed->paused_until_ns) {
         relayed->paused_until_ns = 0;
-        take_unwalked(common, relayed, now_ns);
+        relayed_take_unwalked(common, relayed, now_ns);
     }
     while (now_ns >= relayed->session.due_ns &&
-           (is_heard(relayed) || relayed->state == RELAYED_HANDSHAKE)) {
+           (relayed_is_heard(relayed) || relayed->state == RELAYED_HANDSHAKE)) {
         struct session_event event;
         session_expire(&relayed->session, now_ns, &event);
-        follow(common, relayed, &event, now_ns);
+        relayed_follow(common, relayed, &event, now_ns);
     }
     relayed_settle(common, relayed, now_ns);
 }
@@ -537,7 +370,7 @@ void relayed_go_on(struct relayed_common *common, uint64_t now_ns)
         if (session_must_wait(&relayed->session, now_ns))
             continue;
         relayed_leave_waiting(common, relayed);
-        take_unwalked(common, relayed, now_ns);
+        relayed_take_unwalked(common, relayed, now_ns);
         relayed_settle(common, relayed, now_ns);
     }
 }
@@ -553,6 +386,7 @@ enum status relayed_create(struct relayed_common *common, int fd, struct address
                            const struct rpc_peer *peer, uint64_t now_ns,
                            struct relayed **relayed_out)
 {
+    assert(fd >= 0 && address->n_connections > 0);
     struct relayed *relayed = calloc(1, sizeof *relayed);
     if (!relayed) {
         address_book_leave(common->addresses, address);

@@ -1,9 +1,11 @@
 #include "rpc/relay/relayed_parts.h"
 
+#include <assert.h>
 #include <stddef.h>
 
 void relayed_enter_lists(struct relayed_common *common, struct relayed *relayed)
 {
+    assert(!relayed->next && !relayed->previous && relayed->session.address->n_connections > 0);
     relayed->next = common->first;
     if (relayed->next)
         relayed->next->previous = relayed;
@@ -16,6 +18,7 @@ void relayed_enter_unproven(struct relayed_common *common, struct relayed *relay
 {
     if (relayed->is_unproven)
         return;
+    assert((common->n_unproven == 0) == !common->oldest_unproven);
     relayed->is_unproven = true;
     relayed->next_unproven = NULL;
     relayed->previous_unproven = common->newest_unproven;
@@ -32,6 +35,7 @@ void relayed_leave_unproven(struct relayed_common *common, struct relayed *relay
 {
     if (!relayed->is_unproven)
         return;
+    assert(common->n_unproven > 0 && relayed->session.address->n_unproven > 0);
     if (relayed->previous_unproven)
         relayed->previous_unproven->next_unproven = relayed->next_unproven;
     else
@@ -47,6 +51,7 @@ void relayed_leave_unproven(struct relayed_common *common, struct relayed *relay
 
 void relayed_enter_waiting(struct relayed_common *common, struct relayed *relayed)
 {
+    assert(!relayed->is_waiting && !common->first_waiting == !common->last_waiting);
     relayed->is_waiting = true;
     relayed->next_waiting = NULL;
     relayed->previous_waiting = common->last_waiting;
@@ -61,6 +66,7 @@ void relayed_leave_waiting(struct relayed_common *common, struct relayed *relaye
 {
     if (!relayed->is_waiting)
         return;
+    assert(common->first_waiting && common->last_waiting);
     if (relayed->previous_waiting)
         relayed->previous_waiting->next_waiting = relayed->next_waiting;
     else
@@ -74,6 +80,7 @@ void relayed_leave_waiting(struct relayed_common *common, struct relayed *relaye
 
 void relayed_leave_lists(struct relayed_common *common, struct relayed *relayed)
 {
+    assert(common->n > 0 && common->n >= common->n_unproven);
     relayed_leave_unproven(common, relayed);
     relayed_leave_waiting(common, relayed);
     if (relayed->previous)

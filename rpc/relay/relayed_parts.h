@@ -1,6 +1,6 @@
 /*
- * relayed_parts - what relayed.c is made of, beside itself: the lists that a connection is in, and what is sent
- * and kept for its two sides.
+ * relayed_parts - what relayed.c is made of, beside itself: the lists that a connection is in, what its two sides say
+ * (relayed_take.c), and what is sent and kept for them.
  *
  * Thread: the relay's.
  */
@@ -43,6 +43,23 @@ void relayed_mark_away(struct relayed_common *common, struct relayed *relayed, u
 /* n of the common buffer, of a handshake. */
 void relayed_feed_handshake(struct relayed_common *common, struct relayed *relayed, size_t n,
                             uint64_t now_ns);
+/* Neither is over nor has to wait for its handshake: what its client says counts. */
+bool relayed_is_heard(const struct relayed *relayed);
+/* Its client is not read meanwhile. */
+bool relayed_is_held(const struct relayed *relayed);
+/* Does what its session says. */
+void relayed_follow(struct relayed_common *common, struct relayed *relayed,
+                    const struct session_event *event, uint64_t now_ns);
+/* n of the common buffer, of its client. While it is paused or waits, none are taken. */
+void relayed_take(struct relayed_common *common, struct relayed *relayed, size_t n,
+                  uint64_t now_ns);
+/* The same, still encrypted. */
+void relayed_take_encrypted(struct relayed_common *common, struct relayed *relayed, size_t n,
+                            uint64_t now_ns);
+/* What was kept of its client's. */
+void relayed_take_unwalked(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns);
+void relayed_take_of_core(struct relayed_common *common, struct relayed *relayed,
+                          const uint8_t *bytes, size_t n, uint64_t now_ns);
 /* What has come encrypted already. */
 void relayed_take_decrypted(struct relayed_common *common, struct relayed *relayed,
                             uint64_t now_ns);

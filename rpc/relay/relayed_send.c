@@ -1,6 +1,7 @@
 #include "base/clock.h"
 #include "rpc/relay/relayed_parts.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,6 +11,7 @@
 
 void relayed_keep_none(struct relayed_common *common, struct relayed_bytes *kept)
 {
+    assert(kept->at <= kept->n && kept->n <= common->kept_bytes);
     common->kept_bytes -= kept->n;
     free(kept->bytes);
     *kept = (struct relayed_bytes){0};
@@ -18,6 +20,7 @@ void relayed_keep_none(struct relayed_common *common, struct relayed_bytes *kept
 bool relayed_keep(struct relayed_common *common, struct relayed_bytes *kept, const uint8_t *bytes,
                   size_t n)
 {
+    assert(n > 0); /* who keeps has something: NULL bytes mean nothing */
     size_t n_before = kept->bytes ? kept->n - kept->at : 0;
     uint8_t *all = malloc(n_before + n);
     if (!all)
@@ -35,6 +38,7 @@ bool relayed_keep(struct relayed_common *common, struct relayed_bytes *kept, con
 
 void relayed_say_last(struct relayed *relayed, const uint8_t *bytes, size_t n)
 {
+    assert(relayed->fds[RELAYED_CLIENT] >= 0);
     if (relayed->unsent[RELAYED_CLIENT].bytes)
         return;
     if (relayed->link) {
@@ -54,6 +58,7 @@ void relayed_say_last(struct relayed *relayed, const uint8_t *bytes, size_t n)
 static bool send_bytes(struct relayed_common *common, struct relayed *relayed,
                        enum relayed_side side, const uint8_t *bytes, size_t n, uint64_t now_ns)
 {
+    assert(relayed->fds[side] >= 0);
     struct relayed_bytes *unsent = &relayed->unsent[side];
     size_t n_sent = 0;
     if (!unsent->bytes && n > 0) {
@@ -70,6 +75,7 @@ bool relayed_send_unsent(struct relayed_common *common, struct relayed *relayed,
                          enum relayed_side side, uint64_t now_ns)
 {
     struct relayed_bytes *unsent = &relayed->unsent[side];
+    assert(relayed->fds[side] >= 0 && unsent->bytes && unsent->at < unsent->n);
     ssize_t sent = send(relayed->fds[side], unsent->bytes + unsent->at, unsent->n - unsent->at,
                         MSG_NOSIGNAL | MSG_DONTWAIT);
     if (sent < 0)

@@ -3,6 +3,7 @@
 #include "base/log/log.h"
 #include "rpc/relay/relayed_parts.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -45,6 +46,7 @@ static void name_client(struct relayed *relayed)
 
 static void begin_encrypted(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns)
 {
+    assert(!relayed->link);
     relayed->link = handshake_finish(relayed->handshake);
     relayed->handshake = NULL;
     relayed->state = RELAYED_NEW;
@@ -57,6 +59,7 @@ static void begin_encrypted(struct relayed_common *common, struct relayed *relay
 void relayed_on_handshake(struct relayed_common *common, struct relayed *relayed,
                           enum tls_progress progress, uint64_t now_ns)
 {
+    assert(relayed->state == RELAYED_HANDSHAKE && relayed->is_computing);
     relayed->is_computing = false;
     relayed_send_output(common, relayed, handshake_link(relayed->handshake), now_ns);
     if (relayed->state == RELAYED_HANDSHAKE && progress == TLS_DONE) {

@@ -17,6 +17,7 @@ static void give_back(struct request_window *window, const struct request_rooms 
                       uint64_t n_bytes)
 {
     assert(n_bytes <= window->reserved && n_bytes <= rooms->own->bytes);
+    assert(n_bytes <= rooms->address->bytes && n_bytes <= rooms->all->bytes);
     window->reserved -= n_bytes;
     rooms->own->bytes -= n_bytes;
     rooms->address->bytes -= n_bytes;
@@ -26,6 +27,8 @@ static void give_back(struct request_window *window, const struct request_rooms 
 
 static void count_waiting(const struct request_rooms *rooms, int change)
 {
+    assert(change > 0 || (rooms->own->n_waiting > 0 && rooms->address->n_waiting > 0 &&
+                          rooms->all->n_waiting > 0));
     rooms->own->n_waiting += (uint32_t)change;
     rooms->address->n_waiting += (uint32_t)change;
     rooms->all->n_waiting += (uint32_t)change;

@@ -2,6 +2,8 @@
 #include "base/clock.h"
 #include "rpc/relay/session_parts.h"
 
+#include <assert.h>
+
 #define PAID_WINDOW_MAX (10000u * SESSION_WINDOW_COST)
 #define PAID_PINGS_MAX  1000u
 
@@ -160,5 +162,6 @@ bool session_take_granted(struct session *session, uint8_t out[FRAME_UPDATE_BYTE
         session->n_granted--;
         return true;
     }
+    assert(session->n_granted == 0);
     return false;
 }

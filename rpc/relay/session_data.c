@@ -2,6 +2,8 @@
  * alone. gRPC's core 1.51 resets a stream whose DATA is padded; what it has told until then is told rightly. */
 #include "rpc/relay/session_parts.h"
 
+#include <assert.h>
+
 static bool is_padded(const struct session *session)
 {
     return session->frame.flags & FRAME_FLAG_PADDED;
@@ -44,6 +46,7 @@ static void look_again(struct session *session, struct open_stream *stream)
 void session_take_data(struct session *session, const uint8_t *bytes, size_t n, uint64_t now_ns,
                        struct session_event *event)
 {
+    assert(n > 0 && session->client.n_left + n <= session->frame.length);
     size_t at = session->frame.length - session->client.n_left - n;
     if (is_padded(session) && at == 0) {
         session->n_padding = bytes[0];

@@ -53,6 +53,8 @@ void timer_heap_set(struct timer_heap *heap, struct timer *timer, uint64_t due_n
 
 void timer_heap_clear(struct timer_heap *heap, struct timer *timer)
 {
+    assert(timer->place == 0 ||
+           (timer->place <= heap->n && heap->timers[timer->place - 1] == timer));
     if (timer->place == 0)
         return;
     uint32_t index = timer->place - 1;

@@ -5,6 +5,7 @@
 /* True: the first of its round. */
 static bool add(struct turn_count *count, uint32_t n, uint64_t round)
 {
+    assert(count->round <= round); /* time never runs back */
     bool is_first = count->round < round;
     if (count->round + 1 < round)
         count->n[(round + 1) % 2] = 0;

@@ -59,6 +59,7 @@ void rpc_queue_publish(struct rpc_runtime *runtime)
 void rpc_queue_start(struct rpc_runtime *runtime, grpc_call *call, const grpc_op *operations,
                      size_t n_operations, struct rpc_tag *tag)
 {
+    assert(n_operations > 0 && tag->done && tag->owner);
     rpc_queue_publish(runtime);
     grpc_call_error result = grpc_call_start_batch(call, operations, n_operations, tag, NULL);
     if (result != GRPC_CALL_OK)
@@ -68,6 +69,7 @@ void rpc_queue_start(struct rpc_runtime *runtime, grpc_call *call, const grpc_op
 
 void rpc_queue_add_tick(struct rpc_runtime *runtime, struct rpc_tick *tick)
 {
+    assert(tick->fn);
     pthread_mutex_lock(&runtime->ticks_lock);
     tick->next = runtime->ticks;
     runtime->ticks = tick;
@@ -189,6 +191,7 @@ enum status rpc_runtime_create(const char *thread_name, struct error *error,
     struct rpc_runtime *runtime = calloc(1, sizeof *runtime);
     if (!runtime)
         return STATUS_NO_MEMORY;
+    assert(strlen(thread_name) < sizeof runtime->thread_name);
     snprintf(runtime->thread_name, sizeof runtime->thread_name, "%s", thread_name);
     pthread_mutex_init(&runtime->ticks_lock, NULL);
     rpc_arena_init(&runtime->arena);

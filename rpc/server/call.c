@@ -38,6 +38,7 @@ struct rpc_call *rpc_call_create(struct rpc_server *server, struct rpc_server_me
 void rpc_call_destroy(struct rpc_call *call)
 {
     assert(call->n_tags == 0 && call->n_holders == 0 && !call->unsent && !call->in_flight);
+    assert(call->unsent_bytes == 0 && !call->is_late);
     if (call->request)
         grpc_byte_buffer_destroy(call->request);
     for (size_t i = 0; i < call->n_trailers; i++)
@@ -61,6 +62,7 @@ void rpc_call_destroy(struct rpc_call *call)
 
 static void message_destroy(struct rpc_call *call, struct rpc_message *message)
 {
+    assert(message->cost_bytes <= call->unsent_bytes);
     call->unsent_bytes -= message->cost_bytes;
     atomic_fetch_sub(&call->server->buffered_bytes, message->cost_bytes);
     grpc_byte_buffer_destroy(message->buffer);
@@ -110,6 +112,7 @@ static void set_status_operation(struct rpc_call *call, grpc_op *operation)
 
 static void set_close_operation(struct rpc_call *call, grpc_op *operation)
 {
+    assert(!call->is_watched);
     operation->op = GRPC_OP_RECV_CLOSE_ON_SERVER;
     operation->data.recv_close_on_server.cancelled = &call->is_cancelled;
     call->is_watched = true;
@@ -135,6 +138,7 @@ static grpc_metadata proof_before(const struct rpc_call *call)
  * which clients know that they may send the request again. */
 static void set_headers_operation(struct rpc_call *call, grpc_op *operation)
 {
+    assert(call->n_headers == 0);
     operation->op = GRPC_OP_SEND_INITIAL_METADATA;
     call->has_sent_headers = true;
     if (call->is_ending && call->end_status != STATUS_OK && !call->unsent)
@@ -188,6 +192,7 @@ static void leave_door(struct rpc_call *call)
 
 static void end(struct rpc_call *call, enum status status)
 {
+    assert(!call->is_ending && !call->is_over);
     leave_door(call);
     call->is_ending = true;
     call->end_status = status;
@@ -200,6 +205,7 @@ static void fail_locked(struct rpc_call *call, const struct rpc_error *error)
     uint8_t details[RPC_STATUS_DETAILS_MAX];
     struct rpc_error named = *error;
     memcpy(named.request_id, call->request_id, sizeof named.request_id);
+    assert(call->n_trailers == 0);
     size_t n_details = rpc_error_encode(&named, details);
     call->trailers[call->n_trailers].key = grpc_slice_from_static_string(STATUS_KEY);
     call->trailers[call->n_trailers++].value = grpc_slice_from_copied_buffer((const char *)details,
@@ -258,6 +264,7 @@ static enum status cancel_cause(const struct rpc_call *call)
 
 static void set_over(struct rpc_call *call)
 {
+    assert(!call->is_over && call->is_watched);
     leave_door(call);
     rpc_call_leave_late(call); /* before it is open no more */
     call->is_over = true;
@@ -300,6 +307,7 @@ static void on_sent(struct rpc_tag *tag, bool is_ok)
 {
     struct rpc_call *call = tag->owner;
     pthread_mutex_lock(&call->lock);
+    assert(call->n_tags > 0 && call->is_sending);
     call->n_tags--;
     call->is_sending = false;
     if (call->in_flight)
@@ -322,6 +330,7 @@ static void on_closed(struct rpc_tag *tag, bool is_ok)
 {
     struct rpc_call *call = tag->owner;
     pthread_mutex_lock(&call->lock);
+    assert(call->n_tags > 0 && !call->sent_tells_end);
     call->n_tags--;
     if (!is_ok)
         call->is_cancelled = 1;
@@ -399,6 +408,7 @@ static size_t unsent_bytes_max(const struct rpc_server *server)
 {
     const struct rpc_server_options *options = &server->options;
     uint64_t limit = options->call_buffer_bytes_max;
+    assert(options->calls_max > 0);
     if (atomic_load(&server->buffered_bytes) > options->buffered_bytes_max) {
         uint64_t share = options->buffered_bytes_max / options->calls_max;
         limit = share < limit ? share : limit;

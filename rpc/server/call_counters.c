@@ -1,5 +1,6 @@
 #include "rpc/server/call_counters.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -7,6 +8,7 @@ static void add_series(struct call_counters *counters, struct call_method *metho
 {
     for (enum status status = STATUS_OK; status < STATUS_COUNT; status++) {
         int code = status_grpc_code(status);
+        assert(code >= 0 && code < (int)CALL_CODES);
         if (method->of[code])
             continue;
         snprintf(method->labels[code], sizeof method->labels[code], "method=%s,code=%s", name,
@@ -25,6 +27,7 @@ void call_counters_init(struct call_counters *counters, struct metrics *metrics)
 
 const struct call_method *call_counters_add_method(struct call_counters *counters, const char *path)
 {
+    assert(path[0] == '/' && counters->n > 0 && counters->n <= CALL_METHODS_MAX + 1);
     for (uint32_t i = 1; i < counters->n; i++)
         if (strcmp(counters->methods[i].path, path) == 0)
             return &counters->methods[i];
@@ -39,5 +42,6 @@ const struct call_method *call_counters_add_method(struct call_counters *counter
 void call_counters_count(const struct call_counters *counters, const struct call_method *method,
                          enum status status)
 {
+    assert(counters->n > 0 && status < STATUS_COUNT);
     counter_add((method ? method : &counters->methods[0])->of[status_grpc_code(status)], 1);
 }

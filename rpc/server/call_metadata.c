@@ -48,6 +48,7 @@ enum status rpc_call_take_request_id(struct rpc_call *call, struct rpc_error *er
     rpc_request_id_draw(call->request_id);
     if (length > 0) {
         TRY(rpc_request_id_check(RPC_REQUEST_ID_KEY, id, length, error));
+        assert(length <= RPC_REQUEST_ID_MAX);
         memcpy(call->request_id, id, length);
         call->request_id[length] = '\0';
     }
@@ -104,6 +105,7 @@ static void say(struct rpc_error *error, enum status status, const struct error 
 enum status rpc_call_authenticate(struct rpc_call *call, struct rpc_error *error)
 {
     const struct rpc_method *row = call->method->row;
+    assert(call->method->is_inner && !call->is_bound);
     const char *text = NULL;
     size_t bytes = 0;
     enum call_refusal refusal;
@@ -119,6 +121,7 @@ enum status rpc_call_authenticate(struct rpc_call *call, struct rpc_error *error
 enum status rpc_call_authenticate_message(struct rpc_call *call, struct rpc_error *error)
 {
     struct sha256 digest;
+    assert(call->is_bound && call->request);
     struct error why;
     rpc_byte_buffer_digest(call->request, &digest);
     enum status status = call_auth_check_message(call->server->options.auth, &call->bond, &digest,
@@ -154,6 +157,7 @@ enum status rpc_call_check_role(const struct rpc_call *call, struct rpc_error *e
 grpc_metadata rpc_call_proof(const struct rpc_call *call, enum call_answer answer,
                              const struct sha256 *digest)
 {
+    assert(call->is_bound);
     char text[CALL_TEXT_MAX];
     call_proof_make(call->server->options.auth, &call->bond, answer, digest, text);
     return (grpc_metadata){.key = grpc_slice_from_static_string(CALL_PROOF_KEY),

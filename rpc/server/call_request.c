@@ -5,8 +5,11 @@
 #include "rpc/byte_buffer.h"
 #include "rpc/server/serving.h"
 
+#include <assert.h>
+
 static void start_reading(struct rpc_call *call)
 {
+    assert(!call->is_reading && !call->request);
     grpc_op operation = {.op = GRPC_OP_RECV_MESSAGE};
     operation.data.recv_message.recv_message = &call->request;
     call->is_reading = true;
@@ -38,6 +41,7 @@ void rpc_call_await_message(struct rpc_call *call)
 
 void rpc_call_leave_late(struct rpc_call *call)
 {
+    assert(!call->is_late || atomic_load(&call->server->n_late) > 0);
     if (call->is_late)
         atomic_fetch_sub(&call->server->n_late, 1);
     call->is_late = false;
@@ -109,12 +113,14 @@ static void on_first_read(struct rpc_call *call, bool is_ok)
         return;
     }
     pthread_mutex_lock(&call->lock);
+    assert(call->n_holders > 0);
     call->n_holders--;
     rpc_call_leave(call);
 }
 
 static void on_next_read(struct rpc_call *call, bool is_ok)
 {
+    assert(is_bidi(call));
     call->n_holders++; /* the handler's */
     bool has_message = is_ok && call->request && !call->is_ending && !call->is_over;
     pthread_mutex_unlock(&call->lock);
@@ -132,6 +138,7 @@ void rpc_call_on_read(struct rpc_tag *tag, bool is_ok)
 {
     struct rpc_call *call = tag->owner;
     pthread_mutex_lock(&call->lock);
+    assert(call->n_tags > 0 && call->is_reading);
     call->n_tags--;
     call->is_reading = false;
     rpc_call_leave_late(call);

@@ -106,6 +106,7 @@ static struct span find_field(struct span message, uint32_t wanted)
 static enum status add_symbol(struct rpc_descriptor_index *index, const char *prefix,
                               struct span name, char full_out[SYMBOL_BYTES_MAX])
 {
+    assert(index->n_files > 0); /* the last of them declares it */
     int n = snprintf(full_out, SYMBOL_BYTES_MAX, "%s%s%.*s", prefix, prefix[0] ? "." : "",
                      (int)name.n_bytes, (const char *)name.bytes);
     if (n < 0 || n >= SYMBOL_BYTES_MAX || name.n_bytes == 0)
@@ -289,6 +290,7 @@ size_t rpc_descriptor_index_closure(const struct rpc_descriptor_index *index, si
                                     size_t *files_out)
 {
     size_t n = 0;
+    assert(file < index->n_files);
     files_out[n++] = file;
     for (size_t i = 0; i < n; i++) {
         struct span body = index->files[files_out[i]].raw, value;
@@ -297,6 +299,7 @@ size_t rpc_descriptor_index_closure(const struct rpc_descriptor_index *index, si
             if (number != 3)
                 continue;
             size_t import = find_file(index, value);
+            assert(import != DESCRIPTOR_NONE);
             if (!contains(files_out, n, import))
                 files_out[n++] = import;
         }

@@ -6,6 +6,7 @@
 #include "rpc/tls/tls_identity.h"
 #include "rpc/tls/tls_link.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <openssl/crypto.h>
 #include <openssl/err.h>
@@ -136,6 +137,7 @@ static void take_stats(const struct tls_files *files, struct stat stats_out[N_FI
 static void warn_of(const struct tls_files *files)
 {
     X509 *own = SSL_CTX_get0_certificate(files->context);
+    assert(own);
     if (files->seen[FILE_KEY].st_mode & (S_IRWXO | S_IWGRP))
         log_warn("%s %.200s: users outside its group can access it", files->rows[FILE_KEY],
                  files->paths[FILE_KEY]);
@@ -150,6 +152,7 @@ static void warn_of(const struct tls_files *files)
 enum status tls_files_open(const struct tls_files_options *options, struct error *error,
                            struct tls_files **files_out)
 {
+    assert(options->certificate && options->key && options->ca);
     struct tls_files *files = calloc(1, sizeof *files);
     if (!files)
         return STATUS_NO_MEMORY;
@@ -225,6 +228,7 @@ bool tls_files_asks_client(const struct tls_files *files)
 SSL_CTX *tls_files_context(struct tls_files *files)
 {
     pthread_mutex_lock(&files->mutex);
+    assert(files->context);
     SSL_CTX *context = files->context;
     SSL_CTX_up_ref(context);
     pthread_mutex_unlock(&files->mutex);
@@ -249,6 +253,7 @@ void tls_files_uris(struct tls_files *files, struct tls_uris *uris_out)
 
 const char *tls_uris_identity(const struct tls_uris *uris)
 {
+    assert(uris->n <= TLS_URIS_MAX);
     const char *list[TLS_URIS_MAX];
     for (uint32_t i = 0; i < uris->n; i++)
         list[i] = uris->uris[i];

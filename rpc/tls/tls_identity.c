@@ -1,5 +1,6 @@
 #include "rpc/tls/tls_identity.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -74,12 +75,14 @@ const char *tls_identity_only(const char *const *uris, size_t n)
 
 void tls_roles_format(uint32_t roles, char text_out[TLS_ROLES_TEXT])
 {
+    assert((roles & ~TLS_ROLES_ALL) == 0);
     size_t n = 0;
     text_out[0] = '\0';
     for (unsigned role = 0; role < TLS_N_ROLES; role++)
         if (roles & 1u << role)
             n += (size_t)snprintf(text_out + n, TLS_ROLES_TEXT - n, "%s%s", n ? " or " : "",
                                   ROLES[role]);
+    assert(n < TLS_ROLES_TEXT);
     if (n == 0)
         snprintf(text_out, TLS_ROLES_TEXT, "nobody");
 }

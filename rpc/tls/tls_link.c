@@ -33,6 +33,7 @@ struct tls_link {
 
 static bool append(struct bytes *to, const void *bytes, size_t n)
 {
+    assert(to->at <= to->n && to->n <= to->room);
     if (to->at == to->n)
         to->at = to->n = 0;
     if (to->n + n > to->room) {
@@ -202,6 +203,7 @@ static bool has_h2(const SSL *ssl)
 
 enum tls_progress tls_link_handshake(struct tls_link *link)
 {
+    assert(!link->is_done && !link->has_ended);
     ERR_clear_error();
     int result = SSL_do_handshake(link->ssl);
     if (result != 1)
@@ -234,6 +236,7 @@ enum tls_progress tls_link_read(struct tls_link *link, uint8_t *bytes_out, size_
 
 bool tls_link_write(struct tls_link *link, const uint8_t *bytes, size_t n)
 {
+    assert(link->is_done);
     ERR_clear_error();
     if (link->has_ended || n == 0)
         return !link->has_ended;
@@ -264,6 +267,7 @@ void tls_link_sent(struct tls_link *link)
 
 void tls_link_uris(const struct tls_link *link, struct tls_uris *uris_out)
 {
+    assert(link->is_done);
     uris_out->n = 0;
     const X509 *certificate = SSL_get0_peer_certificate(link->ssl);
     if (certificate && SSL_get_verify_result(link->ssl) == X509_V_OK)

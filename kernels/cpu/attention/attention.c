@@ -117,6 +117,7 @@ static struct partial range_partial(const struct attention_call *call,
 
 static void finish_split_block(const struct attention_call *call, const struct row_block *block)
 {
+    assert(block_n_ranges(block) > 1);
     struct partial total = range_partial(call, block, 0);
     for (uint32_t range = 1; range < block_n_ranges(block); range++) {
         struct partial next = range_partial(call, block, range);
@@ -132,6 +133,7 @@ static void run_share(const struct attend *attend, uint32_t b, uint32_t task)
     const struct row_block *block = attend->block;
     uint32_t range = task * block->task_ranges;
     uint32_t end = range + block->task_ranges;
+    assert(block->is_split && range < block_n_ranges(block));
     for (end = end < block_n_ranges(block) ? end : block_n_ranges(block); range < end; range++) {
         struct partial partial = range_partial(attend->call, block, range);
         attend_range(attend, block_first_range(block) + range, &partial);
@@ -172,6 +174,7 @@ static void run_task(const struct running *running, uint32_t task, struct attend
             end = middle;
     }
     const struct row_block *block = &workspace->blocks[b];
+    assert(block->first_task <= task);
     struct attend attend;
     attend_init(&running->call, block, workspace->staged, scratch, &attend);
     if (block->is_split) {

@@ -5,6 +5,8 @@
 #include "kernels/cpu/layer/kv_update_head.h"
 #include "kernels/cpu/parallel.h"
 
+#include <assert.h>
+
 enum { KEYS_PER_TASK = 8 };
 
 struct update {
@@ -65,6 +67,7 @@ void kv_update_step(const struct attention_call *call, char *staged)
 void kv_update_from_staged(const struct attention_call *call, const char *staged)
 {
     const struct attention_layer *layer = &call->attention->host;
+    assert(staged && layer->config.is_cyclic);
     size_t head_bytes = staged_head_bytes(layer);
     for (uint32_t key = 0; key < metadata_n_real_keys(call->metadata); key++) {
         if (!is_staged(call, call->metadata->kv_sequences[key]) || is_overwritten(call, key))

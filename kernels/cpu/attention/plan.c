@@ -54,6 +54,7 @@ static void add_beam(const struct attention_call *call, uint32_t s, uint32_t bea
     uint32_t n_heads = is_grouped ? layer->group : 1;
     uint32_t rows_max = block_rows_max(&layer->config, sequence->phase);
     uint32_t n_rows = sequence->query_len * n_heads;
+    assert(rows_max > 0 && n_heads > 0 && layer->config.n_heads % n_heads == 0);
     for (uint32_t row = 0; row < n_rows; row += rows_max)
         for (uint32_t head = 0; head < layer->config.n_heads; head += n_heads) {
             struct row_block block = {
@@ -89,6 +90,7 @@ static uint32_t share_ranges(const struct attention_call *call, const struct row
                              uint64_t fair_share)
 {
     const uint32_t n_ranges = block_n_ranges(block);
+    assert(n_ranges > 1);
     uint64_t n = fair_share / (block_work(call, block) / n_ranges);
     return n > 0 && n < n_ranges ? (uint32_t)n : 1;
 }
@@ -138,5 +140,7 @@ struct plan plan_make(const struct attention_call *call)
     uint32_t n_threads = parallel_threads(call->attention->pool, plan.work);
     split_blocks(call, n_threads > 1 ? plan.work / (BLOCKS_PER_THREAD * n_threads) : UINT64_MAX,
                  &plan);
+    assert(plan.n_tasks >= plan.n_blocks);
+    assert(plan.n_partials <= metadata->workspace->n_partials);
     return plan;
 }

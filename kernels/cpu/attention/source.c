@@ -3,6 +3,8 @@
 #include "kernels/backend/kv_address.h"
 #include "kernels/cpu/attention/kv_update_step.h"
 
+#include <assert.h>
+
 size_t source_gathered_bytes(uint32_t head_dim)
 {
     return (size_t)2 * TILE_KEYS * head_dim * sizeof(float);
@@ -46,11 +48,13 @@ void source_init(const struct attention_call *call, const struct row_block *bloc
     };
     if (is_staged(call, block->sequence)) {
         source.staged_first = sequence->kv_len - sequence->query_len;
+        assert(staged);
         source.staged_stride = staged_stride(layer);
         source.head_bytes = staged_head_bytes(layer);
         source.staged = staged + metadata->kv_starts[block->sequence] * source.staged_stride +
                         2 * block->kv_head * source.head_bytes;
     }
+    assert(block->kv_head < layer->config.n_kv_heads && source.n_keys <= sequence->kv_len);
     find_absent(&source);
     source.is_linear = !layer->config.is_cyclic && !sequence->cache_source && !source.turns &&
                        !source.rounds_k && !source.rounds_v;

@@ -4,6 +4,7 @@
 #include "kernels/backend/attention_metadata.h"
 #include "kernels/cpu/attention/attend_whole.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
 enum { ALIGNMENT = 64 };
@@ -60,6 +61,7 @@ static size_t lay_scratch(const struct attention_limits *limits, char *base,
 struct attend_scratch workspace_scratch(const struct attention_metadata *metadata, uint32_t index)
 {
     const struct attention_workspace *workspace = metadata->workspace;
+    assert(index < workspace->n_threads);
     struct attend_scratch scratch;
     lay_scratch(&metadata->limits, workspace->scratches + index * workspace->scratch_bytes,
                 &scratch);
@@ -122,6 +124,7 @@ enum status workspace_create(const struct attention_limits *limits, uint32_t n_t
                              struct attention_workspace **workspace_out, struct error *error)
 {
     struct attention_workspace counts = {0};
+    assert(n_threads > 0);
     TRY(count_partials(limits, &counts, error));
     struct attention_workspace *workspace = calloc(1, sizeof *workspace);
     if (!workspace)
@@ -130,14 +133,16 @@ enum status workspace_create(const struct attention_limits *limits, uint32_t n_t
     *workspace = counts;
     workspace->n_threads = n_threads;
     workspace->n_blocks_max = (uint32_t)n_blocks;
-    workspace->memory = aligned_alloc(ALIGNMENT, lay_workspace(limits, workspace));
+    const size_t n_bytes = lay_workspace(limits, workspace);
+    workspace->memory = aligned_alloc(ALIGNMENT, n_bytes);
     workspace->blocks = calloc(n_blocks, sizeof *workspace->blocks);
     workspace->tasks_left = calloc(n_blocks, sizeof *workspace->tasks_left);
     if (!workspace->memory || !workspace->blocks || !workspace->tasks_left) {
         workspace_destroy(workspace);
         return attention_metadata_no_memory(limits, error);
     }
-    lay_workspace(limits, workspace);
+    const size_t n_laid = lay_workspace(limits, workspace);
+    assert(n_laid == n_bytes);
     *workspace_out = workspace;
     return STATUS_OK;
 }

@@ -7,6 +7,8 @@
 
 #include "kernels/cpu/parallel.h"
 
+#include <assert.h>
+
 enum { TASKS_PER_THREAD = 6 };
 
 struct plan {
@@ -50,6 +52,7 @@ static void run_task(void *arg, uint32_t index)
     part.row_end = least(part.row + plan->rows[g], gemm->n_out);
     part.token = task % n_blocks * path->token_block;
     part.token_end = least(part.token + path->token_block, gemm->n_tokens);
+    assert(part.row < part.row_end && part.token < part.token_end);
     path->run(&part);
 }
 
@@ -62,6 +65,7 @@ static uint64_t gemm_work(const struct gemm *gemm)
 static uint32_t task_rows(const struct plan *plan, uint32_t g, uint64_t n_tasks)
 {
     const struct gemm_path *path = &plan->paths[g];
+    assert(path->run && path->token_block > 0 && path->row_step > 0);
     uint32_t n_row_tasks = divide_up(n_tasks,
                                      divide_up(plan->gemms[g].n_tokens, path->token_block));
     uint32_t rows = divide_up(plan->gemms[g].n_out, n_row_tasks);

@@ -1,0 +1,65 @@
+/*
+ * context_client_parts - a context client inside: what its prefills and commits (context_client.c) and its descriptions of
+ * workers (context_description.c) share.
+ *
+ * Lock: the client's, for all of it.
+ */
+#pragma once
+
+#include "gen_worker/context_client.h"
+#include "gen_worker/context_peer.h"
+#include "gen_worker/prefill_codec.h"
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct context_client {
+    struct context_client_options options;
+    struct gen_engine *engine;
+    pthread_mutex_t mutex;
+    struct context_peers peers;
+    struct context_prefill **prefills; /* [prefills_max], NULL: free */
+};
+
+/* One prefill, from start_prefill to prefill_end. Its peer's user. */
+struct context_prefill {
+    struct context_client *client;
+    struct context_peer *peer;
+    struct rpc_client_call *call; /* NULL while the peer is being described */
+    uint64_t id;
+    uint64_t incarnation; /* the peer's life that was asked */
+    enum status lost;     /* not OK: an event could not be handed on */
+    bool is_described;    /* the engine knows who computes it: events have come */
+    bool is_repeated;
+    bool is_cancelled;
+    struct request_origin origin;
+    struct prefill_message *request;
+};
+
+/* One GetState, Describe or Commit. Its peer's user. */
+struct context_unary {
+    struct context_client *client;
+    struct context_peer *peer;
+    uint64_t prefill; /* Commit's */
+    /* Describe's answer. */
+    enum status status;
+    struct error error;
+    struct worker_identity identity;
+};
+
+/* Held while a call is started: a callback that comes before the start has returned runs on rpc's thread, and waits
+ * here until the call has its place. */
+void context_client_lock(struct context_client *client);
+void context_client_unlock(struct context_client *client);
+
+/* The peer is known. */
+void context_prefill_begin(struct context_prefill *prefill);
+/* Says prefill_end, frees. */
+void context_prefill_end(struct context_prefill *prefill, enum status status, const char *sentence);
+
+/* One user of the peer more; NULL: no memory. Its owner frees it. */
+struct context_unary *context_unary_create(struct context_client *client,
+                                           struct context_peer *peer);
+/* Of a peer that is not known: prefills that wait for it begin or end with that. */
+void context_describe(struct context_client *client, struct context_peer *peer);
