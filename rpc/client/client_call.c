@@ -10,6 +10,7 @@
 #include "rpc/client/channel_pool.h"
 #include "rpc/client/client.h"
 #include "rpc/request_id.h"
+#include "rpc/status_details.h"
 
 #include <assert.h>
 #include <grpc/support/time.h>

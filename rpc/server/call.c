@@ -5,6 +5,7 @@
 #include "rpc/request_id.h"
 #include "rpc/server/call_state.h"
 #include "rpc/server/server_state.h"
+#include "rpc/status_details.h"
 
 #include <assert.h>
 #include <stdarg.h>

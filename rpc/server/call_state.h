@@ -9,8 +9,8 @@
 #pragma once
 
 #include "rpc/auth/call_auth.h"
+#include "rpc/rpc_error.h"
 #include "rpc/runtime/queue.h"
-#include "rpc/status_details.h"
 
 #include <grpc/grpc.h>
 #include <pthread.h>
