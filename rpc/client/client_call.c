@@ -7,8 +7,8 @@
  */
 #include "rpc/auth/call_auth.h"
 #include "rpc/byte_buffer.h"
-#include "rpc/client/channel_pool.h"
 #include "rpc/client/client.h"
+#include "rpc/client/client_state.h"
 #include "rpc/request_id.h"
 #include "rpc/status_details.h"
 

@@ -10,7 +10,7 @@
 
 #include "rpc/auth/call_auth.h"
 #include "rpc/rpc_error.h"
-#include "rpc/runtime/queue.h"
+#include "rpc/runtime/runtime_queue.h"
 
 #include <grpc/grpc.h>
 #include <pthread.h>

@@ -10,7 +10,7 @@
 #pragma once
 
 #include "rpc/relay/relay.h"
-#include "rpc/runtime/queue.h"
+#include "rpc/runtime/runtime_queue.h"
 #include "rpc/server/call_counters.h"
 #include "rpc/server/server_options.h"
 #include "rpc/server/service.h"
