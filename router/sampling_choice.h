@@ -10,7 +10,7 @@
 #include "proto/kvferry/v1/sampling.pb-c.h"
 #include "router/generation_defaults.h"
 #include "router/stop_strings.h"
-#include "rpc/status_details.h"
+#include "rpc/rpc_error.h"
 #include "sampling_params/sampling_params.h"
 
 #define MAX_TOKENS_DEFAULT 256u

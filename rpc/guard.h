@@ -15,7 +15,7 @@
 
 #include "base/status.h"
 #include "rpc/arena.h"
-#include "rpc/status_details.h"
+#include "rpc/rpc_error.h"
 
 #include <protobuf-c/protobuf-c.h>
 #include <stddef.h>

@@ -9,7 +9,7 @@
  */
 #pragma once
 
-#include "rpc/status_details.h"
+#include "rpc/rpc_error.h"
 
 #define RPC_REQUEST_ID_KEY "x-request-id"
 

@@ -9,7 +9,6 @@
 
 #include <assert.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -23,89 +22,6 @@
 #define ANY_COUNT_MAX        3
 #define DECODED_BYTES_MAX    65536
 #define DECODED_ELEMENTS_MAX 64
-
-enum grpc_code {
-    CODE_OK = 0,
-    CODE_CANCELLED = 1,
-    CODE_INVALID_ARGUMENT = 3,
-    CODE_DEADLINE_EXCEEDED = 4,
-    CODE_NOT_FOUND = 5,
-    CODE_ALREADY_EXISTS = 6,
-    CODE_PERMISSION_DENIED = 7,
-    CODE_RESOURCE_EXHAUSTED = 8,
-    CODE_FAILED_PRECONDITION = 9,
-    CODE_ABORTED = 10,
-    CODE_OUT_OF_RANGE = 11,
-    CODE_UNIMPLEMENTED = 12,
-    CODE_UNAVAILABLE = 14,
-    CODE_UNAUTHENTICATED = 16,
-};
-
-enum status grpc_status(int grpc_code)
-{
-    switch (grpc_code) {
-    case CODE_OK:
-        return STATUS_OK;
-    case CODE_CANCELLED:
-        return STATUS_CANCELLED;
-    case CODE_INVALID_ARGUMENT:
-    case CODE_OUT_OF_RANGE:
-        return STATUS_INVALID_ARGUMENT;
-    case CODE_DEADLINE_EXCEEDED:
-        return STATUS_TIMED_OUT;
-    case CODE_NOT_FOUND:
-        return STATUS_NOT_FOUND;
-    case CODE_ALREADY_EXISTS:
-        return STATUS_DUPLICATE_REQUEST;
-    case CODE_PERMISSION_DENIED:
-        return STATUS_NOT_ALLOWED;
-    case CODE_UNAUTHENTICATED:
-        return STATUS_UNAUTHENTICATED;
-    case CODE_RESOURCE_EXHAUSTED:
-        return STATUS_QUEUE_FULL;
-    case CODE_FAILED_PRECONDITION:
-    case CODE_ABORTED:
-        return STATUS_NOT_HELD;
-    case CODE_UNIMPLEMENTED:
-        return STATUS_UNIMPLEMENTED;
-    case CODE_UNAVAILABLE:
-        return STATUS_PEER_LOST;
-    default:
-        return STATUS_BUG;
-    }
-}
-
-static void copy_text(char *out, size_t out_bytes, const char *text)
-{
-    utf8_clean(text ? text : "", text ? strlen(text) : 0, out, out_bytes);
-}
-
-void rpc_error_set(struct rpc_error *error, enum status status, const char *field,
-                   const char *value, const char *format, ...)
-{
-    char sentence[2 * sizeof error->message];
-    va_list arguments;
-    va_start(arguments, format);
-    vsnprintf(sentence, sizeof sentence, format, arguments);
-    va_end(arguments);
-
-    memset(error, 0, sizeof *error);
-    error->status = status;
-    error->grpc_code = status_grpc_code(status);
-    copy_text(error->reason, sizeof error->reason, status_reason(status));
-    copy_text(error->message, sizeof error->message, sentence);
-    copy_text(error->field, sizeof error->field, field);
-    copy_text(error->value, sizeof error->value, value);
-}
-
-bool rpc_error_is_retryable(const struct rpc_error *error)
-{
-    if (error->retry_after_ms > 0)
-        return true;
-    int code = status_grpc_code(error->status);
-    return (code == CODE_RESOURCE_EXHAUSTED || code == CODE_UNAVAILABLE) &&
-           error->status != STATUS_SLOW_READER && error->status != STATUS_REPLY_TOO_LONG;
-}
 
 /* 0: sending it again cannot help. */
 static uint32_t retry_after_ms(const struct rpc_error *error)
@@ -185,7 +101,8 @@ static void add_error_info(struct packed_details *details, struct rpc_error *err
 
     Google__Rpc__ErrorInfo info = GOOGLE__RPC__ERROR_INFO__INIT;
     char reason[sizeof error->reason];
-    copy_text(reason, sizeof reason, status_reason(is_share ? STATUS_QUEUE_FULL : error->status));
+    rpc_error_copy_text(reason, sizeof reason,
+                        status_reason(is_share ? STATUS_QUEUE_FULL : error->status));
     info.reason = reason;
     info.domain = RPC_ERROR_DOMAIN;
     info.metadata = metadata.list;
@@ -255,24 +172,24 @@ static void *unpack(const ProtobufCMessageDescriptor *descriptor, const uint8_t 
 
 static void read_error_info(const Google__Rpc__ErrorInfo *info, struct rpc_error *error)
 {
-    copy_text(error->reason, sizeof error->reason, info->reason);
+    rpc_error_copy_text(error->reason, sizeof error->reason, info->reason);
     if (strcmp(info->domain, RPC_ERROR_DOMAIN) == 0)
         error->status = status_from_reason(info->reason);
     bool is_full = error->status == STATUS_QUEUE_FULL;
     for (size_t i = 0; i < info->n_metadata; i++) {
         const Google__Rpc__ErrorInfo__MetadataEntry *entry = info->metadata[i];
         if (strcmp(entry->key, "field") == 0)
-            copy_text(error->field, sizeof error->field, entry->value);
+            rpc_error_copy_text(error->field, sizeof error->field, entry->value);
         else if (strcmp(entry->key, "value") == 0)
-            copy_text(error->value, sizeof error->value, entry->value);
+            rpc_error_copy_text(error->value, sizeof error->value, entry->value);
         else if (strcmp(entry->key, "request_id") == 0)
-            copy_text(error->request_id, sizeof error->request_id, entry->value);
+            rpc_error_copy_text(error->request_id, sizeof error->request_id, entry->value);
         else if (is_full && strcmp(entry->key, SCOPE_KEY) == 0 &&
                  strcmp(entry->value, SCOPE_CALLER) == 0)
             error->status = STATUS_SHARE_FULL;
     }
     if (error->status == STATUS_SHARE_FULL)
-        copy_text(error->reason, sizeof error->reason, status_reason(STATUS_SHARE_FULL));
+        rpc_error_copy_text(error->reason, sizeof error->reason, status_reason(STATUS_SHARE_FULL));
 }
 
 static void read_retry_info(const Google__Rpc__RetryInfo *info, struct rpc_error *error)
@@ -328,8 +245,9 @@ void rpc_error_decode(int grpc_code, const char *message, size_t message_bytes,
     error_out->grpc_code = grpc_code;
     error_out->status = grpc_status(grpc_code);
     utf8_clean(message, message_bytes, error_out->message, sizeof error_out->message);
-    copy_text(error_out->reason, sizeof error_out->reason, status_reason(error_out->status));
-    if (grpc_code == CODE_OK)
+    rpc_error_copy_text(error_out->reason, sizeof error_out->reason,
+                        status_reason(error_out->status));
+    if (error_out->status == STATUS_OK)
         return;
     if (n_details == 0) {
         read_reason_of_message(error_out);

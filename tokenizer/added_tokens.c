@@ -10,7 +10,7 @@
 #include "tokenizer/halt.h"
 #include "tokenizer/normalizer.h"
 #include "tokenizer/split_pattern.h"
-#include "tokenizer/tokenizer.h"
+#include "tokenizer/tokens.h"
 
 #include <assert.h>
 #include <stdlib.h>

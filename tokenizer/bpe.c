@@ -8,7 +8,7 @@
 #include "tokenizer/bpe.h"
 
 #include "base/utf8.h"
-#include "tokenizer/tokenizer.h"
+#include "tokenizer/tokens.h"
 
 #include <assert.h>
 #include <stdlib.h>

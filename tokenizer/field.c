@@ -6,7 +6,7 @@
 #include "tokenizer/field.h"
 
 #include "base/utf8.h"
-#include "tokenizer/tokenizer.h"
+#include "tokenizer/tokens.h"
 
 #include <assert.h>
 #include <stdio.h>

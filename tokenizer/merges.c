@@ -5,7 +5,7 @@
 #include "tokenizer/merges.h"
 
 #include "tokenizer/field.h"
-#include "tokenizer/tokenizer.h"
+#include "tokenizer/tokens.h"
 #include "tokenizer/vocab.h"
 
 #include <assert.h>

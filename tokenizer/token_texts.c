@@ -7,7 +7,7 @@
 #include "tokenizer/halt.h"
 #include "tokenizer/replacement.h"
 #include "tokenizer/split_pattern.h"
-#include "tokenizer/tokenizer.h"
+#include "tokenizer/tokens.h"
 #include "tokenizer/vocab.h"
 
 #include <assert.h>

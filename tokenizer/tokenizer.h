@@ -17,19 +17,14 @@
 #pragma once
 
 #include "base/status.h"
+#include "tokenizer/tokens.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
-#define TOKENIZER_FILE_BYTES_MAX ((size_t)64 << 20)
-#define TOKENIZER_IDS_MAX        (1u << 20)
-#define TOKENIZER_TEXT_BYTES_MAX ((size_t)16 << 20)
-#define TOKEN_BYTES_MAX          1024
-#define TOKENIZER_DIGEST_BYTES   16
-#define TOKENIZER_DIGEST_TEXT    (2 * TOKENIZER_DIGEST_BYTES + 1) /* bytes, NUL included */
-
-#define TOKEN_NONE UINT32_MAX
+#define TOKENIZER_DIGEST_BYTES 16
+#define TOKENIZER_DIGEST_TEXT  (2 * TOKENIZER_DIGEST_BYTES + 1) /* bytes, NUL included */
 
 struct tokenizer;
 
@@ -41,13 +36,6 @@ struct encode_input {
     /* Asked now and then while the text is encoded: true ends it. NULL: nobody is. */
     bool (*is_unwanted)(void *arg);
     void *arg;
-};
-
-/* Where ids go. ids NULL: they are only counted. */
-struct token_buffer {
-    uint32_t *ids;
-    size_t ids_max;
-    size_t n_ids; /* how many there are in all, also when more than ids_max */
 };
 
 struct decode_input {

@@ -2,7 +2,7 @@
 
 #include "tokenizer/byte_alphabet.h"
 #include "tokenizer/field.h"
-#include "tokenizer/tokenizer.h"
+#include "tokenizer/tokens.h"
 
 #include <assert.h>
 #include <stdio.h>

@@ -1,5 +1,5 @@
 /*
- * worker_config - the rows that both workers have, and how they reach worker.h.
+ * worker_config - the rows that both workers have, and how they reach worker_options.h.
  *
  * A worker puts WORKER_CONFIG_ROWS(X) first in its own table and hands WORKER_OPTIONS(config) on.
  */

@@ -10,7 +10,7 @@
 #pragma once
 
 #include "device/device.h"
-#include "worker_common/worker.h"
+#include "worker_common/worker_options.h"
 
 const char *worker_device_name(const struct worker_options *options); /* as device_open takes it */
 

@@ -1,7 +1,7 @@
-/* client - see client.h and channel_pool.h. */
+/* client - see client.h and client_state.h. */
 #include "rpc/client/client.h"
 
-#include "rpc/client/channel_pool.h"
+#include "rpc/client/client_state.h"
 #include "rpc/tls/tls_identity.h"
 
 #include <assert.h>

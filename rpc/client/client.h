@@ -20,8 +20,8 @@
 #include "base/log/request_origin.h"
 #include "base/status.h"
 #include "rpc/auth/cluster_key.h"
+#include "rpc/rpc_error.h"
 #include "rpc/runtime/runtime.h"
-#include "rpc/status_details.h"
 #include "rpc/tls/client_tls.h"
 
 #include <protobuf-c/protobuf-c.h>

@@ -7,9 +7,10 @@
  */
 #include "rpc/auth/call_auth.h"
 #include "rpc/byte_buffer.h"
-#include "rpc/client/channel_pool.h"
 #include "rpc/client/client.h"
+#include "rpc/client/client_state.h"
 #include "rpc/request_id.h"
+#include "rpc/status_details.h"
 
 #include <assert.h>
 #include <grpc/support/time.h>

@@ -1,11 +1,11 @@
-/* runtime - see runtime.h; its inside is in queue.h. */
+/* runtime - see runtime.h; its inside is in runtime_queue.h. */
 #include "rpc/runtime/runtime.h"
 
 #include "base/clock.h"
 #include "base/log/log.h"
 #include "rpc/relay/relay.h"
 #include "rpc/runtime/cpu_count.h"
-#include "rpc/runtime/queue.h"
+#include "rpc/runtime/runtime_queue.h"
 
 #include <assert.h>
 #include <grpc/grpc.h>

@@ -3,7 +3,9 @@
 
 #include "rpc/byte_buffer.h"
 #include "rpc/request_id.h"
-#include "rpc/server/serving.h"
+#include "rpc/server/call_state.h"
+#include "rpc/server/server_state.h"
+#include "rpc/status_details.h"
 
 #include <assert.h>
 #include <stdarg.h>

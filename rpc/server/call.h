@@ -19,7 +19,7 @@
 #include "base/log/request_origin.h"
 #include "base/status.h"
 #include "rpc/peer.h"
-#include "rpc/status_details.h"
+#include "rpc/rpc_error.h"
 
 #include <protobuf-c/protobuf-c.h>
 #include <stdbool.h>

@@ -2,7 +2,10 @@
 #include "rpc/byte_buffer.h"
 #include "rpc/relay/peer_table.h"
 #include "rpc/request_id.h"
-#include "rpc/server/serving.h"
+#include "rpc/server/call.h"
+#include "rpc/server/call_state.h"
+#include "rpc/server/server_state.h"
+#include "rpc/tls/tls_identity.h"
 
 #include <assert.h>
 #include <grpc/support/alloc.h>

@@ -3,7 +3,9 @@
  * A call is accepted by its headers alone, and gRPC is asked for a message only of one that nothing speaks against: what
  * a refused call goes on to send is thrown away by the core. */
 #include "rpc/byte_buffer.h"
-#include "rpc/server/serving.h"
+#include "rpc/server/call.h"
+#include "rpc/server/call_state.h"
+#include "rpc/server/server_state.h"
 
 #include <assert.h>
 

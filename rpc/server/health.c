@@ -2,6 +2,7 @@
 #include "rpc/server/health.h"
 
 #include "grpc/health/v1/health.pb-c.h"
+#include "rpc/server/call.h"
 
 #include <assert.h>
 #include <pthread.h>

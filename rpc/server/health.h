@@ -11,7 +11,7 @@
 #pragma once
 
 #include "base/status.h"
-#include "rpc/server/server.h"
+#include "rpc/server/service.h"
 
 #include <stdbool.h>
 

@@ -7,6 +7,7 @@
 #include "rpc/server/reflection.h"
 
 #include "grpc/reflection/v1/reflection.pb-c.h"
+#include "rpc/server/call.h"
 #include "rpc/server/descriptor_index.h"
 
 #include <assert.h>

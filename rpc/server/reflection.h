@@ -9,7 +9,7 @@
 #pragma once
 
 #include "base/status.h"
-#include "rpc/server/server.h"
+#include "rpc/server/service.h"
 
 #include <stddef.h>
 #include <stdint.h>

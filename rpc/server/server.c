@@ -1,4 +1,4 @@
-/* server - see server.h and serving.h. */
+/* server - see server.h and server_state.h. */
 #include "rpc/server/server.h"
 
 #include "base/cond.h"
@@ -6,9 +6,10 @@
 #include "proto/descriptor_set.h"
 #include "rpc/auth/credentials.h"
 #include "rpc/relay/request_window.h"
+#include "rpc/server/call_state.h"
 #include "rpc/server/health.h"
 #include "rpc/server/reflection.h"
-#include "rpc/server/serving.h"
+#include "rpc/server/server_state.h"
 
 #include <assert.h>
 #include <grpc/grpc_posix.h>
@@ -27,26 +28,6 @@
 #define HEADER_SLACK 4
 
 static void on_accepted(struct rpc_tag *tag, bool is_ok);
-
-void rpc_server_options_init(struct rpc_server_options *options)
-{
-    *options = (struct rpc_server_options){
-        .calls_max = 1024,
-        .message_bytes_max = 8u << 20,
-        .header_bytes_max = 16u << 10,
-        .streams_per_connection_max = 256,
-        .call_buffer_bytes_max = 1u << 20,
-        .buffered_bytes_max = 64ull << 20,
-        .slow_reader_ns = 10 * NS_PER_S,
-        .default_deadline_ns = 600 * NS_PER_S,
-        .memory_quota_bytes = 256ull << 20,
-        .keepalive_time_ms = 10000,
-        .keepalive_timeout_ms = 5000,
-        .ping_interval_min_ms = 5000,
-        .connection_age_ms = 1800000,
-    };
-    relay_limits_init(&options->relay);
-}
 
 /* --- accepting calls --- */
 
@@ -80,56 +61,6 @@ static void arm(struct rpc_server *server, struct rpc_server_method *method)
     rpc_server_call_gone(server, slot);
 }
 
-/* Counted as open before anybody asks whether the server drains: a drain that has seen no open call refuses this one. */
-static void add_call(struct rpc_server *server, struct rpc_call *call)
-{
-    call->n_holders = 1; /* the handler's */
-    call->accepted_ns = clock_now_ns();
-    rpc_call_take_deadline(call);
-    pthread_mutex_lock(&server->lock);
-    call->next = server->calls;
-    if (call->next)
-        call->next->previous = call;
-    server->calls = call;
-    server->n_open++;
-    server->n_accepted++;
-    pthread_mutex_unlock(&server->lock);
-}
-
-/* OK, or the limit that the call meets. */
-static enum status find_limit(struct rpc_server *server, const struct rpc_call *call)
-{
-    if (!call->method)
-        return STATUS_UNIMPLEMENTED;
-    const struct rpc_method *row = call->method->row;
-    if (atomic_load(&server->is_draining) && !row->while_draining)
-        return STATUS_DRAINING;
-    if (atomic_load(&server->n_live) >= server->options.calls_max)
-        return STATUS_QUEUE_FULL;
-    if (row->calls_max > 0 && atomic_load(&call->method->n_live) >= row->calls_max)
-        return STATUS_QUEUE_FULL;
-    return STATUS_OK;
-}
-
-/* Of the queue thread alone, so that nothing comes between the question and this. */
-static void make_live(struct rpc_server *server, struct rpc_call *call)
-{
-    call->is_live = true;
-    atomic_fetch_add(&server->n_live, 1);
-    atomic_fetch_add(&call->method->n_live, 1);
-}
-
-enum status rpc_server_call_is_whole(struct rpc_server *server, struct rpc_call *call,
-                                     struct rpc_error *error)
-{
-    enum status status = find_limit(server, call);
-    if (status == STATUS_OK)
-        make_live(server, call);
-    else
-        rpc_error_set(error, status, NULL, NULL, "%s", status_text(status));
-    return status;
-}
-
 /* OK, or why the call is not even looked at. */
 static enum status admit(struct rpc_server *server, struct rpc_call *call, struct rpc_error *error)
 {
@@ -139,7 +70,7 @@ static enum status admit(struct rpc_server *server, struct rpc_call *call, struc
         TRY(rpc_call_authenticate(call, error));
         TRY(rpc_call_check_role(call, error));
     }
-    enum status status = find_limit(server, call);
+    enum status status = rpc_server_call_limit(server, call);
     if (status != STATUS_OK)
         rpc_error_set(error, status, NULL, NULL, "%s", status_text(status));
     const struct rpc_doorkeeper *doorkeeper = server->options.doorkeeper;
@@ -180,7 +111,7 @@ static void on_accepted(struct rpc_tag *tag, bool is_ok)
     /* First: the next call can come while this one is looked at. */
     if (!atomic_load(&server->is_closing))
         arm(server, call->method);
-    add_call(server, call);
+    rpc_server_call_came(server, call);
 
     struct rpc_error error;
     enum status status = admit(server, call, &error);
@@ -192,55 +123,13 @@ static void on_accepted(struct rpc_tag *tag, bool is_ok)
         return;
     }
     if (status == STATUS_OK) {
-        make_live(server, call);
+        rpc_server_call_live(server, call);
     } else {
         rpc_server_call_refused(server);
         rpc_call_fail(call, &error);
     }
     rpc_call_handled(call);
     rpc_call_release(call);
-}
-
-void rpc_server_call_refused(struct rpc_server *server)
-{
-    pthread_mutex_lock(&server->lock);
-    server->n_refused++;
-    pthread_mutex_unlock(&server->lock);
-}
-
-void rpc_server_call_over(struct rpc_server *server)
-{
-    pthread_mutex_lock(&server->lock);
-    assert(server->n_open > 0 && "a call is over once");
-    server->n_open--;
-    pthread_cond_broadcast(&server->changed);
-    pthread_mutex_unlock(&server->lock);
-}
-
-void rpc_server_call_gone(struct rpc_server *server, struct rpc_call *call)
-{
-    bool was_accepted = call->call != NULL;
-    if (was_accepted) {
-        pthread_mutex_lock(&server->lock);
-        if (call->previous)
-            call->previous->next = call->next;
-        else
-            server->calls = call->next;
-        if (call->next)
-            call->next->previous = call->previous;
-        pthread_mutex_unlock(&server->lock);
-    }
-    if (call->is_live) {
-        atomic_fetch_sub(&server->n_live, 1);
-        atomic_fetch_sub(&call->method->n_live, 1);
-    }
-    rpc_call_destroy(call);
-
-    pthread_mutex_lock(&server->lock);
-    assert(server->n_objects > 0);
-    server->n_objects--;
-    pthread_cond_broadcast(&server->changed);
-    pthread_mutex_unlock(&server->lock);
 }
 
 /* --- limits in time, drain --- */

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "rpc/tls/tls_files.h"
+#include "rpc/tls/tls_uris.h"
 
 #include <openssl/x509.h>
 

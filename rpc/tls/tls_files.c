@@ -3,8 +3,6 @@
 #include "base/log/log.h"
 #include "base/regular_file.h"
 #include "rpc/tls/tls_certificate.h"
-#include "rpc/tls/tls_identity.h"
-#include "rpc/tls/tls_link.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -84,7 +82,6 @@ static void set_up(SSL_CTX *context)
     SSL_CTX_set_verify_depth(context, CHAIN_DEPTH_MAX);
     SSL_CTX_set_default_passwd_cb(context, no_password);
     SSL_CTX_set_alpn_select_cb(context, choose_h2, NULL);
-    tls_link_watch(context);
 }
 
 static enum status load(const struct tls_files *files, SSL_CTX *context, struct error *error)
@@ -249,13 +246,4 @@ void tls_files_uris(struct tls_files *files, struct tls_uris *uris_out)
     SSL_CTX *context = tls_files_context(files);
     tls_certificate_uris(SSL_CTX_get0_certificate(context), uris_out);
     SSL_CTX_free(context);
-}
-
-const char *tls_uris_identity(const struct tls_uris *uris)
-{
-    assert(uris->n <= TLS_URIS_MAX);
-    const char *list[TLS_URIS_MAX];
-    for (uint32_t i = 0; i < uris->n; i++)
-        list[i] = uris->uris[i];
-    return tls_identity_only(list, uris->n);
 }

@@ -10,6 +10,7 @@
 #pragma once
 
 #include "base/status.h"
+#include "rpc/tls/tls_uris.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -44,12 +45,5 @@ struct ssl_ctx_st *tls_files_context(struct tls_files *files);
 /* Unix time at which the own certificate ends to be valid. */
 int64_t tls_files_expiry(struct tls_files *files);
 
-#define TLS_URIS_MAX 8
-struct tls_uris {
-    uint32_t n;
-    char uris[TLS_URIS_MAX][256];
-};
-/* As tls_identity_only; lives in uris. */
-const char *tls_uris_identity(const struct tls_uris *uris);
 /* Of the own certificate. */
 void tls_files_uris(struct tls_files *files, struct tls_uris *uris_out);

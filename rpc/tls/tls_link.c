@@ -1,6 +1,7 @@
 #include "rpc/tls/tls_link.h"
 
 #include "rpc/tls/tls_certificate.h"
+#include "rpc/tls/tls_files.h"
 
 #include <assert.h>
 #include <openssl/err.h>
@@ -103,6 +104,7 @@ static void make_method(void)
     method = NULL;
 }
 
+/* Counts what a client may not send without end. */
 static void on_message(int is_written, int version, int type, const void *bytes, size_t n, SSL *ssl,
                        void *arg)
 {
@@ -111,11 +113,6 @@ static void on_message(int is_written, int version, int type, const void *bytes,
     if (!is_written && type == SSL3_RT_HANDSHAKE && n > 0 &&
         *(const uint8_t *)bytes == SSL3_MT_KEY_UPDATE)
         link->n_key_updates++;
-}
-
-void tls_link_watch(SSL_CTX *context)
-{
-    SSL_CTX_set_msg_callback(context, on_message);
 }
 
 /* ---- a link ---- */
@@ -141,6 +138,7 @@ enum status tls_link_create(struct tls_files *files, struct tls_link **link_out)
     BIO_set_init(bio, 1);
     SSL_set_bio(link->ssl, bio, bio);
     SSL_set_app_data(link->ssl, link);
+    SSL_set_msg_callback(link->ssl, on_message);
     SSL_set_accept_state(link->ssl);
     *link_out = link;
     return STATUS_OK;

@@ -10,7 +10,7 @@
 #pragma once
 
 #include "base/status.h"
-#include "rpc/tls/tls_files.h"
+#include "rpc/tls/tls_uris.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,6 +18,7 @@
 
 #define TLS_PLAIN_MAX 16384 /* of one record */
 
+struct tls_files;
 struct tls_link;
 
 /* With the files as they are now. NO_MEMORY. */
@@ -45,6 +46,3 @@ void tls_link_sent(struct tls_link *link); /* all of them: forgets them */
 void tls_link_uris(const struct tls_link *link, struct tls_uris *uris_out);
 /* "certificate has expired": why it failed, in OpenSSL's words; "": the client has ended it in order. */
 const char *tls_link_failure(const struct tls_link *link);
-
-/* For tls_files: counts what a client may not send without end. */
-void tls_link_watch(struct ssl_ctx_st *context);

@@ -4,7 +4,9 @@
  *     input: [which key 1][bytes of the value 2, little endian][value...] for each header
  */
 #include "rpc/request_id.h"
-#include "rpc/server/serving.h"
+#include "rpc/server/call.h"
+#include "rpc/server/call_state.h"
+#include "rpc/server/server_state.h"
 
 #include <stdlib.h>
 #include <string.h>

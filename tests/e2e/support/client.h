@@ -7,7 +7,7 @@
 #pragma once
 
 #include "base/status.h"
-#include "rpc/status_details.h"
+#include "rpc/rpc_error.h"
 
 #include <stdbool.h>
 #include <stdint.h>

@@ -1,5 +1,5 @@
 /*
- * queue - the inside of a runtime: tags, batches and ticks. Includes gRPC; for rpc/ only.
+ * runtime_queue - the inside of a runtime: tags, batches and ticks. Includes gRPC; for rpc/ only.
  *
  * A tag is embedded in the call object that its batch belongs to, one for each batch that can be
  * outstanding, and comes back exactly once on the queue thread.

@@ -1,5 +1,5 @@
 /*
- * channel_pool - the inside of client: its channels and the calls under way. Includes gRPC; for
+ * client_state - the inside of client: its channels and the calls under way. Includes gRPC; for
  * rpc/ only.
  *
  * Lock: the client's, for both lists and the counts; callbacks are called without it.
@@ -8,7 +8,7 @@
 
 #include "rpc/auth/credentials.h"
 #include "rpc/client/client.h"
-#include "rpc/runtime/queue.h"
+#include "rpc/runtime/runtime_queue.h"
 
 #include <grpc/grpc.h>
 #include <pthread.h>

@@ -1,0 +1,80 @@
+/*
+ * server_state - the inside of server: the calls that it has, from their slots to their end, and their limits. Includes gRPC;
+ * for rpc/ only.
+ *
+ * Slots and calls together are counted in n_objects; a server is destroyed at 0.
+ *
+ * Locks, in this order: health's, server's, call's. Functions given from outside (handler, on_end)
+ * are called with none of them held.
+ */
+#pragma once
+
+#include "rpc/relay/relay.h"
+#include "rpc/runtime/runtime_queue.h"
+#include "rpc/server/call_counters.h"
+#include "rpc/server/server_options.h"
+#include "rpc/server/service.h"
+
+#include <grpc/grpc.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+struct rpc_reflection;
+
+/* A row as one server serves it. */
+struct rpc_server_method {
+    const struct rpc_method *row;
+    void *service; /* the handler's first argument */
+    bool is_inner;
+    const struct call_method *counted; /* NULL: calls are not counted */
+    void *registered;
+    atomic_uint n_live;
+};
+
+struct rpc_server {
+    struct rpc_runtime *runtime;
+    struct rpc_server_options options;
+    struct rpc_reflection *reflection;
+    struct rpc_server_method *methods;
+    size_t n_methods;
+    grpc_server *server;
+    grpc_server_credentials *credentials;
+    struct relay *relay;
+    uint16_t port;
+    bool has_started;
+    struct rpc_tick tick;
+    struct rpc_tag shut_down;
+    atomic_bool is_draining;
+    atomic_bool is_closing; /* slots are not armed again */
+    atomic_uint_fast64_t buffered_bytes;
+    atomic_uint_fast64_t slow_reader_cancels;
+    atomic_uint n_live; /* given to a handler, not freed */
+    atomic_uint n_late; /* of n_open: of rows with while_draining, whose message has not come */
+
+    pthread_mutex_t lock; /* what follows */
+    pthread_cond_t changed;
+    struct rpc_call *calls; /* accepted, not freed */
+    uint32_t n_open;        /* accepted, not over for the peer */
+    uint32_t n_objects;     /* armed slots and calls */
+    uint64_t n_accepted;
+    uint64_t n_refused;
+    bool is_shut_down;
+};
+
+/* It was accepted. Counted as open before anybody asks whether the server drains: a drain that has seen no open call
+ * refuses this one. */
+void rpc_server_call_came(struct rpc_server *server, struct rpc_call *call);
+/* OK, or the limit that the call meets. */
+MUST_CHECK enum status rpc_server_call_limit(struct rpc_server *server,
+                                             const struct rpc_call *call);
+/* Of the queue thread alone, so that nothing comes between the question and this. */
+void rpc_server_call_live(struct rpc_server *server, struct rpc_call *call);
+/* Its message is there: OK, or the limit that it meets. */
+MUST_CHECK enum status rpc_server_call_is_whole(struct rpc_server *server, struct rpc_call *call,
+                                                struct rpc_error *error);
+/* The call is over for the peer; the object is no longer used. */
+void rpc_server_call_over(struct rpc_server *server);
+void rpc_server_call_refused(struct rpc_server *server); /* counts only */
+void rpc_server_call_gone(struct rpc_server *server, struct rpc_call *call);

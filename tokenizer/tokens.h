@@ -1,0 +1,23 @@
+/*
+ * tokens - what is said of tokens everywhere: how many there may be, how long, and where they go.
+ *
+ * Thread: any (plain data).
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#define TOKENIZER_FILE_BYTES_MAX ((size_t)64 << 20)
+#define TOKENIZER_IDS_MAX        (1u << 20)
+#define TOKENIZER_TEXT_BYTES_MAX ((size_t)16 << 20)
+#define TOKEN_BYTES_MAX          1024
+
+#define TOKEN_NONE UINT32_MAX
+
+/* Where ids go. ids NULL: they are only counted. */
+struct token_buffer {
+    uint32_t *ids;
+    size_t ids_max;
+    size_t n_ids; /* how many there are in all, also when more than ids_max */
+};

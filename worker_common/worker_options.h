@@ -1,0 +1,46 @@
+/*
+ * worker_options - what a worker is made of: its rows, and what its role says.
+ *
+ * Thread: any (plain data).
+ */
+#pragma once
+
+#include "worker_common/worker_config.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct worker_options {
+    const char *folder;
+    const char *served_model_name;
+    uint32_t max_context_tokens;
+    uint32_t kv_block_tokens;
+    uint32_t kv_blocks;
+    uint64_t kv_memory;
+    uint32_t kv_sharers;
+    uint64_t kv_room; /* that the machine had before them; 0: what it has when this one begins */
+    enum worker_kv_dtype kv_dtype;
+    enum weight_format weights;
+    uint32_t prefill_chunk_tokens;
+    uint32_t prefill_batch_tokens;
+    uint32_t threads;
+    const char *cpu_kernels, *attention_kernels;
+    enum context_math context_math;
+    const char *device; /* NULL: "cpu" */
+    uint64_t device_memory;
+    enum worker_device_math device_math;
+    bool pin;
+    enum kv_driver kv_transport;
+    enum worker_kv_network kv_network;
+    const char *ucx_net_devices;
+    const char *ucx_port_range;
+    uint32_t peers_max;
+    uint32_t pieces_max;
+    uint32_t kv_unproven_max;
+    uint64_t kv_proof_ms;
+    /* Of the role, not from the common rows. */
+    uint32_t sequences_max;     /* in a batch */
+    uint32_t step_tokens_max;   /* of all sequences in a batch */
+    bool is_read_from;          /* other workers read this one's pool */
+    const char *allow_numerics; /* beside the own; NULL: this one takes KV of nobody */
+};
