@@ -1,39 +1,17 @@
 #include "device/cuda.h"
 
 #include "base/log/log.h"
-#include "device/cuda_device.h"
+#include "device/cuda_ring.h"
 
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#define MIB              (1 << 20)
 #define ALIGNMENT        256u /* of what cuMemAlloc gives, at least */
 #define ARCHITECTURE_MIN 80u  /* of the kernels */
 
 static _Atomic uint64_t n_opened;
-static _Thread_local uint64_t current; /* the device whose context this thread has */
-
-enum status cuda_judge(struct cuda_device *cuda, const char *call, cuda_code code)
-{
-    struct error error = {""};
-    if (code == CUDA_CODE_SUCCESS)
-        return STATUS_OK;
-    (void)cuda_error(&cuda->driver, call, code, &error);
-    if (!atomic_exchange(&cuda->has_failed, true))
-        log_error("%s: %s", cuda->name, error.text);
-    return STATUS_DEVICE_LOST;
-}
-
-enum status cuda_make_current(struct cuda_device *cuda)
-{
-    if (current == cuda->id)
-        return STATUS_OK;
-    CUDA_DO(cuda, cuCtxSetCurrent, cuda->context);
-    current = cuda->id;
-    return STATUS_OK;
-}
 
 /* ---- memory ---- */
 
@@ -43,33 +21,6 @@ static void say_no_memory(struct cuda_device *cuda, size_t bytes)
     if (cuda->driver.cuMemGetInfo(&n_free, &n_all) != CUDA_CODE_SUCCESS)
         n_free = n_all = 0;
     log_error("%s: no memory for %zu bytes: %zu of %zu are free", cuda->name, bytes, n_free, n_all);
-}
-
-/* Without a context nobody says what is free. Whoever starts on a device has nothing of it yet that could be less. */
-enum status cuda_say_room(struct cuda_device *cuda, enum status status, struct error *error)
-{
-    const struct error cause = *error;
-    size_t n_free = 0, n_all = 0;
-    if (status != STATUS_NO_MEMORY)
-        return status;
-    if (current != cuda->id || cuda->driver.cuMemGetInfo(&n_free, &n_all) != CUDA_CODE_SUCCESS)
-        return error_set(error, status,
-                         "%s; how much of its %.1f MiB is free is not known: end other processes "
-                         "on it, or use another device",
-                         cause.text, (double)cuda->base.traits.memory_bytes / MIB);
-    return error_set(
-        error, status,
-        "%s; %.1f of %.1f MiB of %s are free: end other processes on it, or use another device",
-        cause.text, (double)n_free / MIB, (double)n_all / MIB, cuda->name);
-}
-
-enum status cuda_fail(struct cuda_device *cuda, const char *what, const char *call, cuda_code code,
-                      struct error *error)
-{
-    struct error cause = {""};
-    enum status status = cuda_error(&cuda->driver, call, code, &cause);
-    status = error_set(error, status, "%s%s%s", what ? what : "", what ? ": " : "", cause.text);
-    return cuda_say_room(cuda, status, error);
 }
 
 static enum status make_zero(struct cuda_device *cuda, cuda_address address, size_t bytes)
@@ -197,7 +148,7 @@ static void release(struct cuda_device *cuda)
     }
     if (cuda->context)
         (void)cuda->driver.cuDevicePrimaryCtxRelease(cuda->ordinal);
-    current = 0;
+    cuda_has_current(NULL);
     cuda_driver_close(&cuda->driver);
 }
 
@@ -312,7 +263,7 @@ static enum status start(struct cuda_device *cuda, uint32_t number, struct error
         return cuda_fail(cuda, "a context of this process", "cuDevicePrimaryCtxRetain", code,
                          error);
     CUDA_TRY(cuda, error, cuCtxSetCurrent, cuda->context);
-    current = cuda->id;
+    cuda_has_current(cuda);
     CUDA_TRY(cuda, error, cuStreamCreate, &cuda->start_stream, CUDA_STREAM_NON_BLOCKING);
     for (enum device_queue queue = 0; queue < DEVICE_QUEUES; queue++)
         TRY(cuda_queue_create(cuda, &cuda->queues[queue], error));

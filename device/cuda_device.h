@@ -2,6 +2,7 @@
  * cuda_device - what the files of the CUDA device share: one device's queues, pinned memory and kernels.
  *
  *     cuda.c         open, close, memory, bytes      cuda_queue.c    streams, records, waits, polls
+ *     cuda_device.c  the current context, failures
  *     cuda_ring.c    pinned views                    cuda_image.c    modules, functions, launches
  *     cuda_digest.c  digests under way               cuda_driver.c   the library, cuda_status.c its codes
  *     cuda_graph.c   captures, replays            cuda_ipc.c      memory of another process
@@ -12,7 +13,6 @@
 #pragma once
 
 #include "device/cuda_driver.h"
-#include "device/cuda_ring.h"
 #include "device/device_ops.h"
 
 #include <pthread.h>
@@ -50,6 +50,29 @@ struct cuda_queue {
     struct cuda_digests digests;
 };
 
+/* Pinned memory of the host: cuda_ring.h. */
+enum { CUDA_LARGE_SLOTS = 4, CUDA_SMALL_SLOTS = 64, CUDA_TWINS_MAX = 16 };
+enum { CUDA_SLOTS_MAX = CUDA_LARGE_SLOTS + CUDA_SMALL_SLOTS + CUDA_TWINS_MAX };
+
+enum cuda_slot_state { CUDA_SLOT_FREE, CUDA_SLOT_HELD, CUDA_SLOT_COPYING };
+
+struct cuda_slot {
+    uint8_t *memory;
+    void *pinned; /* of a twin: what the driver gave, memory is in it; NULL: the ring's */
+    size_t bytes;
+    const uint8_t *target; /* of a twin: the arena; NULL: anybody's */
+    enum cuda_slot_state state;
+    cuda_event copied; /* recorded behind the copy of a write */
+};
+
+struct cuda_ring {
+    pthread_mutex_t lock; /* all of it */
+    void *pinned;         /* what the driver gave: large and small are in it */
+    struct cuda_slot slots[CUDA_SLOTS_MAX];
+    uint32_t n_slots;
+    uint32_t next; /* where the search for a small one begins: the oldest, about */
+};
+
 struct cuda_device {
     struct device base;
     char name[16]; /* "cuda:0" */
@@ -74,6 +97,8 @@ static inline struct cuda_device *cuda_of(struct device *device)
     return (struct cuda_device *)device; /* base is its first member */
 }
 
+/* This thread has the context of that device, NULL: of none, by other calls. */
+void cuda_has_current(const struct cuda_device *cuda);
 /* The context is this thread's. */
 enum status cuda_make_current(struct cuda_device *cuda);
 /* What the driver said to something that cannot be done without: OK, or DEVICE_LOST with a line in the log. */

@@ -12,34 +12,7 @@
  */
 #pragma once
 
-#include "device/cuda_driver.h"
-
-#include <pthread.h>
-#include <stdbool.h>
-
-struct cuda_device;
-
-enum { CUDA_LARGE_SLOTS = 4, CUDA_SMALL_SLOTS = 64, CUDA_TWINS_MAX = 16 };
-enum { CUDA_SLOTS_MAX = CUDA_LARGE_SLOTS + CUDA_SMALL_SLOTS + CUDA_TWINS_MAX };
-
-enum cuda_slot_state { CUDA_SLOT_FREE, CUDA_SLOT_HELD, CUDA_SLOT_COPYING };
-
-struct cuda_slot {
-    uint8_t *memory;
-    void *pinned; /* of a twin: what the driver gave, memory is in it; NULL: the ring's */
-    size_t bytes;
-    const uint8_t *target; /* of a twin: the arena; NULL: anybody's */
-    enum cuda_slot_state state;
-    cuda_event copied; /* recorded behind the copy of a write */
-};
-
-struct cuda_ring {
-    pthread_mutex_t lock; /* all of it */
-    void *pinned;         /* what the driver gave: large and small are in it */
-    struct cuda_slot slots[CUDA_SLOTS_MAX];
-    uint32_t n_slots;
-    uint32_t next; /* where the search for a small one begins: the oldest, about */
-};
+#include "device/cuda_device.h"
 
 /* NO_MEMORY, DEVICE_LOST: with a sentence. */
 MUST_CHECK enum status cuda_ring_create(struct cuda_device *cuda, struct cuda_ring *ring,
