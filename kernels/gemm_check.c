@@ -1,4 +1,4 @@
-#include "kernels/kernels.h"
+#include "kernels/kernel_set.h"
 
 #include <assert.h>
 

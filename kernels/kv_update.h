@@ -15,7 +15,7 @@
  * Computed in float32 (reference: float64) and rounded once. Nothing but the slots is written; two
  * sequences of a call have no block to be written in common.
  *
- * Thread: as kernels.h.
+ * Thread: as kernel_set.h.
  */
 #pragma once
 

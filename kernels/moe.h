@@ -24,7 +24,7 @@
  */
 #pragma once
 
-#include "kernels/kernels.h"
+#include "kernels/kernel_set.h"
 
 #define MOE_EXPERTS_MAX 1024u
 #define MOE_WIDTH_MAX   (1u << 20) /* of n_in, n_inner, n_shared_inner and n_tokens_max */

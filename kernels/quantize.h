@@ -15,11 +15,11 @@
  * of numbers whose scale underflows, becomes zeros; a block that holds a NaN or an infinity gets a
  * NaN for its scale, so that whoever reads it sees it.
  *
- * Thread: as kernels.h.
+ * Thread: as kernel_set.h.
  */
 #pragma once
 
-#include "kernels/kernels.h"
+#include "kernels/kernel_set.h"
 
 #define QUANTIZE_GROUP    32u /* columns that share a scale: INT8_GROUPS, MXFP4 */
 #define QUANTIZE_E4M3_MAX 448.0f

@@ -10,7 +10,7 @@
  *
  * The elements behind rotary_dim are copied. Computed in float32 (reference: float64), rounded once.
  *
- * Thread: as kernels.h.
+ * Thread: as kernel_set.h.
  */
 #pragma once
 

@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "kernels/kernels.h"
+#include "kernels/kernel_set.h"
 
 extern const struct kernels kernels_scalar;
 extern const struct kernels kernels_sse2;

@@ -2,6 +2,7 @@
 
 #include "kernels/cuda/cuda_ops.h"
 #include "kernels/cuda/launch.h"
+#include "kernels/kernels.h"
 
 #include <assert.h>
 #include <math.h>

@@ -13,7 +13,7 @@
  */
 #pragma once
 
-#include "kernels/kernels.h"
+#include "kernels/kernel_set.h"
 
 struct candidates_parameters; /* sampling_parameters.h */
 

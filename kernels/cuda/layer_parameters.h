@@ -21,7 +21,7 @@ struct add_parameters {
     uint64_t n;
 };
 
-/* kernels.h, struct embedding */
+/* kernel_set.h, struct embedding */
 struct embedding_parameters {
     const void *table;   /* [n_rows][n] */
     const uint32_t *ids; /* [rows of the grid] */
@@ -30,7 +30,7 @@ struct embedding_parameters {
     uint32_t n, n_chunks, dtype, y_dtype;
 };
 
-/* kernels.h, struct rms_norm and struct layer_norm */
+/* kernel_set.h, struct rms_norm and struct layer_norm */
 struct norm_parameters {
     const void *x; /* [rows][n] */
     void *y;       /* [rows][n] */
@@ -42,7 +42,7 @@ struct norm_parameters {
     uint32_t reserved;
 };
 
-/* kernels.h, struct gated */
+/* kernel_set.h, struct gated */
 struct gated_parameters {
     const void *gate, *up; /* [rows][n]; up NULL: none */
     void *y;

@@ -41,7 +41,7 @@
 
 PARAMETERS_BEGIN
 
-/* kernels.h, struct gemm */
+/* kernel_set.h, struct gemm */
 struct product {
     const void *x;        /* [n_tokens][n_in] */
     const void *w;        /* [n_out][n_in] */

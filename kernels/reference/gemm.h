@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "kernels/kernels.h"
+#include "kernels/kernel_set.h"
 
 void reference_gemm(struct thread_pool *pool, const struct gemm *gemms, uint32_t n_gemms);
 

@@ -1,6 +1,6 @@
 #include "kernels/reference/moe.h"
 
-#include "kernels/backend/moe_parts.h"
+#include "kernels/moe_parts.h"
 
 #include <assert.h>
 

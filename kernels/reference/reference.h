@@ -1,9 +1,9 @@
 /*
- * reference - the oracle: every formula as it is written in kernels.h, sums in float64, one thread.
+ * reference - the oracle: every formula as it is written in kernel_set.h, sums in float64, one thread.
  */
 #pragma once
 
-#include "kernels/kernels.h"
+#include "kernels/kernel_set.h"
 
 extern const struct kernels kernels_reference;
 

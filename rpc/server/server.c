@@ -111,7 +111,7 @@ static void on_accepted(struct rpc_tag *tag, bool is_ok)
     /* First: the next call can come while this one is looked at. */
     if (!atomic_load(&server->is_closing))
         arm(server, call->method);
-    rpc_server_call_came(server, call);
+    rpc_server_call_came(server, call, clock_now_ns());
 
     struct rpc_error error;
     enum status status = admit(server, call, &error);

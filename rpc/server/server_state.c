@@ -1,14 +1,13 @@
 #include "rpc/server/server_state.h"
 
-#include "base/clock.h"
 #include "rpc/server/call_state.h"
 
 #include <assert.h>
 
-void rpc_server_call_came(struct rpc_server *server, struct rpc_call *call)
+void rpc_server_call_came(struct rpc_server *server, struct rpc_call *call, uint64_t now_ns)
 {
     call->n_holders = 1; /* the handler's */
-    call->accepted_ns = clock_now_ns();
+    call->accepted_ns = now_ns;
     rpc_call_take_deadline(call);
     pthread_mutex_lock(&server->lock);
     call->next = server->calls;

@@ -65,7 +65,7 @@ struct rpc_server {
 
 /* It was accepted. Counted as open before anybody asks whether the server drains: a drain that has seen no open call
  * refuses this one. */
-void rpc_server_call_came(struct rpc_server *server, struct rpc_call *call);
+void rpc_server_call_came(struct rpc_server *server, struct rpc_call *call, uint64_t now_ns);
 /* OK, or the limit that the call meets. */
 MUST_CHECK enum status rpc_server_call_limit(struct rpc_server *server,
                                              const struct rpc_call *call);

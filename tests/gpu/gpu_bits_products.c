@@ -5,6 +5,7 @@
  * added to what y holds, rounded to 16 bits, a product is what the host makes of them, in the order that struct gemm promises.
  */
 #include "kernels/cuda/cuda.h"
+#include "kernels/kernels.h"
 #include "kernels/quantize.h"
 #include "tests/gpu/gpu_bits.h"
 

@@ -1,4 +1,4 @@
-/* activations: the formulas of kernels.h in float64 and values published for them, gates with alpha,
+/* activations: the formulas of kernel_set.h in float64 and values published for them, gates with alpha,
  * beta and limit, plain ones, rows apart and in place, and the same bits on every set. */
 #include "base/thread_pool.h"
 #include "tests/kernels/support/rows.h"

@@ -1,4 +1,4 @@
-/* packed INT8 weights: the formula of kernels.h whatever the sizes, and the same bits on every set, for
+/* packed INT8 weights: the formula of kernel_set.h whatever the sizes, and the same bits on every set, for
  * any number of tokens and threads. */
 #include "base/thread_pool.h"
 #include "kernels/kernels.h"

@@ -1,5 +1,6 @@
 /* moe: the layers of Mixtral, Qwen2-MoE, DeepSeek-V2 and V3 and gpt-oss as Transformers computes them
  * (tests/golden/moe), on every implementation. */
+#include "kernels/kernels.h"
 #include "kernels/moe.h"
 #include "tests/kernels/support/values.h"
 #include "tests/runner/one_thread.h"

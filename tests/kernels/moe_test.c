@@ -1,7 +1,7 @@
 /* moe: every way to choose, every type of weight and every shape agrees with the formulas in float64,
  * and the row of a token has the same bits whatever stands beside it. */
 #include "base/thread_pool.h"
-#include "kernels/backend/moe_parts.h"
+#include "kernels/moe_parts.h"
 #include "tests/kernels/support/attention_list.h"
 #include "tests/kernels/support/experts.h"
 #include "tests/kernels/support/values.h"

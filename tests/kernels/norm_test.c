@@ -1,4 +1,4 @@
-/* norms: the formulas of kernels.h in float64, weights and biases of each dtype or none, rows apart
+/* norms: the formulas of kernel_set.h in float64, weights and biases of each dtype or none, rows apart
  * and in place, and the same bits on every set, alone, again and with threads. */
 #include "base/thread_pool.h"
 #include "tests/kernels/support/rows.h"

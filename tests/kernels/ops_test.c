@@ -1,4 +1,4 @@
-/* the smallest operators: the formulas of kernels.h in float64, tails and guard pages, and what a
+/* the smallest operators: the formulas of kernel_set.h in float64, tails and guard pages, and what a
  * name selects. */
 #include "kernels/kernels.h"
 #include "tests/kernels/support/guarded.h"

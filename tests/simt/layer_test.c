@@ -1,5 +1,6 @@
 /* layer: the kernels around attention and products give what the reference gives. */
 #include "kernels/cuda/cuda.h"
+#include "kernels/kernels.h"
 #include "kernels/rotary.h"
 #include "tests/simt/device_array.h"
 

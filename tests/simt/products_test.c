@@ -1,5 +1,6 @@
 /* products: every kernel gives what the reference gives, and those with tiles the same bits for a row in any company. */
 #include "kernels/cuda/cuda.h"
+#include "kernels/kernels.h"
 #include "kernels/quantize.h"
 #include "tests/simt/device_array.h"
 

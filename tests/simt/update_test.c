@@ -1,5 +1,6 @@
 /* layer_update: rows of K and V land where the reference puts them, with its values, and nothing else is written. */
 #include "kernels/cuda/cuda.h"
+#include "kernels/kernels.h"
 #include "kernels/kv_update.h"
 #include "tests/simt/device_array.h"
 

@@ -206,6 +206,66 @@ def room_order(tree: Tree) -> Iterator[Finding]:
                 yield Finding("CMakeLists.txt", 0, "room", f"{room} depends on {other}, which does not come before it")
 
 
+def strongly_connected(arrows: dict[str, set[str]]) -> Iterator[list[str]]:
+    """Of more than one node each: Tarjan's, without recursion."""
+    number, low, open_nodes = {}, {}, []
+    for start in sorted(arrows):
+        path = [] if start in number else [(start, iter(sorted(arrows[start])))]
+        while path:
+            node, rest = path[-1]
+            if node not in number:
+                number[node] = low[node] = len(number)
+                open_nodes.append(node)
+            for other in rest:
+                if other not in number:
+                    path.append((other, iter(sorted(arrows.get(other, ())))))
+                    break
+                if other in open_nodes:
+                    low[node] = min(low[node], number[other])
+            else:
+                path.pop()
+                if path:
+                    low[path[-1][0]] = min(low[path[-1][0]], low[node])
+                if low[node] == number[node]:
+                    place = open_nodes.index(node)
+                    found, open_nodes[place:] = sorted(open_nodes[place:]), []
+                    if len(found) > 1:
+                        yield found
+
+
+def circles(tree: Tree) -> Iterator[Finding]:
+    """x.c and x.h are one module. Modules that include each other in a circle are one object, and bear its name
+    (session, session_parts), or their folder's README says why: `Circle: a, b: why`."""
+    depends = tree.depends()
+    code = [p for p in tree.paths if p.endswith((".c", ".h", ".cu", ".cuh")) and p.split("/")[0] in depends]
+    modules = {p.rsplit(".", 1)[0] for p in code}
+
+    def object_of(module: str) -> str:
+        folder, _, name = module.rpartition("/")
+        words = name.split("_")
+        starts = (f"{folder}/" + "_".join(words[:n]) for n in range(1, len(words)))
+        return next((start for start in starts if start in modules), module)
+
+    def reasons(folder: str) -> list[set[str]]:
+        readme = f"{folder}/README.md"
+        lines = re.findall(r"^Circle: ([\w, ]+): \S", tree.text(readme), re.M) if tree.has(readme) else []
+        return [{f"{folder}/{name.strip()}" for name in names.split(",")} for names in lines]
+
+    arrows: dict[str, set[str]] = {module: set() for module in modules}
+    for path in code:
+        module = path.rsplit(".", 1)[0]
+        text = without_comments(tree.text(path), keep_strings=True)
+        for target in re.findall(r'^\s*#\s*include\s+"([^"]+)\.\w+"', text, re.M):
+            if target in modules and target != module:
+                arrows[module].add(target)
+    for circle in strongly_connected(arrows):
+        folders = {module.rpartition("/")[0] for module in circle}
+        if len({object_of(module) for module in circle}) > 1 and not any(
+                set(circle) <= reason for folder in folders for reason in reasons(folder)):
+            names = ", ".join(m.removeprefix(f"{min(folders)}/") if len(folders) == 1 else m for m in circle)
+            yield Finding(min(folders), 0, "circle", f"{names} include each other")
+
+
 def foreign_headers(tree: Tree) -> Iterator[Finding]:
     for path in tree.code(tests=False):
         text = without_comments(tree.text(path), keep_strings=True)
@@ -439,7 +499,7 @@ def conformed(tree: Tree) -> Iterator[Finding]:
                 yield Finding(host, 0, "wrapper", f"{name} has no body in {device}")
 
 
-RULES = [include_arrows, room_order, foreign_headers, pure_policy, device_bytes, readmes, lengths, banned_calls, sized_once, config_rows,
+RULES = [include_arrows, room_order, circles, foreign_headers, pure_policy, device_bytes, readmes, lengths, banned_calls, sized_once, config_rows,
          status_rows, foreign_places, unfinished, test_hooks, listed_sources, conformed]
 
 

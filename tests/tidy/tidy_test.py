@@ -16,7 +16,7 @@ RIGHT = {
                       "folder(router DEPENDS rpc base LINK x)\n"
                       "room(rpc)\nroom(rpc/server DEPENDS rpc)\n"
                       "room(kvtransfer/drivers/ucx)\nroom(kvtransfer DEPENDS kvtransfer/drivers/ucx)\n",
-    "base/README.md": README,
+    "base/README.md": README + "Circle: yang, yin: neither is without the other\n",
     "rpc/README.md": README,
     "router/README.md": README,
     "rpc/server/README.md": README,
@@ -42,6 +42,13 @@ RIGHT = {
     "tests/simt/README.md": README,
     "tests/simt/harness/hardware_host.h": "DEVICE int f(int v)\n{\n}\ntemplate <int N> DEVICE void g()\n{\n}\n",
     "kernels/cuda/conform/conform.cuh": "DEVICE void body()\n{\n    f(1);\n    g<2>();\n}\n",
+    "base/loop.c": '#include "base/ring.h"\n',
+    "base/turn.h": '#include "base/turn_state.h"\n',
+    "base/turn_state.h": '#include "base/turn.h"\n',
+    "base/turn_parts.c": '#include "base/turn_state.h"\n',
+    "base/yin.h": '#include "base/yang.h"\n',
+    "base/yang.h": '#include "base/yin.h"\n',
+    "rpc/server/call.c": '#include "rpc/port.h"\n',
     "router/generation_service.c": '#include "proto/x.pb-c.h"\n'.replace("proto/", "rpc/"),
 }
 
@@ -57,6 +64,9 @@ PLANTED = {
     "a room of a later one": ("CMakeLists.txt", RIGHT["CMakeLists.txt"] + "room(rpc/tls DEPENDS rpc/auth)\nroom(rpc/auth)\n",
                               "CMakeLists.txt:0: room: rpc/tls depends on rpc/auth, which does not come before it"),
     "readme of a room": ("CMakeLists.txt", RIGHT["CMakeLists.txt"] + "room(rpc/tls)\n", "rpc/tls:0: readme"),
+    "a circle": ("base/ring.h", '#include "base/loop.h"\n', "base:0: circle: loop, ring include each other"),
+    "a circle of two folders": ("rpc/port.h", '#include "rpc/server/call.h"\n',
+                                "rpc:0: circle: rpc/port, rpc/server/call include each other"),
     "ucx": ("kvtransfer/sender.c", "#include <uct/api/uct.h>\n", "kvtransfer/sender.c:1: foreign header"),
     "grpc": ("router/router.h", "#include <grpc/grpc.h>\n", "router/router.h:1: foreign header"),
     "protobuf": ("router/place.c", '#include "rpc/a.pb-c.h"\n', "router/place.c:1: foreign header"),

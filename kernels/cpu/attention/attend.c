@@ -1,8 +1,8 @@
 #include "kernels/cpu/attention/attend.h"
 
 #include "kernels/cpu/attention/attend_half.h"
+#include "kernels/cpu/attention/attend_unseen.h"
 #include "kernels/cpu/attention/score.h"
-#include "kernels/cpu/attention/unseen.h"
 
 size_t attend_partial_floats(uint32_t head_dim, size_t n_rows)
 {

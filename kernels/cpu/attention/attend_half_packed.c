@@ -2,7 +2,7 @@
 
 #ifdef PACKED_MATH
 
-#include "kernels/cpu/attention/transpose_avx512.h"
+#include "kernels/cpu/attention/tile_transpose_avx512.h"
 
 #ifdef HAS_AMX_BF16
 #include "kernels/cpu/attention/half_amx.h"

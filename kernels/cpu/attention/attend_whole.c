@@ -1,7 +1,7 @@
 #include "kernels/cpu/attention/attend_whole.h"
 
 #include "kernels/cpu/attention/attend_half.h"
-#include "kernels/cpu/attention/unseen.h"
+#include "kernels/cpu/attention/attend_unseen.h"
 
 /* Scores of the tile at start into the rows of stored, n floats apart, -inf where nothing is seen. */
 static void store_scores(const struct attend *attend, uint32_t start, size_t n, float *stored)

@@ -16,9 +16,9 @@ INLINE void strip_keys(const struct tile_rows *rows, uint32_t strip, uint32_t n_
 }
 
 #if defined __AVX512F__
-#include "kernels/cpu/attention/transpose_avx512.h"
+#include "kernels/cpu/attention/tile_transpose_avx512.h"
 #elif defined __AVX2__
-#include "kernels/cpu/attention/transpose_avx2.h"
+#include "kernels/cpu/attention/tile_transpose_avx2.h"
 #else
 enum { TRANSPOSED_STRIPS = 1 };
 

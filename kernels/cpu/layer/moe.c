@@ -11,9 +11,9 @@
  *
  * Bound: the chosen experts' weights for few tokens, multiply-adds for many.
  */
-#include "kernels/backend/moe_parts.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/parallel.h"
+#include "kernels/moe_parts.h"
 
 #include <assert.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /*
- * unseen - V that is not finite, in a tile of which some rows do not see it.
+ * attend_unseen - V that is not finite, in a tile of which some rows do not see it.
  *
  * Rows go through P V together, and what a row does not see has the weight 0. That keeps a number out of its sum,
  * but 0 times infinity is NaN: then each row is multiplied alone, with zeros in place of the keys it does not see.

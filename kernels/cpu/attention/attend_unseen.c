@@ -1,4 +1,4 @@
-#include "kernels/cpu/attention/unseen.h"
+#include "kernels/cpu/attention/attend_unseen.h"
 
 #include <assert.h>
 

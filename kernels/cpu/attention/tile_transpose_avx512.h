@@ -1,5 +1,5 @@
 /*
- * transpose_avx512 - keys of a tile into columns of k_t, sixteen at a time: 16 x 16 elements of 32
+ * tile_transpose_avx512 - keys of a tile into columns of k_t, sixteen at a time: 16 x 16 elements of 32
  * bits, each one float32, two BF16 or four INT8 of a key.
  *
  * What has no short way from such an element to float32 is widened first: F16 to float32; E4M3 to

@@ -1,4 +1,4 @@
-/* transpose_avx2 - keys of a tile into columns of k_t, eight at a time. */
+/* tile_transpose_avx2 - keys of a tile into columns of k_t, eight at a time. */
 #pragma once
 
 #include "kernels/cpu/attention/tile.h"

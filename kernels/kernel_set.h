@@ -1,0 +1,146 @@
+/*
+ * kernel_set - everything a decoder computes, as one table for each implementation; which there are: kernels.h.
+ *
+ * Activations have a dtype: every set of the host takes float32 and refuses the others; the one of a
+ * device takes BF16 and F16 too, so that a layer's rows are half as wide beside a float32 residual stream.
+ * Weights are of any dtype, row-major as a safetensors file holds them, of any alignment; they are used
+ * in place and never copied.
+ *
+ * Thread: any function may run on any thread; calls that share a pool run one at a time. A pool may
+ * be NULL: everything runs on the caller. Small work runs on the caller in any case.
+ */
+#pragma once
+
+#include "base/status.h"
+#include "kernels/attention.h"
+#include "kernels/dtype.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct kv_update; /* kv_update.h */
+struct moe_backend;
+struct rotary; /* rotary.h */
+struct thread_pool;
+
+/* y = x W^T + bias, or y += with accumulate: y[t][o] = sum_i x[t][i] w[o][i] (+ bias[o]) (+ y).
+ * The sum is rounded to float32 before bias and y are added, in this order, and to y's dtype last. x and y
+ * do not overlap. n_tokens may be 0. */
+struct gemm {
+    const void *x; /* [n_tokens][n_in] */
+    enum dtype x_dtype;
+    uint64_t x_stride; /* elements from token to token */
+    const void *w;     /* [n_out][n_in] */
+    enum dtype w_dtype;
+    /* INT8, E4M3, E2M1, NULL for others: w[o][i] counts times scale[o / w_scale_rows][i /
+     * w_scale_columns], [ceil(n_out / w_scale_rows)][ceil(n_in / w_scale_columns)] of float, or E8M0
+     * for E2M1. INT8: w_scale_rows 1, w_scale_columns n_in, or 32 with n_in a multiple of it; E4M3:
+     * any rows, columns n_in or more, or a multiple of 32; E2M1: 1 and 32, n_in a multiple of it. */
+    const void *w_scales;
+    uint32_t w_scale_rows, w_scale_columns;
+    bool w_is_packed; /* INT8: w is what gemm_pack made, scales included; w_scales is not read */
+    const void *bias; /* [n_out], NULL: none */
+    enum dtype bias_dtype;
+    void *y; /* [n_tokens][n_out] */
+    enum dtype y_dtype;
+    uint64_t y_stride;
+    uint32_t n_tokens, n_in, n_out;
+    bool accumulate;
+};
+
+/* For who fills one in from a file; gemm itself only asserts.
+ * INVALID_ARGUMENT, with a sentence: sizes, strides, dtypes or scales no gemm of the host takes. */
+MUST_CHECK enum status gemm_check(const struct gemm *gemm, struct error *error);
+/* The same where activations may be F32, BF16 or F16. */
+MUST_CHECK enum status gemm_check_operands(const struct gemm *gemm, struct error *error);
+
+/* y[t] = w * x[t] / sqrt(mean(x[t]^2) + eps). y may be x. */
+struct rms_norm {
+    const void *x;
+    enum dtype x_dtype;
+    uint64_t x_stride;
+    const void *w; /* [n]; NULL: ones */
+    enum dtype w_dtype;
+    void *y;
+    enum dtype y_dtype;
+    uint64_t y_stride;
+    uint32_t n_tokens, n;
+    float eps;
+    bool is_unit_offset; /* 1 + w in place of w (Gemma) */
+};
+
+/* y[t] = w * (x[t] - m) / sqrt(mean((x[t] - m)^2) + eps) + bias, m = mean(x[t]). y may be x. */
+struct layer_norm {
+    const void *x;
+    enum dtype x_dtype;
+    uint64_t x_stride;
+    const void *w, *bias; /* [n]; NULL: ones (OLMo), zeros (Cohere) */
+    enum dtype w_dtype, bias_dtype;
+    void *y;
+    enum dtype y_dtype;
+    uint64_t y_stride;
+    uint32_t n_tokens, n;
+    float eps;
+};
+
+enum activation {
+    ACTIVATION_SILU,      /* x / (1 + exp(-alpha x)): Llama, Qwen, Mistral; gpt-oss with an alpha */
+    ACTIVATION_GELU,      /* x (1 + erf(x / sqrt(2))) / 2: Falcon, BERT */
+    ACTIVATION_GELU_TANH, /* x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2: Gemma, GPT-2 */
+    ACTIVATION_RELU,      /* max(x, 0): OPT, T5 */
+};
+
+/* y[t] = act(min(gate[t], limit)) * (clamp(up[t], -limit, limit) + beta). gpt-oss: SiLU with alpha
+ * 1.702, beta 1, limit 7. y may be gate or up. */
+struct gated {
+    const void *gate;
+    const void *up; /* NULL: no gate, y[t] = act(min(gate[t], limit)) */
+    uint64_t gate_stride, up_stride;
+    void *y;
+    enum dtype dtype; /* of gate, up and y */
+    uint64_t y_stride;
+    uint32_t n_tokens, n;
+    enum activation activation;
+    float alpha; /* of SiLU; 0: 1 */
+    float beta;
+    float limit; /* 0: none */
+};
+
+/* y[t] = table[ids[t]]; every id is below n_rows (the caller has checked: it is input). */
+struct embedding {
+    const void *table; /* [n_rows][n] */
+    enum dtype dtype;
+    const uint32_t *ids;
+    void *y;
+    enum dtype y_dtype;
+    uint64_t y_stride;
+    uint32_t n_tokens, n, n_rows;
+};
+
+struct kernels {
+    const char *name;
+    const struct attention_backend *attention;
+    const struct moe_backend *moe; /* kernels/moe.h */
+    /* n_gemms products in one parallel region: Q, K and V, or gate and up. Their y do not
+     * overlap. */
+    void (*gemm)(struct thread_pool *pool, const struct gemm *gemms, uint32_t n_gemms);
+    /* INT8 weights (w, w_scales, n_in, n_out of the product they are for) rearranged into packed_out,
+     * aligned to 64 bytes. With them gemm rounds x to INT8 as well, x / (largest magnitude / 127), one
+     * scale a token or a group of 32 of it, as the weights have; sums of a group are whole numbers, and
+     * all sets but scalar give the same bits. NULL: this one has no such product. */
+    size_t (*gemm_packed_bytes)(const struct gemm *weights);
+    void (*gemm_pack)(struct thread_pool *pool, const struct gemm *weights, void *packed_out);
+    void (*rms_norm)(struct thread_pool *pool, const struct rms_norm *norm);
+    void (*layer_norm)(struct thread_pool *pool, const struct layer_norm *norm);
+    void (*gated)(struct thread_pool *pool, const struct gated *gated);
+    void (*rotary)(struct thread_pool *pool, const struct rotary *rotary);
+    void (*kv_update)(struct thread_pool *pool, const struct kv_update *update);
+    void (*embedding)(struct thread_pool *pool, const struct embedding *embedding);
+    void (*add)(float *y, const float *x, uint64_t n); /* y += x */
+    /* Index of the largest, the lowest one of equals; NaN is never chosen unless all are. n > 0. */
+    uint32_t (*argmax)(const float *x, uint32_t n);
+    /* log(sum(exp(x))), natural; n > 0. log-probability of i = x[i] - this. */
+    float (*log_sum_exp)(const float *x, uint32_t n);
+};
+
+#define GEMMS_MAX 8u /* products in one call */
