@@ -52,8 +52,8 @@ struct worker_clients {
 /* ---- who comes and goes ---- */
 
 /* The known one after that, of all; NULL: there is none. */
-static struct worker_client *next_worker(struct worker_clients *clients,
-                                         struct worker_client *after)
+static struct worker_client *worker_clients_next(struct worker_clients *clients,
+                                                 struct worker_client *after)
 {
     struct worker_client *worker = after ? after + 1 : clients->workers;
     while (worker < clients->workers + PROCESS_PEERS_MAX && !worker->is_known)
@@ -61,9 +61,9 @@ static struct worker_client *next_worker(struct worker_clients *clients,
     return worker < clients->workers + PROCESS_PEERS_MAX ? worker : NULL;
 }
 
-static struct worker_client *first_worker(struct worker_clients *clients)
+static struct worker_client *worker_clients_first(struct worker_clients *clients)
 {
-    return next_worker(clients, NULL);
+    return worker_clients_next(clients, NULL);
 }
 
 enum status worker_clients_create(const struct worker_clients_options *options,
@@ -103,7 +103,8 @@ static struct worker_client *find(struct worker_clients *clients, enum worker_ro
                                   const char *address)
 {
     struct worker_client *worker;
-    for (worker = first_worker(clients); worker; worker = next_worker(clients, worker))
+    for (worker = worker_clients_first(clients); worker;
+         worker = worker_clients_next(clients, worker))
         if (worker->role == role && strcmp(worker->peer.address, address) == 0)
             return worker;
     return NULL;
@@ -151,13 +152,14 @@ static enum status add(struct worker_clients *clients, enum worker_role role, co
     return STATUS_OK;
 }
 
-static uint64_t *misfit_word(struct worker_client *generation, const struct worker_client *context)
+static uint64_t *worker_judge_misfit_word(struct worker_client *generation,
+                                          const struct worker_client *context)
 {
     assert(generation->clients == context->clients && "a bit is a slot of one table");
     return &generation->misfits[(context - context->clients->workers) / 64];
 }
 
-static uint64_t misfit_bit(const struct worker_client *context)
+static uint64_t worker_judge_misfit_bit(const struct worker_client *context)
 {
     return 1ull << ((context - context->clients->workers) % 64);
 }
@@ -167,14 +169,15 @@ static uint64_t misfit_bit(const struct worker_client *context)
 static bool is_any_ready(struct worker_clients *clients, enum worker_role role)
 {
     struct worker_client *worker;
-    for (worker = first_worker(clients); worker; worker = next_worker(clients, worker))
+    for (worker = worker_clients_first(clients); worker;
+         worker = worker_clients_next(clients, worker))
         if (worker->role == role && worker->peer.is_ready)
             return true;
     return false;
 }
 
 /* What the first generation worker serves that fits is what is served, until none is left. */
-static void judge_alone(struct worker_client *worker)
+static void worker_judge_alone(struct worker_client *worker)
 {
     struct worker_clients *clients = worker->clients;
     bool chooses = worker->role == WORKER_GENERATION && !is_any_ready(clients, WORKER_GENERATION);
@@ -193,14 +196,15 @@ static void judge_alone(struct worker_client *worker)
 static const struct worker_client *find_twin(const struct worker_client *worker)
 {
     struct worker_client *other;
-    for (other = first_worker(worker->clients); other; other = next_worker(worker->clients, other))
+    for (other = worker_clients_first(worker->clients); other;
+         other = worker_clients_next(worker->clients, other))
         if (other != worker && other->role == worker->role && other->is_heard && !other->is_twin &&
             other->state.incarnation == worker->state.incarnation)
             return other;
     return NULL;
 }
 
-static void judge_twin(struct worker_client *worker)
+static void worker_judge_twin(struct worker_client *worker)
 {
     const struct worker_client *twin = worker->is_heard && worker->state.incarnation != 0
                                            ? find_twin(worker)
@@ -221,8 +225,8 @@ static bool can_judge(const struct worker_client *generation, const struct worke
 static void judge_pair(struct worker_client *generation, const struct worker_client *context)
 {
     char reason[PEER_REASON_MAX];
-    uint64_t *word = misfit_word(generation, context);
-    uint64_t bit = misfit_bit(context);
+    uint64_t *word = worker_judge_misfit_word(generation, context);
+    uint64_t bit = worker_judge_misfit_bit(context);
     if (!can_judge(generation, context))
         return;
     assert(generation->role == WORKER_GENERATION && context->role == WORKER_CONTEXT);
@@ -240,8 +244,8 @@ static void judge_pair(struct worker_client *generation, const struct worker_cli
 static void judge_pairs(struct worker_client *worker)
 {
     struct worker_client *other;
-    for (other = first_worker(worker->clients); other;
-         other = next_worker(worker->clients, other)) {
+    for (other = worker_clients_first(worker->clients); other;
+         other = worker_clients_next(worker->clients, other)) {
         if (other->role == worker->role)
             continue;
         if (worker->role == WORKER_GENERATION)
@@ -260,8 +264,8 @@ static bool fits_any(const struct worker_client *context, char reason_out[PEER_R
     uint32_t n_judged = 0;
     uint32_t n_misfits = 0;
     reason_out[0] = '\0';
-    for (other = first_worker(context->clients); other;
-         other = next_worker(context->clients, other)) {
+    for (other = worker_clients_first(context->clients); other;
+         other = worker_clients_next(context->clients, other)) {
         if (other->role != WORKER_GENERATION || !can_judge(other, context))
             continue;
         n_judged++;
@@ -329,29 +333,31 @@ static void settle(struct worker_client *worker, bool is_answer)
                            !is_ready && worker->would_serve);
 }
 
-static void settle_contexts(struct worker_clients *clients)
+static void worker_judge_settle_contexts(struct worker_clients *clients)
 {
     struct worker_client *worker;
-    for (worker = first_worker(clients); worker; worker = next_worker(clients, worker))
+    for (worker = worker_clients_first(clients); worker;
+         worker = worker_clients_next(clients, worker))
         if (worker->role == WORKER_CONTEXT && worker->was_asked)
             settle(worker, false);
 }
 
 /* Its pairs first: what waits is placed when it is reported ready. */
-static void settle_all(struct worker_client *worker)
+static void worker_judge_settle(struct worker_client *worker)
 {
     judge_pairs(worker);
     if (worker->role == WORKER_GENERATION)
-        settle_contexts(worker->clients);
+        worker_judge_settle_contexts(worker->clients);
     settle(worker, true);
 }
 
-static void count(struct worker_clients *clients)
+static void worker_judge_count(struct worker_clients *clients)
 {
     uint32_t ready[2] = {0};
     uint32_t down[2] = {0};
     struct worker_client *worker;
-    for (worker = first_worker(clients); worker; worker = next_worker(clients, worker))
+    for (worker = worker_clients_first(clients); worker;
+         worker = worker_clients_next(clients, worker))
         if (!worker->is_twin)
             (worker->peer.is_ready ? ready : down)[worker->role]++;
     const struct router_series *series = clients->options.series;
@@ -375,10 +381,10 @@ static void leave(struct worker_client *worker)
     rpc_channel_close(worker->channel);
     worker->channel = NULL;
     worker->is_known = false;
-    for (other = first_worker(clients); other; other = next_worker(clients, other))
-        *misfit_word(other, worker) &= ~misfit_bit(worker);
+    for (other = worker_clients_first(clients); other; other = worker_clients_next(clients, other))
+        *worker_judge_misfit_word(other, worker) &= ~worker_judge_misfit_bit(worker);
     if (worker->role == WORKER_GENERATION)
-        settle_contexts(clients);
+        worker_judge_settle_contexts(clients);
 }
 
 uint32_t worker_clients_follow(struct worker_clients *clients, enum worker_role role,
@@ -387,13 +393,14 @@ uint32_t worker_clients_follow(struct worker_clients *clients, enum worker_role 
     uint32_t n_left_out = 0;
     struct worker_client *worker;
     pthread_mutex_lock(&clients->mutex);
-    for (worker = first_worker(clients); worker; worker = next_worker(clients, worker))
+    for (worker = worker_clients_first(clients); worker;
+         worker = worker_clients_next(clients, worker))
         if (worker->role == role && !address_set_has(wanted, worker->peer.address))
             leave(worker);
     for (uint32_t i = 0; i < wanted->n; i++)
         if (!find(clients, role, wanted->addresses[i]))
             n_left_out += add(clients, role, wanted->addresses[i]) != STATUS_OK;
-    count(clients);
+    worker_judge_count(clients);
     pthread_mutex_unlock(&clients->mutex);
     return n_left_out;
 }
@@ -441,15 +448,15 @@ static void judge(struct worker_client *worker, const struct rpc_error *error)
     const char *silent = error->message[0] ? error->message : "no answer";
     worker->is_heard = error->status == STATUS_OK && worker->answered == STATUS_OK;
     if (worker->is_heard)
-        judge_alone(worker);
+        worker_judge_alone(worker);
     else
         snprintf(worker->reason, sizeof worker->reason, "%.*s", PEER_REASON_MAX - 1,
                  error->status != STATUS_OK ? silent : worker->error.text);
-    judge_twin(worker);
+    worker_judge_twin(worker);
     worker->would_serve = worker->is_heard && worker->state.is_ready &&
                           !worker->state.is_draining && !worker->is_twin;
     worker->clients->n_losses += was_heard && !worker->is_heard;
-    settle_all(worker);
+    worker_judge_settle(worker);
 }
 
 static void on_state_end(void *arg, const struct rpc_error *error)
@@ -462,7 +469,7 @@ static void on_state_end(void *arg, const struct rpc_error *error)
     worker->was_asked = true;
     if (worker->is_known)
         judge(worker, error);
-    count(clients);
+    worker_judge_count(clients);
     pthread_mutex_unlock(&clients->mutex);
 }
 
@@ -489,7 +496,8 @@ uint32_t worker_clients_poll(struct worker_clients *clients, uint64_t now_ns)
 {
     uint32_t n = 0;
     struct worker_client *worker;
-    for (worker = first_worker(clients); worker; worker = next_worker(clients, worker)) {
+    for (worker = worker_clients_first(clients); worker;
+         worker = worker_clients_next(clients, worker)) {
         n++;
         if (!begin_question(worker))
             continue;
@@ -532,8 +540,8 @@ void worker_clients_unseen(struct worker_clients *clients, char *text_out, size_
     struct worker_client *worker;
     text_out[0] = '\0';
     pthread_mutex_lock(&clients->mutex);
-    for (worker = first_worker(clients); worker && used < text_bytes;
-         worker = next_worker(clients, worker))
+    for (worker = worker_clients_first(clients); worker && used < text_bytes;
+         worker = worker_clients_next(clients, worker))
         if (!worker->was_ready && !worker->is_twin)
             used += (size_t)snprintf(text_out + used, text_bytes - used, "%s%s %s: %s",
                                      used ? "; " : "", role_name(worker->peer.role),
@@ -547,7 +555,8 @@ uint32_t worker_clients_peers(struct worker_clients *clients, struct process_pee
     uint32_t n_out = 0;
     struct worker_client *worker;
     pthread_mutex_lock(&clients->mutex);
-    for (worker = first_worker(clients); worker && n_out < n; worker = next_worker(clients, worker))
+    for (worker = worker_clients_first(clients); worker && n_out < n;
+         worker = worker_clients_next(clients, worker))
         peers_out[n_out++] = worker->peer;
     pthread_mutex_unlock(&clients->mutex);
     return n_out;
