@@ -58,7 +58,7 @@ struct serve {
     struct child router;
     struct child contexts[WORKERS_MAX];
     struct child generations[WORKERS_MAX];
-    struct revival revivals[CHILDREN_MAX]; /* as child_at counts them; so the next */
+    struct revival revivals[CHILDREN_MAX]; /* as serve_children_at counts them; so the next */
     struct port_hold holds[CHILDREN_MAX];  /* from an end to the next service */
 };
 
@@ -99,7 +99,8 @@ static enum status start_worker(struct serve *serve, struct child *child, const 
     return status;
 }
 
-static void list_addresses(const struct child *children, uint32_t n, char list_out[LIST_BYTES_MAX])
+static void serve_children_list(const struct child *children, uint32_t n,
+                                char list_out[LIST_BYTES_MAX])
 {
     size_t used = 0;
     list_out[0] = '\0';
@@ -115,8 +116,8 @@ static enum status start_router(struct serve *serve, const struct ports *ports, 
     struct child_arguments arguments = {0};
     char contexts[LIST_BYTES_MAX];
     char generations[LIST_BYTES_MAX];
-    list_addresses(serve->contexts, serve->config.n_context_workers, contexts);
-    list_addresses(serve->generations, serve->config.n_generation_workers, generations);
+    serve_children_list(serve->contexts, serve->config.n_context_workers, contexts);
+    serve_children_list(serve->generations, serve->config.n_generation_workers, generations);
     enum status status = serve_router_arguments(&serve->config, serve->folder, contexts,
                                                 generations, &arguments);
     if (status == STATUS_OK)
@@ -137,15 +138,15 @@ static bool test_all(struct child *children, uint32_t n, child_test test)
     return true;
 }
 
-static uint32_t n_children(const struct serve *serve)
+static uint32_t serve_children_n(const struct serve *serve)
 {
     return 1 + serve->config.n_context_workers + serve->config.n_generation_workers;
 }
 
 /* The router, contexts, generations. */
-static struct child *child_at(struct serve *serve, uint32_t index)
+static struct child *serve_children_at(struct serve *serve, uint32_t index)
 {
-    assert(index < n_children(serve));
+    assert(index < serve_children_n(serve));
     uint32_t n_contexts = serve->config.n_context_workers;
     return index == 0            ? &serve->router
            : index <= n_contexts ? &serve->contexts[index - 1]
@@ -154,26 +155,26 @@ static struct child *child_at(struct serve *serve, uint32_t index)
 
 static struct child *find_child(struct serve *serve, child_test test)
 {
-    for (uint32_t i = 0; i < n_children(serve); i++) {
-        struct child *child = child_at(serve, i);
+    for (uint32_t i = 0; i < serve_children_n(serve); i++) {
+        struct child *child = serve_children_at(serve, i);
         if (child->name[0] && test(child))
             return child;
     }
     return NULL;
 }
 
-static bool has_ended(struct child *child)
+static bool serve_child_has_ended(struct child *child)
 {
     return !child_is_running(child);
 }
 
-static bool has_failed(struct child *child)
+static bool serve_child_has_failed(struct child *child)
 {
     return !child_is_running(child) && child->exit_status != 0;
 }
 
 /* IO_FAILED: test holds for a child that was started. */
-static enum status check_children(struct serve *serve, child_test test, struct error *error)
+static enum status serve_children_check(struct serve *serve, child_test test, struct error *error)
 {
     const struct child *ended = find_child(serve, test);
     if (!ended)
@@ -187,7 +188,7 @@ static bool has_ports(struct child *child)
     return child_has_ports(child, false);
 }
 
-static bool is_ready(struct child *child)
+static bool serve_child_is_ready(struct child *child)
 {
     return child_has_ports(child, true);
 }
@@ -196,7 +197,7 @@ static bool is_ready(struct child *child)
 static enum status wait_for_all(struct serve *serve, child_test test, struct error *error)
 {
     for (;;) {
-        TRY(check_children(serve, has_ended, error));
+        TRY(serve_children_check(serve, serve_child_has_ended, error));
         if (test_all(serve->contexts, serve->config.n_context_workers, test) &&
             test_all(serve->generations, serve->config.n_generation_workers, test) &&
             (!serve->router.name[0] || test(&serve->router)))
@@ -211,17 +212,17 @@ static enum status wait_until_seen(struct serve *serve, struct error *error)
 {
     uint64_t until_ns = clock_now_ns() + SEEN_LIMIT_NS;
     while (serve->router.ports.unseen[0] && clock_now_ns() < until_ns) {
-        TRY(check_children(serve, has_ended, error));
+        TRY(serve_children_check(serve, serve_child_has_ended, error));
         if (process_wait(LOOK_MS) == PROCESS_STOP)
             return STATUS_CANCELLED;
-        (void)is_ready(&serve->router);
+        (void)serve_child_is_ready(&serve->router);
     }
     return STATUS_OK;
 }
 
 /* ---- start, run, stop ---- */
 
-static enum status start_children(struct serve *serve, struct error *error)
+static enum status serve_children_start(struct serve *serve, struct error *error)
 {
     for (uint32_t i = 0; i < serve->config.n_context_workers; i++)
         TRY(start_worker(serve, &serve->contexts[i], "ctx-worker", ctx_config_table(), NULL,
@@ -231,7 +232,7 @@ static enum status start_children(struct serve *serve, struct error *error)
                          error));
     TRY(wait_for_all(serve, has_ports, error));
     TRY(start_router(serve, NULL, error));
-    TRY(wait_for_all(serve, is_ready, error));
+    TRY(wait_for_all(serve, serve_child_is_ready, error));
     return wait_until_seen(serve, error);
 }
 
@@ -239,8 +240,8 @@ static void print_summary(const struct serve *serve)
 {
     char contexts[LIST_BYTES_MAX];
     char generations[LIST_BYTES_MAX];
-    list_addresses(serve->contexts, serve->config.n_context_workers, contexts);
-    list_addresses(serve->generations, serve->config.n_generation_workers, generations);
+    serve_children_list(serve->contexts, serve->config.n_context_workers, contexts);
+    serve_children_list(serve->generations, serve->config.n_generation_workers, generations);
     printf("kvferry %s serves %s at %s (control %s, health %s, metrics %s); context workers %s; "
            "generation workers %s; ready in %.1f s%s%s\n",
            build_version(), serve->folder, serve->router.ports.grpc, serve->router.ports.control,
@@ -270,8 +271,9 @@ static void tell_ports(struct serve *serve)
     struct error ignored;
     if (address_parse(serve->router.ports.grpc, &address, &ignored) == STATUS_OK)
         ports[n++] = address.port;
-    for (uint32_t i = 0; i < n_children(serve); i++)
-        if (address_parse(child_at(serve, i)->ports.control, &address, &ignored) == STATUS_OK)
+    for (uint32_t i = 0; i < serve_children_n(serve); i++)
+        if (address_parse(serve_children_at(serve, i)->ports.control, &address, &ignored) ==
+            STATUS_OK)
             ports[n++] = address.port;
     serve_key_tell_ports(&serve->key, ports, n);
 }
@@ -287,7 +289,7 @@ static enum status say_ready(struct serve *serve, struct error *error)
 
 /* ---- a child that ends unasked ---- */
 
-static void revive(struct serve *serve, struct child *child)
+static void serve_children_revive(struct serve *serve, struct child *child)
 {
     struct error error = {0};
     enum status status;
@@ -314,7 +316,7 @@ static void say_serves_again(struct serve *serve, const struct child *child)
 
 static void begin_pause(struct serve *serve, uint32_t index, uint64_t now_ns)
 {
-    struct child *child = child_at(serve, index);
+    struct child *child = serve_children_at(serve, index);
     assert(child->pid == 0);
     uint64_t pause_ms = revival_ended(&serve->revivals[index], now_ns);
     log_event(LOG_WARN, NULL, "process ended, starts again", LOG_TEXT("process", child->name),
@@ -326,18 +328,18 @@ static void begin_pause(struct serve *serve, uint32_t index, uint64_t now_ns)
 
 static void look_after(struct serve *serve, uint32_t index)
 {
-    struct child *child = child_at(serve, index);
+    struct child *child = serve_children_at(serve, index);
     assert(child->name[0]); /* it was started once */
     struct revival *revival = &serve->revivals[index];
     uint64_t now_ns = clock_now_ns();
     if (child_is_running(child)) {
-        if (revival->served_ns == 0 && is_ready(child)) {
+        if (revival->served_ns == 0 && serve_child_is_ready(child)) {
             revival_serves(revival, now_ns);
             port_hold_end(&serve->holds[index]);
             say_serves_again(serve, child);
         }
     } else if (revival_is_due(revival, now_ns)) {
-        revive(serve, child);
+        serve_children_revive(serve, child);
     } else if (!revival_waits(revival)) {
         begin_pause(serve, index, now_ns);
     }
@@ -345,18 +347,18 @@ static void look_after(struct serve *serve, uint32_t index)
 
 static void look_after_all(struct serve *serve)
 {
-    for (uint32_t i = 0; i < n_children(serve); i++)
+    for (uint32_t i = 0; i < serve_children_n(serve); i++)
         look_after(serve, i);
 }
 
 static enum status run(struct serve *serve, struct error *error)
 {
     uint64_t now_ns = clock_now_ns();
-    for (uint32_t i = 0; i < n_children(serve); i++)
+    for (uint32_t i = 0; i < serve_children_n(serve); i++)
         revival_serves(&serve->revivals[i], now_ns);
     while (process_wait(WATCH_MS) == PROCESS_TIME) {
         if (serve->config.restart == SERVE_RESTART_NEVER)
-            TRY(check_children(serve, has_ended, error));
+            TRY(serve_children_check(serve, serve_child_has_ended, error));
         else
             look_after_all(serve);
     }
@@ -376,7 +378,7 @@ static void stop_workers(const struct child *workers, uint32_t n)
 static void force_workers(struct child *workers, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
-        bool has_loaded = is_ready(&workers[i]);
+        bool has_loaded = serve_child_is_ready(&workers[i]);
         child_signal(&workers[i], has_loaded ? SIGTERM : SIGKILL);
         child_signal(&workers[i], SIGINT);
     }
@@ -410,7 +412,7 @@ static void wait_all(struct serve *serve, struct child *children, uint32_t n)
     }
 }
 
-static void stop_children(struct serve *serve)
+static void serve_children_stop(struct serve *serve)
 {
     child_signal(&serve->router, SIGTERM);
     wait_all(serve, &serve->router, 1);
@@ -447,23 +449,23 @@ static enum status check_ports(const struct serve *serve, struct error *error)
 
 static enum status serve_all(struct serve *serve, struct error *error)
 {
-    assert(n_children(serve) <= CHILDREN_MAX);
+    assert(serve_children_n(serve) <= CHILDREN_MAX);
     assert(serve->config.n_context_workers <= WORKERS_MAX);
     TRY(check_ports(serve, error));
     TRY(child_model_check(serve->folder, error));
     TRY(serve_rows_check(&serve->config, error));
     TRY(serve_key_open(&serve->key, serve->config.cluster_key, error));
     TRY(child_folder_make(serve->work, error));
-    enum status status = start_children(serve, error);
+    enum status status = serve_children_start(serve, error);
     if (status == STATUS_OK)
         status = say_ready(serve, error);
     if (status == STATUS_OK)
         status = run(serve, error);
-    stop_children(serve);
-    for (uint32_t i = 0; i < n_children(serve); i++)
+    serve_children_stop(serve);
+    for (uint32_t i = 0; i < serve_children_n(serve); i++)
         port_hold_end(&serve->holds[i]);
     if (status == STATUS_OK)
-        status = check_children(serve, has_failed, error);
+        status = serve_children_check(serve, serve_child_has_failed, error);
     if (serve->has_ports_file)
         ports_file_remove(serve->config.ports_file);
     child_folder_remove(serve->work);
