@@ -60,7 +60,7 @@ void rpc_call_destroy(struct rpc_call *call)
 
 /* --- what happens under the call's lock --- */
 
-static void message_destroy(struct rpc_call *call, struct rpc_message *message)
+static void rpc_message_destroy(struct rpc_call *call, struct rpc_message *message)
 {
     assert(message->cost_bytes <= call->unsent_bytes);
     call->unsent_bytes -= message->cost_bytes;
@@ -69,12 +69,12 @@ static void message_destroy(struct rpc_call *call, struct rpc_message *message)
     free(message);
 }
 
-static void drop_unsent(struct rpc_call *call)
+static void rpc_call_drop_unsent(struct rpc_call *call)
 {
     while (call->unsent) {
         struct rpc_message *message = call->unsent;
         call->unsent = message->next;
-        message_destroy(call, message);
+        rpc_message_destroy(call, message);
     }
     call->unsent_end = &call->unsent;
 }
@@ -90,7 +90,7 @@ static struct rpc_message *take_unsent(struct rpc_call *call)
     return message;
 }
 
-static void add_unsent(struct rpc_call *call, struct rpc_message *message)
+static void rpc_call_add_unsent(struct rpc_call *call, struct rpc_message *message)
 {
     call->unsent_bytes += message->cost_bytes;
     atomic_fetch_add(&call->server->buffered_bytes, message->cost_bytes);
@@ -110,7 +110,7 @@ static void set_status_operation(struct rpc_call *call, grpc_op *operation)
     call->has_sent_status = true;
 }
 
-static void set_close_operation(struct rpc_call *call, grpc_op *operation)
+static void rpc_call_set_close(struct rpc_call *call, grpc_op *operation)
 {
     assert(!call->is_watched);
     operation->op = GRPC_OP_RECV_CLOSE_ON_SERVER;
@@ -118,7 +118,7 @@ static void set_close_operation(struct rpc_call *call, grpc_op *operation)
     call->is_watched = true;
 }
 
-static grpc_metadata request_id_metadata(const struct rpc_call *call)
+static grpc_metadata rpc_call_request_id_metadata(const struct rpc_call *call)
 {
     return (grpc_metadata){.key = grpc_slice_from_static_string(RPC_REQUEST_ID_KEY),
                            .value = grpc_slice_from_copied_string(call->request_id)};
@@ -143,7 +143,7 @@ static void set_headers_operation(struct rpc_call *call, grpc_op *operation)
     call->has_sent_headers = true;
     if (call->is_ending && call->end_status != STATUS_OK && !call->unsent)
         return;
-    call->headers[call->n_headers++] = request_id_metadata(call);
+    call->headers[call->n_headers++] = rpc_call_request_id_metadata(call);
     if (call->is_bound)
         call->headers[call->n_headers++] = proof_before(call);
     operation->data.send_initial_metadata.count = call->n_headers;
@@ -152,7 +152,7 @@ static void set_headers_operation(struct rpc_call *call, grpc_op *operation)
 
 /* Starts the one batch that is next: headers with the first, a message, the status with the last.
  * More messages behind this one let gRPC gather them into one write. */
-static void send_next(struct rpc_call *call)
+static void rpc_call_send_next(struct rpc_call *call)
 {
     assert(!call->is_sending);
     if (call->is_over || call->has_sent_status || (!call->unsent && !call->is_ending))
@@ -171,7 +171,7 @@ static void send_next(struct rpc_call *call)
     if (call->is_ending && !call->unsent) {
         set_status_operation(call, &operations[n++]);
         if (!call->is_watched) {
-            set_close_operation(call, &operations[n++]);
+            rpc_call_set_close(call, &operations[n++]);
             call->sent_tells_end = true;
         }
     }
@@ -197,7 +197,7 @@ static void end(struct rpc_call *call, enum status status)
     call->is_ending = true;
     call->end_status = status;
     if (!call->is_sending)
-        send_next(call);
+        rpc_call_send_next(call);
 }
 
 static void fail_locked(struct rpc_call *call, const struct rpc_error *error)
@@ -211,7 +211,7 @@ static void fail_locked(struct rpc_call *call, const struct rpc_error *error)
     call->trailers[call->n_trailers++].value = grpc_slice_from_copied_buffer((const char *)details,
                                                                              n_details);
     if (call->request_id[0])
-        call->trailers[call->n_trailers++] = request_id_metadata(call);
+        call->trailers[call->n_trailers++] = rpc_call_request_id_metadata(call);
     if (call->is_bound) {
         struct sha256 digest;
         call_digest(details, n_details, &digest);
@@ -239,7 +239,7 @@ static void kill_locked(struct rpc_call *call, enum status why)
     call->is_ending = true;
     call->has_sent_status = true; /* nothing more is sent */
     call->end_status = why;
-    drop_unsent(call);
+    rpc_call_drop_unsent(call);
     if (why == STATUS_SLOW_READER)
         atomic_fetch_add(&call->server->slow_reader_cancels, 1);
     char sentence[128 + RPC_REQUEST_ID_MAX];
@@ -273,7 +273,7 @@ static void set_over(struct rpc_call *call)
     bool has_cause = was_failed && (!call->lacks_message || call->is_killed);
     if (call->is_cancelled && !has_cause)
         call->end_status = cancel_cause(call);
-    drop_unsent(call);
+    rpc_call_drop_unsent(call);
 }
 
 void rpc_call_leave(struct rpc_call *call)
@@ -311,7 +311,7 @@ static void on_sent(struct rpc_tag *tag, bool is_ok)
     call->n_tags--;
     call->is_sending = false;
     if (call->in_flight)
-        message_destroy(call, call->in_flight);
+        rpc_message_destroy(call, call->in_flight);
     call->in_flight = NULL;
     if (call->sent_tells_end) {
         set_over(call);
@@ -319,9 +319,9 @@ static void on_sent(struct rpc_tag *tag, bool is_ok)
         return;
     }
     if (is_ok)
-        send_next(call);
+        rpc_call_send_next(call);
     else
-        drop_unsent(call); /* the peer is gone: the end is about to be told */
+        rpc_call_drop_unsent(call); /* the peer is gone: the end is about to be told */
     rpc_call_read_if_quiet(call);
     rpc_call_leave(call);
 }
@@ -347,7 +347,7 @@ void rpc_call_handled(struct rpc_call *call)
            "its end comes on this thread: a drain never misses a handler that runs");
     if (!call->is_watched) {
         grpc_op operation = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER};
-        set_close_operation(call, &operation);
+        rpc_call_set_close(call, &operation);
         call->n_tags++;
         rpc_queue_start(call->server->runtime, call->call, &operation, 1, &call->closed);
     }
@@ -404,7 +404,7 @@ void rpc_call_release(struct rpc_call *call)
 }
 
 /* Bytes that the call may have unsent: less when all calls together hold too much. */
-static size_t unsent_bytes_max(const struct rpc_server *server)
+static size_t rpc_call_unsent_bytes_max(const struct rpc_server *server)
 {
     const struct rpc_server_options *options = &server->options;
     uint64_t limit = options->call_buffer_bytes_max;
@@ -416,8 +416,8 @@ static size_t unsent_bytes_max(const struct rpc_server *server)
     return (size_t)limit;
 }
 
-static struct rpc_message *message_create(const struct rpc_call *call,
-                                          const ProtobufCMessage *message)
+static struct rpc_message *rpc_message_create(const struct rpc_call *call,
+                                              const ProtobufCMessage *message)
 {
     assert(message->descriptor == call->method->row->response);
     struct rpc_message *packed = calloc(1, sizeof *packed);
@@ -429,7 +429,7 @@ static struct rpc_message *message_create(const struct rpc_call *call,
     return packed;
 }
 
-static void message_discard(struct rpc_message *message)
+static void rpc_message_discard(struct rpc_message *message)
 {
     grpc_byte_buffer_destroy(message->buffer);
     free(message);
@@ -438,7 +438,7 @@ static void message_discard(struct rpc_message *message)
 enum status rpc_call_send(struct rpc_call *call, const ProtobufCMessage *message)
 {
     assert(call->method->row->kind != RPC_UNARY);
-    struct rpc_message *packed = message_create(call, message);
+    struct rpc_message *packed = rpc_message_create(call, message);
     if (!packed)
         return STATUS_NO_MEMORY;
 
@@ -447,17 +447,17 @@ enum status rpc_call_send(struct rpc_call *call, const ProtobufCMessage *message
     if (call->is_ending || call->is_over) {
         status = STATUS_CANCELLED;
     } else if (call->unsent_bytes > 0 &&
-               call->unsent_bytes + packed->cost_bytes > unsent_bytes_max(call->server)) {
+               call->unsent_bytes + packed->cost_bytes > rpc_call_unsent_bytes_max(call->server)) {
         kill_locked(call, STATUS_SLOW_READER);
         status = STATUS_QUEUE_FULL;
     } else {
-        add_unsent(call, packed);
+        rpc_call_add_unsent(call, packed);
         if (!call->is_sending)
-            send_next(call);
+            rpc_call_send_next(call);
     }
     pthread_mutex_unlock(&call->lock);
     if (status != STATUS_OK)
-        message_discard(packed);
+        rpc_message_discard(packed);
     return status;
 }
 
@@ -473,16 +473,16 @@ void rpc_call_finish(struct rpc_call *call)
 void rpc_call_reply(struct rpc_call *call, const ProtobufCMessage *message)
 {
     assert(call->method->row->kind == RPC_UNARY);
-    struct rpc_message *packed = message_create(call, message);
+    struct rpc_message *packed = rpc_message_create(call, message);
     if (!packed) {
         rpc_call_fail_status(call, STATUS_NO_MEMORY, "%s", status_text(STATUS_NO_MEMORY));
         return;
     }
     pthread_mutex_lock(&call->lock);
     if (call->is_ending || call->is_over) {
-        message_discard(packed);
+        rpc_message_discard(packed);
     } else {
-        add_unsent(call, packed);
+        rpc_call_add_unsent(call, packed);
         end(call, STATUS_OK);
     }
     pthread_mutex_unlock(&call->lock);
