@@ -1,39 +1,12 @@
 #include "kvtransfer/kv_sender.h"
 
-#include "base/clock.h"
-#include "base/log/log.h"
-#include "base/ring.h"
-#include "kvtransfer/transfer_map.h"
+#include "kvtransfer/kv_sender_parts.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define UNPUBLISHED UINT32_MAX
-
-#define READER_IDLE_NS (60 * NS_PER_S)
-
-/* One transfer, the engine thread's half: written before OPEN and after QUIET was taken; in between
- * only published grows. */
-struct sender_slot {
-    struct transfer_id id;
-    uint64_t reader_incarnation;
-    _Atomic uint32_t *published;   /* [blocks_max] pool blocks, UNPUBLISHED: not yet */
-    struct device_ticket *written; /* [blocks_max] of published blocks: what wrote them is done */
-    uint32_t n_published_end;      /* past the last published index */
-    bool is_open;                  /* from open to the QUIET it has taken */
-    bool close_asked;
-};
-
-/* The transfer thread's half of the slot of the same number, from OPEN to QUIET. */
-struct sender_lease {
-    struct transfer_id id;
-    uint64_t reader_incarnation;
-    bool is_live, is_closing;
-    uint32_t n_reads; /* begun and not ended */
-    uint64_t bytes_sent;
-    uint64_t close_limit_ns; /* when is_closing */
-};
 
 enum command_kind { COMMAND_OPEN, COMMAND_CLOSE };
 
@@ -45,35 +18,6 @@ struct command {
 struct event {
     uint32_t slot;
     uint64_t bytes_sent;
-};
-
-struct sender_reader {
-    struct transport_peer *peer; /* NULL: free */
-    uint64_t incarnation;
-    uint64_t last_used_ns;
-    uint32_t n_open;
-    struct transport_address address;
-};
-
-struct kv_sender {
-    struct kv_sender_options options;
-    struct transport *transport;
-    struct ring *commands, *admissions, *events;
-    struct sender_slot *slots;   /* [transfers_max] */
-    struct sender_lease *leases; /* [transfers_max] */
-    _Atomic uint32_t *published; /* [transfers_max][blocks_max] */
-    struct device_ticket *written;
-    struct transfer_map by_id; /* (engine) open */
-    struct transfer_map live;  /* (transfer) */
-    uint32_t *free_slots;      /* (engine) [n_free], a stack */
-    uint32_t n_free;
-    struct sender_reader *readers; /* (transfer) [readers_max] */
-    uint32_t n_closing;            /* (transfer) leases that wait for their last read */
-    uint64_t now_ns;               /* (transfer) of this round */
-    bool is_copying;               /* (transfer) a read of this round waits for the device */
-    void (*notify)(void *arg);
-    void *notify_arg;
-    _Atomic uint64_t bytes_sent;
 };
 
 /* ---- the transport's questions (transfer thread) ---- */
@@ -139,14 +83,6 @@ static enum status read_begin(void *arg, struct block_read *read)
     else if (status != STATUS_OK && read->view)
         read_end(arg, read, status);
     return status;
-}
-
-static struct sender_reader *sender_reader_find(struct kv_sender *sender, uint64_t incarnation)
-{
-    for (uint32_t i = 0; i < sender->options.readers_max; i++)
-        if (sender->readers[i].peer && sender->readers[i].incarnation == incarnation)
-            return &sender->readers[i];
-    return NULL;
 }
 
 static void push_quiet(struct kv_sender *sender, uint32_t index)
@@ -397,67 +333,6 @@ uint64_t kv_sender_pieces_refused(const struct kv_sender *sender)
 
 /* ---- the transfer thread's side ---- */
 
-static void on_reader_closed(void *arg)
-{
-    (void)arg; /* its place in the table was given away at once */
-}
-
-/* A free place, or that of the reader longest without a word. NULL: all have transfers, or have been heard
- * of since READER_IDLE_NS: no crowd of others takes a place from one that is about to read. */
-static struct sender_reader *place_for_reader(struct kv_sender *sender)
-{
-    struct sender_reader *oldest = NULL;
-    for (uint32_t i = 0; i < sender->options.readers_max; i++) {
-        struct sender_reader *reader = &sender->readers[i];
-        if (!reader->peer)
-            return reader;
-        if (reader->n_open == 0 && sender->now_ns - reader->last_used_ns >= READER_IDLE_NS &&
-            (!oldest || reader->last_used_ns < oldest->last_used_ns))
-            oldest = reader;
-    }
-    if (oldest) {
-        sender->transport->ops->peer_close(oldest->peer, on_reader_closed, NULL);
-        *oldest = (struct sender_reader){0};
-    }
-    return oldest;
-}
-
-/* Transfers of that reader that were opened before it was admitted. */
-static uint32_t count_open(const struct kv_sender *sender, uint64_t incarnation)
-{
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < sender->options.transfers_max; i++) {
-        const struct sender_lease *lease = &sender->leases[i];
-        n += lease->is_live && lease->reader_incarnation == incarnation;
-    }
-    return n;
-}
-
-static void sender_reader_admit(struct kv_sender *sender, const struct transport_address *address)
-{
-    struct sender_reader *known = sender_reader_find(sender, address->incarnation);
-    if (known) { /* with the address that it has */
-        known->last_used_ns = sender->now_ns;
-        return;
-    }
-    struct sender_reader *reader = place_for_reader(sender);
-    struct transport_peer *peer = NULL;
-    enum status status = STATUS_QUEUE_FULL;
-    if (reader)
-        status = sender->transport->ops->admit(sender->transport, address, &peer);
-    if (status != STATUS_OK) {
-        log_event(LOG_WARN, NULL, "reader not admitted",
-                  LOG_HEX("incarnation", address->incarnation),
-                  LOG_TEXT("why", status_text(status)));
-        return;
-    }
-    *reader = (struct sender_reader){.peer = peer,
-                                     .incarnation = address->incarnation,
-                                     .last_used_ns = sender->now_ns,
-                                     .n_open = count_open(sender, address->incarnation),
-                                     .address = *address};
-}
-
 static void take_command(struct kv_sender *sender, const struct command *item)
 {
     struct sender_lease *lease = &sender->leases[item->slot];
@@ -480,33 +355,6 @@ static void take_command(struct kv_sender *sender, const struct command *item)
         push_quiet(sender, item->slot);
     else
         sender->n_closing++;
-}
-
-/* Its pending sends end with its endpoint, those of all its closing leases; should it go on some day,
- * its next pull finds a new one. */
-static void cut_off(struct kv_sender *sender, struct sender_reader *reader)
-{
-    struct transport_address address = reader->address;
-    for (uint32_t i = 0; i < sender->options.transfers_max; i++)
-        if (sender->leases[i].reader_incarnation == address.incarnation)
-            sender->leases[i].close_limit_ns = DEADLINE_NONE;
-    log_event(LOG_WARN, NULL, "reader cut off", LOG_HEX("incarnation", address.incarnation));
-    sender->transport->ops->peer_close(reader->peer, on_reader_closed, NULL);
-    *reader = (struct sender_reader){0};
-    sender_reader_admit(sender, &address);
-}
-
-static void sender_readers_cut_off_silent(struct kv_sender *sender, uint64_t now_ns)
-{
-    for (uint32_t i = 0; sender->n_closing > 0 && i < sender->options.transfers_max; i++) {
-        struct sender_lease *lease = &sender->leases[i];
-        if (!lease->is_live || !lease->is_closing || lease->close_limit_ns > now_ns)
-            continue;
-        lease->close_limit_ns = DEADLINE_NONE;
-        struct sender_reader *reader = sender_reader_find(sender, lease->reader_incarnation);
-        if (reader)
-            cut_off(sender, reader);
-    }
 }
 
 uint64_t kv_sender_deadline_ns(const struct kv_sender *sender)
