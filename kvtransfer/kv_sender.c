@@ -1,39 +1,12 @@
 #include "kvtransfer/kv_sender.h"
 
-#include "base/clock.h"
-#include "base/log/log.h"
-#include "base/ring.h"
-#include "kvtransfer/transfer_map.h"
+#include "kvtransfer/kv_sender_parts.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define UNPUBLISHED UINT32_MAX
-
-#define READER_IDLE_NS (60 * NS_PER_S)
-
-/* One transfer, the engine thread's half: written before OPEN and after QUIET was taken; in between
- * only published grows. */
-struct slot {
-    struct transfer_id id;
-    uint64_t reader_incarnation;
-    _Atomic uint32_t *published;   /* [blocks_max] pool blocks, UNPUBLISHED: not yet */
-    struct device_ticket *written; /* [blocks_max] of published blocks: what wrote them is done */
-    uint32_t n_published_end;      /* past the last published index */
-    bool is_open;                  /* from open to the QUIET it has taken */
-    bool close_asked;
-};
-
-/* The transfer thread's half of the slot of the same number, from OPEN to QUIET. */
-struct lease {
-    struct transfer_id id;
-    uint64_t reader_incarnation;
-    bool is_live, is_closing;
-    uint32_t n_reads; /* begun and not ended */
-    uint64_t bytes_sent;
-    uint64_t close_limit_ns; /* when is_closing */
-};
 
 enum command_kind { COMMAND_OPEN, COMMAND_CLOSE };
 
@@ -47,35 +20,6 @@ struct event {
     uint64_t bytes_sent;
 };
 
-struct reader {
-    struct transport_peer *peer; /* NULL: free */
-    uint64_t incarnation;
-    uint64_t last_used_ns;
-    uint32_t n_open;
-    struct transport_address address;
-};
-
-struct kv_sender {
-    struct kv_sender_options options;
-    struct transport *transport;
-    struct ring *commands, *admissions, *events;
-    struct slot *slots;          /* [transfers_max] */
-    struct lease *leases;        /* [transfers_max] */
-    _Atomic uint32_t *published; /* [transfers_max][blocks_max] */
-    struct device_ticket *written;
-    struct transfer_map by_id; /* (engine) open */
-    struct transfer_map live;  /* (transfer) */
-    uint32_t *free_slots;      /* (engine) [n_free], a stack */
-    uint32_t n_free;
-    struct reader *readers; /* (transfer) [readers_max] */
-    uint32_t n_closing;     /* (transfer) leases that wait for their last read */
-    uint64_t now_ns;        /* (transfer) of this round */
-    bool is_copying;        /* (transfer) a read of this round waits for the device */
-    void (*notify)(void *arg);
-    void *notify_arg;
-    _Atomic uint64_t bytes_sent;
-};
-
 /* ---- the transport's questions (transfer thread) ---- */
 
 static unsigned take_commands(struct kv_sender *sender);
@@ -86,7 +30,7 @@ static void refresh(void *arg)
 }
 
 /* The lease under which it may be read; NULL: none. */
-static struct lease *find_lease(struct kv_sender *sender, const struct block_read *read)
+static struct sender_lease *find_lease(struct kv_sender *sender, const struct block_read *read)
 {
     uint32_t index = transfer_map_find(&sender->live, &read->id);
     if (index == NO_SLOT) {
@@ -97,7 +41,7 @@ static struct lease *find_lease(struct kv_sender *sender, const struct block_rea
     if (index == NO_SLOT || read->block_index >= sender->options.blocks_max)
         return NULL;
 
-    struct lease *lease = &sender->leases[index];
+    struct sender_lease *lease = &sender->leases[index];
     uint32_t block = atomic_load_explicit(&sender->slots[index].published[read->block_index],
                                           memory_order_acquire);
     size_t block_bytes = sender->options.block_bytes;
@@ -110,11 +54,11 @@ static struct lease *find_lease(struct kv_sender *sender, const struct block_rea
 /* Enqueues the copy, behind what wrote the block. */
 static enum status begin_copy(struct kv_sender *sender, struct block_read *read)
 {
-    struct lease *lease = find_lease(sender, read);
+    struct sender_lease *lease = find_lease(sender, read);
     if (!lease)
         return STATUS_NOT_HELD;
     struct device *device = sender->options.device;
-    const struct slot *slot = &sender->slots[lease - sender->leases];
+    const struct sender_slot *slot = &sender->slots[lease - sender->leases];
     const uint8_t *bytes = sender->options.pool_base +
                            read->remote_block * sender->options.block_bytes + read->offset;
     device_after(device, DEVICE_COPY, slot->written[read->block_index]);
@@ -141,21 +85,13 @@ static enum status read_begin(void *arg, struct block_read *read)
     return status;
 }
 
-static struct reader *find_reader(struct kv_sender *sender, uint64_t incarnation)
-{
-    for (uint32_t i = 0; i < sender->options.readers_max; i++)
-        if (sender->readers[i].peer && sender->readers[i].incarnation == incarnation)
-            return &sender->readers[i];
-    return NULL;
-}
-
 static void push_quiet(struct kv_sender *sender, uint32_t index)
 {
-    struct lease *lease = &sender->leases[index];
+    struct sender_lease *lease = &sender->leases[index];
     assert(lease->is_live && lease->is_closing && lease->n_reads == 0);
     lease->is_live = false;
     transfer_map_remove(&sender->live, &lease->id);
-    struct reader *reader = find_reader(sender, lease->reader_incarnation);
+    struct sender_reader *reader = sender_reader_find(sender, lease->reader_incarnation);
     if (reader) {
         assert(reader->n_open > 0);
         reader->n_open--;
@@ -185,7 +121,7 @@ static void read_end(void *arg, struct block_read *read, enum status status)
     struct kv_sender *sender = arg;
     uint32_t index = transfer_map_find(&sender->live, &read->id);
     assert(index != NO_SLOT);
-    struct lease *lease = &sender->leases[index];
+    struct sender_lease *lease = &sender->leases[index];
     assert(lease->n_reads > 0);
     end_copy(sender, read);
     lease->n_reads--;
@@ -319,23 +255,23 @@ enum status kv_sender_open(struct kv_sender *sender, const struct transfer_id *i
     if (sender->n_free == 0)
         return STATUS_QUEUE_FULL;
     uint32_t index = sender->free_slots[--sender->n_free];
-    struct slot *slot = &sender->slots[index];
+    struct sender_slot *slot = &sender->slots[index];
     assert(!slot->is_open);
-    *slot = (struct slot){.id = *id,
-                          .reader_incarnation = reader_incarnation,
-                          .published = slot->published,
-                          .written = slot->written,
-                          .is_open = true};
+    *slot = (struct sender_slot){.id = *id,
+                                 .reader_incarnation = reader_incarnation,
+                                 .published = slot->published,
+                                 .written = slot->written,
+                                 .is_open = true};
     transfer_map_add(&sender->by_id, id, index);
     command(sender, COMMAND_OPEN, index);
     return STATUS_OK;
 }
 
-static struct slot *open_slot(struct kv_sender *sender, const struct transfer_id *id)
+static struct sender_slot *open_slot(struct kv_sender *sender, const struct transfer_id *id)
 {
     uint32_t index = transfer_map_find(&sender->by_id, id);
     assert(index != NO_SLOT);
-    struct slot *slot = &sender->slots[index];
+    struct sender_slot *slot = &sender->slots[index];
     assert(slot->is_open && !slot->close_asked);
     return slot;
 }
@@ -348,7 +284,7 @@ bool kv_sender_is_read_alone(const struct kv_sender *sender)
 void kv_sender_publish(struct kv_sender *sender, const struct transfer_id *id, uint32_t first_index,
                        const uint32_t *block_ids, uint32_t n)
 {
-    struct slot *slot = open_slot(sender, id);
+    struct sender_slot *slot = open_slot(sender, id);
     assert(n <= sender->options.blocks_max && first_index <= sender->options.blocks_max - n);
     struct device_ticket written = device_record(sender->options.device, DEVICE_COMPUTE);
     for (uint32_t i = 0; i < n; i++) {
@@ -363,7 +299,7 @@ void kv_sender_publish(struct kv_sender *sender, const struct transfer_id *id, u
 
 void kv_sender_close(struct kv_sender *sender, const struct transfer_id *id)
 {
-    struct slot *slot = open_slot(sender, id);
+    struct sender_slot *slot = open_slot(sender, id);
     slot->close_asked = true;
     command(sender, COMMAND_CLOSE, (uint32_t)(slot - sender->slots));
 }
@@ -373,7 +309,7 @@ bool kv_sender_next_event(struct kv_sender *sender, struct kv_sender_event *even
     struct event event;
     if (!ring_pop(sender->events, &event))
         return false;
-    struct slot *slot = &sender->slots[event.slot];
+    struct sender_slot *slot = &sender->slots[event.slot];
     assert(slot->is_open && slot->close_asked);
     *event_out = (struct kv_sender_event){slot->id, event.bytes_sent};
 
@@ -397,76 +333,15 @@ uint64_t kv_sender_pieces_refused(const struct kv_sender *sender)
 
 /* ---- the transfer thread's side ---- */
 
-static void on_reader_closed(void *arg)
-{
-    (void)arg; /* its place in the table was given away at once */
-}
-
-/* A free place, or that of the reader longest without a word. NULL: all have transfers, or have been heard
- * of since READER_IDLE_NS: no crowd of others takes a place from one that is about to read. */
-static struct reader *place_for_reader(struct kv_sender *sender)
-{
-    struct reader *oldest = NULL;
-    for (uint32_t i = 0; i < sender->options.readers_max; i++) {
-        struct reader *reader = &sender->readers[i];
-        if (!reader->peer)
-            return reader;
-        if (reader->n_open == 0 && sender->now_ns - reader->last_used_ns >= READER_IDLE_NS &&
-            (!oldest || reader->last_used_ns < oldest->last_used_ns))
-            oldest = reader;
-    }
-    if (oldest) {
-        sender->transport->ops->peer_close(oldest->peer, on_reader_closed, NULL);
-        *oldest = (struct reader){0};
-    }
-    return oldest;
-}
-
-/* Transfers of that reader that were opened before it was admitted. */
-static uint32_t count_open(const struct kv_sender *sender, uint64_t incarnation)
-{
-    uint32_t n = 0;
-    for (uint32_t i = 0; i < sender->options.transfers_max; i++) {
-        const struct lease *lease = &sender->leases[i];
-        n += lease->is_live && lease->reader_incarnation == incarnation;
-    }
-    return n;
-}
-
-static void admit(struct kv_sender *sender, const struct transport_address *address)
-{
-    struct reader *known = find_reader(sender, address->incarnation);
-    if (known) { /* with the address that it has */
-        known->last_used_ns = sender->now_ns;
-        return;
-    }
-    struct reader *reader = place_for_reader(sender);
-    struct transport_peer *peer = NULL;
-    enum status status = STATUS_QUEUE_FULL;
-    if (reader)
-        status = sender->transport->ops->admit(sender->transport, address, &peer);
-    if (status != STATUS_OK) {
-        log_event(LOG_WARN, NULL, "reader not admitted",
-                  LOG_HEX("incarnation", address->incarnation),
-                  LOG_TEXT("why", status_text(status)));
-        return;
-    }
-    *reader = (struct reader){.peer = peer,
-                              .incarnation = address->incarnation,
-                              .last_used_ns = sender->now_ns,
-                              .n_open = count_open(sender, address->incarnation),
-                              .address = *address};
-}
-
 static void take_command(struct kv_sender *sender, const struct command *item)
 {
-    struct lease *lease = &sender->leases[item->slot];
+    struct sender_lease *lease = &sender->leases[item->slot];
     if (item->kind == COMMAND_OPEN) {
-        const struct slot *slot = &sender->slots[item->slot];
-        *lease = (struct lease){
+        const struct sender_slot *slot = &sender->slots[item->slot];
+        *lease = (struct sender_lease){
             .id = slot->id, .reader_incarnation = slot->reader_incarnation, .is_live = true};
         transfer_map_add(&sender->live, &lease->id, item->slot);
-        struct reader *reader = find_reader(sender, lease->reader_incarnation);
+        struct sender_reader *reader = sender_reader_find(sender, lease->reader_incarnation);
         if (reader) {
             reader->n_open++;
             reader->last_used_ns = sender->now_ns;
@@ -482,38 +357,11 @@ static void take_command(struct kv_sender *sender, const struct command *item)
         sender->n_closing++;
 }
 
-/* Its pending sends end with its endpoint, those of all its closing leases; should it go on some day,
- * its next pull finds a new one. */
-static void cut_off(struct kv_sender *sender, struct reader *reader)
-{
-    struct transport_address address = reader->address;
-    for (uint32_t i = 0; i < sender->options.transfers_max; i++)
-        if (sender->leases[i].reader_incarnation == address.incarnation)
-            sender->leases[i].close_limit_ns = DEADLINE_NONE;
-    log_event(LOG_WARN, NULL, "reader cut off", LOG_HEX("incarnation", address.incarnation));
-    sender->transport->ops->peer_close(reader->peer, on_reader_closed, NULL);
-    *reader = (struct reader){0};
-    admit(sender, &address);
-}
-
-static void cut_off_silent_readers(struct kv_sender *sender, uint64_t now_ns)
-{
-    for (uint32_t i = 0; sender->n_closing > 0 && i < sender->options.transfers_max; i++) {
-        struct lease *lease = &sender->leases[i];
-        if (!lease->is_live || !lease->is_closing || lease->close_limit_ns > now_ns)
-            continue;
-        lease->close_limit_ns = DEADLINE_NONE;
-        struct reader *reader = find_reader(sender, lease->reader_incarnation);
-        if (reader)
-            cut_off(sender, reader);
-    }
-}
-
 uint64_t kv_sender_deadline_ns(const struct kv_sender *sender)
 {
     uint64_t deadline_ns = DEADLINE_NONE;
     for (uint32_t i = 0; sender->n_closing > 0 && i < sender->options.transfers_max; i++) {
-        const struct lease *lease = &sender->leases[i];
+        const struct sender_lease *lease = &sender->leases[i];
         if (lease->is_live && lease->is_closing && lease->close_limit_ns < deadline_ns)
             deadline_ns = lease->close_limit_ns;
     }
@@ -525,7 +373,7 @@ static unsigned take_commands(struct kv_sender *sender)
     unsigned work = 0;
     struct transport_address address;
     for (; ring_pop(sender->admissions, &address); work++)
-        admit(sender, &address);
+        sender_reader_admit(sender, &address);
     struct command item;
     for (; ring_pop(sender->commands, &item); work++)
         take_command(sender, &item);
@@ -538,6 +386,6 @@ unsigned kv_sender_progress(struct kv_sender *sender, uint64_t now_ns)
     sender->is_copying = false;
     unsigned work = take_commands(sender);
     work += sender->transport->ops->progress(sender->transport, now_ns);
-    cut_off_silent_readers(sender, now_ns);
+    sender_readers_cut_off_silent(sender, now_ns);
     return work + sender->is_copying; /* nobody wakes who waits for the device */
 }

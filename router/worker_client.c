@@ -2,8 +2,7 @@
 
 #include "base/clock.h"
 #include "base/log/log.h"
-#include "router/discovery/reminder.h"
-#include "router/worker_fit.h"
+#include "router/worker_client_parts.h"
 #include "rpc/tls/tls_identity.h"
 
 #include <assert.h>
@@ -12,48 +11,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define OLDER_STREAMS 256u /* of a worker that does not say */
-#define QUESTIONS_MAX 8u
-
-/* A slot: of a known worker, of one that left and whose last question is still under way, or free. */
-struct worker_client {
-    struct worker_clients *clients;
-    bool is_known;
-    struct process_peer peer;
-    enum worker_role role;
-    uint32_t id; /* in the core */
-    struct rpc_channel *channel;
-    bool is_asked;                /* a GetState is under way */
-    bool was_asked;               /* one has ended */
-    enum status answered;         /* OK: it brought a message that could be read */
-    struct error error;           /* of one that could not */
-    struct process_state state;   /* of the last answer; its peers are those that it refused */
-    char reason[PEER_REASON_MAX]; /* of its own why it is not ready, beside those of its pairs */
-    bool is_heard;                /* the last question was answered */
-    bool is_twin;                 /* by the process that another address leads to, too */
-    bool would_serve;             /* it says that it is ready */
-    bool was_ready;
-    struct reminder reminder;
-    uint64_t
-        misfits[PROCESS_PEERS_MAX / 64]; /* a generation worker's: slots of context workers that
-                                                 do not fit it, a bit each */
-};
-
-struct worker_clients {
-    struct worker_clients_options options;
-    pthread_mutex_t mutex; /* before dispatch's */
-    struct worker_client workers[PROCESS_PEERS_MAX];
-    struct process_peer heard_peers[PROCESS_PEERS_MAX]; /* of the answer that is being read */
-    uint32_t n_losses;
-    struct model_card card;
-    bool has_card;
-};
-
 /* ---- who comes and goes ---- */
 
 /* The known one after that, of all; NULL: there is none. */
-static struct worker_client *next_worker(struct worker_clients *clients,
-                                         struct worker_client *after)
+struct worker_client *worker_clients_next(struct worker_clients *clients,
+                                          struct worker_client *after)
 {
     struct worker_client *worker = after ? after + 1 : clients->workers;
     while (worker < clients->workers + PROCESS_PEERS_MAX && !worker->is_known)
@@ -61,9 +23,9 @@ static struct worker_client *next_worker(struct worker_clients *clients,
     return worker < clients->workers + PROCESS_PEERS_MAX ? worker : NULL;
 }
 
-static struct worker_client *first_worker(struct worker_clients *clients)
+struct worker_client *worker_clients_first(struct worker_clients *clients)
 {
-    return next_worker(clients, NULL);
+    return worker_clients_next(clients, NULL);
 }
 
 enum status worker_clients_create(const struct worker_clients_options *options,
@@ -103,7 +65,8 @@ static struct worker_client *find(struct worker_clients *clients, enum worker_ro
                                   const char *address)
 {
     struct worker_client *worker;
-    for (worker = first_worker(clients); worker; worker = next_worker(clients, worker))
+    for (worker = worker_clients_first(clients); worker;
+         worker = worker_clients_next(clients, worker))
         if (worker->role == role && strcmp(worker->peer.address, address) == 0)
             return worker;
     return NULL;
@@ -151,216 +114,6 @@ static enum status add(struct worker_clients *clients, enum worker_role role, co
     return STATUS_OK;
 }
 
-static uint64_t *misfit_word(struct worker_client *generation, const struct worker_client *context)
-{
-    assert(generation->clients == context->clients && "a bit is a slot of one table");
-    return &generation->misfits[(context - context->clients->workers) / 64];
-}
-
-static uint64_t misfit_bit(const struct worker_client *context)
-{
-    return 1ull << ((context - context->clients->workers) % 64);
-}
-
-/* ---- judging an answer (mutex held) ---- */
-
-static bool is_any_ready(struct worker_clients *clients, enum worker_role role)
-{
-    struct worker_client *worker;
-    for (worker = first_worker(clients); worker; worker = next_worker(clients, worker))
-        if (worker->role == role && worker->peer.is_ready)
-            return true;
-    return false;
-}
-
-/* What the first generation worker serves that fits is what is served, until none is left. */
-static void judge_alone(struct worker_client *worker)
-{
-    struct worker_clients *clients = worker->clients;
-    bool chooses = worker->role == WORKER_GENERATION && !is_any_ready(clients, WORKER_GENERATION);
-    struct worker_wanted wanted = {
-        .role = worker->peer.role,
-        .tokenizer_digest = clients->options.tokenizer_digest,
-        .model_digest = clients->has_card && !chooses ? clients->card.geometry.model_digest : NULL,
-    };
-    if (worker_fits(&wanted, &worker->state, worker->reason) && chooses) {
-        clients->card = worker->state.model;
-        clients->has_card = true;
-    }
-}
-
-/* The process answers at another address already. */
-static const struct worker_client *find_twin(const struct worker_client *worker)
-{
-    struct worker_client *other;
-    for (other = first_worker(worker->clients); other; other = next_worker(worker->clients, other))
-        if (other != worker && other->role == worker->role && other->is_heard && !other->is_twin &&
-            other->state.incarnation == worker->state.incarnation)
-            return other;
-    return NULL;
-}
-
-static void judge_twin(struct worker_client *worker)
-{
-    const struct worker_client *twin = worker->is_heard && worker->state.incarnation != 0
-                                           ? find_twin(worker)
-                                           : NULL;
-    worker->is_twin = twin != NULL;
-    if (twin)
-        snprintf(worker->reason, sizeof worker->reason, "is %s too", twin->peer.address);
-}
-
-/* Both have told enough, and the generation worker is not out of use by its own answer. */
-static bool can_judge(const struct worker_client *generation, const struct worker_client *context)
-{
-    return generation->state.model.has_geometry && context->state.model.has_geometry &&
-           !(generation->is_heard && generation->reason[0]);
-}
-
-/* What was said of the pair stays until it can be judged again. */
-static void judge_pair(struct worker_client *generation, const struct worker_client *context)
-{
-    char reason[PEER_REASON_MAX];
-    uint64_t *word = misfit_word(generation, context);
-    uint64_t bit = misfit_bit(context);
-    if (!can_judge(generation, context))
-        return;
-    assert(generation->role == WORKER_GENERATION && context->role == WORKER_CONTEXT);
-    bool fits = worker_pair_fits(&generation->state, &context->state, context->peer.address,
-                                 reason);
-    if (fits == !(*word & bit))
-        return;
-    *word ^= bit;
-    log_write(fits ? LOG_INFO : LOG_WARN, NULL, "ctx-worker %s %s gen-worker %s%s%s",
-              context->peer.address, fits ? "fits" : "does not fit", generation->peer.address,
-              fits ? "" : ": ", reason);
-    dispatch_set_fit(context->clients->options.dispatch, generation->id, context->id, fits);
-}
-
-static void judge_pairs(struct worker_client *worker)
-{
-    struct worker_client *other;
-    for (other = first_worker(worker->clients); other;
-         other = next_worker(worker->clients, other)) {
-        if (other->role == worker->role)
-            continue;
-        if (worker->role == WORKER_GENERATION)
-            judge_pair(worker, other);
-        else
-            judge_pair(other, worker);
-    }
-}
-
-/* Why some generation worker does not fit that context worker, or "". False: and none other does. */
-static bool fits_any(const struct worker_client *context, char reason_out[PEER_REASON_MAX])
-{
-    struct worker_client *other;
-    char reason[PEER_REASON_MAX];
-    assert(context->role == WORKER_CONTEXT);
-    uint32_t n_judged = 0;
-    uint32_t n_misfits = 0;
-    reason_out[0] = '\0';
-    for (other = first_worker(context->clients); other;
-         other = next_worker(context->clients, other)) {
-        if (other->role != WORKER_GENERATION || !can_judge(other, context))
-            continue;
-        n_judged++;
-        if (worker_pair_fits(&other->state, &context->state, context->peer.address, reason))
-            continue;
-        if (n_misfits++ == 0)
-            snprintf(reason_out, PEER_REASON_MAX, "gen-worker %.64s: %.110s", other->peer.address,
-                     reason);
-    }
-    return n_judged == 0 || n_misfits < n_judged;
-}
-
-static void tell(struct worker_client *worker, bool is_ready, const char *reason)
-{
-    /* It would serve, but not here: somebody has to know, once. */
-    bool is_misfit = !is_ready && worker->would_serve;
-    bool is_news = is_ready != worker->peer.is_ready ||
-                   (is_misfit && strcmp(reason, worker->peer.reason) != 0);
-    bool is_due = reminder_is_due(&worker->reminder, !is_ready && !is_misfit && !worker->is_twin,
-                                  clock_now_ns());
-    if (is_news || is_due)
-        log_write(is_misfit || (is_due && !worker->is_heard) ? LOG_WARN : LOG_INFO, NULL,
-                  "%s %s %s%s%s", role_name(worker->peer.role), worker->peer.address,
-                  is_ready ? "ready" : "not ready", reason[0] ? ": " : "", reason);
-    worker->peer.is_ready = is_ready;
-    worker->was_ready |= is_ready;
-    snprintf(worker->peer.reason, sizeof worker->peer.reason, "%s", reason);
-}
-
-/* Over its channel, which is one connection: a call more than that waits where nobody sees it. Some are left for questions. */
-static uint32_t n_calls_at_one_time(const struct process_state *state)
-{
-    uint32_t n = state->streams_per_connection ? state->streams_per_connection : OLDER_STREAMS;
-    uint32_t n_kept = n / 2 < QUESTIONS_MAX ? n / 2 : QUESTIONS_MAX;
-    return n - n_kept;
-}
-
-/* All that is known of the worker is put together, told and reported. is_answer: it has just answered, or not in time. */
-static void settle(struct worker_client *worker, bool is_answer)
-{
-    const struct process_state *state = &worker->state;
-    char reason[PEER_REASON_MAX];
-    snprintf(reason, sizeof reason, "%s", worker->reason);
-    bool is_ready = !reason[0];
-    assert(worker->is_known && worker->was_asked);
-    if (is_ready && worker->role == WORKER_CONTEXT)
-        is_ready = fits_any(worker, reason);
-    assert((!is_ready || worker->would_serve) && "what is placed on it, it would take");
-    tell(worker, is_ready, reason);
-    struct worker_report report = {
-        .is_ready = is_ready,
-        .is_repeated = !is_answer,
-        .tells_room = state->tells_room,
-        .room = state->requests_room,
-        /* Context workers are called by generation workers. */
-        .calls_max = worker->role == WORKER_GENERATION ? n_calls_at_one_time(state) : 0,
-        .running = state->requests_running,
-        .waiting = state->requests_waiting,
-        .n_blocks = state->blocks.all,
-        .blocks_usable = state->blocks.free + state->blocks.cached,
-    };
-    dispatch_report(worker->clients->options.dispatch, worker->id, &report);
-    if (worker->role == WORKER_CONTEXT)
-        dispatch_set_unfit(worker->clients->options.dispatch, worker->id,
-                           !is_ready && worker->would_serve);
-}
-
-static void settle_contexts(struct worker_clients *clients)
-{
-    struct worker_client *worker;
-    for (worker = first_worker(clients); worker; worker = next_worker(clients, worker))
-        if (worker->role == WORKER_CONTEXT && worker->was_asked)
-            settle(worker, false);
-}
-
-/* Its pairs first: what waits is placed when it is reported ready. */
-static void settle_all(struct worker_client *worker)
-{
-    judge_pairs(worker);
-    if (worker->role == WORKER_GENERATION)
-        settle_contexts(worker->clients);
-    settle(worker, true);
-}
-
-static void count(struct worker_clients *clients)
-{
-    uint32_t ready[2] = {0};
-    uint32_t down[2] = {0};
-    struct worker_client *worker;
-    for (worker = first_worker(clients); worker; worker = next_worker(clients, worker))
-        if (!worker->is_twin)
-            (worker->peer.is_ready ? ready : down)[worker->role]++;
-    const struct router_series *series = clients->options.series;
-    gauge_set(series->contexts_ready, ready[WORKER_CONTEXT]);
-    gauge_set(series->contexts_down, down[WORKER_CONTEXT]);
-    gauge_set(series->generations_ready, ready[WORKER_GENERATION]);
-    gauge_set(series->generations_down, down[WORKER_GENERATION]);
-}
-
 /* ---- leaving ---- */
 
 /* Its slot is free when its last question has ended. */
@@ -375,10 +128,10 @@ static void leave(struct worker_client *worker)
     rpc_channel_close(worker->channel);
     worker->channel = NULL;
     worker->is_known = false;
-    for (other = first_worker(clients); other; other = next_worker(clients, other))
-        *misfit_word(other, worker) &= ~misfit_bit(worker);
+    for (other = worker_clients_first(clients); other; other = worker_clients_next(clients, other))
+        *worker_judge_misfit_word(other, worker) &= ~worker_judge_misfit_bit(worker);
     if (worker->role == WORKER_GENERATION)
-        settle_contexts(clients);
+        worker_judge_settle_contexts(clients);
 }
 
 uint32_t worker_clients_follow(struct worker_clients *clients, enum worker_role role,
@@ -387,13 +140,14 @@ uint32_t worker_clients_follow(struct worker_clients *clients, enum worker_role 
     uint32_t n_left_out = 0;
     struct worker_client *worker;
     pthread_mutex_lock(&clients->mutex);
-    for (worker = first_worker(clients); worker; worker = next_worker(clients, worker))
+    for (worker = worker_clients_first(clients); worker;
+         worker = worker_clients_next(clients, worker))
         if (worker->role == role && !address_set_has(wanted, worker->peer.address))
             leave(worker);
     for (uint32_t i = 0; i < wanted->n; i++)
         if (!find(clients, role, wanted->addresses[i]))
             n_left_out += add(clients, role, wanted->addresses[i]) != STATUS_OK;
-    count(clients);
+    worker_judge_count(clients);
     pthread_mutex_unlock(&clients->mutex);
     return n_left_out;
 }
@@ -441,15 +195,15 @@ static void judge(struct worker_client *worker, const struct rpc_error *error)
     const char *silent = error->message[0] ? error->message : "no answer";
     worker->is_heard = error->status == STATUS_OK && worker->answered == STATUS_OK;
     if (worker->is_heard)
-        judge_alone(worker);
+        worker_judge_alone(worker);
     else
         snprintf(worker->reason, sizeof worker->reason, "%.*s", PEER_REASON_MAX - 1,
                  error->status != STATUS_OK ? silent : worker->error.text);
-    judge_twin(worker);
+    worker_judge_twin(worker);
     worker->would_serve = worker->is_heard && worker->state.is_ready &&
                           !worker->state.is_draining && !worker->is_twin;
     worker->clients->n_losses += was_heard && !worker->is_heard;
-    settle_all(worker);
+    worker_judge_settle(worker);
 }
 
 static void on_state_end(void *arg, const struct rpc_error *error)
@@ -462,7 +216,7 @@ static void on_state_end(void *arg, const struct rpc_error *error)
     worker->was_asked = true;
     if (worker->is_known)
         judge(worker, error);
-    count(clients);
+    worker_judge_count(clients);
     pthread_mutex_unlock(&clients->mutex);
 }
 
@@ -489,7 +243,8 @@ uint32_t worker_clients_poll(struct worker_clients *clients, uint64_t now_ns)
 {
     uint32_t n = 0;
     struct worker_client *worker;
-    for (worker = first_worker(clients); worker; worker = next_worker(clients, worker)) {
+    for (worker = worker_clients_first(clients); worker;
+         worker = worker_clients_next(clients, worker)) {
         n++;
         if (!begin_question(worker))
             continue;
@@ -532,8 +287,8 @@ void worker_clients_unseen(struct worker_clients *clients, char *text_out, size_
     struct worker_client *worker;
     text_out[0] = '\0';
     pthread_mutex_lock(&clients->mutex);
-    for (worker = first_worker(clients); worker && used < text_bytes;
-         worker = next_worker(clients, worker))
+    for (worker = worker_clients_first(clients); worker && used < text_bytes;
+         worker = worker_clients_next(clients, worker))
         if (!worker->was_ready && !worker->is_twin)
             used += (size_t)snprintf(text_out + used, text_bytes - used, "%s%s %s: %s",
                                      used ? "; " : "", role_name(worker->peer.role),
@@ -547,7 +302,8 @@ uint32_t worker_clients_peers(struct worker_clients *clients, struct process_pee
     uint32_t n_out = 0;
     struct worker_client *worker;
     pthread_mutex_lock(&clients->mutex);
-    for (worker = first_worker(clients); worker && n_out < n; worker = next_worker(clients, worker))
+    for (worker = worker_clients_first(clients); worker && n_out < n;
+         worker = worker_clients_next(clients, worker))
         peers_out[n_out++] = worker->peer;
     pthread_mutex_unlock(&clients->mutex);
     return n_out;

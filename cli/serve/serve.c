@@ -17,230 +17,28 @@
 #include "base/memory_room.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
-#include "cli/serve/child.h"
-#include "cli/serve/port_hold.h"
-#include "cli/serve/revival.h"
 #include "cli/serve/serve_arguments.h"
-#include "cli/serve/serve_key.h"
-#include "ctx_worker/ctx_config.h"
-#include "gen_worker/gen_config.h"
+#include "cli/serve/serve_parts.h"
 #include "kvtransfer/transport/shm_folder.h"
 #include "process/memory_secrecy.h"
 #include "process/ports/port_check.h"
 #include "process/process.h"
 
 #include <assert.h>
-#include <inttypes.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
-#define WORKERS_MAX    16 /* of one role: the bound of its row */
-#define CHILDREN_MAX   (1 + 2 * WORKERS_MAX)
-#define LOOK_MS        5 /* between two looks at children that start */
-#define WATCH_MS       100
-#define SEEN_LIMIT_NS  (10 * NS_PER_S)
-#define KILL_AFTER_MS  15000 /* over the drain's delay and limit */
-#define FORCED_MS      3000  /* for a child to end at once */
-#define LIST_BYTES_MAX (WORKERS_MAX * ADDRESS_TEXT_MAX)
+#define WATCH_MS 100
 
-struct serve {
-    struct serve_config config;
-    struct config *loaded;
-    const char *folder;        /* of the model */
-    char work[CHILD_PATH_MAX]; /* of the ports files */
-    struct serve_key key;
-    int forced_by;       /* the second signal; 0: none */
-    bool has_ports_file; /* written, and so to be removed */
-    uint64_t began_ns;
-    struct child router;
-    struct child contexts[WORKERS_MAX];
-    struct child generations[WORKERS_MAX];
-    struct revival revivals[CHILDREN_MAX]; /* as child_at counts them; so the next */
-    struct port_hold holds[CHILDREN_MAX];  /* from an end to the next service */
-};
-
-/* ---- the children ---- */
-
-/* ports: those that it had before, and gets again; NULL: any. It may be child's own. */
-static enum status start(struct serve *serve, struct child *child, const char *name,
-                         const struct ports *ports, struct child_arguments *arguments,
-                         struct error *error)
-{
-    assert(serve->work[0] && strlen(name) < CHILD_NAME_MAX);
-    struct ports known = ports ? *ports : (struct ports){0};
-    char child_name[CHILD_NAME_MAX];
-    snprintf(child_name, sizeof child_name, "%s", name);
-    TRY(child_arguments_add_name(arguments, child_name));
-    if (ports)
-        TRY(serve_port_arguments(&serve->config, child == &serve->router, ports, arguments));
-    enum status status = child_start(child, child_name, serve->work, serve->key.descriptor,
-                                     arguments, error);
-    child->ports = known;
-    return status;
-}
-
-static enum status start_worker(struct serve *serve, struct child *child, const char *role,
-                                const struct config_table *table, const struct ports *ports,
-                                struct error *error)
-{
-    struct child_arguments arguments = {0};
-    const struct child *first = child < serve->generations ? serve->contexts : serve->generations;
-    assert(child >= first && child < first + WORKERS_MAX);
-    char name[CHILD_NAME_MAX];
-    snprintf(name, sizeof name, "%s-%u", role, (unsigned)(child - first));
-    enum status status = serve_worker_arguments(&serve->config, serve->folder, role, table,
-                                                &arguments);
-    if (status == STATUS_OK)
-        status = start(serve, child, name, ports, &arguments, error);
-    child_arguments_finish(&arguments);
-    return status;
-}
-
-static void list_addresses(const struct child *children, uint32_t n, char list_out[LIST_BYTES_MAX])
-{
-    size_t used = 0;
-    list_out[0] = '\0';
-    for (uint32_t i = 0; i < n; i++) {
-        used += (size_t)snprintf(list_out + used, LIST_BYTES_MAX - used, "%s%s", i ? "," : "",
-                                 children[i].ports.control);
-        assert(used < LIST_BYTES_MAX);
-    }
-}
-
-static enum status start_router(struct serve *serve, const struct ports *ports, struct error *error)
-{
-    struct child_arguments arguments = {0};
-    char contexts[LIST_BYTES_MAX];
-    char generations[LIST_BYTES_MAX];
-    list_addresses(serve->contexts, serve->config.n_context_workers, contexts);
-    list_addresses(serve->generations, serve->config.n_generation_workers, generations);
-    enum status status = serve_router_arguments(&serve->config, serve->folder, contexts,
-                                                generations, &arguments);
-    if (status == STATUS_OK)
-        status = start(serve, &serve->router, "router", ports, &arguments, error);
-    child_arguments_finish(&arguments);
-    return status;
-}
-
-/* ---- all children ---- */
-
-typedef bool (*child_test)(struct child *child);
-
-static bool test_all(struct child *children, uint32_t n, child_test test)
-{
-    for (uint32_t i = 0; i < n; i++)
-        if (!test(&children[i]))
-            return false;
-    return true;
-}
-
-static uint32_t n_children(const struct serve *serve)
-{
-    return 1 + serve->config.n_context_workers + serve->config.n_generation_workers;
-}
-
-/* The router, contexts, generations. */
-static struct child *child_at(struct serve *serve, uint32_t index)
-{
-    assert(index < n_children(serve));
-    uint32_t n_contexts = serve->config.n_context_workers;
-    return index == 0            ? &serve->router
-           : index <= n_contexts ? &serve->contexts[index - 1]
-                                 : &serve->generations[index - 1 - n_contexts];
-}
-
-static struct child *find_child(struct serve *serve, child_test test)
-{
-    for (uint32_t i = 0; i < n_children(serve); i++) {
-        struct child *child = child_at(serve, i);
-        if (child->name[0] && test(child))
-            return child;
-    }
-    return NULL;
-}
-
-static bool has_ended(struct child *child)
-{
-    return !child_is_running(child);
-}
-
-static bool has_failed(struct child *child)
-{
-    return !child_is_running(child) && child->exit_status != 0;
-}
-
-/* IO_FAILED: test holds for a child that was started. */
-static enum status check_children(struct serve *serve, child_test test, struct error *error)
-{
-    const struct child *ended = find_child(serve, test);
-    if (!ended)
-        return STATUS_OK;
-    return error_set(error, STATUS_IO_FAILED, "%s ended with status %d", ended->name,
-                     ended->exit_status);
-}
-
-static bool has_ports(struct child *child)
-{
-    return child_has_ports(child, false);
-}
-
-static bool is_ready(struct child *child)
-{
-    return child_has_ports(child, true);
-}
-
-/* Until test holds for every worker and, when it was started, the router. CANCELLED: a signal. */
-static enum status wait_for_all(struct serve *serve, child_test test, struct error *error)
-{
-    for (;;) {
-        TRY(check_children(serve, has_ended, error));
-        if (test_all(serve->contexts, serve->config.n_context_workers, test) &&
-            test_all(serve->generations, serve->config.n_generation_workers, test) &&
-            (!serve->router.name[0] || test(&serve->router)))
-            return STATUS_OK;
-        if (process_wait(LOOK_MS) == PROCESS_STOP)
-            return STATUS_CANCELLED;
-    }
-}
-
-/* All are ready: until the router knows it of each worker, or has had the time. */
-static enum status wait_until_seen(struct serve *serve, struct error *error)
-{
-    uint64_t until_ns = clock_now_ns() + SEEN_LIMIT_NS;
-    while (serve->router.ports.unseen[0] && clock_now_ns() < until_ns) {
-        TRY(check_children(serve, has_ended, error));
-        if (process_wait(LOOK_MS) == PROCESS_STOP)
-            return STATUS_CANCELLED;
-        (void)is_ready(&serve->router);
-    }
-    return STATUS_OK;
-}
-
-/* ---- start, run, stop ---- */
-
-static enum status start_children(struct serve *serve, struct error *error)
-{
-    for (uint32_t i = 0; i < serve->config.n_context_workers; i++)
-        TRY(start_worker(serve, &serve->contexts[i], "ctx-worker", ctx_config_table(), NULL,
-                         error));
-    for (uint32_t i = 0; i < serve->config.n_generation_workers; i++)
-        TRY(start_worker(serve, &serve->generations[i], "gen-worker", gen_config_table(), NULL,
-                         error));
-    TRY(wait_for_all(serve, has_ports, error));
-    TRY(start_router(serve, NULL, error));
-    TRY(wait_for_all(serve, is_ready, error));
-    return wait_until_seen(serve, error);
-}
+/* ---- all are ready ---- */
 
 static void print_summary(const struct serve *serve)
 {
     char contexts[LIST_BYTES_MAX];
     char generations[LIST_BYTES_MAX];
-    list_addresses(serve->contexts, serve->config.n_context_workers, contexts);
-    list_addresses(serve->generations, serve->config.n_generation_workers, generations);
+    serve_children_list(serve->contexts, serve->config.n_context_workers, contexts);
+    serve_children_list(serve->generations, serve->config.n_generation_workers, generations);
     printf("kvferry %s serves %s at %s (control %s, health %s, metrics %s); context workers %s; "
            "generation workers %s; ready in %.1f s%s%s\n",
            build_version(), serve->folder, serve->router.ports.grpc, serve->router.ports.control,
@@ -270,8 +68,9 @@ static void tell_ports(struct serve *serve)
     struct error ignored;
     if (address_parse(serve->router.ports.grpc, &address, &ignored) == STATUS_OK)
         ports[n++] = address.port;
-    for (uint32_t i = 0; i < n_children(serve); i++)
-        if (address_parse(child_at(serve, i)->ports.control, &address, &ignored) == STATUS_OK)
+    for (uint32_t i = 0; i < serve_children_n(serve); i++)
+        if (address_parse(serve_children_at(serve, i)->ports.control, &address, &ignored) ==
+            STATUS_OK)
             ports[n++] = address.port;
     serve_key_tell_ports(&serve->key, ports, n);
 }
@@ -287,22 +86,6 @@ static enum status say_ready(struct serve *serve, struct error *error)
 
 /* ---- a child that ends unasked ---- */
 
-static void revive(struct serve *serve, struct child *child)
-{
-    struct error error = {0};
-    enum status status;
-    if (child == &serve->router)
-        status = start_router(serve, &child->ports, &error);
-    else if (child < serve->generations)
-        status = start_worker(serve, child, "ctx-worker", ctx_config_table(), &child->ports,
-                              &error);
-    else
-        status = start_worker(serve, child, "gen-worker", gen_config_table(), &child->ports,
-                              &error);
-    if (status != STATUS_OK) /* it does not run: the next look begins a longer pause */
-        log_error("%s", error.text[0] ? error.text : status_text(status));
-}
-
 static void say_serves_again(struct serve *serve, const struct child *child)
 {
     struct error error = {0};
@@ -314,7 +97,7 @@ static void say_serves_again(struct serve *serve, const struct child *child)
 
 static void begin_pause(struct serve *serve, uint32_t index, uint64_t now_ns)
 {
-    struct child *child = child_at(serve, index);
+    struct child *child = serve_children_at(serve, index);
     assert(child->pid == 0);
     uint64_t pause_ms = revival_ended(&serve->revivals[index], now_ns);
     log_event(LOG_WARN, NULL, "process ended, starts again", LOG_TEXT("process", child->name),
@@ -326,18 +109,18 @@ static void begin_pause(struct serve *serve, uint32_t index, uint64_t now_ns)
 
 static void look_after(struct serve *serve, uint32_t index)
 {
-    struct child *child = child_at(serve, index);
+    struct child *child = serve_children_at(serve, index);
     assert(child->name[0]); /* it was started once */
     struct revival *revival = &serve->revivals[index];
     uint64_t now_ns = clock_now_ns();
     if (child_is_running(child)) {
-        if (revival->served_ns == 0 && is_ready(child)) {
+        if (revival->served_ns == 0 && serve_child_is_ready(child)) {
             revival_serves(revival, now_ns);
             port_hold_end(&serve->holds[index]);
             say_serves_again(serve, child);
         }
     } else if (revival_is_due(revival, now_ns)) {
-        revive(serve, child);
+        serve_children_revive(serve, child);
     } else if (!revival_waits(revival)) {
         begin_pause(serve, index, now_ns);
     }
@@ -345,79 +128,22 @@ static void look_after(struct serve *serve, uint32_t index)
 
 static void look_after_all(struct serve *serve)
 {
-    for (uint32_t i = 0; i < n_children(serve); i++)
+    for (uint32_t i = 0; i < serve_children_n(serve); i++)
         look_after(serve, i);
 }
 
 static enum status run(struct serve *serve, struct error *error)
 {
     uint64_t now_ns = clock_now_ns();
-    for (uint32_t i = 0; i < n_children(serve); i++)
+    for (uint32_t i = 0; i < serve_children_n(serve); i++)
         revival_serves(&serve->revivals[i], now_ns);
     while (process_wait(WATCH_MS) == PROCESS_TIME) {
         if (serve->config.restart == SERVE_RESTART_NEVER)
-            TRY(check_children(serve, has_ended, error));
+            TRY(serve_children_check(serve, serve_child_has_ended, error));
         else
             look_after_all(serve);
     }
     return STATUS_OK;
-}
-
-/* ---- the end ---- */
-
-static void stop_workers(const struct child *workers, uint32_t n)
-{
-    for (uint32_t i = 0; i < n; i++)
-        child_signal(&workers[i], SIGTERM);
-}
-
-/* A role that drains ends at a second signal, of another kind: two of one may come as one. One that
- * loads has nothing to finish. */
-static void force_workers(struct child *workers, uint32_t n)
-{
-    for (uint32_t i = 0; i < n; i++) {
-        bool has_loaded = is_ready(&workers[i]);
-        child_signal(&workers[i], has_loaded ? SIGTERM : SIGKILL);
-        child_signal(&workers[i], SIGINT);
-    }
-}
-
-static void force_all(struct serve *serve, int signal_number)
-{
-    assert(signal_number > 0);
-    serve->forced_by = signal_number;
-    child_signal(&serve->router, SIGTERM);
-    child_signal(&serve->router, SIGINT);
-    force_workers(serve->generations, serve->config.n_generation_workers);
-    force_workers(serve->contexts, serve->config.n_context_workers);
-}
-
-static uint64_t child_limit_ms(const struct serve_config *config)
-{
-    return config->drain_delay_ms + config->drain_limit_ms + KILL_AFTER_MS;
-}
-
-static void wait_all(struct serve *serve, struct child *children, uint32_t n)
-{
-    for (uint32_t i = 0; i < n; i++) {
-        int signal_number;
-        do {
-            uint64_t limit_ms = serve->forced_by ? FORCED_MS : child_limit_ms(&serve->config);
-            signal_number = child_wait(&children[i], limit_ms);
-            if (signal_number)
-                force_all(serve, signal_number);
-        } while (signal_number);
-    }
-}
-
-static void stop_children(struct serve *serve)
-{
-    child_signal(&serve->router, SIGTERM);
-    wait_all(serve, &serve->router, 1);
-    stop_workers(serve->generations, serve->config.n_generation_workers);
-    stop_workers(serve->contexts, serve->config.n_context_workers);
-    wait_all(serve, serve->generations, serve->config.n_generation_workers);
-    wait_all(serve, serve->contexts, serve->config.n_context_workers);
 }
 
 /* What a killed worker may have left in /dev/shm goes with the next folder that is opened there. */
@@ -447,23 +173,23 @@ static enum status check_ports(const struct serve *serve, struct error *error)
 
 static enum status serve_all(struct serve *serve, struct error *error)
 {
-    assert(n_children(serve) <= CHILDREN_MAX);
+    assert(serve_children_n(serve) <= CHILDREN_MAX);
     assert(serve->config.n_context_workers <= WORKERS_MAX);
     TRY(check_ports(serve, error));
     TRY(child_model_check(serve->folder, error));
     TRY(serve_rows_check(&serve->config, error));
     TRY(serve_key_open(&serve->key, serve->config.cluster_key, error));
     TRY(child_folder_make(serve->work, error));
-    enum status status = start_children(serve, error);
+    enum status status = serve_children_start(serve, error);
     if (status == STATUS_OK)
         status = say_ready(serve, error);
     if (status == STATUS_OK)
         status = run(serve, error);
-    stop_children(serve);
-    for (uint32_t i = 0; i < n_children(serve); i++)
+    serve_children_stop(serve);
+    for (uint32_t i = 0; i < serve_children_n(serve); i++)
         port_hold_end(&serve->holds[i]);
     if (status == STATUS_OK)
-        status = check_children(serve, has_failed, error);
+        status = serve_children_check(serve, serve_child_has_failed, error);
     if (serve->has_ports_file)
         ports_file_remove(serve->config.ports_file);
     child_folder_remove(serve->work);

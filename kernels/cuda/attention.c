@@ -24,7 +24,7 @@ enum {
     UPDATE_WARPS = 4, /* attention_update.cuh */
     UPDATE_HEADS = 4,
     UPDATE_SHARED_BYTES = UPDATE_WARPS * HEAD_DIM_MAX * sizeof(float),
-    MASKED_WARPS = 4, /* attention_masked.cuh */
+    MASKED_WARPS = 4, /* attention_masked_tile.cuh */
     MASKED_ROWS = 4,
     MASKED_CHUNK_MAX = 128,
     MASKED_PADS = 16,
@@ -37,7 +37,7 @@ enum {
     FLASH_SM90_THREADS = 384, /* attention_flash_sm90.cuh */
     FLASH_SM90_SLOTS = 6,
     FLASH_SM90_BARRIER_BYTES = 16, /* of a slot */
-    GROUPED_WARPS = 4,             /* attention_grouped.cuh */
+    GROUPED_WARPS = 4,             /* attention_grouped_tile.cuh */
     GROUPED_ROWS = 8,
     GROUPED_STAGES = 4, /* of a warp: two of K and V */
     GROUPED_KEYS = 16,

@@ -1,9 +1,9 @@
-/* call - see call.h and serving.h. What its client told is in call_metadata.c, what it asks in call_request.c. */
+/* call - see call.h and call_state.h. What its client told is in call_metadata.c, what it asks in
+ * call_request.c, what it is sent in call_send.c. */
 #include "rpc/server/call.h"
 
 #include "rpc/byte_buffer.h"
-#include "rpc/request_id.h"
-#include "rpc/server/call_state.h"
+#include "rpc/server/call_parts.h"
 #include "rpc/server/server_state.h"
 #include "rpc/status_details.h"
 
@@ -13,8 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MESSAGE_COST_BYTES 64 /* of an empty message: the buffer and its list node */
-#define STATUS_KEY         "grpc-status-details-bin"
+#define STATUS_KEY "grpc-status-details-bin"
 
 static void on_closed(struct rpc_tag *tag, bool is_ok);
 static void on_sent(struct rpc_tag *tag, bool is_ok);
@@ -62,127 +61,6 @@ void rpc_call_destroy(struct rpc_call *call)
 
 /* --- what happens under the call's lock --- */
 
-static void message_destroy(struct rpc_call *call, struct rpc_message *message)
-{
-    assert(message->cost_bytes <= call->unsent_bytes);
-    call->unsent_bytes -= message->cost_bytes;
-    atomic_fetch_sub(&call->server->buffered_bytes, message->cost_bytes);
-    grpc_byte_buffer_destroy(message->buffer);
-    free(message);
-}
-
-static void drop_unsent(struct rpc_call *call)
-{
-    while (call->unsent) {
-        struct rpc_message *message = call->unsent;
-        call->unsent = message->next;
-        message_destroy(call, message);
-    }
-    call->unsent_end = &call->unsent;
-}
-
-static struct rpc_message *take_unsent(struct rpc_call *call)
-{
-    struct rpc_message *message = call->unsent;
-    if (!message)
-        return NULL;
-    call->unsent = message->next;
-    if (!call->unsent)
-        call->unsent_end = &call->unsent;
-    return message;
-}
-
-static void add_unsent(struct rpc_call *call, struct rpc_message *message)
-{
-    call->unsent_bytes += message->cost_bytes;
-    atomic_fetch_add(&call->server->buffered_bytes, message->cost_bytes);
-    *call->unsent_end = message;
-    call->unsent_end = &message->next;
-}
-
-static void set_status_operation(struct rpc_call *call, grpc_op *operation)
-{
-    operation->op = GRPC_OP_SEND_STATUS_FROM_SERVER;
-    operation->data.send_status_from_server.status = (grpc_status_code)status_grpc_code(
-        call->end_status);
-    if (call->end_status != STATUS_OK)
-        operation->data.send_status_from_server.status_details = &call->sentence;
-    operation->data.send_status_from_server.trailing_metadata_count = call->n_trailers;
-    operation->data.send_status_from_server.trailing_metadata = call->trailers;
-    call->has_sent_status = true;
-}
-
-static void set_close_operation(struct rpc_call *call, grpc_op *operation)
-{
-    assert(!call->is_watched);
-    operation->op = GRPC_OP_RECV_CLOSE_ON_SERVER;
-    operation->data.recv_close_on_server.cancelled = &call->is_cancelled;
-    call->is_watched = true;
-}
-
-static grpc_metadata request_id_metadata(const struct rpc_call *call)
-{
-    return (grpc_metadata){.key = grpc_slice_from_static_string(RPC_REQUEST_ID_KEY),
-                           .value = grpc_slice_from_copied_string(call->request_id)};
-}
-
-/* What goes with the headers: of a unary call it covers the one message. */
-static grpc_metadata proof_before(const struct rpc_call *call)
-{
-    struct sha256 digest;
-    if (call->method->row->kind != RPC_UNARY || !call->unsent)
-        return rpc_call_proof(call, CALL_ANSWER_STREAM, NULL);
-    rpc_byte_buffer_digest(call->unsent->buffer, &digest);
-    return rpc_call_proof(call, CALL_ANSWER_UNARY, &digest);
-}
-
-/* Ours come with a message only: an error before the first one goes without headers ("Trailers-Only"), by
- * which clients know that they may send the request again. */
-static void set_headers_operation(struct rpc_call *call, grpc_op *operation)
-{
-    assert(call->n_headers == 0);
-    operation->op = GRPC_OP_SEND_INITIAL_METADATA;
-    call->has_sent_headers = true;
-    if (call->is_ending && call->end_status != STATUS_OK && !call->unsent)
-        return;
-    call->headers[call->n_headers++] = request_id_metadata(call);
-    if (call->is_bound)
-        call->headers[call->n_headers++] = proof_before(call);
-    operation->data.send_initial_metadata.count = call->n_headers;
-    operation->data.send_initial_metadata.metadata = call->headers;
-}
-
-/* Starts the one batch that is next: headers with the first, a message, the status with the last.
- * More messages behind this one let gRPC gather them into one write. */
-static void send_next(struct rpc_call *call)
-{
-    assert(!call->is_sending);
-    if (call->is_over || call->has_sent_status || (!call->unsent && !call->is_ending))
-        return;
-    grpc_op operations[4];
-    size_t n = 0;
-    memset(operations, 0, sizeof operations);
-    if (!call->has_sent_headers)
-        set_headers_operation(call, &operations[n++]);
-    call->in_flight = take_unsent(call);
-    if (call->in_flight) {
-        operations[n].op = GRPC_OP_SEND_MESSAGE;
-        operations[n].flags = call->unsent ? GRPC_WRITE_BUFFER_HINT : 0;
-        operations[n++].data.send_message.send_message = call->in_flight->buffer;
-    }
-    if (call->is_ending && !call->unsent) {
-        set_status_operation(call, &operations[n++]);
-        if (!call->is_watched) {
-            set_close_operation(call, &operations[n++]);
-            call->sent_tells_end = true;
-        }
-    }
-    call->is_sending = true;
-    call->send_start_ns = clock_now_ns();
-    call->n_tags++;
-    rpc_queue_start(call->server->runtime, call->call, operations, n, &call->sent);
-}
-
 /* Before anything tells the peer: who has seen the end of one call finds its place free. */
 static void leave_door(struct rpc_call *call)
 {
@@ -199,7 +77,7 @@ static void end(struct rpc_call *call, enum status status)
     call->is_ending = true;
     call->end_status = status;
     if (!call->is_sending)
-        send_next(call);
+        rpc_call_send_next(call);
 }
 
 static void fail_locked(struct rpc_call *call, const struct rpc_error *error)
@@ -213,7 +91,7 @@ static void fail_locked(struct rpc_call *call, const struct rpc_error *error)
     call->trailers[call->n_trailers++].value = grpc_slice_from_copied_buffer((const char *)details,
                                                                              n_details);
     if (call->request_id[0])
-        call->trailers[call->n_trailers++] = request_id_metadata(call);
+        call->trailers[call->n_trailers++] = rpc_call_request_id_metadata(call);
     if (call->is_bound) {
         struct sha256 digest;
         call_digest(details, n_details, &digest);
@@ -241,7 +119,7 @@ static void kill_locked(struct rpc_call *call, enum status why)
     call->is_ending = true;
     call->has_sent_status = true; /* nothing more is sent */
     call->end_status = why;
-    drop_unsent(call);
+    rpc_call_drop_unsent(call);
     if (why == STATUS_SLOW_READER)
         atomic_fetch_add(&call->server->slow_reader_cancels, 1);
     char sentence[128 + RPC_REQUEST_ID_MAX];
@@ -275,7 +153,7 @@ static void set_over(struct rpc_call *call)
     bool has_cause = was_failed && (!call->lacks_message || call->is_killed);
     if (call->is_cancelled && !has_cause)
         call->end_status = cancel_cause(call);
-    drop_unsent(call);
+    rpc_call_drop_unsent(call);
 }
 
 void rpc_call_leave(struct rpc_call *call)
@@ -313,7 +191,7 @@ static void on_sent(struct rpc_tag *tag, bool is_ok)
     call->n_tags--;
     call->is_sending = false;
     if (call->in_flight)
-        message_destroy(call, call->in_flight);
+        rpc_message_destroy(call, call->in_flight);
     call->in_flight = NULL;
     if (call->sent_tells_end) {
         set_over(call);
@@ -321,9 +199,9 @@ static void on_sent(struct rpc_tag *tag, bool is_ok)
         return;
     }
     if (is_ok)
-        send_next(call);
+        rpc_call_send_next(call);
     else
-        drop_unsent(call); /* the peer is gone: the end is about to be told */
+        rpc_call_drop_unsent(call); /* the peer is gone: the end is about to be told */
     rpc_call_read_if_quiet(call);
     rpc_call_leave(call);
 }
@@ -349,7 +227,7 @@ void rpc_call_handled(struct rpc_call *call)
            "its end comes on this thread: a drain never misses a handler that runs");
     if (!call->is_watched) {
         grpc_op operation = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER};
-        set_close_operation(call, &operation);
+        rpc_call_set_close(call, &operation);
         call->n_tags++;
         rpc_queue_start(call->server->runtime, call->call, &operation, 1, &call->closed);
     }
@@ -405,42 +283,10 @@ void rpc_call_release(struct rpc_call *call)
     rpc_call_leave(call);
 }
 
-/* Bytes that the call may have unsent: less when all calls together hold too much. */
-static size_t unsent_bytes_max(const struct rpc_server *server)
-{
-    const struct rpc_server_options *options = &server->options;
-    uint64_t limit = options->call_buffer_bytes_max;
-    assert(options->calls_max > 0);
-    if (atomic_load(&server->buffered_bytes) > options->buffered_bytes_max) {
-        uint64_t share = options->buffered_bytes_max / options->calls_max;
-        limit = share < limit ? share : limit;
-    }
-    return (size_t)limit;
-}
-
-static struct rpc_message *message_create(const struct rpc_call *call,
-                                          const ProtobufCMessage *message)
-{
-    assert(message->descriptor == call->method->row->response);
-    struct rpc_message *packed = calloc(1, sizeof *packed);
-    if (!packed)
-        return NULL;
-    size_t n_bytes;
-    packed->buffer = rpc_byte_buffer_pack(message, &n_bytes);
-    packed->cost_bytes = n_bytes + MESSAGE_COST_BYTES;
-    return packed;
-}
-
-static void message_discard(struct rpc_message *message)
-{
-    grpc_byte_buffer_destroy(message->buffer);
-    free(message);
-}
-
 enum status rpc_call_send(struct rpc_call *call, const ProtobufCMessage *message)
 {
     assert(call->method->row->kind != RPC_UNARY);
-    struct rpc_message *packed = message_create(call, message);
+    struct rpc_message *packed = rpc_message_create(call, message);
     if (!packed)
         return STATUS_NO_MEMORY;
 
@@ -449,17 +295,17 @@ enum status rpc_call_send(struct rpc_call *call, const ProtobufCMessage *message
     if (call->is_ending || call->is_over) {
         status = STATUS_CANCELLED;
     } else if (call->unsent_bytes > 0 &&
-               call->unsent_bytes + packed->cost_bytes > unsent_bytes_max(call->server)) {
+               call->unsent_bytes + packed->cost_bytes > rpc_call_unsent_bytes_max(call->server)) {
         kill_locked(call, STATUS_SLOW_READER);
         status = STATUS_QUEUE_FULL;
     } else {
-        add_unsent(call, packed);
+        rpc_call_add_unsent(call, packed);
         if (!call->is_sending)
-            send_next(call);
+            rpc_call_send_next(call);
     }
     pthread_mutex_unlock(&call->lock);
     if (status != STATUS_OK)
-        message_discard(packed);
+        rpc_message_discard(packed);
     return status;
 }
 
@@ -475,16 +321,16 @@ void rpc_call_finish(struct rpc_call *call)
 void rpc_call_reply(struct rpc_call *call, const ProtobufCMessage *message)
 {
     assert(call->method->row->kind == RPC_UNARY);
-    struct rpc_message *packed = message_create(call, message);
+    struct rpc_message *packed = rpc_message_create(call, message);
     if (!packed) {
         rpc_call_fail_status(call, STATUS_NO_MEMORY, "%s", status_text(STATUS_NO_MEMORY));
         return;
     }
     pthread_mutex_lock(&call->lock);
     if (call->is_ending || call->is_over) {
-        message_discard(packed);
+        rpc_message_discard(packed);
     } else {
-        add_unsent(call, packed);
+        rpc_call_add_unsent(call, packed);
         end(call, STATUS_OK);
     }
     pthread_mutex_unlock(&call->lock);

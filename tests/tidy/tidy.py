@@ -63,9 +63,9 @@ BANNED_CALLS = [
      r"|device/device\.c"    # a wait that has a bound, for what no simulation runs
      r"|kvtransfer/(drivers/(ucx|stream|shm|ipc)/\w+|transfer_thread)\.c"
      r"|ctx_worker/ctx_(service|worker)\.c|gen_worker/(context_client|context_description|gen_service|gen_worker)\.c"
-     r"|router/(admission|dispatch|generation_service|discovery/name_lookup|router|worker_client|worker_sources)\.c"
+     r"|router/(admission|dispatch|generation_service|discovery/name_lookup|router|worker_client|worker_judge|worker_sources)\.c"
      r"|router/discovery/k8s/(fd_wait|https_stream|k8s_endpoints)\.c"
-     r"|rpc/(server/(call|server|server_state)|client/client_call|runtime/runtime|relay/(relay|handshakes))\.c"),
+     r"|rpc/(server/(call|call_send|server)|client/client_call|runtime/runtime|relay/(relay|handshakes))\.c"),
     (r"clock_gettime|gettimeofday|time", "base/clock.h has the clocks",
      r"tests/.*|base/(clock|log/log_line)\.c"
      r"|router/tenants\.c"    # a file's time of change is of the machine's clock

@@ -5,13 +5,8 @@
 #include "base/random.h"
 #include "base/secret.h"
 #include "base/wake.h"
-#include "process/ports/address.h"
-#include "router/discovery/k8s/api_answer.h"
-#include "router/discovery/k8s/api_request.h"
+#include "router/discovery/k8s/api_exchange.h"
 #include "router/discovery/k8s/fd_wait.h"
-#include "router/discovery/k8s/host_lookup.h"
-#include "router/discovery/k8s/https_stream.h"
-#include "router/discovery/k8s/k8s_target.h"
 #include "router/discovery/k8s/service_account.h"
 #include "router/discovery/k8s/slice_json.h"
 #include "router/discovery/k8s/slice_set.h"
@@ -25,11 +20,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#define ANSWER_BYTES_MAX (2u << 20)
-#define PAGE_SLICES      16u /* with 100 endpoints each, as the controller makes them, about 500 KB */
-#define PAGES_MAX        256u /* as many as slices, at least */
-#define READ_BYTES       16384u
-#define GONE             410u
+#define PAGE_SLICES 16u  /* with 100 endpoints each, as the controller makes them, about 500 KB */
+#define PAGES_MAX   256u /* as many as slices, at least */
+#define GONE        410u
 
 static const struct k8s_endpoints_limits DEFAULTS = {.answer_ms = 15000,
                                                      .silence_ms = 150000,
@@ -64,13 +57,6 @@ struct k8s_endpoints {
     struct reminder reminder;
     bool was_said;    /* the failure that goes on */
     bool lacked_port; /* a slice, when last told */
-};
-
-/* One request and its answer. */
-struct exchange {
-    struct https_stream *stream;
-    struct api_answer answer;
-    char bytes[READ_BYTES];
 };
 
 /* ---- the set, told ---- */
@@ -169,90 +155,10 @@ static enum status after_failure(struct k8s_endpoints *endpoints, const struct e
     return fd_wait(-1, 0, endpoints->stop_fd, until_ns);
 }
 
-/* ---- one request ---- */
-
-static enum status send_request(struct k8s_endpoints *endpoints, struct exchange *exchange,
-                                struct api_request *request, uint64_t until_ns, struct error *error)
-{
-    char *token, *text;
-    size_t bytes;
-    assert(exchange->stream && !request->token && "the token is held while it is written only");
-    TRY(service_account_token(endpoints->folder, &token, error));
-    request->host = endpoints->server.host;
-    request->port = endpoints->server.port;
-    request->name_space = endpoints->target.name_space;
-    request->service = endpoints->target.service;
-    request->token = token;
-    enum status status = api_request_write(request, &text, &bytes);
-    if (status == STATUS_OK) {
-        status = https_stream_write(exchange->stream, text, bytes, until_ns, error);
-        secret_wipe(text, bytes);
-        free(text);
-    } else {
-        (void)error_set(error, status, "%s", status_text(status));
-    }
-    request->token = NULL;
-    secret_wipe(token, strlen(token));
-    free(token);
-    return status;
-}
-
-static enum status exchange_begin(struct k8s_endpoints *endpoints, struct exchange *exchange,
-                                  struct api_request *request, uint64_t until_ns,
-                                  struct error *error)
-{
-    char *ca;
-    size_t ca_bytes;
-    exchange->stream = NULL;
-    api_answer_init(&exchange->answer, ANSWER_BYTES_MAX);
-    TRY(service_account_ca(endpoints->folder, &ca, &ca_bytes, error));
-    const struct https_stream_options options = {.host = endpoints->server.host,
-                                                 .ca = ca,
-                                                 .ca_bytes = ca_bytes,
-                                                 .lookup = endpoints->lookup,
-                                                 .stop_fd = endpoints->stop_fd};
-    enum status status = https_stream_open(&options, until_ns, &exchange->stream, error);
-    free(ca);
-    if (status != STATUS_OK)
-        return status;
-    return send_request(endpoints, exchange, request, until_ns, error);
-}
-
-static void exchange_end(struct exchange *exchange)
-{
-    https_stream_close(exchange->stream);
-    api_answer_finish(&exchange->answer);
-    free(exchange);
-}
-
-/* PEER_LOST: the connection ended before the answer. */
-static enum status exchange_read(struct exchange *exchange, uint64_t until_ns, struct error *error)
-{
-    size_t n;
-    assert(!api_answer_is_done(&exchange->answer) && "its last byte has been read");
-    TRY(https_stream_read(exchange->stream, exchange->bytes, sizeof exchange->bytes, until_ns, &n,
-                          error));
-    if (n == 0)
-        return error_set(error, STATUS_PEER_LOST, "the connection ended before the answer did");
-    return api_answer_push(&exchange->answer, exchange->bytes, n, error);
-}
-
-/* Reads on until the whole answer is there, or its head and a code of success. */
-static enum status await_answer(struct exchange *exchange, bool is_head_enough, uint64_t until_ns,
-                                struct error *error)
-{
-    const struct api_answer *answer = &exchange->answer;
-    while (!api_answer_is_done(answer) && !(is_head_enough && answer->reply.code == 200)) {
-        enum status status = exchange_read(exchange, until_ns, error);
-        if (status == STATUS_TIMED_OUT)
-            return error_set(error, status, "the API server does not answer in time");
-        TRY(status);
-    }
-    return STATUS_OK;
-}
+/* ---- whom it asks ---- */
 
 /* OK for 200. */
-static enum status judge_code(struct k8s_endpoints *endpoints, const struct exchange *exchange,
+static enum status judge_code(struct k8s_endpoints *endpoints, const struct api_exchange *exchange,
                               struct error *error)
 {
     const struct api_answer *answer = &exchange->answer;
@@ -274,22 +180,25 @@ static uint64_t after_ms(uint32_t ms)
     return clock_now_ns() + ms * NS_PER_MS;
 }
 
-static enum status new_exchange(struct exchange **exchange_out, struct error *error)
+static struct api_server server_of(const struct k8s_endpoints *endpoints)
 {
-    *exchange_out = malloc(sizeof **exchange_out);
-    return *exchange_out ? STATUS_OK
-                         : error_set(error, STATUS_NO_MEMORY, "%s", status_text(STATUS_NO_MEMORY));
+    return (struct api_server){.folder = endpoints->folder,
+                               .address = &endpoints->server,
+                               .target = &endpoints->target,
+                               .lookup = endpoints->lookup,
+                               .stop_fd = endpoints->stop_fd};
 }
 
 /* ---- LIST ---- */
 
-static enum status read_page(struct k8s_endpoints *endpoints, struct exchange *exchange,
+static enum status read_page(struct k8s_endpoints *endpoints, struct api_exchange *exchange,
                              struct slice_set *set, struct slice_page *page, struct error *error)
 {
     uint64_t until_ns = after_ms(endpoints->limits.answer_ms);
+    const struct api_server server = server_of(endpoints);
     struct api_request request = {.more = page->more, .limit = PAGE_SLICES};
-    TRY(exchange_begin(endpoints, exchange, &request, until_ns, error));
-    TRY(await_answer(exchange, false, until_ns, error));
+    TRY(api_exchange_begin(&server, exchange, &request, until_ns, error));
+    TRY(api_exchange_await(exchange, false, until_ns, error));
     TRY(judge_code(endpoints, exchange, error));
     return slice_json_page(exchange->answer.text, exchange->answer.n, endpoints->port, set, page,
                            error);
@@ -299,10 +208,10 @@ static enum status read_pages(struct k8s_endpoints *endpoints, struct slice_set 
                               struct slice_page *page, struct error *error)
 {
     for (uint32_t i = 0; i < PAGES_MAX; i++) {
-        struct exchange *exchange;
-        TRY(new_exchange(&exchange, error));
+        struct api_exchange *exchange;
+        TRY(api_exchange_create(&exchange, error));
         enum status status = read_page(endpoints, exchange, set, page, error);
-        exchange_end(exchange);
+        api_exchange_end(exchange);
         if (status != STATUS_OK || !page->more[0])
             return status;
     }
@@ -349,7 +258,7 @@ static enum status take_event(struct k8s_endpoints *endpoints, const char *line,
     return STATUS_OK;
 }
 
-static enum status take_events(struct k8s_endpoints *endpoints, struct exchange *exchange,
+static enum status take_events(struct k8s_endpoints *endpoints, struct api_exchange *exchange,
                                uint64_t *silent_ns, struct error *error)
 {
     const char *line;
@@ -375,7 +284,7 @@ static uint64_t do_due(struct k8s_endpoints *endpoints, uint64_t *well_ns)
 }
 
 /* OK: it ended as it should, or was silent for too long. */
-static enum status follow(struct k8s_endpoints *endpoints, struct exchange *exchange,
+static enum status follow(struct k8s_endpoints *endpoints, struct api_exchange *exchange,
                           struct error *error)
 {
     uint64_t well_ns = after_ms(endpoints->limits.well_ms);
@@ -387,7 +296,7 @@ static enum status follow(struct k8s_endpoints *endpoints, struct exchange *exch
             return STATUS_OK;
         if (api_answer_is_done(&exchange->answer))
             break;
-        enum status status = exchange_read(exchange, clock_earlier(due_ns, silent_ns), error);
+        enum status status = api_exchange_read(exchange, clock_earlier(due_ns, silent_ns), error);
         if (status != STATUS_TIMED_OUT)
             TRY(status);
     }
@@ -396,26 +305,27 @@ static enum status follow(struct k8s_endpoints *endpoints, struct exchange *exch
     return error_set(error, STATUS_PEER_LOST, "the API server ends a watch as soon as it begins");
 }
 
-static enum status read_watch(struct k8s_endpoints *endpoints, struct exchange *exchange,
+static enum status read_watch(struct k8s_endpoints *endpoints, struct api_exchange *exchange,
                               struct error *error)
 {
     uint64_t until_ns = after_ms(endpoints->limits.answer_ms);
     uint32_t watch_s = endpoints->limits.watch_s;
+    const struct api_server server = server_of(endpoints);
     struct api_request request = {
         .version = endpoints->version,
         .watch_s = watch_s + (uint32_t)random_below(&endpoints->random, watch_s + 1ull)};
-    TRY(exchange_begin(endpoints, exchange, &request, until_ns, error));
-    TRY(await_answer(exchange, true, until_ns, error));
+    TRY(api_exchange_begin(&server, exchange, &request, until_ns, error));
+    TRY(api_exchange_await(exchange, true, until_ns, error));
     TRY(judge_code(endpoints, exchange, error));
     return follow(endpoints, exchange, error);
 }
 
 static enum status watch(struct k8s_endpoints *endpoints, struct error *error)
 {
-    struct exchange *exchange;
-    TRY(new_exchange(&exchange, error));
+    struct api_exchange *exchange;
+    TRY(api_exchange_create(&exchange, error));
     enum status status = read_watch(endpoints, exchange, error);
-    exchange_end(exchange);
+    api_exchange_end(exchange);
     if (endpoints->tell_ns != DEADLINE_NONE && status != STATUS_CANCELLED)
         tell(endpoints);
     return status;

@@ -1,0 +1,54 @@
+/*
+ * api_exchange - one request to Kubernetes' API server, and its answer, over a connection of its own.
+ *
+ * The token of the service account is read for each request, and wiped when that is written.
+ *
+ * Thread: one at a time.
+ */
+#pragma once
+
+#include "base/status.h"
+#include "process/ports/address.h"
+#include "router/discovery/k8s/api_answer.h"
+#include "router/discovery/k8s/api_request.h"
+#include "router/discovery/k8s/host_lookup.h"
+#include "router/discovery/k8s/https_stream.h"
+#include "router/discovery/k8s/k8s_target.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define API_READ_BYTES 16384u
+
+/* Who is asked, for which Service; all of it is borrowed. */
+struct api_server {
+    const char *folder; /* of the service account */
+    const struct address *address;
+    const struct k8s_target *target;
+    struct host_lookup *lookup;
+    int stop_fd; /* a wake that ends what waits */
+};
+
+/* One request and its answer. */
+struct api_exchange {
+    struct https_stream *stream;
+    struct api_answer answer;
+    char bytes[API_READ_BYTES];
+};
+
+/* NO_MEMORY with a sentence. Nothing of it is set before begin. */
+MUST_CHECK enum status api_exchange_create(struct api_exchange **exchange_out, struct error *error);
+/* Sends the request; of it all but what the server's fields say is the caller's. Ended by end, also when it fails. */
+MUST_CHECK enum status api_exchange_begin(const struct api_server *server,
+                                          struct api_exchange *exchange,
+                                          struct api_request *request, uint64_t until_ns,
+                                          struct error *error);
+/* Frees it, too. */
+void api_exchange_end(struct api_exchange *exchange);
+
+/* PEER_LOST: the connection ended before the answer. */
+MUST_CHECK enum status api_exchange_read(struct api_exchange *exchange, uint64_t until_ns,
+                                         struct error *error);
+/* Reads on until the whole answer is there, or its head and a code of success. */
+MUST_CHECK enum status api_exchange_await(struct api_exchange *exchange, bool is_head_enough,
+                                          uint64_t until_ns, struct error *error);
