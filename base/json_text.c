@@ -78,7 +78,7 @@ enum status json_text_parse(const char *text, size_t bytes, const char *file, si
     flags |= JSON_REJECT_DUPLICATES;
     if (bytes >= 3 && memcmp(text, BYTE_ORDER_MARK, 3) == 0)
         return error_set(error, STATUS_CORRUPT,
-                         "%s is no JSON: it begins with a byte order mark, which has to go", file);
+                         "%s is not JSON: it begins with a byte order mark; remove it", file);
     json_t *root = json_loadb(text ? text : "", bytes, flags, &reason);
     if (!root && json_error_code(&reason) == json_error_numeric_overflow)
         root = json_loadb(text, bytes, flags | JSON_DECODE_INT_AS_REAL, &reason);
@@ -96,6 +96,6 @@ enum status json_text_parse(const char *text, size_t bytes, const char *file, si
                          reason.column);
     if (code == json_error_out_of_memory)
         return error_set(error, STATUS_NO_MEMORY, "no memory for %s of %zu bytes", file, bytes);
-    return error_set(error, STATUS_CORRUPT, "%s is no JSON: line %d, column %d: %s", file,
+    return error_set(error, STATUS_CORRUPT, "%s is not JSON: line %d, column %d: %s", file,
                      reason.line, reason.column, reason.text);
 }

@@ -150,7 +150,7 @@ enum status ctx_engine_prefill(struct ctx_engine *engine, void *stream,
     enum status status = ctx_inbox_take_prompt(&engine->inbox, prompt);
     if (status != STATUS_OK) {
         prompt_destroy(prompt);
-        return error_set(error, status, "%u prefills are known to this worker",
+        return error_set(error, status, "%u prefills are open on this worker, and this is the most",
                          engine->options.streams_max);
     }
     return STATUS_OK;

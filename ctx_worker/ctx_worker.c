@@ -306,7 +306,7 @@ static bool stop(struct ctx_worker *ctx)
     transfer_thread_stop(ctx->transfer_thread);
     if (!ctx->is_quiet) {
         /* Memory that UCX may still read is left to the kernel. */
-        log_error("blocks are still being read: exit without giving them back");
+        log_error("KV blocks are still being read: exit without freeing them");
         (void)log_flush(LAST_LINE_MS);
         _Exit(EXIT_FAILURE);
     }

@@ -66,7 +66,7 @@ enum status described_lives_note(struct described_lives *lives,
     struct hash128 hash = hash_of(lives, address);
     if (life->incarnation == 0 && lives->n == DESCRIBED_LIVES_MAX)
         return error_set(error, STATUS_QUEUE_FULL,
-                         "%u lives of other workers are known, which is as many as can be",
+                         "%u other workers are known already, and this is the most",
                          DESCRIBED_LIVES_MAX);
     if (life->incarnation == 0) {
         *life = (struct described_life){address->incarnation, hash};

@@ -54,13 +54,13 @@ enum status cuda_say_room(struct cuda_device *cuda, enum status status, struct e
         return status;
     if (current != cuda->id || cuda->driver.cuMemGetInfo(&n_free, &n_all) != CUDA_CODE_SUCCESS)
         return error_set(error, status,
-                         "%s; how much of its %.1f MiB is free cannot be asked: end what else "
-                         "is on it, or take another device",
+                         "%s; how much of its %.1f MiB is free is not known: end other processes "
+                         "on it, or use another device",
                          cause.text, (double)cuda->base.traits.memory_bytes / MIB);
-    return error_set(error, status,
-                     "%s; %.1f of %.1f MiB of %s are free: end what else is on it, or take another "
-                     "device",
-                     cause.text, (double)n_free / MIB, (double)n_all / MIB, cuda->name);
+    return error_set(
+        error, status,
+        "%s; %.1f of %.1f MiB of %s are free: end other processes on it, or use another device",
+        cause.text, (double)n_free / MIB, (double)n_all / MIB, cuda->name);
 }
 
 enum status cuda_fail(struct cuda_device *cuda, const char *what, const char *call, cuda_code code,

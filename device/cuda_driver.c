@@ -20,8 +20,8 @@ static enum status take_first(struct cuda_driver *driver, struct error *error)
     CUDA_DRIVER_FIRST_CALLS(X)
 #undef X
     if (!driver->cuDriverGetVersion)
-        return error_set(error, STATUS_UNSUPPORTED, LIBRARY " is no NVIDIA driver: it has no %s",
-                         "cuDriverGetVersion");
+        return error_set(error, STATUS_UNSUPPORTED,
+                         LIBRARY " is not an NVIDIA driver: it has no %s", "cuDriverGetVersion");
     return STATUS_OK;
 }
 

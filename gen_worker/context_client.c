@@ -196,7 +196,7 @@ static void repeat_prefill(struct prefill *prefill)
 {
     struct context_peer *peer = prefill->peer;
     const struct log_about about = log_about_origin(&prefill->origin);
-    log_event(LOG_INFO, &about, "context worker is another life by now: prefill repeated",
+    log_event(LOG_INFO, &about, "context worker has restarted: prefill repeated",
               LOG_TEXT("context_worker", peer->address));
     prefill->is_repeated = true;
     prefill->lost = STATUS_OK;

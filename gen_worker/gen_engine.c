@@ -164,7 +164,7 @@ enum status gen_engine_generate(struct gen_engine *engine, void *stream,
     enum status status = gen_inbox_take_job(&engine->inbox, job);
     if (status != STATUS_OK) {
         job_destroy(job);
-        return error_set(error, status, "%u requests are known to this worker",
+        return error_set(error, status, "%u requests are open on this worker, and this is the most",
                          engine->options.streams_max);
     }
     return STATUS_OK;

@@ -446,7 +446,7 @@ static bool stop(struct gen_worker *gen)
     process_close_ports(&gen->process);
     if (!engine_thread_stop(gen->engine_thread, QUIET_LIMIT_NS)) {
         /* Memory that UCX may still write is left to the kernel. */
-        log_error("blocks are still arriving: exit without giving them back");
+        log_error("KV blocks are still arriving: exit without freeing them");
         (void)log_flush(LAST_LINE_MS);
         _Exit(EXIT_FAILURE);
     }

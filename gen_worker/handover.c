@@ -127,7 +127,7 @@ enum status handover_described(struct handover *handover, const struct gen_home 
 static enum status check_fetching(const struct handover *handover, struct error *error)
 {
     if (handover->state != HANDOVER_FETCHING || handover->is_sealed)
-        return error_set(error, STATUS_TRANSFER_FAILED, "an event came out of turn");
+        return error_set(error, STATUS_TRANSFER_FAILED, "an event came in the wrong order");
     return STATUS_OK;
 }
 
@@ -138,7 +138,7 @@ enum status handover_backlog(struct handover *handover, const struct gen_home *h
     TRY(check_fetching(handover, error));
     uint64_t passed_ns = now_ns - handover->began_ns, limit_ns = home->options->context_limit_ns;
     if (++handover->n_backlogs > BACKLOGS_BESIDE + passed_ns / NS_PER_S)
-        return error_set(error, STATUS_TRANSFER_FAILED, "a backlog was told %u times in %.1f s",
+        return error_set(error, STATUS_TRANSFER_FAILED, "a backlog was reported %u times in %.1f s",
                          handover->n_backlogs, (double)passed_ns / (double)NS_PER_S);
     if (handover->n_announced == handover->n_blocks)
         return STATUS_OK;

@@ -301,7 +301,7 @@ static enum status on_first_token(struct sequence *sequence, const struct gen_ho
     bool wants_logprobs = sequence->job->request.sampling.n_logprobs > 0;
     struct handover *handover = sequence->handover;
     if (handover->state != HANDOVER_FETCHING || handover->has_first_token)
-        return error_set(error, STATUS_TRANSFER_FAILED, "a first token came out of turn");
+        return error_set(error, STATUS_TRANSFER_FAILED, "a first token came in the wrong order");
     if (token_id >= home->options->vocabulary ||
         (wants_logprobs && !event->first_token.has_logprobs))
         return error_set(error, STATUS_TRANSFER_FAILED, "first token %u is no token", token_id);

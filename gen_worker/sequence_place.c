@@ -25,12 +25,12 @@ static void say_why_none_was_named(struct sequence *sequence)
     struct error *reason = &sequence->place_reason;
     sequence->place = sequence->job->why_local;
     if (sequence->place == GEN_PLACE_PAIR_UNFIT)
-        error_write(reason, "no context worker that is ready can hand over to this generation "
-                            "worker: `kvferry ps` says why");
+        error_write(reason, "no ready context worker is compatible with this generation worker: "
+                            "`kvferry ps` says why");
     else if (sequence->place == GEN_PLACE_CONTEXT_WORKERS_FULL)
-        error_write(reason, "every context worker that was ready was full");
+        error_write(reason, "all ready context workers were full");
     else if (sequence->place == GEN_PLACE_HAND_OVER_FAILED)
-        error_write(reason, "every context worker has been tried in an earlier attempt");
+        error_write(reason, "all context workers were tried in earlier attempts");
     else
         error_write(reason, "no context worker was ready");
 }
@@ -46,18 +46,18 @@ void sequence_say_why_local(struct sequence *sequence, const struct gen_home *ho
     } else if (n_prompt <= limit) {
         sequence->place = GEN_PLACE_SHORT_PROMPT;
         error_write(reason,
-                    "the prompt has %u tokens, and up to %u are not handed over "
+                    "the prompt has %u tokens, and up to %u are computed locally "
                     "(local_prefill_max_tokens)",
                     n_prompt, limit);
     } else if (n_unknown(sequence) <= limit) {
         sequence->place = GEN_PLACE_PREFIX_CACHED;
         error_write(reason,
-                    "all but %u of the prompt's %u tokens were cached, and up to %u are "
-                    "not handed over (local_prefill_max_tokens)",
+                    "all but %u of the prompt's %u tokens were cached, and up to %u are computed "
+                    "locally (local_prefill_max_tokens)",
                     n_unknown(sequence), n_prompt, limit);
     } else {
         sequence->place = GEN_PLACE_HAND_OVERS_FULL;
-        error_write(reason, "%u hand-overs were under way already (prefills_max)",
+        error_write(reason, "%u KV transfers were running already (prefills_max)",
                     options->prefills_max);
     }
 }

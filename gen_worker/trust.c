@@ -6,7 +6,7 @@
 #include <assert.h>
 #include <inttypes.h>
 
-static const char SENTENCE[] = "KV of a context worker that is no longer believed";
+static const char SENTENCE[] = "KV of a context worker that is no longer trusted";
 
 void trust_withdraw(const struct gen_home *home, uint64_t incarnation, uint64_t now_ns)
 {
@@ -25,8 +25,8 @@ void trust_withdraw(const struct gen_home *home, uint64_t incarnation, uint64_t 
     }
     /* After them: an end caches what it has. */
     uint32_t n_dropped = home->tree ? prefix_tree_drop(home->tree, incarnation) : 0;
-    log_warn("context worker's life %016" PRIx64
-             " is no longer believed: cached blocks dropped %u, "
+    log_warn("context worker of incarnation %016" PRIx64
+             " is no longer trusted: cached blocks dropped %u, "
              "sequences ended %u",
              incarnation, n_dropped, n_ended);
 }

@@ -109,7 +109,7 @@ void draw_say_fault(const struct draw *draw, struct error *error)
     const float logit = isnan(draw->logit) ? NAN : draw->logit; /* without a sign */
     assert(draw->status == STATUS_LOGITS_NOT_FINITE);
     error_write(error,
-                "the model overflows on this request: behind %u tokens the logit of token %u is %g",
+                "the model overflows on this request: after %u tokens the logit of token %u is %g",
                 draw->n_tokens, draw->token_id, (double)logit);
 }
 

@@ -65,7 +65,7 @@ static enum status read_shape(const struct data_section *section, const json_t *
     for (uint32_t i = 0; i < tensor->n_dims; i++) {
         const json_t *dim = json_array_get(value, i);
         if (!json_is_integer(dim) || json_integer_value(dim) < 0)
-            return corrupt(section, tensor->name, "shape holds something that is no size");
+            return corrupt(section, tensor->name, "shape has an element that is not a size");
         tensor->shape[i] = (uint64_t)json_integer_value(dim);
         if (__builtin_mul_overflow(tensor->bytes, tensor->shape[i], &tensor->bytes))
             return corrupt(section, tensor->name, "shape's product overflows");

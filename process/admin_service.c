@@ -40,7 +40,7 @@ static void drain(void *arg, struct rpc_call *call, const ProtobufCMessage *requ
 {
     (void)request;
     struct admin_service *service = arg;
-    log_info("drain asked for by a call");
+    log_info("drain requested by a call");
     process_ask_drain(service->process);
     Kvferry__Internal__V1__DrainResponse response = KVFERRY__INTERNAL__V1__DRAIN_RESPONSE__INIT;
     rpc_call_reply(call, &response.base);

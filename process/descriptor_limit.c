@@ -28,11 +28,11 @@ enum status descriptor_limit_raise(const struct descriptor_needs *needs, struct 
                          " for all that the configuration allows (ulimit -n)",
                          hard, DESCRIPTORS_OWN, needed);
     if (hard < needed)
-        log_warn("the limit of open descriptors is %" PRIu64 "; relay_connections_max %" PRIu32
-                 " on %" PRIu32 " ports and %" PRIu32 " peers may need %" PRIu64
-                 ": raise it (ulimit -n) or lower relay_connections_max, for nobody can connect "
-                 "beyond it",
-                 hard, needs->connections_max, needs->n_ports, needs->peers_max, needed);
+        log_warn(
+            "the limit of open descriptors is %" PRIu64 "; relay_connections_max %" PRIu32
+            " on %" PRIu32 " ports and %" PRIu32 " peers may need %" PRIu64
+            ": raise it (ulimit -n) or lower relay_connections_max; connections beyond this fail",
+            hard, needs->connections_max, needs->n_ports, needs->peers_max, needed);
     limit.rlim_cur = limit.rlim_max;
     if (setrlimit(RLIMIT_NOFILE, &limit) != 0)
         return error_set(error, STATUS_IO_FAILED, "limit of open descriptors to %" PRIu64 ": %s",

@@ -34,7 +34,7 @@
 void process_end_loading(const struct process *process)
 {
     assert(!process->has_loaded && "who has served drains");
-    log_info("told to stop while it loads");
+    log_info("asked to stop while the model loads");
     (void)log_flush(LAST_LINE_MS);
     if (process->options.ports_file[0])
         ports_file_remove(process->options.ports_file);
@@ -277,7 +277,7 @@ void process_ask_drain(struct process *process)
     assert(from_ns != 0 && "that is: not asked for");
     if (atomic_compare_exchange_strong(&process->refuses_from_ns, &not_asked, from_ns) &&
         process->options.drain_delay_ms > 0)
-        log_info("not ready, serves on for %" PRIu64 " ms", process->options.drain_delay_ms);
+        log_info("not ready, still serves for %" PRIu64 " ms", process->options.drain_delay_ms);
 }
 
 bool process_is_leaving(const struct process *process)

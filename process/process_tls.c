@@ -31,7 +31,7 @@ static enum status check_rows(const struct process_tls_options *options, struct 
     if (!tls_cluster_name_is_valid(options->cluster_name))
         return error_set(
             error, STATUS_INVALID_ARGUMENT,
-            "cluster_name \"%.80s\": 1 to %u letters, digits, '.', '_' or '-' are taken",
+            "cluster_name \"%.80s\": 1 to %u letters, digits, '.', '_' or '-' are allowed",
             options->cluster_name, TLS_CLUSTER_NAME_MAX);
     return STATUS_OK;
 }

@@ -36,7 +36,7 @@ static enum status try_folder(const char *path, struct error *error)
         return error_set(error, STATUS_IO_FAILED, "run folder %.200s: %s", path, strerror(errno));
     if (!is_own_folder(path, 077))
         return error_set(error, STATUS_IO_FAILED,
-                         "run folder %.200s is there, and is not this user's alone (mode 0700)",
+                         "run folder %.200s exists and is open to other users (it needs mode 0700)",
                          path);
     return STATUS_OK;
 }

@@ -84,8 +84,9 @@ static bool has_dead_port(struct self_check *check, uint64_t now_ns)
     for (uint32_t i = 0; i < check->n_ports; i++) {
         bool is_dead = port_probe_is_dead(&check->ports[i].probe, n_failures, now_ns);
         if (is_dead && !check->ports[i].is_dead)
-            log_error("port %s accepts nobody since accept failed: not live until a restart",
-                      check->ports[i].name);
+            log_error(
+                "port %s accepts no connections since accept failed: not live until a restart",
+                check->ports[i].name);
         else if (!is_dead && check->ports[i].is_dead)
             log_info("port %s accepts again", check->ports[i].name);
         check->ports[i].is_dead = is_dead;

@@ -164,7 +164,7 @@ enum status admission_check(const char *tokens_file, const char *salt_key_file, 
     }
     if (salt_key_file[0] && !tokens_file[0])
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "salt_key_file is of no use without tokens_file");
+                         "salt_key_file has no effect without tokens_file");
     if (!tokens_file[0])
         return STATUS_OK;
     TRY(tenant_file_read(tokens_file, &rows, &n_rows, error));

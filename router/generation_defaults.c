@@ -22,7 +22,8 @@ static enum status read_number(const struct source *source, const char *key, dou
     if (!value || json_is_null(value))
         return STATUS_OK;
     if (!json_is_number(value))
-        return error_set(source->error, STATUS_CORRUPT, "%s: %s is no number", source->file, key);
+        return error_set(source->error, STATUS_CORRUPT, "%s: %s is not a number", source->file,
+                         key);
     *value_inout = json_number_value(value);
     return STATUS_OK;
 }

@@ -96,7 +96,7 @@ static enum status take_text(struct generation *generation, const ProtobufCBinar
     char what[80];
     if (bytes == 0)
         return refuse(error, STATUS_INVALID_ARGUMENT, "text", "",
-                      "is empty: there is nothing to go on from");
+                      "is empty: there is nothing to continue");
     snprintf(what, sizeof what, "has %zu bytes; at most %zu are taken", bytes,
              limits->text_bytes_max);
     if (bytes > limits->text_bytes_max)
@@ -128,7 +128,7 @@ static enum status take_ids(struct generation *generation, const Kvferry__V1__To
     char what[80];
     if (!message || message->n_ids == 0)
         return refuse(error, STATUS_INVALID_ARGUMENT, "token_ids", "",
-                      "is empty: there is nothing to go on from");
+                      "is empty: there is nothing to continue");
     if (message->n_ids >= limits->card.context_tokens)
         return refuse_length(error, message->n_ids, limits->card.context_tokens);
     for (size_t i = 0; i < message->n_ids; i++) {
@@ -160,7 +160,7 @@ static enum status take_prompt(struct generation *generation,
         return take_ids(generation, message->token_ids, limits, error);
     default:
         return refuse(error, STATUS_INVALID_ARGUMENT, "prompt", "",
-                      "is absent: give text or token_ids");
+                      "is missing: give text or token_ids");
     }
 }
 

@@ -96,7 +96,8 @@ static enum status dispatch(struct generation_service *service, struct generatio
     }
     if (status == STATUS_DUPLICATE_REQUEST)
         rpc_error_set(error, status, "request_id", generation->request_id,
-                      "request_id \"%s\" is live already", generation->request_id);
+                      "request_id \"%s\" belongs to a request that is still running",
+                      generation->request_id);
     return status;
 }
 
@@ -138,8 +139,8 @@ static void tell_double(struct generation_service *service, const struct generat
         return;
     log_write(LOG_WARN, generation->request_id,
               "a text begins with special token %" PRIu32
-              ", which is added to texts: it is there twice, "
-              "but with add_special_tokens false (told once)",
+              ", which is added to texts: the prompt has it twice unless add_special_tokens is "
+              "false (logged once)",
               ids[0]);
 }
 

@@ -245,8 +245,8 @@ static enum status open_tenants(struct router *router, struct error *error)
     log_info("tokens file %s rows %u: public calls need a token", config->tokens_file,
              tenants_n_rows(tenants));
     if (!is_local(config->grpc_address))
-        log_warn(
-            "tokens cross the network as they are, unless something before this port ends TLS");
+        log_warn("bearer tokens cross the network unencrypted, unless a proxy before this port "
+                 "ends TLS");
     return STATUS_OK;
 }
 
@@ -340,7 +340,7 @@ static void look(struct router *router)
     dispatch_look(router->dispatch, &view);
     bool is_local = view.lacks == STATUS_OK && view.pairs == 0 && router->config.context_workers[0];
     if (reminder_is_due(&router->is_local, is_local, now_ns))
-        log_warn("no context worker is ready: prompts are computed where they are decoded");
+        log_warn("no context worker is ready: generation workers compute the prompts");
     if (reminder_is_due(&router->lacks, view.lacks != STATUS_OK, now_ns))
         log_warn("not serving: %s", status_text(view.lacks));
     tell_health(router, view.lacks == STATUS_OK);

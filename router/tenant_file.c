@@ -75,7 +75,7 @@ enum status tenant_name_check(const char *name, struct error *error)
     if (bytes >= 1 && bytes <= TENANT_NAME_MAX && strspn(name, LETTERS) == bytes)
         return STATUS_OK;
     return error_set(error, STATUS_INVALID_ARGUMENT,
-                     "\"%.80s\" is no name: 1 to %u of A-Z a-z 0-9 . _ - are", name,
+                     "\"%.80s\" is not a name: use 1 to %u of A-Z a-z 0-9 . _ -", name,
                      TENANT_NAME_MAX);
 }
 
@@ -160,7 +160,8 @@ static enum status add_method(struct tenant_row *row, const char *value, struct 
         return STATUS_OK;
     }
     nearest_hint(&nearest, hint);
-    return error_set(error, STATUS_CORRUPT, "methods has \"%.80s\", which is none%s", value, hint);
+    return error_set(error, STATUS_CORRUPT, "methods has \"%.80s\", which is not a method%s", value,
+                     hint);
 }
 
 static enum status set(struct tenant_row *row, enum row_key key, const char *value,
@@ -173,7 +174,7 @@ static enum status set(struct tenant_row *row, enum row_key key, const char *val
         if (sha256_parse(value, strlen(value), &row->hash) == STATUS_OK)
             return STATUS_OK;
         return error_set(error, STATUS_CORRUPT,
-                         "sha256 has %zu characters that are no hash; it "
+                         "sha256 has %zu characters and is not a hash; it "
                          "must be the 64 hex digits that `kvferry token` "
                          "prints",
                          strlen(value));
@@ -373,10 +374,9 @@ static enum status on_text(struct reader *reader, const yaml_event_t *event)
     switch (reader->place) {
     case IN_FILE:
         if (reader->has_tokens || strcmp(text, "tokens") != 0) {
-            error_write(&why,
-                        "\"%.80s\" stands where the one key of the file, tokens, and its "
-                        "list must",
-                        text);
+            error_write(
+                &why, "found \"%.80s\" in place of the only key of the file, tokens, and its list",
+                text);
             return corrupt(reader, line, why.text);
         }
         reader->has_tokens = true;
@@ -471,7 +471,7 @@ enum status tenant_file_parse(const char *text, size_t bytes, const char *path,
         yaml_parser_delete(&reader.parser);
     }
     if (status == STATUS_OK && reader.n == 0)
-        status = error_set(error, STATUS_CORRUPT, "%s: no row: nobody could call", path);
+        status = error_set(error, STATUS_CORRUPT, "%s: no row: no client could call", path);
     if (status != STATUS_OK) {
         free(reader.rows);
         return status;

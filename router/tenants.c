@@ -283,7 +283,7 @@ static void complain(struct tenants *tenants, enum status status, const struct e
     if (strcmp(complaint.text, tenants->complaint.text) == 0)
         return;
     tenants->complaint = complaint;
-    log_error("tokens file: the last good one stays in force: %s", complaint.text);
+    log_error("tokens file: the last valid one is still in use: %s", complaint.text);
 }
 
 static bool has_same_terms(const struct tenant_terms *a, const struct tenant_terms *b)
@@ -396,8 +396,8 @@ static enum status identify(struct tenants *tenants, const struct sha256 *hash,
     *tenant_out = token->tenant;
     *methods_out = token->methods;
     if (certificates[0] && strcmp(certificates, token->tenant->name) != 0)
-        return refuse_not_allowed(tenants, "the bearer token is not of the certificate's tenant",
-                                  refusal);
+        return refuse_not_allowed(
+            tenants, "the bearer token and the certificate belong to different tenants", refusal);
     return STATUS_OK;
 }
 
@@ -449,7 +449,7 @@ enum status tenants_enter(struct tenants *tenants, const struct tenant_claim *cl
         if (tenants->metrics)
             counter_add(tenants->metrics->no_token, 1);
         return refuse(refusal_out, STATUS_UNAUTHENTICATED,
-                      "no bearer token: this server wants the metadata authorization");
+                      "no bearer token: this server needs the metadata authorization");
     }
     /* What takes time is done before the mutex, for which the others wait. */
     enum status status = claim->token ? sha256_of(claim->token, claim->token_bytes, &hash)

@@ -59,12 +59,12 @@ static enum status refuse(struct rpc_error *error, enum status status, size_t n_
 {
     switch (status) {
     case STATUS_INVALID_ARGUMENT:
-        rpc_error_set(error, status, NULL, NULL, "message of more bytes than %zu once inflated",
+        rpc_error_set(error, status, NULL, NULL, "message of more than %zu bytes when decompressed",
                       n_bytes_max);
         return status;
     case STATUS_CORRUPT:
         rpc_error_set(error, STATUS_INVALID_ARGUMENT, NULL, NULL,
-                      "message is marked as compressed and is no gzip stream");
+                      "message is marked as compressed but is not a gzip stream");
         return STATUS_INVALID_ARGUMENT;
     default:
         rpc_error_set(error, status, NULL, NULL, "%s", status_text(status));

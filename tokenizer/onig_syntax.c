@@ -148,7 +148,7 @@ static enum status read_class(struct reader *reader)
             put(reader, reader->at++, 1);
     }
     if (reader->at == reader->end)
-        return error_set(reader->error, STATUS_CORRUPT, "%s is no pattern: a class does not end",
+        return error_set(reader->error, STATUS_CORRUPT, "%s is not a pattern: a class does not end",
                          reader->where);
     put(reader, reader->at++, 1);
     return STATUS_OK;
@@ -215,11 +215,11 @@ static enum status read_braces(struct reader *reader)
     const char *at = reader->at + 1;
 
     if (at == reader->end || !isdigit((unsigned char)*at))
-        return refuse(reader, "a brace that is no repeat count");
+        return refuse(reader, "a brace that is not a repeat count");
     while (at < reader->end && (isdigit((unsigned char)*at) || *at == ','))
         at++;
     if (at == reader->end || *at != '}')
-        return refuse(reader, "a brace that is no repeat count");
+        return refuse(reader, "a brace that is not a repeat count");
     at++;
     if (at < reader->end && (*at == '+' || *at == '?'))
         return refuse(reader, "a sign after a repeat count");
@@ -281,7 +281,7 @@ static enum status read_one(struct reader *reader)
     if (letter == ')') {
         if (reader->depth == 0)
             return error_set(reader->error, STATUS_CORRUPT,
-                             "%s is no pattern: a ) too many at byte %zu", reader->where,
+                             "%s is not a pattern: a ) too many at byte %zu", reader->where,
                              (size_t)(reader->at - reader->start));
         reader->depth--;
     }
@@ -303,7 +303,7 @@ enum status onig_syntax_translate(const char *pattern, size_t n_bytes, const cha
     while (reader.at < reader.end)
         TRY(read_one(&reader));
     if (reader.depth > 0)
-        return error_set(error, STATUS_CORRUPT, "%s is no pattern: a ( does not end", where);
+        return error_set(error, STATUS_CORRUPT, "%s is not a pattern: a ( does not end", where);
     *n_text_out = reader.n_out;
     return STATUS_OK;
 }

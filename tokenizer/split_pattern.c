@@ -60,7 +60,7 @@ static enum status compile(const char *text, size_t n_bytes, const char *where, 
         return STATUS_OK;
     PCRE2_UCHAR reason[128];
     pcre2_get_error_message(code, reason, sizeof reason);
-    return error_set(error, STATUS_CORRUPT, "%s is no pattern: %s, about character %zu", where,
+    return error_set(error, STATUS_CORRUPT, "%s is not a pattern: %s, about character %zu", where,
                      (char *)reason, offset);
 }
 

@@ -158,11 +158,11 @@ static enum status read_name(const struct vocab *vocab, const struct field *fiel
     if (n_bytes == 0 || is_added(vocab, *id_out))
         return STATUS_OK;
     if (*id_out == TOKEN_NONE)
-        return error_set(error, STATUS_CORRUPT, "%s is \"%.60s\", which tokenizer.json has not",
-                         field->path, text);
+        return error_set(error, STATUS_CORRUPT,
+                         "%s is \"%.60s\", which tokenizer.json does not have", field->path, text);
     return error_set(error, STATUS_UNSUPPORTED,
-                     "%s is \"%.60s\", which added_tokens of tokenizer.json has not", field->path,
-                     text);
+                     "%s is \"%.60s\", which added_tokens of tokenizer.json does not have",
+                     field->path, text);
 }
 
 static enum status read_special(const struct vocab *vocab, const struct field *root,

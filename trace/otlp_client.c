@@ -108,11 +108,11 @@ static void tell_change(struct otlp_client *client, enum status status, const ch
     bool is_failing = status != STATUS_OK;
     if (is_failing && !client->is_failing)
         log_event(LOG_WARN, &(struct log_about){.peer = client->options.endpoint},
-                  "the collector takes no spans: they are dropped and counted",
+                  "the collector does not accept spans: they are dropped and counted",
                   LOG_TEXT("status", status_name(status)), LOG_TEXT("why", sentence));
     else if (!is_failing && client->is_failing)
         log_event(LOG_INFO, &(struct log_about){.peer = client->options.endpoint},
-                  "the collector takes spans again", LOG_TEXT("status", status_name(status)));
+                  "the collector accepts spans again", LOG_TEXT("status", status_name(status)));
     client->is_failing = is_failing;
 }
 

@@ -178,7 +178,7 @@ enum status identity_match(const struct worker_identity *ours, const struct work
     if (!kv_revision_pairs(ours->revision, theirs->revision))
         return error_set(error, STATUS_REVISION_MISMATCH,
                          "protocol revision %" PRIu32 " does not pair with %" PRIu32
-                         ": only neighbours do, so change one process after the other",
+                         ": only adjacent revisions do, so upgrade one process after the other",
                          ours->revision, theirs->revision);
     TRY(kv_terms_match(&(struct kv_terms){&ours->geometry, ours->transport, allow_numerics},
                        &(struct kv_terms){&theirs->geometry, theirs->transport, ""}, error));
@@ -191,7 +191,7 @@ enum status identity_match(const struct worker_identity *ours, const struct work
     if (!driver_may_reach(theirs->transport, &ours->address, &theirs->address))
         return error_set(error, STATUS_REVISION_MISMATCH,
                          "UCX %s does not reach UCX %s over a loopback, which they describe in "
-                         "different ways: one UCX for both, or another network device",
+                         "different ways: use the same UCX for both, or another network device",
                          ours->ucx_version, theirs->ucx_version);
     if (!driver_needs_hosts(theirs->transport) || theirs->address.n_hosts > 0)
         return STATUS_OK;

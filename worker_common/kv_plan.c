@@ -57,7 +57,7 @@ static const char *advice(const struct kv_wishes *wishes, bool has_block)
 {
     if (is_crowded(wishes))
         return has_block
-                   ? "lower kv_memory or kv_blocks, or end what else is on the device"
+                   ? "lower kv_memory or kv_blocks, or end other processes on the device"
                    : "end what else is on the device, lower prefill_batch_tokens or take weights "
                      "int8";
     return has_block ? "lower kv_memory or kv_blocks, or raise device_memory"
@@ -133,8 +133,8 @@ static enum status within_limit(const struct kv_wishes *wishes, uint64_t block_b
         return error_set(
             error, STATUS_NO_MEMORY,
             "the cgroup's memory limit of %.1f MiB (%u workers share it) leaves nothing "
-            "for KV blocks: weights take %.1f MiB, each process %.1f MiB; raise the "
-            "limit, or say kv_memory",
+            "for KV blocks: weights take %.1f MiB, each process %.1f MiB; raise the limit, or set "
+            "kv_memory",
             (double)wishes->limit_bytes / MIB, n_sharers(wishes),
             (double)wishes->taken.mapped_bytes / MIB, (double)process_bytes(wishes) / MIB);
     assert(wishes->limit_bytes > 0 && share < wishes->limit_bytes);

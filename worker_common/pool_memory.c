@@ -15,7 +15,7 @@ enum status pool_memory_check(const struct memory_room *room, uint64_t bytes, st
     return error_set(
         error, STATUS_NO_MEMORY,
         "no memory for %.1f MiB of KV blocks: %.1f MiB are left%s, of which %.1f MiB must "
-        "stay; lower kv_memory or kv_blocks, or give it more",
+        "stay; lower kv_memory or kv_blocks, or give the process more memory",
         (double)bytes / MIB, (double)room->available_bytes / MIB, limit,
         (double)POOL_MEMORY_REST_BYTES / MIB);
 }

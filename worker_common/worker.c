@@ -87,7 +87,7 @@ static enum status choose_context(struct worker *worker, const struct worker_opt
     uint32_t known = worker->config->context_tokens;
     if (options->max_context_tokens > known)
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "max_context_tokens is %u; the model knows %u",
+                         "max_context_tokens is %u; the model supports %u",
                          options->max_context_tokens, known);
     worker->context_tokens = options->max_context_tokens ? options->max_context_tokens : known;
     return STATUS_OK;
@@ -265,7 +265,8 @@ static void tell_plan(const struct worker *worker, const struct worker_options *
              n_blocks * options->kv_block_tokens, worker->n_blocks / worker->context_blocks,
              worker->context_tokens, n_blocks / geometry_blocks(&worker->identity.geometry, 512));
     if (worker->n_blocks < worker->context_blocks)
-        log_warn("the pool holds less than one whole context of %u tokens", worker->context_tokens);
+        log_warn("all KV blocks together hold less than one whole context of %u tokens",
+                 worker->context_tokens);
 }
 
 static enum status plan_blocks(struct worker *worker, const struct worker_options *options,
@@ -317,8 +318,8 @@ enum status worker_kv_driver(const struct worker_options *options, const char *d
         driver = may_be_clear ? KV_AM_TCP : KV_TLS;
     if (driver_is_clear(driver) && !may_be_clear)
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "kv_transport %s sends KV in clear over network devices %s: that takes "
-                         "kv_network trusted, or kv_transport tls",
+                         "kv_transport %s sends KV unencrypted over network devices %s: set "
+                         "kv_network to trusted, or kv_transport to tls",
                          driver_name(driver), devices[0] ? devices : "all");
     *driver_out = driver;
     return STATUS_OK;

@@ -39,12 +39,12 @@ static enum status check_gpu(const struct worker_options *options, const char *n
     struct kernel_choice choice;
     if (options->cpu_kernels && options->cpu_kernels[0])
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "cpu_kernels is \"%s\": device %s computes with kernels of its own",
+                         "cpu_kernels is \"%s\": device %s computes with its own kernels",
                          options->cpu_kernels, name);
     if (options->is_read_from && options->kv_transport == KV_SHM_READ)
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "kv_transport shm-read lends the host's memory, and device %s has its "
-                         "own: take cuda-ipc, unix, am-tcp or tls",
+                         "kv_transport shm-read shares the host's memory, but device %s has its "
+                         "own: use cuda-ipc, unix, am-tcp or tls",
                          name);
     return kernel_choice_make(true, NULL, options->attention_kernels, error, &choice);
 }
@@ -54,11 +54,11 @@ static enum status check_cpu(const struct worker_options *options, struct error 
     struct kernel_choice choice;
     if (options->kv_transport == KV_CUDA_IPC)
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "kv_transport cuda-ipc maps memory of a GPU, and device cpu has none: "
-                         "take shm-read, unix, am-tcp or tls");
+                         "kv_transport cuda-ipc maps memory of a GPU, but device cpu has none: use "
+                         "shm-read, unix, am-tcp or tls");
     if (options->device_math == WORKER_MATH_FAST)
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "device_math is fast: that is a GPU's, and device is cpu");
+                         "device_math is fast: it needs a GPU, but device is cpu");
     return kernel_choice_make(false, options->cpu_kernels, options->attention_kernels, error,
                               &choice);
 }

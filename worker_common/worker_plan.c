@@ -124,7 +124,7 @@ static enum status print_sharers(const struct worker *worker, const struct worke
         return STATUS_OK;
     return error_set(error, STATUS_NO_MEMORY,
                      "%u workers that need %.1f MiB of %s each need %.1f MiB, and %.1f MiB are "
-                     "free: lower device_memory or kv_memory, or end what else is on it",
+                     "free: lower device_memory or kv_memory, or end other processes on it",
                      options->kv_sharers, mib(needs), device_name(worker->device), mib(all),
                      mib(n_free));
 }
@@ -179,7 +179,7 @@ static enum status print_memory(const struct worker *worker, const struct worker
         return STATUS_OK;
     return error_set(error, STATUS_NO_MEMORY,
                      "it needs %.1f MiB and there are %.1f MiB: lower kv_memory or "
-                     "max_context_tokens, or give it more",
+                     "max_context_tokens, or give the process more memory",
                      mib(needs), mib(room.available_bytes));
 }
 

@@ -181,7 +181,7 @@ static void pass_over(struct config *config, const struct config_yaml_item *item
     bool is_told = config->action == ACTION_CHECK && item->kind != CONFIG_YAML_LIST_TEXT;
     if (is_told && config->n_warnings < WARNINGS_MAX)
         error_write(&config->warnings[config->n_warnings++],
-                    "%s: passed over, it is for other commands", where);
+                    "%s: ignored, it is for other commands", where);
 }
 
 static enum status on_file_entry(void *arg, const struct config_yaml_item *item,
@@ -204,7 +204,7 @@ static enum status on_file_entry(void *arg, const struct config_yaml_item *item,
         return add_to_list(config, reading->values, row, item->text, where, error);
     uint32_t *first_line = &setting_of(config, row)->file_line;
     if (*first_line)
-        return error_set(error, STATUS_INVALID_ARGUMENT, "%s: given before, in line %u", where,
+        return error_set(error, STATUS_INVALID_ARGUMENT, "%s: already given in line %u", where,
                          *first_line);
     *first_line = item->line;
     if (item->kind == CONFIG_YAML_SCALAR)
@@ -399,9 +399,9 @@ static enum status refuse_word_after_bool(const struct config *config, struct er
     const char *flag = config->bool_before_it, *word = config->word_after_bool;
     if (strncmp(flag, "--no-", 5) == 0)
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "%.60s takes no word of its own: leave \"%s\" out", flag, word);
+                         "%.60s takes no separate value: leave \"%s\" out", flag, word);
     return error_set(error, STATUS_INVALID_ARGUMENT,
-                     "%.60s takes no word of its own: write %.60s=%s, not %.60s %s", flag, flag,
+                     "%.60s takes no separate value: write %.60s=%s, not %.60s %s", flag, flag,
                      word, flag, word);
 }
 
@@ -417,14 +417,14 @@ static enum status check_positionals(const struct config *config, struct error *
         return refuse_word_after_bool(config, error);
     if (n > n_max && usage)
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "unexpected argument \"%.100s\" behind %s \"%.100s\" (is it one with "
-                         "spaces? quote it)",
+                         "unexpected argument \"%.100s\" after %s \"%.100s\" (put an argument with "
+                         "spaces in quotes)",
                          config->positionals[n_max], usage, config->positionals[n_max - 1]);
     if (n > n_max)
         return error_set(error, STATUS_INVALID_ARGUMENT, "unexpected argument \"%.100s\"",
                          config->positionals[0]);
     if (n == 0 && is_needed && config->action != ACTION_PRINT)
-        return error_set(error, STATUS_INVALID_ARGUMENT, "which %s? see --help", usage);
+        return error_set(error, STATUS_INVALID_ARGUMENT, "%s is missing: see --help", usage);
     return STATUS_OK;
 }
 

@@ -204,7 +204,7 @@ static enum status parse_ranged(const struct config_row *row, const char *text, 
     if (reading == READ_MALFORMED)
         return malformed(row, text, where, error);
     if (reading == READ_NOT_WHOLE)
-        return error_set(error, STATUS_INVALID_ARGUMENT, "%s: %.60s is no whole number of %s",
+        return error_set(error, STATUS_INVALID_ARGUMENT, "%s: %.60s is not a whole number of %s",
                          where, text, row->type == CONFIG_SIZE ? "bytes" : "milliseconds");
     if (reading == READ && *out >= row->min && *out <= max)
         return STATUS_OK;
@@ -263,8 +263,8 @@ enum status config_value_parse(const struct config_row *row, const char *text, v
     case CONFIG_WORD:
         if (parse_word(row->words, text, member))
             return STATUS_OK;
-        return error_set(error, STATUS_INVALID_ARGUMENT, "%s: \"%.60s\" is none of %s", where, text,
-                         row->words);
+        return error_set(error, STATUS_INVALID_ARGUMENT, "%s: \"%.60s\" is not one of %s", where,
+                         text, row->words);
     case CONFIG_LIST:
         break;
     }

@@ -163,8 +163,8 @@ static void say_why_not(const char *command, const char *address, enum status st
         listener_explain(address, found->message, &error);
     else if (status == STATUS_UNAUTHENTICATED)
         error_write(&error,
-                    "%s: %.200s (--cluster-key names a file; without, the keys that this "
-                    "user's processes have left on this host are tried)",
+                    "%s: %.200s (--cluster-key gives the key; without it, the keys of this user's "
+                    "processes on this host are tried)",
                     address, found->message);
     else
         error_write(&error, "%s: %s", address,

@@ -50,7 +50,7 @@ static enum status run(void *arg, const struct admin_clients *clients, struct rp
                                             drain->values->deadline_ms, error);
     if (status == STATUS_UNAUTHENTICATED) { /* it has just proved itself */
         rpc_error_set(error, STATUS_UNIMPLEMENTED, NULL, NULL,
-                      "this port takes no Drain: name the process's control port");
+                      "this port does not accept Drain: give the control port of the process");
         return STATUS_UNIMPLEMENTED;
     }
     TRY(status);
@@ -62,7 +62,8 @@ static enum status run(void *arg, const struct admin_clients *clients, struct rp
     }
     if (drain->state.incarnation == life)
         return STATUS_OK;
-    rpc_error_set(error, STATUS_STALE_PEER, NULL, NULL, "it was started anew meanwhile");
+    rpc_error_set(error, STATUS_STALE_PEER, NULL, NULL,
+                  "the process was restarted in the meantime");
     return STATUS_STALE_PEER;
 }
 

@@ -264,10 +264,12 @@ static enum status check_result(const struct generate *generate, struct error *e
     if (status == STATUS_PEER_LOST && !is_own && !generate->result.has_text)
         listener_explain(generate->address, found->message, error);
     else if (status == STATUS_UNIMPLEMENTED && !is_own)
-        error_write(error, "%s takes no prompts: is it a control port? a router's public port does",
-                    generate->address);
+        error_write(
+            error,
+            "%s does not accept prompts: is it a control port? give the public port of a router",
+            generate->address);
     else if (status == STATUS_TIMED_OUT)
-        error_write(error, "%s: not done within %" PRIu64 " ms (--deadline-ms): %s",
+        error_write(error, "%s: not done after %" PRIu64 " ms (--deadline-ms): %s",
                     status_name(status), generate->values.deadline_ms, found->message);
     else if (status != STATUS_OK)
         error_write(error, "%s: %s", status_name(status), found->message);
@@ -280,7 +282,7 @@ static enum status check_handover(const struct generate *generate, struct error 
     const struct generation_result *result = &generate->result;
     if (!lacks_handover(generate))
         return STATUS_OK;
-    return error_set(error, STATUS_NOT_FOUND, "no KV was handed over (--expect-handover)%s%s",
+    return error_set(error, STATUS_NOT_FOUND, "no KV was transferred (--expect-handover)%s%s",
                      result->prefill_reason[0] ? ": " : "", result->prefill_reason);
 }
 

@@ -75,7 +75,7 @@ void listener_explain(const char *text, const char *words, struct error *error_o
     int code = 0;
     bool is_nobody = false;
     const char *hint = strstr(words, "Socket closed") ? " (does it want --tls?)" : "";
-    error_write(error_out, "no kvferry answers at %s: %s%s", text, words, hint);
+    error_write(error_out, "no kvferry server answers at %s: %s%s", text, words, hint);
     if (address_parse(text, &address, NULL) != STATUS_OK)
         return;
     snprintf(port, sizeof port, "%u", address.port);
@@ -88,7 +88,8 @@ void listener_explain(const char *text, const char *words, struct error *error_o
         error_write(error_out, "--server: %s: %s", address.host, gai_strerror(code));
     else if (is_nobody)
         error_write(error_out,
-                    "nobody listens at %s: is it running? `kvferry serve MODEL` starts it", text);
+                    "nothing listens at %s: is the server running? `kvferry serve MODEL` starts it",
+                    text);
     if (found)
         freeaddrinfo(found);
 }

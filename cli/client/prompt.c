@@ -17,8 +17,8 @@ static enum status check(const struct prompt *prompt, const char *name, struct e
         return error_set(error, STATUS_CORRUPT, "%s is empty", name);
     size_t at = utf8_first_invalid((const char *)prompt->data, prompt->bytes);
     if (at < prompt->bytes)
-        return error_set(error, STATUS_CORRUPT, "%s is no UTF-8: byte %zu (of %zu) is 0x%02x", name,
-                         at + 1, prompt->bytes, prompt->data[at]);
+        return error_set(error, STATUS_CORRUPT, "%s is not UTF-8: byte %zu (of %zu) is 0x%02x",
+                         name, at + 1, prompt->bytes, prompt->data[at]);
     return STATUS_OK;
 }
 
@@ -87,15 +87,14 @@ enum status prompt_take(const struct prompt_source *source, struct prompt *promp
     bool has_file = source->file[0] != '\0';
     if (source->argument && has_file)
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "the prompt is given as an argument and by --prompt-file");
+                         "the prompt is given twice: as an argument and with --prompt-file");
     const char *name = has_file ? source->file : source->argument;
     if (name && strcmp(name, "-") != 0)
         return has_file ? read_file(name, prompt_out, error)
                         : copy_argument(name, prompt_out, error);
     if (!name && isatty(STDIN_FILENO))
-        return error_set(
-            error, STATUS_INVALID_ARGUMENT,
-            "what is the prompt? give it as an argument in quotes, by --prompt-file or "
-            "through a pipe; - reads it from the terminal");
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "the prompt is missing: give it as an argument in quotes, with "
+                         "--prompt-file or through a pipe; - reads it from the terminal");
     return read_input(prompt_out, error);
 }

@@ -34,7 +34,7 @@ int completion_main(const struct config_input *input)
     if (is_help(input))
         return print_help(input);
     if (input->argc != 1 || !completion_print(input->argv[0], stdout)) {
-        fprintf(stderr, "%s: for which shell: bash, zsh or fish?\n", input->command);
+        fprintf(stderr, "%s: give a shell: bash, zsh or fish\n", input->command);
         return CONFIG_EXIT_MISUSED;
     }
     return EXIT_SUCCESS;

@@ -121,7 +121,7 @@ enum status serve_rows_check(const struct serve_config *values, struct error *er
     if (values->n_context_workers == 0 && !values->local_prefill)
         return error_set(
             error, STATUS_INVALID_ARGUMENT,
-            "n_context_workers is 0 and local_prefill no: nobody would compute prompts");
+            "n_context_workers is 0 and local_prefill is no: no worker would compute prompts");
     return values->ports_file[0] ? ports_file_check(values->ports_file, error) : STATUS_OK;
 }
 

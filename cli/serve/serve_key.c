@@ -23,7 +23,7 @@ static enum status hold(const struct key_set *keys, int *descriptor_out, struct 
     }
     if (descriptor >= 0)
         close(descriptor);
-    return error_set(error, STATUS_IO_FAILED, "a cluster key cannot be held: %s", strerror(errno));
+    return error_set(error, STATUS_IO_FAILED, "cannot store the cluster key: %s", strerror(errno));
 }
 
 enum status serve_key_open(struct serve_key *key, const char *path, struct error *error)

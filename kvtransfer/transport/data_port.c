@@ -71,8 +71,7 @@ static enum status check_devices(const char *devices, struct error *error)
         size_t n = strcspn(p, ",");
         if (n == 0 || n >= sizeof name)
             return error_set(error, STATUS_INVALID_ARGUMENT,
-                             "network device list '%s' has a name that no device can have",
-                             devices);
+                             "network device list '%s' has an invalid device name", devices);
         memcpy(name, p, n);
         name[n] = '\0';
         if (if_nametoindex(name) == 0)
@@ -93,7 +92,8 @@ static enum status parse_range(const char *range, unsigned *first_out, unsigned 
         sscanf(range, "%5u-%5u%n", &first, &last, &n) != 2 || range[n] != '\0' || first == 0 ||
         first > last || last > UINT16_MAX)
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "ucx_port_range \"%s\" is no range of ports, such as 20000-20009", range);
+                         "ucx_port_range \"%s\" is not a range of ports such as 20000-20009",
+                         range);
     *first_out = first;
     *last_out = last;
     return STATUS_OK;

@@ -29,7 +29,7 @@ static enum status set_port(struct address *address, const char *port, const cha
         value = value * 10 + (uint32_t)(*digit - '0');
     if (digit == port || *digit != '\0' || value > UINT16_MAX)
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "address \"%s\": \"%s\" is no port (0 .. 65535)", text, port);
+                         "address \"%s\": \"%s\" is not a port (0 .. 65535)", text, port);
     address->port = (uint16_t)value;
     return STATUS_OK;
 }
@@ -40,8 +40,8 @@ static enum status refuse_scheme(const char *text, const char *host, struct erro
     const int n = (int)(host - text);
     const bool is_secure = strncmp(text, "https:", 6) == 0;
     return error_set(error, STATUS_INVALID_ARGUMENT,
-                     "address \"%s\": leave \"%.*s\" out: HOST:PORT alone%s", text, n, text,
-                     is_secure ? "; TLS is asked for by rows of its own" : "");
+                     "address \"%s\": leave \"%.*s\" out and give only HOST:PORT%s", text, n, text,
+                     is_secure ? "; other settings turn on TLS" : "");
 }
 
 /* empty_host: what no host means. */

@@ -64,12 +64,11 @@ enum status advertised_host_check(const char *given, struct error *error)
     if (is_every_address(given))
         return error_set(
             error, STATUS_INVALID_ARGUMENT,
-            "advertise_address \"%s\" is every address; it must be one that others can "
-            "use",
+            "advertise_address \"%s\" means all addresses; it must be one that others can use",
             given);
     if (!read_number(given, &address) && !is_host_name(given))
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "advertise_address \"%s\" is no host; it must be an address or a name, "
+                         "advertise_address \"%s\" is not a host; it must be an address or a name, "
                          "without a port and without brackets",
                          given);
     return STATUS_OK;

@@ -65,7 +65,7 @@ static enum status check_row(const struct port_row *row, const struct port_given
         return error_set(error, STATUS_INVALID_ARGUMENT, "%s: %s", row->key, why.text);
     if (address.is_unix && row->use == PORT_USE_METRICS)
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "%s \"%s\" is a unix socket; this port is one of HTTP, HOST:PORT",
+                         "%s \"%s\" is a unix socket; this is an HTTP port and needs HOST:PORT",
                          row->key, row->address);
     enum port_reach reach = address_is_loopback(&address) ? PORT_REACH_HOST : PORT_REACH_NETWORK;
     return port_needs_check(row->use, reach, given, row->key, row->address, error);

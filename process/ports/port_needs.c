@@ -45,16 +45,17 @@ enum status port_needs_check(enum port_use use, enum port_reach reach,
         (reach == PORT_REACH_NETWORK || need == PORT_NEEDS_NOTHING || need == PORT_NEEDS_OWN_KEY) &&
         "a loopback works without a file");
     if (need == PORT_NEEDS_KEY_AND_TLS && !given->has_key)
-        return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "%s \"%s\" is no loopback and needs a cluster_key, --insecure or not: "
-                         "whoever reaches it could use it (`kvferry key FILE` makes one)",
-                         key, address);
+        return error_set(
+            error, STATUS_INVALID_ARGUMENT,
+            "%s \"%s\" is not a loopback address and needs a cluster_key, even with --insecure: "
+            "anyone who reaches it could use it (`kvferry key FILE` makes a key)",
+            key, address);
     if ((need == PORT_NEEDS_KEY_AND_TLS || need == PORT_NEEDS_TLS) && is_clear)
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "%s \"%s\" is no loopback and there is no TLS: whoever is on the way can "
-                         "read it%s; --insecure allows that",
+                         "%s \"%s\" is not a loopback address and has no TLS: anyone on the "
+                         "network could read it%s; --insecure allows that",
                          key, address,
-                         need == PORT_NEEDS_TLS ? ", and whoever reaches it use it" : "");
+                         need == PORT_NEEDS_TLS ? " and anyone who reaches it could use it" : "");
     return STATUS_OK;
 }
 
@@ -62,11 +63,12 @@ void port_needs_print(FILE *out)
 {
     static const char *const USES[] = {"grpc", "control", "health", "metrics"};
     static const char *const REACHES[] = {"this host", "a network"};
-    fputs(
-        "# Ports\n\nMade by `make reference`. What a port needs, by who can reach it: this host (a "
-        "loopback or a unix\nsocket) or a network. [The cluster key](../cluster-key.md).\n\n"
-        "| port | reached from | needs |\n| --- | --- | --- |\n",
-        out);
+    fputs("# Ports\n\nMade by `make reference`. What each port needs: one that only this host can "
+          "reach (a "
+          "loopback address or a\nunix socket), and one on a network. See [the cluster "
+          "key](../cluster-key.md).\n\n"
+          "| port | reached from | needs |\n| --- | --- | --- |\n",
+          out);
     _Static_assert(PORT_USE_METRICS + 1 == sizeof USES / sizeof *USES, "a word for each use");
     for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++)
         fprintf(out, "| %s | %s | %s |\n", USES[ROWS[i].use], REACHES[ROWS[i].reach],

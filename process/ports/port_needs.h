@@ -15,16 +15,16 @@
 
 /*    port     reached from  needs            what that means, for docs/reference/ports.md             */
 #define PORT_NEEDS_TABLE(X)                                                                        \
-    X(PUBLIC, HOST, NOTHING, "open; GetState needs the key")                                       \
-    X(PUBLIC, NETWORK, TLS, "TLS; in clear text only with `--insecure`; GetState needs the key")   \
-    X(CONTROL, HOST, OWN_KEY, "the cluster key; without `cluster_key` that of the user")           \
+    X(PUBLIC, HOST, NOTHING, "nothing; GetState needs the cluster key")                            \
+    X(PUBLIC, NETWORK, TLS, "TLS, or `--insecure` for clear text; GetState needs the cluster key") \
+    X(CONTROL, HOST, OWN_KEY, "the cluster key; the key of this user if `cluster_key` is empty")   \
     X(CONTROL, NETWORK, KEY_AND_TLS,                                                               \
-      "`cluster_key`, and TLS; in clear text only with `--insecure`, which is never instead of a " \
+      "`cluster_key`, and TLS or `--insecure` for clear text; `--insecure` never replaces the "    \
       "key")                                                                                       \
-    X(HEALTH, HOST, NOTHING, "open: `grpc.health.v1` and nothing else")                            \
-    X(HEALTH, NETWORK, TLS, "TLS; in clear text only with `--insecure`")                           \
-    X(METRICS, HOST, NOTHING, "open: `/`, `/metrics`, `/healthz`, `/readyz`")                      \
-    X(METRICS, NETWORK, TLS, "open; only with `--insecure`, as it is in clear text")
+    X(HEALTH, HOST, NOTHING, "nothing; the port serves only `grpc.health.v1`")                     \
+    X(HEALTH, NETWORK, TLS, "TLS, or `--insecure` for clear text")                                 \
+    X(METRICS, HOST, NOTHING, "nothing; the port serves `/`, `/metrics`, `/healthz`, `/readyz`")   \
+    X(METRICS, NETWORK, TLS, "`--insecure`, because the port speaks clear text")
 
 enum port_use { PORT_USE_PUBLIC, PORT_USE_CONTROL, PORT_USE_HEALTH, PORT_USE_METRICS };
 enum port_reach { PORT_REACH_HOST, PORT_REACH_NETWORK };

@@ -59,7 +59,7 @@ enum status ports_file_check(const char *path, struct error *error)
         return error_set(error, STATUS_IO_FAILED, "ports file %.200s: %s", path, strerror(errno));
     if (lstat(path, &stat) == 0 && !S_ISREG(stat.st_mode))
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "ports file %.200s is there, and is %s: it would be replaced", path,
+                         "ports file %.200s exists and is %s: it would be replaced", path,
                          S_ISLNK(stat.st_mode)   ? "a link"
                          : S_ISDIR(stat.st_mode) ? "a folder"
                                                  : "no regular file");

@@ -297,7 +297,7 @@ static enum status use_nonce(struct call_auth *auth, const struct claim *claim, 
 
 static void say_unproven(struct error *error)
 {
-    error_write(error, "the caller has not proved that it knows the cluster key");
+    error_write(error, "the caller did not prove that it has the cluster key");
 }
 
 enum status call_auth_check(struct call_auth *auth, const char *method, bool takes_any_life,
@@ -324,7 +324,7 @@ enum status call_auth_check(struct call_auth *auth, const char *method, bool tak
         *bond_out = bond;
         bool is_ours = claim.callee == auth->options.life;
         if (!is_ours && !(claim.is_for_any_life && takes_any_life)) {
-            error_write(error, "the call is for another life of this process");
+            error_write(error, "the call is for an earlier run of this process");
             status = refuse(auth, CALL_REFUSED_LIFE, refusal_out);
         }
     }

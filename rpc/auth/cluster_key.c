@@ -34,7 +34,7 @@ enum status cluster_key_open(const char *path, struct error *error, struct clust
     (void)stat(path, &seen); /* first: what is written meanwhile is seen at the next look */
     TRY(key_file_read(path, &keys, error));
     if (seen.st_mode & (S_IRWXO | S_IWGRP))
-        log_warn("cluster key %.200s: others than its owner's group can use it", path);
+        log_warn("cluster key %.200s: users outside its group can access it", path);
     enum status status = cluster_key_create(&keys, key_out);
     key_set_wipe(&keys);
     if (status != STATUS_OK)

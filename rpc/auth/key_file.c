@@ -85,7 +85,7 @@ enum status key_file_parse(const char *text, size_t bytes, const char *name,
     if (is_good)
         return STATUS_OK;
     return error_set(error, STATUS_CORRUPT,
-                     "%.200s is no cluster key: one line, or two different ones, of 32 bytes in "
+                     "%.200s is not a cluster key: one line, or two different ones, of 32 bytes in "
                      "base64 (`kvferry key FILE` makes it)",
                      name);
 }
@@ -130,6 +130,6 @@ enum status key_file_make(const char *path, const struct key_set *keys, struct e
         return STATUS_OK;
     if (reason == EEXIST)
         return error_set(error, STATUS_DUPLICATE_REQUEST,
-                         "%.200s is there already, and is not replaced", path);
+                         "%.200s exists already and is not replaced", path);
     return error_set(error, STATUS_IO_FAILED, "%.200s: %s", path, strerror(reason));
 }

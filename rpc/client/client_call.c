@@ -135,13 +135,13 @@ static void set_unproven(const struct rpc_client_call *call, struct rpc_error *e
         return;
     case GRPC_STATUS_UNAUTHENTICATED:
         rpc_error_set(error_out, STATUS_UNAUTHENTICATED, NULL, NULL,
-                      "the other process does not take this cluster key, or its clock differs by "
+                      "the other process does not accept this cluster key, or its clock differs by "
                       "more than %u s",
                       CALL_SKEW_S);
         return;
     default:
         rpc_error_set(error_out, STATUS_UNAUTHENTICATED, NULL, NULL,
-                      "the other process has not proved that it knows the cluster key");
+                      "the other process did not prove that it has the cluster key");
     }
 }
 

@@ -100,7 +100,7 @@ static enum status split(const char *address, char host_out[HOST_MAX], const cha
     const char *colon = strrchr(address, ':');
     size_t n = colon ? (size_t)(colon - address) : 0;
     if (!colon || n + 1 > HOST_MAX)
-        return error_set(error, STATUS_INVALID_ARGUMENT, "cannot listen on %.80s: no host:port",
+        return error_set(error, STATUS_INVALID_ARGUMENT, "cannot listen on %.80s: not HOST:PORT",
                          address);
     bool has_brackets = n >= 2 && address[0] == '[' && address[n - 1] == ']';
     snprintf(host_out, HOST_MAX, "%.*s", (int)(has_brackets ? n - 2 : n), address + has_brackets);

@@ -80,7 +80,7 @@ enum status network_list_read(const char *text, struct network_list *list_out, s
                              NETWORK_LIST_MAX);
         if (n >= sizeof word || !read_one(word, &list_out->networks[list_out->n]))
             return error_set(error, STATUS_INVALID_ARGUMENT,
-                             "\"%.60s\" is no network (10.0.0.0/8, ::1, fd00::/8)", at);
+                             "\"%.60s\" is not a network (10.0.0.0/8, ::1, fd00::/8)", at);
         list_out->n++;
         at += n;
     }

@@ -137,7 +137,7 @@ static void warn_of(const struct tls_files *files)
 {
     X509 *own = SSL_CTX_get0_certificate(files->context);
     if (files->seen[FILE_KEY].st_mode & (S_IRWXO | S_IWGRP))
-        log_warn("%s %.200s: others than its owner's group can use it", files->rows[FILE_KEY],
+        log_warn("%s %.200s: users outside its group can access it", files->rows[FILE_KEY],
                  files->paths[FILE_KEY]);
     if (X509_cmp_current_time(X509_get0_notAfter(own)) < 0)
         log_warn("%s %.200s is no longer valid", files->rows[FILE_CERTIFICATE],

@@ -174,7 +174,8 @@ static enum tls_progress fail(struct tls_link *link, const char *words)
         words = X509_verify_cert_error_string(verified);
     if (!words && code)
         words = ERR_reason_error_string(code);
-    snprintf(link->failure, sizeof link->failure, "%s", words ? words : "what came is no TLS");
+    snprintf(link->failure, sizeof link->failure, "%s",
+             words ? words : "the received bytes are not TLS");
     ERR_clear_error();
     link->has_ended = true;
     return TLS_FAILED;

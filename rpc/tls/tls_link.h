@@ -31,7 +31,7 @@ enum tls_progress { TLS_MORE, TLS_DONE, TLS_FAILED };
 /* TLS_MORE: wants bytes. After each there may be output. */
 enum tls_progress tls_link_handshake(struct tls_link *link);
 /* TLS_MORE: *n_out bytes, and that was all that had come; TLS_DONE: there may be more; TLS_FAILED: the
- * client has ended it, or what came is no TLS. n_max: TLS_PLAIN_MAX at least. */
+ * client has ended it, or the received bytes are not TLS. n_max: TLS_PLAIN_MAX at least. */
 enum tls_progress tls_link_read(struct tls_link *link, uint8_t *bytes_out, size_t n_max,
                                 size_t *n_out);
 bool tls_link_write(struct tls_link *link, const uint8_t *bytes, size_t n); /* false: no memory */

@@ -62,7 +62,7 @@ Test(json_text, what_is_no_json_is_refused_with_its_place)
         struct error error;
         cr_expect_eq(parse(CASES[i].text, 0, &root, &error), STATUS_CORRUPT, "case %zu", i);
         cr_expect_null(root);
-        cr_expect(strstr(error.text, "a.json is no JSON: "), "%s", error.text);
+        cr_expect(strstr(error.text, "a.json is not JSON: "), "%s", error.text);
         cr_expect(strstr(error.text, CASES[i].part), "case %zu: %s", i, error.text);
     }
 }

@@ -515,7 +515,8 @@ Test(cli, generate_stops_before_the_stop_string)
 Test(cli, generate_says_why_it_failed)
 {
     RUN("generate", "--server", NO_SERVER, "--deadline-ms", "20s", "In the beginning");
-    expect_refused("nobody listens at " NO_SERVER ": is it running? `kvferry serve MODEL`");
+    expect_refused("nothing listens at " NO_SERVER
+                   ": is the server running? `kvferry serve MODEL`");
     cr_assert_str_empty(last_command.out, "nothing came");
     RUN("generate", "--server", NO_SERVER);
     expect_refused("prompt");

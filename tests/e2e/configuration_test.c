@@ -98,12 +98,12 @@ static const struct refusal REFUSALS[] = {
      "grpc_address: address \"127.0.0.1\": no port"},
     {{"router", KVFERRY_DEMO_MODEL, "--control-address", "0.0.0.0:0"}, "needs a cluster_key"},
     {{"ctx-worker", KVFERRY_DEMO_MODEL, "--control-address", "0.0.0.0:0", "--insecure"},
-     "needs a cluster_key, --insecure or not"},
+     "needs a cluster_key, even with --insecure"},
     {{"gen-worker", KVFERRY_DEMO_MODEL, "--cluster-key", KVFERRY_SOURCE_DIR "/.gitignore"},
-     ".gitignore is no cluster key: one line"},
+     ".gitignore is not a cluster key: one line"},
     {{"serve", KVFERRY_DEMO_MODEL, "--cluster-key", "/nowhere"}, "/nowhere: No such file"},
     {{"router", KVFERRY_DEMO_MODEL, "--health-address", ":0"},
-     "health_address \":0\" is no loopback"},
+     "health_address \":0\" is not a loopback address"},
     {{"router", KVFERRY_DEMO_MODEL, "--metrics-address", "unix:/tmp/metrics"},
      "metrics_address \"unix:/tmp/metrics\" is a unix socket"},
     {{"gen-worker", KVFERRY_DEMO_MODEL, "--metrics-address", "unix:/tmp/metrics:80"},
@@ -127,7 +127,7 @@ static const struct refusal REFUSALS[] = {
     {{"ctx-worker", KVFERRY_DEMO_MODEL, "--kv-block-tokens", "24", "--prefill-chunk-tokens", "48"},
      "power of two"},
     {{"ctx-worker", KVFERRY_DEMO_MODEL, "--max-context-tokens", "100000"},
-     "max_context_tokens is 100000; the model knows 2048"},
+     "max_context_tokens is 100000; the model supports 2048"},
     {{"gen-worker", KVFERRY_DEMO_MODEL, "--kv-memory", "1K"}, "kv_memory of 1024 bytes"},
     {{"gen-worker", KVFERRY_DEMO_MODEL, "--cpu-kernels", "quantum"},
      "no kernels are called 'quantum' (cpu_kernels, KVFERRY_CPU): reference, "},
@@ -138,18 +138,18 @@ static const struct refusal REFUSALS[] = {
      "device is \"gpu\", expected cpu, cuda:N or auto"},
     {{"ctx-worker", KVFERRY_DEMO_MODEL, "--device", "cuda:"}, "device is \"cuda:\""},
     {{"gen-worker", KVFERRY_DEMO_MODEL, "--device", "cuda:0", "--cpu-kernels", "scalar"},
-     "cpu_kernels is \"scalar\": device cuda:0 computes with kernels of its own"},
+     "cpu_kernels is \"scalar\": device cuda:0 computes with its own kernels"},
     {{"ctx-worker", KVFERRY_DEMO_MODEL, "--device", "cuda:0", "--kv-transport", "shm-read"},
-     "kv_transport shm-read lends the host's memory, and device cuda:0 has its own"},
+     "kv_transport shm-read shares the host's memory, but device cuda:0 has its own"},
     {{"gen-worker", KVFERRY_DEMO_MODEL, "--kv-transport", "cuda-ipc"},
-     "kv_transport cuda-ipc maps memory of a GPU, and device cpu has none"},
+     "kv_transport cuda-ipc maps memory of a GPU, but device cpu has none"},
     {{"serve", KVFERRY_DEMO_MODEL, "--kv-transport", "cuda-ipc"},
-     "kv_transport cuda-ipc maps memory of a GPU, and device cpu has none"},
+     "kv_transport cuda-ipc maps memory of a GPU, but device cpu has none"},
     {{"serve", KVFERRY_DEMO_MODEL, "--device", "tpu:0"}, "device is \"tpu:0\""},
     {{"ctx-worker", KVFERRY_DEMO_MODEL, "--ucx-net-devices", "nodevice0"},
      "there is no network device 'nodevice0'"},
     {{"ctx-worker", KVFERRY_DEMO_MODEL, "--ucx-port-range", "many"},
-     "ucx_port_range \"many\" is no range of ports"},
+     "ucx_port_range \"many\" is not a range of ports"},
     {{"serve", "nowhere"}, "nowhere"},
     {{"serve", KVFERRY_DEMO_MODEL, "--prefill-chunk-tokens", "24"}, "prefill_chunk_tokens is 24"},
     {{"serve", KVFERRY_DEMO_MODEL, "--cpu-kernels", "quantum"}, "'quantum'"},
@@ -273,8 +273,8 @@ Test(configuration, one_file_serves_a_server_and_its_clients)
     write_file(path, TEXT, sizeof TEXT - 1);
     RUN("serve", KVFERRY_DEMO_MODEL, "--config", path, "--check-config");
     EXPECT_OK();
-    EXPECT_IN(last_command.err, "c.yaml:2: temperature: passed over, it is for other commands");
-    EXPECT_IN(last_command.err, "c.yaml:5: stop: passed over");
+    EXPECT_IN(last_command.err, "c.yaml:2: temperature: ignored, it is for other commands");
+    EXPECT_IN(last_command.err, "c.yaml:5: stop: ignored");
     RUN("serve", KVFERRY_DEMO_MODEL, "--config", path, "--print-config");
     EXPECT_IN(last_command.out, "kv_memory: 8M");
     cr_assert_null(strstr(last_command.out, "temperature"));
@@ -340,7 +340,7 @@ Test(configuration, a_slip_is_answered_with_what_may_have_been_meant)
     RUN("generate", "--server", "http://127.0.0.1:50051", "hello");
     expect_misused("--server: address \"http://127.0.0.1:50051\": leave \"http://\" out");
     RUN("ps", "--server", "https://127.0.0.1:50051");
-    expect_misused("leave \"https://\" out: HOST:PORT alone; TLS is asked for by rows of its own");
+    expect_misused("leave \"https://\" out and give only HOST:PORT; other settings turn on TLS");
     RUN("serve", KVFERRY_DEMO_MODEL, "--kv-memory", "1.5X");
     expect_misused("--kv-memory: \"1.5X\" is not a size");
 }

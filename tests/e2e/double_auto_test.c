@@ -43,7 +43,7 @@ static void expect_cpu(const char *binary, const char *why)
     cr_expect_eq(last_command.exit_status, EXIT_SUCCESS, "%s", last_command.err);
     cr_expect_null(strstr(last_command.out, "cuda:0"), "%s", last_command.out);
     RUN(CTX, "--device", "auto", "--kv-transport", "cuda-ipc");
-    expect_sentence("kv_transport cuda-ipc maps memory of a GPU, and device cpu has none");
+    expect_sentence("kv_transport cuda-ipc maps memory of a GPU, but device cpu has none");
 }
 
 /* The program that is shipped, as a rule without them; with them, these are none of the double's. */
@@ -68,9 +68,10 @@ Test(double_auto, a_gpu_that_was_chosen_is_judged_as_one_that_was_named)
 {
     command_binary = DOUBLE_BINARY;
     RUN(CTX, "--device", "auto", "--kv-transport", "shm-read");
-    expect_sentence("kv_transport shm-read lends the host's memory, and device cuda:0 has its own");
+    expect_sentence(
+        "kv_transport shm-read shares the host's memory, but device cuda:0 has its own");
     RUN(GEN, "--device", "auto", "--cpu-kernels", "scalar");
-    expect_sentence("cpu_kernels is \"scalar\": device cuda:0 computes with kernels of its own");
+    expect_sentence("cpu_kernels is \"scalar\": device cuda:0 computes with its own kernels");
     RUN(GEN, "--device", "auto", "--dry-run");
     cr_expect_eq(last_command.exit_status, EXIT_SUCCESS, "%s", last_command.err);
     cr_expect(strstr(last_command.out, "device      cuda:0"), "%s", last_command.out);

@@ -18,7 +18,7 @@ DOUBLE, MODEL, LIBRARY = sys.argv[1:4]
 LIMIT_S = 60
 FLAGS = ["--device", "cuda:0", "--threads", "1", "--max-context-tokens", "64", "--kv-block-tokens", "16"]
 FAST = ["--device-math", "fast", "--prefill-batch-tokens", "16", "--prefill-chunk-tokens", "16"]
-FREE = r"[\d.]+ of [\d.]+ MiB of cuda:0 are free: end what else is on it, or take another device"
+FREE = r"[\d.]+ of [\d.]+ MiB of cuda:0 are free: end other processes on it, or use another device"
 OF_GPU = r"of cuda:0, of which [\d.]+ of [\d.]+ MiB are free"
 LESS = r"lower prefill_batch_tokens, sequences_max or max_context_tokens"
 TAKES_MEMORY = re.compile(r"cu(MemAlloc|MemHostAlloc|DevicePrimaryCtxRetain|StreamCreate|EventCreate|ModuleLoadData|FuncLoad|GraphInstantiate|GraphUpload)$")
@@ -64,9 +64,9 @@ def cases(made: list[str]) -> list[Case]:
     n = made.count("cuMemAlloc")  # the last of them: activations, partial results, two arenas, the pool
     failed = r"failed: CUDA_ERROR_OUT_OF_MEMORY \(2\); "
     return [
-        Case(r"a context of this process: cuDevicePrimaryCtxRetain " + failed + r"how much of its 1024\.0 MiB is free cannot be asked: end what else is",
+        Case(r"a context of this process: cuDevicePrimaryCtxRetain " + failed + r"how much of its 1024\.0 MiB is free is not known: end other processes",
              fail("cuDevicePrimaryCtxRetain", 1)),
-        Case(r"cuCtxSetCurrent " + failed + r"how much of its 1024\.0 MiB is free cannot be asked: ", fail("cuCtxSetCurrent", 1)),
+        Case(r"cuCtxSetCurrent " + failed + r"how much of its 1024\.0 MiB is free is not known: ", fail("cuCtxSetCurrent", 1)),
         Case(r"cuStreamCreate " + failed + FREE, fail("cuStreamCreate", 1)),
         Case(r"cuEventCreate " + failed + FREE, fail("cuEventCreate", 5)),
         Case(r"5120 bytes for digests: cuMemAlloc " + failed + FREE, {"DOUBLE_MEMORY_MB": "0"}),

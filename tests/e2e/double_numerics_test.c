@@ -258,7 +258,7 @@ Test(double_numerics, fast_products_without_a_library_or_a_gpu_are_refused)
 #define SERVES "gen-worker", KVFERRY_DEMO_MODEL, POOL, WORKER_PORTS, "--device-math", "fast"
     RUN(SERVES, "--device", "cpu");
     cr_expect_eq(last_command.exit_status, EXIT_FAILURE);
-    cr_expect(strstr(last_command.err, "device_math is fast: that is a GPU's, and device is cpu"),
+    cr_expect(strstr(last_command.err, "device_math is fast: it needs a GPU, but device is cpu"),
               "%s", last_command.err);
     char path[512];
     static const char *const files[] = {"libcuda.so.1", "double-executor", "double-image.so"};

@@ -151,7 +151,7 @@ Test(double_share, who_comes_later_plans_by_what_is_free_or_is_refused)
     RUN(ALONE, "--kv-memory", "10M");
     expect_sentence("KV blocks of 20.0 KiB need 10.0 MiB of the device beside ");
     expect_sentence(" MiB for weights and work, and others leave it ");
-    expect_sentence(" MiB: lower kv_memory or kv_blocks, or end what else is on the device");
+    expect_sentence(" MiB: lower kv_memory or kv_blocks, or end other processes on the device");
     start_alone(&second, "third");
     child_stop(&second);
     child_stop(&first);

@@ -54,9 +54,9 @@ Test(drain, a_port_that_takes_no_drain_and_nobody_are_told_apart)
     struct cluster cluster;
     cluster_start(&cluster, &OPTIONS);
     RUN("drain", "--server", address_of(cluster.router.grpc));
-    expect_refused("this port takes no Drain: name the process's control port");
+    expect_refused("this port does not accept Drain: give the control port of the process");
     RUN("drain", "--server", "127.0.0.1:1");
-    expect_refused("nobody listens at 127.0.0.1:1");
+    expect_refused("nothing listens at 127.0.0.1:1");
     RUN("generate", "--server", address_of(cluster.router.grpc), "--max-tokens", "2", "In the");
     EXPECT_OK();
     cluster_stop(&cluster);

@@ -17,7 +17,7 @@ Test(expect_handover, fails_where_no_kv_has_crossed)
         "In the beginning");
     cr_assert_eq(last_command.exit_status, EXIT_FAILURE);
     cr_assert_gt(strlen(last_command.out), 1, "the text all the same");
-    EXPECT_IN(last_command.err, "no KV was handed over (--expect-handover): ");
+    EXPECT_IN(last_command.err, "no KV was transferred (--expect-handover): ");
 }
 
 enum { PROMPT_BYTES = 2048 };

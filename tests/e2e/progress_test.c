@@ -179,7 +179,7 @@ Test(progress, a_bar_is_gone_when_the_wait_is_broken_off)
 
     start_generate("--deadline-ms", "3s");
     expect_exit(terminal_finish(&terminal), EXIT_FAILURE);
-    const char *said = strstr(behind_the_bar(), "not done within 3000 ms");
+    const char *said = strstr(behind_the_bar(), "not done after 3000 ms");
     cr_assert_not_null(said, "%s", terminal.text);
     child_signal(&cluster.contexts[0], SIGCONT);
     stop();

@@ -81,7 +81,7 @@ Test(prompt, the_first_example_of_the_readme_crosses_and_a_short_one_says_why_it
     find_example(2, example);
     run_example(example);
     EXPECT_IN(last_command.err, "context worker     none (SHORT_PROMPT): the prompt has ");
-    EXPECT_IN(last_command.err, "up to 32 are not handed over (local_prefill_max_tokens)");
+    EXPECT_IN(last_command.err, "up to 32 are computed locally (local_prefill_max_tokens)");
     child_stop(&server);
 }
 
@@ -151,7 +151,7 @@ Test(prompt, each_reason_to_compute_locally_is_said_logged_and_counted)
         .n_contexts = 1, .n_generations = 1, .n_misfits = 1, .first_context = FIRST};
     cluster_start(&cluster, &misfits);
     ask_long(&cluster, "One. ");
-    expect_place(&cluster, "PAIR_UNFIT", "no context worker that is ready can hand over to this");
+    expect_place(&cluster, "PAIR_UNFIT", "no ready context worker is compatible with this");
     cluster_stop(&cluster);
 }
 
@@ -214,9 +214,9 @@ Test(prompt, what_is_no_prompt_is_refused_by_name)
     snprintf(path, sizeof path, "%s", in_folder("text"));
     setenv("KVFERRY_SERVER", NO_SERVER, 1);
     RUN("generate", "one", "two");
-    expect_exit(2, "is it one with spaces? quote it");
+    expect_exit(2, "put an argument with spaces in quotes");
     RUN("generate", "--prompt-file", path, "two");
-    expect_exit(2, "as an argument and by --prompt-file");
+    expect_exit(2, "as an argument and with --prompt-file");
     RUN("generate");
     expect_exit(1, "the prompt (standard input) is empty");
     RUN("generate", "");
@@ -228,11 +228,11 @@ Test(prompt, what_is_no_prompt_is_refused_by_name)
     write_file(path, "And G\xc3\xb6tt \xe2\x82", 12);
     const char *const words[] = {"generate", NULL};
     command_run(path, words);
-    expect_exit(1, "the prompt (standard input) is no UTF-8: byte 11 (of 12) is 0xe2");
+    expect_exit(1, "the prompt (standard input) is not UTF-8: byte 11 (of 12) is 0xe2");
     RUN("generate", "--prompt-file", path);
-    expect_exit(1, "text) is no UTF-8: byte 11 (of 12) is 0xe2");
+    expect_exit(1, "text) is not UTF-8: byte 11 (of 12) is 0xe2");
     RUN("generate", "a\xff");
-    expect_exit(1, "the prompt is no UTF-8: byte 2 (of 2) is 0xff");
+    expect_exit(1, "the prompt is not UTF-8: byte 2 (of 2) is 0xff");
     command_run("/dev/zero", words); /* which never ends */
     expect_exit(1, "the prompt (standard input) is over 8000000 bytes");
 }
@@ -245,7 +245,7 @@ Test(prompt, a_terminal_is_not_waited_for_unless_it_is_asked_for)
     terminal_start(&terminal, (const char *const[]){"generate", NULL});
     int status = terminal_finish(&terminal);
     cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 2, "wait status %d", status);
-    EXPECT_IN(terminal.text, "kvferry generate: what is the prompt? give it as an argument");
+    EXPECT_IN(terminal.text, "kvferry generate: the prompt is missing: give it as an argument");
 
     server_start(&server, NULL);
     setenv("KVFERRY_SERVER", address_of(server.grpc), 1);
@@ -265,17 +265,17 @@ Test(prompt, a_server_that_cannot_be_reached_is_explained)
     RUN("generate", "--server", "localhost", "And God");
     expect_exit(2, "--server: address \"localhost\": no port");
     RUN("ps", "--server", "127.0.0.1:99999");
-    expect_exit(2, "--server: address \"127.0.0.1:99999\": \"99999\" is no port");
+    expect_exit(2, "--server: address \"127.0.0.1:99999\": \"99999\" is not a port");
     RUN("generate", "--server", "nowhere.invalid:50051", "And God");
     expect_exit(1, "--server: nowhere.invalid: ");
     RUN("generate", "--server", address_of(server.control), "And God");
-    expect_exit(1, "takes no prompts: is it a control port?");
+    expect_exit(1, "does not accept prompts: is it a control port?");
     RUN("generate", "--server", address_of(server.metrics), "And God");
-    expect_exit(1, "no kvferry answers at 127.0.0.1:");
+    expect_exit(1, "no kvferry server answers at 127.0.0.1:");
     RUN("ps", "--server", address_of(server.metrics));
-    expect_exit(1, "no kvferry answers at 127.0.0.1:");
+    expect_exit(1, "no kvferry server answers at 127.0.0.1:");
     RUN("generate", "--server", address_of(server.grpc), "--deadline-ms", "1ms", "And God");
-    expect_exit(1, "TIMED_OUT: not done within 1 ms (--deadline-ms)");
+    expect_exit(1, "TIMED_OUT: not done after 1 ms (--deadline-ms)");
     RUN("generate", "--model", in_folder("nowhere"), "And God");
     expect_exit(1, "nowhere: No such file or directory");
     child_stop(&server);

@@ -163,11 +163,13 @@ Test(ps, a_name_that_is_cut_loses_no_process)
 Test(ps, where_nobody_listens_is_said_and_what_starts_it)
 {
     RUN("ps", "--server", "127.0.0.1:1");
-    expect_refused("nobody listens at 127.0.0.1:1: is it running? `kvferry serve MODEL` starts it");
+    expect_refused(
+        "nothing listens at 127.0.0.1:1: is the server running? `kvferry serve MODEL` starts it");
     RUN("ps", "--server", "unix:/nowhere");
-    expect_refused("nobody listens at unix:/nowhere: is it running? `kvferry serve MODEL`");
+    expect_refused(
+        "nothing listens at unix:/nowhere: is the server running? `kvferry serve MODEL`");
     RUN("ps", "--json", "--control", "127.0.0.1:1");
-    expect_refused("nobody listens at 127.0.0.1:1");
+    expect_refused("nothing listens at 127.0.0.1:1");
     cr_assert_str_empty(last_command.out);
 }
 
@@ -190,7 +192,7 @@ Test(ps, of_two_servers_neither_is_asked_with_the_others_key)
     }
     for (int i = 0; i < 2; i++) {
         child_stop(&servers[i]);
-        cr_expect_not(child_log_has(&servers[i], "inner calls refused"));
+        cr_expect_not(child_log_has(&servers[i], "calls between processes refused"));
     }
 }
 
@@ -215,7 +217,7 @@ Test(ps, a_public_port_that_is_open_to_the_network_tells_its_state_to_who_knows_
     RUN("ps", "--server", address_of(server.control));
     EXPECT_OK();
     RUN("ps", "--server", address_of(server.grpc), "--cluster-key", other_key());
-    expect_refused("does not take this cluster key");
+    expect_refused("does not accept this cluster key");
     cr_assert_str_empty(last_command.out);
     child_stop(&server);
 }

@@ -173,9 +173,9 @@ Test(start_failure, serve_finds_what_its_children_would_find)
     RUN("serve", in_folder("nowhere"));
     expect_refused("nowhere: No such file or directory");
     expect_serve_refuses("--grpc-address", "0.0.0.0:0",
-                         "grpc_address \"0.0.0.0:0\" is no loopback and there is no TLS");
+                         "grpc_address \"0.0.0.0:0\" is not a loopback address and has no TLS");
     expect_serve_refuses("--ports-file", path, "nowhere/ports: No such file or directory");
-    expect_serve_refuses("--no-local-prefill", "--pin", "nobody would compute prompts");
+    expect_serve_refuses("--no-local-prefill", "--pin", "no worker would compute prompts");
 }
 
 /* A port that is drawn is not tried, and the ports file has the ones that are bound for good. */
@@ -227,7 +227,7 @@ Test(start_failure, a_worker_that_loads_can_be_told_to_stop)
         cr_assert_eq(kill(last_command.pid, SIGTERM), 0);
         command_finish(&last_command);
         cr_assert_eq(last_command.exit_status, 0, "it fails: %s", last_command.err);
-        is_seen = strstr(last_command.err, "told to stop while it loads");
+        is_seen = strstr(last_command.err, "asked to stop while the model loads");
         cr_assert_neq(access(ports, F_OK), 0, "its ports file is left");
     }
     cr_assert(is_seen, "never while it loads");
@@ -237,7 +237,7 @@ Test(start_failure, a_bad_address_is_named)
 {
     static const char *const ADDRESSES[][2] = {
         {"127.0.0.1", "no port"},
-        {"127.0.0.1:70000", "no port"},
+        {"127.0.0.1:70000", "is not a port"},
         {"[::1:50", "no closing ]"},
         {"0.0.0.0:0", "--insecure"},
     };
@@ -351,14 +351,14 @@ Test(start_failure, a_ports_file_that_cannot_be_written_is_named)
     cr_assert_eq(symlink("/nowhere/at/all", link), 0);
     for (int role = 0; role < 3; role++) {
         RUN(ROLES[role], KVFERRY_DEMO_MODEL, "--ports-file", fifo);
-        expect_said("ports.fifo is there, and is no regular file");
+        expect_said("ports.fifo exists and is no regular file");
         RUN(ROLES[role], KVFERRY_DEMO_MODEL, "--ports-file", link);
-        expect_said("ports.link is there, and is a link");
+        expect_said("ports.link exists and is a link");
         RUN(ROLES[role], KVFERRY_DEMO_MODEL, "--ports-file", folder);
         expect_said("none/ports");
     }
     RUN("serve", KVFERRY_DEMO_MODEL, "--ports-file", fifo);
-    expect_refused("ports.fifo is there, and is no regular file");
+    expect_refused("ports.fifo exists and is no regular file");
     cr_assert(lstat(fifo, &found) == 0 && S_ISFIFO(found.st_mode), "it was replaced or removed");
     cr_assert(lstat(link, &found) == 0 && S_ISLNK(found.st_mode), "it was replaced or removed");
 }
@@ -373,7 +373,7 @@ Test(start_failure, a_size_that_does_not_fit_is_named)
         RUN(WORKERS[i], KVFERRY_DEMO_MODEL, "--kv-memory", "1");
         expect_said("kv_memory of 1 bytes makes 0 blocks");
         RUN(WORKERS[i], KVFERRY_DEMO_MODEL, "--max-context-tokens", "5000");
-        expect_said("max_context_tokens is 5000; the model knows 2048");
+        expect_said("max_context_tokens is 5000; the model supports 2048");
         RUN(WORKERS[i], KVFERRY_DEMO_MODEL, "--kv-block-tokens", "128", "--prefill-chunk-tokens",
             "64");
         expect_said("prefill_chunk_tokens is 64");

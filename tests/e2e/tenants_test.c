@@ -186,7 +186,7 @@ Test(tenants, a_file_that_changes_counts_without_a_restart)
     write_tokens_file();
     wait_for_status(client, b, STATUS_OK);
     write_file(tokens_path, "tokens: nonsense\n", 17);
-    cr_assert(child_log_wait(&cluster.router, "the last good one stays in force"));
+    cr_assert(child_log_wait(&cluster.router, "the last valid one is still in use"));
     ask(client, a, 1);
     cr_assert_eq(generation.error.status, STATUS_OK, "%s", generation.error.message);
     client_destroy(client);

@@ -274,7 +274,8 @@ Test(wait, prompts_that_are_computed_where_they_are_decoded_are_in_the_log)
     FILE *log = fopen(path, "r");
     cr_assert_not_null(log);
     child_kill(&cluster.contexts[0]);
-    wait_line(fileno(log), "warn", "no context worker is ready", "computed where they are decoded");
+    wait_line(fileno(log), "warn", "no context worker is ready",
+              "generation workers compute the prompts");
     fclose(log);
     cluster_stop(&cluster);
 }

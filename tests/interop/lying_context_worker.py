@@ -183,7 +183,7 @@ class LyingContextWorker(unittest.TestCase):
         self.assertTrue(any(detail.Unpack(info) for detail in details.details))
         self.assertEqual(info.reason, "KV_TRANSFER_FAILED")
         log = pathlib.Path(self.generation.log.name).read_text()
-        self.assertEqual(log.count("is no longer believed: cached blocks"), 1)
+        self.assertEqual(log.count("is no longer trusted: cached blocks"), 1)
 
         after = self.complete("honest")
         self.assertEqual(list(after.token_ids), self.honest_ids)

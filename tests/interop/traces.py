@@ -213,7 +213,7 @@ class Traces(unittest.TestCase):
         self.assertEqual(counted(cluster, EXPORTED), 0)
         for process in cluster.processes:
             self.assertEqual(process.stop(), 0)
-        warned = [line for line in lines_of(cluster) if "takes no spans" in line["msg"]]
+        warned = [line for line in lines_of(cluster) if "does not accept spans" in line["msg"]]
         self.assertEqual(len(warned), 3, "once in each process")
         self.assertTrue(all(line["level"] == "warn" and line["peer"] == endpoint for line in warned))
 

@@ -82,7 +82,7 @@ Test(folder_report, every_key_is_under_its_verdict)
     cr_expect(has(report, "tokenizer_config.json", "unknown", "odd"));
     const char *broken = json_string_value(
         json_object_get(json_object_get(report, "files"), "special_tokens_map.json"));
-    cr_expect(broken && strstr(broken, "special_tokens_map.json is no JSON"));
+    cr_expect(broken && strstr(broken, "special_tokens_map.json is not JSON"));
     json_decref(report);
     broken_folder_remove(&folder);
 }

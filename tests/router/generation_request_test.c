@@ -171,7 +171,7 @@ static const struct {
     {set_text_bytes, TEXT_MAX, STATUS_OK, "", ""},
     {set_text_bytes, 0, STATUS_INVALID_ARGUMENT, "text", "is empty"},
     {set_text_bytes, TEXT_MAX + 1, STATUS_PROMPT_TOO_LONG, "text", "65 bytes; at most 64"},
-    {set_no_prompt, 0, STATUS_INVALID_ARGUMENT, "prompt", "is absent"},
+    {set_no_prompt, 0, STATUS_INVALID_ARGUMENT, "prompt", "is missing"},
     {set_null_ids, 3, STATUS_INVALID_ARGUMENT, "token_ids", "is empty"},
     {set_ids, 0, STATUS_INVALID_ARGUMENT, "token_ids", "is empty"},
     {set_ids, 1, STATUS_OK, "", ""},

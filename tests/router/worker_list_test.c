@@ -56,10 +56,10 @@ static const struct {
     const char *text, *sentence;
 } WRONG[] = {
     {"host", "context_workers: address \"host\": no port"},
-    {"a:1,10.0.0.1:x", "context_workers: address \"10.0.0.1:x\": \"x\" is no port (0 .. 65535)"},
+    {"a:1,10.0.0.1:x", "context_workers: address \"10.0.0.1:x\": \"x\" is not a port (0 .. 65535)"},
     {"a:1,b:2,a:1", "context_workers: worker \"a:1\" is named twice"},
     {"127.0.0.1:80,:80", "context_workers: worker \"127.0.0.1:80\" is named twice"},
-    {"k8s:///Prod/ctx", "context_workers: \"k8s:///Prod/ctx\": namespace \"Prod\" is no name in "
+    {"k8s:///Prod/ctx", "context_workers: \"k8s:///Prod/ctx\": namespace \"Prod\" is not a name in "
                         "Kubernetes (1 to 63 of a-z 0-9 -, no - at an end)"},
     {"k8s:///p/c,k8s:///p/c", "context_workers: worker \"k8s:///p/c\" is named twice"},
 };

@@ -294,13 +294,13 @@ Test(bad_folder, patterns_that_differ_between_engines_are_refused)
         {"(a", STATUS_CORRUPT, "a ( does not end"},
         {"a)", STATUS_CORRUPT, "a ) too many"},
         {"[a", STATUS_CORRUPT, "a class does not end"},
-        {"[z-a]", STATUS_CORRUPT, "pattern.Regex is no pattern"},
-        {"a{3,1}", STATUS_CORRUPT, "pattern.Regex is no pattern"},
-        {"(?<=a*)b", STATUS_CORRUPT, "pattern.Regex is no pattern"},
+        {"[z-a]", STATUS_CORRUPT, "pattern.Regex is not a pattern"},
+        {"a{3,1}", STATUS_CORRUPT, "pattern.Regex is not a pattern"},
+        {"(?<=a*)b", STATUS_CORRUPT, "pattern.Regex is not a pattern"},
         {"*a", STATUS_UNSUPPORTED, "a repeat of a repeat or of nothing"},
         {"a**", STATUS_UNSUPPORTED, "a repeat of a repeat or of nothing"},
         {"a{2}+", STATUS_UNSUPPORTED, "a sign after a repeat count"},
-        {"a{,2}", STATUS_UNSUPPORTED, "a brace that is no repeat count"},
+        {"a{,2}", STATUS_UNSUPPORTED, "a brace that is not a repeat count"},
         {"^a", STATUS_UNSUPPORTED, "an anchor"},
         {"\\w+", STATUS_UNSUPPORTED, "an escape"},
         {"\\h", STATUS_UNSUPPORTED, "an escape"},
@@ -320,7 +320,7 @@ Test(bad_folder, patterns_that_differ_between_engines_are_refused)
         {"\\pL", STATUS_UNSUPPORTED, "a property without braces"},
         {"\\p{^L}", STATUS_UNSUPPORTED, "a property"},
         {"\\x{110000000}", STATUS_UNSUPPORTED, "a malformed \\x"},
-        {"\\x{110000}", STATUS_CORRUPT, "pattern.Regex is no pattern"},
+        {"\\x{110000}", STATUS_CORRUPT, "pattern.Regex is not a pattern"},
     };
 
     for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
@@ -342,13 +342,13 @@ Test(bad_folder, what_is_no_json_is_refused_with_its_line)
         const char *text;
         const char *sentence;
     } cases[] = {
-        {"", "tokenizer.json is no JSON: line 1"},
-        {"{\"model\": {\"type\": \"BPE\"", "tokenizer.json is no JSON"},
+        {"", "tokenizer.json is not JSON: line 1"},
+        {"{\"model\": {\"type\": \"BPE\"", "tokenizer.json is not JSON"},
         {"{\"model\": {}, \"model\": {}}", "duplicate object key"},
         {"{\"model\": {\"vocab\": {\"a\": 1, \"a\": 2}}}", "duplicate object key"},
         {"{\"\xff\": 1}", "unable to decode byte 0xff"},
         {"{\"a\": \"\xed\xa0\x80\"}", "unable to decode byte 0xed"},
-        {"{\"a\": \"\\ud800\"}", "tokenizer.json is no JSON"},
+        {"{\"a\": \"\\ud800\"}", "tokenizer.json is not JSON"},
         {"{} x", "end of file expected"},
         {"[]", "tokenizer.json is not an object"},
         {"{\"a\": 1e999}", "real number overflow"},
@@ -406,7 +406,7 @@ Test(bad_folder, config_must_agree_with_the_tokenizer)
         const char *sentence;
     } cases[] = {
         {"[]", STATUS_CORRUPT, "tokenizer_config.json is not an object"},
-        {"{", STATUS_CORRUPT, "tokenizer_config.json is no JSON"},
+        {"{", STATUS_CORRUPT, "tokenizer_config.json is not JSON"},
         {"{\"bos_token\": 3}", STATUS_CORRUPT, "tokenizer_config.json: bos_token is not a string"},
         {"{\"eos_token\": \"<t>\"}", STATUS_CORRUPT, "eos_token is \"<t>\""},
         {"{\"pad_token\": {}}", STATUS_CORRUPT, "pad_token.content is missing"},
@@ -422,12 +422,13 @@ Test(bad_folder, config_must_agree_with_the_tokenizer)
         {"{\"added_tokens_decoder\": {\"256\": {\"content\": \"ab\"}}}", STATUS_UNSUPPORTED,
          "added_tokens_decoder.256 is \"ab\""},
         {"{\"bos_token\": \"ab\"}", STATUS_UNSUPPORTED,
-         "bos_token is \"ab\", which added_tokens of tokenizer.json has not"},
+         "bos_token is \"ab\", which added_tokens of tokenizer.json does not have"},
         {"{\"mask_token\": {\"content\": \"<t>\"}}", STATUS_CORRUPT, "mask_token is \"<t>\""},
         {"{\"additional_special_tokens\": [\"<s>\", \"<t>\"]}", STATUS_CORRUPT,
-         "additional_special_tokens[1] is \"<t>\", which tokenizer.json has not"},
+         "additional_special_tokens[1] is \"<t>\", which tokenizer.json does not have"},
         {"{\"additional_special_tokens\": [{\"content\": \"abc\"}]}", STATUS_UNSUPPORTED,
-         "additional_special_tokens[0] is \"abc\", which added_tokens of tokenizer.json has not"},
+         "additional_special_tokens[0] is \"abc\", which added_tokens of tokenizer.json does not "
+         "have"},
         {"{\"extra_special_tokens\": {\"image_token\": \"<t>\"}}", STATUS_CORRUPT,
          "extra_special_tokens.image_token is \"<t>\""},
         {"{\"extra_special_tokens\": \"<s>\"}", STATUS_CORRUPT,
@@ -516,7 +517,7 @@ Test(bad_folder, files_that_are_none_are_refused)
     int descriptor = open(path, O_CREAT | O_WRONLY, 0600);
     cr_assert_geq(descriptor, 0);
     expect_refusal(tokenizer_load(folder, &error, &tokenizer), &error, STATUS_CORRUPT,
-                   "tokenizer.json is no JSON");
+                   "tokenizer.json is not JSON");
     cr_assert_eq(ftruncate(descriptor, (off_t)TOKENIZER_FILE_BYTES_MAX + 1), 0);
     expect_refusal(tokenizer_load(folder, &error, &tokenizer), &error, STATUS_CORRUPT,
                    "tokenizer.json has 67108865 bytes");

@@ -227,7 +227,7 @@ Test(kv_plan, other_processes_may_leave_less_of_a_device_than_a_workers_part)
     wanted.kv_memory = 201 * MIB;
     expect_no_room(wanted, "51456 KV blocks of 4.0 KiB need 201.0 MiB of the device");
     expect_no_room(wanted,
-                   "500.0 MiB: lower kv_memory or kv_blocks, or end what else is on the device");
+                   "500.0 MiB: lower kv_memory or kv_blocks, or end other processes on the device");
 }
 
 /* What a pool that others map takes is whole pieces: within the part, too. */

@@ -77,6 +77,6 @@ Test(worker, kv_crosses_in_clear_only_on_a_loopback_or_a_network_called_trusted)
     cr_assert_eq(driver_on(KV_AM_TCP, WORKER_NETWORK_UNTRUSTED, "lo"), KV_AM_TCP);
     cr_assert_eq(worker_kv_driver(&clear, "lo,eth0", &driver, &error), STATUS_INVALID_ARGUMENT);
     cr_assert(strstr(error.text, "am-tcp") && strstr(error.text, "lo,eth0") &&
-                  strstr(error.text, "kv_network trusted"),
+                  strstr(error.text, "set kv_network to trusted"),
               "%s", error.text);
 }

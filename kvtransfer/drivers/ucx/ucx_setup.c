@@ -68,8 +68,8 @@ static enum status check_version(struct error *error)
     if (major == UCP_API_MAJOR && minor >= UCP_API_MINOR)
         return STATUS_OK;
     return error_set(error, STATUS_UNSUPPORTED,
-                     "the loaded UCX is %u.%u, this program wants %d.%d, or a later %d", major,
-                     minor, UCP_API_MAJOR, UCP_API_MINOR, UCP_API_MAJOR);
+                     "the loaded UCX is %u.%u, kvferry needs %d.%d or a later %d", major, minor,
+                     UCP_API_MAJOR, UCP_API_MINOR, UCP_API_MAJOR);
 }
 
 /* ---- options ---- */
@@ -112,7 +112,7 @@ static enum status write_options(ucp_config_t *config, const struct ucx_options 
         return error_set(
             error, STATUS_UNSUPPORTED,
             "UCX looks for network devices in " DEVICES_FOLDER
-            ", which cannot be read here (%s): mount /sys, or say another kv_transport",
+            ", which cannot be read here (%s): mount /sys, or set another kv_transport",
             strerror(errno));
     if (options->port_range && *options->port_range)
         TRY(modify_tcp(config, "PORT_RANGE", options->port_range, error));
@@ -210,9 +210,8 @@ static void wait_for_links(const char *devices)
 {
     char missing[IF_NAMESIZE];
     if (!ucx_links_wait(devices, LINK_LIMIT_NS, missing) && missing[0])
-        log_warn(
-            "network device %s has an address and no link: no KV crosses it in this worker's life",
-            missing);
+        log_warn("network device %s has an address but no link: this worker does not use it for KV",
+                 missing);
 }
 
 enum status ucx_set_up(struct ucx_transport *transport, const struct ucx_options *options,

@@ -152,7 +152,7 @@ enum status host_lookup_run(struct host_lookup *lookup, int stop_fd, uint64_t un
     assert(lookup->job);
     enum status status = fd_wait(lookup->job->done_fd, POLLIN, stop_fd, until_ns);
     if (status != STATUS_OK)
-        return error_set(error, status, "%.200s is looked up in vain: %s", lookup->options.host,
+        return error_set(error, status, "%.200s cannot be resolved: %s", lookup->options.host,
                          status_text(status));
     return end_job(lookup, found_out, error);
 }

@@ -31,7 +31,7 @@ void http_reply_init(struct http_reply *reply)
 
 static enum status corrupt(struct error *error, const char *what)
 {
-    return error_set(error, STATUS_CORRUPT, "the answer is no HTTP/1.1: %s", what);
+    return error_set(error, STATUS_CORRUPT, "the answer is not HTTP/1.1: %s", what);
 }
 
 static bool parse_decimal(const char *text, size_t bytes, uint64_t *value_out)
@@ -157,7 +157,7 @@ static enum status enter_body(struct http_reply *reply, const struct head *head,
         reply->state = head->length ? HTTP_REPLY_BODY : HTTP_REPLY_DONE;
     } else {
         return error_set(error, STATUS_UNSUPPORTED,
-                         "the answer (%u) does not tell its length and is not chunked", head->code);
+                         "the answer (%u) has no length and is not chunked", head->code);
     }
     return STATUS_OK;
 }

@@ -471,8 +471,8 @@ static enum status set_server(struct k8s_endpoints *endpoints, const char *text,
         const char *port = secure_getenv("KUBERNETES_SERVICE_PORT");
         if (!host || !port)
             return error_set(error, STATUS_UNSUPPORTED,
-                             "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT name no API "
-                             "server: is this no pod?");
+                             "KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT do not name an "
+                             "API server: does this run in a pod?");
         snprintf(both, sizeof both, strchr(host, ':') ? "[%s]:%s" : "%s:%s", host, port);
         text = both;
     }

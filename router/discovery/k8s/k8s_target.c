@@ -20,9 +20,10 @@ enum status k8s_label_check(const char *what, const char *label, struct error *e
     if (bytes >= 1 && bytes <= K8S_LABEL_MAX && strspn(label, LETTERS) == bytes &&
         label[0] != '-' && label[bytes - 1] != '-')
         return STATUS_OK;
-    return error_set(error, STATUS_INVALID_ARGUMENT,
-                     "%s \"%.80s\" is no name in Kubernetes (1 to %u of a-z 0-9 -, no - at an end)",
-                     what, label, K8S_LABEL_MAX);
+    return error_set(
+        error, STATUS_INVALID_ARGUMENT,
+        "%s \"%.80s\" is not a name in Kubernetes (1 to %u of a-z 0-9 -, no - at an end)", what,
+        label, K8S_LABEL_MAX);
 }
 
 enum status k8s_port_parse(const char *port, unsigned *number_out, struct error *error)
@@ -35,8 +36,8 @@ enum status k8s_port_parse(const char *port, unsigned *number_out, struct error 
     }
     unsigned long number = digits <= 5 ? strtoul(port, NULL, 10) : 0;
     if (number == 0 || number > UINT16_MAX)
-        return error_set(error, STATUS_INVALID_ARGUMENT, "port \"%.80s\" is no number from 1 to %u",
-                         port, UINT16_MAX);
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "port \"%.80s\" is not a number from 1 to %u", port, UINT16_MAX);
     *number_out = (unsigned)number;
     return STATUS_OK;
 }

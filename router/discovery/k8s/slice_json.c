@@ -109,7 +109,7 @@ static enum status read_endpoint(const json_t *object, bool is_v6, uint16_t port
     if (!text)
         return corrupt(error, "addresses", "list of texts");
     if (inet_pton(is_v6 ? AF_INET6 : AF_INET, text, out->ip) != 1)
-        return error_set(error, STATUS_CORRUPT, SOURCE ": \"%.60s\" is no address of %s", text,
+        return error_set(error, STATUS_CORRUPT, SOURCE ": \"%.60s\" is not an address of %s", text,
                          is_v6 ? "IPv6" : "IPv4");
     if (is_text(target, "kind", "Pod"))
         return get_text(target, "uid", out->pod, sizeof out->pod, error);

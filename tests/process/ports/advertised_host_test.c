@@ -92,12 +92,12 @@ static const struct {
     {"10.0.0.1", NULL},
     {"fd00::1", NULL},
     {"pod-1.ctx.prod.svc", NULL},
-    {"0.0.0.0", "is every address"},
-    {"::", "is every address"},
-    {"10.0.0.1:7", "is no host"},
-    {"[fd00::1]", "is no host"},
-    {"a b", "is no host"},
-    {"-x", "is no host"},
+    {"0.0.0.0", "means all addresses"},
+    {"::", "means all addresses"},
+    {"10.0.0.1:7", "is not a host"},
+    {"[fd00::1]", "is not a host"},
+    {"a b", "is not a host"},
+    {"-x", "is not a host"},
 };
 
 Test(advertised_host, what_is_given_must_be_a_host)

@@ -74,8 +74,8 @@ Test(port_check, what_is_open_to_the_network_wants_to_be_asked_for)
     struct error error = {""};
     const struct port_row row = {"grpc_address", "0.0.0.0:0", true, PORT_USE_PUBLIC};
     cr_assert_eq(port_check(&row, 1, &NOTHING, &error), STATUS_INVALID_ARGUMENT);
-    cr_assert_eq(strncmp(error.text, "grpc_address \"0.0.0.0:0\" is no loopback", 39), 0, "%s",
-                 error.text);
+    cr_assert_eq(strncmp(error.text, "grpc_address \"0.0.0.0:0\" is not a loopback address", 50), 0,
+                 "%s", error.text);
     cr_assert_eq(port_check(&row, 1, &INSECURE, &error), STATUS_OK);
 }
 
@@ -105,7 +105,8 @@ Test(port_check, a_control_port_of_a_network_needs_a_key_whatever_else_is_given)
     cr_expect_eq(port_check(&network, 1, &NOTHING, &error), STATUS_INVALID_ARGUMENT);
     cr_expect_eq(port_check(&network, 1, &INSECURE, &error), STATUS_INVALID_ARGUMENT);
     cr_expect(
-        strstr(error.text, "control_address \"0.0.0.0:0\" is no loopback and needs a cluster_key"),
+        strstr(error.text,
+               "control_address \"0.0.0.0:0\" is not a loopback address and needs a cluster_key"),
         "%s", error.text);
     cr_expect_eq(port_check(&network, 1, &tls, &error), STATUS_INVALID_ARGUMENT);
     cr_expect_eq(port_check(&network, 1, &KEY, &error), STATUS_INVALID_ARGUMENT);

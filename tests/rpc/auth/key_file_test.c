@@ -103,7 +103,7 @@ Test(key_file, what_is_made_is_read_back_and_never_replaced, .init = make_folder
     cr_assert_neq(memcmp(drawn.keys[0], other.keys[0], CLUSTER_KEY_BYTES), 0);
     cr_assert_eq(key_file_make(path, &drawn, &error), STATUS_OK);
     cr_assert_eq(key_file_make(path, &other, &error), STATUS_DUPLICATE_REQUEST);
-    cr_assert(strstr(error.text, "is there already"));
+    cr_assert(strstr(error.text, "exists already"));
     cr_assert_eq(key_file_read(path, &read, &error), STATUS_OK);
     cr_assert_eq(memcmp(&read, &drawn, sizeof read), 0);
     cr_assert_eq(stat(path, &stat_out), 0);

@@ -83,7 +83,7 @@ Test(http_reply, that_is_none_or_has_no_end_is_refused)
         {"\r\n\r\n", STATUS_CORRUPT, "first line"},
         {"HTTP/1.1 2000 OK\r\n\r\n", STATUS_CORRUPT, "first line"},
         {"HTTP/1.1 099 OK\r\n\r\n", STATUS_CORRUPT, "first line"},
-        {"HTTP/1.1 200 OK\r\n\r\n", STATUS_UNSUPPORTED, "does not tell its length"},
+        {"HTTP/1.1 200 OK\r\n\r\n", STATUS_UNSUPPORTED, "has no length"},
         {"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 1\r\n\r\n", STATUS_CORRUPT,
          "comes twice"},
         {"HTTP/1.1 200 OK\r\nContent-Length: -1\r\n\r\n", STATUS_CORRUPT, "no number"},

@@ -352,7 +352,7 @@ Test(k8s_endpoints, a_start_that_cannot_work_is_refused_with_the_file_or_the_val
     write_file("ca.crt", "");
     expect_refusal(&options, STATUS_NOT_FOUND, "/namespace");
     write_file("namespace", "No/Name");
-    expect_refusal(&options, STATUS_CORRUPT, "\"No/Name\" is no name");
+    expect_refusal(&options, STATUS_CORRUPT, "\"No/Name\" is not a name");
     options.name_space = "a/../b";
     expect_refusal(&options, STATUS_INVALID_ARGUMENT, "namespace \"a/../b\"");
     options.name_space = "llm";

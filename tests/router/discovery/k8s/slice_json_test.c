@@ -144,7 +144,7 @@ Test(slice_json, what_has_another_shape_is_refused_by_its_key, .init = begin, .f
     static const struct {
         const char *text, *sentence;
     } CASES[] = {
-        {"", "no JSON"},
+        {"", "not JSON"},
         {"[]", "object is no object"},
         {"{\"type\":\"ADDED\",\"object\":[]}", "object is no object"},
         {"{\"type\":\"ADDED\",\"object\":{}}", "resourceVersion is no text"},
@@ -158,9 +158,9 @@ Test(slice_json, what_has_another_shape_is_refused_by_its_key, .init = begin, .f
         {SLICE("[{}]", PORTS), "addresses is no list of texts"},
         {SLICE("[{\"addresses\":[]}]", PORTS), "addresses is no list of texts"},
         {SLICE("[{\"addresses\":[7]}]", PORTS), "addresses is no list of texts"},
-        {SLICE("[{\"addresses\":[\"10.1.2\"]}]", PORTS), "\"10.1.2\" is no address of IPv4"},
-        {SLICE("[{\"addresses\":[\"fd00::1\"]}]", PORTS), "\"fd00::1\" is no address of IPv4"},
-        {SLICE("[{\"addresses\":[\"1.2.3.4:5\"]}]", PORTS), "is no address of IPv4"},
+        {SLICE("[{\"addresses\":[\"10.1.2\"]}]", PORTS), "\"10.1.2\" is not an address of IPv4"},
+        {SLICE("[{\"addresses\":[\"fd00::1\"]}]", PORTS), "\"fd00::1\" is not an address of IPv4"},
+        {SLICE("[{\"addresses\":[\"1.2.3.4:5\"]}]", PORTS), "is not an address of IPv4"},
         {SLICE("[]", "7"), "ports is no list"},
         {SLICE("[]", "[{\"name\":\"control\",\"port\":\"1\"}]"), "port is no number"},
         {SLICE("[]", "[{\"name\":\"control\",\"port\":0}]"), "port is no number"},
