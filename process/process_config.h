@@ -65,7 +65,7 @@ enum process_seccomp { SECCOMP_OFF, SECCOMP_ON };
     X(parent_pid, HIDDEN(U32(0, 4194304)), "0", "", "process whose end stops this one; 0: none")   \
     X(drain_delay_ms, DURATION_MS(0, 3600000), "0", "ms",                                          \
       "after SIGTERM or a drain, time in which the process reports not ready but still accepts "   \
-      "requests; in its last second, clients of the public port are told to connect elsewhere")    \
+      "requests; in its last second, clients of the public port are asked to connect elsewhere")   \
     X(drain_limit_ms, DURATION_MS(0, 3600000), "30s", "ms",                                        \
       "longest time that SIGTERM waits for open requests, after drain_delay_ms, before it "        \
       "cancels them")                                                                              \

@@ -549,7 +549,7 @@ def test_notes() -> None:
         for values, wanted in (({}, "grpcurl -plaintext -d '"), ({"mode": "aggregated"}, "in one pod"),
                                ({"tls": {"mode": "secret", "existingSecret": "s"}}, "grpcurl -cacert ca.crt"),
                                ({"auth": {"tokens": {"existingSecret": "t"}}}, "authorization: Bearer"),
-                               ({"networkPolicy": {"enabled": False}}, "by no NetworkPolicy")):
+                               ({"networkPolicy": {"enabled": False}}, "no NetworkPolicy protects them")):
             objects = parse(helm_template(values, chart).stdout)
             text = find(objects, '"ConfigMap/notes".data.notes') or ""
             check(f"NOTES of {values}: {wanted}", wanted in text and "{{ " not in text, text)

@@ -237,7 +237,7 @@ Test(start_failure, a_bad_address_is_named)
 {
     static const char *const ADDRESSES[][2] = {
         {"127.0.0.1", "no port"},
-        {"127.0.0.1:70000", "no port"},
+        {"127.0.0.1:70000", "is not a port"},
         {"[::1:50", "no closing ]"},
         {"0.0.0.0:0", "--insecure"},
     };

@@ -228,7 +228,7 @@ static void expect_one_to_overflow(struct cluster *cluster, struct child *comput
     cr_assert(client_wait(client, &overflowing, 60000) && client_wait(client, &served, 60000));
     cr_assert_eq(overflowing.error.status, STATUS_LOGITS_NOT_FINITE, "%s: %s",
                  status_name(overflowing.error.status), overflowing.error.message);
-    cr_assert(strstr(overflowing.error.message, "behind 100 tokens the logit of token "), "%s",
+    cr_assert(strstr(overflowing.error.message, "after 100 tokens the logit of token "), "%s",
               overflowing.error.message);
     cr_assert_eq(overflowing.n_generated, 0);
     cr_assert_eq(served.error.status, STATUS_OK, "%s", served.error.message);

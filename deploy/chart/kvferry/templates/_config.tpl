@@ -1,5 +1,5 @@
-{{/* The configuration file of a component: a flat mapping, every value a quoted text. Rows of the chart come first,
-     then config, then the component's config; the schema keeps the latter two from naming rows of the former. */}}
+{{/* The configuration file of a component: a flat mapping with quoted values. Settings made from chart values come first,
+     then `config`, then the `config` of the component; the schema refuses settings of the first kind in these two. */}}
 
 {{- define "kvferry.configRows" -}}
 {{- $root := .root -}}

@@ -5,7 +5,7 @@
 {{- .Values.nameOverride | default .Chart.Name | trunc 40 | trimSuffix "-" -}}
 {{- end -}}
 
-{{/* 40 bytes at most: the longest suffix is that of a pod of a LeaderWorkerSet. */}}
+{{/* 40 bytes at most: a pod of a LeaderWorkerSet has the longest suffix. */}}
 {{- define "kvferry.fullname" -}}
 {{- if .Values.fullnameOverride -}}
 {{- .Values.fullnameOverride | trunc 40 | trimSuffix "-" -}}
@@ -24,7 +24,7 @@
 {{- if eq .Values.mode "aggregated" -}}aggregated{{- else -}}router context generation{{- end -}}
 {{- end -}}
 
-{{/* The component that clients speak to. */}}
+{{/* The component that clients call. */}}
 {{- define "kvferry.front" -}}
 {{- if eq .Values.mode "aggregated" -}}aggregated{{- else -}}router{{- end -}}
 {{- end -}}
@@ -58,20 +58,20 @@ app.kubernetes.io/part-of: kvferry
 {{- end }}
 {{- end -}}
 
-{{/* Of objects that belong to one component. */}}
+{{/* Labels of objects that belong to one component. */}}
 {{- define "kvferry.labels" -}}
 {{ include "kvferry.selectorLabels" . }}
 {{ include "kvferry.releaseLabels" .root }}
 {{- end -}}
 
-{{/* Of objects that belong to none. */}}
+{{/* Labels of objects that belong to no component. */}}
 {{- define "kvferry.commonLabels" -}}
 app.kubernetes.io/name: {{ include "kvferry.name" . }}
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{ include "kvferry.releaseLabels" . }}
 {{- end -}}
 
-{{/* llm-d.ai/role is what endpoint pickers look for. */}}
+{{/* Endpoint pickers look for llm-d.ai/role. */}}
 {{- define "kvferry.roleLabels" -}}
 kvferry.io/role: {{ .component }}
 {{- if eq .component "context" }}
@@ -93,7 +93,7 @@ llm-d.ai/role: both
 {{- (index .root.Values .component "image").flavour | default .root.Values.image.flavour -}}
 {{- end -}}
 
-{{/* Of a worker. */}}
+{{/* The device of a worker. */}}
 {{- define "kvferry.device" -}}
 {{- $device := (index .root.Values .component).device -}}
 {{- $flavour := include "kvferry.flavour" . -}}
@@ -119,8 +119,8 @@ llm-d.ai/role: both
 {{- end -}}
 {{- end -}}
 
-{{/* What a pod needs to end: the delay in which it is not ready and still takes requests, the time for those that it
-     has, and 5 s to close. */}}
+{{/* Seconds that a pod needs to end: the delay in which it reports not ready and still accepts requests, the time for its open
+     requests, and 5 s to close. */}}
 {{- define "kvferry.grace" -}}
 {{- $least := add .root.Values.drain.delaySeconds .root.Values.drain.limitSeconds 5 -}}
 {{- $given := (index .root.Values .component).terminationGracePeriodSeconds -}}
@@ -164,7 +164,7 @@ k8s:///{{ .root.Release.Namespace }}/{{ $service }}:control
 {{- if eq .root.Values.mtls.mode "certManager" -}}{{ include "kvferry.componentName" . }}-mtls{{- else -}}{{ index .root.Values.mtls.existingSecrets .component }}{{- end -}}
 {{- end -}}
 
-{{/* Where a container finds the model. */}}
+{{/* The path of the model in a container. */}}
 {{- define "kvferry.modelPath" -}}
 {{- if eq .Values.model.source "demo" -}}
 /models/demo
@@ -181,18 +181,18 @@ k8s:///{{ .root.Release.Namespace }}/{{ $service }}:control
 {{- if .Values.model.manifest.content -}}/etc/kvferry/manifest/SHA256SUMS{{- else -}}{{ include "kvferry.modelPath" . }}/{{ .Values.model.manifest.file }}{{- end -}}
 {{- end -}}
 
-{{/* What the schema cannot say. */}}
+{{/* Checks that the schema cannot express. */}}
 {{- define "kvferry.check" -}}
 {{- $v := .Values -}}
 {{- if and (eq $v.kv.transport "am-tcp") (ne $v.kv.network "trusted") -}}
-{{- fail "kv.transport am-tcp sends KV in clear: it needs kv.network trusted" -}}
+{{- fail "kv.transport am-tcp sends KV unencrypted: it needs kv.network trusted" -}}
 {{- end -}}
 {{- if gt (int $v.kv.ports.first) (int $v.kv.ports.last) -}}
 {{- fail (printf "kv.ports.first %d is above kv.ports.last %d" (int $v.kv.ports.first) (int $v.kv.ports.last)) -}}
 {{- end -}}
 {{- range $port := list 50051 50052 50053 9400 -}}
 {{- if and (ge $port (int $v.kv.ports.first)) (le $port (int $v.kv.ports.last)) -}}
-{{- fail (printf "kv.ports %d to %d has %d, which another port of the pod has" (int $v.kv.ports.first) (int $v.kv.ports.last) $port) -}}
+{{- fail (printf "kv.ports %d to %d has %d, which another port of the pod uses" (int $v.kv.ports.first) (int $v.kv.ports.last) $port) -}}
 {{- end -}}
 {{- end -}}
 {{- if and $v.auth.clusterKey.content $v.auth.clusterKey.existingSecret -}}
@@ -202,6 +202,6 @@ k8s:///{{ .root.Release.Namespace }}/{{ $service }}:control
 {{- fail "model.manifest: content and file are both given" -}}
 {{- end -}}
 {{- if and (eq $v.mode "aggregated") (ne $v.mtls.mode "off") -}}
-{{- fail "mtls.mode: the processes of an aggregated pod speak over its loopback; leave it off" -}}
+{{- fail "mtls.mode: the processes of an aggregated pod use its loopback; leave it off" -}}
 {{- end -}}
 {{- end -}}

@@ -1,4 +1,4 @@
-{{/* The pod of a component, the same whatever starts it. A router has the model's folder, too: it reads the tokenizer. */}}
+{{/* The pod of a component, the same for every workload. A router mounts the model, too: it reads the tokenizer. */}}
 
 {{- define "kvferry.podMetadata" -}}
 labels:
@@ -37,7 +37,7 @@ annotations:
 {{- toYaml $resources -}}
 {{- end -}}
 
-{{/* A kubelet asks gRPC in clear text only: so health_tls is off. */}}
+{{/* A kubelet calls gRPC probes only in clear text, so health_tls is off. */}}
 {{- define "kvferry.probe" -}}
 {{- $probe := index (index .root.Values .component).probes .probe -}}
 grpc:
@@ -178,7 +178,7 @@ failureThreshold: {{ $probe.failureThreshold }}
 {{- end }}
 {{- end -}}
 
-{{/* Before the program: fill the model's folder, compare its files with the manifest. */}}
+{{/* Init containers: download the model, compare its files with the manifest. */}}
 {{- define "kvferry.initContainers" -}}
 {{- $v := .root.Values -}}
 {{- $fetch := $v.model.initContainer -}}

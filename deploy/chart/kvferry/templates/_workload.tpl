@@ -1,4 +1,4 @@
-{{/* What starts the pods of a component: a Deployment, or a LeaderWorkerSet of groups of one pod. */}}
+{{/* The workload of a component: a Deployment, or a LeaderWorkerSet with groups of one pod. */}}
 
 {{- define "kvferry.workload" -}}
 {{- $values := index .root.Values .component -}}
@@ -49,7 +49,7 @@ spec:
   {{- end }}
 {{- end -}}
 
-{{/* A component's file: its configuration and its workload, where the mode has it. */}}
+{{/* The configuration and the workload of a component, if the mode has this component. */}}
 {{- define "kvferry.component" -}}
 {{- if has .component (splitList " " (include "kvferry.components" .root)) -}}
 {{- include "kvferry.check" .root -}}
