@@ -3,7 +3,10 @@
 #include <assert.h>
 #include <string.h>
 
-enum { RUN = 256, SHORT_RUN = 16 }; /* elements looked at together: loops that the compiler makes vectors of */
+enum {
+    RUN = 256,
+    SHORT_RUN = 16
+}; /* elements looked at together: loops that the compiler makes vectors of */
 
 /* All bits of the exponent: so are infinities and NaN alone. */
 #define F32_EXPONENT  0x7f800000u
