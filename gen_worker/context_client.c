@@ -259,7 +259,7 @@ static enum status check_life(const struct unary *unary, struct error *error)
     if (!rpc_client_has_key(unary->client->options.rpc) || described == proven)
         return STATUS_OK;
     return error_set(error, STATUS_NOT_ALLOWED,
-                     "life %016" PRIx64 " of it describes itself as %016" PRIx64, proven,
+                     "incarnation %016" PRIx64 " of it describes itself as %016" PRIx64, proven,
                      described);
 }
 
