@@ -118,7 +118,7 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
       "network devices of the data port; empty: lo if control_address is on a loopback, else all") \
     X(ucx_port_range, STRING, "", "", "ports that the data port may use: \"20000-20009\"")         \
     X(peers_max, U32(1, 4096), "64", "workers", "most workers of the other role at one time")      \
-    X(pieces_max, U32(1, 4096), "64", "parts",                                                    \
+    X(pieces_max, U32(1, 4096), "64", "parts",                                                     \
       "most parts of KV in transfer at one time, for one peer")                                    \
     KV_NETWORK_CONFIG_ROW(X)                                                                       \
     METRICS_COMPAT_CONFIG_ROW(X)                                                                   \
