@@ -26,7 +26,7 @@ double = build/debug/tests/e2e/kvferry_double
 # A first build was measured to take 270 s of CPU, and 15 s to configure.
 demo_says = mkdir -p build; echo "demo: 2 of 3: configures, 15 s, and builds in build/$(1): the first time about \
     $$(( (270 / $(JOBS) + 59) / 60 )) minutes on $(JOBS) CPUs$(2), later seconds" | tr -s ' '
-demo: ## set up, build, and generate text with a split prompt; MODEL=smollm2: a real model, which is fetched; DEVICE=cuda:0
+demo: ## set up, build, and generate text with split prefill and decode; MODEL=smollm2: downloads a real model; DEVICE=cuda:0
 ifeq ($(DEVICE),cpu)
 	@echo "demo: 1 of 3: what a build needs, from the distribution: nothing if it is there"
 	@deploy/setup.sh $(if $(filter demo,$(MODEL)),build,model)
@@ -57,47 +57,47 @@ nightly: ## the tests that take long or install much
 	@$(call build,cuda) --target kvferry
 	@$(call check,cuda,-R ^image_cuda)
 
-real: ## a published model, split and single, by each set of kernels: greedy text must be that of Transformers
+real: ## a published model, split and single, with each set of kernels: greedy text must equal that of Transformers
 	@deploy/setup.sh test
 	@mkdir -p build; $(call build,release) --target kvferry
 	@tests/real/run.sh build/release/kvferry . all
 
-abuse: ## attacks by somebody without credentials, on real processes; writes the table in docs/security.md
+abuse: ## attacks without credentials on real processes; writes the table in docs/security.md
 	@deploy/setup.sh test
 	@mkdir -p build; $(call build,release) --target kvferry
 	@tests/abuse/run.sh build/release/kvferry . build/foreign --table docs/security.md
 
-fuzz: ## every parser of bytes from outside, for an hour in all: make fuzz MINUTES=n
+fuzz: ## fuzz every parser of input from outside, for an hour in all: make fuzz MINUTES=n
 	@deploy/setup.sh ci
 	@tests/fuzz/run.sh build/fuzz $(MINUTES) $(JOBS)
 
-bench: ## measure against peers, which the bench installs itself: a table and JSON
+bench: ## measure against other programs, which the bench installs: a table and JSON
 	@deploy/setup.sh test
 	@mkdir -p build; $(call build,release)
 	@tests/bench/run.sh build/release
 
-sim: ## whole clusters in one process, in virtual time, from one seed: make sim SEED=n
+sim: ## simulate whole clusters in one process, in virtual time, from one seed: make sim SEED=n
 	@deploy/setup.sh test
 	@mkdir -p build; $(call build,debug) --target test_sim
 	@KVFERRY_SIM_SEED=$(SEED) build/debug/tests/sim/test_sim
 
-simt: ## the kernels for GPUs, on this machine: copies early and late, threads in order and shuffled
+simt: ## run the GPU kernels on this machine: copies early and late, threads in order and shuffled
 	@deploy/setup.sh test
 	@mkdir -p build; $(call build,debug) --target test_simt test_simt_cases test_simt_model
 	@$(call check,debug,-R ^simt -LE nightly)
 
-simt-tsan: ## the same under ThreadSanitizer, to which each thread of a CTA is a thread; and planted races that it must see
+simt-tsan: ## the same under ThreadSanitizer, one thread for each thread of a CTA; it must find planted races
 	@deploy/setup.sh ci
 	@mkdir -p build; $(call build,tsan) --target test_simt test_simt_cases test_simt_model
 	@$(call check,tsan,-R ^simt)
 
-cuda: ## kernels/cuda for GPUs, without one: compiled for each architecture, embedded, and compared with the table
+cuda: ## compile kernels/cuda for each architecture, without a GPU, and compare it with the table
 	@deploy/setup.sh cuda
 	@deploy/setup-cuda.sh >/dev/null
 	@mkdir -p build; $(call build,cuda) --target kvferry image_table gpu_conform driver_header_check
 	@$(call check,cuda,-L cuda)
 
-cuda-table: ## kernels/cuda/resources.tsv, and in docs/gpu.md what follows: what the kernels take, as this compiler says
+cuda-table: ## write kernels/cuda/resources.tsv and its table in docs/gpu.md: what the kernels use, from this compiler
 	@deploy/setup.sh cuda
 	@deploy/setup-cuda.sh >/dev/null
 	@mkdir -p build; $(call build,cuda) --target cuda_table
@@ -116,19 +116,19 @@ format: ## clang-format every source file
 	@deploy/setup.sh ci
 	@clang-format -i $(SOURCES)
 
-tidy: ## the project's own rules, and clang-tidy
+tidy: ## check the project's rules, and run clang-tidy
 	@deploy/setup.sh ci
 	@mkdir -p build; $(call build,clang)
 	@python3 -B tests/tidy/tidy.py
 	@tests/tidy/clang_tidy.sh build/clang
 
-reference: ## docs/reference, from the tables in the code
+reference: ## write docs/reference from the tables in the code
 	@deploy/setup.sh build
 	@mkdir -p build docs/reference; $(call build,release) --target kvferry
 	@for page in config errors metrics ports; do \
 	    build/release/kvferry reference $$page >docs/reference/$$page.md || exit 1; done
 
-sbom: ## build/sbom.json: the libraries that the program is linked with, and their versions (CycloneDX)
+sbom: ## write build/sbom.json: the linked libraries and their versions (CycloneDX)
 	@deploy/setup.sh build
 	@mkdir -p build; $(call build,release) --target kvferry
 	@deploy/sbom.py build/release/kvferry build/sbom.json
@@ -140,21 +140,21 @@ image: ## build/image/kvferry.tar: the container image of a release build, for p
 	@mkdir -p build/image; $(call build,$(image_preset)) --target kvferry
 	@deploy/image/make.sh build/$(image_preset)/kvferry build/image/kvferry$(patsubst %,-%,$(filter-out cpu,$(FLAVOUR))).tar $(FLAVOUR)
 
-chart-test: ## the Helm chart, without a cluster: lint, schemas, tables of claims, the program's own word
+chart-test: ## test the Helm chart without a cluster: lint, schemas, tables of claims, --check-config
 	@deploy/setup.sh test
 	@mkdir -p build; $(call build,debug) --target kvferry
 	@tests/deploy/run.sh build/debug/kvferry . $(CURDIR)/build/foreign
 
-cluster-test: ## the chart and the image on a Kubernetes that is built here: fake nodes, then a real kubelet
+cluster-test: ## test chart and image on a Kubernetes that is built here: fake nodes, then a real kubelet
 	@deploy/setup.sh nightly
 	@mkdir -p build; $(call build,release) --target kvferry kvferry_revision_3
 	@tests/cluster/run.sh build/release/kvferry build/release/tests/e2e/kvferry_revision_3 $(CURDIR) $(CURDIR)/build/foreign
 
-chart-docs: ## the chart's README, from the comments in its values
+chart-docs: ## write the chart's README from the comments in its values
 	@tests/deploy/tools.sh $(CURDIR)/build/foreign
 	@build/foreign/helm-docs --log-level error --chart-search-root deploy/chart/kvferry
 
-chart-files: ## the chart's copies of deploy/monitoring
+chart-files: ## copy deploy/monitoring into the chart
 	@deploy/chart/files.sh
 
 clean: ## remove build/

@@ -310,7 +310,7 @@ static enum status on_first_token(struct sequence *sequence, const struct gen_ho
         bool is_equal = sequence->tokens[sequence_n_prompt(sequence)] == token_id;
         if (!is_equal && !sequence->has_other_token && !handover->has_other_numerics)
             return error_set(error, STATUS_TRANSFER_FAILED,
-                             "first token %u is not that of the first hand-over", token_id);
+                             "first token %u is not that of the first KV transfer", token_id);
         return STATUS_OK;
     }
     sequence->has_other_token = handover->has_other_numerics;
@@ -460,7 +460,7 @@ static void log_failed(const struct sequence *sequence, const struct handover *h
                        enum status status, const char *sentence)
 {
     const struct log_about about = job_about(sequence->job);
-    log_event(LOG_WARN, &about, "hand-over failed", LOG_TEXT("status", status_name(status)),
+    log_event(LOG_WARN, &about, "KV transfer failed", LOG_TEXT("status", status_name(status)),
               LOG_TEXT("context_worker", handover->context_worker),
               LOG_U64("blocks_arrived", handover->n_arrived), LOG_U64("blocks", handover->n_blocks),
               LOG_TEXT("why", sentence));

@@ -13,14 +13,15 @@ struct key_group {
     const char *keys;
 };
 
-#define STORED              "where it comes from and how it is stored"
-#define TRAINING            "training"
-#define RUNNING             "how Transformers runs it"
-#define TASKS               "other tasks than generating text"
-#define SPEED               "speed alone"
-#define LIMITS              "the request's own limits count"
-#define OTHER_IDS           "ids that going on with a prompt does not need"
-#define SAYS_TOKENIZER_JSON "tokenizer.json says it, and nothing is cut or padded"
+#define STORED    "origin and storage of the model"
+#define TRAINING  "training"
+#define RUNNING   "how Transformers runs the model"
+#define TASKS     "for other tasks than text generation"
+#define SPEED     "changes only the speed"
+#define LIMITS    "the limits of the request replace it"
+#define OTHER_IDS "ids that generation does not need"
+#define SAYS_TOKENIZER_JSON                                                                        \
+    "tokenizer.json has it, or it is about truncation and padding, which kvferry does not do"
 
 static const struct key_group CONFIG_KEYS[] = {
     {KEY_USED, NULL,

@@ -136,7 +136,7 @@ static enum status check_tiling(const struct data_section *section,
     }
     if (end != section->data + section->bytes)
         return error_set(section->error, STATUS_CORRUPT,
-                         "%s: %llu bytes are left over behind the last tensor", section->file,
+                         "%s: %llu bytes are left over after the last tensor", section->file,
                          (unsigned long long)(section->data + section->bytes - end));
     return STATUS_OK;
 }

@@ -84,7 +84,7 @@ static void log_refusals(struct process_auth *auth, uint64_t now_ns)
     assert(n >= auth->n_logged && "no refusal is taken back");
     if (n == auth->n_logged || now_ns < auth->log_at_ns)
         return;
-    log_warn("calls between processes refused %" PRIu64 ": so far without the cluster key %" PRIu64
+    log_warn("calls between processes refused %" PRIu64 ": in all without the cluster key %" PRIu64
              " time %" PRIu64 " replayed %" PRIu64 " too many %" PRIu64,
              n - auth->n_logged, auth->n_told[CALL_REFUSED_UNPROVEN],
              auth->n_told[CALL_REFUSED_TIME], auth->n_told[CALL_REFUSED_REPLAYED],

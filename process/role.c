@@ -37,8 +37,8 @@ static void print_process(const struct process_options *options, FILE *out)
         if (rows[i].address && rows[i].address[0])
             fprintf(out, " %s %s", rows[i].key, rows[i].address);
     fprintf(out,
-            "\nstop        not ready at once, new requests for %" PRIu64 " ms more, then %" PRIu64
-            " ms for those that are open\n",
+            "\nstop        reports not ready at once, accepts requests for %" PRIu64
+            " ms more, then waits %" PRIu64 " ms for open ones\n",
             options->drain_delay_ms, options->drain_limit_ms);
 }
 

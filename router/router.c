@@ -192,12 +192,12 @@ static void print_plan(const struct router_config *config, const struct tokenize
     cpu_room_format(&cpus, text);
     fprintf(out, "\nrole        router\nmodel       %s, a tokenizer of %u ids\n", folder,
             tokenizer_n_ids(tokenizer));
-    fprintf(out, "workers     generation %s, context %s; asked each %" PRIu64 " ms\n",
-            config->generation_workers[0] ? config->generation_workers : "not named",
-            config->context_workers[0] ? config->context_workers : "not named", config->poll_ms);
+    fprintf(out, "workers     generation %s, context %s; asked every %" PRIu64 " ms\n",
+            config->generation_workers[0] ? config->generation_workers : "none given",
+            config->context_workers[0] ? config->context_workers : "none given", config->poll_ms);
     fprintf(out, "requests    %u at one time, of which %u may wait for a worker, %" PRIu64 " ms\n",
             config->requests_max, config->wait_max, config->wait_limit_ms);
-    fprintf(out, "threads     %d of its own, which wait, and gRPC's; %s\n", THREADS, text);
+    fprintf(out, "threads     %d that mostly wait, and those of gRPC; %s\n", THREADS, text);
     if (memory_room_read("", &room) != STATUS_OK)
         return;
     fprintf(out, "memory      %.1f MiB available", (double)room.available_bytes / MIB);

@@ -29,7 +29,7 @@ static enum status seal_secret(const struct transport_address *address,
         return STATUS_OK;
     if (!way->key)
         return error_set(error, STATUS_UNSUPPORTED,
-                         "transport_secret is told under a cluster key only, and there is none");
+                         "transport_secret is sent only with a cluster key, and there is none");
     const struct seal_terms terms = terms_of(way, address->incarnation);
     enum status status = sealed_secret_make(way->key, &terms, address->secret,
                                             sizeof address->secret, message->secret);
@@ -60,8 +60,8 @@ static enum status open_secret(const Kvferry__Internal__V1__WorkerIdentity *mess
                                             address->secret);
     if (status == STATUS_UNAUTHENTICATED)
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "transport_secret does not open: it is sealed under no cluster key of "
-                         "ours, or for another life");
+                         "transport_secret cannot be decrypted: it is for another cluster key or "
+                         "another run of the worker");
     if (status != STATUS_OK)
         return error_set(error, status, "transport_secret cannot be opened: %s",
                          status_text(status));

@@ -9,21 +9,21 @@ const char *kv_plan_rule_text(enum kv_plan_rule rule)
 {
     switch (rule) {
     case KV_PLAN_AS_TOLD:
-        return "as told";
+        return "as configured";
     case KV_PLAN_BATCH:
         return "what the batch can use";
     case KV_PLAN_SHARE:
         return "a share of the memory limit";
     case KV_PLAN_DEVICE:
-        return "what is left of its part of the device";
+        return "what is left of the part of the device for this worker";
     case KV_PLAN_ROOM:
-        return "what others leave of the device";
+        return "what other processes leave of the device";
     case KV_PLAN_FREE:
-        return "a third of the memory that is free, for all workers";
+        return "a third of the free memory, for all workers";
     case KV_PLAN_CONTEXT:
-        return "one whole context, at most half of the memory that is free, for all workers";
+        return "one whole context, at most half of the free memory, for all workers";
     case KV_PLAN_LEAST:
-        return "256 MiB, the least where no cgroup limits memory";
+        return "256 MiB, the minimum where no cgroup limits memory";
     }
     assert(false && "a rule has a text");
     return "";

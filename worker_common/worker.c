@@ -458,7 +458,7 @@ static enum status create_threads(struct worker *worker, const struct worker_opt
     cpu_room_read("", &room);
     cpu_room_format(&room, why);
     log_info("cpu threads %u (%s%s) kernels %s", thread_pool_size(worker->threads),
-             options->threads ? "as told, on " : "", why, choice.products->name);
+             options->threads ? "as configured, on " : "", why, choice.products->name);
     return STATUS_OK;
 }
 

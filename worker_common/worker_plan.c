@@ -50,9 +50,9 @@ static void print_model(const struct worker *worker, const struct worker_options
             (double)model_parameters(worker->model) / 1e6, worker->context_tokens,
             worker->config->context_tokens);
     fprintf(out, "weights     %.1f MiB in files, %s\n", mib(model_weight_bytes(worker->model)),
-            !is_mapped(options)      ? "from which others are made at load"
-            : has_own_memory(worker) ? "copied from there"
-                                     : "mapped from there");
+            !is_mapped(options)      ? "converted when loaded"
+            : has_own_memory(worker) ? "copied when loaded"
+                                     : "mapped from the files");
     fprintf(out, "numerics    %s\n", worker->identity.geometry.numerics);
 }
 
@@ -62,9 +62,10 @@ static void print_free(const struct worker *worker, const struct worker_options 
     const uint64_t n_bytes = worker->pool_plan.free_bytes;
     if (n_bytes == 0)
         return;
-    fprintf(out,
-            "free        %.1f MiB for pools, beside weights and processes; a third is %.1f MiB",
-            mib(n_bytes), mib(n_bytes / 3 / options->kv_sharers));
+    fprintf(
+        out,
+        "free        %.1f MiB for KV blocks, without weights and processes; a third is %.1f MiB",
+        mib(n_bytes), mib(n_bytes / 3 / options->kv_sharers));
     fprintf(out, options->kv_sharers > 1 ? " for each of %u workers\n" : "\n", options->kv_sharers);
 }
 
@@ -156,8 +157,8 @@ static void print_threads(const struct worker_options *options, FILE *out)
     cpu_room_read("", &cpus);
     cpu_room_format(&cpus, text);
     fprintf(out, "threads     %u compute%s; %s\n",
-            options->threads ? options->threads : cpus.threads, options->threads ? ", as told" : "",
-            text);
+            options->threads ? options->threads : cpus.threads,
+            options->threads ? ", as configured" : "", text);
 }
 
 static enum status print_memory(const struct worker *worker, const struct worker_options *options,

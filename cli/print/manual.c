@@ -59,8 +59,7 @@ static void print_options(const struct command *command, FILE *out)
     struct config_shown rows[CONFIG_ROWS_MAX];
     uint32_t n = config_shown_rows(command->table(), command_program(), rows);
     fputs(".SH OPTIONS\nA flag overrides its environment variable, a variable overrides the file, "
-          "the file "
-          "overrides the default.\n",
+          "the file overrides the default.\n",
           out);
     assert(n <= CONFIG_ROWS_MAX);
     for (uint32_t i = 0; i < n; i++) {

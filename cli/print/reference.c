@@ -75,19 +75,16 @@ static void print_command(const struct command *command, FILE *out)
 
 void reference_print_config(FILE *out)
 {
-    fputs("# Configuration\n\nMade by `make reference`. A key such as `kv_blocks` can be given as "
-          "the flag `--kv-blocks`, as "
-          "the variable\n`KVFERRY_KV_BLOCKS`, or as `kv_blocks` in the YAML file that `--config` "
-          "or `KVFERRY_CONFIG` "
-          "names. A flag overrides a\nvariable, and a variable overrides the file. One file may "
-          "have keys of a server and "
-          "of its clients (`generate`, `ps`,\n`drain`): each command reads its own. Sizes: `K`, "
-          "`M`, `G`, `T` and `Ki`, "
-          "`KiB` ... are powers of 1024, `kB`, `MB`,\n`GB`, `TB` are powers of 1000; `1.5Gi`. "
-          "Durations: `500ms`, `10s`, `5m`, "
-          "`1h`. When `cpu_kernels` and\n`attention_kernels` are empty, `KVFERRY_CPU` and "
-          "`KVFERRY_ATTENTION` replace them.\n",
-          out);
+    fputs(
+        "# Configuration\n\nMade by `make reference`. A key such as `kv_blocks` can be given as "
+        "the flag `--kv-blocks`, as the variable\n`KVFERRY_KV_BLOCKS`, or as `kv_blocks` in the "
+        "YAML file that `--config` or `KVFERRY_CONFIG` names. A flag overrides a\nvariable, and a "
+        "variable overrides the file. One file may have keys of a server and of its clients "
+        "(`generate`, `ps`,\n`drain`): each command reads its own. Sizes: `K`, `M`, `G`, `T` and "
+        "`Ki`, `KiB` ... are powers of 1024, `kB`, `MB`,\n`GB`, `TB` are powers of 1000; `1.5Gi`. "
+        "Durations: `500ms`, `10s`, `5m`, `1h`. When `cpu_kernels` and\n`attention_kernels` are "
+        "empty, `KVFERRY_CPU` and `KVFERRY_ATTENTION` replace them.\n",
+        out);
     const struct command *command;
     for (uint32_t i = 0; (command = command_at(i)); i++)
         if (command->table)

@@ -64,8 +64,7 @@ void port_needs_print(FILE *out)
     static const char *const USES[] = {"grpc", "control", "health", "metrics"};
     static const char *const REACHES[] = {"this host", "a network"};
     fputs("# Ports\n\nMade by `make reference`. What each port needs: one that only this host can "
-          "reach (a "
-          "loopback address or a\nunix socket), and one on a network. See [the cluster "
+          "reach (a loopback address or a\nunix socket), and one on a network. See [the cluster "
           "key](../cluster-key.md).\n\n"
           "| port | reached from | needs |\n| --- | --- | --- |\n",
           out);

@@ -142,7 +142,7 @@ Test(double_share, who_comes_later_plans_by_what_is_free_or_is_refused)
     start_alone(&first, "first");
     cr_expect(child_log_wait(&first, "what the batch can use"));
     start_alone(&second, "second");
-    cr_expect(child_log_wait(&second, "what others leave of the device"));
+    cr_expect(child_log_wait(&second, "what other processes leave of the device"));
     cr_expect_leq(device_bytes_of(&first) + device_bytes_of(&second), 32 * MIB);
     RUN(ALONE);
     expect_sentence("weights need 6.3 MiB of cuda:0, of which ");
@@ -203,8 +203,8 @@ static void expect_planned(const char *name, uint64_t bytes)
     cr_expect_str_eq(is_planned, is, "%s: %s, and a start %s", name, is_planned, is);
 }
 
-#define OF_PART   "what is left of its part of the device"
-#define OF_OTHERS "what others leave of the device"
+#define OF_PART   "what is left of the part of the device for this worker"
+#define OF_OTHERS "what other processes leave of the device"
 
 /* Its pool is what the rest of its part holds: with its graphs that of the start, to the block. Of what others leave the driver has a
  * page of each allocation at most, which nobody knows before. */

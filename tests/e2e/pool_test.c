@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define RULE "a third of the memory that is free, for all workers"
+#define RULE "a third of the free memory, for all workers"
 
 /* Of 2000 MiB; the batches of both are 320 MiB, which is more. */
 #define SIXTH_MIB (2000.0 / 6)

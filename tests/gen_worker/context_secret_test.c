@@ -256,6 +256,6 @@ Test(context_secret, one_that_was_sealed_for_another_life_is_refused_by_name)
     cr_assert_eq(ends.worker.n_prefills, 0);
     cr_assert_eq(context_client_peers(ends.client, &peer, 1), 1);
     cr_assert(peer.is_refused);
-    cr_assert(strstr(peer.reason, "transport_secret does not open"), "%s", peer.reason);
+    cr_assert(strstr(peer.reason, "transport_secret cannot be decrypted"), "%s", peer.reason);
     ends_close(&ends);
 }

@@ -123,11 +123,11 @@ Test(identity_codec, refuses_by_name)
 Test(identity_codec, a_secret_of_another_way_is_refused_by_name)
 {
     struct identity_way other = way_with(2);
-    REFUSES_IDENTITY("transport_secret does not open", way.key = other.key);
-    REFUSES_IDENTITY("transport_secret does not open", way.receiver++);
-    REFUSES_IDENTITY("transport_secret does not open", way.sender = IDENTITY_CALLEE);
-    REFUSES_IDENTITY("transport_secret does not open", message.message.incarnation++);
-    REFUSES_IDENTITY("transport_secret does not open", message.secret[20] ^= 1);
+    REFUSES_IDENTITY("transport_secret cannot be decrypted", way.key = other.key);
+    REFUSES_IDENTITY("transport_secret cannot be decrypted", way.receiver++);
+    REFUSES_IDENTITY("transport_secret cannot be decrypted", way.sender = IDENTITY_CALLEE);
+    REFUSES_IDENTITY("transport_secret cannot be decrypted", message.message.incarnation++);
+    REFUSES_IDENTITY("transport_secret cannot be decrypted", message.secret[20] ^= 1);
     REFUSES_IDENTITY("transport_secret is sealed, and there is no", way.key = NULL);
     cluster_key_destroy(other.key);
 }
