@@ -136,7 +136,7 @@ static void call_server(struct generate *generate, const char *server)
     }
     generation_call_run(&options, &request, result);
     generate->signal_number = result->signal_number;
-    if (result->has_text ? !result->ends_line : values->echo)
+    if (!result->has_text && values->echo)
         (void)output_write("\n", 1);
 }
 

@@ -19,7 +19,8 @@ struct running {
     struct generation_result *result;
     struct rpc_client_call *call;
     struct prompt_bar bar;
-    int ended; /* a wake */
+    bool ends_line; /* the last byte that was printed is a line feed */
+    int ended;      /* a wake */
 };
 
 static void take_end(const Kvferry__V1__GenerateResponse *response,
@@ -63,7 +64,7 @@ static void on_message(void *arg, const ProtobufCMessage *message)
         prompt_bar_erase(&running->bar);
     if (text->len > 0) {
         running->result->has_text = true;
-        running->result->ends_line = text->data[text->len - 1] == '\n';
+        running->ends_line = text->data[text->len - 1] == '\n';
         if (!output_write(text->data, text->len) && !running->result->is_unprinted) {
             running->result->is_unprinted = true;
             rpc_client_call_cancel(running->call);
@@ -81,6 +82,12 @@ static void on_end(void *arg, const struct rpc_error *error)
     wake_send(running->ended);
 }
 
+static void end_line(const struct running *running)
+{
+    if (running->result->has_text && !running->ends_line)
+        (void)output_write("\n", 1);
+}
+
 /* Until the call has ended; a signal cancels it. What it then waits for may be whoever reads standard
  * output, for ever: hence a second signal, which the guard hears. */
 static void wait_for_end(const struct running *running)
@@ -96,6 +103,7 @@ static void wait_for_end(const struct running *running)
             fds[1].fd = -1;
         }
     }
+    end_line(running); /* a signal that comes later ends the process at once */
     call_guard_leave_call();
 }
 

@@ -24,8 +24,7 @@ struct generation_result {
     char context_worker[ADDRESS_TEXT_MAX], generation_worker[ADDRESS_TEXT_MAX], transport[24];
     Kvferry__V1__PrefillPlace prefill_place;
     char prefill_reason[320];
-    bool has_text;     /* some has been printed, */
-    bool ends_line;    /* and its last byte was a line feed */
+    bool has_text;     /* some has been printed, and a line feed at its end */
     bool is_unprinted; /* standard output took no more: the call was cancelled, or not begun */
     int signal_number; /* that cancelled it; 0: none did */
 };

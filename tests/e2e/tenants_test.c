@@ -51,19 +51,27 @@ static void write_tokens_file(void)
     write_file(tokens_path, text, (size_t)n);
 }
 
-static struct client *start(const char *const *more)
+/* more, of_worker: flags of the router and of the generation worker, a NULL last; NULL: none. */
+static struct client *start_with(const char *const *more, const char *const *of_worker)
 {
     const char *router[16] = {"--tokens-file", tokens_path};
     for (size_t i = 0; more && more[i]; i++)
         router[2 + i] = more[i];
-    static const char *const GENERATION[] = {"--local-prefill-max-tokens", "0", NULL};
+    const char *generation_flags[8] = {"--local-prefill-max-tokens", "0"};
+    for (size_t i = 0; of_worker && of_worker[i]; i++)
+        generation_flags[2 + i] = of_worker[i];
     write_tokens_file();
     cluster_start(&cluster, &(struct cluster_options){.n_contexts = 1,
                                                       .n_generations = 1,
                                                       .router = router,
-                                                      .generation = GENERATION});
+                                                      .generation = generation_flags});
     prompt_tokens(7, prompt, N_PROMPT);
     return client_create(cluster.router.grpc);
+}
+
+static struct client *start(const char *const *more)
+{
+    return start_with(more, NULL);
 }
 
 static void ask(struct client *client, const char *token, uint32_t max_tokens)
@@ -420,8 +428,10 @@ static struct generation crowd[N_CROWD];
 Test(tenants, a_small_call_does_not_wait_behind_a_crowd_of_another_tenant)
 {
     static const char *const PATIENT[] = {"--wait-limit-ms", "10m", NULL};
+    /* So few that most of the crowd waits while the rest of it is still sent. */
+    static const char *const FEW[] = {"--sequences-max", "16", "--queue-max", "16", NULL};
     const char *a = make_token("a", NULL), *b = make_token("b", NULL);
-    struct client *client = start(PATIENT);
+    struct client *client = start_with(PATIENT, FEW);
     struct client *clients[CROWD_CLIENTS];
     for (uint32_t i = 0; i < CROWD_CLIENTS; i++)
         clients[i] = client_create(cluster.router.grpc);
