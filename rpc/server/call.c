@@ -1,4 +1,4 @@
-/* call - see call.h and serving.h. What its client told is in call_metadata.c, what it asks in call_request.c. */
+/* call - see call.h and call_state.h. What its client told is in call_metadata.c, what it asks in call_request.c. */
 #include "rpc/server/call.h"
 
 #include "rpc/byte_buffer.h"

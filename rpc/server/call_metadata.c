@@ -1,4 +1,4 @@
-/* call_metadata - what a call's client told beside its message: see call.h and serving.h. */
+/* call_metadata - what a call's client told beside its message: see call.h and call_state.h. */
 #include "rpc/byte_buffer.h"
 #include "rpc/relay/peer_table.h"
 #include "rpc/request_id.h"

@@ -1,4 +1,4 @@
-/* call_request - how what a call asks comes to its handler: see serving.h.
+/* call_request - how what a call asks comes to its handler: see call_state.h.
  *
  * A call is accepted by its headers alone, and gRPC is asked for a message only of one that nothing speaks against: what
  * a refused call goes on to send is thrown away by the core. */
