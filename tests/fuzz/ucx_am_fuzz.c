@@ -41,9 +41,8 @@ static void rig_init(struct rig *rig)
                                       .gets = {.gets = rig->gets, .gets_max = N_GETS},
                                       .reads_max = N_MESSAGES,
                                       .pieces_max = PIECES_MAX,
-                                      .peers = &rig->owner,
-                                      .n_peers = 2},
-                        .owner = {.next = &rig->reader, .address.incarnation = OWNER},
+                                      .peers = {.first = &rig->owner.base, .n = 2}},
+                        .owner = {.base.next = &rig->reader.base, .address.incarnation = OWNER},
                         .reader = {.is_admitted = true, .address.incarnation = OWNER}};
     rig->owner.base.transport = rig->reader.base.transport = &rig->transport.base;
     memset(rig->targets, GUARD, sizeof rig->targets);

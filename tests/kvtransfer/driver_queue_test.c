@@ -224,7 +224,7 @@ MESSAGE_DRIVERS(driver_queue, a_reader_that_dies_leaves_nothing_queued_and_every
         transport->ops->progress(transport, clock_now_ns());
         cr_assert_lt(clock_now_ns(), until_ns, "the dead reader is not let go");
     }
-    cr_assert_eq(driver == KV_AM_TCP ? ucx_of(transport)->n_peers : stream_of(transport)->n_peers,
+    cr_assert_eq(driver == KV_AM_TCP ? ucx_of(transport)->peers.n : stream_of(transport)->peers.n,
                  0);
 
     n_begun = reads.n_begun;

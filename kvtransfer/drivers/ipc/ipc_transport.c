@@ -5,6 +5,7 @@
 #include "base/wake.h"
 #include "kvtransfer/drivers/ipc/ipc_lease.h"
 #include "kvtransfer/transport/get_table.h"
+#include "kvtransfer/transport/peer_list.h"
 
 #include <assert.h>
 #include <poll.h>
@@ -14,16 +15,12 @@
 
 struct ipc_peer {
     struct transport_peer base;
-    struct ipc_peer *next;
     uint64_t incarnation;
     struct device_handle handle;
     int lease;                  /* -1: of an admitted reader, or gone */
     struct device_mapping pool; /* none while it is leasing */
     uint32_t n_out, n_copying;  /* gets that have not ended; of them begun */
     bool is_leaving;            /* no copy begins any more */
-    bool is_closing;
-    transport_done done;
-    void *done_arg;
 };
 
 struct ipc_transport {
@@ -35,9 +32,7 @@ struct ipc_transport {
     struct ipc_door door; /* of one that is read from */
     struct device_handle handle;
     bool is_lent;
-    struct ipc_peer *peers;
-    uint32_t n_peers, peers_max;
-    bool any_closing;
+    struct peer_list peers;
     struct get_table gets;
     struct device_ticket *copied; /* [gets_max] of gets that are being copied */
     struct get_list waiting, copying;
@@ -99,7 +94,8 @@ static void let_go(struct ipc_transport *transport, struct ipc_peer *peer)
 static unsigned tend_leases(struct ipc_transport *transport)
 {
     unsigned work = 0;
-    for (struct ipc_peer *peer = transport->peers; peer; peer = peer->next) {
+    for (struct transport_peer *next = transport->peers.first; next; next = next->next) {
+        struct ipc_peer *peer = peer_of(next);
         if (peer->lease < 0)
             continue;
         bool was_mapped = peer->pool.base;
@@ -191,7 +187,7 @@ static enum status ipc_get(struct transport_peer *peer, const struct transfer_id
 {
     struct ipc_transport *transport = ipc_of(peer->transport);
     struct get *gets[GET_PIECES_MAX];
-    assert(!peer_of(peer)->is_closing);
+    assert(!peer->is_closing);
     if (peer->is_failed)
         return STATUS_PEER_LOST;
     TRY(get_table_take(&transport->gets, &(struct get_call){peer, id, pieces, n, got, arg}, gets));
@@ -207,43 +203,24 @@ static enum status create_peer(struct ipc_transport *transport, int lease,
                                const struct transport_address *address,
                                struct transport_peer **peer_out)
 {
-    struct ipc_peer *peer = calloc(1, sizeof *peer);
-    if (!peer)
-        return STATUS_NO_MEMORY;
-    *peer = (struct ipc_peer){.base.transport = &transport->base,
-                              .next = transport->peers,
-                              .incarnation = address->incarnation,
-                              .lease = lease};
+    TRY(peer_list_add(&transport->peers, &transport->base, sizeof(struct ipc_peer), peer_out));
+    struct ipc_peer *peer = peer_of(*peer_out);
+    peer->incarnation = address->incarnation;
+    peer->lease = lease;
     if (lease >= 0)
         memcpy(&peer->handle, address->pool_key, sizeof peer->handle);
-    transport->peers = peer;
-    transport->n_peers++;
-    *peer_out = &peer->base;
     return STATUS_OK;
-}
-
-static void destroy_peer(struct ipc_peer *peer)
-{
-    struct ipc_transport *transport = ipc_of(peer->base.transport);
-    struct ipc_peer **link = &transport->peers;
-    assert(transport->n_peers > 0 && peer->n_copying == 0 && peer->lease < 0);
-    while (*link != peer)
-        link = &(*link)->next;
-    *link = peer->next;
-    transport->n_peers--;
-    free(peer);
 }
 
 static enum status ipc_connect(struct transport *base, const struct transport_address *address,
                                struct transport_peer **peer_out)
 {
     struct ipc_transport *transport = ipc_of(base);
-    assert(transport->n_peers <= transport->peers_max);
     if (address->worker_bytes == 0 || address->pool_key_bytes != sizeof transport->handle)
         return STATUS_CORRUPT;
     if (address->incarnation == transport->incarnation)
         return STATUS_PEER_LOST; /* no driver maps its own memory */
-    if (transport->n_peers == transport->peers_max)
+    if (transport->peers.n == transport->peers.n_max)
         return STATUS_QUEUE_FULL;
     int lease = ipc_lease_ask(address);
     if (lease < 0)
@@ -258,46 +235,36 @@ static enum status ipc_connect(struct transport *base, const struct transport_ad
 static enum status ipc_admit(struct transport *base, const struct transport_address *address,
                              struct transport_peer **peer_out)
 {
-    struct ipc_transport *transport = ipc_of(base);
-    return transport->n_peers == transport->peers_max
-               ? STATUS_QUEUE_FULL
-               : create_peer(transport, -1, address, peer_out);
+    return create_peer(ipc_of(base), -1, address, peer_out);
 }
 
-static void ipc_peer_close(struct transport_peer *base, transport_done done, void *arg)
+static void ipc_peer_close(struct transport_peer *peer, transport_done done, void *arg)
 {
-    struct ipc_peer *peer = peer_of(base);
-    assert(!peer->is_closing);
-    leave(peer);
-    peer->is_closing = true;
-    peer->done = done;
-    peer->done_arg = arg;
-    ipc_of(base->transport)->any_closing = true;
+    leave(peer_of(peer));
+    peer_list_close(&ipc_of(peer->transport)->peers, peer, done, arg);
 }
 
 /* Nothing of it can touch memory any more. */
-static bool has_left(const struct ipc_peer *peer)
+static bool has_left(struct transport_peer *peer)
 {
-    return peer->is_closing && peer->n_out == 0 && peer->lease < 0;
+    return peer->is_closing && peer_of(peer)->n_out == 0 && peer_of(peer)->lease < 0;
 }
 
 /* All gets of who has left have ended. A callback may close others, and get: begins anew after each. */
 static unsigned end_closing(struct ipc_transport *transport)
 {
     unsigned work = 0;
-    while (transport->any_closing) {
-        struct ipc_peer *peer = transport->peers;
-        transport->any_closing = false;
-        for (struct ipc_peer *p = peer; p; p = p->next)
-            transport->any_closing |= p->is_closing;
+    while (transport->peers.any_closing) {
+        struct transport_peer *peer = transport->peers.first;
+        transport->peers.any_closing = false;
+        for (const struct transport_peer *p = peer; p; p = p->next)
+            transport->peers.any_closing |= p->is_closing;
         while (peer && !has_left(peer))
             peer = peer->next;
         if (!peer)
             break;
-        transport_done done = peer->done;
-        void *arg = peer->done_arg;
-        destroy_peer(peer);
-        done(arg);
+        assert(peer_of(peer)->n_copying == 0);
+        peer_list_end(&transport->peers, peer);
         work++;
     }
     return work;
@@ -338,7 +305,7 @@ static void ipc_wait(struct transport *base, uint64_t until_ns)
 {
     struct ipc_transport *transport = ipc_of(base);
     uint64_t now_ns = clock_now_ns();
-    if (until_ns <= now_ns || transport->copying.first || transport->any_closing)
+    if (until_ns <= now_ns || transport->copying.first || transport->peers.any_closing)
         return;
     uint32_t n = 0;
     transport->fds[n++] = (struct pollfd){.fd = transport->wake_fd, .events = POLLIN};
@@ -347,9 +314,11 @@ static void ipc_wait(struct transport *base, uint64_t until_ns)
         if (transport->door.deaf_until_ns > now_ns && transport->door.deaf_until_ns < until_ns)
             until_ns = transport->door.deaf_until_ns;
     }
-    for (const struct ipc_peer *peer = transport->peers; peer; peer = peer->next)
+    for (struct transport_peer *next = transport->peers.first; next; next = next->next) {
+        const struct ipc_peer *peer = peer_of(next);
         if (peer->lease >= 0 && !peer->is_leaving)
             transport->fds[n++] = (struct pollfd){.fd = peer->lease, .events = POLLIN};
+    }
     (void)poll(transport->fds, n, clock_poll_ms(now_ns, until_ns));
 }
 
@@ -367,13 +336,13 @@ static void leave_all(struct ipc_transport *transport)
         status = device_wait(transport->device, transport->copied[last - transport->gets.gets]);
     assert(status == STATUS_OK || status == STATUS_DEVICE_LOST);
     (void)status;
-    while (transport->peers) {
-        struct ipc_peer *peer = transport->peers;
+    while (transport->peers.first) {
+        struct ipc_peer *peer = peer_of(transport->peers.first);
         peer->n_copying = 0;
         leave(peer);
         if (peer->lease >= 0)
             let_go(transport, peer);
-        destroy_peer(peer);
+        peer_list_remove(&transport->peers, &peer->base);
     }
 }
 
@@ -437,7 +406,7 @@ enum status ipc_transport_open(const struct ipc_options *options, struct transpo
     transport->device = options->device;
     transport->incarnation = options->incarnation;
     transport->pieces_max = options->pieces_max;
-    transport->peers_max = options->peers_max;
+    transport->peers.n_max = options->peers_max;
     transport->wake_fd = -1;
     enum status status = set_up(transport, options, error);
     if (status != STATUS_OK) {

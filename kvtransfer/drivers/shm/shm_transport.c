@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/wake.h"
 #include "kvtransfer/transport/get_table.h"
+#include "kvtransfer/transport/peer_list.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -25,12 +26,8 @@ struct pool_key {
 
 struct shm_peer {
     struct transport_peer base;
-    struct shm_peer *next;
     int fd; /* the owner's pool, to be read only; -1: of an admitted reader */
     uint64_t pool_bytes;
-    bool is_closing;
-    transport_done done;
-    void *done_arg;
 };
 
 struct shm_transport {
@@ -41,9 +38,7 @@ struct shm_transport {
     int pool_fd; /* -1: of one that only reads */
     void *pool;
     size_t pool_bytes;
-    struct shm_peer *peers;
-    uint32_t n_peers, peers_max;
-    bool any_closing;
+    struct peer_list peers;
     struct get_table gets;
     struct get_list waiting;
 };
@@ -170,31 +165,16 @@ static void end_waiting(struct shm_transport *transport, const struct transport_
 static enum status create_peer(struct shm_transport *transport, int fd, uint64_t pool_bytes,
                                struct transport_peer **peer_out)
 {
-    struct shm_peer *peer = calloc(1, sizeof *peer);
-    if (!peer)
-        return STATUS_NO_MEMORY;
-    *peer = (struct shm_peer){.base.transport = &transport->base,
-                              .next = transport->peers,
-                              .fd = fd,
-                              .pool_bytes = pool_bytes};
-    transport->peers = peer;
-    transport->n_peers++;
-    *peer_out = &peer->base;
+    TRY(peer_list_add(&transport->peers, &transport->base, sizeof(struct shm_peer), peer_out));
+    peer_of(*peer_out)->fd = fd;
+    peer_of(*peer_out)->pool_bytes = pool_bytes;
     return STATUS_OK;
 }
 
-static void destroy_peer(struct shm_peer *peer)
+static void let_go(struct shm_peer *peer)
 {
-    struct shm_transport *transport = shm_of(peer->base.transport);
-    struct shm_peer **link = &transport->peers;
-    assert(transport->n_peers > 0);
-    while (*link != peer)
-        link = &(*link)->next;
-    *link = peer->next;
-    transport->n_peers--;
     if (peer->fd >= 0)
         close(peer->fd);
-    free(peer);
 }
 
 static enum status shm_connect(struct transport *base, const struct transport_address *address,
@@ -203,10 +183,9 @@ static enum status shm_connect(struct transport *base, const struct transport_ad
     struct shm_transport *transport = shm_of(base);
     struct pool_key key;
     uint64_t bytes;
-    assert(transport->n_peers <= transport->peers_max);
     if (address->worker_bytes != 0 || address->pool_key_bytes != sizeof key)
         return STATUS_CORRUPT;
-    if (transport->n_peers == transport->peers_max)
+    if (transport->peers.n == transport->peers.n_max)
         return STATUS_QUEUE_FULL;
     memcpy(&key, address->pool_key, sizeof key);
     int fd = open_pool(&key, address->incarnation, &bytes);
@@ -222,10 +201,8 @@ static enum status shm_connect(struct transport *base, const struct transport_ad
 static enum status shm_admit(struct transport *base, const struct transport_address *address,
                              struct transport_peer **peer_out)
 {
-    struct shm_transport *transport = shm_of(base);
     (void)address;
-    return transport->n_peers == transport->peers_max ? STATUS_QUEUE_FULL
-                                                      : create_peer(transport, -1, 0, peer_out);
+    return create_peer(shm_of(base), -1, 0, peer_out);
 }
 
 static enum status shm_get(struct transport_peer *peer, const struct transfer_id *id,
@@ -233,41 +210,34 @@ static enum status shm_get(struct transport_peer *peer, const struct transfer_id
 {
     struct shm_transport *transport = shm_of(peer->transport);
     struct get *gets[GET_PIECES_MAX];
-    assert(!peer_of(peer)->is_closing && peer_of(peer)->fd >= 0);
+    assert(!peer->is_closing && peer_of(peer)->fd >= 0);
     TRY(get_table_take(&transport->gets, &(struct get_call){peer, id, pieces, n, got, arg}, gets));
     for (uint32_t i = 0; i < n; i++)
         get_list_append(&transport->waiting, gets[i]);
     return STATUS_OK;
 }
 
-static void shm_peer_close(struct transport_peer *base, transport_done done, void *arg)
+static void shm_peer_close(struct transport_peer *peer, transport_done done, void *arg)
 {
-    struct shm_peer *peer = peer_of(base);
-    assert(!peer->is_closing);
-    peer->is_closing = true;
-    peer->done = done;
-    peer->done_arg = arg;
-    shm_of(base->transport)->any_closing = true;
+    peer_list_close(&shm_of(peer->transport)->peers, peer, done, arg);
 }
 
 /* A callback may close others, and get: begins anew after each. */
 static unsigned end_closing(struct shm_transport *transport)
 {
     unsigned work = 0;
-    while (transport->any_closing) {
-        struct shm_peer *peer = transport->peers;
+    while (transport->peers.any_closing) {
+        struct transport_peer *peer = transport->peers.first;
         while (peer && !peer->is_closing)
             peer = peer->next;
         if (!peer) {
-            transport->any_closing = false;
+            transport->peers.any_closing = false;
             break;
         }
-        end_waiting(transport, &peer->base);
+        end_waiting(transport, peer);
         get_table_report(&transport->gets);
-        transport_done done = peer->done;
-        void *arg = peer->done_arg;
-        destroy_peer(peer);
-        done(arg);
+        let_go(peer_of(peer));
+        peer_list_end(&transport->peers, peer);
         work++;
     }
     return work;
@@ -302,7 +272,7 @@ static void shm_wait(struct transport *base, uint64_t until_ns)
 {
     struct shm_transport *transport = shm_of(base);
     uint64_t now_ns = clock_now_ns();
-    if (until_ns <= now_ns || transport->waiting.first || transport->any_closing)
+    if (until_ns <= now_ns || transport->waiting.first || transport->peers.any_closing)
         return;
     struct pollfd wake = {.fd = transport->wake_fd, .events = POLLIN};
     (void)poll(&wake, 1, clock_poll_ms(now_ns, until_ns));
@@ -316,8 +286,10 @@ static void shm_wake(struct transport *base)
 static void shm_close(struct transport *base)
 {
     struct shm_transport *transport = shm_of(base);
-    while (transport->peers)
-        destroy_peer(transport->peers);
+    while (transport->peers.first) {
+        let_go(peer_of(transport->peers.first));
+        peer_list_remove(&transport->peers, transport->peers.first);
+    }
     if (transport->pool)
         munmap(transport->pool, transport->pool_bytes);
     if (transport->pool_fd >= 0)
@@ -362,7 +334,7 @@ enum status shm_transport_open(const struct shm_options *options, struct transpo
     transport->base.ops = &SHM_OPS;
     transport->incarnation = options->incarnation;
     transport->pieces_max = options->pieces_max;
-    transport->peers_max = options->peers_max;
+    transport->peers.n_max = options->peers_max;
     transport->wake_fd = transport->pool_fd = -1;
     enum status status = set_up(transport, options, error);
     if (status != STATUS_OK) {

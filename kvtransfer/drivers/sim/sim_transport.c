@@ -2,6 +2,7 @@
 
 #include "base/random.h"
 #include "kvtransfer/drivers/sim/sim_messages.h"
+#include "kvtransfer/transport/peer_list.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -21,13 +22,9 @@ struct sim_get {
 
 struct sim_peer {
     struct transport_peer base;
-    struct sim_peer *next;
     uint64_t number;
     uint32_t place;
     uint64_t incarnation;
-    bool is_closing;
-    transport_done done;
-    void *arg;
 };
 
 struct sim_transport {
@@ -38,9 +35,9 @@ struct sim_transport {
     uint64_t incarnation;
     bool is_dead;
     uint64_t stalled_until_ns;
-    uint64_t link_free_ns; /* when what it sends has left */
-    struct sim_peer *peers;
-    struct sim_get *gets; /* [gets_max], grows */
+    uint64_t link_free_ns;  /* when what it sends has left */
+    struct peer_list peers; /* of struct sim_peer */
+    struct sim_get *gets;   /* [gets_max], grows */
     uint32_t gets_max, n_gets;
     struct sim_messages messages; /* on their way to it */
 };
@@ -58,6 +55,11 @@ struct sim_fabric {
 static struct sim_transport *sim_of(const struct transport *transport)
 {
     return (struct sim_transport *)transport; /* base is its first member */
+}
+
+static struct sim_peer *peer_of(struct transport_peer *peer)
+{
+    return (struct sim_peer *)peer; /* base is its first member */
 }
 
 /* ---- messages ---- */
@@ -233,9 +235,9 @@ static void on_piece(struct sim_transport *reader, const struct sim_message *pie
 
 static struct sim_peer *find_peer(const struct sim_transport *transport, uint64_t number)
 {
-    for (struct sim_peer *peer = transport->peers; peer; peer = peer->next)
-        if (peer->number == number)
-            return peer;
+    for (struct transport_peer *peer = transport->peers.first; peer; peer = peer->next)
+        if (peer_of(peer)->number == number)
+            return peer_of(peer);
     return NULL;
 }
 
@@ -249,13 +251,7 @@ static void end_gets(struct sim_transport *reader, const struct sim_peer *peer)
 static void on_close_end(struct sim_transport *transport, struct sim_peer *peer)
 {
     end_gets(transport, peer);
-    struct sim_peer **link = &transport->peers;
-    while (*link != peer)
-        link = &(*link)->next;
-    *link = peer->next;
-    struct sim_peer ended = *peer;
-    free(peer);
-    ended.done(ended.arg);
+    peer_list_end(&transport->peers, &peer->base);
 }
 
 static void deliver(struct sim_transport *transport, struct sim_message *message)
@@ -309,10 +305,8 @@ static void sim_close(struct transport *base)
         free(message->bytes);
         fabric->n_messages--;
     }
-    for (struct sim_peer *peer = transport->peers, *next; peer; peer = next) {
-        next = peer->next;
-        free(peer);
-    }
+    while (transport->peers.first)
+        peer_list_remove(&transport->peers, transport->peers.first);
     struct sim_transport **link = &fabric->transports;
     while (*link != transport) {
         assert(*link);
@@ -345,16 +339,11 @@ static enum status sim_connect(struct transport *base, const struct transport_ad
     struct sim_transport *transport = sim_of(base);
     if (address->worker_bytes != sizeof(uint32_t))
         return STATUS_CORRUPT;
-    struct sim_peer *peer = calloc(1, sizeof *peer);
-    if (!peer)
-        return STATUS_NO_MEMORY;
-    peer->base.transport = base;
+    TRY(peer_list_add(&transport->peers, base, sizeof(struct sim_peer), peer_out));
+    struct sim_peer *peer = peer_of(*peer_out);
     peer->number = ++transport->fabric->sequence;
     peer->incarnation = address->incarnation;
     memcpy(&peer->place, address->worker, sizeof peer->place);
-    peer->next = transport->peers;
-    transport->peers = peer;
-    *peer_out = &peer->base;
     return STATUS_OK;
 }
 
@@ -375,9 +364,9 @@ static struct sim_get *free_get(struct sim_transport *transport)
 static enum status sim_get(struct transport_peer *peer_base, const struct transfer_id *id,
                            const struct piece *pieces, uint32_t n, transport_got got, void *arg)
 {
-    struct sim_peer *peer = (struct sim_peer *)peer_base;
+    struct sim_peer *peer = peer_of(peer_base);
     struct sim_transport *transport = sim_of(peer_base->transport);
-    assert(n > 0 && n <= GET_PIECES_MAX && !peer->is_closing);
+    assert(n > 0 && n <= GET_PIECES_MAX && !peer_base->is_closing);
     if (peer->base.is_failed)
         return STATUS_PEER_LOST;
 
@@ -403,17 +392,13 @@ static enum status sim_get(struct transport_peer *peer_base, const struct transf
     return STATUS_OK;
 }
 
-static void sim_peer_close(struct transport_peer *peer_base, transport_done done, void *arg)
+static void sim_peer_close(struct transport_peer *peer, transport_done done, void *arg)
 {
-    struct sim_peer *peer = (struct sim_peer *)peer_base;
-    struct sim_transport *transport = sim_of(peer_base->transport);
-    assert(!peer->is_closing);
-    peer->is_closing = true;
-    peer->done = done;
-    peer->arg = arg;
+    struct sim_transport *transport = sim_of(peer->transport);
+    peer_list_close(&transport->peers, peer, done, arg);
     struct sim_fabric *fabric = transport->fabric;
     push(transport, (struct sim_message){.kind = SIM_CLOSE_END,
-                                         .number = peer->number,
+                                         .number = peer_of(peer)->number,
                                          .due_ns = fabric->now_ns + fabric->options.close_ns});
 }
 
@@ -513,6 +498,7 @@ enum status sim_transport_open(struct sim_fabric *fabric, uint32_t place, uint64
     if (!transport)
         return STATUS_NO_MEMORY;
     transport->base.ops = &SIM_OPS;
+    transport->peers.n_max = UINT32_MAX;
     transport->fabric = fabric;
     transport->place = place;
     transport->incarnation = incarnation;
@@ -530,9 +516,11 @@ void sim_transport_kill(struct transport *base)
     for (struct sim_transport *t = victim->fabric->transports; t; t = t->next) {
         if (t->is_dead)
             continue;
-        for (struct sim_peer *peer = t->peers; peer; peer = peer->next)
+        for (struct transport_peer *next = t->peers.first; next; next = next->next) {
+            const struct sim_peer *peer = peer_of(next);
             if (peer->place == victim->place && peer->incarnation == victim->incarnation)
                 push_lost(t, peer);
+        }
     }
 }
 

@@ -315,7 +315,7 @@ void stream_connection_sent(struct stream_connection *connection, struct stream_
 static bool try_elsewhere(struct stream_connection *connection)
 {
     struct stream_peer *peer = connection->peer;
-    if (connection->is_accepted || connection->state == CONNECTION_OPEN || peer->is_closing)
+    if (connection->is_accepted || connection->state == CONNECTION_OPEN || peer->base.is_closing)
         return false;
     assert(!connection->filling && connection->sent == 0); /* nothing has crossed it yet */
     stream_link_close(&connection->link);

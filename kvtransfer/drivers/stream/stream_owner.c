@@ -16,9 +16,11 @@ enum { SENDING_BYTES = 2 * (int)PIECE_BYTES_MAX };
 static struct stream_peer *find_admitted(const struct stream_transport *transport,
                                          uint64_t incarnation)
 {
-    for (struct stream_peer *peer = transport->peers; peer; peer = peer->next)
-        if (peer->is_admitted && !peer->is_closing && peer->address.incarnation == incarnation)
+    for (struct transport_peer *next = transport->peers.first; next; next = next->next) {
+        struct stream_peer *peer = stream_peer_of(next);
+        if (peer->is_admitted && !next->is_closing && peer->address.incarnation == incarnation)
             return peer;
+    }
     return NULL;
 }
 
@@ -49,7 +51,7 @@ bool stream_owner_find_key(void *arg, uint64_t reader_incarnation, uint8_t key_o
 static bool bind_reader(struct stream_connection *connection)
 {
     struct stream_transport *transport = connection->transport;
-    if (connection->peer && !connection->peer->is_closing)
+    if (connection->peer && !connection->peer->base.is_closing)
         return true;
     if (connection->peer)
         return false;

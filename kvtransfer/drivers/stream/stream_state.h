@@ -18,6 +18,7 @@
 #include "kvtransfer/drivers/stream/stream_link.h"
 #include "kvtransfer/drivers/stream/stream_options.h"
 #include "kvtransfer/transport/get_table.h"
+#include "kvtransfer/transport/peer_list.h"
 #include "kvtransfer/transport/shm_folder.h"
 
 #include <stdbool.h>
@@ -55,16 +56,12 @@ struct stream_piece {
 
 struct stream_peer {
     struct transport_peer base;
-    struct stream_peer *next;
     struct transport_address address;
     bool is_admitted;                     /* may pull from here; else this worker gets from it */
-    bool is_closing;                      /* peer_close was called */
     struct stream_connection *connection; /* NULL: none */
     uint32_t host;                        /* of its address, that is being tried */
     uint32_t n_reads;                     /* admitted: pieces of it taken and not sent */
     bool has_overrun;                     /* admitted: has asked for more than it was told */
-    transport_done done;
-    void *done_arg;
 };
 
 enum connection_state {
@@ -127,9 +124,7 @@ struct stream_transport {
     uint8_t secret[TRANSPORT_SECRET_BYTES];        /* tls */
     struct tls_context *tls;
 
-    struct stream_peer *peers;
-    uint32_t n_peers, peers_max;
-    bool any_closing;
+    struct peer_list peers; /* of struct stream_peer */
     struct get_table gets;
     struct stream_pull *pulls; /* [gets.gets_max] */
     struct message_list free_pulls;
@@ -154,6 +149,11 @@ struct stream_transport {
 static inline struct stream_transport *stream_of(const struct transport *transport)
 {
     return (struct stream_transport *)transport; /* base is its first member */
+}
+
+static inline struct stream_peer *stream_peer_of(struct transport_peer *peer)
+{
+    return (struct stream_peer *)peer; /* base is its first member */
 }
 
 static inline void message_append(struct message_list *list, struct stream_message *message)

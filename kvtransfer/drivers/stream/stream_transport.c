@@ -35,32 +35,19 @@ static enum status create_peer(struct stream_transport *transport,
                                 : stream_address_is_valid(transport->driver, address);
     if (!is_valid)
         return STATUS_CORRUPT;
-    if (transport->n_peers == transport->peers_max)
-        return STATUS_QUEUE_FULL;
-    struct stream_peer *peer = calloc(1, sizeof *peer);
-    if (!peer)
-        return STATUS_NO_MEMORY;
-    peer->base.transport = &transport->base;
+    struct transport_peer *base;
+    TRY(peer_list_add(&transport->peers, &transport->base, sizeof **peer_out, &base));
+    struct stream_peer *peer = stream_peer_of(base);
     peer->address = *address;
     peer->is_admitted = is_admitted;
-    peer->next = transport->peers;
-    transport->peers = peer;
-    transport->n_peers++;
     *peer_out = peer;
     return STATUS_OK;
 }
 
-static void destroy_peer(struct stream_peer *peer)
+static void wipe(struct stream_peer *peer)
 {
-    struct stream_transport *transport = stream_of(peer->base.transport);
-    struct stream_peer **link = &transport->peers;
-    assert(!peer->connection && transport->n_peers > 0);
-    while (*link != peer)
-        link = &(*link)->next;
-    *link = peer->next;
-    transport->n_peers--;
+    assert(!peer->connection && "nothing of it is needed any more");
     secret_wipe(peer->address.secret, sizeof peer->address.secret);
-    free(peer);
 }
 
 static enum status stream_connect(struct transport *base, const struct transport_address *address,
@@ -70,7 +57,8 @@ static enum status stream_connect(struct transport *base, const struct transport
     TRY(create_peer(stream_of(base), address, false, &peer));
     enum status status = stream_connection_open(peer);
     if (status != STATUS_OK) {
-        destroy_peer(peer);
+        wipe(peer);
+        peer_list_remove(&stream_of(base)->peers, &peer->base);
         return status;
     }
     *peer_out = &peer->base;
@@ -90,10 +78,10 @@ static enum status stream_admit(struct transport *base, const struct transport_a
 static enum status stream_get(struct transport_peer *peer_base, const struct transfer_id *id,
                               const struct piece *pieces, uint32_t n, transport_got got, void *arg)
 {
-    struct stream_peer *peer = (struct stream_peer *)peer_base; /* base is its first member */
+    struct stream_peer *peer = stream_peer_of(peer_base);
     struct stream_transport *transport = stream_of(peer_base->transport);
     struct get *gets[GET_PIECES_MAX];
-    assert(!peer->is_closing && !peer->is_admitted);
+    assert(!peer_base->is_closing && !peer->is_admitted);
     if (peer->base.is_failed)
         return STATUS_PEER_LOST;
     TRY(get_table_take(&transport->gets, &(struct get_call){peer_base, id, pieces, n, got, arg},
@@ -103,14 +91,9 @@ static enum status stream_get(struct transport_peer *peer_base, const struct tra
     return STATUS_OK;
 }
 
-static void stream_peer_close(struct transport_peer *peer_base, transport_done done, void *arg)
+static void stream_peer_close(struct transport_peer *peer, transport_done done, void *arg)
 {
-    struct stream_peer *peer = (struct stream_peer *)peer_base;
-    assert(!peer->is_closing);
-    peer->is_closing = true;
-    peer->done = done;
-    peer->done_arg = arg;
-    stream_of(peer_base->transport)->any_closing = true;
+    peer_list_close(&stream_of(peer->transport)->peers, peer, done, arg);
 }
 
 /* What it was getting or sending ends with its connection. A reader that is idle keeps it: should it
@@ -131,22 +114,20 @@ static void let_go(struct stream_peer *peer)
 static unsigned end_closing(struct stream_transport *transport)
 {
     unsigned work = 0;
-    if (!transport->any_closing)
+    if (!transport->peers.any_closing)
         return 0;
-    transport->any_closing = false;
-    for (struct stream_peer *peer = transport->peers, *next; peer; peer = next) {
-        next = peer->next;
-        if (!peer->is_closing)
+    transport->peers.any_closing = false;
+    for (struct transport_peer *base = transport->peers.first, *next; base; base = next) {
+        struct stream_peer *peer = stream_peer_of(base);
+        next = base->next;
+        if (!base->is_closing)
             continue;
         let_go(peer);
         get_table_report(&transport->gets);
         assert(!peer->connection && peer->n_reads == 0);
-        next = peer->next; /* a callback may have added or closed peers */
-        transport_done done = peer->done;
-        void *arg = peer->done_arg;
-        destroy_peer(peer);
-        if (done)
-            done(arg);
+        next = base->next; /* a callback may have added or closed peers */
+        wipe(peer);
+        peer_list_end(&transport->peers, base);
         work++;
     }
     return work;
@@ -226,7 +207,7 @@ static void stream_wait(struct transport *base, uint64_t until_ns)
                     transport->is_deaf;
     if (has_time && transport->next_tick_ns < until_ns)
         until_ns = transport->next_tick_ns;
-    if (until_ns <= now_ns || transport->first_ready || transport->any_closing)
+    if (until_ns <= now_ns || transport->first_ready || transport->peers.any_closing)
         return;
     int n = epoll_wait(transport->epoll_fd, transport->events, STREAM_EVENTS_MAX,
                        clock_poll_ms(now_ns, until_ns));
@@ -251,14 +232,16 @@ static void stream_address(const struct transport *base, struct transport_addres
 static void stream_close(struct transport *base)
 {
     struct stream_transport *transport = stream_of(base);
-    for (struct stream_peer *peer = transport->peers; peer; peer = peer->next)
+    for (struct transport_peer *peer = transport->peers.first; peer; peer = peer->next)
         peer->is_closing = true;
     for (uint32_t i = 0; transport->connections && i < transport->connections_max; i++)
         if (transport->connections[i].state != CONNECTION_FREE)
             stream_connection_lose(&transport->connections[i]);
-    while (transport->peers)
-        destroy_peer(transport->peers);
-    assert(transport->n_peers == 0 && transport->n_reads == 0 && transport->n_held == 0);
+    while (transport->peers.first) {
+        wipe(stream_peer_of(transport->peers.first));
+        peer_list_remove(&transport->peers, transport->peers.first);
+    }
+    assert(transport->peers.n == 0 && transport->n_reads == 0 && transport->n_held == 0);
     assert(transport->base.port.n_unproven + transport->base.port.n_proven == 0);
     stream_listener_close(transport);
     tls_context_destroy(transport->tls);
@@ -288,7 +271,7 @@ static const struct transport_ops TLS_OPS = STREAM_OPS("tls");
 static enum status create_tables(struct stream_transport *transport, uint32_t gets_max)
 {
     const uint32_t n_pieces = transport->reads_max + REFUSALS_MAX;
-    transport->connections_max = transport->unproven_max + 2 * transport->peers_max;
+    transport->connections_max = transport->unproven_max + 2 * transport->peers.n_max;
     TRY(get_table_init(&transport->gets, gets_max));
     transport->pulls = calloc(gets_max, sizeof *transport->pulls);
     transport->pieces = calloc(n_pieces, sizeof *transport->pieces);
@@ -339,7 +322,7 @@ enum status stream_transport_open(const struct stream_options *options,
     transport->incarnation = options->incarnation;
     transport->now_ns = clock_now_ns();
     transport->epoll_fd = transport->wake_fd = transport->spare_fd = -1;
-    transport->peers_max = options->peers_max;
+    transport->peers.n_max = options->peers_max;
     transport->reads_max = options->reads_max;
     transport->pieces_max = options->pieces_max ? options->pieces_max : options->reads_max;
     transport->unproven_max = options->unproven_max ? options->unproven_max : STREAM_UNPROVEN_MAX;

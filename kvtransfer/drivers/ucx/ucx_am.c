@@ -253,9 +253,10 @@ static bool send_piece(struct ucx_transport *transport, struct ucx_piece_message
 static bool answer_one(struct ucx_transport *transport, struct ucx_piece_message *message)
 {
     struct ucx_peer *peer = message->peer;
-    if (!peer->ep && !peer->is_closing && !ucx_peer_is_quiet(peer))
+    if (!peer->ep && !peer->base.is_closing && !ucx_peer_is_quiet(peer))
         return false;
-    bool can_send = !peer->is_closing && (peer->ep || ucx_peer_open_endpoint(peer) == STATUS_OK) &&
+    bool can_send = !peer->base.is_closing &&
+                    (peer->ep || ucx_peer_open_endpoint(peer) == STATUS_OK) &&
                     !peer->base.is_failed;
     if (can_send && (peer->n_callbacks >= PIECES_SENDING ||
                      (peer->n_reading == PIECES_READING && !message->is_reading)))

@@ -6,7 +6,6 @@
 #include "kvtransfer/transport/accept_gate.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 #include <ucp/api/ucp.h>
 
@@ -22,7 +21,7 @@ static void on_error(void *arg, ucp_ep_h ep, ucs_status_t code)
 void ucx_peer_mark_failed(struct ucx_peer *peer)
 {
     struct ucx_transport *transport = ucx_of(peer->base.transport);
-    assert(transport->n_peers > 0);
+    assert(transport->peers.n > 0);
     if (!peer->base.is_failed && peer->is_admitted)
         ucx_pieces_forget(transport, peer); /* what it asked for on the connection that died */
     peer->base.is_failed = true;
@@ -37,43 +36,33 @@ enum status ucx_peer_create(struct ucx_transport *transport,
         return STATUS_CORRUPT;
     if (transport->knows_addresses && !ucx_address_is_sane(address->worker, address->worker_bytes))
         return STATUS_CORRUPT;
-    if (transport->n_peers == transport->peers_max)
-        return STATUS_QUEUE_FULL;
-    struct ucx_peer *peer = calloc(1, sizeof *peer);
-    if (!peer)
-        return STATUS_NO_MEMORY;
-    peer->base.transport = &transport->base;
+    struct transport_peer *base;
+    TRY(peer_list_add(&transport->peers, &transport->base, sizeof **peer_out, &base));
+    struct ucx_peer *peer = ucx_peer_of(base);
     peer->address = *address;
     peer->is_admitted = is_admitted;
-    peer->next = transport->peers;
-    transport->peers = peer;
-    transport->n_peers++;
     *peer_out = peer;
     return STATUS_OK;
 }
 
-void ucx_peer_destroy(struct ucx_peer *peer)
+void ucx_peer_revoke(struct ucx_peer *peer)
 {
     struct ucx_transport *transport = ucx_of(peer->base.transport);
-    struct ucx_peer **link = &transport->peers;
-    assert(transport->n_peers > 0);
-    while (*link != peer)
-        link = &(*link)->next;
-    *link = peer->next;
-    transport->n_peers--;
     bool is_known = false; /* as another peer, by now */
-    for (const struct ucx_peer *other = transport->peers; other; other = other->next)
-        is_known |= other->address.incarnation == peer->address.incarnation;
+    for (struct transport_peer *next = transport->peers.first; next; next = next->next)
+        is_known |= next != &peer->base &&
+                    ucx_peer_of(next)->address.incarnation == peer->address.incarnation;
     if (!is_known)
         accept_gate_revoke(peer->address.incarnation);
-    free(peer);
 }
 
 struct ucx_peer *ucx_peer_admitted(const struct ucx_transport *transport, uint64_t incarnation)
 {
-    for (struct ucx_peer *peer = transport->peers; peer; peer = peer->next)
-        if (peer->is_admitted && !peer->is_closing && peer->address.incarnation == incarnation)
+    for (struct transport_peer *next = transport->peers.first; next; next = next->next) {
+        struct ucx_peer *peer = ucx_peer_of(next);
+        if (peer->is_admitted && !next->is_closing && peer->address.incarnation == incarnation)
             return peer;
+    }
     return NULL;
 }
 

@@ -14,7 +14,7 @@
 #pragma once
 
 #include "kvtransfer/transport/get_table.h"
-#include "kvtransfer/transport/transport.h"
+#include "kvtransfer/transport/peer_list.h"
 
 #include <stdbool.h>
 
@@ -28,10 +28,8 @@ struct ucx_transport;
 
 struct ucx_peer {
     struct transport_peer base;
-    struct ucx_peer *next;
     struct transport_address address;
     bool is_admitted;     /* may pull from here; else this worker gets from it */
-    bool is_closing;      /* peer_close was called */
     uint64_t connection;  /* the reader's number of the endpoint; admitted: of its last pull */
     struct ucp_ep *ep;    /* NULL: none, or closing */
     void *close_request;  /* UCX's, NULL: none */
@@ -39,8 +37,6 @@ struct ucx_peer {
     uint32_t n_reads;     /* admitted: pieces of it taken and not sent */
     uint32_t n_reading;   /* of these, whose bytes are on their way out of the device */
     bool has_overrun;     /* admitted: has asked for more than it was told */
-    transport_done done;
-    void *done_arg;
 };
 
 /* A message under way: pulls of the reader, pieces of the owner. */
@@ -60,8 +56,7 @@ struct ucx_transport {
     struct host_address hosts[HOST_ADDRESSES_MAX]; /* am-tcp */
     uint32_t n_hosts;
 
-    struct ucx_peer *peers;
-    uint32_t n_peers, peers_max;
+    struct peer_list peers; /* of struct ucx_peer */
     uint64_t n_connections; /* made so far */
     bool any_failed;
     bool is_letting_go; /* some peer waits for UCX to end what it has begun */
@@ -79,4 +74,9 @@ struct ucx_transport {
 static inline struct ucx_transport *ucx_of(const struct transport *transport)
 {
     return (struct ucx_transport *)transport; /* base is its first member */
+}
+
+static inline struct ucx_peer *ucx_peer_of(struct transport_peer *peer)
+{
+    return (struct ucx_peer *)peer; /* base is its first member */
 }

@@ -49,16 +49,18 @@ static enum status ucx_connect(struct transport *base, const struct transport_ad
     ucx_expect(base, address);
     peer->connection = ++transport->n_connections;
     enum status status = ucx_peer_open_endpoint(peer);
-    if (status != STATUS_OK) {
-        ucx_peer_close_endpoint(peer);
-        if (ucx_peer_is_quiet(peer))
-            ucx_peer_destroy(peer);
-        else
-            peer->is_closing = true; /* nobody is told: done is NULL */
-        return status;
+    if (status == STATUS_OK) {
+        *peer_out = &peer->base;
+        return STATUS_OK;
     }
-    *peer_out = &peer->base;
-    return STATUS_OK;
+    ucx_peer_close_endpoint(peer);
+    if (ucx_peer_is_quiet(peer)) {
+        ucx_peer_revoke(peer);
+        peer_list_remove(&transport->peers, &peer->base);
+    } else {
+        peer->base.is_closing = true; /* nobody is told: done is NULL */
+    }
+    return status;
 }
 
 /* The endpoint is made when the first pull comes: UCX then finds the reader's own connection. */
@@ -75,9 +77,9 @@ static enum status ucx_admit(struct transport *base, const struct transport_addr
 static enum status ucx_get(struct transport_peer *peer_base, const struct transfer_id *id,
                            const struct piece *pieces, uint32_t n, transport_got got, void *arg)
 {
-    struct ucx_peer *peer = (struct ucx_peer *)peer_base; /* base is its first member */
+    struct ucx_peer *peer = ucx_peer_of(peer_base);
     struct ucx_transport *transport = ucx_of(peer_base->transport);
-    assert(!peer->is_closing && !peer->is_admitted);
+    assert(!peer_base->is_closing && !peer->is_admitted);
     if (peer->base.is_failed)
         return STATUS_PEER_LOST;
 
@@ -90,14 +92,10 @@ static enum status ucx_get(struct transport_peer *peer_base, const struct transf
     return status;
 }
 
-static void ucx_peer_close(struct transport_peer *peer_base, transport_done done, void *arg)
+static void ucx_peer_close(struct transport_peer *peer, transport_done done, void *arg)
 {
-    struct ucx_peer *peer = (struct ucx_peer *)peer_base;
-    assert(!peer->is_closing);
-    peer->is_closing = true;
-    peer->done = done;
-    peer->done_arg = arg;
-    ucx_of(peer_base->transport)->is_letting_go = true; /* wait must not sleep through it */
+    peer_list_close(&ucx_of(peer->transport)->peers, peer, done, arg);
+    ucx_of(peer->transport)->is_letting_go = true; /* wait must not sleep through it */
 }
 
 /* After a failure: gets end at once, and so does an admitted reader's endpoint; that of a worker we
@@ -107,8 +105,9 @@ static void handle_failures(struct ucx_transport *transport)
     if (!transport->any_failed)
         return;
     transport->any_failed = false;
-    for (struct ucx_peer *peer = transport->peers; peer; peer = peer->next) {
-        if (!peer->base.is_failed)
+    for (struct transport_peer *next = transport->peers.first; next; next = next->next) {
+        struct ucx_peer *peer = ucx_peer_of(next);
+        if (!next->is_failed)
             continue;
         if (!peer->is_admitted)
             get_table_end_peer(&transport->gets, &peer->base, STATUS_PEER_LOST);
@@ -126,9 +125,10 @@ static bool is_between_endpoints(const struct ucx_peer *peer)
 static bool advance_closes(struct ucx_transport *transport, unsigned *work)
 {
     bool any = false;
-    for (struct ucx_peer *peer = transport->peers, *next; peer; peer = next) {
-        next = peer->next;
-        if (!peer->is_closing) {
+    for (struct transport_peer *base = transport->peers.first, *next; base; base = next) {
+        struct ucx_peer *peer = ucx_peer_of(base);
+        next = base->next;
+        if (!base->is_closing) {
             any |= is_between_endpoints(peer) && !ucx_peer_is_quiet(peer);
             continue;
         }
@@ -141,12 +141,9 @@ static bool advance_closes(struct ucx_transport *transport, unsigned *work)
         ucx_pieces_forget(transport, peer);
         get_table_report(&transport->gets);
         assert(peer->n_reads == 0 && !peer->ep && peer->n_callbacks == 0);
-        next = peer->next; /* a callback may have added or closed peers */
-        transport_done done = peer->done;
-        void *arg = peer->done_arg;
-        ucx_peer_destroy(peer);
-        if (done)
-            done(arg);
+        next = base->next; /* a callback may have added or closed peers */
+        ucx_peer_revoke(peer);
+        peer_list_end(&transport->peers, base);
         ++*work;
     }
     return any;
@@ -193,9 +190,9 @@ static void close_peers(struct ucx_transport *transport)
     while (any && clock_now_ns() < limit_ns) {
         ucp_worker_progress(transport->worker);
         any = false;
-        for (struct ucx_peer *peer = transport->peers; peer; peer = peer->next) {
-            ucx_peer_close_endpoint(peer);
-            any |= !ucx_peer_is_quiet(peer);
+        for (struct transport_peer *next = transport->peers.first; next; next = next->next) {
+            ucx_peer_close_endpoint(ucx_peer_of(next));
+            any |= !ucx_peer_is_quiet(ucx_peer_of(next));
         }
     }
 }
@@ -207,9 +204,11 @@ static void ucx_close(struct transport *base)
         close_peers(transport);
     ucx_tear_down(
         transport); /* the last callbacks, if there are any, still find all they refer to */
-    while (transport->peers)
-        ucx_peer_destroy(transport->peers);
-    assert(transport->n_peers == 0);
+    while (transport->peers.first) {
+        ucx_peer_revoke(ucx_peer_of(transport->peers.first));
+        peer_list_remove(&transport->peers, transport->peers.first);
+    }
+    assert(transport->peers.n == 0);
     ucx_am_finish(transport);
     get_table_finish(&transport->gets);
     free(transport);
@@ -240,7 +239,7 @@ enum status ucx_transport_open(const struct ucx_options *options, struct transpo
         return STATUS_NO_MEMORY;
     transport->base.ops = &AM_TCP_OPS;
     transport->incarnation = options->incarnation;
-    transport->peers_max = options->peers_max;
+    transport->peers.n_max = options->peers_max;
     transport->reads_max = options->reads_max;
     transport->pieces_max = options->pieces_max ? options->pieces_max : options->reads_max;
     transport->epoll_fd = -1;
