@@ -2,7 +2,6 @@
  * call_request.c, what it is sent in call_send.c. */
 #include "rpc/server/call.h"
 
-#include "rpc/byte_buffer.h"
 #include "rpc/server/call_parts.h"
 #include "rpc/server/server_state.h"
 #include "rpc/status_details.h"
