@@ -219,7 +219,7 @@ Test(call, a_deadline_is_noticed_on_both_sides_before_anything_was_sent)
     struct outcome outcome;
     probe_start(&probe, NULL);
     outcome_init(&outcome);
-    rpc_client_call_release(begin(&probe, "Hold", 0, 0, probe_in_ms(200), &outcome));
+    rpc_client_call_release(begin(&probe, "Hold", 0, 0, probe_in_ms(1000), &outcome));
     outcome_wait_end(&outcome);
     expect_timed_out(&probe, &outcome);
     outcome_finish(&outcome);
@@ -232,7 +232,7 @@ Test(call, a_deadline_is_noticed_on_both_sides_of_an_open_stream)
     struct outcome outcome;
     probe_start(&probe, NULL);
     outcome_init(&outcome);
-    rpc_client_call_release(begin(&probe, "HoldStream", 2, 10, probe_in_ms(300), &outcome));
+    rpc_client_call_release(begin(&probe, "HoldStream", 2, 10, probe_in_ms(1000), &outcome));
     outcome_wait_end(&outcome);
     expect_timed_out(&probe, &outcome);
     cr_assert_eq(outcome.n_messages, 2);
