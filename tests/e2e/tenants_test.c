@@ -427,7 +427,7 @@ static struct generation crowd[N_CROWD];
 
 Test(tenants, a_small_call_does_not_wait_behind_a_crowd_of_another_tenant)
 {
-    static const char *const PATIENT[] = {"--wait-limit-ms", "10m", NULL};
+    static const char *const PATIENT[] = {"--wait-limit-ms", "10m", "--wait-max", "400", NULL};
     /* So few that most of the crowd waits while the rest of it is still sent. */
     static const char *const FEW[] = {"--sequences-max", "16", "--queue-max", "16", NULL};
     const char *a = make_token("a", NULL), *b = make_token("b", NULL);

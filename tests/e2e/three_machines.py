@@ -38,7 +38,10 @@ def prepare(folder, name, binary, model):
     return f"PATH={tools}:$PATH"
 
 
-READY = r"( exec 3<>/dev/tcp/127.0.0.1/9400 && printf 'GET /readyz HTTP/1.0\r\n\r\n' >&3 && head -n 1 <&3 | grep -q 200 ) 2>/dev/null"
+ASKED = r"( exec 3<>/dev/tcp/127.0.0.1/9400 && printf 'GET {} HTTP/1.0\r\n\r\n' >&3 && grep -q '{}' <&3 ) 2>/dev/null"
+# The router is ready as soon as it has a generation worker; a question that is to be handed over wants the other one, too.
+READY = (ASKED.format("/readyz", "^HTTP.* 200") + " && "
+         + ASKED.format("/metrics", 'kvferry_peers{role="ctx-worker",state="ready"} 1'))
 
 
 def wait_until(machine, condition):
