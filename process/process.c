@@ -280,11 +280,6 @@ void process_ask_drain(struct process *process)
         log_info("not ready, still serves for %" PRIu64 " ms", process->options.drain_delay_ms);
 }
 
-bool process_is_leaving(const struct process *process)
-{
-    return atomic_load(&process->refuses_from_ns) != 0;
-}
-
 /* Of a drain's delay what is left, rounded up. */
 static uint64_t delay_left_ms(const struct process *process)
 {

@@ -1,4 +1,3 @@
-/* process - see process.h. Its ports: what each of them serves, and where others find it. */
 #include "process/process_ports.h"
 
 #include "base/clock.h"

@@ -1,15 +1,29 @@
 /*
- * process_ports - the ports of a process: HTTP's for metrics, gRPC's for the role's services, and the file that says
- * where they are. process_listen, process_ports_write and process_close_ports (process.h) are here, too.
+ * process_ports - the ports of a process: the HTTP port for metrics, the gRPC ports for the role's services, and the file that
+ * tells others where they are.
  *
  * Thread: main.
  */
 #pragma once
 
-#include "process/process.h"
+#include "process/process_object.h"
 
-/* Makes the registry and, where metrics_address asks for it, the port with its pages. As http_server_open. */
+/* Creates the registry and, where metrics_address asks for it, the port with its pages. Fails as http_server_open does. */
 MUST_CHECK enum status process_ports_open_metrics(struct process *process, struct error *error);
 
-/* The line that a person looks for. */
+/* Adds reflection. services' methods must outlive the process. */
+MUST_CHECK enum status process_listen(struct process *process, enum process_port port,
+                                      const struct rpc_service *services, size_t n_services,
+                                      struct error *error);
+
+/* Writes the ports file, with what process_set_health last said. */
+MUST_CHECK enum status process_ports_write(const struct process *process, struct error *error);
+
+/* kvferry_ready; registered by process_open. */
+struct gauge *process_metrics_ready(struct metrics *metrics);
+
+/* Logs every port on one line. */
 void process_ports_log(const struct process *process);
+
+/* Services must not be called any more from other threads. A half-opened process is fine. */
+void process_close_ports(struct process *process);

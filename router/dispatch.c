@@ -4,6 +4,7 @@
 #include "base/log/log.h"
 #include "base/random.h"
 #include "process/process_state.h"
+#include "router/generation_reply.h"
 #include "sampling_params/sampling_codec.h"
 #include "sampling_params/standing_codec.h"
 

@@ -97,11 +97,6 @@ enum status generation_prepare(struct generation *generation, const struct token
     return generation->logprobs ? STATUS_OK : STATUS_NO_MEMORY;
 }
 
-const char *generation_tenant(const struct generation *generation)
-{
-    return generation->pass ? tenant_pass_name(generation->pass) : "";
-}
-
 void generation_attempt_id(const struct generation *generation, const struct hash_key *key,
                            uint64_t attempt, char id_out[REQUEST_ID_MAX + 1])
 {

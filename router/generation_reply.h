@@ -5,15 +5,19 @@
  */
 #pragma once
 
-#include "router/generation.h"
+#include "router/generation_state.h"
 #include "sampling_params/sampling_codec.h"
 
+/* For one message, under the mutex. */
 struct reply_scratch {
     char text[(REPLY_TOKENS_MAX + 1) * TOKEN_TEXT_BYTES_MAX + STOP_STRING_BYTES_MAX];
     struct token_logprobs_message logprobs[REPLY_TOKENS_MAX];
     Kvferry__V1__TokenLogprobs *list[REPLY_TOKENS_MAX];
     struct token_logprobs plain[REPLY_TOKENS_MAX];
 };
+
+MUST_CHECK enum status reply_scratch_create(struct reply_scratch **scratch_out);
+void reply_scratch_destroy(struct reply_scratch *scratch); /* NULL is fine */
 
 /* With the first text_bytes of scratch's text. logprobs may be NULL. Fails as rpc_call_send does. */
 MUST_CHECK enum status reply_send_tokens(struct generation *generation, const uint32_t *token_ids,

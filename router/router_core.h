@@ -46,23 +46,6 @@
 
 struct router_core;
 
-/* Called from within the core's functions, which they must not call but for those that only read: what
- * they start answers later.
- * payload is the caller's of router_core_tokens and _ended, passed through. */
-struct router_core_ops {
-    void *arg;
-    /* The address is "" when no context worker is used; good during the call. router_core_ended
-     * follows exactly once, also after cancel. */
-    void (*start_decode)(void *arg, void *stream, uint64_t attempt, const char *generation_worker,
-                         const char *context_worker);
-    void (*cancel_decode)(void *arg, uint64_t attempt);
-    /* The call that ended was refused for want of room: it was no attempt. */
-    void (*refused)(void *arg, void *stream);
-    void (*tokens)(void *arg, void *stream, const void *payload);
-    void (*finish)(void *arg, void *stream, enum status status, const char *sentence,
-                   const void *payload);
-};
-
 /* ops is copied. INVALID_ARGUMENT: a zero. NO_MEMORY. */
 MUST_CHECK enum status router_core_create(const struct router_core_options *options,
                                           const struct router_core_ops *ops,
@@ -117,13 +100,4 @@ void router_core_tokens(struct router_core *core, uint64_t attempt, uint32_t n_t
 void router_core_ended(struct router_core *core, uint64_t attempt, enum status status,
                        const char *sentence, const void *payload);
 
-struct router_core_stats {
-    uint32_t requests, waiting; /* those that wait are among the requests */
-    uint64_t waiting_tokens;    /* of their prompts */
-    uint64_t placed;            /* calls begun, also those that were refused */
-    uint64_t retried, waited, finished;
-    uint64_t refused; /* calls, for want of room */
-    uint64_t prefix_hit_tokens, prefix_query_tokens;
-    uint64_t placed_by_prefix, placed_by_load, placed_without_context;
-};
 void router_core_read_stats(const struct router_core *core, struct router_core_stats *stats_out);

@@ -13,21 +13,6 @@
 
 /* ---- who comes and goes ---- */
 
-/* The known one after that, of all; NULL: there is none. */
-struct worker_client *worker_clients_next(struct worker_clients *clients,
-                                          struct worker_client *after)
-{
-    struct worker_client *worker = after ? after + 1 : clients->workers;
-    while (worker < clients->workers + PROCESS_PEERS_MAX && !worker->is_known)
-        worker++;
-    return worker < clients->workers + PROCESS_PEERS_MAX ? worker : NULL;
-}
-
-struct worker_client *worker_clients_first(struct worker_clients *clients)
-{
-    return worker_clients_next(clients, NULL);
-}
-
 enum status worker_clients_create(const struct worker_clients_options *options,
                                   struct worker_clients **clients_out)
 {

@@ -15,17 +15,7 @@
 
 #include "process/process_state.h"
 #include "router/discovery/address_set.h"
-#include "router/dispatch.h"
-
-struct worker_clients;
-
-struct worker_clients_options {
-    struct rpc_client *rpc; /* borrowed, as dispatch, until destroy */
-    struct dispatch *dispatch;
-    struct router_series *series;
-    const char *tokenizer_digest; /* the router's own, as its card has it */
-    uint64_t poll_limit_ns;
-};
+#include "router/worker_client_options.h"
 
 /* Knows no worker at first. NO_MEMORY. */
 MUST_CHECK enum status worker_clients_create(const struct worker_clients_options *options,

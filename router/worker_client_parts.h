@@ -6,8 +6,9 @@
  */
 #pragma once
 
+#include "process/process_state.h"
 #include "router/discovery/reminder.h"
-#include "router/worker_client.h"
+#include "router/worker_client_options.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -47,10 +48,20 @@ struct worker_clients {
     bool has_card;
 };
 
-/* The known one after that, of all; NULL: there is none. */
-struct worker_client *worker_clients_next(struct worker_clients *clients,
-                                          struct worker_client *after);
-struct worker_client *worker_clients_first(struct worker_clients *clients);
+/* The known worker after that one, or the first; NULL: there is none. */
+static inline struct worker_client *worker_clients_next(struct worker_clients *clients,
+                                                        struct worker_client *after)
+{
+    struct worker_client *worker = after ? after + 1 : clients->workers;
+    while (worker < clients->workers + PROCESS_PEERS_MAX && !worker->is_known)
+        worker++;
+    return worker < clients->workers + PROCESS_PEERS_MAX ? worker : NULL;
+}
+
+static inline struct worker_client *worker_clients_first(struct worker_clients *clients)
+{
+    return worker_clients_next(clients, NULL);
+}
 
 /* Where a generation worker has the bit of a context worker that does not fit it, and which that is. */
 uint64_t *worker_judge_misfit_word(struct worker_client *generation,

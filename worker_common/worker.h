@@ -7,39 +7,9 @@
  */
 #pragma once
 
-#include "device/device.h"
-#include "kvcache/block_pool.h"
-#include "kvcache/prefix_tree.h"
-#include "model/forward.h"
-#include "process/process.h"
-#include "worker_common/identity_codec.h"
-#include "worker_common/kv_plan.h"
-#include "worker_common/worker_options.h"
+#include "worker_common/worker_object.h"
 
 #include <stdio.h>
-
-struct worker {
-    struct process *process; /* borrowed */
-    struct model *model;
-    const struct model_config *config; /* of model */
-    struct thread_pool *threads;
-    struct device *device;
-    struct forward *forward;
-    struct transport *transport;
-    struct device_memory pool_memory;
-    struct device_memory on_paper[2]; /* of a plan_device (worker_paper.h) */
-    struct block_pool *pool;
-    struct prefix_key prefix_key; /* for blocks of its own numerics */
-    uint32_t context_tokens;
-    uint32_t n_blocks;
-    uint64_t room_bytes;      /* that the machine had before this worker and its sharers began */
-    struct kv_plan pool_plan; /* why so many */
-    struct kv_taken taken;    /* what was there beside the pool when it was sized */
-    uint32_t context_blocks;  /* of one whole context */
-    struct worker_identity identity;
-    struct model_card card;
-    const char *allow_numerics; /* the options' */
-};
 
 /* Fails with a sentence for the person who starts it; worker_unload takes what was built. */
 MUST_CHECK enum status worker_load(struct worker *worker, struct process *process,
@@ -56,9 +26,6 @@ MUST_CHECK enum status worker_plan(const struct worker_options *options, const c
  * a plan_device what worker_paper_take took; the caller frees that, and destroys the model. */
 MUST_CHECK enum status worker_load_shape(struct worker *worker,
                                          const struct worker_options *options, struct error *error);
-uint64_t worker_pool_bytes(const struct worker *worker);
-/* What a pool of so many bytes takes: over some transports it is read in whole pieces. */
-uint64_t worker_pool_memory(const struct worker_options *options, uint64_t bytes);
 /* What the device's memory is for, in the log; once the engine has its own. */
 void worker_tell_memory(const struct worker *worker);
 /* Of a lost device: whoever runs the worker ends the process, non-zero. NULL device (half-loaded): false. */

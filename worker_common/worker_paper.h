@@ -6,7 +6,7 @@
  */
 #pragma once
 
-#include "worker_common/worker.h"
+#include "worker_common/worker_object.h"
 #include "worker_common/worker_forward.h"
 
 /* worker's device is a plan_device, its geometry is known. Counted there (device_bytes) until free. NO_MEMORY. */

@@ -2,8 +2,10 @@
 #include "base/memory_room.h"
 #include "device/plan_device.h"
 #include "worker_common/pool_memory.h"
+#include "worker_common/worker.h"
 #include "worker_common/worker_device.h"
 #include "worker_common/worker_paper.h"
+#include "worker_common/worker_pool.h"
 
 #include <assert.h>
 #include <inttypes.h>

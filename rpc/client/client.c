@@ -1,4 +1,3 @@
-/* client - see client.h and client_state.h. */
 #include "rpc/client/client.h"
 
 #include "rpc/client/client_state.h"
@@ -105,13 +104,6 @@ static grpc_channel *create_grpc_channel(const struct rpc_client *client, const 
     grpc_channel *channel = grpc_channel_create(address, credentials, &channel_args);
     grpc_channel_credentials_release(credentials);
     return channel;
-}
-
-void rpc_life_release(struct rpc_life *life)
-{
-    assert(!life || atomic_load(&life->n_holders) > 0);
-    if (life && atomic_fetch_sub(&life->n_holders, 1) == 1)
-        free(life);
 }
 
 static struct rpc_life *life_create(void)

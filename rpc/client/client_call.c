@@ -1,13 +1,12 @@
 /*
- * client_call - one call that a client has made; the other half of client.h.
- *
  * A unary call is one batch. A stream is three at once: what is sent, the status, and the headers, which
  * a message follows, renewed until there is none. on_end comes when all are back: messages end before
  * the status does, but their tags may come in any order.
  */
+#include "rpc/client/client_call.h"
+
 #include "rpc/auth/call_auth.h"
 #include "rpc/byte_buffer.h"
-#include "rpc/client/client.h"
 #include "rpc/client/client_state.h"
 #include "rpc/request_id.h"
 #include "rpc/status_details.h"

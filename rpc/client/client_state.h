@@ -7,12 +7,14 @@
 #pragma once
 
 #include "rpc/auth/credentials.h"
-#include "rpc/client/client.h"
+#include "rpc/client/client_options.h"
 #include "rpc/runtime/runtime_queue.h"
 
+#include <assert.h>
 #include <grpc/grpc.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdlib.h>
 
 /* What is known of who answers on a channel; calls outlive it. */
 struct rpc_life {
@@ -41,7 +43,13 @@ struct rpc_client {
     uint32_t n_calls;              /* objects: over or not, until the last release */
 };
 
-void rpc_life_release(struct rpc_life *life); /* NULL is fine */
+/* NULL is fine. */
+static inline void rpc_life_release(struct rpc_life *life)
+{
+    assert(!life || atomic_load(&life->n_holders) > 0);
+    if (life && atomic_fetch_sub(&life->n_holders, 1) == 1)
+        free(life);
+}
 
 /* From client_call.c. The caller holds the client's lock. */
 void rpc_client_cancel_calls(struct rpc_client *client);

@@ -1,0 +1,51 @@
+/*
+ * worker_object - what a worker of either role is made of. Its functions are in worker.h and worker_pool.h.
+ *
+ * Thread: main; what it has is handed to the engine and transfer threads, and back before worker_unload.
+ */
+#pragma once
+
+#include "device/device.h"
+#include "kvcache/block_pool.h"
+#include "kvcache/prefix_tree.h"
+#include "process/process.h"
+#include "worker_common/identity_codec.h"
+#include "worker_common/kv_plan.h"
+#include "worker_common/worker_forward.h"
+#include "worker_common/worker_options.h"
+
+struct worker {
+    struct process *process; /* borrowed */
+    struct model *model;
+    const struct model_config *config; /* of model */
+    struct thread_pool *threads;
+    struct device *device;
+    struct forward *forward;
+    struct transport *transport;
+    struct device_memory pool_memory;
+    struct device_memory on_paper[2]; /* of a plan_device (worker_paper.h) */
+    struct block_pool *pool;
+    struct prefix_key prefix_key; /* for blocks of its own numerics */
+    uint32_t context_tokens;
+    uint32_t n_blocks;
+    uint64_t room_bytes;      /* that the machine had before this worker and its sharers began */
+    struct kv_plan pool_plan; /* why so many */
+    struct kv_taken taken;    /* what was there beside the pool when it was sized */
+    uint32_t context_blocks;  /* of one whole context */
+    struct worker_identity identity;
+    struct model_card card;
+    const char *allow_numerics; /* the options' */
+};
+
+static inline struct worker_step worker_step_of(const struct worker *worker,
+                                                const struct worker_options *options)
+{
+    return (struct worker_step){
+        .tokens_max = options->step_tokens_max,
+        .sequences_max = options->sequences_max,
+        .context_tokens = worker->context_tokens,
+        .context_math = options->context_math,
+        .threads = worker->threads,
+        .device = worker->device,
+    };
+}

@@ -1,0 +1,156 @@
+#include "worker_common/worker_pool.h"
+
+#include "base/log/log.h"
+#include "base/memory_room.h"
+#include "base/metrics/process_stats.h"
+#include "worker_common/pool_memory.h"
+#include "worker_common/worker_device.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#define MIB (1 << 20)
+
+uint64_t worker_pool_bytes(const struct worker *worker)
+{
+    return worker->n_blocks * geometry_block_bytes(&worker->identity.geometry);
+}
+
+uint64_t worker_pool_memory(const struct worker_options *options, uint64_t bytes)
+{
+    return options->is_read_from ? driver_pool_bytes(options->kv_transport, bytes) : bytes;
+}
+
+struct kv_taken worker_computed_bytes(const struct worker *worker,
+                                      const struct worker_options *options)
+{
+    const struct worker_step step = worker_step_of(worker, options);
+    const struct forward_options forward = worker_forward_options(&worker->identity.geometry,
+                                                                  &step);
+    if (worker_device_memory(worker->device) > 0)
+        return (struct kv_taken){.process_bytes = KV_START_BYTES};
+    return (struct kv_taken){.mapped_bytes = model_weight_bytes(worker->model),
+                             .process_bytes = KV_START_BYTES +
+                                              forward_activation_bytes(worker->config, &forward)};
+}
+
+struct kv_taken worker_measured_bytes(const struct worker *worker,
+                                      const struct worker_options *options)
+{
+    struct kv_taken taken = worker_computed_bytes(worker, options);
+    uint64_t own_bytes;
+    if (process_own_bytes(&own_bytes) == STATUS_OK)
+        taken = (struct kv_taken){.mapped_bytes = model_mapped_bytes(worker->model),
+                                  .process_bytes = kv_plan_round(own_bytes)};
+    else
+        log_warn("the kernel does not say how much memory this process has: it is computed");
+    if (worker_device_memory(worker->device) > 0)
+        taken.device_bytes = device_bytes_taken(worker->device) +
+                             forward_graph_bytes(worker->forward);
+    log_event(LOG_INFO, NULL, "memory after the warm-up",
+              LOG_U64("process_bytes", taken.process_bytes),
+              LOG_U64("mapped_weight_bytes", taken.mapped_bytes),
+              LOG_U64("activation_bytes", device_bytes(worker->device, DEVICE_ACTIVATIONS)),
+              LOG_U64("staging_bytes", device_bytes(worker->device, DEVICE_STAGING)),
+              LOG_U64("workspace_bytes", device_bytes(worker->device, DEVICE_WORKSPACE)),
+              LOG_U64("graph_bytes", forward_graph_bytes(worker->forward)));
+    return taken;
+}
+
+/* Before it is opened, a device that may be a GPU says nothing of its memory, and the host's limit has no say in the pool. */
+static bool is_pool_of_host(const struct worker *worker, const struct worker_options *options)
+{
+    return worker->device ? worker_device_memory(worker->device) == 0
+                          : strcmp(worker_device_name(options), "cpu") == 0;
+}
+
+static enum status read_room(struct memory_room *room_out, struct error *error)
+{
+    if (memory_room_read("", room_out) == STATUS_OK)
+        return STATUS_OK;
+    return error_set(error, STATUS_IO_FAILED, "/proc/meminfo has no MemAvailable");
+}
+
+enum status worker_note_room(struct worker *worker, const struct worker_options *options,
+                             struct error *error)
+{
+    struct memory_room room;
+    TRY(read_room(&room, error));
+    worker->room_bytes = options->kv_room ? options->kv_room : room.available_bytes;
+    return STATUS_OK;
+}
+
+static void tell_plan(const struct worker *worker, const struct worker_options *options)
+{
+    const struct kv_plan *plan = &worker->pool_plan;
+    const uint64_t n_blocks = plan->n_blocks;
+    char rule[192], why[64] = "";
+    assert(worker->context_blocks > 0 && n_blocks > 0);
+    if (plan->free_bytes > 0)
+        snprintf(why, sizeof why, ": %.1f MiB for %u", (double)plan->free_bytes / MIB,
+                 options->kv_sharers);
+    snprintf(rule, sizeof rule, "%s%s", kv_plan_rule_text(plan->rule), why);
+    log_info("kv plan blocks %u of %u tokens, %.1f MiB %s (%s); room for %" PRIu64
+             " tokens: %u requests of %u or %" PRIu64 " of 512",
+             worker->n_blocks, options->kv_block_tokens, (double)worker_pool_bytes(worker) / MIB,
+             kv_dtype_name(worker->identity.geometry.dtype), rule,
+             n_blocks * options->kv_block_tokens, worker->n_blocks / worker->context_blocks,
+             worker->context_tokens, n_blocks / geometry_blocks(&worker->identity.geometry, 512));
+    if (worker->n_blocks < worker->context_blocks)
+        log_warn("all KV blocks together hold less than one whole context of %u tokens",
+                 worker->context_tokens);
+}
+
+enum status worker_plan_blocks(struct worker *worker, const struct worker_options *options,
+                               const struct kv_taken *taken, struct error *error)
+{
+    struct memory_room room;
+    TRY(read_room(&room, error));
+    const bool is_of_host = is_pool_of_host(worker, options);
+    const struct kv_wishes wishes = {
+        .context_tokens = worker->context_tokens,
+        .sequences_max = options->sequences_max,
+        .kv_blocks = options->kv_blocks,
+        .kv_memory = options->kv_memory,
+        .limit_bytes = is_of_host ? room.limit_bytes : 0,
+        .room_bytes = is_of_host ? worker->room_bytes : 0,
+        .left_bytes = room.available_bytes,
+        .device_bytes = kv_plan_device_bytes(worker_device_memory(worker->device),
+                                             options->device_memory, options->kv_sharers),
+        .device_room_bytes = worker_device_room(worker->device),
+        .pool_step_bytes = worker_pool_memory(options, 1),
+        .taken = *taken,
+        .n_sharers = options->kv_sharers,
+    };
+    assert(worker->context_blocks > 0 && "the geometry is known");
+    TRY(kv_plan_make(&worker->identity.geometry, &wishes, &worker->pool_plan, error));
+    worker->n_blocks = worker->pool_plan.n_blocks;
+    worker->taken = *taken;
+    tell_plan(worker, options);
+    return STATUS_OK;
+}
+
+enum status worker_create_pool(struct worker *worker, void *memory, uint64_t bytes,
+                               struct error *error)
+{
+    assert(!worker->pool && worker->transport && bytes >= worker_pool_bytes(worker));
+    size_t block_bytes = geometry_block_bytes(&worker->identity.geometry);
+    struct device_memory *pool = &worker->pool_memory;
+    struct memory_room room;
+    TRY(worker_device_fits(worker->device, "KV blocks", bytes, error));
+    if (worker_device_memory(worker->device) == 0 && memory_room_read("", &room) == STATUS_OK)
+        TRY(pool_memory_check(&room, bytes, error));
+    enum status status = memory ? device_wrap(worker->device, DEVICE_KV, memory, bytes, pool)
+                                : device_allocate(worker->device, DEVICE_KV, bytes, pool);
+    if (status == STATUS_NO_MEMORY)
+        return device_no_memory(worker->device, "KV blocks", bytes, error);
+    if (status == STATUS_OK)
+        status = block_pool_create_in(pool->base, worker->n_blocks, block_bytes, &worker->pool);
+    if (status != STATUS_OK)
+        return error_set(error, status, "%" PRIu64 " bytes of KV blocks: %s", bytes,
+                         status_text(status));
+    device_touch(worker->device, pool, worker->threads);
+    return STATUS_OK;
+}

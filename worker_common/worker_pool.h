@@ -1,0 +1,31 @@
+/*
+ * worker_pool - the memory for a worker's KV blocks: how large it is, and why, and the pool in it (kv_plan.h).
+ *
+ * Thread: main.
+ */
+#pragma once
+
+#include "worker_common/worker_object.h"
+
+/* Notes how much memory the machine has free, before this worker takes any. A worker that shares the machine with others is
+ * told what was free before all of them (kv_room). IO_FAILED. */
+MUST_CHECK enum status worker_note_room(struct worker *worker, const struct worker_options *options,
+                                        struct error *error);
+/* What the worker will take of the host's memory beside the pool, computed from shapes before anything is allocated. */
+struct kv_taken worker_computed_bytes(const struct worker *worker,
+                                      const struct worker_options *options);
+/* What the worker has taken beside the pool, measured after the warm-up. */
+struct kv_taken worker_measured_bytes(const struct worker *worker,
+                                      const struct worker_options *options);
+/* Sets n_blocks, and logs the plan. Fails as kv_plan_make does. */
+MUST_CHECK enum status worker_plan_blocks(struct worker *worker,
+                                          const struct worker_options *options,
+                                          const struct kv_taken *taken, struct error *error);
+/* Of all blocks. */
+uint64_t worker_pool_bytes(const struct worker *worker);
+/* The memory for a pool of so many bytes: over some transports it is read in whole pieces. */
+uint64_t worker_pool_memory(const struct worker_options *options, uint64_t bytes);
+/* Creates the pool and touches all its pages, so that they are this process's before it is ready. memory: the driver's own,
+ * or NULL. NO_MEMORY and others, with a sentence. */
+MUST_CHECK enum status worker_create_pool(struct worker *worker, void *memory, uint64_t bytes,
+                                          struct error *error);
