@@ -1,5 +1,6 @@
 #include "cli/command.h"
 
+#include "api/doors.h"
 #include "base/config/nearest.h"
 #include "ctx_worker/ctx_config.h"
 #include "ctx_worker/ctx_worker.h"
@@ -12,6 +13,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+static int run_router(const struct config_input *input)
+{
+    return router_main(input, &api_doors);
+}
 
 static const struct command COMMANDS[] = {
     {
@@ -134,7 +140,7 @@ static const struct command COMMANDS[] = {
                     "  kvferry router models/llama --generation-workers gen.example.com:50052 \\\n"
                     "      --context-workers ctx.example.com:50052\n",
         .table = router_config_table,
-        .run = router_main,
+        .run = run_router,
         .is_role = true,
     },
     {

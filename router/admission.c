@@ -10,6 +10,7 @@
 #include "rpc/tls/tls_identity.h"
 
 #include <assert.h>
+#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,17 +29,15 @@ static const char *find_token(const struct rpc_call *call, size_t *bytes_out)
     return bearer_token(value, bytes, bytes_out);
 }
 
-static void log_failure(struct admission *admission, const struct rpc_call *call, const char *path,
+static void log_failure(struct admission *admission, const struct admission_call *call,
                         const struct tenant_refusal *refusal, uint64_t now_ns)
 {
-    char peer[128];
     assert(refusal->sentence[0] && "a refusal says why");
     admission->n_unlogged++;
     if (admission->logged_ns && now_ns - admission->logged_ns < LOG_NS)
         return;
-    rpc_call_peer(call, peer, sizeof peer);
-    log_event(LOG_WARN, &(struct log_about){.peer = peer}, "call refused", LOG_TEXT("method", path),
-              LOG_TEXT("why", refusal->sentence),
+    log_event(LOG_WARN, &(struct log_about){.peer = call->about.peer}, "call refused",
+              LOG_TEXT("method", call->method), LOG_TEXT("why", refusal->sentence),
               LOG_U64("n_since_last_line", admission->n_unlogged));
     admission->logged_ns = now_ns;
     admission->n_unlogged = 0;
@@ -63,34 +62,57 @@ void admission_refuse(enum status status, const struct tenant_refusal *refusal,
     error->retry_after_ms = ms_of(refusal->wait_ns);
 }
 
+enum status admission_enter(struct admission *admission, const struct admission_call *call,
+                            struct tenant_pass **pass_out, struct rpc_error *error)
+{
+    struct tenant_refusal refusal;
+    struct tls_identity identity;
+    uint64_t now_ns = clock_now_ns();
+    *pass_out = NULL;
+    if (!admission->tenants)
+        return STATUS_OK;
+    if (!tls_identity_read(call->identity, strlen(call->identity), admission->cluster_name,
+                           &identity))
+        identity.tenant[0] = '\0';
+    const struct tenant_claim claim = {
+        .token = call->token, .token_bytes = call->token_bytes, .tenant = identity.tenant};
+    enum status status = tenants_enter(admission->tenants, &claim, call->kind, now_ns, pass_out,
+                                       &refusal);
+    assert((status != STATUS_OK || *pass_out) && "who is let in has one, and leaves it at the end");
+    if (status == STATUS_OK)
+        return STATUS_OK;
+    pthread_mutex_lock(&admission->mutex);
+    if (status == STATUS_UNAUTHENTICATED || status == STATUS_NOT_ALLOWED)
+        log_failure(admission, call, &refusal, now_ns);
+    pthread_mutex_unlock(&admission->mutex);
+    if (refusal.tenant[0] && is_request(call->kind))
+        refusal_tell(&call->about, status, refusal.tenant, refusal.sentence);
+    admission_refuse(status, &refusal, error);
+    return status;
+}
+
+/* ---- calls of gRPC ---- */
+
 static enum status enter(void *arg, const struct rpc_call *call, const char *path, void **pass_out,
                          struct rpc_error *error)
 {
     struct admission *admission = arg;
+    struct tenant_pass *pass;
+    struct rpc_peer peer;
+    struct request_origin origin;
+    char address[64];
     if (!admission->tenants || strncmp(path, HEALTH_PREFIX, sizeof HEALTH_PREFIX - 1) == 0)
         return STATUS_OK;
-    struct tenant_pass *pass = NULL;
-    struct tenant_refusal refusal;
-    uint64_t now_ns = clock_now_ns();
-    struct tls_identity identity;
-    struct rpc_peer peer;
     rpc_call_peer_of(call, &peer);
-    if (!tls_identity_read(peer.identity, strlen(peer.identity), admission->cluster_name,
-                           &identity))
-        identity.tenant[0] = '\0';
-    enum tenant_method method = tenant_method_of_path(path);
-    struct tenant_claim claim = {.tenant = identity.tenant};
-    claim.token = find_token(call, &claim.token_bytes);
-    enum status status = tenants_enter(admission->tenants, &claim, method, now_ns, &pass, &refusal);
-    if (status != STATUS_OK) {
-        if (status == STATUS_UNAUTHENTICATED || status == STATUS_NOT_ALLOWED)
-            log_failure(admission, call, path, &refusal, now_ns);
-        if (refusal.tenant[0] && is_request(method))
-            call_tell_refusal(call, status, refusal.tenant, refusal.sentence);
-        admission_refuse(status, &refusal, error);
-        return status;
-    }
-    assert(pass && "who is let in has one, and leaves it at the end");
+    rpc_call_peer(call, address, sizeof address);
+    rpc_call_origin(call, &origin);
+    struct admission_call wanted = {
+        .method = path,
+        .kind = tenant_method_of_path(path),
+        .identity = peer.identity,
+        .about = {.request_id = origin.request_id, .trace = &origin.trace, .peer = address}};
+    wanted.token = find_token(call, &wanted.token_bytes);
+    TRY(admission_enter(admission, &wanted, &pass, error));
     *pass_out = pass;
     return STATUS_OK;
 }
@@ -136,6 +158,7 @@ enum status admission_open(struct admission *admission, const char *tokens_file,
                            const char *salt_key_file, struct error *error)
 {
     *admission = (struct admission){0};
+    pthread_mutex_init(&admission->mutex, NULL);
     admission->doorkeeper = (struct rpc_doorkeeper){
         .arg = admission, .enter = enter, .leave = leave, .destroy = destroy};
     if (!tokens_file[0])

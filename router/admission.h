@@ -5,17 +5,20 @@
  * Health is open. Failures are logged with the peer, one line a second at most with how many there were; requests of a
  * tenant that are refused also have an access line each. A stranger's have none: anybody could fill a log.
  *
- * Thread: enter on the queue thread, leave and destroy any.
+ * Thread: admission_open and _close on main, the others any.
  */
 #pragma once
 
 #include "router/tenants.h"
 #include "rpc/server/server.h"
 
+#include <pthread.h>
+
 struct admission {
     struct tenants *tenants; /* NULL: everybody may enter, and no call has a pass */
     struct rpc_doorkeeper doorkeeper;
     const char *cluster_name; /* whose certificates name tenants; borrowed */
+    pthread_mutex_t mutex;    /* what follows */
     uint64_t logged_ns;       /* the last failure */
     uint32_t n_unlogged;
 };
@@ -25,6 +28,22 @@ MUST_CHECK enum status admission_open(struct admission *admission, const char *t
                                       const char *salt_key_file, struct error *error);
 /* No call may have a pass. A zeroed one is fine. */
 void admission_close(struct admission *admission);
+
+/* One who wants in, over any protocol. */
+struct admission_call {
+    const char *
+        method; /* as the log names it: "/kvferry.v1.GenerationService/Generate", "POST /v1/completions" */
+    enum tenant_method kind;
+    const char *token; /* of a bearer; NULL: none */
+    size_t token_bytes;
+    const char *identity;   /* of a verified certificate, "": none */
+    struct log_about about; /* who calls, for the log */
+};
+
+/* A pass, or why not: UNAUTHENTICATED, NOT_ALLOWED, QUOTA, NO_MEMORY. *pass_out NULL with OK: there are no tenants. */
+MUST_CHECK enum status admission_enter(struct admission *admission,
+                                       const struct admission_call *call,
+                                       struct tenant_pass **pass_out, struct rpc_error *error);
 
 /* As the client is told. */
 void admission_refuse(enum status status, const struct tenant_refusal *refusal,

@@ -4,7 +4,6 @@
 #include "base/log/log.h"
 #include "base/random.h"
 #include "process/process_state.h"
-#include "router/generation_reply.h"
 #include "sampling_params/sampling_codec.h"
 #include "sampling_params/standing_codec.h"
 
@@ -35,7 +34,7 @@ struct dispatch {
     pthread_mutex_t mutex;
     struct router_core *core;
     struct router_metrics *metrics;
-    struct reply_scratch *scratch;
+    struct reply_scratch scratch;
     struct hash_key id_key;
     struct dispatch_worker workers[PROCESS_PEERS_MAX];
     struct generation *generations;
@@ -330,7 +329,7 @@ static void tokens(void *arg, void *stream, const void *payload)
     struct generation *generation = stream;
     bool was_stopping = generation->is_stopping;
     assert(!generation->is_finished && generation->n_attempts > 0);
-    generation_tokens(generation, payload, dispatch->scratch, dispatch->metrics, clock_now_ns());
+    generation_tokens(generation, payload, &dispatch->scratch, dispatch->metrics, clock_now_ns());
     if (was_stopping || !generation->is_stopping)
         return;
     generation->holders++;
@@ -378,7 +377,8 @@ enum status dispatch_start(struct dispatch *dispatch, struct generation *generat
     if (!end)
         return STATUS_NO_MEMORY;
     *end = (struct call_end){dispatch, generation};
-    struct rpc_call *call = rpc_call_share(generation->call); /* the generation may end in here */
+    struct door_call *call = generation->call;
+    call->ops->share(call); /* the generation may end in here */
     struct route_request request = {
         .token_ids = generation->token_ids,
         .n_tokens = generation->n_tokens,
@@ -408,10 +408,10 @@ enum status dispatch_start(struct dispatch *dispatch, struct generation *generat
     unlock(dispatch);
 
     if (status == STATUS_OK) /* unlocked: an end that has come already is told from within */
-        rpc_call_on_end(call, on_call_end, end);
+        call->ops->on_end(call, on_call_end, end);
     else
         free(end);
-    rpc_call_release(call);
+    call->ops->release(call);
     return status;
 }
 
@@ -436,8 +436,6 @@ enum status dispatch_create(const struct dispatch_options *options, struct error
     };
     enum status status = random_secret(&dispatch->id_key, sizeof dispatch->id_key, error);
     if (status == STATUS_OK)
-        status = reply_scratch_create(&dispatch->scratch);
-    if (status == STATUS_OK)
         status = router_core_create(&options->core, &ops, &dispatch->core);
     if (status != STATUS_OK) {
         dispatch_destroy(dispatch);
@@ -453,7 +451,6 @@ void dispatch_destroy(struct dispatch *dispatch)
         return;
     assert(!dispatch->attempts && !dispatch->generations && dispatch->n_generations == 0);
     router_core_destroy(dispatch->core);
-    reply_scratch_destroy(dispatch->scratch);
     pthread_mutex_destroy(&dispatch->mutex);
     free(dispatch);
 }

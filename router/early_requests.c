@@ -1,5 +1,6 @@
 #include "router/early_requests.h"
 
+#include "base/clock.h"
 #include "router/waiting_room.h"
 
 #include <assert.h>
@@ -118,7 +119,7 @@ static void end(const struct early_requests *requests, struct early_request *req
         snprintf(sentence, sizeof sentence, "%s", WAITING_ROOM_GAVE_WAY);
     on_end(arg, &request->arrival, status, sentence);
     protobuf_c_message_free_unpacked(message, NULL);
-    rpc_call_release(request->arrival.call);
+    request->arrival.call->ops->release(request->arrival.call);
 }
 
 /* The last use of one that was taken out; counted while on_end has it, so that nobody passes it. */
@@ -205,7 +206,7 @@ enum status early_requests_push(struct early_requests *requests, const struct ar
     pthread_mutex_lock(&requests->mutex);
     enum status status = find_room(requests, request->bytes, standing, &gone);
     if (status == STATUS_OK) {
-        rpc_call_share(arrival->call);
+        arrival->call->ops->share(arrival->call);
         add(requests, request, standing);
     }
     pthread_mutex_unlock(&requests->mutex);
@@ -223,16 +224,15 @@ enum status early_requests_push(struct early_requests *requests, const struct ar
 static bool is_over(const struct early_requests *requests, const struct early_request *request,
                     uint64_t now_ns, enum early_known known, enum status *status_out)
 {
-    struct rpc_call *call = request->arrival.call;
+    struct door_call *call = request->arrival.call;
     uint64_t since_ns = request->arrival.arrived_ns;
     if (known > EARLY_NOTHING && since_ns < requests->known_ns)
         since_ns = requests->known_ns;
-    if (rpc_call_is_over(call))
-        *status_out = rpc_call_end_status(call);
+    if (call->ops->is_over(call))
+        *status_out = call->ops->end_status(call);
     else if (requests->is_draining)
         *status_out = STATUS_DRAINING;
-    else if (known < arrival_needs(&request->arrival) &&
-             now_ns >= since_ns + requests->options.wait_limit_ns)
+    else if (known < request->arrival.needs && now_ns >= since_ns + requests->options.wait_limit_ns)
         *status_out = known == EARLY_NOTHING ? STATUS_LOADING : STATUS_NO_GENERATION_WORKER;
     else
         return false;
@@ -260,7 +260,7 @@ static struct early_request *take_next(struct early_requests *requests, enum ear
     struct early_request *request = NULL;
     pthread_mutex_lock(&requests->mutex);
     uint32_t item = waiting_room_first(&requests->room);
-    while (item != WAITING_NONE && known < arrival_needs(&requests->slots[item]->arrival))
+    while (item != WAITING_NONE && known < requests->slots[item]->arrival.needs)
         item = waiting_room_behind(&requests->room, item);
     if (item != WAITING_NONE)
         request = take_turn(requests, item);

@@ -17,7 +17,7 @@
  */
 #pragma once
 
-#include "router/generation.h"
+#include "router/door.h"
 
 struct early_requests;
 
@@ -27,25 +27,19 @@ struct early_requests_options {
     uint64_t wait_limit_ns;
 };
 
-enum arrival_kind { ARRIVAL_GENERATE, ARRIVAL_COMPLETE, ARRIVAL_TOKENIZE, ARRIVAL_DETOKENIZE };
-
 /* What a router has come to know; each with those before it. */
 enum early_known { EARLY_NOTHING, EARLY_TOKENIZER, EARLY_MODEL };
 
 /* A request as it came. */
 struct arrival {
-    struct rpc_call *call;
-    const ProtobufCMessage *message; /* of its kind */
-    enum arrival_kind kind;
+    struct door_call *call;
+    const ProtobufCMessage *message;
+    enum early_known needs; /* to be served */
     uint64_t arrived_ns;
+    /* Of one that needs the tokenizer alone: serves it, on the thread that calls it. */
+    void (*serve)(void *arg, const struct arrival *arrival);
+    void *arg;
 };
-
-static inline enum early_known arrival_needs(const struct arrival *arrival)
-{
-    return arrival->kind == ARRIVAL_TOKENIZE || arrival->kind == ARRIVAL_DETOKENIZE
-               ? EARLY_TOKENIZER
-               : EARLY_MODEL;
-}
 
 /* status: OK it can be served, or judged, now; else what the request is to be refused with, and a sentence ("": the
  * status's own). arrival is good until it returns; message is NULL when there was no memory for it. */

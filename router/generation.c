@@ -2,8 +2,8 @@
 
 #include "base/clock.h"
 #include "base/utf8.h"
+#include "router/generation_end.h"
 #include "router/generation_record.h"
-#include "router/generation_reply.h"
 #include "sampling_params/sampling_codec.h"
 
 #include <assert.h>
@@ -11,8 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define REPLY_ROOM_FIRST 1024u /* bytes; doubled when full */
 
 void decode_end_take(const Kvferry__Internal__V1__DecodeResponse *message,
                      struct decode_end *end_out)
@@ -47,19 +45,17 @@ void decode_end_take(const Kvferry__Internal__V1__DecodeResponse *message,
                sizeof end_out->prefill_reason);
 }
 
-struct generation *generation_create(struct rpc_call *call, bool is_unary, struct tracer *tracer,
-                                     uint64_t now_ns)
+struct generation *generation_create(struct door_call *call, struct tracer *tracer, uint64_t now_ns)
 {
     struct generation *generation = calloc(1, sizeof *generation);
     if (!generation)
         return NULL;
-    generation->call = rpc_call_share(call);
-    generation->pass = rpc_call_pass(call);
-    generation->is_unary = is_unary;
+    call->ops->share(call);
+    generation->call = call;
     generation->began_ns = now_ns;
-    generation->deadline_ns = rpc_call_deadline_ns(call);
+    generation->deadline_ns = call->deadline_ns;
     struct request_origin origin;
-    rpc_call_origin(call, &origin);
+    call->ops->origin(call, &origin);
     generation->tracer = tracer;
     tracer_begin(tracer, &origin.trace, now_ns, &generation->place);
     return generation;
@@ -70,31 +66,16 @@ void generation_destroy(struct generation *generation)
     if (!generation)
         return;
     assert(generation->holders == 0);
-    rpc_call_release(generation->call);
+    generation->call->ops->release(generation->call);
     free(generation->text);
     free(generation->token_ids);
-    free(generation->ids);
-    free(generation->logprobs);
-    free(generation->reply);
     free(generation);
 }
 
-enum status generation_prepare(struct generation *generation, const struct tokenizer *tokenizer,
-                               size_t reply_bytes_max)
+void generation_prepare(struct generation *generation, const struct tokenizer *tokenizer)
 {
-    assert(!generation->ids && !generation->reply && "a request is prepared once");
+    assert(generation->n_generated == 0 && "a request is prepared once");
     token_decoder_init(&generation->decoder, tokenizer, true);
-    generation->reply_bytes_max = reply_bytes_max;
-    if (!generation->is_unary)
-        return STATUS_OK;
-    uint32_t n = generation->sampling.params.max_tokens;
-    generation->ids = calloc(n, sizeof *generation->ids);
-    if (!generation->ids)
-        return STATUS_NO_MEMORY;
-    if (generation->sampling.params.n_logprobs == 0)
-        return STATUS_OK;
-    generation->logprobs = calloc(n, sizeof *generation->logprobs);
-    return generation->logprobs ? STATUS_OK : STATUS_NO_MEMORY;
 }
 
 void generation_attempt_id(const struct generation *generation, const struct hash_key *key,
@@ -130,31 +111,6 @@ static size_t take_rest(struct generation *generation, char *out)
     return written;
 }
 
-/* Beyond reply_bytes_max it is too long, and stays as it is. NO_MEMORY. */
-static enum status append_text(struct generation *generation, const char *text, size_t bytes)
-{
-    size_t wanted = generation->reply_bytes + bytes + 1;
-    if (wanted > generation->reply_bytes_max) {
-        generation->is_too_long = true;
-        return STATUS_OK;
-    }
-    if (wanted > generation->reply_room) {
-        size_t room = generation->reply_room ? generation->reply_room : REPLY_ROOM_FIRST;
-        while (room < wanted)
-            room *= 2;
-        char *larger = realloc(generation->reply, room);
-        if (!larger)
-            return STATUS_NO_MEMORY;
-        generation->reply = larger;
-        generation->reply_room = room;
-    }
-    assert(generation->reply_bytes + bytes < generation->reply_room);
-    memcpy(generation->reply + generation->reply_bytes, text, bytes);
-    generation->reply_bytes += bytes;
-    generation->reply[generation->reply_bytes] = '\0';
-    return STATUS_OK;
-}
-
 /* A list that is too long is a worker's fault: the client gets none for that token. */
 static void take_logprobs(const Kvferry__V1__TokenLogprobs *message, struct token_logprobs *out)
 {
@@ -162,12 +118,12 @@ static void take_logprobs(const Kvferry__V1__TokenLogprobs *message, struct toke
         *out = (struct token_logprobs){.logprob = message->logprob};
 }
 
-/* What could not be sent: the call is over and on_end is about to say how, or there is no memory. */
+/* What could not be sent: the call is over and on_end is about to say how, or the reply has no room. */
 static void stop_sending(struct generation *generation, enum status why)
 {
     assert(why != STATUS_OK && !generation->is_stopping);
     generation->is_unheard = true;
-    if (why != STATUS_NO_MEMORY)
+    if (why != STATUS_NO_MEMORY && why != STATUS_REPLY_TOO_LONG)
         return;
     generation->left = why;
     generation->is_stopping = true;
@@ -186,22 +142,19 @@ static void take_some(struct generation *generation,
     while (taken < n && !generation->stops.is_found &&
            generation->n_generated < generation->sampling.params.max_tokens) {
         if (has_logprobs)
-            take_logprobs(message->logprobs[from + taken], &scratch->plain[taken]);
-        if (generation->ids)
-            generation->ids[generation->n_generated] = ids[taken];
-        if (generation->logprobs && has_logprobs)
-            generation->logprobs[generation->n_generated] = scratch->plain[taken];
+            take_logprobs(message->logprobs[from + taken], &scratch->logprobs[taken]);
         generation->last_token_id = ids[taken];
         bytes += take_token(generation, ids[taken], scratch->text + bytes);
         taken++;
     }
     if (taken == 0)
         return;
-    enum status status = generation->is_unary
-                             ? append_text(generation, scratch->text, bytes)
-                             : reply_send_tokens(generation, ids,
-                                                 has_logprobs ? scratch->plain : NULL, taken, bytes,
-                                                 scratch);
+    const struct reply_piece piece = {.token_ids = ids,
+                                      .logprobs = has_logprobs ? scratch->logprobs : NULL,
+                                      .n = taken,
+                                      .text = scratch->text,
+                                      .text_bytes = bytes};
+    enum status status = generation->call->ops->piece(generation->call, &piece);
     if (status != STATUS_OK)
         stop_sending(generation, status);
 }
@@ -213,8 +166,9 @@ static void take_progress(struct generation *generation,
     if (!generation->return_progress || generation->first_token_ns)
         return;
     const uint32_t n = progress->done_tokens;
-    enum status status = reply_send_progress(generation,
-                                             n < generation->n_tokens ? n : generation->n_tokens);
+    const uint32_t n_all = generation->n_tokens;
+    enum status status = generation->call->ops->progress(generation->call, n < n_all ? n : n_all,
+                                                         n_all);
     if (status != STATUS_OK)
         stop_sending(generation, status);
 }
@@ -263,7 +217,7 @@ void generation_tokens(struct generation *generation,
                   (uint32_t)(left < REPLY_TOKENS_MAX ? left : REPLY_TOKENS_MAX), scratch);
     }
     if (!generation->is_unheard)
-        generation->is_stopping = generation->stops.is_found || generation->is_too_long;
+        generation->is_stopping = generation->stops.is_found;
 }
 
 /* ---- the end ---- */
@@ -283,28 +237,12 @@ static void count(const struct generation *generation, enum status status,
                               (double)NS_PER_S);
 }
 
-/* rest: text that no reply has had yet. What the call ends with. */
-static enum status reply_ok(struct generation *generation, struct reply_end *end, const char *rest,
-                            size_t n)
+static void fail(struct door_call *call, enum status status, const char *sentence)
 {
-    assert(generation->left == STATUS_OK && "a call that is over has no reply");
-    if (!generation->is_unary) {
-        reply_send_last(generation, end, rest, n);
-        return STATUS_OK;
-    }
-    enum status status = append_text(generation, rest, n);
-    if (status == STATUS_OK && !generation->is_too_long) {
-        reply_complete(generation, end);
-        return STATUS_OK;
-    }
-    if (status != STATUS_OK) {
-        rpc_call_fail_status(generation->call, status, "%s", status_text(status));
-        return status;
-    }
-    rpc_call_fail_status(generation->call, STATUS_REPLY_TOO_LONG,
-                         "the reply is longer than %zu bytes; Generate has no such limit",
-                         generation->reply_bytes_max);
-    return STATUS_REPLY_TOO_LONG;
+    struct rpc_error error = {0};
+    rpc_error_set(&error, status, NULL, NULL, "%s",
+                  sentence && sentence[0] ? sentence : status_text(status));
+    call->ops->fail(call, &error);
 }
 
 void generation_finish(struct generation *generation, enum status status, const char *sentence,
@@ -315,22 +253,23 @@ void generation_finish(struct generation *generation, enum status status, const 
     size_t n_rest = 0;
     if (generation->left != STATUS_OK)
         status = generation->left;
-    else if (status == STATUS_CANCELLED && (generation->stops.is_found || generation->is_too_long))
+    else if (status == STATUS_CANCELLED && generation->stops.is_found)
         status = STATUS_OK;
     if (status == STATUS_OK && !generation->stops.is_found)
         n_rest = take_rest(generation, rest); /* first: a stop string may be in there */
     assert(n_rest <= sizeof rest);
-    if (generation->pass)
-        tenant_pass_settle(generation->pass, generation->n_attempts > 0, generation->n_generated,
-                           now_ns);
+    struct door_call *call = generation->call;
+    if (call->pass)
+        tenant_pass_settle(call->pass, generation->n_attempts > 0, generation->n_generated, now_ns);
 
     struct reply_end reply;
-    reply_end_make(generation, end, &reply);
+    generation_end_make(generation, end, &reply);
+    reply.text = rest;
+    reply.text_bytes = n_rest;
     if (status == STATUS_OK)
-        status = reply_ok(generation, &reply, rest, n_rest);
+        status = call->ops->end(call, &reply);
     else
-        rpc_call_fail_status(generation->call, status, "%s",
-                             sentence && sentence[0] ? sentence : status_text(status));
+        fail(call, status, sentence);
     count(generation, status, metrics, now_ns);
     generation_tell(generation, status, &reply, now_ns);
 }

@@ -1,12 +1,11 @@
 /*
  * generation - one request of a client on its way through the router.
  *
- *     tokens of a worker -> token_decoder -> stop_strings -> GenerateResponse, or collected for
- *                                                            CompleteResponse
+ *     tokens of a worker -> token_decoder -> stop_strings -> pieces for the door
  *
  * Two holders once it has started: the core (until finish) and the call (until on_end).
  *
- * Bounds: one copy of the prompt; of Complete, max_tokens tokens and reply_bytes_max of text.
+ * Bounds: one copy of the prompt.
  *
  * Thread: dispatch's mutex, once it has started; before that whoever created it.
  */
@@ -20,17 +19,19 @@
 void decode_end_take(const Kvferry__Internal__V1__DecodeResponse *message,
                      struct decode_end *end_out);
 
-struct reply_scratch; /* generation_reply.h */
+/* For one message, under the mutex. */
+struct reply_scratch {
+    char text[(REPLY_TOKENS_MAX + 1) * TOKEN_TEXT_BYTES_MAX + STOP_STRING_BYTES_MAX];
+    struct token_logprobs logprobs[REPLY_TOKENS_MAX];
+};
 
 /* Takes a holder of call; tracer may be NULL. NULL: no memory. */
-struct generation *generation_create(struct rpc_call *call, bool is_unary, struct tracer *tracer,
+struct generation *generation_create(struct door_call *call, struct tracer *tracer,
                                      uint64_t now_ns);
 void generation_destroy(struct generation *generation); /* NULL is fine */
 
-/* The prompt is tokenized: makes room for what Complete collects. NO_MEMORY. */
-MUST_CHECK enum status generation_prepare(struct generation *generation,
-                                          const struct tokenizer *tokenizer,
-                                          size_t reply_bytes_max);
+/* The prompt is tokenized: its reply can be decoded. */
+void generation_prepare(struct generation *generation, const struct tokenizer *tokenizer);
 
 /* What workers know this attempt by: the beginning of the request's id with the attempt's number and a hash of its id in
  * the core, which is never used again. A worker may still hold an earlier attempt of it, or one of an earlier request of
@@ -38,7 +39,7 @@ MUST_CHECK enum status generation_prepare(struct generation *generation,
 void generation_attempt_id(const struct generation *generation, const struct hash_key *key,
                            uint64_t attempt, char id_out[REQUEST_ID_MAX + 1]);
 
-/* A worker's tokens: sends them on, or collects them. Sets is_stopping at a stop string. */
+/* A worker's tokens become pieces of the reply. Sets is_stopping at a stop string. */
 void generation_tokens(struct generation *generation,
                        const Kvferry__Internal__V1__DecodeResponse *message,
                        struct reply_scratch *scratch, const struct router_metrics *metrics,

@@ -28,7 +28,7 @@ static void log_end(const struct generation *generation, enum status status,
 {
     const Kvferry__V1__Timing *timing = &end->timing;
     char peer[64];
-    rpc_call_peer(generation->call, peer, sizeof peer);
+    generation->call->ops->peer(generation->call, peer, sizeof peer);
     const struct log_about about = {
         .request_id = generation->request_id, .trace = &generation->place.context, .peer = peer};
     log_access(
@@ -98,32 +98,36 @@ void generation_tell(const struct generation *generation, enum status status,
     tell_spans(generation, status, end, now_ns);
 }
 
-static void log_refusal(const struct rpc_call *call, const struct trace_context *trace,
-                        enum status status, const char *tenant, const char *sentence)
+void refusal_tell(const struct log_about *about, enum status status, const char *tenant,
+                  const char *sentence)
 {
-    char peer[64];
     assert(status != STATUS_OK);
-    rpc_call_peer(call, peer, sizeof peer);
-    const struct log_about about = {
-        .request_id = rpc_call_request_id(call), .trace = trace, .peer = peer};
-    log_access(&about, "request refused", LOG_TEXT("status", status_name(status)),
+    log_access(about, "request refused", LOG_TEXT("status", status_name(status)),
                LOG_U64("code", (uint64_t)status_grpc_code(status)),
                LOG_TEXT("reason", status_reason(status)), LOG_TEXT("tenant", tenant),
                LOG_TEXT("why", sentence[0] ? sentence : status_text(status)));
 }
 
+static void log_refusal(struct door_call *call, const struct trace_context *trace,
+                        enum status status, const char *sentence)
+{
+    char peer[64];
+    call->ops->peer(call, peer, sizeof peer);
+    const struct log_about about = {
+        .request_id = call->ops->request_id(call), .trace = trace, .peer = peer};
+    refusal_tell(&about, status, door_call_tenant(call), sentence);
+}
+
 void generation_tell_refusal(const struct generation *generation, enum status status,
                              const char *sentence, uint64_t now_ns)
 {
-    log_refusal(generation->call, &generation->place.context, status, generation_tenant(generation),
-                sentence);
+    log_refusal(generation->call, &generation->place.context, status, sentence);
     tell_spans(generation, status, NULL, now_ns);
 }
 
-void call_tell_refusal(const struct rpc_call *call, enum status status, const char *tenant,
-                       const char *sentence)
+void call_tell_refusal(struct door_call *call, enum status status, const char *sentence)
 {
     struct request_origin origin;
-    rpc_call_origin(call, &origin);
-    log_refusal(call, &origin.trace, status, tenant, sentence);
+    call->ops->origin(call, &origin);
+    log_refusal(call, &origin.trace, status, sentence);
 }

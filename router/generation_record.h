@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "router/generation_reply.h"
+#include "router/generation_state.h"
 
 /* Its access line, and its spans: request, route (judged, tokenized) and queue (waits for a pair). */
 void generation_tell(const struct generation *generation, enum status status,
@@ -13,6 +13,8 @@ void generation_tell(const struct generation *generation, enum status status,
 /* The same of one that was refused, before it could be placed. */
 void generation_tell_refusal(const struct generation *generation, enum status status,
                              const char *sentence, uint64_t now_ns);
-/* Of a call that has not become one. tenant "": it has none. */
-void call_tell_refusal(const struct rpc_call *call, enum status status, const char *tenant,
-                       const char *sentence);
+/* The access line of a call that has not become a generation. */
+void call_tell_refusal(struct door_call *call, enum status status, const char *sentence);
+/* The same of one that no door has seen. tenant "": it has none. */
+void refusal_tell(const struct log_about *about, enum status status, const char *tenant,
+                  const char *sentence);

@@ -1,7 +1,6 @@
 #include "router/generation_request.h"
 
 #include "base/random.h"
-#include "router/unwanted_call.h"
 #include "rpc/request_id.h"
 
 #include <assert.h>
@@ -69,7 +68,7 @@ static enum status take_standing(struct generation *generation,
                                  const Kvferry__V1__GenerateRequest *message, int32_t priority_max,
                                  struct rpc_error *error)
 {
-    struct tenant_terms terms = terms_of(generation->pass, priority_max);
+    struct tenant_terms terms = terms_of(generation->call->pass, priority_max);
     char value[16];
     char what[80];
     generation->standing = terms.standing;
@@ -178,7 +177,7 @@ enum status generation_take(struct generation *generation,
                              &generation->sampling, &generation->stops, error));
     TRY(take_prompt(generation, message, limits, error));
     generation->return_timing = message->return_timing;
-    generation->return_progress = message->return_progress && !generation->is_unary;
+    generation->return_progress = message->return_progress && !generation->call->is_whole;
     generation->add_special =
         message->add_special_tokens_presence_case !=
             KVFERRY__V1__GENERATE_REQUEST__ADD_SPECIAL_TOKENS_PRESENCE_ADD_SPECIAL_TOKENS ||
@@ -203,7 +202,7 @@ static enum status tokenize_text(struct generation *generation, const struct tok
         .text_bytes = generation->text_bytes,
         .add_special = generation->add_special,
         .parse_special = true,
-        .is_unwanted = unwanted_call_look,
+        .is_unwanted = door_call_is_over,
         .arg = generation->call,
     };
     struct token_buffer buffer = {.ids = generation->token_ids, .ids_max = context_tokens};
@@ -214,7 +213,7 @@ static enum status tokenize_text(struct generation *generation, const struct tok
     if (status == STATUS_PROMPT_TOO_LONG)
         return refuse_length(error, buffer.n_ids, context_tokens);
     if (status == STATUS_CANCELLED)
-        return unwanted_call_status(generation->call);
+        return door_call_end_status(generation->call);
     if (status != STATUS_OK) { /* the tokenizer's sentences begin with "text" */
         rpc_error_set(error, status, "text", NULL, "%s",
                       reason.text[0] ? reason.text : status_text(status));

@@ -7,17 +7,15 @@
 
 #include "base/standing.h"
 #include "process/ports/address.h"
-#include "proto/kvferry/v1/generation.pb-c.h"
+#include "router/door.h"
 #include "router/sampling_choice.h"
-#include "router/tenants.h"
-#include "rpc/server/call.h"
 #include "tokenizer/token_decoder.h"
 #include "trace/tracer.h"
 
 #define REQUEST_ID_MAX     RPC_REQUEST_ID_MAX
 #define CACHE_SALT_MAX     128u /* bytes */
 #define PREFILL_REASON_MAX 320u /* bytes, NUL included */
-#define REPLY_TOKENS_MAX   64u  /* in one message to the client */
+#define REPLY_TOKENS_MAX   64u  /* in one piece */
 
 /* Figures of a worker's last message, or of an earlier one that had some. */
 struct decode_end {
@@ -40,8 +38,7 @@ struct generation {
     struct generation *next_stopping, *next_failed;
     uint64_t failed_attempt;   /* its call could not be started, */
     enum status failed_status; /* for this reason */
-    struct rpc_call *call;
-    bool is_unary;
+    struct door_call *call;
     uint32_t holders;
     bool is_finished;
     bool is_stopping; /* a stop string was found: the worker's call is to be cancelled */
@@ -54,12 +51,11 @@ struct generation {
     uint64_t dispatched_ns;   /* 0: not yet, as what follows */
     uint64_t placed_ns;       /* on the first pair that did not refuse it for want of room */
     bool is_named;            /* by the client's message: it must be the only one of that name */
-    struct tenant_pass *pass; /* the call's; NULL: there are no tenants */
     struct standing standing; /* told to workers */
     char cache_salt[CACHE_SALT_MAX + 1];
     bool return_timing;
-    bool return_progress; /* of a stream */
-    bool add_special;     /* to text: what the tokenizer's template adds */
+    bool return_progress;
+    bool add_special; /* to text: what the tokenizer's template adds */
     char *text; /* [text_bytes] the prompt until it is tokenized; NULL: token ids were given */
     size_t text_bytes;
     uint32_t *token_ids;
@@ -79,17 +75,10 @@ struct generation {
     struct stop_strings stops;
     uint32_t n_generated;
     struct decode_end so_far; /* for a reply that ends before the worker's last message */
-
-    /* Complete only. */
-    uint32_t *ids; /* [sampling.params.max_tokens] */
-    struct token_logprobs *logprobs;
-    char *reply;
-    size_t reply_bytes, reply_room, reply_bytes_max;
-    bool is_too_long; /* over reply_bytes_max */
 };
 
 /* "": there are no tenants. */
 static inline const char *generation_tenant(const struct generation *generation)
 {
-    return generation->pass ? tenant_pass_name(generation->pass) : "";
+    return door_call_tenant(generation->call);
 }

@@ -9,8 +9,7 @@
 #include "process/ports/address.h"
 #include "router/admission.h"
 #include "router/discovery/reminder.h"
-#include "router/generation_service.h"
-#include "router/model_service.h"
+#include "router/doors.h"
 #include "router/router_config.h"
 #include "router/worker_sources.h"
 
@@ -25,6 +24,9 @@
 #define EAGER_LIMIT_NS (30 * NS_PER_S)
 #define MIB            (1 << 20)
 #define LOOK_MS        100 /* at what waits, when poll_ms is longer */
+
+enum { DOORS_MAX = 8 };
+enum door_step { DOOR_DRAIN, DOOR_CLOSE, DOOR_DESTROY };
 
 struct router {
     struct router_config config;
@@ -44,8 +46,10 @@ struct router {
     struct dispatch *dispatch;
     struct worker_clients *workers;
     struct worker_sources *sources;
-    struct generation_service generations;
-    struct model_service models;
+    struct intake intake;
+    struct served_model model;
+    const struct door_table *table;
+    void *doors[DOORS_MAX]; /* [table->n] NULL: not created */
     struct admin_service admin;
     bool is_ready; /* as of the last look, like what follows */
     bool is_eager;
@@ -62,7 +66,7 @@ static void fill_state(void *arg, struct process_state *state_out)
     state_out->is_ready = view.lacks == STATUS_OK;
     state_out->requests_running = view.live - view.waiting;
     state_out->requests_waiting = view.waiting + early_requests_count(router->early);
-    if (model_service_card(&router->models, &state_out->model) != STATUS_OK)
+    if (served_model_card(&router->model, &state_out->model) != STATUS_OK)
         snprintf(state_out->model.name, sizeof state_out->model.name, "%s", router->model_name);
     state_out->n_peers = worker_clients_peers(router->workers, state_out->peers,
                                               state_out->peers_max);
@@ -141,19 +145,16 @@ static enum status create_dispatch(struct router *router, struct error *error)
     return worker_sources_start(&sources, error, &router->sources);
 }
 
-static void connect_services(struct router *router)
+static void connect_intake(struct router *router)
 {
-    struct generation_service *service = &router->generations;
+    struct intake *intake = &router->intake;
     assert(process_refuses(&router->process) == STATUS_LOADING && "handlers do not look yet");
-    service->defaults = &router->defaults;
-    service->texts.tokenizer = router->tokenizer;
-    service->texts.text_thread = router->text_thread;
-    service->dispatch = router->dispatch;
-    service->workers = router->workers;
-    service->texts.text_inline_bytes = router->config.text_inline_bytes;
-    service->texts.text_bytes_max = router->config.message_bytes_max;
-    service->texts.reply_bytes_max = router->config.reply_bytes_max;
-    router->models.workers = router->workers;
+    intake->defaults = &router->defaults;
+    intake->tokenizer = router->tokenizer;
+    intake->text_thread = router->text_thread;
+    intake->dispatch = router->dispatch;
+    intake->workers = router->workers;
+    router->model.workers = router->workers;
 }
 
 static void fill_process_options(const void *values, struct process_options *options_out)
@@ -250,6 +251,45 @@ static enum status open_tenants(struct router *router, struct error *error)
     return STATUS_OK;
 }
 
+/* The public gRPC port, with the services of all doors, and then the doors' own ports. */
+static enum status open_doors(struct router *router, struct error *error)
+{
+    const struct door_place place = {
+        .process = &router->process,
+        .intake = &router->intake,
+        .model = &router->model,
+        .admission = &router->admission,
+        .config = &router->config,
+    };
+    struct rpc_service services[PROCESS_SERVICES_MAX];
+    size_t n_services = 0;
+    assert(router->table->n <= DOORS_MAX);
+    services[n_services++] = admin_service_state_row(&router->admin);
+    for (size_t i = 0; i < router->table->n; i++) {
+        const struct door *door = router->table->doors[i];
+        TRY(door->create(&place, error, &router->doors[i]));
+        if (door->services)
+            n_services += door->services(router->doors[i], services + n_services);
+        assert(n_services < PROCESS_SERVICES_MAX);
+    }
+    TRY(process_listen(&router->process, PORT_GRPC, services, n_services, error));
+    for (size_t i = 0; i < router->table->n; i++)
+        if (router->table->doors[i]->listen)
+            TRY(router->table->doors[i]->listen(router->doors[i], error));
+    return STATUS_OK;
+}
+
+static void each_door(struct router *router, enum door_step step)
+{
+    for (size_t i = 0; i < router->table->n; i++) {
+        const struct door *door = router->table->doors[i];
+        void (*const steps[])(void *) = {
+            [DOOR_DRAIN] = door->drain, [DOOR_CLOSE] = door->close, [DOOR_DESTROY] = door->destroy};
+        if (router->doors[i] && steps[step])
+            steps[step](router->doors[i]);
+    }
+}
+
 static enum status listen(struct router *router, struct error *error)
 {
     struct process_options options;
@@ -259,27 +299,25 @@ static enum status listen(struct router *router, struct error *error)
     router_metrics_create(&router->metrics, router->process.metrics);
     TRY(open_tenants(router, error));
     TRY(create_early(router));
-    router->generations = (struct generation_service){
+    router->intake = (struct intake){
         .process = &router->process,
         .early = router->early,
-        .texts = {.model_name = router->model_name, .metrics = &router->metrics},
         .metrics = &router->metrics,
+        .model_name = router->model_name,
+        .text_inline_bytes = router->config.text_inline_bytes,
+        .text_bytes_max = router->config.message_bytes_max,
         .priority_max = (int32_t)router->config.priority_max,
     };
-    router->models = (struct model_service){
+    router->model = (struct served_model){
         .process = &router->process,
-        .model_name = router->model_name,
+        .name = router->model_name,
         .tokenizer_digest = router->tokenizer_digest,
     };
     router->admin = (struct admin_service){
         .process = &router->process, .fill_state = fill_state, .arg = router};
     struct rpc_service inner[] = {admin_service_row(&router->admin)};
-    struct rpc_service outer[] = {generation_service_row(&router->generations),
-                                  model_service_row(&router->models),
-                                  admin_service_state_row(&router->admin)};
-    size_t n_outer = sizeof outer / sizeof *outer;
     TRY(process_listen(&router->process, PORT_CONTROL, inner, sizeof inner / sizeof *inner, error));
-    TRY(process_listen(&router->process, PORT_GRPC, outer, n_outer, error));
+    TRY(open_doors(router, error));
     return process_ports_write(&router->process, error);
 }
 
@@ -292,7 +330,7 @@ static enum status start(struct router *router, struct error *error)
     TRY(load_texts(router, error));
     TRY(create_dispatch(router, error));
     dispatch_step(router->dispatch, clock_now_ns()); /* waits are counted from the last step */
-    connect_services(router);
+    connect_intake(router);
     gauge_set(router->metrics.series.requests_max, router->config.requests_max);
     process_serving(&router->process);
     return STATUS_OK;
@@ -331,12 +369,12 @@ static void look(struct router *router)
     /* Before the step: what waits is to hear of the drain, not of a worker that is lacking. */
     if (process_is_draining(&router->process)) {
         dispatch_drain(router->dispatch);
-        generation_service_drain(&router->generations);
+        intake_drain(&router->intake);
     }
     if (router->admission.tenants)
         (void)tenants_look(router->admission.tenants, now_ns);
     dispatch_step(router->dispatch, now_ns);
-    generation_service_look(&router->generations, now_ns);
+    intake_look(&router->intake, now_ns);
     dispatch_look(router->dispatch, &view);
     bool is_local = view.lacks == STATUS_OK && view.pairs == 0 && router->config.context_workers[0];
     if (reminder_is_due(&router->is_local, is_local, now_ns))
@@ -386,14 +424,16 @@ static void stop(struct router *router)
     if (router->sources) {
         process_begin_drain(&router->process); /* so that no request begins to wait any more */
         dispatch_drain(router->dispatch);
-        generation_service_drain(&router->generations);
+        intake_drain(&router->intake);
+        each_door(router, DOOR_DRAIN);
         process_drain(&router->process, n_live, router);
     }
     if (router->early) /* of a router that never served, too */
-        generation_service_drain(&router->generations);
+        intake_drain(&router->intake);
     /* A drain gives up on calls that do not end, and one of them may be in a handler that is about to push: the text
      * thread stays until no handler can run. Closing waits for its jobs, which hold their calls. */
     process_close_ports(&router->process);
+    each_door(router, DOOR_CLOSE);
     text_thread_stop(router->text_thread);
     worker_sources_stop(router->sources);
     worker_clients_close(router->workers);
@@ -401,13 +441,14 @@ static void stop(struct router *router)
     rpc_runtime_destroy(router->client_runtime);
     worker_clients_destroy(router->workers);
     dispatch_destroy(router->dispatch);
+    each_door(router, DOOR_DESTROY);
     early_requests_destroy(router->early);
     tokenizer_destroy(router->tokenizer);
     process_close(&router->process);
     admission_close(&router->admission);
 }
 
-int router_main(const struct config_input *input)
+int router_main(const struct config_input *input, const struct door_table *doors)
 {
     struct router *router = calloc(1, sizeof *router);
     struct config *config = NULL;
@@ -417,6 +458,7 @@ int router_main(const struct config_input *input)
         free(router);
         return exit_status;
     }
+    router->table = doors;
     router->folder = config_positional(config, 0);
     enum status status = start(router, &error);
     if (status == STATUS_OK)

@@ -1,20 +1,16 @@
 /* early_requests: what came before it could be judged is handed on whole, once, by tenants' turns and in order of arrival; the
  * queue is bounded by count and by bytes, where who has most gives way, and left by the limit, by a call's own end and by a
  * drain. */
+#include "base/clock.h"
 #include "router/early_requests.h"
-#include "rpc/client/client.h"
-#include "rpc/runtime/runtime.h"
-#include "rpc/server/server.h"
+#include "tests/router/support/door_double.h"
 
 #include <criterion/criterion.h>
-#include <poll.h>
-#include <semaphore.h>
 #include <stdio.h>
 #include <string.h>
 
 #define ARRIVED_NS 1000u /* by the test's own clock, that of the steps */
 #define LIMIT_NS   (50 * NS_PER_MS)
-#define GIVE_UP_NS (60 * NS_PER_S)
 
 enum { N_MAX = 8, TEXT_MAX = 4096 };
 
@@ -24,24 +20,17 @@ struct end {
     char id[16], sentence[96];
     size_t text_bytes;
     bool is_intact;
-    enum arrival_kind kind;
+    enum early_known needs;
     uint64_t arrived_ns;
     uint32_t n_waiting; /* while it was told */
 };
 
-/* A server whose Generate lets every request wait, and a client to it. */
 struct rig {
-    struct rpc_runtime *server_runtime, *client_runtime;
-    struct rpc_server *server;
-    struct rpc_client *client;
-    struct rpc_channel *channel;
-    struct rpc_client_call *calls[N_MAX];
+    struct door_double calls[N_MAX];
     uint32_t n_calls;
     struct early_requests *early;
-    enum arrival_kind kind;   /* of those that come */
-    struct standing standing; /* of the next one: read behind `asked` */
-    sem_t asked, pushed, left;
-    _Atomic(enum status) push_status;
+    enum early_known needs;   /* of those that come */
+    struct standing standing; /* of the next one */
     struct end ends[N_MAX];
     uint32_t n_ends;
 };
@@ -49,76 +38,24 @@ struct rig {
 static void note(void *arg, const struct arrival *arrival, enum status status,
                  const char *sentence);
 
-static void generate(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
-{
-    struct rig *rig = arg;
-    while (sem_wait(&rig->asked) != 0) /* EINTR */
-        ;
-    struct arrival arrival = {
-        .call = call,
-        .message = message,
-        .kind = rig->kind,
-        .arrived_ns = ARRIVED_NS,
-    };
-    rig->push_status = early_requests_push(rig->early, &arrival, &rig->standing, note, rig);
-    if (rig->push_status != STATUS_OK)
-        rpc_call_fail_status(call, rig->push_status, "refused");
-    sem_post(&rig->pushed);
-}
-
-static const struct rpc_method METHODS[] = {
-    {.path = "/kvferry.v1.GenerationService/Generate",
-     .kind = RPC_SERVER_STREAM,
-     .request = &kvferry__v1__generate_request__descriptor,
-     .response = &kvferry__v1__generate_response__descriptor,
-     .handler = generate}};
-
 static void open_rig(struct rig *rig, uint32_t requests_max, uint64_t bytes_max)
 {
-    struct error error = {0};
-    char address[32];
     memset(rig, 0, sizeof *rig);
-    rig->kind = ARRIVAL_COMPLETE;
-    sem_init(&rig->asked, 0, 0);
-    sem_init(&rig->pushed, 0, 0);
-    sem_init(&rig->left, 0, 0);
+    rig->needs = EARLY_MODEL;
     struct early_requests_options options = {requests_max, bytes_max, LIMIT_NS};
     cr_assert_eq(early_requests_create(&options, &rig->early), STATUS_OK);
-    struct rpc_service service = {
-        .name = "kvferry.v1.GenerationService", .methods = METHODS, .n_methods = 1, .arg = rig};
-    cr_assert_eq(rpc_runtime_create("server", &error, &rig->server_runtime), STATUS_OK);
-    cr_assert_eq(rpc_runtime_create("client", &error, &rig->client_runtime), STATUS_OK);
-    cr_assert_eq(rpc_server_create(rig->server_runtime, "127.0.0.1:0", &service, 1, NULL, &error,
-                                   &rig->server),
-                 STATUS_OK, "%s", error.text);
-    cr_assert_eq(rpc_client_create(rig->client_runtime, NULL, &rig->client), STATUS_OK);
-    snprintf(address, sizeof address, "127.0.0.1:%u", rpc_server_port(rig->server));
-    cr_assert_eq(rpc_channel_open(rig->client, address, &rig->channel), STATUS_OK);
 }
 
 /* Every call has ended. */
 static void close_rig(struct rig *rig)
 {
-    for (uint32_t i = 0; i < rig->n_calls; i++) {
-        sem_wait(&rig->left);
-        rpc_client_call_release(rig->calls[i]);
-    }
-    rpc_channel_close(rig->channel);
-    rpc_client_destroy(rig->client);
-    rpc_runtime_destroy(rig->client_runtime);
-    rpc_server_destroy(rig->server);
-    rpc_runtime_destroy(rig->server_runtime);
+    for (uint32_t i = 0; i < rig->n_calls; i++)
+        cr_assert_eq(rig->calls[i].n_holders, 1, "the test's alone");
     early_requests_destroy(rig->early);
 }
 
-static void on_left(void *arg, const struct rpc_error *error)
-{
-    (void)error;
-    sem_post(&((struct rig *)arg)->left);
-}
-
 /* What the push said. */
-static enum status ask(struct rig *rig, const char *id, size_t text_bytes, uint64_t deadline_ns)
+static enum status ask(struct rig *rig, const char *id, size_t text_bytes)
 {
     static char text[TEXT_MAX];
     memset(text, 'x', sizeof text);
@@ -127,21 +64,14 @@ static enum status ask(struct rig *rig, const char *id, size_t text_bytes, uint6
     message.request_id = (char *)id;
     message.prompt_case = KVFERRY__V1__GENERATE_REQUEST__PROMPT_TEXT;
     message.text = (ProtobufCBinaryData){text_bytes, (uint8_t *)text};
-    struct rpc_request request = {
-        .path = METHODS[0].path,
-        .message = &message.base,
-        .response = METHODS[0].response,
-        .is_stream = true,
-        .wait_for_ready = true,
-        .deadline_ns = deadline_ns,
-        .on_end = on_left,
-        .arg = rig,
-    };
     cr_assert_lt(rig->n_calls, N_MAX);
-    sem_post(&rig->asked);
-    cr_assert_eq(rpc_channel_start(rig->channel, &request, &rig->calls[rig->n_calls++]), STATUS_OK);
-    sem_wait(&rig->pushed);
-    return rig->push_status;
+    struct door_double *call = &rig->calls[rig->n_calls++];
+    door_double_init(call, id);
+    struct arrival arrival = {.call = &call->base,
+                              .message = &message.base,
+                              .needs = rig->needs,
+                              .arrived_ns = ARRIVED_NS};
+    return early_requests_push(rig->early, &arrival, &rig->standing, note, rig);
 }
 
 static void note(void *arg, const struct arrival *arrival, enum status status, const char *sentence)
@@ -156,7 +86,7 @@ static void note(void *arg, const struct arrival *arrival, enum status status, c
         .status = status,
         .text_bytes = text->len,
         .is_intact = true,
-        .kind = arrival->kind,
+        .needs = arrival->needs,
         .arrived_ns = arrival->arrived_ns,
         .n_waiting = early_requests_count(rig->early),
     };
@@ -164,10 +94,6 @@ static void note(void *arg, const struct arrival *arrival, enum status status, c
         end->is_intact &= text->data[i] == 'x';
     snprintf(end->id, sizeof end->id, "%s", message->request_id);
     snprintf(end->sentence, sizeof end->sentence, "%s", sentence);
-    if (status == STATUS_OK)
-        rpc_call_finish(arrival->call);
-    else
-        rpc_call_fail_status(arrival->call, status, "%s", sentence);
 }
 
 static void step(struct rig *rig, uint64_t now_ns, enum early_known known)
@@ -182,23 +108,13 @@ static void expect_end(const struct rig *rig, uint32_t i, const char *id, enum s
     cr_assert_eq(rig->ends[i].status, status, "%s: %s", id, status_name(rig->ends[i].status));
 }
 
-/* Steps until n waits have ended by something that happens to their calls. */
-static void wait_ends(struct rig *rig, uint32_t n)
-{
-    uint64_t until_ns = clock_now_ns() + GIVE_UP_NS;
-    while (step(rig, ARRIVED_NS, EARLY_TOKENIZER), rig->n_ends < n) {
-        cr_assert_lt(clock_now_ns(), until_ns);
-        (void)poll(NULL, 0, 1);
-    }
-}
-
 Test(early_requests, are_handed_on_whole_and_in_order_when_they_can_be_judged)
 {
     static const char *const IDS[] = {"a", "b", "c"};
     struct rig rig;
     open_rig(&rig, 3, 1 << 20);
     for (uint32_t i = 0; i < 3; i++)
-        cr_assert_eq(ask(&rig, IDS[i], 1000 * (i + 1), DEADLINE_NONE), STATUS_OK);
+        cr_assert_eq(ask(&rig, IDS[i], 1000 * (i + 1)), STATUS_OK);
     step(&rig, ARRIVED_NS, EARLY_TOKENIZER);
     step(&rig, ARRIVED_NS + LIMIT_NS - 1, EARLY_TOKENIZER);
     cr_assert_eq(rig.n_ends, 0);
@@ -209,7 +125,7 @@ Test(early_requests, are_handed_on_whole_and_in_order_when_they_can_be_judged)
     for (uint32_t i = 0; i < 3; i++) {
         expect_end(&rig, i, IDS[i], STATUS_OK);
         cr_assert_eq(rig.ends[i].text_bytes, 1000 * (i + 1));
-        cr_assert(rig.ends[i].is_intact && rig.ends[i].kind == ARRIVAL_COMPLETE);
+        cr_assert(rig.ends[i].is_intact && rig.ends[i].needs == EARLY_MODEL);
         cr_assert_eq(rig.ends[i].arrived_ns, ARRIVED_NS);
         cr_assert_eq(rig.ends[i].n_waiting, 3 - i, "nobody passes the one that is being judged");
     }
@@ -223,7 +139,7 @@ static enum status ask_as(struct rig *rig, uint64_t tenant, uint32_t weight, con
                           size_t text_bytes)
 {
     rig->standing = (struct standing){.tenant = tenant, .weight = weight};
-    return ask(rig, id, text_bytes, DEADLINE_NONE);
+    return ask(rig, id, text_bytes);
 }
 
 Test(early_requests, are_handed_on_by_their_tenants_turns)
@@ -293,17 +209,17 @@ Test(early_requests, are_bounded_by_count)
 {
     struct rig rig;
     open_rig(&rig, 2, 1 << 20);
-    cr_assert_eq(ask(&rig, "a", 1, DEADLINE_NONE), STATUS_OK);
-    cr_assert_eq(ask(&rig, "b", 1, DEADLINE_NONE), STATUS_OK);
-    cr_assert_eq(ask(&rig, "c", 1, DEADLINE_NONE), STATUS_QUEUE_FULL);
+    cr_assert_eq(ask(&rig, "a", 1), STATUS_OK);
+    cr_assert_eq(ask(&rig, "b", 1), STATUS_OK);
+    cr_assert_eq(ask(&rig, "c", 1), STATUS_QUEUE_FULL);
     step(&rig, ARRIVED_NS, EARLY_MODEL);
-    cr_assert_eq(ask(&rig, "d", 1, DEADLINE_NONE), STATUS_OK);
+    cr_assert_eq(ask(&rig, "d", 1), STATUS_OK);
     step(&rig, ARRIVED_NS, EARLY_MODEL);
     expect_end(&rig, 2, "d", STATUS_OK);
     close_rig(&rig);
 
     open_rig(&rig, 0, 1 << 20);
-    cr_assert_eq(ask(&rig, "a", 1, DEADLINE_NONE), STATUS_NO_GENERATION_WORKER);
+    cr_assert_eq(ask(&rig, "a", 1), STATUS_NO_GENERATION_WORKER);
     close_rig(&rig);
 }
 
@@ -311,12 +227,12 @@ Test(early_requests, are_bounded_by_bytes_but_one_alone_may_have_more)
 {
     struct rig rig;
     open_rig(&rig, N_MAX, 2000);
-    cr_assert_eq(ask(&rig, "a", 4000, DEADLINE_NONE), STATUS_OK, "nothing else waits");
-    cr_assert_eq(ask(&rig, "b", 1, DEADLINE_NONE), STATUS_QUEUE_FULL);
+    cr_assert_eq(ask(&rig, "a", 4000), STATUS_OK, "nothing else waits");
+    cr_assert_eq(ask(&rig, "b", 1), STATUS_QUEUE_FULL);
     step(&rig, ARRIVED_NS, EARLY_MODEL);
-    cr_assert_eq(ask(&rig, "c", 1500, DEADLINE_NONE), STATUS_OK, "its bytes came free");
-    cr_assert_eq(ask(&rig, "d", 500, DEADLINE_NONE), STATUS_QUEUE_FULL);
-    cr_assert_eq(ask(&rig, "e", 400, DEADLINE_NONE), STATUS_OK, "a refused one is not held");
+    cr_assert_eq(ask(&rig, "c", 1500), STATUS_OK, "its bytes came free");
+    cr_assert_eq(ask(&rig, "d", 500), STATUS_QUEUE_FULL);
+    cr_assert_eq(ask(&rig, "e", 400), STATUS_OK, "a refused one is not held");
     step(&rig, ARRIVED_NS, EARLY_MODEL);
     cr_assert_eq(rig.n_ends, 3);
     close_rig(&rig);
@@ -326,7 +242,7 @@ Test(early_requests, wait_no_longer_than_the_limit)
 {
     struct rig rig;
     open_rig(&rig, N_MAX, 1 << 20);
-    cr_assert_eq(ask(&rig, "a", 1, DEADLINE_NONE), STATUS_OK);
+    cr_assert_eq(ask(&rig, "a", 1), STATUS_OK);
     step(&rig, ARRIVED_NS, EARLY_TOKENIZER);
     step(&rig, ARRIVED_NS + LIMIT_NS - 1, EARLY_TOKENIZER);
     cr_assert_eq(rig.n_ends, 0);
@@ -340,7 +256,7 @@ Test(early_requests, a_tokenizer_that_loads_for_long_leaves_them_their_time_for_
 {
     struct rig rig;
     open_rig(&rig, N_MAX, 1 << 20);
-    cr_assert_eq(ask(&rig, "a", 1, DEADLINE_NONE), STATUS_OK);
+    cr_assert_eq(ask(&rig, "a", 1), STATUS_OK);
     step(&rig, ARRIVED_NS + 3 * LIMIT_NS, EARLY_TOKENIZER);
     step(&rig, ARRIVED_NS + 4 * LIMIT_NS - 1, EARLY_TOKENIZER);
     cr_assert_eq(rig.n_ends, 0);
@@ -353,20 +269,24 @@ Test(early_requests, are_left_by_a_cancel_and_by_a_deadline)
 {
     struct rig rig;
     open_rig(&rig, N_MAX, 1 << 20);
-    cr_assert_eq(ask(&rig, "a", 1, DEADLINE_NONE), STATUS_OK);
-    cr_assert_eq(ask(&rig, "b", 1, DEADLINE_NONE), STATUS_OK);
-    cr_assert_eq(ask(&rig, "c", 1, DEADLINE_NONE), STATUS_OK);
-    rpc_client_call_cancel(rig.calls[2]);
-    wait_ends(&rig, 1);
+    cr_assert_eq(ask(&rig, "a", 1), STATUS_OK);
+    cr_assert_eq(ask(&rig, "b", 1), STATUS_OK);
+    cr_assert_eq(ask(&rig, "c", 1), STATUS_OK);
+    rig.calls[2].ended = STATUS_CANCELLED;
+    step(&rig, ARRIVED_NS, EARLY_TOKENIZER);
+    cr_assert_eq(rig.n_ends, 1);
     expect_end(&rig, 0, "c", STATUS_CANCELLED);
-    cr_assert_eq(ask(&rig, "d", 1, clock_now_ns() + 300 * NS_PER_MS), STATUS_OK);
-    wait_ends(&rig, 2);
+    cr_assert_eq(ask(&rig, "d", 1), STATUS_OK);
+    rig.calls[3].ended = STATUS_TIMED_OUT;
+    step(&rig, ARRIVED_NS, EARLY_TOKENIZER);
+    cr_assert_eq(rig.n_ends, 2);
     expect_end(&rig, 1, "d", STATUS_TIMED_OUT);
-    rpc_client_call_cancel(rig.calls[0]);
-    wait_ends(&rig, 3);
+    rig.calls[0].ended = STATUS_CANCELLED;
+    step(&rig, ARRIVED_NS, EARLY_TOKENIZER);
+    cr_assert_eq(rig.n_ends, 3);
     expect_end(&rig, 2, "a", STATUS_CANCELLED);
 
-    cr_assert_eq(ask(&rig, "e", 1, DEADLINE_NONE), STATUS_OK);
+    cr_assert_eq(ask(&rig, "e", 1), STATUS_OK);
     step(&rig, ARRIVED_NS, EARLY_MODEL);
     expect_end(&rig, 3, "b", STATUS_OK);
     expect_end(&rig, 4, "e", STATUS_OK);
@@ -377,28 +297,27 @@ Test(early_requests, are_ended_by_a_drain_and_come_no_more)
 {
     struct rig rig;
     open_rig(&rig, N_MAX, 1 << 20);
-    cr_assert_eq(ask(&rig, "a", 1, DEADLINE_NONE), STATUS_OK);
-    cr_assert_eq(ask(&rig, "b", 1, DEADLINE_NONE), STATUS_OK);
+    cr_assert_eq(ask(&rig, "a", 1), STATUS_OK);
+    cr_assert_eq(ask(&rig, "b", 1), STATUS_OK);
     early_requests_drain(rig.early, note, &rig);
     expect_end(&rig, 0, "a", STATUS_DRAINING);
     expect_end(&rig, 1, "b", STATUS_DRAINING);
     cr_assert_eq(early_requests_count(rig.early), 0);
-    cr_assert_eq(ask(&rig, "c", 1, DEADLINE_NONE), STATUS_DRAINING);
+    cr_assert_eq(ask(&rig, "c", 1), STATUS_DRAINING);
     close_rig(&rig);
     early_requests_destroy(NULL);
 }
 
-/* The test's messages are all of one type: what is waited for goes by the kind. */
+/* The test's messages are all of one type: what is waited for goes by what they need. */
 Test(early_requests, before_the_tokenizer_is_there_texts_wait_too_and_go_first)
 {
     struct rig rig;
     open_rig(&rig, 4, 4096);
-    rig.kind = ARRIVAL_GENERATE;
-    cr_assert_eq(ask(&rig, "tokens", 10, DEADLINE_NONE), STATUS_OK);
-    rig.kind = ARRIVAL_TOKENIZE;
-    cr_assert_eq(ask(&rig, "text", 10, DEADLINE_NONE), STATUS_OK);
-    rig.kind = ARRIVAL_DETOKENIZE;
-    cr_assert_eq(ask(&rig, "ids", 10, DEADLINE_NONE), STATUS_OK);
+    rig.needs = EARLY_MODEL;
+    cr_assert_eq(ask(&rig, "tokens", 10), STATUS_OK);
+    rig.needs = EARLY_TOKENIZER;
+    cr_assert_eq(ask(&rig, "text", 10), STATUS_OK);
+    cr_assert_eq(ask(&rig, "ids", 10), STATUS_OK);
     step(&rig, ARRIVED_NS + 1, EARLY_NOTHING);
     cr_assert_eq(rig.n_ends, 0);
     step(&rig, ARRIVED_NS + 2, EARLY_TOKENIZER);
@@ -409,8 +328,8 @@ Test(early_requests, before_the_tokenizer_is_there_texts_wait_too_and_go_first)
     cr_assert_eq(rig.n_ends, 3);
     cr_assert_eq(rig.ends[2].status, STATUS_OK);
 
-    rig.kind = ARRIVAL_TOKENIZE;
-    cr_assert_eq(ask(&rig, "late", 10, DEADLINE_NONE), STATUS_OK);
+    rig.needs = EARLY_TOKENIZER;
+    cr_assert_eq(ask(&rig, "late", 10), STATUS_OK);
     step(&rig, ARRIVED_NS + LIMIT_NS, EARLY_NOTHING);
     cr_assert_eq(rig.ends[3].status, STATUS_LOADING);
     cr_assert_str_eq(rig.ends[3].sentence, "the tokenizer is loading: waited 50 ms");

@@ -1,7 +1,7 @@
 /* generation: the tokens of a worker become text that ends before the first stop string, however
  * the tokens' borders and the messages' cut it; nothing beyond max_tokens is taken. */
 #include "router/generation.h"
-#include "router/generation_reply.h"
+#include "tests/router/support/door_double.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -10,10 +10,11 @@
 
 #define TOKENS_MAX 128u
 
-/* A Complete request whose call nobody holds: what leaves is what it collects. */
+/* A request of a double: what leaves is what that keeps. */
 struct rig {
     struct tokenizer *tokenizer;
-    struct reply_scratch *scratch;
+    struct reply_scratch scratch;
+    struct door_double call;
     struct metrics *registry;
     struct router_metrics metrics;
     struct generation generation;
@@ -27,7 +28,6 @@ static void open_rig(struct rig *rig, const char *text)
     memset(rig, 0, sizeof *rig);
     cr_assert_eq(tokenizer_load(KVFERRY_SOURCE_DIR "/model/demo", &error, &rig->tokenizer),
                  STATUS_OK, "%s", error.text);
-    cr_assert_eq(reply_scratch_create(&rig->scratch), STATUS_OK);
     cr_assert_eq(metrics_create("router", &rig->registry), STATUS_OK);
     router_metrics_create(&rig->metrics, rig->registry);
     struct encode_input input = {.text = text, .text_bytes = strlen(text)};
@@ -36,31 +36,23 @@ static void open_rig(struct rig *rig, const char *text)
     rig->n_ids = (uint32_t)buffer.n_ids;
 }
 
-static void drop_generation(struct rig *rig)
-{
-    free(rig->generation.ids);
-    free(rig->generation.logprobs);
-    free(rig->generation.reply);
-    memset(&rig->generation, 0, sizeof rig->generation);
-}
-
 static void close_rig(struct rig *rig)
 {
-    drop_generation(rig);
     metrics_destroy(rig->registry);
-    reply_scratch_destroy(rig->scratch);
     tokenizer_destroy(rig->tokenizer);
 }
 
 /* A new request with that stop string (NULL: none). */
 static void prepare(struct rig *rig, const char *stop, uint32_t max_tokens, size_t reply_bytes_max)
 {
-    drop_generation(rig);
-    rig->generation.is_unary = true;
+    memset(&rig->generation, 0, sizeof rig->generation);
+    door_double_init(&rig->call, "id");
+    rig->call.text_bytes_max = reply_bytes_max;
+    rig->generation.call = &rig->call.base;
     rig->generation.sampling.params.max_tokens = max_tokens;
     if (stop)
         stop_strings_add(&rig->generation.stops, stop, strlen(stop));
-    cr_assert_eq(generation_prepare(&rig->generation, rig->tokenizer, reply_bytes_max), STATUS_OK);
+    generation_prepare(&rig->generation, rig->tokenizer);
 }
 
 /* The text's tokens in messages of piece tokens. */
@@ -71,13 +63,13 @@ static void feed(struct rig *rig, uint32_t piece)
             KVFERRY__INTERNAL__V1__DECODE_RESPONSE__INIT;
         message.n_token_ids = rig->n_ids - at < piece ? rig->n_ids - at : piece;
         message.token_ids = rig->ids + at;
-        generation_tokens(&rig->generation, &message, rig->scratch, &rig->metrics, 1000 + at);
+        generation_tokens(&rig->generation, &message, &rig->scratch, &rig->metrics, 1000 + at);
     }
 }
 
 static const char *reply(const struct rig *rig)
 {
-    return rig->generation.reply ? rig->generation.reply : "";
+    return rig->call.text;
 }
 
 static const char TEXT[] = "And God saw the light, that it was good: and God divided the light.";
@@ -129,7 +121,7 @@ Test(generation, keeps_the_figures_that_came_with_tokens)
     message.n_token_ids = 1;
     message.token_ids = rig.ids;
     message.timing = &timing;
-    generation_tokens(&rig.generation, &message, rig.scratch, &rig.metrics, 1000);
+    generation_tokens(&rig.generation, &message, &rig.scratch, &rig.metrics, 1000);
     feed(&rig, 1);
     cr_assert(rig.generation.stops.is_found);
     cr_assert_not(rig.generation.so_far.is_there, "it was not the last message");
@@ -150,7 +142,8 @@ Test(generation, tokens_after_the_stop_are_not_counted)
     prepare(&rig, "God", TOKENS_MAX, 4096);
     feed(&rig, 1);
     cr_assert_eq(rig.generation.n_generated, n_together);
-    cr_assert_arr_eq(rig.generation.ids, rig.ids, n_together * sizeof *rig.ids);
+    cr_assert_eq(rig.call.n_ids, n_together);
+    cr_assert_arr_eq(rig.call.ids, rig.ids, n_together * sizeof *rig.ids);
     close_rig(&rig);
 }
 
@@ -174,31 +167,33 @@ Test(generation, a_reply_over_its_bound_stops)
     open_rig(&rig, TEXT);
     prepare(&rig, NULL, TOKENS_MAX, 20);
     feed(&rig, 1);
-    cr_assert(rig.generation.is_too_long);
+    cr_assert_eq(rig.generation.left, STATUS_REPLY_TOO_LONG);
     cr_assert(rig.generation.is_stopping);
     cr_assert_lt(strlen(reply(&rig)), 20);
     prepare(&rig, NULL, TOKENS_MAX, strlen(TEXT) + 1);
     feed(&rig, 1);
-    cr_assert_not(rig.generation.is_too_long);
+    cr_assert_eq(rig.generation.left, STATUS_OK);
     cr_assert_str_eq(reply(&rig), TEXT);
     close_rig(&rig);
 }
 
-/* The sanitizers' allocator ends the process where realloc says no. */
-#ifndef KVFERRY_SANITIZED
-Test(generation, a_reply_without_memory_stops_and_is_not_called_too_long)
+Test(generation, a_door_without_memory_stops_it_and_one_that_is_over_only_silences_it)
 {
     struct rig rig;
     open_rig(&rig, TEXT);
-    prepare(&rig, NULL, TOKENS_MAX, SIZE_MAX);
-    rig.generation.reply_bytes = rig.generation.reply_room = SIZE_MAX / 4 + 1;
+    prepare(&rig, NULL, TOKENS_MAX, 4096);
+    rig.call.refuses = STATUS_NO_MEMORY;
     feed(&rig, 1);
     cr_assert_eq(rig.generation.left, STATUS_NO_MEMORY);
     cr_assert(rig.generation.is_stopping);
-    cr_assert_not(rig.generation.is_too_long);
+    prepare(&rig, NULL, TOKENS_MAX, 4096);
+    rig.call.refuses = STATUS_CANCELLED;
+    feed(&rig, 1);
+    cr_assert_eq(rig.generation.left, STATUS_OK, "the call's own end says how");
+    cr_assert(rig.generation.is_unheard && !rig.generation.is_stopping);
+    cr_assert_eq(rig.generation.n_generated, 1);
     close_rig(&rig);
 }
-#endif
 
 Test(generation, the_first_token_is_stamped_once_and_tokens_are_counted)
 {
@@ -221,7 +216,7 @@ Test(generation, progress_of_a_prompt_is_no_token)
     open_rig(&rig, TEXT);
     prepare(&rig, NULL, TOKENS_MAX, 4096);
     message.prompt_progress = &progress;
-    generation_tokens(&rig.generation, &message, rig.scratch, &rig.metrics, 500);
+    generation_tokens(&rig.generation, &message, &rig.scratch, &rig.metrics, 500);
     cr_assert_eq(rig.generation.first_token_ns, 0);
     cr_assert_not(rig.generation.is_unheard);
     feed(&rig, 1);

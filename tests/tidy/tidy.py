@@ -38,7 +38,7 @@ FOREIGN_HEADERS = [
      r"|router/discovery/k8s/https_stream\.c"),
     # Also what a request looks like while it is being answered; never the cores (engines, placement).
     (r'<protobuf-c/|["<].*\.pb-c\.h', r"(rpc|proto)/.*|(%s)/\w*(_service|_client|_codec|codec)\.[ch]"
-     r"|process/process_state\.h|router/(generation|generation_state|sampling_choice)\.h|cli/client/generation_call\.h"
+     r"|process/process_state\.h|router/(door|generation|sampling_choice)\.h|cli/client/generation_call\.h"
      % "|".join(sorted(PROCESS_FOLDERS))),
 ]
 
@@ -63,7 +63,7 @@ BANNED_CALLS = [
      r"|device/device\.c"    # a wait that has a bound, for what no simulation runs
      r"|kvtransfer/(drivers/(ucx|stream|shm|ipc)/\w+|transfer_thread)\.c"
      r"|ctx_worker/ctx_(service|worker)\.c|gen_worker/(context_client|context_description|gen_service|gen_worker)\.c"
-     r"|router/(admission|dispatch|generation_service|discovery/name_lookup|router|worker_client|worker_judge|worker_sources)\.c"
+     r"|router/(admission|dispatch|intake|discovery/name_lookup|router|worker_client|worker_judge|worker_sources)\.c"
      r"|router/discovery/k8s/(fd_wait|https_stream|k8s_endpoints)\.c"
      r"|rpc/(server/(call|call_send|server)|client/client_call|runtime/runtime|relay/(relay|handshakes))\.c"),
     (r"clock_gettime|gettimeofday|time", "base/clock.h has the clocks",

@@ -1,6 +1,6 @@
-/* generation_reply: the last message has the worker's figures, those so far when its last message
+/* generation_end: the last message has the worker's figures, those so far when its last message
  * never came, the router's own when there are none; a stop string is the reason even when the worker names another. */
-#include "router/generation_reply.h"
+#include "router/generation_end.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -43,10 +43,10 @@ static struct generation *sample(void)
     return &generation;
 }
 
-Test(generation_reply, has_the_workers_figures_and_the_routers_counts)
+Test(generation_end, has_the_workers_figures_and_the_routers_counts)
 {
     struct reply_end end;
-    reply_end_make(sample(), &END, &end);
+    generation_end_make(sample(), &END, &end);
     cr_assert_eq(end.reason, KVFERRY__V1__FINISH_REASON__FINISH_REASON_LENGTH);
     cr_assert_eq(end.usage.prompt_tokens, 20);
     cr_assert_eq(end.usage.generated_tokens, 8);
@@ -68,13 +68,13 @@ Test(generation_reply, has_the_workers_figures_and_the_routers_counts)
     cr_assert(end.has_timing);
 }
 
-Test(generation_reply, has_its_own_figures_without_the_workers)
+Test(generation_end, has_its_own_figures_without_the_workers)
 {
     static const struct decode_end NOT_THERE = {.cached_tokens = 9, .kv_bytes_received = 9};
     const struct decode_end *const ends[] = {NULL, &NOT_THERE};
     for (int i = 0; i < 2; i++) {
         struct reply_end end;
-        reply_end_make(sample(), ends[i], &end);
+        generation_end_make(sample(), ends[i], &end);
         cr_assert_eq(end.reason, KVFERRY__V1__FINISH_REASON__FINISH_REASON_STOP);
         cr_assert_eq(end.usage.cached_tokens, 0);
         cr_assert_eq(end.timing.decode_us, 7000);
@@ -84,7 +84,7 @@ Test(generation_reply, has_its_own_figures_without_the_workers)
     }
 }
 
-Test(generation_reply, has_the_figures_so_far_when_the_last_message_never_came)
+Test(generation_end, has_the_figures_so_far_when_the_last_message_never_came)
 {
     struct reply_end end;
     struct generation *generation = sample();
@@ -92,7 +92,7 @@ Test(generation_reply, has_the_figures_so_far_when_the_last_message_never_came)
     generation->so_far.is_there = false;
     stop_strings_add(&generation->stops, "end", 3);
     generation->stops.is_found = true;
-    reply_end_make(generation, NULL, &end);
+    generation_end_make(generation, NULL, &end);
     cr_assert_eq(end.reason, KVFERRY__V1__FINISH_REASON__FINISH_REASON_STOP);
     cr_assert_eq(end.usage.cached_tokens, 16);
     cr_assert_eq(end.timing.transfer_us, 3);
@@ -101,28 +101,28 @@ Test(generation_reply, has_the_figures_so_far_when_the_last_message_never_came)
     cr_assert_eq(end.timing.decode_us, 7000, "decoding went on after those figures");
 }
 
-Test(generation_reply, a_stop_string_is_the_reason)
+Test(generation_end, a_stop_string_is_the_reason)
 {
     struct reply_end end;
     struct generation *generation = sample();
     stop_strings_add(&generation->stops, "end", 3);
     generation->stops.is_found = true;
     generation->return_timing = false;
-    reply_end_make(generation, &END, &end);
+    generation_end_make(generation, &END, &end);
     cr_assert_eq(end.reason, KVFERRY__V1__FINISH_REASON__FINISH_REASON_STOP);
     cr_assert_not(end.has_timing);
 }
 
-Test(generation_reply, says_which_stop_string_or_token_ended_it)
+Test(generation_end, says_which_stop_string_or_token_ended_it)
 {
     struct reply_end end;
     struct generation *generation = sample();
     struct decode_end stopped = END;
     generation->last_token_id = 77;
-    reply_end_make(generation, &END, &end);
+    generation_end_make(generation, &END, &end);
     cr_assert_eq(end.matched, MATCHED_NOTHING, "the length ended it");
     stopped.reason = KVFERRY__V1__FINISH_REASON__FINISH_REASON_STOP;
-    reply_end_make(generation, &stopped, &end);
+    generation_end_make(generation, &stopped, &end);
     cr_assert_eq(end.matched, MATCHED_TOKEN);
     cr_assert_eq(end.stop_token_id, 77);
 
@@ -130,19 +130,19 @@ Test(generation_reply, says_which_stop_string_or_token_ended_it)
     stop_strings_add(&generation->stops, "never", 5);
     stop_strings_add(&generation->stops, "a\0b", 3);
     stop_strings_push(&generation->stops, "xa\0by", 5, out);
-    reply_end_make(generation, &stopped, &end);
+    generation_end_make(generation, &stopped, &end);
     cr_assert_eq(end.matched, MATCHED_STRING);
     cr_assert_eq(end.stop_string.len, 3);
     cr_assert_arr_eq(end.stop_string.data, "a\0b", 3);
 }
 
-Test(generation_reply, without_tokens_there_is_no_first)
+Test(generation_end, without_tokens_there_is_no_first)
 {
     struct reply_end end;
     struct generation *generation = sample();
     generation->first_token_ns = generation->last_token_ns = 0;
     generation->n_generated = 0;
-    reply_end_make(generation, NULL, &end);
+    generation_end_make(generation, NULL, &end);
     cr_assert_eq(end.timing.first_token_us, 0);
     cr_assert_eq(end.timing.decode_us, 0);
 }

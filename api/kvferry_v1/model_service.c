@@ -1,26 +1,9 @@
-#include "router/model_service.h"
+#include "api/kvferry_v1/model_service.h"
 
 #include "router/generation_request.h"
 
 #include <assert.h>
 #include <stdio.h>
-
-/* What clients call the model, and whose tokenizer is used, are the router's to say. */
-static void put_own(const struct model_service *service, struct model_card *card)
-{
-    snprintf(card->name, sizeof card->name, "%s", service->model_name);
-    snprintf(card->tokenizer_digest, sizeof card->tokenizer_digest, "%s",
-             service->tokenizer_digest);
-}
-
-enum status model_service_card(struct model_service *service, struct model_card *card_out)
-{
-    assert(service->workers && "set before the process serves");
-    if (!worker_clients_card(service->workers, card_out))
-        return STATUS_NO_GENERATION_WORKER;
-    put_own(service, card_out);
-    return STATUS_OK;
-}
 
 static void list_models(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
 {
@@ -28,12 +11,10 @@ static void list_models(void *arg, struct rpc_call *call, const ProtobufCMessage
     struct model_service *service = arg;
     struct model_card card = {0};
     struct model_card_message model;
-    if (process_refuses(service->process) == STATUS_LOADING) {
-        snprintf(card.name, sizeof card.name, "%s", service->model_name);
-    } else {
-        worker_clients_card(service->workers, &card);
-        put_own(service, &card);
-    }
+    if (process_refuses(service->model->process) == STATUS_LOADING)
+        snprintf(card.name, sizeof card.name, "%s", service->model->name);
+    else
+        served_model_card(service->model, &card);
     model_card_encode(&card, &model);
     Kvferry__V1__ModelCard *models[] = {&model.card};
     Kvferry__V1__ListModelsResponse response = KVFERRY__V1__LIST_MODELS_RESPONSE__INIT;
@@ -48,11 +29,11 @@ static void get_model(void *arg, struct rpc_call *call, const ProtobufCMessage *
     const Kvferry__V1__GetModelRequest *request = (const Kvferry__V1__GetModelRequest *)message;
     struct rpc_error error = {0};
     struct model_card card;
-    enum status status = process_refuses(service->process);
+    enum status status = process_refuses(service->model->process);
     if (status != STATUS_LOADING)
-        status = request_check_model(request->name, "name", service->model_name, &error);
+        status = request_check_model(request->name, "name", service->model->name, &error);
     if (status == STATUS_OK)
-        status = model_service_card(service, &card);
+        status = served_model_card(service->model, &card);
     if (status != STATUS_OK) {
         if (!error.message[0])
             rpc_error_set(&error, status, NULL, NULL, "%s", status_text(status));

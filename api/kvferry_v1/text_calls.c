@@ -1,7 +1,4 @@
-#include "router/text_calls.h"
-
-#include "router/generation_request.h"
-#include "router/unwanted_call.h"
+#include "api/kvferry_v1/text_calls.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -12,19 +9,10 @@
 /* Of a reply, beside its ids: the field's key and its length. */
 #define REPLY_HEAD_BYTES 16
 
-static void fail(struct text_calls *calls, struct rpc_call *call, enum status status,
-                 struct rpc_error *error)
-{
-    if (!error->message[0])
-        rpc_error_set(error, status, NULL, NULL, "%s", status_text(status));
-    status_counters_add(&calls->metrics->requests, status);
-    rpc_call_fail(call, error);
-}
-
 /* A call on its way through the text thread. */
 struct text_work {
     struct text_calls *calls;
-    struct rpc_call *call;
+    struct v1_call *call;
     bool special; /* the request's own: special tokens are added, or left out */
     size_t n_bytes;
     uint32_t items[]; /* [n_bytes] of text, or ids */
@@ -32,19 +20,20 @@ struct text_work {
 
 static void work_destroy(struct text_work *work)
 {
-    rpc_call_release(work->call);
+    work->call->base.ops->release(&work->call->base);
     free(work);
 }
 
-static enum status push(struct text_calls *calls, text_job job, struct rpc_call *call,
+static enum status push(struct text_calls *calls, text_job job, struct v1_call *call,
                         const ProtobufCBinaryData *items, bool special)
 {
     struct text_work *work = malloc(sizeof *work + items->len);
     if (!work)
         return STATUS_NO_MEMORY;
-    *work = (struct text_work){calls, rpc_call_share(call), special, items->len};
+    call->base.ops->share(&call->base);
+    *work = (struct text_work){calls, call, special, items->len};
     memcpy(work->items, items->data, items->len);
-    enum status status = text_thread_push(calls->text_thread, job, work, items->len);
+    enum status status = text_thread_push(calls->intake->text_thread, job, work, items->len);
     if (status != STATUS_OK)
         work_destroy(work);
     return status;
@@ -54,9 +43,10 @@ static enum status push(struct text_calls *calls, text_job job, struct rpc_call 
 static bool is_wanted(struct text_work *work)
 {
     struct rpc_error error = {0};
-    if (!unwanted_call_look(work->call))
+    if (!door_call_is_over(&work->call->base))
         return true;
-    fail(work->calls, work->call, unwanted_call_status(work->call), &error);
+    intake_fail(work->calls->intake, &work->call->base, door_call_end_status(&work->call->base),
+                &error);
     return false;
 }
 
@@ -64,7 +54,7 @@ static bool is_wanted(struct text_work *work)
 
 /* A text as it is encoded. */
 struct tokenizing {
-    struct rpc_call *call;
+    struct v1_call *call;
     struct token_buffer buffer;
     size_t ids_max; /* of the reply */
 };
@@ -80,15 +70,16 @@ static size_t varint_bytes(uint32_t value)
 /* How many ids of any kind a reply holds. */
 static size_t reply_ids_max(const struct text_calls *calls)
 {
-    uint32_t n_ids = tokenizer_n_ids(calls->tokenizer);
-    assert(n_ids > 0 && calls->text_bytes_max > REPLY_HEAD_BYTES);
-    return (calls->text_bytes_max - REPLY_HEAD_BYTES) / varint_bytes(n_ids - 1);
+    uint32_t n_ids = tokenizer_n_ids(calls->intake->tokenizer);
+    assert(n_ids > 0 && calls->intake->text_bytes_max > REPLY_HEAD_BYTES);
+    return (calls->intake->text_bytes_max - REPLY_HEAD_BYTES) / varint_bytes(n_ids - 1);
 }
 
 static bool is_enough(void *arg)
 {
     const struct tokenizing *tokenizing = arg;
-    return tokenizing->buffer.n_ids > tokenizing->ids_max || unwanted_call_look(tokenizing->call);
+    return tokenizing->buffer.n_ids > tokenizing->ids_max ||
+           door_call_is_over(&tokenizing->call->base);
 }
 
 /* A token has a byte or more and the template adds a few; but a normalizer may lengthen the text, and then
@@ -114,10 +105,10 @@ static enum status encode(const struct tokenizer *tokenizer, const struct encode
                              tokenizing->ids_max);
         room = buffer->n_ids;
     }
-    return status == STATUS_CANCELLED ? unwanted_call_status(tokenizing->call) : status;
+    return status == STATUS_CANCELLED ? door_call_end_status(&tokenizing->call->base) : status;
 }
 
-static void answer_tokenize(struct text_calls *calls, struct rpc_call *call, const char *text,
+static void answer_tokenize(struct text_calls *calls, struct v1_call *call, const char *text,
                             size_t bytes, bool add_special)
 {
     struct tokenizing tokenizing = {.call = call, .ids_max = reply_ids_max(calls)};
@@ -128,17 +119,17 @@ static void answer_tokenize(struct text_calls *calls, struct rpc_call *call, con
                                  .is_unwanted = is_enough,
                                  .arg = &tokenizing};
     struct error reason = {0};
-    enum status status = encode(calls->tokenizer, &input, &tokenizing, &reason);
+    enum status status = encode(calls->intake->tokenizer, &input, &tokenizing, &reason);
     if (status == STATUS_OK) {
         Kvferry__V1__TokenizeResponse response = KVFERRY__V1__TOKENIZE_RESPONSE__INIT;
         response.n_token_ids = tokenizing.buffer.n_ids;
         response.token_ids = tokenizing.buffer.ids;
-        rpc_call_reply(call, &response.base);
+        rpc_call_reply(call->rpc, &response.base);
     } else {
         struct rpc_error error = {0};
         rpc_error_set(&error, status, "text", NULL, "%s",
                       reason.text[0] ? reason.text : status_text(status));
-        fail(calls, call, status, &error);
+        intake_fail(calls->intake, &call->base, status, &error);
     }
     free(tokenizing.buffer.ids);
 }
@@ -152,22 +143,20 @@ static void tokenize_later(void *arg)
     work_destroy(work);
 }
 
-void text_calls_tokenize(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
+void text_calls_tokenize(struct text_calls *calls, struct v1_call *call,
+                         const ProtobufCMessage *message)
 {
-    struct text_calls *calls = arg;
     const Kvferry__V1__TokenizeRequest *request = (const Kvferry__V1__TokenizeRequest *)message;
     const ProtobufCBinaryData *text = &request->text;
     struct rpc_error error = {0};
-    enum status status = request_check_model(request->model, "model", calls->model_name, &error);
-    if (status == STATUS_OK && text->len <= calls->text_inline_bytes) {
+    if (text->len <= calls->intake->text_inline_bytes) {
         answer_tokenize(calls, call, (const char *)text->data, text->len,
                         request->add_special_tokens);
         return;
     }
-    if (status == STATUS_OK)
-        status = push(calls, tokenize_later, call, text, request->add_special_tokens);
+    enum status status = push(calls, tokenize_later, call, text, request->add_special_tokens);
     if (status != STATUS_OK)
-        fail(calls, call, status, &error);
+        intake_fail(calls->intake, &call->base, status, &error);
 }
 
 /* ---- Detokenize ---- */
@@ -189,7 +178,7 @@ static enum status decode(const struct text_calls *calls, const struct decode_in
         n_max = input->n_ids * TEXT_BYTES_PER_ID;
     *text_out = (struct text_buffer){.bytes = malloc(n_max + 1), .bytes_max = n_max};
     enum status status = text_out->bytes
-                             ? tokenizer_decode(calls->tokenizer, input, text_out, &reason)
+                             ? tokenizer_decode(calls->intake->tokenizer, input, text_out, &reason)
                              : STATUS_NO_MEMORY;
     if (status == STATUS_PROMPT_TOO_LONG)
         return refuse_text(text_out->n_bytes, n_max, error);
@@ -199,7 +188,7 @@ static enum status decode(const struct text_calls *calls, const struct decode_in
     return status;
 }
 
-static void answer_detokenize(struct text_calls *calls, struct rpc_call *call, const uint32_t *ids,
+static void answer_detokenize(struct text_calls *calls, struct v1_call *call, const uint32_t *ids,
                               size_t n_ids, bool skip_special)
 {
     const struct decode_input input = {.ids = ids, .n_ids = n_ids, .skip_special = skip_special};
@@ -209,9 +198,9 @@ static void answer_detokenize(struct text_calls *calls, struct rpc_call *call, c
     enum status status = decode(calls, &input, &text, &error);
     response.text = (ProtobufCBinaryData){text.n_bytes, (uint8_t *)text.bytes};
     if (status == STATUS_OK)
-        rpc_call_reply(call, &response.base);
+        rpc_call_reply(call->rpc, &response.base);
     else
-        fail(calls, call, status, &error);
+        intake_fail(calls->intake, &call->base, status, &error);
     free(text.bytes);
 }
 
@@ -224,21 +213,19 @@ static void detokenize_later(void *arg)
     work_destroy(work);
 }
 
-void text_calls_detokenize(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
+void text_calls_detokenize(struct text_calls *calls, struct v1_call *call,
+                           const ProtobufCMessage *message)
 {
-    struct text_calls *calls = arg;
     const Kvferry__V1__DetokenizeRequest *request = (const Kvferry__V1__DetokenizeRequest *)message;
     const ProtobufCBinaryData ids = {request->n_token_ids * sizeof *request->token_ids,
                                      (uint8_t *)request->token_ids};
     struct rpc_error error = {0};
-    enum status status = request_check_model(request->model, "model", calls->model_name, &error);
-    if (status == STATUS_OK && ids.len <= calls->text_inline_bytes) {
+    if (ids.len <= calls->intake->text_inline_bytes) {
         answer_detokenize(calls, call, request->token_ids, request->n_token_ids,
                           request->skip_special_tokens);
         return;
     }
-    if (status == STATUS_OK)
-        status = push(calls, detokenize_later, call, &ids, request->skip_special_tokens);
+    enum status status = push(calls, detokenize_later, call, &ids, request->skip_special_tokens);
     if (status != STATUS_OK)
-        fail(calls, call, status, &error);
+        intake_fail(calls->intake, &call->base, status, &error);
 }

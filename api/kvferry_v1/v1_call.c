@@ -1,0 +1,225 @@
+#include "api/kvferry_v1/v1_call.h"
+
+#include "rpc/borrow.h"
+
+#include <assert.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+
+static struct v1_call *v1_of(struct door_call *call)
+{
+    return (struct v1_call *)call;
+}
+
+static void share(struct door_call *call)
+{
+    uint32_t n = atomic_fetch_add(&v1_of(call)->n_holders, 1);
+    assert(n > 0);
+    (void)n;
+}
+
+static void release(struct door_call *call)
+{
+    struct v1_call *v1 = v1_of(call);
+    uint32_t n = atomic_fetch_sub(&v1->n_holders, 1);
+    assert(n > 0);
+    if (n > 1)
+        return;
+    rpc_call_release(v1->rpc);
+    collected_finish(&v1->collected);
+    free(v1);
+}
+
+static bool is_over(struct door_call *call)
+{
+    return rpc_call_is_over(v1_of(call)->rpc);
+}
+
+static enum status end_status(struct door_call *call)
+{
+    return rpc_call_end_status(v1_of(call)->rpc);
+}
+
+static void on_end(struct door_call *call, void (*end)(void *arg, enum status why), void *arg)
+{
+    rpc_call_on_end(v1_of(call)->rpc, end, arg);
+}
+
+static const char *request_id(struct door_call *call)
+{
+    return rpc_call_request_id(v1_of(call)->rpc);
+}
+
+static void set_request_id(struct door_call *call, const char *id)
+{
+    rpc_call_set_request_id(v1_of(call)->rpc, id);
+}
+
+static void origin(struct door_call *call, struct request_origin *origin_out)
+{
+    rpc_call_origin(v1_of(call)->rpc, origin_out);
+}
+
+static void peer(struct door_call *call, char *peer_out, size_t peer_bytes)
+{
+    rpc_call_peer(v1_of(call)->rpc, peer_out, peer_bytes);
+}
+
+/* ---- the reply ---- */
+
+/* list_out [n] points into messages_out [n]. */
+static void encode_logprobs(const struct token_logprobs *logprobs, uint32_t n,
+                            struct token_logprobs_message *messages_out,
+                            Kvferry__V1__TokenLogprobs **list_out)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        token_logprobs_encode(&logprobs[i], &messages_out[i]);
+        list_out[i] = &messages_out[i].message;
+    }
+}
+
+static enum status piece(struct door_call *call, const struct reply_piece *piece)
+{
+    struct v1_call *v1 = v1_of(call);
+    if (call->is_whole)
+        return collected_add(&v1->collected, piece, v1->reply_bytes_max);
+    assert(piece->n >= 1 && piece->n <= V1_LOGPROBS_ROOM);
+    Kvferry__V1__GenerateResponse response = KVFERRY__V1__GENERATE_RESPONSE__INIT;
+    response.n_token_ids = piece->n;
+    response.token_ids = borrow(piece->token_ids);
+    response.text = (ProtobufCBinaryData){piece->text_bytes, borrow(piece->text)};
+    if (piece->logprobs) {
+        encode_logprobs(piece->logprobs, piece->n, v1->scratch->messages, v1->scratch->list);
+        response.n_logprobs = piece->n;
+        response.logprobs = v1->scratch->list;
+    }
+    return rpc_call_send(v1->rpc, &response.base);
+}
+
+static enum status progress(struct door_call *call, uint32_t n_done, uint32_t n)
+{
+    Kvferry__V1__GenerateResponse response = KVFERRY__V1__GENERATE_RESPONSE__INIT;
+    Kvferry__V1__PromptProgress told = KVFERRY__V1__PROMPT_PROGRESS__INIT;
+    assert(!call->is_whole && n_done <= n);
+    told.prompt_tokens = n;
+    told.done_tokens = n_done;
+    response.prompt_progress = &told;
+    return rpc_call_send(v1_of(call)->rpc, &response.base);
+}
+
+/* The fields that both kinds have. */
+#define SET_END(response, MESSAGE, end)                                                            \
+    do {                                                                                           \
+        (response)->finish_reason = (end)->reason;                                                 \
+        (response)->usage = &(end)->usage;                                                         \
+        (response)->timing = (end)->has_timing ? &(end)->timing : NULL;                            \
+        (response)->request_id = borrow((end)->request_id);                                        \
+        if ((end)->matched == MATCHED_STRING) {                                                    \
+            (response)->matched_stop_case = KVFERRY__V1__##MESSAGE##__MATCHED_STOP_STOP_STRING;    \
+            (response)->stop_string = (end)->stop_string;                                          \
+        } else if ((end)->matched == MATCHED_TOKEN) {                                              \
+            (response)->matched_stop_case = KVFERRY__V1__##MESSAGE##__MATCHED_STOP_STOP_TOKEN_ID;  \
+            (response)->stop_token_id = (end)->stop_token_id;                                      \
+        }                                                                                          \
+    } while (0)
+
+static void send_last(struct v1_call *v1, struct reply_end *end)
+{
+    Kvferry__V1__GenerateResponse response = KVFERRY__V1__GENERATE_RESPONSE__INIT;
+    response.text = (ProtobufCBinaryData){end->text_bytes, borrow(end->text)};
+    SET_END(&response, GENERATE_RESPONSE, end);
+    if (rpc_call_send(v1->rpc, &response.base) == STATUS_OK)
+        rpc_call_finish(v1->rpc);
+    /* Otherwise the call is over already, and its on_end says how. */
+}
+
+static enum status reply_whole(struct v1_call *v1, struct reply_end *end)
+{
+    Kvferry__V1__CompleteResponse response = KVFERRY__V1__COMPLETE_RESPONSE__INIT;
+    const struct collected *all = &v1->collected;
+    struct token_logprobs_message *messages = NULL;
+    Kvferry__V1__TokenLogprobs **list = NULL;
+    if (all->logprobs) {
+        messages = calloc(all->n, sizeof *messages);
+        list = calloc(all->n, sizeof(Kvferry__V1__TokenLogprobs *));
+        if (!messages || !list) {
+            free(messages);
+            free(list);
+            return STATUS_NO_MEMORY;
+        }
+        encode_logprobs(all->logprobs, all->n, messages, list);
+        response.n_logprobs = all->n;
+        response.logprobs = list;
+    }
+    response.n_token_ids = all->n;
+    response.token_ids = all->token_ids;
+    response.text = (ProtobufCBinaryData){all->text_bytes, borrow(all->text)};
+    SET_END(&response, COMPLETE_RESPONSE, end);
+    rpc_call_reply(v1->rpc, &response.base);
+    free(messages);
+    free(list);
+    return STATUS_OK;
+}
+
+static void fail(struct door_call *call, const struct rpc_error *error)
+{
+    struct v1_call *v1 = v1_of(call);
+    if (error->status == STATUS_REPLY_TOO_LONG && v1->collected.n > 0)
+        rpc_call_fail_status(v1->rpc, STATUS_REPLY_TOO_LONG,
+                             "the reply is longer than %zu bytes; Generate has no such limit",
+                             v1->reply_bytes_max);
+    else
+        rpc_call_fail(v1->rpc, error);
+}
+
+static enum status end(struct door_call *call, struct reply_end *end)
+{
+    struct v1_call *v1 = v1_of(call);
+    struct rpc_error error = {0};
+    if (!call->is_whole) {
+        send_last(v1, end);
+        return STATUS_OK;
+    }
+    enum status status = collected_add_text(&v1->collected, end->text, end->text_bytes,
+                                            v1->reply_bytes_max);
+    if (status == STATUS_OK)
+        status = reply_whole(v1, end);
+    if (status == STATUS_OK)
+        return STATUS_OK;
+    rpc_error_set(&error, status, NULL, NULL, "%s", status_text(status));
+    fail(call, &error);
+    return status;
+}
+
+static const struct door_ops OPS = {
+    .share = share,
+    .release = release,
+    .is_over = is_over,
+    .end_status = end_status,
+    .on_end = on_end,
+    .request_id = request_id,
+    .set_request_id = set_request_id,
+    .origin = origin,
+    .peer = peer,
+    .piece = piece,
+    .progress = progress,
+    .end = end,
+    .fail = fail,
+};
+
+struct v1_call *v1_call_create(struct rpc_call *rpc, bool is_whole, struct v1_scratch *scratch,
+                               size_t reply_bytes_max)
+{
+    struct v1_call *v1 = calloc(1, sizeof *v1);
+    if (!v1)
+        return NULL;
+    v1->base = (struct door_call){.ops = &OPS,
+                                  .pass = rpc_call_pass(rpc),
+                                  .deadline_ns = rpc_call_deadline_ns(rpc),
+                                  .is_whole = is_whole};
+    atomic_init(&v1->n_holders, 1);
+    v1->rpc = rpc_call_share(rpc);
+    v1->scratch = scratch;
+    v1->reply_bytes_max = reply_bytes_max;
+    return v1;
+}

@@ -1,0 +1,34 @@
+/*
+ * v1_call - one call of kvferry.v1 as the router knows it (router/door.h): Generate's stream, Complete's one message.
+ *
+ * Messages to the client are built afresh: nothing that a worker sent is packed again.
+ *
+ * Thread: as door_ops.
+ */
+#pragma once
+
+#include "api/reply/collected.h"
+#include "router/door.h"
+#include "rpc/server/call.h"
+#include "sampling_params/sampling_codec.h"
+
+#define V1_LOGPROBS_ROOM 64u /* tokens encoded at one time for a stream */
+
+/* For one message, while dispatch's mutex is held. */
+struct v1_scratch {
+    struct token_logprobs_message messages[V1_LOGPROBS_ROOM];
+    Kvferry__V1__TokenLogprobs *list[V1_LOGPROBS_ROOM];
+};
+
+struct v1_call {
+    struct door_call base; /* first */
+    _Atomic uint32_t n_holders;
+    struct rpc_call *rpc;
+    struct v1_scratch *scratch; /* the service's; of a stream */
+    size_t reply_bytes_max;     /* of one message */
+    struct collected collected; /* of one message */
+};
+
+/* One holder, the caller; takes one of rpc. is_whole: Complete. NULL: no memory. */
+struct v1_call *v1_call_create(struct rpc_call *rpc, bool is_whole, struct v1_scratch *scratch,
+                               size_t reply_bytes_max);
