@@ -71,6 +71,8 @@ static enum gen_place why_local(Kvferry__V1__PrefillPlace place)
         return GEN_PLACE_HAND_OVER_FAILED;
     case KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_CONTEXT_WORKERS_FULL:
         return GEN_PLACE_CONTEXT_WORKERS_FULL;
+    case KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_PREFIX_CACHED:
+        return GEN_PLACE_PREFIX_CACHED;
     default:
         return GEN_PLACE_NO_CONTEXT_WORKER;
     }

@@ -29,6 +29,8 @@ static void say_why_none_was_named(struct sequence *sequence)
                             "`kvferry ps` says why");
     else if (sequence->place == GEN_PLACE_CONTEXT_WORKERS_FULL)
         error_write(reason, "all ready context workers were full");
+    else if (sequence->place == GEN_PLACE_PREFIX_CACHED)
+        error_write(reason, "another choice of the same request has the prompt here");
     else if (sequence->place == GEN_PLACE_HAND_OVER_FAILED)
         error_write(reason, "all context workers were tried in earlier attempts");
     else

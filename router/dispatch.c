@@ -3,9 +3,7 @@
 #include "base/clock.h"
 #include "base/log/log.h"
 #include "base/random.h"
-#include "process/process_state.h"
-#include "sampling_params/sampling_codec.h"
-#include "sampling_params/standing_codec.h"
+#include "router/dispatch_parts.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -13,64 +11,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One Decode call, from start_decode to its end. */
-struct attempt {
-    struct attempt *next, *previous;
-    struct dispatch *dispatch;
-    struct rpc_client_call *call;
-    uint64_t id;
-    struct request_origin origin;
-    struct decode_end end;
-};
-
-/* By the core's number of it. */
-struct dispatch_worker {
-    char address[ADDRESS_TEXT_MAX];
-    struct rpc_channel *channel; /* NULL: it left, or is no generation worker */
-    bool is_unfit;
-};
-
-struct dispatch {
-    pthread_mutex_t mutex;
-    struct router_core *core;
-    struct router_metrics *metrics;
-    struct reply_scratch scratch;
-    struct hash_key id_key;
-    struct dispatch_worker workers[PROCESS_PEERS_MAX];
-    struct generation *generations;
-    uint32_t n_generations;
-    struct attempt *attempts;
-    struct generation *failed;   /* whose call could not be started */
-    struct generation *stopping; /* whose call is to be cancelled */
-};
-
-static void lock(struct dispatch *dispatch)
+void dispatch_lock(struct dispatch *dispatch)
 {
     pthread_mutex_lock(&dispatch->mutex);
-    assert(!dispatch->failed && !dispatch->stopping && "each unlock settles what the ops left");
+    assert(!dispatch->failed && !dispatch->swept && "each unlock settles what the ops left");
 }
 
 /* ---- lists ---- */
-
-static void attempt_add(struct attempt **list, struct attempt *attempt)
-{
-    attempt->next = *list;
-    attempt->previous = NULL;
-    if (*list)
-        (*list)->previous = attempt;
-    *list = attempt;
-}
-
-static void attempt_remove(struct attempt **list, struct attempt *attempt)
-{
-    assert(attempt->previous || *list == attempt);
-    if (attempt->next)
-        attempt->next->previous = attempt->previous;
-    if (attempt->previous)
-        attempt->previous->next = attempt->next;
-    else
-        *list = attempt->next;
-}
 
 static void generation_add(struct dispatch *dispatch, struct generation *generation)
 {
@@ -79,27 +26,24 @@ static void generation_add(struct dispatch *dispatch, struct generation *generat
     if (generation->next)
         generation->next->previous = generation;
     dispatch->generations = generation;
-    dispatch->n_generations++;
 }
 
 static void generation_remove(struct dispatch *dispatch, struct generation *generation)
 {
     assert(generation->previous || dispatch->generations == generation);
-    assert(dispatch->n_generations > 0);
     if (generation->next)
         generation->next->previous = generation->previous;
     if (generation->previous)
         generation->previous->next = generation->next;
     else
         dispatch->generations = generation->next;
-    dispatch->n_generations--;
 }
 
 /* An id of another tenant's is no concern of this one's, and not told. */
 static bool is_live(const struct dispatch *dispatch, const struct generation *generation)
 {
     for (const struct generation *at = dispatch->generations; at; at = at->next)
-        if (!at->is_finished && strcmp(at->request_id, generation->request_id) == 0 &&
+        if (at->n_live > 0 && strcmp(at->request_id, generation->request_id) == 0 &&
             strcmp(generation_tenant(at), generation_tenant(generation)) == 0)
             return true;
     return false;
@@ -114,239 +58,165 @@ static void generation_release(struct generation *generation)
 
 /* ---- what the ops left to do ---- */
 
+/* Something is to be done for its choices that the core must be asked for. */
+static void sweep_later(struct dispatch *dispatch, struct generation *generation)
+{
+    if (generation->is_swept)
+        return;
+    generation->is_swept = true;
+    generation->holders++;
+    generation->next_swept = dispatch->swept;
+    dispatch->swept = generation;
+}
+
+static void close_generation(struct dispatch *dispatch, struct generation *generation)
+{
+    generation_close(generation, dispatch->metrics, clock_now_ns());
+    generation_remove(dispatch, generation);
+    generation_release(generation);
+}
+
+static struct route_request route_request_of(const struct generation *generation)
+{
+    return (struct route_request){
+        .token_ids = generation->token_ids,
+        .n_tokens = generation->n_tokens,
+        .max_tokens = generation->sampling.params.max_tokens,
+        .salt = generation->cache_salt,
+        .salt_bytes = strlen(generation->cache_salt),
+        .deadline_ns = generation->deadline_ns,
+        .standing = generation->standing,
+        .beside = NOBODY,
+    };
+}
+
+/* The first choice has its first token: the prompt's KV is on its worker. */
+static void start_beside(struct dispatch *dispatch, struct choice *choice)
+{
+    struct generation *generation = choice->generation;
+    struct route_request request = route_request_of(generation);
+    request.is_reserved = true;
+    request.beside = router_core_place(dispatch->core, &generation->choices[0]);
+    choice->is_started = true;
+    enum status status = router_core_generate(dispatch->core, choice, &request);
+    if (status != STATUS_OK)
+        choice_finish(choice, status, "", NULL);
+}
+
+/* Starts what can be started, and ends what nobody wants any more. */
+static void sweep(struct dispatch *dispatch, struct generation *generation)
+{
+    bool was_live = generation->n_live > 0;
+    for (uint32_t i = 0; i < generation->n_choices; i++) {
+        struct choice *choice = &generation->choices[i];
+        bool is_over = generation_is_over(generation);
+        if (!choice->is_started && is_over) {
+            router_core_unreserve(dispatch->core, 1);
+            choice_abandon(choice);
+        } else if (!choice->is_started && generation->choices[0].first_token_ns) {
+            start_beside(dispatch, choice);
+            if (generation_is_over(generation))
+                sweep_later(dispatch, generation); /* those before it */
+        } else if (choice->is_started && !choice->is_finished && (is_over || choice->is_stopping)) {
+            (void)router_core_cancel(dispatch->core, choice);
+        }
+    }
+    if (was_live && generation->n_live == 0 && !generation->is_closed)
+        close_generation(dispatch, generation);
+}
+
 /* Failed calls first: the core may place such a request again, and that may fail, too. */
 static void settle(struct dispatch *dispatch)
 {
-    while (dispatch->failed || dispatch->stopping) {
-        struct generation *generation = dispatch->failed;
-        if (generation) {
-            assert(!generation->is_finished && generation->failed_status != STATUS_OK);
-            dispatch->failed = generation->next_failed;
-            router_core_ended(dispatch->core, generation->failed_attempt, generation->failed_status,
-                              "", NULL);
+    while (dispatch->failed || dispatch->swept) {
+        struct choice *choice = dispatch->failed;
+        if (choice) {
+            assert(!choice->is_finished && choice->failed_status != STATUS_OK);
+            dispatch->failed = choice->next_failed;
+            router_core_ended(dispatch->core, choice->failed_attempt, choice->failed_status, "",
+                              NULL);
             continue;
         }
-        generation = dispatch->stopping;
-        assert(generation->is_stopping && generation->holders > 0);
-        dispatch->stopping = generation->next_stopping;
-        if (!generation->is_finished)
-            (void)router_core_cancel(dispatch->core, generation);
+        struct generation *generation = dispatch->swept;
+        assert(generation->is_swept && generation->holders > 0);
+        dispatch->swept = generation->next_swept;
+        generation->is_swept = false;
+        sweep(dispatch, generation);
         generation_release(generation);
     }
 }
 
-static void unlock(struct dispatch *dispatch)
+void dispatch_unlock(struct dispatch *dispatch)
 {
     settle(dispatch);
     pthread_mutex_unlock(&dispatch->mutex);
-}
-
-/* ---- Decode ---- */
-
-static void on_message(void *arg, const ProtobufCMessage *message)
-{
-    struct attempt *attempt = arg;
-    const Kvferry__Internal__V1__DecodeResponse
-        *response = (const Kvferry__Internal__V1__DecodeResponse *)message;
-    struct dispatch *dispatch = attempt->dispatch;
-    lock(dispatch);
-    if (response->finish_reason != KVFERRY__V1__FINISH_REASON__FINISH_REASON_UNSPECIFIED)
-        decode_end_take(response, &attempt->end);
-    if (response->n_token_ids > 0 || response->prompt_progress)
-        router_core_tokens(dispatch->core, attempt->id, (uint32_t)response->n_token_ids, response);
-    unlock(dispatch);
-}
-
-/* Whether what a worker, or gRPC, says of such an end is about the client's request. Everything else may have
- * addresses, paths and what else is no client's business: the log gets it, the client the status's own text. */
-static bool is_for_clients(enum status status)
-{
-    return status == STATUS_INVALID_ARGUMENT || status == STATUS_PROMPT_TOO_LONG ||
-           status == STATUS_NO_BLOCKS || status == STATUS_LOGITS_NOT_FINITE;
-}
-
-static void log_failed(const struct attempt *attempt, const struct rpc_error *error)
-{
-    const struct log_about about = log_about_origin(&attempt->origin);
-    log_event(LOG_INFO, &about, "attempt failed", LOG_TEXT("status", status_name(error->status)),
-              LOG_TEXT("why", error->message));
-}
-
-static void on_end(void *arg, const struct rpc_error *error)
-{
-    struct attempt *attempt = arg;
-    struct dispatch *dispatch = attempt->dispatch;
-    enum status status = error->status;
-    const char *sentence = is_for_clients(status) ? error->message : "";
-    if (status != STATUS_OK && status != STATUS_CANCELLED)
-        log_failed(attempt, error);
-    if (status == STATUS_OK && !attempt->end.is_there) {
-        status = STATUS_BUG;
-        sentence = "the generation worker's stream ended without a last message";
-    }
-    lock(dispatch);
-    attempt_remove(&dispatch->attempts, attempt);
-    router_core_ended(dispatch->core, attempt->id, status, sentence, &attempt->end);
-    rpc_client_call_release(attempt->call);
-    free(attempt);
-    unlock(dispatch);
-}
-
-static struct rpc_channel *find_channel(const struct dispatch *dispatch, const char *address)
-{
-    for (uint32_t i = 0; i < PROCESS_PEERS_MAX; i++)
-        if (dispatch->workers[i].channel && strcmp(dispatch->workers[i].address, address) == 0)
-            return dispatch->workers[i].channel;
-    assert(false && "the core names only workers that were added");
-    return NULL;
-}
-
-static bool has_unpaired_context(const struct dispatch *dispatch)
-{
-    bool has_some = router_core_n_ready(dispatch->core, WORKER_CONTEXT) > 0;
-    for (uint32_t i = 0; i < PROCESS_PEERS_MAX; i++)
-        has_some |= dispatch->workers[i].is_unfit;
-    return has_some;
-}
-
-/* Why the core chose a generation worker alone: there is no pair, or those that there are have been tried. */
-static Kvferry__V1__PrefillPlace why_local(const struct dispatch *dispatch,
-                                           const struct generation *generation, uint64_t attempt)
-{
-    if (generation->context_worker[0])
-        return KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_UNSPECIFIED;
-    if (router_core_contexts_are_full(dispatch->core, attempt))
-        return KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_CONTEXT_WORKERS_FULL;
-    if (!has_unpaired_context(dispatch))
-        return KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_NO_CONTEXT_WORKER;
-    return generation->was_handed_over ? KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_HAND_OVER_FAILED
-                                       : KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_PAIR_UNFIT;
-}
-
-static enum status call_worker(struct dispatch *dispatch, struct generation *generation,
-                               struct attempt *attempt)
-{
-    char request_id[REQUEST_ID_MAX + 1];
-    Kvferry__V1__SamplingParams sampling;
-    Kvferry__Internal__V1__Standing standing;
-    Kvferry__Internal__V1__DecodeRequest message = KVFERRY__INTERNAL__V1__DECODE_REQUEST__INIT;
-    generation_attempt_id(generation, &dispatch->id_key, attempt->id, request_id);
-    sampling_encode(&generation->sampling.params, &sampling);
-    message.request_id = request_id;
-    message.n_token_ids = generation->n_tokens;
-    message.token_ids = generation->token_ids;
-    message.sampling = &sampling;
-    standing_encode(&generation->standing, &standing);
-    message.standing = &standing;
-    message.cache_salt = generation->cache_salt;
-    message.context_worker = generation->context_worker;
-    message.why_local = why_local(dispatch, generation, attempt->id);
-    message.return_progress = generation->return_progress;
-    message.ends_when_context_full = true;
-    struct rpc_request request = {
-        .path = "/kvferry.internal.v1.GenerationWorkerService/Decode",
-        .message = &message.base,
-        .response = &kvferry__internal__v1__decode_response__descriptor,
-        .is_stream = true,
-        .deadline_ns = generation->deadline_ns,
-        .on_message = on_message,
-        .on_end = on_end,
-        .arg = attempt,
-    };
-    struct rpc_origin_text origin_text;
-    rpc_request_set_origin(&request, &attempt->origin, &origin_text);
-    return rpc_channel_start(find_channel(dispatch, generation->generation_worker), &request,
-                             &attempt->call);
-}
-
-static enum status start_attempt(struct dispatch *dispatch, struct generation *generation,
-                                 uint64_t id)
-{
-    struct attempt *attempt = calloc(1, sizeof *attempt);
-    if (!attempt)
-        return STATUS_NO_MEMORY;
-    attempt->dispatch = dispatch;
-    attempt->id = id;
-    memcpy(attempt->origin.request_id, generation->request_id, sizeof generation->request_id);
-    attempt->origin.trace = generation->place.context;
-    enum status status = call_worker(dispatch, generation, attempt);
-    assert((status != STATUS_OK || attempt->call) && "on_end gives it back");
-    if (status == STATUS_OK)
-        attempt_add(&dispatch->attempts, attempt);
-    else
-        free(attempt);
-    return status;
 }
 
 static void start_decode(void *arg, void *stream, uint64_t id, const char *generation_worker,
                          const char *context_worker)
 {
     struct dispatch *dispatch = arg;
-    struct generation *generation = stream;
-    assert(!generation->is_finished && generation_worker[0]);
-    if (generation->n_attempts++ == 0)
-        generation->placed_ns = clock_now_ns();
-    generation->was_handed_over |= generation->context_worker[0] != '\0';
-    snprintf(generation->generation_worker, sizeof generation->generation_worker, "%s",
-             generation_worker);
-    snprintf(generation->context_worker, sizeof generation->context_worker, "%s", context_worker);
+    struct choice *choice = stream;
+    const struct generation *generation = choice->generation;
+    assert(!choice->is_finished && generation_worker[0]);
+    if (choice->n_attempts++ == 0)
+        choice->placed_ns = clock_now_ns();
+    choice->was_handed_over |= choice->context_worker[0] != '\0';
+    snprintf(choice->generation_worker, sizeof choice->generation_worker, "%s", generation_worker);
+    snprintf(choice->context_worker, sizeof choice->context_worker, "%s", context_worker);
+    choice->is_beside = choice->index > 0 && strcmp(choice->generation_worker,
+                                                    generation->choices[0].generation_worker) == 0;
     const struct log_about about = {.request_id = generation->request_id,
                                     .trace = &generation->place.context};
-    log_event(LOG_DEBUG, &about, "placed", LOG_U64("attempt", generation->n_attempts),
+    log_event(LOG_DEBUG, &about, "placed", LOG_U64("choice", choice->index),
+              LOG_U64("attempt", choice->n_attempts),
               LOG_TEXT("generation_worker", generation_worker),
               LOG_TEXT("context_worker", context_worker));
-    enum status status = start_attempt(dispatch, generation, id);
+    enum status status = attempt_start(dispatch, choice, id);
     if (status == STATUS_OK)
         return;
-    generation->failed_attempt = id;
-    generation->failed_status = status;
-    generation->next_failed = dispatch->failed;
-    dispatch->failed = generation;
-}
-
-static void cancel_decode(void *arg, uint64_t id)
-{
-    struct dispatch *dispatch = arg;
-    for (struct attempt *at = dispatch->attempts; at; at = at->next)
-        if (at->id == id)
-            rpc_client_call_cancel(at->call);
+    choice->failed_attempt = id;
+    choice->failed_status = status;
+    choice->next_failed = dispatch->failed;
+    dispatch->failed = choice;
 }
 
 /* It waits on, as if it had not been placed. */
 static void refused(void *arg, void *stream)
 {
-    struct generation *generation = stream;
+    struct choice *choice = stream;
     (void)arg;
-    assert(generation->n_attempts > 0 && !generation->first_token_ns);
-    if (--generation->n_attempts == 0)
-        generation->placed_ns = 0;
-    generation->context_worker[0] = '\0'; /* nothing was handed over */
+    assert(choice->n_attempts > 0 && !choice->first_token_ns);
+    if (--choice->n_attempts == 0)
+        choice->placed_ns = 0;
+    choice->context_worker[0] = '\0'; /* nothing was handed over */
 }
 
 static void tokens(void *arg, void *stream, const void *payload)
 {
     struct dispatch *dispatch = arg;
-    struct generation *generation = stream;
-    bool was_stopping = generation->is_stopping;
-    assert(!generation->is_finished && generation->n_attempts > 0);
-    generation_tokens(generation, payload, &dispatch->scratch, dispatch->metrics, clock_now_ns());
-    if (was_stopping || !generation->is_stopping)
-        return;
-    generation->holders++;
-    generation->next_stopping = dispatch->stopping;
-    dispatch->stopping = generation;
+    struct choice *choice = stream;
+    struct generation *generation = choice->generation;
+    bool had_tokens = choice->first_token_ns != 0;
+    assert(!choice->is_finished && choice->n_attempts > 0);
+    choice_tokens(choice, payload, &dispatch->scratch, dispatch->metrics, clock_now_ns());
+    bool is_prompt_there = choice->index == 0 && !had_tokens && choice->first_token_ns;
+    if (choice->is_stopping || generation_is_over(generation) ||
+        (is_prompt_there && generation->n_choices > 1))
+        sweep_later(dispatch, generation);
 }
 
 static void finish(void *arg, void *stream, enum status status, const char *sentence,
                    const void *payload)
 {
     struct dispatch *dispatch = arg;
-    struct generation *generation = stream;
-    assert(!generation->is_finished && "the core finishes each once");
-    generation->is_finished = true;
-    generation_finish(generation, status, sentence, payload, dispatch->metrics, clock_now_ns());
-    generation_remove(dispatch, generation);
-    generation_release(generation);
+    struct choice *choice = stream;
+    struct generation *generation = choice->generation;
+    choice_finish(choice, status, sentence, payload);
+    if (generation->n_live == 0)
+        close_generation(dispatch, generation);
+    else if (generation_is_over(generation))
+        sweep_later(dispatch, generation);
 }
 
 /* ---- the client's side ---- */
@@ -361,13 +231,36 @@ static void on_call_end(void *arg, enum status why)
 {
     struct call_end end = *(struct call_end *)arg;
     free(arg);
-    lock(end.dispatch);
-    if (!end.generation->is_finished) {
-        end.generation->left = why != STATUS_OK ? why : STATUS_CANCELLED;
-        (void)router_core_cancel(end.dispatch->core, end.generation);
+    dispatch_lock(end.dispatch);
+    if (end.generation->n_live > 0) {
+        if (end.generation->left == STATUS_OK)
+            end.generation->left = why != STATUS_OK ? why : STATUS_CANCELLED;
+        sweep_later(end.dispatch, end.generation);
     }
     generation_release(end.generation);
-    unlock(end.dispatch);
+    dispatch_unlock(end.dispatch);
+}
+
+/* The first choice; the others have their places. Not OK: the generation is the caller's alone. */
+static enum status start_first(struct dispatch *dispatch, struct generation *generation)
+{
+    const struct route_request request = route_request_of(generation);
+    uint32_t n_others = generation->n_choices - 1;
+    TRY(router_core_reserve(dispatch->core, n_others));
+    generation->holders = 2;
+    generation_add(dispatch, generation);
+    generation->choices[0].is_started = true;
+    enum status status = router_core_generate(dispatch->core, &generation->choices[0], &request);
+    if (status == STATUS_OK) {
+        histogram_observe(dispatch->metrics->series.prompt_length, generation->n_tokens);
+        return STATUS_OK;
+    }
+    assert(generation->n_live == generation->n_choices && generation->holders == 2);
+    router_core_unreserve(dispatch->core, n_others);
+    generation->choices[0].is_started = false;
+    generation_remove(dispatch, generation);
+    generation->holders = 0;
+    return status;
 }
 
 enum status dispatch_start(struct dispatch *dispatch, struct generation *generation)
@@ -379,33 +272,12 @@ enum status dispatch_start(struct dispatch *dispatch, struct generation *generat
     *end = (struct call_end){dispatch, generation};
     struct door_call *call = generation->call;
     call->ops->share(call); /* the generation may end in here */
-    struct route_request request = {
-        .token_ids = generation->token_ids,
-        .n_tokens = generation->n_tokens,
-        .max_tokens = generation->sampling.params.max_tokens,
-        .salt = generation->cache_salt,
-        .salt_bytes = strlen(generation->cache_salt),
-        .deadline_ns = generation->deadline_ns,
-        .standing = generation->standing,
-    };
-
-    assert(!generation->is_finished && generation->n_attempts == 0 && generation->holders == 0);
+    assert(generation->n_live == generation->n_choices && generation->holders == 0);
     generation->dispatched_ns = clock_now_ns();
-    lock(dispatch);
-    enum status status = STATUS_DUPLICATE_REQUEST;
-    if (!is_live(dispatch, generation)) {
-        generation->holders = 2;
-        generation_add(dispatch, generation);
-        status = router_core_generate(dispatch->core, generation, &request);
-        assert(status == STATUS_OK || (!generation->is_finished && generation->holders == 2));
-        if (status != STATUS_OK) {
-            generation_remove(dispatch, generation);
-            generation->holders = 0; /* the caller's alone again */
-        } else {
-            histogram_observe(dispatch->metrics->series.prompt_length, generation->n_tokens);
-        }
-    }
-    unlock(dispatch);
+    dispatch_lock(dispatch);
+    enum status status = is_live(dispatch, generation) ? STATUS_DUPLICATE_REQUEST
+                                                       : start_first(dispatch, generation);
+    dispatch_unlock(dispatch);
 
     if (status == STATUS_OK) /* unlocked: an end that has come already is told from within */
         call->ops->on_end(call, on_call_end, end);
@@ -429,7 +301,7 @@ enum status dispatch_create(const struct dispatch_options *options, struct error
     struct router_core_ops ops = {
         .arg = dispatch,
         .start_decode = start_decode,
-        .cancel_decode = cancel_decode,
+        .cancel_decode = attempt_cancel,
         .refused = refused,
         .tokens = tokens,
         .finish = finish,
@@ -449,7 +321,7 @@ void dispatch_destroy(struct dispatch *dispatch)
 {
     if (!dispatch)
         return;
-    assert(!dispatch->attempts && !dispatch->generations && dispatch->n_generations == 0);
+    assert(!dispatch->attempts && !dispatch->generations);
     router_core_destroy(dispatch->core);
     pthread_mutex_destroy(&dispatch->mutex);
     free(dispatch);
@@ -459,7 +331,7 @@ enum status dispatch_add_worker(struct dispatch *dispatch, enum worker_role role
                                 const char *address, struct rpc_channel *channel,
                                 uint32_t *worker_out)
 {
-    lock(dispatch);
+    dispatch_lock(dispatch);
     enum status status = router_core_add_worker(dispatch->core, role, address, worker_out);
     if (status == STATUS_OK) {
         struct dispatch_worker *worker = &dispatch->workers[*worker_out];
@@ -467,84 +339,92 @@ enum status dispatch_add_worker(struct dispatch *dispatch, enum worker_role role
         *worker = (struct dispatch_worker){.channel = role == WORKER_GENERATION ? channel : NULL};
         snprintf(worker->address, sizeof worker->address, "%s", address);
     }
-    unlock(dispatch);
+    dispatch_unlock(dispatch);
     return status;
 }
 
 void dispatch_remove_worker(struct dispatch *dispatch, uint32_t worker)
 {
-    lock(dispatch);
+    dispatch_lock(dispatch);
     router_core_remove_worker(dispatch->core, worker);
     assert(dispatch->workers[worker].address[0]);
     dispatch->workers[worker] = (struct dispatch_worker){0};
-    unlock(dispatch);
+    dispatch_unlock(dispatch);
 }
 
 void dispatch_ask(struct dispatch *dispatch, uint32_t worker)
 {
-    lock(dispatch);
+    dispatch_lock(dispatch);
     router_core_ask(dispatch->core, worker);
-    unlock(dispatch);
+    dispatch_unlock(dispatch);
 }
 
 void dispatch_report(struct dispatch *dispatch, uint32_t worker, const struct worker_report *report)
 {
-    lock(dispatch);
+    dispatch_lock(dispatch);
     router_core_report(dispatch->core, worker, report);
-    unlock(dispatch);
+    dispatch_unlock(dispatch);
 }
 
 void dispatch_set_unfit(struct dispatch *dispatch, uint32_t context_worker, bool is_unfit)
 {
-    lock(dispatch);
+    dispatch_lock(dispatch);
     assert(dispatch->workers[context_worker].address[0]);
     assert(!dispatch->workers[context_worker].channel && "only generation workers are called");
     dispatch->workers[context_worker].is_unfit = is_unfit;
-    unlock(dispatch);
+    dispatch_unlock(dispatch);
 }
 
 void dispatch_set_fit(struct dispatch *dispatch, uint32_t generation_worker,
                       uint32_t context_worker, bool fits)
 {
-    lock(dispatch);
+    dispatch_lock(dispatch);
     router_core_set_fit(dispatch->core, generation_worker, context_worker, fits);
-    unlock(dispatch);
+    dispatch_unlock(dispatch);
 }
 
 void dispatch_step(struct dispatch *dispatch, uint64_t now_ns)
 {
-    lock(dispatch);
+    dispatch_lock(dispatch);
     router_core_step(dispatch->core, now_ns);
-    unlock(dispatch);
+    dispatch_unlock(dispatch);
 }
 
 void dispatch_drain(struct dispatch *dispatch)
 {
-    lock(dispatch);
+    dispatch_lock(dispatch);
     router_core_drain(dispatch->core);
-    unlock(dispatch);
+    dispatch_unlock(dispatch);
+}
+
+static uint32_t n_live(const struct dispatch *dispatch)
+{
+    uint32_t n = 0;
+    for (const struct generation *at = dispatch->generations; at; at = at->next)
+        n += at->n_live;
+    return n;
 }
 
 void dispatch_look(struct dispatch *dispatch, struct dispatch_view *view_out)
 {
     struct router_core_stats stats;
-    lock(dispatch);
+    dispatch_lock(dispatch);
     router_core_read_stats(dispatch->core, &stats);
     *view_out = (struct dispatch_view){
         .lacks = router_core_lacks(dispatch->core),
         .pairs = router_core_n_pairs(dispatch->core),
-        .live = dispatch->n_generations,
+        .live = n_live(dispatch),
         .waiting = stats.waiting,
     };
     assert(view_out->waiting <= view_out->live);
-    unlock(dispatch);
+    dispatch_unlock(dispatch);
 }
 
 void dispatch_count(struct dispatch *dispatch, uint32_t early)
 {
     struct router_core_stats stats;
-    lock(dispatch);
+    dispatch_lock(dispatch);
     router_core_read_stats(dispatch->core, &stats);
     router_metrics_follow(dispatch->metrics, &stats, early);
-    unlock(dispatch);
+    dispatch_unlock(dispatch);
 }

@@ -58,7 +58,7 @@ void dispatch_drain(struct dispatch *dispatch);
 struct dispatch_view {
     enum status lacks; /* see router_core_lacks */
     uint32_t pairs;    /* of ready workers that fit */
-    uint32_t live;     /* requests: those placed, those that wait, those being ended */
+    uint32_t live;     /* choices of requests: those placed, those that wait, those being ended */
     uint32_t waiting;
 };
 void dispatch_look(struct dispatch *dispatch, struct dispatch_view *view_out);

@@ -4,7 +4,8 @@
  *     message of a protocol --door--> kvferry.v1.GenerateRequest + door_call --> intake
  *     pieces of the reply, its end or its failure --door_ops--> messages of that protocol
  *
- * A call ends once: by end, or by fail. After either nothing more is said to it.
+ * A call has n choices (replies to one prompt). It ends once: by the end of its last choice, or by fail. After that nothing more
+ * is said to it.
  *
  * Thread: each function says so.
  */
@@ -25,6 +26,7 @@ struct door_call;
 
 /* Tokens of a reply with their text. Everything is borrowed for the call of the function. */
 struct reply_piece {
+    uint32_t index;                        /* of the choice, below n */
     const uint32_t *token_ids;             /* [n] */
     const struct token_logprobs *logprobs; /* [n], or NULL: none were asked for */
     uint32_t n;
@@ -35,8 +37,10 @@ struct reply_piece {
 
 enum reply_matched { MATCHED_NOTHING, MATCHED_STRING, MATCHED_TOKEN };
 
-/* What is known of a reply at its end. */
+/* What is known of a choice at its end. */
 struct reply_end {
+    uint32_t index;
+    bool is_last; /* every other choice has ended: the call ends with this one */
     Kvferry__V1__FinishReason reason;
     enum reply_matched matched;
     ProtobufCBinaryData stop_string; /* borrowed */
@@ -71,7 +75,7 @@ struct door_ops {
     enum status (*piece)(struct door_call *call, const struct reply_piece *piece);
     /* n_done of n tokens of the prompt have their KV. Only where return_progress was asked for. As piece. */
     enum status (*progress)(struct door_call *call, uint32_t n_done, uint32_t n);
-    /* What it ended with: OK, or a failure that the client has been told. */
+    /* Of one choice. What it ended with: OK, or a failure that the client has been told. */
     enum status (*end)(struct door_call *call, struct reply_end *end);
     /* Any thread, and before anything was sent, too. error->status is not OK, its message not empty. */
     void (*fail)(struct door_call *call, const struct rpc_error *error);

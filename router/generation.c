@@ -2,7 +2,7 @@
 
 #include "base/clock.h"
 #include "base/utf8.h"
-#include "router/generation_end.h"
+#include "router/choice_end.h"
 #include "router/generation_record.h"
 #include "sampling_params/sampling_codec.h"
 
@@ -69,45 +69,59 @@ void generation_destroy(struct generation *generation)
     generation->call->ops->release(generation->call);
     free(generation->text);
     free(generation->token_ids);
+    free(generation->choices);
     free(generation);
 }
 
-void generation_prepare(struct generation *generation, const struct tokenizer *tokenizer)
+enum status generation_prepare(struct generation *generation, const struct tokenizer *tokenizer)
 {
-    assert(generation->n_generated == 0 && "a request is prepared once");
-    token_decoder_init(&generation->decoder, tokenizer, true);
+    uint32_t n = generation->n_choices;
+    assert(n >= 1 && n <= CHOICES_MAX && !generation->choices && "a request is prepared once");
+    generation->choices = calloc(n, sizeof *generation->choices);
+    if (!generation->choices)
+        return STATUS_NO_MEMORY;
+    for (uint32_t i = 0; i < n; i++) {
+        struct choice *choice = &generation->choices[i];
+        choice->generation = generation;
+        choice->index = i;
+        choice->stops = generation->stops;
+        token_decoder_init(&choice->decoder, tokenizer, true);
+    }
+    generation->n_live = n;
+    return STATUS_OK;
 }
 
-void generation_attempt_id(const struct generation *generation, const struct hash_key *key,
-                           uint64_t attempt, char id_out[REQUEST_ID_MAX + 1])
+void choice_attempt_id(const struct choice *choice, const struct hash_key *key, uint64_t attempt,
+                       char id_out[REQUEST_ID_MAX + 1])
 {
     char suffix[32];
-    snprintf(suffix, sizeof suffix, "~%u~%016" PRIx64, generation->n_attempts,
+    snprintf(suffix, sizeof suffix, "~%u~%016" PRIx64, choice->n_attempts,
              hash128_of(key, &attempt, sizeof attempt).lo);
     _Static_assert(sizeof suffix <= REQUEST_ID_MAX, "some of the request's own id stays");
     snprintf(id_out, REQUEST_ID_MAX + 1, "%.*s%s", (int)(REQUEST_ID_MAX - strlen(suffix)),
-             generation->request_id, suffix);
+             choice->generation->request_id, suffix);
 }
 
 /* ---- tokens ---- */
 
 /* Bytes that may leave after that token; sets is_found in stops. */
-static size_t take_token(struct generation *generation, uint32_t id, char *out)
+static size_t take_token(struct choice *choice, uint32_t id, char *out)
 {
     char piece[TOKEN_TEXT_BYTES_MAX];
-    size_t n = token_decoder_push(&generation->decoder, id, piece);
-    generation->n_generated++;
-    return stop_strings_push(&generation->stops, piece, n, out);
+    size_t n = token_decoder_push(&choice->decoder, id, piece);
+    choice->n_generated++;
+    choice->last_token_id = id;
+    return stop_strings_push(&choice->stops, piece, n, out);
 }
 
 /* What was held back leaves at the end. */
-static size_t take_rest(struct generation *generation, char *out)
+static size_t take_rest(struct choice *choice, char *out)
 {
     char piece[TOKEN_TEXT_BYTES_MAX];
-    size_t n = token_decoder_finish(&generation->decoder, piece);
-    size_t written = stop_strings_push(&generation->stops, piece, n, out);
-    if (!generation->stops.is_found)
-        written += stop_strings_finish(&generation->stops, out + written);
+    size_t n = token_decoder_finish(&choice->decoder, piece);
+    size_t written = stop_strings_push(&choice->stops, piece, n, out);
+    if (!choice->stops.is_found)
+        written += stop_strings_finish(&choice->stops, out + written);
     return written;
 }
 
@@ -121,35 +135,33 @@ static void take_logprobs(const Kvferry__V1__TokenLogprobs *message, struct toke
 /* What could not be sent: the call is over and on_end is about to say how, or the reply has no room. */
 static void stop_sending(struct generation *generation, enum status why)
 {
-    assert(why != STATUS_OK && !generation->is_stopping);
+    assert(why != STATUS_OK && !generation->is_unheard);
     generation->is_unheard = true;
-    if (why != STATUS_NO_MEMORY && why != STATUS_REPLY_TOO_LONG)
-        return;
-    generation->left = why;
-    generation->is_stopping = true;
+    if (why == STATUS_NO_MEMORY || why == STATUS_REPLY_TOO_LONG)
+        generation->left = why;
 }
 
 /* Tokens from .. from + n - 1 of the message, at most REPLY_TOKENS_MAX. */
-static void take_some(struct generation *generation,
-                      const Kvferry__Internal__V1__DecodeResponse *message, size_t from, uint32_t n,
-                      struct reply_scratch *scratch)
+static void take_some(struct choice *choice, const Kvferry__Internal__V1__DecodeResponse *message,
+                      size_t from, uint32_t n, struct reply_scratch *scratch)
 {
+    struct generation *generation = choice->generation;
     assert(n <= REPLY_TOKENS_MAX && from + n <= message->n_token_ids);
     const uint32_t *ids = message->token_ids + from;
     bool has_logprobs = message->n_logprobs == message->n_token_ids;
     size_t bytes = 0;
     uint32_t taken = 0;
-    while (taken < n && !generation->stops.is_found &&
-           generation->n_generated < generation->sampling.params.max_tokens) {
+    while (taken < n && !choice->stops.is_found &&
+           choice->n_generated < generation->sampling.params.max_tokens) {
         if (has_logprobs)
             take_logprobs(message->logprobs[from + taken], &scratch->logprobs[taken]);
-        generation->last_token_id = ids[taken];
-        bytes += take_token(generation, ids[taken], scratch->text + bytes);
+        bytes += take_token(choice, ids[taken], scratch->text + bytes);
         taken++;
     }
     if (taken == 0)
         return;
-    const struct reply_piece piece = {.token_ids = ids,
+    const struct reply_piece piece = {.index = choice->index,
+                                      .token_ids = ids,
                                       .logprobs = has_logprobs ? scratch->logprobs : NULL,
                                       .n = taken,
                                       .text = scratch->text,
@@ -159,11 +171,11 @@ static void take_some(struct generation *generation,
         stop_sending(generation, status);
 }
 
-/* Of a worker that tells more than there is, it is all. */
-static void take_progress(struct generation *generation,
-                          const Kvferry__V1__PromptProgress *progress)
+/* Of a worker that tells more than there is, it is all. Choices after the first find the prompt computed. */
+static void take_progress(struct choice *choice, const Kvferry__V1__PromptProgress *progress)
 {
-    if (!generation->return_progress || generation->first_token_ns)
+    struct generation *generation = choice->generation;
+    if (!generation->return_progress || choice->first_token_ns || choice->index > 0)
         return;
     const uint32_t n = progress->done_tokens;
     const uint32_t n_all = generation->n_tokens;
@@ -173,103 +185,152 @@ static void take_progress(struct generation *generation,
         stop_sending(generation, status);
 }
 
+/* Until the first choice was placed for good. */
 static void observe_queue(const struct generation *generation, const struct router_metrics *metrics,
                           uint64_t now_ns)
 {
-    uint64_t until_ns = generation->placed_ns ? generation->placed_ns : now_ns;
+    uint64_t placed_ns = generation->choices[0].placed_ns;
+    uint64_t until_ns = placed_ns ? placed_ns : now_ns;
     histogram_observe(metrics->series.queue,
                       (double)(until_ns - generation->began_ns) / (double)NS_PER_S);
 }
 
 /* The call that its worker has not refused is known by that. */
-static void begin_reply(struct generation *generation, const struct router_metrics *metrics,
+static void begin_reply(struct choice *choice, const struct router_metrics *metrics,
                         uint64_t now_ns)
 {
-    generation->first_token_ns = now_ns;
-    observe_queue(generation, metrics, now_ns);
+    choice->first_token_ns = now_ns;
+    if (choice->index == 0)
+        observe_queue(choice->generation, metrics, now_ns);
 }
 
-void generation_tokens(struct generation *generation,
-                       const Kvferry__Internal__V1__DecodeResponse *message,
-                       struct reply_scratch *scratch, const struct router_metrics *metrics,
-                       uint64_t now_ns)
+void choice_tokens(struct choice *choice, const Kvferry__Internal__V1__DecodeResponse *message,
+                   struct reply_scratch *scratch, const struct router_metrics *metrics,
+                   uint64_t now_ns)
 {
-    if (generation->is_stopping || generation->is_unheard)
+    const struct generation *generation = choice->generation;
+    if (choice->is_stopping || generation->is_unheard || generation->status != STATUS_OK)
         return;
     if (message->n_token_ids == 0) {
         if (message->prompt_progress)
-            take_progress(generation, message->prompt_progress);
+            take_progress(choice, message->prompt_progress);
         return;
     }
-    if (generation->first_token_ns)
+    if (choice->first_token_ns)
         histogram_observe(metrics->series.itl,
-                          (double)(now_ns - generation->last_token_ns) / (double)NS_PER_S);
+                          (double)(now_ns - choice->last_token_ns) / (double)NS_PER_S);
     else
-        begin_reply(generation, metrics, now_ns);
-    generation->last_token_ns = now_ns;
-    if (message->timing)
-        decode_end_take(message, &generation->so_far);
+        begin_reply(choice, metrics, now_ns);
+    choice->last_token_ns = now_ns;
+    if (message->timing) {
+        decode_end_take(message, &choice->end);
+        choice->end.is_there = false; /* only finish says so */
+    }
     counter_add(metrics->series.relayed, message->n_token_ids);
     for (size_t from = 0; from < message->n_token_ids && !generation->is_unheard;
          from += REPLY_TOKENS_MAX) {
         size_t left = message->n_token_ids - from;
-        take_some(generation, message, from,
+        take_some(choice, message, from,
                   (uint32_t)(left < REPLY_TOKENS_MAX ? left : REPLY_TOKENS_MAX), scratch);
     }
-    if (!generation->is_unheard)
-        generation->is_stopping = generation->stops.is_found;
+    choice->is_stopping = choice->stops.is_found;
 }
 
 /* ---- the end ---- */
 
-static void count(const struct generation *generation, enum status status,
-                  const struct router_metrics *metrics, uint64_t now_ns)
+bool generation_is_over(const struct generation *generation)
 {
-    double duration_s = (double)(now_ns - generation->began_ns) / (double)NS_PER_S;
-    status_counters_add(&metrics->requests, status);
-    histogram_observe(metrics->series.duration, duration_s);
-    histogram_observe(metrics->series.reply_length, generation->n_generated);
-    if (!generation->first_token_ns)
-        observe_queue(generation, metrics, now_ns);
-    else
-        histogram_observe(metrics->series.ttft,
-                          (double)(generation->first_token_ns - generation->began_ns) /
-                              (double)NS_PER_S);
+    return generation->left != STATUS_OK || generation->status != STATUS_OK;
 }
 
-static void fail(struct door_call *call, enum status status, const char *sentence)
+static void fail(struct generation *generation, enum status status, const char *sentence)
 {
     struct rpc_error error = {0};
     rpc_error_set(&error, status, NULL, NULL, "%s",
                   sentence && sentence[0] ? sentence : status_text(status));
-    call->ops->fail(call, &error);
+    generation->call->ops->fail(generation->call, &error);
 }
 
-void generation_finish(struct generation *generation, enum status status, const char *sentence,
-                       const struct decode_end *end, const struct router_metrics *metrics,
-                       uint64_t now_ns)
+/* Text that no piece has had. First of all that is looked at: a stop string may be in there. */
+static enum status end(struct choice *choice)
 {
+    struct generation *generation = choice->generation;
     char rest[TOKEN_TEXT_BYTES_MAX + 2 * STOP_STRING_BYTES_MAX];
-    size_t n_rest = 0;
-    if (generation->left != STATUS_OK)
-        status = generation->left;
-    else if (status == STATUS_CANCELLED && generation->stops.is_found)
-        status = STATUS_OK;
-    if (status == STATUS_OK && !generation->stops.is_found)
-        n_rest = take_rest(generation, rest); /* first: a stop string may be in there */
-    assert(n_rest <= sizeof rest);
-    struct door_call *call = generation->call;
-    if (call->pass)
-        tenant_pass_settle(call->pass, generation->n_attempts > 0, generation->n_generated, now_ns);
-
+    size_t n_rest = choice->stops.is_found ? 0 : take_rest(choice, rest);
     struct reply_end reply;
-    generation_end_make(generation, end, &reply);
+    assert(n_rest <= sizeof rest && generation->left == STATUS_OK &&
+           "a call that is over has no reply");
+    choice_end_make(choice, &reply);
+    reply.is_last = generation->n_live == 0;
     reply.text = rest;
     reply.text_bytes = n_rest;
+    return generation->call->ops->end(generation->call, &reply);
+}
+
+void choice_finish(struct choice *choice, enum status status, const char *sentence,
+                   const struct decode_end *last)
+{
+    struct generation *generation = choice->generation;
+    assert(!choice->is_finished && generation->n_live > 0 && "each once");
+    choice->is_finished = true;
+    generation->n_live--;
+    if (last && last->is_there)
+        choice->end = *last;
+    if (generation->left != STATUS_OK)
+        status = generation->left;
+    else if (status == STATUS_CANCELLED && choice->stops.is_found)
+        status = STATUS_OK;
+    if (generation->status != STATUS_OK) /* the client was told of another's */
+        return;
     if (status == STATUS_OK)
-        status = call->ops->end(call, &reply);
+        status = end(choice);
     else
-        fail(call, status, sentence);
-    count(generation, status, metrics, now_ns);
-    generation_tell(generation, status, &reply, now_ns);
+        fail(generation, status, sentence);
+    generation->status = status;
+}
+
+void choice_abandon(struct choice *choice)
+{
+    struct generation *generation = choice->generation;
+    assert(!choice->is_started && !choice->is_finished && generation->n_live > 0);
+    assert(generation_is_over(generation));
+    choice->is_started = choice->is_finished = true;
+    generation->n_live--;
+}
+
+static uint32_t n_generated(const struct generation *generation)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < generation->n_choices; i++)
+        n += generation->choices[i].n_generated;
+    return n;
+}
+
+static void count(const struct generation *generation, const struct router_metrics *metrics,
+                  uint64_t now_ns)
+{
+    double duration_s = (double)(now_ns - generation->began_ns) / (double)NS_PER_S;
+    const struct choice *first = &generation->choices[0];
+    status_counters_add(&metrics->requests, generation->status);
+    histogram_observe(metrics->series.duration, duration_s);
+    histogram_observe(metrics->series.reply_length, n_generated(generation));
+    if (!first->first_token_ns)
+        observe_queue(generation, metrics, now_ns);
+    else
+        histogram_observe(metrics->series.ttft,
+                          (double)(first->first_token_ns - generation->began_ns) /
+                              (double)NS_PER_S);
+}
+
+void generation_close(struct generation *generation, const struct router_metrics *metrics,
+                      uint64_t now_ns)
+{
+    struct tenant_pass *pass = generation->call->pass;
+    assert(generation->n_live == 0 && generation->choices && !generation->is_closed);
+    generation->is_closed = true;
+    if (pass)
+        tenant_pass_settle(pass, generation->choices[0].n_attempts > 0, n_generated(generation),
+                           now_ns);
+    count(generation, metrics, now_ns);
+    generation_tell(generation, n_generated(generation), now_ns);
 }

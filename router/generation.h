@@ -3,7 +3,10 @@
  *
  *     tokens of a worker -> token_decoder -> stop_strings -> pieces for the door
  *
- * Two holders once it has started: the core (until finish) and the call (until on_end).
+ * It has n choices: the core places each as a request of its own, the first one first, and the others beside it when it has the
+ * prompt's KV. One that fails ends the others.
+ *
+ * Two holders once it has started: the core (until its last choice is finished) and the call (until on_end).
  *
  * Bounds: one copy of the prompt.
  *
@@ -30,22 +33,28 @@ struct generation *generation_create(struct door_call *call, struct tracer *trac
                                      uint64_t now_ns);
 void generation_destroy(struct generation *generation); /* NULL is fine */
 
-/* The prompt is tokenized: its reply can be decoded. */
-void generation_prepare(struct generation *generation, const struct tokenizer *tokenizer);
+/* The prompt is tokenized: makes the choices, whose replies can be decoded. NO_MEMORY. */
+MUST_CHECK enum status generation_prepare(struct generation *generation,
+                                          const struct tokenizer *tokenizer);
 
 /* What workers know this attempt by: the beginning of the request's id with the attempt's number and a hash of its id in
  * the core, which is never used again. A worker may still hold an earlier attempt of it, or one of an earlier request of
  * that name that has ended, and tenants may use the same ids. */
-void generation_attempt_id(const struct generation *generation, const struct hash_key *key,
-                           uint64_t attempt, char id_out[REQUEST_ID_MAX + 1]);
+void choice_attempt_id(const struct choice *choice, const struct hash_key *key, uint64_t attempt,
+                       char id_out[REQUEST_ID_MAX + 1]);
 
-/* A worker's tokens become pieces of the reply. Sets is_stopping at a stop string. */
-void generation_tokens(struct generation *generation,
-                       const Kvferry__Internal__V1__DecodeResponse *message,
-                       struct reply_scratch *scratch, const struct router_metrics *metrics,
-                       uint64_t now_ns);
+/* A worker's tokens become pieces of the reply. Sets is_stopping at a stop string, left where the reply cannot be kept. */
+void choice_tokens(struct choice *choice, const Kvferry__Internal__V1__DecodeResponse *message,
+                   struct reply_scratch *scratch, const struct router_metrics *metrics,
+                   uint64_t now_ns);
 
-/* Ends the client's call, counts and logs it. end may be NULL. */
-void generation_finish(struct generation *generation, enum status status, const char *sentence,
-                       const struct decode_end *end, const struct router_metrics *metrics,
-                       uint64_t now_ns);
+/* Tells the door the end of this choice, or, once, that the request has failed. end may be NULL. */
+void choice_finish(struct choice *choice, enum status status, const char *sentence,
+                   const struct decode_end *end);
+/* It is not to be started any more. */
+void choice_abandon(struct choice *choice);
+/* Whether what is left of it is to be ended: the client went, or a choice has failed. */
+bool generation_is_over(const struct generation *generation);
+/* All choices are finished: settles, counts and logs the request. */
+void generation_close(struct generation *generation, const struct router_metrics *metrics,
+                      uint64_t now_ns);

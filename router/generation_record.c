@@ -2,6 +2,7 @@
 
 #include "base/log/log.h"
 #include "process/process_state.h"
+#include "router/choice_end.h"
 
 #include <assert.h>
 #include <string.h>
@@ -23,10 +24,12 @@ static const char *finish_name(Kvferry__V1__FinishReason reason)
     }
 }
 
-static void log_end(const struct generation *generation, enum status status,
-                    const struct reply_end *end, uint64_t now_ns)
+/* Its figures are those of the first choice, whose prompt was computed. */
+static void log_end(const struct generation *generation, const struct reply_end *end,
+                    uint32_t n_generated, uint64_t now_ns)
 {
     const Kvferry__V1__Timing *timing = &end->timing;
+    enum status status = generation->status;
     char peer[64];
     generation->call->ops->peer(generation->call, peer, sizeof peer);
     const struct log_about about = {
@@ -39,13 +42,13 @@ static void log_end(const struct generation *generation, enum status status,
         LOG_TEXT("finish", status == STATUS_OK ? finish_name(end->reason) : NULL),
         LOG_U64("prompt_tokens", generation->n_tokens),
         LOG_U64("cached_tokens", end->usage.cached_tokens),
-        LOG_U64("generated_tokens", generation->n_generated),
+        LOG_U64("generated_tokens", n_generated), LOG_U64("choices", generation->n_choices),
         LOG_F64("ttft_ms", ms(timing->first_token_us)),
         LOG_F64("total_ms", (double)(now_ns - generation->began_ns) / (double)NS_PER_MS),
         LOG_F64("queue_ms", ms(timing->queue_us)), LOG_F64("prefill_ms", ms(timing->prefill_us)),
         LOG_F64("transfer_ms", ms(timing->transfer_us)),
         LOG_F64("decode_ms", ms(timing->decode_us)), LOG_U64("kv_bytes", timing->kv_bytes_received),
-        LOG_U64("attempts", generation->n_attempts),
+        LOG_U64("attempts", generation->choices[0].n_attempts),
         LOG_TEXT("generation_worker", timing->generation_worker),
         LOG_TEXT("context_worker", timing->context_worker),
         LOG_TEXT("place", prefill_place_name(timing->prefill_place)));
@@ -59,26 +62,32 @@ static void tell_part(const struct generation *generation, const char *name, uin
     tracer_tell(generation->tracer, &generation->place, &span);
 }
 
+static uint64_t placed_ns(const struct generation *generation)
+{
+    return generation->choices ? generation->choices[0].placed_ns : 0;
+}
+
 /* end NULL: it was refused. */
 static void tell_spans(const struct generation *generation, enum status status,
-                       const struct reply_end *end, uint64_t now_ns)
+                       const struct reply_end *end, uint32_t n_generated, uint64_t now_ns)
 {
     struct span span;
-    assert((!generation->placed_ns || generation->dispatched_ns) && "placed by dispatch only");
+    uint64_t queued_ns = placed_ns(generation);
+    assert((!queued_ns || generation->dispatched_ns) && "placed by dispatch only");
     if (!generation->place.is_recorded)
         return;
     uint64_t routed_ns = generation->dispatched_ns ? generation->dispatched_ns : now_ns;
     tell_part(generation, "route", generation->began_ns, routed_ns);
     if (generation->dispatched_ns)
-        tell_part(generation, "queue", routed_ns,
-                  generation->placed_ns ? generation->placed_ns : now_ns);
+        tell_part(generation, "queue", routed_ns, queued_ns ? queued_ns : now_ns);
     span_init(&span, "request", generation->began_ns, now_ns);
     span.is_server = true;
     span.status = status;
     memcpy(span.request_id, generation->request_id, sizeof span.request_id);
     span_add_number(&span, "kvferry.prompt_tokens", generation->n_tokens);
-    span_add_number(&span, "kvferry.generated_tokens", generation->n_generated);
-    span_add_number(&span, "kvferry.attempts", generation->n_attempts);
+    span_add_number(&span, "kvferry.generated_tokens", n_generated);
+    span_add_number(&span, "kvferry.choices", generation->n_choices);
+    span_add_number(&span, "kvferry.attempts", end ? generation->choices[0].n_attempts : 0);
     if (end) {
         const Kvferry__V1__Timing *timing = &end->timing;
         span_add_number(&span, "kvferry.cached_tokens", end->usage.cached_tokens);
@@ -90,12 +99,12 @@ static void tell_spans(const struct generation *generation, enum status status,
     tracer_tell_own(generation->tracer, &generation->place, &span);
 }
 
-void generation_tell(const struct generation *generation, enum status status,
-                     const struct reply_end *end, uint64_t now_ns)
+void generation_tell(const struct generation *generation, uint32_t n_generated, uint64_t now_ns)
 {
-    assert(end && "a reply, or what there would have been of one");
-    log_end(generation, status, end, now_ns);
-    tell_spans(generation, status, end, now_ns);
+    struct reply_end end;
+    choice_end_make(&generation->choices[0], &end);
+    log_end(generation, &end, n_generated, now_ns);
+    tell_spans(generation, generation->status, &end, n_generated, now_ns);
 }
 
 void refusal_tell(const struct log_about *about, enum status status, const char *tenant,
@@ -122,7 +131,7 @@ void generation_tell_refusal(const struct generation *generation, enum status st
                              const char *sentence, uint64_t now_ns)
 {
     log_refusal(generation->call, &generation->place.context, status, sentence);
-    tell_spans(generation, status, NULL, now_ns);
+    tell_spans(generation, status, NULL, 0, now_ns);
 }
 
 void call_tell_refusal(struct door_call *call, enum status status, const char *sentence)

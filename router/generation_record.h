@@ -8,8 +8,7 @@
 #include "router/generation_state.h"
 
 /* Its access line, and its spans: request, route (judged, tokenized) and queue (waits for a pair). */
-void generation_tell(const struct generation *generation, enum status status,
-                     const struct reply_end *end, uint64_t now_ns);
+void generation_tell(const struct generation *generation, uint32_t n_generated, uint64_t now_ns);
 /* The same of one that was refused, before it could be placed. */
 void generation_tell_refusal(const struct generation *generation, enum status status,
                              const char *sentence, uint64_t now_ns);

@@ -88,6 +88,20 @@ static enum status take_standing(struct generation *generation,
     return STATUS_OK;
 }
 
+static enum status take_n(struct generation *generation, const Kvferry__V1__SamplingParams *message,
+                          struct rpc_error *error)
+{
+    uint32_t n = message && message->n > 0 ? message->n : 1;
+    char value[16];
+    char what[64];
+    snprintf(value, sizeof value, "%" PRIu32, n);
+    snprintf(what, sizeof what, "is %" PRIu32 "; it must be 1 to %u", n, CHOICES_MAX);
+    if (n > CHOICES_MAX)
+        return refuse(error, STATUS_INVALID_ARGUMENT, "sampling.n", value, what);
+    generation->n_choices = n;
+    return STATUS_OK;
+}
+
 static enum status take_text(struct generation *generation, const ProtobufCBinaryData *text,
                              const struct request_limits *limits, struct rpc_error *error)
 {
@@ -175,6 +189,7 @@ enum status generation_take(struct generation *generation,
     TRY(take_standing(generation, message, limits->priority_max, error));
     TRY(sampling_choice_make(message->sampling, limits->defaults, limits->card.vocabulary,
                              &generation->sampling, &generation->stops, error));
+    TRY(take_n(generation, message->sampling, error));
     TRY(take_prompt(generation, message, limits, error));
     generation->return_timing = message->return_timing;
     generation->return_progress = message->return_progress && !generation->call->is_whole;

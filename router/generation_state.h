@@ -15,9 +15,10 @@
 #define REQUEST_ID_MAX     RPC_REQUEST_ID_MAX
 #define CACHE_SALT_MAX     128u /* bytes */
 #define PREFILL_REASON_MAX 320u /* bytes, NUL included */
-#define REPLY_TOKENS_MAX   64u  /* in one piece */
+#define CHOICES_MAX        16u
+#define REPLY_TOKENS_MAX   64u /* in one piece */
 
-/* Figures of a worker's last message, or of an earlier one that had some. */
+/* Figures of a worker's message. */
 struct decode_end {
     bool is_there; /* the last message came */
     bool has_timing;
@@ -33,23 +34,51 @@ struct decode_end {
     char prefill_reason[PREFILL_REASON_MAX];
 };
 
-struct generation {
-    struct generation *next, *previous; /* dispatch's list of live ones */
-    struct generation *next_stopping, *next_failed;
+/* One reply to the prompt: what the core and a worker know as a request. */
+struct choice {
+    struct generation *generation;
+    uint32_t index;
+    struct choice *next_failed;
     uint64_t failed_attempt;   /* its call could not be started, */
     enum status failed_status; /* for this reason */
-    struct door_call *call;
-    uint32_t holders;
+    bool is_started;           /* the core was given it */
     bool is_finished;
     bool is_stopping; /* a stop string was found: the worker's call is to be cancelled */
-    bool is_unheard;  /* a reply could not be sent: no more are */
-    enum status left; /* how the call ended when the client went first */
+
+    uint64_t
+        placed_ns; /* on the first pair that did not refuse it for want of room; 0: not yet, as what follows */
+    uint64_t first_token_ns;
+    uint64_t last_token_ns;
+    uint32_t last_token_id;
+    uint32_t n_attempts;
+    char generation_worker[ADDRESS_TEXT_MAX]; /* of the last attempt */
+    char context_worker[ADDRESS_TEXT_MAX];
+    bool was_handed_over; /* by an earlier attempt: it named a context worker */
+    bool is_beside;       /* placed where the first choice has the prompt */
+
+    struct token_decoder decoder;
+    struct stop_strings stops;
+    uint32_t n_generated;
+    struct decode_end
+        end; /* the worker's last figures: of its last message, or of an earlier one */
+};
+
+struct generation {
+    struct generation *next, *previous; /* dispatch's list of live ones */
+    struct generation *next_swept;
+    bool is_swept;  /* it is in that list */
+    bool is_closed; /* told, counted, and no longer in the list of live ones */
+    struct door_call *call;
+    uint32_t holders;
+    bool is_unheard; /* a reply could not be sent: no more are */
+    enum status
+        left; /* how the call ended when the client went first, or why its reply could not be kept */
+    enum status status; /* of the first choice that failed; OK: none has */
 
     char request_id[REQUEST_ID_MAX + 1];
     struct tracer *tracer;    /* may be NULL */
     struct trace_place place; /* its context is what workers are told */
-    uint64_t dispatched_ns;   /* 0: not yet, as what follows */
-    uint64_t placed_ns;       /* on the first pair that did not refuse it for want of room */
+    uint64_t dispatched_ns;   /* 0: not yet */
     bool is_named;            /* by the client's message: it must be the only one of that name */
     struct standing standing; /* told to workers */
     char cache_salt[CACHE_SALT_MAX + 1];
@@ -61,20 +90,12 @@ struct generation {
     uint32_t *token_ids;
     uint32_t n_tokens;
     struct sampling_choice sampling;
+    struct stop_strings stops; /* as asked for: each choice has a copy */
     uint64_t deadline_ns;
     uint64_t began_ns;
-    uint64_t first_token_ns; /* 0: none yet */
-    uint64_t last_token_ns;
-    uint32_t last_token_id;
-    uint32_t n_attempts;
-    char generation_worker[ADDRESS_TEXT_MAX]; /* of the last attempt */
-    char context_worker[ADDRESS_TEXT_MAX];
-    bool was_handed_over; /* by an earlier attempt: it named a context worker */
-
-    struct token_decoder decoder;
-    struct stop_strings stops;
-    uint32_t n_generated;
-    struct decode_end so_far; /* for a reply that ends before the worker's last message */
+    uint32_t n_choices; /* 1 .. CHOICES_MAX */
+    uint32_t n_live;    /* of them, not finished */
+    struct choice *choices;
 };
 
 /* "": there are no tenants. */

@@ -34,7 +34,7 @@ void intake_fail(struct intake *intake, struct door_call *call, enum status stat
 static void refuse_generation(struct intake *intake, struct generation *generation,
                               enum status status, struct rpc_error *error)
 {
-    assert(status != STATUS_OK && generation->n_attempts == 0 && "no worker has heard of it");
+    assert(status != STATUS_OK && generation->holders == 0 && "no worker has heard of it");
     generation_tell_refusal(generation, status, error->message, clock_now_ns());
     if (generation->call->pass) /* before the client hears of it, and asks again */
         tenant_pass_settle(generation->call->pass, false, 0, clock_now_ns());
@@ -84,9 +84,9 @@ static enum status reserve(const struct generation *generation, struct rpc_error
     struct tenant_refusal refusal;
     if (!generation->call->pass)
         return STATUS_OK;
-    enum status status = tenant_pass_reserve(generation->call->pass, generation->n_tokens,
-                                             generation->sampling.params.max_tokens, clock_now_ns(),
-                                             &refusal);
+    enum status status = tenant_pass_reserve(
+        generation->call->pass, generation->n_tokens,
+        generation->n_choices * generation->sampling.params.max_tokens, clock_now_ns(), &refusal);
     if (status != STATUS_OK)
         admission_refuse(status, &refusal, error);
     return status;
@@ -135,7 +135,7 @@ static void start(struct intake *intake, struct generation *generation, uint32_t
     if (status == STATUS_OK && is_text)
         tell_double(intake, generation);
     if (status == STATUS_OK)
-        generation_prepare(generation, intake->tokenizer);
+        status = generation_prepare(generation, intake->tokenizer);
     if (status == STATUS_OK)
         status = salt(generation);
     if (status == STATUS_OK) /* last: who is refused for another reason pays nothing */

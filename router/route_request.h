@@ -6,9 +6,14 @@
 #pragma once
 
 #include "base/standing.h"
+#include "router/prefix_map.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+
+/* No worker. */
+#define NOBODY PREFIX_MAP_NOBODY
 
 struct route_request {
     const uint32_t *token_ids; /* good until finish */
@@ -18,4 +23,7 @@ struct route_request {
     size_t salt_bytes;
     uint64_t deadline_ns; /* DEADLINE_NONE: none */
     struct standing standing;
+    bool is_reserved; /* a place was reserved for it: it is not refused for want of one */
+    uint32_t
+        beside; /* the generation worker to prefer, alone: it has the prompt's KV; NOBODY: none */
 };

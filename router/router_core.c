@@ -111,7 +111,10 @@ static bool make_way(struct router_core *core, const struct standing *standing, 
 static struct route *take_route(struct router_core *core, void *stream,
                                 const struct route_request *request)
 {
-    bool is_full = core->stats.requests == core->options.requests_max;
+    assert(!request->is_reserved || core->n_reserved > 0);
+    if (request->is_reserved)
+        core->n_reserved--;
+    bool is_full = core->stats.requests + core->n_reserved >= core->options.requests_max;
     if (is_full && !make_way(core, &request->standing, 1))
         return NULL;
     struct route *route = route_table_take(&core->routes);
@@ -130,7 +133,7 @@ static enum status may_wait(struct router_core *core, const struct route *route)
         return lacks != STATUS_OK ? lacks : STATUS_QUEUE_FULL;
     if (core->is_draining)
         return STATUS_DRAINING;
-    if (core->stats.waiting >= core->options.wait_max &&
+    if (!route->request.is_reserved && core->stats.waiting >= core->options.wait_max &&
         !make_way(core, &route->request.standing, 0))
         return STATUS_QUEUE_FULL;
     return STATUS_OK;
@@ -147,6 +150,29 @@ static enum status place(struct router_core *core, struct route *route)
         return STATUS_QUEUE_FULL;
     core_start(core, route, &pair);
     return STATUS_OK;
+}
+
+enum status router_core_reserve(struct router_core *core, uint32_t n)
+{
+    uint32_t n_max = core->options.requests_max;
+    assert(core->stats.requests + core->n_reserved <= n_max);
+    if (n > 0 &&
+        core->stats.requests + core->n_reserved + n >= n_max) /* and one for who reserves */
+        return STATUS_QUEUE_FULL;
+    core->n_reserved += n;
+    return STATUS_OK;
+}
+
+void router_core_unreserve(struct router_core *core, uint32_t n)
+{
+    assert(core->n_reserved >= n);
+    core->n_reserved -= n;
+}
+
+uint32_t router_core_place(const struct router_core *core, const void *stream)
+{
+    const struct route *route = route_table_find_stream(&core->routes, stream);
+    return route && route->attempt != 0 ? route->pair.generation_worker : NOBODY;
 }
 
 enum status router_core_generate(struct router_core *core, void *stream,

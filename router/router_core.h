@@ -89,6 +89,12 @@ void router_core_drain(struct router_core *core);
  * (prompt_tokens_max). */
 MUST_CHECK enum status router_core_generate(struct router_core *core, void *stream,
                                             const struct route_request *request);
+/* Places for n more requests that come later, with is_reserved. QUEUE_FULL: there are not so many. */
+MUST_CHECK enum status router_core_reserve(struct router_core *core, uint32_t n);
+/* Gives back n of them that nobody will use. */
+void router_core_unreserve(struct router_core *core, uint32_t n);
+/* The generation worker that has that stream's call; NOBODY: none. */
+uint32_t router_core_place(const struct router_core *core, const void *stream);
 /* The client left, or has what it wanted (a stop string): the call, if it is placed, is cancelled and
  * finish called with CANCELLED before this returns. False: no such stream (it has finished). */
 bool router_core_cancel(struct router_core *core, void *stream);

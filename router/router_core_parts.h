@@ -24,6 +24,7 @@ struct router_core {
     struct route_table routes;
     struct waiting_room room; /* its items are the routes' slots */
     uint64_t now_ns;          /* of the last step */
+    uint32_t n_reserved;      /* of requests_max, for requests that will come */
     bool is_draining;
     bool has_newcomer; /* a new request looks for a place to wait just now */
     struct prompt_places places;

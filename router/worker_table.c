@@ -382,11 +382,25 @@ static struct worker_cost least_cost(const struct worker_cost *costs, uint32_t n
     return least;
 }
 
+static bool may_be_beside(const struct worker_table *table, const struct worker_question *question)
+{
+    if (question->beside == NOBODY)
+        return false;
+    assert(question->beside < table->n_slots);
+    const struct worker *worker = &table->workers[question->beside];
+    return is_usable(worker, WORKER_GENERATION) && has_room(worker) &&
+           !has_tried(question, (struct pair){question->beside, NOBODY});
+}
+
 enum status worker_table_choose(const struct worker_table *table,
                                 const struct worker_question *question, struct pair *pair_out)
 {
     struct choice choice = {0};
     struct choice alone = {0};
+    if (may_be_beside(table, question)) {
+        *pair_out = (struct pair){question->beside, NOBODY};
+        return STATUS_OK;
+    }
     uint32_t n_with_room = add_contexts(table, question, true, 0);
     uint32_t n_contexts = add_contexts(table, question, false, n_with_room);
     struct worker_cost least = least_cost(table->costs, n_with_room);

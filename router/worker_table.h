@@ -22,10 +22,8 @@
 #pragma once
 
 #include "base/status.h"
-#include "router/prefix_map.h"
+#include "router/route_request.h"
 #include "router/worker_report.h"
-
-#define NOBODY PREFIX_MAP_NOBODY
 
 struct worker {
     bool is_known; /* false: it left, or the slot was never used */
@@ -110,6 +108,7 @@ struct worker_question {
     uint32_t n_prompt_blocks; /* and of these its prompt */
     bool may_be_alone;        /* a generation worker without a context worker will do, */
     bool waits_for_context;   /* but not yet while some, not tried, are only full: a long prompt */
+    uint32_t beside;          /* a generation worker to take alone, if it has room; NOBODY: none */
     const struct pair *tried;
     uint32_t n_tried;
 };

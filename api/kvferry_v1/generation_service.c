@@ -8,9 +8,9 @@
 #define IDS_MAX (1u << 20)
 
 static struct v1_call *begin(struct generation_service *service, struct rpc_call *rpc,
-                             bool is_whole)
+                             bool is_whole, uint32_t n_choices)
 {
-    struct v1_call *call = v1_call_create(rpc, is_whole, &service->scratch,
+    struct v1_call *call = v1_call_create(rpc, is_whole, n_choices, &service->scratch,
                                           service->texts.reply_bytes_max);
     if (!call)
         rpc_call_fail_status(rpc, STATUS_NO_MEMORY, "%s", status_text(STATUS_NO_MEMORY));
@@ -24,13 +24,21 @@ static void end(struct v1_call *call)
 
 /* ---- Generate, Complete ---- */
 
+/* What is asked for is judged later. */
+static uint32_t n_choices(const Kvferry__V1__GenerateRequest *request)
+{
+    uint32_t n = request->sampling && request->sampling->n > 0 ? request->sampling->n : 1;
+    return n < CHOICES_MAX ? n : CHOICES_MAX;
+}
+
 static void take(struct generation_service *service, struct rpc_call *rpc,
                  const ProtobufCMessage *message, bool is_whole)
 {
-    struct v1_call *call = begin(service, rpc, is_whole);
+    const Kvferry__V1__GenerateRequest *request = (const Kvferry__V1__GenerateRequest *)message;
+    struct v1_call *call = begin(service, rpc, is_whole, is_whole ? n_choices(request) : 0);
     if (!call)
         return;
-    intake_generate(service->intake, &call->base, (const Kvferry__V1__GenerateRequest *)message);
+    intake_generate(service->intake, &call->base, request);
     end(call);
 }
 
@@ -61,7 +69,7 @@ static void take_text(struct generation_service *service, struct rpc_call *rpc,
                       void (*serve)(void *arg, const struct arrival *arrival))
 {
     struct rpc_error error = {0};
-    struct v1_call *call = begin(service, rpc, true);
+    struct v1_call *call = begin(service, rpc, true, 0);
     if (!call)
         return;
     const struct arrival arrival = {.call = &call->base,

@@ -26,7 +26,9 @@ static void release(struct door_call *call)
     if (n > 1)
         return;
     rpc_call_release(v1->rpc);
-    collected_finish(&v1->collected);
+    for (uint32_t i = 0; i < v1->n_choices; i++)
+        collected_finish(&v1->choices[i].collected);
+    free(v1->choices);
     free(v1);
 }
 
@@ -78,13 +80,26 @@ static void encode_logprobs(const struct token_logprobs *logprobs, uint32_t n,
     }
 }
 
+/* Of the one message, what the texts of the other choices leave. */
+static size_t text_room(const struct v1_call *v1, uint32_t index)
+{
+    size_t bytes = 0;
+    for (uint32_t i = 0; i < v1->n_choices; i++)
+        bytes += i == index ? 0 : v1->choices[i].collected.text_bytes;
+    return bytes < v1->reply_bytes_max ? v1->reply_bytes_max - bytes : 0;
+}
+
 static enum status piece(struct door_call *call, const struct reply_piece *piece)
 {
     struct v1_call *v1 = v1_of(call);
-    if (call->is_whole)
-        return collected_add(&v1->collected, piece, v1->reply_bytes_max);
+    if (call->is_whole) {
+        assert(piece->index < v1->n_choices);
+        return collected_add(&v1->choices[piece->index].collected, piece,
+                             text_room(v1, piece->index));
+    }
     assert(piece->n >= 1 && piece->n <= V1_LOGPROBS_ROOM);
     Kvferry__V1__GenerateResponse response = KVFERRY__V1__GENERATE_RESPONSE__INIT;
+    response.index = piece->index;
     response.n_token_ids = piece->n;
     response.token_ids = borrow(piece->token_ids);
     response.text = (ProtobufCBinaryData){piece->text_bytes, borrow(piece->text)};
@@ -110,6 +125,7 @@ static enum status progress(struct door_call *call, uint32_t n_done, uint32_t n)
 /* The fields that both kinds have. */
 #define SET_END(response, MESSAGE, end)                                                            \
     do {                                                                                           \
+        (response)->index = (end)->index;                                                          \
         (response)->finish_reason = (end)->reason;                                                 \
         (response)->usage = &(end)->usage;                                                         \
         (response)->timing = (end)->has_timing ? &(end)->timing : NULL;                            \
@@ -128,43 +144,78 @@ static void send_last(struct v1_call *v1, struct reply_end *end)
     Kvferry__V1__GenerateResponse response = KVFERRY__V1__GENERATE_RESPONSE__INIT;
     response.text = (ProtobufCBinaryData){end->text_bytes, borrow(end->text)};
     SET_END(&response, GENERATE_RESPONSE, end);
-    if (rpc_call_send(v1->rpc, &response.base) == STATUS_OK)
+    if (rpc_call_send(v1->rpc, &response.base) == STATUS_OK && end->is_last)
         rpc_call_finish(v1->rpc);
     /* Otherwise the call is over already, and its on_end says how. */
 }
 
-static enum status reply_whole(struct v1_call *v1, struct reply_end *end)
+/* Memory for the messages of a whole reply. */
+struct whole_reply {
+    Kvferry__V1__CompleteResponse choices[CHOICES_MAX];
+    Kvferry__V1__CompleteResponse *more[CHOICES_MAX];
+    struct token_logprobs_message *messages; /* of all choices */
+    Kvferry__V1__TokenLogprobs **list;
+};
+
+static uint32_t n_logprobs(const struct v1_call *v1)
 {
-    Kvferry__V1__CompleteResponse response = KVFERRY__V1__COMPLETE_RESPONSE__INIT;
-    const struct collected *all = &v1->collected;
-    struct token_logprobs_message *messages = NULL;
-    Kvferry__V1__TokenLogprobs **list = NULL;
-    if (all->logprobs) {
-        messages = calloc(all->n, sizeof *messages);
-        list = calloc(all->n, sizeof(Kvferry__V1__TokenLogprobs *));
-        if (!messages || !list) {
-            free(messages);
-            free(list);
-            return STATUS_NO_MEMORY;
-        }
-        encode_logprobs(all->logprobs, all->n, messages, list);
-        response.n_logprobs = all->n;
-        response.logprobs = list;
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < v1->n_choices; i++)
+        n += v1->choices[i].collected.logprobs ? v1->choices[i].collected.n : 0;
+    return n;
+}
+
+/* Uses at .. of the list. */
+static uint32_t encode_choice(struct v1_choice *choice, struct whole_reply *whole, uint32_t at,
+                              Kvferry__V1__CompleteResponse *response)
+{
+    const struct collected *all = &choice->collected;
+    kvferry__v1__complete_response__init(response);
+    response->n_token_ids = all->n;
+    response->token_ids = all->token_ids;
+    response->text = (ProtobufCBinaryData){all->text_bytes, borrow(all->text)};
+    SET_END(response, COMPLETE_RESPONSE, &choice->end);
+    if (!all->logprobs)
+        return at;
+    encode_logprobs(all->logprobs, all->n, whole->messages + at, whole->list + at);
+    response->n_logprobs = all->n;
+    response->logprobs = whole->list + at;
+    return at + all->n;
+}
+
+static enum status reply_whole(struct v1_call *v1)
+{
+    uint32_t n = n_logprobs(v1);
+    uint32_t at = 0;
+    struct whole_reply *whole = calloc(1, sizeof *whole);
+    if (whole && n > 0) {
+        whole->messages = calloc(n, sizeof *whole->messages);
+        whole->list = calloc(n, sizeof(Kvferry__V1__TokenLogprobs *));
     }
-    response.n_token_ids = all->n;
-    response.token_ids = all->token_ids;
-    response.text = (ProtobufCBinaryData){all->text_bytes, borrow(all->text)};
-    SET_END(&response, COMPLETE_RESPONSE, end);
-    rpc_call_reply(v1->rpc, &response.base);
-    free(messages);
-    free(list);
-    return STATUS_OK;
+    bool has_room = whole && (n == 0 || (whole->messages && whole->list));
+    for (uint32_t i = 0; has_room && i < v1->n_choices; i++) {
+        at = encode_choice(&v1->choices[i], whole, at, &whole->choices[i]);
+        if (i > 0)
+            whole->more[i - 1] = &whole->choices[i];
+    }
+    if (has_room) {
+        assert(at == n);
+        whole->choices[0].n_more_choices = v1->n_choices - 1;
+        whole->choices[0].more_choices = whole->more;
+        rpc_call_reply(v1->rpc, &whole->choices[0].base);
+    }
+    if (whole) {
+        free(whole->messages);
+        free(whole->list);
+    }
+    free(whole);
+    return has_room ? STATUS_OK : STATUS_NO_MEMORY;
 }
 
 static void fail(struct door_call *call, const struct rpc_error *error)
 {
     struct v1_call *v1 = v1_of(call);
-    if (error->status == STATUS_REPLY_TOO_LONG && v1->collected.n > 0)
+    if (error->status == STATUS_REPLY_TOO_LONG && v1->choices)
         rpc_call_fail_status(v1->rpc, STATUS_REPLY_TOO_LONG,
                              "the reply is longer than %zu bytes; Generate has no such limit",
                              v1->reply_bytes_max);
@@ -180,10 +231,12 @@ static enum status end(struct door_call *call, struct reply_end *end)
         send_last(v1, end);
         return STATUS_OK;
     }
-    enum status status = collected_add_text(&v1->collected, end->text, end->text_bytes,
-                                            v1->reply_bytes_max);
-    if (status == STATUS_OK)
-        status = reply_whole(v1, end);
+    struct v1_choice *choice = &v1->choices[end->index];
+    choice->end = *end; /* what it borrows lives until the last choice has ended */
+    enum status status = collected_add_text(&choice->collected, end->text, end->text_bytes,
+                                            text_room(v1, end->index));
+    if (status == STATUS_OK && end->is_last)
+        status = reply_whole(v1);
     if (status == STATUS_OK)
         return STATUS_OK;
     rpc_error_set(&error, status, NULL, NULL, "%s", status_text(status));
@@ -207,12 +260,20 @@ static const struct door_ops OPS = {
     .fail = fail,
 };
 
-struct v1_call *v1_call_create(struct rpc_call *rpc, bool is_whole, struct v1_scratch *scratch,
-                               size_t reply_bytes_max)
+struct v1_call *v1_call_create(struct rpc_call *rpc, bool is_whole, uint32_t n_choices,
+                               struct v1_scratch *scratch, size_t reply_bytes_max)
 {
     struct v1_call *v1 = calloc(1, sizeof *v1);
     if (!v1)
         return NULL;
+    if (n_choices > 0) {
+        v1->choices = calloc(n_choices, sizeof *v1->choices);
+        v1->n_choices = n_choices;
+    }
+    if (n_choices > 0 && !v1->choices) {
+        free(v1);
+        return NULL;
+    }
     v1->base = (struct door_call){.ops = &OPS,
                                   .pass = rpc_call_pass(rpc),
                                   .deadline_ns = rpc_call_deadline_ns(rpc),

@@ -8,7 +8,7 @@
 #pragma once
 
 #include "api/reply/collected.h"
-#include "router/door.h"
+#include "router/generation_state.h"
 #include "rpc/server/call.h"
 #include "sampling_params/sampling_codec.h"
 
@@ -20,15 +20,24 @@ struct v1_scratch {
     Kvferry__V1__TokenLogprobs *list[V1_LOGPROBS_ROOM];
 };
 
+/* A choice that is kept until all have ended. */
+struct v1_choice {
+    struct collected collected;
+    struct reply_end end;
+};
+
 struct v1_call {
     struct door_call base; /* first */
     _Atomic uint32_t n_holders;
     struct rpc_call *rpc;
     struct v1_scratch *scratch; /* the service's; of a stream */
     size_t reply_bytes_max;     /* of one message */
-    struct collected collected; /* of one message */
+    /* Of one message: */
+    uint32_t n_choices;
+    struct v1_choice *choices; /* [n_choices] */
 };
 
-/* One holder, the caller; takes one of rpc. is_whole: Complete. NULL: no memory. */
-struct v1_call *v1_call_create(struct rpc_call *rpc, bool is_whole, struct v1_scratch *scratch,
-                               size_t reply_bytes_max);
+/* One holder, the caller; takes one of rpc. is_whole: the reply is one message, with n_choices (Complete), or the caller's own
+ * (0). NULL: no memory. */
+struct v1_call *v1_call_create(struct rpc_call *rpc, bool is_whole, uint32_t n_choices,
+                               struct v1_scratch *scratch, size_t reply_bytes_max);

@@ -4,31 +4,31 @@
 
 #include <criterion/criterion.h>
 
-static struct generation *new_generation(uint32_t n_attempts)
+static struct choice *new_choice(uint32_t n_attempts)
 {
-    struct generation *generation = calloc(1, sizeof *generation);
-    cr_assert_not_null(generation);
-    generation->n_attempts = n_attempts;
-    generation->placed_ns = 7;
-    snprintf(generation->context_worker, sizeof generation->context_worker, "c0:1");
-    return generation;
+    struct choice *choice = calloc(1, sizeof *choice);
+    cr_assert_not_null(choice);
+    choice->n_attempts = n_attempts;
+    choice->placed_ns = 7;
+    snprintf(choice->context_worker, sizeof choice->context_worker, "c0:1");
+    return choice;
 }
 
 Test(dispatch, a_refused_call_is_none)
 {
-    struct generation *generation = new_generation(1);
-    refused(NULL, generation);
-    cr_expect_eq(generation->n_attempts, 0);
-    cr_expect_eq(generation->placed_ns, 0);
-    cr_expect_str_empty(generation->context_worker);
-    free(generation);
+    struct choice *choice = new_choice(1);
+    refused(NULL, choice);
+    cr_expect_eq(choice->n_attempts, 0);
+    cr_expect_eq(choice->placed_ns, 0);
+    cr_expect_str_empty(choice->context_worker);
+    free(choice);
 }
 
 Test(dispatch, an_attempt_before_it_stays)
 {
-    struct generation *generation = new_generation(2);
-    refused(NULL, generation);
-    cr_expect_eq(generation->n_attempts, 1);
-    cr_expect_eq(generation->placed_ns, 7);
-    free(generation);
+    struct choice *choice = new_choice(2);
+    refused(NULL, choice);
+    cr_expect_eq(choice->n_attempts, 1);
+    cr_expect_eq(choice->placed_ns, 7);
+    free(choice);
 }

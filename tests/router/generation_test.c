@@ -18,6 +18,7 @@ struct rig {
     struct metrics *registry;
     struct router_metrics metrics;
     struct generation generation;
+    struct choice *choice;    /* its one */
     uint32_t ids[TOKENS_MAX]; /* of the text */
     uint32_t n_ids;
 };
@@ -38,6 +39,7 @@ static void open_rig(struct rig *rig, const char *text)
 
 static void close_rig(struct rig *rig)
 {
+    free(rig->generation.choices);
     metrics_destroy(rig->registry);
     tokenizer_destroy(rig->tokenizer);
 }
@@ -45,14 +47,17 @@ static void close_rig(struct rig *rig)
 /* A new request with that stop string (NULL: none). */
 static void prepare(struct rig *rig, const char *stop, uint32_t max_tokens, size_t reply_bytes_max)
 {
+    free(rig->generation.choices);
     memset(&rig->generation, 0, sizeof rig->generation);
     door_double_init(&rig->call, "id");
     rig->call.text_bytes_max = reply_bytes_max;
     rig->generation.call = &rig->call.base;
     rig->generation.sampling.params.max_tokens = max_tokens;
+    rig->generation.n_choices = 1;
     if (stop)
         stop_strings_add(&rig->generation.stops, stop, strlen(stop));
-    generation_prepare(&rig->generation, rig->tokenizer);
+    cr_assert_eq(generation_prepare(&rig->generation, rig->tokenizer), STATUS_OK);
+    rig->choice = rig->generation.choices;
 }
 
 /* The text's tokens in messages of piece tokens. */
@@ -63,7 +68,7 @@ static void feed(struct rig *rig, uint32_t piece)
             KVFERRY__INTERNAL__V1__DECODE_RESPONSE__INIT;
         message.n_token_ids = rig->n_ids - at < piece ? rig->n_ids - at : piece;
         message.token_ids = rig->ids + at;
-        generation_tokens(&rig->generation, &message, &rig->scratch, &rig->metrics, 1000 + at);
+        choice_tokens(rig->choice, &message, &rig->scratch, &rig->metrics, 1000 + at);
     }
 }
 
@@ -86,8 +91,8 @@ Test(generation, a_stop_string_is_found_across_tokens_and_messages)
         for (uint32_t piece = 1; piece <= rig.n_ids; piece += 3) {
             prepare(&rig, stop, TOKENS_MAX, 4096);
             feed(&rig, piece);
-            cr_assert(rig.generation.stops.is_found, "\"%s\" by %u", stop, piece);
-            cr_assert(rig.generation.is_stopping);
+            cr_assert(rig.choice->stops.is_found, "\"%s\" by %u", stop, piece);
+            cr_assert(rig.choice->is_stopping);
             cr_assert_eq(strlen(reply(&rig)), first, "\"%s\" by %u: %s", stop, piece, reply(&rig));
             cr_assert_eq(strncmp(reply(&rig), TEXT, first), 0);
         }
@@ -101,11 +106,11 @@ Test(generation, a_tail_that_may_become_a_stop_string_is_held_back)
     open_rig(&rig, TEXT);
     prepare(&rig, "light.?", TOKENS_MAX, 4096);
     feed(&rig, 1);
-    cr_assert_not(rig.generation.is_stopping);
+    cr_assert_not(rig.choice->is_stopping);
     size_t n = strlen(TEXT) - strlen("light.");
     cr_assert_eq(strlen(reply(&rig)), n, "%s", reply(&rig));
     char rest[STOP_STRING_BYTES_MAX];
-    cr_assert_eq(stop_strings_finish(&rig.generation.stops, rest), 6);
+    cr_assert_eq(stop_strings_finish(&rig.choice->stops, rest), 6);
     cr_assert_arr_eq(rest, "light.", 6);
     close_rig(&rig);
 }
@@ -121,12 +126,12 @@ Test(generation, keeps_the_figures_that_came_with_tokens)
     message.n_token_ids = 1;
     message.token_ids = rig.ids;
     message.timing = &timing;
-    generation_tokens(&rig.generation, &message, &rig.scratch, &rig.metrics, 1000);
+    choice_tokens(rig.choice, &message, &rig.scratch, &rig.metrics, 1000);
     feed(&rig, 1);
-    cr_assert(rig.generation.stops.is_found);
-    cr_assert_not(rig.generation.so_far.is_there, "it was not the last message");
-    cr_assert(rig.generation.so_far.has_timing);
-    cr_assert_eq(rig.generation.so_far.kv_bytes_received, 4096);
+    cr_assert(rig.choice->stops.is_found);
+    cr_assert_not(rig.choice->end.is_there, "it was not the last message");
+    cr_assert(rig.choice->end.has_timing);
+    cr_assert_eq(rig.choice->end.kv_bytes_received, 4096);
     close_rig(&rig);
 }
 
@@ -136,12 +141,12 @@ Test(generation, tokens_after_the_stop_are_not_counted)
     open_rig(&rig, TEXT);
     prepare(&rig, "God", TOKENS_MAX, 4096);
     feed(&rig, rig.n_ids); /* one message with all of them */
-    uint32_t n_together = rig.generation.n_generated;
+    uint32_t n_together = rig.choice->n_generated;
     cr_assert_str_eq(reply(&rig), "And ");
     cr_assert_lt(n_together, rig.n_ids);
     prepare(&rig, "God", TOKENS_MAX, 4096);
     feed(&rig, 1);
-    cr_assert_eq(rig.generation.n_generated, n_together);
+    cr_assert_eq(rig.choice->n_generated, n_together);
     cr_assert_eq(rig.call.n_ids, n_together);
     cr_assert_arr_eq(rig.call.ids, rig.ids, n_together * sizeof *rig.ids);
     close_rig(&rig);
@@ -154,7 +159,7 @@ Test(generation, a_worker_that_sends_too_much_overruns_nothing)
     for (uint32_t piece = 1; piece <= rig.n_ids; piece++) {
         prepare(&rig, NULL, 5, 4096);
         feed(&rig, piece);
-        cr_assert_eq(rig.generation.n_generated, 5, "by %u", piece);
+        cr_assert_eq(rig.choice->n_generated, 5, "by %u", piece);
         cr_assert_eq(strncmp(reply(&rig), TEXT, strlen(reply(&rig))), 0);
         cr_assert_lt(strlen(reply(&rig)), strlen(TEXT));
     }
@@ -168,7 +173,7 @@ Test(generation, a_reply_over_its_bound_stops)
     prepare(&rig, NULL, TOKENS_MAX, 20);
     feed(&rig, 1);
     cr_assert_eq(rig.generation.left, STATUS_REPLY_TOO_LONG);
-    cr_assert(rig.generation.is_stopping);
+    cr_assert(generation_is_over(&rig.generation));
     cr_assert_lt(strlen(reply(&rig)), 20);
     prepare(&rig, NULL, TOKENS_MAX, strlen(TEXT) + 1);
     feed(&rig, 1);
@@ -185,13 +190,13 @@ Test(generation, a_door_without_memory_stops_it_and_one_that_is_over_only_silenc
     rig.call.refuses = STATUS_NO_MEMORY;
     feed(&rig, 1);
     cr_assert_eq(rig.generation.left, STATUS_NO_MEMORY);
-    cr_assert(rig.generation.is_stopping);
+    cr_assert(generation_is_over(&rig.generation));
     prepare(&rig, NULL, TOKENS_MAX, 4096);
     rig.call.refuses = STATUS_CANCELLED;
     feed(&rig, 1);
     cr_assert_eq(rig.generation.left, STATUS_OK, "the call's own end says how");
-    cr_assert(rig.generation.is_unheard && !rig.generation.is_stopping);
-    cr_assert_eq(rig.generation.n_generated, 1);
+    cr_assert(rig.generation.is_unheard && !generation_is_over(&rig.generation));
+    cr_assert_eq(rig.choice->n_generated, 1);
     close_rig(&rig);
 }
 
@@ -201,8 +206,8 @@ Test(generation, the_first_token_is_stamped_once_and_tokens_are_counted)
     open_rig(&rig, TEXT);
     prepare(&rig, NULL, TOKENS_MAX, 4096);
     feed(&rig, 1);
-    cr_assert_eq(rig.generation.first_token_ns, 1000);
-    cr_assert_eq(rig.generation.last_token_ns, 1000 + rig.n_ids - 1);
+    cr_assert_eq(rig.choice->first_token_ns, 1000);
+    cr_assert_eq(rig.choice->last_token_ns, 1000 + rig.n_ids - 1);
     cr_assert_eq(counter_value(rig.metrics.series.relayed), rig.n_ids);
     close_rig(&rig);
 }
@@ -216,11 +221,11 @@ Test(generation, progress_of_a_prompt_is_no_token)
     open_rig(&rig, TEXT);
     prepare(&rig, NULL, TOKENS_MAX, 4096);
     message.prompt_progress = &progress;
-    generation_tokens(&rig.generation, &message, &rig.scratch, &rig.metrics, 500);
-    cr_assert_eq(rig.generation.first_token_ns, 0);
+    choice_tokens(rig.choice, &message, &rig.scratch, &rig.metrics, 500);
+    cr_assert_eq(rig.choice->first_token_ns, 0);
     cr_assert_not(rig.generation.is_unheard);
     feed(&rig, 1);
-    cr_assert_eq(rig.generation.first_token_ns, 1000);
+    cr_assert_eq(rig.choice->first_token_ns, 1000);
     cr_assert_eq(counter_value(rig.metrics.series.relayed), rig.n_ids);
     cr_assert_str_eq(reply(&rig), TEXT);
     close_rig(&rig);
@@ -229,12 +234,10 @@ Test(generation, progress_of_a_prompt_is_no_token)
 static void attempt_id(const char *request_id, uint64_t attempt, char id_out[REQUEST_ID_MAX + 1])
 {
     static const struct hash_key KEY = {.bytes = {1, 2, 3}};
-    struct generation *generation = calloc(1, sizeof *generation);
-    cr_assert_not_null(generation);
-    snprintf(generation->request_id, sizeof generation->request_id, "%s", request_id);
-    generation->n_attempts = 1;
-    generation_attempt_id(generation, &KEY, attempt, id_out);
-    free(generation);
+    struct generation generation = {.n_choices = 1};
+    struct choice choice = {.generation = &generation, .n_attempts = 1};
+    snprintf(generation.request_id, sizeof generation.request_id, "%s", request_id);
+    choice_attempt_id(&choice, &KEY, attempt, id_out);
 }
 
 Test(generation, no_two_attempts_share_an_id)

@@ -122,6 +122,7 @@ static void on_arrival(void *arg)
     struct client *client = arg;
     struct cluster *cluster = client->cluster;
     const struct route_request request = {
+        .beside = NOBODY,
         .token_ids = client->prompt,
         .n_tokens = client->plan->question.n_prompt,
         .max_tokens = client->plan->max_tokens,
@@ -234,13 +235,15 @@ struct attempt_name {
 static struct attempt_name *name_attempt(struct client *client, uint64_t attempt)
 {
     static const struct hash_key KEY = {.bytes = {1}};
-    static struct generation generation; /* too large for a stack */
+    static struct generation generation; /* too large for a stack, as the next */
+    static struct choice choice;
     struct cluster *cluster = client->cluster;
     struct attempt_name *name = wire_alloc(&cluster->wire, sizeof *name);
     snprintf(generation.request_id, sizeof generation.request_id, "r%u",
              cluster->plan->kind == PLAN_AGAIN ? client->plan->name : client->index);
-    generation.n_attempts = ++client->n_attempts;
-    generation_attempt_id(&generation, &KEY, attempt, name->id);
+    choice.generation = &generation;
+    choice.n_attempts = ++client->n_attempts;
+    choice_attempt_id(&choice, &KEY, attempt, name->id);
     name->client = client;
     name->next = cluster->attempts;
     cluster->attempts = name;

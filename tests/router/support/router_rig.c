@@ -103,7 +103,8 @@ struct router_rig router_rig_open(uint32_t n_gen, uint32_t n_ctx, bool local_pre
 enum status router_rig_ask(struct router_rig *rig, struct stream *stream, const uint32_t *tokens,
                            uint32_t n_tokens)
 {
-    const struct route_request request = {.token_ids = tokens,
+    const struct route_request request = {.beside = NOBODY,
+                                          .token_ids = tokens,
                                           .n_tokens = n_tokens,
                                           .max_tokens = 8,
                                           .salt = "",

@@ -1,6 +1,6 @@
-/* generation_end: the last message has the worker's figures, those so far when its last message
+/* choice_end: the last message has the worker's figures, those so far when its last message
  * never came, the router's own when there are none; a stop string is the reason even when the worker names another. */
-#include "router/generation_end.h"
+#include "router/choice_end.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -28,25 +28,30 @@ static const struct decode_end END = {
     .prefill_reason = "why",
 };
 
-static struct generation *sample(void)
+static struct generation GENERATION = {
+    .n_tokens = 20, .return_timing = true, .began_ns = 1000000, .n_choices = 1};
+
+/* With that end; NULL: none came. */
+static struct choice *sample(const struct decode_end *end)
 {
-    static struct generation generation;
-    memset(&generation, 0, sizeof generation);
-    generation.n_tokens = 20;
-    generation.n_generated = 8;
-    generation.return_timing = true;
-    generation.began_ns = 1000000;
-    generation.first_token_ns = 3000000;
-    generation.last_token_ns = 10000000;
-    snprintf(generation.generation_worker, sizeof generation.generation_worker, "%s", "g:2");
-    snprintf(generation.context_worker, sizeof generation.context_worker, "%s", "c:2");
-    return &generation;
+    static struct choice choice;
+    memset(&choice, 0, sizeof choice);
+    GENERATION.return_timing = true;
+    choice.generation = &GENERATION;
+    choice.n_generated = 8;
+    choice.first_token_ns = 3000000;
+    choice.last_token_ns = 10000000;
+    snprintf(choice.generation_worker, sizeof choice.generation_worker, "%s", "g:2");
+    snprintf(choice.context_worker, sizeof choice.context_worker, "%s", "c:2");
+    if (end)
+        choice.end = *end;
+    return &choice;
 }
 
-Test(generation_end, has_the_workers_figures_and_the_routers_counts)
+Test(choice_end, has_the_workers_figures_and_the_routers_counts)
 {
     struct reply_end end;
-    generation_end_make(sample(), &END, &end);
+    choice_end_make(sample(&END), &end);
     cr_assert_eq(end.reason, KVFERRY__V1__FINISH_REASON__FINISH_REASON_LENGTH);
     cr_assert_eq(end.usage.prompt_tokens, 20);
     cr_assert_eq(end.usage.generated_tokens, 8);
@@ -68,13 +73,11 @@ Test(generation_end, has_the_workers_figures_and_the_routers_counts)
     cr_assert(end.has_timing);
 }
 
-Test(generation_end, has_its_own_figures_without_the_workers)
+Test(choice_end, has_its_own_figures_without_the_workers)
 {
-    static const struct decode_end NOT_THERE = {.cached_tokens = 9, .kv_bytes_received = 9};
-    const struct decode_end *const ends[] = {NULL, &NOT_THERE};
-    for (int i = 0; i < 2; i++) {
+    {
         struct reply_end end;
-        generation_end_make(sample(), ends[i], &end);
+        choice_end_make(sample(NULL), &end);
         cr_assert_eq(end.reason, KVFERRY__V1__FINISH_REASON__FINISH_REASON_STOP);
         cr_assert_eq(end.usage.cached_tokens, 0);
         cr_assert_eq(end.timing.decode_us, 7000);
@@ -84,15 +87,14 @@ Test(generation_end, has_its_own_figures_without_the_workers)
     }
 }
 
-Test(generation_end, has_the_figures_so_far_when_the_last_message_never_came)
+Test(choice_end, has_the_figures_so_far_when_the_last_message_never_came)
 {
     struct reply_end end;
-    struct generation *generation = sample();
-    generation->so_far = END;
-    generation->so_far.is_there = false;
-    stop_strings_add(&generation->stops, "end", 3);
-    generation->stops.is_found = true;
-    generation_end_make(generation, NULL, &end);
+    struct choice *choice = sample(&END);
+    choice->end.is_there = false;
+    stop_strings_add(&choice->stops, "end", 3);
+    choice->stops.is_found = true;
+    choice_end_make(choice, &end);
     cr_assert_eq(end.reason, KVFERRY__V1__FINISH_REASON__FINISH_REASON_STOP);
     cr_assert_eq(end.usage.cached_tokens, 16);
     cr_assert_eq(end.timing.transfer_us, 3);
@@ -101,48 +103,47 @@ Test(generation_end, has_the_figures_so_far_when_the_last_message_never_came)
     cr_assert_eq(end.timing.decode_us, 7000, "decoding went on after those figures");
 }
 
-Test(generation_end, a_stop_string_is_the_reason)
+Test(choice_end, a_stop_string_is_the_reason)
 {
     struct reply_end end;
-    struct generation *generation = sample();
-    stop_strings_add(&generation->stops, "end", 3);
-    generation->stops.is_found = true;
-    generation->return_timing = false;
-    generation_end_make(generation, &END, &end);
+    struct choice *choice = sample(&END);
+    stop_strings_add(&choice->stops, "end", 3);
+    choice->stops.is_found = true;
+    GENERATION.return_timing = false;
+    choice_end_make(choice, &end);
     cr_assert_eq(end.reason, KVFERRY__V1__FINISH_REASON__FINISH_REASON_STOP);
     cr_assert_not(end.has_timing);
 }
 
-Test(generation_end, says_which_stop_string_or_token_ended_it)
+Test(choice_end, says_which_stop_string_or_token_ended_it)
 {
     struct reply_end end;
-    struct generation *generation = sample();
-    struct decode_end stopped = END;
-    generation->last_token_id = 77;
-    generation_end_make(generation, &END, &end);
+    struct choice *choice = sample(&END);
+    choice->last_token_id = 77;
+    choice_end_make(choice, &end);
     cr_assert_eq(end.matched, MATCHED_NOTHING, "the length ended it");
-    stopped.reason = KVFERRY__V1__FINISH_REASON__FINISH_REASON_STOP;
-    generation_end_make(generation, &stopped, &end);
+    choice->end.reason = KVFERRY__V1__FINISH_REASON__FINISH_REASON_STOP;
+    choice_end_make(choice, &end);
     cr_assert_eq(end.matched, MATCHED_TOKEN);
     cr_assert_eq(end.stop_token_id, 77);
 
     char out[64];
-    stop_strings_add(&generation->stops, "never", 5);
-    stop_strings_add(&generation->stops, "a\0b", 3);
-    stop_strings_push(&generation->stops, "xa\0by", 5, out);
-    generation_end_make(generation, &stopped, &end);
+    stop_strings_add(&choice->stops, "never", 5);
+    stop_strings_add(&choice->stops, "a\0b", 3);
+    stop_strings_push(&choice->stops, "xa\0by", 5, out);
+    choice_end_make(choice, &end);
     cr_assert_eq(end.matched, MATCHED_STRING);
     cr_assert_eq(end.stop_string.len, 3);
     cr_assert_arr_eq(end.stop_string.data, "a\0b", 3);
 }
 
-Test(generation_end, without_tokens_there_is_no_first)
+Test(choice_end, without_tokens_there_is_no_first)
 {
     struct reply_end end;
-    struct generation *generation = sample();
-    generation->first_token_ns = generation->last_token_ns = 0;
-    generation->n_generated = 0;
-    generation_end_make(generation, NULL, &end);
+    struct choice *choice = sample(NULL);
+    choice->first_token_ns = choice->last_token_ns = 0;
+    choice->n_generated = 0;
+    choice_end_make(choice, &end);
     cr_assert_eq(end.timing.first_token_us, 0);
     cr_assert_eq(end.timing.decode_us, 0);
 }
