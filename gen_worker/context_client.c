@@ -2,7 +2,7 @@
 
 #include "base/clock.h"
 #include "base/log/log.h"
-#include "gen_worker/context_client_parts.h"
+#include "gen_worker/context_description.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -12,18 +12,6 @@
 
 /* Block ids and digests of a whole context in one ready event. */
 #define EVENT_ELEMENTS_MAX (1u << 20)
-
-/* Held while a call is started: a callback that comes before the start has returned runs on rpc's thread, and waits
- * here until the call has its place. */
-void context_client_lock(struct context_client *client)
-{
-    pthread_mutex_lock(&client->mutex);
-}
-
-void context_client_unlock(struct context_client *client)
-{
-    pthread_mutex_unlock(&client->mutex);
-}
 
 enum status context_client_create(const struct context_client_options *options,
                                   struct context_client **client_out)
@@ -326,6 +314,18 @@ void context_client_commit(struct context_client *client, uint64_t prefill, cons
     enum status status = start_commit(client, prefill, address, &message);
     if (status != STATUS_OK)
         gen_engine_commit_result(client->engine, prefill, status, "");
+    context_client_unlock(client);
+}
+
+void context_client_look(struct context_client *client, uint64_t now_ns)
+{
+    context_client_lock(client);
+    for (uint32_t i = 0; i < client->peers.n_max; i++) {
+        struct context_peer *peer = &client->peers.places[i];
+        if (peer->state == PEER_UNKNOWN && context_peer_is_refused(peer) &&
+            now_ns >= peer->ask_at_ns)
+            context_describe(client, peer);
+    }
     context_client_unlock(client);
 }
 

@@ -22,24 +22,11 @@
  */
 #pragma once
 
+#include "gen_worker/context_client_options.h"
 #include "gen_worker/gen_engine.h"
 #include "process/process_state.h"
-#include "rpc/client/client.h"
-#include "worker_common/identity_codec.h"
 
 struct context_client;
-
-struct context_client_options {
-    struct rpc_client *rpc;                 /* borrowed, as the others, until destroy */
-    struct cluster_key *key;                /* that of rpc; NULL: it has none */
-    const struct worker_identity *identity; /* of this worker */
-    const char *allow_numerics;             /* beside its own: numerics_fit */
-    uint32_t peers_max;
-    uint32_t prefills_max;
-    uint64_t describe_limit_ns;
-    uint64_t commit_limit_ns;
-    bool wants_digests; /* a ready event without them ends the prefill */
-};
 
 MUST_CHECK enum status context_client_create(const struct context_client_options *options,
                                              struct context_client **client_out);

@@ -1,8 +1,9 @@
-/* context_description - how a context client learns who a worker is, before anything is asked of it: see context_client.h. */
+#include "gen_worker/context_description.h"
+
 #include "base/clock.h"
 #include "base/log/log.h"
 #include "base/secret.h"
-#include "gen_worker/context_client_parts.h"
+#include "gen_worker/gen_engine.h"
 #include "process/process_state.h"
 
 #include <assert.h>
@@ -126,18 +127,6 @@ static void on_description_end(void *arg, const struct rpc_error *error)
     context_client_unlock(client);
 }
 
-struct context_unary *context_unary_create(struct context_client *client, struct context_peer *peer)
-{
-    struct context_unary *unary = calloc(1, sizeof *unary);
-    if (!unary)
-        return NULL;
-    unary->client = client;
-    unary->peer = peer;
-    unary->status = STATUS_PEER_LOST; /* until a message comes */
-    peer->n_users++;
-    return unary;
-}
-
 /* It is known who answers, or it does not matter. */
 static enum status start_describe(struct context_unary *unary)
 {
@@ -201,16 +190,4 @@ void context_describe(struct context_client *client, struct context_peer *peer)
     if (status != STATUS_OK)
         settle_description(unary, status,
                            unary->error.text[0] ? unary->error.text : status_text(status));
-}
-
-void context_client_look(struct context_client *client, uint64_t now_ns)
-{
-    context_client_lock(client);
-    for (uint32_t i = 0; i < client->peers.n_max; i++) {
-        struct context_peer *peer = &client->peers.places[i];
-        if (peer->state == PEER_UNKNOWN && context_peer_is_refused(peer) &&
-            now_ns >= peer->ask_at_ns)
-            context_describe(client, peer);
-    }
-    context_client_unlock(client);
 }

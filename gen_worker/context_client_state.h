@@ -1,12 +1,11 @@
 /*
- * context_client_parts - a context client inside: what its prefills and commits (context_client.c) and its descriptions of
- * workers (context_description.c) share.
+ * context_client_state - what a client of context workers holds: its peers, its prefills, and the calls under way.
  *
  * Lock: the client's, for all of it.
  */
 #pragma once
 
-#include "gen_worker/context_client.h"
+#include "gen_worker/context_client_options.h"
 #include "gen_worker/context_peer.h"
 #include "gen_worker/prefill_codec.h"
 
@@ -53,13 +52,6 @@ struct context_unary {
 void context_client_lock(struct context_client *client);
 void context_client_unlock(struct context_client *client);
 
-/* The peer is known. */
-void context_prefill_begin(struct context_prefill *prefill);
-/* Says prefill_end, frees. */
-void context_prefill_end(struct context_prefill *prefill, enum status status, const char *sentence);
-
 /* One user of the peer more; NULL: no memory. Its owner frees it. */
 struct context_unary *context_unary_create(struct context_client *client,
                                            struct context_peer *peer);
-/* Of a peer that is not known: prefills that wait for it begin or end with that. */
-void context_describe(struct context_client *client, struct context_peer *peer);
