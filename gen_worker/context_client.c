@@ -13,6 +13,11 @@
 /* Block ids and digests of a whole context in one ready event. */
 #define EVENT_ELEMENTS_MAX (1u << 20)
 
+/* ---- making ---- */
+
+static void on_described(struct context_client *client, struct context_peer *peer,
+                         enum status status, const char *sentence);
+
 enum status context_client_create(const struct context_client_options *options,
                                   struct context_client **client_out)
 {
@@ -20,6 +25,7 @@ enum status context_client_create(const struct context_client_options *options,
     if (!client)
         return STATUS_NO_MEMORY;
     client->options = *options;
+    client->on_described = on_described;
     pthread_mutex_init(&client->mutex, NULL);
     client->prefills = calloc(options->prefills_max, sizeof(struct context_prefill *));
     enum status status = context_peers_init(&client->peers, options->peers_max);
@@ -68,7 +74,7 @@ static struct context_prefill **find_prefill(struct context_client *client, uint
 }
 
 /* Says prefill_end, frees. */
-void context_prefill_end(struct context_prefill *prefill, enum status status, const char *sentence)
+static void end_prefill(struct context_prefill *prefill, enum status status, const char *sentence)
 {
     struct context_client *client = prefill->client;
     struct context_prefill **place = find_prefill(client, prefill->id);
@@ -138,6 +144,8 @@ static bool may_repeat(const struct context_prefill *prefill, enum status status
            !prefill->is_cancelled;
 }
 
+static void begin_prefill(struct context_prefill *prefill);
+
 static void repeat_prefill(struct context_prefill *prefill)
 {
     struct context_peer *peer = prefill->peer;
@@ -149,7 +157,7 @@ static void repeat_prefill(struct context_prefill *prefill)
     rpc_client_call_release(prefill->call);
     prefill->call = NULL;
     if (peer->state == PEER_KNOWN)
-        context_prefill_begin(prefill);
+        begin_prefill(prefill);
     else if (peer->state == PEER_UNKNOWN)
         context_describe(prefill->client, peer);
 }
@@ -166,12 +174,12 @@ static void on_prefill_end(void *arg, const struct rpc_error *error)
     if (may_repeat(prefill, status))
         repeat_prefill(prefill);
     else
-        context_prefill_end(prefill, status, sentence);
+        end_prefill(prefill, status, sentence);
     context_client_unlock(client);
 }
 
 /* The peer is known. */
-void context_prefill_begin(struct context_prefill *prefill)
+static void begin_prefill(struct context_prefill *prefill)
 {
     struct context_client *client = prefill->client;
     assert(prefill->peer->state == PEER_KNOWN && !prefill->call);
@@ -192,7 +200,22 @@ void context_prefill_begin(struct context_prefill *prefill)
     rpc_request_set_origin(&request, &prefill->origin, &origin_text);
     enum status status = rpc_channel_start(prefill->peer->channel, &request, &prefill->call);
     if (status != STATUS_OK)
-        context_prefill_end(prefill, status, "");
+        end_prefill(prefill, status, "");
+}
+
+/* Begins or ends every prefill that waited for the description. */
+static void on_described(struct context_client *client, struct context_peer *peer,
+                         enum status status, const char *sentence)
+{
+    for (uint32_t i = 0; i < client->options.prefills_max; i++) {
+        struct context_prefill *prefill = client->prefills[i];
+        if (!prefill || prefill->peer != peer || prefill->call)
+            continue;
+        if (status == STATUS_OK)
+            begin_prefill(prefill);
+        else
+            end_prefill(prefill, status, sentence);
+    }
 }
 
 /* ---- the engine's ops ---- */
@@ -243,7 +266,7 @@ void context_client_start_prefill(struct context_client *client, uint64_t id, co
     if (status != STATUS_OK)
         gen_engine_prefill_end(client->engine, id, status, "");
     else if (prefill->peer->state == PEER_KNOWN)
-        context_prefill_begin(prefill);
+        begin_prefill(prefill);
     else if (prefill->peer->state == PEER_UNKNOWN)
         context_describe(client, prefill->peer);
     context_client_unlock(client);
@@ -258,7 +281,7 @@ void context_client_cancel_prefill(struct context_client *client, uint64_t id)
     if (place && (*place)->call)
         rpc_client_call_cancel((*place)->call);
     else if (place) /* it waits for a description: nobody computes it */
-        context_prefill_end(*place, STATUS_CANCELLED, "");
+        end_prefill(*place, STATUS_CANCELLED, "");
     context_client_unlock(client);
 }
 

@@ -19,6 +19,9 @@ struct context_client {
     pthread_mutex_t mutex;
     struct context_peers peers;
     struct context_prefill **prefills; /* [prefills_max], NULL: free */
+    /* The end of each description. OK: the peer is known; sentence is "" when the status says all. */
+    void (*on_described)(struct context_client *client, struct context_peer *peer,
+                         enum status status, const char *sentence);
 };
 
 /* One prefill, from start_prefill to prefill_end. Its peer's user. */

@@ -65,21 +65,6 @@ static void take_identity(struct context_client *client, struct context_peer *pe
     peer->reason[0] = '\0';
 }
 
-/* Begins or ends every prefill that waited for the description. */
-static void settle_waiting(struct context_client *client, struct context_peer *peer,
-                           enum status status, const char *sentence)
-{
-    for (uint32_t i = 0; i < client->options.prefills_max; i++) {
-        struct context_prefill *prefill = client->prefills[i];
-        if (!prefill || prefill->peer != peer || prefill->call)
-            continue;
-        if (status == STATUS_OK)
-            context_prefill_begin(prefill);
-        else
-            context_prefill_end(prefill, status, sentence);
-    }
-}
-
 /* Whether the same life said something else when it was used. What the engine has no room for is said at
  * the next description. */
 static void judge_refusal(struct context_client *client, struct context_peer *peer,
@@ -111,7 +96,7 @@ static void settle_description(struct context_unary *unary, enum status status,
         context_peer_forget(peer, status, sentence);
         peer->ask_at_ns = clock_now_ns() + ASK_AGAIN_NS;
     }
-    settle_waiting(client, peer, status, sentence);
+    client->on_described(client, peer, status, sentence);
     secret_wipe(unary->identity.address.secret, sizeof unary->identity.address.secret);
     free(unary);
 }
@@ -181,7 +166,7 @@ void context_describe(struct context_client *client, struct context_peer *peer)
     assert(peer->state == PEER_UNKNOWN);
     struct context_unary *unary = context_unary_create(client, peer);
     if (!unary) {
-        settle_waiting(client, peer, STATUS_NO_MEMORY, "");
+        client->on_described(client, peer, STATUS_NO_MEMORY, "");
         return;
     }
     peer->state = PEER_DESCRIBING;

@@ -8,10 +8,5 @@
 
 #include "gen_worker/context_client_state.h"
 
-/* The peer is known. */
-void context_prefill_begin(struct context_prefill *prefill);
-/* Says prefill_end, frees. */
-void context_prefill_end(struct context_prefill *prefill, enum status status, const char *sentence);
-
-/* Of a peer that is not known: prefills that wait for it begin or end with that. */
+/* Of a peer that is not known. on_described follows, perhaps before this returns. */
 void context_describe(struct context_client *client, struct context_peer *peer);
