@@ -7,48 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum status sequence_init(struct sequence *sequence, const struct gen_home *home)
-{
-    const struct gen_engine_options *options = home->options;
-    uint32_t blocks_max = geometry_blocks(&options->geometry, options->context_tokens);
-    memset(sequence, 0, sizeof *sequence);
-    TRY(block_table_init(&sequence->table, options->pool, home->tree,
-                         options->geometry.block_tokens, blocks_max));
-    sequence->hashes = calloc(blocks_max, sizeof *sequence->hashes);
-    sequence->tokens = calloc(options->context_tokens, sizeof *sequence->tokens);
-    return sequence->hashes && sequence->tokens ? STATUS_OK : STATUS_NO_MEMORY;
-}
-
-void sequence_finish(struct sequence *sequence)
-{
-    job_destroy(sequence->job);
-    block_table_finish(&sequence->table);
-    free(sequence->hashes);
-    free(sequence->tokens);
-    memset(sequence, 0, sizeof *sequence);
-}
-
-uint32_t sequence_n_prompt(const struct sequence *sequence)
-{
-    return sequence->job->request.n_tokens;
-}
-
-static uint32_t n_generated(const struct sequence *sequence)
-{
-    assert(sequence->n_tokens >= sequence_n_prompt(sequence));
-    return sequence->n_tokens - sequence_n_prompt(sequence);
-}
-
-static uint32_t smaller(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
-uint32_t sequence_n_of_prompt(const struct sequence *sequence, uint32_t n_tokens)
-{
-    return smaller(n_tokens, sequence_n_prompt(sequence));
-}
-
 static schedule_id id_of(const struct sequence *sequence)
 {
     return sequence->job->request.schedule_id;
@@ -150,11 +108,11 @@ static bool is_stop(const struct sequence *sequence, const struct gen_home *home
 static enum gen_finish_reason finish_reason(const struct sequence *sequence,
                                             const struct gen_home *home)
 {
-    if (n_generated(sequence) == 0)
+    if (sequence_n_generated(sequence) == 0)
         return GEN_FINISH_NONE;
     if (is_stop(sequence, home, sequence->tokens[sequence->n_tokens - 1]))
         return GEN_FINISH_STOP;
-    if (n_generated(sequence) == sequence->job->request.sampling.max_tokens)
+    if (sequence_n_generated(sequence) == sequence->job->request.sampling.max_tokens)
         return GEN_FINISH_LENGTH;
     return GEN_FINISH_NONE;
 }
@@ -169,7 +127,7 @@ static struct gen_finish figures(const struct sequence *sequence)
         .prompt_tokens = sequence_n_prompt(sequence),
         .cached_tokens = sequence->is_from_context ? sequence->n_context_cached
                                                    : sequence->n_cached,
-        .generated_tokens = n_generated(sequence),
+        .generated_tokens = sequence_n_generated(sequence),
         .timing = sequence->timing,
         .marks = sequence->marks,
         .context_worker = sequence->is_from_context ? sequence->job->context_worker : "",
@@ -186,10 +144,11 @@ void sequence_add_token(struct sequence *sequence, const struct gen_home *home, 
 {
     assert(sequence->n_tokens < home->options->context_tokens);
     /* Drawn behind the last known token, or said by a context worker before any other is known. */
-    assert(sequence->handover ? n_generated(sequence) == 0 : sequence->n_kv == sequence->n_tokens);
+    assert(sequence->handover ? sequence_n_generated(sequence) == 0
+                              : sequence->n_kv == sequence->n_tokens);
     uint64_t now_ns = gen_home_now_ns(home);
     sequence->tokens[sequence->n_tokens++] = token_id;
-    if (n_generated(sequence) == 1) {
+    if (sequence_n_generated(sequence) == 1) {
         sequence->marks.first_token_ns = now_ns;
         sequence->timing.first_token_us = (now_ns - sequence->job->request.arrived_ns) / NS_PER_US;
     }
@@ -211,6 +170,11 @@ void sequence_add_token(struct sequence *sequence, const struct gen_home *home, 
         sequence_end(sequence, home, status, "");
     else if (finish_reason(sequence, home) != GEN_FINISH_NONE && !sequence->handover)
         sequence_end(sequence, home, STATUS_OK, "");
+}
+
+static uint32_t smaller(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
 }
 
 /* Prompt tokens where they are computed first, everything else as work done again. */
@@ -306,7 +270,7 @@ static enum status on_first_token(struct sequence *sequence, const struct gen_ho
         (wants_logprobs && !event->first_token.has_logprobs))
         return error_set(error, STATUS_TRANSFER_FAILED, "first token %u is no token", token_id);
     handover->has_first_token = true;
-    if (n_generated(sequence) > 0) { /* it was told before the pause */
+    if (sequence_n_generated(sequence) > 0) { /* it was told before the pause */
         bool is_equal = sequence->tokens[sequence_n_prompt(sequence)] == token_id;
         if (!is_equal && !sequence->has_other_token && !handover->has_other_numerics)
             return error_set(error, STATUS_TRANSFER_FAILED,
@@ -453,7 +417,7 @@ static bool ends_for_want_of_context(const struct sequence *sequence, enum statu
     bool takes_nothing = status == STATUS_QUEUE_FULL || status == STATUS_SHARE_FULL ||
                          status == STATUS_LOADING || status == STATUS_DRAINING;
     return takes_nothing && sequence->job->ends_when_context_full &&
-           !sequence->handover->is_accepted && n_generated(sequence) == 0;
+           !sequence->handover->is_accepted && sequence_n_generated(sequence) == 0;
 }
 
 static void log_failed(const struct sequence *sequence, const struct handover *handover,
@@ -494,7 +458,7 @@ void sequence_fall_back(struct sequence *sequence, const struct gen_home *home, 
     handover_close(handover, home, HANDOVER_DISCARD);
     sequence->handover = NULL;
     sequence->is_fallback = true;
-    sequence->must_verify = n_generated(sequence) > 0;
+    sequence->must_verify = sequence_n_generated(sequence) > 0;
     home->stats->handovers_fell_back++;
     begin_local(sequence, home, now_ns);
     if (handover->n_fenced > 0) {
@@ -503,11 +467,6 @@ void sequence_fall_back(struct sequence *sequence, const struct gen_home *home, 
     } else {
         schedule_fetch_failed(home->schedule, id_of(sequence));
     }
-}
-
-bool sequence_is_runnable(const struct sequence *sequence)
-{
-    return sequence->state == SEQUENCE_DECODING || sequence->state == SEQUENCE_LOCAL_PREFILL;
 }
 
 /* ---- the end ---- */

@@ -1,5 +1,5 @@
-/* The blocks of a sequence: taken with what the prefix cache has, kept for others, given back. */
-#include "gen_worker/sequence.h"
+#include "gen_worker/sequence_blocks.h"
+
 #include "model/forward.h"
 #include "schedule/schedule.h"
 

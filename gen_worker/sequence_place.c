@@ -1,5 +1,4 @@
-/* Where a sequence's prompt is computed, and what its client is told of it. */
-#include "gen_worker/sequence.h"
+#include "gen_worker/sequence_place.h"
 
 #include <assert.h>
 

@@ -1,5 +1,4 @@
-/* How much of a sequence's prompt has its KV, for who waits for it. */
-#include "gen_worker/sequence.h"
+#include "gen_worker/sequence_progress.h"
 
 #include <assert.h>
 
