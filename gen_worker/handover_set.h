@@ -10,7 +10,7 @@
 #pragma once
 
 #include "engine/block_owners.h"
-#include "gen_worker/sequence.h"
+#include "gen_worker/sequence_handover.h"
 
 struct handover_set {
     uint32_t n;

@@ -34,27 +34,14 @@ void sequence_leave_job(struct sequence *sequence);
 
 /* RESERVED -> LOCAL_PREFILL. Of one that does not, or for which no hand-over is free: says why. */
 void sequence_start_local(struct sequence *sequence, const struct gen_home *home, uint64_t now_ns);
-/* id: the new prefill's handle. */
-void sequence_start_handover(struct sequence *sequence, const struct gen_home *home,
-                             struct handover *handover, uint64_t id, uint64_t now_ns);
+/* It computes here what is left of the tokens that it knows. */
+void sequence_begin_local(struct sequence *sequence, const struct gen_home *home, uint64_t now_ns);
 
 /* The functions below may end the sequence: look at its state afterwards. */
 
 /* One more token, drawn here or by the context worker. logprobs may be NULL. */
 void sequence_add_token(struct sequence *sequence, const struct gen_home *home, uint32_t token_id,
                         const struct token_logprobs *logprobs);
-/* An event of its hand-over. */
-void sequence_on_event(struct sequence *sequence, const struct gen_home *home,
-                       const struct gen_prefill_event *event, uint64_t now_ns);
-/* Commits when all has arrived. */
-void sequence_try_commit(struct sequence *sequence, const struct gen_home *home, uint64_t now_ns);
-/* The commit was granted: the fetched KV may be used. */
-void sequence_committed(struct sequence *sequence, const struct gen_home *home, uint64_t now_ns);
-/* The hand-over failed: computes the prompt here, or ends. While its blocks may still be written it is paused:
- * it takes others when it is its turn. */
-void sequence_fall_back(struct sequence *sequence, const struct gen_home *home, enum status status,
-                        const char *sentence, uint64_t now_ns);
-
 /* What a forward pass made of it. */
 struct computed {
     uint32_t n_tokens; /* behind n_kv */
@@ -66,6 +53,9 @@ struct computed {
 void sequence_computed(struct sequence *sequence, const struct gen_home *home,
                        const struct computed *computed);
 
+/* STOP or LENGTH when the last token ends the generation; STOP when it is both. */
+enum gen_finish_reason sequence_finish_reason(const struct sequence *sequence,
+                                              const struct gen_home *home);
 /* Tells the client, keeps what is worth keeping in the prefix cache, gives the blocks back; the schedule
  * forgets it. */
 void sequence_end(struct sequence *sequence, const struct gen_home *home, enum status status,

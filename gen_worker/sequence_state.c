@@ -41,6 +41,19 @@ uint32_t sequence_n_of_prompt(const struct sequence *sequence, uint32_t n_tokens
     return n_tokens < sequence_n_prompt(sequence) ? n_tokens : sequence_n_prompt(sequence);
 }
 
+schedule_id sequence_schedule_id(const struct sequence *sequence)
+{
+    return sequence->job->request.schedule_id;
+}
+
+void sequence_settle(struct sequence *sequence)
+{
+    assert(sequence->n_kv <= sequence->n_tokens && sequence->n_kv <= sequence->n_kv_max);
+    bool is_last = sequence->n_kv >= sequence_n_prompt(sequence) &&
+                   sequence->n_kv + 1 >= sequence->n_tokens;
+    sequence->state = is_last ? SEQUENCE_DECODING : SEQUENCE_LOCAL_PREFILL;
+}
+
 bool sequence_is_runnable(const struct sequence *sequence)
 {
     return sequence->state == SEQUENCE_DECODING || sequence->state == SEQUENCE_LOCAL_PREFILL;

@@ -53,9 +53,12 @@ struct sequence {
 MUST_CHECK enum status sequence_init(struct sequence *sequence, const struct gen_home *home);
 void sequence_finish(struct sequence *sequence); /* gives all back; a zeroed one is fine */
 
+/* LOCAL_PREFILL or DECODING, by what is left to compute of the tokens that it knows. */
+void sequence_settle(struct sequence *sequence);
 /* May be in a batch now. */
 bool sequence_is_runnable(const struct sequence *sequence);
 uint32_t sequence_n_prompt(const struct sequence *sequence);
 uint32_t sequence_n_generated(const struct sequence *sequence);
+schedule_id sequence_schedule_id(const struct sequence *sequence);
 /* Of its first n_tokens tokens, those that are the prompt's. */
 uint32_t sequence_n_of_prompt(const struct sequence *sequence, uint32_t n_tokens);

@@ -1,7 +1,7 @@
 #include "gen_worker/trust.h"
 
 #include "base/log/log.h"
-#include "gen_worker/sequence.h"
+#include "gen_worker/sequence_handover.h"
 
 #include <assert.h>
 #include <inttypes.h>
