@@ -128,21 +128,11 @@ static void finish_stream(struct ctx_engine *engine, void *stream, enum status s
     engine_inbox_forget_stream(&engine->inbox);
 }
 
-/* Of a prompt that the schedule does not know, or not any more. */
-static void end_prompt(struct ctx_engine *engine, struct prompt *prompt, enum status status,
+static void end_prompt(void *arg, struct engine_request *request, enum status status,
                        const char *sentence)
 {
-    finish_stream(engine, prompt->request.stream, status, sentence);
-    prompt_destroy(prompt);
-}
-
-/* Of one that has left the queue without a slot. */
-static void refuse(void *arg, struct engine_request *request, enum status status,
-                   const char *sentence)
-{
-    struct ctx_engine *engine = arg;
-    schedule_remove(engine->schedule, request->schedule_id);
-    end_prompt(engine, prompt_of(request), status, sentence);
+    finish_stream(arg, request->stream, status, sentence);
+    prompt_destroy(prompt_of(request));
 }
 
 /* Its place in the schedule is its slot: both are free when the sender is quiet. */
@@ -169,45 +159,38 @@ static void end_running(void *arg, const void *stream, enum status status)
 
 /* ---- messages ---- */
 
-/* It waits, with its caller's share of the places. */
-static void enqueue(struct ctx_engine *engine, struct prompt *prompt, uint64_t now_ns)
+static bool is_running(void *arg, const struct engine_request *request)
 {
-    const struct standing *standing = &prompt->request.standing;
-    const struct schedule_request request = {
-        .tenant = standing->tenant ? standing->tenant : prompt->caller,
-        .sharer = prompt->caller,
-        .weight = standing->weight,
-        .priority = standing->priority,
-        .prompt_tokens = prompt->request.n_tokens,
-    };
-    enum status status = schedule_add(engine->schedule, &request, now_ns / NS_PER_MS, NULL,
-                                      &prompt->request.schedule_id);
-    if (status != STATUS_OK) {
-        end_prompt(engine, prompt, status, "");
-        return;
-    }
-    bool has_place = request_queue_push(&engine->queue, &prompt->request);
-    assert(has_place && "as many wait in the queue as in the schedule");
-    (void)has_place;
+    const struct ctx_engine *engine = arg;
+    return prefill_set_find_request(&engine->slots, request->request_id);
 }
 
-static void on_prefill(struct ctx_engine *engine, struct prompt *prompt, uint64_t now_ns)
+/* With its caller's share of the places. */
+static enum status enlist(void *arg, struct engine_request *request, uint64_t now_ns,
+                          const char **sentence_out)
 {
+    struct ctx_engine *engine = arg;
     const struct ctx_engine_options *options = &engine->options;
-    uint32_t n_blocks = geometry_blocks(&options->geometry, prompt->request.n_tokens);
-    prompt->request.arrived_ns = now_ns;
-    if (engine->core.is_draining)
-        end_prompt(engine, prompt, STATUS_DRAINING, "");
-    else if (prompt->request.deadline_ns <= now_ns)
-        end_prompt(engine, prompt, STATUS_TIMED_OUT, "the deadline had passed on arrival");
-    else if (prefill_set_find_request(&engine->slots, prompt->request.request_id) ||
-             request_queue_has(&engine->queue, prompt->request.request_id))
-        end_prompt(engine, prompt, STATUS_DUPLICATE_REQUEST, "");
-    else if (n_blocks > block_pool_size(options->pool))
-        end_prompt(engine, prompt, STATUS_NO_BLOCKS,
-                   "the prompt is larger than this worker's pool");
-    else
-        enqueue(engine, prompt, now_ns);
+    const struct standing *standing = &request->standing;
+    const uint64_t caller = prompt_of(request)->caller;
+    if (geometry_blocks(&options->geometry, request->n_tokens) > block_pool_size(options->pool)) {
+        *sentence_out = "the prompt is larger than this worker's pool";
+        return STATUS_NO_BLOCKS;
+    }
+    const struct schedule_request scheduled = {
+        .tenant = standing->tenant ? standing->tenant : caller,
+        .sharer = caller,
+        .weight = standing->weight,
+        .priority = standing->priority,
+        .prompt_tokens = request->n_tokens,
+    };
+    return schedule_add(engine->schedule, &scheduled, now_ns / NS_PER_MS, NULL,
+                        &request->schedule_id);
+}
+
+static void delist(void *arg, struct engine_request *request)
+{
+    schedule_remove(((const struct ctx_engine *)arg)->schedule, request->schedule_id);
 }
 
 /* It may have ended otherwise since it was granted. */
@@ -229,7 +212,7 @@ static void on_abort(struct ctx_engine *engine, const struct ctx_message *messag
     assert(!(queued && prefill) && "a request id is taken while it lives");
     if (queued) {
         found = CTX_FOUND_QUEUED;
-        refuse(engine, queued, STATUS_CANCELLED, "aborted");
+        engine_core_refuse(&engine->core, queued, STATUS_CANCELLED, "aborted");
     } else if (prefill) {
         found = prefill->state == PREFILL_SEALED ? CTX_FOUND_SEALED : CTX_FOUND_RUNNING;
         end_prefill(engine, prefill, STATUS_CANCELLED, "aborted");
@@ -253,7 +236,7 @@ static bool take_message(void *arg, uint64_t now_ns)
         return false;
     switch (message.kind) {
     case CTX_MESSAGE_PREFILL:
-        on_prefill(engine, message.prompt, now_ns);
+        engine_core_request(&engine->core, &message.prompt->request, now_ns);
         break;
     case CTX_MESSAGE_STREAM_ENDED:
         engine_core_stream_ended(&engine->core, message.handle);
@@ -364,8 +347,11 @@ static const struct engine_core_ops CORE_OPS = {
     .expire_running = expire_leases,
     .next_limit_ns = next_lease_limit_ns,
     .end_running = end_running,
+    .is_running = is_running,
+    .enlist = enlist,
+    .delist = delist,
+    .end = end_prompt,
     .admit = ctx_engine_admit,
-    .refuse = refuse,
     .compute = compute,
     .took = took,
     .publish = ctx_engine_publish,

@@ -27,7 +27,7 @@ static bool start(struct ctx_engine *engine, schedule_id id, uint64_t now_ns)
     assert(status != STATUS_NO_BLOCKS && "it was admitted into blocks that are there");
     request_queue_remove(&engine->queue, &prompt->request);
     if (status != STATUS_OK) {
-        engine->core.ops->refuse(engine, &prompt->request, status, "");
+        engine_core_refuse(&engine->core, &prompt->request, status, "");
         return false;
     }
     /* What others hold of it matters to who is paused, and nobody is here. */

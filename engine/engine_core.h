@@ -8,9 +8,10 @@
  * deadline has passed is not admitted any more; who has waited too long is asked after admission, so that with a
  * limit of 0 who can start at once does; a batch comes last, so that whoever ended in this round costs no computing.
  *
- * Of who waits it knows all there is to know: it ends with CANCELLED when its stream ends, with DRAINING at a stop,
- * with DEVICE_LOST when nothing can be computed any more,
- * with TIMED_OUT at its deadline, and after the queue's limit with what it lacks. What runs is the engine's.
+ * It knows all there is to know of a request until that starts. A request that comes while the engine drains, after its
+ * deadline, or with the id of another one is refused. A request that waits ends with CANCELLED when its stream ends, with
+ * DRAINING at a stop, with DEVICE_LOST when nothing can be computed any more, with TIMED_OUT at its deadline, and after the
+ * queue's limit with what it lacks. What runs is the engine's.
  *
  * Thread: the engine's.
  */
@@ -32,10 +33,15 @@ struct engine_core_ops {
     uint64_t (*next_limit_ns)(void *engine); /* when the next of them expires; DEADLINE_NONE */
     /* With that status what runs for the stream, if anything; NULL: all that runs. */
     void (*end_running)(void *engine, const void *stream, enum status status);
+    bool (*is_running)(void *engine, const struct engine_request *request); /* one of that id */
+    /* Into the schedule, under a schedule_id. Not OK: it is not there; sentence_out may say more than the status. */
+    enum status (*enlist)(void *engine, struct engine_request *request, uint64_t now_ns,
+                          const char **sentence_out);
+    void (*delist)(void *engine, struct engine_request *request);
+    /* Of one that neither waits nor runs; becomes its owner. */
+    void (*end)(void *engine, struct engine_request *request, enum status status,
+                const char *sentence);
     struct engine_admission (*admit)(void *engine, uint64_t now_ns);
-    /* Of one that has left the queue without running; becomes its owner. */
-    void (*refuse)(void *engine, struct engine_request *request, enum status status,
-                   const char *sentence);
     bool (*compute)(void *engine); /* one batch; false: there is nothing to compute */
     /* From the begin of a round that computed to that of the next one, which follows at once. */
     void (*took)(void *engine, uint64_t step_ns);
@@ -53,6 +59,11 @@ struct engine_core {
     uint64_t began_ns; /* which began then */
 };
 
+/* A request that has come: it waits, or ends. Becomes its owner. */
+void engine_core_request(struct engine_core *core, struct engine_request *request, uint64_t now_ns);
+/* Ends a request that has left the queue and does not run. Becomes its owner. */
+void engine_core_refuse(struct engine_core *core, struct engine_request *request,
+                        enum status status, const char *sentence);
 /* The reader or client is gone. One that crossed its finish names nobody, and is ignored. */
 void engine_core_stream_ended(struct engine_core *core, const void *stream);
 

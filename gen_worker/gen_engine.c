@@ -136,54 +136,37 @@ void gen_engine_destroy(struct gen_engine *engine)
 /* ---- messages of clients ---- */
 
 /* The paused are among the sequences; an end under way is not: its id may come again. */
-static bool has_request(const struct gen_engine *engine, const char *request_id)
+static bool is_running(void *arg, const struct engine_request *request)
 {
-    uint64_t id_hash = engine_request_id_hash(request_id);
+    const struct gen_engine *engine = arg;
     for (uint32_t i = 0; i < engine->options.sequences_max; i++)
         if (engine->home.sequences[i].state != SEQUENCE_FREE &&
-            engine_request_is_named(&engine->home.sequences[i].job->request, request_id, id_hash))
+            engine_request_is_named(&engine->home.sequences[i].job->request, request->request_id,
+                                    request->id_hash))
             return true;
-    return request_queue_has(&engine->queue, request_id);
+    return false;
 }
 
-static void take_job(struct gen_engine *engine, struct job *job, uint64_t now_ns)
-{
-    enum status status = admission_take(&engine->home, job, now_ns);
-    if (status != STATUS_OK) {
-        gen_home_refuse(&engine->home, job, status,
-                        status == STATUS_NO_BLOCKS
-                            ? "prompt and max_tokens are larger than this worker's pool"
-                            : "");
-        return;
-    }
-    bool is_pushed = request_queue_push(&engine->queue, &job->request);
-    assert(is_pushed); /* the schedule counts the paused, too, and so refuses earlier */
-    (void)is_pushed;
-}
-
-static void on_request(struct gen_engine *engine, struct job *job, uint64_t now_ns)
-{
-    assert(!job->sequence && job->lookup_at == 0 && "it is known nowhere yet");
-    job->request.arrived_ns = now_ns;
-    if (engine->core.is_draining)
-        gen_home_refuse(&engine->home, job, STATUS_DRAINING, "");
-    else if (job->request.deadline_ns <= now_ns)
-        gen_home_refuse(&engine->home, job, STATUS_TIMED_OUT, "the deadline had passed on arrival");
-    else if (has_request(engine, job->request.request_id))
-        gen_home_refuse(&engine->home, job, STATUS_DUPLICATE_REQUEST, "");
-    else
-        take_job(engine, job, now_ns);
-}
-
-/* Of one that has left the queue. */
-static void refuse(void *arg, struct engine_request *request, enum status status,
-                   const char *sentence)
+static enum status enlist(void *arg, struct engine_request *request, uint64_t now_ns,
+                          const char **sentence_out)
 {
     struct gen_engine *engine = arg;
-    struct job *job = job_of(request);
-    assert(!job->sequence && "who was admitted has left the queue");
-    admission_forget(&engine->home, job);
-    gen_home_refuse(&engine->home, job, status, sentence);
+    assert(job_of(request)->lookup_at == 0 && "it is known nowhere yet");
+    enum status status = admission_take(&engine->home, job_of(request), now_ns);
+    if (status == STATUS_NO_BLOCKS)
+        *sentence_out = "prompt and max_tokens are larger than this worker's pool";
+    return status;
+}
+
+static void delist(void *arg, struct engine_request *request)
+{
+    admission_forget(&((struct gen_engine *)arg)->home, job_of(request));
+}
+
+static void end_job(void *arg, struct engine_request *request, enum status status,
+                    const char *sentence)
+{
+    gen_home_refuse(&((struct gen_engine *)arg)->home, job_of(request), status, sentence);
 }
 
 static void end_running(void *arg, const void *stream, enum status status)
@@ -209,7 +192,7 @@ static void on_message(struct gen_engine *engine, struct gen_message *message, u
 {
     switch (message->kind) {
     case GEN_MESSAGE_REQUEST:
-        on_request(engine, message->job, now_ns); /* becomes its owner */
+        engine_core_request(&engine->core, &message->job->request, now_ns);
         return;
     case GEN_MESSAGE_STREAM_ENDED:
         engine_core_stream_ended(&engine->core, message->handle);
@@ -336,8 +319,11 @@ static const struct engine_core_ops CORE_OPS = {
     .expire_running = expire_sequences,
     .next_limit_ns = next_limit_ns,
     .end_running = end_running,
+    .is_running = is_running,
+    .enlist = enlist,
+    .delist = delist,
+    .end = end_job,
     .admit = admit,
-    .refuse = refuse,
     .compute = compute,
     .took = took,
     .publish = gen_engine_publish,
