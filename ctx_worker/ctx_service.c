@@ -5,6 +5,7 @@
 #include "base/secret.h"
 #include "ctx_worker/caller.h"
 #include "ctx_worker/ctx_record.h"
+#include "engine/engine_thread.h"
 #include "rpc/borrow.h"
 #include "sampling_params/sampling_codec.h"
 #include "worker_common/request_codec.h"
@@ -174,12 +175,6 @@ static void prefill(void *arg, struct rpc_call *call, const ProtobufCMessage *me
 }
 
 /* ---- what the engine says ---- */
-
-static uint64_t now_ns(void *arg)
-{
-    (void)arg;
-    return clock_now_ns();
-}
 
 static void send(struct prefill_stream *stream,
                  const Kvferry__Internal__V1__PrefillResponse *response)
@@ -364,7 +359,7 @@ struct ctx_engine_ops ctx_service_ops(struct ctx_service *service)
 {
     return (struct ctx_engine_ops){
         .arg = service,
-        .now_ns = now_ns,
+        .now_ns = engine_thread_now_ns,
         .event = send_event,
         .finish = finish,
         .abort_reply = abort_reply,

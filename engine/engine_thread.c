@@ -90,3 +90,9 @@ uint64_t engine_thread_stuck_ns(const struct engine_thread *thread, uint64_t now
     uint64_t began_ns = atomic_load(&thread->step_began_ns);
     return began_ns != 0 && now_ns > began_ns ? now_ns - began_ns : 0;
 }
+
+uint64_t engine_thread_now_ns(void *arg)
+{
+    (void)arg;
+    return clock_now_ns();
+}

@@ -6,7 +6,7 @@
  *
  * Both workers' engines run under this loop. Between start and stop the engine is this thread's.
  *
- * Thread: start and stop on main; stuck_ns from any.
+ * Thread: start and stop on main; the others from any.
  */
 #pragma once
 
@@ -33,5 +33,7 @@ MUST_CHECK enum status engine_thread_start(const struct engine_thread_options *o
 /* Goes on until the engine is quiet, at most limit_ns; then ends the thread. True: it was quiet.
  * NULL is fine. */
 bool engine_thread_stop(struct engine_thread *thread, uint64_t limit_ns);
+/* The time, for an engine's table of functions; arg is not used. */
+uint64_t engine_thread_now_ns(void *arg);
 /* For how long the step that runs now has been running; 0 between steps. */
 uint64_t engine_thread_stuck_ns(const struct engine_thread *thread, uint64_t now_ns);

@@ -80,12 +80,6 @@ static void flush(void *arg, struct rpc_call *call)
 
 /* ---- the engine's ops ---- */
 
-static uint64_t now_ns(void *arg)
-{
-    (void)arg;
-    return clock_now_ns();
-}
-
 static void draw_transfer_id(void *arg, struct transfer_id *id_out)
 {
     (void)arg;
@@ -265,7 +259,7 @@ static enum status create_engine(struct gen_worker *gen, struct error *error)
     engine_options(gen, &options);
     struct gen_engine_ops ops = {
         .arg = gen,
-        .now_ns = now_ns,
+        .now_ns = engine_thread_now_ns,
         .draw_transfer_id = draw_transfer_id,
         .tokens = tokens,
         .progress = progress,
