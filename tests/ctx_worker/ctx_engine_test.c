@@ -17,7 +17,7 @@ static void expect_all_free_or_cached(const struct ctx_rig *rig)
 {
     struct ctx_engine_stats stats;
     cr_assert_eq(ctx_rig_blocks(rig, BLOCK_FREE) + ctx_rig_blocks(rig, BLOCK_CACHED),
-                 block_pool_size(rig->pool));
+                 block_pool_size(rig->base.pool));
     ctx_engine_read_stats(rig->engine, &stats);
     cr_assert_eq(stats.blocks_unowned, 0);
 }
@@ -250,7 +250,7 @@ Test(ctx_engine, a_block_that_nobody_gives_back_is_noticed)
     struct ctx_engine_stats stats;
     block_id lost;
     ctx_rig_open(&rig, ROOMY);
-    cr_assert_eq(block_pool_acquire(rig.pool, 1, &lost), STATUS_OK);
+    cr_assert_eq(block_pool_acquire(rig.base.pool, 1, &lost), STATUS_OK);
     cr_assert_eq(ctx_rig_prefill(&rig, &stream, "a", 1, 35), STATUS_OK);
     ctx_rig_settle(&rig);
     rig.now_ns += NS_PER_S;
@@ -258,7 +258,7 @@ Test(ctx_engine, a_block_that_nobody_gives_back_is_noticed)
     ctx_engine_read_stats(rig.engine, &stats);
     cr_assert_eq(stats.sealed, 1);
     cr_assert_eq(stats.blocks_unowned, 1, "those of the prompt are owned");
-    block_pool_release(rig.pool, &lost, 1);
+    block_pool_release(rig.base.pool, &lost, 1);
     ctx_engine_stream_ended(rig.engine, &stream);
     ctx_rig_settle(&rig);
     expect_all_free_or_cached(&rig);

@@ -25,7 +25,7 @@ struct kept {
     bool knows_its_reader; /* that it takes backlogs, and what its steps take */
 };
 
-struct worker {
+struct fake_worker {
     pthread_mutex_t mutex;
     struct worker_identity identity;
     struct kept kept[CALLS_MAX];
@@ -35,7 +35,7 @@ struct worker {
 static void describe(void *arg, struct rpc_call *call, const ProtobufCMessage *request)
 {
     static const struct identity_way way = {.sender = IDENTITY_CALLEE};
-    struct worker *worker = arg;
+    struct fake_worker *worker = arg;
     struct identity_message callee;
     Kvferry__Internal__V1__DescribeResponse response =
         KVFERRY__INTERNAL__V1__DESCRIBE_RESPONSE__INIT;
@@ -49,7 +49,7 @@ static void describe(void *arg, struct rpc_call *call, const ProtobufCMessage *r
 
 static void prefill(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
 {
-    struct worker *worker = arg;
+    struct fake_worker *worker = arg;
     const Kvferry__Internal__V1__PrefillRequest
         *request = (const Kvferry__Internal__V1__PrefillRequest *)message;
     pthread_mutex_lock(&worker->mutex);
@@ -79,7 +79,7 @@ static const struct rpc_method METHODS[] = {
 };
 
 /* The n-th prefill that it keeps. */
-static struct kept *wait_kept(struct worker *worker, uint32_t n, const char *request_id)
+static struct kept *wait_kept(struct fake_worker *worker, uint32_t n, const char *request_id)
 {
     uint64_t until_ns = clock_now_ns() + LIMIT_NS;
     bool came = false;
@@ -95,21 +95,21 @@ static struct kept *wait_kept(struct worker *worker, uint32_t n, const char *req
     return kept;
 }
 
-static void live_anew(struct worker *worker)
+static void live_anew(struct fake_worker *worker)
 {
     pthread_mutex_lock(&worker->mutex);
     worker->identity.address.incarnation = NEW_LIFE;
     pthread_mutex_unlock(&worker->mutex);
 }
 
-static void have_block_tokens(struct worker *worker, uint32_t block_tokens)
+static void have_block_tokens(struct fake_worker *worker, uint32_t block_tokens)
 {
     pthread_mutex_lock(&worker->mutex);
     worker->identity.geometry.block_tokens = block_tokens;
     pthread_mutex_unlock(&worker->mutex);
 }
 
-static void describe_otherwise(struct worker *worker)
+static void describe_otherwise(struct fake_worker *worker)
 {
     pthread_mutex_lock(&worker->mutex);
     worker->identity.geometry.n_layers++;
@@ -131,7 +131,7 @@ static void send_accepted(const struct kept *kept)
 
 struct ends {
     struct gen_rig rig;
-    struct worker worker;
+    struct fake_worker worker;
     struct worker_identity identity; /* the client's own */
     struct rpc_runtime *server_runtime, *client_runtime;
     struct rpc_server *server;

@@ -19,7 +19,7 @@ enum { READER = RIG_READER, OWNER = RIG_OWNER };
 
 /* ---- a context worker that tells its secret ---- */
 
-struct worker {
+struct fake_worker {
     struct worker_identity identity;
     struct cluster_key *key;
     uint64_t tells_whom; /* 0: who asks */
@@ -39,7 +39,7 @@ static void get_state(void *arg, struct rpc_call *call, const ProtobufCMessage *
 
 static void describe(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
 {
-    struct worker *worker = arg;
+    struct fake_worker *worker = arg;
     const Kvferry__Internal__V1__DescribeRequest
         *request = (const Kvferry__Internal__V1__DescribeRequest *)message;
     const struct identity_way in = {worker->key, IDENTITY_CALLER, OWNER};
@@ -57,7 +57,7 @@ static void describe(void *arg, struct rpc_call *call, const ProtobufCMessage *m
 
 static void prefill(void *arg, struct rpc_call *call, const ProtobufCMessage *request)
 {
-    struct worker *worker = arg;
+    struct fake_worker *worker = arg;
     (void)request;
     atomic_fetch_add(&worker->n_prefills, 1);
     rpc_call_fail_status(call, STATUS_DRAINING, "enough was heard");
@@ -89,7 +89,7 @@ static const struct rpc_method OF_WORKER[] = {
 
 struct ends {
     struct gen_rig rig;
-    struct worker worker;
+    struct fake_worker worker;
     struct worker_identity identity; /* the client's own */
     struct cluster_key *key;
     struct call_auth *auth;

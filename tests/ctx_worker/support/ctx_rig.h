@@ -6,14 +6,12 @@
 
 #include "ctx_worker/ctx_engine.h"
 #include "kvtransfer/drivers/sim/sim_transport.h"
-#include "tests/model/support/overflow.h"
+#include "tests/engine/support/engine_rig.h"
 
 #define RIG_EVENTS_MAX     64u
-#define RIG_BLOCK_TOKENS   8u
 #define RIG_INCARNATION    77ull
 #define RIG_READER         88ull
 #define RIG_LEASE_LIMIT_NS (10 * NS_PER_S)
-#define RIG_AGING_MS       10u
 
 struct rig_stream {
     uint32_t n_events;
@@ -44,14 +42,10 @@ struct ctx_rig_options {
 
 struct ctx_rig {
     struct ctx_rig_options options;
-    struct device *device;
-    struct model *model;
-    struct overflow overflow;
+    struct engine_rig base;
     struct sim_fabric *fabric;
     struct transport *transport;
     struct transport_ops direct; /* the transport's, is_read_alone */
-    struct block_pool *pool;
-    struct forward *forward;
     struct kv_sender *sender;
     struct ctx_engine *engine;
     uint64_t now_ns;

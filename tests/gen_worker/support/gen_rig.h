@@ -9,12 +9,10 @@
 #include "gen_worker/gen_engine.h"
 #include "kvtransfer/drivers/sim/sim_transport.h"
 #include "kvtransfer/kv_sender.h"
-#include "tests/model/support/overflow.h"
+#include "tests/engine/support/engine_rig.h"
 
-#define RIG_BLOCK_TOKENS 8u
-#define RIG_READER       88ull /* the engine's incarnation */
-#define RIG_OWNER        77ull /* the context worker's */
-#define RIG_AGING_MS     10u
+#define RIG_READER 88ull /* the engine's incarnation */
+#define RIG_OWNER  77ull /* the context worker's */
 
 struct rig_client {
     uint32_t n_tokens;
@@ -45,13 +43,10 @@ struct gen_rig_options {
 
 struct gen_rig {
     struct gen_rig_options options;
-    struct device *device, *owner_device;
-    struct model *model;
-    struct overflow overflow;
+    struct engine_rig base;
+    struct device *owner_device;
     struct sim_fabric *fabric;
     struct transport *transport, *owner_transport;
-    struct block_pool *pool;
-    struct forward *forward;
     uint8_t *owner_blocks;
     struct kv_sender *sender;
     struct kv_receiver *receiver;
