@@ -33,7 +33,7 @@ void ctx_batch_finish(struct ctx_batch *batch)
     free(batch->failed);
 }
 
-/* Logits are wanted of a prompt's last token only: the first generated token is drawn from them. */
+/* Only the last token of a prompt needs logits: the first generated token is sampled from them. */
 void ctx_batch_add(struct ctx_batch *batch, struct prefill *prefill, uint32_t n_query)
 {
     const struct engine_request *request = &prefill->prompt->request;
@@ -64,7 +64,7 @@ void ctx_batch_add(struct ctx_batch *batch, struct prefill *prefill, uint32_t n_
                                       .logprobs = &batch->logprobs[at]};
 }
 
-/* Nothing of it is for others, and it alone ends. */
+/* Other requests get nothing that this prompt computed. Only this prompt ends. */
 static void fail(struct ctx_batch *batch, struct prefill *prefill, const struct prefill_home *home,
                  const struct draw *drawn)
 {

@@ -21,8 +21,8 @@ static enum status make_slots(struct ctx_engine *engine)
     return prefill_set_init(&engine->slots, &engine->home);
 }
 
-/* Shares are the callers', whatever they say; turns are those of the tenants that routers told them of, and of a
- * caller that tells none they are its own. */
+/* Shares go by caller, whatever the caller says. Turns go by the tenant that the router named; a caller that names no
+ * tenant is its own tenant. */
 static enum status make_schedule(struct ctx_engine *engine, struct error *error)
 {
     const struct ctx_engine_options *options = &engine->options;
@@ -135,7 +135,7 @@ static void end_prompt(void *arg, struct engine_request *request, enum status st
     prompt_destroy(prompt_of(request));
 }
 
-/* Its place in the schedule is its slot: both are free when the sender is quiet. */
+/* It keeps its slot, and with that its entry in the schedule, until the sender is quiet. */
 static void end_prefill(struct ctx_engine *engine, struct prefill *prefill, enum status status,
                         const char *sentence)
 {
@@ -165,7 +165,7 @@ static bool is_running(void *arg, const struct engine_request *request)
     return prefill_set_find_request(&engine->slots, request->request_id);
 }
 
-/* With its caller's share of the places. */
+/* Within the share of its caller. */
 static enum status enlist(void *arg, struct engine_request *request, uint64_t now_ns,
                           const char **sentence_out)
 {
@@ -193,7 +193,7 @@ static void delist(void *arg, struct engine_request *request)
     schedule_remove(((const struct ctx_engine *)arg)->schedule, request->schedule_id);
 }
 
-/* It may have ended otherwise since it was granted. */
+/* It may have ended in another way since the commit was granted. */
 static void on_committed(struct ctx_engine *engine, uint64_t held_number)
 {
     struct prefill *prefill = prefill_set_find_held(&engine->slots, held_number);
@@ -254,7 +254,7 @@ static bool take_message(void *arg, uint64_t now_ns)
     return true;
 }
 
-/* The sender is quiet: what the lease kept is free, and its place, too. */
+/* The sender is quiet: the blocks of the lease and its slot are free. */
 static void take_events(void *arg, uint64_t now_ns)
 {
     struct ctx_engine *engine = arg;

@@ -9,14 +9,14 @@ static struct prompt *queued_prompt(const struct ctx_engine *engine, schedule_id
     return prompt_of(request);
 }
 
-/* What a prompt may take now. Blocks of closed leases are fenced and not among them. */
+/* Blocks that a prompt may take now. Blocks of closed leases are fenced, so they do not count. */
 static uint32_t n_blocks_available(const struct ctx_engine *engine)
 {
     const struct block_pool *pool = engine->options.pool;
     return block_pool_count(pool, BLOCK_FREE) + block_pool_count(pool, BLOCK_CACHED);
 }
 
-/* False: it was refused, so that there is more room than the schedule thought. */
+/* False: it was refused, so there is more room than the schedule assumed. */
 static bool start(struct ctx_engine *engine, schedule_id id, uint64_t now_ns)
 {
     struct prefill *slot = prefill_set_find_free(&engine->slots);
@@ -30,15 +30,15 @@ static bool start(struct ctx_engine *engine, schedule_id id, uint64_t now_ns)
         engine_core_refuse(&engine->core, &prompt->request, status, "");
         return false;
     }
-    /* What others hold of it matters to who is paused, and nobody is here. */
+    /* Shared blocks only matter where requests are paused, and here none are. */
     schedule_set_prefix(engine->schedule, id, slot->n_cached, 0);
     engine->stats.prompt_tokens_cached += slot->n_cached;
     engine->stats.prefix_query_tokens += prompt->request.n_tokens;
     return true;
 }
 
-/* For the schedule a waiting prompt costs all its blocks. Of the one that comes next and lacks some it is told
- * what others hold already, which is looked up for nobody else. True: it has room. */
+/* In the schedule a waiting prompt costs all its blocks. Only for the next prompt, when blocks are short, the blocks that others
+ * hold already are looked up and deducted. True: it has room. */
 static bool has_room_by_sharing(struct ctx_engine *engine, schedule_id id)
 {
     const struct geometry *geometry = &engine->options.geometry;
@@ -59,7 +59,7 @@ struct engine_admission ctx_engine_admit(void *arg, uint64_t now_ns)
     struct schedule_changes changes;
     bool has_more_room = true, shares_enough = false;
     while (has_more_room) {
-        /* Asked each time: who starts may have shared more than the schedule knew. */
+        /* Asked each time: a prompt that starts may share more than the schedule knew. */
         const struct schedule_room room = {.n_blocks_available = n_blocks_available(engine),
                                            .n_handovers_free = UINT32_MAX};
         schedule_capacity(engine->schedule, &room, &changes);

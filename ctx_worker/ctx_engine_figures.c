@@ -10,13 +10,13 @@ static void count_prompts(struct ctx_engine *engine)
     stats->queued = request_queue_count(&engine->queue);
     stats->waiting_tokens = ctx_backlog_tokens(&engine->backlog);
     prefill_set_count(&engine->slots, stats);
-    /* While some wait, free slots are of no use to a newcomer: blocks, or the caller's share of them, are what is short. */
+    /* While prompts wait, a free slot does not help a new one: blocks, or the caller's share of them, are short. */
     stats->room = engine->options.queue_max - counts.n_waiting;
     if (counts.n_waiting == 0)
         stats->room += engine->slots.n - stats->computing - stats->sealed - stats->closing;
     assert(counts.n_waiting == stats->queued);
     assert(counts.n_computing + counts.n_done == stats->computing + stats->sealed + stats->closing);
-    /* What was computed when the device was lost is not sealed any more. */
+    /* When the device is lost, a prompt that was computed is not sealed. */
     assert(counts.n_computing == stats->computing || device_is_lost(engine->options.device));
 }
 

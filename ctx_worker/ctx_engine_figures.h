@@ -1,5 +1,5 @@
 /*
- * ctx_engine_figures - the figures of a context engine: counted behind each step, for other threads to read.
+ * ctx_engine_figures - the figures of a context engine, counted after each step for other threads to read.
  *
  * Thread: the engine's.
  */

@@ -29,7 +29,7 @@ enum status ctx_engine_commit(struct ctx_engine *engine, const struct held_commi
     if (status == STATUS_OK)
         engine_inbox_post(&engine->inbox, &message);
     else
-        engine_inbox_wake(&engine->inbox); /* which publishes figures */
+        engine_inbox_wake(&engine->inbox); /* its next round publishes the figures */
     return status;
 }
 

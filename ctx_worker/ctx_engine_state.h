@@ -20,10 +20,10 @@ struct ctx_engine {
     struct ctx_engine_ops ops;
     struct prefill_home home;
     struct engine_inbox inbox;
-    struct request_queue queue; /* who is in it waits in the schedule, too */
-    struct schedule *schedule;  /* one admitted for each slot that is not FREE */
+    struct request_queue queue; /* what is in it waits in the schedule, too */
+    struct schedule *schedule;  /* has an admitted request for each slot that is not FREE */
     struct prefill_set slots;
-    struct held_transfers held; /* those that are sealed and not granted */
+    struct held_transfers held; /* transfers that are sealed and not granted */
     struct engine_core core;    /* the order of a step */
     struct ctx_batch batch;
     struct ctx_backlog backlog; /* of queue and slots */

@@ -57,7 +57,7 @@ static double ms(uint64_t us)
     return (double)us / 1000;
 }
 
-/* kv_bytes: of the blocks that could be read, whether they were or not. */
+/* kv_bytes: of the blocks that were published, whether they were read or not. */
 static void log_end(const struct ctx_record *record, enum status status, const char *sentence,
                     uint64_t now_ns)
 {

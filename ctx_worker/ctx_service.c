@@ -17,7 +17,8 @@
 
 /* A prompt of the longest context that a model may have, and its block ids. */
 #define PREFILL_ELEMENTS_MAX (1u << 20)
-#define UNARY_CALLS_MAX      1024u /* live ones of a row: the engine's calls_max is above their sum */
+#define UNARY_CALLS_MAX                                                                            \
+    1024u /* at a time, of each method: the engine's calls_max is above their sum */
 
 /* One Prefill call. */
 struct prefill_stream {
@@ -34,7 +35,7 @@ static void fail(struct rpc_call *call, enum status status, const struct error *
 
 /* ---- Describe ---- */
 
-/* The caller may read from here, and is told of us. */
+/* The caller may read from this worker, and gets its identity. */
 static enum status admit(const struct ctx_service *service,
                          const Kvferry__Internal__V1__DescribeRequest *request,
                          struct identity_message *callee_out, struct error *error)
@@ -179,7 +180,7 @@ static void prefill(void *arg, struct rpc_call *call, const ProtobufCMessage *me
 static void send(struct prefill_stream *stream,
                  const Kvferry__Internal__V1__PrefillResponse *response)
 {
-    /* A stream that cannot take it is over, and on_end says so. */
+    /* A stream without room is over: on_left tells the engine. */
     enum status status = rpc_call_send(stream->base.call, &response->base);
     if (status == STATUS_QUEUE_FULL)
         log_warn("reader of a prefill is too slow");
@@ -273,7 +274,7 @@ static void finish(void *arg, void *handle, enum status status, const char *sent
 {
     const struct ctx_service *service = arg;
     struct prefill_stream *stream = handle;
-    observe_place(service, stream); /* who never had one has waited, too */
+    observe_place(service, stream); /* a prompt that never got a slot has waited, too */
     status_counters_add(&service->metrics.ended, status);
     ctx_record_tell(&stream->record, status, sentence, clock_now_ns());
     worker_stream_finish(&stream->base, status, sentence);

@@ -48,7 +48,7 @@ static struct hash128 hash_of(const struct described_lives *lives,
     return hash128_chain(&lives->key, hash, address->secret, sizeof address->secret);
 }
 
-/* That of the incarnation, or a free one. */
+/* The entry of the incarnation, or a free one. */
 static struct described_life *find(struct described_lives *lives, uint64_t incarnation)
 {
     assert(lives->n <= DESCRIBED_LIVES_MAX && "with half of the places free the search ends");
