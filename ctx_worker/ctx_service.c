@@ -17,8 +17,7 @@
 
 /* A prompt of the longest context that a model may have, and its block ids. */
 #define PREFILL_ELEMENTS_MAX (1u << 20)
-#define UNARY_CALLS_MAX                                                                            \
-    1024u /* at a time, of each method: the engine's calls_max is above their sum */
+#define UNARY_CALLS_MAX      1024u /* of each method: the engine's calls_max is above their sum */
 
 /* One Prefill call. */
 struct prefill_stream {

@@ -89,8 +89,8 @@ static void end_prefill(struct context_prefill *prefill, enum status status, con
 
 /* ---- Prefill ---- */
 
-/* The engine hears who computes the prompt when the first event proves that it is that life: until
- * then nothing of it is held there, and the prefill can be repeated elsewhere. */
+/* The first event proves which incarnation computes the prompt. Only then the engine is told, so until then the prefill can be
+ * repeated. */
 static enum status tell_described(struct context_prefill *prefill)
 {
     const struct transport_address *address = &prefill->peer->identity.address;
@@ -115,7 +115,7 @@ static enum status hand_on(struct context_prefill *prefill,
         return STATUS_CORRUPT;
     TRY(tell_described(prefill));
     enum status status = gen_engine_prefill_event(prefill->client->engine, prefill->id, &event);
-    /* A later one says it again. */
+    /* A later backlog replaces it. */
     return status == STATUS_QUEUE_FULL && event.kind == GEN_PREFILL_BACKLOG ? STATUS_OK : status;
 }
 
@@ -131,13 +131,13 @@ static void on_event(void *arg, const ProtobufCMessage *message)
     context_client_unlock(prefill->client);
 }
 
-/* Whether a call that ended so means that the worker must be described again. */
+/* Whether the worker must be described again after a call that ended with that status. */
 static bool is_lost(enum status status)
 {
     return status == STATUS_STALE_PEER || status == STATUS_PEER_LOST;
 }
 
-/* Another life answered than the one described, and nothing of it was told: once more, to that one. */
+/* The worker has restarted since it was described, and the engine knows nothing of this prefill yet: one more try. */
 static bool may_repeat(const struct context_prefill *prefill, enum status status)
 {
     return status == STATUS_STALE_PEER && !prefill->is_described && !prefill->is_repeated &&
@@ -178,7 +178,7 @@ static void on_prefill_end(void *arg, const struct rpc_error *error)
     context_client_unlock(client);
 }
 
-/* The peer is known. */
+/* Of a peer that is known. */
 static void begin_prefill(struct context_prefill *prefill)
 {
     struct context_client *client = prefill->client;
@@ -280,7 +280,7 @@ void context_client_cancel_prefill(struct context_client *client, uint64_t id)
         (*place)->is_cancelled = true;
     if (place && (*place)->call)
         rpc_client_call_cancel((*place)->call);
-    else if (place) /* it waits for a description: nobody computes it */
+    else if (place) /* it waits for a description, so no worker computes it */
         end_prefill(*place, STATUS_CANCELLED, "");
     context_client_unlock(client);
 }

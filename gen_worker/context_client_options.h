@@ -1,5 +1,5 @@
 /*
- * context_client_options - what a client of context workers is made with.
+ * context_client_options - the options of a context_client.
  *
  * Thread: any (plain data).
  */
@@ -12,7 +12,7 @@ struct context_client_options {
     struct rpc_client *rpc;                 /* borrowed, as the others, until destroy */
     struct cluster_key *key;                /* that of rpc; NULL: it has none */
     const struct worker_identity *identity; /* of this worker */
-    const char *allow_numerics;             /* beside its own: numerics_fit */
+    const char *allow_numerics; /* numerics that it accepts beside its own: numerics_fit */
     uint32_t peers_max;
     uint32_t prefills_max;
     uint64_t describe_limit_ns;

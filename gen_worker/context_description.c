@@ -13,7 +13,7 @@
 
 #define ASK_AGAIN_NS (5 * NS_PER_S) /* from a refusal to the next Describe */
 
-/* What is described is that of the life that has proved itself. */
+/* Whether the described incarnation is the one that has authenticated. */
 static enum status check_life(const struct context_unary *unary, struct error *error)
 {
     uint64_t described = unary->identity.address.incarnation;
@@ -65,8 +65,8 @@ static void take_identity(struct context_client *client, struct context_peer *pe
     peer->reason[0] = '\0';
 }
 
-/* Whether the same life said something else when it was used. What the engine has no room for is said at
- * the next description. */
+/* Tells the engine when an incarnation contradicts its own earlier description. If the engine has no room for that, the next
+ * description tells it. */
 static void judge_refusal(struct context_client *client, struct context_peer *peer,
                           const struct context_unary *unary, enum status status)
 {
@@ -112,7 +112,7 @@ static void on_description_end(void *arg, const struct rpc_error *error)
     context_client_unlock(client);
 }
 
-/* It is known who answers, or it does not matter. */
+/* The peer has authenticated, or there is no cluster key. */
 static enum status start_describe(struct context_unary *unary)
 {
     struct context_client *client = unary->client;
@@ -150,7 +150,7 @@ static void on_met(void *arg, const struct rpc_error *error)
     context_client_unlock(client);
 }
 
-/* Tells nothing of this worker to who has not proved that it is one of the cluster. */
+/* Says nothing about this worker to a process that has not authenticated. */
 static enum status start_meeting(struct context_unary *unary)
 {
     struct context_client *client = unary->client;

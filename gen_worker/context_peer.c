@@ -32,7 +32,7 @@ struct context_peer *context_peers_find(struct context_peers *peers, const char 
     return NULL;
 }
 
-/* A free place, or that of the peer unused for longest; NULL when all have users. */
+/* A free slot, or that of the peer that was unused for longest. NULL: all have users. */
 static struct context_peer *choose_place(struct context_peers *peers)
 {
     struct context_peer *oldest = NULL;

@@ -47,7 +47,7 @@ static enum status make_slots(struct gen_engine *engine)
 static enum status make_schedule(struct gen_engine *engine, struct error *error)
 {
     const struct gen_engine_options *options = &engine->options;
-    /* Prompts have batch_tokens even when everybody else decodes: each of these has its token besides. */
+    /* Prompts have batch_tokens even when all other sequences decode: each decode has one token more. */
     const struct schedule_options schedule = {
         .policy = options->capacity_policy,
         .n_blocks = block_pool_size(options->pool),
@@ -135,7 +135,7 @@ void gen_engine_destroy(struct gen_engine *engine)
 
 /* ---- messages of clients ---- */
 
-/* The paused are among the sequences; an end under way is not: its id may come again. */
+/* Includes paused requests, but not a request that has ended and whose transfer is closing: its id may be used again. */
 static bool is_running(void *arg, const struct engine_request *request)
 {
     const struct gen_engine *engine = arg;
@@ -234,7 +234,7 @@ static void take_events(void *arg, uint64_t now_ns)
 
 /* ---- time ---- */
 
-/* The deadline first: a fall-back after it would compute for nobody. */
+/* The deadline first: a fall-back after it would compute without a client. */
 static void expire_sequences(void *arg, uint64_t now_ns)
 {
     struct gen_engine *engine = arg;

@@ -23,8 +23,7 @@ static void count_states(struct gen_engine *engine)
     stats->waiting_tokens = request_queue_tokens(&engine->queue);
     stats->quarantined_transfers = handover_set_n_quarantined(&engine->handovers);
     schedule_count(engine->home.schedule, &counts);
-    /* While some wait, places of others are of no use to a newcomer: blocks are what is short. The paused may be more than
-     * the queue holds. */
+    /* While requests wait, a free sequence does not help a new one: blocks are short. More may be paused than queue_max. */
     uint32_t queue_max = engine->options.queue_max;
     stats->room = counts.n_waiting < queue_max ? queue_max - counts.n_waiting : 0;
     if (counts.n_waiting == 0)

@@ -1,5 +1,5 @@
 /*
- * gen_engine_figures - the figures of a generation engine: counted behind each step, for other threads to read.
+ * gen_engine_figures - the figures of a generation engine, counted after each step for other threads to read.
  *
  * Thread: the engine's.
  */

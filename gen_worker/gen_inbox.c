@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Its end and its commit's result. */
+/* prefill_end and commit_result */
 #define MESSAGES_A_PREFILL 2u
 
 enum status gen_inbox_init(struct engine_inbox *inbox, const struct gen_engine_options *options)

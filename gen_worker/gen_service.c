@@ -24,7 +24,7 @@
 struct decode_stream {
     struct worker_stream base;
     struct gen_service *service;
-    struct request_origin origin; /* its trace is what goes on: of place */
+    struct request_origin origin; /* trace: the context of place, for calls to context workers */
     struct trace_place place;
     char request_id[ENGINE_REQUEST_ID_MAX + 1]; /* the attempt's */
 };
@@ -95,7 +95,7 @@ static Kvferry__V1__PrefillPlace place_encode(enum gen_place place)
     return PLACES[place];
 }
 
-/* What log and trace get of it. */
+/* Writes the log line and the spans of the request. */
 static void tell(const struct decode_stream *stream, const struct gen_finish *finish,
                  const char *transport)
 {
@@ -111,7 +111,7 @@ static void tell(const struct decode_stream *stream, const struct gen_finish *fi
     gen_record_tell(&record, finish, clock_now_ns());
 }
 
-/* Of one that the engine never had, perhaps because the service is not complete yet. */
+/* The same for a request that the engine never had, perhaps because the worker is still loading. */
 static void tell_refusal(const struct decode_stream *stream, enum status status,
                          const char *sentence)
 {
@@ -188,7 +188,7 @@ struct figures_message {
     char reason[sizeof((struct error *)0)->text];
 };
 
-/* The reason may hold what another process said, cut anywhere. */
+/* The reason may contain text of another process, cut inside a character. */
 static void figures_encode(const struct gen_service *service, const struct gen_finish *finish,
                            struct figures_message *message_out)
 {
@@ -214,7 +214,7 @@ static enum status send_tokens(struct decode_stream *stream, const struct gen_to
     uint32_t left = tokens->n_tokens - from;
     uint32_t n = left < TOKENS_IN_MESSAGE_MAX ? left : TOKENS_IN_MESSAGE_MAX;
     const struct token_logprobs *logprobs = tokens->logprobs ? tokens->logprobs + from : NULL;
-    /* protobuf-c has no const: what the engine lends is copied. */
+    /* protobuf-c has no const, so the engine's array is copied. */
     memcpy(ids, tokens->token_ids + from, n * sizeof *ids);
     response.n_token_ids = n;
     response.token_ids = ids;
@@ -245,7 +245,7 @@ enum status gen_service_tokens(struct gen_service *service, void *handle,
         bool tells = tokens->so_far && from == 0;
         if (send_tokens(stream, tokens, from, tells ? &figures : NULL) == STATUS_QUEUE_FULL)
             return STATUS_SLOW_READER;
-        /* CANCELLED: on_end tells the engine. */
+        /* CANCELLED: on_left tells the engine. */
     }
     return STATUS_OK;
 }
@@ -260,7 +260,7 @@ void gen_service_progress(void *handle, uint32_t n_done, uint32_t n_prompt)
     progress.done_tokens = n_done;
     response.prompt_progress = &progress;
     enum status status = rpc_call_send(stream->base.call, &response.base);
-    (void)status; /* where it failed, on_end tells the engine */
+    (void)status; /* after a failure on_left tells the engine */
 }
 
 static enum status send_last(struct gen_service *service, struct decode_stream *stream,

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 
 #define QUIET_LIMIT_NS (10 * NS_PER_S) /* after the drain, for transfers under way */
-#define LAST_LINE_MS   1000            /* for the log, when exit may run nothing */
+#define LAST_LINE_MS   1000            /* for the log, before _Exit */
 
 static uint32_t running(const struct gen_engine_stats *stats)
 {
@@ -229,7 +229,7 @@ static uint32_t n_live(void *arg)
     return stats.queued + stats.paused + running(&stats);
 }
 
-/* False: the device was lost, and the process has not done what it was started for. */
+/* False: the device was lost, so the process has failed. */
 static bool stop(struct gen_worker *gen)
 {
     if (gen->engine_thread) {
@@ -245,8 +245,7 @@ static bool stop(struct gen_worker *gen)
         _Exit(EXIT_FAILURE);
     }
     transfer_thread_stop(gen->transfer_thread);
-    /* The runtime's end is that of the last callback: until then prefills say their end to the engine, which is
-     * still there. */
+    /* The runtime ends after its last callback. Until then prefills report their end to the engine, which still exists. */
     context_client_close(gen->contexts);
     rpc_client_destroy(gen->rpc);
     rpc_runtime_destroy(gen->client_runtime);

@@ -14,7 +14,7 @@
 static void draw_transfer_id(void *arg, struct transfer_id *id_out)
 {
     (void)arg;
-    /* The kernel had bits at start (the incarnation); with none left nothing safe can go on. */
+    /* The kernel gave random bits at start (the incarnation). Without them no transfer is safe. */
     if (random_secret(id_out->bytes, sizeof id_out->bytes, NULL) != STATUS_OK)
         abort();
 }
@@ -173,7 +173,7 @@ enum status gen_worker_create_engine(struct gen_worker *gen, struct error *error
         .flush_reply = flush_reply,
     };
     TRY(gen_engine_create(&options, &ops, error, &gen->engine));
-    /* Each of these was made without the engine, which has to know it. */
+    /* These were made before the engine, which they need. */
     kv_receiver_on_event(gen->receiver, gen_engine_wake, gen->engine);
     context_client_set_engine(gen->contexts, gen->engine);
     gen->service.engine = gen->engine;

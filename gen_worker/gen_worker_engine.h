@@ -1,6 +1,6 @@
 /*
- * gen_worker_engine - the engine of a generation worker's process, and what it speaks to: the receiver of KV blocks, the context
- * workers, the service.
+ * gen_worker_engine - makes the engine of a generation worker's process, and connects it with the receiver of KV blocks, the
+ * client of context workers and the service.
  *
  * Thread: main's; the engine calls its ops on its own thread.
  */
@@ -8,5 +8,5 @@
 
 #include "gen_worker/gen_worker_state.h"
 
-/* Once, of a worker that is loaded. error names what cannot be. What was made before a failure is in gen, too. */
+/* Once, after worker_load. Not OK: error says why; what was made before the failure is in gen. */
 MUST_CHECK enum status gen_worker_create_engine(struct gen_worker *gen, struct error *error);

@@ -27,5 +27,5 @@ struct gen_worker {
     struct gen_service service;
     struct admin_service admin;
     struct port_figures data_port; /* main's */
-    char way[24];                  /* that KV comes: "am-tcp", "am-tcp, staged" */
+    char way[24];                  /* how KV comes: "am-tcp", "am-tcp, staged" */
 };

@@ -12,7 +12,7 @@
 void sequence_take_job(struct sequence *sequence, const struct gen_home *home, struct job *job)
 {
     assert(sequence->state == SEQUENCE_FREE && sequence->table.n_blocks == 0);
-    /* Of whoever was here before only the room is left. */
+    /* Of an earlier request only the memory is kept. */
     const struct sequence empty = {.state = SEQUENCE_PAUSED,
                                    .job = job,
                                    .table = sequence->table,
@@ -111,7 +111,7 @@ void sequence_add_token(struct sequence *sequence, const struct gen_home *home, 
                         const struct token_logprobs *logprobs)
 {
     assert(sequence->n_tokens < home->options->context_tokens);
-    /* Drawn behind the last known token, or said by a context worker before any other is known. */
+    /* Drawn behind the last known token, or the first token, from a context worker. */
     assert(sequence->handover ? sequence_n_generated(sequence) == 0
                               : sequence->n_kv == sequence->n_tokens);
     uint64_t now_ns = gen_home_now_ns(home);
@@ -132,7 +132,7 @@ void sequence_add_token(struct sequence *sequence, const struct gen_home *home, 
         .so_far = tells ? &so_far : NULL,
     };
     sequence->has_told = sequence->has_told || tells;
-    /* With a hand-over the end comes by its seal, which brings the figures. */
+    /* During a hand-over the sequence ends with the seal, which has the figures. */
     enum status status = home->ops->tokens(home->ops->arg, sequence->job->request.stream, &tokens);
     if (status != STATUS_OK)
         sequence_end(sequence, home, status, "");
@@ -145,7 +145,7 @@ static uint32_t smaller(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-/* Prompt tokens where they are computed first, everything else as work done again. */
+/* Counts prompt tokens that are computed for the first time, and all that is computed again. */
 static void count_computed(struct sequence *sequence, const struct gen_home *home,
                            uint32_t n_tokens)
 {
@@ -168,7 +168,7 @@ static void count_computed(struct sequence *sequence, const struct gen_home *hom
     sequence->n_kv = end;
 }
 
-/* The KV of the prompt is here, computed by this worker. */
+/* This worker has computed the KV of the prompt. */
 static void has_computed_prompt(struct sequence *sequence, const struct gen_home *home)
 {
     sequence_keep_prompt(sequence, home);
@@ -182,7 +182,7 @@ static void has_computed_prompt(struct sequence *sequence, const struct gen_home
                                   NS_PER_US;
 }
 
-/* Its logits are no numbers: it ends, and nobody else. */
+/* Its logits are not finite: only this sequence ends. */
 static void end_overflowed(struct sequence *sequence, const struct gen_home *home,
                            const struct draw *fault)
 {
@@ -243,7 +243,7 @@ void sequence_end(struct sequence *sequence, const struct gen_home *home, enum s
     assert(sequence->state != SEQUENCE_FREE);
     assert(sequence->state != SEQUENCE_PAUSED || sequence->table.n_blocks == 0);
     schedule_id id = sequence_schedule_id(sequence);
-    /* While it holds them: what enters the cache has a holder. */
+    /* While it holds the blocks: a block that enters the cache must have a holder. */
     if (sequence->state == SEQUENCE_DECODING && !sequence->has_other_kv)
         sequence_keep_all(sequence, home);
     if (sequence->handover)

@@ -1,5 +1,5 @@
 /*
- * sequence - one request that was admitted: its blocks, its tokens, and how far it has come.
+ * sequence - an admitted request: its blocks, its tokens and its progress.
  *
  *     RESERVED -> FETCHING -> COMMITTING -> DECODING -> (end) FREE
  *      ^  |           |           |          |  ^
@@ -9,15 +9,15 @@
  *     tokens  [ prompt ............. | generated ... ]
  *     KV      [ cached | n_kv counts what may be used ]    never more than n_tokens - 1
  *
- * A first token from the context worker that is the last one, too, needs no KV: the sequence ends with
- * the seal, which brings the figures, or with whatever comes in its place.
+ * If the first token, from the context worker, is also the last one, the sequence needs no KV. It ends with the seal, which has
+ * the figures, or with the failure that comes instead.
  *
- * Its blocks are those of all known tokens, and one more whenever the schedule grants it. Blocks that a
- * context worker's KV was fetched into count for n_kv only after the commit.
+ * A sequence has the blocks of all known tokens, and one more each time the schedule grants it. Blocks that were fetched from a
+ * context worker count for n_kv only after the commit.
  *
- * A paused one keeps its tokens and no block; what it had may still be in the prefix cache when its turn comes
- * again. Then its prompt's KV comes from where it came first: from the context worker, or it is computed here,
- * and that of its generated tokens is computed here. No token is drawn or told twice.
+ * A paused sequence keeps its tokens and no blocks. Its old blocks may still be in the prefix cache when it is resumed. The KV
+ * of the prompt then comes from where it came first: from the context worker, or computed here. The KV of generated tokens is
+ * computed here. No token is drawn twice or sent twice.
  *
  * Thread: the engine's.
  */
@@ -32,9 +32,9 @@ void sequence_take_job(struct sequence *sequence, const struct gen_home *home, s
 /* Gives it back. */
 void sequence_leave_job(struct sequence *sequence);
 
-/* RESERVED -> LOCAL_PREFILL. Of one that does not, or for which no hand-over is free: says why. */
+/* RESERVED -> LOCAL_PREFILL, where it wants no context worker, or no hand-over is free. Sets place and its reason. */
 void sequence_start_local(struct sequence *sequence, const struct gen_home *home, uint64_t now_ns);
-/* It computes here what is left of the tokens that it knows. */
+/* The rest of the known tokens is computed here. */
 void sequence_begin_local(struct sequence *sequence, const struct gen_home *home, uint64_t now_ns);
 
 /* The functions below may end the sequence: look at its state afterwards. */
@@ -42,13 +42,13 @@ void sequence_begin_local(struct sequence *sequence, const struct gen_home *home
 /* One more token, drawn here or by the context worker. logprobs may be NULL. */
 void sequence_add_token(struct sequence *sequence, const struct gen_home *home, uint32_t token_id,
                         const struct token_logprobs *logprobs);
-/* What a forward pass made of it. */
+/* The result of a forward pass for one sequence. */
 struct computed {
-    uint32_t n_tokens; /* behind n_kv */
-    bool has_token;    /* drawn behind them: the next one, or to verify the first */
+    uint32_t n_tokens; /* computed, after n_kv */
+    bool has_token;    /* a token was drawn after them: the next one, or one to verify the first */
     uint32_t token_id;
     struct token_logprobs logprobs;
-    const struct draw *fault; /* NULL: none. There is no such token */
+    const struct draw *fault; /* NULL: none. Else there is no token */
 };
 void sequence_computed(struct sequence *sequence, const struct gen_home *home,
                        const struct computed *computed);
@@ -56,7 +56,6 @@ void sequence_computed(struct sequence *sequence, const struct gen_home *home,
 /* STOP or LENGTH when the last token ends the generation; STOP when it is both. */
 enum gen_finish_reason sequence_finish_reason(const struct sequence *sequence,
                                               const struct gen_home *home);
-/* Tells the client, keeps what is worth keeping in the prefix cache, gives the blocks back; the schedule
- * forgets it. */
+/* Tells the client, caches blocks for later requests, gives the blocks back, and leaves the schedule. */
 void sequence_end(struct sequence *sequence, const struct gen_home *home, enum status status,
                   const char *sentence);

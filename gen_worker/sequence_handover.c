@@ -36,7 +36,7 @@ static enum status on_first_token(struct sequence *sequence, const struct gen_ho
         (wants_logprobs && !event->first_token.has_logprobs))
         return error_set(error, STATUS_TRANSFER_FAILED, "first token %u is no token", token_id);
     handover->has_first_token = true;
-    if (sequence_n_generated(sequence) > 0) { /* it was told before the pause */
+    if (sequence_n_generated(sequence) > 0) { /* it was sent before the pause */
         bool is_equal = sequence->tokens[sequence_n_prompt(sequence)] == token_id;
         if (!is_equal && !sequence->has_other_token && !handover->has_other_numerics)
             return error_set(error, STATUS_TRANSFER_FAILED,
@@ -57,7 +57,7 @@ static enum status on_sealed(struct sequence *sequence, const struct gen_prefill
     return handover_sealed(sequence->handover, event, error);
 }
 
-/* Of a hand-over that is sealed: the prompt was computed there. */
+/* The figures of a sealed hand-over: the context worker has computed the prompt. */
 static void take_figures(struct sequence *sequence, const struct gen_home *home, uint64_t now_ns)
 {
     const struct handover *handover = sequence->handover;
@@ -122,7 +122,7 @@ void sequence_try_commit(struct sequence *sequence, const struct gen_home *home,
     handover_commit(sequence->handover, home, now_ns);
 }
 
-/* What was received is counted each time, what it says of the request the first time. */
+/* Received tokens count each time; the figures of the request are set the first time. */
 static void count_received(struct sequence *sequence, const struct gen_home *home, uint64_t now_ns)
 {
     uint32_t n_received = sequence_n_prompt(sequence) - sequence->n_kv;
@@ -158,8 +158,8 @@ void sequence_committed(struct sequence *sequence, const struct gen_home *home, 
     sequence_keep_prompt(sequence, home);
 }
 
-/* What a client is told when the prompt cannot be computed here: statuses that say "later" or
- * "elsewhere" are passed on, and what is the model's fault; everything else is a failed hand-over. */
+/* The status for the client when the prompt cannot be computed here. Statuses after which a retry may succeed, and failures of
+ * the model, are passed on. Everything else is a failed hand-over. */
 static enum status client_status(enum status status)
 {
     switch (status) {
@@ -176,8 +176,8 @@ static enum status client_status(enum status status)
     }
 }
 
-/* The context worker did nothing, and takes nothing now, or nothing of ours: who placed it here knows of others. A client
- * has heard nothing. */
+/* The context worker refused the prompt because it is full, or its share for this worker is. The router may know another one,
+ * and the client has received nothing yet. */
 static bool ends_for_want_of_context(const struct sequence *sequence, enum status status)
 {
     bool takes_nothing = status == STATUS_QUEUE_FULL || status == STATUS_SHARE_FULL ||
@@ -202,8 +202,7 @@ void sequence_fall_back(struct sequence *sequence, const struct gen_home *home, 
     struct handover *handover = sequence->handover;
     assert(handover && sequence->n_kv < sequence_n_prompt(sequence));
     assert(status != STATUS_OK && !sequence_is_runnable(sequence));
-    if (sequence_finish_reason(sequence, home) !=
-        GEN_FINISH_NONE) { /* nothing was wanted of it any more */
+    if (sequence_finish_reason(sequence, home) != GEN_FINISH_NONE) { /* no more KV is needed */
         sequence_end(sequence, home, STATUS_OK, "");
         return;
     }

@@ -8,8 +8,8 @@
 #include "gen_worker/sequence_state.h"
 
 bool sequence_wants_context(const struct sequence *sequence, const struct gen_home *home);
-/* Of a prompt that is computed here: its place, and the sentence that says why. */
+/* Sets place and reason of a prompt that is computed here. */
 void sequence_say_why_local(struct sequence *sequence, const struct gen_home *home);
-/* Of one whose hand-over failed. What was computed by an earlier one keeps its place. */
+/* The same after a failed hand-over. A prompt that an earlier hand-over completed keeps its place. */
 void sequence_say_why_failed(struct sequence *sequence, enum status status, const char *sentence,
                              uint64_t now_ns);

@@ -2,7 +2,7 @@
 
 #include <assert.h>
 
-/* Announced is computed: what has not arrived yet comes faster than it was made. */
+/* Announced blocks count as done: their transfer is faster than their computation. */
 static uint32_t n_announced(const struct handover *handover, uint32_t block_tokens)
 {
     return (handover->first_block + handover->n_announced) * block_tokens;

@@ -7,7 +7,7 @@
 
 #include "gen_worker/sequence_state.h"
 
-/* How far the prompt is, to a client who wants to know: nothing behind the first token. */
+/* Sends the progress of the prompt to a client that wants it, until the first token. */
 void sequence_tell_progress(const struct sequence *sequence, const struct gen_home *home);
-/* Into the figures of prompts that are under way, if its own is. */
+/* Adds its prompt to the figures of prompts that are computed now, if it is one. */
 void sequence_count_prefill(const struct sequence *sequence, struct gen_engine_stats *stats);

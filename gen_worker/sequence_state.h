@@ -1,5 +1,5 @@
 /*
- * sequence_state - what is known of a sequence. sequence.h says what becomes of it.
+ * sequence_state - the data of a sequence. sequence.h says how it changes.
  *
  * Thread: the engine's.
  */
@@ -13,7 +13,7 @@ enum sequence_state {
     SEQUENCE_RESERVED,
     SEQUENCE_FETCHING,
     SEQUENCE_COMMITTING,
-    SEQUENCE_LOCAL_PREFILL, /* known tokens are computed here: of the prompt, or after a pause */
+    SEQUENCE_LOCAL_PREFILL, /* computes known tokens here: a prompt, or after a pause */
     SEQUENCE_DECODING,
     SEQUENCE_PAUSED
 };
@@ -27,25 +27,25 @@ struct sequence {
     struct prefix_hash *hashes; /* [table.blocks_max] */
     uint32_t *tokens;           /* [context_tokens] prompt, then generated */
     uint32_t n_tokens;
-    uint32_t n_kv;     /* leading tokens whose KV is in the blocks and may be used */
-    uint32_t n_kv_max; /* the most that it ever was: computing these again is counted apart */
-    uint32_t n_cached; /* of the prompt, found in the prefix cache when they were first needed */
+    uint32_t n_kv; /* leading tokens whose KV is in the blocks and may be used */
+    uint32_t
+        n_kv_max; /* the most that n_kv ever was: computing these again counts as tokens_again */
+    uint32_t n_cached; /* prompt tokens that the prefix cache had when they were needed first */
     struct handover *handover; /* NULL: none, or closed */
     bool is_fallback;
-    bool must_verify; /* the first token was drawn elsewhere, and the prompt is computed here */
-    bool has_prompt;  /* its KV was complete at some time */
-    bool has_told;    /* tokens went out with the figures so far */
-    /* Whose KV its tokens were drawn with before its last pause. Over the limit: anybody's. */
+    bool must_verify; /* a context worker drew the first token, and the prompt is computed here */
+    bool has_prompt;  /* the KV of the prompt was complete at some time */
+    bool has_told;    /* tokens were sent with the figures so far */
+    /* The incarnations whose KV its tokens depend on, up to its last pause. More than the limit: any may be. */
     uint32_t n_origins;
     uint64_t origins[SEQUENCE_ORIGINS_MAX];
     struct gen_marks marks;
     bool
-        has_other_kv; /* not for the cache: of a context worker with other numerics, or with logits that are
-                                  no numbers behind it */
-    bool has_other_token;      /* the first was drawn by such a one */
+        has_other_kv; /* not for the cache: from a context worker with other numerics, or its logits are not finite */
+    bool has_other_token;      /* a context worker with other numerics drew the first token */
     bool is_from_context;      /* the prompt was computed by the context worker, */
     uint32_t n_context_cached; /* which found these in its own prefix cache */
-    enum gen_place place;      /* of the prompt's computation, as far as it is known */
+    enum gen_place place;      /* where the prompt is computed, as far as it is known */
     struct error place_reason; /* "" for a context worker */
     struct gen_timing timing;
 };
