@@ -54,14 +54,14 @@ static void end_all(struct engine_core *core, enum status status)
     core->ops->end_running(core->engine, NULL, status);
 }
 
-/* Messages that came before a wish are taken before it: a request that was told in time is not refused. */
+/* Messages are taken before drain and stop, so a request that came before them is not refused. */
 static void take_messages(struct engine_core *core, uint64_t now_ns)
 {
     while (core->ops->take_message(core->engine, now_ns))
         continue;
     if (engine_inbox_wants_drain(core->inbox))
         core->is_draining = true;
-    if (device_is_lost(core->device)) /* in each round: requests still come */
+    if (device_is_lost(core->device)) /* in each round: requests still arrive */
         end_all(core, STATUS_DEVICE_LOST);
     else if (engine_inbox_wants_stop(core->inbox))
         end_all(core, STATUS_DRAINING);
@@ -75,7 +75,7 @@ static void end_late(struct engine_core *core, uint64_t now_ns)
                                "the deadline passed in the queue");
 }
 
-/* True: the queue has another head, which may start. */
+/* True: the queue has a new head, which may start. */
 static bool end_waits(struct engine_core *core, enum status lacks, uint64_t now_ns)
 {
     const char *sentence = lacks == STATUS_NO_BLOCKS ? "no blocks within the queue limit"

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STOPPING_WAIT_NS (5 * NS_PER_MS) /* between looks while it is not quiet yet */
+#define STOPPING_WAIT_NS (5 * NS_PER_MS) /* between checks while it is not quiet yet */
 
 struct engine_thread {
     struct engine_thread_options options;
@@ -62,7 +62,7 @@ enum status engine_thread_start(const struct engine_thread_options *options,
         free(thread);
         return STATUS_NO_THREAD;
     }
-    char name[16]; /* what pthread_setname_np takes */
+    char name[16]; /* the limit of pthread_setname_np */
     assert(strlen(options->name) < sizeof name);
     snprintf(name, sizeof name, "%s", options->name);
     (void)pthread_setname_np(thread->thread, name);
