@@ -1,4 +1,4 @@
-/* ctx_engine: every prefill ends exactly once, and its blocks are held exactly while its stream is. */
+/* ctx_engine: every prefill ends exactly once, and its blocks are held exactly as long as its stream is open. */
 #include "tests/ctx_worker/support/ctx_rig.h"
 
 #include <criterion/criterion.h>
@@ -425,7 +425,7 @@ Test(ctx_engine, refuses_bad_requests_in_words)
     ctx_rig_close(&rig);
 }
 
-/* Steps in which a block takes so long, until the prompt is sealed. Returns how many. */
+/* Runs steps in which a block takes that long, until the prompt is sealed. Returns how many. */
 static uint32_t compute_slowly(struct ctx_rig *rig, const struct rig_stream *stream,
                                uint64_t block_ns)
 {
@@ -471,7 +471,7 @@ Test(ctx_engine,
     cr_assert_eq(stream.events[6].backlog.n_tokens, 32,
                  "1.2 s later; 8 tokens are no second any more");
 
-    /* While its reader holds the slot others wait, and are told where they stand; not who does not know the word. */
+    /* While its reader holds the slot, others wait and get backlogs, but for a reader that does not know them. */
     request = ctx_rig_request("b", 2, 40);
     request.takes_backlog = true;
     cr_assert_eq(ctx_engine_prefill(rig.engine, &waits, &request, NULL), STATUS_OK);

@@ -1,4 +1,4 @@
-/* engine_core: the order of a round, and what becomes of a request that comes or waits. */
+/* engine_core: the order of a round, and how a request that arrives or waits ends. */
 #include "base/clock.h"
 #include "engine/engine_core.h"
 #include "tests/device/fault_device.h"
@@ -9,7 +9,7 @@
 
 enum { WAIT_LIMIT_NS = 100, NOW_NS = 1000 };
 
-/* An engine that writes down what it was asked to do, a letter each. */
+/* An engine that writes a letter for each call. */
 struct pretend {
     struct engine_inbox inbox;
     struct request_queue queue;
