@@ -41,7 +41,7 @@ void ctx_batch_add(struct ctx_batch *batch, struct prefill *prefill, uint32_t n_
     assert(prefill->state == PREFILL_COMPUTING);
     assert(n_query > 0 && n_query <= prefill_n_left(prefill));
     for (uint32_t i = 0; i < batch->n; i++)
-        assert(batch->prefills[i] != prefill && "a chunk rests on the KV of the one before");
+        assert(batch->prefills[i] != prefill && "a chunk needs the KV of the one before");
     const bool is_last = n_query == prefill_n_left(prefill);
     batch->prefills[batch->n] = prefill;
     batch->chunks[batch->n++] = (struct forward_sequence){

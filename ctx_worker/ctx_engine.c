@@ -199,7 +199,8 @@ static void on_committed(struct ctx_engine *engine, uint64_t held_number)
     struct prefill *prefill = prefill_set_find_held(&engine->slots, held_number);
     if (!prefill || prefill->state != PREFILL_SEALED)
         return;
-    assert(prefill->n_published == prefill->table.n_blocks && "all that crosses could be read");
+    assert(prefill->n_published == prefill->table.n_blocks &&
+           "all blocks to transfer were published");
     end_prefill(engine, prefill, STATUS_OK, "");
 }
 
@@ -209,7 +210,7 @@ static void on_abort(struct ctx_engine *engine, const struct ctx_message *messag
     struct engine_request *queued = request_queue_remove_request(&engine->queue,
                                                                  message->request_id);
     struct prefill *prefill = prefill_set_find_request(&engine->slots, message->request_id);
-    assert(!(queued && prefill) && "a request id is taken while it lives");
+    assert(!(queued && prefill) && "a request id is unique while its request lives");
     if (queued) {
         found = CTX_FOUND_QUEUED;
         engine_core_refuse(&engine->core, queued, STATUS_CANCELLED, "aborted");
@@ -311,7 +312,7 @@ static bool compute(void *arg)
         return false;
     for (uint32_t i = 0; i < plan.n; i++) {
         struct prefill *prefill = prefill_set_find_scheduled(&engine->slots, plan.work[i].id);
-        assert(prefill && "a closed one computes nothing");
+        assert(prefill && "a closed prefill computes nothing");
         assert(plan.work[i].first == prefill->n_computed);
         assert(plan.work[i].n_blocks == prefill->table.n_blocks && "all of them since admission");
         ctx_batch_add(&engine->batch, prefill, plan.work[i].n_tokens);

@@ -5,7 +5,7 @@
 static struct prompt *queued_prompt(const struct ctx_engine *engine, schedule_id id)
 {
     struct engine_request *request = request_queue_find(&engine->queue, id);
-    assert(request && "who waits in the schedule is in the queue");
+    assert(request && "what waits in the schedule is in the queue");
     return prompt_of(request);
 }
 
@@ -24,7 +24,7 @@ static bool start(struct ctx_engine *engine, schedule_id id, uint64_t now_ns)
     assert(slot && "the schedule has admitted one for each slot that is not free");
     assert(prompt->request.deadline_ns > now_ns);
     enum status status = prefill_take_prompt(slot, &engine->home, prompt, now_ns);
-    assert(status != STATUS_NO_BLOCKS && "it was admitted into blocks that are there");
+    assert(status != STATUS_NO_BLOCKS && "the schedule has counted its blocks");
     request_queue_remove(&engine->queue, &prompt->request);
     if (status != STATUS_OK) {
         engine_core_refuse(&engine->core, &prompt->request, status, "");

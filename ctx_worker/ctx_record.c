@@ -30,7 +30,7 @@ void ctx_record_note(struct ctx_record *record, const struct ctx_event *event, u
     case CTX_BACKLOG:
         break;
     case CTX_ACCEPTED:
-        assert(!record->accepted_ns && "a prompt gets its place once");
+        assert(!record->accepted_ns && "a prompt is accepted once");
         record->accepted_ns = record->chunk_ns = now_ns;
         break;
     case CTX_READY:

@@ -169,7 +169,7 @@ static enum status start_threads(struct ctx_worker *ctx)
         .transport = ctx->worker.transport,
         .sender = ctx->sender,
     };
-    assert(ctx->engine && ctx->sender && "no thread before what it runs");
+    assert(ctx->engine && ctx->sender && "a thread starts after what it runs");
     TRY(transfer_thread_start(&transfer, &ctx->transfer_thread));
     struct engine_thread_options engine = {
         .name = "engine",

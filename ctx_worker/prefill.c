@@ -41,7 +41,7 @@ static uint32_t held_blocks(const struct prefill *prefill)
 static void say(const struct prefill *prefill, const struct prefill_home *home,
                 const struct ctx_event *event)
 {
-    assert(prefill_is_live(prefill) && "after the lease nothing is said but finish");
+    assert(prefill_is_live(prefill) && "after the lease only finish follows");
     home->ops->event(home->ops->arg, prefill->prompt->request.stream, event);
 }
 
@@ -107,7 +107,7 @@ static uint32_t hash_blocks(struct prefill *prefill, const struct prefill_home *
 uint32_t prefill_peek(struct prefill *prefill, const struct prefill_home *home,
                       const struct prompt *prompt, uint32_t *held_out)
 {
-    assert(prefill->state == PREFILL_FREE && "the hashes of others are in use");
+    assert(prefill->state == PREFILL_FREE && "only the hashes of a free slot may be overwritten");
     *held_out = 0;
     if (!home->tree)
         return 0;
@@ -146,7 +146,7 @@ enum status prefill_take_prompt(struct prefill *prefill, const struct prefill_ho
     prefill->n_cached = 0;
     TRY(reserve(prefill, home, prompt));
 
-    assert(prefill->n_cached < prompt->request.n_tokens && "its logits are wanted");
+    assert(prefill->n_cached < prompt->request.n_tokens && "its logits are needed");
     assert(prompt->held_tokens < prompt->request.n_tokens);
     prefill->state = PREFILL_COMPUTING;
     prefill->prompt = prompt;
@@ -246,7 +246,8 @@ void prefill_forget(const struct prefill *prefill, const struct prefill_home *ho
 
 uint64_t prefill_kv_bytes(const struct prefill *prefill, const struct prefill_home *home)
 {
-    assert(held_blocks(prefill) < prefill->table.n_blocks && "the last block always crosses");
+    assert(held_blocks(prefill) < prefill->table.n_blocks &&
+           "the last block is always transferred");
     uint64_t n_blocks = prefill->table.n_blocks - held_blocks(prefill);
     return n_blocks * block_pool_block_bytes(home->options->pool);
 }

@@ -24,7 +24,7 @@ void engine_core_request(struct engine_core *core, struct engine_request *reques
         return;
     }
     bool has_place = request_queue_push(core->queue, request);
-    assert(has_place && "as many wait in the schedule as in the queue, or more");
+    assert(has_place && "the schedule refuses before the queue is full");
     (void)has_place;
 }
 
@@ -38,7 +38,7 @@ void engine_core_refuse(struct engine_core *core, struct engine_request *request
 
 void engine_core_stream_ended(struct engine_core *core, const void *stream)
 {
-    assert(stream && "NULL would end everybody");
+    assert(stream && "NULL would end all");
     struct engine_request *queued = request_queue_remove_stream(core->queue, stream);
     if (queued)
         engine_core_refuse(core, queued, STATUS_CANCELLED, "");
@@ -83,8 +83,8 @@ static bool end_waits(struct engine_core *core, enum status lacks, uint64_t now_
     struct engine_request *request;
     bool has_ended = false;
     while ((request = request_queue_remove_expired(core->queue, now_ns))) {
-        assert(lacks != STATUS_OK && "who waits lacks something");
-        assert(request->deadline_ns > now_ns && "who is late has left before the admission");
+        assert(lacks != STATUS_OK && "a waiting request lacks something");
+        assert(request->deadline_ns > now_ns && "late requests have left before the admission");
         engine_core_refuse(core, request, lacks, sentence);
         has_ended = true;
     }

@@ -25,7 +25,7 @@ static bool is_over(struct engine_thread *thread, uint64_t now_ns)
 {
     if (!atomic_load(&thread->stop))
         return false;
-    assert(atomic_load(&thread->give_up_ns) > 0 && "said before the stop");
+    assert(atomic_load(&thread->give_up_ns) > 0 && "set before stop");
     thread->was_quiet = thread->options.is_quiet(thread->options.engine);
     return thread->was_quiet || now_ns >= atomic_load(&thread->give_up_ns);
 }

@@ -78,7 +78,7 @@ static void end_prefill(struct context_prefill *prefill, enum status status, con
 {
     struct context_client *client = prefill->client;
     struct context_prefill **place = find_prefill(client, prefill->id);
-    assert(place && prefill->peer->n_users > 0 && "it is its peer's user until here");
+    assert(place && prefill->peer->n_users > 0 && "until here it is a user of its peer");
     *place = NULL;
     prefill->peer->n_users--;
     gen_engine_prefill_end(client->engine, prefill->id, status, sentence);
@@ -234,7 +234,7 @@ static enum status add_prefill(struct context_client *client, uint64_t id, const
 {
     struct context_peer *peer;
     struct context_prefill **place = free_place(client);
-    assert(!find_prefill(client, id) && "the engine uses no number twice");
+    assert(!find_prefill(client, id) && "the engine never reuses a number");
     if (!place)
         return STATUS_QUEUE_FULL;
     TRY(context_peers_meet(&client->peers, client->options.rpc, address, &peer));

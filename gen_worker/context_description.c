@@ -45,7 +45,7 @@ static void take_identity(struct context_client *client, struct context_peer *pe
                           const struct worker_identity *identity)
 {
     uint64_t old = peer->identity.address.incarnation;
-    assert(identity->address.incarnation != 0 && "0 is nobody's life, and not decoded");
+    assert(identity->address.incarnation != 0 && "the decoder refuses incarnation 0");
     if (peer->was_described && old != identity->address.incarnation) {
         log_event(LOG_INFO, &(struct log_about){.peer = peer->address}, "context worker restarted",
                   LOG_HEX("incarnation", identity->address.incarnation));

@@ -91,7 +91,7 @@ bool context_peer_is_refused(const struct context_peer *peer)
 
 void context_peer_forget(struct context_peer *peer, enum status why, const char *reason)
 {
-    assert(why != STATUS_OK && "that is who was never refused");
+    assert(why != STATUS_OK && "OK means never refused");
     if (peer->state != PEER_DESCRIBING)
         peer->state = PEER_UNKNOWN;
     peer->refused = why;

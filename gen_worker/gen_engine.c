@@ -151,7 +151,7 @@ static enum status enlist(void *arg, struct engine_request *request, uint64_t no
                           const char **sentence_out)
 {
     struct gen_engine *engine = arg;
-    assert(job_of(request)->lookup_at == 0 && "it is known nowhere yet");
+    assert(job_of(request)->lookup_at == 0 && "a new job was never looked up");
     enum status status = admission_take(&engine->home, job_of(request), now_ns);
     if (status == STATUS_NO_BLOCKS)
         *sentence_out = "prompt and max_tokens are larger than this worker's pool";
@@ -288,7 +288,7 @@ static bool compute(void *arg)
     assert(status == STATUS_OK || status == STATUS_DEVICE_LOST);
     if (status != STATUS_OK)
         return true; /* the next round ends all */
-    assert(batch->n <= engine->options.sequences_max && "each is in it once");
+    assert(batch->n <= engine->options.sequences_max && "each sequence is in the batch once");
     if (batch->n == 0)
         return batch->n_left_out > 0;
     for (uint32_t i = 0; i < batch->n; i++)

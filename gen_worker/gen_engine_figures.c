@@ -31,7 +31,7 @@ static void count_states(struct gen_engine *engine)
     assert(counts.n_waiting == stats->queued + stats->paused);
     assert(counts.n_fetching == stats->reserved + stats->fetching + stats->committing);
     assert(counts.n_computing + counts.n_decoding == stats->local_prefill + stats->decoding);
-    assert(counts.n_done == 0 && "nobody reads from here: an end is an end");
+    assert(counts.n_done == 0 && "no reader holds a request after its end");
 }
 
 static void look_for_lost_blocks(struct gen_engine *engine, uint64_t now_ns)
@@ -57,7 +57,8 @@ void gen_engine_publish(void *arg, uint64_t now_ns)
     count_states(engine);
     look_for_lost_blocks(engine, now_ns);
     stats->last_progress_ns = now_ns;
-    assert(block_pool_count(engine->options.pool, BLOCK_PINNED) == 0 && "nobody reads from here");
+    assert(block_pool_count(engine->options.pool, BLOCK_PINNED) == 0 &&
+           "no reader uses blocks here");
     assert(stats->handovers_committed + stats->handovers_failed <= stats->handovers_started);
     for (enum block_state state = 0; state < BLOCK_STATES; state++)
         stats->blocks[state] = block_pool_count(engine->options.pool, state);

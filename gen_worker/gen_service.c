@@ -210,7 +210,7 @@ static enum status send_tokens(struct decode_stream *stream, const struct gen_to
     uint32_t ids[TOKENS_IN_MESSAGE_MAX];
     struct token_logprobs_message messages[TOKENS_IN_MESSAGE_MAX];
     Kvferry__V1__TokenLogprobs *list[TOKENS_IN_MESSAGE_MAX];
-    assert(from < tokens->n_tokens && "no message goes without a token");
+    assert(from < tokens->n_tokens && "a message has at least one token");
     uint32_t left = tokens->n_tokens - from;
     uint32_t n = left < TOKENS_IN_MESSAGE_MAX ? left : TOKENS_IN_MESSAGE_MAX;
     const struct token_logprobs *logprobs = tokens->logprobs ? tokens->logprobs + from : NULL;

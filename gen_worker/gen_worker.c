@@ -104,7 +104,7 @@ static enum status start_threads(struct gen_worker *gen)
         .transport = gen->worker.transport,
         .receiver = gen->receiver,
     };
-    assert(gen->receiver && gen->engine && "both are their thread's from here to its stop");
+    assert(gen->receiver && gen->engine && "from here to its stop each belongs to its thread");
     TRY(transfer_thread_start(&transfer, &gen->transfer_thread));
     struct engine_thread_options engine = {
         .name = "engine",

@@ -78,8 +78,8 @@ void handover_start(struct handover *handover, const struct gen_home *home,
         .n_prompt = job->request.n_tokens,
         .limit_ns = DEADLINE_NONE,
     };
-    assert(plan->held_tokens % geometry->block_tokens == 0 && "blocks cross whole");
-    assert(plan->held_tokens < job->request.n_tokens && "somebody makes the last token's logits");
+    assert(plan->held_tokens % geometry->block_tokens == 0 && "whole blocks are transferred");
+    assert(plan->held_tokens < job->request.n_tokens && "the logits of the last token are needed");
     renew_word_limit(handover, home, now_ns);
     handover->began_ns = now_ns;
     handover->n_blocks = geometry_blocks(geometry, job->request.n_tokens) - handover->first_block;
@@ -250,7 +250,7 @@ bool handover_is_complete(const struct handover *handover)
 void handover_commit(struct handover *handover, const struct gen_home *home, uint64_t now_ns)
 {
     assert(handover_is_complete(handover) && !handover->awaits_commit);
-    assert(handover->has_first_token && "or the seal was refused");
+    assert(handover->has_first_token && "else the seal was refused");
     handover->state = HANDOVER_COMMITTING;
     handover->awaits_commit = true;
     handover->commit_began_ns = now_ns;

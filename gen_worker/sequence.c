@@ -42,7 +42,7 @@ void sequence_leave_job(struct sequence *sequence)
 
 void sequence_begin_local(struct sequence *sequence, const struct gen_home *home, uint64_t now_ns)
 {
-    assert(!sequence->handover && "two would write its blocks");
+    assert(!sequence->handover && "else two would write its blocks");
     sequence_settle(sequence);
     if (sequence->marks.local_ns == 0)
         sequence->marks.local_ns = now_ns;

@@ -61,7 +61,7 @@ static enum status on_sealed(struct sequence *sequence, const struct gen_prefill
 static void take_figures(struct sequence *sequence, const struct gen_home *home, uint64_t now_ns)
 {
     const struct handover *handover = sequence->handover;
-    assert(handover->is_sealed && "by then it has told its figures");
+    assert(handover->is_sealed && "a seal has the figures");
     struct gen_timing *timing = &sequence->timing;
     sequence->is_from_context = sequence->has_prompt = true;
     sequence->marks.first_ready_ns = handover->first_ready_ns;
