@@ -64,8 +64,7 @@ unsigned get_table_report(struct get_table *table);
 
 /* What the owner is asked for that get. */
 struct wire_item get_table_item(const struct get_table *table, const struct get *get);
-/* The get that is out and that this piece answers, to the last field but its owner's incarnation,
- * which the driver knows. NULL: none. */
+/* The get that is out and that this piece of its owner answers, to the last field. NULL: none. */
 struct get *get_table_find(const struct get_table *table, const struct wire_piece *piece,
                            uint64_t reader_incarnation);
 /* Of an answer that is not ANSWER_BYTES. */

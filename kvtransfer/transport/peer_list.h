@@ -16,9 +16,14 @@ struct peer_list {
     bool any_closing;
 };
 
-/* Zeros, but for its transport. QUEUE_FULL, NO_MEMORY. */
+/* Zeros, but for its transport and incarnation. QUEUE_FULL, NO_MEMORY. */
 MUST_CHECK enum status peer_list_add(struct peer_list *list, struct transport *transport,
-                                     size_t bytes, struct transport_peer **peer_out);
+                                     uint64_t incarnation, size_t bytes,
+                                     struct transport_peer **peer_out);
+/* The admitted peer of that incarnation. One that is not known yet is asked for at the source. NULL: there is none. */
+struct transport_peer *peer_list_reader(const struct peer_list *list,
+                                        const struct transport_source *source,
+                                        uint64_t incarnation);
 /* Marks it: what is said to whoever closes it, is said by end. */
 void peer_list_close(struct peer_list *list, struct transport_peer *peer, transport_done done,
                      void *arg);

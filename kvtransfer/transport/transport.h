@@ -156,10 +156,12 @@ struct transport {
 };
 struct transport_peer {
     struct transport *transport;
+    uint64_t incarnation;
     bool is_failed; /* as far as progress knows: of no use but to peer_close */
     /* The driver's (peer_list.h): */
     struct transport_peer *next;
-    bool is_closing; /* peer_close was called */
+    bool is_admitted; /* may pull from here (peer_list_reader) */
+    bool is_closing;  /* peer_close was called */
     transport_done done;
     void *done_arg;
 };

@@ -77,7 +77,7 @@ static void rig_init(struct rig *rig, unsigned flags)
                       .pieces_max = PIECES_MAX,
                       .connections = &rig->connection,
                       .connections_max = 1},
-        .peer = {.is_admitted = !is_reader, .address.incarnation = is_reader ? OWNER : READER},
+        .peer.base = {.is_admitted = !is_reader, .incarnation = is_reader ? OWNER : READER},
         .connection = {.state = is_reader ? CONNECTION_OPEN : CONNECTION_GREETED,
                        .is_accepted = !is_reader,
                        .link.fd = -1}};

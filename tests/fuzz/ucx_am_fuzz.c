@@ -42,8 +42,8 @@ static void rig_init(struct rig *rig)
                                       .reads_max = N_MESSAGES,
                                       .pieces_max = PIECES_MAX,
                                       .peers = {.first = &rig->owner.base, .n = 2}},
-                        .owner = {.base.next = &rig->reader.base, .address.incarnation = OWNER},
-                        .reader = {.is_admitted = true, .address.incarnation = OWNER}};
+                        .owner = {.base = {.next = &rig->reader.base, .incarnation = OWNER}},
+                        .reader = {.base = {.is_admitted = true, .incarnation = OWNER}}};
     rig->owner.base.transport = rig->reader.base.transport = &rig->transport.base;
     memset(rig->targets, GUARD, sizeof rig->targets);
     for (uint32_t i = 0; i < N_OUT; i++)

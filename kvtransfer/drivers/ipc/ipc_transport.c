@@ -15,7 +15,6 @@
 
 struct ipc_peer {
     struct transport_peer base;
-    uint64_t incarnation;
     struct device_handle handle;
     int lease;                  /* -1: of an admitted reader, or gone */
     struct device_mapping pool; /* none while it is leasing */
@@ -62,11 +61,11 @@ static void map(struct ipc_transport *transport, struct ipc_peer *peer)
     struct error error = {""};
     enum status status = device_import(transport->device, &peer->handle, &peer->pool, &error);
     if (status == STATUS_OK) {
-        log_event(LOG_INFO, NULL, "pool mapped", LOG_HEX("incarnation", peer->incarnation),
+        log_event(LOG_INFO, NULL, "pool mapped", LOG_HEX("incarnation", peer->base.incarnation),
                   LOG_U64("bytes", peer->pool.bytes));
         return;
     }
-    log_event(LOG_WARN, NULL, "pool not mapped", LOG_HEX("incarnation", peer->incarnation),
+    log_event(LOG_WARN, NULL, "pool not mapped", LOG_HEX("incarnation", peer->base.incarnation),
               LOG_TEXT("why", error.text));
     leave(peer);
 }
@@ -74,7 +73,7 @@ static void map(struct ipc_transport *transport, struct ipc_peer *peer)
 static void hear(struct ipc_transport *transport, struct ipc_peer *peer)
 {
     enum status status = peer->pool.base ? ipc_lease_check(peer->lease)
-                                         : ipc_lease_hear(peer->lease, peer->incarnation);
+                                         : ipc_lease_hear(peer->lease, peer->base.incarnation);
     if (status == STATUS_PEER_LOST)
         leave(peer);
     else if (status == STATUS_OK && !peer->pool.base)
@@ -203,9 +202,9 @@ static enum status create_peer(struct ipc_transport *transport, int lease,
                                const struct transport_address *address,
                                struct transport_peer **peer_out)
 {
-    TRY(peer_list_add(&transport->peers, &transport->base, sizeof(struct ipc_peer), peer_out));
+    TRY(peer_list_add(&transport->peers, &transport->base, address->incarnation,
+                      sizeof(struct ipc_peer), peer_out));
     struct ipc_peer *peer = peer_of(*peer_out);
-    peer->incarnation = address->incarnation;
     peer->lease = lease;
     if (lease >= 0)
         memcpy(&peer->handle, address->pool_key, sizeof peer->handle);

@@ -162,10 +162,11 @@ static void end_waiting(struct shm_transport *transport, const struct transport_
 
 /* ---- peers ---- */
 
-static enum status create_peer(struct shm_transport *transport, int fd, uint64_t pool_bytes,
-                               struct transport_peer **peer_out)
+static enum status create_peer(struct shm_transport *transport, uint64_t incarnation, int fd,
+                               uint64_t pool_bytes, struct transport_peer **peer_out)
 {
-    TRY(peer_list_add(&transport->peers, &transport->base, sizeof(struct shm_peer), peer_out));
+    TRY(peer_list_add(&transport->peers, &transport->base, incarnation, sizeof(struct shm_peer),
+                      peer_out));
     peer_of(*peer_out)->fd = fd;
     peer_of(*peer_out)->pool_bytes = pool_bytes;
     return STATUS_OK;
@@ -191,7 +192,7 @@ static enum status shm_connect(struct transport *base, const struct transport_ad
     int fd = open_pool(&key, address->incarnation, &bytes);
     if (fd < 0)
         return STATUS_PEER_LOST;
-    enum status status = create_peer(transport, fd, bytes, peer_out);
+    enum status status = create_peer(transport, address->incarnation, fd, bytes, peer_out);
     if (status != STATUS_OK)
         close(fd);
     return status;
@@ -201,8 +202,7 @@ static enum status shm_connect(struct transport *base, const struct transport_ad
 static enum status shm_admit(struct transport *base, const struct transport_address *address,
                              struct transport_peer **peer_out)
 {
-    (void)address;
-    return create_peer(shm_of(base), -1, 0, peer_out);
+    return create_peer(shm_of(base), address->incarnation, -1, 0, peer_out);
 }
 
 static enum status shm_get(struct transport_peer *peer, const struct transfer_id *id,

@@ -191,7 +191,7 @@ static bool start_dialling(struct stream_connection *connection)
 enum status stream_connection_open(struct stream_peer *peer)
 {
     struct stream_transport *transport = stream_of(peer->base.transport);
-    assert(!peer->is_admitted && !peer->connection); /* a reader's comes to us */
+    assert(!peer->base.is_admitted && !peer->connection); /* a reader's comes to us */
     struct stream_connection *connection = take_place(transport);
     if (!connection)
         return STATUS_QUEUE_FULL;
@@ -366,9 +366,8 @@ void stream_connection_lose(struct stream_connection *connection)
         return;
     log_event(LOG_DEBUG, NULL, "data port: connection lost",
               LOG_TEXT("end", connection->is_accepted ? "reader" : "owner"),
-              LOG_HEX("incarnation", connection->is_accepted
-                                         ? connection->reader
-                                         : connection->peer->address.incarnation));
+              LOG_HEX("incarnation", connection->is_accepted ? connection->reader
+                                                             : connection->peer->base.incarnation));
     stream_link_close(&connection->link);
     stream_connection_make_unready(connection);
     let_go(connection);

@@ -13,25 +13,10 @@ enum { SENDING_BYTES = 2 * (int)PIECE_BYTES_MAX };
 
 /* ---- readers ---- */
 
-static struct stream_peer *find_admitted(const struct stream_transport *transport,
-                                         uint64_t incarnation)
-{
-    for (struct transport_peer *next = transport->peers.first; next; next = next->next) {
-        struct stream_peer *peer = stream_peer_of(next);
-        if (peer->is_admitted && !next->is_closing && peer->address.incarnation == incarnation)
-            return peer;
-    }
-    return NULL;
-}
-
 static struct stream_peer *find_reader(struct stream_transport *transport, uint64_t incarnation)
 {
-    const struct transport_source *source = &transport->base.source;
-    struct stream_peer *peer = find_admitted(transport, incarnation);
-    if (peer || !source->refresh)
-        return peer;
-    source->refresh(source->arg);
-    return find_admitted(transport, incarnation);
+    return stream_peer_of(
+        peer_list_reader(&transport->peers, &transport->base.source, incarnation));
 }
 
 bool stream_owner_find_key(void *arg, uint64_t reader_incarnation, uint8_t key_out[TLS_KEY_BYTES])
@@ -59,7 +44,7 @@ static bool bind_reader(struct stream_connection *connection)
     if (!peer || (connection->link.tls && !secret_equal(connection->secret, peer->address.secret,
                                                         sizeof connection->secret)))
         return false;
-    assert(peer->is_admitted && peer->connection != connection);
+    assert(peer->base.is_admitted && peer->connection != connection);
     if (peer->connection) {
         if (peer->connection->number >= connection->number)
             return false;

@@ -9,7 +9,7 @@ static void note_overrun(struct stream_transport *transport, struct stream_peer 
     atomic_fetch_add(&transport->base.full_pieces, 1);
     if (!reader->has_overrun)
         log_event(LOG_WARN, NULL, "a reader that asks for too many pieces at a time is refused",
-                  LOG_HEX("incarnation", reader->address.incarnation),
+                  LOG_HEX("incarnation", reader->base.incarnation),
                   LOG_U64("pieces_max", transport->pieces_max));
     reader->has_overrun = true;
 }

@@ -57,7 +57,6 @@ struct stream_piece {
 struct stream_peer {
     struct transport_peer base;
     struct transport_address address;
-    bool is_admitted;                     /* may pull from here; else this worker gets from it */
     struct stream_connection *connection; /* NULL: none */
     uint32_t host;                        /* of its address, that is being tried */
     uint32_t n_reads;                     /* admitted: pieces of it taken and not sent */

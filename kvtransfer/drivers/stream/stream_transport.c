@@ -36,10 +36,11 @@ static enum status create_peer(struct stream_transport *transport,
     if (!is_valid)
         return STATUS_CORRUPT;
     struct transport_peer *base;
-    TRY(peer_list_add(&transport->peers, &transport->base, sizeof **peer_out, &base));
+    TRY(peer_list_add(&transport->peers, &transport->base, address->incarnation, sizeof **peer_out,
+                      &base));
     struct stream_peer *peer = stream_peer_of(base);
     peer->address = *address;
-    peer->is_admitted = is_admitted;
+    base->is_admitted = is_admitted;
     *peer_out = peer;
     return STATUS_OK;
 }
@@ -81,7 +82,7 @@ static enum status stream_get(struct transport_peer *peer_base, const struct tra
     struct stream_peer *peer = stream_peer_of(peer_base);
     struct stream_transport *transport = stream_of(peer_base->transport);
     struct get *gets[GET_PIECES_MAX];
-    assert(!peer_base->is_closing && !peer->is_admitted);
+    assert(!peer_base->is_closing && !peer->base.is_admitted);
     if (peer->base.is_failed)
         return STATUS_PEER_LOST;
     TRY(get_table_take(&transport->gets, &(struct get_call){peer_base, id, pieces, n, got, arg},
@@ -102,8 +103,8 @@ static void let_go(struct stream_peer *peer)
 {
     struct stream_connection *connection = peer->connection;
     assert(!connection || connection->peer == peer);
-    assert(!connection || connection->is_accepted == peer->is_admitted);
-    if (connection && peer->is_admitted && !stream_owner_is_busy(connection)) {
+    assert(!connection || connection->is_accepted == peer->base.is_admitted);
+    if (connection && peer->base.is_admitted && !stream_owner_is_busy(connection)) {
         connection->peer = NULL;
         peer->connection = NULL;
     } else if (connection) {

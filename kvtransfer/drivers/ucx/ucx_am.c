@@ -54,7 +54,7 @@ enum status ucx_am_get(struct ucx_peer *peer, const struct transfer_id *id, stru
                        uint32_t n)
 {
     struct ucx_transport *transport = ucx_of(peer->base.transport);
-    assert(n >= 1 && n <= GET_PIECES_MAX && !peer->is_admitted && peer->ep);
+    assert(n >= 1 && n <= GET_PIECES_MAX && !peer->base.is_admitted && peer->ep);
     struct ucx_pull_message *pull = transport->free_pulls;
     if (!pull)
         return STATUS_QUEUE_FULL;
@@ -62,7 +62,7 @@ enum status ucx_am_get(struct ucx_peer *peer, const struct transfer_id *id, stru
     pull->peer = peer;
     wire_pull_encode(&(struct wire_pull){.n = n,
                                          .reader_incarnation = transport->incarnation,
-                                         .owner_incarnation = peer->address.incarnation,
+                                         .owner_incarnation = peer->base.incarnation,
                                          .id = *id,
                                          .connection = peer->connection},
                      pull->header);
@@ -86,18 +86,6 @@ enum status ucx_am_get(struct ucx_peer *peer, const struct transfer_id *id, stru
     return status;
 }
 
-/* NULL: it was not asked for, or of somebody else. */
-static struct get *find_get(const struct ucx_transport *transport, const struct wire_piece *piece)
-{
-    struct get *get = get_table_find(&transport->gets, piece, transport->incarnation);
-    if (!get)
-        return NULL;
-    const struct ucx_peer *peer = (const struct ucx_peer *)get->peer; /* base is its first member */
-    bool is_theirs = piece->owner_incarnation == peer->address.incarnation ||
-                     piece->answer == ANSWER_STALE;
-    return is_theirs ? get : NULL;
-}
-
 static ucs_status_t on_piece(void *arg, const void *header, size_t header_bytes, void *data,
                              size_t data_bytes, const ucp_am_recv_param_t *param)
 {
@@ -111,7 +99,7 @@ static ucs_status_t on_piece(void *arg, const void *header, size_t header_bytes,
         count_bad(transport);
         return UCS_OK;
     }
-    struct get *get = find_get(transport, &piece);
+    struct get *get = get_table_find(&transport->gets, &piece, transport->incarnation);
     if (!get) {
         atomic_fetch_add(&transport->base.late_pieces, 1);
         return UCS_OK;
@@ -130,19 +118,14 @@ static ucs_status_t on_piece(void *arg, const void *header, size_t header_bytes,
 
 static struct ucx_peer *find_reader(struct ucx_transport *transport, uint64_t incarnation)
 {
-    const struct transport_source *source = &transport->base.source;
-    struct ucx_peer *peer = ucx_peer_admitted(transport, incarnation);
-    if (peer || !source->refresh)
-        return peer;
-    source->refresh(source->arg);
-    return ucx_peer_admitted(transport, incarnation);
+    return ucx_peer_of(peer_list_reader(&transport->peers, &transport->base.source, incarnation));
 }
 
 /* False: the pull came by a connection that the reader has given up. */
 static bool note_connection(struct ucx_transport *transport, struct ucx_peer *peer,
                             uint64_t connection)
 {
-    assert(peer->is_admitted);
+    assert(peer->base.is_admitted);
     if (connection <= peer->connection)
         return connection == peer->connection;
     peer->connection = connection;

@@ -17,8 +17,6 @@ MUST_CHECK enum status ucx_peer_create(struct ucx_transport *transport,
                                        struct ucx_peer **peer_out);
 /* Quiet, or at the end of the worker, before it leaves the list of peers: nobody comes in by it any more. */
 void ucx_peer_revoke(struct ucx_peer *peer);
-/* The admitted peer of that incarnation. NULL: none. */
-struct ucx_peer *ucx_peer_admitted(const struct ucx_transport *transport, uint64_t incarnation);
 
 /* The peer must have none. */
 MUST_CHECK enum status ucx_peer_open_endpoint(struct ucx_peer *peer);

@@ -13,14 +13,14 @@ static void note_overrun(struct ucx_transport *transport, struct ucx_peer *reade
     atomic_fetch_add(&transport->base.full_pieces, 1);
     if (!reader->has_overrun)
         log_event(LOG_WARN, NULL, "a reader that asks for too many pieces at a time is refused",
-                  LOG_HEX("incarnation", reader->address.incarnation),
+                  LOG_HEX("incarnation", reader->base.incarnation),
                   LOG_U64("pieces_max", transport->pieces_max));
     reader->has_overrun = true;
 }
 
 struct ucx_piece_message *ucx_pieces_take(struct ucx_transport *transport, struct ucx_peer *reader)
 {
-    assert(reader->is_admitted && transport->n_reads <= transport->reads_max);
+    assert(reader->base.is_admitted && transport->n_reads <= transport->reads_max);
     struct ucx_piece_message *message = transport->free_pieces;
     /* What was being sent when its connection broke is over later than it asks again. */
     bool is_full = reader->n_reads >= transport->pieces_max + PIECES_SENDING ||

@@ -29,7 +29,6 @@ struct ucx_transport;
 struct ucx_peer {
     struct transport_peer base;
     struct transport_address address;
-    bool is_admitted;     /* may pull from here; else this worker gets from it */
     uint64_t connection;  /* the reader's number of the endpoint; admitted: of its last pull */
     struct ucp_ep *ep;    /* NULL: none, or closing */
     void *close_request;  /* UCX's, NULL: none */

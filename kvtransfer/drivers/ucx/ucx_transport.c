@@ -79,7 +79,7 @@ static enum status ucx_get(struct transport_peer *peer_base, const struct transf
 {
     struct ucx_peer *peer = ucx_peer_of(peer_base);
     struct ucx_transport *transport = ucx_of(peer_base->transport);
-    assert(!peer_base->is_closing && !peer->is_admitted);
+    assert(!peer_base->is_closing && !peer->base.is_admitted);
     if (peer->base.is_failed)
         return STATUS_PEER_LOST;
 
@@ -109,7 +109,7 @@ static void handle_failures(struct ucx_transport *transport)
         struct ucx_peer *peer = ucx_peer_of(next);
         if (!next->is_failed)
             continue;
-        if (!peer->is_admitted)
+        if (!peer->base.is_admitted)
             get_table_end_peer(&transport->gets, &peer->base, STATUS_PEER_LOST);
         else
             ucx_peer_close_endpoint(peer);
