@@ -162,6 +162,8 @@ struct transport_peer {
     struct transport_peer *next;
     bool is_admitted; /* may pull from here (peer_list_reader) */
     bool is_closing;  /* peer_close was called */
+    bool has_overrun; /* admitted: has asked for more than it was told (asked_piece.h) */
+    uint32_t n_reads; /* admitted: pieces of it taken and not ended */
     transport_done done;
     void *done_arg;
 };

@@ -1,6 +1,5 @@
 #include "kvtransfer/drivers/stream/stream_owner.h"
 
-#include "base/crc32c.h"
 #include "base/secret.h"
 #include "kvtransfer/drivers/stream/stream_connection.h"
 #include "kvtransfer/drivers/stream/stream_pieces.h"
@@ -85,19 +84,12 @@ static bool take_items(struct stream_connection *connection)
         struct wire_item item;
         if (!wire_item_decode(connection->parser.items, connection->n_taken, &item))
             return false;
-        struct stream_piece *piece = stream_pieces_take(connection->transport, connection->peer);
+        struct stream_piece *piece = stream_pieces_take(connection->transport, connection->peer,
+                                                        pull, &item);
         if (!piece) {
             stream_pieces_hold(connection, true);
             return true;
         }
-        piece->item = item;
-        piece->owner_incarnation = pull->owner_incarnation;
-        piece->read = (struct block_read){.id = pull->id,
-                                          .reader_incarnation = pull->reader_incarnation,
-                                          .block_index = item.block_index,
-                                          .remote_block = item.block,
-                                          .offset = item.offset,
-                                          .bytes = item.bytes};
         message_append(&connection->asked, &piece->message);
     }
     stream_pieces_hold(connection, false);
@@ -133,30 +125,15 @@ void stream_owner_resume(struct stream_transport *transport)
 /* ---- what they get ---- */
 
 /* False: the bytes are not there yet. */
-static bool read_piece(struct stream_connection *connection, struct stream_piece *piece)
+static bool read_piece(const struct stream_connection *connection, struct stream_piece *piece)
 {
-    struct stream_transport *transport = connection->transport;
-    const uint8_t *bytes = NULL;
-    struct stream_frame frame = {.kind = FRAME_PIECE,
-                                 .piece = {.answer = ANSWER_STALE,
-                                           .owner_incarnation = transport->incarnation,
-                                           .reader_incarnation = piece->read.reader_incarnation,
-                                           .id = piece->read.id,
-                                           .item = piece->item}};
-    if (piece->is_refused) {
-        frame.piece.answer = ANSWER_FULL;
-    } else if (piece->owner_incarnation == transport->incarnation) {
-        enum status status = transport_read(&transport->base.source, &piece->read);
-        if (status == STATUS_NOT_READY)
-            return false;
-        bytes = piece->read.view;
-        assert((status == STATUS_OK) == (bytes != NULL));
-        frame.piece.answer = bytes ? ANSWER_BYTES : ANSWER_NOT_HELD;
-    }
-    assert(piece->item.bytes <= PIECE_BYTES_MAX);
-    piece->message.body = bytes;
-    piece->message.body_bytes = bytes ? piece->item.bytes : 0;
-    frame.piece.crc32c = crc32c(0, bytes, piece->message.body_bytes);
+    const struct stream_transport *transport = connection->transport;
+    struct stream_frame frame = {.kind = FRAME_PIECE};
+    if (!asked_piece_answer(&transport->base.source, transport->incarnation, &piece->asked,
+                            &frame.piece))
+        return false;
+    piece->message.body = piece->asked.read.view;
+    piece->message.body_bytes = piece->message.body ? piece->asked.item.bytes : 0;
     stream_frame_encode(&frame, piece->message.head);
     return true;
 }

@@ -12,7 +12,8 @@
 
 /* NULL: there is no room, not even to refuse it. */
 struct stream_piece *stream_pieces_take(struct stream_transport *transport,
-                                        struct stream_peer *reader);
+                                        struct stream_peer *reader, const struct wire_pull *pull,
+                                        const struct wire_item *item);
 /* OK: its bytes have left. */
 void stream_pieces_end(struct stream_connection *connection, struct stream_piece *piece,
                        enum status status);

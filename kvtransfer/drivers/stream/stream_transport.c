@@ -125,7 +125,7 @@ static unsigned end_closing(struct stream_transport *transport)
             continue;
         let_go(peer);
         get_table_report(&transport->gets);
-        assert(!peer->connection && peer->n_reads == 0);
+        assert(!peer->connection && base->n_reads == 0);
         next = base->next; /* a callback may have added or closed peers */
         wipe(peer);
         peer_list_end(&transport->peers, base);
@@ -224,7 +224,7 @@ static void stream_address(const struct transport *base, struct transport_addres
 {
     const struct stream_transport *transport = stream_of(base);
     *address_out = (struct transport_address){.incarnation = transport->incarnation,
-                                              .pieces_max = transport->pieces_max};
+                                              .pieces_max = transport->bounds.pieces_max};
     stream_address_tell(transport, address_out);
 }
 
@@ -242,7 +242,7 @@ static void stream_close(struct transport *base)
         wipe(stream_peer_of(transport->peers.first));
         peer_list_remove(&transport->peers, transport->peers.first);
     }
-    assert(transport->peers.n == 0 && transport->n_reads == 0 && transport->n_held == 0);
+    assert(transport->peers.n == 0 && transport->bounds.n_reads == 0 && transport->n_held == 0);
     assert(transport->base.port.n_unproven + transport->base.port.n_proven == 0);
     stream_listener_close(transport);
     tls_context_destroy(transport->tls);
@@ -271,7 +271,7 @@ static const struct transport_ops TLS_OPS = STREAM_OPS("tls");
 
 static enum status create_tables(struct stream_transport *transport, uint32_t gets_max)
 {
-    const uint32_t n_pieces = transport->reads_max + REFUSALS_MAX;
+    const uint32_t n_pieces = transport->bounds.reads_max + REFUSALS_MAX;
     transport->connections_max = transport->unproven_max + 2 * transport->peers.n_max;
     TRY(get_table_init(&transport->gets, gets_max));
     transport->pulls = calloc(gets_max, sizeof *transport->pulls);
@@ -324,8 +324,8 @@ enum status stream_transport_open(const struct stream_options *options,
     transport->now_ns = clock_now_ns();
     transport->epoll_fd = transport->wake_fd = transport->spare_fd = -1;
     transport->peers.n_max = options->peers_max;
-    transport->reads_max = options->reads_max;
-    transport->pieces_max = options->pieces_max ? options->pieces_max : options->reads_max;
+    transport->bounds.reads_max = options->reads_max;
+    transport->bounds.pieces_max = options->pieces_max ? options->pieces_max : options->reads_max;
     transport->unproven_max = options->unproven_max ? options->unproven_max : STREAM_UNPROVEN_MAX;
     transport->proof_ns = options->proof_ns ? options->proof_ns : STREAM_PROOF_NS;
     enum status status = set_up(transport, options, error);

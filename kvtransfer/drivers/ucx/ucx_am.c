@@ -135,23 +135,6 @@ static bool note_connection(struct ucx_transport *transport, struct ucx_peer *pe
     return true;
 }
 
-static void take_item(struct ucx_transport *transport, struct ucx_peer *reader,
-                      const struct wire_pull *pull, const struct wire_item *item)
-{
-    struct ucx_piece_message *message = ucx_pieces_take(transport, reader);
-    if (!message)
-        return;
-    message->item = *item;
-    message->owner_incarnation = pull->owner_incarnation;
-    message->read = (struct block_read){.id = pull->id,
-                                        .reader_incarnation = pull->reader_incarnation,
-                                        .block_index = item->block_index,
-                                        .remote_block = item->block,
-                                        .offset = item->offset,
-                                        .bytes = item->bytes};
-    ucx_pieces_ask(transport, message);
-}
-
 static ucs_status_t on_pull(void *arg, const void *header, size_t header_bytes, void *data,
                             size_t data_bytes, const ucp_am_recv_param_t *param)
 {
@@ -169,10 +152,13 @@ static ucs_status_t on_pull(void *arg, const void *header, size_t header_bytes, 
     }
     for (uint32_t i = 0; i < pull.n; i++) {
         struct wire_item item;
-        if (wire_item_decode(data, i, &item))
-            take_item(transport, peer, &pull, &item);
-        else
+        if (!wire_item_decode(data, i, &item)) {
             count_bad(transport);
+            continue;
+        }
+        struct ucx_piece_message *message = ucx_pieces_take(transport, peer, &pull, &item);
+        if (message)
+            ucx_pieces_ask(transport, message);
     }
     return UCS_OK;
 }
@@ -193,29 +179,17 @@ static void on_piece_sent(void *request, ucs_status_t code, void *arg)
 /* False: the bytes are not there yet. */
 static bool send_piece(struct ucx_transport *transport, struct ucx_piece_message *message)
 {
-    const uint8_t *bytes = NULL;
-    struct wire_piece piece = {.answer = ANSWER_STALE,
-                               .owner_incarnation = transport->incarnation,
-                               .reader_incarnation = message->read.reader_incarnation,
-                               .id = message->read.id,
-                               .item = message->item};
-    if (message->is_refused) {
-        piece.answer = ANSWER_FULL;
-    } else if (message->owner_incarnation == transport->incarnation) {
-        enum status status = transport_read(&transport->base.source, &message->read);
-        if (status == STATUS_NOT_READY) {
-            message->peer->n_reading += !message->is_reading && message->read.view;
-            message->is_reading = message->read.view;
-            return false;
-        }
-        ucx_pieces_end_reading(message);
-        bytes = message->read.view;
-        assert((status == STATUS_OK) == (bytes != NULL));
-        piece.answer = bytes ? ANSWER_BYTES : ANSWER_NOT_HELD;
+    struct wire_piece piece;
+    if (!asked_piece_answer(&transport->base.source, transport->incarnation, &message->asked,
+                            &piece)) {
+        message->peer->n_reading += !message->is_reading && message->asked.read.view;
+        message->is_reading = message->asked.read.view;
+        return false;
     }
+    ucx_pieces_end_reading(message);
     assert(message->peer->ep);
-    uint32_t n_bytes = bytes ? message->item.bytes : 0;
-    piece.crc32c = crc32c(0, bytes, n_bytes);
+    const uint8_t *bytes = message->asked.read.view;
+    uint32_t n_bytes = bytes ? message->asked.item.bytes : 0;
     wire_piece_encode(&piece, message->header);
 
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |

@@ -9,7 +9,6 @@
 #pragma once
 
 #include "kvtransfer/drivers/ucx/ucx_state.h"
-#include "kvtransfer/transport/pull_wire.h"
 
 /* Pieces of one reader that wait inside UCX for the socket. UCX copies a piece when there is room: as
  * many as stay in the cache from their CRC until then. */
@@ -19,11 +18,8 @@ enum { PIECES_SENDING = 2 };
 struct ucx_piece_message {
     struct ucx_piece_message *next;
     struct ucx_peer *peer;
-    struct block_read read;
-    struct wire_item item;
-    uint64_t owner_incarnation; /* that the reader asked */
-    bool is_refused;            /* there is no room for it */
-    bool is_reading;            /* its bytes are on their way out of the device */
+    struct asked_piece asked;
+    bool is_reading; /* its bytes are on their way out of the device */
     uint8_t header[PIECE_HEADER_BYTES];
 };
 
@@ -31,7 +27,9 @@ MUST_CHECK enum status ucx_pieces_init(struct ucx_transport *transport);
 void ucx_pieces_finish(struct ucx_transport *transport); /* a zeroed one is fine */
 
 /* NULL: there is no room, not even to refuse it. */
-struct ucx_piece_message *ucx_pieces_take(struct ucx_transport *transport, struct ucx_peer *reader);
+struct ucx_piece_message *ucx_pieces_take(struct ucx_transport *transport, struct ucx_peer *reader,
+                                          const struct wire_pull *pull,
+                                          const struct wire_item *item);
 /* It waits, behind the others. */
 void ucx_pieces_ask(struct ucx_transport *transport, struct ucx_piece_message *message);
 /* Its bytes are here. */

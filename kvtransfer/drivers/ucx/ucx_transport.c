@@ -26,7 +26,7 @@ static void ucx_address(const struct transport *base, struct transport_address *
     const struct ucx_transport *transport = ucx_of(base);
     *address_out = (struct transport_address){.worker_bytes = transport->worker_address_bytes,
                                               .incarnation = transport->incarnation,
-                                              .pieces_max = transport->pieces_max,
+                                              .pieces_max = transport->bounds.pieces_max,
                                               .n_hosts = transport->n_hosts};
     memcpy(address_out->hosts, transport->hosts, sizeof address_out->hosts);
     memcpy(address_out->worker, transport->worker_address, transport->worker_address_bytes);
@@ -140,7 +140,7 @@ static bool advance_closes(struct ucx_transport *transport, unsigned *work)
         get_table_end_peer(&transport->gets, &peer->base, STATUS_PEER_LOST);
         ucx_pieces_forget(transport, peer);
         get_table_report(&transport->gets);
-        assert(peer->n_reads == 0 && !peer->ep && peer->n_callbacks == 0);
+        assert(base->n_reads == 0 && !peer->ep && peer->n_callbacks == 0);
         next = base->next; /* a callback may have added or closed peers */
         ucx_peer_revoke(peer);
         peer_list_end(&transport->peers, base);
@@ -240,8 +240,11 @@ enum status ucx_transport_open(const struct ucx_options *options, struct transpo
     transport->base.ops = &AM_TCP_OPS;
     transport->incarnation = options->incarnation;
     transport->peers.n_max = options->peers_max;
-    transport->reads_max = options->reads_max;
-    transport->pieces_max = options->pieces_max ? options->pieces_max : options->reads_max;
+    /* What was being sent when its connection broke is over later than the reader asks again. */
+    transport->bounds = (struct asked_bounds){
+        .reads_max = options->reads_max,
+        .pieces_max = options->pieces_max ? options->pieces_max : options->reads_max,
+        .spare = PIECES_SENDING};
     transport->epoll_fd = -1;
 
     enum status status = get_table_init(&transport->gets, options->gets_max);
