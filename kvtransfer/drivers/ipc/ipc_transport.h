@@ -22,19 +22,14 @@
  */
 #pragma once
 
-#include "kvtransfer/transport/transport.h"
-
-#include <stddef.h>
+#include "kvtransfer/transport/local_transport.h"
 
 #define IPC_LET_GO_NS 2000000000ull
 
 struct ipc_options {
-    uint64_t incarnation;
-    uint32_t peers_max; /* connected or admitted, closing ones included; readers of the pool */
-    uint32_t gets_max;  /* pieces asked for and not arrived, all peers */
-    uint32_t pieces_max;
-    struct device *device; /* borrowed */
-    bool is_read_from;     /* ipc_transport_lend follows */
+    struct local_options local; /* peers_max is of readers of the pool, too */
+    struct device *device;      /* borrowed */
+    bool is_read_from;          /* ipc_transport_lend follows */
 };
 
 /* INVALID_ARGUMENT: a zero bound. UNSUPPORTED: the device's memory cannot be mapped by others, or there is no /dev/shm. */

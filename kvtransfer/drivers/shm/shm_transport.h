@@ -17,15 +17,10 @@
  */
 #pragma once
 
-#include "kvtransfer/transport/transport.h"
-
-#include <stddef.h>
+#include "kvtransfer/transport/local_transport.h"
 
 struct shm_options {
-    uint64_t incarnation;
-    uint32_t peers_max; /* connected or admitted, closing ones included */
-    uint32_t gets_max;  /* pieces asked for and not arrived, all peers */
-    uint32_t pieces_max;
+    struct local_options local;
     size_t pool_bytes; /* of a worker that is read from; 0 for one that only reads */
 };
 
