@@ -13,7 +13,7 @@
  * Of long rows as many steps as the second-level cache has room for are packed at a time, and the sums of
  * some rows are kept between two such blocks.
  */
-#include "kernels/cpu/products/gemm.h"
+#include "kernels/cpu/products/gemm_path.h"
 
 #ifdef HAS_AMX_BF16
 

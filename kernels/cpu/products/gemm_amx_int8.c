@@ -4,7 +4,7 @@
  * A packed group is what the unit wants as its second operand: 64 bytes are four elements of 16
  * rows. Sums are whole numbers, so the bits are those of gemm_int8's vectors.
  */
-#include "kernels/cpu/products/gemm_int8.h"
+#include "kernels/cpu/products/gemm_panels.h"
 
 #ifdef HAS_AMX_INT8
 

@@ -11,7 +11,7 @@
  *
  * Bound: skinny, the weights' bytes; wide, multiply-adds.
  */
-#include "kernels/cpu/products/gemm.h"
+#include "kernels/cpu/products/gemm_path.h"
 #include "kernels/cpu/vector/vec.h"
 #include "kernels/quantize.h"
 

@@ -1,6 +1,5 @@
-#include "kernels/cpu/products/gemm_int8.h"
-
 #include "kernels/cpu/parallel.h"
+#include "kernels/cpu/products/gemm_panels.h"
 #include "kernels/cpu/vector/int8.h"
 
 #include <math.h>

@@ -1,5 +1,5 @@
 /*
- * gemm_int8 - packed INT8 weights, and tokens rounded to INT8.
+ * gemm_panels - packed INT8 weights, and tokens rounded to INT8.
  *
  * Packed: panels of 16 rows; a panel's groups in order; a group is 16 float scales, then
  * [group_len / 4][16 rows][4] bytes, each a count plus 128. A group is a whole row, padded to a
@@ -11,7 +11,7 @@
  */
 #pragma once
 
-#include "kernels/cpu/products/gemm.h"
+#include "kernels/cpu/products/gemm_path.h"
 #include "kernels/cpu/vector/vec.h"
 
 enum {

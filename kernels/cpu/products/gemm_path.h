@@ -1,5 +1,5 @@
 /*
- * gemm - what the ways through a product share. gemm.c cuts products into tasks, a path computes
+ * gemm_path - what the ways through a product share. gemm.c cuts products into tasks, a path computes
  * them.
  *
  *     gemm_f32    float32 multiply-adds; every weight is widened exactly (times its scale)
