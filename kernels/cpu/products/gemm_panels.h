@@ -51,13 +51,30 @@ struct rounded {
     size_t stride;
 };
 
-/* y[token][row ..] of n_tokens x n_panels = sums[token][panel] + bias (+ y). */
-#define gemm_int8_store ISA(gemm_int8_store)
-void gemm_int8_store(const struct gemm *gemm, uint32_t token, uint32_t n_tokens, uint32_t row,
-                     uint32_t n_panels, const vec *sums);
+static void panel_store(const struct gemm *gemm, uint32_t token, uint32_t row, vec sums)
+{
+    uint32_t n = gemm->n_out - row;
+    if (n < PANEL_ROWS || (gemm->bias && gemm->bias_dtype > DTYPE_F16)) {
+        float lanes[PANEL_ROWS];
+        vec_store(lanes, sums);
+        gemm_store(gemm, token, row, n < PANEL_ROWS ? n : PANEL_ROWS, lanes);
+        return;
+    }
+    float *y = (float *)gemm->y + token * gemm->y_stride + row;
+    if (gemm->bias) {
+        const char *bias = gemm->bias;
+        sums = vec_add(sums,
+                       vec_load_as(gemm->bias_dtype, bias + row * dtype_bytes(gemm->bias_dtype)));
+    }
+    vec_store(y, gemm->accumulate ? vec_add(vec_load(y), sums) : sums);
+}
 
-#ifdef HAS_AMX_INT8
-/* All tokens of the part by all its panels, 16 by 16 with the matrix unit. */
-#define gemm_amx_int8 ISA(gemm_amx_int8)
-void gemm_amx_int8(const struct gemm_part *part, const struct rounded *x);
-#endif
+/* y[token][row ..] of n_tokens x n_panels = sums[token][panel] + bias (+ y). Without `inline`: a copy in every tile that calls it
+ * would be half of the code again. */
+static void gemm_panels_store(const struct gemm *gemm, uint32_t token, uint32_t n_tokens,
+                              uint32_t row, uint32_t n_panels, const vec *sums)
+{
+    for (uint32_t t = 0; t < n_tokens; t++)
+        for (uint32_t p = 0; p < n_panels; p++)
+            panel_store(gemm, token + t, row + p * PANEL_ROWS, sums[t * n_panels + p]);
+}
