@@ -1,5 +1,7 @@
 #include "kernels/cpu/attention/attend_half.h"
 
+#include "kernels/cpu/attention/attend_products.h"
+
 static void do_nothing(void)
 {
 }

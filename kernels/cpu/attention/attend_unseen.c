@@ -1,5 +1,7 @@
 #include "kernels/cpu/attention/attend_unseen.h"
 
+#include "kernels/cpu/attention/attend_tile.h"
+
 #include <assert.h>
 
 static_assert(TILE_KEYS == 64, "a bit a key");

@@ -8,11 +8,11 @@
  * Looked at are the keys alone that one row sees and another does not: the diagonal of a prompt, the edges of windows,
  * and whatever a mask may hide. A generation step without one has none.
  *
- * Thread: as attend.h.
+ * Thread: as attend_state.h.
  */
 #pragma once
 
-#include "kernels/cpu/attention/attend.h"
+#include "kernels/cpu/attention/attend_state.h"
 
 struct unseen {
     uint64_t keys; /* bit j: V of key j of the tile is not finite, and a row may not see it */

@@ -1,6 +1,8 @@
 #include "kernels/cpu/attention/attend_whole.h"
 
+#include "kernels/cpu/attention/attend.h"
 #include "kernels/cpu/attention/attend_half.h"
+#include "kernels/cpu/attention/attend_tile.h"
 #include "kernels/cpu/attention/attend_unseen.h"
 
 /* Scores of the tile at start into the rows of stored, n floats apart, -inf where nothing is seen. */

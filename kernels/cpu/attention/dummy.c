@@ -1,5 +1,6 @@
 #include "kernels/cpu/attention/dummy.h"
 
+#include "kernels/cpu/attention/attend.h"
 #include "kernels/cpu/attention/attend_whole.h"
 #include "kernels/cpu/attention/kv_update_step.h"
 #include "kernels/cpu/attention/output.h"

@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "kernels/cpu/attention/attend.h"
+#include "kernels/cpu/attention/attend_state.h"
 
 #define output_block REST(output_block)
 #define output_empty REST(output_empty)

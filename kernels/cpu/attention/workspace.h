@@ -4,7 +4,7 @@
  */
 #pragma once
 
-#include "kernels/cpu/attention/attend.h"
+#include "kernels/cpu/attention/attend_state.h"
 
 #include <stdatomic.h>
 
