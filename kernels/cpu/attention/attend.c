@@ -5,6 +5,8 @@
 #include "kernels/cpu/attention/attend_unseen.h"
 #include "kernels/cpu/attention/score.h"
 
+#include <assert.h>
+
 size_t attend_partial_floats(uint32_t head_dim, size_t n_rows)
 {
     return n_rows * (LANES + LANES + dim_padded(head_dim)); /* largest takes a line of its own */
@@ -30,6 +32,7 @@ void attend_init(const struct attention_call *call, const struct row_block *bloc
                  struct attend *attend_out)
 {
     const uint32_t head_dim = call->attention->host.config.head_dim;
+    assert(block->n_rows >= 1 && block->n_rows <= ROWS_MAX);
     attend_out->call = call;
     attend_out->block = block;
     attend_out->scratch = scratch;
@@ -136,6 +139,7 @@ void attend_range(const struct attend *attend, uint32_t range, struct partial *p
     const struct row_block *block = attend->block;
     uint32_t end = (range + 1) * RANGE_KEYS < block->end_key ? (range + 1) * RANGE_KEYS
                                                              : block->end_key;
+    assert(range * RANGE_KEYS < end && "a range without keys is no task");
     attend_clear(block->n_rows, attend->call->attention->host.config.head_dim, partial);
     if (attend->half)
         attend->half->start();
@@ -174,6 +178,7 @@ void attend_merge(uint32_t n_rows, uint32_t head_dim, const struct partial *next
                   struct partial *total)
 {
     uint32_t dim = dim_padded(head_dim);
+    assert(next->out != total->out);
     for (uint32_t r = 0; r < n_rows; r++) {
         if (next->largest[r] == -INFINITY)
             continue;

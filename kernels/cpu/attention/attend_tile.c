@@ -4,6 +4,8 @@
 #include "kernels/cpu/attention/attend_products.h"
 #include "kernels/cpu/attention/score.h"
 
+#include <assert.h>
+
 struct seen attend_seen(const struct attend *attend, uint32_t r, uint32_t start)
 {
     const struct query_row *row = &attend->rows[r];
@@ -26,6 +28,7 @@ static void change_scores(const struct attend *attend, uint32_t start, const str
 /* Keys of the tile at start that are there. */
 static uint32_t tile_n_keys(const struct attend *attend, uint32_t start)
 {
+    assert(start % TILE_KEYS == 0 && start < attend->source.n_keys);
     uint32_t n_keys = attend->source.n_keys - start;
     return n_keys < TILE_KEYS ? n_keys : TILE_KEYS;
 }

@@ -9,8 +9,9 @@
 #ifdef HAS_AMX_INT8
 
 #include "kernels/cpu/products/gemm_amx_int8.h"
-
 #include "kernels/cpu/vector/amx.h"
+
+#include <assert.h>
 
 enum { TILE = 16 };
 
@@ -160,6 +161,7 @@ void gemm_amx_int8(const struct gemm_part *part, const struct rounded *x)
     struct panels panels = panels_of(part->gemm);
     struct outputs out = {.part = part, .panels = &panels, .x = x};
     bool is_grouped = panels.n_groups > 1;
+    assert(part->row % PANEL_ROWS == 0);
     amx_start(is_grouped ? GROUP_LEN : 64, TILE);
     if (is_grouped)
         groups_run(&out);

@@ -3,6 +3,7 @@
 #include "kernels/cpu/products/gemm_panels.h"
 #include "kernels/cpu/vector/int8.h"
 
+#include <assert.h>
 #include <math.h>
 
 #if defined(__AVX512F__)
@@ -223,6 +224,7 @@ static void run(const struct gemm_part *part)
                         .stride = (size_t)panels.n_groups * panels.group_len};
     /* Room for whole tiles of 16 tokens where the matrix unit reads them. */
     size_t n_rounded = n_tokens < MATRIX_TOKENS_MIN ? n_tokens : (n_tokens + 15) / 16 * 16;
+    assert(part->row % PANEL_ROWS == 0 && n_rounded * panels.token_bytes <= sizeof memory);
     x.scales = (float *)(void *)(memory + n_rounded * x.stride);
     x.corrections = (int32_t *)(void *)(x.scales + n_rounded * panels.n_groups);
     memset(x.scales, 0, n_rounded * panels.n_groups * sizeof *x.scales);
