@@ -15,7 +15,7 @@ static enum status check_ropes(const struct attention_limits *limits, struct err
                              i, i - 1);
         if (rope && rope_head_dim(rope) != limits->head_dim)
             return error_set(error, STATUS_INVALID_ARGUMENT,
-                             "rope turns heads of %u, head_dim is %u", rope_head_dim(rope),
+                             "the rope is of head_dim %u, head_dim is %u", rope_head_dim(rope),
                              limits->head_dim);
     }
     return STATUS_OK;
