@@ -24,13 +24,14 @@ struct asked_piece {
     bool is_refused;            /* there is no room for it */
 };
 
-/* The piece of that pull. NULL piece_out: there is no room even to refuse it. */
+/* Takes a piece of a pull. piece_out is NULL when there is no room even to refuse it. */
 void asked_piece_take(struct asked_bounds *bounds, struct transport_peer *reader,
                       const struct wire_pull *pull, const struct wire_item *item,
                       struct asked_piece *piece_out);
-/* False: the device still copies its bytes, ask again. Else the whole answer; its bytes, where it has any, are piece->read.view. */
+/* False: the device still copies its bytes; ask again. True: the answer is whole, and its bytes, if it has any, are at
+ * piece->read.view. */
 bool asked_piece_answer(const struct transport_source *source, uint64_t incarnation,
                         struct asked_piece *piece, struct wire_piece *answer_out);
-/* OK: its bytes have left. */
+/* OK: its bytes were sent. */
 void asked_piece_end(struct asked_bounds *bounds, struct transport_peer *reader,
                      struct asked_piece *piece, enum status status);

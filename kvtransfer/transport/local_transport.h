@@ -1,9 +1,9 @@
 /*
- * local_transport - what drivers share whose readers copy blocks out of the owner's pool themselves, on one host.
+ * local_transport - the common part of drivers whose readers copy blocks out of the owner's pool, on one host.
  *
  *     get: waiting -> taken by the driver, in this order -> ended (get_table.h)
  *
- * The owner does nothing for a get, and learns of none. The driver's object and its peers begin with the structs of here.
+ * The owner takes no part in a get, and does not learn of it. The driver's object begins with struct local_transport.
  *
  * Thread: as transport.h.
  */
@@ -36,15 +36,16 @@ static inline struct local_transport *local_of(const struct transport *transport
     return (struct local_transport *)transport; /* base is its first member */
 }
 
-/* An object of so many bytes, zeros behind this one. INVALID_ARGUMENT: a zero bound. NO_MEMORY, IO_FAILED. */
+/* Makes an object of that many bytes; what is behind struct local_transport is zero. INVALID_ARGUMENT: a bound is 0. NO_MEMORY,
+ * IO_FAILED. */
 MUST_CHECK enum status local_transport_create(const struct transport_ops *ops,
                                               const struct local_options *options, size_t bytes,
                                               struct local_transport **transport_out,
                                               struct error *error);
-/* Its peers must have gone. */
+/* It must have no peers. */
 void local_transport_destroy(struct local_transport *transport);
 
-/* As transport_ops: get, peer_close, wake; the address without what the driver adds. */
+/* get, peer_close, wake and address of transport_ops. The driver adds the rest of the address. */
 enum status local_get(struct transport_peer *peer, const struct transfer_id *id,
                       const struct piece *pieces, uint32_t n, transport_got got, void *arg);
 void local_peer_close(struct transport_peer *peer, transport_done done, void *arg);
