@@ -73,7 +73,7 @@ static void hear(struct ipc_transport *transport, struct ipc_peer *peer)
         map(transport, peer);
 }
 
-/* Nothing of it is mapped any more, or used by a device that is lost: the owner may know. */
+/* Unmaps the pool and closes the lease, which tells the owner. */
 static void let_go(struct ipc_transport *transport, struct ipc_peer *peer)
 {
     assert(peer->is_leaving && peer->n_copying == 0 && peer->lease >= 0);
@@ -82,7 +82,7 @@ static void let_go(struct ipc_transport *transport, struct ipc_peer *peer)
     peer->lease = -1;
 }
 
-/* What owners have said; those who are left are let go when the last copy out of them is done. */
+/* Reads what owners have said. The pool of a peer that is leaving is unmapped when the last copy out of it is done. */
 static unsigned tend_leases(struct ipc_transport *transport)
 {
     unsigned work = 0;
@@ -125,7 +125,7 @@ static enum status begin_copy(const struct ipc_transport *transport, const struc
     return STATUS_OK;
 }
 
-/* Enqueues what can be; one record behind all of it. */
+/* Enqueues all copies that can begin, and one ticket behind them. */
 static unsigned begin_copies(struct ipc_transport *transport)
 {
     unsigned work = 0;
@@ -157,7 +157,7 @@ static unsigned begin_copies(struct ipc_transport *transport)
     return work;
 }
 
-/* They end in the order in which they were begun: they are on one queue. */
+/* Copies end in the order in which they began: they are on one queue. */
 static void end_copies(struct ipc_transport *transport)
 {
     while (transport->copying.first) {
@@ -237,7 +237,7 @@ static bool has_left(struct transport_peer *peer)
     return peer->is_closing && peer_of(peer)->n_out == 0 && peer_of(peer)->lease < 0;
 }
 
-/* All gets of who has left have ended. A callback may close others, and get: begins anew after each. */
+/* Ends the closing peers whose gets have all ended. A callback may close peers and get, so the search begins anew after each. */
 static unsigned end_closing(struct ipc_transport *transport)
 {
     unsigned work = 0;

@@ -24,7 +24,7 @@ struct pool_key {
 
 struct shm_peer {
     struct transport_peer base;
-    int fd; /* the owner's pool, to be read only; -1: of an admitted reader */
+    int fd; /* the owner's pool, opened for reading; -1: an admitted reader has none */
     uint64_t pool_bytes;
 };
 
@@ -52,7 +52,7 @@ static void name_of(uint64_t incarnation, char name_out[NAME_MAX_BYTES])
     snprintf(name_out, NAME_MAX_BYTES, "kvferry-%016" PRIx64, incarnation);
 }
 
-/* What such a path leads to is the pool of that incarnation, as the kernel names it. */
+/* Whether the path leads to the pool of that incarnation, by the name that the kernel shows. */
 static bool is_pool(const char *path, uint64_t incarnation)
 {
     char name[NAME_MAX_BYTES], wanted[2 * NAME_MAX_BYTES], found[2 * NAME_MAX_BYTES];
@@ -109,7 +109,7 @@ static enum status create_pool(struct shm_transport *transport, size_t bytes, st
 
 static enum status read_piece(const struct shm_peer *peer, const struct piece *piece)
 {
-    /* Also so that no offset wraps: what is outside now is not read, even if the file grows. */
+    /* The check also keeps the offset from overflowing. A file that grows later is not read beyond its first size. */
     assert(peer->fd >= 0 && piece->bytes > 0);
     if (piece->bytes > peer->pool_bytes || piece->remote_offset > peer->pool_bytes - piece->bytes)
         return STATUS_NOT_HELD;
@@ -199,7 +199,7 @@ static enum status shm_admit(struct transport *base, const struct transport_addr
     return STATUS_OK;
 }
 
-/* A callback may close others, and get: begins anew after each. */
+/* A callback may close peers and get, so the search begins anew after each. */
 static unsigned end_closing(struct shm_transport *transport)
 {
     unsigned work = 0;

@@ -7,7 +7,7 @@
 #include <assert.h>
 #include <string.h>
 
-/* Of bytes that were summed and wait for the socket: what stays in a cache until then. */
+/* Bytes with a CRC that wait for the socket. This many stay in the cache until they are sent. */
 enum { SENDING_BYTES = 2 * (int)PIECE_BYTES_MAX };
 
 /* ---- readers ---- */
@@ -31,7 +31,7 @@ bool stream_owner_find_key(void *arg, uint64_t reader_incarnation, uint8_t key_o
     return true;
 }
 
-/* The reader's peer; it may have gone and come back since it proved itself. */
+/* Connects the reader's peer and this connection. The peer may be another one than at the handshake. */
 static bool bind_reader(struct stream_connection *connection)
 {
     struct stream_transport *transport = connection->transport;

@@ -17,10 +17,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Messages that only say no: those of one pull. */
+/* Messages for refusals: those of one pull. */
 enum { REFUSALS_MAX = GET_PIECES_MAX };
 
-/* Between two looks at what has to happen in time. */
+/* Between two checks of time limits. */
 #define TICK_NS (100 * NS_PER_MS)
 
 /* ---- peers ---- */
@@ -29,7 +29,7 @@ static enum status create_peer(struct stream_transport *transport,
                                const struct transport_address *address, bool is_admitted,
                                struct stream_peer **peer_out)
 {
-    /* A reader need not be one that can be read from. */
+    /* A reader need not be readable itself. */
     bool is_valid = is_admitted ? transport->driver == STREAM_UNIX ||
                                       address->secret_bytes == TRANSPORT_SECRET_BYTES
                                 : stream_address_is_valid(transport->driver, address);
@@ -66,7 +66,7 @@ static enum status stream_connect(struct transport *base, const struct transport
     return STATUS_OK;
 }
 
-/* Its connection comes when it wants to read, or is there already from the time before. */
+/* The reader connects when it wants to read. It may still have a connection from an earlier admission. */
 static enum status stream_admit(struct transport *base, const struct transport_address *address,
                                 struct transport_peer **peer_out)
 {
@@ -97,8 +97,8 @@ static void stream_peer_close(struct transport_peer *peer, transport_done done, 
     peer_list_close(&stream_of(peer->transport)->peers, peer, done, arg);
 }
 
-/* What it was getting or sending ends with its connection. A reader that is idle keeps it: should it
- * be admitted again, it need not even notice. */
+/* Gets and reads of the peer end with its connection. An idle reader keeps its connection, for the case that it is
+ * admitted again. */
 static void let_go(struct stream_peer *peer)
 {
     struct stream_connection *connection = peer->connection;
@@ -136,7 +136,7 @@ static unsigned end_closing(struct stream_transport *transport)
 
 /* ---- progress ---- */
 
-/* Returns 1 for a wake: whoever waits for what this one has swallowed has to look again first. */
+/* Returns 1 for a wake: the caller must look at its own queues again before it waits. */
 static unsigned handle_event(struct stream_transport *transport, const struct epoll_event *event)
 {
     uint64_t tag = event->data.u64;

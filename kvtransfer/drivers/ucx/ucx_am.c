@@ -13,7 +13,7 @@
 
 enum { AM_PULL = 1, AM_PIECE = 2 }; /* ids of active messages */
 
-/* Pieces of one reader that are copied out of the device meanwhile. More would keep its views from other readers. */
+/* Pieces of one reader that the device copies at a time. More would take the device's views from other readers. */
 enum { PIECES_READING = 4 };
 
 /* U15: header and data must live until UCX has sent them. */
@@ -107,7 +107,7 @@ static ucs_status_t on_piece(void *arg, const void *header, size_t header_bytes,
     if (piece.answer != ANSWER_BYTES) {
         get_table_end(&transport->gets, get, wire_refusal(piece.answer));
     } else {
-        /* One pass: when the CRC is wrong the target holds rubbish, which nobody reads then. */
+        /* One pass copies and checks. When the CRC is wrong, nobody reads the target. */
         bool is_right = crc32c_copy(0, get->piece.target, data, data_bytes) == piece.crc32c;
         get_table_end(&transport->gets, get, is_right ? STATUS_OK : STATUS_CORRUPT);
     }
@@ -121,7 +121,7 @@ static struct ucx_peer *find_reader(struct ucx_transport *transport, uint64_t in
     return ucx_peer_of(peer_list_reader(&transport->peers, &transport->base.source, incarnation));
 }
 
-/* False: the pull came by a connection that the reader has given up. */
+/* False: the pull came over a connection that the reader has closed. */
 static bool note_connection(struct ucx_transport *transport, struct ucx_peer *peer,
                             uint64_t connection)
 {
@@ -206,7 +206,7 @@ static bool send_piece(struct ucx_transport *transport, struct ucx_piece_message
     return true;
 }
 
-/* False: its endpoint is being closed and a new one cannot be made yet, or has enough to send; or send_piece. */
+/* False: try later. The old endpoint is still closing, the endpoint has enough to send, or send_piece returned false. */
 static bool answer_one(struct ucx_transport *transport, struct ucx_piece_message *message)
 {
     struct ucx_peer *peer = message->peer;

@@ -23,7 +23,7 @@ void ucx_peer_mark_failed(struct ucx_peer *peer)
     struct ucx_transport *transport = ucx_of(peer->base.transport);
     assert(transport->peers.n > 0);
     if (!peer->base.is_failed && peer->base.is_admitted)
-        ucx_pieces_forget(transport, peer); /* what it asked for on the connection that died */
+        ucx_pieces_forget(transport, peer); /* the pieces of the connection that died */
     peer->base.is_failed = true;
     transport->any_failed = true;
 }

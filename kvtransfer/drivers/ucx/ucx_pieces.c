@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* Messages that only say no: those of one pull. */
+/* Messages for refusals: those of one pull. */
 enum { REFUSALS_MAX = GET_PIECES_MAX };
 
 struct ucx_piece_message *ucx_pieces_take(struct ucx_transport *transport, struct ucx_peer *reader,
