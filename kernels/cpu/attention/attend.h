@@ -1,16 +1,16 @@
 /*
  * attend - attention of up to ROWS_MAX query rows that share one kv head, over a range of keys.
  *
- * Keys are met in tiles of TILE_KEYS at absolute positions, and the running result is closed at
- * every multiple of RANGE_KEYS and merged in order. What happens to one row depends only on its
- * own position, so a row's bits are the same in a tile of one row or of ninety-six, in the context
- * or in the generation phase, with the ranges computed one after another or side by side.
+ * Keys are taken in tiles of TILE_KEYS at absolute positions. A running result ends at every multiple of RANGE_KEYS,
+ * and results are merged in order. The work on a row depends on its own position alone. So a row has the same bits in
+ * a tile of one row or of ninety-six, in the context and in the generation phase, and whether the ranges are computed
+ * one after another or side by side.
  *
  *     source   where K and V of a tile lie
  *     tile     scores = Q K, one sum a score, dims in order; out += P V, keys in order
- *     score    what layers with caps, biases and masks do to the scores between
+ *     score    caps, biases and masks, applied to the scores in between
  *
- * Slots past the last key read are zeroed here: what the cache holds there reaches nothing.
+ * Slots behind the last key are zeroed here, so that nothing depends on what the cache holds there.
  *
  * Thread: a scratch belongs to one running task.
  */

@@ -18,7 +18,7 @@ struct partial {
     float *out;     /* [rows][dim_padded] */
 };
 
-/* Of a block and a tile in BF16 or FP16, where the set multiplies it: attend_half_packed.c. */
+/* A block and a tile in BF16 or FP16, for sets with such products: attend_half_packed.c. */
 struct half_scratch {
     uint16_t *q; /* [ROWS_MAX][half_dim] */
     uint16_t *k; /* [half_dim / 2][TILE_KEYS][2] */
@@ -65,7 +65,7 @@ struct seen {
     uint32_t first, end; /* equal: none */
 };
 
-/* What some rows see together. */
+/* The smallest interval with all that some rows see. */
 static inline struct seen seen_together(const struct seen *seen, uint32_t n_rows)
 {
     struct seen group = {TILE_KEYS, 0};

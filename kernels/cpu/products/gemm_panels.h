@@ -1,13 +1,13 @@
 /*
  * gemm_panels - packed INT8 weights, and tokens rounded to INT8.
  *
- * Packed: panels of 16 rows; a panel's groups in order; a group is 16 float scales, then
- * [group_len / 4][16 rows][4] bytes, each a count plus 128. A group is a whole row, padded to a
- * multiple of 64, or 32 elements of it. What pads counts as 0.
+ * Packed weights are panels of 16 rows. A panel is its groups in order. A group is 16 float scales, then
+ * [group_len / 4][16 rows][4] bytes, each a count plus 128. A group is a whole row, padded with zeros to a multiple of
+ * 64, or 32 elements of it.
  *
  *     y[t][o] = sum over groups of (float)(sum of counts of w and x) * (scale of w * scale of x)
  *
- * each group added by a fused multiply-add, in order: the same bits on every instruction set.
+ * The groups are added by fused multiply-adds, in order: the bits are the same on every instruction set.
  */
 #pragma once
 
@@ -69,8 +69,8 @@ static void panel_store(const struct gemm *gemm, uint32_t token, uint32_t row, v
     vec_store(y, gemm->accumulate ? vec_add(vec_load(y), sums) : sums);
 }
 
-/* y[token][row ..] of n_tokens x n_panels = sums[token][panel] + bias (+ y). Without `inline`: a copy in every tile that calls it
- * would be half of the code again. */
+/* y[token][row ..] of n_tokens x n_panels = sums[token][panel] + bias (+ y). It is not `inline`: a copy in every tile makes the
+ * code half as long again. */
 static void gemm_panels_store(const struct gemm *gemm, uint32_t token, uint32_t n_tokens,
                               uint32_t row, uint32_t n_panels, const vec *sums)
 {
