@@ -17,7 +17,7 @@ struct context_ring {
     size_t shard_bytes;     /* K and V of a layer */
     uint32_t n_tokens;      /* of this rank */
     struct attention_metadata **rounds; /* [n_ranks] the keys of rank - round */
-    bool *is_seen;                      /* [n_ranks] whether a query here may see them */
+    bool *is_seen; /* [n_ranks] whether a query of this rank may see their keys */
     char *visiting[2];
     float *lse; /* [n_tokens_max][n_heads] of the whole, if the caller wants none */
     struct context_partial partial;
@@ -241,7 +241,7 @@ enum status context_ring_prepare(struct context_ring *ring, const uint32_t *lens
     return STATUS_OK;
 }
 
-/* Takes the keys of the next rank round the ring: round 1 gives this rank's own away. */
+/* Receives the keys of the next rank in the ring. Round 1 sends this rank's own keys. */
 static enum status shift(struct context_ring *ring, uint32_t layer_index, uint32_t round)
 {
     assert(round > 0 && round < ring->group.n_ranks);

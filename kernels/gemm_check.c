@@ -2,7 +2,7 @@
 
 #include <assert.h>
 
-/* Is a block of rows x columns weights one that gemms take for w_dtype? */
+/* Whether gemms take one scale for rows x columns weights of w_dtype. */
 static bool is_scale_block(const struct gemm *gemm)
 {
     uint32_t columns = gemm->w_scale_columns;

@@ -23,7 +23,7 @@ struct strided {
     uint64_t token_stride, head_stride;
 };
 
-/* Heads of all tokens apart from each other, tokens outside or heads outside, and all in 64 bits. */
+/* Checks that heads do not overlap, with tokens or heads as the outer dimension, and that the size fits in 64 bits. */
 static enum status check_strides(const struct rotary *rotary, const struct strided *strided,
                                  struct error *error)
 {

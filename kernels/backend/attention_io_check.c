@@ -39,7 +39,7 @@ static enum status check_group(const struct attention_config *config,
     return STATUS_OK;
 }
 
-/* What the limits let a step ask for, and what they must know of to judge one. */
+/* Checks what the limits allow a step to use, and what the check of a step needs to know from them. */
 static enum status check_room(const struct attention_config *config,
                               const struct attention_limits *limits, struct error *error)
 {

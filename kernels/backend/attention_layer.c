@@ -58,7 +58,7 @@ static enum status check_choices(const struct attention_config *config, struct e
     return attention_check_choices(choices, sizeof choices / sizeof choices[0], error);
 }
 
-/* Every factor: finite, and where it is read positive. */
+/* Every factor must be finite, and positive where it is used. */
 static enum status check_factors(const struct attention_config *config, struct error *error)
 {
     bool is_fp8 = config->math == MATH_FP8;

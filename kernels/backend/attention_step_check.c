@@ -2,7 +2,7 @@
 
 #include "kernels/backend/kv_view_check.h"
 
-/* What is judged together, so that a check is one function of it. */
+/* What each check of a sequence gets. */
 struct judged {
     const struct attention_limits *limits;
     const struct attention_sequence *sequence;
@@ -33,7 +33,7 @@ static enum status check_view(const struct attention_limits *limits, const struc
                          error);
 }
 
-/* Fields that this kind of layer does not read must not be set: they would be ignored. */
+/* Fields that this kind of layer does not read must not be set. */
 static enum status check_unread(const struct judged *judged, struct error *error)
 {
     const struct attention_sequence *sequence = judged->sequence;
@@ -284,7 +284,7 @@ static enum status check_padding(const struct attention_step *step, uint32_t ind
     return STATUS_OK;
 }
 
-/* Only a static step is filled up, behind its sequences. */
+/* Only a static step has dummies, after its sequences. */
 static enum status check_dummy(const struct attention_metadata *metadata,
                                const struct attention_sequence *sequence, uint32_t index,
                                struct error *error)
@@ -370,7 +370,7 @@ static enum status check_totals(const struct attention_limits *limits,
     return STATUS_OK;
 }
 
-/* Puts before the sentence whose sequence it is about. */
+/* Puts the sequence before the sentence. */
 static enum status name_request(uint32_t index, const struct attention_sequence *sequence,
                                 enum status status, struct error *error)
 {
