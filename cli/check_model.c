@@ -12,6 +12,7 @@
 #include "worker_common/kv_plan.h"
 #include "worker_common/worker.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -62,6 +63,7 @@ static enum status add_memory(json_t *facts, const struct model *model, bool is_
     const struct model_config *config = model_get_config(model);
     struct geometry geometry;
     TRY(worker_geometry(model, WORKER_KV_AUTO, BLOCK_TOKENS, error, &geometry));
+    assert(geometry.block_tokens == BLOCK_TOKENS);
     uint64_t weights = model_weight_bytes(model);
     uint64_t for_one = less(room->available_bytes, weights);
     uint64_t for_two = less(room->available_bytes, is_mapped ? weights : 2 * weights);

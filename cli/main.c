@@ -5,6 +5,7 @@
 #include "process/process.h"
 #include "rpc/tls/tls_files.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -83,6 +84,7 @@ int main(int argc, char **argv)
     const struct command *command = command_find(strcmp(name, "--version") == 0 ? "version" : name);
     if (!command)
         return refuse_unknown(name);
+    assert(command->run && command->full_name);
     struct config_input input = command_input(command, argc - 2, argv + 2, environ);
     return output_end(command->full_name, command->run(&input));
 }

@@ -44,6 +44,7 @@ static enum status measure(const struct tokenizer *tokenizer, const char *charac
         uint64_t steps = 0;
         size_t n = fill(text, bytes, character);
         status = tokenizer_split_steps(tokenizer, text, n, &ignored, &steps);
+        assert(n > 0);
         double cost = (double)steps / (double)n;
         steps_per_byte = cost > steps_per_byte ? cost : steps_per_byte;
         taken = status == STATUS_OK ? n : taken;

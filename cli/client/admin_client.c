@@ -48,6 +48,7 @@ enum status admin_client_ask(struct rpc_client *client, const char *address, uin
 enum status admin_client_drain(struct rpc_client *client, const char *address, uint64_t limit_ms,
                                struct rpc_error *error)
 {
+    assert(limit_ms > 0);
     struct rpc_channel *channel;
     Kvferry__Internal__V1__DrainRequest message = KVFERRY__INTERNAL__V1__DRAIN_REQUEST__INIT;
     const struct rpc_request request = {
@@ -92,6 +93,7 @@ static enum status run_with(struct rpc_runtime *runtime, const struct key_set *k
     struct rpc_client_options options;
     struct admin_clients clients = {0};
     struct cluster_key *key;
+    assert(task && keys);
     rpc_client_options_init(&options);
     TRY(cluster_key_create(keys, &key));
     options.key = key;
@@ -162,6 +164,7 @@ static void say_why_not(const char *command, const char *address, enum status st
                         const struct rpc_error *found)
 {
     struct error error = {""};
+    assert(status != STATUS_OK);
     if (status == STATUS_PEER_LOST)
         listener_explain(address, found->message, &error);
     else if (status == STATUS_UNAUTHENTICATED)

@@ -4,6 +4,7 @@
 #include "cli/command.h"
 #include "cli/interrupt.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -45,6 +46,7 @@ static enum status run(void *arg, const struct admin_clients *clients, struct rp
     struct drain *drain = arg;
     const struct timespec pause = {.tv_nsec = LOOK_MS * 1000000l};
     uint64_t until_ns = clock_now_ns() + drain->values->wait_ms * NS_PER_MS;
+    assert(clients->server && drain->address[0]);
     TRY(look(clients->server, drain, error));
     enum status status = admin_client_drain(clients->server, drain->address,
                                             drain->values->deadline_ms, error);

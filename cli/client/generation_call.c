@@ -92,6 +92,7 @@ static void end_line(const struct running *running)
  * output, for ever: hence a second signal, which the guard hears. */
 static void wait_for_end(const struct running *running)
 {
+    assert(running->call && running->ended >= 0);
     struct pollfd fds[] = {{.fd = running->ended, .events = POLLIN},
                            {.fd = call_guard_enter_call(), .events = POLLIN}};
     for (;;) {

@@ -86,6 +86,7 @@ static enum status copy_argument(const char *argument, struct prompt *prompt_out
 enum status prompt_take(const struct prompt_source *source, struct prompt *prompt_out,
                         struct error *error)
 {
+    assert(source->file && "no file is an empty name");
     bool has_file = source->file[0] != '\0';
     if (source->argument && has_file)
         return error_set(error, STATUS_INVALID_ARGUMENT,

@@ -183,6 +183,7 @@ static json_t *entry_json(const struct entry *entry)
 /* All processes or, without memory, nothing. */
 static enum status print_json(const struct listing *listing)
 {
+    assert(listing->n >= 1 && listing->entries[0].has_answered);
     json_t *processes = json_array();
     enum status status = STATUS_OK;
     for (uint32_t i = 0; i < listing->n && status == STATUS_OK; i++)

@@ -52,6 +52,7 @@ enum status serve_router_arguments(const struct serve_config *values, const char
                                    const char *contexts, const char *generations,
                                    struct child_arguments *arguments)
 {
+    assert(contexts && generations);
     TRY(child_arguments_add(arguments, "router", NULL));
     TRY(child_arguments_add(arguments, "--context-workers", contexts));
     TRY(child_arguments_add(arguments, "--generation-workers", generations));

@@ -2,6 +2,7 @@
 
 #include "base/log/log.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +15,7 @@ static enum status hold(const struct key_set *keys, int *descriptor_out, struct 
     char line[KEY_LINE_BYTES];
     int descriptor = memfd_create("kvferry cluster key", MFD_CLOEXEC);
     key_line_format(keys, line);
+    assert(strlen(line) > 0 && strlen(line) < sizeof line);
     bool is_held = descriptor >= 0 &&
                    write(descriptor, line, strlen(line)) == (ssize_t)strlen(line);
     explicit_bzero(line, sizeof line);
