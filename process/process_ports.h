@@ -1,6 +1,6 @@
 /*
- * process_ports - the ports of a process: HTTP's for metrics, gRPC's for the role's services, and the file that says
- * where they are. process_listen, process_ports_write and process_close_ports (process.h) are here, too.
+ * process_ports - the ports of a process: HTTP for metrics, gRPC for the role's services, and the file with their
+ * addresses. process_ports.c also has process_listen, process_ports_write and process_close_ports (process.h).
  *
  * Thread: main.
  */
@@ -8,8 +8,8 @@
 
 #include "process/process.h"
 
-/* Makes the registry and, where metrics_address asks for it, the port with its pages. As http_server_open. */
+/* Creates the registry and, if metrics_address is set, the port with its pages. Fails as http_server_open. */
 MUST_CHECK enum status process_ports_open_metrics(struct process *process, struct error *error);
 
-/* The line that a person looks for. */
+/* Logs the ports: the line that a person looks for. */
 void process_ports_log(const struct process *process);
