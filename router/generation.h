@@ -1,5 +1,5 @@
 /*
- * generation - one request of a client on its way through the router.
+ * generation - one Generate or Complete request in the router.
  *
  *     tokens of a worker -> token_decoder -> stop_strings -> GenerateResponse, or collected for
  *                                                            CompleteResponse
@@ -8,7 +8,7 @@
  *
  * Bounds: one copy of the prompt; of Complete, max_tokens tokens and reply_bytes_max of text.
  *
- * Thread: dispatch's mutex, once it has started; before that whoever created it.
+ * Thread: dispatch's mutex, once it has started; before that its creator.
  */
 #pragma once
 
@@ -29,9 +29,9 @@
 #define PREFILL_REASON_MAX 320u /* bytes, NUL included */
 #define REPLY_TOKENS_MAX   64u  /* in one message to the client */
 
-/* Figures of a worker's last message, or of an earlier one that had some. */
+/* The statistics of a worker's last message, or of an earlier one that had them. */
 struct decode_end {
-    bool is_there; /* the last message came */
+    bool is_there; /* the last message has arrived */
     bool has_timing;
     Kvferry__V1__FinishReason reason;
     uint32_t prompt_tokens, cached_tokens, generated_tokens;
@@ -51,28 +51,28 @@ void decode_end_take(const Kvferry__Internal__V1__DecodeResponse *message,
 struct generation {
     struct generation *next, *previous; /* dispatch's list of live ones */
     struct generation *next_stopping, *next_failed;
-    uint64_t failed_attempt;   /* its call could not be started, */
+    uint64_t failed_attempt;   /* an attempt whose call could not be started, */
     enum status failed_status; /* for this reason */
     struct rpc_call *call;
     bool is_unary;
     uint32_t holders;
     bool is_finished;
-    bool is_stopping; /* a stop string was found: the worker's call is to be cancelled */
-    bool is_unheard;  /* a reply could not be sent: no more are */
-    enum status left; /* how the call ended when the client went first */
+    bool is_stopping; /* a stop string was found: the worker's call must be cancelled */
+    bool is_unheard;  /* a reply could not be sent: no more are sent */
+    enum status left; /* how the call ended, if the client left first */
 
     char request_id[REQUEST_ID_MAX + 1];
     struct tracer *tracer;    /* may be NULL */
-    struct trace_place place; /* its context is what workers are told */
-    uint64_t dispatched_ns;   /* 0: not yet, as what follows */
-    uint64_t placed_ns;       /* on the first pair that did not refuse it for want of room */
-    bool is_named;            /* by the client's message: it must be the only one of that name */
-    struct tenant_pass *pass; /* the call's; NULL: there are no tenants */
-    struct standing standing; /* told to workers */
+    struct trace_place place; /* its context is passed to workers */
+    uint64_t dispatched_ns;   /* 0: not yet, as the next one */
+    uint64_t placed_ns;       /* on the first pair that had room */
+    bool is_named;            /* the client's message has the id, so it must be unique */
+    struct tenant_pass *pass; /* of the call; NULL: no tenants */
+    struct standing standing; /* passed to workers */
     char cache_salt[CACHE_SALT_MAX + 1];
     bool return_timing;
     bool return_progress; /* of a stream */
-    bool add_special;     /* to text: what the tokenizer's template adds */
+    bool add_special;     /* adds the special tokens of the tokenizer's template to text */
     char *text; /* [text_bytes] the prompt until it is tokenized; NULL: token ids were given */
     size_t text_bytes;
     uint32_t *token_ids;
@@ -86,7 +86,7 @@ struct generation {
     uint32_t n_attempts;
     char generation_worker[ADDRESS_TEXT_MAX]; /* of the last attempt */
     char context_worker[ADDRESS_TEXT_MAX];
-    bool was_handed_over; /* by an earlier attempt: it named a context worker */
+    bool was_handed_over; /* an earlier attempt named a context worker */
 
     struct token_decoder decoder;
     struct stop_strings stops;
@@ -111,21 +111,21 @@ struct generation *generation_create(struct rpc_call *call, bool is_unary, struc
                                      uint64_t now_ns);
 void generation_destroy(struct generation *generation); /* NULL is fine */
 
-/* The prompt is tokenized: makes room for what Complete collects. NO_MEMORY. */
+/* Call it after the prompt is tokenized: allocates the memory for Complete's reply. NO_MEMORY. */
 MUST_CHECK enum status generation_prepare(struct generation *generation,
                                           const struct tokenizer *tokenizer,
                                           size_t reply_bytes_max);
 
-/* "": there are no tenants. */
+/* "": no tenants. */
 const char *generation_tenant(const struct generation *generation);
 
-/* What workers know this attempt by: the beginning of the request's id with the attempt's number and a hash of its id in
- * the core, which is never used again. A worker may still hold an earlier attempt of it, or one of an earlier request of
- * that name that has ended, and tenants may use the same ids. */
+/* The id of this attempt for workers: the beginning of the request's id, the number of the attempt, and a hash of its
+ * id in the core, which is never reused. So it differs from earlier attempts that a worker may still hold, from earlier
+ * requests with the same id, and from other tenants' requests. */
 void generation_attempt_id(const struct generation *generation, const struct hash_key *key,
                            uint64_t attempt, char id_out[REQUEST_ID_MAX + 1]);
 
-/* A worker's tokens: sends them on, or collects them. Sets is_stopping at a stop string. */
+/* Forwards or collects a worker's tokens. Sets is_stopping at a stop string. */
 void generation_tokens(struct generation *generation,
                        const Kvferry__Internal__V1__DecodeResponse *message,
                        struct reply_scratch *scratch, const struct router_metrics *metrics,

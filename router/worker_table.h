@@ -1,20 +1,18 @@
 /*
- * worker_table - the workers that a router core knows, in slots, and which pair of them costs least.
+ * worker_table - the workers of a router core, in slots, and the choice of the cheapest pair.
  *
  *     add -> known, not ready -> ready <-> not ready -> remove -> (calls under way end) -> slot free
  *
- * A worker that was removed is never chosen again. Its slot keeps the count of the calls on it, and is
- * taken by another only when there is none.
+ * A removed worker is never chosen again. Its slot counts its calls, and is reused only when there are none.
  *
- * Only a worker with room is chosen: by its last report, corrected by what began and ended here since it was asked,
- * and not one that has refused a call for want of room since then. A context worker that has refused a generation worker
- * its share has no room for that one.
+ * Only workers with room are chosen. The room is that of the last report, corrected by the calls that began and ended
+ * here since it was requested; a worker that has refused a call without room since then has none. A context worker that
+ * refused a generation worker with SHARE_FULL has no room for that one.
  *
- * The cost of a pair is the sum of what it costs on each side: prompt tokens not known to be cached there
- * and load, in tokens, and most of all that the request has been there; of equal costs the pair that was used
- * least lately. So the cheapest context worker
- * bounds every pair, and a generation worker that cannot win with it is passed over: choosing looks at each
- * worker once, and at few pairs.
+ * The cost of a pair is the sum of the costs of both workers: prompt tokens not known to be cached there, plus load in
+ * tokens, plus a large cost if the request has been there; with equal costs the least recently used pair wins. So the
+ * cheapest context worker gives a bound, and a generation worker that cannot win with it is skipped: a choice visits
+ * each worker once, and few pairs.
  *
  * Bounds: workers_max slots.
  * Thread: the router core's.
@@ -28,17 +26,17 @@
 #define NOBODY PREFIX_MAP_NOBODY
 
 struct worker {
-    bool is_known; /* false: it left, or the slot was never used */
+    bool is_known; /* false: it has left, or the slot was never used */
     enum worker_role role;
     char address[ROUTER_ADDRESS_MAX];
-    bool is_ready; /* as last reported, and no call broke since */
+    bool is_ready; /* by the last report, and no call failed since */
     struct worker_report report;
-    uint32_t n_calls; /* of ours, under way */
-    uint32_t n_there; /* of these, that take a place: on a context worker until the first token */
-    uint32_t n_reported;   /* n_there when it was asked for the report, */
-    uint32_t n_asked;      /* and when the question that is under way was asked */
-    bool is_asked;         /* there is one */
-    bool is_full;          /* it refused a call for want of room, */
+    uint32_t n_calls;      /* our open calls */
+    uint32_t n_there;      /* of these, in a place: on a context worker until the first token */
+    uint32_t n_reported;   /* n_there when the last report was requested */
+    uint32_t n_asked;      /* n_there when the open request for a report was sent */
+    bool is_asked;         /* a request for a report is open */
+    bool is_full;          /* it refused a call without room */
     bool has_refused;      /* since it was asked last */
     uint32_t blocks_taken; /* by what was placed since the report */
     uint32_t hit_tokens;   /* of the prompt that is being placed */
