@@ -90,7 +90,7 @@ uint32_t router_core_n_ready(const struct router_core *core, enum worker_role ro
 uint32_t router_core_n_pairs(const struct router_core *core);
 /* Why no request can be placed: NO_GENERATION_WORKER, NO_CONTEXT_WORKER; OK: requests can be placed. */
 enum status router_core_lacks(const struct router_core *core);
-/* Notes, for the generation worker of a running attempt, that no compatible context worker has room for it. */
+/* Whether no compatible context worker has room for the generation worker of a running attempt. */
 bool router_core_contexts_are_full(const struct router_core *core, uint64_t attempt);
 
 /* Sets the time; call it before the first request, too. Ends requests that have waited too long: with the

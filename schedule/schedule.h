@@ -90,7 +90,7 @@ struct schedule_options {
 };
 
 struct schedule_request {
-    uint64_t tenant;         /* tenants are served fairly */
+    uint64_t tenant;         /* served fairly among tenants */
     uint64_t sharer;         /* tenant_share_percent bounds it: the caller of a context worker */
     uint32_t weight;         /* of its tenant; the last value counts */
     int32_t priority;        /* a higher one is earlier */
