@@ -55,7 +55,7 @@ struct forward_wish {
 };
 
 struct forward_sequence {
-    uint64_t request_id;       /* for errors */
+    uint64_t request_id;       /* for error messages */
     const uint32_t *token_ids; /* [n_query] */
     uint32_t n_query;
     uint32_t n_past;        /* tokens whose KV is in the blocks already */
@@ -70,8 +70,8 @@ struct forward_sequence {
 size_t forward_block_bytes(const struct model_config *config, uint32_t block_tokens,
                            enum cache_dtype dtype);
 
-/* Bytes of the device's memory for activations that a forward pass of these options takes, by the function that lays
- * them out; what attention keeps for a step comes on top. */
+/* The bytes of device memory for the activations of a forward pass with these options; the buffers of attention for
+ * a step are not included. */
 size_t forward_activation_bytes(const struct model_config *config,
                                 const struct forward_options *options);
 
@@ -86,14 +86,14 @@ void forward_destroy(struct forward *forward); /* NULL is fine */
  * shape that computes nothing and uses no block. DEVICE_LOST. */
 MUST_CHECK enum status forward_warm_up(struct forward *forward);
 
-/* Before the first capture, where products are a library's: those of every number of tokens that has a plan of its own, and of
- * all that are fewer. UNSUPPORTED, DEVICE_LOST. */
+/* Call it before the first capture, if a library computes the products: plans them for every number of tokens that has
+ * its own plan, and for all smaller numbers. UNSUPPORTED, DEVICE_LOST. */
 MUST_CHECK enum status forward_plan_products(struct forward *forward, struct error *error);
 
 /* Behind the warm-up, before attach, where the device captures: what the graphs of steps take of its memory, which are captured
  * and given up again. Captured for good they are in attach, with the pool's addresses. NO_MEMORY, DEVICE_LOST. */
 MUST_CHECK enum status forward_measure_graphs(struct forward *forward, struct error *error);
-/* 0: none, or they were not measured. What another process took meanwhile may be among it. */
+/* 0: none, or not measured. May include memory that another process took meanwhile. */
 uint64_t forward_graph_bytes(const struct forward *forward);
 
 /* Once, before the first run: where the sequences' blocks are. The pool's memory is the device's, and borrowed until
@@ -102,7 +102,7 @@ uint64_t forward_graph_bytes(const struct forward *forward);
 MUST_CHECK enum status forward_attach(struct forward *forward, const struct block_pool *pool,
                                       struct error *error);
 
-/* What it was created with. */
+/* The options of forward_create. */
 const struct forward_options *forward_get_options(const struct forward *forward);
 
 uint32_t forward_vocabulary(const struct forward *forward); /* of a row of logits */

@@ -17,7 +17,7 @@
 #include "router/discovery/k8s/k8s_target.h"
 #include "router/worker_report.h"
 
-#define WORKER_LIST_WATCHED_MAX 32u /* a thread each */
+#define WORKER_LIST_WATCHED_MAX 32u /* one thread for each */
 
 enum worker_entry_kind { ENTRY_ADDRESS, ENTRY_NAME, ENTRY_SERVICE };
 

@@ -84,22 +84,22 @@ void worker_table_remove(struct worker_table *table, uint32_t worker);
 void worker_table_set_fit(struct worker_table *table, uint32_t generation_worker,
                           uint32_t context_worker, bool fits);
 uint32_t worker_table_n_ready(const struct worker_table *table, enum worker_role role);
-/* Pairs of ready workers that fit; counted no further than n_max. */
+/* The number of compatible pairs of ready workers, counted up to n_max. */
 uint32_t worker_table_n_pairs(const struct worker_table *table, uint32_t n_max);
 
 /* Of a worker that is known. */
 void worker_table_ask(struct worker_table *table, uint32_t worker);
 void worker_table_report(struct worker_table *table, uint32_t worker,
                          const struct worker_report *report);
-/* It refused a call for want of room: nothing is placed on it until a report that was asked for later. */
+/* It refused a call without room: no request is placed on it until a report that is requested later. */
 void worker_table_refused(struct worker_table *table, uint32_t worker);
-/* The same of the pair's context worker, but for that generation worker alone. */
+/* The same for the pair's context worker, but only for that generation worker. */
 void worker_table_share_refused(struct worker_table *table, const struct pair *pair);
-/* Ready ones of the role that have room. */
+/* The number of ready workers of the role with room. */
 uint32_t worker_table_n_with_room(const struct worker_table *table, enum worker_role role);
-/* Whether a ready generation worker with room has a context worker that fits it and has room for it. */
+/* Whether a ready generation worker with room has a compatible context worker with room for it. */
 bool worker_table_has_open_pair(const struct worker_table *table);
-/* A generation worker has context workers that fit it, and none of them has room for it. */
+/* Whether a generation worker has compatible context workers, but none of them has room for it. */
 bool worker_table_contexts_are_full(const struct worker_table *table, uint32_t generation_worker);
 
 struct worker_question {
@@ -112,9 +112,10 @@ struct worker_question {
     uint32_t n_tried;
 };
 
-/* The cheapest pair not yet tried; a generation worker alone only when there is no pair with room (and none to wait for),
- * and one without blocks for the request only when none has them. QUEUE_FULL: all that were not tried are full.
- * NO_CONTEXT_WORKER: the same, but for a generation worker that is to wait. NOT_FOUND: all have been tried. */
+/* The cheapest pair that was not tried. A generation worker alone is chosen only if no pair has room (and none should
+ * be waited for), and a worker without blocks for the request only if no other has them. QUEUE_FULL: all pairs that
+ * were not tried are full. NO_CONTEXT_WORKER: the same, except for a generation worker that should wait. NOT_FOUND: all
+ * were tried. */
 MUST_CHECK enum status worker_table_choose(const struct worker_table *table,
                                            const struct worker_question *question,
                                            struct pair *pair_out);
