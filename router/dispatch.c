@@ -24,10 +24,10 @@ struct attempt {
     struct decode_end end;
 };
 
-/* By the core's number of it. */
+/* By its number in the core. */
 struct dispatch_worker {
     char address[ADDRESS_TEXT_MAX];
-    struct rpc_channel *channel; /* NULL: it left, or is no generation worker */
+    struct rpc_channel *channel; /* NULL: it has left, or is not a generation worker */
     bool is_unfit;
 };
 
@@ -41,8 +41,8 @@ struct dispatch {
     struct generation *generations;
     uint32_t n_generations;
     struct attempt *attempts;
-    struct generation *failed;   /* whose call could not be started */
-    struct generation *stopping; /* whose call is to be cancelled */
+    struct generation *failed;   /* generations whose call could not be started */
+    struct generation *stopping; /* generations whose call must be cancelled */
 };
 
 static void lock(struct dispatch *dispatch)
@@ -96,7 +96,7 @@ static void generation_remove(struct dispatch *dispatch, struct generation *gene
     dispatch->n_generations--;
 }
 
-/* An id of another tenant's is no concern of this one's, and not told. */
+/* Ids of other tenants do not conflict, and are not revealed. */
 static bool is_live(const struct dispatch *dispatch, const struct generation *generation)
 {
     for (const struct generation *at = dispatch->generations; at; at = at->next)
@@ -113,7 +113,7 @@ static void generation_release(struct generation *generation)
         generation_destroy(generation);
 }
 
-/* ---- what the ops left to do ---- */
+/* ---- work that the ops have queued ---- */
 
 /* Failed calls first: the core may place such a request again, and that may fail, too. */
 static void settle(struct dispatch *dispatch)
@@ -158,8 +158,8 @@ static void on_message(void *arg, const ProtobufCMessage *message)
     unlock(dispatch);
 }
 
-/* Whether what a worker, or gRPC, says of such an end is about the client's request. Everything else may have
- * addresses, paths and what else is no client's business: the log gets it, the client the status's own text. */
+/* Whether the sentence of a worker or of gRPC is about the client's request. Other sentences may have addresses
+ * and paths: they go to the log, and the client gets the status's text. */
 static bool is_for_clients(enum status status)
 {
     return status == STATUS_INVALID_ARGUMENT || status == STATUS_PROMPT_TOO_LONG ||
@@ -210,7 +210,7 @@ static bool has_unpaired_context(const struct dispatch *dispatch)
     return has_some;
 }
 
-/* Why the core chose a generation worker alone: there is no pair, or those that there are have been tried. */
+/* Why the core chose a generation worker without a context worker: there is no pair, or all pairs were tried. */
 static Kvferry__V1__PrefillPlace why_local(const struct dispatch *dispatch,
                                            const struct generation *generation, uint64_t attempt)
 {
@@ -313,7 +313,7 @@ static void cancel_decode(void *arg, uint64_t id)
             rpc_client_call_cancel(at->call);
 }
 
-/* It waits on, as if it had not been placed. */
+/* It waits again, as if it had not been placed. */
 static void refused(void *arg, void *stream)
 {
     struct generation *generation = stream;
@@ -321,7 +321,7 @@ static void refused(void *arg, void *stream)
     assert(generation->n_attempts > 0 && !generation->first_token_ns);
     if (--generation->n_attempts == 0)
         generation->placed_ns = 0;
-    generation->context_worker[0] = '\0'; /* nothing was handed over */
+    generation->context_worker[0] = '\0'; /* there was no KV transfer */
 }
 
 static void tokens(void *arg, void *stream, const void *payload)
@@ -373,7 +373,7 @@ static void on_call_end(void *arg, enum status why)
 
 enum status dispatch_start(struct dispatch *dispatch, struct generation *generation)
 {
-    /* First: what has been placed is not taken back for want of memory. */
+    /* First, so that a lack of memory cannot undo a placement. */
     struct call_end *end = calloc(1, sizeof *end);
     if (!end)
         return STATUS_NO_MEMORY;
@@ -400,7 +400,7 @@ enum status dispatch_start(struct dispatch *dispatch, struct generation *generat
         assert(status == STATUS_OK || (!generation->is_finished && generation->holders == 2));
         if (status != STATUS_OK) {
             generation_remove(dispatch, generation);
-            generation->holders = 0; /* the caller's alone again */
+            generation->holders = 0; /* only the caller holds it again */
         } else {
             histogram_observe(dispatch->metrics->series.prompt_length, generation->n_tokens);
         }

@@ -1,5 +1,5 @@
 /*
- * generation - one request of a client on its way through the router.
+ * generation - one Generate or Complete request in the router.
  *
  *     tokens of a worker -> token_decoder -> stop_strings -> GenerateResponse, or collected for
  *                                                            CompleteResponse
@@ -8,7 +8,7 @@
  *
  * Bounds: one copy of the prompt; of Complete, max_tokens tokens and reply_bytes_max of text.
  *
- * Thread: dispatch's mutex, once it has started; before that whoever created it.
+ * Thread: dispatch's mutex, once it has started; before that its creator.
  */
 #pragma once
 
@@ -27,18 +27,18 @@ struct generation *generation_create(struct rpc_call *call, bool is_unary, struc
                                      uint64_t now_ns);
 void generation_destroy(struct generation *generation); /* NULL is fine */
 
-/* The prompt is tokenized: makes room for what Complete collects. NO_MEMORY. */
+/* Call it after the prompt is tokenized: allocates the memory for Complete's reply. NO_MEMORY. */
 MUST_CHECK enum status generation_prepare(struct generation *generation,
                                           const struct tokenizer *tokenizer,
                                           size_t reply_bytes_max);
 
-/* What workers know this attempt by: the beginning of the request's id with the attempt's number and a hash of its id in
- * the core, which is never used again. A worker may still hold an earlier attempt of it, or one of an earlier request of
- * that name that has ended, and tenants may use the same ids. */
+/* The id of this attempt for workers: the beginning of the request's id, the number of the attempt, and a hash of its
+ * id in the core, which is never reused. So it differs from earlier attempts that a worker may still hold, from earlier
+ * requests with the same id, and from other tenants' requests. */
 void generation_attempt_id(const struct generation *generation, const struct hash_key *key,
                            uint64_t attempt, char id_out[REQUEST_ID_MAX + 1]);
 
-/* A worker's tokens: sends them on, or collects them. Sets is_stopping at a stop string. */
+/* Forwards or collects a worker's tokens. Sets is_stopping at a stop string. */
 void generation_tokens(struct generation *generation,
                        const Kvferry__Internal__V1__DecodeResponse *message,
                        struct reply_scratch *scratch, const struct router_metrics *metrics,

@@ -1,5 +1,6 @@
 /*
- * generation_reply - messages to the client, built afresh: nothing a worker sent is packed again.
+ * generation_reply - builds messages for the client from scratch: a worker's message is never
+ * forwarded.
  *
  * Thread: dispatch's mutex.
  */
@@ -24,16 +25,16 @@ MUST_CHECK enum status reply_send_tokens(struct generation *generation, const ui
                                          const struct token_logprobs *logprobs, uint32_t n,
                                          size_t text_bytes, struct reply_scratch *scratch);
 
-/* How far the prompt is. Fails as rpc_call_send does. */
+/* Sends the progress of the prompt. Fails as rpc_call_send does. */
 MUST_CHECK enum status reply_send_progress(struct generation *generation, uint32_t n_done);
 
 enum reply_matched { MATCHED_NOTHING, MATCHED_STRING, MATCHED_TOKEN };
 
-/* What goes into either kind of last message. */
+/* The content of both kinds of last message. */
 struct reply_end {
     Kvferry__V1__FinishReason reason;
     enum reply_matched matched;
-    ProtobufCBinaryData stop_string; /* the generation's own */
+    ProtobufCBinaryData stop_string; /* in the generation */
     uint32_t stop_token_id;
     Kvferry__V1__Usage usage;
     Kvferry__V1__Timing timing;

@@ -1,10 +1,10 @@
 /*
  * generation_service - the public gRPC service: Generate, Complete, Tokenize, Detokenize.
  *
- *     handler (queue thread): judge and copy -> tokenize here, or on the text thread when long
+ *     handler (queue thread): check and copy -> tokenize here, or on the text thread if long
  *       |          ^          -> dispatch_start -> replies by dispatch's ops
  *       v          |
- *     early_requests: the tokenizer is loading, or what is served, by which to judge, is not known yet
+ *     early_requests: the tokenizer is loading, or the model for the checks is not known yet
  *
  * Thread: handlers on the queue thread, long texts on the text thread, the other functions on main.
  */
@@ -23,18 +23,18 @@ struct generation_service {
     struct process *process;
     struct early_requests *early;
     struct text_calls texts;
-    const struct generation_defaults *defaults; /* set before process_serving, as what follows */
+    const struct generation_defaults *defaults; /* set before process_serving, as those below */
     struct dispatch *dispatch;
     struct worker_clients *workers;
     struct router_metrics *metrics;
-    int32_t priority_max;         /* where there are no tenants */
-    _Atomic bool has_told_double; /* that a text began with what is added to it */
+    int32_t priority_max;         /* without tenants */
+    _Atomic bool has_told_double; /* it has logged a doubled beginning of text */
 };
 
 /* The row of a server's table. */
 struct rpc_service generation_service_row(struct generation_service *service);
 
-/* Takes the early requests when it is known what is served, and ends those that shall wait no longer. */
+/* Serves the early requests when the model is known, and ends those that have waited too long. */
 void generation_service_look(struct generation_service *service, uint64_t now_ns);
-/* Refuses them, and lets none wait any more. */
+/* Refuses the early requests; from then on none may wait. */
 void generation_service_drain(struct generation_service *service);

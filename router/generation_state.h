@@ -19,9 +19,9 @@
 #define PREFILL_REASON_MAX 320u /* bytes, NUL included */
 #define REPLY_TOKENS_MAX   64u  /* in one message to the client */
 
-/* Figures of a worker's last message, or of an earlier one that had some. */
+/* The statistics of a worker's last message, or of an earlier one that had them. */
 struct decode_end {
-    bool is_there; /* the last message came */
+    bool is_there; /* the last message has arrived */
     bool has_timing;
     Kvferry__V1__FinishReason reason;
     uint32_t prompt_tokens, cached_tokens, generated_tokens;
@@ -38,28 +38,28 @@ struct decode_end {
 struct generation {
     struct generation *next, *previous; /* dispatch's list of live ones */
     struct generation *next_stopping, *next_failed;
-    uint64_t failed_attempt;   /* its call could not be started, */
+    uint64_t failed_attempt;   /* an attempt whose call could not be started, */
     enum status failed_status; /* for this reason */
     struct rpc_call *call;
     bool is_unary;
     uint32_t holders;
     bool is_finished;
-    bool is_stopping; /* a stop string was found: the worker's call is to be cancelled */
-    bool is_unheard;  /* a reply could not be sent: no more are */
-    enum status left; /* how the call ended when the client went first */
+    bool is_stopping; /* a stop string was found: the worker's call must be cancelled */
+    bool is_unheard;  /* a reply could not be sent: no more are sent */
+    enum status left; /* how the call ended, if the client left first */
 
     char request_id[REQUEST_ID_MAX + 1];
     struct tracer *tracer;    /* may be NULL */
-    struct trace_place place; /* its context is what workers are told */
-    uint64_t dispatched_ns;   /* 0: not yet, as what follows */
-    uint64_t placed_ns;       /* on the first pair that did not refuse it for want of room */
-    bool is_named;            /* by the client's message: it must be the only one of that name */
-    struct tenant_pass *pass; /* the call's; NULL: there are no tenants */
-    struct standing standing; /* told to workers */
+    struct trace_place place; /* its context is passed to workers */
+    uint64_t dispatched_ns;   /* 0: not yet, as the next one */
+    uint64_t placed_ns;       /* on the first pair that had room */
+    bool is_named;            /* the client's message has the id, so it must be unique */
+    struct tenant_pass *pass; /* of the call; NULL: no tenants */
+    struct standing standing; /* passed to workers */
     char cache_salt[CACHE_SALT_MAX + 1];
     bool return_timing;
     bool return_progress; /* of a stream */
-    bool add_special;     /* to text: what the tokenizer's template adds */
+    bool add_special;     /* adds the special tokens of the tokenizer's template to text */
     char *text; /* [text_bytes] the prompt until it is tokenized; NULL: token ids were given */
     size_t text_bytes;
     uint32_t *token_ids;
@@ -73,7 +73,7 @@ struct generation {
     uint32_t n_attempts;
     char generation_worker[ADDRESS_TEXT_MAX]; /* of the last attempt */
     char context_worker[ADDRESS_TEXT_MAX];
-    bool was_handed_over; /* by an earlier attempt: it named a context worker */
+    bool was_handed_over; /* an earlier attempt named a context worker */
 
     struct token_decoder decoder;
     struct stop_strings stops;

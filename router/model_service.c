@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <stdio.h>
 
-/* What clients call the model, and whose tokenizer is used, are the router's to say. */
+/* The model's public name and the tokenizer come from the router. */
 static void put_own(const struct model_service *service, struct model_card *card)
 {
     snprintf(card->name, sizeof card->name, "%s", service->model_name);

@@ -2,14 +2,14 @@
  * text_calls - Tokenize and Detokenize, the calls that end in the router.
  *
  *     short    answered where they arrive
- *     long     on the text thread, so that nobody's call waits for them there
+ *     long     on the text thread, so that other calls do not wait for them
  *
- * Bounds: a reply has reply_bytes_max bytes of text, or the ids that message_bytes_max holds: what
- * makes more is refused before it is computed further.
+ * Bounds: a reply has reply_bytes_max bytes of text, or as many ids as fit into message_bytes_max;
+ * a request that makes more is refused early.
  *
- * Tokens of text need no worker: these calls are served while the router drains, too.
+ * These calls need no worker, so they are also served while the router drains.
  *
- * Thread: the queue thread's, or main's once the tokenizer is there; long ones on the text thread.
+ * Thread: the queue thread, or main once the tokenizer is loaded; long ones on the text thread.
  */
 #pragma once
 
@@ -21,13 +21,13 @@
 struct text_calls {
     const char *model_name;
     struct router_metrics *metrics;
-    const struct tokenizer *tokenizer; /* set before process_serving, as what follows */
+    const struct tokenizer *tokenizer; /* set before process_serving, as the members below */
     struct text_thread *text_thread;
     uint64_t text_inline_bytes;
     uint64_t text_bytes_max;
     uint64_t reply_bytes_max;
 };
 
-/* Handlers (rpc/server/server.h), once the tokenizer is there; arg is a struct text_calls. */
+/* Handlers (rpc/server/service.h), once the tokenizer is loaded; arg is a struct text_calls. */
 void text_calls_tokenize(void *arg, struct rpc_call *call, const ProtobufCMessage *message);
 void text_calls_detokenize(void *arg, struct rpc_call *call, const ProtobufCMessage *message);

@@ -1,4 +1,5 @@
-/* drain - has a process take no new requests and finish those it has; it goes on running. */
+/* drain - makes a process take no new requests and finish its present ones. The process keeps
+ * running. */
 #include "base/clock.h"
 #include "cli/client/admin_client.h"
 #include "cli/command.h"
@@ -25,10 +26,10 @@ CONFIG_DEFINE(drain_config, DRAIN_CONFIG, CONFIG_NO_ALIASES)
 struct drain {
     const struct drain_config *values;
     const char *address;
-    struct process_state state; /* after it was told */
+    struct process_state state; /* after the drain call */
 };
 
-/* Or may still get some. */
+/* Or it may still get requests. */
 static bool has_requests(const struct process_state *state)
 {
     return state->requests_running > 0 || state->requests_waiting > 0 ||
@@ -50,7 +51,7 @@ static enum status run(void *arg, const struct admin_clients *clients, struct rp
     TRY(look(clients->server, drain, error));
     enum status status = admin_client_drain(clients->server, drain->address,
                                             drain->values->deadline_ms, error);
-    if (status == STATUS_UNAUTHENTICATED) { /* it has just proved itself */
+    if (status == STATUS_UNAUTHENTICATED) { /* it had this key just before */
         rpc_error_set(error, STATUS_UNIMPLEMENTED, NULL, NULL,
                       "this port does not accept Drain: give the control port of the process");
         return STATUS_UNIMPLEMENTED;

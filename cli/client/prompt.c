@@ -23,7 +23,7 @@ static enum status check(const struct prompt *prompt, const char *name, struct e
     return STATUS_OK;
 }
 
-/* Becomes prompt_out's owner of data on success, and frees it otherwise. */
+/* On success prompt_out owns data; else it is freed. */
 static enum status finish(struct prompt prompt, const char *name, struct prompt *prompt_out,
                           struct error *error)
 {

@@ -12,7 +12,7 @@
 #define VARIABLE       "KVFERRY_TOKEN"
 #define FILE_BYTES_MAX 4096u
 
-/* name: of where the text came from. */
+/* name: the source of the text. */
 static enum status take(const char *text, const char *name, char value_out[TOKEN_VALUE_MAX],
                         struct error *error)
 {

@@ -9,7 +9,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* A file without a name, which children map to a descriptor of theirs. */
+/* A file without a name; children inherit its descriptor. */
 static enum status hold(const struct key_set *keys, int *descriptor_out, struct error *error)
 {
     char line[KEY_LINE_BYTES];
