@@ -30,7 +30,7 @@ bool cgroup_read_number(const char *folder, const char *name, uint64_t *number_o
            sscanf(text, "%" SCNu64, number_out) == 1;
 }
 
-/* home: of the hierarchy. path: the group's own, as /proc/self/cgroup has it. */
+/* home: the hierarchy's folder. path: the group's path in /proc/self/cgroup. */
 static void walk_up(const char *home, const char *path, enum cgroup_version version,
                     cgroup_visit visit, void *arg)
 {

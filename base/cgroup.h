@@ -1,12 +1,12 @@
 /*
- * cgroup - the cgroups that this process is in: its own, and those above, which all have a say.
+ * cgroup - the cgroup of this process and those above it, whose limits all apply.
  *
  *     /proc/self/cgroup             "0::/pods/one": version 2; "4:cpu,cpuacct:/pods/one": version 1
  *     /sys/fs/cgroup/pods/one       version 2
- *     /sys/fs/cgroup/cpu/pods/one   version 1, a hierarchy each controller
+ *     /sys/fs/cgroup/cpu/pods/one   version 1: one hierarchy for each controller
  *
- * Groups that cannot be seen from here, as from inside a container, have no folder; the root of the
- * hierarchy is the container's own then.
+ * Groups that are not visible, for example from inside a container, have no folder. Then the root
+ * of the hierarchy is the container's own group.
  *
  * Thread: any; no state.
  */
@@ -20,12 +20,12 @@ enum cgroup_version { CGROUP_V1, CGROUP_V2 };
 
 typedef void (*cgroup_visit)(void *arg, const char *folder, enum cgroup_version version);
 
-/* Visits the process's group and each above, up to the root of the hierarchy, of version 2 and of the
- * controller's in version 1; whether or not they have a folder. root: "", or a folder in whose proc
- * and sys they are. */
+/* Visits the process's group and each group above it, up to the root, in the hierarchy of version 2
+ * and in the controller's hierarchy of version 1, whether or not they have a folder. root: "", or a
+ * folder that contains proc and sys. */
 void cgroup_walk(const char *root, const char *controller, cgroup_visit visit, void *arg);
 
-/* False: there is no such file, it is empty, or begins with no number. */
+/* False: the file does not exist, is empty, or does not begin with a number. */
 bool cgroup_read_number(const char *folder, const char *name, uint64_t *number_out);
-/* At most text_max - 1 bytes, with a NUL. False: there is no such file, or it is empty. */
+/* Reads at most text_max - 1 bytes and adds a NUL. False: the file does not exist, or is empty. */
 bool cgroup_read_text(const char *folder, const char *name, char *text_out, size_t text_max);

@@ -1,8 +1,8 @@
 /*
  * clock - monotonic time, in nanoseconds since an arbitrary start.
  *
- * Only what no simulation runs calls clock_now_ns (tests/tidy has the list); everything else takes now_ns as an argument, so
- * that a simulated clock can drive it.
+ * Only code that no simulation runs calls clock_now_ns (tests/tidy has the list). All other code takes now_ns as an
+ * argument, so that a simulated clock can drive it.
  *
  * Thread: any.
  */
@@ -23,7 +23,8 @@ static inline uint64_t clock_earlier(uint64_t a_ns, uint64_t b_ns)
     return a_ns < b_ns ? a_ns : b_ns;
 }
 
-/* What poll and epoll_wait are told of a time to come, which is behind now_ns: rounded up, a minute at most. DEADLINE_NONE: -1. */
+/* The timeout in ms for poll and epoll_wait until a time that is not before now_ns: rounded up, at most a minute.
+ * DEADLINE_NONE: -1. */
 static inline int clock_poll_ms(uint64_t now_ns, uint64_t until_ns)
 {
     const uint64_t limit_ms = 60000;
@@ -33,6 +34,7 @@ static inline int clock_poll_ms(uint64_t now_ns, uint64_t until_ns)
     return (int)(wait_ms > limit_ms ? limit_ms : wait_ms);
 }
 
-/* Milliseconds since 1970, as the machine's clock says: may jump. Between machines only. */
+/* Milliseconds since 1970, from the machine's clock, which may jump. Only for times that are
+ * compared between machines. */
 uint64_t clock_unix_ms(void);
 uint64_t clock_unix_ns(void);

@@ -11,5 +11,6 @@
 
 void cond_init(pthread_cond_t *cond);
 
-/* DEADLINE_NONE: for ever. False: the time has come. True also when nothing happened, as POSIX permits. */
+/* DEADLINE_NONE: no limit. False: the time has passed. True: signalled, or a spurious wake-up, which POSIX
+ * permits. */
 bool cond_wait_until(pthread_cond_t *cond, pthread_mutex_t *lock, uint64_t until_ns);

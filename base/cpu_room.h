@@ -1,14 +1,14 @@
 /*
- * cpu_room - how many CPUs this process has to compute with.
+ * cpu_room - how many CPUs this process can use.
  *
- *     allowed     those that the kernel lets it run on (its affinity, cpusets included)
- *     quota       CPU time in a period, over the period: cpu.max or cpu.cfs_quota_us of its cgroup and of
- *                 those above, the lowest; "limits.cpu: 1500m" of a pod is 1.5
+ *     allowed     the CPUs that the kernel lets it run on (its affinity, cpusets included)
+ *     quota       CPU time in a period divided by the period: cpu.max or cpu.cfs_quota_us, the lowest of
+ *                 its cgroup and those above; "limits.cpu: 1500m" of a pod is 1.5
  *
- * Threads: as many as CPUs are allowed, or the quota rounded up where that is less. Up, for a quota of
- * 1.5 that is used by one thread leaves a third of what was paid for; used by two it is spent after
- * three quarters of a period, in which the prompt or the step is done sooner nevertheless. More threads than
- * that would spend it sooner still, and then stand still together, those that hold a lock included.
+ * Threads: the number of allowed CPUs, or the quota rounded up where that is less. It is rounded up because
+ * one thread would leave a third of a quota of 1.5 unused. Two threads use it up after three quarters of a
+ * period, but the prompt or the step still ends sooner. More threads would use it up even sooner; then all
+ * of them stop until the next period, also those that hold a lock.
  *
  * Thread: any; no state.
  */
@@ -19,11 +19,11 @@
 
 struct cpu_room {
     cpu_set_t allowed; /* never empty */
-    double quota;      /* CPUs; 0: there is none */
+    double quota;      /* CPUs; 0: no quota */
     uint32_t threads;  /* at least 1 */
 };
 
-/* root: "", or a folder in whose proc and sys the cgroups are. */
+/* root: "", or a folder that contains proc and sys. */
 void cpu_room_read(const char *root, struct cpu_room *room_out);
 
 #define CPU_ROOM_TEXT_MAX 64

@@ -54,7 +54,7 @@ static void start(struct siphash *hash, const struct hash_key *key)
                                    0x6c7967656e657261u ^ k0, 0x7465646279746573u ^ k1}};
 }
 
-/* Only the last call may hand in a length that is no multiple of 8. */
+/* Only in the last call may the length be no multiple of 8. */
 static void absorb(struct siphash *hash, const void *data, size_t bytes)
 {
     assert(hash->bytes % 8 == 0);

@@ -1,10 +1,10 @@
 /*
- * hash - the keyed 128-bit hash by which equal prefixes are found.
+ * hash - the keyed 128-bit hash that identifies equal prefixes.
  *
  * SipHash-2-4 with 128 bits of output (Aumasson, Bernstein: "SipHash: a fast short-input PRF",
- * 2012). With a secret key nobody can build two prompts that collide, so one tenant cannot plant
- * KV blocks that another one's prompt would find. About 1 byte a cycle: 8 us for a prompt of 2,000
- * tokens.
+ * 2012). With a secret key nobody can build two prompts that collide, so no tenant can place KV
+ * blocks in the cache that the prompt of another tenant would find. About 1 byte a cycle: 8 us for
+ * a prompt of 2,000 tokens.
  *
  * Thread: any.
  */
@@ -24,7 +24,7 @@ struct hash128 {
 
 struct hash128 hash128_of(const struct hash_key *key, const void *data, size_t bytes);
 
-/* Chains: the hash of (parent, data), as prefix blocks need it. */
+/* The hash of (parent, data): prefix blocks are chained with it. */
 struct hash128 hash128_chain(const struct hash_key *key, struct hash128 parent, const void *data,
                              size_t bytes);
 

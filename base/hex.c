@@ -10,7 +10,7 @@ void hex_format(const uint8_t *bytes, size_t n_bytes, char *text_out)
     text_out[2 * n_bytes] = '\0';
 }
 
-/* -1: none. */
+/* -1: no digit. */
 static int value_of(char digit)
 {
     if (digit >= '0' && digit <= '9')

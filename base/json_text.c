@@ -18,7 +18,7 @@ bool json_text_is_constant(const char *text)
     return false;
 }
 
-/* The length of the constant that text begins with, 0: none, or a key that lacks its quotes. */
+/* The length of the constant that text begins with; 0: none, or a key without quotes. */
 static size_t constant_at(const char *text, size_t bytes)
 {
     for (size_t i = 0; i < N_CONSTANTS; i++) {
@@ -33,13 +33,13 @@ static size_t constant_at(const char *text, size_t bytes)
     return 0;
 }
 
-/* Of a text within quotes: one byte, or two with what is escaped. */
+/* Inside a quoted text: one byte, or two for an escape. */
 static size_t step_within(const char *text, size_t bytes)
 {
     return *text == '\\' && bytes > 1 ? 2 : 1;
 }
 
-/* Copies text with its constants in quotes, which may double it. NULL: no memory. */
+/* Copies text and puts its constants in quotes, which may double its length. NULL: no memory. */
 static char *quote_constants(const char *text, size_t bytes, size_t *bytes_out)
 {
     char *made = malloc(2 * bytes + 1);
@@ -63,7 +63,7 @@ static char *quote_constants(const char *text, size_t bytes, size_t *bytes_out)
 
 static json_t *parse_constants(const char *text, size_t bytes, size_t flags)
 {
-    json_error_t ignored; /* of a text that is not the file's */
+    json_error_t ignored; /* it is about the copy, not about the file's text */
     size_t n;
     char *quoted = quote_constants(text, bytes, &n);
     json_t *root = quoted ? json_loadb(quoted, n, flags, &ignored) : NULL;

@@ -1,12 +1,12 @@
 /*
- * json_text - the text of a JSON file of a model's folder as a document, wherever it is read.
+ * json_text - parses the JSON files of a model's folder; all readers use it.
  *
- * An integer beyond 64 bits is no mistake: Transformers writes 1000000000000000019884624838656 for
- * "no limit". A document with one has real numbers for all of its integers, so readers take numbers
- * by json_number_value. NaN, Infinity and -Infinity, which Python writes, become texts of that name: a
- * reader that wants a number refuses them, and who does not look at the key passes them over. Refused
- * with line and column: twice the same key (it would be left to chance which one counts), comments and
- * a byte order mark, as the JSON of RFC 8259 does.
+ * An integer beyond 64 bits is accepted: Transformers writes 1000000000000000019884624838656 for "no
+ * limit". In a document with such an integer all integers become real numbers, so readers use
+ * json_number_value. NaN, Infinity and -Infinity, which Python writes, become strings with these
+ * names: a reader that needs a number refuses them, and keys that are not read are ignored. Refused
+ * with line and column: a duplicate key (chance would decide which one counts), comments, and a byte
+ * order mark, as RFC 8259 says.
  *
  * Thread: any; no state.
  */
@@ -18,11 +18,11 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* flags: JSON_ALLOW_NUL for a reader that knows lengths, or 0. file names the text in sentences. The
- * caller owns *root_out, of any type.
+/* flags: JSON_ALLOW_NUL for a reader that uses the lengths of strings, or 0. file names the text in
+ * sentences. The caller owns *root_out, of any type.
  * CORRUPT: no JSON. UNSUPPORTED: U+0000 in a key, or in a text without that flag. NO_MEMORY. */
 MUST_CHECK enum status json_text_parse(const char *text, size_t bytes, const char *file,
                                        size_t flags, json_t **root_out, struct error *error);
 
-/* Whether a text is what became of such a number. */
+/* Whether a string stands for one of these three numbers. */
 bool json_text_is_constant(const char *text);

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* What a version of cgroups calls things. Version 1 writes a huge number for no limit. */
+/* The names in each version of cgroups. Version 1 writes a huge number for no limit. */
 static const struct names {
     const char *limit, *usage, *reclaimable;
 } NAMES[] = {
@@ -18,7 +18,7 @@ static const struct names {
 
 #define NO_LIMIT_BYTES (1ull << 60)
 
-/* The number behind the name at the beginning of a line. */
+/* The number after the name at the beginning of a line. */
 static bool find_number(const char *text, const char *name, uint64_t *number_out)
 {
     for (const char *line = text; line; line = strchr(line, '\n')) {

@@ -1,10 +1,11 @@
 /*
- * memory_room - how much more memory processes here may take, before the kernel ends one of them.
+ * memory_room - how much more memory this process can take before the kernel's out-of-memory killer
+ * acts.
  *
  *     /proc/meminfo            MemAvailable: of the machine
- *     cgroup.h                 the limit of this group, and of those above: what is left below each
+ *     cgroup.h                 the limits of this cgroup and of those above: what is left of each
  *
- * Page cache that would be given back counts as available on both sides.
+ * Page cache that the kernel can reclaim counts as available in both.
  *
  * Thread: any; no state.
  */
@@ -15,9 +16,9 @@
 #include <stdint.h>
 
 struct memory_room {
-    uint64_t available_bytes; /* the least of all of them */
-    uint64_t limit_bytes;     /* the lowest limit of a cgroup; 0: there is none */
+    uint64_t available_bytes; /* the minimum of all of them */
+    uint64_t limit_bytes;     /* the lowest limit of a cgroup; 0: no limit */
 };
 
-/* root: "", or a folder in whose proc and sys they are. IO_FAILED: there is no MemAvailable. */
+/* root: "", or a folder that contains proc and sys. IO_FAILED: MemAvailable cannot be read. */
 MUST_CHECK enum status memory_room_read(const char *root, struct memory_room *room_out);

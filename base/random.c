@@ -26,7 +26,7 @@ void random_init(struct random *random, uint64_t seed)
 uint64_t random_u64(struct random *random)
 {
     uint64_t *s = random->state;
-    assert(s[0] | s[1] | s[2] | s[3]); /* all zero is the one state it never leaves */
+    assert(s[0] | s[1] | s[2] | s[3]); /* the generator never leaves the state of all zeros */
     uint64_t result = rotate_left(s[1] * 5, 7) * 9;
     uint64_t t = s[1] << 17;
 
@@ -42,7 +42,7 @@ uint64_t random_u64(struct random *random)
 uint64_t random_below(struct random *random, uint64_t n)
 {
     assert(n > 0);
-    uint64_t unfair = -n % n; /* 2^64 mod n: values below it would come once too often */
+    uint64_t unfair = -n % n; /* 2^64 mod n: values below it would be too frequent */
     for (;;) {
         uint64_t x = random_u64(random);
         if (x >= unfair)

@@ -15,7 +15,7 @@ static bool is_plain_name(const char *name)
     return *name && !strchr(name, '/') && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
 }
 
-/* Cuts the last component off; false when there is none. */
+/* Removes the last component; false: there is none. */
 static bool cut_last(char *path)
 {
     char *slash = strrchr(path, '/');
@@ -25,7 +25,7 @@ static bool cut_last(char *path)
     return true;
 }
 
-/* target and home are resolved paths: is target below home, or a file of its cache's blobs? */
+/* Whether target is below home, or is a blob of home's cache. Both are resolved paths. */
 static bool is_at_home(char *target, char *home)
 {
     size_t home_length = strlen(home);
@@ -42,8 +42,8 @@ static bool is_at_home(char *target, char *home)
            strncmp(target, home, cache_length) == 0;
 }
 
-/* Both sides are resolved to the end, so that a chain of links, or a link in the folder's own path,
- * is judged by where it leads. */
+/* Both paths are fully resolved, so that a chain of links, or a link in the path of the folder, is
+ * judged by its target. */
 static enum status check_path(const char *folder, const char *name, char path_out[PATH_MAX],
                               struct error *error)
 {
@@ -80,7 +80,8 @@ static enum status check_open(int descriptor, const char *path, uint64_t bytes_m
 static enum status open_path(const char *path, uint64_t bytes_max, int *descriptor_out,
                              size_t *bytes_out, struct error *error)
 {
-    /* NONBLOCK: a FIFO or a device must not hold the start; NOCTTY: nor a terminal take it over. */
+    /* NONBLOCK: a FIFO or a device must not block the start. NOCTTY: a terminal must not become the
+     * controlling one. */
     int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (descriptor < 0)
         return error_set(error, errno_status(errno), "%.250s: %s", path, strerror(errno));
@@ -101,7 +102,7 @@ enum status regular_file_open_in(const char *folder, const char *name, uint64_t 
     return open_path(path, bytes_max, descriptor_out, bytes_out, error);
 }
 
-/* Up to *bytes_inout bytes: fewer when the file ends before. */
+/* Reads up to *bytes_inout bytes, fewer if the file ends earlier. */
 static enum status read_all(int descriptor, char *text, size_t *bytes_inout)
 {
     size_t done = 0;

@@ -1,16 +1,18 @@
 /*
- * regular_file - opens and reads what a person or a model's folder names: a regular file or nothing.
+ * regular_file - opens and reads a file that a user or a model's folder names, only if it is a regular
+ * file.
  *
- * A FIFO, a device, a socket or a folder is refused by name, and none of them holds the caller.
+ * A FIFO, a device, a socket or a folder is refused, with its kind in the sentence, and does not block
+ * the caller.
  *
- * The functions _in take a file of a folder that comes from elsewhere. Its name is one plain
- * component: no slash, no "." or "..". A symbolic link is followed only if it ends below the folder
- * (as those of a mounted ConfigMap do), or in the blobs folder of a Hugging Face cache that the folder
- * is a snapshot of (CACHE/snapshots/REVISION and CACHE/blobs): a model folder from elsewhere cannot
- * make a process read other files.
+ * The functions _in open a file in an untrusted folder. The name is one plain component: no slash, no
+ * "." or "..". A symbolic link is followed only if its target is below the folder (as in a mounted
+ * ConfigMap), or in the blobs folder of the Hugging Face cache of which the folder is a snapshot
+ * (CACHE/snapshots/REVISION and CACHE/blobs). So an untrusted model folder cannot make a process read
+ * other files.
  *
- * All fail with NOT_FOUND, IO_FAILED; CORRUPT: no regular file, more than bytes_max, a name or link
- * that leads elsewhere; NO_MEMORY.
+ * All fail with NOT_FOUND, IO_FAILED, NO_MEMORY, or CORRUPT: no regular file, more than bytes_max, a
+ * name or link that leads out of the folder.
  *
  * Thread: any; no state.
  */
@@ -29,13 +31,13 @@ MUST_CHECK enum status regular_file_open_in(const char *folder, const char *name
                                             uint64_t bytes_max, int *descriptor_out,
                                             size_t *bytes_out, struct error *error);
 
-/* The whole file and a NUL behind it; the caller frees. A file that grows meanwhile is cut. */
+/* Reads the whole file and adds a NUL; the caller frees it. A file that grows meanwhile is cut. */
 MUST_CHECK enum status regular_file_read(const char *path, uint64_t bytes_max, char **text_out,
                                          size_t *bytes_out, struct error *error);
 MUST_CHECK enum status regular_file_read_in(const char *folder, const char *name,
                                             uint64_t bytes_max, char **text_out, size_t *bytes_out,
                                             struct error *error);
 
-/* Two looks at a path, as stat tells them (zeros: it could not): nothing has been written, moved or swapped between
- * them, as far as the file system's clock can tell. */
+/* Compares two results of stat for a path (zeros: stat failed). True: between them the file was not written, moved
+ * or replaced, as far as the clock of the file system shows. */
 bool regular_file_is_same(const struct stat *before, const struct stat *now);

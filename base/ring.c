@@ -7,8 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A mutex and not a lock-free queue: messages between threads are counted per request and per
- * chunk, not per token and layer, and a plain lock is what everyone can check. */
+/* A mutex, not a lock-free queue: threads send messages for each request and chunk, not for each
+ * token and layer, and a plain lock is easy to check. */
 struct ring {
     pthread_mutex_t lock;
     pthread_cond_t changed;
@@ -108,7 +108,7 @@ void ring_wake(struct ring *ring)
 
 uint32_t ring_count(const struct ring *ring)
 {
-    struct ring *mutable = (struct ring *)ring; /* the lock is not part of its value */
+    struct ring *mutable = (struct ring *)ring; /* the lock is not part of the value */
     pthread_mutex_lock(&mutable->lock);
     uint32_t count = mutable->count;
     pthread_mutex_unlock(&mutable->lock);

@@ -18,17 +18,18 @@ struct ring;
 
 /* INVALID_ARGUMENT: a zero. NO_MEMORY. */
 MUST_CHECK enum status ring_create(size_t item_bytes, uint32_t items_max, struct ring **ring_out);
-/* What is still queued is dropped. NULL is fine. */
+/* Drops the queued items. NULL is fine. */
 void ring_destroy(struct ring *ring);
 
 /* QUEUE_FULL: nothing was added. Wakes the consumer. */
 MUST_CHECK enum status ring_push(struct ring *ring, const void *item);
-/* False when empty. */
+/* False: the ring is empty. */
 bool ring_pop(struct ring *ring, void *item_out);
-/* What the pop after at others would return, which stays. False: there are no more than at. */
+/* Copies the item at index at, counted from the oldest, without removing it. False: the ring has no
+ * more than at items. */
 bool ring_peek(struct ring *ring, uint32_t at, void *item_out);
-/* Returns when an item is there, ring_wake was called since the last wait, or until_ns has passed
- * (CLOCK_MONOTONIC, DEADLINE_NONE: no limit). */
+/* Returns when the ring has an item, ring_wake was called since the last wait, or until_ns has
+ * passed (CLOCK_MONOTONIC, DEADLINE_NONE: no limit). */
 void ring_wait(struct ring *ring, uint64_t until_ns);
 void ring_wake(struct ring *ring);
 uint32_t ring_count(const struct ring *ring);

@@ -1,5 +1,5 @@
 /*
- * secret - what a secret in memory wants beside being read, by OpenSSL.
+ * secret - wipes and compares secrets in memory, with OpenSSL.
  *
  * Thread: any; no state.
  */
@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Overwrites what nobody reads any more, which a compiler would leave out. */
+/* Overwrites memory in a way that the compiler cannot optimize away. */
 void secret_wipe(void *secret, size_t bytes);
 
-/* In a time that does not tell where they differ. */
+/* Compares in constant time. */
 bool secret_equal(const void *a, const void *b, size_t bytes);

@@ -1,7 +1,7 @@
 /*
- * sha256 - SHA-256 and HMAC-SHA256, by OpenSSL.
+ * sha256 - SHA-256 and HMAC-SHA256, with OpenSSL.
  *
- * Thread: any; a sum belongs to one.
+ * Thread: any; a struct sha256_sum belongs to one.
  */
 #pragma once
 
@@ -18,12 +18,14 @@ struct sha256 {
     uint8_t bytes[SHA256_BYTES];
 };
 
-/* IO_FAILED of all: OpenSSL refuses it (a policy of the machine), or has no memory. */
+/* IO_FAILED, for all functions: OpenSSL refuses the algorithm (a policy of the machine), or has no
+ * memory. */
 MUST_CHECK enum status sha256_of(const void *data, size_t bytes, struct sha256 *hash_out);
 MUST_CHECK enum status sha256_mac(const void *key, size_t key_bytes, const void *data, size_t bytes,
                                   struct sha256 *mac_out);
 
-/* The hash of what comes piece by piece: begin, add, and always end, which tells what failed before. */
+/* The hash of data that arrives in pieces: begin, add, and always end, which also reports an earlier
+ * failure. */
 struct sha256_sum {
     struct evp_md_ctx_st *context; /* NULL: failed */
 };
@@ -32,9 +34,9 @@ void sha256_begin(struct sha256_sum *sum_out);
 void sha256_add(struct sha256_sum *sum, const void *data, size_t bytes);
 MUST_CHECK enum status sha256_end(struct sha256_sum *sum, struct sha256 *hash_out);
 
-/* In a time that does not tell where they differ. */
+/* Compares in constant time. */
 bool sha256_equal(const struct sha256 *a, const struct sha256 *b);
 
 void sha256_format(const struct sha256 *hash, char text_out[SHA256_TEXT]);
-/* CORRUPT: not exactly 64 hex digits, small or not. */
+/* CORRUPT: not exactly 64 hex digits, lower or upper case. */
 MUST_CHECK enum status sha256_parse(const char *text, size_t length, struct sha256 *hash_out);

@@ -1,8 +1,8 @@
 /*
- * stall - for how long a number that moves with somebody's progress has stood still.
+ * stall - for how long a progress counter has not changed.
  *
- * Time is counted between looks, STALL_GAP_NS at most for each: when this process was stopped, or its
- * own thread did not run, nobody else's standing still is proven by that.
+ * The time between two looks is counted, STALL_GAP_NS at most for each: if this process was stopped,
+ * or its thread did not run, that does not prove that the observed thread makes no progress.
  *
  * Thread: the one that looks.
  */
@@ -12,12 +12,12 @@
 
 #define STALL_GAP_NS (2 * NS_PER_S)
 
-/* Zeroed: never looked. */
+/* All zero: no look yet. */
 struct stall {
     uint64_t mark;
     uint64_t looked_ns;
     uint64_t still_ns;
 };
 
-/* For how long mark has been what it is now; 0 at the first look. */
+/* For how long mark has had its present value; 0 at the first look. */
 uint64_t stall_look(struct stall *stall, uint64_t mark, uint64_t now_ns);

@@ -1,5 +1,5 @@
 /*
- * standing - how a request stands among others that want the same worker: what the router says of it.
+ * standing - the tenant, weight and priority of a request, which the router tells the workers.
  *
  * Thread: any (plain data).
  */
@@ -10,13 +10,13 @@
 #include <stdint.h>
 
 #define STANDING_WEIGHT_MAX   1000u
-#define STANDING_PRIORITY_MAX 100 /* and down to its negative */
+#define STANDING_PRIORITY_MAX 100 /* the lowest is -STANDING_PRIORITY_MAX */
 
 struct standing {
-    uint64_t tenant;  /* a hash of its name; 0: there are no tenants */
-    uint32_t weight;  /* its tenant's, up to STANDING_WEIGHT_MAX; 0: 1 */
-    int32_t priority; /* among the requests of its tenant: larger is earlier */
+    uint64_t tenant;  /* a hash of its name; 0: no tenants */
+    uint32_t weight;  /* of its tenant, up to STANDING_WEIGHT_MAX; 0 means 1 */
+    int32_t priority; /* among the requests of its tenant; a larger one is served earlier */
 };
 
-/* INVALID_ARGUMENT with field, value and limit. */
+/* INVALID_ARGUMENT: the sentence has field, value and limit. */
 MUST_CHECK enum status standing_check(const struct standing *standing, struct error *error);

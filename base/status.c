@@ -110,7 +110,7 @@ enum status errno_status(int error_number)
     }
 }
 
-/* Bad bytes stay: a path may have them. */
+/* Invalid bytes are kept: a path may have them. */
 static void hide_controls(char *text)
 {
     size_t n_bytes = strlen(text), length;

@@ -1,18 +1,18 @@
 /*
- * status - how anything in kvferry can fail.
+ * status - the one table of all ways in which kvferry can fail.
  *
- * The only place where a status exists: the enum, its log text and its gRPC code come from this
- * one table. The groups say who can recover. Foreign codes are translated where they enter, in one
- * function each (ucx_status, grpc_status, errno_status).
+ * The enum, the log texts and the gRPC codes come from this table. The groups say who can recover.
+ * Codes of libraries are translated where they enter, in one function each (ucx_status,
+ * grpc_status, errno_status).
  *
- * Thread: any; the texts are literals, a struct error belongs to who declared it.
+ * Thread: any; the texts are literals, a struct error belongs to its owner.
  */
 #pragma once
 
 /*    name               gRPC  reason                text                                        */
 #define STATUS_TABLE(X)                                                                            \
     X(OK, 0, "", "ok")                                                                             \
-    /* Try again: nothing was changed. */                                                          \
+    /* The caller may try again: nothing was changed. */                                           \
     X(NO_BLOCKS, 8, "KV_FULL", "no free KV blocks")                                                \
     X(QUEUE_FULL, 8, "QUEUE_FULL", "the queue is full")                                            \
     X(SHARE_FULL, 8, "SHARE_FULL", "this caller has used its share of the queue")                  \
@@ -22,7 +22,7 @@
     X(DRAINING, 14, "DRAINING", "draining: accepts no new requests")                               \
     X(NO_CONTEXT_WORKER, 14, "NO_CONTEXT_WORKER", "no context worker is ready")                    \
     X(NO_GENERATION_WORKER, 14, "NO_GENERATION_WORKER", "no generation worker is ready")           \
-    /* This hand-over is dead: the request may be placed elsewhere. */                             \
+    /* This KV transfer failed: the request may be placed on other workers. */                     \
     X(TRANSFER_FAILED, 14, "KV_TRANSFER_FAILED", "KV transfer failed")                             \
     X(STALE_PEER, 14, "STALE_PEER", "the peer has restarted")                                      \
     X(PEER_LOST, 14, "PEER_LOST", "peer unreachable")                                              \
@@ -30,7 +30,7 @@
     X(GEOMETRY_MISMATCH, 9, "GEOMETRY_MISMATCH", "the workers have different KV layouts")          \
     X(REVISION_MISMATCH, 9, "PROTOCOL_REVISION", "protocol revisions are not compatible")          \
     X(NOT_HELD, 9, "NOT_HELD", "the KV blocks are not reserved for this transfer")                 \
-    /* This request is dead: retrying cannot help. */                                              \
+    /* This request failed: a retry cannot help. */                                                \
     X(INVALID_ARGUMENT, 3, "BAD_FIELD", "invalid argument")                                        \
     X(PROMPT_TOO_LONG, 3, "PROMPT_TOO_LONG", "the prompt does not fit into the context window")    \
     X(MODEL_NOT_FOUND, 5, "MODEL_NOT_FOUND", "unknown model")                                      \
@@ -44,7 +44,7 @@
     X(UNIMPLEMENTED, 12, "UNIMPLEMENTED", "unknown method")                                        \
     X(UNAUTHENTICATED, 16, "AUTH", "no valid credentials")                                         \
     X(NOT_ALLOWED, 7, "NOT_ALLOWED", "not allowed with these credentials")                         \
-    /* A file or an environment is not what it must be. */                                         \
+    /* A file or the environment is wrong. */                                                      \
     X(NOT_FOUND, 5, "NOT_FOUND", "no such file or name")                                           \
     X(CORRUPT, 3, "CORRUPT", "malformed data")                                                     \
     X(UNSUPPORTED, 12, "UNSUPPORTED", "not supported")                                             \
@@ -63,10 +63,10 @@ enum status {
 #define STATUS_COUNT                          (0 STATUS_TABLE(STATUS_ONE_))
 #define STATUS_ONE_(name, grpc, reason, text) +1
 
-/* Makes the compiler refuse a dropped status. */
+/* Makes the compiler refuse an ignored status. */
 #define MUST_CHECK __attribute__((warn_unused_result))
 
-/* Returns a failure upward; for functions that hold nothing. */
+/* Returns a failure to the caller; only in functions that have nothing to release. */
 #define TRY(call)                                                                                  \
     do {                                                                                           \
         enum status try_status_ = (call);                                                          \
@@ -83,16 +83,16 @@ enum status status_from_reason(const char *reason); /* BUG when no row has it */
 enum status errno_status(int error_number);
 
 /*
- * A sentence for the person who must mend the cause: which field, which value, which limit.
- * Functions that judge input from outside take one of these beside their status.
+ * A sentence for the person who must fix the cause: which field, which value, which limit.
+ * Functions that check input from outside have one as a parameter.
  */
 struct error {
     char text[320];
 };
 
-/* `return error_set(error, STATUS_CORRUPT, "tensor %s: ...", name)`: writes the sentence, yields the
- * status. error may be NULL. Control characters are replaced by '?'. A macro, so that the compiler
- * sees which status comes back. */
+/* `return error_set(error, STATUS_CORRUPT, "tensor %s: ...", name)`: writes the sentence and returns
+ * the status. error may be NULL. Control characters are replaced by '?'. A macro, so that the
+ * compiler sees which status is returned. */
 #define error_set(error, status, ...) error_status_((error_write((error), __VA_ARGS__), (status)))
 
 void error_write(struct error *error, const char *format, ...)

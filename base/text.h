@@ -1,5 +1,5 @@
 /*
- * text - what C's strings have no function for.
+ * text - string functions that C lacks.
  *
  * Thread: any.
  */

@@ -15,21 +15,23 @@
 #include <unistd.h>
 
 /*
- * One word hands the indices out: remaining, the number of indices that nobody took yet. Who lowers
- * it from r to r - 1 owns index n - r, and so keeps the run open: n, body and arg cannot change
- * until it has lowered unfinished. They are read only by owners and need no atomics.
+ * One word distributes the indices: remaining, the number of indices that no thread has taken yet.
+ * The thread that lowers it from r to r - 1 owns index n - r, and so keeps the run open: n, body
+ * and arg cannot change until this thread has lowered unfinished. Only owners read them, so they
+ * need no atomics.
  *
  *     run:     n, body, arg -> unfinished = n -> remaining = n (release) -> epoch + 1 -> wake
  *     owner:   remaining - 1 (acquire) -> body -> unfinished - 1 (release)
  *     sleeper: sleepers + 1 -> still nothing? -> wait while epoch is what it was
  *
- * Nobody waits for a thread that took nothing: a thread that the kernel does not run costs nothing.
+ * No thread waits for one that took no index: a thread that the kernel does not run costs nothing.
  */
 
 #define CACHE_LINE 64
 
-/* Waking a sleeper cost its waker 25 us in a virtual machine, and the serial part between two kernels
- * of a step takes a few: twice the wake, and a step sleeps only when its work is badly split. */
+/* In a virtual machine, waking a sleeping thread cost the waker 25 us; the serial part between two
+ * kernels of a step takes a few us. Threads spin twice the wake-up time, so that during a step they
+ * sleep only if its work is badly split. */
 #define SPIN_NS (50 * NS_PER_US)
 
 struct thread_pool {
@@ -37,15 +39,15 @@ struct thread_pool {
     _Alignas(CACHE_LINE) atomic_uint unfinished; /* futex of the caller */
     atomic_uint caller_sleeps;
     _Alignas(CACHE_LINE)
-        atomic_uint epoch; /* futex of the others: moves with each run and at the end */
+        atomic_uint epoch; /* futex of the others: changes with each run and at destroy */
     atomic_uint sleepers;
     atomic_bool stopping;
 
-    _Alignas(CACHE_LINE) uint32_t n; /* of the run in progress, as body and arg */
+    _Alignas(CACHE_LINE) uint32_t n; /* of the present run, as are body and arg */
     thread_pool_body body;
     void *arg;
 
-    uint32_t n_threads, n_started; /* started: without the caller */
+    uint32_t n_threads, n_started; /* n_started: without the caller */
     bool spins;
     pthread_t threads[];
 };
@@ -80,7 +82,7 @@ static bool is_finished(struct thread_pool *pool)
     return atomic_load_explicit(&pool->unfinished, memory_order_acquire) == 0;
 }
 
-/* True when is_over became true within the time to spin. */
+/* True: is_over became true while this thread was spinning. */
 static bool spin(struct thread_pool *pool, bool (*is_over)(struct thread_pool *))
 {
     if (is_over(pool))
@@ -206,7 +208,7 @@ static enum status start_threads(struct thread_pool *pool, const cpu_set_t *pin_
     return STATUS_OK;
 }
 
-/* Else to spin is to take time from who has work. */
+/* With fewer CPUs than threads, spinning takes time from threads that have work. */
 static bool has_cpu_each(const struct cpu_room *room, uint32_t n_threads)
 {
     return n_threads <= (uint32_t)CPU_COUNT(&room->allowed) &&
@@ -246,7 +248,7 @@ void thread_pool_destroy(struct thread_pool *pool)
 {
     if (!pool)
         return;
-    assert(atomic_load(&pool->unfinished) == 0); /* no run is under way */
+    assert(atomic_load(&pool->unfinished) == 0); /* no run is in progress */
     atomic_store(&pool->stopping, true);
     wake_others(pool, INT_MAX);
     for (uint32_t i = 0; i < pool->n_started; i++)

@@ -1,10 +1,10 @@
 /*
  * thread_pool - the compute threads under one engine thread.
  *
- * thread_pool_run calls body(arg, index) for every index 0 .. n - 1, on the caller and n_threads -
- * 1 others, and returns when all are done: a parallel for with a barrier. Indices are handed out in
- * order, one at a time. Waiting threads spin for some microseconds (unless there are more threads
- * than CPUs, or than the quota has), then sleep. A run waits for indices that were taken, never for an idle thread.
+ * thread_pool_run calls body(arg, index) for every index 0 .. n - 1, on the caller and n_threads - 1 others, and
+ * returns when all are done: a parallel for with a barrier. Threads take the indices in order, one at a time.
+ * Waiting threads spin for some microseconds (unless there are more threads than CPUs, or than the quota has), then
+ * sleep. A run waits only for threads that took an index, never for idle ones.
  *
  * Thread: run by one thread at a time; body runs on any of the pool's threads and must not call
  * run.
@@ -18,9 +18,8 @@
 
 struct thread_pool;
 
-/* n_threads 0: cpu_room's. pin: bind thread i to the i-th such CPU;
- * thread 0 is the caller of run and is left as it is.
- * INVALID_ARGUMENT: more than THREADS_MAX. NO_MEMORY, NO_THREAD. */
+/* n_threads 0: as many as cpu_room says. pin: binds thread i to the i-th allowed CPU; thread 0, the
+ * caller of run, is not bound. INVALID_ARGUMENT: more than THREADS_MAX. NO_MEMORY, NO_THREAD. */
 #define THREADS_MAX 256
 MUST_CHECK enum status thread_pool_create(uint32_t n_threads, bool pin,
                                           struct thread_pool **pool_out);

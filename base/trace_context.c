@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <string.h>
 
-/* Where the fields begin; a "-" stands before each but the first. */
+/* Where the fields begin; each but the first follows a "-". */
 enum { AT_TRACE = 3, AT_SPAN = 36, AT_FLAGS = 53 };
 
 #define FLAG_SAMPLED 0x01u

@@ -9,7 +9,7 @@
 #include <assert.h>
 #include <string.h>
 
-/* Length by lead byte, and the range of the second byte; 0 when it leads nothing. */
+/* The length by the lead byte, and the range of the second byte; 0: not a lead byte. */
 static size_t lead(uint8_t byte, uint8_t *low, uint8_t *high)
 {
     *low = 0x80;

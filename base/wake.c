@@ -9,7 +9,7 @@ int wake_open(void)
 
 void wake_send(int wake)
 {
-    (void)eventfd_write(wake, 1); /* fails where it is full: readable all the same */
+    (void)eventfd_write(wake, 1); /* fails if it is full: it is readable all the same */
 }
 
 bool wake_take(int wake)

@@ -1,5 +1,5 @@
 /*
- * wake - a descriptor that one thread makes readable for another, which waits for it in poll or epoll. It is closed by close.
+ * wake - a descriptor with which one thread wakes another that waits in poll or epoll. close closes it.
  *
  * Thread: any.
  */
@@ -7,11 +7,11 @@
 
 #include <stdbool.h>
 
-/* Not readable yet. -1: there is none, errno says why. */
+/* Not readable at first. -1: failed, see errno. */
 int wake_open(void);
 
-/* Readable until it is taken, however often it is sent before. Never waits. */
+/* Makes it readable until wake_take, also if it is sent several times. Never waits. */
 void wake_send(int wake);
 
-/* Whether it was sent since it was last taken. Never waits. */
+/* Whether it was sent since the last wake_take. Never waits. */
 bool wake_take(int wake);

@@ -12,12 +12,13 @@
 #include "worker_common/kv_plan.h"
 #include "worker_common/worker.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #define MIB          (1 << 20)
-#define BLOCK_TOKENS 16 /* as a worker has them when nobody says */
+#define BLOCK_TOKENS 16 /* a worker's default */
 
 #define CHECK_MODEL_CONFIG(X)                                                                      \
     WEIGHTS_CONFIG_ROW(X)                                                                          \
@@ -29,7 +30,7 @@
 CONFIG_DECLARE(check_model_config, CHECK_MODEL_CONFIG);
 CONFIG_DEFINE(check_model_config, CHECK_MODEL_CONFIG, CONFIG_NO_ALIASES)
 
-/* ---- facts, as members of the document ---- */
+/* ---- facts, as members of the JSON document ---- */
 
 static void add_model(json_t *facts, const struct model *model)
 {
@@ -54,14 +55,14 @@ static uint64_t less(uint64_t bytes, uint64_t by)
     return bytes > by ? bytes - by : 0;
 }
 
-/* Each of serve's two workers has a pool of its own, and of weights what is not mapped from the file,
- * which is there once. */
+/* Each of serve's two workers has its own pool and its own copy of unmapped weights; mapped weights count once. */
 static enum status add_memory(json_t *facts, const struct model *model, bool is_mapped,
                               const struct memory_room *room, struct error *error)
 {
     const struct model_config *config = model_get_config(model);
     struct geometry geometry;
     TRY(worker_geometry(model, WORKER_KV_AUTO, BLOCK_TOKENS, error, &geometry));
+    assert(geometry.block_tokens == BLOCK_TOKENS);
     uint64_t weights = model_weight_bytes(model);
     uint64_t for_one = less(room->available_bytes, weights);
     uint64_t for_two = less(room->available_bytes, is_mapped ? weights : 2 * weights);
@@ -95,7 +96,7 @@ static enum status add_facts(json_t *facts, const char *folder,
 {
     struct model *model;
     struct thread_pool *threads;
-    struct memory_room room; /* before the model takes of it */
+    struct memory_room room; /* before the model uses any */
     if (memory_room_read("", &room) != STATUS_OK)
         return error_set(error, STATUS_IO_FAILED, "/proc/meminfo has no MemAvailable");
     TRY(thread_pool_create(0, false, &threads));
@@ -161,7 +162,7 @@ static void print_memory(const json_t *facts)
                fact(facts, "context_that_fits_serve"));
 }
 
-/* A text that makes an id which the model lacks is refused when it comes, and the others are served. */
+/* A text with an id that the model lacks is refused at request time; all others are served. */
 static void print_tokenizer(const json_t *report)
 {
     json_int_t n_ids = fact(report, "tokenizer_ids");
@@ -198,7 +199,7 @@ static enum status check(const char *folder, const struct check_model_config *va
 {
     json_t *report;
     uint32_t n_files = 0;
-    if (values->manifest[0]) /* before anything of it is read */
+    if (values->manifest[0]) /* before any other file is read */
         TRY(manifest_check(values->manifest, folder, &n_files, error));
     TRY(folder_report_make(folder, &report, error));
     if (values->manifest[0])
@@ -228,7 +229,7 @@ int check_model_main(const struct config_input *input)
     interrupt_ends();
     struct error error = {0};
     enum status status = check(config_positional(config, 0), &values, &error);
-    (void)output_write("", 0); /* before the error; what fails is told in the end */
+    (void)output_write("", 0); /* before the error; a failed write is reported at the end */
     if (status != STATUS_OK)
         fprintf(stderr, "%s: %s: %s\n", input->command, status_name(status),
                 error.text[0] ? error.text : status_text(status));

@@ -225,8 +225,8 @@ static const struct config_group GROUPS[] = {
     {NULL, NULL},
 };
 
-/* Read without a row: by kernels/, by token_source (a secret is no flag, which `ps` would show), and by tests,
- * which a shell may have exported to all. */
+/* Variables that are read without a row: by kernels/, by token_source (a secret must not be a flag, which
+ * ps(1) would show), and by tests (a shell may export them to all commands). */
 static const char *const VARIABLES[] = {
     "KVFERRY_CPU",
     "KVFERRY_ATTENTION",
@@ -274,14 +274,14 @@ const struct config_program *command_program(void)
     return &program;
 }
 
-/* Those that ask a server: what their rows say is of one request. */
+/* Commands that call a server: their rows are about one request. */
 static bool is_client(const struct config_table *table)
 {
     return config_find_row(table, "server", strlen("server")) != NULL;
 }
 
-/* A server passes over what a client's table has; others are strict about each other's rows, which read like
- * their own. A client passes over all that somebody knows. */
+/* A server ignores keys of a client's table, but servers refuse each other's keys, which look like their
+ * own. A client ignores all known keys. */
 static const struct config_table *const *neighbours_of(const struct command *command)
 {
     static const struct config_table *clients[N_COMMANDS + 1];

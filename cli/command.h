@@ -16,21 +16,21 @@ struct command {
     const char *usage;                         /* see config_input */
     const char *summary;                       /* for the list of commands */
     const char *help;                          /* sentences */
-    const char *examples;                      /* lines; NULL: none */
-    const struct config_table *(*table)(void); /* NULL: takes no flags */
+    const char *examples;                      /* example lines; NULL: none */
+    const struct config_table *(*table)(void); /* NULL: the command takes no flags */
     int (*run)(const struct config_input *input);
     bool is_role;
     bool is_hidden;
 };
 
-/* By index from 0, in the order shown; NULL: there is no more. */
+/* By index from 0, in the order shown; NULL: no more. */
 const struct command *command_at(uint32_t index);
-const struct command *command_find(const char *name); /* NULL: there is none */
-/* `; did you mean NAME?`, or nothing. */
+const struct command *command_find(const char *name); /* NULL: unknown */
+/* Writes `; did you mean NAME?`, or nothing. */
 void command_hint(const char *name, char *hint_out, size_t hint_bytes);
-/* Every table, known variables, groups of --help. */
+/* All tables, the known variables, the groups of --help. */
 const struct config_program *command_program(void);
-/* What the command's main and config_print_help take. */
+/* The input for the command's main and config_print_help. */
 struct config_input command_input(const struct command *command, int argc, char *const *argv,
                                   char *const *environment);
 
@@ -52,12 +52,12 @@ const struct config_table *drain_config_table(void);
 const struct config_table *check_model_config_table(void);
 const struct config_table *token_config_table(void);
 
-/* Loads a command's configuration, warns of variables that nobody knows, answers --help and its like,
- * and takes what was read out of the environment, for children. True: *exit_out says how the process
- * ends now; else *config_out is the caller's. */
+/* Loads a command's configuration, warns of unknown variables, answers --help and similar flags, and
+ * removes the variables that were read from the environment of child processes. True: the process
+ * ends now with *exit_out. False: the caller owns *config_out. */
 bool command_configure(const struct config_table *table, const struct config_input *input,
                        void *values_out, struct config **config_out, int *exit_out);
-/* The same of a command that checks more for --check-config: check may be NULL. */
+/* The same for a command with more checks for --check-config; check may be NULL. */
 typedef enum status (*command_check)(const struct config *config, const void *values,
                                      struct error *error);
 bool command_configure_checked(const struct config_table *table, const struct config_input *input,

@@ -1,4 +1,4 @@
-/* key - makes a file with a new cluster key. */
+/* key - the command that makes a file with a new cluster key. */
 #include "cli/command.h"
 #include "rpc/auth/key_file.h"
 

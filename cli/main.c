@@ -1,10 +1,11 @@
-/* main - finds the command. */
+/* main - finds and runs the command. */
 #include "cli/command.h"
 #include "cli/output.h"
 #include "kvtransfer/drivers/ucx/ucx_process.h"
 #include "process/process.h"
 #include "rpc/tls/tls_files.h"
 
+#include <assert.h>
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,13 +56,14 @@ static int print_help(const char *name)
     return output_end(command->full_name, command->run(&input));
 }
 
-/* One that is closed would be the next file or socket that is opened, and written to. */
+/* If a standard descriptor is closed, the next opened file or socket would get its number, and
+ * output would be written to it. */
 static void keep_standard_descriptors(void)
 {
     static const int MODES[] = {O_RDONLY, O_RDONLY, O_RDWR}; /* a write to the second still fails */
     for (int fd = 0; fd <= STDERR_FILENO; fd++)
         if (fcntl(fd, F_GETFD) < 0)
-            (void)open("/dev/null", MODES[fd]); /* NOLINT: it is to outlive exec */
+            (void)open("/dev/null", MODES[fd]); /* NOLINT: it must survive exec */
 }
 
 int main(int argc, char **argv)
@@ -83,6 +85,7 @@ int main(int argc, char **argv)
     const struct command *command = command_find(strcmp(name, "--version") == 0 ? "version" : name);
     if (!command)
         return refuse_unknown(name);
+    assert(command->run && command->full_name);
     struct config_input input = command_input(command, argc - 2, argv + 2, environ);
     return output_end(command->full_name, command->run(&input));
 }

@@ -74,12 +74,12 @@ static enum status check_line(const char *path, uint32_t number, const char *lin
     return STATUS_OK;
 }
 
-/* Lines of text end with a NUL in place of their line feed afterwards. */
+/* Replaces each line feed of text by a NUL. */
 static enum status check_lines(const char *path, char *text, size_t bytes, const char *folder,
                                uint32_t *n_files_out, struct error *error)
 {
     uint32_t number = 0;
-    assert(text[bytes] == '\0'); /* a last line without a line feed ends there */
+    assert(text[bytes] == '\0'); /* ends a last line without a line feed */
     *n_files_out = 0;
     for (char *line = text, *next; line < text + bytes; line = next) {
         char *end = memchr(line, '\n', (size_t)(text + bytes - line));

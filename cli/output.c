@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static int failure; /* errno of the first write that failed; 0: none has */
+static int failure; /* errno of the first failed write; 0: none */
 
 void output_begin(void)
 {

@@ -1,5 +1,5 @@
 /*
- * output - standard output as the result of a command: what cannot be written fails the command.
+ * output - standard output of a command: a failed write makes the command fail.
  *
  * Thread: one at a time.
  */
@@ -8,14 +8,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Before anything is printed: a buffer for all that a command prints at a time, for of a write that
- * fails in between stdio keeps no reason. */
+/* Call it before anything is printed: sets a buffer for all output of one step, because stdio does
+ * not keep the errno of a write in between. */
 void output_begin(void);
 
-/* Through to the descriptor. False: it could not be, now or before; output_end says why. */
+/* Flushes to the descriptor. False: a write failed, now or before; output_end prints the reason. */
 bool output_write(const void *bytes, size_t n);
 
-/* The exit status of the command: the given one when all that was ever printed has been written. Else it
- * says why it was not and is a failure; whose reader has gone ends without a word, as if SIGPIPE had
- * ended it. */
+/* Returns the exit status of the command: the given one if all output was written. Else it prints the
+ * reason and returns a failure. If the reader has closed the pipe, it prints nothing and ends as by
+ * SIGPIPE. */
 int output_end(const char *command, int exit_status);

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Where patterns look far: kinds that they count, join or look for the end of. */
+/* Kinds of characters on which patterns may scan far: they count, join or search for the end of a
+ * run. */
 static const struct run_row {
     const char *name, *character;
 } RUNS[] = {
@@ -31,7 +32,7 @@ static size_t fill(char *text, size_t bytes, const char *character)
     return n;
 }
 
-/* Doubles the run as long as it is taken. */
+/* Doubles the run while it is within the limit. */
 static enum status measure(const struct tokenizer *tokenizer, const char *character, char *text,
                            json_t **cost_out)
 {
@@ -44,6 +45,7 @@ static enum status measure(const struct tokenizer *tokenizer, const char *charac
         uint64_t steps = 0;
         size_t n = fill(text, bytes, character);
         status = tokenizer_split_steps(tokenizer, text, n, &ignored, &steps);
+        assert(n > 0);
         double cost = (double)steps / (double)n;
         steps_per_byte = cost > steps_per_byte ? cost : steps_per_byte;
         taken = status == STATUS_OK ? n : taken;

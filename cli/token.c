@@ -1,10 +1,10 @@
 /*
- * token - makes a bearer token: the token to standard output, once, and what the router's tokens file wants to
- * know of it to standard error.
+ * token - makes a bearer token: prints the token once to standard output, and its entry for the router's tokens
+ * file to standard error.
  *
  *     kvf_ and 64 hex digits: 32 random bytes
  *
- * The file has its SHA-256. A slow hash, as passwords need, would add nothing: 256 random bits cannot be tried.
+ * The file has its SHA-256. A slow hash, as for passwords, would not help: 256 random bits cannot be guessed.
  */
 #include "base/random.h"
 #include "base/secret.h"
@@ -40,7 +40,7 @@ static void list_values(const struct token_config *values, struct value values_o
     values_out[6] = (struct value){"priority_max", values->priority_max};
 }
 
-/* As the router will judge them. */
+/* The same checks as in the router. */
 static enum status check(const struct config *config, const void *values, struct error *error)
 {
     const struct token_config *own = values;

@@ -1,4 +1,4 @@
-/* token_config - the flags of `kvferry token`: the row that goes with the token. */
+/* token_config - the flags of `kvferry token`: the members of its entry. */
 #pragma once
 
 #include "base/config/config.h"

@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <string.h>
 
-/* Those of peer that name the caller. */
+/* The length of the part of peer that names the caller. */
 static size_t name_bytes(const char *peer)
 {
     static const char *const LOCAL[] = {"ipv4:127.", "ipv6:[::1]", "ipv6:%5B::1%5D", "unix:"};
@@ -18,7 +18,7 @@ static size_t name_bytes(const char *peer)
 
 uint64_t caller_of_peer(const char *peer)
 {
-    static const struct hash_key KEY = {{0}}; /* peers do not choose their names */
+    static const struct hash_key KEY = {{0}}; /* a peer does not choose its address */
     assert(peer && name_bytes(peer) <= strlen(peer));
     return hash128_of(&KEY, peer, name_bytes(peer)).lo;
 }

@@ -1,8 +1,9 @@
 /*
- * caller - who asks for prefills, whose share of the schedule is bounded: nothing that the caller says of itself.
+ * caller - the sender of prefill requests, as its connection shows it. The schedule bounds the share of each caller, so nothing
+ * that the sender says about itself counts.
  *
- * A host, whatever the number of its connections. On the loopback and a Unix socket, where all are of one host, it is the
- * connection: a generation worker has one.
+ * A caller is a host, whatever the number of its connections. On the loopback and on a Unix socket all connections are of one
+ * host; there a caller is a connection, and a generation worker has one.
  *
  * Thread: any.
  */

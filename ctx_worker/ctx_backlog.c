@@ -41,7 +41,7 @@ void ctx_backlog_step(struct ctx_backlog *backlog, uint32_t n_tokens, uint64_t n
     backlog->tell_ns = now_ns + BACKLOG_TELL_NS;
 }
 
-/* What came during a step is taken behind it. Nobody else looks at a prompt meanwhile. */
+/* Prompts that arrive during a step are taken after it. Until then no other code uses them. */
 static void tell_inbox(const struct ctx_backlog *backlog, const struct prefill_home *home,
                        uint64_t token_ns, uint64_t now_ns)
 {

@@ -1,16 +1,16 @@
 /*
- * ctx_backlog - tells who waits for a prompt, wherever it is, how much there is to compute and how long a
- * token takes: a reader's limits follow that (gen_worker/handover.h).
+ * ctx_backlog - tells each reader that waits for a prompt how many tokens there are to compute and how long a token takes. A
+ * reader sets its timeouts by that (gen_worker/handover.h).
  *
- *     between steps    what a token was measured to take, to those in the queue and those that are computed
- *     during one       behind a layer, to these and to those in the inbox: what a token takes if the other layers take what
- *                      those took that are done, if that is more than what was measured
+ *     between steps    the measured time of a token, for prompts in the queue and prompts that are computed
+ *     during a step    after a layer, for these and for prompts in the inbox: the time of a token if the other layers take
+ *                      as long as the finished ones, where that is more than the measured time
  *
- * So a step that takes longer than all limits, as the first one of weights that come from a disk, is waited for while its layers get
- * done, and one that stands still says nothing, as a stopped process does.
+ * So readers wait for a step that takes longer than all timeouts, such as the first one with weights that come from a disk, as
+ * long as its layers get done. A step that makes no progress sends nothing, just as a stopped process.
  *
- * Only when it comes to BACKLOG_TELL_NS or more, and so often at most; only to readers that know the word. A step that is
- * shorter than that says nothing.
+ * A backlog is sent only when it is BACKLOG_TELL_NS or more, at most once in that time, and only to readers that know the
+ * message. A shorter step sends nothing.
  *
  * Thread: the engine's.
  */
@@ -34,14 +34,14 @@ struct ctx_backlog {
     uint64_t tell_ns; /* not before */
 };
 
-/* That are still to be computed, those of prompts in the inbox not among them. */
+/* Tokens that are still to be computed, without those of prompts in the inbox. */
 uint64_t ctx_backlog_tokens(const struct ctx_backlog *backlog);
-/* Between steps. token_ns as measured; 0: nothing was, and nobody is told anything. */
+/* Between steps. token_ns: as measured; 0: nothing was measured, and nothing is sent. */
 void ctx_backlog_tell(const struct ctx_backlog *backlog, const struct prefill_home *home,
                       uint64_t token_ns, uint64_t now_ns);
 
-/* A step of so many tokens begins; */
+/* A step of n_tokens begins. */
 void ctx_backlog_step(struct ctx_backlog *backlog, uint32_t n_tokens, uint64_t now_ns);
-/* one more layer of it is done. token_ns as above. */
+/* One more layer of the step is done. token_ns: as above. */
 void ctx_backlog_layer(struct ctx_backlog *backlog, const struct prefill_home *home,
                        uint64_t token_ns, uint64_t now_ns);

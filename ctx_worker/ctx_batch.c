@@ -33,7 +33,7 @@ void ctx_batch_finish(struct ctx_batch *batch)
     free(batch->failed);
 }
 
-/* Logits are wanted of a prompt's last token only: the first generated token is drawn from them. */
+/* Only the last token of a prompt needs logits: the first generated token is sampled from them. */
 void ctx_batch_add(struct ctx_batch *batch, struct prefill *prefill, uint32_t n_query)
 {
     const struct engine_request *request = &prefill->prompt->request;
@@ -41,7 +41,7 @@ void ctx_batch_add(struct ctx_batch *batch, struct prefill *prefill, uint32_t n_
     assert(prefill->state == PREFILL_COMPUTING);
     assert(n_query > 0 && n_query <= prefill_n_left(prefill));
     for (uint32_t i = 0; i < batch->n; i++)
-        assert(batch->prefills[i] != prefill && "a chunk rests on the KV of the one before");
+        assert(batch->prefills[i] != prefill && "a chunk needs the KV of the one before");
     const bool is_last = n_query == prefill_n_left(prefill);
     batch->prefills[batch->n] = prefill;
     batch->chunks[batch->n++] = (struct forward_sequence){
@@ -64,7 +64,7 @@ void ctx_batch_add(struct ctx_batch *batch, struct prefill *prefill, uint32_t n_
                                       .logprobs = &batch->logprobs[at]};
 }
 
-/* Nothing of it is for others, and it alone ends. */
+/* Other requests get nothing that this prompt computed. Only this prompt ends. */
 static void fail(struct ctx_batch *batch, struct prefill *prefill, const struct prefill_home *home,
                  const struct draw *drawn)
 {

@@ -10,7 +10,7 @@
 
 #include "ctx_worker/prefill.h"
 
-/* A prompt that was not advanced, since it has no first token: its logits are no numbers. */
+/* A prompt that did not advance: its logits are not finite, so it has no first token. */
 struct ctx_failed {
     struct prefill *prefill;
     struct error why;
@@ -40,8 +40,7 @@ struct ctx_batch_result {
 
 /* The next n_query tokens of a prompt that is computing; prefill is borrowed until run. */
 void ctx_batch_add(struct ctx_batch *batch, struct prefill *prefill, uint32_t n_query);
-/* Computes what was added, one chunk at least; the batch is empty afterwards. Whoever failed, with LOGITS_NOT_FINITE, is for the
- * caller to end.
- * DEVICE_LOST: no prefill was advanced. */
+/* Computes what was added, at least one chunk. The batch is empty afterwards. The caller ends the prompts in failed, with
+ * LOGITS_NOT_FINITE. DEVICE_LOST: no prefill advanced. */
 MUST_CHECK enum status ctx_batch_run(struct ctx_batch *batch, const struct prefill_home *home,
                                      struct ctx_batch_result *result_out);

@@ -1,35 +1,11 @@
 #include "ctx_worker/ctx_engine.h"
 
 #include "base/log/log.h"
-#include "ctx_worker/ctx_backlog.h"
-#include "ctx_worker/ctx_batch.h"
-#include "ctx_worker/ctx_inbox.h"
-#include "ctx_worker/prefill_set.h"
-#include "engine/block_owners.h"
-#include "engine/engine_core.h"
-#include "engine/published.h"
-#include "schedule/schedule.h"
+#include "ctx_worker/ctx_engine_admission.h"
+#include "ctx_worker/ctx_engine_figures.h"
 
 #include <assert.h>
 #include <stdlib.h>
-
-struct ctx_engine {
-    struct ctx_engine_options options;
-    struct ctx_engine_ops ops;
-    struct prefill_home home;
-    struct engine_inbox inbox;
-    struct request_queue queue; /* who is in it waits in the schedule, too */
-    struct schedule *schedule;  /* one admitted for each slot that is not FREE */
-    struct prefill_set slots;
-    struct held_transfers held; /* those that are sealed and not granted */
-    struct engine_core core;    /* the order of a step */
-    struct ctx_batch batch;
-    struct ctx_backlog backlog; /* of queue and slots */
-    struct block_owners owners;
-    struct ctx_engine_stats stats; /* the engine thread's */
-
-    struct published published; /* a struct ctx_engine_stats */
-};
 
 /* ---- making ---- */
 
@@ -45,8 +21,8 @@ static enum status make_slots(struct ctx_engine *engine)
     return prefill_set_init(&engine->slots, &engine->home);
 }
 
-/* Shares are the callers', whatever they say; turns are those of the tenants that routers told them of, and of a
- * caller that tells none they are its own. */
+/* Shares go by caller, whatever the caller says. Turns go by the tenant that the router named; a caller that names no
+ * tenant is its own tenant. */
 static enum status make_schedule(struct ctx_engine *engine, struct error *error)
 {
     const struct ctx_engine_options *options = &engine->options;
@@ -83,7 +59,6 @@ static enum status make_parts(struct ctx_engine *engine, struct error *error)
 
 static const struct engine_core_ops CORE_OPS;
 static void layer_done(void *arg);
-static void publish(void *arg, uint64_t now_ns);
 
 enum status ctx_engine_create(const struct ctx_engine_options *options,
                               const struct ctx_engine_ops *ops, struct error *error,
@@ -116,7 +91,7 @@ enum status ctx_engine_create(const struct ctx_engine_options *options,
         return status;
     }
     forward_on_layer(options->forward, layer_done, engine);
-    publish(engine, 0);
+    ctx_engine_publish(engine, 0);
     *engine_out = engine;
     return STATUS_OK;
 }
@@ -139,71 +114,6 @@ void ctx_engine_destroy(struct ctx_engine *engine)
     free(engine);
 }
 
-/* ---- what other threads say ---- */
-
-enum status ctx_engine_prefill(struct ctx_engine *engine, void *stream,
-                               const struct ctx_prefill_request *request, struct error *error)
-{
-    struct prompt *prompt;
-    TRY(prompt_create(&engine->options, stream, request, error, &prompt));
-    enum status status = ctx_inbox_take_prompt(&engine->inbox, prompt);
-    if (status != STATUS_OK) {
-        prompt_destroy(prompt);
-        return error_set(error, status, "%u prefills are open on this worker, and this is the most",
-                         engine->options.streams_max);
-    }
-    return STATUS_OK;
-}
-
-void ctx_engine_stream_ended(struct ctx_engine *engine, void *stream)
-{
-    engine_inbox_post(&engine->inbox,
-                      &(struct ctx_message){.kind = CTX_MESSAGE_STREAM_ENDED, .handle = stream});
-}
-
-enum status ctx_engine_commit(struct ctx_engine *engine, const struct held_commit *commit,
-                              struct error *error)
-{
-    struct ctx_message message = {.kind = CTX_MESSAGE_COMMITTED};
-    enum status status = held_transfers_grant(&engine->held, commit, error, &message.held_number);
-    if (status == STATUS_OK)
-        engine_inbox_post(&engine->inbox, &message);
-    else
-        engine_inbox_wake(&engine->inbox); /* which publishes figures */
-    return status;
-}
-
-enum status ctx_engine_abort(struct ctx_engine *engine, void *call, const char *request_id)
-{
-    return ctx_inbox_post_abort(&engine->inbox, call, request_id);
-}
-
-enum status ctx_engine_flush(struct ctx_engine *engine, void *call)
-{
-    return engine_inbox_post_counted(
-        &engine->inbox, &(struct ctx_message){.kind = CTX_MESSAGE_FLUSH, .handle = call});
-}
-
-void ctx_engine_drain(struct ctx_engine *engine)
-{
-    engine_inbox_drain(&engine->inbox);
-}
-
-void ctx_engine_stop(struct ctx_engine *engine)
-{
-    engine_inbox_stop(&engine->inbox);
-}
-
-void ctx_engine_wait(struct ctx_engine *engine, uint64_t until_ns)
-{
-    engine_inbox_wait(&engine->inbox, until_ns);
-}
-
-void ctx_engine_wake(void *engine)
-{
-    engine_inbox_wake(&((struct ctx_engine *)engine)->inbox);
-}
-
 /* ---- ending ---- */
 
 static void finish_stream(struct ctx_engine *engine, void *stream, enum status status,
@@ -218,24 +128,14 @@ static void finish_stream(struct ctx_engine *engine, void *stream, enum status s
     engine_inbox_forget_stream(&engine->inbox);
 }
 
-/* Of a prompt that the schedule does not know, or not any more. */
-static void end_prompt(struct ctx_engine *engine, struct prompt *prompt, enum status status,
+static void end_prompt(void *arg, struct engine_request *request, enum status status,
                        const char *sentence)
 {
-    finish_stream(engine, prompt->request.stream, status, sentence);
-    prompt_destroy(prompt);
+    finish_stream(arg, request->stream, status, sentence);
+    prompt_destroy(prompt_of(request));
 }
 
-/* Of one that has left the queue without a slot. */
-static void refuse(void *arg, struct engine_request *request, enum status status,
-                   const char *sentence)
-{
-    struct ctx_engine *engine = arg;
-    schedule_remove(engine->schedule, request->schedule_id);
-    end_prompt(engine, prompt_of(request), status, sentence);
-}
-
-/* Its place in the schedule is its slot: both are free when the sender is quiet. */
+/* It keeps its slot, and with that its entry in the schedule, until the sender is quiet. */
 static void end_prefill(struct ctx_engine *engine, struct prefill *prefill, enum status status,
                         const char *sentence)
 {
@@ -259,54 +159,48 @@ static void end_running(void *arg, const void *stream, enum status status)
 
 /* ---- messages ---- */
 
-/* It waits, with its caller's share of the places. */
-static void enqueue(struct ctx_engine *engine, struct prompt *prompt, uint64_t now_ns)
+static bool is_running(void *arg, const struct engine_request *request)
 {
-    const struct standing *standing = &prompt->request.standing;
-    const struct schedule_request request = {
-        .tenant = standing->tenant ? standing->tenant : prompt->caller,
-        .sharer = prompt->caller,
+    const struct ctx_engine *engine = arg;
+    return prefill_set_find_request(&engine->slots, request->request_id);
+}
+
+/* Within the share of its caller. */
+static enum status enlist(void *arg, struct engine_request *request, uint64_t now_ns,
+                          const char **sentence_out)
+{
+    struct ctx_engine *engine = arg;
+    const struct ctx_engine_options *options = &engine->options;
+    const struct standing *standing = &request->standing;
+    const uint64_t caller = prompt_of(request)->caller;
+    if (geometry_blocks(&options->geometry, request->n_tokens) > block_pool_size(options->pool)) {
+        *sentence_out = "the prompt is larger than this worker's pool";
+        return STATUS_NO_BLOCKS;
+    }
+    const struct schedule_request scheduled = {
+        .tenant = standing->tenant ? standing->tenant : caller,
+        .sharer = caller,
         .weight = standing->weight,
         .priority = standing->priority,
-        .prompt_tokens = prompt->request.n_tokens,
+        .prompt_tokens = request->n_tokens,
     };
-    enum status status = schedule_add(engine->schedule, &request, now_ns / NS_PER_MS, NULL,
-                                      &prompt->request.schedule_id);
-    if (status != STATUS_OK) {
-        end_prompt(engine, prompt, status, "");
-        return;
-    }
-    bool has_place = request_queue_push(&engine->queue, &prompt->request);
-    assert(has_place && "as many wait in the queue as in the schedule");
-    (void)has_place;
+    return schedule_add(engine->schedule, &scheduled, now_ns / NS_PER_MS, NULL,
+                        &request->schedule_id);
 }
 
-static void on_prefill(struct ctx_engine *engine, struct prompt *prompt, uint64_t now_ns)
+static void delist(void *arg, struct engine_request *request)
 {
-    const struct ctx_engine_options *options = &engine->options;
-    uint32_t n_blocks = geometry_blocks(&options->geometry, prompt->request.n_tokens);
-    prompt->request.arrived_ns = now_ns;
-    if (engine->core.is_draining)
-        end_prompt(engine, prompt, STATUS_DRAINING, "");
-    else if (prompt->request.deadline_ns <= now_ns)
-        end_prompt(engine, prompt, STATUS_TIMED_OUT, "the deadline had passed on arrival");
-    else if (prefill_set_find_request(&engine->slots, prompt->request.request_id) ||
-             request_queue_has(&engine->queue, prompt->request.request_id))
-        end_prompt(engine, prompt, STATUS_DUPLICATE_REQUEST, "");
-    else if (n_blocks > block_pool_size(options->pool))
-        end_prompt(engine, prompt, STATUS_NO_BLOCKS,
-                   "the prompt is larger than this worker's pool");
-    else
-        enqueue(engine, prompt, now_ns);
+    schedule_remove(((const struct ctx_engine *)arg)->schedule, request->schedule_id);
 }
 
-/* It may have ended otherwise since it was granted. */
+/* It may have ended in another way since the commit was granted. */
 static void on_committed(struct ctx_engine *engine, uint64_t held_number)
 {
     struct prefill *prefill = prefill_set_find_held(&engine->slots, held_number);
     if (!prefill || prefill->state != PREFILL_SEALED)
         return;
-    assert(prefill->n_published == prefill->table.n_blocks && "all that crosses could be read");
+    assert(prefill->n_published == prefill->table.n_blocks &&
+           "all blocks to transfer were published");
     end_prefill(engine, prefill, STATUS_OK, "");
 }
 
@@ -316,10 +210,10 @@ static void on_abort(struct ctx_engine *engine, const struct ctx_message *messag
     struct engine_request *queued = request_queue_remove_request(&engine->queue,
                                                                  message->request_id);
     struct prefill *prefill = prefill_set_find_request(&engine->slots, message->request_id);
-    assert(!(queued && prefill) && "a request id is taken while it lives");
+    assert(!(queued && prefill) && "a request id is unique while its request lives");
     if (queued) {
         found = CTX_FOUND_QUEUED;
-        refuse(engine, queued, STATUS_CANCELLED, "aborted");
+        engine_core_refuse(&engine->core, queued, STATUS_CANCELLED, "aborted");
     } else if (prefill) {
         found = prefill->state == PREFILL_SEALED ? CTX_FOUND_SEALED : CTX_FOUND_RUNNING;
         end_prefill(engine, prefill, STATUS_CANCELLED, "aborted");
@@ -343,7 +237,7 @@ static bool take_message(void *arg, uint64_t now_ns)
         return false;
     switch (message.kind) {
     case CTX_MESSAGE_PREFILL:
-        on_prefill(engine, message.prompt, now_ns);
+        engine_core_request(&engine->core, &message.prompt->request, now_ns);
         break;
     case CTX_MESSAGE_STREAM_ENDED:
         engine_core_stream_ended(&engine->core, message.handle);
@@ -361,7 +255,7 @@ static bool take_message(void *arg, uint64_t now_ns)
     return true;
 }
 
-/* The sender is quiet: what the lease kept is free, and its place, too. */
+/* The sender is quiet: the blocks of the lease and its slot are free. */
 static void take_events(void *arg, uint64_t now_ns)
 {
     struct ctx_engine *engine = arg;
@@ -401,80 +295,6 @@ static uint64_t next_lease_limit_ns(void *arg)
 
 /* ---- computing ---- */
 
-static struct prompt *queued_prompt(const struct ctx_engine *engine, schedule_id id)
-{
-    struct engine_request *request = request_queue_find(&engine->queue, id);
-    assert(request && "who waits in the schedule is in the queue");
-    return prompt_of(request);
-}
-
-/* What a prompt may take now. Blocks of closed leases are fenced and not among them. */
-static uint32_t n_blocks_available(const struct ctx_engine *engine)
-{
-    const struct block_pool *pool = engine->options.pool;
-    return block_pool_count(pool, BLOCK_FREE) + block_pool_count(pool, BLOCK_CACHED);
-}
-
-/* False: it was refused, so that there is more room than the schedule thought. */
-static bool start(struct ctx_engine *engine, schedule_id id, uint64_t now_ns)
-{
-    struct prefill *slot = prefill_set_find_free(&engine->slots);
-    struct prompt *prompt = queued_prompt(engine, id);
-    assert(slot && "the schedule has admitted one for each slot that is not free");
-    assert(prompt->request.deadline_ns > now_ns);
-    enum status status = prefill_take_prompt(slot, &engine->home, prompt, now_ns);
-    assert(status != STATUS_NO_BLOCKS && "it was admitted into blocks that are there");
-    request_queue_remove(&engine->queue, &prompt->request);
-    if (status != STATUS_OK) {
-        refuse(engine, &prompt->request, status, "");
-        return false;
-    }
-    /* What others hold of it matters to who is paused, and nobody is here. */
-    schedule_set_prefix(engine->schedule, id, slot->n_cached, 0);
-    engine->stats.prompt_tokens_cached += slot->n_cached;
-    engine->stats.prefix_query_tokens += prompt->request.n_tokens;
-    return true;
-}
-
-/* For the schedule a waiting prompt costs all its blocks. Of the one that comes next and lacks some it is told
- * what others hold already, which is looked up for nobody else. True: it has room. */
-static bool has_room_by_sharing(struct ctx_engine *engine, schedule_id id)
-{
-    const struct geometry *geometry = &engine->options.geometry;
-    const struct prompt *prompt = queued_prompt(engine, id);
-    struct prefill *slot = prefill_set_find_free(&engine->slots);
-    uint32_t n_held;
-    uint32_t n_known = prefill_peek(slot, &engine->home, prompt, &n_held);
-    uint32_t n_own = geometry_blocks(geometry, prompt->request.n_tokens) - n_held;
-    if (n_own > n_blocks_available(engine))
-        return false;
-    schedule_set_prefix(engine->schedule, id, n_known * geometry->block_tokens, n_held);
-    return true;
-}
-
-static struct engine_admission admit(void *arg, uint64_t now_ns)
-{
-    struct ctx_engine *engine = arg;
-    struct schedule_changes changes;
-    bool has_more_room = true, shares_enough = false;
-    while (has_more_room) {
-        /* Asked each time: who starts may have shared more than the schedule knew. */
-        const struct schedule_room room = {.n_blocks_available = n_blocks_available(engine),
-                                           .n_handovers_free = UINT32_MAX};
-        schedule_capacity(engine->schedule, &room, &changes);
-        assert(changes.n_paused == 0 && "a prompt never grows");
-        assert((!shares_enough || changes.n_admitted > 0) && "the next one has room");
-        has_more_room = false;
-        for (uint32_t i = 0; i < changes.n_admitted; i++)
-            if (!start(engine, changes.admitted[i].id, now_ns))
-                has_more_room = true;
-        shares_enough = changes.next != SCHEDULE_NONE && has_room_by_sharing(engine, changes.next);
-        has_more_room |= shares_enough;
-    }
-    ctx_backlog_tell(&engine->backlog, &engine->home, schedule_token_ns(engine->schedule), now_ns);
-    return (struct engine_admission){.waits_for = changes.waits_for};
-}
-
 static void layer_done(void *arg)
 {
     struct ctx_engine *engine = arg;
@@ -492,7 +312,7 @@ static bool compute(void *arg)
         return false;
     for (uint32_t i = 0; i < plan.n; i++) {
         struct prefill *prefill = prefill_set_find_scheduled(&engine->slots, plan.work[i].id);
-        assert(prefill && "a closed one computes nothing");
+        assert(prefill && "a closed prefill computes nothing");
         assert(plan.work[i].first == prefill->n_computed);
         assert(plan.work[i].n_blocks == prefill->table.n_blocks && "all of them since admission");
         ctx_batch_add(&engine->batch, prefill, plan.work[i].n_tokens);
@@ -520,58 +340,6 @@ static void took(void *arg, uint64_t step_ns)
     schedule_took(((const struct ctx_engine *)arg)->schedule, step_ns);
 }
 
-/* ---- figures ---- */
-
-static void count_prompts(struct ctx_engine *engine)
-{
-    struct ctx_engine_stats *stats = &engine->stats;
-    struct schedule_counts counts;
-    schedule_count(engine->schedule, &counts);
-    stats->queued = request_queue_count(&engine->queue);
-    stats->waiting_tokens = ctx_backlog_tokens(&engine->backlog);
-    prefill_set_count(&engine->slots, stats);
-    /* While some wait, free slots are of no use to a newcomer: blocks, or the caller's share of them, are what is short. */
-    stats->room = engine->options.queue_max - counts.n_waiting;
-    if (counts.n_waiting == 0)
-        stats->room += engine->slots.n - stats->computing - stats->sealed - stats->closing;
-    assert(counts.n_waiting == stats->queued);
-    assert(counts.n_computing + counts.n_done == stats->computing + stats->sealed + stats->closing);
-    /* What was computed when the device was lost is not sealed any more. */
-    assert(counts.n_computing == stats->computing || device_is_lost(engine->options.device));
-}
-
-static void look_for_lost_blocks(struct ctx_engine *engine, uint64_t now_ns)
-{
-    struct ctx_engine_stats *stats = &engine->stats;
-    bool is_idle = stats->computing + stats->sealed + stats->closing == 0;
-    if (!block_owners_begin(&engine->owners, is_idle, now_ns))
-        return;
-    prefill_set_own(&engine->slots, &engine->owners);
-    stats->blocks_unowned = block_owners_count(&engine->owners);
-}
-
-static void publish(void *arg, uint64_t now_ns)
-{
-    struct ctx_engine *engine = arg;
-    struct ctx_engine_stats *stats = &engine->stats;
-    const struct block_pool *pool = engine->options.pool;
-    count_prompts(engine);
-    look_for_lost_blocks(engine, now_ns);
-    stats->last_progress_ns = now_ns;
-    held_transfers_count(&engine->held, &stats->commits_ok, &stats->commits_refused);
-    assert(block_pool_count(pool, BLOCK_INBOUND) == 0 && "nothing is fetched here");
-    for (enum block_state state = 0; state < BLOCK_STATES; state++)
-        stats->blocks[state] = block_pool_count(pool, state);
-    stats->n_blocks = block_pool_size(pool);
-    stats->is_draining = engine->core.is_draining;
-    published_put(&engine->published, stats, sizeof *stats);
-}
-
-void ctx_engine_read_stats(struct ctx_engine *engine, struct ctx_engine_stats *stats_out)
-{
-    published_get(&engine->published, stats_out, sizeof *stats_out);
-}
-
 /* ---- a step ---- */
 
 static const struct engine_core_ops CORE_OPS = {
@@ -580,11 +348,14 @@ static const struct engine_core_ops CORE_OPS = {
     .expire_running = expire_leases,
     .next_limit_ns = next_lease_limit_ns,
     .end_running = end_running,
-    .admit = admit,
-    .refuse = refuse,
+    .is_running = is_running,
+    .enlist = enlist,
+    .delist = delist,
+    .end = end_prompt,
+    .admit = ctx_engine_admit,
     .compute = compute,
     .took = took,
-    .publish = publish,
+    .publish = ctx_engine_publish,
 };
 
 uint64_t ctx_engine_step(struct ctx_engine *engine, uint64_t now_ns)

@@ -14,7 +14,7 @@ void ctx_inbox_finish(struct engine_inbox *inbox)
 
 enum status ctx_inbox_take_prompt(struct engine_inbox *inbox, struct prompt *prompt)
 {
-    assert(prompt->request.stream && "by it the engine is told of the stream's end");
+    assert(prompt->request.stream && "the end of a stream finds its prompt");
     return engine_inbox_post_stream(inbox, &(struct ctx_message){.kind = CTX_MESSAGE_PREFILL,
                                                                  .handle = prompt->request.stream,
                                                                  .prompt = prompt});

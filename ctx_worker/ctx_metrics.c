@@ -25,7 +25,7 @@ static void count_step(struct ctx_metrics *metrics, const struct ctx_engine_stat
     assert(stats->steps >= metrics->last.steps && "totals only grow");
     if (stats->steps == metrics->last.steps)
         return;
-    assert(stats->prompt_tokens_computed > metrics->last.computed && "a step that counts computed");
+    assert(stats->prompt_tokens_computed > metrics->last.computed && "a counted step has computed");
     histogram_observe(metrics->series.step, (double)step_ns / (double)NS_PER_S);
     histogram_observe(metrics->common.batch_tokens,
                       (double)(stats->prompt_tokens_computed - metrics->last.computed));

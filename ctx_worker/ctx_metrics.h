@@ -1,5 +1,5 @@
 /*
- * ctx_metrics - what a context worker counts of its own.
+ * ctx_metrics - the metrics that only a context worker has.
  *
  * Thread: ctx_metrics_update on the engine thread, after each step; the rest any.
  */

@@ -1,5 +1,5 @@
 /*
- * ctx_ops - what a context worker's engine says of its streams and calls, and to whom.
+ * ctx_ops - the functions by which a context worker's engine reports on its streams and calls.
  *
  * Thread: the engine's.
  */
@@ -17,7 +17,7 @@ struct ctx_event {
     union {
         struct backlog backlog; /* ctx_backlog.h */
         struct {
-            uint32_t n_blocks; /* that will cross: those of the prompt after held_tokens */
+            uint32_t n_blocks; /* to transfer: those of the prompt after held_tokens */
             uint32_t block_tokens;
         } accepted;
         struct {
@@ -41,9 +41,9 @@ struct ctx_event {
 
 enum ctx_abort_found { CTX_FOUND_NOTHING, CTX_FOUND_QUEUED, CTX_FOUND_RUNNING, CTX_FOUND_SEALED };
 
-/* What the engine says and to whom; called on the engine thread, from step only. They must not
- * block; they may call the functions marked (any). now_ns is the clock that step is given, and goes on during it. At most
- * 3 + blocks of the prompt events a stream, and BACKLOGs. */
+/* Called on the engine thread, from step only. They must not block; they may call the functions marked (any). now_ns is the
+ * clock of step's argument, which advances during a step. A stream gets at most 3 events and one for each block of its prompt,
+ * besides BACKLOG. */
 struct ctx_engine_ops {
     void *arg;
     uint64_t (*now_ns)(void *arg);

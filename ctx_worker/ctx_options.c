@@ -2,7 +2,7 @@
 
 #include "engine/engine_sizes.h"
 
-/* A schedule wants room for a token beside a block: decodes, which there are none of here. */
+/* A schedule wants room for one token beside a block, for decodes. A context worker has none. */
 uint32_t ctx_options_step_tokens(uint32_t batch_tokens, uint32_t block_tokens)
 {
     return batch_tokens == block_tokens ? batch_tokens + 1 : batch_tokens;

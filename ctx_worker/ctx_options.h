@@ -1,5 +1,5 @@
 /*
- * ctx_options - what a context worker's engine is made of, and what it cannot be made of.
+ * ctx_options - the options of a context worker's engine, and their check.
  *
  * Thread: any (plain data).
  */

@@ -30,7 +30,7 @@ void ctx_record_note(struct ctx_record *record, const struct ctx_event *event, u
     case CTX_BACKLOG:
         break;
     case CTX_ACCEPTED:
-        assert(!record->accepted_ns && "a prompt gets its place once");
+        assert(!record->accepted_ns && "a prompt is accepted once");
         record->accepted_ns = record->chunk_ns = now_ns;
         break;
     case CTX_READY:
@@ -57,7 +57,7 @@ static double ms(uint64_t us)
     return (double)us / 1000;
 }
 
-/* kv_bytes: of the blocks that could be read, whether they were or not. */
+/* kv_bytes: of the blocks that were published, whether they were read or not. */
 static void log_end(const struct ctx_record *record, enum status status, const char *sentence,
                     uint64_t now_ns)
 {

@@ -1,8 +1,8 @@
 /*
- * ctx_record - what log and trace get of one Prefill: an access line at its end, the spans queue and prefill, and
- * in that one a span for each chunk whose blocks were announced.
+ * ctx_record - the log and the trace of one Prefill: an access line at its end, the spans queue and prefill, and in prefill a
+ * span for each chunk whose blocks were announced.
  *
- * Thread: who has the stream: until the engine knows it the queue thread, then the engine's.
+ * Thread: the queue thread until the engine knows the stream, then the engine's.
  */
 #pragma once
 

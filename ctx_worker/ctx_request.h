@@ -11,10 +11,11 @@
 struct ctx_prefill_request {
     struct engine_request_input input;
     struct transfer_id transfer_id;
-    uint32_t held_tokens; /* leading ones whose KV the caller holds: a multiple of block_tokens */
-    uint64_t caller;      /* who asks (caller.h): what one of them may have is bounded */
+    uint32_t held_tokens; /* leading tokens whose KV the caller has: a multiple of block_tokens */
+    uint64_t caller;      /* caller.h: its share is bounded */
     uint64_t caller_incarnation;
-    uint64_t callee_incarnation; /* must be this life's */
+    uint64_t callee_incarnation; /* must be this worker's */
     bool takes_backlog;          /* knows CTX_BACKLOG */
-    uint64_t reader_step_ns;     /* between which it fetches and commits; 0: it does not say */
+    uint64_t
+        reader_step_ns; /* of its engine, which fetches and commits between steps; 0: unknown */
 };

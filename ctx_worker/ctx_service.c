@@ -5,40 +5,27 @@
 #include "base/secret.h"
 #include "ctx_worker/caller.h"
 #include "ctx_worker/ctx_record.h"
+#include "engine/engine_thread.h"
 #include "rpc/borrow.h"
 #include "sampling_params/sampling_codec.h"
 #include "worker_common/request_codec.h"
+#include "worker_common/worker_stream.h"
 
 #include <assert.h>
-#include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* A prompt of the longest context that a model may have, and its block ids. */
 #define PREFILL_ELEMENTS_MAX (1u << 20)
-#define UNARY_CALLS_MAX      1024u /* live ones of a row: the engine's calls_max is above their sum */
+#define UNARY_CALLS_MAX      1024u /* of each method: the engine's calls_max is above their sum */
 
-/* One Prefill call. Counted: the engine and the call. */
+/* One Prefill call. */
 struct prefill_stream {
+    struct worker_stream base;
     struct ctx_service *service;
-    struct rpc_call *call;
-    struct ctx_record record; /* the engine's, once it knows the stream */
-    atomic_uint holders;
-    atomic_bool is_finished; /* by the engine: it wants no stream_ended any more */
-    uint64_t arrived_ns;
-    bool has_place; /* the engine's */
+    struct ctx_record record; /* the engine's, once it knows the stream, as has_place */
+    bool has_place;
 };
-
-static void stream_release(struct prefill_stream *stream)
-{
-    unsigned n_before = atomic_fetch_sub(&stream->holders, 1);
-    assert(n_before >= 1 && n_before <= 2 && "the engine and the call");
-    if (n_before != 1)
-        return;
-    rpc_call_release(stream->call);
-    free(stream);
-}
 
 static void fail(struct rpc_call *call, enum status status, const struct error *error)
 {
@@ -47,7 +34,7 @@ static void fail(struct rpc_call *call, enum status status, const struct error *
 
 /* ---- Describe ---- */
 
-/* The caller may read from here, and is told of us. */
+/* The caller may read from this worker, and gets its identity. */
 static enum status admit(const struct ctx_service *service,
                          const Kvferry__Internal__V1__DescribeRequest *request,
                          struct identity_message *callee_out, struct error *error)
@@ -101,13 +88,9 @@ static void describe(void *arg, struct rpc_call *call, const ProtobufCMessage *m
 
 /* ---- Prefill ---- */
 
-static void on_stream_end(void *arg, enum status why)
+static void on_left(struct worker_stream *stream)
 {
-    (void)why;
-    struct prefill_stream *stream = arg;
-    if (!atomic_load(&stream->is_finished))
-        ctx_engine_stream_ended(stream->service->engine, stream);
-    stream_release(stream);
+    ctx_engine_stream_ended(((struct prefill_stream *)stream)->service->engine, stream);
 }
 
 static enum status copy_transfer_id(const ProtobufCBinaryData *from, struct transfer_id *id_out,
@@ -136,11 +119,11 @@ static enum status start_prefill(struct ctx_service *service, struct prefill_str
     stream->record.block_bytes = geometry_block_bytes(&service->identity->geometry);
     struct decoded_request decoded;
     TRY(request_decode(&REQUEST_FIELDS_OF(message), service->vocabulary, &decoded, error));
-    decoded.input.deadline_ns = rpc_call_deadline_ns(stream->call);
+    decoded.input.deadline_ns = rpc_call_deadline_ns(stream->base.call);
     struct ctx_prefill_request request = {
         .input = decoded.input,
         .held_tokens = message->held_tokens,
-        .caller = caller_of(stream->call),
+        .caller = caller_of(stream->base.call),
         .caller_incarnation = message->caller_incarnation,
         .callee_incarnation = message->callee_incarnation,
         .takes_backlog = message->takes_backlog,
@@ -157,8 +140,8 @@ static void begin_record(struct prefill_stream *stream,
     struct ctx_record *record = &stream->record;
     record->tracer = service->process->trace.tracer;
     record->n_tokens = (uint32_t)request->n_token_ids;
-    rpc_call_peer(stream->call, record->peer, sizeof record->peer);
-    rpc_call_origin(stream->call, &record->origin);
+    rpc_call_peer(stream->base.call, record->peer, sizeof record->peer);
+    rpc_call_origin(stream->base.call, &record->origin);
     snprintf(record->request_id, sizeof record->request_id, "%s", request->request_id);
     ctx_record_begin(record, clock_now_ns());
 }
@@ -166,7 +149,8 @@ static void begin_record(struct prefill_stream *stream,
 static void prefill(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
 {
     struct ctx_service *service = arg;
-    struct prefill_stream *stream = calloc(1, sizeof *stream);
+    struct prefill_stream *stream = worker_stream_create(sizeof *stream, call, on_left,
+                                                         clock_now_ns());
     if (!stream) {
         status_counters_add(&service->metrics.ended, STATUS_NO_MEMORY);
         rpc_call_fail_status(call, STATUS_NO_MEMORY, "%s", status_text(STATUS_NO_MEMORY));
@@ -175,10 +159,7 @@ static void prefill(void *arg, struct rpc_call *call, const ProtobufCMessage *me
     const Kvferry__Internal__V1__PrefillRequest
         *request = (const Kvferry__Internal__V1__PrefillRequest *)message;
     stream->service = service;
-    stream->arrived_ns = clock_now_ns();
-    stream->call = rpc_call_share(call);
     begin_record(stream, request);
-    atomic_init(&stream->holders, 2);
 
     struct error error = {0};
     enum status status = process_refuses(service->process);
@@ -187,27 +168,19 @@ static void prefill(void *arg, struct rpc_call *call, const ProtobufCMessage *me
     if (status != STATUS_OK) {
         status_counters_add(&service->metrics.ended, status);
         ctx_record_tell(&stream->record, status, error.text, clock_now_ns());
-        fail(call, status, &error);
-        stream_release(stream);
-        stream_release(stream);
+        worker_stream_refuse(&stream->base, status, error.text);
         return;
     }
-    rpc_call_on_end(call, on_stream_end, stream);
+    worker_stream_begin(&stream->base);
 }
 
 /* ---- what the engine says ---- */
 
-static uint64_t now_ns(void *arg)
-{
-    (void)arg;
-    return clock_now_ns();
-}
-
 static void send(struct prefill_stream *stream,
                  const Kvferry__Internal__V1__PrefillResponse *response)
 {
-    /* A stream that cannot take it is over, and on_end says so. */
-    enum status status = rpc_call_send(stream->call, &response->base);
+    /* A stream without room is over: on_left tells the engine. */
+    enum status status = rpc_call_send(stream->base.call, &response->base);
     if (status == STATUS_QUEUE_FULL)
         log_warn("reader of a prefill is too slow");
 }
@@ -249,7 +222,7 @@ static void observe_place(const struct ctx_service *service, struct prefill_stre
 {
     if (!stream->has_place)
         histogram_observe(service->metrics.series.queue,
-                          (double)(clock_now_ns() - stream->arrived_ns) / (double)NS_PER_S);
+                          (double)(clock_now_ns() - stream->base.arrived_ns) / (double)NS_PER_S);
     stream->has_place = true;
 }
 
@@ -257,7 +230,7 @@ static void send_event(void *arg, void *handle, const struct ctx_event *event)
 {
     const struct ctx_service *service = arg;
     struct prefill_stream *stream = handle;
-    assert(!atomic_load(&stream->is_finished) && "finish is the last that the engine says");
+    assert(!atomic_load(&stream->base.is_finished) && "finish is the last that the engine says");
     ctx_record_note(&stream->record, event, clock_now_ns());
     Kvferry__Internal__V1__PrefillResponse response = KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__INIT;
     Kvferry__Internal__V1__PrefillAccepted accepted = KVFERRY__INTERNAL__V1__PREFILL_ACCEPTED__INIT;
@@ -300,17 +273,10 @@ static void finish(void *arg, void *handle, enum status status, const char *sent
 {
     const struct ctx_service *service = arg;
     struct prefill_stream *stream = handle;
-    assert(!atomic_load(&stream->is_finished) && "each stream is finished once");
-    observe_place(service, stream); /* who never had one has waited, too */
+    observe_place(service, stream); /* a prompt that never got a slot has waited, too */
     status_counters_add(&service->metrics.ended, status);
-    atomic_store(&stream->is_finished, true);
     ctx_record_tell(&stream->record, status, sentence, clock_now_ns());
-    if (status == STATUS_OK)
-        rpc_call_finish(stream->call);
-    else
-        rpc_call_fail_status(stream->call, status, "%s",
-                             sentence[0] ? sentence : status_text(status));
-    stream_release(stream);
+    worker_stream_finish(&stream->base, status, sentence);
 }
 
 /* ---- Commit, Abort ---- */
@@ -393,7 +359,7 @@ struct ctx_engine_ops ctx_service_ops(struct ctx_service *service)
 {
     return (struct ctx_engine_ops){
         .arg = service,
-        .now_ns = now_ns,
+        .now_ns = engine_thread_now_ns,
         .event = send_event,
         .finish = finish,
         .abort_reply = abort_reply,

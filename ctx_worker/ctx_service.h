@@ -1,9 +1,10 @@
 /*
  * ctx_service - the gRPC service ContextWorker in front of the engine.
  *
- *     Prefill   stream object: one holder is the engine (until finish), one the call (until on_end)
- *     Commit, Abort   the call itself is the engine's handle
- *     Describe  answered at once: both identities are known
+ *     Prefill         a worker_stream is the engine's handle
+ *     Commit          answered at once, by the thread that it reaches
+ *     Abort           the call itself is the engine's handle
+ *     Describe        answered at once: both identities are known
  *
  * Thread: handlers on the queue thread; the ops of ctx_service_ops on the engine thread.
  */
@@ -18,13 +19,13 @@
 struct ctx_service {
     struct process *process;
     struct ctx_engine *engine; /* set before process_serving */
-    struct kv_sender *sender;  /* the same, as what follows */
+    struct kv_sender *sender;  /* the same, as the members below */
     struct described_lives *lives;
     const struct worker_identity *identity;
     uint32_t vocabulary;
     struct ctx_metrics metrics;
 };
 
-/* The row of a server's table. tokens_max: longest prompt that a message may hold. */
+/* The row of a server's table. */
 struct rpc_service ctx_service_row(struct ctx_service *service);
 struct ctx_engine_ops ctx_service_ops(struct ctx_service *service);

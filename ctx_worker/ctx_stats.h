@@ -8,17 +8,17 @@
 #include "kvcache/block_pool.h"
 
 struct ctx_engine_stats {
-    uint32_t room; /* prompts that it would take now, to compute or to wait */
+    uint32_t room; /* prompts that the engine would accept now, to compute or to wait */
     uint32_t queued, computing, sealed, closing; /* closing: released, not yet quiet */
-    uint64_t waiting_tokens; /* of prompts that are queued or computing: those not computed yet */
+    uint64_t waiting_tokens; /* tokens not computed yet, of prompts that are queued or computing */
     uint64_t computing_tokens,
-        computed_tokens;     /* of those that are computing: all, and those with KV */
+        computed_tokens;     /* tokens of prompts that are computing: all, and those with KV */
     uint32_t blocks_unowned; /* block_owners.h */
     uint32_t blocks[BLOCK_STATES];
     uint32_t n_blocks;
     bool is_draining;
     uint64_t requests_finished; /* finish calls, any status */
-    uint64_t requests_ok;       /* of these: committed or released after sealed by the reader */
+    uint64_t requests_ok;       /* of these, with OK: the reader committed */
     uint64_t commits_ok, commits_refused;
     uint64_t steps, prompt_tokens_computed, prompt_tokens_cached, prefix_query_tokens;
     uint64_t blocks_published, blocks_evicted;

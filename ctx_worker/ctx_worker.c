@@ -14,7 +14,7 @@
 #include <stdlib.h>
 
 #define QUIET_LIMIT_NS (5 * NS_PER_S) /* after the drain, for reads under way */
-#define LAST_LINE_MS   1000           /* for the log, when exit may run nothing */
+#define LAST_LINE_MS   1000           /* for the log, before _Exit */
 #define CALLS_MAX      4096u          /* unary calls that wait for the engine */
 
 struct ctx_worker {
@@ -29,7 +29,7 @@ struct ctx_worker {
     struct ctx_service service;
     struct admin_service admin;
     struct port_figures data_port; /* main's */
-    bool is_quiet;                 /* at the end: nothing of the pool is in use */
+    bool is_quiet;                 /* at the end: no block of the pool is in use */
 };
 
 static void fill_state(void *arg, struct process_state *state_out)
@@ -145,7 +145,7 @@ static enum status create_engine(struct ctx_worker *ctx, struct error *error)
     return STATUS_OK;
 }
 
-/* The engine's first step counts by these: before its thread. */
+/* Before the engine's thread starts: its first step updates these. */
 static void tell_metrics(struct ctx_worker *ctx)
 {
     assert(!ctx->engine_thread);
@@ -169,7 +169,7 @@ static enum status start_threads(struct ctx_worker *ctx)
         .transport = ctx->worker.transport,
         .sender = ctx->sender,
     };
-    assert(ctx->engine && ctx->sender && "no thread before what it runs");
+    assert(ctx->engine && ctx->sender && "a thread starts after what it runs");
     TRY(transfer_thread_start(&transfer, &ctx->transfer_thread));
     struct engine_thread_options engine = {
         .name = "engine",
@@ -293,7 +293,7 @@ static uint32_t n_live(void *arg)
     return stats.queued + stats.computing + stats.sealed;
 }
 
-/* False: the device was lost, and the process has not done what it was started for. */
+/* False: the device was lost, so the process has failed. */
 static bool stop(struct ctx_worker *ctx)
 {
     if (ctx->engine_thread) {

@@ -48,10 +48,10 @@ static struct hash128 hash_of(const struct described_lives *lives,
     return hash128_chain(&lives->key, hash, address->secret, sizeof address->secret);
 }
 
-/* That of the incarnation, or a free one. */
+/* The entry of the incarnation, or a free one. */
 static struct described_life *find(struct described_lives *lives, uint64_t incarnation)
 {
-    assert(lives->n <= DESCRIBED_LIVES_MAX && "with half of the places free the search ends");
+    assert(lives->n <= DESCRIBED_LIVES_MAX && "half of the entries are free, so the search ends");
     uint64_t at = hash128_of(&lives->key, &incarnation, sizeof incarnation).lo % PLACES;
     while (lives->places[at].incarnation != 0 && lives->places[at].incarnation != incarnation)
         at = (at + 1) % PLACES;
@@ -61,7 +61,7 @@ static struct described_life *find(struct described_lives *lives, uint64_t incar
 enum status described_lives_note(struct described_lives *lives,
                                  const struct transport_address *address, struct error *error)
 {
-    assert(address->incarnation != 0 && "0 marks a free place");
+    assert(address->incarnation != 0 && "0 marks a free entry");
     struct described_life *life = find(lives, address->incarnation);
     struct hash128 hash = hash_of(lives, address);
     if (life->incarnation == 0 && lives->n == DESCRIBED_LIVES_MAX)

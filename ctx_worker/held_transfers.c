@@ -32,7 +32,7 @@ void held_transfers_finish(struct held_transfers *held)
     held->places = NULL;
 }
 
-/* With that number, 0 a free one; NULL: none. */
+/* The transfer with that number; number 0: a free entry. NULL: none. */
 static struct held_transfer *find_number(struct held_transfers *held, uint64_t number)
 {
     for (uint32_t i = 0; i < held->n_max; i++)

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #define MIB             (1024u * 1024u)
-#define LEASE_STEPS     3u /* the one under way, and one more than it takes */
+#define LEASE_STEPS     3u /* the step under way, the next, and one to spare */
 #define LEASE_STEPS_MAX 16u
 
 enum status prefill_init(struct prefill *prefill, const struct prefill_home *home)
@@ -41,11 +41,11 @@ static uint32_t held_blocks(const struct prefill *prefill)
 static void say(const struct prefill *prefill, const struct prefill_home *home,
                 const struct ctx_event *event)
 {
-    assert(prefill_is_live(prefill) && "after the lease nothing is said but finish");
+    assert(prefill_is_live(prefill) && "after the lease only finish follows");
     home->ops->event(home->ops->arg, prefill->prompt->request.stream, event);
 }
 
-/* home->digests of what the device has in those blocks. DEVICE_LOST. */
+/* Fills home->digests from the device memory of these blocks. DEVICE_LOST. */
 static enum status digest(const struct prefill_home *home, const block_id *ids, uint32_t n)
 {
     const struct ctx_engine_options *options = home->options;
@@ -55,8 +55,8 @@ static enum status digest(const struct prefill_home *home, const block_id *ids, 
     return device_wait(options->device, device_record(options->device, DEVICE_COMPUTE));
 }
 
-/* Behind this the blocks may be read by whoever hears of them. A step has been waited for by now; where readers do not ask,
- * nothing rests on that. */
+/* From here on readers may read the blocks. The step has completed by now, but where readers read without a request, this
+ * does not rely on it. */
 static enum status settle(const struct prefill_home *home, const block_id *ids, uint32_t n)
 {
     const struct ctx_engine_options *options = home->options;
@@ -67,8 +67,8 @@ static enum status settle(const struct prefill_home *home, const block_id *ids, 
     return device_wait(options->device, device_record(options->device, DEVICE_COMPUTE));
 }
 
-/* Makes blocks up to n_blocks readable and says so. Blocks the reader holds already never cross. False: the device is
- * lost, and nothing was said. */
+/* Publishes the blocks up to n_blocks and announces them. Blocks that the reader has already are not transferred. False: the
+ * device is lost, and nothing was announced. */
 static bool publish(struct prefill *prefill, const struct prefill_home *home, uint32_t n_blocks)
 {
     const struct ctx_engine_options *options = home->options;
@@ -92,8 +92,8 @@ static bool publish(struct prefill *prefill, const struct prefill_home *home, ui
     return true;
 }
 
-/* Of the blocks that the prefix cache may give it: the last token is always computed, for its logits are
- * wanted. Returns how many. */
+/* Hashes the blocks that may come from the prefix cache. The last token is always computed, because its logits are needed.
+ * Returns how many. */
 static uint32_t hash_blocks(struct prefill *prefill, const struct prefill_home *home,
                             const struct engine_request *request)
 {
@@ -107,7 +107,7 @@ static uint32_t hash_blocks(struct prefill *prefill, const struct prefill_home *
 uint32_t prefill_peek(struct prefill *prefill, const struct prefill_home *home,
                       const struct prompt *prompt, uint32_t *held_out)
 {
-    assert(prefill->state == PREFILL_FREE && "the hashes of others are in use");
+    assert(prefill->state == PREFILL_FREE && "only the hashes of a free slot may be overwritten");
     *held_out = 0;
     if (!home->tree)
         return 0;
@@ -115,7 +115,7 @@ uint32_t prefill_peek(struct prefill *prefill, const struct prefill_home *home,
     return prefix_tree_peek_held(home->tree, prefill->hashes, n, held_out);
 }
 
-/* Takes what the prefix cache knows and acquires the rest. */
+/* Takes the blocks that the prefix cache has, and acquires the rest. */
 static enum status reserve(struct prefill *prefill, const struct prefill_home *home,
                            const struct prompt *prompt)
 {
@@ -146,7 +146,7 @@ enum status prefill_take_prompt(struct prefill *prefill, const struct prefill_ho
     prefill->n_cached = 0;
     TRY(reserve(prefill, home, prompt));
 
-    assert(prefill->n_cached < prompt->request.n_tokens && "its logits are wanted");
+    assert(prefill->n_cached < prompt->request.n_tokens && "its logits are needed");
     assert(prompt->held_tokens < prompt->request.n_tokens);
     prefill->state = PREFILL_COMPUTING;
     prefill->prompt = prompt;
@@ -184,8 +184,8 @@ static void say_first_token(struct prefill *prefill, const struct prefill_home *
     say(prefill, home, &event);
 }
 
-/* How long the commit may take. The last blocks are fetched behind a reader's step, and committed behind the next; what it says of
- * them is believed up to LEASE_STEPS_MAX times what everybody has. */
+/* The timeout of the commit. The reader fetches the last blocks after one of its steps, and commits after the next. Its word on
+ * the time of a step counts up to LEASE_STEPS_MAX times the common limit. */
 static uint64_t lease_ns(const struct prefill *prefill, const struct prefill_home *home)
 {
     const struct ctx_engine_options *options = home->options;
@@ -196,7 +196,7 @@ static uint64_t lease_ns(const struct prefill *prefill, const struct prefill_hom
     return options->lease_limit_ns + steps_ns + mib * options->lease_limit_mib_ns;
 }
 
-/* From now on the reader owes the commit. */
+/* From now on the commit is due. */
 static void seal(struct prefill *prefill, const struct prefill_home *home)
 {
     uint64_t now_ns = home->ops->now_ns(home->ops->arg);
@@ -246,7 +246,8 @@ void prefill_forget(const struct prefill *prefill, const struct prefill_home *ho
 
 uint64_t prefill_kv_bytes(const struct prefill *prefill, const struct prefill_home *home)
 {
-    assert(held_blocks(prefill) < prefill->table.n_blocks && "the last block always crosses");
+    assert(held_blocks(prefill) < prefill->table.n_blocks &&
+           "the last block is always transferred");
     uint64_t n_blocks = prefill->table.n_blocks - held_blocks(prefill);
     return n_blocks * block_pool_block_bytes(home->options->pool);
 }

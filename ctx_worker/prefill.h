@@ -1,5 +1,5 @@
 /*
- * prefill - one prompt that has its blocks: computed chunk by chunk, published, held, given back.
+ * prefill - a prompt that has its blocks: they are computed chunk by chunk, published, held, and given back.
  *
  *     FREE -> COMPUTING -> SEALED -> CLOSING (released; its published blocks are fenced) -> FREE
  *
@@ -19,19 +19,19 @@
 
 enum prefill_state { PREFILL_FREE, PREFILL_COMPUTING, PREFILL_SEALED, PREFILL_CLOSING };
 
-/* What prefills of one engine share. */
+/* What all prefills of an engine share. */
 struct prefill_home {
     const struct ctx_engine_options *options;
     const struct ctx_engine_ops *ops;
     struct prefix_tree *tree;    /* NULL: no prefix cache */
-    struct held_transfers *held; /* those that are SEALED and not granted */
+    struct held_transfers *held; /* transfers that are SEALED and not granted */
     uint32_t *digests;           /* [blocks of context_tokens] scratch */
 };
 
 struct prefill {
     enum prefill_state state;
     struct prompt *prompt; /* owned from begin to release */
-    struct transfer_id id; /* the prompt's, as the next: still needed while CLOSING */
+    struct transfer_id id; /* this and the next are the prompt's, and needed while CLOSING */
     uint32_t schedule_id;
     uint64_t lease_limit_ns; /* when the lease ends by itself */
     uint64_t held_number;    /* in home->held; 0: not SEALED yet */
@@ -45,40 +45,40 @@ struct prefill {
     uint32_t n_fenced;
 };
 
-/* It holds its blocks for a stream that is open. */
+/* Its stream is open, so it holds its blocks. */
 static inline bool prefill_is_live(const struct prefill *prefill)
 {
     return prefill->state == PREFILL_COMPUTING || prefill->state == PREFILL_SEALED;
 }
 
 MUST_CHECK enum status prefill_init(struct prefill *prefill, const struct prefill_home *home);
-/* Nothing else may run any more: what is fenced or held is given back. A zeroed one is fine. */
+/* Gives back blocks that are fenced or held: nothing may use them any more. A zeroed one is fine. */
 void prefill_finish(struct prefill *prefill, const struct prefill_home *home);
 
-/* Becomes the prompt's owner on success: blocks, lease, the accepted event, and what the prefix
- * cache knows is published. NO_BLOCKS, DUPLICATE_REQUEST (the transfer id is open): nothing changed. */
+/* Becomes the prompt's owner on success: takes its blocks, begins the lease, sends the accepted event, and publishes blocks
+ * from the prefix cache. NO_BLOCKS, DUPLICATE_REQUEST (the transfer id is open): nothing changed. */
 MUST_CHECK enum status prefill_take_prompt(struct prefill *prefill, const struct prefill_home *home,
                                            struct prompt *prompt, uint64_t now_ns);
 
-/* How many blocks of that prompt's beginning the prefix cache knows, and how many of these somebody holds, so that
- * taking them costs nothing. Of a FREE slot, whose hashes are overwritten. */
+/* Returns how many leading blocks of the prompt the prefix cache has. held_out: how many of these have a holder already, so
+ * that they cost nothing. prefill is a FREE slot; its hashes are overwritten. */
 uint32_t prefill_peek(struct prefill *prefill, const struct prefill_home *home,
                       const struct prompt *prompt, uint32_t *held_out);
 
 /* Tokens left to compute. */
 uint32_t prefill_n_left(const struct prefill *prefill);
-/* n_query more tokens have their KV; drawn is the first token behind the prompt, if its last one is among
- * them. Publishes, and seals at the end. */
+/* n_query more tokens have their KV. drawn: the first generated token, if the last token of the prompt is among them.
+ * Publishes blocks, and seals after the last one. */
 void prefill_advance(struct prefill *prefill, const struct prefill_home *home, uint32_t n_query,
                      const struct draw *drawn);
 
-/* Nothing that it computed stays in the prefix cache: what made its last logits NaN may be in any of it. */
+/* Removes all blocks that it computed from the prefix cache: any of them may have made the logits NaN. */
 void prefill_forget(const struct prefill *prefill, const struct prefill_home *home);
 
-/* Bytes that cross when all of it does. */
+/* Bytes of all blocks that are to be transferred. */
 uint64_t prefill_kv_bytes(const struct prefill *prefill, const struct prefill_home *home);
 
-/* Ends the lease: the stream is not told. The prompt is destroyed. */
+/* Ends the lease and destroys the prompt. Sends nothing on the stream. */
 void prefill_release(struct prefill *prefill, const struct prefill_home *home);
 /* The sender is quiet: the slot is FREE. */
 void prefill_quiet(struct prefill *prefill, const struct prefill_home *home);

@@ -1,9 +1,7 @@
 /*
- * prefill_set - the slots of one context worker, and which of them is meant: by request, by stream, by its number among the held,
- * by its name in the schedule.
+ * prefill_set - the slots of a context worker, found by request id, by stream, by number in held_transfers, or by schedule id.
  *
- * Live are those that compute or are sealed: their prompt is known. A closing one is only a transfer that its
- * reader may still read.
+ * A slot that computes or is sealed is live and has its prompt. A closing one is only a transfer that its reader may still read.
  *
  * Bound: slots_max. The finders return NULL where there is none.
  * Thread: the engine's.
@@ -20,7 +18,7 @@ struct prefill_set {
 };
 
 MUST_CHECK enum status prefill_set_init(struct prefill_set *set, const struct prefill_home *home);
-/* Nothing may run any more. A zeroed one is fine. */
+/* No slot may be live. A zeroed set is fine. */
 void prefill_set_finish(struct prefill_set *set, const struct prefill_home *home);
 
 struct prefill *prefill_set_find_free(const struct prefill_set *set);
@@ -36,5 +34,5 @@ uint64_t prefill_set_next_limit_ns(const struct prefill_set *set);
 uint64_t prefill_set_n_left(const struct prefill_set *set); /* tokens to compute */
 /* Computing, sealed and closing. */
 void prefill_set_count(const struct prefill_set *set, struct ctx_engine_stats *stats);
-/* Marks the blocks that they hold or keep fenced. */
+/* Marks the blocks that the slots hold or keep fenced. */
 void prefill_set_own(const struct prefill_set *set, struct block_owners *owners);

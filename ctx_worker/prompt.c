@@ -32,7 +32,7 @@ enum status prompt_create(const struct ctx_engine_options *options, void *stream
     TRY(engine_request_create(sizeof(struct prompt), &request->input, stream, error, &made));
 
     struct prompt *prompt = prompt_of(made);
-    assert(&prompt->request == made && "a queue of requests is one of prompts");
+    assert(&prompt->request == made && "a request of the queue is the head of a prompt");
     assert(request->held_tokens < made->n_tokens);
     prompt->transfer_id = request->transfer_id;
     prompt->caller = request->caller;

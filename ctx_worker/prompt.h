@@ -1,7 +1,7 @@
 /*
- * prompt - a prefill request as the engine keeps it: checked, and copied into one allocation.
+ * prompt - a prefill request in the engine: checked, and copied into one allocation.
  *
- * Thread: made on any, then owned by one at a time.
+ * Thread: any makes it; then it has one owner at a time.
  */
 #pragma once
 

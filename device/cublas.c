@@ -3,7 +3,8 @@
 #include <dlfcn.h>
 #include <string.h>
 
-/* Entries are pointers to functions, dlsym has pointers to objects: same bytes, by POSIX. */
+/* Entries are function pointers, dlsym returns object pointers; POSIX gives both the same
+ * representation. */
 static enum status take(const struct cublas *cublas, const char *name, void *entry_out,
                         struct error *error)
 {

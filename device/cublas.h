@@ -1,9 +1,9 @@
 /*
- * cublas - the calls of NVIDIA's libcublasLt that this folder makes, declared by ourselves as those of the driver are
- * (cuda_driver.h), and opened at run time. Numbers and sizes are compared with NVIDIA's own header where one is at
- * hand (tests/simt/cublas/header_check.c); the double of tests/simt/cublas is built against this file.
+ * cublas - the calls of NVIDIA's libcublasLt that this folder makes. As for the driver (cuda_driver.h), they are
+ * declared here, and the library is opened at run time. tests/simt/cublas/header_check.c compares numbers and sizes
+ * with NVIDIA's header if it is installed; the test double of tests/simt/cublas is built against this file.
  *
- * Thread: open on main; the calls one at a time.
+ * Thread: open: main; the calls: one at a time.
  */
 #pragma once
 
@@ -25,7 +25,7 @@ struct cublas_heuristic {
     int reserved[4];
 };
 
-/* ours, NVIDIA's, value */
+/* our name, NVIDIA's name, value */
 #define CUBLAS_CONSTANTS(X)                                                                        \
     X(CUBLAS_CODE_SUCCESS, CUBLAS_STATUS_SUCCESS, 0)                                               \
     X(CUBLAS_CODE_NOT_INITIALIZED, CUBLAS_STATUS_NOT_INITIALIZED, 1)                               \
@@ -53,7 +53,7 @@ enum cublas_constants {
 #undef X
 };
 
-/* name, arguments; each returns a cublas_code. Matrices lie by columns. */
+/* name, arguments; each returns a cublas_code. Matrices are column-major. */
 #define CUBLAS_CALLS(X)                                                                            \
     X(cublasLtCreate, (cublas_handle * handle_out))                                                \
     X(cublasLtDestroy, (cublas_handle handle))                                                     \
@@ -92,5 +92,5 @@ struct cublas {
 #undef X
 };
 
-/* libcublasLt.so.13, else .12. UNSUPPORTED with a sentence: there is none, or it lacks a call. */
+/* Opens libcublasLt.so.13, else .12. UNSUPPORTED with a sentence: not found, or a call is missing. */
 MUST_CHECK enum status cublas_open(struct cublas *cublas_out, struct error *error);

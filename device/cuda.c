@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define ALIGNMENT        256u /* of what cuMemAlloc gives, at least */
+#define ALIGNMENT        256u /* guaranteed by cuMemAlloc */
 #define ARCHITECTURE_MIN 80u  /* of the kernels */
 
 static _Atomic uint64_t n_opened;
@@ -42,7 +42,7 @@ static enum status cuda_allocate(struct device *device, size_t bytes, uint8_t **
     }
     TRY(cuda_judge(cuda, "cuMemAlloc", code));
     assert(address % ALIGNMENT == 0);
-    TRY(make_zero(cuda, address, bytes)); /* lost: nothing is freed any more */
+    TRY(make_zero(cuda, address, bytes)); /* lost: memory is not freed any more */
     *base_out = (uint8_t *)(uintptr_t)address;
     return STATUS_OK;
 }
@@ -132,9 +132,9 @@ static void cuda_write_drop(struct device *device, uint8_t *view)
     cuda_give_view(device, view);
 }
 
-/* ---- from open to close ---- */
+/* ---- open and close ---- */
 
-/* Half-built ones too. Failures are nobody's to mend. */
+/* Also for half-built ones. Failures cannot be repaired. */
 static void release(struct cuda_device *cuda)
 {
     if (cuda->context && cuda->driver.cuCtxSetCurrent(cuda->context) == CUDA_CODE_SUCCESS) {

@@ -1,9 +1,9 @@
 /*
- * cuda - a device that is an NVIDIA GPU: memory of its own, a compute and a copy stream, kernels of an image.
+ * cuda - an NVIDIA GPU as a device: its own memory, a compute and a copy stream, kernels from an image.
  *
- * The driver is opened at run time (cuda_driver.h). The primary context is made current in whichever thread makes a call.
- * What the host writes or reads goes through pinned memory that is taken at open (cuda_ring.h). Once the device is lost
- * nothing more is asked of the driver: frees fail then too, or never return, and the process ends.
+ * The driver is opened at run time (cuda_driver.h). The primary context is made current in each thread that makes a
+ * call. The host writes and reads through pinned memory that is allocated at open (cuda_ring.h). When the device is
+ * lost, the driver is not called any more: even frees would fail or never return. The process ends then.
  *
  * Thread: as device.h.
  */
@@ -11,6 +11,6 @@
 
 #include "device/device.h"
 
-/* number: as the driver counts them. NOT_FOUND: no driver, no GPU, none of that number. UNSUPPORTED: driver or GPU is older than the
- * kernels. NO_MEMORY, DEVICE_LOST. All with a sentence. */
+/* number: the driver's index. NOT_FOUND: no driver, no GPU, or no GPU with that number. UNSUPPORTED: driver or GPU is
+ * too old for the kernels. NO_MEMORY, DEVICE_LOST. All with a sentence. */
 MUST_CHECK enum status cuda_open(uint32_t number, struct device **device_out, struct error *error);

@@ -31,7 +31,7 @@ enum status cuda_make_current(struct cuda_device *cuda)
     return STATUS_OK;
 }
 
-/* Without a context nobody says what is free. Whoever starts on a device has nothing of it yet that could be less. */
+/* Free memory can only be read with a context. At start this process has no memory of the device yet. */
 enum status cuda_say_room(struct cuda_device *cuda, enum status status, struct error *error)
 {
     const struct error cause = *error;

@@ -1,5 +1,6 @@
 /*
- * cuda_device - what the files of the CUDA device share: one device's queues, pinned memory and kernels.
+ * cuda_device - the state that the files of the CUDA device share: queues, pinned memory and kernels of
+ * one device.
  *
  *     cuda.c         open, close, memory, bytes      cuda_queue.c    streams, records, waits, polls
  *     cuda_device.c  the current context, failures
@@ -8,7 +9,7 @@
  *     cuda_graph.c   captures, replays            cuda_ipc.c      memory of another process
  *     cuda_products.c  products by cuBLASLt
  *
- * Thread: as device.h; a lock says what it is for.
+ * Thread: as device.h; each lock's comment says what it guards.
  */
 #pragma once
 
@@ -18,12 +19,12 @@
 #include <pthread.h>
 
 enum {
-    CUDA_EVENTS = 64,         /* of a queue's records */
-    CUDA_DIGESTS = 256,       /* of a queue, under way */
+    CUDA_EVENTS = 64,         /* for the records of a queue */
+    CUDA_DIGESTS = 256,       /* of a queue, in progress */
     CUDA_DIGEST_PIECES = 1024 /* of one digest: 64 MiB; longer ones go by way of the host */
 };
 
-/* A digest whose kernel has been enqueued: out gets it when the record of that number is done. */
+/* A digest whose kernel is enqueued: out is written when the record with that number is done. */
 struct cuda_digest {
     uint32_t *out;
     uint64_t sequence;
@@ -31,22 +32,22 @@ struct cuda_digest {
 
 struct cuda_digests {
     cuda_address words;                       /* of the device, [CUDA_DIGESTS] */
-    void *pinned;                             /* of which: */
+    void *pinned;                             /* contains copies */
     uint32_t *copies;                         /* [CUDA_DIGESTS] */
     struct cuda_digest waiting[CUDA_DIGESTS]; /* a ring */
     uint64_t begin, end;
 };
 
 /*
- * The record of sequence s is made with events[s % CUDA_EVENTS]. When that event is used again the record before it is forgotten:
- * it is done when the oldest that is known is done, which was recorded behind it.
+ * The record with sequence s uses events[s % CUDA_EVENTS]. When that event is reused, its earlier record is dropped: it
+ * is done when the oldest kept record is done, which was recorded after it.
  */
 struct cuda_queue {
     cuda_stream stream;
     cuda_event events[CUDA_EVENTS];
-    _Atomic uint64_t n_recorded;  /* written behind the driver's call, by the owner */
+    _Atomic uint64_t n_recorded;  /* written by the owner after the driver's call */
     _Atomic uint64_t n_completed; /* written with the lock */
-    pthread_mutex_t lock;         /* digests, and who looks at the events */
+    pthread_mutex_t lock;         /* guards the digests and the polling of events */
     struct cuda_digests digests;
 };
 
@@ -58,29 +59,29 @@ enum cuda_slot_state { CUDA_SLOT_FREE, CUDA_SLOT_HELD, CUDA_SLOT_COPYING };
 
 struct cuda_slot {
     uint8_t *memory;
-    void *pinned; /* of a twin: what the driver gave, memory is in it; NULL: the ring's */
+    void *pinned; /* of a twin: the driver's allocation that contains memory; NULL: in the ring */
     size_t bytes;
-    const uint8_t *target; /* of a twin: the arena; NULL: anybody's */
+    const uint8_t *target; /* of a twin: its arena; NULL: for any use */
     enum cuda_slot_state state;
-    cuda_event copied; /* recorded behind the copy of a write */
+    cuda_event copied; /* recorded after the copy of a write */
 };
 
 struct cuda_ring {
-    pthread_mutex_t lock; /* all of it */
-    void *pinned;         /* what the driver gave: large and small are in it */
+    pthread_mutex_t lock; /* guards the whole ring */
+    void *pinned;         /* the driver's allocation, which contains large and small */
     struct cuda_slot slots[CUDA_SLOTS_MAX];
     uint32_t n_slots;
-    uint32_t next; /* where the search for a small one begins: the oldest, about */
+    uint32_t next; /* where the search for a small slot begins: about the oldest */
 };
 
 struct cuda_device {
     struct device base;
     char name[16]; /* "cuda:0" */
-    uint64_t id;   /* of all that this process opened: what a thread has current */
+    uint64_t id;   /* unique in this process; a thread stores it as its current device */
     struct cuda_driver driver;
     cuda_ordinal ordinal;
     cuda_context context;
-    cuda_stream start_stream; /* of main, at start: memory is made zero */
+    cuda_stream start_stream; /* for main at start: zeroes memory */
     struct cuda_queue queues[DEVICE_QUEUES];
     struct cuda_ring ring;
     struct cuda_products *products; /* NULL: not opened */
@@ -88,7 +89,7 @@ struct cuda_device {
     uint32_t n_modules;
     cuda_function *functions;               /* [image n_kernels] */
     uint32_t digest_kernel, digest_combine; /* indices into them */
-    bool has_digest;                        /* there are such kernels */
+    bool has_digest;                        /* the image has these kernels */
     atomic_bool has_failed;                 /* the first failure is logged */
 };
 
@@ -97,21 +98,22 @@ static inline struct cuda_device *cuda_of(struct device *device)
     return (struct cuda_device *)device; /* base is its first member */
 }
 
-/* This thread has the context of that device, NULL: of none, by other calls. */
+/* Notes that other calls gave this thread the context of that device; NULL: of none. */
 void cuda_has_current(const struct cuda_device *cuda);
-/* The context is this thread's. */
+/* Makes the context current in this thread. */
 enum status cuda_make_current(struct cuda_device *cuda);
-/* What the driver said to something that cannot be done without: OK, or DEVICE_LOST with a line in the log. */
+/* The result of a necessary driver call: OK, or DEVICE_LOST with a log line. */
 enum status cuda_judge(struct cuda_device *cuda, const char *call, cuda_code code);
 
-/* What the driver said at start, of what (NULL: the call's name says it), and if there was no memory for it what is free. */
+/* The result of a driver call at start. The sentence has what (NULL: only the call's name) and, without memory, how
+ * much is free. */
 enum status cuda_fail(struct cuda_device *cuda, const char *what, const char *call, cuda_code code,
                       struct error *error);
-/* status; if it is NO_MEMORY, what is free of the device is behind the sentence, as far as it can be asked. */
+/* Returns status; for NO_MEMORY it appends the device's free memory to the sentence, if it can be read. */
 MUST_CHECK enum status cuda_say_room(struct cuda_device *cuda, enum status status,
                                      struct error *error);
 
-/* Both return a failure upward. In a function that holds nothing. */
+/* Both return a failure to the caller. Only for functions with nothing to release. */
 #define CUDA_DO(cuda, call, ...) TRY(cuda_judge(cuda, #call, (cuda)->driver.call(__VA_ARGS__)))
 #define CUDA_TRY(cuda, error, call, ...)                                                           \
     do {                                                                                           \
@@ -170,5 +172,5 @@ enum status cuda_digests_create(struct cuda_device *cuda, struct cuda_digests *d
 void cuda_digests_destroy(struct cuda_device *cuda, struct cuda_digests *digests);
 enum status cuda_digest(struct device *device, enum device_queue number, const uint8_t *bytes,
                         size_t n_bytes, uint32_t *digest_out);
-/* With the queue's lock: those whose record is done get to who asked. */
+/* With the queue's lock: delivers the digests whose record is done. */
 void cuda_digests_deliver(struct cuda_digests *digests, uint64_t n_completed);

@@ -40,7 +40,7 @@ void cuda_digests_deliver(struct cuda_digests *digests, uint64_t n_completed)
     }
 }
 
-/* The bytes by way of the host, a view at a time. */
+/* Computes the digest on the host, one view at a time. */
 static enum status digest_on_host(struct device *device, enum device_queue queue,
                                   const uint8_t *bytes, size_t n_bytes, uint32_t *digest_out)
 {
@@ -79,7 +79,7 @@ static enum status launch(struct cuda_device *cuda, cuda_stream stream,
     return STATUS_OK;
 }
 
-/* Its place in the ring, once there is one. */
+/* Waits for a free place in the ring. */
 static enum status make_room(struct device *device, enum device_queue number)
 {
     struct cuda_queue *queue = &cuda_of(device)->queues[number];

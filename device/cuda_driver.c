@@ -8,7 +8,8 @@
 #define MAJOR(version) ((version) / 1000)
 #define MINOR(version) ((version) % 1000 / 10)
 
-/* Entries are pointers to functions, dlsym and cuGetProcAddress have pointers to objects: same bytes, by POSIX. */
+/* Entries are function pointers, dlsym and cuGetProcAddress return object pointers; POSIX gives both the same
+ * representation. */
 _Static_assert(sizeof(void *) == sizeof(void (*)(void)), "");
 
 static enum status take_first(struct cuda_driver *driver, struct error *error)
@@ -39,7 +40,7 @@ static enum status check_version(struct cuda_driver *driver, struct error *error
     return STATUS_OK;
 }
 
-/* SUCCESS comes with a null pointer for a name that it does not know. */
+/* For an unknown name it returns SUCCESS with a null pointer. */
 static enum status take_entry(const struct cuda_driver *driver, const char *name, int version,
                               void *entry_out, struct error *error)
 {
@@ -65,7 +66,7 @@ static enum status take_entries(struct cuda_driver *driver, struct error *error)
     return STATUS_OK;
 }
 
-/* Nothing of this process was on a device that could be lost: whatever the machine lacks, it has no GPU now. */
+/* This process has nothing on a device yet, so no device is lost: the machine just has no usable GPU. */
 static enum status initialise(const struct cuda_driver *driver, struct error *error)
 {
     struct error cause = {""};

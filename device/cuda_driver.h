@@ -1,12 +1,12 @@
 /*
- * cuda_driver - the calls of NVIDIA's driver that this folder makes, declared by ourselves: nothing of NVIDIA's is needed
- * to build, and the program runs where there is no driver. libcuda.so.1 is opened at run time, and each entry taken from
- * it by the name and the version in the list.
+ * cuda_driver - the calls of NVIDIA's driver that this folder makes. They are declared here, so that the build needs no
+ * NVIDIA files and the program runs without a driver. libcuda.so.1 is opened at run time, and each entry is looked up
+ * by the name and version in the list.
  *
- * Types, numbers and signatures are compared with NVIDIA's own header where one is at hand (tests/simt/driver/header_check.c). The double of
- * tests/simt/driver is built against this file and exports what stands in the third column.
+ * tests/simt/driver/header_check.c compares types, numbers and signatures with NVIDIA's header if it is installed. The
+ * test double of tests/simt/driver is built against this file and exports the names in the third column.
  *
- * Thread: open on main; the calls as the driver has it, any.
+ * Thread: open: main; the calls: any.
  */
 #pragma once
 
@@ -15,11 +15,11 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* The kernels of the image and the versioned names below are those of this release: 13.0. */
+/* The image's kernels and the versioned names below are for this release: 13.0. */
 #define CUDA_DRIVER_VERSION 13000
 
 typedef uint32_t cuda_code;              /* CUresult; 0: success */
-typedef unsigned long long cuda_address; /* CUdeviceptr: of the device's memory */
+typedef unsigned long long cuda_address; /* CUdeviceptr: an address in device memory */
 typedef int cuda_ordinal;                /* CUdevice */
 typedef struct CUctx_st *cuda_context;
 typedef struct CUstream_st *cuda_stream;
@@ -33,7 +33,7 @@ struct cuda_ipc_handle {
     char reserved[64];
 };
 
-/* CUDA_ERROR_<name>: those that somebody here decides by. */
+/* CUDA_ERROR_<name>: the codes that this folder distinguishes. */
 #define CUDA_CODES(X)                                                                              \
     X(INVALID_VALUE, 1)                                                                            \
     X(OUT_OF_MEMORY, 2)                                                                            \
@@ -58,7 +58,7 @@ enum cuda_codes {
 #undef X
 };
 
-/* CUDA_<name> here, NVIDIA's name, value. */
+/* Our CUDA_<name>, NVIDIA's name, value. */
 #define CUDA_CONSTANTS(X)                                                                          \
     X(STREAM_NON_BLOCKING, CU_STREAM_NON_BLOCKING, 1)                                              \
     X(EVENT_DISABLE_TIMING, CU_EVENT_DISABLE_TIMING, 2)                                            \
@@ -80,7 +80,7 @@ enum cuda_constants {
 #undef X
 };
 
-/* Name that cuGetProcAddress takes, version of the variant, name that the library exports it by, arguments. Each returns a
+/* The name for cuGetProcAddress, the version of the variant, the library's exported name, arguments. Each returns a
  * cuda_code. */
 #define CUDA_DRIVER_CALLS(X)                                                                       \
     X(cuInit, 2000, cuInit, (unsigned flags))                                                      \
@@ -147,7 +147,7 @@ enum cuda_constants {
       (cuda_address * address_out, struct cuda_ipc_handle handle, unsigned flags))                 \
     X(cuIpcCloseMemHandle, 4010, cuIpcCloseMemHandle, (cuda_address address))
 
-/* By dlsym, before there is anything else: their names are those of every release since 12.0. */
+/* Looked up first, with dlsym: their names are the same in every release since 12.0. */
 #define CUDA_DRIVER_FIRST_CALLS(X)                                                                 \
     X(cuDriverGetVersion, 2020, cuDriverGetVersion, (int *version_out))                            \
     X(cuGetErrorName, 6000, cuGetErrorName, (cuda_code code, const char **name_out))               \
@@ -163,14 +163,14 @@ struct cuda_driver {
 #undef X
 };
 
-/* Opens the library, takes all entries, calls cuInit. NOT_FOUND: there is no driver here, or no GPU. UNSUPPORTED: it is
- * older than the kernels, or cuInit fails. DEVICE_LOST: another call does. All with a sentence. */
+/* Opens the library, looks up all entries, calls cuInit. NOT_FOUND: no driver or no GPU. UNSUPPORTED: the driver is too
+ * old for the kernels, or cuInit fails. DEVICE_LOST: another call fails. All with a sentence. */
 MUST_CHECK enum status cuda_driver_open(struct cuda_driver *driver_out, struct error *error);
-/* A zeroed one is fine. The library stays in the process: it has threads of its own. */
+/* A zeroed one is fine. The library stays in the process, because it has its own threads. */
 void cuda_driver_close(struct cuda_driver *driver);
 
-/* The one place where codes of the driver become ours. */
+/* The only place that translates codes of the driver. */
 enum status cuda_status(cuda_code code);
-/* "cuMemAlloc failed: CUDA_ERROR_OUT_OF_MEMORY (2)"; yields cuda_status(code). error may be NULL. */
+/* "cuMemAlloc failed: CUDA_ERROR_OUT_OF_MEMORY (2)"; returns cuda_status(code). error may be NULL. */
 enum status cuda_error(const struct cuda_driver *driver, const char *call, cuda_code code,
                        struct error *error);

@@ -14,7 +14,7 @@ static cuda_stream stream_of(const struct cuda_device *cuda)
     return cuda->queues[DEVICE_COMPUTE].stream;
 }
 
-/* Other threads go on with what they do: only this one's calls could break the capture. */
+/* Other threads may continue: only calls of this thread could break the capture. */
 enum status cuda_capture_begin(struct device *device)
 {
     struct cuda_device *cuda = cuda_of(device);
@@ -38,7 +38,7 @@ static enum status judge_memory(struct cuda_device *cuda, const char *call, cuda
     return STATUS_NO_MEMORY;
 }
 
-/* With all memory that a replay takes: the upload is what takes it. */
+/* The upload allocates all memory that a replay needs. */
 static enum status instantiate(struct cuda_device *cuda, cuda_graph graph,
                                struct captured *captured)
 {
@@ -55,7 +55,7 @@ static enum status instantiate(struct cuda_device *cuda, cuda_graph graph,
     TRY(status);
     captured->exec = exec;
     TRY(n_free(cuda, &after));
-    captured->base.bytes = before > after ? before - after : 0; /* others give memory back, too */
+    captured->base.bytes = before > after ? before - after : 0; /* others free memory, too */
     return STATUS_OK;
 }
 

@@ -25,7 +25,7 @@ static enum status load_module(struct cuda_device *cuda, const struct device_mod
     return cuda_fail(cuda, what, "cuModuleLoadData", code, error);
 }
 
-/* One argument, of that size: a second one has no information. */
+/* The kernel must have one argument of that size: asking for a second one fails. */
 static enum status check_parameters(struct cuda_device *cuda, const struct device_kernel *kernel,
                                     cuda_function function, struct error *error)
 {
@@ -44,7 +44,7 @@ static enum status check_parameters(struct cuda_device *cuda, const struct devic
                : cuda_error(&cuda->driver, "cuFuncGetParamInfo", code, error);
 }
 
-/* Whatever a launch asks for of the CTA's limits is allowed from here on. */
+/* Raises the limits of a CTA, so that all launches are allowed. */
 static enum status check_limits(struct cuda_device *cuda, const struct device_kernel *kernel,
                                 cuda_function function, struct error *error)
 {
@@ -65,8 +65,8 @@ static enum status check_limits(struct cuda_device *cuda, const struct device_ke
     return STATUS_OK;
 }
 
-/* All that it takes is taken now: a driver that loads when a kernel is first launched may not while a stream captures, and
- * takes memory of the device then. */
+/* Loads everything now: a driver that loads a kernel at its first launch may not do so during a capture, and would
+ * allocate device memory then. */
 static enum status load_function(struct cuda_device *cuda, const struct device_kernel *kernel,
                                  cuda_function function, struct error *error)
 {

@@ -5,7 +5,8 @@
 
 _Static_assert(sizeof(struct device_handle) == sizeof(struct cuda_ipc_handle), "");
 
-/* A failure that is another process's, or the machine's: nothing here depends on it. One that sticks is met by the next poll. */
+/* A failure of another process or of the machine: this device does not depend on it. The next poll finds an error that
+ * persists. */
 static enum status refuse(const struct cuda_device *cuda, const char *call, cuda_code code,
                           struct error *error)
 {
@@ -27,7 +28,7 @@ enum status cuda_export(struct device *device, uint8_t *base, size_t bytes,
     return STATUS_OK;
 }
 
-/* How much of it there is. It was opened at its base, or the driver does not mean what it says. */
+/* The size of the memory. It must have been opened at its base. */
 static enum status measure(const struct cuda_device *cuda, cuda_address address, size_t *bytes_out,
                            struct error *error)
 {

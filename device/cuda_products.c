@@ -1,6 +1,6 @@
 /*
- * cuda_products - products by cuBLASLt on the compute queue: planned at start, so that a step asks for nothing, loads nothing and
- * allocates nothing.
+ * cuda_products - matrix products with cuBLASLt on the compute queue, planned at start, so that a step chooses, loads
+ * and allocates nothing.
  *
  *     ours, by rows:     y [tokens][out] = x [tokens][in] w^T     w [out][in]
  *     theirs, by columns: D (out x tokens) = A^T B                A = w (in x out), B = x (in x tokens)
@@ -17,9 +17,10 @@ enum {
     ALIGNMENT = 16, /* bytes, of the matrices' addresses */
 };
 
-/* Of products of one shape with so many tokens: also of fewer, where the algorithm takes them. */
+/* A plan for products of one shape with so many tokens, and also for fewer if the algorithm accepts
+ * them. */
 struct plan {
-    struct device_product shape; /* addresses are not looked at */
+    struct device_product shape; /* addresses are not used */
     cublas_object product, w, x, y;
     struct cublas_algorithm algorithm;
 };
@@ -43,7 +44,7 @@ static enum status judge(const char *call, cublas_code code, struct error *error
                            call, code);
 }
 
-/* Of a choice or a check: it computes no such product, or not so. Nothing else is an answer. */
+/* In a choice or a check: the library does not support this product. Other codes are failures. */
 static bool is_refusal(cublas_code code)
 {
     return code == CUBLAS_CODE_NOT_SUPPORTED || code == CUBLAS_CODE_ARCH_MISMATCH ||
@@ -61,7 +62,7 @@ enum status cuda_products_open(struct device *device, struct error *error)
     struct cuda_products *products = calloc(1, sizeof *products);
     if (!products)
         return error_set(error, STATUS_NO_MEMORY, "no memory for plans of products");
-    cuda->products = products; /* closed by cuda_products_close in any case */
+    cuda->products = products; /* cuda_products_close closes it in any case */
     TRY(cublas_open(&products->cublas, error));
     TRY(cuda_say_room(
         cuda, judge("cublasLtCreate", products->cublas.cublasLtCreate(&products->handle), error),
@@ -73,7 +74,7 @@ enum status cuda_products_open(struct device *device, struct error *error)
                : status;
 }
 
-/* What could not be given back is left: nobody's to mend. */
+/* A failure to free is ignored: it cannot be repaired. */
 static void destroyed(const char *call, cublas_code code)
 {
     struct error error = {""};
@@ -94,7 +95,7 @@ static void drop(const struct cublas *cublas, struct plan *plan)
     *plan = (struct plan){0};
 }
 
-/* Once the device is lost nothing is asked of the library, as of the driver. */
+/* When the device is lost, the library is not called any more, as the driver is not. */
 void cuda_products_close(struct device *device)
 {
     struct cuda_device *cuda = cuda_of(device);
@@ -184,7 +185,7 @@ static enum status choose(const struct cuda_products *products, struct plan *pla
     return status;
 }
 
-/* Whether the algorithm takes the tokens of the layouts, within the workspace. */
+/* Whether the algorithm supports the layouts' tokens within the workspace. */
 static enum status check(const struct cuda_products *products, const struct plan *plan,
                          bool *is_taken, struct error *error)
 {
@@ -228,7 +229,7 @@ static bool is_aligned(const struct device_product *product)
     return addresses % ALIGNMENT == 0;
 }
 
-/* Runs it once: kernels of the library come to the device when they are first launched. */
+/* Runs it once, because the library loads its kernels at their first launch. */
 enum status cuda_plan_product(struct device *device, const struct device_product *product,
                               struct error *error)
 {
@@ -250,7 +251,7 @@ enum status cuda_plan_product(struct device *device, const struct device_product
         TRY(check(products, plan, &is_taken, error));
     if (is_taken)
         return run(cuda, plan, product, error);
-    drop(&products->cublas, plan); /* the device's own kernels compute it */
+    drop(&products->cublas, plan); /* our kernels compute it */
     products->n_plans--;
     return STATUS_OK;
 }
@@ -276,7 +277,7 @@ static enum status multiply(const struct cuda_device *cuda, const struct plan *p
     return *is_taken ? run(cuda, plan, product, error) : STATUS_OK;
 }
 
-/* Behind a failure nobody knows what was enqueued: to compute it in another way could add it twice. */
+/* After a failure it is unknown what was enqueued: another computation could add the product twice. */
 enum status cuda_product(struct device *device, const struct device_product *product)
 {
     struct cuda_device *cuda = cuda_of(device);

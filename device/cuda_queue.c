@@ -29,7 +29,7 @@ static cuda_event event_of(const struct cuda_queue *queue, uint64_t sequence)
     return queue->events[sequence % CUDA_EVENTS];
 }
 
-/* The first record from sequence on that still has its event, of n that were made. */
+/* The first of the records from sequence to n that still has its event. */
 static uint64_t known_from(uint64_t sequence, uint64_t n)
 {
     uint64_t oldest = n > CUDA_EVENTS ? n - CUDA_EVENTS + 1 : 1;
@@ -44,7 +44,7 @@ enum status cuda_record(struct device *device, enum device_queue number, uint64_
     assert(sequence == atomic_load(&queue->n_recorded) + 1);
     TRY(cuda_make_current(cuda));
     CUDA_DO(cuda, cuEventRecord, event_of(queue, sequence), queue->stream);
-    /* Behind the call: who reads this number finds an event of that record, or of a later one. */
+    /* After the call: a reader of this number finds the event of that record, or of a later one. */
     atomic_store_explicit(&queue->n_recorded, sequence, memory_order_release);
     return STATUS_OK;
 }
@@ -54,7 +54,7 @@ enum status cuda_after(struct device *device, enum device_queue number, struct d
     struct cuda_device *cuda = cuda_of(device);
     struct cuda_queue *other = &cuda->queues[ticket.queue];
     if (atomic_load_explicit(&other->n_completed, memory_order_acquire) >= ticket.sequence)
-        return STATUS_OK; /* the host has seen it done */
+        return STATUS_OK; /* the host knows that it is done */
     uint64_t n = atomic_load_explicit(&other->n_recorded, memory_order_acquire);
     TRY(cuda_make_current(cuda));
     CUDA_DO(cuda, cuStreamWaitEvent, cuda->queues[number].stream,
@@ -62,7 +62,7 @@ enum status cuda_after(struct device *device, enum device_queue number, struct d
     return STATUS_OK;
 }
 
-/* Each record is found done once; one that is not ends the search. */
+/* Searches in order, and stops at the first record that is not done. */
 static cuda_code look(struct cuda_device *cuda, const struct cuda_queue *queue, uint64_t *done)
 {
     uint64_t n = atomic_load_explicit(&queue->n_recorded, memory_order_acquire);

@@ -7,9 +7,9 @@
 
 #define PAGE_BYTES 4096u
 
-/* ---- made at start ---- */
+/* ---- creation ---- */
 
-/* The driver promises no alignment: small allocations share pages of its own. memory is the first whole page. */
+/* The driver guarantees no alignment: small allocations share its pages. memory begins at the first whole page. */
 enum status cuda_pin(struct cuda_device *cuda, size_t bytes, void **pinned_out,
                      uint8_t **memory_out, struct error *error)
 {
@@ -27,7 +27,7 @@ enum status cuda_pin(struct cuda_device *cuda, size_t bytes, void **pinned_out,
     return STATUS_OK;
 }
 
-/* memory is the ring's, or the slot's own if it has a target. */
+/* memory is in the ring, or allocated for the slot if it has a target. */
 static enum status add_slot(struct cuda_device *cuda, struct cuda_ring *ring, uint8_t *memory,
                             size_t bytes, struct error *error)
 {
@@ -57,7 +57,7 @@ enum status cuda_ring_create(struct cuda_device *cuda, struct cuda_ring *ring, s
     return STATUS_OK;
 }
 
-/* A failure is said, and nobody's to mend here. */
+/* A failure is logged; it cannot be repaired here. */
 static void remove_slot(struct cuda_device *cuda, const struct cuda_slot *slot)
 {
     const struct cuda_driver *driver = &cuda->driver;
@@ -145,7 +145,7 @@ static enum status try_take(struct cuda_device *cuda, struct cuda_slot *slot)
     return STATUS_OK;
 }
 
-/* A small one or a large one. */
+/* Finds a small or a large slot. */
 static enum status take_any(struct cuda_device *cuda, struct cuda_ring *ring, bool is_small,
                             struct cuda_slot **slot_out)
 {

@@ -14,7 +14,7 @@ enum status cuda_status(cuda_code code)
         return STATUS_NO_MEMORY;
     case CUDA_CODE_NO_DEVICE:
     case CUDA_CODE_INVALID_DEVICE:
-    case CUDA_CODE_STUB_LIBRARY: /* a toolkit's, in the place of a driver */
+    case CUDA_CODE_STUB_LIBRARY: /* the toolkit's stub instead of a driver */
         return STATUS_NOT_FOUND;
     case CUDA_CODE_INVALID_IMAGE:
     case CUDA_CODE_NO_BINARY_FOR_GPU:

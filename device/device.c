@@ -52,7 +52,7 @@ struct device_traits device_get_traits(const struct device *device)
     return device->traits;
 }
 
-/* What an operation came to. The first failure is the one worth reading: what follows, follows from it. */
+/* The result of an operation. Only the first failure is logged: later ones are its consequence. */
 static enum status judge(struct device *device, const char *operation, enum status status)
 {
     bool is_passing = status == STATUS_OK || status == STATUS_QUEUE_FULL ||
@@ -182,7 +182,7 @@ enum status device_no_memory(struct device *device, const char *what, uint64_t b
 
 /* ---- order ---- */
 
-/* Something is enqueued there that is no launch: nothing that a capture could keep. */
+/* Something other than a launch is enqueued there, which a capture cannot keep. */
 static void check_queue(const struct device *device, enum device_queue queue)
 {
     assert((unsigned)queue < DEVICE_QUEUES);
@@ -193,14 +193,14 @@ static void check_queue(const struct device *device, enum device_queue queue)
 struct device_ticket device_record(struct device *device, enum device_queue queue)
 {
     check_queue(device, queue);
-    /* Counted first: whoever sees the ticket sees a count that has it. */
+    /* Counted first, so that a thread that sees the ticket also sees a count that includes it. */
     uint64_t sequence = atomic_fetch_add(&device->n_recorded[queue], 1) + 1;
     if (!device_is_lost(device))
         (void)judge(device, "record", device->ops->record(device, queue, sequence));
     return (struct device_ticket){queue, sequence};
 }
 
-/* A ticket is of a record that was made. */
+/* A ticket always belongs to an existing record. */
 static void check_ticket(const struct device *device, struct device_ticket ticket)
 {
     assert((unsigned)ticket.queue < DEVICE_QUEUES);
@@ -222,7 +222,8 @@ static uint64_t wait_limit(const struct device *device)
     return device->wait_limit_ns ? device->wait_limit_ns : DEVICE_WAIT_LIMIT_NS;
 }
 
-/* Whether the record behind completed was polled for in vain for longer than the two steps in flight that it may be behind. */
+/* Whether polls for the record after completed have failed for longer than the two steps that may be in flight before
+ * it. */
 static bool is_stuck(struct device *device, enum device_queue queue, uint64_t completed)
 {
     struct device_pending *pending = &device->pending[queue];
@@ -345,7 +346,7 @@ bool device_can_export(const struct device *device)
     return device->ops->export_memory;
 }
 
-/* OK: it can be asked. */
+/* OK: the device supports it. */
 static enum status check_export(const struct device *device, struct error *error)
 {
     if (!device_can_export(device))
@@ -473,7 +474,7 @@ void device_graph_destroy(struct device *device, struct device_graph *graph)
     device->ops->graph_destroy(device, graph);
 }
 
-/* ---- products by a library ---- */
+/* ---- matrix products with a library ---- */
 
 enum status device_open_products(struct device *device, struct error *error)
 {

@@ -1,11 +1,11 @@
 /*
- * device_digest - the kernels by which a device with memory of its own digests: the two of the image that it loads that are
- * called so. A device whose image has none of them copies the bytes to the host for it.
+ * device_digest - the two kernels, by name, with which a device with its own memory computes digests. A device whose
+ * image does not have them copies the bytes to the host for that.
  *
- *     digest           one CTA each DEVICE_DIGEST_PIECE_BYTES of bytes: its part of the CRC32C, into partials
- *     digest_combine   one CTA: all parts, into out
+ *     digest           one CTA for each DEVICE_DIGEST_PIECE_BYTES: writes its part of the CRC32C to partials
+ *     digest_combine   one CTA: combines all parts into out
  *
- * Both take the same parameters. What kernels/cuda has is compared with this where the image is made (kernels/cuda/image.c).
+ * Both take the same parameters. kernels/cuda/image.c compares its kernels with this.
  */
 #pragma once
 
@@ -20,7 +20,7 @@
 struct device_digest_parameters {
     const uint8_t *bytes; /* [n_bytes] */
     uint64_t n_bytes;     /* at least 1 */
-    uint32_t *partials;   /* [n_pieces], of the device; for as long as the two kernels run */
+    uint32_t *partials;   /* [n_pieces], device memory, until the two kernels have run */
     uint32_t *out;        /* of the device */
     uint32_t n_pieces;    /* n_bytes / DEVICE_DIGEST_PIECE_BYTES, rounded up */
     uint32_t reserved;

@@ -3,11 +3,11 @@
 #include <assert.h>
 #include <string.h>
 
-#define PIECE_BYTES (1u << 20) /* of one read: what a device stages at a time */
+#define PIECE_BYTES (1u << 20) /* of one read: a device stages this much at a time */
 
-enum { PIECES_MAX = 8 }; /* under way */
+enum { PIECES_MAX = 8 }; /* reads in progress */
 
-/* Of n_bytes: copied says how many are in target, read how many were asked for. */
+/* copied: bytes in target so far; read: bytes whose read was started; of n_bytes. */
 struct fetch {
     struct device *device;
     const uint8_t *source;
@@ -33,7 +33,7 @@ static enum status read_piece(struct fetch *fetch, size_t bytes)
                        &fetch->views[fetch->n_views]);
 }
 
-/* As many reads as there is room for, at least one. DEVICE_LOST. */
+/* Starts as many reads as there are views, at least one. DEVICE_LOST. */
 static enum status enqueue(struct fetch *fetch)
 {
     while (fetch->read < fetch->n_bytes && fetch->n_views < PIECES_MAX) {
@@ -41,7 +41,7 @@ static enum status enqueue(struct fetch *fetch)
         enum status status = read_piece(fetch, bytes);
         if (status == STATUS_QUEUE_FULL && fetch->n_views > 0)
             return STATUS_OK;
-        if (status == STATUS_QUEUE_FULL) { /* its own writes have them */
+        if (status == STATUS_QUEUE_FULL) { /* its own writes use the views */
             TRY(wait_for_all(fetch->device));
             status = read_piece(fetch, bytes);
         }
@@ -53,7 +53,7 @@ static enum status enqueue(struct fetch *fetch)
     return STATUS_OK;
 }
 
-/* Gives the views back; is_read: with what they show. */
+/* Ends the reads; is_read: copies their bytes first. */
 static void take(struct fetch *fetch, bool is_read)
 {
     for (uint32_t i = 0; i < fetch->n_views; i++) {

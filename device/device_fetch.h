@@ -1,8 +1,8 @@
 /*
- * device_fetch - bytes of a device in memory of the host's, now: results that somebody on the host waits for.
+ * device_fetch - copies results from a device to host memory, and waits for them.
  *
- * In pieces, of which a few are under way at a time: as many views as a device can stage are enough, whatever the size, and
- * those that copies have are none of its concern (device_read). On the host it is a copy.
+ * It copies in pieces, a few at a time, so the device's views are enough for any size; views of the copy queue do not
+ * matter (device_read). On the host it is a plain copy.
  *
  * Thread: the compute queue's owner, which holds no view.
  */
@@ -10,7 +10,7 @@
 
 #include "device/device.h"
 
-/* target has what source holds behind all that was enqueued on the compute queue so far. Waits for it, as device_wait.
- * DEVICE_LOST, nothing else: target is rubbish. */
+/* Copies source to target after all work that is enqueued on the compute queue, and waits, as device_wait. DEVICE_LOST
+ * is the only failure; then target has no useful content. */
 MUST_CHECK enum status device_fetch(struct device *device, const void *source, size_t bytes,
                                     void *target);

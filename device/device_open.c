@@ -1,4 +1,4 @@
-/* Which devices there are: alone in its file, so that a program of tests/e2e has another choice (fault_device_open.c). */
+/* Opens a device by name. This is in its own file so that a program of tests/e2e can replace it (fault_device_open.c). */
 #include "base/log/log.h"
 #include "device/cuda.h"
 #include "device/host.h"
@@ -12,7 +12,7 @@ static enum status open_cpu(struct device **device_out, struct error *error)
     return status == STATUS_OK ? status : error_set(error, status, "no memory for a device");
 }
 
-/* No driver, no GPU, or one that the kernels are too new for: then this machine computes. */
+/* No driver, no GPU, or too old for the kernels: then the host computes. */
 static enum status open_auto(struct device **device_out, struct error *error)
 {
     struct error why = {""};

@@ -4,7 +4,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#define PIECE_BYTES DEVICE_VIEW_BYTES_MAX /* of one write */
+#define PIECE_BYTES DEVICE_VIEW_BYTES_MAX /* bytes of one write */
 
 struct device_slice device_slice_whole(const struct device_matrix *matrix)
 {
@@ -21,7 +21,7 @@ static enum status check_range(const char *what, uint64_t first, uint64_t n, uin
                      n, what, first, n_all);
 }
 
-/* A slice as bytes: of rows that are stride apart, row_bytes each. */
+/* A slice in bytes: rows of row_bytes, stride apart. */
 struct run {
     const uint8_t *first;
     uint64_t stride, row_bytes, n_rows;
@@ -39,7 +39,7 @@ static struct run run_of(const struct device_matrix *matrix, const struct device
     };
 }
 
-/* Bytes at .. at + bytes - 1 of the slice, packed. */
+/* Copies bytes at .. at + bytes - 1 of the packed slice. */
 static void pack(const struct run *run, uint64_t at, size_t bytes, uint8_t *packed)
 {
     while (bytes > 0) {
@@ -52,7 +52,7 @@ static void pack(const struct run *run, uint64_t at, size_t bytes, uint8_t *pack
     }
 }
 
-/* A view for the next piece: when all are under way, behind what they do. */
+/* Gets a view for the next piece; waits if all are in use. */
 static enum status begin_write(struct device *device, enum device_queue queue, uint8_t *target,
                                size_t bytes, uint8_t **view_out)
 {

@@ -1,7 +1,7 @@
 /*
- * host - the device that is this machine: memory of the process, queues that run what they are given at once.
+ * host - this machine as a device: memory of the process, queues that run their work at once.
  *
- * Nothing is copied: a read's view is the memory itself, and so is a write's. Every record is done when it is made.
+ * Nothing is copied: the view of a read or a write is the memory itself. Every record is done when it is made.
  *
  * Thread: as device.h.
  */

@@ -10,7 +10,7 @@
 struct plan_device {
     struct device base;
     struct device *of;
-    uintptr_t next; /* address: nobody looks behind it */
+    uintptr_t next; /* an address that is never read */
 };
 
 static struct plan_device *plan_of(struct device *device)
@@ -23,7 +23,7 @@ static void plan_close(struct device *device)
     free(device);
 }
 
-/* What was created on paper is nobody else's any more. */
+/* The free memory of the real device, minus the memory that was counted here. */
 static enum status plan_free_bytes(struct device *device, uint64_t *bytes_out)
 {
     struct device *of = plan_of(device)->of;

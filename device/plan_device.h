@@ -1,9 +1,9 @@
 /*
- * plan_device - another device on paper: of its traits, but memory of it is counted and not taken, what is written goes nowhere,
- * and nothing runs. What is created on it says what a start takes (device_bytes), on a device that others are at work on. There is
- * memory for it as far as the other device has some free.
+ * plan_device - a dry run of another device: it has the same traits, but memory is only counted, writes are dropped,
+ * and nothing runs. So it shows how much memory a start needs (device_bytes), also if other processes use the real
+ * device. It has as much memory as the other device has free.
  *
- * It reads nothing, launches nothing and captures nothing: whoever is created on it enqueues nothing but writes.
+ * It cannot read, launch or capture: objects on it may only enqueue writes.
  *
  * Thread: main.
  */
@@ -11,5 +11,5 @@
 
 #include "device/device.h"
 
-/* of: one with kernels of its own; borrowed until close. NO_MEMORY. */
+/* of: a device that runs an image of kernels; borrowed until close. NO_MEMORY. */
 MUST_CHECK enum status plan_device_open(struct device *of, struct device **device_out);

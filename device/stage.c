@@ -5,7 +5,7 @@
 
 struct arena {
     struct device_memory memory;
-    struct device_ticket until; /* of the last use */
+    struct device_ticket until; /* the end of its last use */
 };
 
 struct stage {
@@ -14,7 +14,7 @@ struct stage {
     size_t bytes;
     struct arena arenas[STAGE_ARENAS];
     uint32_t turn;
-    uint8_t *view; /* of the arena whose turn it is, between take and send or drop */
+    uint8_t *view; /* of the present arena, between take and send or drop */
     size_t n_taken;
     bool is_sent; /* between send and keep */
 };

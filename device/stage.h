@@ -1,14 +1,15 @@
 /*
- * stage - what the host lays out for a step (token ids, rows, attention's metadata), and how kernels get it: two arenas
- * used by turns, so that a step is laid out while the one before it still runs, and one copy a step.
+ * stage - brings the inputs of a step (token ids, rows, metadata of attention) from the host to the kernels. It has two
+ * arenas, used in turn, so that the host prepares a step while the previous one still runs. One copy for each step.
  *
- *     take -> view: the host writes    send -> where kernels read it    ... kernels ...    keep(ticket)
+ *     take -> view: the host writes    send -> address for kernels      ... kernels ...    keep(ticket)
  *                                      drop
  *
- * An arena's turn comes again when the ticket that it was kept until is done: a copy that is enqueued is read later. On
- * the host the view is the arena and nothing is copied.
+ * An arena is reused when the ticket of its keep is done, because an enqueued copy is read later. On the host the view
+ * is the arena, and nothing is copied.
  *
- * Bounds: as many bytes as at creation, in whole pages; a step takes the first of them, and copies what it used of these. Thread: the queue's.
+ * Bounds: the number of bytes given at creation, in whole pages; a step uses the first of them, and copies only the
+ * used ones. Thread: the queue's.
  */
 #pragma once
 
@@ -25,20 +26,20 @@ MUST_CHECK enum status stage_create(struct device *device, enum device_queue que
 /* NULL is fine. */
 void stage_destroy(struct stage *stage);
 
-/* Before the first step: device_touch of both arenas. threads may be NULL. */
+/* Before the first step: calls device_touch for both arenas. threads may be NULL. */
 void stage_touch(struct stage *stage, struct thread_pool *threads);
 
-/* Rubbish, to be written; then send or drop. Waits until the arena's last use is over. QUEUE_FULL as device_write_begin,
- * DEVICE_LOST: there is nothing to send. */
+/* Returns memory without useful content to write to; then call send or drop. Waits until the arena's last use is over.
+ * QUEUE_FULL as device_write_begin; DEVICE_LOST. After a failure there is nothing to send. */
 MUST_CHECK enum status stage_take(struct stage *stage, size_t bytes, uint8_t **view_out);
-/* Bytes, between take and send. */
+/* The size in bytes, between take and send. */
 size_t stage_taken(const struct stage *stage);
-/* There is no step. */
+/* Ends a take without a step. */
 void stage_drop(struct stage *stage);
-/* Where kernels find it that are enqueued behind this; then keep. DEVICE_LOST: there is nothing to keep, and for
- * kernels nothing to read. */
+/* Returns the address for kernels that are enqueued after this; then call keep. DEVICE_LOST: there is nothing to
+ * keep or to read. */
 MUST_CHECK enum status stage_send(struct stage *stage, const uint8_t **sent_out);
-/* The first so many bytes of what was taken; kernels find rubbish behind them. */
+/* The same with only the first so many bytes; kernels must not use the bytes after them. */
 MUST_CHECK enum status stage_send_part(struct stage *stage, size_t bytes, const uint8_t **sent_out);
-/* ticket was recorded behind the last kernel that reads what was sent. */
+/* ticket was recorded after the last kernel that reads the sent bytes. */
 void stage_keep(struct stage *stage, struct device_ticket ticket);

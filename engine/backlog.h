@@ -1,6 +1,6 @@
 /*
- * backlog - the prompt tokens that a context worker has to compute, and what one of them takes it: as it has measured, and tells
- * who waits for a prompt.
+ * backlog - how many prompt tokens a context worker has to compute, and how long a token takes by its measurement. It reports
+ * this to readers that wait for a prompt.
  *
  * Thread: any (plain data).
  */
@@ -9,9 +9,9 @@
 #include <stdint.h>
 
 struct backlog {
-    uint64_t token_ns; /* 0: it does not say */
+    uint64_t token_ns; /* 0: unknown */
     uint64_t n_tokens; /* of all prompts, the reader's included */
 };
 
-/* When all of it is computed, from now on; UINT64_MAX at most. */
+/* The time until all of it is computed; UINT64_MAX at most. */
 uint64_t backlog_ns(const struct backlog *backlog);

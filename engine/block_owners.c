@@ -49,7 +49,7 @@ void block_owners_add(struct block_owners *owners, const block_id *ids, uint32_t
 uint32_t block_owners_count(const struct block_owners *owners)
 {
     uint32_t n_lost = 0;
-    assert(owners->next_ns > 0 && "a look begins with block_owners_begin");
+    assert(owners->next_ns > 0 && "block_owners_begin comes first");
     if (!may_be_lost(owners->pool))
         return 0;
     for (block_id id = 0; id < block_pool_size(owners->pool); id++) {

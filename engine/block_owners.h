@@ -1,10 +1,10 @@
 /*
- * block_owners - finds blocks that are in use and that nobody holds: what a fault of the bookkeeping would
- * leave behind for ever.
+ * block_owners - finds blocks that are in use although no request, lease or transfer has them. A fault of the bookkeeping would
+ * leave them so for ever.
  *
  *     begin -> add: the blocks of each request, lease and transfer -> count
  *
- * Looks at most once a second, for a look reads every block's state.
+ * Counts at most once a second, because a count reads the state of every block.
  *
  * Thread: the pool's.
  */
@@ -25,9 +25,8 @@ MUST_CHECK enum status block_owners_init(struct block_owners *owners,
                                          const struct block_pool *pool);
 void block_owners_finish(struct block_owners *owners); /* a zeroed one is fine */
 
-/* True: the time has come, add what is owned and count. is_idle: nothing is owned, so that the look costs
- * little and comes at once. */
+/* True: it is time to add the owned blocks and count. is_idle: no block is owned, so the count is cheap and comes at once. */
 bool block_owners_begin(struct block_owners *owners, bool is_idle, uint64_t now_ns);
 void block_owners_add(struct block_owners *owners, const block_id *ids, uint32_t n);
-/* Blocks neither free nor cached that were not added. */
+/* Blocks that are neither free nor cached, and that were not added. */
 uint32_t block_owners_count(const struct block_owners *owners);

@@ -2,12 +2,46 @@
 
 #include <assert.h>
 
+void engine_core_request(struct engine_core *core, struct engine_request *request, uint64_t now_ns)
+{
+    const struct engine_core_ops *ops = core->ops;
+    const char *sentence = "";
+    enum status status = STATUS_OK;
+    request->arrived_ns = now_ns;
+    if (core->is_draining) {
+        status = STATUS_DRAINING;
+    } else if (request->deadline_ns <= now_ns) {
+        status = STATUS_TIMED_OUT;
+        sentence = "the deadline had passed on arrival";
+    } else if (ops->is_running(core->engine, request) ||
+               request_queue_has(core->queue, request->request_id)) {
+        status = STATUS_DUPLICATE_REQUEST;
+    } else {
+        status = ops->enlist(core->engine, request, now_ns, &sentence);
+    }
+    if (status != STATUS_OK) {
+        ops->end(core->engine, request, status, sentence);
+        return;
+    }
+    bool has_place = request_queue_push(core->queue, request);
+    assert(has_place && "the schedule refuses before the queue is full");
+    (void)has_place;
+}
+
+void engine_core_refuse(struct engine_core *core, struct engine_request *request,
+                        enum status status, const char *sentence)
+{
+    assert(status != STATUS_OK);
+    core->ops->delist(core->engine, request);
+    core->ops->end(core->engine, request, status, sentence);
+}
+
 void engine_core_stream_ended(struct engine_core *core, const void *stream)
 {
-    assert(stream && "NULL would end everybody");
+    assert(stream && "NULL would end all");
     struct engine_request *queued = request_queue_remove_stream(core->queue, stream);
     if (queued)
-        core->ops->refuse(core->engine, queued, STATUS_CANCELLED, "");
+        engine_core_refuse(core, queued, STATUS_CANCELLED, "");
     else
         core->ops->end_running(core->engine, stream, STATUS_CANCELLED);
 }
@@ -16,18 +50,18 @@ static void end_all(struct engine_core *core, enum status status)
 {
     struct engine_request *queued;
     while ((queued = request_queue_pop(core->queue)))
-        core->ops->refuse(core->engine, queued, status, "");
+        engine_core_refuse(core, queued, status, "");
     core->ops->end_running(core->engine, NULL, status);
 }
 
-/* Messages that came before a wish are taken before it: a request that was told in time is not refused. */
+/* Messages are taken before drain and stop, so a request that came before them is not refused. */
 static void take_messages(struct engine_core *core, uint64_t now_ns)
 {
     while (core->ops->take_message(core->engine, now_ns))
         continue;
     if (engine_inbox_wants_drain(core->inbox))
         core->is_draining = true;
-    if (device_is_lost(core->device)) /* in each round: requests still come */
+    if (device_is_lost(core->device)) /* in each round: requests still arrive */
         end_all(core, STATUS_DEVICE_LOST);
     else if (engine_inbox_wants_stop(core->inbox))
         end_all(core, STATUS_DRAINING);
@@ -37,11 +71,11 @@ static void end_late(struct engine_core *core, uint64_t now_ns)
 {
     for (uint32_t i = request_queue_count(core->queue); i-- > 0;)
         if (request_queue_at(core->queue, i)->deadline_ns <= now_ns)
-            core->ops->refuse(core->engine, request_queue_remove_at(core->queue, i),
-                              STATUS_TIMED_OUT, "the deadline passed in the queue");
+            engine_core_refuse(core, request_queue_remove_at(core->queue, i), STATUS_TIMED_OUT,
+                               "the deadline passed in the queue");
 }
 
-/* True: the queue has another head, which may start. */
+/* True: the queue has a new head, which may start. */
 static bool end_waits(struct engine_core *core, enum status lacks, uint64_t now_ns)
 {
     const char *sentence = lacks == STATUS_NO_BLOCKS ? "no blocks within the queue limit"
@@ -49,9 +83,9 @@ static bool end_waits(struct engine_core *core, enum status lacks, uint64_t now_
     struct engine_request *request;
     bool has_ended = false;
     while ((request = request_queue_remove_expired(core->queue, now_ns))) {
-        assert(lacks != STATUS_OK && "who waits lacks something");
-        assert(request->deadline_ns > now_ns && "who is late has left before the admission");
-        core->ops->refuse(core->engine, request, lacks, sentence);
+        assert(lacks != STATUS_OK && "a waiting request lacks something");
+        assert(request->deadline_ns > now_ns && "late requests have left before the admission");
+        engine_core_refuse(core, request, lacks, sentence);
         has_ended = true;
     }
     return has_ended;

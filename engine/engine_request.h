@@ -1,8 +1,8 @@
 /*
- * engine_request - what both engines keep of a request: the head of a context engine's prompt and of a
- * generation engine's job. Checked, and copied into one allocation with its tokens.
+ * engine_request - the part of a request that both engines have: the head of a context engine's prompt and of a generation
+ * engine's job. It is checked, and copied into one allocation with its tokens.
  *
- * Thread: made on any, then owned by one at a time.
+ * Thread: any makes it; then it has one owner at a time.
  */
 #pragma once
 
@@ -19,9 +19,9 @@
 
 struct engine_request {
     void *stream;
-    uint64_t id_hash; /* engine_request_id_hash of request_id: most that differ, differ here */
+    uint64_t id_hash; /* engine_request_id_hash of request_id */
     char request_id[ENGINE_REQUEST_ID_MAX + 1];
-    uint64_t request_number;  /* engine_request_number of the name in its log lines */
+    uint64_t request_number;  /* engine_request_number of the id in its log lines */
     struct standing standing; /* weight at least 1 */
     struct sampling_params sampling;
     uint8_t salt[ENGINE_SALT_MAX];
@@ -30,7 +30,7 @@ struct engine_request {
     uint64_t arrived_ns;  /* when the engine took it */
     uint32_t schedule_id; /* schedule.h */
     uint32_t n_tokens;    /* of the prompt */
-    uint32_t *token_ids;  /* [n_tokens], behind what it is the head of */
+    uint32_t *token_ids;  /* [n_tokens], after the struct of which this is the head */
 };
 
 /* As it comes; everything borrowed. */
@@ -45,25 +45,25 @@ struct engine_request_input {
     struct standing standing;
 };
 
-/* INVALID_ARGUMENT: error gets a sentence with field, value and limit. The first looks at request_id,
- * cache_salt and standing, the second at token_ids. */
+/* INVALID_ARGUMENT: error gets a sentence with field, value and limit. The first checks request_id, cache_salt and standing, the
+ * second token_ids. */
 MUST_CHECK enum status engine_request_check_text(const struct engine_request_input *input,
                                                  struct error *error);
 MUST_CHECK enum status engine_request_check_tokens(const struct engine_request_input *input,
                                                    uint32_t vocabulary, struct error *error);
 
-/* bytes: of what it is the head of, whose other fields are zeros. The caller has checked the input. NO_MEMORY. */
+/* bytes: of the struct of which it is the head; its other fields are zeros. The caller has checked the input. NO_MEMORY. */
 MUST_CHECK enum status engine_request_create(size_t bytes, const struct engine_request_input *input,
                                              void *stream, struct error *error,
                                              struct engine_request **request_out);
 void engine_request_destroy(struct engine_request *request); /* NULL is fine */
 
-/* For a search of many: is_named compares the names only where the hashes are equal. */
+/* For a search of many requests: is_named compares the ids only where the hashes are equal. */
 uint64_t engine_request_id_hash(const char *request_id);
 bool engine_request_is_named(const struct engine_request *request, const char *request_id,
                              uint64_t id_hash);
 
-/* A name as 64 bits, for what has no room for text (the step's metadata): its first 16 hexadecimal digits
- * where it begins with them, as names do that are drawn; else a hash (SipHash). Not 0. Nothing decides by
- * it: two may have the same. */
+/* A request id as 64 bits, for places without room for text (the metadata of a step). An id that begins with 16 hexadecimal
+ * digits, as generated ids do, gives these; any other id gives a hash (SipHash). Never 0. Two ids may give the same number, so
+ * nothing is decided by it. */
 uint64_t engine_request_number(const char *request_id);

@@ -1,5 +1,5 @@
 /*
- * engine_sizes - the sizes that any engine is made with, and how they must agree.
+ * engine_sizes - the sizes of an engine, and a check that they agree.
  *
  * Thread: any; no state.
  */
@@ -14,7 +14,7 @@ struct engine_sizes {
     uint32_t chunk_tokens;         /* whole blocks */
     uint32_t batch_tokens;         /* a chunk at least */
     uint32_t running_max;          /* requests with blocks */
-    const char *running_name;      /* the option's */
+    const char *running_name;      /* the name of that option */
     uint32_t queue_max;
     uint32_t streams_max; /* queue_max + running_max at least */
 };

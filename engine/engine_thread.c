@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STOPPING_WAIT_NS (5 * NS_PER_MS) /* between looks while it is not quiet yet */
+#define STOPPING_WAIT_NS (5 * NS_PER_MS) /* between checks while it is not quiet yet */
 
 struct engine_thread {
     struct engine_thread_options options;
@@ -25,7 +25,7 @@ static bool is_over(struct engine_thread *thread, uint64_t now_ns)
 {
     if (!atomic_load(&thread->stop))
         return false;
-    assert(atomic_load(&thread->give_up_ns) > 0 && "said before the stop");
+    assert(atomic_load(&thread->give_up_ns) > 0 && "set before stop");
     thread->was_quiet = thread->options.is_quiet(thread->options.engine);
     return thread->was_quiet || now_ns >= atomic_load(&thread->give_up_ns);
 }
@@ -62,7 +62,7 @@ enum status engine_thread_start(const struct engine_thread_options *options,
         free(thread);
         return STATUS_NO_THREAD;
     }
-    char name[16]; /* what pthread_setname_np takes */
+    char name[16]; /* the limit of pthread_setname_np */
     assert(strlen(options->name) < sizeof name);
     snprintf(name, sizeof name, "%s", options->name);
     (void)pthread_setname_np(thread->thread, name);
@@ -89,4 +89,10 @@ uint64_t engine_thread_stuck_ns(const struct engine_thread *thread, uint64_t now
 {
     uint64_t began_ns = atomic_load(&thread->step_began_ns);
     return began_ns != 0 && now_ns > began_ns ? now_ns - began_ns : 0;
+}
+
+uint64_t engine_thread_now_ns(void *arg)
+{
+    (void)arg;
+    return clock_now_ns();
 }

@@ -1,12 +1,11 @@
 /*
- * engine_thread - the thread that runs a worker's engine: step, then sleep until the engine wants
- * to run again.
+ * engine_thread - the thread that runs a worker's engine: a step, then a sleep until the time that the step returned.
  *
  *     loop:  until = step(engine, now);  after_step(arg, nanoseconds);  wait(engine, until)
  *
- * Both workers' engines run under this loop. Between start and stop the engine is this thread's.
+ * The engines of both workers run in this loop. Between start and stop the engine belongs to this thread.
  *
- * Thread: start and stop on main; stuck_ns from any.
+ * Thread: start and stop on main; the others from any.
  */
 #pragma once
 
@@ -23,15 +22,16 @@ struct engine_thread_options {
     uint64_t (*step)(void *engine, uint64_t now_ns);
     void (*wait)(void *engine, uint64_t until_ns);
     void (*wake)(void *engine);     /* from any thread */
-    bool (*is_quiet)(void *engine); /* nothing runs, no block is owned: may stop */
+    bool (*is_quiet)(void *engine); /* no request runs and no block is owned, so it may stop */
     void (*after_step)(void *arg, uint64_t step_ns);
     void *arg;
 };
 
 MUST_CHECK enum status engine_thread_start(const struct engine_thread_options *options,
                                            struct engine_thread **thread_out);
-/* Goes on until the engine is quiet, at most limit_ns; then ends the thread. True: it was quiet.
- * NULL is fine. */
+/* Runs until the engine is quiet, at most limit_ns, then ends the thread. True: it was quiet. NULL is fine. */
 bool engine_thread_stop(struct engine_thread *thread, uint64_t limit_ns);
-/* For how long the step that runs now has been running; 0 between steps. */
+/* The time, for an engine's table of functions; arg is not used. */
+uint64_t engine_thread_now_ns(void *arg);
+/* How long the current step has been running; 0 between steps. */
 uint64_t engine_thread_stuck_ns(const struct engine_thread *thread, uint64_t now_ns);

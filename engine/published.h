@@ -1,7 +1,7 @@
 /*
- * published - a plain struct that one thread writes and others read whole: an engine's figures.
+ * published - a plain struct that one thread writes and other threads read as a whole: the figures of an engine.
  *
- * Thread: put on one, get from any; neither waits for longer than a copy takes.
+ * Thread: put on one, get from any. Both wait for a copy at most.
  */
 #pragma once
 
@@ -20,6 +20,6 @@ struct published {
 MUST_CHECK enum status published_init(struct published *published, size_t bytes);
 void published_finish(struct published *published); /* a zeroed one is fine */
 
-/* bytes: sizeof the struct, as it was made for. */
+/* bytes: of the struct, as for init. */
 void published_put(struct published *published, const void *value, size_t bytes);
 void published_get(struct published *published, void *value_out, size_t bytes);

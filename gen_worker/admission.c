@@ -5,8 +5,7 @@
 
 #include <assert.h>
 
-/* Waiting jobs for which the prefix cache is asked in a step: who comes behind them counts without it, and is
- * asked for in the next. */
+/* Waiting jobs that are looked up in the prefix cache in one step. Jobs behind them count as not cached until the next step. */
 #define LOOKUPS_MAX 4u
 
 enum status admission_take(const struct gen_home *home, struct job *job, uint64_t now_ns)
@@ -45,8 +44,8 @@ static uint32_t n_available(const struct gen_home *home)
     return block_pool_count(pool, BLOCK_FREE) + block_pool_count(pool, BLOCK_CACHED);
 }
 
-/* What it shares costs it nothing. Returns what it takes for its known tokens. Most steps change nothing in the
- * cache, and then nothing has to be looked for again. */
+/* Shared blocks cost nothing. Returns the blocks that the job takes for its known tokens. Most steps do not change the cache;
+ * then the last answer still holds. */
 static uint32_t look_up(const struct gen_home *home, struct job *job)
 {
     const struct sequence *sequence = job->sequence;
@@ -68,7 +67,7 @@ static uint32_t look_up(const struct gen_home *home, struct job *job)
     return job->lookup_blocks;
 }
 
-/* Paused ones come first. No further than there are places and room. */
+/* Paused ones first. Ends where slots or blocks end. */
 static void look_up_prefixes(const struct gen_home *home)
 {
     uint32_t n_places = 0, n_left = n_available(home);
@@ -106,7 +105,7 @@ static void start(struct sequence *sequence, const struct gen_home *home, uint64
         sequence_start_local(sequence, home, now_ns);
 }
 
-/* False: the pool did not have what the plan said; it waits as before. */
+/* False: the pool lacked the blocks that the plan counted on. The job waits as before. */
 static bool admit(const struct gen_home *home, const struct schedule_admission *admission,
                   uint64_t now_ns)
 {
@@ -119,7 +118,7 @@ static bool admit(const struct gen_home *home, const struct schedule_admission *
         sequence_take_job(sequence, home, job);
     if (sequence_take_blocks(sequence, home, admission->n_blocks, now_ns) != STATUS_OK) {
         schedule_pause(home->schedule, admission->id);
-        job->lookup_at = 0; /* a pause makes the schedule forget it */
+        job->lookup_at = 0; /* the schedule has forgotten its prefix */
         if (is_first)
             sequence_leave_job(sequence);
         return false;

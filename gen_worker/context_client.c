@@ -2,7 +2,7 @@
 
 #include "base/clock.h"
 #include "base/log/log.h"
-#include "gen_worker/context_client_parts.h"
+#include "gen_worker/context_description.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -13,17 +13,10 @@
 /* Block ids and digests of a whole context in one ready event. */
 #define EVENT_ELEMENTS_MAX (1u << 20)
 
-/* Held while a call is started: a callback that comes before the start has returned runs on rpc's thread, and waits
- * here until the call has its place. */
-void context_client_lock(struct context_client *client)
-{
-    pthread_mutex_lock(&client->mutex);
-}
+/* ---- making ---- */
 
-void context_client_unlock(struct context_client *client)
-{
-    pthread_mutex_unlock(&client->mutex);
-}
+static void on_described(struct context_client *client, struct context_peer *peer,
+                         enum status status, const char *sentence);
 
 enum status context_client_create(const struct context_client_options *options,
                                   struct context_client **client_out)
@@ -32,6 +25,7 @@ enum status context_client_create(const struct context_client_options *options,
     if (!client)
         return STATUS_NO_MEMORY;
     client->options = *options;
+    client->on_described = on_described;
     pthread_mutex_init(&client->mutex, NULL);
     client->prefills = calloc(options->prefills_max, sizeof(struct context_prefill *));
     enum status status = context_peers_init(&client->peers, options->peers_max);
@@ -80,11 +74,11 @@ static struct context_prefill **find_prefill(struct context_client *client, uint
 }
 
 /* Says prefill_end, frees. */
-void context_prefill_end(struct context_prefill *prefill, enum status status, const char *sentence)
+static void end_prefill(struct context_prefill *prefill, enum status status, const char *sentence)
 {
     struct context_client *client = prefill->client;
     struct context_prefill **place = find_prefill(client, prefill->id);
-    assert(place && prefill->peer->n_users > 0 && "it is its peer's user until here");
+    assert(place && prefill->peer->n_users > 0 && "until here it is a user of its peer");
     *place = NULL;
     prefill->peer->n_users--;
     gen_engine_prefill_end(client->engine, prefill->id, status, sentence);
@@ -95,8 +89,8 @@ void context_prefill_end(struct context_prefill *prefill, enum status status, co
 
 /* ---- Prefill ---- */
 
-/* The engine hears who computes the prompt when the first event proves that it is that life: until
- * then nothing of it is held there, and the prefill can be repeated elsewhere. */
+/* The first event proves which incarnation computes the prompt. Only then the engine is told, so until then the prefill can be
+ * repeated. */
 static enum status tell_described(struct context_prefill *prefill)
 {
     const struct transport_address *address = &prefill->peer->identity.address;
@@ -121,7 +115,7 @@ static enum status hand_on(struct context_prefill *prefill,
         return STATUS_CORRUPT;
     TRY(tell_described(prefill));
     enum status status = gen_engine_prefill_event(prefill->client->engine, prefill->id, &event);
-    /* A later one says it again. */
+    /* A later backlog replaces it. */
     return status == STATUS_QUEUE_FULL && event.kind == GEN_PREFILL_BACKLOG ? STATUS_OK : status;
 }
 
@@ -137,18 +131,20 @@ static void on_event(void *arg, const ProtobufCMessage *message)
     context_client_unlock(prefill->client);
 }
 
-/* Whether a call that ended so means that the worker must be described again. */
+/* Whether the worker must be described again after a call that ended with that status. */
 static bool is_lost(enum status status)
 {
     return status == STATUS_STALE_PEER || status == STATUS_PEER_LOST;
 }
 
-/* Another life answered than the one described, and nothing of it was told: once more, to that one. */
+/* The worker has restarted since it was described, and the engine knows nothing of this prefill yet: one more try. */
 static bool may_repeat(const struct context_prefill *prefill, enum status status)
 {
     return status == STATUS_STALE_PEER && !prefill->is_described && !prefill->is_repeated &&
            !prefill->is_cancelled;
 }
+
+static void begin_prefill(struct context_prefill *prefill);
 
 static void repeat_prefill(struct context_prefill *prefill)
 {
@@ -161,7 +157,7 @@ static void repeat_prefill(struct context_prefill *prefill)
     rpc_client_call_release(prefill->call);
     prefill->call = NULL;
     if (peer->state == PEER_KNOWN)
-        context_prefill_begin(prefill);
+        begin_prefill(prefill);
     else if (peer->state == PEER_UNKNOWN)
         context_describe(prefill->client, peer);
 }
@@ -178,12 +174,12 @@ static void on_prefill_end(void *arg, const struct rpc_error *error)
     if (may_repeat(prefill, status))
         repeat_prefill(prefill);
     else
-        context_prefill_end(prefill, status, sentence);
+        end_prefill(prefill, status, sentence);
     context_client_unlock(client);
 }
 
-/* The peer is known. */
-void context_prefill_begin(struct context_prefill *prefill)
+/* Of a peer that is known. */
+static void begin_prefill(struct context_prefill *prefill)
 {
     struct context_client *client = prefill->client;
     assert(prefill->peer->state == PEER_KNOWN && !prefill->call);
@@ -204,7 +200,22 @@ void context_prefill_begin(struct context_prefill *prefill)
     rpc_request_set_origin(&request, &prefill->origin, &origin_text);
     enum status status = rpc_channel_start(prefill->peer->channel, &request, &prefill->call);
     if (status != STATUS_OK)
-        context_prefill_end(prefill, status, "");
+        end_prefill(prefill, status, "");
+}
+
+/* Begins or ends every prefill that waited for the description. */
+static void on_described(struct context_client *client, struct context_peer *peer,
+                         enum status status, const char *sentence)
+{
+    for (uint32_t i = 0; i < client->options.prefills_max; i++) {
+        struct context_prefill *prefill = client->prefills[i];
+        if (!prefill || prefill->peer != peer || prefill->call)
+            continue;
+        if (status == STATUS_OK)
+            begin_prefill(prefill);
+        else
+            end_prefill(prefill, status, sentence);
+    }
 }
 
 /* ---- the engine's ops ---- */
@@ -223,7 +234,7 @@ static enum status add_prefill(struct context_client *client, uint64_t id, const
 {
     struct context_peer *peer;
     struct context_prefill **place = free_place(client);
-    assert(!find_prefill(client, id) && "the engine uses no number twice");
+    assert(!find_prefill(client, id) && "the engine never reuses a number");
     if (!place)
         return STATUS_QUEUE_FULL;
     TRY(context_peers_meet(&client->peers, client->options.rpc, address, &peer));
@@ -255,7 +266,7 @@ void context_client_start_prefill(struct context_client *client, uint64_t id, co
     if (status != STATUS_OK)
         gen_engine_prefill_end(client->engine, id, status, "");
     else if (prefill->peer->state == PEER_KNOWN)
-        context_prefill_begin(prefill);
+        begin_prefill(prefill);
     else if (prefill->peer->state == PEER_UNKNOWN)
         context_describe(client, prefill->peer);
     context_client_unlock(client);
@@ -269,8 +280,8 @@ void context_client_cancel_prefill(struct context_client *client, uint64_t id)
         (*place)->is_cancelled = true;
     if (place && (*place)->call)
         rpc_client_call_cancel((*place)->call);
-    else if (place) /* it waits for a description: nobody computes it */
-        context_prefill_end(*place, STATUS_CANCELLED, "");
+    else if (place) /* it waits for a description, so no worker computes it */
+        end_prefill(*place, STATUS_CANCELLED, "");
     context_client_unlock(client);
 }
 
@@ -326,6 +337,18 @@ void context_client_commit(struct context_client *client, uint64_t prefill, cons
     enum status status = start_commit(client, prefill, address, &message);
     if (status != STATUS_OK)
         gen_engine_commit_result(client->engine, prefill, status, "");
+    context_client_unlock(client);
+}
+
+void context_client_look(struct context_client *client, uint64_t now_ns)
+{
+    context_client_lock(client);
+    for (uint32_t i = 0; i < client->peers.n_max; i++) {
+        struct context_peer *peer = &client->peers.places[i];
+        if (peer->state == PEER_UNKNOWN && context_peer_is_refused(peer) &&
+            now_ns >= peer->ask_at_ns)
+            context_describe(client, peer);
+    }
     context_client_unlock(client);
 }
 

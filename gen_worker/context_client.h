@@ -1,53 +1,39 @@
 /*
- * context_client - a generation worker's calls to context workers, and what it knows of them.
+ * context_client - the calls of a generation worker to context workers, and what is known of each of them.
  *
  *     engine thread                    rpc-client's queue thread
  *     start_prefill ----Describe?----> described -> Prefill -> events -> prefill_end
  *     cancel_prefill                                             |
  *     commit --------------------------------------------------> commit_result
  *
- * Of a client with a key a worker must first prove itself (GetState, which tells nothing of us), then
- * describe the life that has: nothing of what a stranger says is looked at, whoever named it.
+ * Where the client has a cluster key, a worker must first authenticate (GetState, which says nothing about this worker). Then
+ * Describe must give the incarnation that has authenticated. Nothing that another process says is read.
  *
- * A worker is described once a life: its identity is kept until a call to it says STALE_PEER or
- * breaks, then it is described again before the next prefill. A prefill that was refused as stale
- * before its first event is repeated once, to the new life; anything else ends it, and the engine
- * falls back. One that was refused when it was described (another geometry) is described again from time
- * to time, so that what this worker says of its peers becomes true again: the router goes by it.
+ * Each incarnation of a worker is described once. Its identity is kept until a call fails with STALE_PEER or breaks; then the
+ * worker is described again before the next prefill. A prefill that fails with STALE_PEER before its first event is repeated
+ * once, to the new incarnation. Any other failure ends it, and the engine falls back. A worker that was refused (for example for
+ * its geometry) is described again from time to time, because the router relies on what this worker reports about its peers.
  *
- * Bounds: peers_max workers (the one unused for longest goes), prefills_max prefills, one Describe a
- * worker at a time.
+ * Bounds: peers_max workers (a new one replaces the one that was unused for longest), prefills_max prefills, one Describe at a
+ * time for each worker.
  *
  * Thread: any, by one mutex; the engine's functions are called with it held.
  */
 #pragma once
 
+#include "gen_worker/context_client_options.h"
 #include "gen_worker/gen_engine.h"
 #include "process/process_state.h"
-#include "rpc/client/client.h"
-#include "worker_common/identity_codec.h"
 
 struct context_client;
 
-struct context_client_options {
-    struct rpc_client *rpc;                 /* borrowed, as the others, until destroy */
-    struct cluster_key *key;                /* that of rpc; NULL: it has none */
-    const struct worker_identity *identity; /* of this worker */
-    const char *allow_numerics;             /* beside its own: numerics_fit */
-    uint32_t peers_max;
-    uint32_t prefills_max;
-    uint64_t describe_limit_ns;
-    uint64_t commit_limit_ns;
-    bool wants_digests; /* a ready event without them ends the prefill */
-};
-
 MUST_CHECK enum status context_client_create(const struct context_client_options *options,
                                              struct context_client **client_out);
-/* Before the first call of the others. */
+/* Before the first prefill. */
 void context_client_set_engine(struct context_client *client, struct gen_engine *engine);
 /* Closes the channels: before rpc is destroyed, which waits for the calls under way. NULL is fine. */
 void context_client_close(struct context_client *client);
-/* After it. NULL is fine. */
+/* After rpc is destroyed. NULL is fine. */
 void context_client_destroy(struct context_client *client);
 
 /* The ops of gen_engine. */
@@ -57,7 +43,7 @@ void context_client_cancel_prefill(struct context_client *client, uint64_t id);
 void context_client_commit(struct context_client *client, uint64_t prefill, const char *address,
                            const struct transfer_id *id, uint64_t kv_bytes, uint64_t incarnation);
 
-/* Describes again those that were refused some time ago. */
+/* Describes workers again that were refused some time ago. */
 void context_client_look(struct context_client *client, uint64_t now_ns);
 
 /* The known workers and why they are not ready; at most n. Returns how many. */

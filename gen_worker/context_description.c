@@ -1,8 +1,9 @@
-/* context_description - how a context client learns who a worker is, before anything is asked of it: see context_client.h. */
+#include "gen_worker/context_description.h"
+
 #include "base/clock.h"
 #include "base/log/log.h"
 #include "base/secret.h"
-#include "gen_worker/context_client_parts.h"
+#include "gen_worker/gen_engine.h"
 #include "process/process_state.h"
 
 #include <assert.h>
@@ -12,7 +13,7 @@
 
 #define ASK_AGAIN_NS (5 * NS_PER_S) /* from a refusal to the next Describe */
 
-/* What is described is that of the life that has proved itself. */
+/* Whether the described incarnation is the one that has authenticated. */
 static enum status check_life(const struct context_unary *unary, struct error *error)
 {
     uint64_t described = unary->identity.address.incarnation;
@@ -44,7 +45,7 @@ static void take_identity(struct context_client *client, struct context_peer *pe
                           const struct worker_identity *identity)
 {
     uint64_t old = peer->identity.address.incarnation;
-    assert(identity->address.incarnation != 0 && "0 is nobody's life, and not decoded");
+    assert(identity->address.incarnation != 0 && "the decoder refuses incarnation 0");
     if (peer->was_described && old != identity->address.incarnation) {
         log_event(LOG_INFO, &(struct log_about){.peer = peer->address}, "context worker restarted",
                   LOG_HEX("incarnation", identity->address.incarnation));
@@ -64,23 +65,8 @@ static void take_identity(struct context_client *client, struct context_peer *pe
     peer->reason[0] = '\0';
 }
 
-/* Begins or ends every prefill that waited for the description. */
-static void settle_waiting(struct context_client *client, struct context_peer *peer,
-                           enum status status, const char *sentence)
-{
-    for (uint32_t i = 0; i < client->options.prefills_max; i++) {
-        struct context_prefill *prefill = client->prefills[i];
-        if (!prefill || prefill->peer != peer || prefill->call)
-            continue;
-        if (status == STATUS_OK)
-            context_prefill_begin(prefill);
-        else
-            context_prefill_end(prefill, status, sentence);
-    }
-}
-
-/* Whether the same life said something else when it was used. What the engine has no room for is said at
- * the next description. */
+/* Tells the engine when an incarnation contradicts its own earlier description. If the engine has no room for that, the next
+ * description tells it. */
 static void judge_refusal(struct context_client *client, struct context_peer *peer,
                           const struct context_unary *unary, enum status status)
 {
@@ -110,7 +96,7 @@ static void settle_description(struct context_unary *unary, enum status status,
         context_peer_forget(peer, status, sentence);
         peer->ask_at_ns = clock_now_ns() + ASK_AGAIN_NS;
     }
-    settle_waiting(client, peer, status, sentence);
+    client->on_described(client, peer, status, sentence);
     secret_wipe(unary->identity.address.secret, sizeof unary->identity.address.secret);
     free(unary);
 }
@@ -126,19 +112,7 @@ static void on_description_end(void *arg, const struct rpc_error *error)
     context_client_unlock(client);
 }
 
-struct context_unary *context_unary_create(struct context_client *client, struct context_peer *peer)
-{
-    struct context_unary *unary = calloc(1, sizeof *unary);
-    if (!unary)
-        return NULL;
-    unary->client = client;
-    unary->peer = peer;
-    unary->status = STATUS_PEER_LOST; /* until a message comes */
-    peer->n_users++;
-    return unary;
-}
-
-/* It is known who answers, or it does not matter. */
+/* The peer has authenticated, or there is no cluster key. */
 static enum status start_describe(struct context_unary *unary)
 {
     struct context_client *client = unary->client;
@@ -176,7 +150,7 @@ static void on_met(void *arg, const struct rpc_error *error)
     context_client_unlock(client);
 }
 
-/* Tells nothing of this worker to who has not proved that it is one of the cluster. */
+/* Says nothing about this worker to a process that has not authenticated. */
 static enum status start_meeting(struct context_unary *unary)
 {
     struct context_client *client = unary->client;
@@ -192,7 +166,7 @@ void context_describe(struct context_client *client, struct context_peer *peer)
     assert(peer->state == PEER_UNKNOWN);
     struct context_unary *unary = context_unary_create(client, peer);
     if (!unary) {
-        settle_waiting(client, peer, STATUS_NO_MEMORY, "");
+        client->on_described(client, peer, STATUS_NO_MEMORY, "");
         return;
     }
     peer->state = PEER_DESCRIBING;
@@ -201,16 +175,4 @@ void context_describe(struct context_client *client, struct context_peer *peer)
     if (status != STATUS_OK)
         settle_description(unary, status,
                            unary->error.text[0] ? unary->error.text : status_text(status));
-}
-
-void context_client_look(struct context_client *client, uint64_t now_ns)
-{
-    context_client_lock(client);
-    for (uint32_t i = 0; i < client->peers.n_max; i++) {
-        struct context_peer *peer = &client->peers.places[i];
-        if (peer->state == PEER_UNKNOWN && context_peer_is_refused(peer) &&
-            now_ns >= peer->ask_at_ns)
-            context_describe(client, peer);
-    }
-    context_client_unlock(client);
 }

@@ -32,7 +32,7 @@ struct context_peer *context_peers_find(struct context_peers *peers, const char 
     return NULL;
 }
 
-/* A free place, or that of the peer unused for longest; NULL when all have users. */
+/* A free slot, or that of the peer that was unused for longest. NULL: all have users. */
 static struct context_peer *choose_place(struct context_peers *peers)
 {
     struct context_peer *oldest = NULL;
@@ -91,7 +91,7 @@ bool context_peer_is_refused(const struct context_peer *peer)
 
 void context_peer_forget(struct context_peer *peer, enum status why, const char *reason)
 {
-    assert(why != STATUS_OK && "that is who was never refused");
+    assert(why != STATUS_OK && "OK means never refused");
     if (peer->state != PEER_DESCRIBING)
         peer->state = PEER_UNKNOWN;
     peer->refused = why;

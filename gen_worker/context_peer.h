@@ -1,5 +1,5 @@
 /*
- * context_peer - the context workers that a generation worker has met, by address.
+ * context_peer - the context workers that a generation worker has called, by address.
  *
  * Thread: the owner's mutex (context_client).
  */
@@ -14,16 +14,16 @@
 enum peer_state { PEER_UNKNOWN, PEER_DESCRIBING, PEER_KNOWN };
 
 struct context_peer {
-    char address[ADDRESS_TEXT_MAX]; /* "": this place is free */
+    char address[ADDRESS_TEXT_MAX]; /* "": this slot is free */
     struct rpc_channel *channel;
     enum peer_state state;
-    struct worker_identity identity; /* of the last life that was described */
+    struct worker_identity identity; /* as it was described last */
     bool was_described;
-    bool is_believed;    /* what it said of itself when it was described has not changed since */
+    bool is_believed;    /* no later description has contradicted it */
     uint32_t n_users;    /* prefills and calls that point here */
-    uint64_t used_at;    /* a count of uses: the least is the longest ago */
-    enum status refused; /* while it is not KNOWN: why, OK at first */
-    uint64_t ask_at_ns;  /* again, when it is refused */
+    uint64_t used_at;    /* in n_uses: the least was used longest ago */
+    enum status refused; /* while it is not KNOWN: why. OK at first */
+    uint64_t ask_at_ns;  /* describes it again then, when it was refused */
     char reason[PEER_REASON_MAX];
 };
 
@@ -37,15 +37,14 @@ MUST_CHECK enum status context_peers_init(struct context_peers *peers, uint32_t 
 /* Closes every channel. A zeroed one is fine. */
 void context_peers_finish(struct context_peers *peers);
 
-/* The peer of that address, met now if need be. QUEUE_FULL: every place has users.
- * INVALID_ARGUMENT: the address is too long. */
+/* Finds or adds the peer of that address. QUEUE_FULL: every peer has users. INVALID_ARGUMENT: the address is too long. */
 MUST_CHECK enum status context_peers_meet(struct context_peers *peers, struct rpc_client *rpc,
                                           const char *address, struct context_peer **peer_out);
-/* NULL: not met. */
+/* NULL: there is none. */
 struct context_peer *context_peers_find(struct context_peers *peers, const char *address);
 
-/* It answered who it is, and cannot be used: not something that passes, as a broken call does. */
+/* It described itself and cannot be used. A broken call is no refusal: that may pass. */
 bool context_peer_is_refused(const struct context_peer *peer);
 
-/* Wants a Describe before the next prefill. */
+/* It must be described before the next prefill. */
 void context_peer_forget(struct context_peer *peer, enum status why, const char *reason);

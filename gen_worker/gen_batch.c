@@ -36,7 +36,7 @@ void gen_batch_finish(struct gen_batch *batch)
 
 /* ---- what is computed ---- */
 
-/* Of the proposed tokens, how many go in one piece. */
+/* How many of the proposed tokens form one chunk. */
 static uint32_t n_in_piece(const struct sequence *sequence, uint32_t n_tokens)
 {
     uint32_t n_prompt = sequence_n_prompt(sequence);
@@ -55,7 +55,7 @@ static void add(struct gen_batch *batch, struct sequence *sequence, uint32_t n_t
     assert(!draws_again || sequence->n_tokens > n_prompt);
     batch->inputs[n] = (struct forward_sequence){
         .request_id = sequence->job->request.request_number,
-        /* A chunk that goes over generated tokens ends where it ends: it need not be whole blocks. */
+        /* A chunk of generated tokens need not be whole blocks. */
         .prompt_len = n_kv > n_prompt ? n_kv : n_prompt,
         .token_ids = sequence->tokens + sequence->n_kv,
         .n_query = n_tokens,
@@ -66,7 +66,7 @@ static void add(struct gen_batch *batch, struct sequence *sequence, uint32_t n_t
     };
     batch->results[n].sequence = sequence;
     batch->results[n].computed = (struct computed){.n_tokens = n_tokens, .has_token = wants_logits};
-    /* One that is drawn again is drawn for as it was the first time: without what came behind it. */
+    /* A token that is drawn again must not see the tokens behind it, as in the first draw. */
     if (wants_logits)
         batch->wanted[batch->n_wanted++] = (struct draw){
             .params = &sequence->job->request.sampling,
@@ -77,7 +77,7 @@ static void add(struct gen_batch *batch, struct sequence *sequence, uint32_t n_t
         };
 }
 
-/* As the plan has them: chunks first. */
+/* In the order of the plan: chunks first. */
 static void add_all(struct gen_batch *batch, const struct gen_home *home,
                     const struct schedule_batch *plan)
 {
@@ -86,7 +86,7 @@ static void add_all(struct gen_batch *batch, const struct gen_home *home,
         struct sequence *sequence = home->jobs[work->id]->sequence;
         assert(sequence_is_runnable(sequence) && work->first == sequence->n_kv);
         if (sequence_grow(sequence, work->n_blocks) != STATUS_OK) {
-            batch->n_left_out++; /* asked again when the schedule has seen the true room */
+            batch->n_left_out++; /* the schedule proposes it again when it knows the true room */
             continue;
         }
         add(batch, sequence, n_in_piece(sequence, work->n_tokens));

@@ -1,11 +1,9 @@
 /*
- * gen_batch - one forward pass of a generation worker: what the schedule proposes, as far as there are blocks
- * for it.
+ * gen_batch - one forward pass of a generation worker: the work that the schedule proposes, as far as there are blocks for it.
  *
- * Chunks go over prompts and, after a pause, over generated tokens, which are then computed by the kernels of
- * prompts: with the same bits, or init refuses to pause anybody (forward_phases_agree). A prompt whose first
- * token a context worker drew is computed to its end and no further, so that
- * the first token can be drawn again.
+ * Chunks cover prompts and, after a pause, generated tokens. The kernels of prompts then compute the generated tokens with the
+ * same bits; where they cannot, init refuses a policy that pauses (forward_phases_agree). Where a context worker drew the first
+ * token, a chunk ends with the prompt, so that the first token can be drawn again.
  *
  * Bounds: sequences_max sequences, batch_tokens + sequences_max tokens; all allocated in init.
  * Thread: the engine's.
@@ -29,8 +27,8 @@ struct gen_batch {
     uint32_t n_wanted;
     uint32_t n;          /* sequences in the pass */
     uint32_t n_contexts; /* of these, chunks; they come first */
-    uint32_t n_decodes;  /* of these, one token each, and the next one drawn */
-    uint32_t n_left_out; /* the pool had no block for them after all */
+    uint32_t n_decodes;  /* of these, decodes: one token each, and the next one is drawn */
+    uint32_t n_left_out; /* the pool had no block for them */
 };
 
 MUST_CHECK enum status gen_batch_init(struct gen_batch *batch,
@@ -38,7 +36,7 @@ MUST_CHECK enum status gen_batch_init(struct gen_batch *batch,
                                       struct error *error);
 void gen_batch_finish(struct gen_batch *batch); /* a zeroed one is fine */
 
-/* Lets tables grow and computes. Moves no sequence on; results[0 .. n - 1] say what is new. n 0: nothing
- * was to be computed. DEVICE_LOST: there are no results. */
+/* Grows block tables and computes. Sequences stay as they are; results[0 .. n - 1] say what was computed. n is 0: there was
+ * nothing to compute. DEVICE_LOST: there are no results. */
 MUST_CHECK enum status gen_batch_run(struct gen_batch *batch, const struct gen_home *home,
                                      const struct schedule_batch *plan);

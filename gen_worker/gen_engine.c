@@ -1,32 +1,12 @@
 #include "gen_worker/gen_engine.h"
 
-#include "base/log/log.h"
-#include "engine/engine_core.h"
 #include "engine/engine_sizes.h"
-#include "engine/published.h"
 #include "gen_worker/admission.h"
-#include "gen_worker/gen_batch.h"
-#include "gen_worker/handover_set.h"
+#include "gen_worker/gen_engine_figures.h"
 #include "gen_worker/trust.h"
 
 #include <assert.h>
 #include <stdlib.h>
-#include <string.h>
-
-struct gen_engine {
-    struct gen_engine_options options;
-    struct gen_engine_ops ops;
-    struct gen_home home;
-    struct engine_inbox inbox;
-    struct request_queue queue;
-    struct gen_batch batch;
-    struct handover_set handovers;
-    struct block_owners owners;
-    struct engine_core core;       /* the order of a step */
-    struct gen_engine_stats stats; /* the engine thread's */
-
-    struct published published; /* a struct gen_engine_stats */
-};
 
 /* ---- making ---- */
 
@@ -67,7 +47,7 @@ static enum status make_slots(struct gen_engine *engine)
 static enum status make_schedule(struct gen_engine *engine, struct error *error)
 {
     const struct gen_engine_options *options = &engine->options;
-    /* Prompts have batch_tokens even when everybody else decodes: each of these has its token besides. */
+    /* Prompts have batch_tokens even when all other sequences decode: each decode has one token more. */
     const struct schedule_options schedule = {
         .policy = options->capacity_policy,
         .n_blocks = block_pool_size(options->pool),
@@ -101,7 +81,6 @@ static enum status make_parts(struct gen_engine *engine, struct error *error)
 }
 
 static const struct engine_core_ops CORE_OPS;
-static void publish(void *arg, uint64_t now_ns);
 
 enum status gen_engine_create(const struct gen_engine_options *options,
                               const struct gen_engine_ops *ops, struct error *error,
@@ -130,7 +109,7 @@ enum status gen_engine_create(const struct gen_engine_options *options,
         gen_engine_destroy(engine);
         return status;
     }
-    publish(engine, 0);
+    gen_engine_publish(engine, 0);
     *engine_out = engine;
     return STATUS_OK;
 }
@@ -154,163 +133,40 @@ void gen_engine_destroy(struct gen_engine *engine)
     free(engine);
 }
 
-/* ---- what other threads say ---- */
+/* ---- messages of clients ---- */
 
-enum status gen_engine_generate(struct gen_engine *engine, void *stream,
-                                const struct gen_request *request, struct error *error)
+/* Includes paused requests, but not a request that has ended and whose transfer is closing: its id may be used again. */
+static bool is_running(void *arg, const struct engine_request *request)
 {
-    struct job *job;
-    TRY(job_create(&engine->options, stream, request, error, &job));
-    enum status status = gen_inbox_take_job(&engine->inbox, job);
-    if (status != STATUS_OK) {
-        job_destroy(job);
-        return error_set(error, status, "%u requests are open on this worker, and this is the most",
-                         engine->options.streams_max);
-    }
-    return STATUS_OK;
+    const struct gen_engine *engine = arg;
+    for (uint32_t i = 0; i < engine->options.sequences_max; i++)
+        if (engine->home.sequences[i].state != SEQUENCE_FREE &&
+            engine_request_is_named(&engine->home.sequences[i].job->request, request->request_id,
+                                    request->id_hash))
+            return true;
+    return false;
 }
 
-void gen_engine_stream_ended(struct gen_engine *engine, void *stream)
+static enum status enlist(void *arg, struct engine_request *request, uint64_t now_ns,
+                          const char **sentence_out)
 {
-    engine_inbox_post(&engine->inbox,
-                      &(struct gen_message){.kind = GEN_MESSAGE_STREAM_ENDED, .handle = stream});
-}
-
-enum status gen_engine_described(struct gen_engine *engine, uint64_t prefill,
-                                 const struct transport_address *address, bool has_other_numerics)
-{
-    struct transport_address *copy = malloc(sizeof *copy);
-    if (!copy)
-        return STATUS_NO_MEMORY;
-    *copy = *address;
-    enum status status = engine_inbox_post_counted(
-        &engine->inbox, &(struct gen_message){.kind = GEN_MESSAGE_DESCRIBED,
-                                              .prefill = prefill,
-                                              .has_other_numerics = has_other_numerics,
-                                              .address = copy});
-    if (status != STATUS_OK)
-        free(copy);
+    struct gen_engine *engine = arg;
+    assert(job_of(request)->lookup_at == 0 && "a new job was never looked up");
+    enum status status = admission_take(&engine->home, job_of(request), now_ns);
+    if (status == STATUS_NO_BLOCKS)
+        *sentence_out = "prompt and max_tokens are larger than this worker's pool";
     return status;
 }
 
-enum status gen_engine_prefill_event(struct gen_engine *engine, uint64_t prefill,
-                                     const struct gen_prefill_event *event)
+static void delist(void *arg, struct engine_request *request)
 {
-    return gen_inbox_post_event(&engine->inbox, prefill, event);
+    admission_forget(&((struct gen_engine *)arg)->home, job_of(request));
 }
 
-static void post_end(struct gen_engine *engine, enum gen_message_kind kind, uint64_t prefill,
-                     enum status status, const char *sentence)
+static void end_job(void *arg, struct engine_request *request, enum status status,
+                    const char *sentence)
 {
-    struct gen_message message = {.kind = kind, .prefill = prefill};
-    message.end.status = status;
-    strncpy(message.end.error.text, sentence, sizeof message.end.error.text - 1);
-    engine_inbox_post(&engine->inbox, &message);
-}
-
-void gen_engine_prefill_end(struct gen_engine *engine, uint64_t prefill, enum status status,
-                            const char *sentence)
-{
-    post_end(engine, GEN_MESSAGE_PREFILL_END, prefill, status, sentence);
-}
-
-void gen_engine_commit_result(struct gen_engine *engine, uint64_t prefill, enum status status,
-                              const char *sentence)
-{
-    post_end(engine, GEN_MESSAGE_COMMIT_RESULT, prefill, status, sentence);
-}
-
-enum status gen_engine_drop_peer(struct gen_engine *engine, uint64_t incarnation)
-{
-    return engine_inbox_post_counted(
-        &engine->inbox,
-        &(struct gen_message){.kind = GEN_MESSAGE_DROP_PEER, .incarnation = incarnation});
-}
-
-enum status gen_engine_distrust(struct gen_engine *engine, uint64_t incarnation)
-{
-    return engine_inbox_post_counted(
-        &engine->inbox,
-        &(struct gen_message){.kind = GEN_MESSAGE_DISTRUST, .incarnation = incarnation});
-}
-
-enum status gen_engine_flush(struct gen_engine *engine, void *call)
-{
-    return engine_inbox_post_counted(
-        &engine->inbox, &(struct gen_message){.kind = GEN_MESSAGE_FLUSH, .handle = call});
-}
-
-void gen_engine_drain(struct gen_engine *engine)
-{
-    engine_inbox_drain(&engine->inbox);
-}
-
-void gen_engine_stop(struct gen_engine *engine)
-{
-    engine_inbox_stop(&engine->inbox);
-}
-
-void gen_engine_wait(struct gen_engine *engine, uint64_t until_ns)
-{
-    engine_inbox_wait(&engine->inbox, until_ns);
-}
-
-void gen_engine_wake(void *engine)
-{
-    engine_inbox_wake(&((struct gen_engine *)engine)->inbox);
-}
-
-/* ---- messages of clients ---- */
-
-/* The paused are among the sequences; an end under way is not: its id may come again. */
-static bool has_request(const struct gen_engine *engine, const char *request_id)
-{
-    uint64_t id_hash = engine_request_id_hash(request_id);
-    for (uint32_t i = 0; i < engine->options.sequences_max; i++)
-        if (engine->home.sequences[i].state != SEQUENCE_FREE &&
-            engine_request_is_named(&engine->home.sequences[i].job->request, request_id, id_hash))
-            return true;
-    return request_queue_has(&engine->queue, request_id);
-}
-
-static void take_job(struct gen_engine *engine, struct job *job, uint64_t now_ns)
-{
-    enum status status = admission_take(&engine->home, job, now_ns);
-    if (status != STATUS_OK) {
-        gen_home_refuse(&engine->home, job, status,
-                        status == STATUS_NO_BLOCKS
-                            ? "prompt and max_tokens are larger than this worker's pool"
-                            : "");
-        return;
-    }
-    bool is_pushed = request_queue_push(&engine->queue, &job->request);
-    assert(is_pushed); /* the schedule counts the paused, too, and so refuses earlier */
-    (void)is_pushed;
-}
-
-static void on_request(struct gen_engine *engine, struct job *job, uint64_t now_ns)
-{
-    assert(!job->sequence && job->lookup_at == 0 && "it is known nowhere yet");
-    job->request.arrived_ns = now_ns;
-    if (engine->core.is_draining)
-        gen_home_refuse(&engine->home, job, STATUS_DRAINING, "");
-    else if (job->request.deadline_ns <= now_ns)
-        gen_home_refuse(&engine->home, job, STATUS_TIMED_OUT, "the deadline had passed on arrival");
-    else if (has_request(engine, job->request.request_id))
-        gen_home_refuse(&engine->home, job, STATUS_DUPLICATE_REQUEST, "");
-    else
-        take_job(engine, job, now_ns);
-}
-
-/* Of one that has left the queue. */
-static void refuse(void *arg, struct engine_request *request, enum status status,
-                   const char *sentence)
-{
-    struct gen_engine *engine = arg;
-    struct job *job = job_of(request);
-    assert(!job->sequence && "who was admitted has left the queue");
-    admission_forget(&engine->home, job);
-    gen_home_refuse(&engine->home, job, status, sentence);
+    gen_home_refuse(&((struct gen_engine *)arg)->home, job_of(request), status, sentence);
 }
 
 static void end_running(void *arg, const void *stream, enum status status)
@@ -336,7 +192,7 @@ static void on_message(struct gen_engine *engine, struct gen_message *message, u
 {
     switch (message->kind) {
     case GEN_MESSAGE_REQUEST:
-        on_request(engine, message->job, now_ns); /* becomes its owner */
+        engine_core_request(&engine->core, &message->job->request, now_ns);
         return;
     case GEN_MESSAGE_STREAM_ENDED:
         engine_core_stream_ended(&engine->core, message->handle);
@@ -378,7 +234,7 @@ static void take_events(void *arg, uint64_t now_ns)
 
 /* ---- time ---- */
 
-/* The deadline first: a fall-back after it would compute for nobody. */
+/* The deadline first: a fall-back after it would compute without a client. */
 static void expire_sequences(void *arg, uint64_t now_ns)
 {
     struct gen_engine *engine = arg;
@@ -432,7 +288,7 @@ static bool compute(void *arg)
     assert(status == STATUS_OK || status == STATUS_DEVICE_LOST);
     if (status != STATUS_OK)
         return true; /* the next round ends all */
-    assert(batch->n <= engine->options.sequences_max && "each is in it once");
+    assert(batch->n <= engine->options.sequences_max && "each sequence is in the batch once");
     if (batch->n == 0)
         return batch->n_left_out > 0;
     for (uint32_t i = 0; i < batch->n; i++)
@@ -455,79 +311,6 @@ static void took(void *arg, uint64_t step_ns)
         home->step_ns = step_ns;
 }
 
-/* ---- stats ---- */
-
-static void count_states(struct gen_engine *engine)
-{
-    struct gen_engine_stats *stats = &engine->stats;
-    uint32_t n[SEQUENCE_PAUSED + 1] = {0};
-    struct schedule_counts counts;
-    stats->prefills = 0;
-    stats->prefill_tokens = stats->prefill_done_tokens = 0;
-    for (uint32_t i = 0; i < engine->options.sequences_max; i++) {
-        n[engine->home.sequences[i].state]++;
-        sequence_count_prefill(&engine->home.sequences[i], stats);
-    }
-    stats->reserved = n[SEQUENCE_RESERVED];
-    stats->fetching = n[SEQUENCE_FETCHING];
-    stats->committing = n[SEQUENCE_COMMITTING];
-    stats->local_prefill = n[SEQUENCE_LOCAL_PREFILL];
-    stats->decoding = n[SEQUENCE_DECODING];
-    stats->paused = n[SEQUENCE_PAUSED];
-    stats->queued = request_queue_count(&engine->queue);
-    stats->waiting_tokens = request_queue_tokens(&engine->queue);
-    stats->quarantined_transfers = handover_set_n_quarantined(&engine->handovers);
-    schedule_count(engine->home.schedule, &counts);
-    /* While some wait, places of others are of no use to a newcomer: blocks are what is short. The paused may be more than
-     * the queue holds. */
-    uint32_t queue_max = engine->options.queue_max;
-    stats->room = counts.n_waiting < queue_max ? queue_max - counts.n_waiting : 0;
-    if (counts.n_waiting == 0)
-        stats->room += n[SEQUENCE_FREE];
-    assert(counts.n_waiting == stats->queued + stats->paused);
-    assert(counts.n_fetching == stats->reserved + stats->fetching + stats->committing);
-    assert(counts.n_computing + counts.n_decoding == stats->local_prefill + stats->decoding);
-    assert(counts.n_done == 0 && "nobody reads from here: an end is an end");
-}
-
-static void look_for_lost_blocks(struct gen_engine *engine, uint64_t now_ns)
-{
-    struct gen_engine_stats *stats = &engine->stats;
-    uint32_t n_running = stats->reserved + stats->fetching + stats->committing +
-                         stats->local_prefill + stats->decoding;
-    bool is_idle = n_running + stats->quarantined_transfers == 0;
-    if (!block_owners_begin(&engine->owners, is_idle, now_ns))
-        return;
-    for (uint32_t i = 0; i < engine->options.sequences_max; i++) {
-        const struct block_table *table = &engine->home.sequences[i].table;
-        block_owners_add(&engine->owners, table->blocks, table->n_blocks);
-    }
-    handover_set_own(&engine->handovers, &engine->owners);
-    stats->blocks_unowned = block_owners_count(&engine->owners);
-}
-
-static void publish(void *arg, uint64_t now_ns)
-{
-    struct gen_engine *engine = arg;
-    struct gen_engine_stats *stats = &engine->stats;
-    count_states(engine);
-    look_for_lost_blocks(engine, now_ns);
-    stats->last_progress_ns = now_ns;
-    assert(block_pool_count(engine->options.pool, BLOCK_PINNED) == 0 && "nobody reads from here");
-    assert(stats->handovers_committed + stats->handovers_failed <= stats->handovers_started);
-    for (enum block_state state = 0; state < BLOCK_STATES; state++)
-        stats->blocks[state] = block_pool_count(engine->options.pool, state);
-    stats->n_blocks = block_pool_size(engine->options.pool);
-    stats->kv_bytes_received = kv_receiver_bytes_received(engine->options.receiver);
-    stats->is_draining = engine->core.is_draining;
-    published_put(&engine->published, stats, sizeof *stats);
-}
-
-void gen_engine_read_stats(struct gen_engine *engine, struct gen_engine_stats *stats_out)
-{
-    published_get(&engine->published, stats_out, sizeof *stats_out);
-}
-
 /* ---- a step ---- */
 
 static const struct engine_core_ops CORE_OPS = {
@@ -536,11 +319,14 @@ static const struct engine_core_ops CORE_OPS = {
     .expire_running = expire_sequences,
     .next_limit_ns = next_limit_ns,
     .end_running = end_running,
+    .is_running = is_running,
+    .enlist = enlist,
+    .delist = delist,
+    .end = end_job,
     .admit = admit,
-    .refuse = refuse,
     .compute = compute,
     .took = took,
-    .publish = publish,
+    .publish = gen_engine_publish,
 };
 
 uint64_t gen_engine_step(struct gen_engine *engine, uint64_t now_ns)

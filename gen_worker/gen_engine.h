@@ -13,34 +13,31 @@
  *                | +-----------+------------+-> LOCAL_PREFILL      exits: FAILED; blocks of a failed
  *                +---------- PAUSED <------------------+           transfer: QUARANTINED until QUIET
  *
- * Who is admitted, paused and resumed, and what is computed in a step, says schedule/ by capacity_policy: with
- * no-evict whoever is admitted gets to its end, with max-utilization the youngest is paused when blocks run out,
- * and goes on later with the same tokens (sequence.h). First in, first out. What was never admitted waits at
- * most queue_limit_ns, a paused one until its deadline. The prompt is computed here when no context
- * worker was named or when no more than local_prefill_max_tokens of it are unknown to the prefix
- * cache; otherwise the context worker computes it, and its blocks are fetched into this worker's
- * own while it does. Fetched blocks are used only after every block was verified and the commit was
- * answered OK. Any failure before that falls back to computing here all that was not in this
- * worker's own prefix cache (when local_prefill allows; paused until there are blocks that nobody may still
- * write), else the request ends with a typed status. A
- * first token that came from the context worker was sent on at once; the one computed in a fall-back
- * must be the same, else the request ends with TRANSFER_FAILED.
+ * schedule/ decides which requests are admitted, paused and resumed, and what a step computes, by capacity_policy. With no-evict
+ * an admitted request runs to its end. With max-utilization the youngest one is paused when blocks run out, and continues later
+ * with the same tokens (sequence.h). Requests start in the order of their arrival. A request that was never admitted waits at
+ * most queue_limit_ns, a paused one until its deadline.
  *
- * KV of a context worker with other numerics (which an operator has allowed) decodes that one request: it
- * and what is computed on it stay out of the prefix cache, where all is of this worker's own id; and the
- * first token of such a one counts, whatever a fall-back computes.
+ * A prompt is computed here when no context worker was named, or when the prefix cache lacks at most local_prefill_max_tokens of
+ * it. Otherwise the context worker computes it, and its blocks are fetched into this worker's blocks meanwhile. Fetched blocks
+ * are used only after every block was verified and the commit was answered OK. After any failure before that the prompt is
+ * computed here, but for what this worker's prefix cache has. This needs local_prefill, else the request ends with a typed
+ * status; it pauses until there are blocks that no transfer may still write. The first token of a context worker is sent to the
+ * client at once. The token that a fall-back computes must be the same, else the request ends with TRANSFER_FAILED.
  *
- * Stream handles are the caller's pointers, with the rules of a context worker's: for each generate
- * that returned OK finish is called exactly once, the engine's last use of the handle; stream_ended at
- * most once, before the handle is freed. Prefill handles are numbers drawn by the engine and never
- * reused, so that what comes late for one is recognised and dropped.
+ * KV of a context worker with other numerics (which an operator has allowed) serves that one request. It stays out of the prefix
+ * cache, as does all that is computed from it, because the cache has only KV of this worker's numerics. The first token of such
+ * a context worker counts, whatever a fall-back computes.
  *
- * Bounds: queue_max waiting, the paused among them, sequences_max admitted; prefills_max prefills whose prefill_end has not
- * come or whose blocks are not quiet (at it a prompt is computed here, or waits); events_max messages
- * from context workers not yet taken; streams_max stream handles. Nothing is allocated a
- * token. The engine thread never waits for the network.
+ * Stream handles are the caller's pointers, with the rules of ctx_engine.h: for each generate that returned OK finish is called
+ * exactly once, and it is the engine's last use of the handle; stream_ended is called at most once, before the handle is freed.
+ * Prefill handles are numbers that the engine draws and never reuses, so late messages for one are recognised and dropped.
  *
- * Thread: as ctx_engine: create, destroy, step and wait on the engine thread; (any) from any.
+ * Bounds: queue_max requests that wait, paused ones included; sequences_max that are admitted; prefills_max prefills until their
+ * prefill_end has come and their blocks are quiet (beyond it a prompt is computed here, or waits); events_max messages from
+ * context workers; streams_max stream handles. A token allocates nothing. The engine thread never waits for the network.
+ *
+ * Thread: create, destroy, step and wait on the engine thread; the functions marked (any) from any.
  */
 #pragma once
 
@@ -56,51 +53,50 @@ struct gen_engine;
 MUST_CHECK enum status gen_engine_create(const struct gen_engine_options *options,
                                          const struct gen_engine_ops *ops, struct error *error,
                                          struct gen_engine **engine_out);
-/* Everything must have ended and be quiet: drain or stop first. NULL is fine. */
+/* All requests have ended, and all transfers are quiet: drain or stop first. NULL is fine. */
 void gen_engine_destroy(struct gen_engine *engine);
 
 /* (any) Checks and copies the request. Not OK: the engine keeps nothing, finish is not called.
  * INVALID_ARGUMENT, PROMPT_TOO_LONG, QUEUE_FULL (streams_max handles), NO_MEMORY; error gets a
- * sentence. By finish come also DUPLICATE_REQUEST, QUEUE_FULL, NO_BLOCKS, DRAINING, TIMED_OUT,
- * CANCELLED, SLOW_READER, TRANSFER_FAILED and what a context worker said. */
+ * sentence. Later failures come by finish: DUPLICATE_REQUEST, QUEUE_FULL, NO_BLOCKS, DRAINING,
+ * TIMED_OUT, CANCELLED, SLOW_READER, TRANSFER_FAILED and what a context worker said. */
 MUST_CHECK enum status gen_engine_generate(struct gen_engine *engine, void *stream,
                                            const struct gen_request *request, struct error *error);
-/* (any) The client is gone. Never fails. */
+/* (any) The client has left. Never fails. */
 void gen_engine_stream_ended(struct gen_engine *engine, void *stream);
 
-/* (any) Who answers for the prefill; before its first event. address is copied. has_other_numerics: its
- * KV is taken, and may have other bits than KV from here: see above. QUEUE_FULL: as below. */
+/* (any) Which worker computes the prefill; before its first event. address is copied. has_other_numerics: its KV is accepted,
+ * and may have other bits than KV of this worker: see above. QUEUE_FULL: as below. */
 MUST_CHECK enum status gen_engine_described(struct gen_engine *engine, uint64_t prefill,
                                             const struct transport_address *address,
                                             bool has_other_numerics);
-/* (any) QUEUE_FULL (events_max are waiting), NO_MEMORY: the event is lost, so the prefill is: cancel
- * its stream and say prefill_end with that status. */
+/* (any) QUEUE_FULL (events_max are waiting), NO_MEMORY: the event is lost, and so is the prefill: cancel its stream and call
+ * prefill_end with that status. */
 MUST_CHECK enum status gen_engine_prefill_event(struct gen_engine *engine, uint64_t prefill,
                                                 const struct gen_prefill_event *event);
-/* (any) Exactly once for each start_prefill, its last event. Never fails. STALE_PEER drops what the
- * receiver keeps of that worker's life. */
+/* (any) The last event of a prefill, exactly once for each start_prefill. Never fails. STALE_PEER: the receiver drops what it
+ * keeps for that incarnation. */
 void gen_engine_prefill_end(struct gen_engine *engine, uint64_t prefill, enum status status,
                             const char *sentence);
 /* (any) Exactly once for each commit. Never fails. */
 void gen_engine_commit_result(struct gen_engine *engine, uint64_t prefill, enum status status,
                               const char *sentence);
-/* (any) That life of a context worker has ended: a newer one answered at its address. QUEUE_FULL: as
- * above; nothing is lost by it but memory of a dead peer. */
+/* (any) That incarnation of a context worker has ended: a newer one answers at its address. QUEUE_FULL: as above; the memory
+ * for the old one is then kept. */
 MUST_CHECK enum status gen_engine_drop_peer(struct gen_engine *engine, uint64_t incarnation);
 
-/* (any) That life of a context worker has contradicted itself (trust.h says what that means here).
- * QUEUE_FULL: as above; say it again. */
+/* (any) That incarnation of a context worker has contradicted itself (trust.h). QUEUE_FULL: as above; call it again. */
 MUST_CHECK enum status gen_engine_distrust(struct gen_engine *engine, uint64_t incarnation);
 
-/* (any) Evicts every cached block that nobody uses. QUEUE_FULL: no reply comes. */
+/* (any) Evicts every cached block that is not in use. QUEUE_FULL: no reply comes. */
 MUST_CHECK enum status gen_engine_flush(struct gen_engine *engine, void *call);
-/* (any) From now on requests end with DRAINING; those that run go on. */
+/* (any) From now on new requests end with DRAINING; running ones continue. */
 void gen_engine_drain(struct gen_engine *engine);
 /* (any) Drains, and ends every request with DRAINING: at the end of the drain limit. */
 void gen_engine_stop(struct gen_engine *engine);
 
-/* One round. Returns when it wants to be called again: now_ns when there is more to do,
- * DEADLINE_NONE when only a message or a receiver event can bring work. */
+/* One round. Returns the time of the next call: now_ns when there is more to do, DEADLINE_NONE when only a message or an event
+ * of the receiver can bring work. */
 uint64_t gen_engine_step(struct gen_engine *engine, uint64_t now_ns);
 /* Sleeps until a message, a wake or until_ns. */
 void gen_engine_wait(struct gen_engine *engine, uint64_t until_ns);

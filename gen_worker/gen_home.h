@@ -1,5 +1,5 @@
 /*
- * gen_home - what the parts of one generation engine share; owned by gen_engine.
+ * gen_home - what the parts of a generation engine share. gen_engine owns it.
  *
  * Thread: the engine's.
  */
@@ -22,11 +22,11 @@ struct gen_home {
     struct gen_engine_stats *stats;
     struct sequence *sequences;  /* [options->sequences_max] */
     struct prefix_tree *tree;    /* NULL: no prefix cache */
-    struct schedule *schedule;   /* who has blocks, and who computes */
+    struct schedule *schedule;   /* decides which requests have blocks and compute */
     struct job **jobs;           /* [sequences_max + queue_max] by schedule_id; NULL: none */
-    struct request_queue *queue; /* jobs that were never admitted */
+    struct request_queue *queue; /* jobs that wait for their first admission */
     struct handover_set *handovers;
-    uint64_t step_ns; /* the longest of late: an eighth is forgotten with each step */
+    uint64_t step_ns; /* the longest step, less an eighth with each later step */
 };
 
 static inline uint64_t gen_home_now_ns(const struct gen_home *home)
@@ -34,9 +34,9 @@ static inline uint64_t gen_home_now_ns(const struct gen_home *home)
     return home->ops->now_ns(home->ops->arg);
 }
 
-/* Tells the client how it ended: the last use of the job's stream. */
+/* Tells the client how the request ended: the last use of the job's stream. */
 void gen_home_finish_stream(const struct gen_home *home, const struct job *job,
                             const struct gen_finish *finish);
-/* The same for a job that the schedule does not know and that is no sequence; destroys it. */
+/* The same for a job that is in neither the schedule nor a sequence. Destroys the job. */
 void gen_home_refuse(const struct gen_home *home, struct job *job, enum status status,
                      const char *sentence);

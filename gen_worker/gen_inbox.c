@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Its end and its commit's result. */
+/* prefill_end and commit_result */
 #define MESSAGES_A_PREFILL 2u
 
 enum status gen_inbox_init(struct engine_inbox *inbox, const struct gen_engine_options *options)
@@ -37,7 +37,7 @@ void gen_message_finish(struct gen_message *message)
 
 enum status gen_inbox_take_job(struct engine_inbox *inbox, struct job *job)
 {
-    assert(job->request.stream && "an end is found by its stream, and NULL ends everybody");
+    assert(job->request.stream && "the end of a stream finds its job, and NULL would end all");
     return engine_inbox_post_stream(inbox, &(struct gen_message){.kind = GEN_MESSAGE_REQUEST,
                                                                  .handle = job->request.stream,
                                                                  .job = job});

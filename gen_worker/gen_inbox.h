@@ -1,10 +1,10 @@
 /*
  * gen_inbox - what other threads tell a generation engine, in the order of its inbox.
  *
- * Requests, descriptions and ready events cross as heap objects, everything else by value.
+ * Requests, descriptions and events of prefills are passed as heap objects, everything else by value.
  *
- * Bounds: two messages of each of prefills_max prefills, and events_max of what context workers and
- * operators say, which is counted.
+ * Bounds: two messages for each of prefills_max prefills, and events_max other messages from context workers and operators,
+ * which are counted.
  *
  * Thread: take_job and post_event from any; the others on the engine thread.
  */
@@ -37,7 +37,7 @@ struct gen_message {
     enum gen_message_kind kind;
     union {
         void *handle;         /* a stream, or a call to answer */
-        uint64_t prefill;     /* of what context workers say */
+        uint64_t prefill;     /* of messages from context workers */
         uint64_t incarnation; /* of DROP_PEER, DISTRUST */
     };
     bool has_other_numerics; /* of DESCRIBED */
@@ -54,7 +54,7 @@ struct gen_message {
 
 MUST_CHECK enum status gen_inbox_init(struct engine_inbox *inbox,
                                       const struct gen_engine_options *options);
-/* Destroys what nobody took. A zeroed inbox is fine. */
+/* Destroys the messages that were not taken. A zeroed inbox is fine. */
 void gen_inbox_finish(struct engine_inbox *inbox);
 
 /* Becomes the job's owner on success. QUEUE_FULL: streams_max handles are known. */
@@ -65,5 +65,5 @@ MUST_CHECK enum status gen_inbox_post_event(struct engine_inbox *inbox, uint64_t
 
 /* False: empty. */
 bool gen_inbox_take(struct engine_inbox *inbox, struct gen_message *message_out);
-/* Destroys the message's heap object; for one that was not handed on. */
+/* Destroys the message's heap object, where no other owner has taken it. */
 void gen_message_finish(struct gen_message *message);

@@ -62,7 +62,7 @@ static void count_step(struct gen_metrics *metrics, const struct gen_engine_stat
     struct gen_totals *last = &metrics->last;
     if (stats->steps == last->steps)
         return;
-    assert(stats->steps > last->steps && "one engine's, in their order");
+    assert(stats->steps > last->steps && "of one engine, in order");
     bool has_decoded = stats->steps_decode != last->steps_decode;
     uint64_t n_prompt = stats->prompt_tokens_computed - last->computed;
     histogram_observe(metrics->series.step, seconds(step_ns / NS_PER_US));

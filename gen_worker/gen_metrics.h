@@ -1,5 +1,5 @@
 /*
- * gen_metrics - what a generation worker counts of its own.
+ * gen_metrics - the metrics that only a generation worker has.
  *
  * Thread: gen_metrics_update on the engine thread, after each step; the histograms of decodes from
  * gen_service, on the same thread; ended by any.

@@ -1,5 +1,5 @@
 /*
- * gen_ops - what a generation worker's engine says of its streams, calls and prefills, and to whom.
+ * gen_ops - the functions by which a generation worker's engine reports on streams and calls, and starts and commits prefills.
  *
  * Thread: the engine's.
  */
@@ -14,20 +14,20 @@ struct gen_timing {
     uint64_t queue_us; /* here and in the context worker */
     uint64_t wait_us;  /* of these, here */
     uint64_t prefill_us, transfer_us, decode_us, first_token_us;
-    uint64_t commit_us; /* of transfer_us, from asking for the commit to its answer */
+    uint64_t commit_us; /* of transfer_us, from the commit to its answer */
     uint64_t kv_bytes_received;
     uint32_t kv_tokens_received;
     uint32_t kv_tokens_recomputed; /* prompt tokens computed here */
 };
 
-/* When what happened to a request; 0: it did not. */
+/* The time of each event of a request; 0: it did not happen. */
 struct gen_marks {
     uint64_t arrived_ns;
     uint64_t admitted_ns;    /* its blocks were reserved */
-    uint64_t accepted_ns;    /* the context worker said that it has reserved its own */
-    uint64_t first_ready_ns; /* blocks of the prompt could be fetched, */
+    uint64_t accepted_ns;    /* the context worker has reserved its blocks, too */
+    uint64_t first_ready_ns; /* the first blocks could be fetched, */
     uint64_t received_ns;    /* and all were here and committed */
-    uint64_t failed_ns;      /* the hand-over was given up */
+    uint64_t failed_ns;      /* the hand-over failed */
     uint64_t local_ns;       /* the prompt's computation began here, */
     uint64_t computed_ns;    /* and ended */
     uint64_t first_token_ns, last_token_ns;
@@ -39,8 +39,7 @@ struct gen_finish {
     enum gen_finish_reason reason; /* NONE unless status is OK */
     /* The token that stops a generation (end of sequence, stop id) is one of generated_tokens. */
     uint32_t prompt_tokens, generated_tokens;
-    /* Prompt tokens that nobody computed for this request: which the worker that computed its prompt
-     * found in its own prefix cache. */
+    /* Prompt tokens that the worker that computed the prompt found in its prefix cache. */
     uint32_t cached_tokens;
     struct gen_timing timing;
     struct gen_marks marks;
@@ -53,8 +52,8 @@ struct gen_tokens {
     uint32_t n_tokens;
     const uint32_t *token_ids;
     const struct token_logprobs *logprobs; /* [n_tokens], or NULL when none were asked for */
-    /* What finish would say now, with the first tokens after the prompt's KV is here; else NULL. A
-     * caller who ends the stream early has the figures of the hand-over by it. */
+    /* With the first tokens after the prompt's KV is here: what finish would report now. Else NULL. So a caller that ends the
+     * stream early has the figures of the hand-over. */
     const struct gen_finish *so_far;
 };
 
@@ -63,23 +62,22 @@ struct gen_tokens {
 struct gen_engine_ops {
     void *arg;
     uint64_t (*now_ns)(void *arg);
-    /* 128 bits that nobody can guess. */
+    /* 128 bits from a secure random source. */
     void (*draw_transfer_id)(void *arg, struct transfer_id *id_out);
 
-    /* SLOW_READER: the stream has no room; the request ends with it. */
+    /* SLOW_READER: the stream has no room; the request ends with that status. */
     enum status (*tokens)(void *arg, void *stream, const struct gen_tokens *tokens);
-    /* Of a prompt's tokens n_done have their KV; to who wants progress, when it is begun and behind each chunk, before the
-     * first token. A stream without room ends as it may by itself. */
+    /* n_done of the prompt's n_prompt tokens have their KV. For requests that want progress: at the start and after each chunk,
+     * until the first token. A stream without room ends by itself. */
     void (*progress)(void *arg, void *stream, uint32_t n_done, uint32_t n_prompt);
     void (*finish)(void *arg, void *stream, const struct gen_finish *finish);
 
-    /* Describes the worker unless it is known and opens its Prefill stream; calls
-     * gen_engine_described before the first event. gen_engine_prefill_end follows exactly once for
-     * each start, whatever happens: also when there is no such worker, its geometry differs, or it
-     * was cancelled. */
+    /* Describes the worker unless it is known, and opens its Prefill stream. gen_engine_described comes before the first event.
+     * gen_engine_prefill_end follows exactly once for each start, also when there is no such worker, its geometry differs, or
+     * the prefill was cancelled. */
     void (*start_prefill)(void *arg, uint64_t prefill, const char *context_worker,
                           const struct gen_prefill_request *request);
-    /* Ends the stream: the lease. May come after prefill_end is on its way. */
+    /* Ends the stream, and with it the lease. May be called when prefill_end is already in the inbox. */
     void (*cancel_prefill)(void *arg, uint64_t prefill);
     /* gen_engine_commit_result follows exactly once. incarnation is the described worker's. */
     void (*commit)(void *arg, uint64_t prefill, const char *context_worker,

@@ -1,5 +1,5 @@
 /*
- * gen_options - what a generation worker's engine is made of.
+ * gen_options - the options of a generation worker's engine.
  *
  * Thread: any (plain data).
  */
@@ -31,8 +31,8 @@ struct gen_engine_options {
     uint32_t eos_ids[GEN_EOS_IDS_MAX];
     uint32_t chunk_tokens;   /* of one local prompt in a step at most; a multiple of block_tokens */
     uint64_t step_target_ns; /* schedule.h */
-    /* Of all local prompts in a step, >= chunk_tokens; a step has room for a token of each sequence
-     * besides, which prompts use too while fewer decode. */
+    /* Of all local prompts in a step, >= chunk_tokens. A step has room for one more token of each sequence, which prompts use
+     * while fewer sequences decode. */
     uint32_t batch_tokens;
     uint32_t sequences_max;
     uint32_t queue_max;
@@ -46,10 +46,11 @@ struct gen_engine_options {
     uint32_t local_prefill_max_tokens; /* up to so many unknown tokens are never handed over */
     bool prefix_cache;
     uint64_t queue_limit_ns;
-    uint64_t context_limit_ns;     /* within it a context worker owes a word, or of a prompt ... */
-    uint32_t context_limit_tokens; /* ... so many more tokens announced */
-    uint64_t context_limit_max_ns; /* until then one that says that it takes longer is waited for */
-    uint64_t transfer_limit_ns;    /* for announced blocks to arrive: this, plus for each MiB ... */
+    uint64_t context_limit_ns;     /* timeout of the next event of a context worker, or of ... */
+    uint32_t context_limit_tokens; /* ... so many more tokens of the prompt announced */
+    uint64_t
+        context_limit_max_ns;   /* the most that a context worker gets when it reports a backlog */
+    uint64_t transfer_limit_ns; /* for announced blocks to arrive: this, plus for each MiB ... */
     uint64_t transfer_limit_mib_ns;
-    uint64_t commit_limit_ns; /* fixed: it waits for no step, ctx_worker/held_transfers.h */
+    uint64_t commit_limit_ns; /* fixed: a commit waits for no step (ctx_worker/held_transfers.h) */
 };

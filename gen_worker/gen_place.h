@@ -1,5 +1,5 @@
 /*
- * gen_place - where a request's prompt was computed, and if here, why.
+ * gen_place - where a request's prompt was computed, and why, if it was computed here.
  *
  * Thread: any (plain data).
  */

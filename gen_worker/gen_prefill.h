@@ -16,7 +16,7 @@ struct gen_prefill_request {
     const struct request_origin *origin;
     struct transfer_id transfer_id;
     uint32_t held_tokens;
-    uint64_t step_ns; /* what this worker's steps take; 0: none was yet */
+    uint64_t step_ns; /* the time of this worker's steps; 0: there was none yet */
 };
 
 enum gen_prefill_event_kind {
@@ -27,7 +27,7 @@ enum gen_prefill_event_kind {
     GEN_PREFILL_SEALED
 };
 
-/* An event of a context worker as it came over the wire: nothing in it is believed unchecked. */
+/* An event of a context worker as it came over the wire: every field is checked before its use. */
 struct gen_prefill_event {
     enum gen_prefill_event_kind kind;
     union {

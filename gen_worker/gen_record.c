@@ -40,7 +40,7 @@ static void log_end(const struct gen_record *record, const struct gen_finish *fi
         LOG_TEXT("place", record->prefill_place), LOG_TEXT("why", finish->sentence));
 }
 
-/* A part that began; one that did not end ends now. */
+/* A part that began. One that has not ended ends now. */
 static void tell_part(const struct gen_record *record, struct span *span)
 {
     if (span->start_ns)

@@ -1,5 +1,5 @@
 /*
- * gen_record - what log and trace get of one Decode at its end: an access line, and the spans queue, reserve
+ * gen_record - the log and the trace of one Decode at its end: an access line, and the spans queue, reserve
  * (until the context worker has its blocks, too), transfer, prefill (of a prompt computed here) and decode.
  *
  * Thread: any; no state.

@@ -13,9 +13,9 @@
 
 struct gen_request {
     struct engine_request_input input;   /* sampling is complete: seed drawn, max_tokens set */
-    const struct request_origin *origin; /* told on to the context worker; NULL: nothing is */
+    const struct request_origin *origin; /* passed to the context worker; NULL: there is none */
     const char *context_worker;          /* "" or NULL: compute here, */
     enum gen_place why_local;            /* for this reason; UNKNOWN: there is none */
     bool wants_progress;                 /* until the first token */
-    bool ends_when_context_full;         /* with NO_CONTEXT_WORKER, rather than compute here */
+    bool ends_when_context_full;         /* with NO_CONTEXT_WORKER, instead of computing here */
 };

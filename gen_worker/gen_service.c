@@ -10,46 +10,28 @@
 #include "rpc/borrow.h"
 #include "sampling_params/sampling_codec.h"
 #include "worker_common/request_codec.h"
+#include "worker_common/worker_stream.h"
 
 #include <assert.h>
-#include <stdatomic.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* A prompt of the longest context that a model may have. */
 #define DECODE_ELEMENTS_MAX   (1u << 20)
 #define TOKENS_IN_MESSAGE_MAX 64u
 
-/* One Decode call. Counted: the engine and the call. */
+/* One Decode call. */
 struct decode_stream {
+    struct worker_stream base;
     struct gen_service *service;
-    struct rpc_call *call;
-    struct request_origin origin; /* its trace is what goes on: of place */
+    struct request_origin origin; /* trace: the context of place, for calls to context workers */
     struct trace_place place;
     char request_id[ENGINE_REQUEST_ID_MAX + 1]; /* the attempt's */
-    uint64_t arrived_ns;
-    atomic_uint holders;
-    atomic_bool is_finished; /* by the engine: it wants no stream_ended any more */
 };
 
-static void stream_release(struct decode_stream *stream)
+static void on_left(struct worker_stream *stream)
 {
-    unsigned n_before = atomic_fetch_sub(&stream->holders, 1);
-    assert(n_before >= 1 && n_before <= 2 && "the engine and the call");
-    if (n_before != 1)
-        return;
-    rpc_call_release(stream->call);
-    free(stream);
-}
-
-static void on_stream_end(void *arg, enum status why)
-{
-    (void)why;
-    struct decode_stream *stream = arg;
-    if (!atomic_load(&stream->is_finished))
-        gen_engine_stream_ended(stream->service->engine, stream);
-    stream_release(stream);
+    gen_engine_stream_ended(((struct decode_stream *)stream)->service->engine, stream);
 }
 
 static enum status check_address(const char *context_worker, struct error *error)
@@ -86,7 +68,7 @@ static enum status start_decode(struct gen_service *service, struct decode_strea
     struct decoded_request decoded;
     TRY(request_decode(&REQUEST_FIELDS_OF(message), service->vocabulary, &decoded, error));
     TRY(check_address(message->context_worker, error));
-    decoded.input.deadline_ns = rpc_call_deadline_ns(stream->call);
+    decoded.input.deadline_ns = rpc_call_deadline_ns(stream->base.call);
     struct gen_request request = {
         .input = decoded.input,
         .origin = &stream->origin,
@@ -115,7 +97,7 @@ static Kvferry__V1__PrefillPlace place_encode(enum gen_place place)
     return PLACES[place];
 }
 
-/* What log and trace get of it. */
+/* Writes the log line and the spans of the request. */
 static void tell(const struct decode_stream *stream, const struct gen_finish *finish,
                  const char *transport)
 {
@@ -126,12 +108,12 @@ static void tell(const struct decode_stream *stream, const struct gen_finish *fi
         .request_id = stream->request_id,
         .transport = transport,
         .prefill_place = prefill_place_name(place_encode(finish->place)),
-        .arrived_ns = stream->arrived_ns,
+        .arrived_ns = stream->base.arrived_ns,
     };
     gen_record_tell(&record, finish, clock_now_ns());
 }
 
-/* Of one that the engine never had, perhaps because the service is not complete yet. */
+/* The same for a request that the engine never had, perhaps because the worker is still loading. */
 static void tell_refusal(const struct decode_stream *stream, enum status status,
                          const char *sentence)
 {
@@ -142,17 +124,15 @@ static void tell_refusal(const struct decode_stream *stream, enum status status,
 static struct decode_stream *stream_create(struct gen_service *service, struct rpc_call *call,
                                            const char *request_id)
 {
-    struct decode_stream *stream = calloc(1, sizeof *stream);
+    struct decode_stream *stream = worker_stream_create(sizeof *stream, call, on_left,
+                                                        clock_now_ns());
     if (!stream)
         return NULL;
     stream->service = service;
-    stream->call = rpc_call_share(call);
-    stream->arrived_ns = clock_now_ns();
     rpc_call_origin(call, &stream->origin);
     tracer_enter(service->process->trace.tracer, &stream->origin.trace, &stream->place);
     stream->origin.trace = stream->place.context;
     snprintf(stream->request_id, sizeof stream->request_id, "%s", request_id);
-    atomic_init(&stream->holders, 2);
     return stream;
 }
 
@@ -175,12 +155,10 @@ static void decode(void *arg, struct rpc_call *call, const ProtobufCMessage *mes
     if (status != STATUS_OK) {
         status_counters_add(&service->metrics.ended, status);
         tell_refusal(stream, status, error.text);
-        rpc_call_fail_status(call, status, "%s", error.text[0] ? error.text : status_text(status));
-        stream_release(stream); /* the engine's part, which it never had, */
-        stream_release(stream); /* and the call's: no on_end comes */
+        worker_stream_refuse(&stream->base, status, error.text);
         return;
     }
-    rpc_call_on_end(call, on_stream_end, stream);
+    worker_stream_begin(&stream->base);
 }
 
 /* ---- what the engine says ---- */
@@ -212,7 +190,7 @@ struct figures_message {
     char reason[sizeof((struct error *)0)->text];
 };
 
-/* The reason may hold what another process said, cut anywhere. */
+/* The reason may contain text of another process, cut inside a character. */
 static void figures_encode(const struct gen_service *service, const struct gen_finish *finish,
                            struct figures_message *message_out)
 {
@@ -234,11 +212,11 @@ static enum status send_tokens(struct decode_stream *stream, const struct gen_to
     uint32_t ids[TOKENS_IN_MESSAGE_MAX];
     struct token_logprobs_message messages[TOKENS_IN_MESSAGE_MAX];
     Kvferry__V1__TokenLogprobs *list[TOKENS_IN_MESSAGE_MAX];
-    assert(from < tokens->n_tokens && "no message goes without a token");
+    assert(from < tokens->n_tokens && "a message has at least one token");
     uint32_t left = tokens->n_tokens - from;
     uint32_t n = left < TOKENS_IN_MESSAGE_MAX ? left : TOKENS_IN_MESSAGE_MAX;
     const struct token_logprobs *logprobs = tokens->logprobs ? tokens->logprobs + from : NULL;
-    /* protobuf-c has no const: what the engine lends is copied. */
+    /* protobuf-c has no const, so the engine's array is copied. */
     memcpy(ids, tokens->token_ids + from, n * sizeof *ids);
     response.n_token_ids = n;
     response.token_ids = ids;
@@ -254,7 +232,7 @@ static enum status send_tokens(struct decode_stream *stream, const struct gen_to
         response.usage = &figures->usage;
         response.timing = &figures->timing;
     }
-    return rpc_call_send(stream->call, &response.base);
+    return rpc_call_send(stream->base.call, &response.base);
 }
 
 enum status gen_service_tokens(struct gen_service *service, void *handle,
@@ -262,14 +240,14 @@ enum status gen_service_tokens(struct gen_service *service, void *handle,
 {
     struct decode_stream *stream = handle;
     struct figures_message figures;
-    assert(!atomic_load(&stream->is_finished) && "finish is the last that the engine says");
+    assert(!atomic_load(&stream->base.is_finished) && "finish is the last that the engine says");
     if (tokens->so_far)
         figures_encode(service, tokens->so_far, &figures);
     for (uint32_t from = 0; from < tokens->n_tokens; from += TOKENS_IN_MESSAGE_MAX) {
         bool tells = tokens->so_far && from == 0;
         if (send_tokens(stream, tokens, from, tells ? &figures : NULL) == STATUS_QUEUE_FULL)
             return STATUS_SLOW_READER;
-        /* CANCELLED: on_end tells the engine. */
+        /* CANCELLED: on_left tells the engine. */
     }
     return STATUS_OK;
 }
@@ -279,16 +257,16 @@ void gen_service_progress(void *handle, uint32_t n_done, uint32_t n_prompt)
     struct decode_stream *stream = handle;
     Kvferry__Internal__V1__DecodeResponse response = KVFERRY__INTERNAL__V1__DECODE_RESPONSE__INIT;
     Kvferry__V1__PromptProgress progress = KVFERRY__V1__PROMPT_PROGRESS__INIT;
-    assert(!atomic_load(&stream->is_finished) && n_done <= n_prompt);
+    assert(!atomic_load(&stream->base.is_finished) && n_done <= n_prompt);
     progress.prompt_tokens = n_prompt;
     progress.done_tokens = n_done;
     response.prompt_progress = &progress;
-    enum status status = rpc_call_send(stream->call, &response.base);
-    (void)status; /* where it failed, on_end tells the engine */
+    enum status status = rpc_call_send(stream->base.call, &response.base);
+    (void)status; /* after a failure on_left tells the engine */
 }
 
-static void send_last(struct gen_service *service, struct decode_stream *stream,
-                      const struct gen_finish *finish)
+static enum status send_last(struct gen_service *service, struct decode_stream *stream,
+                             const struct gen_finish *finish)
 {
     Kvferry__Internal__V1__DecodeResponse response = KVFERRY__INTERNAL__V1__DECODE_RESPONSE__INIT;
     struct figures_message figures;
@@ -298,25 +276,19 @@ static void send_last(struct gen_service *service, struct decode_stream *stream,
                                  : KVFERRY__V1__FINISH_REASON__FINISH_REASON_LENGTH;
     response.usage = &figures.usage;
     response.timing = &figures.timing;
-    /* A stream that cannot take it is over, and on_end says so. */
-    if (rpc_call_send(stream->call, &response.base) == STATUS_OK)
-        rpc_call_finish(stream->call);
+    return rpc_call_send(stream->base.call, &response.base);
 }
 
 void gen_service_finish(struct gen_service *service, void *handle, const struct gen_finish *finish)
 {
     struct decode_stream *stream = handle;
-    assert(!atomic_load(&stream->is_finished) && "each stream is finished once");
-    atomic_store(&stream->is_finished, true);
+    enum status status = finish->status;
     gen_metrics_ended(&service->metrics, finish);
     tell(stream, finish, service->transport);
-    if (finish->status == STATUS_OK)
-        send_last(service, stream, finish);
-    else
-        rpc_call_fail_status(stream->call, finish->status, "%s",
-                             finish->sentence && finish->sentence[0] ? finish->sentence
-                                                                     : status_text(finish->status));
-    stream_release(stream);
+    /* Not OK: the call is over already, or has no memory for its last message. */
+    if (status == STATUS_OK)
+        status = send_last(service, stream, finish);
+    worker_stream_finish(&stream->base, status, finish->sentence);
 }
 
 struct rpc_service gen_service_row(struct gen_service *service)

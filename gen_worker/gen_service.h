@@ -1,7 +1,7 @@
 /*
  * gen_service - the gRPC service GenerationWorker in front of the engine.
  *
- * Decode's stream object has two holders: the engine (until finish) and the call (until on_end).
+ * The engine's handle of a Decode is a worker_stream.
  *
  * Thread: handlers on the queue thread; gen_service_tokens and _finish on the engine thread.
  */

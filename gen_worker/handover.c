@@ -5,8 +5,8 @@
 #include <string.h>
 
 #define MIB           (1024u * 1024u)
-#define BACKLOG_SLACK 2u /* others come meanwhile, and long contexts take longer */
-/* One is owed a second; so many may come besides, after a silence all at once. */
+#define BACKLOG_SLACK 2u /* other prompts arrive meanwhile, and long contexts take longer */
+/* A context worker may send one backlog a second, and so many more, for example all at once after a pause. */
 #define BACKLOGS_BESIDE 64u
 
 enum status handover_init(struct handover *handover, uint32_t blocks_max)
@@ -38,7 +38,7 @@ static void wait_until(struct handover *handover, uint64_t limit_ns)
         handover->word_limit_ns = limit_ns;
 }
 
-/* The context worker kept its word: it owes the next one, within this if its backlog does not allow more. */
+/* The context worker has made progress. Its next event is due after this, or later if its backlog allows that. */
 static void renew_word_limit(struct handover *handover, const struct gen_home *home,
                              uint64_t now_ns)
 {
@@ -78,8 +78,8 @@ void handover_start(struct handover *handover, const struct gen_home *home,
         .n_prompt = job->request.n_tokens,
         .limit_ns = DEADLINE_NONE,
     };
-    assert(plan->held_tokens % geometry->block_tokens == 0 && "blocks cross whole");
-    assert(plan->held_tokens < job->request.n_tokens && "somebody makes the last token's logits");
+    assert(plan->held_tokens % geometry->block_tokens == 0 && "whole blocks are transferred");
+    assert(plan->held_tokens < job->request.n_tokens && "the logits of the last token are needed");
     renew_word_limit(handover, home, now_ns);
     handover->began_ns = now_ns;
     handover->n_blocks = geometry_blocks(geometry, job->request.n_tokens) - handover->first_block;
@@ -168,8 +168,8 @@ enum status handover_accepted(struct handover *handover, const struct gen_home *
     return STATUS_OK;
 }
 
-/* n more blocks. Their arrival extends the time that those under way have; a word is kept by so many
- * tokens, or by all that were left. */
+/* n more blocks were announced. The timeout of blocks under way grows with them. context_limit_tokens of them, or all that were
+ * left, count as progress. */
 static void announce(struct handover *handover, const struct gen_home *home, uint32_t n,
                      uint64_t now_ns)
 {
@@ -250,7 +250,7 @@ bool handover_is_complete(const struct handover *handover)
 void handover_commit(struct handover *handover, const struct gen_home *home, uint64_t now_ns)
 {
     assert(handover_is_complete(handover) && !handover->awaits_commit);
-    assert(handover->has_first_token && "or the seal was refused");
+    assert(handover->has_first_token && "else the seal was refused");
     handover->state = HANDOVER_COMMITTING;
     handover->awaits_commit = true;
     handover->commit_began_ns = now_ns;

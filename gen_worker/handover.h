@@ -6,19 +6,16 @@
  *                          lease open  sealed         prefill_end, QUIET and the commit's result
  *                                                     have come
  *
- * The local blocks are the sequence's; they are marked inbound from FETCHING on. close(KEEP) after
- * a granted commit leaves them to the sequence. close(DISCARD) fences them until the receiver is
- * quiet, whoever holds them.
+ * The local blocks belong to the sequence; they are marked inbound from FETCHING on. close(KEEP) after a granted commit leaves
+ * them to the sequence. close(DISCARD) fences them until the receiver is quiet, whatever else holds them.
  *
- * Ready events must come in the prompt's order without holes; anything else ends the hand-over.
+ * Ready events must come in the prompt's order, without gaps. Anything else ends the hand-over.
  *
- * No number of events buys time: within each context_limit the context worker owes context_limit_tokens
- * of the prompt, so that a hand-over takes no longer than that limit for each of them, and for its
- * description, accepting and sealing; and what is announced has to arrive within a time that grows with
- * its bytes alone. Only a context worker that says how slow it is and how much it has to do gets more: each time context_limit
- * until its next word, but no more than twice what that comes to, and whatever it says, nothing beyond context_limit_max
- * since it was asked. One that falls silent is so left as soon as any other; one that computes says so during a step, too, as its
- * layers get done.
+ * Timeouts. In each context_limit the context worker must announce context_limit_tokens of the prompt; its description, its
+ * acceptance and its seal have one context_limit each. So more events do not give it more time. Announced blocks must arrive in
+ * a time that grows only with their bytes. A context worker that reports a backlog gets more: one context_limit more with each
+ * report, but at most twice the time of the backlog, and at most context_limit_max since it was asked. So one that stops
+ * reporting times out as soon as any other. One that computes reports during a step, too, as its layers get done.
  *
  * Thread: the engine's.
  */
@@ -36,7 +33,7 @@ enum handover_state {
 
 struct handover {
     enum handover_state state;
-    uint64_t id;               /* the prefill handle, never used twice */
+    uint64_t id;               /* the prefill handle, never reused */
     struct sequence *sequence; /* NULL when CLOSING */
     struct transfer_id transfer;
     char context_worker[GEN_ADDRESS_MAX + 1];
@@ -47,14 +44,14 @@ struct handover {
     bool awaits_end, awaits_commit;
     bool is_accepted, is_sealed;
     bool has_first_token;
-    uint32_t first_block; /* of those that cross, in the prompt */
-    uint32_t n_blocks;    /* that cross */
+    uint32_t first_block; /* of the fetched blocks, in the prompt */
+    uint32_t n_blocks;    /* to fetch */
     uint32_t n_announced, n_arrived;
     uint32_t n_prompt; /* tokens */
     block_id *blocks;  /* [n_blocks] local ids; room for the blocks of context_tokens */
     uint32_t n_fenced; /* of blocks: 0 or n_blocks */
-    /* Two limits: for the context worker's next word (its description, accepting, so much of the
-     * prompt announced), and for what was announced or asked (blocks, the commit's answer). */
+    /* Two timeouts: of the context worker's progress (its description, its acceptance, so much of the prompt announced), and of
+     * what is under way (announced blocks, the answer to the commit). */
     uint64_t word_limit_ns, limit_ns;
     uint32_t n_paced; /* blocks that were announced when word_limit_ns was renewed */
     uint32_t n_backlogs;
@@ -66,7 +63,7 @@ struct handover {
 };
 
 MUST_CHECK enum status handover_init(struct handover *handover, uint32_t blocks_max);
-/* Nothing may run any more; marks and fences are taken off. A zeroed one is fine. */
+/* Takes off marks and fences: no transfer may run any more. A zeroed one is fine. */
 void handover_finish(struct handover *handover, const struct gen_home *home);
 
 struct handover_plan {
@@ -80,7 +77,7 @@ struct handover_plan {
 void handover_start(struct handover *handover, const struct gen_home *home,
                     const struct handover_plan *plan, uint64_t now_ns);
 
-/* What came for it. Not OK: the hand-over has failed, *error says why; close it. */
+/* Messages for it. Not OK: the hand-over has failed, error says why; close it. */
 MUST_CHECK enum status handover_described(struct handover *handover, const struct gen_home *home,
                                           const struct transport_address *address,
                                           struct error *error, uint64_t now_ns);
@@ -97,20 +94,20 @@ MUST_CHECK enum status handover_sealed(struct handover *handover,
                                        const struct gen_prefill_event *event, struct error *error);
 void handover_arrived(struct handover *handover, const struct kv_receiver_event *event);
 
-/* When it has failed; DEADLINE_NONE: at no time. */
+/* When it times out; DEADLINE_NONE: never. */
 uint64_t handover_limit_ns(const struct handover *handover);
-/* Which limit that is. */
+/* Says which timeout that is. */
 const char *handover_limit_sentence(const struct handover *handover);
 
-/* Everything is here: commit it. */
+/* All blocks have arrived, and it is sealed: commit it. */
 bool handover_is_complete(const struct handover *handover);
 void handover_commit(struct handover *handover, const struct gen_home *home, uint64_t now_ns);
 
 enum handover_fate { HANDOVER_KEEP, HANDOVER_DISCARD };
-/* Detaches it from its sequence and ends lease and fetch. */
+/* Detaches it from its sequence, and ends the lease and the fetch. */
 void handover_close(struct handover *handover, const struct gen_home *home,
                     enum handover_fate fate);
 /* The receiver said QUIET. */
 void handover_quiet(struct handover *handover, const struct gen_home *home);
-/* Makes it FREE if it is CLOSING and nothing is awaited any more. */
+/* Makes it FREE if it is CLOSING and waits for nothing any more. */
 void handover_settle(struct handover *handover);

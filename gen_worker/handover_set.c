@@ -61,7 +61,7 @@ void handover_set_own(const struct handover_set *set, struct block_owners *owner
     }
 }
 
-/* NULL: it is over, what came is late. */
+/* NULL: it has ended, so the message is late. */
 static struct handover *find(struct handover_set *set, uint64_t prefill)
 {
     for (uint32_t i = 0; i < set->n; i++)
@@ -70,7 +70,7 @@ static struct handover *find(struct handover_set *set, uint64_t prefill)
     return NULL;
 }
 
-/* Of one that is under way. */
+/* The sequence of a hand-over that is under way. */
 static struct sequence *owner_of(const struct handover *handover)
 {
     assert(handover->state != HANDOVER_FREE && handover->state != HANDOVER_CLOSING);
@@ -108,7 +108,7 @@ static void on_prefill_end(struct handover_set *set, const struct gen_home *home
     handover->awaits_end = false;
     uint64_t incarnation = handover->incarnation;
     enum status status = message->end.status;
-    /* While committing the commit's answer says whether the lease held. */
+    /* While COMMITTING the answer to the commit decides. */
     if (handover->state == HANDOVER_STARTING || handover->state == HANDOVER_FETCHING)
         sequence_fall_back(owner_of(handover), home,
                            status == STATUS_OK ? STATUS_TRANSFER_FAILED : status,
@@ -156,7 +156,7 @@ static void on_receiver_event(struct handover_set *set, const struct gen_home *h
     if (event->kind == KV_QUIET) {
         handover_quiet(handover, home);
     } else if (handover->state != HANDOVER_FETCHING) {
-        return; /* closed, or everything had arrived: the commit decides */
+        return; /* closed, or all blocks had arrived: the commit decides */
     } else if (event->kind == KV_FAILED) {
         uint64_t incarnation = handover->incarnation;
         sequence_fall_back(owner_of(handover), home, event->status, "the blocks could not be read",

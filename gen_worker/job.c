@@ -34,7 +34,7 @@ enum status job_create(const struct gen_engine_options *options, void *stream,
     TRY(engine_request_create(bytes, &request->input, stream, error, &made));
 
     struct job *job = job_of(made);
-    assert(&job->request == made && "a queue of requests is one of jobs");
+    assert(&job->request == made && "a request of the queue is the head of a job");
     if (options->prefix_cache)
         prefix_hash_blocks(&options->prefix_key, made->salt, made->salt_bytes, made->token_ids,
                            made->n_tokens, block_tokens, job->hashes);

@@ -1,8 +1,8 @@
 /*
- * job - a request as a generation engine keeps it: checked, and copied into one allocation. Its prompt is
- * hashed where the job is made, so that the engine's thread has only to look.
+ * job - a request in a generation engine: checked, and copied into one allocation. The thread that makes a job hashes its
+ * prompt, so the engine's thread only looks it up.
  *
- * Thread: made on any, then owned by one at a time.
+ * Thread: any makes it; then it has one owner at a time.
  */
 #pragma once
 
@@ -16,9 +16,9 @@ struct job {
     enum gen_place why_local;                 /* for this reason */
     bool wants_progress;
     bool ends_when_context_full; /* see gen_request */
-    struct sequence *sequence;   /* NULL: it has not been admitted yet */
-    /* While it waits: of which prefix_tree_changes the schedule knows what the cache has of it, 0: of none; and
-     * how many blocks it would take by that. */
+    struct sequence *sequence;   /* NULL: it waits for its first admission */
+    /* While it waits: the prefix_tree_changes of its last look-up in the prefix cache (0: there was none), and the blocks that it
+     * takes by that. */
     uint64_t lookup_at;
     uint32_t lookup_blocks;
     struct prefix_hash hashes[]; /* of its prompt's whole blocks; none without a prefix cache */
@@ -34,5 +34,5 @@ MUST_CHECK enum status job_create(const struct gen_engine_options *options, void
                                   const struct gen_request *request, struct error *error,
                                   struct job **job_out);
 void job_destroy(struct job *job); /* NULL is fine */
-/* Borrows from job: the client's name of the request, or the message's where none came. */
+/* Borrows from job: the request id of the client, or that of the message where there is none. */
 struct log_about job_about(const struct job *job);

@@ -65,7 +65,7 @@ const ProtobufCMessage *prefill_message_encode(struct prefill_message *message,
                                                uint64_t caller_incarnation,
                                                uint64_t callee_incarnation)
 {
-    assert(caller_incarnation != 0 && callee_incarnation != 0 && "a life is asked by a life");
+    assert(caller_incarnation != 0 && callee_incarnation != 0 && "both incarnations are known");
     message->request.caller_incarnation = caller_incarnation;
     message->request.callee_incarnation = callee_incarnation;
     return &message->request.base;

@@ -1,7 +1,7 @@
 /*
- * prefill_codec - a Prefill's request and events, between messages and the structs of gen_prefill.h.
+ * prefill_codec - encodes the request of a Prefill and decodes its events (gen_prefill.h).
  *
- * A prefill_message keeps its own copy of the request: it may wait for a description.
+ * A prefill_message has its own copy of the request, because it may wait for a description.
  *
  * Thread: any (plain data).
  */

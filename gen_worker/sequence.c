@@ -7,59 +7,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum status sequence_init(struct sequence *sequence, const struct gen_home *home)
-{
-    const struct gen_engine_options *options = home->options;
-    uint32_t blocks_max = geometry_blocks(&options->geometry, options->context_tokens);
-    memset(sequence, 0, sizeof *sequence);
-    TRY(block_table_init(&sequence->table, options->pool, home->tree,
-                         options->geometry.block_tokens, blocks_max));
-    sequence->hashes = calloc(blocks_max, sizeof *sequence->hashes);
-    sequence->tokens = calloc(options->context_tokens, sizeof *sequence->tokens);
-    return sequence->hashes && sequence->tokens ? STATUS_OK : STATUS_NO_MEMORY;
-}
-
-void sequence_finish(struct sequence *sequence)
-{
-    job_destroy(sequence->job);
-    block_table_finish(&sequence->table);
-    free(sequence->hashes);
-    free(sequence->tokens);
-    memset(sequence, 0, sizeof *sequence);
-}
-
-uint32_t sequence_n_prompt(const struct sequence *sequence)
-{
-    return sequence->job->request.n_tokens;
-}
-
-static uint32_t n_generated(const struct sequence *sequence)
-{
-    assert(sequence->n_tokens >= sequence_n_prompt(sequence));
-    return sequence->n_tokens - sequence_n_prompt(sequence);
-}
-
-static uint32_t smaller(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
-
-uint32_t sequence_n_of_prompt(const struct sequence *sequence, uint32_t n_tokens)
-{
-    return smaller(n_tokens, sequence_n_prompt(sequence));
-}
-
-static schedule_id id_of(const struct sequence *sequence)
-{
-    return sequence->job->request.schedule_id;
-}
-
 /* ---- admission ---- */
 
 void sequence_take_job(struct sequence *sequence, const struct gen_home *home, struct job *job)
 {
     assert(sequence->state == SEQUENCE_FREE && sequence->table.n_blocks == 0);
-    /* Of whoever was here before only the room is left. */
+    /* Of an earlier request only the memory is kept. */
     const struct sequence empty = {.state = SEQUENCE_PAUSED,
                                    .job = job,
                                    .table = sequence->table,
@@ -87,19 +40,10 @@ void sequence_leave_job(struct sequence *sequence)
     sequence->state = SEQUENCE_FREE;
 }
 
-/* By what is left to compute of what is known. */
-static void settle(struct sequence *sequence)
+void sequence_begin_local(struct sequence *sequence, const struct gen_home *home, uint64_t now_ns)
 {
-    assert(sequence->n_kv <= sequence->n_tokens && sequence->n_kv <= sequence->n_kv_max);
-    bool is_last = sequence->n_kv >= sequence_n_prompt(sequence) &&
-                   sequence->n_kv + 1 >= sequence->n_tokens;
-    sequence->state = is_last ? SEQUENCE_DECODING : SEQUENCE_LOCAL_PREFILL;
-}
-
-static void begin_local(struct sequence *sequence, const struct gen_home *home, uint64_t now_ns)
-{
-    assert(!sequence->handover && "two would write its blocks");
-    settle(sequence);
+    assert(!sequence->handover && "else two would write its blocks");
+    sequence_settle(sequence);
     if (sequence->marks.local_ns == 0)
         sequence->marks.local_ns = now_ns;
     sequence_tell_progress(sequence, home);
@@ -112,24 +56,7 @@ void sequence_start_local(struct sequence *sequence, const struct gen_home *home
         sequence_say_why_local(sequence, home);
     if (sequence->is_from_context && sequence->n_kv < sequence_n_prompt(sequence))
         sequence->must_verify = true; /* after a pause, when no hand-over was free */
-    begin_local(sequence, home, now_ns);
-}
-
-void sequence_start_handover(struct sequence *sequence, const struct gen_home *home,
-                             struct handover *handover, uint64_t id, uint64_t now_ns)
-{
-    assert(sequence->state == SEQUENCE_RESERVED && sequence->n_kv < sequence_n_prompt(sequence));
-    assert(!sequence->handover && !sequence->is_fallback && "a prompt's hand-over fails once");
-    schedule_fetch(home->schedule, id_of(sequence));
-    sequence->handover = handover;
-    handover_start(handover, home,
-                   &(struct handover_plan){.id = id,
-                                           .job = sequence->job,
-                                           .held_tokens = sequence->n_kv,
-                                           .blocks = sequence->table.blocks},
-                   now_ns);
-    handover->sequence = sequence;
-    sequence_tell_progress(sequence, home);
+    sequence_begin_local(sequence, home, now_ns);
 }
 
 /* ---- tokens ---- */
@@ -146,15 +73,14 @@ static bool is_stop(const struct sequence *sequence, const struct gen_home *home
     return false;
 }
 
-/* STOP or LENGTH when the last token ends the generation; STOP when it is both. */
-static enum gen_finish_reason finish_reason(const struct sequence *sequence,
-                                            const struct gen_home *home)
+enum gen_finish_reason sequence_finish_reason(const struct sequence *sequence,
+                                              const struct gen_home *home)
 {
-    if (n_generated(sequence) == 0)
+    if (sequence_n_generated(sequence) == 0)
         return GEN_FINISH_NONE;
     if (is_stop(sequence, home, sequence->tokens[sequence->n_tokens - 1]))
         return GEN_FINISH_STOP;
-    if (n_generated(sequence) == sequence->job->request.sampling.max_tokens)
+    if (sequence_n_generated(sequence) == sequence->job->request.sampling.max_tokens)
         return GEN_FINISH_LENGTH;
     return GEN_FINISH_NONE;
 }
@@ -169,7 +95,7 @@ static struct gen_finish figures(const struct sequence *sequence)
         .prompt_tokens = sequence_n_prompt(sequence),
         .cached_tokens = sequence->is_from_context ? sequence->n_context_cached
                                                    : sequence->n_cached,
-        .generated_tokens = n_generated(sequence),
+        .generated_tokens = sequence_n_generated(sequence),
         .timing = sequence->timing,
         .marks = sequence->marks,
         .context_worker = sequence->is_from_context ? sequence->job->context_worker : "",
@@ -185,11 +111,12 @@ void sequence_add_token(struct sequence *sequence, const struct gen_home *home, 
                         const struct token_logprobs *logprobs)
 {
     assert(sequence->n_tokens < home->options->context_tokens);
-    /* Drawn behind the last known token, or said by a context worker before any other is known. */
-    assert(sequence->handover ? n_generated(sequence) == 0 : sequence->n_kv == sequence->n_tokens);
+    /* Drawn behind the last known token, or the first token, from a context worker. */
+    assert(sequence->handover ? sequence_n_generated(sequence) == 0
+                              : sequence->n_kv == sequence->n_tokens);
     uint64_t now_ns = gen_home_now_ns(home);
     sequence->tokens[sequence->n_tokens++] = token_id;
-    if (n_generated(sequence) == 1) {
+    if (sequence_n_generated(sequence) == 1) {
         sequence->marks.first_token_ns = now_ns;
         sequence->timing.first_token_us = (now_ns - sequence->job->request.arrived_ns) / NS_PER_US;
     }
@@ -205,15 +132,20 @@ void sequence_add_token(struct sequence *sequence, const struct gen_home *home, 
         .so_far = tells ? &so_far : NULL,
     };
     sequence->has_told = sequence->has_told || tells;
-    /* With a hand-over the end comes by its seal, which brings the figures. */
+    /* During a hand-over the sequence ends with the seal, which has the figures. */
     enum status status = home->ops->tokens(home->ops->arg, sequence->job->request.stream, &tokens);
     if (status != STATUS_OK)
         sequence_end(sequence, home, status, "");
-    else if (finish_reason(sequence, home) != GEN_FINISH_NONE && !sequence->handover)
+    else if (sequence_finish_reason(sequence, home) != GEN_FINISH_NONE && !sequence->handover)
         sequence_end(sequence, home, STATUS_OK, "");
 }
 
-/* Prompt tokens where they are computed first, everything else as work done again. */
+static uint32_t smaller(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+/* Counts prompt tokens that are computed for the first time, and all that is computed again. */
 static void count_computed(struct sequence *sequence, const struct gen_home *home,
                            uint32_t n_tokens)
 {
@@ -236,7 +168,7 @@ static void count_computed(struct sequence *sequence, const struct gen_home *hom
     sequence->n_kv = end;
 }
 
-/* The KV of the prompt is here, computed by this worker. */
+/* This worker has computed the KV of the prompt. */
 static void has_computed_prompt(struct sequence *sequence, const struct gen_home *home)
 {
     sequence_keep_prompt(sequence, home);
@@ -250,7 +182,7 @@ static void has_computed_prompt(struct sequence *sequence, const struct gen_home
                                   NS_PER_US;
 }
 
-/* Its logits are no numbers: it ends, and nobody else. */
+/* Its logits are not finite: only this sequence ends. */
 static void end_overflowed(struct sequence *sequence, const struct gen_home *home,
                            const struct draw *fault)
 {
@@ -269,7 +201,7 @@ void sequence_computed(struct sequence *sequence, const struct gen_home *home,
     assert(sequence_is_runnable(sequence) && computed->n_tokens > 0);
     uint32_t n_prompt = sequence_n_prompt(sequence), first = sequence->n_kv;
     bool is_next = computed->has_token && first + computed->n_tokens == sequence->n_tokens;
-    schedule_computed(home->schedule, id_of(sequence), computed->n_tokens, is_next);
+    schedule_computed(home->schedule, sequence_schedule_id(sequence), computed->n_tokens, is_next);
     count_computed(sequence, home, computed->n_tokens);
     if (computed->fault) {
         end_overflowed(sequence, home, computed->fault);
@@ -277,7 +209,7 @@ void sequence_computed(struct sequence *sequence, const struct gen_home *home,
     }
     if (first < n_prompt && sequence->n_kv >= n_prompt)
         has_computed_prompt(sequence, home);
-    settle(sequence);
+    sequence_settle(sequence);
     sequence_tell_progress(sequence, home);
     if (is_next) {
         sequence_add_token(sequence, home, computed->token_id, &computed->logprobs);
@@ -292,224 +224,6 @@ void sequence_computed(struct sequence *sequence, const struct gen_home *home,
                      "the first token computed here is not the context worker's");
 }
 
-/* ---- hand-over ---- */
-
-static enum status on_first_token(struct sequence *sequence, const struct gen_home *home,
-                                  const struct gen_prefill_event *event, struct error *error)
-{
-    uint32_t token_id = event->first_token.token_id;
-    bool wants_logprobs = sequence->job->request.sampling.n_logprobs > 0;
-    struct handover *handover = sequence->handover;
-    if (handover->state != HANDOVER_FETCHING || handover->has_first_token)
-        return error_set(error, STATUS_TRANSFER_FAILED, "a first token came in the wrong order");
-    if (token_id >= home->options->vocabulary ||
-        (wants_logprobs && !event->first_token.has_logprobs))
-        return error_set(error, STATUS_TRANSFER_FAILED, "first token %u is no token", token_id);
-    handover->has_first_token = true;
-    if (n_generated(sequence) > 0) { /* it was told before the pause */
-        bool is_equal = sequence->tokens[sequence_n_prompt(sequence)] == token_id;
-        if (!is_equal && !sequence->has_other_token && !handover->has_other_numerics)
-            return error_set(error, STATUS_TRANSFER_FAILED,
-                             "first token %u is not that of the first KV transfer", token_id);
-        return STATUS_OK;
-    }
-    sequence->has_other_token = handover->has_other_numerics;
-    schedule_computed(home->schedule, id_of(sequence), 0, 1);
-    sequence_add_token(sequence, home, token_id, &event->first_token.logprobs);
-    return STATUS_OK;
-}
-
-static enum status on_sealed(struct sequence *sequence, const struct gen_prefill_event *event,
-                             struct error *error)
-{
-    if (!sequence->handover->has_first_token)
-        return error_set(error, STATUS_TRANSFER_FAILED, "sealed without a first token");
-    return handover_sealed(sequence->handover, event, error);
-}
-
-/* Of a hand-over that is sealed: the prompt was computed there. */
-static void take_figures(struct sequence *sequence, const struct gen_home *home, uint64_t now_ns)
-{
-    const struct handover *handover = sequence->handover;
-    assert(handover->is_sealed && "by then it has told its figures");
-    struct gen_timing *timing = &sequence->timing;
-    sequence->is_from_context = sequence->has_prompt = true;
-    sequence->marks.first_ready_ns = handover->first_ready_ns;
-    sequence->marks.received_ns = now_ns;
-    sequence->place = GEN_PLACE_CONTEXT_WORKER;
-    home->stats->prompts[sequence->place]++;
-    sequence->n_context_cached = handover->context_cached_tokens;
-    timing->queue_us += handover->context_queue_us;
-    timing->prefill_us = handover->context_compute_us;
-    timing->transfer_us = (now_ns - handover->first_ready_ns) / NS_PER_US;
-    timing->kv_bytes_received = handover->bytes;
-}
-
-void sequence_on_event(struct sequence *sequence, const struct gen_home *home,
-                       const struct gen_prefill_event *event, uint64_t now_ns)
-{
-    struct error error = {""};
-    enum status status = STATUS_OK;
-    assert(sequence->handover && !sequence_is_runnable(sequence));
-    switch (event->kind) {
-    case GEN_PREFILL_BACKLOG:
-        status = handover_backlog(sequence->handover, home, event, &error, now_ns);
-        break;
-    case GEN_PREFILL_ACCEPTED:
-        status = handover_accepted(sequence->handover, home, event, &error, now_ns);
-        if (!sequence->has_prompt)
-            sequence->marks.accepted_ns = now_ns;
-        break;
-    case GEN_PREFILL_READY:
-        status = handover_ready(sequence->handover, home, event, &error, now_ns);
-        if (status == STATUS_OK) {
-            sequence->state = SEQUENCE_FETCHING;
-            sequence_tell_progress(sequence, home);
-        }
-        break;
-    case GEN_PREFILL_FIRST_TOKEN:
-        status = on_first_token(sequence, home, event, &error);
-        break;
-    case GEN_PREFILL_SEALED:
-        status = on_sealed(sequence, event, &error);
-        if (status == STATUS_OK && finish_reason(sequence, home) != GEN_FINISH_NONE) {
-            take_figures(sequence, home, now_ns);
-            sequence_end(sequence, home, STATUS_OK, "");
-        } else if (status == STATUS_OK) {
-            sequence_try_commit(sequence, home, now_ns);
-        }
-        break;
-    }
-    if (status != STATUS_OK)
-        sequence_fall_back(sequence, home, status, error.text, now_ns);
-}
-
-void sequence_try_commit(struct sequence *sequence, const struct gen_home *home, uint64_t now_ns)
-{
-    if (!handover_is_complete(sequence->handover))
-        return;
-    sequence->state = SEQUENCE_COMMITTING;
-    handover_commit(sequence->handover, home, now_ns);
-}
-
-/* What was received is counted each time, what it says of the request the first time. */
-static void count_received(struct sequence *sequence, const struct gen_home *home, uint64_t now_ns)
-{
-    uint32_t n_received = sequence_n_prompt(sequence) - sequence->n_kv;
-    home->stats->handovers_committed++;
-    home->stats->kv_tokens_received += n_received;
-    if (sequence->has_prompt) {
-        home->stats->tokens_again += n_received;
-        return;
-    }
-    take_figures(sequence, home, now_ns);
-    sequence->timing.kv_tokens_received = n_received;
-    sequence->timing.commit_us = (now_ns - sequence->handover->commit_began_ns) / NS_PER_US;
-    home->stats->prompt_tokens_remote += n_received;
-}
-
-void sequence_committed(struct sequence *sequence, const struct gen_home *home, uint64_t now_ns)
-{
-    assert(sequence->state == SEQUENCE_COMMITTING);
-    struct handover *handover = sequence->handover;
-    assert(handover->first_block * sequence->table.block_tokens == sequence->n_kv);
-    assert(handover->n_arrived == handover->n_blocks && handover->is_sealed);
-    sequence->has_other_kv = handover->has_other_numerics;
-    count_received(sequence, home, now_ns);
-    block_pool_set_origin(home->options->pool, handover->blocks, handover->n_blocks,
-                          handover->incarnation);
-    handover_close(handover, home, HANDOVER_KEEP);
-    sequence->handover = NULL;
-    sequence->n_kv = sequence_n_prompt(sequence);
-    if (sequence->n_kv > sequence->n_kv_max)
-        sequence->n_kv_max = sequence->n_kv;
-    schedule_fetched(home->schedule, id_of(sequence));
-    settle(sequence);
-    sequence_keep_prompt(sequence, home);
-}
-
-/* What a client is told when the prompt cannot be computed here: statuses that say "later" or
- * "elsewhere" are passed on, and what is the model's fault; everything else is a failed hand-over. */
-static enum status client_status(enum status status)
-{
-    switch (status) {
-    case STATUS_NO_BLOCKS:
-    case STATUS_QUEUE_FULL:
-    case STATUS_LOADING:
-    case STATUS_DRAINING:
-    case STATUS_LOGITS_NOT_FINITE:
-        return status;
-    case STATUS_SHARE_FULL:
-        return STATUS_QUEUE_FULL;
-    default:
-        return STATUS_TRANSFER_FAILED;
-    }
-}
-
-/* The context worker did nothing, and takes nothing now, or nothing of ours: who placed it here knows of others. A client
- * has heard nothing. */
-static bool ends_for_want_of_context(const struct sequence *sequence, enum status status)
-{
-    bool takes_nothing = status == STATUS_QUEUE_FULL || status == STATUS_SHARE_FULL ||
-                         status == STATUS_LOADING || status == STATUS_DRAINING;
-    return takes_nothing && sequence->job->ends_when_context_full &&
-           !sequence->handover->is_accepted && n_generated(sequence) == 0;
-}
-
-static void log_failed(const struct sequence *sequence, const struct handover *handover,
-                       enum status status, const char *sentence)
-{
-    const struct log_about about = job_about(sequence->job);
-    log_event(LOG_WARN, &about, "KV transfer failed", LOG_TEXT("status", status_name(status)),
-              LOG_TEXT("context_worker", handover->context_worker),
-              LOG_U64("blocks_arrived", handover->n_arrived), LOG_U64("blocks", handover->n_blocks),
-              LOG_TEXT("why", sentence));
-}
-
-void sequence_fall_back(struct sequence *sequence, const struct gen_home *home, enum status status,
-                        const char *sentence, uint64_t now_ns)
-{
-    struct handover *handover = sequence->handover;
-    assert(handover && sequence->n_kv < sequence_n_prompt(sequence));
-    assert(status != STATUS_OK && !sequence_is_runnable(sequence));
-    if (finish_reason(sequence, home) != GEN_FINISH_NONE) { /* nothing was wanted of it any more */
-        sequence_end(sequence, home, STATUS_OK, "");
-        return;
-    }
-    sequence_say_why_failed(sequence, status, sentence, now_ns);
-    home->stats->handovers_failed++;
-    home->stats->handovers_failed_by[status]++;
-    log_failed(sequence, handover, status, sentence);
-    if (ends_for_want_of_context(sequence, status)) {
-        sequence_end(sequence, home,
-                     status == STATUS_SHARE_FULL ? status : STATUS_NO_CONTEXT_WORKER, sentence);
-        return;
-    }
-    /* The same numerics overflow here, too. */
-    bool is_vain = status == STATUS_LOGITS_NOT_FINITE && !handover->has_other_numerics;
-    if (!home->options->local_prefill || is_vain) {
-        sequence_end(sequence, home, client_status(status), sentence);
-        return;
-    }
-    handover_close(handover, home, HANDOVER_DISCARD);
-    sequence->handover = NULL;
-    sequence->is_fallback = true;
-    sequence->must_verify = n_generated(sequence) > 0;
-    home->stats->handovers_fell_back++;
-    begin_local(sequence, home, now_ns);
-    if (handover->n_fenced > 0) {
-        schedule_pause(home->schedule, id_of(sequence));
-        sequence_pause(sequence, home);
-    } else {
-        schedule_fetch_failed(home->schedule, id_of(sequence));
-    }
-}
-
-bool sequence_is_runnable(const struct sequence *sequence)
-{
-    return sequence->state == SEQUENCE_DECODING || sequence->state == SEQUENCE_LOCAL_PREFILL;
-}
-
 /* ---- the end ---- */
 
 static void tell(struct sequence *sequence, const struct gen_home *home, enum status status,
@@ -519,7 +233,7 @@ static void tell(struct sequence *sequence, const struct gen_home *home, enum st
     finish.status = status;
     finish.sentence = sentence;
     if (status == STATUS_OK)
-        finish.reason = finish_reason(sequence, home);
+        finish.reason = sequence_finish_reason(sequence, home);
     gen_home_finish_stream(home, sequence->job, &finish);
 }
 
@@ -528,8 +242,8 @@ void sequence_end(struct sequence *sequence, const struct gen_home *home, enum s
 {
     assert(sequence->state != SEQUENCE_FREE);
     assert(sequence->state != SEQUENCE_PAUSED || sequence->table.n_blocks == 0);
-    schedule_id id = id_of(sequence);
-    /* While it holds them: what enters the cache has a holder. */
+    schedule_id id = sequence_schedule_id(sequence);
+    /* While it holds the blocks: a block that enters the cache must have a holder. */
     if (sequence->state == SEQUENCE_DECODING && !sequence->has_other_kv)
         sequence_keep_all(sequence, home);
     if (sequence->handover)

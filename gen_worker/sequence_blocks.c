@@ -1,5 +1,5 @@
-/* The blocks of a sequence: taken with what the prefix cache has, kept for others, given back. */
-#include "gen_worker/sequence.h"
+#include "gen_worker/sequence_blocks.h"
+
 #include "model/forward.h"
 #include "schedule/schedule.h"
 
@@ -9,12 +9,12 @@
 
 uint32_t sequence_lookup_blocks(const struct sequence *sequence)
 {
-    /* The last token is always computed: somebody has to make its logits. */
+    /* The last token is always computed, because its logits are needed. */
     uint32_t n_tokens = sequence->must_verify ? sequence_n_prompt(sequence) : sequence->n_tokens;
     return (n_tokens - 1) / sequence->table.block_tokens;
 }
 
-/* What is in the cache beyond what was ever here is found, not computed. */
+/* Counts tokens that the cache has beyond all that this sequence ever had. */
 static void count_cached(struct sequence *sequence, const struct gen_home *home)
 {
     uint32_t n_before = sequence_n_of_prompt(sequence, sequence->n_kv_max);
@@ -80,7 +80,7 @@ void sequence_keep_prompt(struct sequence *sequence, const struct gen_home *home
                            sequence_n_prompt(sequence) / sequence->table.block_tokens);
 }
 
-/* Whole blocks of everything it knows. */
+/* Hashes the whole blocks of all known tokens. */
 static void hash_tokens(struct sequence *sequence, const struct gen_home *home)
 {
     const struct engine_request *request = &sequence->job->request;
@@ -90,8 +90,8 @@ static void hash_tokens(struct sequence *sequence, const struct gen_home *home)
                            sequence->hashes);
 }
 
-/* Leading tokens whose KV has the bits that a later prompt's computation would give them: what was generated only where the
- * phases agree. */
+/* Leading tokens whose KV has the bits that a later prompt would compute. Generated tokens are among them only where prefill and
+ * decode compute the same bits. */
 static uint32_t n_lasting(const struct sequence *sequence, const struct gen_home *home)
 {
     const uint32_t n_prompt = sequence_n_prompt(sequence);
@@ -143,7 +143,7 @@ void sequence_pause(struct sequence *sequence, const struct gen_home *home)
             remember_origin(sequence, block_pool_origin(table->pool, table->blocks[i]));
     sequence_keep_all(sequence, home);
     block_table_clear(table);
-    sequence->job->lookup_at = 0; /* the schedule has forgotten it */
+    sequence->job->lookup_at = 0; /* the schedule has forgotten its prefix */
     sequence->n_kv = 0;
     sequence->has_other_kv = false;
     sequence->state = SEQUENCE_PAUSED;

@@ -1,5 +1,4 @@
-/* Where a sequence's prompt is computed, and what its client is told of it. */
-#include "gen_worker/sequence.h"
+#include "gen_worker/sequence_place.h"
 
 #include <assert.h>
 
@@ -13,7 +12,7 @@ bool sequence_wants_context(const struct sequence *sequence, const struct gen_ho
 {
     if (sequence->n_kv >= sequence_n_prompt(sequence) || sequence->is_fallback)
         return false;
-    /* Of one that was paused: from where it came, since context workers may compute with bits of their own. */
+    /* After a pause the prompt is computed where it was computed first: the bits of a context worker may differ. */
     if (sequence->place != GEN_PLACE_UNKNOWN)
         return sequence->is_from_context;
     return sequence->job->context_worker[0] != '\0' &&

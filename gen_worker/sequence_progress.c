@@ -1,9 +1,8 @@
-/* How much of a sequence's prompt has its KV, for who waits for it. */
-#include "gen_worker/sequence.h"
+#include "gen_worker/sequence_progress.h"
 
 #include <assert.h>
 
-/* Announced is computed: what has not arrived yet comes faster than it was made. */
+/* Announced blocks count as done: their transfer is faster than their computation. */
 static uint32_t n_announced(const struct handover *handover, uint32_t block_tokens)
 {
     return (handover->first_block + handover->n_announced) * block_tokens;

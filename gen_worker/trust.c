@@ -1,7 +1,7 @@
 #include "gen_worker/trust.h"
 
 #include "base/log/log.h"
-#include "gen_worker/sequence.h"
+#include "gen_worker/sequence_handover.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -23,7 +23,7 @@ void trust_withdraw(const struct gen_home *home, uint64_t incarnation, uint64_t 
             sequence_fall_back(sequence, home, STATUS_TRANSFER_FAILED, SENTENCE, now_ns);
         }
     }
-    /* After them: an end caches what it has. */
+    /* After the sequences, because the end of one adds its blocks to the cache. */
     uint32_t n_dropped = home->tree ? prefix_tree_drop(home->tree, incarnation) : 0;
     log_warn("context worker of incarnation %016" PRIx64
              " is no longer trusted: cached blocks dropped %u, "

@@ -7,9 +7,9 @@
  *     output   [n_rows][n_heads head_dim]        lse   [n_rows][n_heads]
  *     cache    block = [layer][K, V][kv_head][token][dim], strides are data: kv_view
  *
- * q, k and v are rows of their own or parts of one fused projection: strides tell. Packed, the rows
- * of a sequence follow those of the one before it; padded, every sequence begins at a multiple of
- * the padded length, and the rows behind its own are neither read nor written.
+ * q, k and v are separate arrays or parts of one fused projection, as the strides say. Packed: the rows of a
+ * sequence follow those of the sequence before it. Padded: every sequence begins at a multiple of the padded
+ * length, and the rows behind its own are neither read nor written.
  *
  *     s[i][j] = cap(scale q[i] k[j]) + bias[i][j] + mask[i][j]      cap(x) = soft_cap tanh(x / soft_cap)
  *     p[i][j] = exp(s[i][j]) / (sum over j of exp(s[i][j]) + exp(sink))
@@ -19,15 +19,15 @@
  * Order of calls: create (once a layer), metadata_create (once a layer group), then for each step
  * metadata_prepare and, layer by layer, forward.
  *
- * A sequence's result depends on nothing but its own tokens: not on its batch mates, the chunks it
- * came in, block_tokens, or the number of threads; and a token gives the same bits in the context
- * and in the generation phase. Only what is asked to differ by phase does: any math but MATH_COMPUTE
- * (MATH_INT8 depends on the chunks too) and sink_tokens; and PATH_UNFUSED and PATH_SHORT, whose sums are in another order.
+ * The result of a sequence depends on its own tokens alone: not on other sequences of the batch, its chunks,
+ * block_tokens or the number of threads. A token gives the same bits in the context and in the generation
+ * phase. The exceptions: any math but MATH_COMPUTE (MATH_INT8 also depends on the chunks), sink_tokens, and
+ * PATH_UNFUSED and PATH_SHORT, whose sums are in another order.
  *
- * What is no number: a row that sees a NaN in Q, K or V, or an infinity, tells it in its output (and, of Q and K, in lse),
- * and one that does not see it has the bits that it would have without. Not so in MATH_INT8, where K of a tile is rounded
- * together, and on a device, where rows go through a product together: there one that does not see V may tell it, too. 8-bit
- * caches hold no infinity, and INT8 no NaN: what is rounded into them is a number again.
+ * NaN and infinities: a row that sees one in Q, K or V has a NaN or an infinity in its output (and in lse, for Q and K). A row
+ * that does not see it has the same bits as without it. There are two exceptions. MATH_INT8 rounds K of a tile together. On a
+ * device, rows go through a product together, so that a row which does not see a V may have its NaN, too. 8-bit caches hold no
+ * infinity, and INT8 holds no NaN: rounding into them gives a number.
  *
  * Every feature has a number: attention_features.h.
  *
@@ -52,14 +52,14 @@ struct thread_pool;
 #define ATTENTION_ROPES_MAX       4u
 #define ATTENTION_ARENA_ALIGNMENT 64u /* bytes */
 
-/* Which keys a query sees by its index: that of a token in its sequence. */
+/* Which keys a query sees, by the query's index in its sequence. */
 enum attention_mask {
     MASK_CAUSAL,            /* lower right: query i of n sees keys 0 .. kv_len - n + i */
     MASK_CAUSAL_UPPER_LEFT, /* query i of the step's n sees keys 0 .. i */
     MASK_BIDIRECTIONAL,     /* every key; a prompt comes in one chunk */
 };
 
-/* A mask given with the step, besides the one above. */
+/* A mask that comes with the step, in addition to the one above. */
 enum attention_mask_input {
     MASK_INPUT_NONE,
     MASK_INPUT_BOOL,  /* uint8_t, 0: not seen */
@@ -68,14 +68,14 @@ enum attention_mask_input {
 
 /* Whose tokens the keys are. */
 enum attention_keys {
-    KEYS_SELF,  /* those of the queries: every query writes one key */
+    KEYS_SELF,  /* the keys of the queries: every query writes one key */
     KEYS_CROSS, /* the encoder's, cached once a request (A21) */
     KEYS_SHARD, /* a rank's part of the sequence (A31) */
 };
 
-/* How the context phase is computed; all give the same result within the dtype's error. */
+/* How the context phase is computed. All paths give the same result within the dtype's error. */
 enum attention_path {
-    PATH_AUTO,    /* flash: it takes everything, and its bits do not depend on chunks */
+    PATH_AUTO,    /* flash: it takes every configuration, and its bits do not depend on chunks */
     PATH_UNFUSED, /* all scores of a sequence are stored, of some rows at a time */
     PATH_SHORT,   /* the scores of a few rows are stored; at most PATH_SHORT_KEYS keys */
     PATH_FLASH,   /* running softmax */
@@ -83,7 +83,7 @@ enum attention_path {
 
 #define PATH_SHORT_KEYS 1024u
 
-/* What the context phase multiplies; on a device MATH_BF16 and MATH_FP16 may hold for generation, too: cuda/attention.h. */
+/* The number format of the context phase's products. On a device MATH_BF16 and MATH_FP16 may apply to generation, too: cuda/attention.h. */
 enum attention_math {
     MATH_COMPUTE, /* the compute dtype */
     /* Q, K and V, as they are after RoPE and the cache, rounded to E4M3 by their scales (A4).
@@ -127,9 +127,9 @@ struct attention_bias {
     bool is_bidirectional; /* half of the buckets for keys behind the query */
 };
 
-/* Fixed when a layer is built; arrays are copied unless said otherwise. A device's back end takes qkv_bias, q_norm and
- * k_norm, weights of the model, as addresses of the device, at multiples of their element, and reads them there as long
- * as the layer lives; sinks, bias.table and bias.buckets are the host's, copied at creation. */
+/* Fixed when a layer is created. Arrays are copied unless a comment says otherwise. A device's back end takes qkv_bias, q_norm and
+ * k_norm, which are weights of the model, as addresses of the device that are aligned to their elements, and reads them there
+ * as long as the layer lives. sinks, bias.table and bias.buckets are in the host's memory and copied at creation. */
 struct attention_config {
     uint32_t layer_index; /* in kv_view */
     uint32_t n_heads, n_kv_heads;
@@ -141,7 +141,7 @@ struct attention_config {
     float output_scale;     /* 0: output as compute; else E4M3, stored = round(x / output_scale) */
 
     float q_scaling; /* scores are divided by q_scaling * sqrt(head_dim); 0 is 1 */
-    float scale;     /* explicit factor of the scores instead; 0: none given */
+    float scale;     /* the factor of the scores instead; 0: not given */
     float soft_cap;  /* 0: none */
     struct attention_bias bias;
     /* [n_heads] logits in the denominator (gpt-oss); NULL: none. KEYS_SHARD: on one rank only. */
@@ -151,12 +151,12 @@ struct attention_config {
     enum attention_mask_input mask_input;
     uint32_t window; /* query i sees keys i - window + 1 .. i; 0: all */
     bool is_cyclic;  /* token t lives in slot t % window: see kv_slot */
-    /* StreamingLLM (Xiao et al. 2024): the first sink_tokens stay in sight. In the generation phase
-     * a query sees them and the last window - sink_tokens, and K, cached before RoPE, turns by its
-     * position among those. The context phase is dense. */
+    /* StreamingLLM (Xiao et al. 2024): the first sink_tokens stay visible. In the generation phase a query sees
+     * them and the last window - sink_tokens tokens. K is cached before RoPE and rotated by its position among
+     * the visible keys. In the context phase a query sees all keys. */
     uint32_t sink_tokens;
     enum attention_keys keys;
-    bool reuses_prefix;   /* sequences may begin with blocks of others: not with is_cyclic */
+    bool reuses_prefix; /* sequences may begin with blocks of other sequences; not with is_cyclic */
     uint32_t n_beams_max; /* 0 and 1: no beams */
     uint32_t
         n_draft_max; /* query tokens of a generation sequence, 0 is 1, up to DRAFT_TOKENS_MAX */
@@ -171,8 +171,8 @@ struct attention_config {
 
     enum attention_path path;
     enum attention_math math;
-    /* Generation: a row's keys over several threads. AUTO: where rows are few, or one is far longer
-     * than the others, and partials have room. ON: always; limits.has_multi_block. */
+    /* Generation: several threads share the keys of a row. AUTO: when there are few rows, or one is far longer than the others,
+     * and there is room for partial results. ON: always; needs limits.has_multi_block. */
     enum attention_choice multi_block;
     /* Generation: a K and V row read once for its whole group. AUTO is ON on the host, there is no
      * shape to choose by: a group's heads share every tile's load and transposition (two cores, 2 to
@@ -181,11 +181,11 @@ struct attention_config {
     enum attention_choice grouped;
 };
 
-/* Where the blocks are: plain data, filled by the owner of the pool. Strides in bytes. */
+/* Where the blocks are. The owner of the pool fills it in. Strides are in bytes. */
 struct kv_view {
     void *base;            /* block 0 */
     uint64_t block_stride; /* block to block; the pool may exceed 4 GiB */
-    uint64_t layer_stride; /* 0: n_layers is 1, and every layer has that place by turns */
+    uint64_t layer_stride; /* 0: n_layers is 1, and the layers take turns in that place */
     uint64_t kv_stride;    /* from K to V of a layer */
     uint64_t head_stride;
     uint64_t token_stride; /* at least head_dim elements */
@@ -197,7 +197,7 @@ struct kv_view {
     bool is_contiguous;
 };
 
-/* The strides of the layout above without gaps. So many parameters: a struct would be the view again. */
+/* Fills in the strides of the layout above, without gaps. */
 struct kv_view kv_view_dense(void *base, uint32_t n_blocks, uint32_t n_layers, uint32_t n_kv_heads,
                              uint32_t block_tokens, uint32_t head_dim, enum dtype cache);
 /* [batch beam][K, V][kv_head][max_seqlen][dim], one layer: block i is row i of the first dimension. */
@@ -218,16 +218,16 @@ enum attention_phase { PHASE_CONTEXT, PHASE_GENERATION };
 struct attention_sequence {
     uint64_t request_id;
     enum attention_phase phase;
-    uint32_t query_len;        /* tokens of this step, of one beam; generation: 1, or the draft's */
-    uint32_t kv_len;           /* tokens in the cache after this step */
-    uint32_t prompt_len;       /* context phase: a chunk that ends before it must be whole blocks */
+    uint32_t query_len;  /* tokens of this step, of one beam; generation: 1, or the draft's */
+    uint32_t kv_len;     /* tokens in the cache after this step */
+    uint32_t prompt_len; /* context phase: a chunk that ends before it must have whole blocks */
     const uint32_t *block_ids; /* [n_beams][n_blocks], in order of slots */
     uint32_t n_blocks;         /* of one beam: at least its slots / block_tokens, rounded up */
 
     /* Generation: beams, 0 is 1. Rows of the step: query_len of beam 0, then of beam 1 ... */
     uint32_t n_beams;
-    /* The beam whose blocks hold each token of each beam; rows cache_source_stride apart. A beam's
-     * newest token is always its own. NULL: every beam's own. */
+    /* For each token of each beam, the beam whose blocks hold it; rows are cache_source_stride apart. The newest token of a
+     * beam is always its own. NULL: all tokens are. */
     const uint32_t *cache_source; /* [n_beams][kv_len] */
     uint32_t cache_source_stride;
 
@@ -240,29 +240,29 @@ struct attention_sequence {
     uint32_t query_index; /* not KEYS_SELF: index in its sequence of the first query */
     uint32_t key_index;   /* KEYS_SHARD: index in the whole sequence of the first cached key */
 
-    /* Fills up a step of a static metadata, behind all that are not. It has rows and a place in the layout
-     * like any, but no cache: no blocks, and kv_len is query_len (not KEYS_SELF: 0). Its rows of output are
-     * zero, those of lse -inf; its rows of q, k and v are there and may hold anything. A back end whose
-     * kernels write K and V of every row aims these rows at memory of its own: nothing of kv_view is
-     * written for them, so that many of them are no race. */
+    /* A dummy fills up a step of a static metadata, behind all real sequences. It has rows and a place in the layout as any
+     * other sequence, but no cache: no blocks, and kv_len is query_len (not KEYS_SELF: 0). Its rows of output are zero, and
+     * those of lse are -inf. Its rows of q, k and v exist and may hold anything. A back end whose kernels write K and V of
+     * every row directs these rows to its own memory. Nothing in kv_view is written for dummies, so several of them cannot
+     * race. */
     bool is_dummy;
 };
 
 struct attention_step {
     const struct attention_sequence *sequences;
     uint32_t n_sequences;
-    /* To measure memory: judged and laid out like any, needs and touches no cache, writes zeros, and
-     * on the CPU touches the scratch that the step would. */
+    /* A step that measures memory. It is checked and laid out as any other, and writes zeros. It neither needs nor touches a
+     * cache. On the CPU it touches the scratch memory that the real step would use. */
     bool is_dummy;
     uint32_t padded_query_len; /* rows from a sequence (of a beam) to the next; 0: packed */
     uint32_t padded_new_len;   /* the same for k and v; given only if not KEYS_SELF */
 };
 
-/* What the largest step may hold, and what the layers of the group have in common. */
+/* The bounds of a step, and what the layers of the group have in common. */
 struct attention_limits {
     uint32_t n_sequences_max; /* requests */
     uint32_t n_tokens_max;    /* queries, over all beams */
-    /* Of these at most, over contexts and generations; 0: all may be of one phase. */
+    /* At most this many of them in the context and in the generation phase. 0: all may be in one phase. */
     uint32_t n_contexts_max, n_generations_max, n_context_tokens_max;
     uint32_t n_kv_tokens_max; /* new keys if not KEYS_SELF, else 0 */
     uint32_t kv_len_max;
@@ -276,13 +276,14 @@ struct attention_limits {
     uint32_t n_beams_max, n_draft_max; /* 0 is 1 */
     bool has_short_path;               /* a layer has PATH_SHORT: longer contexts are refused */
     bool has_multi_block; /* a layer has multi_block CHOICE_ON: parts of all generation rows fit */
-    /* The least tokens a block of a paged view may have; 0: BLOCK_TOKENS_MIN. Bounds the block tables that a
-     * device's back end sends. */
+    /* The smallest block_tokens of a paged view. 0: BLOCK_TOKENS_MIN. It bounds the block tables that a device's back end
+     * sends. */
     uint32_t block_tokens_min;
     uint32_t bias_queries, bias_keys; /* of the smallest attention_bias.table of a layer; 0: none */
     const struct rope *ropes[ATTENTION_ROPES_MAX]; /* of all layers, each once; the rest NULL */
-    /* Of the same back end, with limits no smaller, destroyed later: a device's back end keeps partial results of both in one
-     * place, since their steps run one after the other. NULL: it has its own, as on a host in any case. */
+    /* A metadata of the same back end, with limits at least as large, that is destroyed later. A device's back end keeps the
+     * partial results of both in one place: their steps run one after the other. NULL: the metadata has its own place, as on
+     * a host in any case. */
     const struct attention_metadata *beside;
 };
 
@@ -297,12 +298,11 @@ struct attention_metadata {
     uint32_t n_static, n_static_query; /* generation sequences of every step, and queries of each */
     uint32_t n_dummies;                /* of n_generations, the last */
     uint32_t n_rows, n_kv_rows; /* of q and output, of k and v: padding between rows counts */
-    /* The arrays from here to k_sin are one arena, at places that depend on the limits alone, each at a
-     * multiple of ATTENTION_ARENA_ALIGNMENT. What they say in numbers the fields above say as well: a host
-     * that laid a step out need not read it again. */
+    /* The arrays from here to k_sin are one arena. Their places depend on the limits alone; each is at a multiple of
+     * ATTENTION_ARENA_ALIGNMENT. The fields above hold their counts, so that the host need not read the arrays again. */
     void *arena; /* its own; NULL: see metadata_use_arena */
     size_t
-        arena_used; /* of metadata_arena_bytes the leading ones that the step uses: the rest need not be sent */
+        arena_used; /* the leading part of metadata_arena_bytes that the step uses; the rest need not be sent */
     struct attention_sequence *sequences; /* [n_sequences] ids, phases, lengths, blocks */
     uint32_t *token_starts;    /* [n_sequences + 1] first query of each, counted without padding */
     uint32_t *kv_starts;       /* [n_sequences + 1] first new key of each, likewise */
@@ -346,12 +346,12 @@ struct attention;
 /* reference, cpu (one table for each instruction set) and cuda implement it. A new one is a file and a
  * line in attention_backends.c: docs/new-backend.md. */
 struct attention_backend {
-    const char *name; /* those of one name give the same bits, but for what kernels.h says */
+    const char
+        *name; /* back ends of one name give the same bits, with the exceptions in kernels.h */
     uint64_t
         features; /* bit n: feature n is computed (attention_features.h); create refuses others */
-    /* INVALID_ARGUMENT: a value out of range, or two features that exclude each other.
-     * UNSUPPORTED: legal, but not computed here. The sentence names the field and its value. pool
-     * may be NULL: everything runs on the caller. */
+    /* INVALID_ARGUMENT: a value is out of range, or two features exclude each other. UNSUPPORTED: valid, but this back end does
+     * not compute it. The sentence names the field and its value. pool may be NULL: everything runs on the caller. */
     enum status (*create)(const struct attention_config *config, struct thread_pool *pool,
                           struct attention **attention_out, struct error *error);
     void (*destroy)(struct attention *attention); /* NULL is fine */
@@ -368,24 +368,23 @@ struct attention_backend {
                                     const struct attention_step *step, const struct kv_view *kv,
                                     struct error *error);
 
-    /* From now on every step is n_generations generation sequences of n_query query tokens each, of which
-     * the last may be dummies, and everything the metadata points to stays where it is, so that a graph
-     * captured over it can be replayed. Once. */
+    /* From now on every step has n_generations generation sequences of n_query query tokens each; the last of them may be
+     * dummies. Everything that the metadata points to keeps its address, so that a captured graph can be replayed. It is
+     * called once. */
     enum status (*metadata_make_static)(struct attention_metadata *metadata, uint32_t n_generations,
                                         uint32_t n_query, struct error *error);
 
-    /* Of the arrays of a step; the same for equal limits. */
+    /* The size of the arrays of a step. It is the same for equal limits. */
     size_t (*metadata_arena_bytes)(const struct attention_metadata *metadata);
-    /* Points the arrays into memory of the caller, who keeps it until the next call or destroy; several
-     * metadata may take turns in it. A device's back end has no arena of its own: prepare comes behind a call that
-     * shows it memory of the host, kv_update and forward behind one with where the device has those bytes. Begins at a multiple of ATTENTION_ARENA_ALIGNMENT. Nothing is written
-     * or copied: prepare fills it, or a copy of bytes that prepare wrote elsewhere for equal limits. The
-     * metadata's own arena is given up at the first call. */
+    /* Points the arrays into the caller's memory, which must stay valid until the next call or destroy. Several metadata may
+     * take turns in it. A device's back end has no arena of its own: before prepare this call gives it memory of the host,
+     * and before kv_update and forward the address where the device has those bytes. The memory begins at a multiple of
+     * ATTENTION_ARENA_ALIGNMENT. Nothing is written or copied: prepare fills the memory, or the caller copies to it what
+     * prepare wrote elsewhere for equal limits. The first call frees the metadata's own arena. */
     void (*metadata_use_arena)(struct attention_metadata *metadata, void *base);
 
-    /* Bias, norm, RoPE and writing alone; forward does it too, before it attends, or behind it where a
-     * cyclic cache has several queries, which still see what they overwrite. Nothing of io is
-     * written. */
+    /* Applies bias, norm and RoPE to K and V and writes them to the cache. forward does this too: before the attention, or after
+     * it when several queries write to a cyclic cache and still see what they overwrite. Nothing in io is written. */
     enum status (*kv_update)(const struct attention *attention,
                              const struct attention_metadata *metadata,
                              const struct attention_io *io, struct error *error);

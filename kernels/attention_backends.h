@@ -1,8 +1,7 @@
 /*
  * attention_backends - the attention back ends that are built in, as an explicit list.
  *
- * Each set of kernels has one of its own; another can be asked for by name, whatever computes the
- * products beside it.
+ * Each set of kernels has its own. Another one can be chosen by name, with any set of kernels for the products.
  */
 #pragma once
 
@@ -10,7 +9,7 @@
 
 struct kernels;
 
-/* The list; some need instructions that this machine lacks. index from 0; NULL: the list has ended. */
+/* The list. index counts from 0; NULL: the end. Some need instructions that this machine lacks. */
 const char *attention_backend_name(uint32_t index);
 /* Its name in the list. */
 const char *attention_backend_set(const struct attention_backend *backend);

@@ -1,7 +1,8 @@
 /*
- * attention_features - what the operator does, by number: who computes it, what excludes what.
+ * attention_features - the numbered features of the operator: which back ends compute them, which exclude each other.
  *
- * One table: creation refuses by it, the tests walk it, the table in kernels/README.md is printed from it.
+ * Creation checks configurations by this table, the tests iterate over it, and the table in kernels/README.md is
+ * printed from it.
  */
 #pragma once
 
@@ -18,7 +19,7 @@
      ATTENTION_FEATURE(15) | ATTENTION_FEATURE(26) | ATTENTION_FEATURE(28) |                       \
      ATTENTION_FEATURE(32))
 
-/* Numbers 1 .. 33 are A1 .. A33; those behind have names of their own. */
+/* Numbers 1 .. 33 are A1 .. A33; later ones have other names. */
 enum {
     FEATURE_INT8 = 34,
     FEATURE_BIAS,

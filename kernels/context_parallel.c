@@ -17,7 +17,7 @@ struct context_ring {
     size_t shard_bytes;     /* K and V of a layer */
     uint32_t n_tokens;      /* of this rank */
     struct attention_metadata **rounds; /* [n_ranks] the keys of rank - round */
-    bool *is_seen;                      /* [n_ranks] whether a query here may see them */
+    bool *is_seen; /* [n_ranks] whether a query of this rank may see their keys */
     char *visiting[2];
     float *lse; /* [n_tokens_max][n_heads] of the whole, if the caller wants none */
     struct context_partial partial;
@@ -103,14 +103,15 @@ static enum status check(const struct attention_limits *limits, const struct con
                          struct error *error)
 {
     if (group->n_ranks == 0 || group->rank >= group->n_ranks)
-        return error_set(error, STATUS_INVALID_ARGUMENT, "rank %u of n_ranks %u", group->rank,
-                         group->n_ranks);
+        return error_set(error, STATUS_INVALID_ARGUMENT, "rank is %u, must be below n_ranks %u",
+                         group->rank, group->n_ranks);
     if (limits->keys != KEYS_SHARD)
-        return error_set(error, STATUS_INVALID_ARGUMENT, "keys is %d, a ring wants KEYS_SHARD",
-                         (int)limits->keys);
-    if (limits->mask == MASK_CAUSAL_UPPER_LEFT)
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "mask MASK_CAUSAL_UPPER_LEFT counts queries of a rank, not of the prompt");
+                         "keys is %d, must be KEYS_SHARD for a ring", (int)limits->keys);
+    if (limits->mask == MASK_CAUSAL_UPPER_LEFT)
+        return error_set(
+            error, STATUS_INVALID_ARGUMENT,
+            "mask is MASK_CAUSAL_UPPER_LEFT: it counts the queries of a rank, not of the prompt");
     return STATUS_OK;
 }
 
@@ -184,7 +185,7 @@ static enum status check_shards(const struct context_ring *ring, const struct kv
         shards->token_stride != dense->token_stride || shards->head_stride != dense->head_stride ||
         shards->kv_stride != dense->kv_stride)
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "the shards' view is not a contiguous one of %u tokens without gaps",
+                         "the shards' view must be contiguous, of %u tokens, without gaps",
                          dense->block_tokens);
     return STATUS_OK;
 }
@@ -240,7 +241,7 @@ enum status context_ring_prepare(struct context_ring *ring, const uint32_t *lens
     return STATUS_OK;
 }
 
-/* Takes the keys of the next rank round the ring: round 1 gives this rank's own away. */
+/* Receives the keys of the next rank in the ring. Round 1 sends this rank's own keys. */
 static enum status shift(struct context_ring *ring, uint32_t layer_index, uint32_t round)
 {
     assert(round > 0 && round < ring->group.n_ranks);
@@ -255,9 +256,10 @@ enum status context_ring_create_layer(const struct context_ring *ring,
                                       struct error *error)
 {
     if (config->compute != DTYPE_F32 || config->output_scale != 0)
-        return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "compute dtype %d, output_scale %g: partials are merged in F32",
-                         (int)config->compute, (double)config->output_scale);
+        return error_set(
+            error, STATUS_INVALID_ARGUMENT,
+            "compute is %d and output_scale %g, must be F32 and 0: partials are merged in F32",
+            (int)config->compute, (double)config->output_scale);
     if (config->sinks)
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "sinks are set: a ring adds them once, in context_ring_forward");

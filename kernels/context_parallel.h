@@ -1,15 +1,15 @@
 /*
  * context_parallel - one long sequence whose keys are split over ranks (A31).
  *
- * Every rank computes its part with an attention back end and KEYS_SHARD; partial outputs meet by
- * their log-sum-exp, which is exact up to rounding:
+ * Every rank computes its part with an attention back end and KEYS_SHARD. Partial outputs are merged by their
+ * log-sum-exp, which is exact up to rounding:
  *
  *     ring     prompts: a rank holds some queries and their keys; the keys go once round the ring
  *              and every rank adds what its queries see of them (Liu et al. 2023, Ring Attention)
  *     gather   decode: every rank has the same queries and attends its own keys; all partials are
  *              gathered and merged in the order of ranks, so every rank gets the same bits
  *
- * How bytes cross is an argument: threads of one process (context_threads.h), UCX, NCCL.
+ * The caller passes in how bytes are sent: between threads of one process (context_threads.h), by UCX, by NCCL.
  *
  * Thread: one at a time for a ring; ranks may be threads of one process with a ring each.
  */
@@ -17,18 +17,18 @@
 
 #include "kernels/attention.h"
 
-/* The ranks, and what carries bytes between them. Every rank makes the same calls in the same order
- * with the same number of bytes. A status that is not OK ends the call that needed it. */
+/* The ranks, and the functions that send bytes between them. Every rank makes the same calls in the same order with the same
+ * number of bytes. A status that is not OK ends the call that needed it. */
 struct context_group {
     uint32_t rank, n_ranks;
     void *arg;
-    /* Gives send to rank + 1 and takes what rank - 1 gave; send and receive do not overlap. */
+    /* Sends send to rank + 1 and receives what rank - 1 sent. send and receive do not overlap. */
     enum status (*shift)(void *arg, const void *send, void *receive, size_t bytes);
     /* receive: [n_ranks][bytes], in the order of ranks. */
     enum status (*gather)(void *arg, const void *send, void *receive, size_t bytes);
 };
 
-/* Some rows of partial attention: each weighs exp(lse). */
+/* Rows of partial attention. The weight of a row is exp(lse). */
 struct context_partial {
     uint32_t n_rows, n_heads, head_dim;
     float *output; /* [n_rows][n_heads head_dim] */
@@ -36,10 +36,10 @@ struct context_partial {
     float *lse; /* [n_rows][n_heads] natural; -inf: saw no key */
 };
 
-/* total and then next, which has as many rows. Rows of next without a key change nothing. */
+/* Merges next into total; both have the same rows. Rows of next that saw no key change nothing. */
 void context_merge(const struct context_partial *next, struct context_partial *total);
 
-/* A sink logit a head (A25) joins the denominator once, after all partials. */
+/* Adds the sink logit of each head (A25) to the denominator, once, after all partials. */
 void context_add_sinks(const float *sinks, struct context_partial *total);
 
 /* floats that context_gather_merge needs */
@@ -61,8 +61,8 @@ MUST_CHECK enum status context_ring_create(const struct attention_backend *backe
                                            struct error *error);
 void context_ring_destroy(struct context_ring *ring); /* NULL is fine */
 
-/* backend->create of a layer for the ring, which runs on it.
- * INVALID_ARGUMENT besides: not F32 in and out, sinks of its own, or other keys or mask than limits. */
+/* Creates a layer for the ring, as backend->create does.
+ * INVALID_ARGUMENT also: input and output are not F32, sinks are set, or keys or mask differ from the limits. */
 MUST_CHECK enum status context_ring_create_layer(const struct context_ring *ring,
                                                  const struct attention_config *config,
                                                  struct thread_pool *pool,

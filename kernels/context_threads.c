@@ -66,7 +66,7 @@ void context_threads_end(struct context_threads *threads, enum status status)
     pthread_mutex_unlock(&threads->lock);
 }
 
-/* Offers send, and waits until everybody has offered. OK: all may be copied from until leave. */
+/* Offers send, and waits until all ranks have offered theirs. OK: this rank may copy from all of them until leave. */
 static enum status offer(struct carried *own, const void *send, size_t bytes)
 {
     struct context_threads *threads = own->threads;
@@ -94,7 +94,7 @@ static enum status offer(struct carried *own, const void *send, size_t bytes)
     return status;
 }
 
-/* Waits until nobody copies: even if the group has ended, others may still read what was offered. */
+/* Waits until no rank copies any more. Others may still read what was offered after the group has ended. */
 static enum status leave(struct context_threads *threads)
 {
     pthread_mutex_lock(&threads->lock);

@@ -1,8 +1,8 @@
 /*
- * context_threads - carries a context_group's bytes between threads of one process: one rank a thread.
+ * context_threads - sends the bytes of a context_group between threads of one process, one thread a rank.
  *
- * A call waits for the other ranks, and copies from where they keep theirs. A rank that cannot go on
- * ends the group, so that none waits for it.
+ * A call waits for the other ranks and copies from their memory. A rank that cannot go on ends the group, so that
+ * no other rank waits for it.
  *
  * Thread: a rank's group on one thread at a time; context_threads_end from any.
  */
@@ -18,9 +18,9 @@ context_threads_create(uint32_t n_ranks, struct context_threads **threads_out, s
 /* When no rank is in a call. NULL is fine. */
 void context_threads_destroy(struct context_threads *threads);
 
-/* What rank, below n_ranks, passes to context_ring_create and context_gather_merge. Its calls fail with
- * INVALID_ARGUMENT, in every rank and from then on, if ranks give unequal numbers of bytes. */
+/* The group that rank, below n_ranks, passes to context_ring_create and context_gather_merge. When ranks give different
+ * numbers of bytes, this call and all later ones fail with INVALID_ARGUMENT in every rank. */
 struct context_group context_threads_group(struct context_threads *threads, uint32_t rank);
 
-/* Calls that wait and all later ones return status, which is not OK; the first one given counts. */
+/* Calls that wait, and all later ones, return status, which is not OK. The first status that was given counts. */
 void context_threads_end(struct context_threads *threads, enum status status);

@@ -8,7 +8,7 @@ enum {
     SHORT_RUN = 16
 }; /* elements looked at together: loops that the compiler makes vectors of */
 
-/* All bits of the exponent: so are infinities and NaN alone. */
+/* All bits of the exponent. They are set in infinities and NaN only. */
 #define F32_EXPONENT  0x7f800000u
 #define BF16_EXPONENT 0x7f80u
 #define F16_EXPONENT  0x7c00u

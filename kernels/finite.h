@@ -1,5 +1,5 @@
 /*
- * finite - the first element of an array that is no number: a NaN or an infinity.
+ * finite - finds the first element of an array that is a NaN or an infinity.
  *
  * Bound: the array's bytes. Thread: any.
  */
@@ -7,5 +7,5 @@
 
 #include "kernels/dtype.h"
 
-/* F32, BF16 or F16, at any alignment. n: all are numbers. */
+/* F32, BF16 or F16, at any alignment. Returns n when all are finite. */
 uint64_t first_not_finite(enum dtype dtype, const void *array, uint64_t n);

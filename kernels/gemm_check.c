@@ -2,7 +2,7 @@
 
 #include <assert.h>
 
-/* Is a block of rows x columns weights one that gemms take for w_dtype? */
+/* Whether gemms take one scale for rows x columns weights of w_dtype. */
 static bool is_scale_block(const struct gemm *gemm)
 {
     uint32_t columns = gemm->w_scale_columns;
@@ -36,15 +36,15 @@ static enum status check_scales(const struct gemm *gemm, struct error *error)
     if (gemm->w_dtype < DTYPE_INT8)
         return STATUS_OK;
     if (!gemm->w_scales && !gemm->w_is_packed)
-        return error_set(error, STATUS_INVALID_ARGUMENT, "w_scales is missing: %s weights need it",
+        return error_set(error, STATUS_INVALID_ARGUMENT, "w_scales is NULL: %s weights need it",
                          dtype);
     if (gemm->w_dtype == DTYPE_E2M1 && gemm->n_in % 32 != 0)
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "n_in is %u: E2M1 weights need a multiple of 32", gemm->n_in);
     if (!is_scale_block(gemm))
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "a scale counts for %u x %u weights (w_scale_rows, w_scale_columns): "
-                         "no %s weights with n_in %u have such scales",
+                         "w_scale_rows is %u and w_scale_columns %u: %s weights with n_in %u have "
+                         "no scales of that shape",
                          gemm->w_scale_rows, gemm->w_scale_columns, dtype, gemm->n_in);
     return STATUS_OK;
 }
@@ -52,16 +52,16 @@ static enum status check_scales(const struct gemm *gemm, struct error *error)
 enum status gemm_check_operands(const struct gemm *gemm, struct error *error)
 {
     if (gemm->n_in == 0)
-        return error_set(error, STATUS_INVALID_ARGUMENT, "n_in is 0: there is nothing to add up");
+        return error_set(error, STATUS_INVALID_ARGUMENT, "n_in is 0, must be at least 1");
     if (gemm->w_dtype > DTYPE_E2M1)
-        return error_set(error, STATUS_INVALID_ARGUMENT, "w_dtype is %d: no such type",
+        return error_set(error, STATUS_INVALID_ARGUMENT, "w_dtype is %d: there is no such type",
                          (int)gemm->w_dtype);
     if (gemm->x_dtype > DTYPE_F16 || gemm->y_dtype > DTYPE_F16)
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "x_dtype is %d and y_dtype %d: activations are F32, BF16 or F16",
+                         "x_dtype is %d and y_dtype %d, must be F32, BF16 or F16",
                          (int)gemm->x_dtype, (int)gemm->y_dtype);
     if (!gemm->w && gemm->n_out > 0)
-        return error_set(error, STATUS_INVALID_ARGUMENT, "w is missing");
+        return error_set(error, STATUS_INVALID_ARGUMENT, "w is NULL");
     if (gemm->x_stride < gemm->n_in || gemm->y_stride < gemm->n_out)
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "x_stride is %llu and y_stride %llu: rows of %u and %u overlap",
@@ -69,7 +69,7 @@ enum status gemm_check_operands(const struct gemm *gemm, struct error *error)
                          gemm->n_in, gemm->n_out);
     if (gemm->bias && gemm->bias_dtype > DTYPE_F16)
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "bias_dtype is %d: a bias is F32, BF16 or F16", (int)gemm->bias_dtype);
+                         "bias_dtype is %d, must be F32, BF16 or F16", (int)gemm->bias_dtype);
     return check_scales(gemm, error);
 }
 
@@ -80,7 +80,7 @@ enum status gemm_check(const struct gemm *gemm, struct error *error)
         return status;
     if (gemm->x_dtype != DTYPE_F32 || gemm->y_dtype != DTYPE_F32)
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "x_dtype is %s and y_dtype %s: a host's activations are F32",
+                         "x_dtype is %s and y_dtype %s, must be F32 on a host",
                          dtype_name(gemm->x_dtype), dtype_name(gemm->y_dtype));
     return STATUS_OK;
 }

@@ -1,13 +1,12 @@
 /*
- * kernel_set - everything a decoder computes, as one table for each implementation; which there are: kernels.h.
+ * kernel_set - all operators of a decoder, as one table for each implementation. kernels.h lists them.
  *
- * Activations have a dtype: every set of the host takes float32 and refuses the others; the one of a
- * device takes BF16 and F16 too, so that a layer's rows are half as wide beside a float32 residual stream.
- * Weights are of any dtype, row-major as a safetensors file holds them, of any alignment; they are used
- * in place and never copied.
+ * Activations have a dtype. The sets of the host take float32 and refuse the others. The set of a device also
+ * takes BF16 and F16, so that a layer's rows are half as wide beside a float32 residual stream. Weights are of any
+ * dtype and alignment, row-major as in a safetensors file. They are used in place and never copied.
  *
- * Thread: any function may run on any thread; calls that share a pool run one at a time. A pool may
- * be NULL: everything runs on the caller. Small work runs on the caller in any case.
+ * Thread: any function may run on any thread. Calls that share a pool run one at a time. A pool may be NULL:
+ * everything runs on the caller. Small work always runs on the caller.
  */
 #pragma once
 
@@ -48,8 +47,8 @@ struct gemm {
     bool accumulate;
 };
 
-/* For who fills one in from a file; gemm itself only asserts.
- * INVALID_ARGUMENT, with a sentence: sizes, strides, dtypes or scales no gemm of the host takes. */
+/* For callers that fill in a gemm from a file; gemm itself only asserts.
+ * INVALID_ARGUMENT, with a sentence: no gemm of the host takes these sizes, strides, dtypes or scales. */
 MUST_CHECK enum status gemm_check(const struct gemm *gemm, struct error *error);
 /* The same where activations may be F32, BF16 or F16. */
 MUST_CHECK enum status gemm_check_operands(const struct gemm *gemm, struct error *error);
@@ -106,7 +105,7 @@ struct gated {
     float limit; /* 0: none */
 };
 
-/* y[t] = table[ids[t]]; every id is below n_rows (the caller has checked: it is input). */
+/* y[t] = table[ids[t]]. Every id is below n_rows; the caller has checked that. */
 struct embedding {
     const void *table; /* [n_rows][n] */
     enum dtype dtype;
@@ -121,8 +120,7 @@ struct kernels {
     const char *name;
     const struct attention_backend *attention;
     const struct moe_backend *moe; /* kernels/moe.h */
-    /* n_gemms products in one parallel region: Q, K and V, or gate and up. Their y do not
-     * overlap. */
+    /* Computes n_gemms products in one parallel region: Q, K and V, or gate and up. Their y do not overlap. */
     void (*gemm)(struct thread_pool *pool, const struct gemm *gemms, uint32_t n_gemms);
     /* INT8 weights (w, w_scales, n_in, n_out of the product they are for) rearranged into packed_out,
      * aligned to 64 bytes. With them gemm rounds x to INT8 as well, x / (largest magnitude / 127), one

@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* clang 14 does not know "f16c" as a name; AVX2's check has seen to the operating system's part. */
+/* clang 14 does not know the name "f16c". The check of AVX2 covers the operating system's part. */
 static bool has_f16c(void)
 {
     unsigned eax, ebx, ecx, edx;

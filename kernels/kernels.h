@@ -1,5 +1,5 @@
 /*
- * kernels - the implementations of kernel_set.h that there are for a host.
+ * kernels - the implementations of kernel_set.h on a host.
  *
  *     reference   float64 accumulation, one loop nest a formula: the oracle
  *     scalar      plain C, for any machine; FMA is imitated where there is none, slowly
@@ -13,8 +13,8 @@
  *     amx_bf16    amx, and BF16 weights by the matrix unit, in three exact products: for prompts, and
  *                 never chosen by itself
  *
- * All from avx2 on give the same bits, but for amx_bf16 and BF16 weights, and for the math that the last four have
- * instructions for. The bits of a row depend on the inner dimension alone, not on the number of rows, threads or calls.
+ * All sets from avx2 on give the same bits. The exceptions are BF16 weights in amx_bf16, and the math for which the last
+ * four have instructions. The bits of a row depend on the inner dimension alone, not on the number of rows, threads or calls.
  *
  * Thread: any.
  */
@@ -29,5 +29,5 @@
 MUST_CHECK enum status kernels_select(const char *name, const struct kernels **kernels_out,
                                       struct error *error);
 
-/* The table of every implementation this machine can run, reference first. */
+/* Lists the implementations that this machine can run, reference first. */
 uint32_t kernels_list(const struct kernels **list_out, uint32_t list_max);

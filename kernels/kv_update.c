@@ -83,15 +83,15 @@ static enum status check_cache(const struct kv_update *update, struct error *err
                          "number but 0 of a contiguous cache",
                          n, BLOCK_TOKENS_MIN, BLOCK_TOKENS_MAX);
     if (!kv_view_has_layer(kv, update->layer_index))
-        return error_set(error, STATUS_INVALID_ARGUMENT, "layer_index is %u of %u layers",
-                         update->layer_index, kv->n_layers);
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "layer_index is %u, must be below kv.n_layers %u", update->layer_index,
+                         kv->n_layers);
     if (kv->is_contiguous && update->block_ids && update->n_blocks != 1)
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "n_blocks is %u, must be 1 with a contiguous cache", update->n_blocks);
     if (update->window == 0 && update->sink_tokens != 0)
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "sink_tokens is %u without a window to keep them from",
-                         update->sink_tokens);
+                         "sink_tokens is %u, must be 0 without a window", update->sink_tokens);
     if (update->window != 0 && update->sink_tokens >= update->window)
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "sink_tokens is %u, must be below window %u", update->sink_tokens,
@@ -157,8 +157,8 @@ static enum status check_sequence(const struct judged *judged, struct error *err
         return STATUS_OK;
     if (judged->end > UINT32_MAX)
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "write_indices[%u] is %u, with %u rows it passes 2^32", judged->sequence,
-                         update->write_indices[judged->sequence], len);
+                         "write_indices[%u] is %u: with %u rows it ends above 2^32",
+                         judged->sequence, update->write_indices[judged->sequence], len);
     TRY(check_blocks(judged, error));
     return check_positions(judged, error);
 }

@@ -1,19 +1,19 @@
 /*
- * kv_update - writes rows of K and V into a cache that it does not own, as an operator of its own.
+ * kv_update - an operator that writes rows of K and V into the caller's cache.
  *
  *     k, v     rows of n_kv_heads head_dim elements; packed: the rows of a sequence follow those of
  *              the one before it; padded: sequence s begins at row s padded_len, and the rows behind
  *              its own are not read
  *     cache    kv_view: paged through block tables, or contiguous
  *
- * Row i of sequence s is token write_indices[s] + i of that sequence and goes to slot kv_slot(token,
- * window, sink_tokens): linear, or cyclic with a window. Of rows of one call that meet in a slot the
- * last is written.
+ * Row i of sequence s is token write_indices[s] + i of that sequence. It goes to slot kv_slot(token, window,
+ * sink_tokens): linear, or cyclic with a window. When several rows of a call have the same slot, the last one
+ * is written.
  *
  *     stored K = round(rotate(k + k_bias) / k_scale)        stored V = round((v + v_bias) / v_scale)
  *
- * Computed in float32 (reference: float64) and rounded once. Nothing but the slots is written; two
- * sequences of a call have no block to be written in common.
+ * It computes in float32 (reference: float64) and rounds once. It writes nothing but the slots. Two sequences of
+ * a call must not write to the same block.
  *
  * Thread: as kernel_set.h.
  */
@@ -54,11 +54,11 @@ struct kv_update {
     const uint32_t *positions;  /* one for each row of k, padding included; NULL: token indices */
 };
 
-/* To be asked once, before the operator runs. INVALID_ARGUMENT: a size, stride, dtype or scale it
- * does not take, a token beyond its blocks, a block outside the view, a position outside the table. */
+/* The caller checks once, before the operator runs. INVALID_ARGUMENT: a size, stride, dtype or scale is not
+ * supported, or a token is beyond its blocks, a block outside the view, a position outside the table. */
 MUST_CHECK enum status kv_update_check(const struct kv_update *update, struct error *error);
 
-/* Whether a later row of the same sequence, which ends before token end, takes this token's slot. */
+/* Whether a later row of the same sequence, whose tokens end before end, takes this token's slot. */
 static inline bool kv_update_is_overwritten(const struct kv_update *update, uint32_t token,
                                             uint64_t end)
 {

@@ -14,7 +14,7 @@ enum { MOE_ALIGNMENT = 64 };
 static enum status check_width(const char *name, uint32_t width, struct error *error)
 {
     if (width == 0 || width > MOE_WIDTH_MAX)
-        return error_set(error, STATUS_INVALID_ARGUMENT, "%s is %u: it is from 1 to %u", name,
+        return error_set(error, STATUS_INVALID_ARGUMENT, "%s is %u, must be from 1 to %u", name,
                          width, MOE_WIDTH_MAX);
     return STATUS_OK;
 }
@@ -25,23 +25,23 @@ static enum status check_groups(const struct moe_routing *routing, struct error 
         return STATUS_OK;
     if (routing->n_experts % routing->n_groups != 0)
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "n_groups is %u: %u experts do not fall into groups of equal size",
+                         "n_groups is %u: %u experts cannot be divided into groups of equal size",
                          routing->n_groups, routing->n_experts);
     uint32_t size = routing->n_experts / routing->n_groups;
     if (routing->top_groups == 0 || routing->top_groups > routing->n_groups)
-        return error_set(error, STATUS_INVALID_ARGUMENT, "top_groups is %u: it is from 1 to %u",
-                         routing->top_groups, routing->n_groups);
-    if (routing->top_k > routing->top_groups * size)
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "top_k is %u: %u groups have only %u experts", routing->top_k,
-                         routing->top_groups, routing->top_groups * size);
+                         "top_groups is %u, must be from 1 to n_groups %u", routing->top_groups,
+                         routing->n_groups);
+    if (routing->top_k > routing->top_groups * size)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "top_k is %u: %u groups have only %u experts",
+                         routing->top_k, routing->top_groups, routing->top_groups * size);
     if (routing->group_score > MOE_GROUP_TWO)
-        return error_set(error, STATUS_INVALID_ARGUMENT, "group_score is %d: no such score",
-                         (int)routing->group_score);
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "group_score is %d: there is no such score", (int)routing->group_score);
     if (routing->group_score == MOE_GROUP_TWO && (size < 2 || routing->score != MOE_SIGMOID))
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "group_score is the sum of two experts: that is for sigmoid scores and "
-                         "groups of two or more, not %u",
+                         "group_score is the sum of two experts: it needs sigmoid scores and "
+                         "groups of at least 2 experts, not %u",
                          size);
     return STATUS_OK;
 }
@@ -49,17 +49,17 @@ static enum status check_groups(const struct moe_routing *routing, struct error 
 static enum status check_routing(const struct moe_routing *routing, struct error *error)
 {
     if (routing->n_experts == 0 || routing->n_experts > MOE_EXPERTS_MAX)
-        return error_set(error, STATUS_INVALID_ARGUMENT, "n_experts is %u: it is from 1 to %u",
+        return error_set(error, STATUS_INVALID_ARGUMENT, "n_experts is %u, must be from 1 to %u",
                          routing->n_experts, MOE_EXPERTS_MAX);
     if (routing->top_k == 0 || routing->top_k > routing->n_experts)
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "top_k is %u: it is from 1 to n_experts, %u", routing->top_k,
+                         "top_k is %u, must be from 1 to n_experts %u", routing->top_k,
                          routing->n_experts);
     if (routing->score > MOE_SIGMOID)
-        return error_set(error, STATUS_INVALID_ARGUMENT, "score is %d: no such score",
+        return error_set(error, STATUS_INVALID_ARGUMENT, "score is %d: there is no such score",
                          (int)routing->score);
     if (!isfinite(routing->scale) || routing->scale == 0)
-        return error_set(error, STATUS_INVALID_ARGUMENT, "scale is %g: weights become useless",
+        return error_set(error, STATUS_INVALID_ARGUMENT, "scale is %g, must be finite and not 0",
                          (double)routing->scale);
     return check_groups(routing, error);
 }
@@ -67,19 +67,19 @@ static enum status check_routing(const struct moe_routing *routing, struct error
 static enum status check_activation(const struct moe_config *config, struct error *error)
 {
     if (config->activation > ACTIVATION_RELU)
-        return error_set(error, STATUS_INVALID_ARGUMENT, "activation is %d: no such activation",
-                         (int)config->activation);
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "activation is %d: there is no such activation", (int)config->activation);
     if (!isfinite(config->alpha) || config->alpha < 0 ||
         (config->activation != ACTIVATION_SILU && config->alpha > 0))
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "alpha is %g: it is above 0, or 0 for none, and for SiLU alone",
+                         "alpha is %g, must be positive, or 0 for none; only SiLU takes one",
                          (double)config->alpha);
     if (!isfinite(config->beta))
-        return error_set(error, STATUS_INVALID_ARGUMENT, "beta is %g: it is a number",
+        return error_set(error, STATUS_INVALID_ARGUMENT, "beta is %g, must be finite",
                          (double)config->beta);
     if (!isfinite(config->limit) || config->limit < 0)
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "limit is %g: it is above 0, or 0 for none", (double)config->limit);
+                         "limit is %g, must be positive, or 0 for none", (double)config->limit);
     return STATUS_OK;
 }
 
@@ -112,8 +112,8 @@ enum status moe_create(const struct kernels *kernels, const struct moe_config *c
         size_t bytes = moe->workspace_bytes;
         moe_destroy(moe);
         return error_set(error, STATUS_NO_MEMORY,
-                         "no memory for the %zu bytes in which experts meet %u tokens", bytes,
-                         n_tokens_max);
+                         "no memory for %zu bytes, the workspace of the experts for %u tokens",
+                         bytes, n_tokens_max);
     }
     *moe_out = moe;
     return STATUS_OK;
@@ -195,14 +195,14 @@ enum status moe_check_weights(const struct moe *moe, const struct moe_weights *w
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "selection_bias is set: only sigmoid scores have one");
     if (!weights->experts)
-        return error_set(error, STATUS_INVALID_ARGUMENT, "experts are missing");
+        return error_set(error, STATUS_INVALID_ARGUMENT, "experts is NULL");
     for (uint32_t e = 0; e < config->routing.n_experts; e++) {
         char owner[32];
         snprintf(owner, sizeof owner, "expert %u's", e);
         if (!moe->kernels->gemm_pack && has_packed(&weights->experts[e]))
             return error_set(error, STATUS_INVALID_ARGUMENT,
-                             "%s weights are packed, %s kernels do not pack", owner,
-                             moe->kernels->name);
+                             "%s weights are packed, the kernels %s do not take packed weights",
+                             owner, moe->kernels->name);
         TRY(check_expert(config, owner, &weights->experts[e], false, error));
     }
     return check_shared(config, weights, error);

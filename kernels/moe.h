@@ -16,11 +16,11 @@
  *     DeepSeek-V3        SIGMOID       yes          2.5     GROUP_TWO     selection bias, shared expert
  *
  * (Mixtral: arXiv 2401.04088; DeepSeek-V2: 2405.04434, section 2.2; DeepSeek-V3: 2412.19437, section
- * 2.1.2; gpt-oss: 2508.10925.) The row of a token depends on that token alone: its bits do not change
- * with the tokens beside it, with threads or with the order of calls.
+ * 2.1.2; gpt-oss: 2508.10925.) The row of a token depends on that token alone: its bits do not depend on other
+ * tokens, threads or the order of calls.
  *
- * Thread: one call a struct moe at a time: it owns a workspace, sized when it is created; nothing is
- * allocated afterwards. Layers of the same configuration share one.
+ * Thread: one call of a struct moe at a time. It owns a workspace that is allocated at creation; nothing is
+ * allocated afterwards. Layers with the same configuration share one.
  */
 #pragma once
 
@@ -115,8 +115,8 @@ MUST_CHECK enum status moe_create(const struct kernels *kernels, const struct mo
                                   uint32_t n_tokens_max, struct moe **moe_out, struct error *error);
 void moe_destroy(struct moe *moe); /* NULL is fine */
 
-/* For who loads a layer: forward takes the weights as checked.
- * INVALID_ARGUMENT, with a sentence: a matrix that is missing, too many, or none a gemm takes. */
+/* For callers that load a layer; forward does not check the weights again.
+ * INVALID_ARGUMENT, with a sentence: a matrix is missing, is not used, or is one that no gemm takes. */
 MUST_CHECK enum status moe_check_weights(const struct moe *moe, const struct moe_weights *weights,
                                          struct error *error);
 

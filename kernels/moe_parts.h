@@ -1,5 +1,5 @@
 /*
- * moe_parts - what the back ends of moe on the host are made of.
+ * moe_parts - the parts that the host's back ends of moe share.
  */
 #pragma once
 
@@ -13,7 +13,7 @@ struct moe {
     char *workspace; /* aligned to 64 bytes; nothing in it outlives a forward */
 };
 
-/* A workspace being cut into pieces; base NULL: only measured. */
+/* Divides a workspace into pieces. base NULL: only measures. */
 struct moe_space {
     char *base;
     size_t used;
@@ -26,12 +26,12 @@ void *moe_space_take(struct moe_space *space, size_t n);
  * n_tokens are left to fill in. */
 struct gemm moe_product(const struct moe_matrix *matrix, uint32_t n_out, uint32_t n_in);
 
-/* A row of interleaved results, gate 0, up 0, gate 1, ... apart. */
+/* Separates a row of interleaved results: gate 0, up 0, gate 1, ... */
 void moe_split(const float *gate_up, uint32_t n_inner, float *gate_out, float *up_out);
 
 /* gate = the configuration's activation of gate and up: [n_rows][n_inner] each. */
 struct gated moe_gated(const struct moe_config *config, float *gate, const float *up,
                        uint32_t n_rows, uint32_t n_inner);
 
-/* How much the shared expert counts, from its gate's logit. */
+/* The weight of the shared expert, from the logit of its gate. */
 float moe_sigmoid(float x);

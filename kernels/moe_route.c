@@ -1,11 +1,11 @@
-/* The router's choice for one token: reads logits, names experts and their weights. */
+/* The router's choice for one token: from logits to experts and their weights. */
 #include "kernels/moe.h"
 
 #include <assert.h>
 #include <math.h>
 
-/* The n largest of the values that are allowed, of equals the lower index first; they are allowed no
- * more. */
+/* Takes the n largest of the allowed values, the lower index first when values are equal. They are not allowed any
+ * more afterwards. */
 static void take_best(const double *values, uint32_t n_values, uint32_t n, bool *allowed,
                       uint32_t *ids_out)
 {

@@ -26,8 +26,8 @@ enum status quantized_init(enum quantize_format format, uint32_t n_out, uint32_t
 {
     const struct format *row = &formats[format];
     if (n_out == 0 || n_in == 0)
-        return error_set(error, STATUS_INVALID_ARGUMENT, "a matrix of %u x %u has no weights",
-                         n_out, n_in);
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "n_out is %u and n_in %u: the matrix has no weights", n_out, n_in);
     if (n_in % row->multiple != 0)
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "n_in is %u: %s needs a multiple of %u columns", n_in, row->name,

@@ -1,6 +1,5 @@
 /*
- * quantize - weight matrices of 8 and 4 bits, made from wider ones and laid out as struct gemm takes
- * them.
+ * quantize - makes weight matrices of 8 and 4 bits from wider ones, in the layout of struct gemm.
  *
  * A block of scale_rows x scale_columns weights (fewer at the edges) has one scale:
  *
@@ -11,9 +10,9 @@
  *     E4M3_BLOCKS   E4M3   F32    128 x 128 (DeepSeek-V3)  largest magnitude / 448
  *     MXFP4         E2M1   E8M0   1 x 32 (OCP MX 1.0)      2^(floor(log2(largest magnitude)) - 2)
  *
- * A weight is stored as round(w / scale), to nearest even; MXFP4 saturates at 6. A block of zeros, or
- * of numbers whose scale underflows, becomes zeros; a block that holds a NaN or an infinity gets a
- * NaN for its scale, so that whoever reads it sees it.
+ * A weight is stored as round(w / scale), to nearest even; MXFP4 saturates at 6. A block becomes zeros when all its
+ * weights are zero or its scale underflows. A block that holds a NaN or an infinity gets a NaN as its scale, so
+ * that it shows in every result.
  *
  * Thread: as kernel_set.h.
  */
@@ -52,8 +51,8 @@ size_t quantized_scales_bytes(const struct quantized *quantized);
 void quantize(struct thread_pool *pool, const struct quantized *quantized, enum dtype source_dtype,
               const void *source);
 
-/* What weight (o, i) of any gemm is multiplied by: 1 where there are no scales. */
+/* The scale of weight (o, i) of any gemm; 1 when it has no scales. */
 float dequantize_scale(const struct gemm *gemm, uint32_t o, uint32_t i);
 
-/* What row o of any gemm's weights counts, rounded to float32: [n_in]. */
+/* Row o of any gemm's weights times their scales, rounded to float32: [n_in]. */
 void dequantize_row(const struct gemm *gemm, uint32_t o, float *row_out);

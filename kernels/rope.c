@@ -120,7 +120,7 @@ static double plain_inv_freq(const struct rope_config *config, double theta, uin
     return pow(theta, -2.0 * i / config->rotary_dim);
 }
 
-/* Long waves are stretched by factor, short ones kept, the band between is blended. */
+/* Long wavelengths are stretched by factor, short ones stay, and those between are interpolated. */
 static double llama3_inv_freq(const struct rope_config *config, double inv_freq)
 {
     double waves = (double)config->original_positions * inv_freq / (2 * PI);
@@ -133,7 +133,7 @@ static double llama3_inv_freq(const struct rope_config *config, double inv_freq)
     return (1 - smooth) * inv_freq / config->factor + smooth * inv_freq;
 }
 
-/* The dimension that turns n_turns times over the original positions. */
+/* The dimension that makes n_turns turns over the original positions. */
 static double yarn_dim(const struct rope_config *config, double n_turns)
 {
     return config->rotary_dim * log(config->original_positions / (n_turns * 2 * PI)) /

@@ -5,9 +5,8 @@
  *     low'  = low * cos - high * sin
  *     high' = high * cos + low * sin                            angle = position * inv_freq[i]
  *
- * Frequencies follow Transformers to the last float32 rounding that matters: inv_freq is a float32,
- * the angle is their float32 product. The attention factor of YaRN and LongRoPE is multiplied into
- * cos and sin.
+ * Frequencies are rounded as in Transformers: inv_freq is a float32, and the angle is a float32 product. cos and sin
+ * contain the attention factor of YaRN and LongRoPE.
  *
  * Thread: any; immutable after creation.
  */

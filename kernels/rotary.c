@@ -23,7 +23,7 @@ struct strided {
     uint64_t token_stride, head_stride;
 };
 
-/* Heads of all tokens apart from each other, tokens outside or heads outside, and all in 64 bits. */
+/* Checks that heads do not overlap, with tokens or heads as the outer dimension, and that the size fits in 64 bits. */
 static enum status check_strides(const struct rotary *rotary, const struct strided *strided,
                                  struct error *error)
 {
@@ -34,11 +34,11 @@ static enum status check_strides(const struct rotary *rotary, const struct strid
     uint64_t of_heads, of_tokens, span;
     if (!reach(head_stride, heads, d, &of_heads) || !reach(token_stride, tokens, d, &of_tokens) ||
         !reach(token_stride, tokens, of_heads, &span) || span > most)
-        return error_set(
-            error, STATUS_INVALID_ARGUMENT,
-            "%s_token_stride %llu and %s_head_stride %llu: %u tokens of %u heads are over 64 bits",
-            strided->name, (unsigned long long)token_stride, strided->name,
-            (unsigned long long)head_stride, rotary->n_tokens, rotary->n_heads);
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "%s_token_stride %llu and %s_head_stride %llu: the size of %u tokens of "
+                         "%u heads does not fit in 64 bits",
+                         strided->name, (unsigned long long)token_stride, strided->name,
+                         (unsigned long long)head_stride, rotary->n_tokens, rotary->n_heads);
     bool is_token_outside = (heads == 0 || head_stride >= d) &&
                             (tokens == 0 || token_stride >= of_heads);
     bool is_head_outside = (tokens == 0 || token_stride >= d) &&
@@ -92,8 +92,8 @@ enum status rotary_check(const struct rotary *rotary, struct error *error)
                                    rotary->x_head_stride != rotary->y_head_stride))
         return error_set(
             error, STATUS_INVALID_ARGUMENT,
-            "y is x, but y_token_stride is %llu and not %llu or y_head_stride is %llu "
-            "and not %llu",
+            "y is x, with y_token_stride %llu and x_token_stride %llu, y_head_stride %llu and "
+            "x_head_stride %llu: must be equal",
             (unsigned long long)rotary->y_token_stride, (unsigned long long)rotary->x_token_stride,
             (unsigned long long)rotary->y_head_stride, (unsigned long long)rotary->x_head_stride);
     return check_positions(rotary, error);

@@ -1,5 +1,5 @@
 /*
- * rotary - rotary position embedding of rows of heads, as an operator of its own.
+ * rotary - an operator: rotary position embedding of rows of heads.
  *
  *     x, y        [n_tokens][n_heads][head_dim], or any order of the first two: strides tell
  *     cos, sin    [n_positions][rotary_dim / 2], as rope_angles fills them in
@@ -8,7 +8,7 @@
  *     low'  = low * cos[position][i] - high * sin[position][i]
  *     high' = high * cos[position][i] + low * sin[position][i]
  *
- * The elements behind rotary_dim are copied. Computed in float32 (reference: float64), rounded once.
+ * It copies the elements behind rotary_dim. It computes in float32 (reference: float64) and rounds once.
  *
  * Thread: as kernel_set.h.
  */
@@ -40,10 +40,10 @@ struct rotary {
     uint32_t start;
 };
 
-/* To be asked once, before the operator runs. INVALID_ARGUMENT: a size, stride or dtype it does not
- * take, a position outside the table. */
+/* The caller checks once, before the operator runs. INVALID_ARGUMENT: a size, stride or dtype is not supported, or a
+ * position is outside the table. */
 MUST_CHECK enum status rotary_check(const struct rotary *rotary, struct error *error);
 
-/* The table's part of it, for operators that turn heads on the way. */
+/* Checks the table alone, for other operators that rotate heads. */
 MUST_CHECK enum status rotary_table_check(const struct rotary_table *table, uint32_t head_dim,
                                           struct error *error);

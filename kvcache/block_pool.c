@@ -8,7 +8,7 @@ struct block {
     uint64_t origin;
     uint32_t holders, pins, fences;
     bool in_cache, is_inbound;
-    uint8_t state; /* enum block_state, kept in step by settle */
+    uint8_t state; /* enum block_state, updated by settle */
 };
 
 struct block_pool {
@@ -50,7 +50,7 @@ static void assert_sum(const struct block_pool *pool)
     assert(sum == pool->n_blocks);
 }
 
-/* After each change of a block: moves it to the state that its counts say. */
+/* Called after each change of a block: sets the state that follows from its counts. */
 static void settle(struct block_pool *pool, block_id id)
 {
     struct block *block = &pool->blocks[id];
@@ -101,7 +101,7 @@ static enum status create(void *memory, uint32_t n_blocks, size_t block_bytes,
     }
 
     for (uint32_t i = 0; i < n_blocks; i++)
-        pool->free_ids[i] = n_blocks - 1 - i; /* the lowest id goes first */
+        pool->free_ids[i] = n_blocks - 1 - i; /* the lowest id is taken first */
     pool->counts[BLOCK_FREE] = n_blocks;
     *pool_out = pool;
     return STATUS_OK;
@@ -213,7 +213,7 @@ void block_pool_release(struct block_pool *pool, const block_id *ids, uint32_t n
         assert(block->holders > 0);
         block->holders--;
         if (block->holders == 0)
-            block->is_inbound = false; /* nobody waits for it */
+            block->is_inbound = false; /* no sequence waits for it */
         settle(pool, ids[i]);
     }
 }

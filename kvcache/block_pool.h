@@ -1,28 +1,28 @@
 /*
  * block_pool - the fixed set of KV blocks that one worker owns.
  *
- * A block holds K and V of block_tokens consecutive tokens for every layer; what its bytes mean is
- * the geometry's business. All blocks are one mapping, made at start and registered with the
- * transport once; nothing is allocated afterwards.
+ * A block holds K and V of block_tokens consecutive tokens for every layer; the geometry describes
+ * its bytes. All blocks are one mapping, made at start and registered with the transport once;
+ * nothing is allocated afterwards.
  *
  * A block is used by
  *   holders   sequences that read or write it (active),
  *   a cache   the prefix tree's own reference,
  *   pins      transfers whose stream is open (a lease; eviction cannot see pinned blocks),
- *   fences    operations of the transport that have not reported back (quarantine),
+ *   fences    transport operations that have not completed (quarantine),
  * and is in one state, the first of these that applies:
  *
  *   fences > 0 -> QUARANTINED   pins > 0 -> PINNED   held and arriving -> INBOUND
  *   holders > 0 -> ACTIVE       in the cache -> CACHED   else FREE
  *
- * The counts of all states add up to n_blocks at every moment (asserted at each change). Only a FREE
- * block is handed out.
+ * The counts of all states always add up to n_blocks (asserted at each change). Only FREE blocks can
+ * be acquired.
  *
- * A block's origin says whose KV it holds: the incarnation of the worker that it was read from, or 0,
- * with which it is handed out: this worker's own.
+ * The origin of a block says whose KV it holds: the incarnation of the worker from which it was read,
+ * or 0 for this worker's own. An acquired block has 0.
  *
- * Thread: the one that created the pool (the engine thread). The bytes of a block may be touched by
- * other threads as the hand-over's protocol allows.
+ * Thread: the one that created the pool (the engine thread). Other threads may access the bytes of a
+ * block during a KV transfer.
  */
 #pragma once
 
@@ -51,7 +51,7 @@ const char *block_state_name(enum block_state state); /* "free" */
 /* INVALID_ARGUMENT: a zero, or a product over the address space. NO_MEMORY: nothing is kept. */
 MUST_CHECK enum status block_pool_create(uint32_t n_blocks, size_t block_bytes,
                                          struct block_pool **pool_out);
-/* The same over memory that the caller owns and keeps until destroy, such as the transport's shared
+/* The same in memory that the caller owns and keeps until destroy, such as the transport's shared
  * memory: n_blocks * block_bytes, aligned to 64. */
 MUST_CHECK enum status block_pool_create_in(void *memory, uint32_t n_blocks, size_t block_bytes,
                                             struct block_pool **pool_out);
@@ -68,9 +68,9 @@ uint32_t block_pool_count(const struct block_pool *pool, enum block_state state)
 /* Takes n FREE blocks, each with one holder: the caller.
  * NO_BLOCKS: fewer are free; none is taken. */
 MUST_CHECK enum status block_pool_acquire(struct block_pool *pool, uint32_t n, block_id *ids_out);
-/* One more holder of each block; none may be FREE. */
+/* Adds a holder to each block; none may be FREE. */
 void block_pool_share(struct block_pool *pool, const block_id *ids, uint32_t n);
-/* Drops one holder of each block. */
+/* Removes one holder of each block. */
 void block_pool_release(struct block_pool *pool, const block_id *ids, uint32_t n);
 
 /* Marks held blocks as arriving from another worker, and as arrived. */
@@ -87,11 +87,11 @@ void block_pool_unpin(struct block_pool *pool, const block_id *ids, uint32_t n);
 void block_pool_fence(struct block_pool *pool, const block_id *ids, uint32_t n);
 void block_pool_unfence(struct block_pool *pool, const block_id *ids, uint32_t n);
 
-/* The prefix tree's reference. */
+/* Adds or drops the reference of the prefix tree. */
 void block_pool_cache(struct block_pool *pool, block_id id);
 void block_pool_uncache(struct block_pool *pool, block_id id);
 bool block_pool_is_cached(const struct block_pool *pool, block_id id);
-/* Tells the cache of a block of its own that enters (true) or leaves state CACHED. One watcher;
- * NULL: none. Called from within the functions above, must not call them. */
+/* Calls the watcher when a block of the cache enters (true) or leaves state CACHED. One watcher;
+ * NULL: none. It runs inside the functions above and must not call them. */
 typedef void (*block_pool_watcher)(void *arg, block_id id, bool is_idle);
 void block_pool_watch(struct block_pool *pool, block_pool_watcher watcher, void *arg);

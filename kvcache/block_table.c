@@ -56,7 +56,7 @@ enum status block_table_grow(struct block_table *table, uint32_t n_tokens)
     uint32_t missing = wanted - table->n_blocks;
     uint32_t n_free = block_pool_count(table->pool, BLOCK_FREE);
     if (missing > n_free) {
-        /* Not one block of the cache goes for a request that will not fit anyway. */
+        /* No cached block is evicted for a request that will not fit anyway. */
         if (!table->tree || missing - n_free > block_pool_count(table->pool, BLOCK_CACHED))
             return STATUS_NO_BLOCKS;
         prefix_tree_evict(table->tree, missing);

@@ -1,5 +1,5 @@
 /*
- * geometry - what two workers must agree on before a KV block crosses.
+ * geometry - what two workers must agree on before a KV transfer.
  *
  *     block = [layer][K, V][kv_head][token][dim]      elements of dtype, contiguous
  *
@@ -22,21 +22,21 @@ struct geometry {
     uint32_t head_dim;     /* elements */
     uint32_t block_tokens; /* a power of two, 8 .. 128 */
     enum kv_dtype dtype;
-    uint64_t model_digest[2]; /* of the config and the weights: equal models have equal KV, */
-    char numerics
-        [NUMERICS_ID_MAX]; /* if they are computed alike; "": an older worker does not say */
+    uint64_t model_digest[2];       /* of the config and the weights. Equal models have equal KV, */
+    char numerics[NUMERICS_ID_MAX]; /* if this id is equal, too; "": an older worker */
 };
 
 size_t kv_dtype_bytes(enum kv_dtype dtype);
 const char *kv_dtype_name(enum kv_dtype dtype); /* "bf16" */
 MUST_CHECK enum status kv_dtype_parse(const char *name, enum kv_dtype *dtype_out);
 
-/* INVALID_ARGUMENT with the field and its value: a zero, no power of two, or a block over 1 GiB. */
+/* INVALID_ARGUMENT: a zero, not a power of two, or a block over 1 GiB; the sentence has the field
+ * and its value. */
 MUST_CHECK enum status geometry_check(const struct geometry *geometry, struct error *error);
 uint64_t geometry_block_bytes(const struct geometry *geometry);
 uint32_t geometry_blocks(const struct geometry *geometry, uint32_t n_tokens); /* rounded up */
 
-/* Whether KV of theirs can be used by who has ours, and allows allow_numerics beside its own id.
- * GEOMETRY_MISMATCH with the first field that differs and both values. */
+/* Checks that a worker with ours, which also accepts allow_numerics, can use KV of theirs.
+ * GEOMETRY_MISMATCH: the sentence has the first field that differs and both values. */
 MUST_CHECK enum status geometry_match(const struct geometry *ours, const struct geometry *theirs,
                                       const char *allow_numerics, struct error *error);

@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
-/* Workers that told no id computed on a CPU, with activations of float32, by the first version. */
+/* Workers without an id computed on a CPU, with float32 activations, and version 1. */
 #define OLDEST_BEGIN "cpu-f32-"
 #define OLDEST_END   "-1"
 

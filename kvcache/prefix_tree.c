@@ -8,7 +8,7 @@
 
 enum { NONE = UINT32_MAX };
 
-/* A node is known by its block: nodes[id] is the node of block id. */
+/* nodes[id] is the node of block id. */
 struct node {
     struct prefix_hash hash;
     block_id parent; /* NONE: the first block of a prompt */
@@ -21,11 +21,11 @@ struct node {
 struct prefix_tree {
     struct block_pool *pool;
     uint32_t n_nodes;
-    uint64_t clock;       /* counts uses */
-    uint64_t n_changes;   /* of what peek_held would say; from 1 */
-    block_id first, last; /* idle leaves, longest idle first */
+    uint64_t clock;       /* incremented at each use */
+    uint64_t n_changes;   /* changes of peek_held's result; starts at 1 */
+    block_id first, last; /* the list of idle leaves, longest idle first */
     uint32_t slots_mask;
-    block_id *slots; /* [slots_mask + 1] open addressing by hash, NONE: empty */
+    block_id *slots; /* [slots_mask + 1] hash table with open addressing; NONE: empty */
     struct node nodes[];
 };
 
@@ -58,14 +58,14 @@ void prefix_hash_blocks(const struct prefix_key *key, const void *salt, size_t s
     }
 }
 
-/* ---- from a hash to its node ---- */
+/* ---- hash table ---- */
 
 static uint32_t home_slot(const struct prefix_tree *tree, struct prefix_hash hash)
 {
     return (uint32_t)hash.lo & tree->slots_mask;
 }
 
-/* The slot of hash, or the empty one where it belongs. At most half of the slots are taken. */
+/* The slot of hash, or the empty slot for it. At most half of the slots are used. */
 static uint32_t find_slot(const struct prefix_tree *tree, struct prefix_hash hash)
 {
     uint32_t slot = home_slot(tree, hash);
@@ -83,7 +83,7 @@ static block_id find(const struct prefix_tree *tree, struct prefix_hash hash)
     return tree->slots[find_slot(tree, hash)];
 }
 
-/* Moves later members of the run into the gap, so that no search ends too early. */
+/* Moves later entries of the run into the gap, so that no search ends too early. */
 static void clear_slot(struct prefix_tree *tree, uint32_t gap)
 {
     uint32_t mask = tree->slots_mask;
@@ -118,8 +118,8 @@ static void list_before(struct prefix_tree *tree, block_id id, block_id next)
     node->is_listed = true;
 }
 
-/* Lists or unlists a node as its state asks. One that has just become idle belongs at the end; a
- * parent that has just become a leaf near the beginning. */
+/* Adds a node to the list or removes it, by its state. A node that has just become idle goes to the
+ * end; a parent that has just become a leaf goes near the beginning. */
 static void settle_leaf(struct prefix_tree *tree, block_id id)
 {
     struct node *node = &tree->nodes[id];
@@ -139,7 +139,7 @@ static void settle_leaf(struct prefix_tree *tree, block_id id)
     list_before(tree, id, next);
 }
 
-/* ---- who is idle ---- */
+/* ---- idle nodes ---- */
 
 static void on_block_changed(void *arg, block_id id, bool is_idle)
 {
@@ -246,7 +246,7 @@ static void add(struct prefix_tree *tree, struct prefix_hash hash, block_id pare
     assert(block_pool_state(tree->pool, id) != BLOCK_CACHED && "the caller holds it");
 }
 
-/* Whether what was computed on the block may lie below the node of the known one. */
+/* Whether KV that was computed on the block may be below the node of the known one. */
 static bool may_stand_for(const struct prefix_tree *tree, block_id known, block_id id)
 {
     uint64_t origin = block_pool_origin(tree->pool, id);
@@ -296,7 +296,7 @@ uint32_t prefix_tree_evict(struct prefix_tree *tree, uint32_t n_free_wanted)
     return evicted;
 }
 
-/* Itself, or a node above it. */
+/* The node itself, or a node above it. */
 static bool is_of(const struct prefix_tree *tree, block_id id, uint64_t origin)
 {
     for (; id != NONE; id = tree->nodes[id].parent)
@@ -310,7 +310,7 @@ uint32_t prefix_tree_drop(struct prefix_tree *tree, uint64_t origin)
     uint32_t n_before = tree->n_nodes;
     assert(origin != 0);
     for (block_id id = 0; id < block_pool_size(tree->pool); id++) {
-        /* From a leaf upwards: all that is below such a node goes, too. */
+        /* From a leaf upwards: everything below such a node is removed, too. */
         for (block_id at = id, parent; at != NONE; at = parent) {
             const struct node *node = &tree->nodes[at];
             if (!node->is_in_tree || node->n_children > 0 || !is_of(tree, at, origin))

@@ -53,14 +53,13 @@ static struct ucx_options ucx_options(const struct driver_options *options)
     };
 }
 
-static struct shm_options shm_options(const struct driver_options *options)
+static struct local_options local_options(const struct driver_options *options)
 {
-    return (struct shm_options){
+    return (struct local_options){
         .incarnation = options->incarnation,
         .peers_max = options->peers_max,
         .gets_max = options->gets_max,
         .pieces_max = options->pieces_max ? options->pieces_max : options->reads_max,
-        .pool_bytes = options->pool_bytes,
     };
 }
 
@@ -80,18 +79,6 @@ static struct stream_options stream_options(const struct driver_options *options
     };
 }
 
-static struct ipc_options ipc_options(const struct driver_options *options)
-{
-    return (struct ipc_options){
-        .incarnation = options->incarnation,
-        .peers_max = options->peers_max,
-        .gets_max = options->gets_max,
-        .pieces_max = options->pieces_max ? options->pieces_max : options->reads_max,
-        .device = options->device,
-        .is_read_from = options->pool_bytes > 0,
-    };
-}
-
 enum status driver_check(const struct driver_options *options, struct error *error)
 {
     const struct ucx_options ucx = ucx_options(options);
@@ -107,9 +94,10 @@ enum status driver_open(const struct driver_options *options, struct transport *
                         struct error *error)
 {
     const struct ucx_options ucx = ucx_options(options);
-    const struct shm_options shm = shm_options(options);
+    const struct shm_options shm = {local_options(options), options->pool_bytes};
     const struct stream_options stream = stream_options(options);
-    const struct ipc_options ipc = ipc_options(options);
+    const struct ipc_options ipc = {local_options(options), options->device,
+                                    options->pool_bytes > 0};
     assert(options->driver != KV_DRIVER_AUTO);
     if (options->driver == KV_CUDA_IPC)
         return ipc_transport_open(&ipc, transport_out, error);

@@ -1,5 +1,5 @@
 /*
- * driver - how KV blocks cross, by name, and the transport for it.
+ * driver - the drivers by name; opens the transport of each.
  *
  *     am-tcp     UCX, over TCP, in clear (ucx_transport.h)
  *     shm-read   one host, one user: reads the owner's pool through shared memory (shm_transport.h)
@@ -37,25 +37,25 @@ struct driver_options {
 };
 
 const char *driver_name(enum kv_driver driver); /* "am-tcp" */
-/* What it sends can be read on the way by whoever is on the network. */
+/* Whoever is on the network can read what it sends. */
 bool driver_is_clear(enum kv_driver driver);
-/* Of that name. It crosses a network, so that a worker must tell its hosts: am-tcp's port lets in only
- * who comes from one, tls is connected to at them. */
+/* Whether the driver of that name crosses a network. A worker must then tell its hosts: am-tcp's port lets in connections from
+ * them alone, and readers of tls connect to them. */
 bool driver_needs_hosts(const char *name);
-/* Of that name. False: their versions of UCX describe the only devices they have in different ways. */
+/* Whether two workers with the driver of that name may reach each other. False: each has one device only, and their versions of UCX
+ * describe it in different ways. */
 bool driver_may_reach(const char *name, const struct transport_address *ours,
                       const struct transport_address *theirs);
 
-/* Refuses what driver_open would of the devices and the range of ports; opens nothing. */
+/* Checks the devices and the range of ports as driver_open does. Opens nothing. */
 MUST_CHECK enum status driver_check(const struct driver_options *options, struct error *error);
 MUST_CHECK enum status driver_open(const struct driver_options *options,
                                    struct transport **transport_out, struct error *error);
-/* Memory that others can read, of pool_bytes, for block_pool_create_in; lives until close. NULL: use
- * any memory. */
+/* Memory of pool_bytes that others can read, for block_pool_create_in. It lives until close. NULL: any memory will do. */
 void *driver_pool(const struct transport *transport, enum kv_driver driver);
-/* The least memory for a pool of so many bytes that others read. */
+/* The size to allocate for a pool of that many bytes that others read. */
 size_t driver_pool_bytes(enum kv_driver driver, size_t bytes);
-/* Of a worker that is read from, whose pool is this; before its address is told. The pool is freed behind close. UNSUPPORTED with a
- * sentence. */
+/* Lets others read the pool. The caller is a worker that is read from; it calls this before it tells its address, and frees the pool
+ * after close. UNSUPPORTED: error says why. */
 MUST_CHECK enum status driver_lend(struct transport *transport, enum kv_driver driver,
                                    const struct device_memory *pool, struct error *error);

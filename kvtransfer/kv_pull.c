@@ -5,7 +5,7 @@
 
 static_assert(PIECE_BYTES_MAX <= DEVICE_PIECE_BYTES, "a piece has a view of its own");
 
-/* Pieces of one transfer that are asked for before it is another one's turn. */
+/* Pieces that one transfer asks for in a turn. */
 enum { TURN_PIECES = 32 };
 
 /* ---- what becomes of a transfer ---- */
@@ -77,7 +77,7 @@ static bool is_direct(const struct kv_receiver *receiver)
     return receiver->transport->ops->is_direct;
 }
 
-/* A block is in the pool, or status says why not. */
+/* A block has arrived in the pool, or status says why not. */
 static void take_block(struct kv_receiver *receiver, uint32_t index, const struct landing *landing,
                        enum status status)
 {
@@ -110,8 +110,8 @@ static void take_landed(struct kv_receiver *receiver, uint32_t index)
     }
 }
 
-/* Enqueues a piece that has come on its way from its view into its block, if it is not there; and the block's digest behind
- * the last. */
+/* Enqueues the copy of a piece from its view to its block, unless the driver has put it there. Behind the last piece it enqueues
+ * the block's digest. */
 static void land(struct kv_receiver *receiver, const struct piece *piece)
 {
     struct device *device = receiver->options.device;
@@ -219,8 +219,8 @@ struct position {
     uint32_t n_done, offset;
 };
 
-/* Up to n_max pieces from there on, each with a view of the device to go to, or its block. QUEUE_FULL: it has no more views.
- * DEVICE_LOST. *n_out pieces have theirs either way. */
+/* Makes up to n_max pieces from there on, each with a target: a view of the device, or the block itself. QUEUE_FULL: there are no
+ * more views. DEVICE_LOST. In each case *n_out pieces have their targets. */
 static enum status next_pieces(const struct kv_receiver *receiver, uint32_t index, uint32_t n_max,
                                struct piece *pieces, struct position *position, uint32_t *n_out)
 {
@@ -281,9 +281,9 @@ static bool ask(struct kv_receiver *receiver, uint32_t index, const struct piece
     return true;
 }
 
-/* Pieces of a peer that may be outstanding. Of a device's views it gets as many as it leaves, so that one that does not
- * answer keeps nobody from asking another: the threshold of Choudhury and Hahne, "Dynamic queue length thresholds for
- * shared-memory packet switches" (1998), at a factor of 1. */
+/* The number of pieces of a peer that may be outstanding. A peer gets as many of the device's views as it leaves free, so that a
+ * peer that does not answer does not block the others. This is the threshold of Choudhury and Hahne, "Dynamic queue length
+ * thresholds for shared-memory packet switches" (1998), with a factor of 1. */
 static uint32_t window_of(const struct kv_receiver *receiver, const struct cached_peer *peer)
 {
     const uint32_t n_views = device_n_views(receiver->options.device);
@@ -297,7 +297,7 @@ static uint32_t window_of(const struct kv_receiver *receiver, const struct cache
     return window < n_fair ? window : n_fair;
 }
 
-/* One turn of a transfer. False: it has nothing to ask for, now. */
+/* One turn of a transfer. False: it has nothing to ask for now. */
 static bool run_pull(struct kv_receiver *receiver, uint32_t index, unsigned *work)
 {
     struct pull *pull = &receiver->pulls[index];
@@ -306,7 +306,7 @@ static bool run_pull(struct kv_receiver *receiver, uint32_t index, unsigned *wor
     struct cached_peer *peer = pull->peer;
     const uint32_t window = window_of(receiver, peer);
     const uint32_t space = window > peer->n_outstanding ? window - peer->n_outstanding : 0;
-    /* A message for each piece that has arrived would cost as much as the piece. */
+    /* A pull for each piece that arrives would cost as much as the piece. */
     if (space == 0 || space < window / 4)
         return true;
 
@@ -396,7 +396,7 @@ static unsigned take_commands(struct kv_receiver *receiver, uint64_t now_ns)
     struct command item;
     for (; ring_pop(receiver->commands, &item); work++) {
         if (item.kind == COMMAND_OPEN) {
-            work += take_drops(receiver); /* of before the open: they are not to take its peer */
+            work += take_drops(receiver); /* drops from before the open must not take its peer */
             take_open(receiver, item.slot);
         } else if (item.kind == COMMAND_CLOSE) {
             take_close(receiver, item.slot, now_ns);
@@ -420,7 +420,7 @@ uint64_t kv_receiver_deadline_ns(const struct kv_receiver *receiver)
     return deadline_ns;
 }
 
-/* A peer that has not answered within the limit of a close never may again. */
+/* A peer that does not answer within the limit of a close is closed by force. */
 static void close_silent_peers(struct kv_receiver *receiver, uint64_t now_ns)
 {
     for (uint32_t i = 0; receiver->n_closing > 0 && i < receiver->options.transfers_max; i++) {

@@ -177,7 +177,7 @@ void kv_receiver_close(struct kv_receiver *receiver, const struct transfer_id *i
 
 void kv_receiver_drop_peer(struct kv_receiver *receiver, uint64_t incarnation)
 {
-    /* So many at once that nobody counts them any more: all go. It costs new connections only. */
+    /* Too many drops at once to store: all peers are dropped. This costs new connections only. */
     if (ring_push(receiver->drops, &incarnation) != STATUS_OK)
         atomic_store(&receiver->drop_all, true);
     receiver->transport->ops->wake(receiver->transport);

@@ -1,20 +1,20 @@
 /*
- * kv_receiver - the generation worker's side of the hand-over: reads the blocks that ready events
- * name into blocks of its own pool, and says when they have arrived and when they are quiet.
+ * kv_receiver - the generation worker's side of a KV transfer. It reads the blocks that ready events name into
+ * blocks of its own pool, and tells when they have arrived and when they are quiet.
  *
  *     engine thread                          transfer thread
  *     open, fetch*, close    ---commands-->  progress: pulls pieces, at most window_max outstanding
  *     next_event             <---events----  ARRIVED, FAILED, QUIET
  *
- * Only this object's own code (or an operation that it posted) writes the local blocks: the transport fills views of the
- * device's, the copy queue brings them to the blocks. A block has ARRIVED when the host has seen its copy, and its
- * digest, done: any step that is enqueued from then on may read it. After close
- * no new read begins; QUIET comes when nothing can touch the transfer's blocks any more (after the
- * peer's endpoint was force-closed, if it does not answer; copies of the device included). A transfer that FAILED still wants its
- * close. Peers are cached by incarnation and dropped together with everything known of them.
+ * Only this object, or an operation that it posted, writes the local blocks. The transport fills views of the device, and
+ * the copy queue copies them to the blocks. A block has ARRIVED when the host has seen that its copy and its digest are
+ * done: any step that is enqueued after that may read it. No read begins after close. QUIET comes when nothing can touch
+ * the transfer's blocks any more, neither the peer nor a copy of the device; the endpoint of a peer that does not answer is
+ * closed by force for this. A transfer that FAILED must still be closed. Peers are cached by incarnation and dropped
+ * together with everything known about them.
  *
- * Bounds: transfers_max open or not yet quiet, blocks_max blocks each, peers_max peers; commands and
- * events have room for what these can cause (ARRIVED is coalesced).
+ * Bounds: transfers_max transfers open or not yet quiet, blocks_max blocks each, peers_max peers. Commands and events have
+ * room for all that these can cause; several ARRIVED become one.
  *
  * Thread: as kv_sender.
  */
@@ -64,7 +64,7 @@ void kv_receiver_fetch(struct kv_receiver *receiver, const struct transfer_id *i
                        const struct kv_fetch *fetch);
 /* (engine) Once for each open transfer; QUIET follows. */
 void kv_receiver_close(struct kv_receiver *receiver, const struct transfer_id *id);
-/* (engine) Drops what is cached of that life of a worker; its transfers FAIL with PEER_LOST. */
+/* (engine) Drops what is cached of that incarnation. Its transfers FAIL with PEER_LOST. */
 void kv_receiver_drop_peer(struct kv_receiver *receiver, uint64_t incarnation);
 
 enum kv_receiver_event_kind {

@@ -21,8 +21,8 @@ struct wanted {
     bool is_asked; /* (engine) */
 };
 
-/* One transfer, the engine thread's half: written before OPEN and after QUIET was taken; in between
- * wanted and order only grow, behind n_ordered. */
+/* The engine thread's half of a transfer. It is written before OPEN and after QUIET was taken; in between wanted and order
+ * only grow, behind n_ordered. */
 struct slot {
     struct transfer_id id;
     struct transport_address peer;

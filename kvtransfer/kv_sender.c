@@ -20,7 +20,7 @@ struct event {
     uint64_t bytes_sent;
 };
 
-/* ---- the transport's questions (transfer thread) ---- */
+/* ---- reads of the transport (transfer thread) ---- */
 
 static unsigned take_commands(struct kv_sender *sender);
 
@@ -29,12 +29,12 @@ static void refresh(void *arg)
     take_commands(arg);
 }
 
-/* The lease under which it may be read; NULL: none. */
+/* The lease that allows the read. NULL: none. */
 static struct sender_lease *find_lease(struct kv_sender *sender, const struct block_read *read)
 {
     uint32_t index = transfer_map_find(&sender->live, &read->id);
     if (index == NO_SLOT) {
-        /* Opened since this round took its commands, perhaps: the reader is as fast as that. */
+        /* A fast reader may ask before this round has taken the command that opens its transfer. */
         take_commands(sender);
         index = transfer_map_find(&sender->live, &read->id);
     }
@@ -104,7 +104,7 @@ static void push_quiet(struct kv_sender *sender, uint32_t index)
         sender->notify(sender->notify_arg);
 }
 
-/* A reader that went away in the middle of a copy: the block is the copy's until it is done. */
+/* A reader that left during a copy. The block stays fenced until the copy is done. */
 static void end_copy(struct kv_sender *sender, struct block_read *read)
 {
     struct device *device = sender->options.device;

@@ -1,5 +1,5 @@
 /*
- * kv_sender_parts - a sender inside: its transfers (kv_sender.c) and its readers (sender_readers.c).
+ * kv_sender_parts - what the files of a sender share: transfers (kv_sender.c) and readers (sender_readers.c).
  *
  * Thread: as each member says; readers are the transfer thread's.
  */
@@ -14,8 +14,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* One transfer, the engine thread's half: written before OPEN and after QUIET was taken; in between
- * only published grows. */
+/* The engine thread's half of a transfer. It is written before OPEN and after QUIET was taken; in between only published
+ * grows. */
 struct sender_slot {
     struct transfer_id id;
     uint64_t reader_incarnation;
@@ -67,7 +67,7 @@ struct kv_sender {
 
 /* NULL: it is not admitted. */
 struct sender_reader *sender_reader_find(struct kv_sender *sender, uint64_t incarnation);
-/* Where there is no place for it, or the transport has none, the log says so. */
+/* When there is no place for it here or in the transport, the log says so. */
 void sender_reader_admit(struct kv_sender *sender, const struct transport_address *address);
 /* Those of closing leases whose last read is late. */
 void sender_readers_cut_off_silent(struct kv_sender *sender, uint64_t now_ns);

@@ -1,16 +1,16 @@
 /*
- * notice - one queued word for any number of changes to what stands beside it.
+ * notice - one queued message for any number of changes of a counter.
  *
- *     producer: change the counter, raise (true: queue the word)
- *     consumer: take the word, lower, look at the counter
+ *     producer: change the counter, raise (true: queue the message)
+ *     consumer: take the message, lower, look at the counter
  *
- * Both sides exchange, which orders the flag and the counter: if the producer's exchange comes first
- * the consumer's reads from it, and so sees the counter; if the consumer's comes first the producer
- * reads false, and queues another word. A store in place of the consumer's exchange would lose this:
- * C11 lets the load of the counter overtake it, so that the counter is old and the flag still up.
- * tests/kvtransfer/notice_test.c runs every interleaving of both.
+ * Both sides use an atomic exchange, which orders the flag and the counter. When the producer's exchange is first, the
+ * consumer's exchange reads from it, and the consumer sees the counter. When the consumer's exchange is first, the producer
+ * reads false and queues another message. A plain store by the consumer would not do: C11 lets the load of the counter
+ * overtake it, so that the counter is old while the flag is still set. tests/kvtransfer/notice_test.c runs every
+ * interleaving of both.
  *
- * Thread: raise on any, lower on the one that takes the words.
+ * Thread: raise on any, lower on the one that takes the messages.
  */
 #pragma once
 
@@ -21,7 +21,7 @@ struct notice {
     atomic_bool is_up;
 };
 
-/* After the change. True: no word is queued, the caller queues one. */
+/* Called after the change. True: no message is queued, and the caller queues one. */
 static inline bool notice_raise(struct notice *notice)
 {
     return !atomic_exchange(&notice->is_up, true);

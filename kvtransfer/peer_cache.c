@@ -87,7 +87,7 @@ void peer_cache_drop_all(struct peer_cache *cache)
 
 /* ---- finding ---- */
 
-/* pieces_max and pool_base are no part of where it is. */
+/* Whether two addresses name the same place; pieces_max and pool_base do not count. */
 static bool is_same_place(const struct transport_address *a, const struct transport_address *b)
 {
     if (a->worker_bytes != b->worker_bytes || a->pool_key_bytes != b->pool_key_bytes ||
@@ -101,8 +101,8 @@ static bool is_same_place(const struct transport_address *a, const struct transp
            memcmp(a->secret, b->secret, a->secret_bytes) == 0;
 }
 
-/* The connected peer of that incarnation and address, else a free place, else NULL. Makes room by closing the
- * peer that has been without a holder for the longest time. */
+/* Finds the connected peer of that incarnation and address, else a free place, else NULL. It makes room by closing the
+ * peer that has had no holder for the longest time. */
 static struct cached_peer *find_place(struct peer_cache *cache,
                                       const struct transport_address *address)
 {

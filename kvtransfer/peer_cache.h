@@ -3,14 +3,14 @@
  *
  *     FREE --acquire--> OPEN --lost, dropped, or its place is needed--> CLOSING --> FREE
  *
- * The same incarnation at two addresses is two peers: one of them is not who it says, and must not be asked
- * for what the other one holds.
+ * The same incarnation at two addresses makes two peers. One of them is not what it claims, and must not be asked
+ * for the blocks of the other one.
  *
- * All that is known of a peer goes at once. Whoever holds it hears of it twice: when the closing
- * begins (nothing more may be asked of it) and when it has ended (nothing of it can touch local
- * memory, and the pointer is stale).
+ * Everything known about a peer is dropped at once. Its holders are told twice: when the closing begins (nothing
+ * more may be asked) and when it has ended (nothing of the peer can touch local memory, and the pointer is not
+ * valid any more).
  *
- * Bounds: peers_max open, as many again closing.
+ * Bounds: peers_max open peers, and as many closing ones.
  * Thread: the transfer thread.
  */
 #pragma once
@@ -45,14 +45,14 @@ struct peer_cache {
     void *arg;
 };
 
-/* transport is borrowed; the callbacks are the caller's to set. */
+/* transport is borrowed. The caller sets the callbacks. */
 MUST_CHECK enum status peer_cache_init(struct peer_cache *cache, struct transport *transport,
                                        uint32_t peers_max);
 /* Closes nothing. A zeroed cache is fine. */
 void peer_cache_finish(struct peer_cache *cache);
 
-/* Connects when that incarnation is not open at that address. QUEUE_FULL: peers_max are held, or closing; and what
- * connect says. */
+/* Connects when that incarnation is not open at that address. QUEUE_FULL: peers_max peers are held, or closing. Other
+ * failures: those of connect. */
 MUST_CHECK enum status peer_cache_acquire(struct peer_cache *cache,
                                           const struct transport_address *address,
                                           struct cached_peer **peer_out);

@@ -1,9 +1,9 @@
 /*
- * revision - of what two workers say and send to each other: Describe's fields and their meaning, events
- * of a prefill, messages of the data port.
+ * revision - the version of the protocol between two workers: the fields of Describe, the events of a prefill,
+ * the messages of the data port.
  *
- * Neighbours pair, so that a cluster can be changed one process at a time; README.md has the table of
- * what each revision changed. A build may be given another number (KV_REVISION), as tests do.
+ * Neighbouring revisions pair, so that a cluster can be upgraded one process at a time. README.md lists what each
+ * revision changed. A build may set another number (KV_REVISION), as tests do.
  *
  * Thread: any; no state.
  */

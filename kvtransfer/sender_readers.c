@@ -1,4 +1,4 @@
-/* sender_readers - who may read of a sender: admitted while there is room, cut off when a read of theirs does not end. */
+/* sender_readers - the readers of a sender. They are admitted while there is room, and cut off when a read does not end. */
 #include "base/log/log.h"
 #include "kvtransfer/kv_sender_parts.h"
 
@@ -14,11 +14,11 @@ struct sender_reader *sender_reader_find(struct kv_sender *sender, uint64_t inca
 
 static void on_reader_closed(void *arg)
 {
-    (void)arg; /* its place in the table was given away at once */
+    (void)arg; /* another reader has its place in the table already */
 }
 
-/* A free place, or that of the reader longest without a word. NULL: all have transfers, or have been heard
- * of since READER_IDLE_NS: no crowd of others takes a place from one that is about to read. */
+/* Finds a free place, or that of the reader that was silent for longest. NULL: every reader has a transfer or was active within
+ * READER_IDLE_NS, so that no crowd of new readers takes the place of one that is about to read. */
 static struct sender_reader *place_for_reader(struct kv_sender *sender)
 {
     struct sender_reader *oldest = NULL;
@@ -37,7 +37,7 @@ static struct sender_reader *place_for_reader(struct kv_sender *sender)
     return oldest;
 }
 
-/* Transfers of that reader that were opened before it was admitted. */
+/* Counts the transfers of the reader that were opened before it was admitted. */
 static uint32_t count_open(const struct kv_sender *sender, uint64_t incarnation)
 {
     uint32_t n = 0;
@@ -73,8 +73,8 @@ void sender_reader_admit(struct kv_sender *sender, const struct transport_addres
                                      .address = *address};
 }
 
-/* Its pending sends end with its endpoint, those of all its closing leases; should it go on some day,
- * its next pull finds a new one. */
+/* The sends of all its closing leases end with its endpoint. If the reader goes on later, its next pull makes a new
+ * endpoint. */
 static void cut_off(struct kv_sender *sender, struct sender_reader *reader)
 {
     struct transport_address address = reader->address;

@@ -35,7 +35,7 @@ static uint32_t home_of(const struct transfer_map *map, const struct transfer_id
     return hash & map->mask;
 }
 
-/* The place of id, or the empty one where it belongs. */
+/* Finds the place of id, or the empty place where it belongs. */
 static uint32_t place_of(const struct transfer_map *map, const struct transfer_id *id)
 {
     uint32_t place = home_of(map, id);

@@ -1,7 +1,7 @@
 /*
- * transfer_map - from a transfer id to the number of its slot.
+ * transfer_map - maps a transfer id to the number of its slot.
  *
- * Open addressing; ids are random, so their own bits are the hash. Nothing is allocated after init.
+ * The map uses open addressing. Ids are random, so their own bits are the hash. Nothing is allocated after init.
  *
  * Bounds: n_max ids, 0 .. n_max - 1 as slots. Thread: the owner's.
  */

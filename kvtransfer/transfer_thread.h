@@ -1,9 +1,9 @@
 /*
  * transfer_thread - the one thread that owns a transport and the sender or receiver on it.
  *
- * Runs progress until there is nothing to do, then sleeps in the transport until a message, a
- * command of the engine or a deadline. The transport is opened before the thread starts and closed
- * after it has stopped, on any thread; in between it is this thread's alone.
+ * The thread runs progress until there is nothing to do. Then it sleeps in the transport until a message, a
+ * command of the engine or a deadline. Any thread opens the transport before this one starts, and closes it
+ * after this one has stopped. In between it belongs to this thread alone.
  *
  * Thread: start and stop from one that is not the transfer thread.
  */
@@ -25,5 +25,5 @@ MUST_CHECK enum status transfer_thread_start(const struct transfer_thread_option
                                              struct transfer_thread **thread_out);
 /* Stops after the round that is running. NULL is fine. */
 void transfer_thread_stop(struct transfer_thread *thread);
-/* (any) Rounds made so far: a wedged thread's do not move although it was woken. */
+/* (any) Rounds made so far. The number of a stuck thread does not grow after a wake. */
 uint64_t transfer_thread_rounds(const struct transfer_thread *thread);

@@ -1,14 +1,14 @@
 /*
- * candidates - the likeliest tokens of a row of logits, and the draw as far as it needs no others.
+ * candidates - the likeliest tokens of a row of logits, and a draw that only needs these.
  *
  *     best     the CANDIDATES_MAX first ranks (ranks.h), or all that can be drawn where they are fewer
  *     weight   exp((logit - largest) / temperature); under 2^-64 a token cannot be drawn
  *     sum      of the weights of all that can be drawn: the row's log-sum-exp at that temperature, less
  *              largest / temperature, as a number
  *
- * They are what a device has to hand back of a row, and 4 KiB where the row has megabytes: whoever made them,
- * candidates_draw draws. It says when the row is wanted after all: u falls behind them, or a filter
- * keeps more of the row than they are.
+ * A device only has to return these: 4 KiB instead of a row of megabytes. candidates_draw draws from them,
+ * whether a host or a device made them. It reports when the whole row is needed: u is beyond them, or a
+ * filter keeps more tokens.
  *
  * Thread: any (plain data).
  */
@@ -30,7 +30,7 @@ struct logit_row {
 };
 
 double logit_row_weight(const struct logit_row *row, float logit);
-/* The last that can be drawn, were it there: what does not rank up to it has no chance. */
+/* The lowest rank that can be drawn: tokens below it have no chance. */
 struct candidate logit_row_floor(const struct logit_row *row);
 /* Of all weights, to float32's precision: exp and sums are the kernels', so that it costs little, and its
  * bits are theirs. */
@@ -47,12 +47,13 @@ struct candidates {
 void candidates_select(const struct logit_row *row, uint32_t n_wanted,
                        struct candidates *candidates_out);
 
-/* Those that a device found in such a row, whose logits are not looked at; sum is the device's. */
+/* The candidates that a device found in such a row; its logits are not read, and sum is the
+ * device's. */
 void candidates_take(const struct logit_row *row, const struct sampling_result *found,
                      struct candidates *candidates_out);
 
 /* In both, top_k 0 means all: one that is not below the vocabulary has to be 0. */
 bool candidates_need_sum(const struct candidates *candidates, const struct sampling_params *params);
-/* unit: in [0, 1). False: the row decides. */
+/* unit: in [0, 1). False: the whole row is needed. */
 bool candidates_draw(const struct candidates *candidates, const struct sampling_params *params,
                      double unit, uint32_t *token_out);

@@ -5,13 +5,13 @@
  *     ignored   changes nothing that is computed here; the table says why
  *     refused   changes the result in a way that is not computed here, unless neutral: null, false,
  *               empty, or the value that stands in the table; neutral ones are ignored
- *     unknown   no version of Transformers has it for these families, and so it changes nothing there
+ *     unknown   no version of Transformers uses it for these families, so it changes nothing there
  *
- * A folder without generation_config.json is one from before there was such a file: its config.json
- * has the keys of both, as in Transformers. Beside the file they have no say.
+ * A folder without generation_config.json is an old one: its config.json has the keys of both files, as
+ * in Transformers. If the file exists, these keys in config.json are ignored.
  *
- * tokenizer_config.json and special_tokens_map.json are enforced where they are read (tokenizer/); what
- * is said of their keys here is for people (folder_report.h).
+ * tokenizer/ enforces tokenizer_config.json and special_tokens_map.json; their keys here are only for
+ * reports to people (folder_report.h).
  *
  * Thread: any.
  */

@@ -14,7 +14,7 @@ struct draws {
     uint32_t vocabulary, rows_max;
     float *rows; /* [rows_max][vocabulary], of a device that finds: [1] */
 
-    /* Of a device that finds: */
+    /* For a device that finds candidates: */
     struct forward_wish *wishes;   /* [rows_max] */
     struct sampling_result *found; /* [rows_max] */
     struct sampling_penalty
@@ -134,7 +134,7 @@ static const struct forward_wish *wish_for(struct draws *draws, const struct dra
     return &draws->wishes[row];
 }
 
-/* Returns of how many rows. */
+/* Returns the number of rows. */
 static uint32_t wish_all(struct draws *draws, struct forward_sequence *sequences,
                          uint32_t n_sequences, const struct draw *wanted)
 {

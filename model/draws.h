@@ -1,5 +1,5 @@
 /*
- * draws - steps of an engine, with the tokens that they come to: a forward pass, and the sampler on what it wants rows of.
+ * draws - one step of an engine with its sampled tokens: a forward pass, then the sampler on the wanted rows.
  *
  *                         device finds candidates (forward_finds)               other
  *     sent                penalties, 12 bytes a token                           nothing
@@ -8,11 +8,11 @@
  *     a draw              of these, as candidates.h has it                      of a selection of its own
  *     wants the row too   where u or a filter reaches behind them               -
  *
- * A row comes whole also where more than FORWARD_PENALTIES_MAX of its tokens have penalties. Which it is depends on a
- * request and its tokens alone, never on who is in the batch, and so do a token's and its log-probabilities' bits.
+ * A whole row is also fetched if more than FORWARD_PENALTIES_MAX of its tokens have penalties. This depends only on a
+ * request and its tokens, never on the batch, and so do the bits of a token and its log-probabilities.
  *
- * A row with a NaN, or whose largest is not finite, has no token: the sampler never sees it. A device tells it in the sums
- * that it hands back, and the row is fetched to say which logit it is.
+ * A row with a NaN, or with a largest logit that is not finite, has no token: the sampler does not get it. A device
+ * reports this in its sums, and the row is fetched to name the logit.
  *
  * Thread: the forward pass's.
  */
@@ -37,6 +37,7 @@ MUST_CHECK enum status draws_run(struct draws *draws, struct forward_sequence *s
 /* The sentence of a draw that has no token. */
 void draw_say_fault(const struct draw *draw, struct error *error);
 
-/* So far: rows that came whole from a device that finds candidates, and rows without a token. */
+/* Counts since the start: rows that were fetched whole from a device that finds candidates, and
+ * rows without a token. */
 uint64_t draws_n_fetched(const struct draws *draws);
 uint64_t draws_n_not_finite(const struct draws *draws);

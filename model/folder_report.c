@@ -82,7 +82,7 @@ static bool is_read(const char *name)
     for (size_t i = 0; i < sizeof READ / sizeof *READ; i++)
         if (strcmp(name, READ[i]) == 0)
             return true;
-    return text_ends_with(name, ".safetensors"); /* which of them are the model's, loading says */
+    return text_ends_with(name, ".safetensors"); /* loading decides which ones are used */
 }
 
 static int is_shown(const struct dirent *entry)
@@ -100,7 +100,7 @@ static enum status list_others(const char *folder, json_t **names_out, struct er
     json_t *names = json_array();
     for (int i = 0; i < n; i++) {
         bool is_folder = entries[i]->d_type == DT_DIR;
-        char name[sizeof entries[i]->d_name]; /* of any bytes */
+        char name[sizeof entries[i]->d_name]; /* may have any bytes */
         utf8_clean(entries[i]->d_name, strlen(entries[i]->d_name), name, sizeof name);
         json_array_append_new(names, json_sprintf("%s%s", name, is_folder ? "/" : ""));
         free(entries[i]);
@@ -129,7 +129,7 @@ enum status folder_report_make(const char *folder, json_t **report_out, struct e
 
 /* ---- for people ---- */
 
-/* Words behind a heading, broken into lines. */
+/* Writes words after a heading, broken into lines. */
 struct lines {
     FILE *out;
     const char *heading; /* NULL once written */
@@ -141,7 +141,7 @@ static void lines_begin(struct lines *lines, FILE *out, const char *heading)
     *lines = (struct lines){out, heading, 0};
 }
 
-/* What a folder says is shown without its control characters. */
+/* Texts from the folder are shown without control characters. */
 static void lines_add(struct lines *lines, const char *before, const char *text)
 {
     char raw[SHOWN_BYTES], word[SHOWN_BYTES];

@@ -1,5 +1,6 @@
 /*
- * folder_report - what of a model folder's configuration is used, ignored, refused and unknown.
+ * folder_report - reports which keys of a model folder's configuration are used, ignored, refused
+ * and unknown.
  *
  *     {"files": {"config.json": {"used":    {KEY: VALUE, ...},
  *                                "ignored": {WHY: [KEY, ...], ...},
@@ -7,11 +8,11 @@
  *                                "unknown": [KEY, ...]},
  *                ...                          null: the file is not there
  *                NAME: "why it cannot be read"},
- *      "other_files": [NAME, ...]}            in the folder, read by nobody
+ *      "other_files": [NAME, ...]}            in the folder, but not read
  *
  * Files are config.json, generation_config.json, tokenizer_config.json, special_tokens_map.json.
  *
- * It judges keys (config_keys.h), not what the values of used ones come to: loading does.
+ * It checks keys (config_keys.h), not the values of used keys: loading does that.
  *
  * Thread: any.
  */

@@ -9,7 +9,7 @@
 
 #include <assert.h>
 
-/* What a step comes to once it is packed; ids and rows are the device's. */
+/* A packed step; ids and rows are device addresses. */
 struct packed {
     const struct attention_metadata *metadata;
     const uint8_t *sent; /* the arena: */
@@ -61,7 +61,7 @@ static void pack(struct forward *forward, const struct forward_sequence *sequenc
     packed->n_logits = n_logits;
 }
 
-/* Fills a bucket up: rows of some token, which nobody looks at and which touch no block. */
+/* Fills a bucket with padding rows of some token, which are not read and use no block. */
 static void pad(struct forward *forward, uint32_t n_sequences, uint32_t *token_ids,
                 struct packed *packed)
 {
@@ -74,7 +74,7 @@ static void pad(struct forward *forward, uint32_t n_sequences, uint32_t *token_i
         packed->n_sequences = n_sequences;
 }
 
-/* The step in an arena, on its way to the device. DEVICE_LOST. */
+/* Writes the step into an arena and sends it to the device. DEVICE_LOST. */
 static enum status lay_out(struct forward *forward, const struct step_layout *layout,
                            const struct forward_sequence *sequences, uint32_t n_sequences,
                            uint32_t n_contexts, struct packed *packed_out)
@@ -247,7 +247,7 @@ static struct rows gather(const struct forward *forward, const struct packed *pa
     return (struct rows){y, x.dtype};
 }
 
-/* Behind the last attention only the wanted rows matter: gathers them. Saves one layer's MLP for a whole chunk, and
+/* After the last attention only the wanted rows are needed: gathers them. Saves one layer's MLP for a whole chunk, and
  * changes no bits, since no operator mixes rows. Returns what is attended now: qkv is free by then. The residual stream
  * and normed change places until the step's end. */
 static struct rows keep_rows(struct forward *forward, const struct packed *packed)
@@ -344,7 +344,8 @@ static struct device_graph *graph_of(const struct step_layout *layout, const uin
     return layout->graphs[i].graph;
 }
 
-/* A step of dummies alone has the launches of every step of its bucket: what differs is in the arena, whose turn this is. */
+/* A step with only padding rows has the same launches as every step of its bucket: all differences are in the present
+ * arena. */
 static enum status capture_step(struct forward *forward, struct step_layout *layout)
 {
     struct device *device = forward->options.device;

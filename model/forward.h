@@ -6,8 +6,8 @@
  * sequence up to it. Bits of a sequence's results depend on nothing but its own tokens: not on the
  * batch, the chunking, the block size or the number of threads.
  *
- * Everything is sized at creation; a pass allocates nothing. Activations are one allocation of the device, what the
- * host lays out for a step crosses in one copy of its stage. The pool comes last, when all that a step takes has been seen:
+ * Everything is sized at creation; a pass allocates nothing. Activations are one allocation on the device; the inputs
+ * of a step are sent in one copy of its stage. The pool is attached last, when the memory of a step has been measured:
  *
  *     create -> warm up -> attach(pool) -> run, run, ...
  *
@@ -43,10 +43,10 @@ struct forward_options {
     struct device *device; /* where the pool's blocks are, too */
 };
 
-/* Of one row, after which more go with the step than a device is told: such a row is fetched. */
+/* The most penalties of one row that are sent to a device; a row with more is fetched. */
 #define FORWARD_PENALTIES_MAX 1024u
 
-/* What forward_find finds in a row of logits. */
+/* What forward_find searches in a row of logits. */
 struct forward_wish {
     float temperature;
     uint32_t n_top; /* likeliest before the penalties, LOGPROBS_MAX at most */
@@ -55,7 +55,7 @@ struct forward_wish {
 };
 
 struct forward_sequence {
-    uint64_t request_id;       /* for errors */
+    uint64_t request_id;       /* for error messages */
     const uint32_t *token_ids; /* [n_query] */
     uint32_t n_query;
     uint32_t n_past;        /* tokens whose KV is in the blocks already */
@@ -66,12 +66,12 @@ struct forward_sequence {
     const struct forward_wish *wish; /* of forward_find, where it wants logits; NULL: nothing */
 };
 
-/* Bytes of one block of this model: what block_pool_create wants. */
+/* The bytes of one block of this model, for block_pool_create. */
 size_t forward_block_bytes(const struct model_config *config, uint32_t block_tokens,
                            enum cache_dtype dtype);
 
-/* Bytes of the device's memory for activations that a forward pass of these options takes, by the function that lays
- * them out; what attention keeps for a step comes on top. */
+/* The bytes of device memory for the activations of a forward pass with these options; the buffers of attention for
+ * a step are not included. */
 size_t forward_activation_bytes(const struct model_config *config,
                                 const struct forward_options *options);
 
@@ -82,18 +82,18 @@ MUST_CHECK enum status forward_create(const struct model *model,
                                       struct forward **forward_out);
 void forward_destroy(struct forward *forward); /* NULL is fine */
 
-/* Before the worker is ready: all memory that a step takes is there, by a step of the largest shape that computes nothing and
- * touches no block: before attach. DEVICE_LOST. */
+/* Call it before the worker is ready and before attach: touches all memory that a step needs, by a step of the largest
+ * shape that computes nothing and uses no block. DEVICE_LOST. */
 MUST_CHECK enum status forward_warm_up(struct forward *forward);
 
-/* Before the first capture, where products are a library's: those of every number of tokens that has a plan of its own, and of
- * all that are fewer. UNSUPPORTED, DEVICE_LOST. */
+/* Call it before the first capture, if a library computes the products: plans them for every number of tokens that has
+ * its own plan, and for all smaller numbers. UNSUPPORTED, DEVICE_LOST. */
 MUST_CHECK enum status forward_plan_products(struct forward *forward, struct error *error);
 
 /* Behind the warm-up, before attach, where the device captures: what the graphs of steps take of its memory, which are captured
  * and given up again. Captured for good they are in attach, with the pool's addresses. NO_MEMORY, DEVICE_LOST. */
 MUST_CHECK enum status forward_measure_graphs(struct forward *forward, struct error *error);
-/* 0: none, or they were not measured. What another process took meanwhile may be among it. */
+/* 0: none, or not measured. May include memory that another process took meanwhile. */
 uint64_t forward_graph_bytes(const struct forward *forward);
 
 /* Once, before the first run: where the sequences' blocks are. The pool's memory is the device's, and borrowed until
@@ -102,15 +102,15 @@ uint64_t forward_graph_bytes(const struct forward *forward);
 MUST_CHECK enum status forward_attach(struct forward *forward, const struct block_pool *pool,
                                       struct error *error);
 
-/* What it was created with. */
+/* The options of forward_create. */
 const struct forward_options *forward_get_options(const struct forward *forward);
 
 uint32_t forward_vocabulary(const struct forward *forward); /* of a row of logits */
 
-/* Whether a token has the same bits in a context as in a generation sequence. Not with any math but COMPUTE, nor with fast
- * products; nor where rotation depends on the length of the sequence, which for a context is its prompt's. */
+/* Whether a token has the same bits in a context and in a generation sequence. False with any math except COMPUTE, with
+ * fast products, and if the rotation depends on the sequence length, which for a context is that of its prompt. */
 bool forward_phases_agree(const struct forward *forward);
-/* The first of these that it has, in words for a sentence; NULL: they agree. */
+/* The first of these reasons, as text for a sentence; NULL: the phases agree. */
 const char *forward_phases_differ_by(const struct forward *forward);
 
 /* logits_out: [count of wants_logits][vocabulary], in the order of the sequences.
@@ -123,12 +123,12 @@ MUST_CHECK enum status forward_run(struct forward *forward,
                                    const struct forward_sequence *sequences, uint32_t n_sequences,
                                    uint32_t n_contexts, float *logits_out);
 
-/* Rises while a step is computed, by each layer that is done: who looks and finds it where it was looks at a step that stands
- * still. On a device with a queue of its own a layer is done when it is enqueued; device_wait bounds the rest. Any thread. */
+/* Increases with each finished layer of a step: if two looks find the same value during a step, the step is stuck. On a
+ * device with its own queue a layer counts as finished when it is enqueued; device_wait bounds the rest. Any thread. */
 uint64_t forward_layers_done(const struct forward *forward);
 
-/* done(arg) behind each of them, on the thread that runs the step, which goes on when it returns. NULL: nobody is told. Between
- * steps. */
+/* Calls done(arg) after each layer, on the thread that runs the step, which continues when it returns. NULL: no calls.
+ * Set it between steps. */
 typedef void (*forward_layer_done)(void *arg);
 void forward_on_layer(struct forward *forward, forward_layer_done done, void *arg);
 
@@ -142,5 +142,6 @@ MUST_CHECK enum status forward_find(struct forward *forward,
                                     const struct forward_sequence *sequences, uint32_t n_sequences,
                                     uint32_t n_contexts, struct sampling_result *found_out);
 
-/* Row number row [vocabulary] of the last step, which was forward_find's. DEVICE_LOST. */
+/* Fetches row number row [vocabulary] of the last step, which must have been one of forward_find.
+ * DEVICE_LOST. */
 MUST_CHECK enum status forward_fetch(struct forward *forward, uint32_t row, float *logits_out);

@@ -188,7 +188,7 @@ static uint32_t qkv_width(const struct model_config *config)
     return (config->n_heads + 2 * config->n_kv_heads) * config->head_dim;
 }
 
-/* A device that runs kernels of its own has no cache to stay in, and rows enough to fill it are many. */
+/* A device with its own kernels needs no small working set, but many rows to keep it busy. */
 static uint32_t mlp_rows_max(const struct forward_options *options)
 {
     bool takes_all = kernel_choice_is_own(options->device);
@@ -336,7 +336,7 @@ bool forward_phases_agree(const struct forward *forward)
 
 /* ---- warm-up ---- */
 
-/* n sequences of one phase, each at its longest, as far as the tokens go. */
+/* n sequences of one phase, each as long as possible within the tokens. */
 static uint32_t lay_out_dummy(struct forward *forward, enum attention_phase phase, uint32_t n)
 {
     uint32_t n_left = forward->options.tokens_max, i = 0;

@@ -1,6 +1,6 @@
 /*
- * forward_parts - what a forward pass is made of: forward_create.c sizes and warms it, forward_layout.c lays its steps out,
- * forward.c runs it, forward_find.c lets the device look at its logits. For these four files.
+ * forward_parts - the inside of a forward pass, for four files: forward_create.c allocates and warms it up,
+ * forward_layout.c lays its steps out, forward.c runs it, forward_find.c lets the device search its logits.
  */
 #pragma once
 

@@ -1,12 +1,12 @@
 /*
- * kernel_choice - which tables of kernels compute a model on its device, and what type its activations have there.
+ * kernel_choice - chooses the kernels that compute a model on its device, and the type of its activations.
  *
  *     device                          products, attention           activations    attention by name
  *     runs no kernels of its own      kernels_select                float32        attention_backend_select
  *     runs its own (CUDA)             kernels/cuda                  BF16           cuda, cuda_masked, cuda_reference
  *
- * The residual stream is float32 on all of them. What looks at a row of logits on the host (sampler.h) computes with the
- * host's set in any case.
+ * The residual stream is float32 on all of them. Code that reads logits on the host (sampler.h) always uses the kernels
+ * of the host.
  *
  * Thread: any; no state.
  */
@@ -27,9 +27,9 @@ struct kernel_choice {
     const struct attention_backend *attention;
 };
 
-/* Whether kernels are loaded on the device and launched there: the host's do not reach its memory. NULL: a host. */
+/* Whether the device runs its own loaded kernels, because the host's cannot access its memory. NULL: a host. */
 bool kernel_choice_is_own(const struct device *device);
-/* Once, at start, before anything is computed there. A host takes none. UNSUPPORTED, DEVICE_LOST with a sentence. */
+/* Loads the kernels, once, at start. A host needs none. UNSUPPORTED, DEVICE_LOST with a sentence. */
 MUST_CHECK enum status kernel_choice_load(struct device *device, struct error *error);
 /* Of a device that has opened its library of products: the name of what computes with it, in place of a set of the host's. */
 #define KERNEL_CHOICE_FAST "cublaslt"

@@ -1,9 +1,9 @@
 /*
  * mapped_file - a file of a model folder, mapped read-only.
  *
- * Which files and links those are: base/regular_file.h.
+ * base/regular_file.h says which files and links are accepted.
  *
- * Whoever truncates a mapped file kills the process (SIGBUS): replace files, never rewrite them.
+ * Truncating a mapped file kills the process (SIGBUS): replace files, never rewrite them.
  *
  * Thread: any; immutable until close.
  */
@@ -22,6 +22,6 @@ struct mapped_file {
 /* As regular_file_open_in. */
 MUST_CHECK enum status mapped_file_open(const char *folder, const char *name, uint64_t bytes_max,
                                         struct mapped_file *file_out, struct error *error);
-/* Whole pages of a part of one that are not needed any more; they would be read again. */
+/* Releases the whole pages of a part that is not needed any more; a later access reads them again. */
 void mapped_file_give_back(const void *data, size_t bytes);
 void mapped_file_close(struct mapped_file *file); /* a zeroed one is fine */

@@ -31,9 +31,9 @@ struct model {
     struct hash128 digest;
 };
 
-/* ---- what is left over ---- */
+/* ---- unused tensors ---- */
 
-/* Buffers that old versions of Transformers saved. */
+/* Buffers that old versions of Transformers stored. */
 static bool is_known_leftover(const char *name)
 {
     return text_ends_with(name, ".rotary_emb.inv_freq") ||
@@ -59,7 +59,7 @@ static void warn_leftovers(const struct model *model)
 
 /* ---- the model ---- */
 
-/* Everything of the config that the results depend on. */
+/* All values of the config on which the results depend. */
 static struct hash128 digest_config(const struct model_config *config)
 {
     static const struct hash_key KEY = {{0}};
@@ -148,7 +148,7 @@ static void show_copied(void *arg, uint64_t bytes_done, uint64_t bytes_all)
                                 steps->bytes_all);
 }
 
-/* A device with memory of its own has copies, and nothing looks at the originals again. */
+/* A device with its own memory has copies, and the originals are not read again. */
 static enum status place_weights(struct model *model, struct load_steps *steps, struct error *error)
 {
     const struct placed_weights_options options = {

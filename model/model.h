@@ -25,13 +25,13 @@ struct weights;
 
 struct model_options {
     enum weight_format weights;
-    /* Of what computes with it: names as of kernel_choice.h. */
+    /* The kernels that compute with it: names as in kernel_choice.h. */
     const char *cpu_kernels, *attention_kernels;
-    /* Configuration, names and shapes are judged; no weight is read, there is no digest. */
+    /* Only checks configuration, names and shapes: reads no weights, computes no digest. */
     bool without_weights;
     struct thread_pool *threads; /* that read and quantise; NULL: the caller does */
-    /* That computes with it: its memory is freed by model_destroy. The caller has its copy queue until model_load is
-     * over. NULL: whichever reads the host's memory. */
+    /* The device that computes with it; model_destroy frees its memory there. The caller must own its copy queue
+     * during model_load. NULL: any that reads the host's memory. */
     struct device *device;
     /* Called while weights are read, quantised and copied; may be NULL. */
     void (*on_progress)(void *arg, uint64_t bytes_done, uint64_t bytes_all);
@@ -58,7 +58,7 @@ uint64_t model_weight_bytes(const struct model *model);
 /* Of one without weights: what they will take on a device with memory of its own. INVALID_ARGUMENT: they cannot be rounded so. */
 MUST_CHECK enum status model_planned_bytes(const struct model *model, enum weight_format weights,
                                            uint64_t *bytes_out, struct error *error);
-/* Of weight_bytes, what is used where the files are mapped: neither converted nor copied to a device. */
+/* The part of weight_bytes that is used in the mapped files, neither converted nor copied to a device. */
 uint64_t model_mapped_bytes(const struct model *model);
 /* Of the first layer's K projection in the folder, F32, BF16 or F16, whatever it was quantised to:
  * norms, biases or the head may have another. */

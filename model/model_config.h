@@ -1,5 +1,5 @@
 /*
- * model_config - a decoder described by data: what config.json and generation_config.json say.
+ * model_config - reads config.json and generation_config.json into a description of a decoder.
  *
  * One description serves every family, in the spellings of Transformers 4 and 5:
  *
@@ -9,9 +9,9 @@
  *     Qwen2ForCausalLM    yes              no               no        by layer
  *     Qwen3ForCausalLM    attention_bias   attention_bias   yes       by layer
  *
- * A key that would change the result and is not computed here is refused by name (config_keys.h);
- * an unknown one is logged once. An absent one is what Transformers takes then, except that sizes of
- * tensors have to be there. Every number has a bound, so that no product of sizes overflows.
+ * A key that would change the result and is not computed here is refused by name (config_keys.h); an
+ * unknown one is logged once. An absent key has the default of Transformers, but sizes of tensors
+ * must be present. Every number has a bound, so that no product of sizes overflows.
  *
  * Plain data: copy it freely.
  * Thread: any.

@@ -1,8 +1,8 @@
 /*
- * placed_weights - the tensors of a model where the kernels of its device read them.
+ * placed_weights - the tensors of a model in memory that the kernels of its device can read.
  *
- * On a device that reads the host's memory they are where they were loaded: in the mapped files, or what
- * quantized_weights.h made; no byte is touched. Any other gets copies, and the originals may go.
+ * On a device that reads the host's memory they stay in place: in the mapped files, or in the memory of
+ * quantized_weights.h; no byte is read. Other devices get copies, and the originals may be freed.
  *
  * Thread: made on one, which owns the device's copy queue; immutable afterwards.
  */
@@ -30,7 +30,7 @@ MUST_CHECK enum status placed_weights_make(const struct placed_weights_options *
                                            struct placed_weights *placed_out, struct error *error);
 void placed_weights_finish(struct placed_weights *placed); /* a zeroed one is fine */
 
-/* What one tensor takes of the device: its data, and its scales. */
+/* The device memory of one tensor: its data and its scales. */
 enum { PLACED_MEMORIES = 2 };
 
 /* A tensor of the slice's rows and columns, behind the copy queue. Scales go with their rows; columns begin and end where

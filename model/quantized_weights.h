@@ -1,5 +1,6 @@
 /*
- * quantized_weights - the matrices of a model's layers and its head as INT8, made when it is loaded.
+ * quantized_weights - quantizes the matrices of a model's layers and its head to INT8 while it is
+ * loaded.
  *
  * Each matrix that a product uses (q, k, v, o, gate, up, down, head) is rounded, packed as this
  * machine's kernels want it, and its pages of the file are given back. The embedding (also when the
@@ -19,7 +20,7 @@ struct quantized_weights {
     uint64_t bytes;
 };
 
-/* Matrices' bytes in the file: what a progress is measured by. */
+/* The bytes of the matrices in the file, for the progress. */
 uint64_t quantized_weights_source_bytes(const struct weights *weights, uint32_t n_layers);
 
 /* What made ones take that are not packed, as where a device has kernels of its own. INVALID_ARGUMENT as make. */

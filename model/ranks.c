@@ -9,9 +9,9 @@ static void swap(struct candidate *a, struct candidate *b)
     *b = c;
 }
 
-/* Parts candidates [n], n > 1, around one of them: what ranks before it goes to the front. Returns
- * where it ends up. The choice is a fixed scramble of n, so that no order of logits is a bad one on
- * purpose. */
+/* Parts candidates [n], n > 1, around one of them: candidates that rank before it move to the
+ * front. Returns its new index. The pivot is a fixed pseudo-random function of n, so that no order
+ * of logits is a bad case on purpose. */
 static uint32_t partition(struct candidate *candidates, uint32_t n)
 {
     uint32_t pick = (uint32_t)((n * 0x9E3779B97F4A7C15u >> 32) % n), store = 0;

@@ -1,8 +1,9 @@
 /*
- * ranks - tokens in order of their likelihood: by logit, equals by lower id. NaN has no rank.
+ * ranks - orders tokens by likelihood: by logit; with equal logits the lower id is first. NaN has no
+ * rank.
  *
- * Selections are in place, without a sort, in linear time whatever the order of logits: where a list is
- * parted is a fixed scramble of its length.
+ * Selections are in place, without a sort, in linear time for any order of logits: the pivot is a fixed
+ * pseudo-random function of the length.
  *
  * Thread: any (plain data).
  */
@@ -22,7 +23,7 @@ static inline bool ranks_before(const struct candidate *a, const struct candidat
     return a->logit > b->logit || (a->logit == b->logit && a->id < b->id);
 }
 
-/* Brings the k first ranks to the front, in any order; 0 < k < n. */
+/* Moves the k first ranks to the front, in any order; 0 < k < n. */
 void ranks_select(struct candidate *candidates, uint32_t n, uint32_t k);
 /* Brings the fewest first ranks whose weights reach wanted to the front, in any order; returns how
  * many: n, where all together do not. 0 < wanted, n > 0. */

@@ -80,7 +80,7 @@ static enum status read_type(const struct json_fields *rope, enum rope_scaling *
                      rope->file, type);
 }
 
-/* Both files' worlds may state it, inside the object and beside it; they must agree. */
+/* The value may be inside the object and next to it; both must agree. */
 static enum status read_theta(const struct json_fields *fields, const struct json_fields *rope,
                               double *theta_out)
 {
@@ -206,7 +206,7 @@ static enum status extend_context(const struct json_fields *rope, bool has_facto
 static bool is_same(const json_t *left, const json_t *right)
 {
     if (!left || !right || json_is_null(left) || json_is_null(right))
-        return true; /* one says nothing */
+        return true; /* a factor of one has no effect */
     if (json_is_number(left) && json_is_number(right))
         return json_number_value(left) == json_number_value(right);
     return json_equal(left, right);

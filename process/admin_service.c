@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Too large for the stack of gRPC's thread. */
+/* It is too large for the stack of gRPC's thread. */
 struct answer {
     struct process_state state;
     struct process_peer peers[PROCESS_PEERS_MAX];
@@ -86,7 +86,7 @@ void admin_service_flushed(struct rpc_call *call, uint32_t n_blocks)
     rpc_call_reply(call, &response.base);
 }
 
-/* Who does not know this process's life asks for its state first. */
+/* Callers that do not know this process's incarnation call GetState first. */
 #define ADMIN_METHOD(name, lower, function, of_roles)                                              \
     {                                                                                              \
         .path = "/kvferry.internal.v1.AdminService/" #name, .kind = RPC_UNARY,                     \

@@ -11,8 +11,8 @@ struct admin_service {
     struct process *process;
     /* Adds what the role knows to what process_fill_state wrote. */
     void (*fill_state)(void *arg, struct process_state *state_out);
-    /* Evicts the prefix cache and answers the call by admin_service_flushed, now or later (then it
-     * shares the call). NULL: there is no cache here. */
+    /* Evicts the prefix cache and answers the call with admin_service_flushed, now or later (then
+     * it shares the call). NULL: the role has no cache. */
     void (*flush)(void *arg, struct rpc_call *call);
     void *arg;
 };
@@ -20,7 +20,7 @@ struct admin_service {
 /* The row of a server's table; service must outlive the server. */
 struct rpc_service admin_service_row(struct admin_service *service);
 
-/* Of it GetState alone: for a public port, where it needs the cluster key as on a control port. */
+/* A row with GetState only, for a public port; there, too, it needs the cluster key. */
 struct rpc_service admin_service_state_row(struct admin_service *service);
 
 void admin_service_flushed(struct rpc_call *call, uint32_t n_blocks);

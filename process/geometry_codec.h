@@ -1,6 +1,6 @@
 /*
- * geometry_codec - what two workers must agree on before a KV block crosses, as they tell it, and
- * whether they agree: the geometry and the transport's driver.
+ * geometry_codec - encodes what two workers must agree on before a KV transfer, the geometry and
+ * the transport's driver, and checks that they agree.
  *
  * Thread: any; no state.
  */
@@ -19,20 +19,20 @@ struct geometry_message {
 
 /* The geometry has passed geometry_check. */
 void geometry_encode(const struct geometry *geometry, struct geometry_message *message_out);
-/* INVALID_ARGUMENT with the field: missing, or not what it must be. message may be NULL. */
+/* INVALID_ARGUMENT: a field is missing or wrong; the sentence has its name. message may be NULL. */
 MUST_CHECK enum status geometry_decode(const Kvferry__V1__Geometry *message,
                                        struct geometry *geometry_out, struct error *error);
 
 void digest_format(const uint64_t digest[2], char text_out[DIGEST_TEXT_BYTES]);
 
-/* One side of a pair; borrowed. */
+/* One worker of a pair; strings are borrowed. */
 struct kv_terms {
     const struct geometry *geometry;
     const char *transport;      /* "am-tcp" */
-    const char *allow_numerics; /* numerics_fit; read of the side that takes KV, ours */
+    const char *allow_numerics; /* see numerics_fit; only of the receiving side, ours */
 };
 
-/* Whether ours takes KV of theirs.
- * GEOMETRY_MISMATCH with the first field that differs and both values, the drivers' names among them. */
+/* Checks that ours can use KV of theirs. GEOMETRY_MISMATCH: the sentence has the first field that
+ * differs and both values; the driver is one of the fields. */
 MUST_CHECK enum status kv_terms_match(const struct kv_terms *ours, const struct kv_terms *theirs,
                                       struct error *error);

@@ -12,19 +12,19 @@
 
 static volatile sig_atomic_t starting;
 
-/* Text of a failed start; a signal handler formats none. */
+/* The text of a failed start, made in advance: a signal handler must not format. */
 static const char START_SENTENCE[] = "kvferry: cannot start: a library gave up or stands still; is "
                                      "there a limit on memory, threads or descriptors "
                                      "(ulimit -v, -u, -n)?\n";
 
-/* Unless that could block, for nobody reads. */
+/* Only if the write cannot block. */
 static void say(const char *text)
 {
     struct pollfd error_output = {.fd = STDERR_FILENO, .events = POLLOUT};
     if (poll(&error_output, 1, 0) != 1)
         return;
     ssize_t written = write(STDERR_FILENO, text, strlen(text));
-    (void)written; /* nobody else could be told */
+    (void)written; /* a failure cannot be reported */
 }
 
 static void on_crash(int signal_number)
@@ -32,7 +32,7 @@ static void on_crash(int signal_number)
     (void)log_flush(FLUSH_MS);
     if (starting)
         say(START_SENTENCE);
-    raise(signal_number); /* the handler is gone: SA_RESETHAND */
+    raise(signal_number); /* SA_RESETHAND has removed the handler */
 }
 
 static void on_limit(int signal_number)

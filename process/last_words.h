@@ -1,5 +1,6 @@
 /*
- * last_words - how a process ends when it cannot end in order: its log is written, and it does end.
+ * last_words - ends a process that cannot end normally: the log is written, and the process does
+ * end.
  *
  * Global state: signal handlers, and whether the process is starting.
  * Thread: main.
@@ -8,13 +9,13 @@
 
 #include <stdbool.h>
 
-/* From now on a crash or an abort, a library's too, first lets the log write what it has. Then it ends
- * the process as ever. */
+/* From now on, at a crash or an abort, also of a library, the log is written first. Then the process ends as usual. */
 void last_words_init(void);
-/* While it is so, a crash, an abort or a limit that has passed is a failed start, which is said. */
+/* While the process is starting, a crash, an abort or an exceeded limit is reported as a failed
+ * start. */
 void last_words_starting(bool is_starting);
 
-/* The process ends with EXIT_FAILURE when it has not ended by itself, or set another limit, within
- * that time; 0: no limit. Libraries whose threads could not be started hang, in their start or when
- * they are shut down. */
+/* The process ends with EXIT_FAILURE after this time, unless it has ended or set another limit
+ * before; 0: no limit. Libraries hang, at their start or shutdown, if their threads could not be
+ * started. */
 void last_words_limit(unsigned seconds);

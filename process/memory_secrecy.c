@@ -9,7 +9,7 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
-/* Which mappings the kernel writes into a core file: none. */
+/* Tells the kernel to write no mappings into a core file. */
 static bool write_empty_filter(void)
 {
     int fd = open("/proc/self/coredump_filter", O_WRONLY | O_CLOEXEC);
@@ -19,7 +19,7 @@ static bool write_empty_filter(void)
     return is_written;
 }
 
-/* The limit alone is not asked when core files go to a program. */
+/* The limit alone is not enough: the kernel ignores it when core files go to a program. */
 void memory_secrecy_begin(bool is_shared)
 {
     struct rlimit none = {0, 0};

@@ -1,8 +1,8 @@
 /*
- * process_auth - a process's cluster key, and what it refuses who does not know it.
+ * process_auth - the cluster key of a process, and the check of calls with it.
  *
- *     from a descriptor that the parent left (`kvferry serve`), from cluster_key, or the user's own
- *     (run_folder.h)
+ *     the key is that of an inherited descriptor (`kvferry serve`), that of cluster_key, or
+ *     the user's key (run_folder.h)
  *
  * Thread: main; key and auth are used from any.
  */
@@ -38,28 +38,28 @@
 METRICS_DECLARE(process_auth_metrics, PROCESS_AUTH_METRICS);
 
 struct process_auth {
-    struct cluster_key *key; /* also of the calls that this process makes */
+    struct cluster_key *key; /* also for the calls that this process makes */
     struct call_auth *auth;
     struct process_auth_metrics metrics;
-    uint64_t n_told[CALL_REFUSALS]; /* in the metrics */
+    uint64_t n_told[CALL_REFUSALS]; /* refusals that the metrics have counted */
     uint64_t n_logged;
     uint64_t log_at_ns;
 };
 
 struct process_auth_options {
-    const char *path; /* "": the user's */
-    int descriptor;   /* not 0: instead; is closed */
+    const char *path; /* "": the user's key */
+    int descriptor;   /* not 0: read instead of path, and closed */
     uint64_t life;
     uint32_t nonces_max;
 };
 
-/* Whether the key can be read, if there is a path: nothing is made. */
+/* Checks that the key can be read, if there is a path. Creates nothing. */
 MUST_CHECK enum status process_auth_check(const char *path, struct error *error);
-/* process_auth_finish takes what a failure left. metrics: registered here. */
+/* After a failure call process_auth_finish. Registers its metrics. */
 MUST_CHECK enum status process_auth_init(struct process_auth *auth,
                                          const struct process_auth_options *options,
                                          struct metrics *metrics, struct error *error);
 void process_auth_finish(struct process_auth *auth); /* a zeroed one is fine */
 
-/* Reads a changed file again; tells metrics and log of what was refused. */
+/* Reads a changed file again; reports refused calls in metrics and log. */
 void process_auth_look(struct process_auth *auth, uint64_t now_ns);

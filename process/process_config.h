@@ -1,7 +1,8 @@
 /*
- * process_config - the rows that every role has, and how they reach process.h.
+ * process_config - the configuration rows of every role, and how they become process options.
  *
- * A role puts PROCESS_CONFIG_ROWS(X) first in its own table and hands PROCESS_OPTIONS(config) on.
+ * A role puts PROCESS_CONFIG_ROWS(X) first in its table and passes PROCESS_OPTIONS(config) to
+ * process_open.
  */
 #pragma once
 
@@ -36,7 +37,7 @@
 
 enum process_seccomp { SECCOMP_OFF, SECCOMP_ON };
 
-/* The rows of who calls others of the cluster; what the certificate is for differs. */
+/* The rows for calls to other processes of the cluster; the purpose of the certificate differs. */
 #define PROCESS_PEER_ROWS(X, certificate_help)                                                     \
     X(peer_certificate, STRING, "", "path", certificate_help)                                      \
     X(peer_key, STRING, "", "path", "private key (PEM) of peer_certificate")                       \
@@ -107,7 +108,7 @@ enum process_seccomp { SECCOMP_OFF, SECCOMP_ON };
         X, "certificate of this process (PEM) with the URI kvferry://CLUSTER/role/ROLE: turns on " \
            "mTLS on the control port and in calls to other processes")
 
-/* The members of struct process_options that come from these rows. */
+/* Initialises the members of struct process_options from these rows. */
 #define PROCESS_OPTIONS(config)                                                                    \
     .name = (config)->name, .advertise_address = (config)->advertise_address,                      \
     .control_address = (config)->control_address, .health_address = (config)->health_address,      \

@@ -29,7 +29,7 @@ struct process_options {
     Kvferry__Internal__V1__Role role;
     const char *name;
     const char *advertise_address; /* "": see advertised_host.h */
-    const char *grpc_address;      /* of the router; NULL otherwise */
+    const char *grpc_address;      /* of the router; else NULL */
     const char *control_address;
     const char *health_address;
     const char *metrics_address;
@@ -56,15 +56,15 @@ struct process_options {
     uint64_t watchdog_ms;
     uint32_t calls_max;
     uint32_t streams_per_connection_max;
-    uint32_t peers_max;                      /* other processes at one time */
-    uint32_t data_connections_max;           /* of strangers, at a port that is the role's own */
-    const struct rpc_doorkeeper *doorkeeper; /* of the grpc port; NULL: everybody may enter */
+    uint32_t peers_max;                      /* other processes at the same time */
+    uint32_t data_connections_max;           /* of unauthenticated peers, at the role's data port */
+    const struct rpc_doorkeeper *doorkeeper; /* of the grpc port; NULL: all calls are admitted */
     struct relay_limits relay;
-    const char *cluster_key; /* path; "": that of the user on this host */
-    int cluster_key_fd;      /* not 0: read instead, and closed */
+    const char *cluster_key; /* path; "": the key of the user on this host */
+    int cluster_key_fd;      /* not 0: the key is read from it, and it is closed */
     uint32_t auth_nonces_max;
     struct process_trace_options trace;
-    struct process_tls_options tls; /* role is filled in */
+    struct process_tls_options tls; /* role is set by process_open */
 };
 
 enum process_port { PORT_GRPC, PORT_CONTROL, PORT_HEALTH, PROCESS_PORTS };
@@ -89,20 +89,20 @@ struct process {
     struct rpc_runtime *runtime;
     struct rpc_health *health;
     struct rpc_server *servers[PROCESS_PORTS];
-    char addresses[PROCESS_PORTS][ADDRESS_TEXT_MAX]; /* for others; "" where nothing listens */
+    char addresses[PROCESS_PORTS][ADDRESS_TEXT_MAX]; /* advertised ones; "": no such port */
     char metrics_address[ADDRESS_TEXT_MAX];          /* the same */
     const char *service_names[PROCESS_PORTS * PROCESS_SERVICES_MAX];
     uint32_t n_service_names;
-    char unseen[PORTS_UNSEEN_MAX]; /* for the ports file; of a router */
+    char unseen[PORTS_UNSEEN_MAX]; /* of a router, for the ports file */
     struct self_check *self_check;
     bool has_loaded;
-    atomic_bool is_ready; /* what health said last, and /readyz says */
-    atomic_bool is_live;  /* and /healthz */
+    atomic_bool is_ready; /* the last status of health and /readyz */
+    atomic_bool is_live;  /* the same of /healthz */
     atomic_bool serving;
-    _Atomic uint64_t refuses_from_ns; /* a drain was asked for; 0: none */
-    bool has_sent_away;               /* clients of the public port; main's, as what follows */
-    bool is_told_to_stop;             /* by a signal */
-    bool is_told_twice;               /* nothing is waited for any more */
+    _Atomic uint64_t refuses_from_ns; /* when the drain delay ends; 0: no drain */
+    bool has_sent_away;   /* to clients of the public port; only for main, as those below */
+    bool is_told_to_stop; /* by a first signal */
+    bool is_told_twice;   /* by a second signal: waits for nothing any more */
 };
 
 /* A drain was asked for: the process is not ready, and still accepts work until the delay is over. Any thread. */

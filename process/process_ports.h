@@ -11,19 +11,19 @@
 /* Creates the registry and, where metrics_address asks for it, the port with its pages. Fails as http_server_open does. */
 MUST_CHECK enum status process_ports_open_metrics(struct process *process, struct error *error);
 
-/* Adds reflection. services' methods must outlive the process. */
+/* Adds reflection. The methods of services must outlive the process. */
 MUST_CHECK enum status process_listen(struct process *process, enum process_port port,
                                       const struct rpc_service *services, size_t n_services,
                                       struct error *error);
 
-/* Writes the ports file, with what process_set_health last said. */
+/* Writes the ports file, with the last readiness of process_set_health. */
 MUST_CHECK enum status process_ports_write(const struct process *process, struct error *error);
 
-/* kvferry_ready; registered by process_open. */
+/* Sets kvferry_ready, which process_open has registered. */
 struct gauge *process_metrics_ready(struct metrics *metrics);
 
 /* Logs every port on one line. */
 void process_ports_log(const struct process *process);
 
-/* Services must not be called any more from other threads. A half-opened process is fine. */
+/* Other threads must not use the services any more. A half-opened process is fine. */
 void process_close_ports(struct process *process);

@@ -1,7 +1,7 @@
 /*
- * process_state - what a process says of itself: AdminService.GetState as a plain struct.
+ * process_state - the state of a process: the answer of AdminService.GetState as a plain struct.
  *
- * Filled by each role, read by the router's placement, `kvferry ps` and tests.
+ * Each role fills it; the router's placement, `kvferry ps` and tests read it.
  *
  * Thread: any (plain data); the functions keep no state.
  */
@@ -17,11 +17,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define PROCESS_PEERS_MAX 256 /* other processes that one tells of */
+#define PROCESS_PEERS_MAX 256 /* peers in one state */
 #define PROCESS_NAME_MAX  128
 #define PEER_REASON_MAX   192 /* bytes, NUL included */
 
-/* What is served, as ModelService tells it. */
+/* The served model, as in ModelService. */
 struct model_card {
     char name[PROCESS_NAME_MAX];
     char architecture[64];
@@ -44,7 +44,7 @@ struct process_blocks {
     uint32_t all, free, active, cached, pinned, inbound, quarantined;
 };
 
-/* Prompts under way. */
+/* Prompts in progress. */
 struct process_prefills {
     uint32_t n;
     uint64_t tokens, done_tokens;
@@ -55,19 +55,19 @@ struct process_state {
     Kvferry__Internal__V1__Role role;
     uint64_t incarnation;
     bool is_ready;
-    bool is_draining;             /* or is about to: see drain_delay_left_ms */
-    uint64_t drain_delay_left_ms; /* for which it takes new work, though it drains */
+    bool is_draining;             /* or will be soon: see drain_delay_left_ms */
+    uint64_t drain_delay_left_ms; /* time for which it still accepts new work */
     uint32_t requests_running;
     uint32_t requests_waiting;
-    bool tells_room;                 /* of a worker; an older one does not */
-    uint32_t requests_room;          /* more that it would take now */
-    uint32_t streams_per_connection; /* 0: it does not say */
+    bool tells_room;                 /* of a worker; false: an older version */
+    uint32_t requests_room;          /* requests that it would accept now */
+    uint32_t streams_per_connection; /* 0: not reported */
     struct process_blocks blocks;
     struct process_prefills prefills; /* of a worker */
     struct model_card model;
     char transport[24];                      /* of a worker: "am-tcp" */
     char allow_numerics[NUMERICS_ALLOW_MAX]; /* of a generation worker: "equal"; "": an older one */
-    /* The owner's memory for the peers, at most PROCESS_PEERS_MAX; of which n_peers are known. */
+    /* The owner's memory for at most PROCESS_PEERS_MAX peers, of which n_peers are set. */
     struct process_peer *peers;
     uint32_t peers_max, n_peers;
     uint64_t kv_bytes_received;
@@ -77,7 +77,7 @@ struct process_state {
     uint64_t uptime_ms;
 };
 
-/* A message and the sub-messages that it points to; borrows the strings of what it was made of. */
+/* A message and the sub-messages that it points to; borrows the strings of its source. */
 struct model_card_message {
     Kvferry__V1__ModelCard card;
     struct geometry_message geometry;
@@ -91,23 +91,22 @@ struct process_state_message {
     Kvferry__Internal__V1__PeerState *peer_list[PROCESS_PEERS_MAX];
 };
 
-/* The name of a model: what it was given or, where that is "", the last part of its path, of
- * "model/demo/" "demo". */
+/* The name of a model: the given name, or if that is "", the last part of its path ("demo" for "model/demo/"). */
 void model_card_name(const char *given, const char *folder, char name_out[PROCESS_NAME_MAX]);
 
 void model_card_encode(const struct model_card *card, struct model_card_message *message_out);
 
-/* GetState of whichever life answers; who calls adds what to do with the answer. */
+/* A call of GetState to any incarnation; the caller adds its callbacks. */
 struct rpc_request process_state_request(uint64_t deadline_ns);
-/* Reasons in state that were cut within a character lose that part: what is no UTF-8 no reader takes. */
+/* If a reason was cut inside a character, that part is removed: readers refuse invalid UTF-8. */
 void process_state_encode(struct process_state *state, struct process_state_message *message_out);
-/* A text that is too long is cut between two characters, a peer too many is left out: they are for people.
- * state_out's peers and peers_max are set before, and kept. INVALID_ARGUMENT with the field: a geometry that is
- * none. */
+/* A text that is too long is cut between two characters, and peers beyond peers_max are left out: they are for
+ * people. Set peers and peers_max of state_out before; they are kept. INVALID_ARGUMENT with the field: an
+ * invalid geometry. */
 MUST_CHECK enum status process_state_decode(const Kvferry__Internal__V1__GetStateResponse *message,
                                             struct process_state *state_out, struct error *error);
 
 const char *role_name(Kvferry__Internal__V1__Role role);         /* "ctx-worker" */
 const char *prefill_place_name(Kvferry__V1__PrefillPlace place); /* "SHORT_PROMPT" */
-/* Of this process, from the kernel; 0 when it does not say. */
+/* Of this process, from the kernel; 0: not known. */
 uint64_t process_resident_bytes(void);

@@ -1,7 +1,7 @@
 /*
- * process_tls - the certificates of a process: those its clients see, and those of the cluster.
+ * process_tls - the certificates of a process: for its clients, and for other processes of the cluster.
  *
- *     tls_*    the grpc port, which may ask its clients for certificates of tls_client_ca, and, unless it is to
+ *     tls_*    the grpc port, which may require client certificates of tls_client_ca, and, unless it must
  *              stay in clear text, the health port
  *     peer_*   the control port, and the calls to other processes: both sides must show a role of cluster_name
  *
@@ -28,12 +28,12 @@
 
 METRICS_DECLARE(process_tls_metrics, PROCESS_TLS_METRICS);
 
-/* Paths; "" where there is none. */
+/* Paths; "": none. */
 struct process_tls_options {
     const char *certificate, *key, *client_ca;
     const char *peer_certificate, *peer_key, *peer_ca;
     const char *cluster_name;
-    bool has_clear_health; /* whatever the certificate */
+    bool has_clear_health; /* even if there is a certificate */
     uint32_t role;         /* TLS_ROLE_BIT of this process; 0: its certificate may have any */
 };
 
@@ -42,19 +42,19 @@ struct process_tls {
     struct tls_files *health;
     struct tls_files *peer;
     struct rpc_client_tls client_tls;
-    const struct rpc_client_tls *client; /* of the calls to other processes */
+    const struct rpc_client_tls *client; /* for calls to other processes */
     struct process_tls_metrics metrics;
 };
 
-/* Whether the files can be used, and belong together: nothing is kept. The sentence has the row. */
+/* Checks that the files can be used and match; keeps nothing. The sentence has the row. */
 MUST_CHECK enum status process_tls_check(const struct process_tls_options *options,
                                          struct error *error);
-/* Of who only calls: the rows and files of peer_* are checked, and nothing is kept. *is_on_out false: there are
- * none, and *tls_out is not set. options' strings are borrowed. */
+/* For a process that only calls others: checks the rows and files of peer_*, and keeps nothing. *is_on_out
+ * false: there are none, and *tls_out is not set. The strings of options are borrowed. */
 MUST_CHECK enum status process_tls_client(const struct process_tls_options *options,
                                           struct rpc_client_tls *tls_out, bool *is_on_out,
                                           struct error *error);
-/* process_tls_finish takes what a failure left. options' strings are borrowed. metrics: registered here. */
+/* After a failure call process_tls_finish. The strings of options are borrowed. Registers its metrics. */
 MUST_CHECK enum status process_tls_init(struct process_tls *tls,
                                         const struct process_tls_options *options,
                                         struct metrics *metrics, struct error *error);

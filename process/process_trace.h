@@ -1,5 +1,5 @@
 /*
- * process_trace - a process's tracer and, where an otlp_endpoint is given, the way to its collector.
+ * process_trace - the tracer of a process and, with otlp_endpoint, the client of its collector.
  *
  * Thread: main; tracer is used from any.
  */
@@ -14,7 +14,7 @@ struct process_trace_options {
     uint32_t rate_max;
 };
 
-/* Who sends. */
+/* The sender of the spans. */
 struct process_trace_sender {
     const char *role, *name;
     uint64_t incarnation;
@@ -26,22 +26,22 @@ struct process_trace_sender {
 struct process_trace {
     struct trace_metrics metrics;
     struct tracer *tracer;      /* NULL: nothing is recorded */
-    struct otlp_client *client; /* NULL: not yet */
+    struct otlp_client *client; /* NULL: not connected yet */
     char instance[PROCESS_TRACE_INSTANCE_MAX];
 };
 
-/* INVALID_ARGUMENT with the row: no address, or a file that cannot be read. */
+/* INVALID_ARGUMENT with the row: an invalid address, or a file that cannot be read. */
 MUST_CHECK enum status process_trace_check(const struct process_trace_options *options,
                                            struct error *error);
-/* metrics: registered here. process_trace_finish takes what a failure left. */
+/* Registers its metrics. After a failure call process_trace_finish. */
 MUST_CHECK enum status process_trace_init(struct process_trace *trace,
                                           const struct process_trace_options *options,
                                           struct metrics *metrics, struct error *error);
-/* The process has its name: from now on spans are sent. */
+/* Called when the process has its name: from now on spans are sent. */
 MUST_CHECK enum status process_trace_connect(struct process_trace *trace,
                                              const struct process_trace_options *options,
                                              const struct process_trace_sender *sender,
                                              struct error *error);
 void process_trace_look(struct process_trace *trace, uint64_t now_ns);
-/* Sends what there is, for a second at most. A zeroed one is fine. */
+/* Sends the remaining spans, for a second at most. All zeros is fine. */
 void process_trace_finish(struct process_trace *trace);

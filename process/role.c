@@ -28,7 +28,7 @@ static int say_checked(const struct config_input *input, enum status status,
     return EXIT_FAILURE;
 }
 
-/* The lines that every role's plan ends with. */
+/* The last lines of every role's plan. */
 static void print_process(const struct process_options *options, FILE *out)
 {
     const struct port_row rows[N_PORT_ROWS] = PORT_ROWS(options);

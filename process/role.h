@@ -1,9 +1,9 @@
 /*
- * role - how the main of each role begins: configuration, --check-config, what is not known.
+ * role - how the main of each role begins: configuration, --check-config, --dry-run.
  *
- * A role describes itself in a constant struct; its main calls role_begin and, unless that ends the
- * process, starts. --check-config refuses what a start would refuse, on this machine, but for ports
- * that are taken, memory that is not there and what only the weights' bytes tell.
+ * A role has a constant struct role; its main calls role_begin and then starts, unless the process
+ * must end. --check-config refuses what a start on this machine would refuse, except for used
+ * ports, missing memory, and errors that only the bytes of the weights show.
  *
  * Thread: main.
  */
@@ -14,24 +14,24 @@
 
 struct role {
     const struct config_table *(*table)(void);
-    /* From the table's struct. */
+    /* Reads the table's struct. */
     void (*fill_options)(const void *values, struct process_options *options_out);
-    /* What the role itself refuses: its rows, and folder, the model's. */
+    /* Checks the role's own rows and folder, the model's folder. */
     enum status (*check)(const void *values, const char *folder, struct error *error);
-    /* Prints what a start would build and take (--dry-run). Fails with a sentence where it does not fit;
-     * the table is printed all the same. */
+    /* Prints what a start would build and how much memory it would use (--dry-run). Fails with a
+     * sentence if it does not fit; the table is printed all the same. */
     enum status (*plan)(const void *values, const char *folder, FILE *out, struct error *error);
 };
 
-/* Loads the configuration into values_out, the table's struct, and answers --help and its like. True:
- * *exit_out says how the process ends now; else *config_out is the caller's, and has one positional
- * argument, the model's folder. */
+/* Loads the configuration into values_out, the table's struct, and answers --help and similar flags.
+ * True: the process ends now with *exit_out. False: the caller owns *config_out, which has one
+ * positional argument, the model's folder. */
 bool role_begin(const struct role *role, const struct config_input *input, void *values_out,
                 struct config **config_out, int *exit_out);
 
-/* --check-config of a role with these arguments, without a word. */
+/* --check-config of a role with these arguments, without output. */
 MUST_CHECK enum status role_check(const struct role *role, const struct config_input *input,
                                   struct error *error);
-/* --dry-run of it. */
+/* --dry-run of a role. */
 MUST_CHECK enum status role_plan(const struct role *role, const struct config_input *input,
                                  FILE *out, struct error *error);

@@ -20,9 +20,9 @@
 #define KEY_END      ".key"
 #define PORTS_END    ".ports"
 #define LEAVE_TRIES  4
-#define PORTS_BYTES  2048 /* of such a file; of a longer one nothing is known */
+#define PORTS_BYTES  2048 /* of a ports file; a longer one is ignored */
 
-/* A folder that others could rename what is in is no place for one of ours. */
+/* The folder must not be below one in which other users could rename it. */
 static bool is_own_folder(const char *path, mode_t mode_not)
 {
     struct stat stat;
@@ -58,7 +58,7 @@ enum status run_folder_open(char path_out[RUN_PATH_MAX], struct error *error)
     enum status status = try_folder(path_out, error);
     if (status == STATUS_OK)
         return status;
-    struct error of_shm; /* what is wrong with /tmp is what a person would mend */
+    struct error of_shm; /* only the error for /tmp is reported: a person can fix that */
     snprintf(path_out, RUN_PATH_MAX, "/dev/shm/kvferry.run-%u", (unsigned)geteuid());
     return try_folder(path_out, &of_shm) == STATUS_OK ? STATUS_OK : status;
 }
@@ -74,12 +74,12 @@ enum status run_folder_user_key(char path_out[RUN_PATH_MAX], struct error *error
     TRY(key_set_draw(&keys, error));
     enum status status = key_file_make(path_out, &keys, error);
     key_set_wipe(&keys);
-    return status == STATUS_DUPLICATE_REQUEST ? STATUS_OK : status; /* another was first */
+    return status == STATUS_DUPLICATE_REQUEST ? STATUS_OK : status; /* another process was first */
 }
 
-/* ---- ports of serves ---- */
+/* ---- ports of `kvferry serve` ---- */
 
-/* Beside the key. */
+/* The ports file next to the key. */
 static void ports_path(const char *key_path, char path_out[RUN_PATH_MAX])
 {
     size_t n = strlen(key_path) - strlen(KEY_END);
@@ -95,20 +95,19 @@ void run_folder_tell_ports(const struct run_key *key, const uint16_t *ports, uin
     assert(n <= RUN_PORTS_MAX);
     for (uint32_t i = 0; i < n; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, "%u\n", ports[i]);
-    used += (size_t)snprintf(text + used, sizeof text - used, ".\n"); /* it is whole */
+    used += (size_t)snprintf(text + used, sizeof text - used, ".\n"); /* not cut */
     assert(used < sizeof text);
     ports_path(key->path, path);
     int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (file < 0 || write(file, text, used) != (ssize_t)used)
-        log_debug("%s: %s", path,
-                  strerror(errno)); /* then the key is tried wherever one is asked for */
+        log_debug("%s: %s", path, strerror(errno)); /* then the key is tried for every port */
     if (file >= 0)
         close(file);
 }
 
 enum holder { HOLDS, MAY_HOLD, HOLDS_NOT };
 
-/* Whether the process that left the key has that port; 0: any. */
+/* Whether the process of the key has that port; 0: any. */
 static enum holder holder_of(const char *key_path, uint16_t port)
 {
     char path[RUN_PATH_MAX], text[PORTS_BYTES], wanted[16];
@@ -133,9 +132,9 @@ static void remove_ports(const char *key_path)
     unlink(path);
 }
 
-/* ---- keys of serves ---- */
+/* ---- keys of `kvferry serve` ---- */
 
-/* Whether nobody holds its lock: who left it is gone. */
+/* Whether no process holds its lock: its process has ended. */
 static bool is_abandoned(const char *path)
 {
     int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -156,7 +155,7 @@ static bool sweep(const char *path)
     return true;
 }
 
-/* Its lock, unless somebody has swept the file before it could be locked: -1. */
+/* Locks the file; -1: another process has removed it before that. */
 static int lock_file(const char *path)
 {
     struct stat named, opened;
@@ -178,7 +177,7 @@ enum status run_folder_leave(const struct key_set *keys, struct run_key *key_out
     TRY(run_folder_open(folder, error));
     snprintf(path, sizeof path, "%.200s/" SERVE_PREFIX "%ld" KEY_END, folder, (long)getpid());
     for (int i = 0; i < LEAVE_TRIES; i++) {
-        (void)sweep(path); /* of another with this number */
+        (void)sweep(path); /* of an earlier process with this id */
         remove_ports(path);
         TRY(key_file_make(path, keys, error));
         int descriptor = lock_file(path);
@@ -235,7 +234,7 @@ uint32_t run_folder_keys(uint16_t port, struct key_set *keys_out, uint32_t n)
         count += key_file_read(path, &keys_out[count], NULL) == STATUS_OK;
     count += serves_keys(folder, port, MAY_HOLD, keys_out + count, n - count);
     count += serves_keys(folder, port, HOLDS_NOT, keys_out + count,
-                         n - count); /* by a proxy's port */
+                         n - count); /* for the port of a proxy */
     assert(count <= n);
     return count;
 }

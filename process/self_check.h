@@ -1,8 +1,8 @@
 /*
- * self_check - whether the process's own gRPC threads and ports still do their work: liveness.
+ * self_check - checks that the gRPC threads and ports of this process still work: liveness.
  *
  * A runtime is stuck when its queue thread has made no progress for the limit (rpc_runtime_progress);
- * a port is dead as port_probe says. Each change is one line of log.
+ * port_probe says when a port is dead. Each change is logged once.
  *
  * Bounds: SELF_CHECK_RUNTIMES_MAX runtimes, SELF_CHECK_PORTS_MAX ports (asserted).
  *
@@ -22,13 +22,13 @@
 
 struct self_check;
 
-/* limit_ns: of a thread without progress. */
+/* limit_ns: how long a thread may make no progress. */
 MUST_CHECK enum status self_check_create(uint64_t limit_ns, struct self_check **check_out);
 void self_check_destroy(struct self_check *check); /* NULL is fine */
 
-/* Borrowed: until the last look. */
+/* Borrowed until the last look. */
 void self_check_add_runtime(struct self_check *check, const struct rpc_runtime *runtime);
-/* INVALID_ARGUMENT: it is nowhere. */
+/* INVALID_ARGUMENT: the address cannot be resolved. */
 MUST_CHECK enum status self_check_add_port(struct self_check *check, const struct address *bound,
                                            struct error *error);
 

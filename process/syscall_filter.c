@@ -14,8 +14,8 @@
 
 #define FLUSH_MS 500
 
-/* What the roles, gRPC's core, UCX, libevent, OpenSSL and glibc do once a role serves; tests/e2e/seccomp_test.c runs
- * under it. Names that an architecture lacks are passed over. */
+/* The system calls of the roles, gRPC's core, UCX, libevent, OpenSSL and glibc while a role serves;
+ * tests/e2e/seccomp_test.c runs under the filter. Names that an architecture does not have are skipped. */
 static const char *const ALLOWED[] = {
     /* memory */
     "brk",
@@ -67,7 +67,7 @@ static const char *const ALLOWED[] = {
     "timerfd_gettime",
     "times",
     "getrusage",
-    /* files: tokens and keys are read again, ports files written */
+    /* files: tokens and keys are read again, ports files are written */
     "openat",
     "open",
     "close",
@@ -145,7 +145,7 @@ static const char *const ALLOWED[] = {
     "recvmsg",
     "recvmmsg",
     "shutdown",
-    /* what it is */
+    /* identity and limits */
     "getrandom",
     "getuid",
     "geteuid",
@@ -169,7 +169,7 @@ static void on_refused(int signal_number, siginfo_t *info, void *context)
         *at = n > 0 || at == first + 4 ? (char)('0' + n % 10) : ' ';
     (void)log_flush(FLUSH_MS); /* NOLINT(bugprone-signal-handler): its header says it may */
     ssize_t written = write(STDERR_FILENO, text, sizeof text - 1);
-    (void)written; /* nobody else could be told */
+    (void)written; /* a failure cannot be reported */
     _exit(EXIT_FAILURE);
 }
 
@@ -179,7 +179,7 @@ static int allow(scmp_filter_ctx filter, const char *name)
     return number == __NR_SCMP_ERROR ? 0 : seccomp_rule_add(filter, SCMP_ACT_ALLOW, number, 0);
 }
 
-/* clone3 has its flags where no filter can see them; told that there is none, glibc uses clone. */
+/* A filter cannot see the flags of clone3. If clone3 fails with ENOSYS, glibc uses clone. */
 static int allow_threads(scmp_filter_ctx filter)
 {
     int result = seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS), SCMP_SYS(clone3), 0);

@@ -1,9 +1,10 @@
 /*
- * admission - lets calls of the public port in by their bearer token, or by the tenant of a verified
- * certificate (kvferry://CLUSTER/tenant/NAME): tenants as the server asks for them.
+ * admission - admits calls of the public port by their bearer token, or by the tenant in a verified certificate
+ * (kvferry://CLUSTER/tenant/NAME). It is the server's doorkeeper over tenants.h.
  *
- * Health is open. Failures are logged with the peer, one line a second at most with how many there were; requests of a
- * tenant that are refused also have an access line each. A stranger's have none: anybody could fill a log.
+ * Health needs no token. Failures are logged with the peer, at most one line a second with their number. Refused
+ * requests of a tenant also have an access line each; those of unknown callers have none, because anyone could fill
+ * the log.
  *
  * Thread: admission_open and _close on main, the others any.
  */
@@ -15,7 +16,7 @@
 #include <pthread.h>
 
 struct admission {
-    struct tenants *tenants; /* NULL: everybody may enter, and no call has a pass */
+    struct tenants *tenants; /* NULL: all calls are admitted, and none has a pass */
     struct rpc_doorkeeper doorkeeper;
     const char *cluster_name; /* whose certificates name tenants; borrowed */
     pthread_mutex_t mutex;    /* what follows */
@@ -23,7 +24,7 @@ struct admission {
     uint32_t n_unlogged;
 };
 
-/* tokens_file "": everybody may enter. salt_key_file "": a key is drawn. The admission stays where it is. */
+/* tokens_file "": all calls are admitted. salt_key_file "": a key is drawn. The admission must not be moved. */
 MUST_CHECK enum status admission_open(struct admission *admission, const char *tokens_file,
                                       const char *salt_key_file, struct error *error);
 /* No call may have a pass. A zeroed one is fine. */
@@ -49,6 +50,6 @@ MUST_CHECK enum status admission_enter(struct admission *admission,
 void admission_refuse(enum status status, const struct tenant_refusal *refusal,
                       struct rpc_error *error);
 
-/* The files as admission_open takes them. */
+/* Checks the files as admission_open does. */
 MUST_CHECK enum status admission_check(const char *tokens_file, const char *salt_key_file,
                                        struct error *error);

@@ -1,5 +1,6 @@
 /*
- * attempt_end - what the end of a Decode call says: of the worker, of another attempt, to the client.
+ * attempt_end - what the end of a Decode call means for the worker, for another attempt and for the
+ * client.
  *
  * Thread: any (pure).
  */
@@ -9,12 +10,11 @@
 
 #include <stdbool.h>
 
-/* The worker said so before it did anything: who else has room may be asked, and this one when it has told of some. */
+/* The worker refused before it did anything: other workers with room may be asked, and this one after it reports room. */
 bool attempt_end_lacks_room(enum status status);
-/* May succeed with another pair. Attempts have ids of their own: a duplicate is no fault of the client. */
+/* Another pair may succeed. Attempts have their own ids, so a duplicate is not an error of the client. */
 bool attempt_end_is_retryable(enum status status);
-/* The generation worker is not to be used until its next report; one that was started anew refuses calls for its former
- * life. */
+/* Do not use the generation worker until its next report. A restarted worker refuses calls for its former incarnation. */
 bool attempt_end_takes_out(enum status status);
-/* What a client is told: that there are attempts, and which side of a pair is full, is no business of its. */
+/* The status for the client, which does not see attempts, or which worker of a pair is full. */
 enum status attempt_end_for_client(enum status status);

@@ -9,6 +9,5 @@
 
 #define BEARER_TOKEN_MAX 512u /* bytes */
 
-/* What follows "Bearer " in value, which may be written in any case; borrowed, 1 .. BEARER_TOKEN_MAX bytes, of
- * any kind. NULL: there is none. */
+/* The text after "Bearer " (in any case) in value; borrowed, 1 .. BEARER_TOKEN_MAX arbitrary bytes. NULL: no token. */
 const char *bearer_token(const char *value, size_t bytes, size_t *bytes_out);

@@ -39,7 +39,7 @@ static void generation_remove(struct dispatch *dispatch, struct generation *gene
         dispatch->generations = generation->next;
 }
 
-/* An id of another tenant's is no concern of this one's, and not told. */
+/* Ids of other tenants do not conflict, and are not revealed. */
 static bool is_live(const struct dispatch *dispatch, const struct generation *generation)
 {
     for (const struct generation *at = dispatch->generations; at; at = at->next)
@@ -56,7 +56,7 @@ static void generation_release(struct generation *generation)
         generation_destroy(generation);
 }
 
-/* ---- what the ops left to do ---- */
+/* ---- work that the ops have queued ---- */
 
 /* Something is to be done for its choices that the core must be asked for. */
 static void sweep_later(struct dispatch *dispatch, struct generation *generation)
@@ -181,7 +181,7 @@ static void start_decode(void *arg, void *stream, uint64_t id, const char *gener
     dispatch->failed = choice;
 }
 
-/* It waits on, as if it had not been placed. */
+/* It waits again, as if it had not been placed. */
 static void refused(void *arg, void *stream)
 {
     struct choice *choice = stream;
@@ -265,7 +265,7 @@ static enum status start_first(struct dispatch *dispatch, struct generation *gen
 
 enum status dispatch_start(struct dispatch *dispatch, struct generation *generation)
 {
-    /* First: what has been placed is not taken back for want of memory. */
+    /* First, so that a lack of memory cannot undo a placement. */
     struct call_end *end = calloc(1, sizeof *end);
     if (!end)
         return STATUS_NO_MEMORY;

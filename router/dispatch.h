@@ -1,14 +1,14 @@
 /*
- * dispatch - the router's core with its mutex, and the calls to generation workers it asks for.
+ * dispatch - the router's core with its mutex, and the Decode calls to generation workers.
  *
  *     server queue thread   dispatch_start, on_end -> cancel          \
  *     client queue thread   messages and ends of Decode calls          > one mutex, core, generations
  *     main                  reports of workers, metrics               /
  *
- * The core's ops run with the mutex held and must not call the core again; what they would have to say
- * (a call that could not be started, a stop string) waits in a list that dispatch_unlock works off.
+ * The core's ops run with the mutex held and must not call the core again. Their results (a call that
+ * could not be started, a stop string) wait in a list that dispatch_unlock processes.
  *
- * Bounds: requests_max generations, one live call each and those being cancelled.
+ * Bounds: requests_max generations, each with one live call, and the calls that are being cancelled.
  *
  * Thread: any.
  */
@@ -27,28 +27,28 @@ struct dispatch_options {
 
 MUST_CHECK enum status dispatch_create(const struct dispatch_options *options, struct error *error,
                                        struct dispatch **dispatch_out);
-/* No call may be live. NULL is fine. */
+/* No call may be live any more. NULL is fine. */
 void dispatch_destroy(struct dispatch *dispatch);
 
-/* channel is borrowed until it is removed, or destroy; a generation worker's calls are made over it. As
- * router_core_add_worker. */
+/* channel is borrowed until the worker is removed, or destroy; it carries the calls to a generation
+ * worker. Fails as router_core_add_worker. */
 MUST_CHECK enum status dispatch_add_worker(struct dispatch *dispatch, enum worker_role role,
                                            const char *address, struct rpc_channel *channel,
                                            uint32_t *worker_out);
 
-/* It has left; see router_core_remove_worker. Calls on it go on. */
+/* The worker has left; see router_core_remove_worker. Its calls continue. */
 void dispatch_remove_worker(struct dispatch *dispatch, uint32_t worker);
 
-/* Takes the generation, tokenized and prepared: on OK it will be finished; else the caller still has
- * it. DUPLICATE_REQUEST, and what router_core_generate says. */
+/* Takes the tokenized and prepared generation: on OK it will be finished; else the caller keeps it.
+ * DUPLICATE_REQUEST, and errors of router_core_generate. */
 MUST_CHECK enum status dispatch_start(struct dispatch *dispatch, struct generation *generation);
 
 /* The core's functions of these names. */
 void dispatch_ask(struct dispatch *dispatch, uint32_t worker);
 void dispatch_report(struct dispatch *dispatch, uint32_t worker,
                      const struct worker_report *report);
-/* A context worker would serve, but fits no generation worker: only said, in why a prompt is not handed
- * over; its report has it as not ready. */
+/* A context worker is up, but compatible with no generation worker: it only becomes the reason why a
+ * prompt has no KV transfer; its report says not ready. */
 void dispatch_set_unfit(struct dispatch *dispatch, uint32_t context_worker, bool is_unfit);
 void dispatch_set_fit(struct dispatch *dispatch, uint32_t generation_worker,
                       uint32_t context_worker, bool fits);
@@ -62,5 +62,5 @@ struct dispatch_view {
     uint32_t waiting;
 };
 void dispatch_look(struct dispatch *dispatch, struct dispatch_view *view_out);
-/* Brings the metrics up to date. early: requests that wait elsewhere. */
+/* Updates the metrics. early: requests that wait in early_requests. */
 void dispatch_count(struct dispatch *dispatch, uint32_t early);

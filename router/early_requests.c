@@ -19,10 +19,10 @@ struct early_request {
 
 struct early_requests {
     struct early_requests_options options;
-    pthread_mutex_t mutex;        /* what follows */
+    pthread_mutex_t mutex;        /* guards the members below */
     struct early_request **slots; /* [requests_max] NULL: free */
     struct waiting_room room;     /* its items are the slots' indices */
-    uint32_t n;                   /* with those that on_end has */
+    uint32_t n;                   /* including those in on_end */
     uint64_t bytes;               /* theirs */
     bool is_draining;
     uint64_t known_ns; /* of the first step that knew anything; 0: none yet */
@@ -70,7 +70,7 @@ uint32_t early_requests_count(struct early_requests *requests)
 
 /* ---- ending ---- */
 
-/* It waits no longer, and counts until it is discounted. Locked. */
+/* It stops waiting, but still counts until it is discounted. Locked. */
 static struct early_request *take_out(struct early_requests *requests, uint32_t item)
 {
     struct early_request *request = requests->slots[item];
@@ -122,7 +122,7 @@ static void end(const struct early_requests *requests, struct early_request *req
     request->arrival.call->ops->release(request->arrival.call);
 }
 
-/* The last use of one that was taken out; counted while on_end has it, so that nobody passes it. */
+/* Ends a removed request; it counts until on_end returns, so that no later request overtakes it. */
 static void finish(struct early_requests *requests, struct early_request *request,
                    enum status status, early_request_end on_end, void *arg)
 {
@@ -141,7 +141,7 @@ static bool fits(const struct early_requests *requests, uint32_t n, uint64_t n_b
     return n < options->requests_max && (n == 0 || n_bytes + bytes <= options->bytes_max);
 }
 
-/* Whom to take out for one of that standing: nobody is, if that would not be enough. */
+/* Which request to end for one of that standing; none if that would not be enough. */
 static enum status make_way(struct early_requests *requests, size_t bytes,
                             const struct standing *standing, struct early_request **gone_out)
 {
@@ -154,7 +154,7 @@ static enum status make_way(struct early_requests *requests, size_t bytes,
     return STATUS_OK;
 }
 
-/* gone_out: who gives way for it, counted no more; else it is left alone. */
+/* gone_out: the request that makes room, which no longer counts; not set if there is none. */
 static enum status find_room(struct early_requests *requests, size_t bytes,
                              const struct standing *standing, struct early_request **gone_out)
 {
@@ -220,7 +220,7 @@ enum status early_requests_push(struct early_requests *requests, const struct ar
 
 /* ---- looking ---- */
 
-/* Whether its wait is over without what it waits for. */
+/* Whether its wait is over without success. */
 static bool is_over(const struct early_requests *requests, const struct early_request *request,
                     uint64_t now_ns, enum early_known known, enum status *status_out)
 {
@@ -254,7 +254,7 @@ static struct early_request *take_over(struct early_requests *requests, uint32_t
     return request;
 }
 
-/* Whose turn it is of those for which enough is known; NULL: nobody's. */
+/* The next request that can be checked; NULL: none. */
 static struct early_request *take_next(struct early_requests *requests, enum early_known known)
 {
     struct early_request *request = NULL;

@@ -1,5 +1,5 @@
 /*
- * generation - one request of a client on its way through the router.
+ * generation - one Generate or Complete request in the router.
  *
  *     tokens of a worker -> token_decoder -> stop_strings -> pieces for the door
  *
@@ -10,7 +10,7 @@
  *
  * Bounds: one copy of the prompt.
  *
- * Thread: dispatch's mutex, once it has started; before that whoever created it.
+ * Thread: dispatch's mutex, once it has started; before that its creator.
  */
 #pragma once
 

@@ -1,7 +1,8 @@
 /*
- * generation_defaults - what a model's folder says of the sampling that a request leaves open.
+ * generation_defaults - the model folder's defaults for sampling parameters that a request leaves
+ * open.
  *
- * generation_config.json says it; in folders from before there was such a file, config.json does.
+ * They are in generation_config.json; in older folders without that file, in config.json.
  *
  * Thread: any (plain data).
  */
@@ -19,7 +20,7 @@ struct generation_defaults {
     float repetition_penalty; /* 1 */
 };
 
-/* A folder without either is fine. CORRUPT, INVALID_ARGUMENT: error names file and key. */
+/* A folder without both files is fine. CORRUPT, INVALID_ARGUMENT: error names file and key. */
 MUST_CHECK enum status generation_defaults_read(const char *folder,
                                                 struct generation_defaults *defaults_out,
                                                 struct error *error);

@@ -1,7 +1,7 @@
 /*
- * generation_record - what log and trace get of a request at its end.
+ * generation_record - writes the access line and the trace spans of a request at its end.
  *
- * Thread: dispatch's mutex, or whoever has a generation that never started.
+ * Thread: dispatch's mutex, or the owner of a generation that never started.
  */
 #pragma once
 

@@ -1,5 +1,5 @@
 /*
- * generation_request - judges a GenerateRequest field by field, and copies it.
+ * generation_request - checks a GenerateRequest field by field, and copies it.
  *
  * Thread: any; no state.
  */
@@ -8,7 +8,7 @@
 #include "process/process_state.h"
 #include "router/generation.h"
 
-/* What requests are judged by. */
+/* The data for the checks. */
 struct request_limits {
     const char *model_name;
     const struct generation_defaults *defaults;
@@ -17,24 +17,24 @@ struct request_limits {
     int32_t priority_max; /* of a call without a pass */
 };
 
-/* Copies message into generation; the seed is drawn where it is left open, the request_id may be "".
+/* Copies message into generation; draws the seed if it is absent; request_id may be "".
  * INVALID_ARGUMENT, MODEL_NOT_FOUND, NOT_ALLOWED, PROMPT_TOO_LONG, NO_MEMORY. */
 MUST_CHECK enum status generation_take(struct generation *generation,
                                        const Kvferry__V1__GenerateRequest *message,
                                        const struct request_limits *limits,
                                        struct rpc_error *error);
 
-/* A prompt given as text becomes tokens; then its length is judged. May take milliseconds.
- * INVALID_ARGUMENT, PROMPT_TOO_LONG, NO_MEMORY; CANCELLED, TIMED_OUT and how else the call ended meanwhile. */
+/* Tokenizes a prompt given as text, and checks its length. May take milliseconds. INVALID_ARGUMENT,
+ * PROMPT_TOO_LONG, NO_MEMORY; or CANCELLED, TIMED_OUT and other statuses if the call ends meanwhile. */
 MUST_CHECK enum status generation_tokenize(struct generation *generation,
                                            const struct tokenizer *tokenizer,
                                            uint32_t context_tokens, struct rpc_error *error);
 
-/* How a request stands before it is judged: a priority that it may not have counts as none. message NULL: it has none.
- * pass NULL: there are no tenants. */
+/* The standing of a request before it is checked: a forbidden priority counts as none. message NULL: no priority. pass
+ * NULL: no tenants. */
 struct standing request_standing(const struct tenant_pass *pass,
                                  const Kvferry__V1__GenerateRequest *message, int32_t priority_max);
 
-/* MODEL_NOT_FOUND. An empty name is the one model. */
+/* MODEL_NOT_FOUND. An empty name means the one model. */
 MUST_CHECK enum status request_check_model(const char *model, const char *field,
                                            const char *model_name, struct rpc_error *error);

@@ -20,7 +20,7 @@
 
 /* Figures of a worker's message. */
 struct decode_end {
-    bool is_there; /* the last message came */
+    bool is_there; /* the last message has arrived */
     bool has_timing;
     Kvferry__V1__FinishReason reason;
     uint32_t prompt_tokens, cached_tokens, generated_tokens;

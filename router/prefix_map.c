@@ -7,7 +7,7 @@
 
 struct entry {
     struct prefix_hash hash;
-    struct prefix_place place; /* nobody twice: the entry is free */
+    struct prefix_place place; /* both PREFIX_MAP_NOBODY: the entry is free */
     uint32_t next_in_bucket;
     uint32_t younger, older; /* by last use */
 };
@@ -15,7 +15,7 @@ struct entry {
 struct prefix_map {
     uint32_t entries_max, n; /* n: in use */
     uint32_t n_taken;        /* entries that were ever used */
-    uint32_t first_free;     /* of those that are not any more, by next_in_bucket */
+    uint32_t first_free;     /* list of freed entries, by next_in_bucket */
     uint32_t bucket_mask;    /* buckets - 1, a power of two */
     uint32_t youngest, oldest;
     struct entry *entries; /* [entries_max] */
@@ -113,7 +113,7 @@ static void unlink_bucket(struct prefix_map *map, uint32_t i)
     *link = map->entries[i].next_in_bucket;
 }
 
-/* Out of everything. */
+/* Removes the entry from its bucket and from the list. */
 static void unlink_entry(struct prefix_map *map, uint32_t i)
 {
     assert(map->n > 0);

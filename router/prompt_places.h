@@ -1,5 +1,6 @@
 /*
- * prompt_places - which workers have how much of a prompt: those that computed, or took, one that begins alike.
+ * prompt_places - how much of a prompt each worker probably has in its cache, from earlier prompts with the
+ * same prefix.
  *
  * Bounds: prefixes_max remembered blocks (prefix_map.h), prompts of prompt_tokens_max.
  *
@@ -25,7 +26,7 @@ void prompt_places_finish(struct prompt_places *places); /* a zeroed one is fine
 /* Sets every worker's hit_tokens. */
 void prompt_places_find(struct prompt_places *places, const struct route_request *request,
                         struct worker_table *workers);
-/* The prompt is there now; who has left is left out. */
+/* Notes that the prompt is cached there now; workers that have left are skipped. */
 void prompt_places_remember(struct prompt_places *places, const struct route_request *request,
                             const struct worker_table *workers, const struct pair *pair);
 void prompt_places_forget(struct prompt_places *places, uint32_t worker);

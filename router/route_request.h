@@ -1,5 +1,5 @@
 /*
- * route_request - a tokenized request that is to be placed.
+ * route_request - a tokenized request to be placed.
  *
  * Thread: any (plain data).
  */

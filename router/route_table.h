@@ -21,14 +21,14 @@ struct route {
     uint64_t attempt; /* 0: the call has ended */
     struct pair pair;
     struct pair *tried; /* [attempts_max] */
-    uint32_t n_tried;   /* since it last waited, if that helped nothing */
+    uint32_t n_tried;   /* since it last waited in vain */
     uint32_t n_attempts;
-    uint32_t n_refused; /* for want of room, since an attempt failed otherwise */
+    uint32_t n_refused; /* without room, since an attempt failed for another reason */
     bool has_sent;
     bool is_waiting;
-    bool wants_context; /* for a context worker with room alone, when it was last looked at */
+    bool wants_context; /* it lacked only a context worker with room, at the last look */
     uint64_t waits_since_ns;
-    bool has_limit; /* the next holds: it has waited, or was refused */
+    bool has_limit; /* the next member is set: it has waited, or was refused */
     uint64_t wait_until_ns;
 };
 
@@ -39,21 +39,21 @@ struct route_table {
     uint64_t n_attempts;  /* ever */
 };
 
-/* NO_MEMORY; what is half-made can be finished. */
+/* NO_MEMORY; call finish after a failure, too. */
 MUST_CHECK enum status route_table_init(struct route_table *table, uint32_t routes_max,
                                         uint32_t attempts_max);
 void route_table_finish(struct route_table *table);
 
-/* A slot that nobody has: there is one (asserted). */
+/* A free slot; there must be one (asserted). */
 struct route *route_table_take(struct route_table *table);
 void route_table_free(struct route *route);
 uint32_t route_table_slot(const struct route_table *table, const struct route *route);
 
 /* A number for the next attempt of that route. */
 uint64_t route_table_number(struct route_table *table, const struct route *route);
-/* Whose attempt that is; NULL: nobody's any more. */
+/* The route of that attempt; NULL: it has ended. */
 struct route *route_table_find(const struct route_table *table, uint64_t attempt);
 struct route *route_table_find_stream(const struct route_table *table, const void *stream);
 
-/* Whoever takes that worker's slot was not tried. */
+/* Forgets in all routes that the worker was tried: another may take its slot. */
 void route_table_forget_worker(struct route_table *table, uint32_t worker);

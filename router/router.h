@@ -6,7 +6,8 @@
  *     rpc-client      queue thread: Decode and GetState of workers
  *     text            tokenizes long texts
  *
- * Of MODEL it reads the tokenizer and generation_config.json alone; the rest it asks the workers.
+ * It reads only the tokenizer and generation_config.json of MODEL, and asks the workers for the
+ * rest.
  *
  * Thread: main.
  */

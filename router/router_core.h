@@ -8,32 +8,32 @@
  *       v  |                                                      other --> ops.finish
  *     wait: no worker is ready, or none has room --- step: too long --> ops.finish
  *
- * Placement, among the workers that their last report calls ready, that have room and that fit each other: where the
- * request has not been yet, then generation workers with blocks for the whole request, then the least of (tokens not
- * known to be cached there + load), and of equals those used least lately. What is cached where is remembered as prefix
- * hash -> workers in a bounded map, least recently used out. A worker whose call broke, or that refused one for want of
- * room, is not used again until its next report. A pair is tried once a request, and again when the request
+ * Placement chooses among the compatible pairs of workers that are ready by their last report and have room. It
+ * prefers, in this order: pairs that the request has not tried, generation workers with blocks for the whole request,
+ * the smallest (tokens not known to be cached there + load), the least recently used pair. A bounded map, prefix hash
+ * -> workers, remembers what is cached where, and drops the least recently used entry. A worker whose call failed, or
+ * that refused a call without room, is not used until its next report. A request tries a pair once, and again after it
  * has waited a while and all others stay full.
  *
- * A refusal for want of room (QUEUE_FULL of the generation worker, NO_CONTEXT_WORKER of the context worker, SHARE_FULL of that
- * for this generation worker alone) is no attempt: the request goes elsewhere, or waits until there is room; from its first one
- * it has wait_limit_ns.
+ * A refusal without room does not count as an attempt (QUEUE_FULL: the generation worker is full; NO_CONTEXT_WORKER:
+ * the context worker is full; SHARE_FULL: the context worker is full for this generation worker only). The request goes
+ * elsewhere, or waits for room, at most wait_limit_ns from the first refusal.
  *
- * While the context workers that a request could go to are full, a long prompt waits for one a part of that time before a
- * generation worker computes it (local_prefill), unless somebody would be refused for that.
+ * While all context workers for a request are full, a long prompt waits for one during a part of that time before a
+ * generation worker computes it (local_prefill), unless another request would be refused because of that.
  *
- * A request waits while it cannot be placed, for wait_limit_ns at most, counted by the steps. Whatever makes room
- * (a report, an end, a first token) places those whose turn it is (waiting_room.h), tenant by tenant.
- * Requests that came before any generation worker was seen are not here yet: early_requests.
- * The deadline of a request that is placed is its call's (rpc ends that, with TIMED_OUT).
+ * A request that cannot be placed waits, at most wait_limit_ns, counted by the steps. Every event that makes room (a
+ * report, an end, a first token) places the next requests, tenant by tenant (waiting_room.h). Requests that arrive
+ * before any generation worker is known are in early_requests. The deadline of a placed request is that of its call
+ * (rpc ends it with TIMED_OUT).
  *
- * For each generate that returned OK finish is called exactly once, the core's last use of the stream
- * handle. Attempts are numbers never reused: what comes late for one is dropped.
+ * For each generate that returned OK, finish runs exactly once; it is the core's last use of the stream handle. Numbers
+ * of attempts are never reused: late messages of an old attempt are dropped.
  *
- * Bounds: workers_max, requests_max at once of which wait_max wait (who was placed already may wait beyond), attempts_max
- * a request, prefixes_max remembered.
+ * Bounds: workers_max, requests_max at once, of which wait_max wait (requests that were placed before may wait in
+ * addition), attempts_max for each request, prefixes_max remembered.
  *
- * Thread: one at a time (the product holds a mutex around every call, also while ops run).
+ * Thread: one at a time (dispatch holds a mutex around every call, also while ops run).
  */
 #pragma once
 
@@ -50,43 +50,44 @@ struct router_core;
 MUST_CHECK enum status router_core_create(const struct router_core_options *options,
                                           const struct router_core_ops *ops,
                                           struct router_core **core_out);
-/* Requests that still run get no finish. NULL is fine. */
+/* finish does not run for requests that are still running. NULL is fine. */
 void router_core_destroy(struct router_core *core);
 
-/* Known workers are not ready until their first report. QUEUE_FULL: workers_max, of which some may have
- * left that calls are still on. INVALID_ARGUMENT: the address is empty, too long or known for that role. */
+/* A worker is not ready until its first report. QUEUE_FULL: workers_max, some of which may have left but
+ * still have calls. INVALID_ARGUMENT: the address is empty, too long or known for that role. */
 MUST_CHECK enum status router_core_add_worker(struct router_core *core, enum worker_role role,
                                               const char *address, uint32_t *worker_out);
-/* It has left: nothing is placed on it any more and what it had cached is forgotten; calls on it go on to
- * their own end. Its number is another worker's only when none is left, and no argument of the functions
- * below until then. */
+/* The worker has left: no request is placed on it any more, and its cached prefixes are forgotten; its
+ * calls continue. Its number is reused only when it has no more calls; until then do not pass it to the
+ * functions below. */
 void router_core_remove_worker(struct router_core *core, uint32_t worker);
-/* It is being asked for a report: what that says of its room is of now or later. */
+/* A report is being requested: the room in it is that of now or later. */
 void router_core_ask(struct router_core *core, uint32_t worker);
 void router_core_report(struct router_core *core, uint32_t worker,
                         const struct worker_report *report);
-/* Whether that pair can hand over. All can until this says otherwise. */
+/* Sets whether that pair is compatible. All are, until this says otherwise. */
 void router_core_set_fit(struct router_core *core, uint32_t generation_worker,
                          uint32_t context_worker, bool fits);
-/* Ready workers of a role. */
+/* The number of ready workers of a role. */
 uint32_t router_core_n_ready(const struct router_core *core, enum worker_role role);
-/* Pairs of ready workers that fit. */
+/* The number of compatible pairs of ready workers. */
 uint32_t router_core_n_pairs(const struct router_core *core);
-/* What keeps every request from being placed: NO_GENERATION_WORKER, NO_CONTEXT_WORKER; OK: nothing. */
+/* Why no request can be placed: NO_GENERATION_WORKER, NO_CONTEXT_WORKER; OK: requests can be placed. */
 enum status router_core_lacks(const struct router_core *core);
-/* Of the generation worker of an attempt that is under way: all context workers that fit it have no room for it. */
+/* Whether no compatible context worker has room for the generation worker of a running attempt. */
 bool router_core_contexts_are_full(const struct router_core *core, uint64_t attempt);
 
-/* What time it is, before the first request too: ends what has waited too long, with what is lacking, with
- * QUEUE_FULL when workers are ready and full, or with TIMED_OUT at its deadline. */
+/* Sets the time; call it before the first request, too. Ends requests that have waited too long: with the
+ * status of what is missing, with QUEUE_FULL if workers are ready and full, or with TIMED_OUT at the
+ * deadline. */
 void router_core_step(struct router_core *core, uint64_t now_ns);
-/* Ends what waits with DRAINING, and lets nothing wait any more. */
+/* Ends waiting requests with DRAINING; from then on none may wait. */
 void router_core_drain(struct router_core *core);
 
-/* Places and starts, or lets wait; where there is no place for it, one of a tenant that has more for its weight may have
- * to end for it, with QUEUE_FULL. Not OK: nothing is kept, finish is not called for it: QUEUE_FULL
- * (requests_max, wait_max, and of 0 when all are full), DRAINING, what is lacking (wait_max of 0), INVALID_ARGUMENT
- * (prompt_tokens_max). */
+/* Places and starts the request, or lets it wait. Without a place to wait, a request of a tenant that has more for its
+ * weight may end with QUEUE_FULL instead. Not OK: nothing is kept, finish does not run: QUEUE_FULL (requests_max,
+ * wait_max, or all workers full with wait_max 0), DRAINING, the status of what is missing (wait_max 0),
+ * INVALID_ARGUMENT (prompt_tokens_max). */
 MUST_CHECK enum status router_core_generate(struct router_core *core, void *stream,
                                             const struct route_request *request);
 /* Places for n more requests that come later, with is_reserved. QUEUE_FULL: there are not so many. */
@@ -99,7 +100,7 @@ uint32_t router_core_place(const struct router_core *core, const void *stream);
  * finish called with CANCELLED before this returns. False: no such stream (it has finished). */
 bool router_core_cancel(struct router_core *core, void *stream);
 
-/* A call had a message with n_tokens tokens; 0: with how far its prompt is. */
+/* A call received a message with n_tokens tokens; 0: with prompt progress. */
 void router_core_tokens(struct router_core *core, uint64_t attempt, uint32_t n_tokens,
                         const void *payload);
 /* A call ended; exactly once for each start_decode. */

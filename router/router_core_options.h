@@ -1,5 +1,5 @@
 /*
- * router_core_options - what a router core is made of.
+ * router_core_options - the options of a router core.
  *
  * Thread: any (plain data).
  */
@@ -15,25 +15,24 @@ struct router_core_options {
     uint32_t requests_max;
     uint32_t attempts_max; /* >= 1 */
     uint32_t prefixes_max;
-    uint32_t prompt_tokens_max; /* of a request */
-    uint32_t block_tokens;      /* granularity of remembered prefixes; the workers' own is best */
+    uint32_t prompt_tokens_max; /* of one request */
+    uint32_t block_tokens;      /* of remembered prefixes; best equal to the workers' */
     struct prefix_key prefix_key;
-    bool local_prefill; /* a generation worker without a context worker will do */
-    uint32_t wait_max;  /* 0: what cannot be placed is refused */
+    bool local_prefill; /* a generation worker may compute prompts itself */
+    uint32_t wait_max;  /* 0: requests that cannot be placed are refused */
     uint64_t wait_limit_ns;
 };
 
-/* Called from within the core's functions, which they must not call but for those that only read: what
- * they start answers later.
- * payload is the caller's of router_core_tokens and _ended, passed through. */
+/* They run inside the core's functions, and must not call functions of the core that change it: the
+ * calls that they start answer later. payload is passed through from router_core_tokens and _ended. */
 struct router_core_ops {
     void *arg;
-    /* The address is "" when no context worker is used; good during the call. router_core_ended
-     * follows exactly once, also after cancel. */
+    /* The address is "" without a context worker; valid during the call. router_core_ended follows
+     * exactly once, also after cancel. */
     void (*start_decode)(void *arg, void *stream, uint64_t attempt, const char *generation_worker,
                          const char *context_worker);
     void (*cancel_decode)(void *arg, uint64_t attempt);
-    /* The call that ended was refused for want of room: it was no attempt. */
+    /* The ended call was refused without room: it does not count as an attempt. */
     void (*refused)(void *arg, void *stream);
     void (*tokens)(void *arg, void *stream, const void *payload);
     void (*finish)(void *arg, void *stream, enum status status, const char *sentence,
@@ -41,11 +40,11 @@ struct router_core_ops {
 };
 
 struct router_core_stats {
-    uint32_t requests, waiting; /* those that wait are among the requests */
-    uint64_t waiting_tokens;    /* of their prompts */
-    uint64_t placed;            /* calls begun, also those that were refused */
+    uint32_t requests, waiting; /* requests includes waiting */
+    uint64_t waiting_tokens;    /* of the waiting prompts */
+    uint64_t placed;            /* started calls, with refused ones */
     uint64_t retried, waited, finished;
-    uint64_t refused; /* calls, for want of room */
+    uint64_t refused; /* calls that were refused without room */
     uint64_t prefix_hit_tokens, prefix_query_tokens;
     uint64_t placed_by_prefix, placed_by_load, placed_without_context;
 };

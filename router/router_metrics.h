@@ -1,5 +1,5 @@
 /*
- * router_metrics - what a router counts.
+ * router_metrics - the metrics of a router.
  *
  * Thread: any.
  */
@@ -65,6 +65,6 @@ struct router_metrics {
 
 /* metrics must outlive registry. */
 void router_metrics_create(struct router_metrics *metrics, struct metrics *registry);
-/* early: requests that wait beside the core's. */
+/* early: requests that wait outside the core. */
 void router_metrics_follow(struct router_metrics *metrics, const struct router_core_stats *stats,
                            uint32_t early);

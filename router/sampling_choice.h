@@ -1,5 +1,5 @@
 /*
- * sampling_choice - a request's sampling, checked and with every choice made.
+ * sampling_choice - checks a request's sampling parameters and fills in the defaults.
  *
  *     SamplingParams (public, with gaps) -> sampling_choice -> SamplingParams (inner, complete)
  *
@@ -21,13 +21,15 @@ struct sampling_choice {
     bool has_max_tokens; /* else sampling_choice_fit may lower it */
 };
 
-/* message may be NULL: all defaults. Fills stops too. INVALID_ARGUMENT with path, value and range. */
+/* message NULL: all defaults. Fills stops, too. INVALID_ARGUMENT: the sentence has path, value and
+ * range. */
 MUST_CHECK enum status sampling_choice_make(const Kvferry__V1__SamplingParams *message,
                                             const struct generation_defaults *defaults,
                                             uint32_t vocabulary, struct sampling_choice *choice_out,
                                             struct stop_strings *stops_out,
                                             struct rpc_error *error);
 
-/* Lowers max_tokens to what is left when it was not given. PROMPT_TOO_LONG with the limits. */
+/* If max_tokens was not given, lowers it to the rest of the context. PROMPT_TOO_LONG: the sentence
+ * has the limits. */
 MUST_CHECK enum status sampling_choice_fit(struct sampling_choice *choice, uint32_t prompt_tokens,
                                            uint32_t context_tokens, struct rpc_error *error);

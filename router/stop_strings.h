@@ -1,8 +1,8 @@
 /*
- * stop_strings - ends a text before the first stop string, wherever its bytes are cut.
+ * stop_strings - ends a text before the first stop string, however the text is split into pieces.
  *
- * What could still become a stop string is held back: at most the longest one less a byte. The first
- * is the one that ends first, so that the result does not depend on how the text arrives.
+ * A text end that could become a stop string is held back: at most the longest stop string minus a
+ * byte. The stop string that ends first counts, so that the result does not depend on the pieces.
  *
  * Text in and out is whole UTF-8 characters.
  *
@@ -24,13 +24,13 @@ struct stop_strings {
     uint16_t n_held;
     char held[STOP_STRING_BYTES_MAX];
     bool is_found;
-    uint32_t found; /* its index, when is_found */
+    uint32_t found; /* the index of the stop string, if is_found */
 };
 
 /* Asserts on the bounds: the caller has checked them. */
 void stop_strings_add(struct stop_strings *stops, const char *text, size_t bytes);
 
-/* Writes what may leave: at most n_held + bytes. After a stop string was found nothing leaves. */
+/* Writes the released text, at most n_held + bytes. After a stop string no text is released. */
 size_t stop_strings_push(struct stop_strings *stops, const char *text, size_t bytes, char *out);
-/* The text has ended: what is held leaves. out has room for STOP_STRING_BYTES_MAX. */
+/* The text has ended: releases the held text. out has room for STOP_STRING_BYTES_MAX. */
 size_t stop_strings_finish(struct stop_strings *stops, char *out);

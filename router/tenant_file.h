@@ -1,5 +1,5 @@
 /*
- * tenant_file - the file of tokens: who may call, what, and how much (docs/tenants.md).
+ * tenant_file - reads the tokens file: who may call which methods, and how much (docs/tenants.md).
  *
  *     tokens:                            YAML or JSON, which is YAML too
  *       - tenant: acme                   1 .. 64 of A-Z a-z 0-9 . _ -
@@ -13,8 +13,8 @@
  *         priority: -5                   -100 .. 100, of requests that say none; left out: 0
  *         priority_max: 10               that requests may ask for; left out: priority
  *
- * All rows of a tenant must say the same but for sha256 and methods. Whatever is unknown, given twice or
- * malformed is refused with FILE:LINE, key and value.
+ * All rows of a tenant must be equal, except sha256 and methods. Unknown, duplicate or malformed keys
+ * are refused with FILE:LINE, key and value.
  *
  * Bounds: TENANT_ROWS_MAX rows, 1 MiB.
  * Thread: any; no state.
@@ -32,7 +32,7 @@
 #define TENANT_NAME_MAX 64u /* bytes */
 #define TENANT_ROWS_MAX 4096u
 
-/* What a token may call: bits. GetState is none of them: it needs the cluster's key. */
+/* The methods that a token may call, as bits. GetState is not among them: it needs the cluster key. */
 #define TENANT_METHODS(X)                                                                          \
     X(GENERATE, "Generate", "/kvferry.v1.GenerationService/Generate")                              \
     X(COMPLETE, "Complete", "/kvferry.v1.GenerationService/Complete")                              \
@@ -51,32 +51,32 @@ enum tenant_method {
 #define TENANT_METHOD_BIT(method) (1u << (method))
 #define TENANT_PUBLIC_METHODS     (TENANT_METHOD_BIT(TENANT_REFLECTION) - 1u) /* those before it */
 
-/* "Generate"; NULL: there is no such method. */
+/* "Generate"; NULL: unknown method. */
 const char *tenant_method_name(uint32_t method);
-/* Of a gRPC path; TENANT_N_METHODS: none that a token can be given. */
+/* Of a gRPC path; TENANT_N_METHODS: not a method for tokens. */
 enum tenant_method tenant_method_of_path(const char *path);
 
 struct tenant_row {
     char tenant[TENANT_NAME_MAX + 1];
-    char group[TENANT_NAME_MAX + 1]; /* "": shares with nobody */
+    char group[TENANT_NAME_MAX + 1]; /* "": shares with no other tenant */
     struct sha256 hash;
     uint32_t methods;                 /* bits */
-    uint32_t requests_a_second_milli; /* 0, like the following: no limit */
+    uint32_t requests_a_second_milli; /* 0: no limit, as in the next members */
     uint32_t tokens_a_minute;
     uint32_t requests_at_once;
     uint32_t weight; /* 0: 1 */
     int32_t priority, priority_max;
-    bool has_priority_max; /* else it is priority */
+    bool has_priority_max; /* else it equals priority */
     uint32_t line;
 };
 
-/* What a request without a priority has, and how high one may be. */
+/* The default priority of a request, and the highest that it may ask for. */
 struct tenant_terms {
     struct standing standing;
     int32_t priority_max;
 };
 
-/* rows_out: [*n_out], the caller's to free, in the file's order. path: for the sentences. CORRUPT, NO_MEMORY. */
+/* rows_out: [*n_out] in the file's order; the caller frees it. path: for the sentences. CORRUPT, NO_MEMORY. */
 MUST_CHECK enum status tenant_file_parse(const char *text, size_t bytes, const char *path,
                                          struct tenant_row **rows_out, uint32_t *n_out,
                                          struct error *error);
@@ -86,14 +86,14 @@ MUST_CHECK enum status tenant_file_read(const char *path, struct tenant_row **ro
 
 /* The largest priority that a request of the row may ask for. */
 int32_t tenant_row_priority_max(const struct tenant_row *row);
-/* What a row without a fault in its values may still get wrong. INVALID_ARGUMENT with a sentence. */
+/* Checks the values of a row against each other. INVALID_ARGUMENT with a sentence. */
 MUST_CHECK enum status tenant_row_check(const struct tenant_row *row, struct error *error);
-/* What workers know the tenant by: not 0, the same in every router. NO_MEMORY, IO_FAILED as sha256_of. */
+/* The tenant's id for workers: not 0, the same in every router. NO_MEMORY, IO_FAILED as sha256_of. */
 MUST_CHECK enum status tenant_key_of(const char *tenant, uint64_t *key_out);
 
 /* OK, or INVALID_ARGUMENT with a sentence. */
 MUST_CHECK enum status tenant_name_check(const char *name, struct error *error);
-/* The value of one key of a row, as the file has it: for the file, and for who writes a row. methods: one of
- * its words, to be called for each. CORRUPT with a sentence: no such key, or no such value. */
+/* Sets one key of a row from its text in the file; also for commands that write a row. methods: one word;
+ * call it for each. CORRUPT with a sentence: unknown key or bad value. */
 MUST_CHECK enum status tenant_row_set(struct tenant_row *row, const char *key, const char *value,
                                       struct error *error);

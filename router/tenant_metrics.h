@@ -1,8 +1,8 @@
 /*
- * tenant_metrics - what a router counts of each tenant.
+ * tenant_metrics - the metrics of each tenant.
  *
- * Bounds: the first TENANT_LABELS_MAX tenants of the file as it was at the start have a label of their own,
- * all others are counted together as tenant="other": a file that changes makes no series.
+ * Bounds: the first TENANT_LABELS_MAX tenants of the file at start have their own label; all others count
+ * as tenant="other", so a changed file makes no new series.
  *
  * Thread: any, after create.
  */

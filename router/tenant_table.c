@@ -86,7 +86,7 @@ enum status tenant_table_init(struct tenant_table *table, const struct tenant_ro
     return STATUS_OK;
 }
 
-/* What a search's time tells is about the hash of a guess, from which no better guess can be made. */
+/* The time of a search only depends on the hash of the guess, which does not help to guess better. */
 const struct tenant_token *tenant_table_find_token(const struct tenant_table *table,
                                                    const struct sha256 *hash)
 {

@@ -1,7 +1,7 @@
 /*
- * tenant_table - the tenants and tokens of one reading of the file, and what each tenant has left.
+ * tenant_table - the tenants and tokens of one version of the file, and the remaining quotas of each tenant.
  *
- * A tenant that stays from one reading to the next is the same object: what its running calls hold counts on.
+ * A tenant that is in the next version, too, stays the same object, so its running calls still count.
  *
  * Bounds: TENANT_ROWS_MAX tokens. Thread: the owner's, which holds the mutex of its tenants.
  */
@@ -55,11 +55,11 @@ void tenant_table_finish(struct tenant_table *table);
 struct tenant *tenant_table_find(const struct tenant_table *table, const char *name);
 const struct tenant_token *tenant_table_find_token(const struct tenant_table *table,
                                                    const struct sha256 *hash);
-/* What any of its tokens may. */
+/* The methods of all its tokens together. */
 uint32_t tenant_table_methods(const struct tenant_table *table, const struct tenant *tenant);
 
-/* Whether both say the same. */
+/* Whether both rows are equal. */
 bool tenant_table_is_same(const struct tenant_table *a, const struct tenant_table *b);
-/* Becomes fresh, whose owner it is from now on. metrics NULL: nothing is counted. */
+/* Replaces the table by fresh and becomes its owner. metrics NULL: no metrics. */
 void tenant_table_replace(struct tenant_table *table, struct tenant_table *fresh,
                           const struct tenant_metrics *metrics, uint64_t now_ns);

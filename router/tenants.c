@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 
 #define LOOK_NS (1 * NS_PER_S)
-/* A file younger than this may be written again without another time of change. */
+/* A younger file may be written again without a new modification time. */
 #define YOUNG_S 2
 
 struct tenants {
@@ -43,7 +43,7 @@ struct tenant_pass {
 
 /* ---- the file ---- */
 
-/* Of the file as it is before it is read, so that what changes meanwhile is seen next time. */
+/* Taken before the file is read, so that the next look sees a change in between. */
 static void note_file(struct tenants *tenants)
 {
     struct timespec now;
@@ -117,7 +117,7 @@ uint32_t tenants_n_rows(struct tenants *tenants)
     return n;
 }
 
-/* Once a complaint, however often the file is looked at. */
+/* Logs each error once, however often the file is read. */
 static void complain(struct tenants *tenants, enum status status, const struct error *error)
 {
     struct error complaint;
@@ -272,7 +272,7 @@ enum status tenants_enter(struct tenants *tenants, const struct tenant_claim *cl
         return refuse(refusal_out, STATUS_UNAUTHENTICATED,
                       "no bearer token: this server needs the metadata authorization");
     }
-    /* What takes time is done before the mutex, for which the others wait. */
+    /* Slow work is done before the mutex is taken. */
     enum status status = claim->token ? sha256_of(claim->token, claim->token_bytes, &hash)
                                       : STATUS_OK;
     if (status != STATUS_OK)

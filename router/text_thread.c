@@ -14,16 +14,16 @@ struct job {
     uint64_t bytes;
 };
 
-/* Of the thread alone. */
+/* Only for the thread. */
 struct line {
     struct job *jobs; /* [jobs_max] */
     uint32_t first, n;
 };
 
 struct text_thread {
-    struct ring *jobs; /* as they come */
+    struct ring *jobs; /* in the order of arrival */
     struct line short_jobs, long_jobs;
-    uint32_t n_short; /* in a row, while a long one waits */
+    uint32_t n_short; /* consecutive short jobs while a long one waits */
     uint32_t jobs_max;
     uint64_t bytes_max;
     _Atomic uint32_t n_waiting; /* in all three */

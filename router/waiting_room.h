@@ -1,14 +1,15 @@
 /*
- * waiting_room - the requests of a router core by tenant: whose turn it is when a worker has room, and who gives way when
- * too many wait.
+ * waiting_room - the waiting requests of a router core: which is next when a worker has room, and which ends when too
+ * many wait.
  *
  *     join -> waits -> start -> placed -> serve ... -> leave
  *               ^                  |
  *               +---- give_back ---+   refused, or failed before its first token
  *
- * The rules are those of the workers (schedule/fair_queue.h): who was served least for its weight comes next, and what its
- * placed prompts still cost counts as if it were done. Inside a tenant priority that ages, then the order of arrival.
- * When the room is full the tenant that has most there for its weight has to give a place to who would have less.
+ * The rules are those of the workers (schedule/fair_queue.h): the tenant that was served least for its weight is next,
+ * and its placed prompts count as served. Inside a tenant: priority with aging, then the order of arrival. When the
+ * room is full, the tenant with most waiting requests for its weight gives up a place to a tenant that would have
+ * fewer.
  *
  * Bounds: items_max items, numbers 0 .. items_max - 1; nothing is allocated after init.
  *
@@ -21,7 +22,7 @@
 #include "schedule/fair_turns.h"
 
 #define WAITING_NONE FAIR_NONE
-/* What who had to give its place is told. */
+/* The sentence for a request that gives up its place. */
 #define WAITING_ROOM_GAVE_WAY                                                                      \
     "as many requests wait as may, and this tenant has most of them for its weight"
 
@@ -33,28 +34,29 @@ struct waiting_room {
 MUST_CHECK enum status waiting_room_init(struct waiting_room *room, uint32_t items_max);
 void waiting_room_finish(struct waiting_room *room); /* a zeroed one is fine */
 
-/* The item is known from now on, and waits. */
+/* Adds a waiting item. */
 void waiting_room_join(struct waiting_room *room, uint32_t item, const struct standing *standing,
                        uint64_t now_ns);
-/* Its turn: a prompt of so many tokens is about to be computed. And that came to nothing. */
+/* start: its turn; a prompt of so many tokens will be computed. give_back: that failed. */
 void waiting_room_start(struct waiting_room *room, uint32_t item, uint32_t n_prompt);
 void waiting_room_give_back(struct waiting_room *room, uint32_t item, uint32_t n_prompt);
-/* Its prompt was computed. Tokens were generated for it. */
+/* The item's prompt was computed; tokens were generated for it. */
 void waiting_room_prompt_served(struct waiting_room *room, uint32_t item, uint32_t n_prompt);
 void waiting_room_served(struct waiting_room *room, uint32_t item, uint32_t n_tokens);
-/* Placed without a first token when it ends: what was promised of its prompt is forgotten (n_promised; else 0). */
+/* n_promised: the promised prompt tokens of an item that ends without a first token, which are forgotten; else 0. */
 void waiting_room_leave(struct waiting_room *room, uint32_t item, bool is_waiting,
                         uint32_t n_promised);
 
-/* A round of turns: the first, and the one after it has been started, or was passed over together with all of its
- * tenant's. WAITING_NONE: none is left. */
+/* A round of turns: the first item, and the next one after that was started, or was skipped with all others of
+ * its tenant. WAITING_NONE: no more. */
 uint32_t waiting_room_first(struct waiting_room *room);
 uint32_t waiting_room_after_start(struct waiting_room *room);
 uint32_t waiting_room_after_pass(struct waiting_room *room);
-/* The first has to wait for a worker of its own choice: who is behind it, of its tenant while there are any. */
+/* The first item must wait for a certain worker: returns the item after it, of the same tenant if it has more. */
 uint32_t waiting_room_behind(struct waiting_room *room, uint32_t item);
 
-/* Who should give its place to one of that standing: the last of the tenant that has most for its weight. n_more: so many
- * of its tenant's are to come. WAITING_NONE: nobody has more than its tenant has with them. */
+/* The item that should give up its place to one of that standing: the last of the tenant with most items for its
+ * weight. n_more: how many items of its tenant will arrive. WAITING_NONE: no tenant has more than its tenant would have
+ * then. */
 uint32_t waiting_room_who_gives_way(const struct waiting_room *room,
                                     const struct standing *standing, uint32_t n_more);

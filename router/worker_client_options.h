@@ -15,6 +15,6 @@ struct worker_clients_options {
     struct rpc_client *rpc; /* borrowed, as dispatch, until destroy */
     struct dispatch *dispatch;
     struct router_series *series;
-    const char *tokenizer_digest; /* the router's own, as its card has it */
+    const char *tokenizer_digest; /* of the router, as in its card */
     uint64_t poll_limit_ns;
 };

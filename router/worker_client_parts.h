@@ -1,8 +1,8 @@
 /*
- * worker_client_parts - the clients of workers inside: who comes, is asked and goes (worker_client.c), and what their answers
- * come to (worker_judge.c).
+ * worker_client_parts - the inside of worker_client: adding, polling and removing workers (worker_client.c), and
+ * evaluating their answers (worker_judge.c).
  *
- * Lock: the clients' mutex, for all of it.
+ * Lock: the clients' mutex, for everything.
  */
 #pragma once
 
@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A slot: of a known worker, of one that left and whose last question is still under way, or free. */
+/* A slot: for a known worker, for one that left and whose last GetState is still open, or free. */
 struct worker_client {
     struct worker_clients *clients;
     bool is_known;
@@ -22,15 +22,15 @@ struct worker_client {
     enum worker_role role;
     uint32_t id; /* in the core */
     struct rpc_channel *channel;
-    bool is_asked;                /* a GetState is under way */
-    bool was_asked;               /* one has ended */
-    enum status answered;         /* OK: it brought a message that could be read */
-    struct error error;           /* of one that could not */
-    struct process_state state;   /* of the last answer; its peers are those that it refused */
-    char reason[PEER_REASON_MAX]; /* of its own why it is not ready, beside those of its pairs */
-    bool is_heard;                /* the last question was answered */
-    bool is_twin;                 /* by the process that another address leads to, too */
-    bool would_serve;             /* it says that it is ready */
+    bool is_asked;                /* a GetState is open */
+    bool was_asked;               /* a GetState has ended */
+    enum status answered;         /* OK: with a valid message */
+    struct error error;           /* of an invalid one */
+    struct process_state state;   /* the last answer; its peers are those that it refused */
+    char reason[PEER_REASON_MAX]; /* why it is not ready, apart from its pairs */
+    bool is_heard;                /* the last poll was answered */
+    bool is_twin;                 /* another address leads to the same process */
+    bool would_serve;             /* it reports ready */
     bool was_ready;
     struct reminder reminder;
     uint64_t
@@ -42,7 +42,7 @@ struct worker_clients {
     struct worker_clients_options options;
     pthread_mutex_t mutex; /* before dispatch's */
     struct worker_client workers[PROCESS_PEERS_MAX];
-    struct process_peer heard_peers[PROCESS_PEERS_MAX]; /* of the answer that is being read */
+    struct process_peer heard_peers[PROCESS_PEERS_MAX]; /* of the present answer */
     uint32_t n_losses;
     struct model_card card;
     bool has_card;
@@ -63,17 +63,17 @@ static inline struct worker_client *worker_clients_first(struct worker_clients *
     return worker_clients_next(clients, NULL);
 }
 
-/* Where a generation worker has the bit of a context worker that does not fit it, and which that is. */
+/* The word and the bit of an incompatible context worker in a generation worker's misfits. */
 uint64_t *worker_judge_misfit_word(struct worker_client *generation,
                                    const struct worker_client *context);
 uint64_t worker_judge_misfit_bit(const struct worker_client *context);
 
-/* Of an answer that has come: what it says for itself, and whether the process answers at another address already. */
+/* Evaluates an answer: the worker's own state, and whether the process already answers at another address. */
 void worker_judge_alone(struct worker_client *worker);
 void worker_judge_twin(struct worker_client *worker);
-/* It has just answered, or not in time: it is told and reported, its pairs first. */
+/* It has just answered, or not in time: logs and reports it, its pairs first. */
 void worker_judge_settle(struct worker_client *worker);
-/* What a generation worker that came or went means for each context worker. */
+/* Updates each context worker after a generation worker came or left. */
 void worker_judge_settle_contexts(struct worker_clients *clients);
-/* Into the gauges. */
+/* Updates the gauges. */
 void worker_judge_count(struct worker_clients *clients);

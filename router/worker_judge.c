@@ -1,4 +1,5 @@
-/* worker_judge - what is known of the workers is put together, told and reported: see worker_client.h. */
+/* worker_judge - evaluates the answers of the workers, logs changes and reports to the core: see
+ * worker_client.h. */
 #include "base/clock.h"
 #include "base/log/log.h"
 #include "router/worker_client_parts.h"
@@ -8,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define OLDER_STREAMS 256u /* of a worker that does not say */
+#define OLDER_STREAMS 256u /* of a worker that does not report it */
 #define QUESTIONS_MAX 8u
 
 uint64_t *worker_judge_misfit_word(struct worker_client *generation,
@@ -33,7 +34,7 @@ static bool is_any_ready(struct worker_clients *clients, enum worker_role role)
     return false;
 }
 
-/* What the first generation worker serves that fits is what is served, until none is left. */
+/* The served model is that of the first compatible generation worker, until none is left. */
 void worker_judge_alone(struct worker_client *worker)
 {
     struct worker_clients *clients = worker->clients;
@@ -71,14 +72,14 @@ void worker_judge_twin(struct worker_client *worker)
         snprintf(worker->reason, sizeof worker->reason, "is %s too", twin->peer.address);
 }
 
-/* Both have told enough, and the generation worker is not out of use by its own answer. */
+/* Both have reported enough, and the generation worker's own answer does not exclude it. */
 static bool can_judge(const struct worker_client *generation, const struct worker_client *context)
 {
     return generation->state.model.has_geometry && context->state.model.has_geometry &&
            !(generation->is_heard && generation->reason[0]);
 }
 
-/* What was said of the pair stays until it can be judged again. */
+/* The result for a pair stays until it can be checked again. */
 static void judge_pair(struct worker_client *generation, const struct worker_client *context)
 {
     char reason[PEER_REASON_MAX];
@@ -137,7 +138,7 @@ static bool fits_any(const struct worker_client *context, char reason_out[PEER_R
 
 static void tell(struct worker_client *worker, bool is_ready, const char *reason)
 {
-    /* It would serve, but not here: somebody has to know, once. */
+    /* It is up, but cannot be used here: logged once. */
     bool is_misfit = !is_ready && worker->would_serve;
     bool is_news = is_ready != worker->peer.is_ready ||
                    (is_misfit && strcmp(reason, worker->peer.reason) != 0);

@@ -1,5 +1,5 @@
 /*
- * worker_report - what a worker says of itself to a router.
+ * worker_report - the report of a worker to a router.
  *
  * Thread: any (plain data).
  */
@@ -14,11 +14,11 @@ enum worker_role { WORKER_CONTEXT, WORKER_GENERATION };
 
 struct worker_report {
     bool is_ready;    /* answers, has loaded, is not draining */
-    bool is_repeated; /* only is_ready is news: the rest is what it said when it was asked last */
+    bool is_repeated; /* only is_ready is new; the rest is from the last answer */
     uint32_t running, waiting;
     uint32_t n_blocks;
     uint32_t blocks_usable; /* free or cached */
     bool tells_room;
-    uint32_t room;      /* requests that it would take now */
-    uint32_t calls_max; /* of ours, at one time; 0: it does not say */
+    uint32_t room;      /* requests that it would accept now */
+    uint32_t calls_max; /* our calls at one time; 0: not reported */
 };

@@ -55,7 +55,7 @@ enum status worker_sources_check(const char *generation_workers, const char *con
 
 /* ---- what sources deliver ---- */
 
-/* Of a source's own thread: its entry leads to these, and to no others. */
+/* Called on a source's thread with all addresses of its entry. */
 static void on_change(void *arg, const char *const *addresses, uint32_t n)
 {
     struct source *source = arg;
@@ -113,7 +113,8 @@ static void stop_source(struct source *source)
     k8s_endpoints_stop(source->endpoints);
 }
 
-/* A worker of it does not answer any more: it may have moved. What is watched says so by itself. */
+/* A worker does not answer any more: it may have a new address. Watched Services report that
+ * themselves. */
 static void hurry_source(struct source *source)
 {
     if (source->lookup)

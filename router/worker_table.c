@@ -4,11 +4,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What one request under way costs a new one, in prompt tokens: about a step of each. */
+/* The cost of a running request for a new one, in prompt tokens: about one step. */
 #define LOAD_TOKENS 128u
-/* A worker without blocks for the request comes after all that have them, */
+/* A worker without blocks for the request comes after all workers with blocks, */
 #define NO_BLOCKS_TOKENS (1ull << 40)
-/* and one where the request has been after all others. */
+/* and a worker that the request has tried comes last. */
 #define TRIED_TOKENS (1ull << 44)
 
 /* ---- slots ---- */
@@ -60,7 +60,7 @@ static bool is_known_as(const struct worker *worker, enum worker_role role, cons
     return worker->is_known && worker->role == role && strcmp(worker->address, address) == 0;
 }
 
-/* The first that nobody has and no call of ours is on; workers_max: there is none. */
+/* The first free slot without calls; workers_max: none. */
 static uint32_t free_slot(struct worker_table *table)
 {
     for (uint32_t i = 0; i < table->n_slots; i++)
@@ -85,7 +85,7 @@ enum status worker_table_add(struct worker_table *table, enum worker_role role, 
     assert(slot < table->n_slots && worker->n_calls == 0);
     *worker = (struct worker){.is_known = true, .role = role};
     memcpy(worker->address, address, bytes + 1);
-    /* Calls on who was here may have been refused since it left. */
+    /* Calls on the former worker of this slot may have been refused since it left. */
     for (uint32_t i = 0; i < table->n_slots; i++)
         *share(table, slot, i) = *share(table, i, slot) = (struct pair_share){0};
     *worker_out = slot;
@@ -110,7 +110,7 @@ void worker_table_set_fit(struct worker_table *table, uint32_t generation_worker
     *misfit(table, generation_worker, context_worker) = !fits;
 }
 
-/* ---- what can be used ---- */
+/* ---- usable workers ---- */
 
 static bool is_usable(const struct worker *worker, enum worker_role role)
 {
@@ -126,7 +126,7 @@ uint32_t worker_table_n_ready(const struct worker_table *table, enum worker_role
     return n;
 }
 
-/* Places that it has left, as far as is known. */
+/* Its remaining places, as far as is known. */
 static bool has_room(const struct worker *worker)
 {
     const struct worker_report *report = &worker->report;
@@ -193,7 +193,7 @@ bool worker_table_contexts_are_full(const struct worker_table *table, uint32_t g
     return n_pairs_of(table, generation_worker) > 0 && !has_open_pair_of(table, generation_worker);
 }
 
-/* ---- what it says ---- */
+/* ---- reports ---- */
 
 static struct worker *known(struct worker_table *table, uint32_t worker)
 {
@@ -211,7 +211,7 @@ void worker_table_ask(struct worker_table *table, uint32_t worker)
         share(table, i, worker)->has_refused = false;
 }
 
-/* A report does not tell of shares: who was refused his may ask again. */
+/* A report has no shares: a generation worker that was refused its share may ask again. */
 static void forget_shares(struct worker_table *table, uint32_t worker, bool is_asked)
 {
     for (uint32_t i = 0; i < table->n_slots; i++) {
@@ -249,7 +249,7 @@ void worker_table_share_refused(struct worker_table *table, const struct pair *p
     *share(table, pair->generation_worker, pair->context_worker) = (struct pair_share){true, true};
 }
 
-/* ---- what it costs ---- */
+/* ---- costs ---- */
 
 static uint64_t load_tokens(const struct worker *worker)
 {
@@ -306,7 +306,7 @@ static bool is_less(struct worker_cost a, struct worker_cost b)
 struct choice {
     bool is_made;
     bool lacks_room;    /* a pair that was not tried is full */
-    bool lacks_context; /* a generation worker would do, and is to wait for a context worker */
+    bool lacks_context; /* a generation worker could do it, but should wait for a context worker */
     struct worker_cost cost;
     struct pair pair;
 };

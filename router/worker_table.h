@@ -1,20 +1,18 @@
 /*
- * worker_table - the workers that a router core knows, in slots, and which pair of them costs least.
+ * worker_table - the workers of a router core, in slots, and the choice of the cheapest pair.
  *
  *     add -> known, not ready -> ready <-> not ready -> remove -> (calls under way end) -> slot free
  *
- * A worker that was removed is never chosen again. Its slot keeps the count of the calls on it, and is
- * taken by another only when there is none.
+ * A removed worker is never chosen again. Its slot counts its calls, and is reused only when there are none.
  *
- * Only a worker with room is chosen: by its last report, corrected by what began and ended here since it was asked,
- * and not one that has refused a call for want of room since then. A context worker that has refused a generation worker
- * its share has no room for that one.
+ * Only workers with room are chosen. The room is that of the last report, corrected by the calls that began and ended
+ * here since it was requested; a worker that has refused a call without room since then has none. A context worker that
+ * refused a generation worker with SHARE_FULL has no room for that one.
  *
- * The cost of a pair is the sum of what it costs on each side: prompt tokens not known to be cached there
- * and load, in tokens, and most of all that the request has been there; of equal costs the pair that was used
- * least lately. So the cheapest context worker
- * bounds every pair, and a generation worker that cannot win with it is passed over: choosing looks at each
- * worker once, and at few pairs.
+ * The cost of a pair is the sum of the costs of both workers: prompt tokens not known to be cached there, plus load in
+ * tokens, plus a large cost if the request has been there; with equal costs the least recently used pair wins. So the
+ * cheapest context worker gives a bound, and a generation worker that cannot win with it is skipped: a choice visits
+ * each worker once, and few pairs.
  *
  * Bounds: workers_max slots.
  * Thread: the router core's.
@@ -26,17 +24,17 @@
 #include "router/worker_report.h"
 
 struct worker {
-    bool is_known; /* false: it left, or the slot was never used */
+    bool is_known; /* false: it has left, or the slot was never used */
     enum worker_role role;
     char address[ROUTER_ADDRESS_MAX];
-    bool is_ready; /* as last reported, and no call broke since */
+    bool is_ready; /* by the last report, and no call failed since */
     struct worker_report report;
-    uint32_t n_calls; /* of ours, under way */
-    uint32_t n_there; /* of these, that take a place: on a context worker until the first token */
-    uint32_t n_reported;   /* n_there when it was asked for the report, */
-    uint32_t n_asked;      /* and when the question that is under way was asked */
-    bool is_asked;         /* there is one */
-    bool is_full;          /* it refused a call for want of room, */
+    uint32_t n_calls;      /* our open calls */
+    uint32_t n_there;      /* of these, in a place: on a context worker until the first token */
+    uint32_t n_reported;   /* n_there when the last report was requested */
+    uint32_t n_asked;      /* n_there when the open request for a report was sent */
+    bool is_asked;         /* a request for a report is open */
+    bool is_full;          /* it refused a call without room */
     bool has_refused;      /* since it was asked last */
     uint32_t blocks_taken; /* by what was placed since the report */
     uint32_t hit_tokens;   /* of the prompt that is being placed */
@@ -84,22 +82,22 @@ void worker_table_remove(struct worker_table *table, uint32_t worker);
 void worker_table_set_fit(struct worker_table *table, uint32_t generation_worker,
                           uint32_t context_worker, bool fits);
 uint32_t worker_table_n_ready(const struct worker_table *table, enum worker_role role);
-/* Pairs of ready workers that fit; counted no further than n_max. */
+/* The number of compatible pairs of ready workers, counted up to n_max. */
 uint32_t worker_table_n_pairs(const struct worker_table *table, uint32_t n_max);
 
 /* Of a worker that is known. */
 void worker_table_ask(struct worker_table *table, uint32_t worker);
 void worker_table_report(struct worker_table *table, uint32_t worker,
                          const struct worker_report *report);
-/* It refused a call for want of room: nothing is placed on it until a report that was asked for later. */
+/* It refused a call without room: no request is placed on it until a report that is requested later. */
 void worker_table_refused(struct worker_table *table, uint32_t worker);
-/* The same of the pair's context worker, but for that generation worker alone. */
+/* The same for the pair's context worker, but only for that generation worker. */
 void worker_table_share_refused(struct worker_table *table, const struct pair *pair);
-/* Ready ones of the role that have room. */
+/* The number of ready workers of the role with room. */
 uint32_t worker_table_n_with_room(const struct worker_table *table, enum worker_role role);
-/* Whether a ready generation worker with room has a context worker that fits it and has room for it. */
+/* Whether a ready generation worker with room has a compatible context worker with room for it. */
 bool worker_table_has_open_pair(const struct worker_table *table);
-/* A generation worker has context workers that fit it, and none of them has room for it. */
+/* Whether a generation worker has compatible context workers, but none of them has room for it. */
 bool worker_table_contexts_are_full(const struct worker_table *table, uint32_t generation_worker);
 
 struct worker_question {
@@ -113,9 +111,10 @@ struct worker_question {
     uint32_t n_tried;
 };
 
-/* The cheapest pair not yet tried; a generation worker alone only when there is no pair with room (and none to wait for),
- * and one without blocks for the request only when none has them. QUEUE_FULL: all that were not tried are full.
- * NO_CONTEXT_WORKER: the same, but for a generation worker that is to wait. NOT_FOUND: all have been tried. */
+/* The cheapest pair that was not tried. A generation worker alone is chosen only if no pair has room (and none should
+ * be waited for), and a worker without blocks for the request only if no other has them. QUEUE_FULL: all pairs that
+ * were not tried are full. NO_CONTEXT_WORKER: the same, except for a generation worker that should wait. NOT_FOUND: all
+ * were tried. */
 MUST_CHECK enum status worker_table_choose(const struct worker_table *table,
                                            const struct worker_question *question,
                                            struct pair *pair_out);

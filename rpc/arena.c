@@ -1,4 +1,4 @@
-/* arena - see arena.h. */
+/* arena - see arena.h: bump allocation. */
 #include "rpc/arena.h"
 
 #include <assert.h>

@@ -1,8 +1,8 @@
 /*
- * arena - memory of one unpacked message: bump allocation, freed all at once, with a cap.
+ * arena - the memory of one unpacked message: bump allocation, freed all at once, with a cap.
  *
- * The cap stops what a short message could blow up to; past it an allocation returns NULL and
- * protobuf-c's unpack fails cleanly. One chunk is kept between messages.
+ * The cap bounds the memory that a short message can unpack to; beyond it an allocation returns
+ * NULL and protobuf-c's unpack fails cleanly. One chunk is kept between messages.
  *
  * Thread: one at a time.
  */
@@ -20,7 +20,7 @@ struct rpc_arena {
 };
 
 void rpc_arena_init(struct rpc_arena *arena);
-/* Frees everything handed out; the next message may use total_bytes_max. */
+/* Frees all allocations; the next message may use total_bytes_max. */
 void rpc_arena_reset(struct rpc_arena *arena, size_t total_bytes_max);
 /* Aligned to 16 bytes, not zeroed. NULL: over the cap, or out of memory. */
 void *rpc_arena_allocate(struct rpc_arena *arena, size_t bytes);

@@ -1,8 +1,8 @@
 /*
- * borrow - what a message points to, without a copy.
+ * borrow - lets a message point to const data without a copy.
  *
- * protobuf-c's strings, bytes and arrays have no const, and are only read when a message is packed. The message lives
- * no longer than what it borrows.
+ * protobuf-c's strings, bytes and arrays have no const, and are only read when a message is packed. The borrowed data
+ * must outlive the message.
  *
  * Thread: any.
  */

@@ -1,4 +1,4 @@
-/* byte_buffer - see byte_buffer.h. */
+/* byte_buffer - see byte_buffer.h: pack, inflate, unpack. */
 #include "rpc/byte_buffer.h"
 
 #include "rpc/gzip.h"
@@ -24,7 +24,7 @@ grpc_byte_buffer *rpc_byte_buffer_pack(const ProtobufCMessage *message, size_t *
     return buffer;
 }
 
-/* One slice of all bytes, which the caller unrefs. Fails as rpc_gzip_inflate does. */
+/* All bytes in one slice, which the caller unrefs. Fails as rpc_gzip_inflate does. */
 static enum status read_all(grpc_byte_buffer *buffer, size_t n_bytes_max, grpc_slice *slice_out)
 {
     assert(buffer->type == GRPC_BB_RAW);
@@ -53,7 +53,7 @@ void rpc_byte_buffer_digest(const grpc_byte_buffer *buffer, struct sha256 *diges
         sha256_add(&sum, GRPC_SLICE_START_PTR(slice), GRPC_SLICE_LENGTH(slice));
     }
     enum status status = sha256_end(&sum, digest_out);
-    assert(status == STATUS_OK); /* no memory, or an OpenSSL without SHA-256 */
+    assert(status == STATUS_OK); /* fails only without memory, or without SHA-256 in OpenSSL */
 }
 
 static enum status refuse(struct rpc_error *error, enum status status, size_t n_bytes_max)

@@ -1,5 +1,6 @@
 /*
- * byte_buffer - protobuf-c messages in and out of gRPC's byte buffers. For rpc/ only.
+ * byte_buffer - packs protobuf-c messages into gRPC's byte buffers, and unpacks them. For rpc/
+ * only.
  */
 #pragma once
 
@@ -13,11 +14,11 @@
 /* The caller owns the buffer: grpc_byte_buffer_destroy. */
 grpc_byte_buffer *rpc_byte_buffer_pack(const ProtobufCMessage *message, size_t *n_bytes_out);
 
-/* SHA-256 of the bytes as they are on the wire, compressed or not; of none for NULL. */
+/* SHA-256 of the bytes on the wire, compressed or not; for NULL, of no bytes. */
 void rpc_byte_buffer_digest(const grpc_byte_buffer *buffer, struct sha256 *digest_out);
 
-/* Resets arena, guards, and unpacks into it. In place when the buffer is one plain slice; gzip is inflated.
- * buffer NULL (the peer sent no message) is INVALID_ARGUMENT. */
+/* Resets arena, checks the message with the guard, and unpacks it into arena. One plain slice is read in
+ * place; gzip is inflated. INVALID_ARGUMENT also: buffer is NULL (the peer sent no message). */
 MUST_CHECK enum status rpc_byte_buffer_unpack(grpc_byte_buffer *buffer, size_t n_bytes_max,
                                               const ProtobufCMessageDescriptor *descriptor,
                                               uint32_t elements_max, struct rpc_arena *arena,

@@ -1,4 +1,4 @@
-/* guard - see guard.h. The walk follows the wire, and recurses on depth only up to depth_max. */
+/* guard - see guard.h. The walk reads the wire bytes in order and recurses at most depth_max deep. */
 #include "rpc/guard.h"
 
 #include "base/utf8.h"
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define FIELDS_MAX       256 /* of one message type; checked against our own protos */
+#define FIELDS_MAX       256 /* of one message type; asserted for our protos */
 #define PATH_BYTES_MAX   96
 #define VARINT_BYTES_MAX 10
 
@@ -20,7 +20,7 @@ struct span {
     const uint8_t *end;
 };
 
-/* One walk over one message and all below it. */
+/* One walk over a message and its sub-messages. */
 struct walk {
     const struct rpc_guard_limits *limits;
     uint32_t n_elements;
@@ -28,20 +28,20 @@ struct walk {
     struct rpc_error *error;
 };
 
-/* The way from the top message down to the one being read; lives on the stack of the walk. */
+/* The path from the top message to the present one; on the stack of the walk. */
 struct place {
     const struct place *parent;
     const ProtobufCMessageDescriptor *message;
-    const ProtobufCFieldDescriptor *field; /* being read; NULL between fields */
-    uint64_t seen[FIELDS_MAX / 64];        /* singular fields met, by index */
+    const ProtobufCFieldDescriptor *field; /* the present field; NULL between fields */
+    uint64_t seen[FIELDS_MAX / 64];        /* singular fields seen so far, by index */
     uint32_t depth;
 };
 
-/* One field as it stands on the wire. */
+/* One field on the wire. */
 struct wire_field {
     uint32_t tag;
     uint32_t wire_type;
-    struct span bytes; /* of WIRE_BYTES */
+    struct span bytes; /* for WIRE_BYTES */
 };
 
 static size_t write_path(const struct place *place, char *path, size_t path_bytes)
@@ -73,7 +73,7 @@ static enum status refuse_count(const struct walk *walk, const struct place *pla
     return refuse(walk, place, sentence);
 }
 
-/* False: cut off, longer than ten bytes, or over 64 bits. */
+/* Reads a varint. False: cut off, longer than ten bytes, or over 64 bits. */
 static bool read_varint(struct span *span, uint64_t *value_out)
 {
     uint64_t value = 0;
@@ -96,7 +96,7 @@ static bool skip(struct span *span, size_t n_bytes)
     return true;
 }
 
-/* Reads tag and value; NULL, or what is wrong with them. */
+/* Reads tag and value; returns NULL, or what is wrong with them. */
 static const char *read_field(struct span *span, struct wire_field *field_out)
 {
     uint64_t key, value;
@@ -173,7 +173,7 @@ static enum status check_packed(struct walk *walk, const struct place *place, st
     return add_elements(walk, place, n);
 }
 
-/* Refuses a singular field's second occurrence, and a second member of one oneof. */
+/* Refuses a second occurrence of a singular field, and a second member of a oneof. */
 static enum status check_singular(struct walk *walk, struct place *place)
 {
     const ProtobufCMessageDescriptor *message = place->message;
@@ -198,7 +198,7 @@ static enum status check_singular(struct walk *walk, struct place *place)
 
 static enum status check_message(struct walk *walk, struct place *place, struct span span);
 
-/* The inside of a string or a sub-message. */
+/* Checks the content of a string or a sub-message. */
 static enum status check_value(struct walk *walk, struct place *place, struct span bytes)
 {
     const ProtobufCFieldDescriptor *field = place->field;
@@ -243,7 +243,7 @@ static enum status check_message(struct walk *walk, struct place *place, struct 
         const ProtobufCFieldDescriptor *field = place->field;
         if (!field || field->id != wire.tag)
             field = protobuf_c_message_descriptor_get_field(place->message, wire.tag);
-        place->field = field; /* also what is cut off is named */
+        place->field = field; /* set early, so that the error also names a field that is cut off */
         if (wrong)
             return refuse(walk, place, wrong);
         if (!field) {

@@ -1,5 +1,5 @@
 /*
- * guard - judges a wire message by its descriptor before protobuf-c unpacks it.
+ * guard - checks a wire message against its descriptor before protobuf-c unpacks it.
  *
  * protobuf-c recurses on depth, merges repeated singular messages in quadratic time, allocates for
  * each element, and accepts any bytes as a string. The guard walks the wire once, allocates
@@ -22,23 +22,23 @@
 #include <stdint.h>
 
 #define RPC_GUARD_DEPTH_MAX    8    /* levels of sub-messages */
-#define RPC_GUARD_UNKNOWN_MAX  64   /* unknown fields in a message and all below it */
-#define RPC_GUARD_ELEMENTS_MAX 4096 /* default of rows that give no limit */
+#define RPC_GUARD_UNKNOWN_MAX  64   /* unknown fields in a message and its sub-messages */
+#define RPC_GUARD_ELEMENTS_MAX 4096 /* default of methods without a limit */
 
 struct rpc_guard_limits {
     uint32_t depth_max;
-    uint32_t elements_max; /* repeated elements of the message and all below it */
+    uint32_t elements_max; /* repeated elements of the message and its sub-messages */
     uint32_t unknown_max;
 };
 
-/* INVALID_ARGUMENT: error holds the path of the field and a sentence. */
+/* INVALID_ARGUMENT: error has the path of the field and a sentence. */
 MUST_CHECK enum status rpc_guard_check(const ProtobufCMessageDescriptor *descriptor,
                                        const uint8_t *bytes, size_t n_bytes,
                                        const struct rpc_guard_limits *limits,
                                        struct rpc_error *error);
 
-/* The same, then unpacks into arena (reset by the caller, with its cap). The message lives until
- * the arena's next reset; never free_unpacked it. INVALID_ARGUMENT also: over the arena's cap. */
+/* The same, then unpacks into arena, which the caller has reset. The message lives until the next
+ * reset of arena; never call free_unpacked on it. INVALID_ARGUMENT also: over the arena's cap. */
 MUST_CHECK enum status rpc_guard_unpack(const ProtobufCMessageDescriptor *descriptor,
                                         const uint8_t *bytes, size_t n_bytes,
                                         const struct rpc_guard_limits *limits,

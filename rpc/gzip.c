@@ -1,5 +1,5 @@
 /* gzip - see gzip.h. */
-#define ZLIB_CONST /* what is read is const */
+#define ZLIB_CONST /* zlib's input pointer is const */
 #include "rpc/gzip.h"
 
 #include <assert.h>
@@ -15,9 +15,9 @@
 
 struct inflater {
     z_stream stream;
-    uint8_t *bytes; /* [room]; the stream writes behind what is there */
+    uint8_t *bytes; /* [room]; the stream appends */
     size_t room;
-    size_t room_max; /* a byte more than is allowed */
+    size_t room_max; /* one byte more than is allowed */
     bool has_ended;
 };
 
@@ -45,7 +45,7 @@ static enum status grow(struct inflater *inflater)
     return STATUS_OK;
 }
 
-/* All that comes out of one piece of the message. */
+/* Inflates one piece of the message. */
 static enum status push(struct inflater *inflater, const grpc_slice *piece)
 {
     z_stream *stream = &inflater->stream;
@@ -56,12 +56,12 @@ static enum status push(struct inflater *inflater, const grpc_slice *piece)
             TRY(grow(inflater));
         int result = inflate(stream, Z_NO_FLUSH);
         inflater->has_ended = result == Z_STREAM_END;
-        if (result == Z_BUF_ERROR) /* nothing was left to come out */
+        if (result == Z_BUF_ERROR) /* no more output */
             return STATUS_OK;
         if (result != Z_OK && result != Z_STREAM_END)
             return result == Z_MEM_ERROR ? STATUS_NO_MEMORY : STATUS_CORRUPT;
     }
-    return stream->avail_in > 0 ? STATUS_CORRUPT : STATUS_OK; /* more behind its end */
+    return stream->avail_in > 0 ? STATUS_CORRUPT : STATUS_OK; /* more after its end */
 }
 
 static enum status push_all(struct inflater *inflater, grpc_byte_buffer_reader *reader)
@@ -77,7 +77,7 @@ static enum status push_all(struct inflater *inflater, grpc_byte_buffer_reader *
 
 enum status rpc_gzip_inflate(grpc_byte_buffer *buffer, size_t n_bytes_max, grpc_slice *slice_out)
 {
-    assert(n_bytes_max < UINT_MAX); /* zlib counts in it */
+    assert(n_bytes_max < UINT_MAX); /* zlib counts in unsigned int */
     struct inflater inflater = {.room_max = n_bytes_max + 1};
     grpc_byte_buffer_reader reader;
     if (!grpc_byte_buffer_reader_init(&reader, buffer))

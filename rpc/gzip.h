@@ -1,8 +1,9 @@
 /*
- * gzip - inflates a message within a bound. For rpc/ only.
+ * gzip - inflates a message up to a size limit. For rpc/ only.
  *
- * gRPC checks the size of a compressed message before it inflates it only, so its own inflating is turned
- * off (server.c), and a few KiB that would become gigabytes cost no more than the bound.
+ * gRPC checks the size of a compressed message only before it inflates it, so its inflating is turned off
+ * (server.c). With this function, a few KiB that would inflate to gigabytes use no more memory than the
+ * limit.
  *
  * Thread: any; no state.
  */
@@ -14,7 +15,7 @@
 #include <grpc/slice.h>
 #include <stddef.h>
 
-/* slice_out: the caller unrefs it. INVALID_ARGUMENT: more than n_bytes_max come out; CORRUPT: not one whole
- * gzip stream; NO_MEMORY. */
+/* slice_out: the caller unrefs it. INVALID_ARGUMENT: the inflated message is larger than n_bytes_max;
+ * CORRUPT: not one whole gzip stream; NO_MEMORY. */
 MUST_CHECK enum status rpc_gzip_inflate(grpc_byte_buffer *buffer, size_t n_bytes_max,
                                         grpc_slice *slice_out);

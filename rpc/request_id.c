@@ -1,4 +1,4 @@
-/* request_id - see request_id.h. */
+/* request_id - see request_id.h: checks and draws ids. */
 #include "rpc/request_id.h"
 
 #include "base/random.h"

@@ -1,5 +1,5 @@
 /*
- * rpc_error - how a call failed, in our words.
+ * rpc_error - how a call failed: status, sentence, and the bad field.
  *
  * Thread: any; no state.
  */
@@ -16,25 +16,25 @@
 struct rpc_error {
     enum status status;
     int grpc_code;           /* as the peer sent it; set by decoding, ignored by encoding */
-    uint32_t retry_after_ms; /* 0: the row's default, if it can be retried at all */
+    uint32_t retry_after_ms; /* 0: the default of the status, if it can be retried at all */
     char reason[48];         /* as the peer sent it, also when our table has no such row */
     char message[320];       /* the sentence */
-    char field[96];          /* path of the bad field, "" for none */
-    char value[96];          /* what it held, "" for none */
-    char request_id[RPC_REQUEST_ID_MAX + 1]; /* set by who answers the call, and by decoding */
+    char field[96];          /* path of the bad field; "": none */
+    char value[96];          /* its value; "": none */
+    char request_id[RPC_REQUEST_ID_MAX + 1]; /* set by the server, and by decoding */
 };
 
-/* field and value may be NULL; they and the sentence are cut to size at a character's border,
- * and control characters and invalid UTF-8 become '?'. */
+/* field and value may be NULL. They and the sentence are cut to size between two characters, and
+ * control characters and invalid UTF-8 become '?'. */
 void rpc_error_set(struct rpc_error *error, enum status status, const char *field,
                    const char *value, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
-/* One such text. NULL: "". */
+/* Copies one such text. NULL: "". */
 void rpc_error_copy_text(char *out, size_t out_bytes, const char *text);
 
 /* Whether the caller may send the same request again. */
 bool rpc_error_is_retryable(const struct rpc_error *error);
 
-/* The status that a bare gRPC code means to us; a code that is none is BUG. */
+/* The status for a gRPC code without details; an unknown code is BUG. */
 enum status grpc_status(int grpc_code);

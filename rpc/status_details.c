@@ -1,4 +1,4 @@
-/* status_details - see status_details.h. */
+/* status_details - see status_details.h: encodes and decodes google.rpc.Status. */
 #include "rpc/status_details.h"
 
 #include "base/utf8.h"
@@ -13,17 +13,17 @@
 #include <string.h>
 
 #define TYPE_PREFIX          "type.googleapis.com/"
-#define RETRY_SOON_MS        100  /* room, or another worker, may be there at once */
+#define RETRY_SOON_MS        100  /* a free slot, or another worker, may be available at once */
 #define RETRY_LATER_MS       1000 /* a process has to become ready first */
 #define METADATA_MAX         6
 #define SCOPE_KEY            "scope"
 #define SCOPE_CALLER         "caller"
-#define DETAIL_BYTES_MAX     1024 /* of one packed detail: our texts are cut well below */
+#define DETAIL_BYTES_MAX     1024 /* of one packed detail: our texts are cut far below this */
 #define ANY_COUNT_MAX        3
 #define DECODED_BYTES_MAX    65536
 #define DECODED_ELEMENTS_MAX 64
 
-/* 0: sending it again cannot help. */
+/* 0: a retry cannot help. */
 static uint32_t retry_after_ms(const struct rpc_error *error)
 {
     if (!rpc_error_is_retryable(error))
@@ -41,7 +41,7 @@ static uint32_t retry_after_ms(const struct rpc_error *error)
     }
 }
 
-/* One detail on its way into an Any: the packed bytes need a place to stay. */
+/* Memory for one packed detail, to which its Any points. */
 struct packed_details {
     uint8_t bytes[ANY_COUNT_MAX][DETAIL_BYTES_MAX];
     char type_url[ANY_COUNT_MAX][64];
@@ -70,7 +70,7 @@ struct metadata {
     size_t n;
 };
 
-/* value lives until the message is packed; an empty one is left out. */
+/* value must live until the message is packed; an empty one is left out. */
 static void add_metadata(struct metadata *metadata, char *key, char *value)
 {
     if (!value[0])
@@ -159,7 +159,7 @@ static const struct rpc_guard_limits DETAILS_LIMITS = {
     .unknown_max = RPC_GUARD_UNKNOWN_MAX,
 };
 
-/* NULL when bytes are no such message. */
+/* NULL: the bytes are no such message. */
 static void *unpack(const ProtobufCMessageDescriptor *descriptor, const uint8_t *bytes, size_t n,
                     struct rpc_arena *arena)
 {
@@ -221,7 +221,7 @@ static void read_detail(const Google__Protobuf__Any *any, struct rpc_arena *aren
     }
 }
 
-/* A call that was cut off by its server carries no details: its message begins with the reason,
+/* The error of a call that its server cut off has no details: its message begins with the reason,
  * "SLOW_READER: client reads too slowly". */
 static void read_reason_of_message(struct rpc_error *error)
 {

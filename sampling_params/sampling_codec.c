@@ -2,7 +2,7 @@
 
 #include <assert.h>
 
-/* The fields whose absence differs from their zero. */
+/* The fields for which absent and zero differ. */
 #define PRESENCE_FIELDS(X)                                                                         \
     X(max_tokens, MAX_TOKENS)                                                                      \
     X(temperature, TEMPERATURE)                                                                    \
@@ -68,7 +68,7 @@ void sampling_encode(const struct sampling_params *params, Kvferry__V1__Sampling
 #undef X
     message_out->logprobs = params->n_logprobs;
     message_out->ignore_eos = params->ignore_eos;
-    /* Only read when packed. */
+    /* Packing only reads them. */
     union {
         const uint32_t *in;
         uint32_t *out;

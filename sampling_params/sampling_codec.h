@@ -1,10 +1,11 @@
 /*
- * sampling_codec - SamplingParams and TokenLogprobs on the wire as the structs of sampling.h.
+ * sampling_codec - converts the messages SamplingParams and TokenLogprobs from and to the structs
+ * of sampling_params.h.
  *
- *     client --with gaps--> router: what is given goes over the model's defaults
- *     router --complete---> workers: an absent field is a fault of the sender, refused by name
+ *     client --incomplete-> router: given fields replace the model's defaults
+ *     router --complete---> workers: an absent field is an error of the sender and is refused by name
  *
- * Stop strings are not read or written here: they are the router's business and go no further.
+ * Stop strings are not handled here: only the router uses them.
  *
  * Thread: any; no state.
  */
@@ -13,22 +14,21 @@
 #include "proto/kvferry/v1/sampling.pb-c.h"
 #include "sampling_params/sampling_params.h"
 
-/* Puts what message gives over params. Checks nothing: n_stop_token_ids may say more than were copied,
- * which sampling_find_fault and sampling_check refuse. */
+/* Sets the fields of params that message has. Checks nothing: n_stop_token_ids may be larger than the
+ * copied number, which sampling_find_fault and sampling_check refuse. */
 void sampling_decode_given(const Kvferry__V1__SamplingParams *message,
                            struct sampling_params *params_inout);
 
-/* Of a complete message. INVALID_ARGUMENT with the field and its value. message may be NULL (absent:
- * refused). */
+/* Reads a complete message. INVALID_ARGUMENT with the field and its value. message may be NULL (absent: refused). */
 MUST_CHECK enum status sampling_decode(const Kvferry__V1__SamplingParams *message,
                                        uint32_t vocabulary, struct sampling_params *params_out,
                                        struct error *error);
 
-/* Complete; borrows params' arrays. */
+/* Makes a complete message; borrows the arrays of params. */
 void sampling_encode(const struct sampling_params *params,
                      Kvferry__V1__SamplingParams *message_out);
 
-/* A message with what it points to. */
+/* A message with the memory that it points to. */
 struct token_logprobs_message {
     Kvferry__V1__TokenLogprobs message;
     Kvferry__V1__TokenLogprob top[LOGPROBS_MAX];

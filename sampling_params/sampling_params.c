@@ -13,9 +13,9 @@ const struct sampling_params SAMPLING_GREEDY = {
 
 struct real_range {
     const char *field;
-    size_t offset; /* of the float in struct sampling_params */
+    size_t offset; /* of the float member in struct sampling_params */
     float low, high;
-    bool is_low_out; /* the bound itself is refused */
+    bool is_low_out; /* the lower bound itself is refused */
     const char *wanted;
 };
 

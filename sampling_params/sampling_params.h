@@ -1,5 +1,5 @@
 /*
- * sampling_params - what a request asks of the sampler, and what it hears of each token.
+ * sampling_params - the sampling parameters of a request, and the log probabilities of its tokens.
  *
  * Thread: any (plain data).
  */
@@ -32,14 +32,14 @@ struct sampling_params {
 /* Greedy, no penalties, max_tokens 256. */
 extern const struct sampling_params SAMPLING_GREEDY;
 
-/* FIELD, as the public API spells it, is VALUE; it must be WANTED. */
+/* A fault: FIELD, spelled as in the public API, is VALUE, but must be WANTED. */
 struct sampling_fault {
     char field[40];
     char value[32];
     char wanted[48];
 };
 
-/* The first fault; NaN is one. */
+/* Finds the first fault; NaN is one. */
 bool sampling_find_fault(const struct sampling_params *params, uint32_t vocabulary,
                          struct sampling_fault *fault_out);
 
@@ -47,9 +47,9 @@ bool sampling_find_fault(const struct sampling_params *params, uint32_t vocabula
 MUST_CHECK enum status sampling_check(const struct sampling_params *params, uint32_t vocabulary,
                                       struct error *error);
 
-/* Of the model's own distribution: before penalties, temperature and filters. */
+/* From the model's distribution before penalties, temperature and filters. */
 struct token_logprobs {
-    float logprob; /* of the drawn token */
+    float logprob; /* of the sampled token */
     uint32_t n_top;
     uint32_t top_ids[LOGPROBS_MAX];
     float top_logprobs[LOGPROBS_MAX];

@@ -36,8 +36,8 @@ const struct fair_tenant *fair_queue_find(const struct fair_queue *queue, uint64
     return index == FAIR_NONE ? NULL : &queue->tenants[index];
 }
 
-/* Of those without items the one whose time is least: the clock has passed it, or soon will have, so that
- * forgetting it changes least. */
+/* The tenant without items whose time is smallest: the clock has passed it, or soon will, so forgetting
+ * it changes the least. */
 static uint32_t oldest_idle(const struct fair_queue *queue)
 {
     uint32_t oldest = FAIR_NONE;
@@ -54,7 +54,7 @@ static uint32_t find_or_make(struct fair_queue *queue, uint64_t tenant_id)
     if (index != FAIR_NONE)
         return index;
     index = queue->n_tenants < queue->items_max ? queue->n_tenants++ : oldest_idle(queue);
-    assert(index != FAIR_NONE); /* there are no more tenants with items than items */
+    assert(index != FAIR_NONE); /* there cannot be more tenants with items than items */
     queue->tenants[index] = (struct fair_tenant){
         .id = tenant_id, .head = FAIR_NONE, .tail = FAIR_NONE, .time = queue->clock};
     return index;
@@ -84,7 +84,7 @@ void fair_queue_promise(struct fair_queue *queue, uint32_t item, int64_t n_token
     tenant->promised += (uint64_t)n_tokens;
 }
 
-/* ---- what waits ---- */
+/* ---- waiting items ---- */
 
 bool fair_queue_is_before(const struct fair_queue *queue, uint32_t a, uint32_t b)
 {
@@ -92,7 +92,7 @@ bool fair_queue_is_before(const struct fair_queue *queue, uint32_t a, uint32_t b
     return first->rank < second->rank || (first->rank == second->rank && first->seq < second->seq);
 }
 
-/* Most arrive in the order of their rank: the place is looked for from the end. */
+/* Most items arrive in the order of their rank, so the search starts at the end. */
 static void link_in(struct fair_queue *queue, struct fair_tenant *tenant, uint32_t item)
 {
     struct fair_item *items = queue->items;

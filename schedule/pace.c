@@ -8,7 +8,7 @@ void pace_init(struct pace *pace, uint64_t target_ns, uint32_t least, uint32_t m
     *pace = (struct pace){.target_ns = target_ns, .least = least, .most = most};
 }
 
-/* Of one more token in a step. */
+/* The time of one more token in a step. */
 static double marginal_ns(const struct pace *pace)
 {
     assert(pace->tokens > 0);
@@ -20,7 +20,7 @@ static double expected_ns(const struct pace *pace, double n_tokens)
     return marginal_ns(pace) * (n_tokens + pace->fixed);
 }
 
-/* What a step of so many tokens is believed at most. The target comes on top: short steps vary more. */
+/* Limits the time of a step to a plausible one. The target is added because short steps vary more. */
 static double believed_ns(const struct pace *pace, double n_tokens, double step_ns)
 {
     if (pace->tokens <= 0)
@@ -29,10 +29,11 @@ static double believed_ns(const struct pace *pace, double n_tokens, double step_
     return step_ns < most_ns ? step_ns : most_ns;
 }
 
-/* Where the line through both has no tokens, in tokens, is fixed over rise. */
+/* fixed / rise: the fixed part of the line through both steps, in tokens. */
 static struct pace_pair make_pair(double few, double few_ns, double many, double many_ns)
 {
-    /* Their times against each other, so that no slow pair outweighs; and who differ more say more. */
+    /* Divided by their times, so that slow pairs do not dominate; a larger difference in tokens has
+     * more weight. */
     double both_ns = few_ns + many_ns > 0 ? few_ns + many_ns : 1;
     double weight = (many - few) / both_ns;
     return (struct pace_pair){.fixed = (few_ns * many - many_ns * few) * weight,
@@ -40,7 +41,7 @@ static struct pace_pair make_pair(double few, double few_ns, double many, double
                               .many = many};
 }
 
-/* 0 .. 2: the more, the more tokens it says; over 1 it does not even rise. */
+/* 0 .. 2: grows with fixed / rise; over 1 the line does not rise. */
 static double order_of(const struct pace_pair *pair)
 {
     if (pair->fixed <= 0)
@@ -48,7 +49,7 @@ static double order_of(const struct pace_pair *pair)
     return 1 - pair->rise / (pair->fixed + (pair->rise < 0 ? -pair->rise : pair->rise));
 }
 
-/* What all say together but the quarter at each end. */
+/* The fixed part from all pairs, without the lowest and the highest quarter. */
 static double fixed_of(const struct pace_pair *pairs, uint32_t n)
 {
     struct pace_pair sorted[PACE_PAIRS];
@@ -67,7 +68,7 @@ static double fixed_of(const struct pace_pair *pairs, uint32_t n)
     }
     if (fixed <= 0)
         return 0;
-    return fixed > 2 * many * rise ? 2 * many : fixed / rise; /* also where it does not rise */
+    return fixed > 2 * many * rise ? 2 * many : fixed / rise; /* also if it does not rise */
 }
 
 static void note_pair(struct pace *pace, double n_tokens, double ns)
@@ -92,7 +93,8 @@ static void note_least(struct pace *pace, double ns)
         pace->least_ns += PACE_TAKE * (ns - pace->least_ns);
 }
 
-/* Where its tokens cost what they did, it is the fixed part that is gone; else all got cheaper, and that is as many tokens as it was. */
+/* If tokens cost as much as before, the fixed part has become smaller. Else all costs became smaller, and the fixed
+ * part in tokens stays the same. */
 static void forget(struct pace *pace, double n_tokens, double ns)
 {
     double token_ns = marginal_ns(pace);
@@ -117,7 +119,7 @@ void pace_took(struct pace *pace, uint32_t n_tokens, uint64_t step_ns)
     pace->ns = PACE_KEEP * pace->ns + ns;
     if (n_tokens == pace->least)
         note_least(pace, ns);
-    pace->tried *= PACE_TRIED_KEEP; /* the end of a prompt is no reason to begin anew */
+    pace->tried *= PACE_TRIED_KEEP; /* kept at the end of a prompt */
     if (n_tokens > pace->tried)
         pace->tried = n_tokens;
     pace->n_took++;
@@ -130,7 +132,7 @@ static uint32_t between(const struct pace *pace, double n_tokens)
     return n_tokens > pace->least ? (uint32_t)n_tokens : pace->least;
 }
 
-/* As many as the fixed part is worth, within what bounds a wrong guess. */
+/* As many tokens as the fixed part is worth, within bounds for a wrong estimate. */
 static uint32_t worth(const struct pace *pace, double token_ns)
 {
     double tokens_max = 2 * pace->least_ns / token_ns - pace->fixed;
@@ -146,7 +148,7 @@ uint32_t pace_tokens(const struct pace *pace)
     if (pace->tokens <= 0)
         return pace->least;
     double token_ns = marginal_ns(pace);
-    if (token_ns <= 0) /* no time has passed */
+    if (token_ns <= 0) /* the clock has not advanced */
         return pace->most;
     double fits = (double)pace->target_ns / token_ns - pace->fixed;
     bool is_dear = fits < pace->least || fits < pace->fixed;

@@ -19,7 +19,7 @@ const char *schedule_policy_name(enum schedule_policy policy)
     return "unknown";
 }
 
-/* ---- making ---- */
+/* ---- creation ---- */
 
 static enum status check_options(const struct schedule_options *options, struct error *error)
 {
@@ -113,7 +113,7 @@ uint32_t schedule_blocks(const struct schedule *schedule, uint32_t n_tokens)
     return n_tokens / block_tokens + (n_tokens % block_tokens != 0);
 }
 
-/* The last token that may be generated is never computed. */
+/* The KV of the last token that may be generated is never computed. */
 static uint32_t n_kv_at_end(const struct schedule_entry *entry)
 {
     return entry->n_prompt + (entry->max_new > 0 ? entry->max_new - 1 : 0);
@@ -135,7 +135,7 @@ static struct schedule_entry *known_entry(const struct schedule *schedule, sched
     return &schedule->entries[id];
 }
 
-/* What the tenant will still be charged for its prompt. */
+/* The prompt tokens that the tenant will still be charged for. */
 static void promise(struct schedule *schedule, schedule_id id)
 {
     struct schedule_entry *entry = &schedule->entries[id];
@@ -147,7 +147,7 @@ static void promise(struct schedule *schedule, schedule_id id)
     entry->n_promised = n_promised;
 }
 
-/* Of one that does not fetch: its state by what is left to compute. */
+/* Sets the state of a sequence that does not fetch, from the work that is left. */
 static void settle(struct schedule_entry *entry)
 {
     bool is_over = entry->n_kv == entry->n_tokens ||
@@ -170,7 +170,7 @@ static void hold(struct schedule *schedule, schedule_id id, bool holds)
     share->n_blocks = holds ? share->n_blocks + n_blocks : share->n_blocks - n_blocks;
 }
 
-/* It begins or ends to wait. */
+/* The sequence begins or stops waiting. */
 static void count_waiting(struct schedule *schedule, schedule_id id, bool waits)
 {
     const struct schedule_entry *entry = &schedule->entries[id];
@@ -203,7 +203,7 @@ void schedule_start(struct schedule *schedule, schedule_id id)
     hold(schedule, id, true);
 }
 
-/* It holds nothing afterwards; it waits, but not yet in the queue. */
+/* Afterwards it holds no blocks; it waits, but is not in the queue yet. */
 static void give_up(struct schedule *schedule, schedule_id id)
 {
     struct schedule_entry *entry = &schedule->entries[id];
@@ -416,7 +416,7 @@ void schedule_took(struct schedule *schedule, uint64_t step_ns)
     schedule->n_chunk_tokens = 0;
 }
 
-/* ---- figures ---- */
+/* ---- statistics ---- */
 
 uint64_t schedule_token_ns(const struct schedule *schedule)
 {

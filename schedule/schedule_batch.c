@@ -1,4 +1,5 @@
-/* Who computes in the next step: decodes take from the tokens of a batch first, then chunks of prompts. */
+/* Chooses the work of the next step: decodes first, then chunks of prompts with the rest of the batch's
+ * tokens. */
 #include "schedule/schedule_state.h"
 
 #include <assert.h>
@@ -32,7 +33,7 @@ static bool is_after_turn(const struct schedule *schedule, schedule_id id)
            (item->rank == schedule->turn_rank && item->seq > schedule->turn_seq);
 }
 
-/* Up to n_max of them by rank; when there are more, from where the last batch stopped and round. */
+/* Up to n_max decodes by rank; if there are more, in a circle from where the last batch stopped. */
 static uint32_t choose_decodes(struct schedule *schedule, uint32_t n_max)
 {
     uint32_t n_admitted = schedule->n_admitted, n_decoding = 0, start = 0, n = 0;
@@ -58,7 +59,8 @@ static uint32_t choose_decodes(struct schedule *schedule, uint32_t n_max)
 
 /* ---- chunks ---- */
 
-/* Up to the next whole block that budget and chunk reach, or to the end; 0: not even one block. */
+/* The tokens up to the last block boundary within budget and chunk, or up to the end; 0: less than
+ * one block. */
 static uint32_t chunk_of(const struct schedule *schedule, const struct schedule_entry *entry,
                          uint32_t budget)
 {
@@ -71,7 +73,7 @@ static uint32_t chunk_of(const struct schedule *schedule, const struct schedule_
     return n_max > past_block ? n_max - past_block : 0;
 }
 
-/* The prompts of each tenant in a list, by rank. */
+/* Makes a list of the prompts of each tenant, by rank. */
 static void list_prompts(struct schedule *schedule)
 {
     const struct fair_queue *queue = &schedule->queue;
@@ -92,7 +94,8 @@ static void list_prompts(struct schedule *schedule)
     }
 }
 
-/* Least of those that computed prompts in the last batch and still do; UINT64_MAX: nobody. */
+/* The least time of the tenants that computed prompts in the last batch and still do; UINT64_MAX:
+ * none. */
 static uint64_t least_chunk_time(const struct schedule *schedule)
 {
     uint64_t least = UINT64_MAX;
@@ -104,8 +107,9 @@ static uint64_t least_chunk_time(const struct schedule *schedule)
     return least;
 }
 
-/* Who begins to compute prompts stands a hair before the one that got least: at the time of the queue, which
- * admissions move ahead of what was computed, it would wait for all that was admitted before it came. */
+/* A tenant that begins to compute prompts gets a time just before the tenant that got least. With its time
+ * in the queue, which admissions advance before anything is computed, it would wait for all earlier
+ * admissions. */
 static void add_prompt_turns(struct schedule *schedule)
 {
     const struct fair_queue *queue = &schedule->queue;
@@ -127,7 +131,7 @@ static void add_prompt_turns(struct schedule *schedule)
     }
 }
 
-/* A chunk of each prompt at most; what a tenant gets here counts for its next turn. */
+/* At most one chunk of each prompt; a tenant's chunk counts for its next turn. */
 static void add_chunks(struct schedule *schedule, struct schedule_batch *batch, uint32_t budget)
 {
     const struct fair_queue *queue = &schedule->queue;

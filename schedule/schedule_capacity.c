@@ -1,12 +1,13 @@
-/* Who has blocks in the next step: first what the admitted ones need for it, then admissions. */
+/* Decides which sequences have blocks in the next step: first the admitted ones, then new
+ * admissions. */
 #include "schedule/schedule_state.h"
 
 #include <assert.h>
 
-/* ---- those that are admitted ---- */
+/* ---- admitted sequences ---- */
 
-/* Of those younger than the one at that place, the youngest that gives blocks back at once; what a
- * context worker writes into cannot be given to others before that ended. n_admitted: none. */
+/* The youngest sequence, younger than the one at that place, that can give blocks back at once.
+ * Blocks of a running KV transfer cannot be reused before it has ended. n_admitted: none. */
 static uint32_t find_victim(const struct schedule *schedule, uint32_t place)
 {
     for (uint32_t i = schedule->n_admitted; i-- > place + 1;) {
@@ -17,7 +18,7 @@ static uint32_t find_victim(const struct schedule *schedule, uint32_t place)
     return schedule->n_admitted;
 }
 
-/* Pauses younger ones until n blocks are left, or there is none. */
+/* Pauses younger sequences until n blocks are left, or none is left to pause. */
 static uint32_t make_room(struct schedule *schedule, uint32_t place, uint32_t n, uint32_t n_left,
                           uint32_t *n_paused)
 {
@@ -35,8 +36,8 @@ static uint32_t make_room(struct schedule *schedule, uint32_t place, uint32_t n,
     return n_left;
 }
 
-/* What the next token of each decode needs, by rank. Who finds nothing stalls: it keeps what it has, and is
- * the next to be paused when an older one needs it. Returns how many did. */
+/* Reserves the blocks for the next token of each decode, by rank. A sequence without a block stalls: it
+ * keeps its blocks, and is paused next if an older one needs them. Returns how many stall. */
 static uint32_t grow(struct schedule *schedule, uint32_t *n_left, uint32_t *n_paused)
 {
     uint32_t n_stalled = 0;
@@ -62,7 +63,7 @@ static uint32_t grow(struct schedule *schedule, uint32_t *n_left, uint32_t *n_pa
 
 /* ---- admissions ---- */
 
-/* What the admitted ones will still take when each becomes as long as it may. */
+/* The blocks that the admitted ones will still need if each becomes as long as it may. */
 static uint64_t n_still_needed(const struct schedule *schedule)
 {
     uint64_t n = 0;
@@ -84,8 +85,9 @@ static bool fits(const struct schedule *schedule, const struct schedule_entry *e
     return n_needed + schedule_blocks_at_end(schedule, entry) - entry->n_shared <= n_left;
 }
 
-/* Who has nothing always may; the others up to their share. Blocks that its own have in common are counted for
- * each of them; but when what is not its share is left over anyway, it has no more than that. */
+/* A sharer without sequences may always have one; others have up to their share. Blocks that its sequences
+ * have in common count for each of them; but if all blocks outside its share stay unneeded, it is within
+ * its share. */
 static bool is_within_share(const struct schedule *schedule, const struct schedule_entry *entry,
                             uint64_t n_unneeded)
 {
@@ -100,8 +102,8 @@ static bool is_within_share(const struct schedule *schedule, const struct schedu
             n_unneeded >= options->n_blocks - n_share + n_blocks);
 }
 
-/* Who of the tenant comes next: its head, unless that has no place, for those who are paused keep theirs, or its
- * sharer has its share; then the first behind it that is of no such sharer. FAIR_NONE: nobody. */
+/* The next request of the tenant: its head, unless there is no place for it (paused ones keep theirs), or its
+ * sharer has used up its share; then the first one after it from another sharer. FAIR_NONE: none. */
 static schedule_id next_of(struct schedule *schedule, const struct fair_tenant *tenant,
                            uint64_t n_unneeded)
 {

@@ -1,9 +1,9 @@
 /*
- * schedule_state - what a schedule is made of, for its three files: schedule.c (requests and their states),
- * schedule_capacity.c (who has blocks), schedule_batch.c (who computes).
+ * schedule_state - the state of a schedule, for its three files: schedule.c (requests and their states),
+ * schedule_capacity.c (blocks), schedule_batch.c (the work of a step).
  *
  *     entries   [sequences_max + waiting_max] by schedule_id
- *     admitted  [n_admitted] ids, by rank: the first gets on always, the last is paused first
+ *     admitted  [n_admitted] ids, by rank: the first always makes progress, the last is paused first
  *     holdings  of each tenant, by its index in the queue
  *     shares    of each sharer, by the index that its entries have
  *
@@ -21,64 +21,64 @@ struct schedule_entry {
     bool is_known;
     enum schedule_state state;
     bool was_paused; /* admitted before */
-    bool is_stalled; /* there was no block for its next token */
+    bool is_stalled; /* no block for its next token */
     bool needs_handover;
     uint32_t n_prompt, max_new;
-    uint32_t n_tokens;   /* known: the prompt and what was generated */
-    uint32_t n_kv;       /* of these computed; 0 while it waits */
-    uint32_t n_charged;  /* of these, the most that ever were: computing them again is free */
-    uint32_t n_cached;   /* where computing begins */
-    uint32_t n_shared;   /* blocks that others hold, too */
-    uint32_t n_blocks;   /* of its table; 0 while it waits */
-    uint32_t n_granted;  /* of its table when its next work is done */
+    uint32_t n_tokens;   /* known tokens: the prompt and the generated ones */
+    uint32_t n_kv;       /* of these, computed; 0 while it waits */
+    uint32_t n_charged;  /* the most that n_kv has been: computing again is free of charge */
+    uint32_t n_cached;   /* where the computation begins */
+    uint32_t n_shared;   /* blocks that other sequences hold, too */
+    uint32_t n_blocks;   /* in its table; 0 while it waits */
+    uint32_t n_granted;  /* in its table after its next work */
     uint32_t n_promised; /* prompt tokens that its tenant will be charged for; 0 while it waits */
     uint32_t share;      /* index of its sharer */
-    schedule_id next;    /* in a batch's list of its tenant's prompts */
+    schedule_id next;    /* in the batch's list of its tenant's prompts */
 };
 
 struct schedule_holding {
     uint32_t n_sequences;
-    schedule_id first, last; /* while a batch is made: its prompts, by rank */
-    bool is_computing;       /* there were some in the last batch */
-    uint64_t chunk_time;     /* while there are: what they were computed, over weight */
+    schedule_id first, last; /* its prompts by rank, while a batch is made */
+    bool is_computing;       /* the last batch had prompts of it */
+    uint64_t chunk_time;     /* then: their computed tokens, divided by weight */
 };
 
 struct schedule {
     struct schedule_options options;
     uint32_t entries_max;
     struct schedule_entry *entries;
-    schedule_id *unused; /* [entries_max] a stack */
+    schedule_id *unused; /* [entries_max] a stack of free ids */
     uint32_t n_unused;
     struct fair_queue queue;
     struct fair_turns turns;
     struct schedule_holding *holdings; /* [entries_max] */
     struct shares shares;
     struct pace pace;
-    uint32_t n_chunk_tokens; /* of prompts, reported since the last schedule_took */
-    uint64_t n_looks;        /* for who comes next, ever: shares.h */
+    uint32_t n_chunk_tokens; /* prompt tokens reported since the last schedule_took */
+    uint64_t n_looks;        /* searches for the next request since the start: shares.h */
     schedule_id *admitted;   /* [sequences_max] */
     uint32_t n_admitted;
-    uint32_t n_paused; /* waiting ones that were admitted before: each keeps a place */
+    uint32_t n_paused; /* waiting ones that were paused: each keeps a place */
     uint64_t pauses, tokens_again;
 
     schedule_id *paused;                   /* [sequences_max] by the last capacity */
     struct schedule_admission *admissions; /* [sequences_max] */
     struct schedule_work *work;            /* [sequences_max] of the last batch */
     schedule_id *decodes;                  /* [sequences_max] */
-    bool has_turn;     /* the decodes of the last batch did not all fit: the next begin after */
+    bool has_turn;     /* not all decodes fitted into the last batch: the next begins after */
     int64_t turn_rank; /* this one */
     uint64_t turn_seq;
 };
 
 uint32_t schedule_blocks(const struct schedule *schedule, uint32_t n_tokens);
-/* Blocks of its table when it has ended as long as it may. */
+/* The blocks of its table if it becomes as long as it may. */
 uint32_t schedule_blocks_at_end(const struct schedule *schedule,
                                 const struct schedule_entry *entry);
 bool schedule_is_admitted(const struct schedule_entry *entry);
 
-/* What one tenant gets of n: rounded up, so that it is never nothing. */
+/* The share of one sharer in n, rounded up so that it is never 0. */
 uint32_t schedule_share(const struct schedule_options *options, uint32_t n);
 
-/* WAITING -> with blocks and in admitted, and back. */
+/* From WAITING to admitted with blocks, and back. */
 void schedule_start(struct schedule *schedule, schedule_id id);
 void schedule_stop(struct schedule *schedule, schedule_id id);

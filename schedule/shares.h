@@ -1,8 +1,8 @@
 /*
- * shares - what each of those who share a worker has of it, whichever tenants they ask for: of a context worker's
- * callers, by which a caller's share is bounded.
+ * shares - what each sharer of a worker uses, over all its tenants. The callers of a context worker are its
+ * sharers; their use is bounded.
  *
- * Bounds: shares_max; one is forgotten with its last item, so that as many as items are enough.
+ * Bounds: shares_max; a sharer is forgotten with its last item, so there are never more than items.
  *
  * Thread: one.
  */
@@ -14,10 +14,10 @@
 
 struct share {
     uint64_t id;
-    uint32_t n_items; /* that belong to it, waiting or not; 0: nobody's row */
+    uint32_t n_items; /* items of the sharer, waiting or not; 0: a free row */
     uint32_t n_waiting, n_sequences;
-    uint64_t n_blocks; /* that its sequences come to, as if nothing was shared */
-    uint64_t skipped;  /* in the look of that number it had its share already */
+    uint64_t n_blocks; /* of its sequences, as if no block was shared */
+    uint64_t skipped;  /* number of the last search in which it had used up its share */
 };
 
 struct shares {
@@ -26,10 +26,10 @@ struct shares {
 };
 
 MUST_CHECK enum status shares_init(struct shares *shares, uint32_t shares_max);
-void shares_finish(struct shares *shares); /* a zeroed one is fine */
+void shares_finish(struct shares *shares); /* all zeros is fine */
 
-/* One item more; returns the index of its row. */
+/* Adds an item; returns the index of the sharer's row. */
 uint32_t shares_join(struct shares *shares, uint64_t id);
 void shares_leave(struct shares *shares, uint32_t index);
-/* NULL: it has no items. */
+/* NULL: the sharer has no items. */
 const struct share *shares_find(const struct shares *shares, uint64_t id);

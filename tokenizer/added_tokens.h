@@ -1,5 +1,5 @@
 /*
- * added_tokens - finds the tokens of added_tokens that are written out in a text.
+ * added_tokens - finds the tokens of added_tokens in a text.
  *
  * Two sets: those looked for in the text as it is, and those (normalized: true) looked for in the
  * normalized rest. At each place the longest wins. A set is a tree of bytes, a node's children in
@@ -24,7 +24,7 @@ struct split_matcher;
 struct added_token {
     uint32_t id;
     bool special;
-    bool single_word; /* not beside a word character */
+    bool single_word; /* only if no word character is next to it */
     bool lstrip;      /* takes the white space before it too */
     bool rstrip;      /* and after it */
 };
@@ -49,7 +49,8 @@ MUST_CHECK enum status added_tokens_init(struct added_tokens *added, const struc
                                          const struct normalizer *normalizer, struct error *error);
 void added_tokens_finish(struct added_tokens *added); /* a zeroed one is fine */
 
-/* A walk over text: what lies between tokens, and the tokens. Set the first six, rest zero. */
+/* A walk over text: the texts between tokens, and the tokens. Set the first six members, the rest
+ * to zero. */
 struct added_search {
     const struct added_tokens *added;
     const struct added_set *set;

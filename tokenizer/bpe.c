@@ -48,7 +48,7 @@ static uint32_t pair_rank(const struct bpe *bpe, uint32_t left, uint32_t right)
     return merges_find(bpe->merges, left, right)->rank;
 }
 
-/* The tokens of a character's bytes; returns how many, 0 when one of them has none. */
+/* The tokens of a character's bytes; returns how many; 0: a byte has no token. */
 static size_t fall_back(const struct bpe *bpe, const uint8_t *character, size_t n_bytes,
                         uint32_t *ids)
 {
@@ -201,7 +201,7 @@ static uint32_t nodes_fill(struct bpe *bpe, const uint8_t *piece, size_t n_bytes
     return n;
 }
 
-/* The node at and the next one become one. */
+/* Merges the node at with the next one. */
 static enum status merge_pair(struct bpe *bpe, uint32_t at, size_t *n_heap)
 {
     struct bpe_node *node = &bpe->nodes[at];

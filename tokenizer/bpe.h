@@ -2,8 +2,9 @@
  * bpe - one piece of text to token ids: of all neighbouring pairs the one of lowest rank merges
  * first, the leftmost of equals.
  *
- * Merging starts from the tokens of the bytes of a byte-level piece, else of its characters; what has
- * none becomes the tokens of its bytes (byte_fallback), the unknown token, or nothing.
+ * Merging starts from the tokens of the bytes of a byte-level piece, else of its characters. A
+ * character without a token becomes the tokens of its bytes (byte_fallback), the unknown token, or
+ * nothing.
  *
  * Short pieces are searched pair by pair. Longer ones keep a list of what is left and a heap of
  * the pairs, n log n, so that a megabyte of one letter takes no longer than other text:
@@ -31,7 +32,7 @@ struct bpe {
     const struct vocab *vocab;
     const struct merges *merges;
     bool byte_fallback;
-    uint32_t unk_id;    /* TOKEN_NONE: what has no token is left out */
+    uint32_t unk_id;    /* TOKEN_NONE: characters without a token are left out */
     bool fuse_unk;      /* neighbouring ones have one unk_id together */
     bool ignore_merges; /* a piece that is a token is not merged */
     struct token_buffer *tokens;

@@ -1,10 +1,10 @@
 /*
- * halt - whether what a call computes is still wanted.
+ * halt - lets long work ask whether its result is still wanted.
  *
- * Long work takes a step at a time and looks between two of them; most looks only count, as ask may
- * take a lock and read a clock.
+ * Long work checks between two steps; most checks only count, because ask may take a lock and read
+ * a clock.
  *
- * Thread: one at a time each, the one of the call.
+ * Thread: the one of the call.
  */
 #pragma once
 
@@ -17,12 +17,12 @@
 #define HALT_LOOKS 1024 /* to a question: some ten microseconds of splitting or merging */
 
 struct halt {
-    bool (*ask)(void *arg); /* true: it is not; NULL: it always is */
+    bool (*ask)(void *arg); /* true: not wanted any more; NULL: always wanted */
     void *arg;
     uint32_t n_looks;
 };
 
-/* CANCELLED: ask says that it is not wanted any more. */
+/* CANCELLED: the result is not wanted any more. */
 MUST_CHECK static inline enum status halt_ask(struct halt *halt)
 {
     return halt->ask && halt->ask(halt->arg) ? STATUS_CANCELLED : STATUS_OK;

@@ -1,10 +1,10 @@
 /*
- * mistral_fix - the split pattern that Transformers puts in place of a wrong one.
+ * mistral_fix - replaces a wrong split pattern, as Transformers does.
  *
  * Mistral published tokenizers whose tokenizer.json has another pattern than the model was trained
- * with. tokenizer_config.json's fix_mistral_regex asks for the right one, which Transformers gives to
- * vocabularies of more than 100,000 tokens beside a config.json that a version before 5 wrote for a
- * model of Mistral's kinds. Elsewhere it does not look at the key, and neither is it looked at here.
+ * with. fix_mistral_regex in tokenizer_config.json asks for the right one. Transformers applies it to
+ * vocabularies of more than 100,000 tokens with a config.json that a version before 5 wrote for a
+ * Mistral model. In other cases Transformers ignores the key, and so does this file.
  *
  * Thread: any; no state.
  */

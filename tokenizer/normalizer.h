@@ -1,6 +1,6 @@
 /*
- * normalizer - what is done to a text before it is cut: a chain of at most NORMALIZER_STEPS_MAX of
- * NFC, Prepend and Replace.
+ * normalizer - changes a text before it is split: a chain of at most NORMALIZER_STEPS_MAX of NFC,
+ * Prepend and Replace.
  *
  * Thread: immutable once read.
  */

@@ -154,7 +154,7 @@ static enum status read_class(struct reader *reader)
     return STATUS_OK;
 }
 
-/* Capturing is of no use here, so ( becomes (?:. Its case folding is that of what it stands in. */
+/* Captures are not needed, so ( becomes (?:. Its case folding is that of the surrounding group. */
 static enum status read_group(struct reader *reader)
 {
     static const char *const openings[] = {"(?:", "(?=", "(?!", "(?<=", "(?<!", "(?i:"};

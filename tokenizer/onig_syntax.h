@@ -1,7 +1,7 @@
 /*
  * onig_syntax - rewrites a pattern of Oniguruma's Ruby syntax for PCRE2 (UTF, UCP).
  *
- * What it lets through and what it rewrites stands in split_pattern.h. Thread: any.
+ * split_pattern.h says what it accepts and what it rewrites. Thread: any.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /*
- * replacement - Replace of tokenizer.json: what a pattern finds becomes another text. A normalizer
- * and a decoder may have it.
+ * replacement - Replace of tokenizer.json: replaces the matches of a pattern by a text. Normalizers
+ * and decoders may have it.
  *
  * Thread: immutable once read; a struct rewritten belongs to one call.
  */

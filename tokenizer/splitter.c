@@ -1,6 +1,6 @@
 /*
  *     run_stage(0, text)
- *         run_pattern cuts it -> joiner joins what belongs together -> run_stage(1, piece) ...
+ *         run_pattern splits it -> joiner joins fragments by the behavior -> run_stage(1, piece) ...
  *             run_stage(n_stages, piece) -> emit
  *
  * Depth first, so pieces leave in the order of the text.
@@ -227,7 +227,7 @@ bool splitter_prepends(const struct splitter *splitter)
 
 /* Running */
 
-/* A piece on its way down. */
+/* A piece of text on its way through the stages. */
 struct piece {
     const char *text;
     size_t n_bytes;
@@ -350,7 +350,7 @@ static size_t count_spaces(const struct piece *piece)
     return n;
 }
 
-/* Pieces go down one at a time, so one buffer does for all that a stage makes. */
+/* Pieces go down one at a time, so each stage needs only one buffer. */
 static enum status rewrite(struct split_run *run, unsigned stage_index, struct piece *piece)
 {
     const struct split_stage *stage = &run->splitter->stages[stage_index];

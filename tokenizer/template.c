@@ -1,6 +1,6 @@
 /*
- * A template is kept as what it comes to for one text: ids before and ids after. Several in a
- * Sequence wrap each other, the later ones outside.
+ * A template is stored as its result for one text: ids before and ids after. Several in a Sequence
+ * wrap each other, the later ones outside.
  */
 #include "tokenizer/template.h"
 

@@ -1,5 +1,5 @@
 /*
- * token_texts - what the decoder of tokenizer.json makes of each token, worked out while loading.
+ * token_texts - the text of each token by the decoder of tokenizer.json, computed while loading.
  *
  * A byte-level decoder leaves a token's bytes as they are. Any other is a chain in this order:
  *

@@ -33,7 +33,7 @@ struct encode_input {
     size_t text_bytes;
     bool add_special;   /* put what the template adds (bos, ...) around the text */
     bool parse_special; /* special tokens written in the text are read as such */
-    /* Asked now and then while the text is encoded: true ends it. NULL: nobody is. */
+    /* Called now and then while the text is encoded: true ends it. NULL: never. */
     bool (*is_unwanted)(void *arg);
     void *arg;
 };
@@ -51,7 +51,7 @@ struct text_buffer {
     size_t n_bytes; /* how many there are in all, also when more than bytes_max */
 };
 
-/* TOKEN_NONE where tokenizer_config.json names none. */
+/* TOKEN_NONE if tokenizer_config.json names none. */
 struct special_ids {
     uint32_t bos;
     uint32_t eos;

@@ -1,6 +1,6 @@
 /*
- * Each part reads its own field and complains in its own words; here is their order, and what
- * belongs to none of them. Fields that no part knows (version) cannot change a result.
+ * Each part reads its own field and has its own sentences; this file has their order, and the
+ * fields that belong to no part. Fields that no part knows (version) cannot change a result.
  */
 #include "tokenizer/tokenizer_parts.h"
 
@@ -141,8 +141,8 @@ static bool is_added(const struct vocab *vocab, uint32_t id)
     return id != TOKEN_NONE && (vocab->flags[id] & TOKEN_FLAG_ADDED);
 }
 
-/* "<s>", or an object with its content. Transformers makes an added token of what is none, and so
- * splits texts at it. */
+/* "<s>", or an object with its content. If it is not an added token, Transformers makes it one, and
+ * so splits texts at it. */
 static enum status read_name(const struct vocab *vocab, const struct field *field,
                              struct error *error, uint32_t *id_out)
 {
@@ -207,7 +207,7 @@ static enum status check_other_names(const struct vocab *vocab, const struct fie
     return STATUS_OK;
 }
 
-/* The classes of Transformers 4 that put a template of their own in place of tokenizer.json's. */
+/* The classes of Transformers 4 that replace the template of tokenizer.json. */
 static const struct template_class {
     const char *name; /* "Fast" may follow */
     bool add_bos;     /* when the file does not say; no class adds eos then */
@@ -248,9 +248,9 @@ static void switch_side(const struct field *root, const char *name, bool is_want
 }
 
 /*
- * add_bos_token and add_eos_token are Transformers 4's; 5 neither writes nor reads them. What they say is done
- * for the classes that did it there, which need not be what tokenizer.json says. Of all others the
- * post_processor has the word in every version.
+ * add_bos_token and add_eos_token are Transformers 4's; 5 neither writes nor reads them. They are applied for
+ * the classes that did so there, even if tokenizer.json differs. For all other classes the post_processor
+ * decides in every version.
  */
 static enum status read_switches(const struct field *root, struct tokenizer *tokenizer,
                                  struct error *error)

@@ -1,5 +1,5 @@
 /*
- * tokenizer_parts - what a tokenizer is made of, and how its files are read.
+ * tokenizer_parts - the parts of a tokenizer, and the reading of its files.
  *
  * For the files of this folder only. Thread: immutable once read.
  */

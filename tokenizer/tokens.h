@@ -1,5 +1,5 @@
 /*
- * tokens - what is said of tokens everywhere: how many there may be, how long, and where they go.
+ * tokens - common definitions for tokens: limits of ids and lengths, and buffers for ids.
  *
  * Thread: any (plain data).
  */

@@ -12,14 +12,14 @@
 /* Two passes: first what each id is, into a table by id, so that holes and repeats show and the
  * size of the run of bytes is known; then the run, in the order of the ids. */
 
-/* What one id is, while the document is still there. */
+/* One id, while the document is still in memory. */
 struct entry {
     const char *text; /* NULL: no token has this id */
     uint32_t n_bytes;
     uint8_t flags;
 };
 
-/* All ids, and how far they go. */
+/* All ids, and their number. */
 struct entries {
     struct entry *at; /* [TOKENIZER_IDS_MAX], untouched pages cost nothing */
     uint32_t n_ids;
@@ -48,7 +48,7 @@ static enum status entries_put(struct entries *entries, uint32_t id, struct entr
     return STATUS_OK;
 }
 
-/* As entries, without a field for each: there are some hundred thousand. */
+/* Reads members without a struct field for each: there are some hundred thousand. */
 static enum status read_vocab(const struct field *vocab_field, struct entries *entries,
                               struct error *error)
 {

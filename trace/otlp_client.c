@@ -8,7 +8,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-#define NO_KEEPALIVE_MS UINT32_MAX /* collectors cut off who pings often */
+#define NO_KEEPALIVE_MS UINT32_MAX /* collectors disconnect clients that ping often */
 #define REPLY_BYTES_MAX (64u << 10)
 
 struct otlp_client {
@@ -18,10 +18,10 @@ struct otlp_client {
     struct rpc_channel *channel;
     struct otlp_batch *batch;
     struct span *spans; /* [OTLP_BATCH_SPANS] */
-    uint64_t sent_ns;   /* the last batch */
-    bool is_failing;    /* the queue thread's, as n_rejected */
+    uint64_t sent_ns;   /* when the last batch was sent */
+    bool is_failing;    /* used by the queue thread, as n_rejected */
     uint32_t n_rejected;
-    pthread_mutex_t lock; /* what follows */
+    pthread_mutex_t lock; /* guards the members below */
     pthread_cond_t ended;
     bool is_in_flight;
     uint32_t n_in_flight; /* spans */
@@ -75,7 +75,7 @@ void otlp_client_destroy(struct otlp_client *client)
     if (!client)
         return;
     rpc_channel_close(client->channel);
-    rpc_client_destroy(client->rpc); /* the call under way ends */
+    rpc_client_destroy(client->rpc); /* ends the open call */
     otlp_batch_destroy(client->batch);
     pthread_cond_destroy(&client->ended);
     pthread_mutex_destroy(&client->lock);
@@ -97,7 +97,7 @@ static void on_message(void *arg, const ProtobufCMessage *message)
 static void count(struct otlp_client *client, uint32_t n, enum status status)
 {
     uint32_t n_lost = status != STATUS_OK ? n : client->n_rejected;
-    if (n_lost > n) /* its word */
+    if (n_lost > n) /* the collector's number is limited to n */
         n_lost = n;
     counter_add(client->options.metrics->export_failed, n_lost);
     counter_add(client->options.metrics->exported, n - n_lost);
@@ -116,7 +116,7 @@ static void tell_change(struct otlp_client *client, enum status status, const ch
     client->is_failing = is_failing;
 }
 
-/* The last that is done for a batch. */
+/* Ends a batch. */
 static void end_batch(struct otlp_client *client)
 {
     pthread_mutex_lock(&client->lock);
@@ -183,7 +183,7 @@ void otlp_client_look(struct otlp_client *client, uint64_t now_ns, uint64_t unix
         send_batch(client, now_ns, unix_ns);
 }
 
-/* False: the time has come first. */
+/* False: the time is over. */
 static bool wait_for_end(struct otlp_client *client, uint64_t until_ns)
 {
     bool is_in_time = true;

@@ -1,15 +1,14 @@
 /*
- * otlp_client - sends a tracer's spans to a collector, by OTLP over gRPC.
+ * otlp_client - sends the spans of a tracer to a collector, by OTLP over gRPC.
  *
- * A batch leaves when OTLP_BATCH_SPANS are there or a second has passed, one at a time, with a deadline of
- * OTLP_LIMIT_NS. What a collector does not take is dropped and counted, never sent again: a collector that is
- * down, hangs or refuses costs one batch and the tracer's ring, and nobody waits for it. A change from
- * taken to not taken, and back, is one line of log.
+ * A batch is sent when OTLP_BATCH_SPANS exist or a second has passed, one batch at a time, with a deadline of
+ * OTLP_LIMIT_NS. Spans that a collector does not accept are dropped and counted, and never sent again: a
+ * collector that is down, hangs or refuses costs the memory of one batch and the tracer's ring, and no thread
+ * waits for it. Each change between success and failure is one log line.
  *
- * It has a runtime of its own: whatever the collector does is no business of the threads that serve requests,
- * nor of liveness.
+ * It has its own runtime, so that the collector affects neither the threads that serve requests nor liveness.
  *
- * Thread: the one that created it; but gRPC's callbacks, on the runtime's thread.
+ * Thread: the one that created it; gRPC's callbacks run on the runtime's thread.
  */
 #pragma once
 
@@ -25,22 +24,22 @@ struct otlp_client;
 
 struct otlp_client_options {
     const char *endpoint; /* "host:port" */
-    const char *ca;       /* path of the CAs that its certificate is of; "": clear text */
+    const char *ca;       /* path of the CAs of its certificate; "": clear text */
     struct otlp_resource resource;
-    /* Borrowed, as the texts, until destroy. */
+    /* Borrowed until destroy, as the texts are. */
     struct tracer *tracer;
     const struct trace_metrics *metrics;
     struct rpc_runtime *runtime;
 };
 
-/* NO_MEMORY, also when the file ca cannot be read: error says so. */
+/* NO_MEMORY, also if the file ca cannot be read; error says which. */
 MUST_CHECK enum status otlp_client_create(const struct otlp_client_options *options,
                                           struct error *error, struct otlp_client **client_out);
-/* Gives up what is under way, and counts it. NULL is fine. */
+/* Drops and counts unsent spans. NULL is fine. */
 void otlp_client_destroy(struct otlp_client *client);
 
-/* A few times a second. unix_ns: now, since 1970. */
+/* Call it a few times a second. unix_ns: now, since 1970. */
 void otlp_client_look(struct otlp_client *client, uint64_t now_ns, uint64_t unix_ns);
-/* Sends what there is and waits for it, until_ns at most: at the end of a process. */
+/* For the end of a process: sends the remaining spans and waits, at most until until_ns. */
 void otlp_client_flush(struct otlp_client *client, uint64_t now_ns, uint64_t unix_ns,
                        uint64_t until_ns);

@@ -12,13 +12,13 @@ typedef Opentelemetry__Proto__Trace__V1__Span span_message;
 typedef Opentelemetry__Proto__Trace__V1__Status status_message;
 
 enum {
-    ATTRIBUTES_MAX = SPAN_ATTRIBUTES_MAX + 2, /* the request's id, the status */
+    ATTRIBUTES_MAX = SPAN_ATTRIBUTES_MAX + 2, /* and the request's id and the status */
     RESOURCE_ATTRIBUTES = 4,
 };
 
 #define FLAG_SAMPLED 1u
 
-/* One list of attributes, and what it points to. */
+/* A list of attributes with the memory that it points to. */
 struct attributes {
     any_value values[ATTRIBUTES_MAX];
     key_value pairs[ATTRIBUTES_MAX];
@@ -63,7 +63,7 @@ static void add_text(struct attributes *attributes, const char *key, const char 
     value->string_value = borrow(text);
 }
 
-/* The wire has none above INT64_MAX. */
+/* OTLP has no integers above INT64_MAX. */
 static void add_number(struct attributes *attributes, const char *key, uint64_t number)
 {
     any_value *value = add(attributes, key);

@@ -15,7 +15,7 @@ struct tracer {
     struct tracer_options options;
     struct ring *ring;
     atomic_uint_fast64_t n_drawn;
-    pthread_mutex_t lock; /* what follows */
+    pthread_mutex_t lock; /* guards the members below */
     uint64_t second_began_ns;
     uint32_t n_in_second;
 };
@@ -47,7 +47,7 @@ void tracer_destroy(struct tracer *tracer)
 
 /* ---- ids ---- */
 
-/* splitmix64 of a counter: no two of a process are the same, and no lock. Not 0. */
+/* splitmix64 of a counter: unique in a process, without a lock. Not 0. */
 static uint64_t draw(struct tracer *tracer)
 {
     for (;;) {
@@ -67,7 +67,7 @@ static void draw_span_id(struct tracer *tracer, uint8_t id_out[SPAN_ID_BYTES])
     memcpy(id_out, &id, SPAN_ID_BYTES);
 }
 
-/* ---- which are recorded ---- */
+/* ---- which requests are recorded ---- */
 
 static bool has_room_in_second(struct tracer *tracer, uint64_t now_ns)
 {
@@ -82,13 +82,13 @@ static bool has_room_in_second(struct tracer *tracer, uint64_t now_ns)
     return has_room;
 }
 
-/* 53 bits of a number that is drawn, as a fraction of 1. */
+/* 53 bits of a random number, as a fraction of 1. */
 static bool is_chosen(struct tracer *tracer)
 {
     return (double)(draw(tracer) >> 11) * 0x1p-53 < tracer->options.ratio;
 }
 
-/* The caller's context becomes this process's. */
+/* Changes the caller's context to that of this process. */
 static void record(struct tracer *tracer, struct trace_place *place)
 {
     place->is_recorded = true;

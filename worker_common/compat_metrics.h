@@ -1,8 +1,8 @@
 /*
- * compat_metrics - what inference gateways schedule by, under the names that they look for.
+ * compat_metrics - metrics for inference gateways, under the names that they read.
  *
  * The endpoint picker of Kubernetes' inference gateways reads vLLM's names by default. Only with
- * metrics_compat vllm: promtool finds fault with their colons.
+ * metrics_compat vllm, because promtool objects to the colons in these names.
  *
  * Thread: update on the engine thread.
  */
@@ -26,7 +26,7 @@ struct compat_metrics {
     char labels[64]; /* the registry borrows them */
 };
 
-/* compat must outlive the registry; without this call an update does nothing. */
+/* compat must outlive the registry; without this call updates do nothing. */
 void compat_metrics_init(struct compat_metrics *compat, struct metrics *metrics,
                          uint32_t block_tokens, uint32_t n_blocks);
 void compat_metrics_update(const struct compat_metrics *compat, uint32_t waiting, uint32_t running,

@@ -165,7 +165,7 @@ enum status identity_decode(const Kvferry__Internal__V1__WorkerIdentity *message
     snprintf(identity.transport, sizeof identity.transport, "%s", message->transport);
     snprintf(identity.ucx_version, sizeof identity.ucx_version, "%s", message->ucx_version);
     identity.revision = message->protocol_revision;
-    TRY(open_secret(message, way, &identity.address, error)); /* last: no failure leaves it here */
+    TRY(open_secret(message, way, &identity.address, error)); /* last: a failure leaves no secret */
     assert(identity.address.secret_bytes == 0 || way->key);
     *identity_out = identity;
     secret_wipe(&identity.address.secret, sizeof identity.address.secret);

@@ -1,5 +1,6 @@
 /*
- * identity_codec - who a worker is, for Describe: incarnation, geometry, address of its transport.
+ * identity_codec - encodes the identity of a worker for Describe: incarnation, geometry, address of
+ * its transport.
  *
  * Thread: any; no state.
  */
@@ -15,7 +16,7 @@ struct worker_identity {
     char name[128];
     char transport[24];   /* "am-tcp" */
     char ucx_version[24]; /* "1.13.1" */
-    uint32_t revision;    /* of the protocol (kvtransfer/revision.h); 0: it does not say */
+    uint32_t revision;    /* of the protocol (kvtransfer/revision.h); 0: not reported */
     struct geometry geometry;
     struct transport_address address; /* with the incarnation */
 };
@@ -23,16 +24,17 @@ struct worker_identity {
 /* Describe's caller is a generation worker, its callee a context worker. */
 enum identity_sender { IDENTITY_CALLER, IDENTITY_CALLEE };
 
-/* From whom to whom an identity goes: its secret is sealed for that way, and opens on no other. */
+/* The sender and the receiver of an identity: its secret is encrypted for this pair and direction
+ * only. */
 struct identity_way {
-    struct cluster_key *key; /* NULL: there is none, and no secret is told or taken */
+    struct cluster_key *key; /* NULL: no key, so no secret is sent or accepted */
     enum identity_sender sender;
     uint64_t receiver; /* incarnation */
 };
 
 #define SEALED_TRANSPORT_SECRET_BYTES (TRANSPORT_SECRET_BYTES + SEAL_BYTES)
 
-/* A message with what it points to; borrows the identity. */
+/* A message with the memory that it points to; borrows the identity. */
 struct identity_message {
     Kvferry__Internal__V1__WorkerIdentity message;
     struct geometry_message geometry;
@@ -40,20 +42,20 @@ struct identity_message {
     uint8_t secret[SEALED_TRANSPORT_SECRET_BYTES];
 };
 
-/* UNSUPPORTED: it has a secret, and there is no key. As sealed_secret_make. */
+/* UNSUPPORTED: it has a secret, but there is no key. Else as sealed_secret_make. */
 MUST_CHECK enum status identity_encode(const struct worker_identity *identity,
                                        const struct identity_way *way,
                                        struct identity_message *message_out, struct error *error);
-/* INVALID_ARGUMENT with the field: missing, too long, or not what it must be; so is a secret that does
- * not open. message may be NULL. As sealed_secret_open. */
+/* INVALID_ARGUMENT with the field: missing, too long, or invalid, or a secret that cannot be
+ * decrypted. message may be NULL. Else as sealed_secret_open. */
 MUST_CHECK enum status identity_decode(const Kvferry__Internal__V1__WorkerIdentity *message,
                                        const struct identity_way *way,
                                        struct worker_identity *identity_out, struct error *error);
 
-/* The pair fits: REVISION_MISMATCH with both numbers, or with the field that a neighbour does not tell,
- * or with both versions of UCX that do not reach each other;
- * GEOMETRY_MISMATCH with the first field that differs and both values, the drivers' names among them.
- * allow_numerics: of who takes KV, numerics_fit; "any" of who gives it, for the other one judges. */
+/* Checks that the pair is compatible. REVISION_MISMATCH: the sentence has both revisions, or the field
+ * that the peer does not report, or both versions of UCX if they are incompatible. GEOMETRY_MISMATCH:
+ * it has the first field that differs and both values; the driver is one of the fields. allow_numerics:
+ * of the receiver of KV (numerics_fit); "any" on the sender, because the receiver decides. */
 MUST_CHECK enum status identity_match(const struct worker_identity *ours,
                                       const struct worker_identity *theirs,
                                       const char *allow_numerics, struct error *error);

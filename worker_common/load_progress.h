@@ -1,7 +1,8 @@
 /*
- * load_progress - how far a model's loading is: a bar on a terminal, else a log line per 10 %.
+ * load_progress - shows the progress of loading a model: a bar on a terminal, else a log line for
+ * each 10 %.
  *
- * Small models load too fast to look at: nothing is shown in the first LOAD_PROGRESS_QUIET_MS.
+ * Nothing is shown in the first LOAD_PROGRESS_QUIET_MS, because small models load faster than that.
  *
  * Thread: one.
  */
@@ -18,7 +19,7 @@ struct load_progress {
     struct gauge *ratio; /* kvferry_model_load_progress_ratio; may be NULL */
     uint64_t started_ns;
     uint32_t tenths_shown;
-    bool is_terminal; /* standard error is one */
+    bool is_terminal; /* standard error is a terminal */
     bool is_bar_open;
 };
 

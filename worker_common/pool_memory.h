@@ -1,6 +1,6 @@
 /*
- * pool_memory - that there is memory for a pool, before it is taken. The device then touches it (device_touch), before the
- * worker says that it is ready.
+ * pool_memory - checks that there is memory for a pool before it is allocated. The device then touches it
+ * (device_touch) before the worker is ready.
  *
  * Thread: any; no state.
  */
@@ -10,8 +10,8 @@
 
 #include <stdint.h>
 
-#define POOL_MEMORY_REST_BYTES (32ull << 20) /* what must stay for the work itself to begin */
+#define POOL_MEMORY_REST_BYTES (32ull << 20) /* must stay free for the work itself */
 
-/* NO_MEMORY with a sentence: fewer than bytes and the rest are left. */
+/* NO_MEMORY with a sentence: less than bytes plus the rest is left. */
 MUST_CHECK enum status pool_memory_check(const struct memory_room *room, uint64_t bytes,
                                          struct error *error);

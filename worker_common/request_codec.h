@@ -1,8 +1,8 @@
 /*
- * request_codec - what a Prefill and a Decode say of a request alike, as an engine's input.
+ * request_codec - makes an engine's input from the fields that Prefill and Decode requests have in common.
  *
- * The two messages are types of their own with fields of the same names: REQUEST_FIELDS_OF borrows these, and
- * all else is written once.
+ * The two messages are different types with fields of the same names: REQUEST_FIELDS_OF borrows these fields,
+ * so that all other code exists once.
  *
  * Thread: any; no state.
  */
@@ -12,7 +12,7 @@
 #include "sampling_params/sampling_codec.h"
 #include "sampling_params/standing_codec.h"
 
-/* As protobuf-c has them; good for as long as the message is. */
+/* As protobuf-c has them; valid as long as the message. */
 struct request_fields {
     const char *request_id;
     const char *cache_salt;
@@ -22,7 +22,7 @@ struct request_fields {
     const Kvferry__Internal__V1__Standing *standing; /* NULL: absent */
 };
 
-/* Of a PrefillRequest or a DecodeRequest. */
+/* The fields of a PrefillRequest or a DecodeRequest. */
 #define REQUEST_FIELDS_OF(message)                                                                 \
     ((struct request_fields){.request_id = (message)->request_id,                                  \
                              .cache_salt = (message)->cache_salt,                                  \
@@ -31,14 +31,14 @@ struct request_fields {
                              .sampling = (message)->sampling,                                      \
                              .standing = (message)->standing})
 
-/* An input with what it points to and the message does not have. */
+/* An input, and the memory that it points to and that is not in the message. */
 struct decoded_request {
     struct engine_request_input
         input; /* borrows from this struct and from the message; no deadline */
     struct sampling_params sampling;
 };
 
-/* INVALID_ARGUMENT: error names the field. Checks what does not fit an input; what an engine does not serve,
- * it refuses itself (engine_request.h). */
+/* INVALID_ARGUMENT: error names the field. It only checks that the fields fit into an input; the engine
+ * refuses what it does not support (engine_request.h). */
 MUST_CHECK enum status request_decode(const struct request_fields *fields, uint32_t vocabulary,
                                       struct decoded_request *request_out, struct error *error);

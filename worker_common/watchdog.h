@@ -1,10 +1,10 @@
 /*
- * watchdog - whether a worker's threads make progress: health follows this, not mere liveness.
+ * watchdog - checks that a worker's threads make progress; liveness depends on it.
  *
- * Stuck is: one engine step in which no layer has been done for longer than the limit, however long it is; or a
- * transfer thread that was woken and made no round for as long.
+ * A worker is stuck if in one engine step no layer was finished for longer than the limit (the step itself may
+ * be longer), or if the transfer thread was woken and made no round for as long.
  *
- * Thread: main, which calls look every WATCHDOG_LOOK_MS.
+ * Thread: main, which looks every WATCHDOG_LOOK_MS.
  */
 #pragma once
 
@@ -17,14 +17,14 @@
 
 struct watchdog {
     const struct engine_thread *engine;
-    const struct forward *forward; /* what its steps run */
+    const struct forward *forward; /* the forward pass of its steps */
     const struct transfer_thread *transfer;
     struct transport *transport; /* to wake the transfer thread */
     uint64_t limit_ns;
-    struct stall rounds; /* of transfer */
-    struct stall layers; /* of forward */
+    struct stall rounds; /* of the transfer thread */
+    struct stall layers; /* of the forward pass */
     bool is_stuck;
 };
 
-/* Logs when it changes. */
+/* Logs changes. */
 bool watchdog_is_stuck(struct watchdog *watchdog, uint64_t now_ns);

@@ -1,7 +1,7 @@
 /*
- * worker_config - the rows that both workers have, and how they reach worker_options.h.
+ * worker_config - the configuration rows of both workers, and how they become worker options.
  *
- * A worker puts WORKER_CONFIG_ROWS(X) first in its own table and hands WORKER_OPTIONS(config) on.
+ * A worker puts WORKER_CONFIG_ROWS(X) first in its table and passes WORKER_OPTIONS(config) on.
  */
 #pragma once
 
@@ -9,13 +9,13 @@
 #include "model/forward.h"
 #include "process/process_config.h"
 
-/* auto: that of the weights. */
+/* auto: the dtype of the weights. */
 enum worker_kv_dtype { WORKER_KV_AUTO, WORKER_KV_F32, WORKER_KV_BF16, WORKER_KV_F16 };
 
-/* Metrics under others' names, beside the own. */
+/* Additional metrics under the names of other servers. */
 enum worker_metrics_compat { WORKER_COMPAT_NONE, WORKER_COMPAT_VLLM };
 
-/* Products of a GPU: by kernels of this program, or by cuBLASLt. */
+/* Matrix products on a GPU: with kernels of this program, or with cuBLASLt. */
 enum worker_device_math { WORKER_MATH_EXACT, WORKER_MATH_FAST };
 
 enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
@@ -128,7 +128,7 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
     X("max-model-len", max_context_tokens)                                                         \
     X("block-size", kv_block_tokens)
 
-/* The members of struct worker_options that come from these rows. */
+/* Initialises the members of struct worker_options from these rows. */
 #define WORKER_OPTIONS(config)                                                                     \
     .served_model_name = (config)->served_model_name,                                              \
     .max_context_tokens = (config)->max_context_tokens,                                            \

@@ -1,6 +1,6 @@
 /*
- * worker_forward - the forward pass that a worker's engine runs, made before there is a pool: what it was seen to take
- * decides how large that is (kv_plan.h).
+ * worker_forward - the forward pass of a worker's engine, created before the pool, because its measured memory decides
+ * the size of the pool (kv_plan.h).
  *
  * Thread: main; the engine's afterwards.
  */
@@ -18,12 +18,12 @@ struct worker_step {
     struct device *device;
 };
 
-/* Over KV of that geometry. */
+/* The forward options for KV of that geometry. */
 struct forward_options worker_forward_options(const struct geometry *geometry,
                                               const struct worker_step *step);
 
-/* Warmed up, without a pool: forward_attach. Borrows model, threads and device until forward_destroy. As forward_create,
- * and DEVICE_LOST by the warm-up. */
+/* Creates and warms up the pass, without a pool (see forward_attach). Borrows model, threads and device until
+ * forward_destroy. Fails as forward_create; DEVICE_LOST: in the warm-up. */
 MUST_CHECK enum status worker_forward_create(const struct model *model,
                                              const struct geometry *geometry,
                                              const struct worker_step *step, struct error *error,

@@ -1,10 +1,11 @@
 /*
- * worker_metrics - what both workers count: blocks by state, steps, prompt tokens, their data port.
+ * worker_metrics - the metrics of both workers: blocks by state, steps, prompt tokens, data port.
  *
- * Engines keep totals; counter_follow turns a total into additions, so that the metric never falls.
+ * Engines keep totals; counter_follow adds the increase of a total to the metric, which so never
+ * falls.
  *
- * Thread: worker_metrics_blocks on the engine thread, worker_metrics_data_port on main, as strangers
- * come while no engine steps; counter_follow on that of its total.
+ * Thread: worker_metrics_blocks: the engine thread. worker_metrics_data_port: main, because peers
+ * also connect while no engine runs. counter_follow: the thread of its total.
  */
 #pragma once
 
@@ -87,10 +88,10 @@
 
 METRICS_DECLARE(worker_metrics, WORKER_METRICS);
 
-/* Registered before the model is loaded, apart from the rest. */
+/* Registered before the model is loaded, earlier than the others. */
 struct gauge *worker_metrics_load_progress(struct metrics *metrics);
 
-/* Sizes that never change. */
+/* Sizes that do not change. */
 struct worker_capacity {
     uint32_t n_blocks, block_tokens, sequences_max, queue_max;
 };
@@ -110,9 +111,9 @@ void transfer_bytes_init(struct transfer_bytes *bytes, struct metrics *metrics,
 void worker_metrics_blocks(const struct worker_metrics *metrics,
                            const uint32_t blocks[BLOCK_STATES], uint32_t n_blocks);
 
-/* last_inout: what the last call has read, at first zeroes. */
+/* last_inout: the values of the last call, zeros at first. */
 void worker_metrics_data_port(const struct worker_metrics *metrics,
                               const struct transport *transport, struct port_figures *last_inout);
 
-/* Adds what total has grown by since last time. */
+/* Adds the increase of total since the last call. */
 void counter_follow(struct counter *counter, uint64_t total, uint64_t *last_inout);

@@ -17,7 +17,7 @@
 struct worker {
     struct process *process; /* borrowed */
     struct model *model;
-    const struct model_config *config; /* of model */
+    const struct model_config *config; /* part of model */
     struct thread_pool *threads;
     struct device *device;
     struct forward *forward;
@@ -25,12 +25,12 @@ struct worker {
     struct device_memory pool_memory;
     struct device_memory on_paper[2]; /* of a plan_device (worker_paper.h) */
     struct block_pool *pool;
-    struct prefix_key prefix_key; /* for blocks of its own numerics */
+    struct prefix_key prefix_key; /* for blocks with the worker's own numerics */
     uint32_t context_tokens;
     uint32_t n_blocks;
-    uint64_t room_bytes;      /* that the machine had before this worker and its sharers began */
-    struct kv_plan pool_plan; /* why so many */
-    struct kv_taken taken;    /* what was there beside the pool when it was sized */
+    uint64_t room_bytes;      /* memory of the machine before this worker and its sharers started */
+    struct kv_plan pool_plan; /* how the number of blocks was chosen */
+    struct kv_taken taken;    /* other memory when the pool was sized */
     uint32_t context_blocks;  /* of one whole context */
     struct worker_identity identity;
     struct model_card card;

@@ -1,5 +1,5 @@
 /*
- * worker_options - what a worker is made of: its rows, and what its role says.
+ * worker_options - the options of a worker: its configuration rows, and values of its role.
  *
  * Thread: any (plain data).
  */
@@ -18,7 +18,7 @@ struct worker_options {
     uint32_t kv_blocks;
     uint64_t kv_memory;
     uint32_t kv_sharers;
-    uint64_t kv_room; /* that the machine had before them; 0: what it has when this one begins */
+    uint64_t kv_room; /* memory of the machine before them; 0: as when this worker starts */
     enum worker_kv_dtype kv_dtype;
     enum weight_format weights;
     uint32_t prefill_chunk_tokens;
@@ -38,9 +38,9 @@ struct worker_options {
     uint32_t pieces_max;
     uint32_t kv_unproven_max;
     uint64_t kv_proof_ms;
-    /* Of the role, not from the common rows. */
+    /* Set by the role, not from the common rows. */
     uint32_t sequences_max;     /* in a batch */
     uint32_t step_tokens_max;   /* of all sequences in a batch */
-    bool is_read_from;          /* other workers read this one's pool */
-    const char *allow_numerics; /* beside the own; NULL: this one takes KV of nobody */
+    bool is_read_from;          /* other workers read its pool */
+    const char *allow_numerics; /* ids besides its own; NULL: it receives no KV */
 };

@@ -39,7 +39,7 @@ static enum status push(struct text_calls *calls, text_job job, struct v1_call *
     return status;
 }
 
-/* When its turn comes. Who is not wanted any more is ended. */
+/* Runs when its turn comes. A call that is over is ended. */
 static bool is_wanted(struct text_work *work)
 {
     struct rpc_error error = {0};

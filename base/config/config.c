@@ -67,7 +67,7 @@ static enum status add_to_list(struct config *config, void *values, const struct
                                const char *text, const char *where, struct error *error)
 {
     struct setting *setting = setting_of(config, row);
-    assert(setting->list); /* clear_list has made it */
+    assert(setting->list); /* clear_list has allocated it */
     if (setting->n_list == CONFIG_LIST_MAX)
         return error_set(error, STATUS_INVALID_ARGUMENT, "%s: more than %u texts", where,
                          CONFIG_LIST_MAX);
@@ -79,8 +79,8 @@ static enum status add_to_list(struct config *config, void *values, const struct
     return STATUS_OK;
 }
 
-/* where begins the sentence about a bad value; source is what config_source will say. A list gets
- * this one text, and none for "". */
+/* where: how the sentence about a bad value begins. source: what config_source returns later. A
+ * list gets this one text, or no text for "". */
 static enum status set(struct config *config, void *values, const struct config_row *row,
                        const char *text, const char *where, const char *source, struct error *error)
 {
@@ -109,7 +109,7 @@ static enum status set_defaults(struct config *config, void *values)
         const struct config_row *row = &config->table->rows[i];
         struct error error;
         enum status status = set(config, values, row, row->fallback, row->key, "default", &error);
-        assert(status == STATUS_OK || status == STATUS_NO_MEMORY); /* a default its row refuses */
+        assert(status == STATUS_OK || status == STATUS_NO_MEMORY); /* the default is refused */
         TRY(status);
     }
     return STATUS_OK;
@@ -328,7 +328,7 @@ void config_destroy(struct config *config)
     free(config);
 }
 
-/* ---- looking at it ---- */
+/* ---- reading it ---- */
 
 uint32_t config_n_positionals(const struct config *config)
 {

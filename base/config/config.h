@@ -1,5 +1,5 @@
 /*
- * config - one table a process makes its flags, environment, YAML keys, --help and checks.
+ * config - one table for each process, which gives its flags, environment variables, YAML keys, --help and checks.
  *
  *     #define ROUTER_CONFIG(X)                                                                 \
  *         X(grpc_address,      STRING,            "127.0.0.1:50051", "",       "public API")   \
@@ -20,28 +20,26 @@
  *     U64(min, max)         uint64_t     decimal
  *     F64(min, max)         double       decimal, finite
  *     SIZE(min, max)        uint64_t     bytes; K M G T, Ki, KiB ...: powers of 1024; kB MB GB TB:
- *                                        of 1000; fractions that come to whole bytes: 1.5Gi
+ *                                        of 1000; fractions that give whole bytes: 1.5Gi
  *     DURATION_MS(min, max) uint64_t     ms; 500ms 10s 5m 1h 1.5s
  *     STRING                const char * anything; "" when unset
  *     SECRET                const char * as STRING, masked by --print-config
  *     WORD(enum, "a|b")     the enum     one of the words; the n-th word is value n, from 0
- *     LIST                  config_list  texts: the flag repeated, a list in YAML (one text will do),
- *                                        the variable as one text, whatever is in it
- *     HIDDEN(type)          as type      as type, but not shown by --help: for what starts processes
+ *     LIST                  config_list  texts: the flag repeated, a list in YAML (or one text),
+ *                                        the variable as one text, never split
+ *     HIDDEN(type)          as type      as type, but --help does not show it: for parent processes
  *
- * Row `kv_block_tokens` is flag --kv-block-tokens, variable KVFERRY_KV_BLOCK_TOKENS and YAML key
- * kv_block_tokens (or kv-block-tokens), in this order of precedence; then comes the default. The
- * file is a flat mapping, named by --config or KVFERRY_CONFIG, and a regular file (a link to one will
- * do: ConfigMaps are links). One file may serve several commands: a key that the table lacks and a neighbour's
- * has is passed over, --check-config says so. A switch without a row (--check-config, --strict-environment) is given as
- * a BOOL is. A flag given twice: the last counts. A list comes whole from the first
- * of these that gives it.
+ * Row `kv_block_tokens` is flag --kv-block-tokens, variable KVFERRY_KV_BLOCK_TOKENS and YAML key kv_block_tokens (or
+ * kv-block-tokens), in this order of precedence; the default is last. --config or KVFERRY_CONFIG names the file, which
+ * is a flat mapping in a regular file (or a link to one: ConfigMaps are links). Several commands may share one file: a
+ * key that is missing in this table but is in the table of a neighbour is ignored, and --check-config says so. A switch
+ * without a row (--check-config, --strict-environment) takes the values of a BOOL. If a flag is given twice, the last
+ * value counts. All texts of a list come from one source, the first that gives any.
  *
- * An unknown flag or key, a key given twice in the file and a malformed value stop the start with
- * a sentence that names the flag, the variable, or file and line, and what it resembles. A KVFERRY_*
- * variable that no command of the program knows is warned of, --strict-environment stops for it;
- * Kubernetes' service links (KVFERRY_X_SERVICE_HOST with KVFERRY_X_PORT, ..._PORT_50051_TCP) are nobody's
- * mistake.
+ * An unknown flag or key, a key given twice in the file and a malformed value stop the start with a sentence that names
+ * the flag, the variable, or file and line, and suggests a similar name. A KVFERRY_* variable that no command of the
+ * program knows gives a warning, or an error with --strict-environment. The service links of Kubernetes
+ * (KVFERRY_X_SERVICE_HOST with KVFERRY_X_PORT, ..._PORT_50051_TCP) are accepted.
  *
  * Bounds: CONFIG_ROWS_MAX rows, CONFIG_FILE_BYTES_MAX of YAML, CONFIG_LIST_MAX texts of a list.
  * Thread: loaded once at start; read-only afterwards.
@@ -62,7 +60,7 @@
 #define CONFIG_LIST_MAX       64
 #define CONFIG_NAME_BYTES     80 /* of a flag or a variable */
 #define CONFIG_NOTES_BYTES    512
-#define CONFIG_EXIT_MISUSED   2 /* of a process whose arguments or configuration are wrong */
+#define CONFIG_EXIT_MISUSED   2 /* exit status for wrong arguments or configuration */
 
 enum config_type {
     CONFIG_BOOL,
@@ -89,7 +87,7 @@ struct config_row {
     uint64_t min, max;       /* of integers, sizes and durations */
     double f64_min, f64_max; /* of F64 */
     const char *words;       /* of WORD: "a|b|c" */
-    const char *fallback;    /* the default, as a person would write it */
+    const char *fallback;    /* the default, as a person would write it: "64M" */
     const char *unit, *help;
     size_t offset; /* of the member, in the process's struct */
 };
@@ -106,7 +104,7 @@ struct config_table {
     size_t values_bytes;
 };
 
-/* Rows that every process has. */
+/* Rows of every process. */
 #define CONFIG_COMMON_ROWS(X)                                                                      \
     X(log_level, WORD(enum log_level, "error|warn|info|debug"), "info", "",                        \
       "lowest level that is logged")                                                               \
@@ -115,20 +113,20 @@ struct config_table {
     X(metrics_address, STRING, "127.0.0.1:9400", "",                                               \
       "address of /metrics and /healthz; empty: no metrics port")
 
-/* A heading of --help and its rows; a key that the table lacks is passed over. */
+/* A heading of --help and its rows; a key that is not in the table is ignored. */
 struct config_group {
     const char *title;
     const char *keys; /* separated by spaces, in the order shown */
 };
 
-/* What the whole program knows, beside the table of one command. */
+/* What is known for the whole program, not only for one command. */
 struct config_program {
     const struct config_table *const *tables; /* of all commands, ends with NULL */
     const char *const *variables;      /* known without a row: "KVFERRY_CPU", ends with NULL */
     const struct config_group *groups; /* ends with a NULL title */
 };
 
-/* Where a command starts: the arguments after its name, and the environment. */
+/* The input of a command: the arguments after its name, and the environment. */
 struct config_input {
     const char *command; /* "kvferry router", for --help */
     const char *usage;   /* "MODEL": one positional argument, "[TEXT]": one or none; NULL: none */
@@ -136,34 +134,31 @@ struct config_input {
     char *const *argv;
     char *const *environment;             /* "NAME=value", ends with NULL */
     const char *help, *examples;          /* a sentence, and lines; for --help, may be NULL */
-    const struct config_program *program; /* NULL: no variable is unknown, rows have no groups */
+    const struct config_program *program; /* NULL: no check of variables, no groups */
     const struct config_table *const
-        *neighbours; /* of commands that the file may serve, too; ends with
-                                                     NULL; NULL: there are none */
+        *neighbours; /* tables of commands that may share the file; ends with NULL; NULL: none */
 };
 
-struct config; /* owns the strings of the values, and knows where each came from */
+struct config; /* owns the strings of the values, and stores the source of each value */
 
 /* Fills *values_out, the table's struct; its strings live until config_destroy. values_out and all
- * of input are borrowed until then.
- * INVALID_ARGUMENT, NOT_FOUND, IO_FAILED, CORRUPT, NO_MEMORY: *error says what, and where it stands;
- * it is not touched otherwise. */
+ * of input are borrowed until then. INVALID_ARGUMENT, NOT_FOUND, IO_FAILED, CORRUPT, NO_MEMORY:
+ * *error says what is wrong and where. It is not changed on success. */
 MUST_CHECK enum status config_load(const struct config_table *table,
                                    const struct config_input *input, void *values_out,
                                    struct config **config_out, struct error *error);
 void config_destroy(struct config *config); /* NULL is fine */
 
-/* Does what --help or --print-config ask for. True: it did, and the process has nothing else to do
- * than exit with success. */
+/* Prints what --help or --print-config asks for. True: it printed, and the process should exit with success. */
 bool config_answer(const struct config *config, FILE *out);
-/* --check-config: say whether the process would start, and exit. */
+/* Whether --check-config was given: the process says whether it would start, and exits. */
 bool config_is_check(const struct config *config);
-/* A sentence a variable that nobody knows and, of --check-config, a key of the file that is passed over; from
- * index 0; NULL: there is no more. */
+/* The warnings, from index 0; NULL: no more. One sentence for each unknown variable and, with --check-config,
+ * for each ignored key of the file. */
 const char *config_warning(const struct config *config, uint32_t index);
 
-/* Takes out of the process's environment what was read from it and what nobody knows, so that children,
- * which have other tables, are not told by it. Before any thread is started. */
+/* Removes from the process's environment the variables that were read and the unknown ones, so that
+ * child processes, which have other tables, do not read them. Call it before any thread is started. */
 void config_forget_environment(const struct config *config);
 
 /* The exit status of a process whose config_load failed. */
@@ -174,12 +169,11 @@ const char *config_positional(const struct config *config, uint32_t index); /* b
 
 /* "default", "environment KVFERRY_X", "flag --x" or "FILE:LINE"; borrowed from config. */
 const char *config_source(const struct config *config, const char *key);
-const char *
-config_file(const struct config *config); /* as it was named, borrowed; NULL: none was */
+const char *config_file(const struct config *config); /* as it was named, borrowed; NULL: no file */
 
 void config_flag_name(const char *key, char name_out[CONFIG_NAME_BYTES]);     /* "--x-y" */
 void config_variable_name(const char *key, char name_out[CONFIG_NAME_BYTES]); /* "KVFERRY_X_Y" */
-/* The row of that key, whether - or _ is between its words, or of that alias; NULL: there is none. */
+/* The row with that key, written with - or _, or with that alias; NULL: none. */
 const struct config_row *config_find_row(const struct config_table *table, const char *name,
                                          size_t length);
 
@@ -191,12 +185,13 @@ struct config_shown {
 uint32_t config_shown_rows(const struct config_table *table, const struct config_program *program,
                            struct config_shown rows_out[CONFIG_ROWS_MAX]);
 const char *config_value_name(const struct config_row *row); /* "a|b", "tokens", "VALUE" */
-/* "0 .. 5; may be repeated; default 3; KVFERRY_X": what there is of it. More bytes are cut. */
+/* "0 .. 5; may be repeated; default 3; KVFERRY_X", without the parts that do not apply. A longer
+ * text is cut. */
 void config_row_notes(const struct config_row *row, char notes_out[CONFIG_NOTES_BYTES]);
 
-/* The flags that every command has beside its rows. */
+/* The flags of every command that are not rows. */
 struct config_built_in {
-    const char *flag, *value, *help; /* value NULL: takes none */
+    const char *flag, *value, *help; /* value NULL: the flag takes no value */
 };
 extern const struct config_built_in CONFIG_BUILT_IN[]; /* ends with a NULL flag */
 

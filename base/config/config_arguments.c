@@ -1,4 +1,4 @@
-/* config_arguments - the command line of a process: flags, and what is none. */
+/* config_arguments - reads the command line of a process: flags and positional arguments. */
 #include "base/config/config_flag.h"
 #include "base/config/config_parts.h"
 #include "base/config/config_value.h"
@@ -23,7 +23,7 @@ static void set_built_in(struct config *config, const struct config_flag *flag, 
     }
 }
 
-/* The value of a flag that needs one: behind its =, or the next argument. */
+/* The value of a flag that needs one: the text after its =, or the next argument. */
 static enum status take_value(const struct config *config, const struct config_flag *flag, int *at,
                               const char **value_out, struct error *error)
 {
@@ -38,7 +38,8 @@ static enum status take_value(const struct config *config, const struct config_f
     return STATUS_OK;
 }
 
-/* A word behind a switch is none of its own; whether that was meant shows when all is read. */
+/* A word after a switch is a positional argument. Whether the user meant it as a value is judged
+ * after all arguments are read. */
 static void notice_word_after_bool(struct config *config, int at)
 {
     bool ignored;
@@ -58,7 +59,7 @@ static void give(struct config *config, const struct config_row *row,
     snprintf(given->name, sizeof given->name, "--%.*s", (int)flag->name_length, flag->name);
 }
 
-/* --x, --no-x or --x=yes, x being a row or none. */
+/* --x, --no-x or --x=yes, where x may be a row or not. */
 static enum status take_switch(struct config *config, const struct config_flag *flag, int at,
                                struct error *error)
 {
@@ -108,7 +109,7 @@ static enum status refuse_word_after_bool(const struct config *config, struct er
                      word, flag, word);
 }
 
-/* "[TEXT]" is one or none, "MODEL" one. */
+/* "[TEXT]": no argument or one. "MODEL": exactly one. */
 static enum status check_positionals(const struct config *config, struct error *error)
 {
     const char *usage = config->input.usage;

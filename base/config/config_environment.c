@@ -9,7 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define VARIABLE_BYTES 128 /* of the name of one that is judged; more is cut */
+#define VARIABLE_BYTES 128 /* for the name of an unknown variable; a longer name is cut */
 
 const char *config_environment_find(char *const *environment, const char *name)
 {
@@ -34,7 +34,7 @@ static bool is_set(char *const *environment, const char *prefix, int length, con
     return config_environment_find(environment, name) != NULL;
 }
 
-/* What a link has behind the name of its Service. */
+/* How the name of a service link may end, after the name of its Service. */
 static bool is_link_end(const char *end)
 {
     static const char HOST[] = "_SERVICE_HOST", SERVICE[] = "_SERVICE_PORT", PORT[] = "_PORT";
@@ -46,9 +46,10 @@ static bool is_link_end(const char *end)
            isdigit((unsigned char)end[strlen(PORT) + 1]);
 }
 
-/* Kubernetes gives a pod, for each Service called kvferry or kvferry-x, a whole set: KVFERRY_X_SERVICE_HOST
- * and KVFERRY_X_PORT, KVFERRY_X_SERVICE_PORT, KVFERRY_X_SERVICE_PORT_GRPC, KVFERRY_X_PORT_50051_TCP_ADDR.
- * KVFERRY_METRICS_PORT alone is a mistake. */
+/* Kubernetes gives a pod a set of variables for each Service called kvferry or kvferry-x:
+ * KVFERRY_X_SERVICE_HOST and KVFERRY_X_PORT, KVFERRY_X_SERVICE_PORT, KVFERRY_X_SERVICE_PORT_GRPC,
+ * KVFERRY_X_PORT_50051_TCP_ADDR. KVFERRY_METRICS_PORT without the others of a set is a user's
+ * mistake. */
 static bool is_service_link(char *const *environment, const char *name)
 {
     for (const char *end = strchr(name, '_'); end; end = strchr(end + 1, '_')) {
@@ -71,7 +72,7 @@ static bool has_variable(const struct config_table *table, const char *name)
     return false;
 }
 
-/* Of config itself, beside the rows. */
+/* The variables of config itself, which are not rows. */
 static const char *const OWN_VARIABLES[] = {CONFIG_VARIABLE, STRICT_VARIABLE};
 #define N_OWN_VARIABLES (sizeof OWN_VARIABLES / sizeof *OWN_VARIABLES)
 
@@ -104,7 +105,7 @@ const char *config_environment_unknown(char *const *environment, size_t *at_inou
     return NULL;
 }
 
-/* Of the row with that key or alias, or of no row. */
+/* The variable of the row with that key or alias, or of a switch without a row. */
 static void name_meant(const struct config_program *program, const char *word,
                        char name_out[CONFIG_NAME_BYTES])
 {
@@ -126,7 +127,8 @@ static void offer_all(const struct config_table *own, const struct config_progra
         nearest_offer(nearest, OWN_VARIABLES[i] + strlen(ENVIRONMENT_PREFIX));
 }
 
-/* Where other programs have X_PORT, X_HOST, rows here are called x_address. False: it ends otherwise. */
+/* Other programs use X_PORT and X_HOST where kvferry has a row x_address. False: the name has another
+ * ending. */
 static bool as_address(const char *word, char word_out[VARIABLE_BYTES])
 {
     static const char *const ENDS[] = {"_PORT", "_HOST"};
@@ -163,7 +165,7 @@ void config_environment_describe(const char *variable, const struct config_table
     error_write(sentence_out, "no command knows the variable %s%s", name, hint);
 }
 
-/* False: what has no value, and no name that could be unset, stays. */
+/* False: an entry without "=", which has no name to unset, stays. */
 static bool forget(const char *variable)
 {
     size_t length = strcspn(variable, "=");
@@ -173,7 +175,7 @@ static bool forget(const char *variable)
     return is_gone;
 }
 
-/* unsetenv moves what is behind: after each the search begins anew. */
+/* unsetenv moves the entries after it, so the search starts again after each. */
 void config_environment_forget(const struct config_table *own, const struct config_program *program)
 {
     const char *unknown;

@@ -1,9 +1,10 @@
 /*
- * config_environment - the names of a config table's rows, and the variables that no row has.
+ * config_environment - the names of the rows of a config table, and the variables that belong to no
+ * row.
  *
- * For config.c alone; what others need of it is in config.h.
+ * Only for config.c; the public part is in config.h.
  *
- * Thread: any; config_environment_forget before there are others.
+ * Thread: any; config_environment_forget runs before other threads start.
  */
 #pragma once
 
@@ -14,18 +15,18 @@
 #define CONFIG_VARIABLE    ENVIRONMENT_PREFIX "CONFIG"
 #define STRICT_VARIABLE    ENVIRONMENT_PREFIX "STRICT_ENVIRONMENT"
 
-/* Whether text, with - or _ between its words, is that key. */
+/* Whether text is that key, written with - or _. */
 bool config_is_key(const char *text, size_t length, const char *key);
-/* What a person may have meant instead of nearest's text: keys and aliases. */
+/* Compares the keys and aliases with nearest's text, for "did you mean". */
 void config_offer_rows(const struct config_table *table, struct nearest *nearest);
 
-/* The value of that variable, borrowed; NULL: it is not set. */
+/* The value of that variable, borrowed; NULL: not set. */
 const char *config_environment_find(char *const *environment, const char *name);
-/* The next "KVFERRY_X=value", from index *at_inout, that no command knows; *at_inout moves on behind it.
- * NULL: none is left. A Kubernetes link is known by the others of its set. */
+/* The next "KVFERRY_X=value", from index *at_inout, that no command knows; *at_inout is set behind it.
+ * NULL: no more. A service link of Kubernetes is recognized by the other variables of its set. */
 const char *config_environment_unknown(char *const *environment, size_t *at_inout,
                                        const struct config_program *program);
-/* A sentence about it, with what may have been meant: own's variables first. */
+/* A sentence about it with a suggestion; own's variables are suggested first. */
 void config_environment_describe(const char *variable, const struct config_table *own,
                                  const struct config_program *program, struct error *sentence_out);
 /* See config_forget_environment. */

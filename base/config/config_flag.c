@@ -70,7 +70,7 @@ enum status config_flag_unknown(const struct config_table *table, const struct c
         nearest_offer(&nearest, built_in->flag);
     const struct config_flag meant = {nearest.word, nearest.word ? strlen(nearest.word) : 0, NULL};
     if (is_negated && nearest.word && !config_flag_is_switch(table, &meant))
-        nearest.word = NULL; /* --no-seed has no meaning, however near */
+        nearest.word = NULL; /* --no-seed is never suggested: seed is no switch */
     if (nearest.word) {
         snprintf(name, sizeof name, "--%s%s", is_negated ? "no-" : "", nearest.word);
         for (char *c = name; *c; c++)

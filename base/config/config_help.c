@@ -44,7 +44,7 @@ static void print_row(const struct config_row *row, FILE *out)
     fprintf(out, "\n        %s (%s)\n", row->help, notes);
 }
 
-/* The keys of a group, one by one; false: there is none left. */
+/* Takes the next key of a group; false: no more. */
 static bool next_key(const char **keys_inout, const char **key_out, size_t *length_out)
 {
     *key_out = *keys_inout + strspn(*keys_inout, " ");
@@ -74,7 +74,7 @@ uint32_t config_shown_rows(const struct config_table *table, const struct config
     for (uint32_t i = 0; i < table->n_rows; i++)
         if (!is_taken[i] && !table->rows[i].is_hidden)
             rows_out[n++] = (struct config_shown){"Flags", &table->rows[i]};
-    assert(n <= table->n_rows); /* none twice */
+    assert(n <= table->n_rows); /* no row is listed twice */
     return n;
 }
 

@@ -1,7 +1,7 @@
 /*
- * config_parts - a loaded configuration inside: for config.c and what it is made of.
+ * config_parts - the inside of a loaded configuration, for config.c and the files that it uses.
  *
- * Thread: the one that loads; read-only afterwards.
+ * Thread: the one that loads; afterwards the configuration is read-only.
  */
 #pragma once
 
@@ -9,12 +9,12 @@
 
 enum action { ACTION_RUN, ACTION_HELP, ACTION_PRINT, ACTION_CHECK };
 
-#define WARNINGS_MAX 32 /* more are not told */
+#define WARNINGS_MAX 32 /* more are not reported */
 
 struct setting {
     char *text;   /* owned; string members of the values point here */
     char *source; /* owned */
-    char **list;  /* [CONFIG_LIST_MAX] of a LIST, each owned; so do its members */
+    char **list;  /* [CONFIG_LIST_MAX] of a LIST, each owned; list members point here */
     uint32_t n_list;
     uint32_t file_line;
 };
@@ -33,7 +33,7 @@ struct config {
     enum action action;
     const char *file;         /* of YAML; borrowed, NULL without one */
     bool is_strict;           /* --strict-environment, or its variable */
-    bool is_strictness_given; /* by the flag, which comes before the variable */
+    bool is_strictness_given; /* by the flag, which has precedence over the variable */
     struct setting settings[CONFIG_ROWS_MAX];
     struct given *given; /* [n_given] in their order */
     uint32_t n_given;
@@ -45,5 +45,5 @@ struct config {
     uint32_t n_warnings;
 };
 
-/* What the command line gives: flags in their order, positional arguments, and what is to be done. INVALID_ARGUMENT. */
+/* Reads the command line: flags in their order, positional arguments, and switches like --help. INVALID_ARGUMENT. */
 MUST_CHECK enum status config_read_arguments(struct config *config, struct error *error);

@@ -16,7 +16,8 @@ struct unit {
     uint64_t factor;
 };
 
-/* Largest first: printing takes the first that divides, down to factor 1; what follows is only read. */
+/* Largest first: printing takes the first unit that divides the value, down to factor 1. The units
+ * after that are only read. */
 static const struct unit SIZE_UNITS[] = {{"T", 1ull << 40},
                                          {"G", 1ull << 30},
                                          {"M", 1ull << 20},
@@ -66,7 +67,7 @@ bool config_value_is_bool(const char *text, bool *out)
     return false;
 }
 
-/* The factor of a suffix, 0 for none that exists. Without one a number counts in the smallest unit. */
+/* The factor of a suffix; 0: unknown suffix. A number without a suffix is in the smallest unit. */
 static uint64_t factor_of(const struct unit *units, const char *suffix)
 {
     if (*suffix == '\0')
@@ -244,7 +245,7 @@ static enum status parse_real(const struct config_row *row, const char *text, do
 enum status config_value_parse(const struct config_row *row, const char *text, void *values,
                                const char *where, struct error *error)
 {
-    assert(row->type <= CONFIG_WORD); /* a list is config's */
+    assert(row->type <= CONFIG_WORD); /* config.c reads lists */
     void *member = member_of(row, values);
     switch (row->type) {
     case CONFIG_BOOL:
@@ -295,7 +296,7 @@ static void print_word(const char *words, int index, FILE *out)
     fprintf(out, "%.*s", (int)strcspn(words, "|"), words);
 }
 
-/* The shortest that reads back as the same number. */
+/* The shortest text that reads back as the same number. */
 static void print_f64(double value, FILE *out)
 {
     char text[40];

@@ -1,8 +1,8 @@
 /*
- * config_yaml - a flat YAML mapping, one entry at a time.
+ * config_yaml - reads a flat YAML mapping, one entry at a time.
  *
  *     key: scalar        plain or quoted; nothing nested, no anchors, one document
- *     key: [a, b]        a list of scalars, or one a line; nothing in it that is nested
+ *     key: [a, b]        a list of scalars, also with one on each line; nothing nested
  *
  * Bounds: CONFIG_FILE_BYTES_MAX.
  * Thread: any; nothing is kept after the call.
@@ -13,8 +13,8 @@
 
 #include <stdint.h>
 
-/* What an entry's value is: a scalar, or a list of them, which comes text by text: LIST_BEGIN without
- * a text, then a LIST_TEXT each. */
+/* What an item is: a scalar, or a part of a list, which is reported as LIST_BEGIN without a text and
+ * then one LIST_TEXT for each text. */
 enum config_yaml_kind { CONFIG_YAML_SCALAR, CONFIG_YAML_LIST_BEGIN, CONFIG_YAML_LIST_TEXT };
 
 struct config_yaml_item {
@@ -24,11 +24,11 @@ struct config_yaml_item {
     uint32_t line;
 };
 
-/* item is borrowed for the call; a failure ends the reading and is its result. */
+/* item is borrowed during the call; a failure stops the reading and is its result. */
 typedef enum status (*config_yaml_entry)(void *arg, const struct config_yaml_item *item,
                                          struct error *error);
 
-/* NOT_FOUND, IO_FAILED: the file. CORRUPT: no flat mapping; the sentence starts with FILE:LINE.
- * NO_MEMORY. */
+/* NOT_FOUND, IO_FAILED: the file cannot be read. CORRUPT: no flat mapping; the sentence starts with
+ * FILE:LINE. NO_MEMORY. */
 MUST_CHECK enum status config_yaml_read(const char *path, config_yaml_entry entry, void *arg,
                                         struct error *error);

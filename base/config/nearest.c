@@ -15,7 +15,7 @@ static uint32_t least(uint32_t a, uint32_t b)
     return a < b ? a : b;
 }
 
-/* Of Damerau and Levenshtein: rows are the last three lines of the table. */
+/* The distance of Damerau and Levenshtein; rows holds the last three lines of the table. */
 static uint32_t distance(const char *a, const char *b)
 {
     uint32_t rows[3][NEAREST_BYTES_MAX + 1];

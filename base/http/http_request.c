@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* Takes the word up to `end` off *text; false when there is none. */
+/* Takes the word before `end` from the start of *text; false: there is none. */
 static bool take_word(const char **text, size_t *n, char end, const char **word_out,
                       size_t *word_bytes_out)
 {

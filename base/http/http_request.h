@@ -1,5 +1,5 @@
 /*
- * http_request - the first line of a request's head, which is all that http_server asks of it.
+ * http_request - reads the first line of a request's head; http_server needs no more.
  *
  *     GET /metrics?x=1 HTTP/1.1     method GET, path "/metrics"
  *
@@ -10,14 +10,14 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define HTTP_PATH_MAX 64 /* with the NUL; a longer path is none of ours */
+#define HTTP_PATH_MAX 64 /* with the NUL; no page has a longer path */
 
 enum http_method { HTTP_GET, HTTP_HEAD, HTTP_OTHER };
 
 struct http_request {
     enum http_method method;
-    char path[HTTP_PATH_MAX]; /* without the query; "" for one that is too long */
+    char path[HTTP_PATH_MAX]; /* without the query; "": too long */
 };
 
-/* head: n bytes, no NUL needed. False: no line of HTTP/1. */
+/* head: n bytes, without a NUL. False: not a request line of HTTP/1. */
 bool http_request_parse(const char *head, size_t n, struct http_request *request_out);

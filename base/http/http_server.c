@@ -24,7 +24,7 @@
 #define HEAD_LIMIT_MS   5000
 #define ANSWER_LIMIT_MS 10000
 #define LINGER_MS       1000
-#define ACCEPT_PAUSE_MS 100 /* while there is no descriptor and no connection to close */
+#define ACCEPT_PAUSE_MS 100 /* when there is no free descriptor and no connection to close */
 #define BACKLOG         128
 
 enum phase { PHASE_HEAD, PHASE_ANSWER, PHASE_LINGER };
@@ -42,7 +42,7 @@ struct http_server {
     struct event_base *base;
     struct evconnlistener *listener;
     struct event *listen_again;
-    int stop_fd; /* -1: none; a wake */
+    int stop_fd; /* a wake; -1: none */
     struct event *stop;
     uint16_t port;
     pthread_t thread;
@@ -96,7 +96,7 @@ void http_answer_text(struct http_answer *answer, unsigned code, const char *tex
     http_answer_set(answer, code, "text/plain; charset=utf-8", text, strlen(text));
 }
 
-/* A line a page. */
+/* One line for each page. */
 static void list_pages(const struct http_server *server, struct http_answer *answer)
 {
     struct evbuffer *list = evbuffer_new();
@@ -150,7 +150,7 @@ static void connection_close(struct connection *connection)
 
 static void enter(struct connection *connection, enum phase phase, unsigned limit_ms)
 {
-    assert(phase >= connection->phase); /* it never goes back */
+    assert(phase >= connection->phase); /* phases only advance */
     connection->phase = phase;
     const struct timeval limit = {.tv_sec = limit_ms / 1000, .tv_usec = limit_ms % 1000 * 1000};
     event_add(connection->limit, &limit);
@@ -163,7 +163,8 @@ static void on_limit(evutil_socket_t fd, short what, void *arg)
     connection_close(arg);
 }
 
-/* What still arrives is read and forgotten: closing before would reset what the peer has not read. */
+/* Further input is read and discarded: an earlier close would reset the connection before the peer
+ * has read the answer. */
 static void on_written(struct bufferevent *stream, void *arg)
 {
     struct connection *connection = arg;
@@ -209,7 +210,7 @@ static void on_end(struct bufferevent *stream, short what, void *arg)
 {
     struct connection *connection = arg;
     (void)stream;
-    /* A peer that has said all it will may still read. */
+    /* A peer that has shut down its sending side may still read. */
     bool is_half_closed = (what & BEV_EVENT_EOF) && connection->phase == PHASE_ANSWER;
     if (!is_half_closed)
         connection_close(connection);
@@ -256,8 +257,8 @@ static void on_listen_again(evutil_socket_t fd, short what, void *arg)
     evconnlistener_enable(server->listener);
 }
 
-/* No descriptor, mostly: which accept wants even when nobody waits. The listener would try again at
- * once and for ever. */
+/* Mostly: no free descriptor, which accept needs even when no connection waits. Without a pause the
+ * listener would retry in a busy loop. */
 static void on_accept_failed(struct evconnlistener *listener, void *arg)
 {
     struct http_server *server = arg;
@@ -309,7 +310,7 @@ static void read_port(struct http_server *server)
     server->port = ntohs(bound.any.sa_family == AF_INET6 ? bound.v6.sin6_port : bound.v4.sin_port);
 }
 
-/* A socket of IPv6 takes IPv4 too, whatever the machine's default (net.ipv6.bindv6only). -1: errno says. */
+/* An IPv6 socket also accepts IPv4, whatever the machine's default is (net.ipv6.bindv6only). -1: see errno. */
 static int bind_to(const struct addrinfo *address)
 {
     const int on = 1, off = 0;

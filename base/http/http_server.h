@@ -1,17 +1,19 @@
 /*
- * http_server - a few pages over plain HTTP/1, for scrapers and for whoever watches the process.
+ * http_server - serves a few pages over plain HTTP/1, for metrics scrapers and health probes.
  *
- * A connection carries one request: its head is awaited, the page is made, sent, and the connection
- * closed. GET and HEAD only (405 else); a path without a page is 404, what is no HTTP/1 400. / lists the
- * paths, unless it is a page.
+ * A connection carries one request: the server reads its head, makes the page, sends it, and closes the
+ * connection. Other methods than GET and HEAD get 405, a path without a page 404, and anything that is
+ * not HTTP/1 gets 400. / lists the paths, unless it is itself a page.
  *
  *     head within HEAD_LIMIT_MS -> answer within ANSWER_LIMIT_MS -> the peer's end within LINGER_MS
  *
- * Bounds: CONNECTIONS_MAX connections; when one more comes, the oldest is closed for it, so that idle
- * ones keep nobody out. A head of HEAD_BYTES_MAX (431 beyond). A reader that stops costs its page's
- * bytes until its limit. Without a descriptor for a connection the oldest makes room, too.
+ * Bounds: CONNECTIONS_MAX connections; a further one closes the oldest, so that idle connections cannot
+ * block others. A head of HEAD_BYTES_MAX (431 beyond). A peer that stops reading holds the memory of
+ * its page until its limit. The oldest connection is also closed when no descriptor is free for a new
+ * one.
  *
- * Thread: one of its own, which calls the pages and must not be blocked; open and close from any one.
+ * Thread: the server has its own thread, which calls the pages; pages must not block it. open and
+ * close: any thread.
  */
 #pragma once
 
@@ -33,7 +35,7 @@ struct http_page {
     void *arg;
 };
 
-/* Copies n bytes of text. type: of the content, a literal. */
+/* Copies n bytes of text. type: the content type, a literal. */
 void http_answer_set(struct http_answer *answer, unsigned code, const char *type, const char *text,
                      size_t n);
 void http_answer_text(struct http_answer *answer, unsigned code, const char *text); /* plain */
@@ -44,7 +46,7 @@ struct http_server_options {
     size_t n_pages;
 };
 
-/* INVALID_ARGUMENT: the address cannot be read. IO_FAILED: it cannot be bound. NO_MEMORY,
+/* INVALID_ARGUMENT: the address cannot be read. IO_FAILED: the address cannot be bound. NO_MEMORY,
  * NO_THREAD. */
 MUST_CHECK enum status http_server_open(const struct http_server_options *options,
                                         struct http_server **server_out, struct error *error);

@@ -22,7 +22,7 @@ static const char *const LEVEL_NAMES[] = {"error", "warn", "info", "debug"};
 
 static char log_role[LOG_ROLE_BYTES] = "kvferry";
 static char log_name[LOG_NAME_BYTES];
-static atomic_bool log_has_name; /* log_name is written, for good */
+static atomic_bool log_has_name; /* log_name is set and does not change any more */
 static atomic_int log_level_now = LOG_INFO;
 static atomic_bool log_has_access = true;
 static bool log_as_json;
@@ -33,10 +33,10 @@ static struct {
     pthread_mutex_t lock;
     pthread_cond_t filled;
     bool has_writer;
-    size_t head, count;      /* of the bytes in text: whole lines */
-    atomic_size_t unwritten; /* bytes taken from a caller and not given to the kernel */
+    size_t head, count;      /* bytes in text; always whole lines */
+    atomic_size_t unwritten; /* bytes that callers have queued and that are not yet written */
     atomic_uint_fast64_t n_dropped;
-    atomic_uint_fast64_t n_reported; /* of them, in a line of their own */
+    atomic_uint_fast64_t n_reported; /* dropped lines that a log line has reported */
     char text[LOG_QUEUE_BYTES];
 } queue = {.lock = PTHREAD_MUTEX_INITIALIZER, .filled = PTHREAD_COND_INITIALIZER};
 
@@ -101,10 +101,10 @@ static void format_line(struct log_line *line, enum log_level level, const struc
     log_line_format(line, &head, about, event, fields, n_fields);
 }
 
-/* ---- the way out ---- */
+/* ---- writing ---- */
 
-/* One write a line, so that lines of several threads and processes do not mix. Nobody could be told
- * of a failure. */
+/* One write for each line, so that lines of several threads and processes do not mix. A failure
+ * cannot be reported anywhere. */
 static void write_line(const struct log_line *line)
 {
     size_t n_written = 0;
@@ -112,7 +112,7 @@ static void write_line(const struct log_line *line)
         ssize_t n = write(STDERR_FILENO, line->text + n_written, line->length - n_written);
         if (n > 0)
             n_written += (size_t)n;
-        else if (n < 0 && errno == EAGAIN) /* somebody else made it non-blocking */
+        else if (n < 0 && errno == EAGAIN) /* another process made it non-blocking */
             (void)poll(&(struct pollfd){.fd = STDERR_FILENO, .events = POLLOUT}, 1, -1);
         else if (n < 0 && errno != EINTR)
             return;
@@ -129,7 +129,7 @@ static void copy_in(const char *text, size_t n)
     queue.count += n;
 }
 
-/* Up to and with the next newline, which is the only one of a line. */
+/* The number of bytes up to and including the next newline. A line has exactly one. */
 static void copy_out(struct log_line *line_out)
 {
     line_out->length = 0;

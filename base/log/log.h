@@ -1,7 +1,7 @@
 /*
- * log - one line an event, for people on a terminal, as JSON otherwise.
+ * log - one line for each event: readable text on a terminal, JSON elsewhere.
  *
- * Event first, then fields, lower case:
+ * A line has the event first, then the fields, in lower case:
  *
  *     log_event(LOG_INFO, &about, "hand-over done", LOG_U64("blocks", 12), LOG_TEXT("why", "two words"));
  *
@@ -9,24 +9,23 @@
  *     {"ts":"2026-01-01T12:00:00.123Z","level":"info","role":"ctx-worker","name":"10.0.0.9:50052",
  *      "msg":"hand-over done","request_id":"abc","blocks":12,"why":"two words"}          (one line)
  *
- * In JSON a number is a number. Keys of every line: ts, level, role, msg; name, request_id, trace_id, peer
- * where there is one; cut where something found no room. A field has none of these names.
+ * In JSON numbers are JSON numbers. Keys of every line: ts, level, role, msg. Keys of some lines: name, request_id,
+ * trace_id, peer; and cut, if something did not fit. No field may have one of these names.
  *
- * info: a person wants it once; debug: per object; nothing per token. Control characters are escaped in
- * both forms, and so are those by which text changes its direction (utf8_is_control). Nothing of a prompt
- * is ever written.
+ * info: an event that a person wants to see once; debug: for each object; nothing for each token. Control characters,
+ * and characters that change the direction of text (utf8_is_control), are escaped in both forms. No text of a prompt is
+ * ever written.
  *
- * A line is one write to standard error: by its caller, and after log_start by a thread of the log's
- * own, so that a pipe that nobody reads stops nothing else. (Standard error is not made non-blocking:
- * that would reach everyone who shares it, the shell's terminal for one.)
+ * A line is one write to standard error: by the caller, and after log_start by a writer thread of the log, so that a
+ * pipe without a reader blocks only that thread. (Standard error is not made non-blocking, because that would affect
+ * all processes that share it, for example the shell.)
  *
- * Bounds: a message of 1,499 bytes, a request id of 128, a field's text of 512, all of them of
- * LOG_LINE_BYTES (log_line.h); longer ones are cut, and the line stays whole. LOG_QUEUE_BYTES of
- * lines wait for the thread; what does not fit is dropped, counted, and told in a line when all that
- * waited is written.
- * Global state: role, name, level, form, access lines and queue. A process has one log, and who first knows a cause logs
- * it, wherever that is.
- * Thread: any. log_init and log_start before the others start.
+ * Bounds: a message of 1,499 bytes, a request id of 128, the text of a field of 512, a whole line of LOG_LINE_BYTES
+ * (log_line.h). Longer ones are cut, and the line stays well-formed. LOG_QUEUE_BYTES of lines wait for the writer
+ * thread; lines that do not fit are dropped and counted, and a line reports their number when the queue is empty.
+ * Global state: role, name, level, form, access lines and queue. A process has one log. The code that first knows a
+ * cause logs it.
+ * Thread: any. Call log_init and log_start before other threads start.
  */
 #pragma once
 
@@ -44,32 +43,33 @@ enum log_format { LOG_FORMAT_AUTO, LOG_FORMAT_HUMAN, LOG_FORMAT_JSON };
 
 /* role names the process in every line ("ctx-worker"); copied, at most 31 bytes. */
 void log_init(const char *role, enum log_level level, enum log_format format);
-/* How the process is called beside its role; copied, at most 127 bytes. Once; until then lines have none.
- * Any thread. */
+/* The name of the process, in addition to its role; copied, at most 127 bytes. Call it once; earlier
+ * lines have no name. Any thread. */
 void log_set_name(const char *name);
-/* Once a process, after its last fork: from now on nobody waits for standard error. Exit waits for
- * what is unwritten, for a second at most. NO_THREAD. */
+/* Call it once, after the last fork: from then on no caller waits for standard error. At exit the
+ * process waits at most a second for unwritten lines. NO_THREAD. */
 MUST_CHECK enum status log_start(struct error *error);
-/* Waits until everything is written, for about limit_ms at most. True: it is. Safe in a signal handler. */
+/* Waits until everything is written, for about limit_ms at most. True: all is written. Safe in a signal
+ * handler. */
 bool log_flush(uint32_t limit_ms);
 uint64_t log_lines_dropped(void); /* since the start */
 
 void log_set_level(enum log_level level);
 bool log_is_on(enum log_level level);
-/* INVALID_ARGUMENT: no level of that name. */
+/* INVALID_ARGUMENT: no level has that name. */
 MUST_CHECK enum status log_level_parse(const char *name, enum log_level *level_out);
 
 /* What a line is about; each may be NULL. Borrowed. */
 struct log_about {
     const char *request_id;
     const struct trace_context *trace;
-    const char *peer; /* the other end */
+    const char *peer; /* the other end of the connection */
 };
 
 enum log_field_kind { LOG_FIELD_U64, LOG_FIELD_HEX, LOG_FIELD_F64, LOG_FIELD_TEXT };
 
-/* key: a literal, [a-z_], at most 40 bytes. A text that is NULL or "", and a number that is none, is left
- * out with its key; a number with a fraction has three digits of it. */
+/* key: a literal, [a-z_], at most 40 bytes. A text that is NULL or "", and a number that is not finite,
+ * is left out with its key. A fraction has three digits. */
 struct log_field {
     const char *key;
     enum log_field_kind kind;
@@ -84,7 +84,7 @@ struct log_field {
     {                                                                                              \
         .key = (name), .kind = LOG_FIELD_U64, .u64 = (number)                                      \
     }
-/* A name of 64 bits, an incarnation for one: 16 hexadecimal digits, in JSON a text. */
+/* A 64-bit id, for example an incarnation: 16 hexadecimal digits, in JSON a string. */
 #define LOG_HEX(name, number)                                                                      \
     {                                                                                              \
         .key = (name), .kind = LOG_FIELD_HEX, .u64 = (number)                                      \
@@ -106,7 +106,8 @@ void log_fields(enum log_level level, const struct log_about *about, const char 
     log_fields(level, about, event, (const struct log_field[]){__VA_ARGS__},                       \
                sizeof((const struct log_field[]){__VA_ARGS__}) / sizeof(struct log_field))
 
-/* One line a request at its end, info: written unless they are switched off (row access_log). */
+/* The access line: one at the end of each request, level info. The row access_log switches these
+ * lines off. */
 void log_set_access(bool is_on);
 bool log_access_is_on(void);
 #define log_access(about, event, ...)                                                              \
@@ -115,7 +116,7 @@ bool log_access_is_on(void);
             log_event(LOG_INFO, about, event, __VA_ARGS__);                                        \
     } while (0)
 
-/* A sentence without fields. request_id may be NULL: the line concerns no request. */
+/* A sentence without fields. request_id NULL: the line is about no request. */
 void log_write(enum log_level level, const char *request_id, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

@@ -12,7 +12,7 @@
 
 #define TAIL_BYTES 16u /* for the end: ,"cut":true}\n */
 
-/* All of it or nothing. */
+/* Appends all of it or nothing. */
 static void put(struct log_line *line, const char *text, size_t n)
 {
     assert(line->length <= LOG_LINE_BYTES - TAIL_BYTES);
@@ -50,7 +50,7 @@ static bool is_plain(char byte)
     return byte >= ' ' && byte < 0x7f && byte != '"' && byte != '\\';
 }
 
-/* The character at text, of length bytes; false: the byte there is none's. */
+/* Reads the character at text and its length in bytes; false: no character begins with this byte. */
 static bool read_character(const char *text, size_t n_bytes, uint32_t *codepoint_out,
                            size_t *length_out)
 {
@@ -63,7 +63,7 @@ static bool read_character(const char *text, size_t n_bytes, uint32_t *codepoint
     return true;
 }
 
-/* One that is not plain; n bytes. is_quoted: within quotation marks. */
+/* Appends a character that needs an escape; n bytes. is_quoted: within quotation marks. */
 static void put_special(struct log_line *line, const char *text, size_t n, bool is_whole,
                         uint32_t codepoint, bool is_quoted)
 {
@@ -119,7 +119,7 @@ static void put_time(struct log_line *line)
     put_format(line, "%s.%03d", text, (int)(now.tv_nsec / 1000000));
 }
 
-/* Nothing to say: no text, or no number. */
+/* The field has no value: no text, or no finite number. */
 static bool is_absent(const struct log_field *field)
 {
     return (field->kind == LOG_FIELD_TEXT && (!field->text || !field->text[0])) ||
@@ -201,7 +201,7 @@ static void format_human(struct log_line *line, const struct log_line_head *head
 
 /* ---- JSON ---- */
 
-/* The whole member, or nothing of it: then the line is cut. */
+/* Appends the whole member or nothing; without room the line is marked as cut. */
 static void put_member(struct log_line *line, const char *key, const char *text, size_t bytes_max)
 {
     size_t before = line->length;

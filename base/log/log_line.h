@@ -1,9 +1,9 @@
 /*
- * log_line - one line of the log while it is written: whole, and one line, whatever is put in.
+ * log_line - builds one line of the log, which stays one well-formed line for any input.
  *
- * Nothing of what a client sent ends a line, a string or a terminal's mood, nor shows in another order
- * than it has. What finds no room is left out: a JSON line is a whole object at its bound, too, and
- * says `"cut":true`; one for people ends with " ...".
+ * Bytes that a client sent cannot end the line or a string, change the mode of a terminal, or change
+ * the order in which text is shown. Parts that do not fit are left out: a JSON line is still a whole
+ * object, with `"cut":true`; a line for people ends with " ...".
  *
  * Thread: any; a line belongs to one.
  */
@@ -11,7 +11,7 @@
 
 #include "base/log/log.h"
 
-/* Raw bytes taken of each part; longer ones are cut. Escaping makes six of one at most. */
+/* Raw bytes taken of each part; longer parts are cut. An escape turns one byte into six at most. */
 enum {
     LOG_ROLE_BYTES = 32,
     LOG_NAME_BYTES = 128,
@@ -20,7 +20,8 @@ enum {
     LOG_PEER_BYTES = 160,
     LOG_FIELD_TEXT_BYTES = 512,
     LOG_ESCAPED_BYTES = 6, /* \u001b */
-    /* Time, level, role, name, message, ids, peer and their keys find room; fields what is left. */
+    /* There is always room for time, level, role, name, message, ids, peer and their keys. Fields
+     * get the rest. */
     LOG_LINE_BYTES = LOG_ESCAPED_BYTES * (LOG_ROLE_BYTES + LOG_NAME_BYTES + LOG_MESSAGE_BYTES +
                                           LOG_ID_BYTES + LOG_PEER_BYTES) +
                      512,
@@ -38,7 +39,7 @@ struct log_line_head {
     bool is_json;
 };
 
-/* The whole line, newline included; about may be NULL, the time is the machine's. */
+/* Writes the whole line with its newline. about may be NULL; the time is from the machine's clock. */
 void log_line_format(struct log_line *line, const struct log_line_head *head,
                      const struct log_about *about, const char *event,
                      const struct log_field *fields, size_t n_fields);

@@ -1,8 +1,8 @@
 /*
- * request_origin - whose request something is done for: what every process on its way logs.
+ * request_origin - which client request a call belongs to: every process that handles it logs this.
  *
- * Inner calls carry it as metadata (rpc/server/call.h, rpc/client/client.h). The ids that workers know attempts by are
- * others, and stand in the messages.
+ * Calls between processes carry it as metadata (rpc/server/call.h, rpc/client/client.h). The ids by which workers know
+ * attempts are different, and are in the messages.
  *
  * Thread: plain data.
  */
@@ -13,8 +13,8 @@
 #define REQUEST_ORIGIN_ID_MAX 128u /* bytes */
 
 struct request_origin {
-    char request_id[REQUEST_ORIGIN_ID_MAX + 1]; /* the client's, or drawn for it; "": unknown */
-    struct trace_context trace;                 /* span_id: whose child is what is done now */
+    char request_id[REQUEST_ORIGIN_ID_MAX + 1]; /* the client's, or drawn; "": unknown */
+    struct trace_context trace; /* span_id: the parent of the spans of this process */
 };
 
 /* Borrows from origin. */

@@ -26,12 +26,12 @@ struct series {
     struct metric_spec spec;
     struct metrics *metrics;
     uint32_t
-        cell; /* the first of n_cells(): a count; a value; buckets, the one for the rest, sum */
-    bool is_first;                     /* of its name */
+        cell; /* the first of n_cells(): the count; the value; or buckets, overflow bucket, sum */
+    bool is_first;                     /* the first series of its name */
     _Atomic uint32_t next_of_its_name; /* NO_SERIES: none */
 };
 
-/* What the handles point to: one series each, told apart by the compiler. */
+/* What the handles point to: one series each. The types differ so that the compiler finds a mix-up. */
 struct counter {
     struct series series;
 };
@@ -45,8 +45,8 @@ struct histogram {
 struct metrics {
     const char *role;
     double
-        start_seconds; /* of the process. Read once: the kernel's own figure moves with the clock */
-    _Atomic uint32_t n_series; /* complete ones */
+        start_seconds; /* of the process. Read once, as the kernel's figure changes with the clock */
+    _Atomic uint32_t n_series; /* only complete series */
     uint32_t n_cells;
     struct series series[METRICS_SERIES_MAX];
     cell *shards[METRICS_SHARDS];
@@ -140,7 +140,7 @@ enum status metrics_create(const char *role, struct metrics **metrics_out)
     if (!metrics)
         return STATUS_NO_MEMORY;
 
-    /* Fresh pages are zero and cost nothing until a thread of that shard adds. */
+    /* Fresh pages are zero and take no memory until a thread of that shard writes. */
     size_t bytes = sizeof(cell) * METRICS_SHARDS * METRICS_CELLS_MAX;
     metrics->memory = calloc(1, bytes + CACHE_LINE);
     if (!metrics->memory)
@@ -186,7 +186,7 @@ static void assert_labels(const char *labels)
     }
 }
 
-/* "a=1,b=2" and "a=3,b=4" have the same. */
+/* Whether both have the same label names, as "a=1,b=2" and "a=3,b=4" have. */
 static bool has_same_names(const char *labels, const char *others)
 {
     while (*labels && *others) {
@@ -219,7 +219,7 @@ static void assert_spec(const struct metrics *metrics, const struct metric_spec 
     }
 }
 
-/* The last of that name; NULL: there is none. */
+/* The last series of that name; NULL: none. */
 static struct series *last_of_name(struct metrics *metrics, const char *name)
 {
     for (uint32_t i = metrics->n_series; i-- > 0;)
@@ -411,7 +411,7 @@ static void write_series(FILE *out, const struct series *series)
     }
 }
 
-/* The format wants all series of a name in one group. */
+/* The format requires all series of a name in one group. */
 static void write_group(FILE *out, const struct metrics *metrics, uint32_t first)
 {
     assert(metrics->series[first].is_first);
@@ -433,7 +433,7 @@ static void write_process(FILE *out, const struct metrics *metrics)
 {
     struct process_stats stats;
     if (process_stats_read(&stats) != STATUS_OK)
-        return; /* a container without /proc: the rest is still worth having */
+        return; /* a container without /proc: the other metrics remain useful */
     write_single(out, METRIC_COUNTER, "process_cpu_seconds_total",
                  "CPU time of all threads, in seconds.", stats.cpu_seconds);
     write_single(out, METRIC_GAUGE, "process_resident_memory_bytes", "Resident memory.",

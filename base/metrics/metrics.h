@@ -1,7 +1,7 @@
 /*
  * metrics - counters, gauges and histograms of one process, as Prometheus text.
  *
- * Everything is registered at start, by hand or by a table:
+ * All series are registered at start, by a call or by a table:
  *
  *     #define GEN_METRICS(X)                                                                     \
  *         X(COUNTER, tokens, "kvferry_generated_tokens_total", "", "Tokens sampled.")            \
@@ -12,24 +12,25 @@
  *     METRICS_DECLARE(gen_metrics, GEN_METRICS);
  *     METRICS_DEFINE(gen_metrics, GEN_METRICS)
  *
- * declare `struct gen_metrics` with one handle a row, and `gen_metrics_init(&m, metrics)`;
- * then counter_add(m.tokens, 1). Labels are fixed there ("code=OK,reason=", no comma in a value),
- * so a client can never make a series. Series of one name have one type, one help text and one set of
+ * declare `struct gen_metrics` with one handle for each row, and `gen_metrics_init(&m, metrics)`; then
+ * use counter_add(m.tokens, 1). Labels are fixed at registration ("code=OK,reason=", no comma in a
+ * value), so a client can never create a series. Series of one name have the same type, help text and
  * label names.
  *
  *     shard 0   [cell 0][cell 1] ... [cell CELLS_MAX - 1]    64-bit, relaxed atomics
  *     shard 1   [cell 0] ...                                 each starts on its own cache line
  *
- * A counter is one cell in each shard, a histogram n_bounds + 2. A thread adds to the shard of its
- * index, so threads share no cache line until there are more than SHARDS of them; then adds are
- * slower, never wrong. A reader sums the shards. A gauge has one cell, the last set counts.
+ * A counter has one cell in each shard, a histogram n_bounds + 2. A thread adds to the shard of its
+ * index, so threads share no cache line until there are more than SHARDS threads; then adds are slower,
+ * but still correct. A reader sums the shards. A gauge has one cell; the last value that was set
+ * counts.
  *
  * Every registry also shows kvferry_build_info, kvferry_log_lines_dropped_total and process_* (memory,
  * descriptors, CPU, start).
  *
- * Global state: the thread's shard index, drawn once a thread.
- * Thread: registration by one at a time, also while others read: a series is shown when it is complete;
- * add, set, observe and metrics_text from any.
+ * Global state: the shard index of each thread, assigned once.
+ * Thread: one thread at a time registers, also while others read: a series is shown when it is
+ * complete. add, set, observe and metrics_text: any thread.
  */
 #pragma once
 
@@ -47,7 +48,7 @@ struct counter;
 struct gauge;
 struct histogram;
 
-/* Upper bounds of the buckets, rising; the bucket for all that is larger comes by itself. */
+/* Upper bounds of the buckets, rising. The bucket for larger values is added automatically. */
 struct histogram_bounds {
     uint32_t n;
     double values[32];
@@ -57,9 +58,9 @@ extern const struct histogram_bounds BUCKETS_DURATION; /* 1 ms .. 1,000 s, 1-2-5
 extern const struct histogram_bounds BUCKETS_COUNT;    /* 1 .. 65,536, powers of two */
 extern const struct histogram_bounds BUCKETS_TOKENS;   /* 1 .. 1,048,576, powers of two */
 
-/* role becomes a label of kvferry_build_info; borrowed. NO_MEMORY. */
+/* role is a label of kvferry_build_info; borrowed. NO_MEMORY. */
 MUST_CHECK enum status metrics_create(const char *role, struct metrics **metrics_out);
-void metrics_destroy(struct metrics *metrics); /* NULL is fine; the handles go with it */
+void metrics_destroy(struct metrics *metrics); /* NULL is fine; frees the handles, too */
 
 enum metric_kind { METRIC_COUNTER, METRIC_GAUGE, METRIC_HISTOGRAM };
 
@@ -72,8 +73,8 @@ struct metric_spec {
 };
 
 /* Handles are borrowed until metrics_destroy. A bad name, a series registered twice or a full
- * registry is a programmer's error. name, labels, help and bounds are
- * borrowed: literals, or longer-lived than the registry. */
+ * registry is a programmer's error. name, labels, help and bounds are borrowed and must outlive the
+ * registry. */
 struct counter *metrics_counter(struct metrics *metrics, const char *name, const char *labels,
                                 const char *help);
 struct gauge *metrics_gauge(struct metrics *metrics, const char *name, const char *labels,
@@ -86,7 +87,7 @@ void gauge_set(struct gauge *gauge, double value);
 void gauge_add(struct gauge *gauge, double value); /* may be negative */
 void histogram_observe(struct histogram *histogram, double value);
 
-/* Sums over the shards. Adds of other threads may or may not be in yet. */
+/* Sums over the shards. Concurrent adds may or may not be included. */
 uint64_t counter_value(const struct counter *counter);
 double gauge_value(const struct gauge *gauge);
 uint64_t histogram_count(const struct histogram *histogram);

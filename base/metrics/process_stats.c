@@ -20,7 +20,7 @@ static enum status read_file(const char *path, char *text, size_t bytes)
 }
 
 /* Fields 14, 15 (CPU ticks), 20 (threads), 22 (start), 23 and 24 (sizes) of proc(5); the name in
- * field 2 may hold anything, so counting starts behind its last parenthesis. */
+ * field 2 may contain any character, so counting starts after the last parenthesis. */
 static enum status read_stat(struct process_stats *stats)
 {
     char text[1024];
@@ -58,7 +58,7 @@ static enum status count_fds(uint64_t *n_out)
     for (struct dirent *entry; (entry = readdir(directory));)
         n += entry->d_name[0] != '.';
     closedir(directory);
-    *n_out = n - 1; /* without the one that looked */
+    *n_out = n - 1; /* without the descriptor of this listing */
     return STATUS_OK;
 }
 

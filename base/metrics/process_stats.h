@@ -1,5 +1,5 @@
 /*
- * process_stats - what the kernel says about this process, for process_* metrics.
+ * process_stats - reads from the kernel what the process_* metrics show.
  *
  * Thread: any.
  */
@@ -17,7 +17,8 @@ struct process_stats {
     uint64_t n_threads;
 };
 
-/* Resident memory that is no file's: what nobody else has, and what only swap can take. IO_FAILED as below. */
+/* Resident memory that is not backed by a file: private to this process, and only swap can free it. IO_FAILED
+ * as below. */
 MUST_CHECK enum status process_own_bytes(uint64_t *bytes_out);
-/* IO_FAILED: /proc is not there or not as expected. */
+/* IO_FAILED: /proc is missing or has an unexpected format. */
 MUST_CHECK enum status process_stats_read(struct process_stats *stats_out);

@@ -11,7 +11,7 @@ void status_counters_init(struct status_counters *counters, struct metrics *metr
         char *labels = counters->labels[status];
         snprintf(labels, sizeof counters->labels[status], "code=%s,reason=%s",
                  status_grpc_name(status_grpc_code(status)), status_reason(status));
-        assert(strlen(labels) + 1 < sizeof counters->labels[status]); /* whole */
+        assert(strlen(labels) + 1 < sizeof counters->labels[status]); /* not cut */
         counters->of[status] = metrics_counter(metrics, name, labels, help);
     }
 }

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* ---- one question ---- */
+/* ---- one call ---- */
 
 struct answer {
     enum status status;
@@ -48,6 +48,7 @@ enum status admin_client_ask(struct rpc_client *client, const char *address, uin
 enum status admin_client_drain(struct rpc_client *client, const char *address, uint64_t limit_ms,
                                struct rpc_error *error)
 {
+    assert(limit_ms > 0);
     struct rpc_channel *channel;
     Kvferry__Internal__V1__DrainRequest message = KVFERRY__INTERNAL__V1__DRAIN_REQUEST__INIT;
     const struct rpc_request request = {
@@ -59,7 +60,7 @@ enum status admin_client_drain(struct rpc_client *client, const char *address, u
     call_guard_limit(limit_ms);
     TRY(rpc_channel_open(client, address, &channel));
     enum status status = rpc_channel_call_wait(channel, &request, error);
-    if (status == STATUS_STALE_PEER) /* its life is known now */
+    if (status == STATUS_STALE_PEER) /* its incarnation is known now */
         status = rpc_channel_call_wait(channel, &request, error);
     rpc_channel_close(channel);
     return status;
@@ -92,6 +93,7 @@ static enum status run_with(struct rpc_runtime *runtime, const struct key_set *k
     struct rpc_client_options options;
     struct admin_clients clients = {0};
     struct cluster_key *key;
+    assert(task && keys);
     rpc_client_options_init(&options);
     TRY(cluster_key_create(keys, &key));
     options.key = key;
@@ -108,7 +110,7 @@ static enum status run_with(struct rpc_runtime *runtime, const struct key_set *k
     return status;
 }
 
-/* 0: a unix socket has none. */
+/* 0: a Unix socket has no port. */
 static uint16_t port_of(const char *text)
 {
     struct address address;
@@ -126,13 +128,13 @@ static enum status find_keys(const char *path, const char *address,
     if (path[0])
         status = key_file_read(path, &keys_out[0], &why);
     else if (*n_out == 0)
-        status = key_set_draw(&keys_out[(*n_out)++], &why); /* whether somebody listens at all */
+        status = key_set_draw(&keys_out[(*n_out)++], &why); /* whether a process listens at all */
     if (status != STATUS_OK)
         rpc_error_set(error, status, NULL, NULL, "%s", why.text);
     return status;
 }
 
-/* What one question takes beside its keys. */
+/* The arguments of one call, without its keys. */
 struct inquiry {
     const char *command, *address;
     const struct admin_client_options *options;
@@ -162,6 +164,7 @@ static void say_why_not(const char *command, const char *address, enum status st
                         const struct rpc_error *found)
 {
     struct error error = {""};
+    assert(status != STATUS_OK);
     if (status == STATUS_PEER_LOST)
         listener_explain(address, found->message, &error);
     else if (status == STATUS_UNAUTHENTICATED)
@@ -175,7 +178,7 @@ static void say_why_not(const char *command, const char *address, enum status st
     fprintf(stderr, "%s: %s\n", command, error.text);
 }
 
-/* Leaves nothing behind. */
+/* There is nothing to clean up. */
 static enum status run(const struct inquiry *inquiry, struct rpc_error *error)
 {
     struct rpc_runtime *runtime = NULL;

@@ -1,8 +1,8 @@
 /*
- * admin_client - how a command calls processes' AdminService: under which cluster keys, over which TLS.
+ * admin_client - how a command calls the AdminService of processes: with which cluster keys, over which TLS.
  *
- * Without a key's file those that this user's processes have left on this host are tried, one after the other:
- * nothing but a MAC under the others leaves this process.
+ * Without a key file it tries the keys that this user's processes have stored on this host, one after the
+ * other. Only MACs under these keys leave this process.
  *
  * Thread: main.
  */
@@ -42,7 +42,7 @@ struct admin_client_options {
                   .cluster_name = (config)->cluster_name},                                         \
     }
 
-/* Of the process that was named, and of others by their control ports. */
+/* TLS for the named process, and for other processes by their control ports. */
 struct admin_clients {
     struct rpc_client *server;
     struct rpc_client *peers;
@@ -51,12 +51,12 @@ struct admin_clients {
 typedef enum status (*admin_task)(void *arg, const struct admin_clients *clients,
                                   struct rpc_error *error);
 
-/* Runs the task with one key after the other, until it ends in another way than with UNAUTHENTICATED; opens and
- * closes gRPC. Says on standard error why it failed. Returns the exit status. */
+/* Runs the task with one key after the other until the result is not UNAUTHENTICATED; opens and closes gRPC.
+ * Prints the reason of a failure on standard error. Returns the exit status. */
 int admin_client_main(const char *command, const struct admin_client_options *options,
                       char address_out[ADDRESS_TEXT_MAX], admin_task task, void *arg);
 
-/* GetState: also makes the life of who answers known to the client. */
+/* Calls GetState; after it the client also knows the incarnation of the process. */
 MUST_CHECK enum status admin_client_ask(struct rpc_client *client, const char *address,
                                         uint64_t limit_ms, struct process_state *state_out,
                                         struct rpc_error *error);

@@ -22,14 +22,14 @@ static struct {
     struct call_guard_options options;
     pthread_t thread;
     bool is_running;
-    int over, heard; /* wakes: for the thread to end, for main */
+    int over, heard; /* wakes: over ends the thread, heard is for main */
     int signals;     /* a signalfd; -1: none */
     atomic_uint_fast64_t until_ns;
     atomic_bool is_in_call;
     atomic_int first;
 } guard;
 
-/* -1: none are to be heard. */
+/* -1: no signals are handled. */
 static int open_signals(bool takes_signals)
 {
     sigset_t set;
@@ -48,7 +48,7 @@ static int read_signal(void)
     return read(guard.signals, &info, sizeof info) == sizeof info ? (int)info.ssi_signo : SIGTERM;
 }
 
-/* Whatever other threads do. */
+/* Ends the process, whatever other threads do. */
 static _Noreturn void end_process(int signal_number)
 {
     if (guard.options.end)

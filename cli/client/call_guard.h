@@ -1,15 +1,15 @@
 /*
- * call_guard - ends a client command that gRPC does not let end.
+ * call_guard - ends a client command that hangs in gRPC.
  *
- * gRPC waits for threads that it could not start (a limit on memory or threads), past every deadline, and whoever waits with
- * it hears no signal. So a thread of the command's own is there first, which does nothing else than wait:
+ * Under a limit on memory or threads, gRPC waits without end for threads that it could not start, and main hears no
+ * signal meanwhile. So a thread of the command starts before gRPC, and only waits:
  *
- *     a limit passes       a sentence, and the process ends with 1
- *     a signal             the first one while main waits in a call is for main; any other ends the process, with 130 or 143
+ *     a limit passes       prints a sentence, and the process ends with 1
+ *     a signal             main gets the first one while it waits in a call; any other ends the process, with 130 or 143
  *
- * Bounds: a limit counts from when it is set; the last one that was set is the one that holds.
- * Global state: one guard a process.
- * Thread: main calls; end runs on the guard's own.
+ * Bounds: a limit counts from when it is set; the last limit that was set applies.
+ * Global state: one guard in a process.
+ * Thread: main; end runs on the guard's thread.
  */
 #pragma once
 
@@ -18,24 +18,24 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define CALL_GUARD_GRACE_MS 10000 /* over a deadline, and for gRPC to close */
+#define CALL_GUARD_GRACE_MS 10000 /* added to a deadline, and for gRPC to close */
 
 struct call_guard_options {
-    const char *command; /* for the sentence */
-    bool takes_signals;  /* that are blocked; else it leaves them alone */
-    /* Tidies up before the process ends in a signal, or a limit (0); NULL: there is nothing. */
+    const char *command; /* for the printed sentence */
+    bool takes_signals;  /* signals are blocked; else it ignores them */
+    /* Cleans up before a signal, or a limit (0), ends the process; NULL: nothing to do. */
     void (*end)(void *arg, int signal_number);
     void *arg;
 };
 
-/* NO_THREAD with a sentence. Without a limit. */
+/* Starts without a limit. NO_THREAD with a sentence. */
 MUST_CHECK enum status call_guard_begin(const struct call_guard_options *options,
                                         struct error *error);
-/* What main does from now on may take so long, and CALL_GUARD_GRACE_MS. */
+/* The limit from now on is this time plus CALL_GUARD_GRACE_MS. */
 void call_guard_limit(uint64_t limit_ms);
-/* From here main waits for this descriptor as well: readable when the first signal has come. */
+/* From now on main waits for this descriptor, too: it is readable after the first signal. */
 int call_guard_enter_call(void);
-/* To here. */
+/* Ends that. */
 void call_guard_leave_call(void);
-/* Which signal came first; 0: none. One that was not begun is fine. */
+/* Ends the guard; returns the first signal, or 0. Fine if it was not started. */
 int call_guard_end(void);

@@ -1,9 +1,11 @@
-/* drain - has a process take no new requests and finish those it has; it goes on running. */
+/* drain - makes a process take no new requests and finish its present ones. The process keeps
+ * running. */
 #include "base/clock.h"
 #include "cli/client/admin_client.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
 
+#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -24,10 +26,10 @@ CONFIG_DEFINE(drain_config, DRAIN_CONFIG, CONFIG_NO_ALIASES)
 struct drain {
     const struct drain_config *values;
     const char *address;
-    struct process_state state; /* after it was told */
+    struct process_state state; /* after the drain call */
 };
 
-/* Or may still get some. */
+/* Or it may still get requests. */
 static bool has_requests(const struct process_state *state)
 {
     return state->requests_running > 0 || state->requests_waiting > 0 ||
@@ -45,10 +47,11 @@ static enum status run(void *arg, const struct admin_clients *clients, struct rp
     struct drain *drain = arg;
     const struct timespec pause = {.tv_nsec = LOOK_MS * 1000000l};
     uint64_t until_ns = clock_now_ns() + drain->values->wait_ms * NS_PER_MS;
+    assert(clients->server && drain->address[0]);
     TRY(look(clients->server, drain, error));
     enum status status = admin_client_drain(clients->server, drain->address,
                                             drain->values->deadline_ms, error);
-    if (status == STATUS_UNAUTHENTICATED) { /* it has just proved itself */
+    if (status == STATUS_UNAUTHENTICATED) { /* it had this key just before */
         rpc_error_set(error, STATUS_UNIMPLEMENTED, NULL, NULL,
                       "this port does not accept Drain: give the control port of the process");
         return STATUS_UNIMPLEMENTED;

@@ -1,5 +1,5 @@
 /*
- * generate - sends one prompt to a server, or to one of its own that lives as long as the request.
+ * generate - sends one prompt to a server, or to a server that it starts for this request.
  */
 #include "base/clock.h"
 #include "base/secret.h"
@@ -36,14 +36,14 @@ struct generate {
     struct generate_config values;
     struct config *config;
     const char *command;
-    char address[ADDRESS_TEXT_MAX]; /* of --server */
+    char address[ADDRESS_TEXT_MAX]; /* from --server */
     char authorization[TOKEN_VALUE_MAX];
     struct rpc_client_tls tls;
     bool has_tls;
     struct prompt prompt;
-    struct child server; /* of --model */
+    struct child server; /* for --model */
     char work[CHILD_PATH_MAX];
-    int signal_number; /* that ended it; 0: none has */
+    int signal_number; /* the signal that ended it; 0: none */
     char salt[SALT_MAX + 1];
     uint32_t n_asked;
     struct generation_result result;
@@ -106,7 +106,7 @@ static void make_request(struct generate *generate, Kvferry__V1__SamplingParams 
         request_out->add_special_tokens_presence_case =
             KVFERRY__V1__GENERATE_REQUEST__ADD_SPECIAL_TOKENS_PRESENCE_ADD_SPECIAL_TOKENS;
     request_out->return_timing = values->verbose || values->expect_handover;
-    /* Behind a prompt that is printed the bar would be in its last line. */
+    /* After a printed prompt the bar would be on the prompt's last line. */
     request_out->return_progress = !values->echo && prompt_bar_is_possible();
 }
 
@@ -116,6 +116,7 @@ static void call_server(struct generate *generate, const char *server)
 {
     const struct generate_config *values = &generate->values;
     struct generation_result *result = &generate->result;
+    assert(server && server[0]);
     Kvferry__V1__SamplingParams sampling;
     Kvferry__V1__GenerateRequest request;
     ProtobufCBinaryData stop[CONFIG_LIST_MAX];
@@ -147,7 +148,7 @@ static bool lacks_handover(const struct generate *generate)
            result->error.status == STATUS_OK && result->kv_bytes_received == 0;
 }
 
-/* The other kind of router that has just started: its name leads nowhere yet. */
+/* The other kind of new router: its name has no address yet. */
 static bool finds_nobody(const struct generate *generate)
 {
     const struct generation_result *result = &generate->result;
@@ -155,8 +156,8 @@ static bool finds_nobody(const struct generate *generate)
            result->error.status == STATUS_PEER_LOST && !result->has_text;
 }
 
-/* A router that has just started may not have heard of its context workers yet. What was asked once is found in a
- * cache; so each time it is asked under a salt of its own. */
+/* A new router may not know its context workers yet. As a repeated prompt would be found in a cache, each retry
+ * has another cache salt. */
 static void ask(struct generate *generate, const char *server)
 {
     const struct generate_config *values = &generate->values;
@@ -172,12 +173,12 @@ static void ask(struct generate *generate, const char *server)
     }
 }
 
-/* ---- a server of its own ---- */
+/* ---- the server for --model ---- */
 
 static enum status start_server(struct generate *generate, struct error *error)
 {
-    /* Whatever a file says that is for serve, too: nobody else knows where this one is, so it takes no tokens, and clear text; and
-     * it serves. */
+    /* These rows override a configuration file that is also for serve: only this command knows this server, so it needs
+     * no tokens and no TLS, and it must serve. */
     static const char *const ARGUMENTS[][2] = {
         {"--grpc-address", "127.0.0.1:0"},
         {"--control-address", "127.0.0.1:0"},
@@ -190,7 +191,7 @@ static enum status start_server(struct generate *generate, struct error *error)
         {"--health-tls", "no"},
         {"--dry-run", "no"},
         {"--log-level", "warn"},
-        /* Pools for the one request, and one before it that is still being given back. */
+        /* Pools for the one request, and for an earlier one whose blocks are not released yet. */
         {"--sequences-max", "2"},
         {"--prompts-max", "2"},
         {"--quiet", NULL},
@@ -218,7 +219,8 @@ static enum status start_server(struct generate *generate, struct error *error)
     return status;
 }
 
-/* A signal in between makes it end at once; of another kind, as two of one may come as one. */
+/* A second signal ends it at once; it is of another kind, because two of one kind may arrive as
+ * one. */
 static void stop_server(struct generate *generate)
 {
     child_signal(&generate->server, SIGTERM);
@@ -227,7 +229,7 @@ static void stop_server(struct generate *generate)
     child_folder_remove(generate->work);
 }
 
-/* On the guard's thread, while gRPC has main. */
+/* Runs on the guard's thread while main is in gRPC. */
 static void end_server(void *arg, int signal_number)
 {
     struct generate *generate = arg;
@@ -279,7 +281,7 @@ static enum status check_result(const struct generate *generate, struct error *e
     return status;
 }
 
-/* Text has been printed; where its prompt was computed is told by the last reply alone. */
+/* Text was printed, but only the last reply says where the prompt was computed. */
 static enum status check_handover(const struct generate *generate, struct error *error)
 {
     const struct generation_result *result = &generate->result;
@@ -296,13 +298,13 @@ static enum status take_prompt(struct generate *generate, struct error *error)
         .argument = has_argument ? config_positional(generate->config, 0) : NULL,
         .file = generate->values.prompt_file,
     };
-    interrupt_ends(); /* while it may wait for somebody to type */
+    interrupt_ends(); /* while it may wait for a person to type */
     enum status status = prompt_take(&source, &generate->prompt, error);
     interrupt_waits();
     return status;
 }
 
-/* A server of its own is on this host, and in clear text. */
+/* The server for --model is on this host, without TLS. */
 static enum status read_tls(struct generate *generate, struct error *error)
 {
     const struct server_tls_options options = SERVER_TLS_OPTIONS(&generate->values);
@@ -333,7 +335,7 @@ static int run(struct generate *generate, const char *command)
     if (generate->signal_number)
         return interrupt_status(generate->signal_number);
     if (generate->result.is_unprinted)
-        return EXIT_FAILURE; /* output_end says why */
+        return EXIT_FAILURE; /* output_end prints the reason */
     if (status == STATUS_OK)
         status = check_result(generate, &error);
     if (status == STATUS_OK && generate->values.verbose)

@@ -1,4 +1,5 @@
-/* generate_config - the flags of `kvferry generate`; those left alone are left open in the request. */
+/* generate_config - the flags of `kvferry generate`; flags that are not given leave their fields of
+ * the request unset. */
 #pragma once
 
 #include "cli/client/server_tls.h"

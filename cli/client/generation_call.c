@@ -14,12 +14,12 @@
 #include <string.h>
 #include <unistd.h>
 
-/* What the queue thread writes until has_ended is posted. */
+/* The queue thread writes these members until it sends `ended`. */
 struct running {
     struct generation_result *result;
     struct rpc_client_call *call;
     struct prompt_bar bar;
-    bool ends_line; /* the last byte that was printed is a line feed */
+    bool ends_line; /* the last printed byte is a line feed */
     int ended;      /* a wake */
 };
 
@@ -56,7 +56,7 @@ static void on_message(void *arg, const ProtobufCMessage *message)
     struct running *running = arg;
     const Kvferry__V1__GenerateResponse *response = (const Kvferry__V1__GenerateResponse *)message;
     const ProtobufCBinaryData *text = &response->text;
-    assert(running->call); /* set before any message is handed over */
+    assert(running->call); /* set before any message arrives */
     if (response->prompt_progress)
         prompt_bar_show(&running->bar, response->prompt_progress->done_tokens,
                         response->prompt_progress->prompt_tokens);
@@ -88,10 +88,11 @@ static void end_line(const struct running *running)
         (void)output_write("\n", 1);
 }
 
-/* Until the call has ended; a signal cancels it. What it then waits for may be whoever reads standard
- * output, for ever: hence a second signal, which the guard hears. */
+/* Waits until the call has ended; a signal cancels it. After that it may still wait without end for
+ * the reader of standard output: therefore the guard handles a second signal. */
 static void wait_for_end(const struct running *running)
 {
+    assert(running->call && running->ended >= 0);
     struct pollfd fds[] = {{.fd = running->ended, .events = POLLIN},
                            {.fd = call_guard_enter_call(), .events = POLLIN}};
     for (;;) {
@@ -103,7 +104,7 @@ static void wait_for_end(const struct running *running)
             fds[1].fd = -1;
         }
     }
-    end_line(running); /* a signal that comes later ends the process at once */
+    end_line(running); /* a later signal ends the process at once */
     call_guard_leave_call();
 }
 

@@ -52,6 +52,7 @@ static bool is_path_absent(const char *path)
 static bool is_absent(const struct addrinfo *found)
 {
     bool is_absent = true;
+    assert(found && "of no address nothing is known");
     for (const struct addrinfo *at = found; at && is_absent; at = at->ai_next)
         is_absent = is_refused(at->ai_addr, at->ai_addrlen);
     return is_absent;

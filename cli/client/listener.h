@@ -1,7 +1,7 @@
 /*
- * listener - the address of a server as a client takes it, and why nobody could be reached there.
+ * listener - the address of a server for a client, and the reason why it could not be reached.
  *
- * Thread: any; blocks for LISTENER_LIMIT_MS an address at most.
+ * Thread: any; blocks at most LISTENER_LIMIT_MS for each address.
  */
 #pragma once
 
@@ -9,10 +9,10 @@
 
 #define LISTENER_LIMIT_MS 1000
 
-/* As gRPC takes it. INVALID_ARGUMENT: --server is none, and why. */
+/* The address for gRPC. INVALID_ARGUMENT: --server is no address; the sentence says why. */
 MUST_CHECK enum status listener_address(const char *server, char address_out[ADDRESS_TEXT_MAX],
                                         struct error *error);
 
-/* Of a call to text that ended with PEER_LOST: that there is no such host, that nobody listens, or else words, which
- * are gRPC's. */
+/* For a call to text that ended with PEER_LOST: says that the host does not exist, or that no process listens there;
+ * else returns words, gRPC's text. */
 void listener_explain(const char *text, const char *words, struct error *error_out);

@@ -23,7 +23,7 @@ static enum status check(const struct prompt *prompt, const char *name, struct e
     return STATUS_OK;
 }
 
-/* Becomes prompt_out's owner of data on success, and frees it otherwise. */
+/* On success prompt_out owns data; else it is freed. */
 static enum status finish(struct prompt prompt, const char *name, struct prompt *prompt_out,
                           struct error *error)
 {
@@ -86,6 +86,7 @@ static enum status copy_argument(const char *argument, struct prompt *prompt_out
 enum status prompt_take(const struct prompt_source *source, struct prompt *prompt_out,
                         struct error *error)
 {
+    assert(source->file && "no file is an empty name");
     bool has_file = source->file[0] != '\0';
     if (source->argument && has_file)
         return error_set(error, STATUS_INVALID_ARGUMENT,

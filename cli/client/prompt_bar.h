@@ -1,5 +1,5 @@
 /*
- * prompt_bar - how far a prompt's computation is, as a bar on a terminal, which is gone when the first text comes.
+ * prompt_bar - shows the progress of a prompt's computation as a bar on a terminal, until the first text arrives.
  *
  *     prefill [##########..............................] 512 of 2048 tokens
  *
@@ -10,14 +10,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Zeroed: nothing is shown. */
+/* All zeros: no bar is shown. */
 struct prompt_bar {
     bool is_open;
 };
 
 /* Whether standard error is a terminal that can erase a line. */
 bool prompt_bar_is_possible(void);
-/* done of all tokens; all 0: nothing. */
+/* Shows done of all tokens; all 0: does nothing. */
 void prompt_bar_show(struct prompt_bar *bar, uint32_t done, uint32_t all);
-/* Leaves the line as it was before the bar. Without one nothing happens. */
+/* Erases the bar, if one is shown. */
 void prompt_bar_erase(struct prompt_bar *bar);

@@ -1,4 +1,5 @@
-/* ps - asks a router, and each worker it knows, for its state, and prints a line for each, or JSON. */
+/* ps - asks a router, and each worker that it knows, for its state, and prints one line for each, or
+ * JSON. */
 #include "base/utf8.h"
 #include "cli/client/admin_client.h"
 #include "cli/command.h"
@@ -21,24 +22,24 @@ CONFIG_DECLARE(ps_config, PS_CONFIG);
 #define PS_ALIASES(X) X("control", server)
 CONFIG_DEFINE(ps_config, PS_CONFIG, PS_ALIASES)
 
-/* ---- what is known ---- */
+/* ---- the processes ---- */
 
-/* One process: its state, or why it gave none. */
+/* One process: its state, or the reason why there is none. */
 struct entry {
     char address[ADDRESS_TEXT_MAX];
     Kvferry__Internal__V1__Role role;
     bool has_answered;
     struct process_state state;
-    char error[256]; /* why it has not */
+    char error[256]; /* the reason, if it has no state */
     char unused
-        [PEER_REASON_MAX]; /* why the router does not use it, or not with every worker; "": it does */
-    bool is_used;          /* with some */
+        [PEER_REASON_MAX]; /* why the router does not use it, or not with every worker; "": it uses it */
+    bool is_used;          /* with some workers */
 };
 
 struct listing {
     uint32_t n;
     struct entry entries[1 + PROCESS_PEERS_MAX];
-    struct process_peer peers[PROCESS_PEERS_MAX]; /* of the first entry */
+    struct process_peer peers[PROCESS_PEERS_MAX]; /* peers of the first entry */
 };
 
 static const char *word(const struct entry *entry)
@@ -159,7 +160,7 @@ static json_t *state_json(const struct process_state *state)
         "resident_bytes", (json_int_t)state->resident_bytes);
 }
 
-/* NULL: no memory. An address may have come from a command line, of any bytes. */
+/* NULL: no memory. An address from a command line may have any bytes. */
 static json_t *entry_json(const struct entry *entry)
 {
     char state[16], address[ADDRESS_TEXT_MAX];
@@ -180,9 +181,10 @@ static json_t *entry_json(const struct entry *entry)
     return process;
 }
 
-/* All processes or, without memory, nothing. */
+/* Prints all processes or, without memory, nothing. */
 static enum status print_json(const struct listing *listing)
 {
+    assert(listing->n >= 1 && listing->entries[0].has_answered);
     json_t *processes = json_array();
     enum status status = STATUS_OK;
     for (uint32_t i = 0; i < listing->n && status == STATUS_OK; i++)

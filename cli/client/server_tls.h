@@ -1,5 +1,5 @@
 /*
- * server_tls - the rows of a command that calls a server over TLS, and what they come to.
+ * server_tls - the TLS rows of a command that calls a server, and the TLS options that follow.
  *
  * Thread: main.
  */
@@ -27,8 +27,8 @@ struct server_tls_options {
         .key = (config)->tls_key,                                                                  \
     }
 
-/* *is_on_out false: clear text, and *tls_out is not set. Strings are borrowed. Fails, with the row's name, for
- * files that do not belong together or cannot be read. */
+/* *is_on_out false: clear text, and *tls_out is not set. Strings are borrowed. Fails, with the row's name, if
+ * files do not match or cannot be read. */
 MUST_CHECK enum status server_tls_read(const struct server_tls_options *options,
                                        struct rpc_client_tls *tls_out, bool *is_on_out,
                                        struct error *error);

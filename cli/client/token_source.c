@@ -3,6 +3,7 @@
 #include "base/regular_file.h"
 #include "base/secret.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +12,7 @@
 #define VARIABLE       "KVFERRY_TOKEN"
 #define FILE_BYTES_MAX 4096u
 
-/* name: of where the text came from. */
+/* name: the source of the text. */
 static enum status take(const char *text, const char *name, char value_out[TOKEN_VALUE_MAX],
                         struct error *error)
 {
@@ -26,7 +27,8 @@ static enum status take(const char *text, const char *name, char value_out[TOKEN
         return error_set(error, STATUS_CORRUPT,
                          "%s holds no token: one line of 1 to %zu printable characters", name,
                          TOKEN_VALUE_MAX - sizeof SCHEME - 1);
-    snprintf(value_out, TOKEN_VALUE_MAX, "%s%.*s", SCHEME, (int)n, text);
+    int length = snprintf(value_out, TOKEN_VALUE_MAX, "%s%.*s", SCHEME, (int)n, text);
+    assert(length > 0 && (size_t)length < TOKEN_VALUE_MAX);
     return STATUS_OK;
 }
 

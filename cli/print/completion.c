@@ -1,4 +1,4 @@
-/* completion - what a shell must know to complete a command line, from the tables. */
+/* completion - prints the completion scripts of the shells, from the tables. */
 #include "cli/print/reference.h"
 
 #include <assert.h>
@@ -31,7 +31,7 @@ static void print_names(FILE *out)
     fputs("help", out);
 }
 
-/* Without what ends a word of single quotes, or means something to zsh's _arguments. */
+/* Leaves out characters that end a single-quoted word or that are special in zsh's _arguments. */
 static void print_quoted(const char *text, FILE *out)
 {
     for (; *text; text++) {

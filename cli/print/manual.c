@@ -1,4 +1,4 @@
-/* manual - a man page of each command, from its table. */
+/* manual - prints the man page of each command, from its table. */
 #include "base/build_info.h"
 #include "cli/print/reference.h"
 
@@ -6,7 +6,7 @@
 #include <ctype.h>
 #include <string.h>
 
-/* Text for troff: hyphens that can be typed, no line that begins with a request. */
+/* Text for troff: ASCII hyphens, and no line that troff takes for a request. */
 static void print_text(const char *text, FILE *out)
 {
     bool begins_line = true;

@@ -1,4 +1,4 @@
-/* print - the commands that print what is made from the tables. */
+/* print - the commands that print man pages, completions and reference pages. */
 #include "cli/print/reference.h"
 #include "process/ports/port_needs.h"
 

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* In a cell of a table. */
+/* Escapes text for a table cell. */
 static void print_cell(const char *text, FILE *out)
 {
     for (; *text; text++)
@@ -116,7 +116,7 @@ void reference_print_errors(FILE *out)
 
 /* ---- metrics ---- */
 
-/* The names of a sample's labels, but for le. line: behind the metric's name. */
+/* The names of a sample's labels, without le. line: the text after the metric's name. */
 static void print_labels(const char *line, FILE *out)
 {
     size_t length;
@@ -134,7 +134,7 @@ static void print_labels(const char *line, FILE *out)
     }
 }
 
-/* Of the exposition text: a row for each # HELP, # TYPE and first sample. */
+/* Reads the exposition text: one row for each # HELP, # TYPE and first sample. */
 static void print_metrics_of(char *text, FILE *out)
 {
     char *help = NULL, *type = NULL, *line;

@@ -1,5 +1,5 @@
 /*
- * reference - what the tables in the code say, as files: docs/reference/, man pages, completions.
+ * reference - prints the tables of the code as docs/reference/, man pages and completions.
  *
  * Thread: main.
  */
@@ -16,5 +16,5 @@ MUST_CHECK enum status reference_print_metrics(FILE *out);
 /* command NULL: kvferry(1), else kvferry-COMMAND(1). */
 void manual_print(const struct command *command, FILE *out);
 
-/* shell: bash, zsh or fish. False: there is none for it. */
+/* shell: bash, zsh or fish. False: another shell. */
 bool completion_print(const char *shell, FILE *out);

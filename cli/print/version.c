@@ -50,7 +50,7 @@ static void print_attention(void)
     printf("(%s%s)\n", own_name ? "chosen: " : "", own_name ? own_name : error.text);
 }
 
-/* Of a worker that is given no flags. */
+/* The defaults of a worker without flags. */
 static void print_numerics(void)
 {
     const struct kernels *set;
@@ -67,7 +67,7 @@ static void print_numerics(void)
     printf("numerics      %s\n", id);
 }
 
-/* What a worker's --device cuda:0 would find. */
+/* What a worker with --device cuda:0 would find. */
 static void print_gpu(void)
 {
     struct error error = {""};

@@ -56,7 +56,7 @@ void child_arguments_finish(struct child_arguments *arguments)
     *arguments = (struct child_arguments){0};
 }
 
-#define KEY_DESCRIPTOR 3 /* where a child finds it */
+#define KEY_DESCRIPTOR 3 /* the number of the key's descriptor in a child */
 
 static enum status spawn(struct child *child, int key, char *const *argv, struct error *error)
 {
@@ -87,7 +87,7 @@ enum status child_start(struct child *child, const char *name, const char *folde
     snprintf(child->name, sizeof child->name, "%s", name);
     int n = snprintf(child->ports_path, sizeof child->ports_path, "%s/%s.json", folder, name);
     assert(n < (int)sizeof child->ports_path);
-    ports_file_remove(child->ports_path); /* of an earlier life */
+    ports_file_remove(child->ports_path); /* from an earlier run */
     char parent[16];
     snprintf(parent, sizeof parent, "%ld", (long)getpid());
     TRY(child_arguments_add(arguments, "--ports-file", child->ports_path));
@@ -110,7 +110,7 @@ enum status child_start(struct child *child, const char *name, const char *folde
 
 bool child_is_running(struct child *child)
 {
-    assert(child->pid >= 0); /* less is a group, or all there is */
+    assert(child->pid >= 0); /* a negative pid would be a group, or all processes */
     if (child->pid == 0)
         return false;
     int status = 0;
@@ -150,7 +150,7 @@ int child_wait(struct child *child, uint64_t limit_ms)
 enum status child_model_check(const char *path, struct error *error)
 {
     DIR *folder = opendir(path);
-    const int reason = errno; /* looking at what else it is changes it */
+    const int reason = errno; /* the next calls change errno */
     if (!folder)
         return error_set(error, STATUS_IO_FAILED, "%.160s: %s%s", path, strerror(reason),
                          reason == ENOTDIR ? other_format_advice(path) : "");
@@ -158,7 +158,7 @@ enum status child_model_check(const char *path, struct error *error)
     return STATUS_OK;
 }
 
-/* Where a name like that can be made. */
+/* Tries to make the folder below one that can be written. */
 static bool make_folder(const char *parent, char path_out[CHILD_PATH_MAX])
 {
     char path[CHILD_PATH_MAX];
@@ -178,7 +178,7 @@ enum status child_folder_make(char path_out[CHILD_PATH_MAX], struct error *error
     if (make_folder(parent, path_out))
         return STATUS_OK;
     int reason = errno;
-    if (parent != told && make_folder("/dev/shm", path_out)) /* a read-only root has that */
+    if (parent != told && make_folder("/dev/shm", path_out)) /* for a read-only root */
         return STATUS_OK;
     return error_set(error, STATUS_IO_FAILED,
                      "cannot make a folder in %.150s: %s; TMPDIR names another place", parent,

@@ -6,7 +6,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* -1: it is not to be had. */
+/* -1: the port cannot be bound. */
 static int hold(const char *text)
 {
     struct address address;

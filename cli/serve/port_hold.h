@@ -1,9 +1,10 @@
 /*
- * port_hold - keeps the ports of a process that has ended for its next life.
+ * port_hold - reserves the ports of an ended process until it is started again.
  *
- * While nobody listens, the kernel may give such a port to any connection of the machine, to one of who looks for the
- * process first of all. A socket that is bound to it, and does not listen, keeps it; servers bind beside it (SO_REUSEADDR).
- * What cannot be kept is left alone: a port of a host that is no IPv4 address of this machine, or one that is taken.
+ * Without a listener, the kernel may use such a port for any outgoing connection, most likely one of a client that
+ * looks for the process. A bound socket that does not listen reserves the port; servers can still bind to it
+ * (SO_REUSEADDR). Ports that cannot be reserved are skipped: those of a host that is not an IPv4 address of this
+ * machine, and used ones.
  *
  * Thread: one.
  */
@@ -20,5 +21,5 @@ struct port_hold {
 
 /* hold is all zero. */
 void port_hold_begin(struct port_hold *hold, const struct ports *ports);
-/* All zero again. One that never began is fine. */
+/* Sets hold to all zeros. Fine if it never began. */
 void port_hold_end(struct port_hold *hold);

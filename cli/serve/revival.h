@@ -1,10 +1,11 @@
 /*
- * revival - when a process that has ended is started again.
+ * revival - when an ended process is started again.
  *
- * After a pause: REVIVAL_FIRST_MS, then each time twice as long, up to REVIVAL_MAX_MS, so that what cannot live does not
- * keep a machine busy with its deaths. Who has served for REVIVAL_GOOD_MS begins anew.
+ * It is restarted after a pause: first REVIVAL_FIRST_MS, then each time twice as long, up to REVIVAL_MAX_MS, so that a
+ * process that always fails does not keep the machine busy. After a process has served for REVIVAL_GOOD_MS, the next
+ * pause is the first one again.
  *
- * Thread: any (plain data); all zero is one that has never ended.
+ * Thread: any (plain data); all zeros: it has never ended.
  */
 #pragma once
 
@@ -16,15 +17,15 @@
 #define REVIVAL_GOOD_MS  60000
 
 struct revival {
-    uint64_t pause_ms;  /* the last one; 0: there was none, or it is forgotten */
-    uint64_t due_ns;    /* 0: it waits for nothing */
-    uint64_t served_ns; /* since when it serves, in this life; 0: not yet */
+    uint64_t pause_ms;  /* the last pause; 0: none, or reset */
+    uint64_t due_ns;    /* when the pause ends; 0: no pause */
+    uint64_t served_ns; /* since when the process serves; 0: not yet */
 };
 
-/* It serves since then; later calls of the same life change nothing. */
+/* The process serves since then; later calls for the same process change nothing. */
 void revival_serves(struct revival *revival, uint64_t now_ns);
-/* Its life is over: the pause that begins, in ms. */
+/* The process has ended; returns the pause in ms. */
 uint64_t revival_ended(struct revival *revival, uint64_t now_ns);
-/* The pause is over; then it is not waiting any more. */
+/* Whether the pause is over; if so, it is reset. */
 bool revival_is_due(struct revival *revival, uint64_t now_ns);
 bool revival_waits(const struct revival *revival);

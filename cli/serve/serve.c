@@ -1,15 +1,15 @@
 /*
- * serve - router, context workers and generation workers of one machine as child processes.
+ * serve - starts router, context workers and generation workers on one machine as child processes.
  *
- *     workers start, say their ports -> router starts with their addresses -> all ready, and seen by
+ *     workers start, report ports -> router starts with their addresses -> all ready, and seen by
  *     the router -> one line; it says so of a worker that the router has not seen in SEEN_LIMIT_NS
- *     a child that ends: started again at the same ports, after a pause (revival.h); the others go on, as they do
- *     when a machine of a cluster is lost. Before all were ready, and with --restart never: as a signal, and a failure
- *     a signal: the router stops first, so that what it has placed is served, then the workers together;
- *     one that ends with a failure makes this one fail
- *     a second signal: all end at once, what they serve is cut off
+ *     a child ends: it is started again at the same ports, after a pause (revival.h); the others continue,
+ *     as if a machine of a cluster was lost. Before all were ready, and with --restart never: as a signal, and a failure
+ *     a signal: the router stops first, so that placed requests are served, then all workers together;
+ *     if a child fails, serve fails
+ *     a second signal: all end at once, and open requests are cut off
  *
- * Every row that a role's table has under the same name is handed on.
+ * Every row that a role's table has under the same name is passed on.
  */
 #include "base/build_info.h"
 #include "base/clock.h"
@@ -46,7 +46,7 @@ static void print_summary(const struct serve *serve)
            generations, (double)(clock_now_ns() - serve->began_ns) / (double)NS_PER_S,
            serve->router.ports.unseen[0] ? ", without " : "", serve->router.ports.unseen);
     (void)fflush(stdout);
-    clearerr(stdout); /* it serves also where nobody reads that line */
+    clearerr(stdout); /* it also serves without a reader of that line */
 }
 
 static enum status write_ports(struct serve *serve, struct error *error)
@@ -78,19 +78,19 @@ static void tell_ports(struct serve *serve)
 static enum status say_ready(struct serve *serve, struct error *error)
 {
     tell_ports(serve);
-    TRY(write_ports(serve, error)); /* first: who waits for the line reads it next */
+    TRY(write_ports(serve, error)); /* first: readers of the line open the file next */
     if (!serve->config.quiet)
         print_summary(serve);
     return STATUS_OK;
 }
 
-/* ---- a child that ends unasked ---- */
+/* ---- a child that ends unexpectedly ---- */
 
 static void say_serves_again(struct serve *serve, const struct child *child)
 {
     struct error error = {0};
     log_event(LOG_INFO, NULL, "process serves again", LOG_TEXT("process", child->name));
-    /* The router's life has another incarnation. */
+    /* The restarted router has another incarnation. */
     if (child == &serve->router && write_ports(serve, &error) != STATUS_OK)
         log_error("%s", error.text);
 }
@@ -102,7 +102,7 @@ static void begin_pause(struct serve *serve, uint32_t index, uint64_t now_ns)
     uint64_t pause_ms = revival_ended(&serve->revivals[index], now_ns);
     log_event(LOG_WARN, NULL, "process ended, starts again", LOG_TEXT("process", child->name),
               LOG_U64("status", (uint64_t)child->exit_status), LOG_U64("pause_ms", pause_ms));
-    child->exit_status = 0; /* told, and not what this process ends with */
+    child->exit_status = 0; /* reported; it does not become serve's exit status */
     port_hold_end(&serve->holds[index]);
     port_hold_begin(&serve->holds[index], &child->ports);
 }
@@ -110,7 +110,7 @@ static void begin_pause(struct serve *serve, uint32_t index, uint64_t now_ns)
 static void look_after(struct serve *serve, uint32_t index)
 {
     struct child *child = serve_children_at(serve, index);
-    assert(child->name[0]); /* it was started once */
+    assert(child->name[0]); /* it was started before */
     struct revival *revival = &serve->revivals[index];
     uint64_t now_ns = clock_now_ns();
     if (child_is_running(child)) {
@@ -146,7 +146,7 @@ static enum status run(struct serve *serve, struct error *error)
     return STATUS_OK;
 }
 
-/* What a killed worker may have left in /dev/shm goes with the next folder that is opened there. */
+/* The next folder that is opened in /dev/shm removes what a killed worker left there. */
 static void sweep(const struct serve *serve)
 {
     struct shm_folder folder;
@@ -156,7 +156,8 @@ static void sweep(const struct serve *serve)
         shm_folder_close(&folder);
 }
 
-/* The router's, which it would find only when workers have begun to load. */
+/* Checks the router's files now: the router would check them only after the workers have begun to
+ * load. */
 static enum status check_ports(const struct serve *serve, struct error *error)
 {
     const struct serve_config *config = &serve->config;
@@ -217,7 +218,7 @@ static int dry_run(const struct config_input *input, const struct serve *serve)
     return EXIT_FAILURE;
 }
 
-/* Released; what serve_main ends with. */
+/* Releases all; returns the exit status of serve_main. */
 static int end(struct serve *serve, int exit_status)
 {
     config_destroy(serve->loaded);
@@ -225,7 +226,7 @@ static int end(struct serve *serve, int exit_status)
     return exit_status;
 }
 
-/* Workers start together, and each takes its part of what there was before any of them. */
+/* Workers start together, and each gets its part of the memory that was free before. */
 static void note_room(struct serve_config *config)
 {
     struct memory_room room;

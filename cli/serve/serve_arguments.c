@@ -35,7 +35,7 @@ enum status serve_worker_arguments(const struct serve_config *values, const char
                                    const char *role, const struct config_table *table,
                                    struct child_arguments *arguments)
 {
-    assert(values->n_generation_workers > 0); /* they share the machine's memory */
+    assert(values->n_generation_workers > 0); /* all workers share the machine's memory */
     TRY(child_arguments_add(arguments, role, NULL));
     TRY(child_arguments_add(arguments, "--control-address", ANY_PORT));
     TRY(child_arguments_add(arguments, "--health-address", ANY_PORT));
@@ -52,6 +52,7 @@ enum status serve_router_arguments(const struct serve_config *values, const char
                                    const char *contexts, const char *generations,
                                    struct child_arguments *arguments)
 {
+    assert(contexts && generations);
     TRY(child_arguments_add(arguments, "router", NULL));
     TRY(child_arguments_add(arguments, "--context-workers", contexts));
     TRY(child_arguments_add(arguments, "--generation-workers", generations));
@@ -59,7 +60,7 @@ enum status serve_router_arguments(const struct serve_config *values, const char
     return child_arguments_add_path(arguments, folder);
 }
 
-/* A port that was any is the one that it came to be; known may have another host, under which others reach it. */
+/* Replaces port 0 by the bound port; known may have another host, the advertised one. */
 static enum status add_known_port(struct child_arguments *arguments, const char *flag,
                                   const char *given, const char *known)
 {
@@ -91,7 +92,8 @@ enum status serve_port_arguments(const struct serve_config *values, bool is_rout
     return STATUS_OK;
 }
 
-/* out: for the role's plan; NULL: only checks. The first argument is the role's name. A key that is drawn counts as given, and is not read. */
+/* out: for the role's plan; NULL: only checks. The first argument is the role's name. A drawn key counts as given, and
+ * is not read. */
 static enum status look_at_role(const struct role *role, struct child_arguments *arguments,
                                 FILE *out, struct error *error)
 {
@@ -102,7 +104,7 @@ static enum status look_at_role(const struct role *role, struct child_arguments 
         .usage = "MODEL",
         .argc = (int)arguments->n - 1,
         .argv = arguments->list + 1,
-        .environment = environ, /* as the child will have it */
+        .environment = environ, /* the child's environment */
     };
     return out ? role_plan(role, &input, out, error) : role_check(role, &input, error);
 }

@@ -1,9 +1,10 @@
 /*
- * serve_arguments - what `kvferry serve` gives its children on their command lines, and whether they
- * would start with it.
+ * serve_arguments - the command lines of serve's children, and the check that they would start with
+ * them.
  *
- * A worker's ports are free ones of the loopback. Every row that the role's table has, too, is
- * handed on (serve_hands_on), whatever its value, so that nothing in a child is decided elsewhere.
+ * The ports of a worker are free ports of the loopback. Every row that the role's table also has is
+ * passed on (serve_hands_on), with any value, so that no other source decides a child's
+ * configuration.
  *
  * Thread: main.
  */
@@ -14,7 +15,7 @@
 
 #include <stdio.h>
 
-/* role: "ctx-worker". What was added is the caller's to finish, after a failure too. NO_MEMORY. */
+/* role: "ctx-worker". The caller frees the arguments, also after a failure. NO_MEMORY. */
 MUST_CHECK enum status serve_worker_arguments(const struct serve_config *values, const char *folder,
                                               const char *role, const struct config_table *table,
                                               struct child_arguments *arguments);
@@ -23,16 +24,16 @@ MUST_CHECK enum status serve_router_arguments(const struct serve_config *values,
                                               const char *contexts, const char *generations,
                                               struct child_arguments *arguments);
 
-/* Of a process that is started again: the ports of its first life where it could choose. After the others. */
+/* For a restarted process: the ports of its first start, where it could choose. Call it after the others. */
 MUST_CHECK enum status serve_port_arguments(const struct serve_config *values, bool is_router,
                                             const struct ports *ports,
                                             struct child_arguments *arguments);
 
-/* What serve itself refuses. */
+/* Checks serve's own rows. */
 MUST_CHECK enum status serve_rows_check(const struct serve_config *values, struct error *error);
-/* And what the roles would refuse that serve would start for folder. */
+/* Checks that the roles would start with folder. */
 MUST_CHECK enum status serve_check(const struct serve_config *values, const char *folder,
                                    struct error *error);
-/* Prints the plan of each role, as role.h has it. */
+/* Prints the plan of each role (role.h). */
 MUST_CHECK enum status serve_plan(const struct serve_config *values, const char *folder, FILE *out,
                                   struct error *error);

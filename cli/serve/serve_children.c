@@ -1,4 +1,4 @@
-/* serve_children - the processes that serve starts, waits for and stops: see serve_parts.h. */
+/* serve_children - starts, awaits and stops the children of serve: see serve_parts.h. */
 #include "base/clock.h"
 #include "base/log/log.h"
 #include "cli/serve/serve_arguments.h"
@@ -14,12 +14,12 @@
 
 #define LOOK_MS       5 /* between two looks at children that start */
 #define SEEN_LIMIT_NS (10 * NS_PER_S)
-#define KILL_AFTER_MS 15000 /* over the drain's delay and limit */
-#define FORCED_MS     3000  /* for a child to end at once */
+#define KILL_AFTER_MS 15000 /* added to the drain's delay and limit */
+#define FORCED_MS     3000  /* after a second signal */
 
 /* ---- the children ---- */
 
-/* ports: those that it had before, and gets again; NULL: any. It may be child's own. */
+/* ports: reuse these, from its earlier start; NULL: any. It may be child's own struct. */
 static enum status start(struct serve *serve, struct child *child, const char *name,
                          const struct ports *ports, struct child_arguments *arguments,
                          struct error *error)
@@ -95,7 +95,7 @@ uint32_t serve_children_n(const struct serve *serve)
     return 1 + serve->config.n_context_workers + serve->config.n_generation_workers;
 }
 
-/* The router, contexts, generations. */
+/* The router, context workers, generation workers. */
 struct child *serve_children_at(struct serve *serve, uint32_t index)
 {
     assert(index < serve_children_n(serve));
@@ -125,7 +125,7 @@ bool serve_child_has_failed(struct child *child)
     return !child_is_running(child) && child->exit_status != 0;
 }
 
-/* IO_FAILED: test holds for a child that was started. */
+/* IO_FAILED: test is true for a started child. */
 enum status serve_children_check(struct serve *serve, child_test test, struct error *error)
 {
     const struct child *ended = find_child(serve, test);
@@ -145,7 +145,7 @@ bool serve_child_is_ready(struct child *child)
     return child_has_ports(child, true);
 }
 
-/* Until test holds for every worker and, when it was started, the router. CANCELLED: a signal. */
+/* Waits until test is true for every worker and, if started, the router. CANCELLED: a signal. */
 static enum status wait_for_all(struct serve *serve, child_test test, struct error *error)
 {
     for (;;) {
@@ -159,7 +159,7 @@ static enum status wait_for_all(struct serve *serve, child_test test, struct err
     }
 }
 
-/* All are ready: until the router knows it of each worker, or has had the time. */
+/* All are ready: waits until the router knows that of each worker, or the time is over. */
 static enum status wait_until_seen(struct serve *serve, struct error *error)
 {
     uint64_t until_ns = clock_now_ns() + SEEN_LIMIT_NS;
@@ -198,7 +198,7 @@ void serve_children_revive(struct serve *serve, struct child *child)
     else
         status = start_worker(serve, child, "gen-worker", gen_config_table(), &child->ports,
                               &error);
-    if (status != STATUS_OK) /* it does not run: the next look begins a longer pause */
+    if (status != STATUS_OK) /* it did not start: the next look begins a longer pause */
         log_error("%s", error.text[0] ? error.text : status_text(status));
 }
 
@@ -210,8 +210,8 @@ static void stop_workers(const struct child *workers, uint32_t n)
         child_signal(&workers[i], SIGTERM);
 }
 
-/* A role that drains ends at a second signal, of another kind: two of one may come as one. One that
- * loads has nothing to finish. */
+/* A role that drains ends at a second signal. It is of another kind, because two of one kind may
+ * arrive as one. A role that loads has no requests to finish. */
 static void force_workers(struct child *workers, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {

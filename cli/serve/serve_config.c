@@ -30,13 +30,13 @@ static bool is_one_of(const char *const *keys, const char *key)
 bool serve_decides(const char *key)
 {
     static const char *const KEYS[] = {
-        "name",               /* HOST-ROLE-N: one name for all would tell nobody apart */
-        "generation_workers", /* those that were started, ... */
+        "name",               /* HOST-ROLE-N: each child needs its own name */
+        "generation_workers", /* the started ones, ... */
         "context_workers",
-        "resolve_ms",       /* ... by address: there are no names to ask for */
-        "kv_sharers",       /* how many were */
-        "cluster_key_fd",   /* the key of cluster_key, or the one that was drawn */
-        "peer_certificate", /* a certificate names one role; these processes have their key, on */
+        "resolve_ms",       /* ... by address: there are no names to look up */
+        "kv_sharers",       /* their number */
+        "cluster_key_fd",   /* the key of cluster_key, or a drawn one */
+        "peer_certificate", /* a certificate names one role; these processes use the key, on */
         "peer_key",         /* a loopback */
         "peer_ca",
         "cluster_name",
@@ -45,7 +45,7 @@ bool serve_decides(const char *key)
     return is_one_of(KEYS, key);
 }
 
-/* Each row of role that the table does not have yet. */
+/* Adds each row of role that the table does not have yet. */
 static uint32_t inherit(const struct config_table *role, struct config_row *rows, uint32_t n_rows)
 {
     for (uint32_t i = 0; i < role->n_rows; i++) {
@@ -77,10 +77,10 @@ const struct config_table *serve_config_table(void)
 
 bool serve_hands_on(const struct config_row *row, const struct config_table *role, bool is_router)
 {
-    /* serve's alone, whatever the role's of that name mean. */
+    /* Only serve's, whatever the roles' rows of that name mean. */
     static const char *const OWN[] = {"ports_file", "parent_pid", "dry_run", NULL};
-    /* Workers are on ports of serve's choice, and stop after the router, when nobody is left who would have to
-     * hear of it first: no delay. */
+    /* Workers are on ports that serve chooses, and stop after the router, when no client needs to be told
+     * first: so they need no delay. */
     static const char *const ROUTERS[] = {"control_address",   "health_address", "metrics_address",
                                           "advertise_address", "drain_delay_ms", NULL};
     return config_find_row(role, row->key, strlen(row->key)) && !is_one_of(OWN, row->key) &&
@@ -93,7 +93,7 @@ static const void *member(const struct config_row *row, const struct serve_confi
     return (const char *)values + row->offset;
 }
 
-/* The n-th of "a|b|c". */
+/* The n-th word of "a|b|c". */
 static void format_word(const char *words, uint32_t n, char value_out[SERVE_VALUE_MAX])
 {
     for (; n > 0; n--) {

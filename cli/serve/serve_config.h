@@ -1,14 +1,15 @@
 /*
- * serve_config - the configuration of `kvferry serve`: its own rows, and every row of the roles.
+ * serve_config - the configuration of `kvferry serve`: its own rows and the rows of the roles.
  *
  * The table (serve_config_table: command.h) is made of two parts, at the first call:
  *
- *     SERVE_CONFIG    what serve itself reads, or says in other words than a role
- *     inherited       each other row of gen-worker, ctx-worker and router, as their tables have it, but for those
+ *     SERVE_CONFIG    rows that serve itself reads, or explains in another way than a role
+ *     inherited       each other row of gen-worker, ctx-worker and router, as in their tables, except those
  *                     that serve decides (serve_decides)
  *
- * So a row that a role gains is one of serve, too. A value goes to each role whose table has the row
- * (serve_hands_on). Rows of one name have one type, bounds and default in all tables: tests/cli compares them.
+ * So a new row of a role is also a row of serve. A value goes to each role whose table has the row
+ * (serve_hands_on). Rows with the same name have the same type, bounds and default in all tables: tests/cli
+ * compares them.
  *
  * Thread: main.
  */
@@ -60,7 +61,7 @@ enum serve_restart { SERVE_RESTART_ALWAYS, SERVE_RESTART_NEVER };
       "on: once a process serves, a system call that no role needs ends it")                       \
     TLS_CONFIG_ROWS(X)
 
-/* A member that any inherited row may have. */
+/* The member of any inherited row. */
 union serve_value {
     bool is_on;
     uint32_t u32;
@@ -77,10 +78,10 @@ struct serve_config {
 
 #define SERVE_VALUE_MAX 64
 
-/* A row of the roles that is none of serve: it follows from what serve starts, and where. */
+/* A row of the roles that serve does not have: its value follows from what serve starts. */
 bool serve_decides(const char *key);
-/* Whether serve's row goes to the role with that table; only the router has ports that others know. */
+/* Whether serve's row is passed to the role with that table; only the router has public ports. */
 bool serve_hands_on(const struct config_row *row, const struct config_table *role, bool is_router);
-/* The value as a flag takes it: the text itself of a STRING, else in buffer. */
+/* The value as text for a flag: the text of a STRING itself, else in buffer. */
 const char *serve_row_format(const struct config_row *row, const struct serve_config *values,
                              char buffer[SERVE_VALUE_MAX]);

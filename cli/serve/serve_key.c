@@ -2,18 +2,20 @@
 
 #include "base/log/log.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
 
-/* A file without a name, which children map to a descriptor of theirs. */
+/* A file without a name; children inherit its descriptor. */
 static enum status hold(const struct key_set *keys, int *descriptor_out, struct error *error)
 {
     char line[KEY_LINE_BYTES];
     int descriptor = memfd_create("kvferry cluster key", MFD_CLOEXEC);
     key_line_format(keys, line);
+    assert(strlen(line) > 0 && strlen(line) < sizeof line);
     bool is_held = descriptor >= 0 &&
                    write(descriptor, line, strlen(line)) == (ssize_t)strlen(line);
     explicit_bzero(line, sizeof line);

@@ -39,7 +39,7 @@ static enum status check_group(const struct attention_config *config,
     return STATUS_OK;
 }
 
-/* What the limits let a step ask for, and what they must know of to judge one. */
+/* Checks what the limits allow a step to use, and what the check of a step needs to know from them. */
 static enum status check_room(const struct attention_config *config,
                               const struct attention_limits *limits, struct error *error)
 {
@@ -124,8 +124,9 @@ static enum status check_tensor(const struct tensor *tensor, struct error *error
                          (unsigned long long)tensor->stride, (unsigned long long)tensor->width);
     if (!is_in_64_bits(tensor->stride, tensor->n_rows))
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "%s_stride is %llu: %llu rows are over 64 bits", tensor->name,
-                         (unsigned long long)tensor->stride, (unsigned long long)tensor->n_rows);
+                         "%s_stride is %llu: the size of %llu rows does not fit in 64 bits",
+                         tensor->name, (unsigned long long)tensor->stride,
+                         (unsigned long long)tensor->n_rows);
     return STATUS_OK;
 }
 
@@ -140,7 +141,7 @@ static enum status check_mask(const struct attention_config *config,
                      !is_in_64_bits(io->mask_query_stride, metadata->n_tokens)))
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "mask_sequence_stride %llu of %u sequences, mask_query_stride %llu of %u "
-                         "queries: over 64 bits",
+                         "queries: the size does not fit in 64 bits",
                          (unsigned long long)io->mask_sequence_stride, metadata->n_sequences,
                          (unsigned long long)io->mask_query_stride, metadata->n_tokens);
     return STATUS_OK;

@@ -1,5 +1,5 @@
 /*
- * attention_io_check - are a layer, a prepared step and the tensors of a call made for each other?
+ * attention_io_check - checks that a layer, a prepared step and the tensors of a call fit together.
  *
  * Thread: as attention.h.
  */
@@ -16,6 +16,6 @@ MUST_CHECK enum status attention_io_check_kv(const struct attention_layer *layer
                                              const struct attention_metadata *metadata,
                                              const struct attention_io *io, struct error *error);
 
-/* Index of the layer's rope in the metadata's tables; ATTENTION_ROPES_MAX: it is none of them. */
+/* Index of the layer's rope in the metadata's tables. ATTENTION_ROPES_MAX: it is not in them. */
 uint32_t attention_rope_index(const struct attention_layer *layer,
                               const struct attention_metadata *metadata);

@@ -58,7 +58,7 @@ static enum status check_choices(const struct attention_config *config, struct e
     return attention_check_choices(choices, sizeof choices / sizeof choices[0], error);
 }
 
-/* Every factor: finite, and where it is read positive. */
+/* Every factor must be finite, and positive where it is used. */
 static enum status check_factors(const struct attention_config *config, struct error *error)
 {
     bool is_fp8 = config->math == MATH_FP8;
@@ -134,21 +134,23 @@ static enum status check_mask(const struct attention_config *config, struct erro
 {
     if (config->keys == KEYS_CROSS && config->mask != MASK_BIDIRECTIONAL)
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "mask %d with KEYS_CROSS: must be MASK_BIDIRECTIONAL, the encoder's keys "
-                         "are neither before nor after a query",
+                         "mask is %d with KEYS_CROSS, must be MASK_BIDIRECTIONAL: the encoder's "
+                         "keys are neither before nor after a query",
                          (int)config->mask);
     if (config->window != 0 && config->keys != KEYS_CROSS && config->mask != MASK_CAUSAL)
-        return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "mask %d with window %u: a window counts back from a query of MASK_CAUSAL",
-                         (int)config->mask, config->window);
+        return error_set(
+            error, STATUS_INVALID_ARGUMENT,
+            "mask is %d with window %u, must be MASK_CAUSAL: a window counts back from the query",
+            (int)config->mask, config->window);
     if (config->n_draft_max > 1 && config->keys != KEYS_CROSS && config->mask != MASK_CAUSAL)
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "mask %d with n_draft_max %u: draft tokens follow one another or their "
-                         "tree, MASK_CAUSAL",
+                         "mask is %d with n_draft_max %u, must be MASK_CAUSAL: draft tokens follow "
+                         "one another or their tree",
                          (int)config->mask, config->n_draft_max);
     if (config->reuses_prefix && config->keys == KEYS_SELF && config->mask == MASK_BIDIRECTIONAL)
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "mask %d with reuses_prefix: a bidirectional prefix has seen what follows",
+                         "mask is %d with reuses_prefix, must not be MASK_BIDIRECTIONAL: the KV of "
+                         "a prefix would depend on the tokens behind it",
                          (int)config->mask);
     return STATUS_OK;
 }
@@ -160,8 +162,9 @@ static enum status check_config(const struct attention_config *config, struct er
     TRY(check_factors(config, error));
     TRY(check_bias(&config->bias, error));
     if (config->rope && rope_head_dim(config->rope) != config->head_dim)
-        return error_set(error, STATUS_INVALID_ARGUMENT, "rope turns heads of %u, head_dim is %u",
-                         rope_head_dim(config->rope), config->head_dim);
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "the rope is of head_dim %u, head_dim is %u", rope_head_dim(config->rope),
+                         config->head_dim);
     TRY(attention_features_check(config, ATTENTION_FEATURES_ALL, error));
     TRY(check_window(config, error));
     return check_mask(config, error);

@@ -1,5 +1,5 @@
 /*
- * attention_layer - a layer's configuration, judged, and copied into the form that inner loops want.
+ * attention_layer - checks the configuration of a layer and copies it into the form for inner loops.
  *
  * Thread: as attention.h.
  */
@@ -7,7 +7,7 @@
 
 #include "kernels/attention.h"
 
-/* The configuration of a layer as the inner loops want it. */
+/* The configuration of a layer in the form for inner loops. */
 struct attention_layer {
     struct attention_config config;  /* borrowed arrays: use the copies below */
     uint32_t group;                  /* query heads of one kv head */
@@ -20,7 +20,7 @@ struct attention_layer {
     float *q_norm, *k_norm;          /* [head_dim]; NULL: none */
 };
 
-/* What a layer and the limits of its group must both keep. INVALID_ARGUMENT. */
+/* Checks what holds for a layer and for the limits of its group. INVALID_ARGUMENT. */
 MUST_CHECK enum status attention_check_heads(uint32_t n_heads, uint32_t n_kv_heads,
                                              uint32_t head_dim, struct error *error);
 
@@ -32,19 +32,19 @@ struct listed_field {
 MUST_CHECK enum status attention_check_choices(const struct listed_field *choices, size_t n,
                                                struct error *error);
 
-/* The sentence of NO_MEMORY, which it returns. */
+/* Writes the sentence of NO_MEMORY and returns it. */
 enum status attention_layer_no_memory(const struct attention_config *config, struct error *error);
 
 /* INVALID_ARGUMENT, UNSUPPORTED with a sentence: see attention_backend.create. NO_MEMORY. */
 MUST_CHECK enum status attention_layer_init(const struct attention_config *config,
                                             struct attention_layer *layer_out, struct error *error);
-/* The same, but qkv_bias, q_norm and k_norm are a device's: their copies stay NULL. */
+/* The same, but qkv_bias, q_norm and k_norm are addresses of a device: their copies stay NULL. */
 MUST_CHECK enum status attention_layer_init_device(const struct attention_config *config,
                                                    struct attention_layer *layer_out,
                                                    struct error *error);
 void attention_layer_finish(struct attention_layer *layer); /* a zeroed one is fine */
 
-/* What a back end's table takes whose attention is the layer and nothing else. pool is not kept. */
+/* create and destroy for back ends whose struct attention is the layer alone. pool is not kept. */
 MUST_CHECK enum status bare_attention_create(const struct attention_config *config,
                                              struct thread_pool *pool,
                                              struct attention **attention_out, struct error *error);
@@ -57,7 +57,7 @@ static inline bool attention_math_is_int8(enum attention_math math)
     return math == MATH_INT8 || math == MATH_INT8_PV_FP8;
 }
 
-/* MATH_BF16 and MATH_FP16 round to sixteen bits: to which dtype. */
+/* True for MATH_BF16 and MATH_FP16; tells the dtype that they round to. */
 static inline bool attention_math_half(enum attention_math math, enum dtype *dtype_out)
 {
     *dtype_out = math == MATH_BF16 ? DTYPE_BF16 : DTYPE_F16;

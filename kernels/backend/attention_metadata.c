@@ -15,7 +15,7 @@ static enum status check_ropes(const struct attention_limits *limits, struct err
                              i, i - 1);
         if (rope && rope_head_dim(rope) != limits->head_dim)
             return error_set(error, STATUS_INVALID_ARGUMENT,
-                             "rope turns heads of %u, head_dim is %u", rope_head_dim(rope),
+                             "the rope is of head_dim %u, head_dim is %u", rope_head_dim(rope),
                              limits->head_dim);
     }
     return STATUS_OK;
@@ -31,7 +31,7 @@ static enum status check_shape(const struct attention_limits *limits, struct err
     return check_ropes(limits, error);
 }
 
-/* What may be of one phase is no more than what may be at all. */
+/* The bound of one phase must not exceed the bound of all. */
 static enum status check_phases(const struct attention_limits *limits, struct error *error)
 {
     const struct {
@@ -110,7 +110,7 @@ static void take(struct arena *arena, void **array_out, size_t n, size_t bytes)
     arena->used += (n * bytes + unit - 1) / unit * unit;
 }
 
-/* What queries and new keys have in common if they are the same tokens. */
+/* The arrays that queries and new keys share when they are the same tokens. */
 static void share_tokens(struct attention_metadata *metadata)
 {
     metadata->kv_starts = metadata->token_starts;
@@ -198,7 +198,7 @@ static enum status create_arena(struct attention_metadata *metadata)
     return STATUS_OK;
 }
 
-/* A StreamingLLM key turns when it is read, by its position inside the cache. */
+/* A key of StreamingLLM is rotated when it is read, by its position inside the cache. */
 static enum status create_positions(struct attention_metadata *metadata)
 {
     const struct attention_limits *limits = &metadata->limits;
@@ -275,7 +275,7 @@ static uint32_t query_position(const struct attention_limits *limits,
     return index;
 }
 
-/* Length of the sequence as RoPE knows it when the token with this index is computed. */
+/* The length of the sequence for RoPE when the token with this index is computed. */
 static uint32_t rope_length(const struct attention_sequence *sequence, uint32_t index)
 {
     if (sequence->phase == PHASE_CONTEXT && sequence->prompt_len > index)

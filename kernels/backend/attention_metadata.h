@@ -1,5 +1,5 @@
 /*
- * attention_metadata - a step laid out in plain memory: which token is where, and its angles.
+ * attention_metadata - the layout of a step in plain memory: the place of each token, and its angles.
  *
  * Thread: as attention.h.
  */
@@ -7,7 +7,7 @@
 
 #include "kernels/attention.h"
 
-/* Runs on the caller; what needs a workspace hangs it on metadata->workspace. */
+/* Runs on the caller. A back end that needs a workspace stores it in metadata->workspace. */
 MUST_CHECK enum status attention_metadata_create(const struct attention_limits *limits,
                                                  struct thread_pool *pool,
                                                  struct attention_metadata **metadata_out,
@@ -22,7 +22,7 @@ MUST_CHECK enum status attention_metadata_make_static(struct attention_metadata 
 size_t attention_metadata_arena_bytes(const struct attention_metadata *metadata);
 void attention_metadata_use_arena(struct attention_metadata *metadata, void *base);
 
-/* Sequences, and new keys, in front of the dummies: what is computed of a step. */
+/* The numbers of sequences and of new keys before the dummies: this part of a step is computed. */
 static inline uint32_t metadata_n_real_sequences(const struct attention_metadata *metadata)
 {
     return metadata->n_sequences - metadata->n_dummies;
@@ -33,6 +33,6 @@ static inline uint32_t metadata_n_real_keys(const struct attention_metadata *met
     return metadata->n_kv_tokens - (is_self ? metadata->n_dummies * metadata->n_static_query : 0);
 }
 
-/* The sentence of NO_MEMORY, which it returns. */
+/* Writes the sentence of NO_MEMORY and returns it. */
 enum status attention_metadata_no_memory(const struct attention_limits *limits,
                                          struct error *error);

@@ -2,7 +2,7 @@
 
 #include "kernels/backend/kv_view_check.h"
 
-/* What is judged together, so that a check is one function of it. */
+/* What each check of a sequence gets. */
 struct judged {
     const struct attention_limits *limits;
     const struct attention_sequence *sequence;
@@ -33,7 +33,7 @@ static enum status check_view(const struct attention_limits *limits, const struc
                          error);
 }
 
-/* Fields that this kind of layer does not read must not be set: they would be ignored. */
+/* Fields that this kind of layer does not read must not be set. */
 static enum status check_unread(const struct judged *judged, struct error *error)
 {
     const struct attention_sequence *sequence = judged->sequence;
@@ -92,7 +92,7 @@ static enum status check_lengths(const struct judged *judged, struct error *erro
     if (sequence->query_index > UINT32_MAX - sequence->query_len ||
         sequence->key_index > UINT32_MAX - sequence->kv_len)
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "query_index %u or key_index %u: the last index is over 32 bits",
+                         "query_index %u or key_index %u: the last index does not fit in 32 bits",
                          sequence->query_index, sequence->key_index);
     return STATUS_OK;
 }
@@ -131,10 +131,10 @@ static enum status check_chunk(const struct judged *judged, struct error *error)
                          "kv_len %u of a context sequence is over its prompt_len %u", kv_len,
                          sequence->prompt_len);
     if (limits->mask == MASK_BIDIRECTIONAL && query_len != sequence->prompt_len)
-        return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "a chunk of %u tokens of a prompt_len of %u: MASK_BIDIRECTIONAL wants the "
-                         "prompt whole",
-                         query_len, sequence->prompt_len);
+        return error_set(
+            error, STATUS_INVALID_ARGUMENT,
+            "a chunk has %u tokens, prompt_len is %u: MASK_BIDIRECTIONAL needs the whole prompt",
+            query_len, sequence->prompt_len);
     if (kv_len < sequence->prompt_len && !judged->kv->is_contiguous &&
         query_len % judged->kv->block_tokens != 0)
         return error_set(error, STATUS_INVALID_ARGUMENT,
@@ -142,8 +142,8 @@ static enum status check_chunk(const struct judged *judged, struct error *error)
                          query_len, judged->kv->block_tokens);
     if (limits->is_cyclic && limits->sink_tokens != 0 && kv_len - query_len > limits->window)
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "a chunk behind %u tokens: with sink_tokens a context sees every token, "
-                         "the cyclic cache holds %u",
+                         "a chunk follows %u tokens: with sink_tokens it sees all of them, the "
+                         "cyclic cache holds %u",
                          kv_len - query_len, limits->window);
     return STATUS_OK;
 }
@@ -236,7 +236,7 @@ static enum status check_blocks(const struct judged *judged, struct error *error
     uint32_t n_needed = n_slots / kv->block_tokens + (n_slots % kv->block_tokens != 0);
     if (kv->is_contiguous && n_needed > 1)
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "a sequence of %u tokens, a contiguous row has %u", n_slots,
+                         "a sequence has %u tokens, a contiguous row holds %u", n_slots,
                          kv->block_tokens);
     if (sequence->n_blocks < n_needed)
         return error_set(error, STATUS_INVALID_ARGUMENT,
@@ -244,13 +244,14 @@ static enum status check_blocks(const struct judged *judged, struct error *error
                          sequence->n_blocks, n_needed);
     if (n_needed > 0 && !sequence->block_ids)
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "block_ids is NULL, a sequence of %u tokens needs %u", n_slots, n_needed);
+                         "block_ids is NULL, a sequence of %u tokens needs %u blocks", n_slots,
+                         n_needed);
     for (uint32_t beam = 0; beam < sequence_n_beams(sequence); beam++)
         for (uint32_t i = 0; i < n_needed; i++) {
             uint32_t id = sequence->block_ids[(size_t)beam * sequence->n_blocks + i];
             if (id >= kv->n_blocks)
-                return error_set(error, STATUS_INVALID_ARGUMENT, "block id %u, the pool has %u", id,
-                                 kv->n_blocks);
+                return error_set(error, STATUS_INVALID_ARGUMENT,
+                                 "block id is %u, the pool has %u blocks", id, kv->n_blocks);
         }
     return check_cache_source(sequence, error);
 }
@@ -283,7 +284,7 @@ static enum status check_padding(const struct attention_step *step, uint32_t ind
     return STATUS_OK;
 }
 
-/* Only a static step is filled up, behind its sequences. */
+/* Only a static step has dummies, after its sequences. */
 static enum status check_dummy(const struct attention_metadata *metadata,
                                const struct attention_sequence *sequence, uint32_t index,
                                struct error *error)
@@ -293,7 +294,7 @@ static enum status check_dummy(const struct attention_metadata *metadata,
                          "sequence %u: is_dummy is 1, the metadata is not static", index);
     if (index > 0 && sequence[-1].is_dummy && !sequence->is_dummy)
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "sequence %u: is_dummy is 0 behind a dummy sequence", index);
+                         "sequence %u: is_dummy is 0 after a dummy sequence", index);
     return STATUS_OK;
 }
 
@@ -362,13 +363,14 @@ static enum status check_totals(const struct attention_limits *limits,
                          (unsigned long long)n_kv_tokens, limits->n_kv_tokens_max);
     if (n_padded > UINT32_MAX)
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "padded_query_len %u and padded_new_len %u: %llu rows are over 32 bits",
+                         "padded_query_len %u and padded_new_len %u: the number of rows, %llu, "
+                         "does not fit in 32 bits",
                          step->padded_query_len, step->padded_new_len,
                          (unsigned long long)n_padded);
     return STATUS_OK;
 }
 
-/* Puts before the sentence whose sequence it is about. */
+/* Puts the sequence before the sentence. */
 static enum status name_request(uint32_t index, const struct attention_sequence *sequence,
                                 enum status status, struct error *error)
 {
@@ -400,7 +402,8 @@ enum status attention_step_check(const struct attention_metadata *metadata,
         const struct attention_sequence *sequence = &step->sequences[i];
         struct judged judged = {limits, sequence, kv, step->is_dummy};
         if ((unsigned)sequence->phase > PHASE_GENERATION)
-            return error_set(error, STATUS_INVALID_ARGUMENT, "sequence %u: phase %d is none", i,
+            return error_set(error, STATUS_INVALID_ARGUMENT,
+                             "sequence %u: phase is %d: there is no such phase", i,
                              (int)sequence->phase);
         if (i > 0 && sequence->phase == PHASE_CONTEXT && sequence[-1].phase == PHASE_GENERATION)
             return error_set(error, STATUS_INVALID_ARGUMENT,

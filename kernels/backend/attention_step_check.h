@@ -1,5 +1,5 @@
 /*
- * attention_step_check - whether a step fits its metadata and the cache; nothing is changed.
+ * attention_step_check - checks that a step fits its metadata and the cache. It changes nothing.
  */
 #pragma once
 

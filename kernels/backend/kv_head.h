@@ -1,9 +1,9 @@
 /*
- * kv_head - one head of K or V of a new token, and what becomes of it on its way into a cache:
+ * kv_head - one head of K or V of a new token, and the steps from its row to the cache:
  *
  *     stored = round(rotate(norm(row + bias)) / scale)
  *
- * Each back end has one function that does it, for the attention operator and for kv_update.
+ * Each back end has one function for them, which the attention operator and kv_update use.
  */
 #pragma once
 

@@ -2,8 +2,7 @@
 
 #include "kernels/backend/reach.h"
 
-/* K and V, layers and blocks lie inside each other in some order: what lies inside takes no more room
- * than the stride around it. */
+/* K and V, layers and blocks are nested in some order. What is inside must not be larger than the stride around it. */
 static enum status check_nesting(const struct kv_view *kv, uint64_t *span_inout,
                                  struct error *error)
 {
@@ -23,14 +22,15 @@ static enum status check_nesting(const struct kv_view *kv, uint64_t *span_inout,
         if (outer[next].count < 2)
             continue;
         if (outer[next].stride < *span_inout)
-            return error_set(error, STATUS_INVALID_ARGUMENT,
-                             "kv.%s is %llu: what lies inside takes %llu bytes", outer[next].name,
-                             (unsigned long long)outer[next].stride,
-                             (unsigned long long)*span_inout);
+            return error_set(
+                error, STATUS_INVALID_ARGUMENT,
+                "kv.%s is %llu, must be at least %llu: the bytes that one of them contains",
+                outer[next].name, (unsigned long long)outer[next].stride,
+                (unsigned long long)*span_inout);
         if (!reach(outer[next].stride, outer[next].count - 1, *span_inout, span_inout))
             return error_set(error, STATUS_INVALID_ARGUMENT,
-                             "kv.%s is %llu: %llu of them are over 64 bits", outer[next].name,
-                             (unsigned long long)outer[next].stride,
+                             "kv.%s is %llu: the size of %llu of them does not fit in 64 bits",
+                             outer[next].name, (unsigned long long)outer[next].stride,
                              (unsigned long long)outer[next].count);
     }
     return STATUS_OK;
@@ -47,8 +47,8 @@ enum status kv_view_check(const struct kv_view *kv, uint32_t n_kv_heads, uint64_
         !reach(kv->head_stride, heads, row, &of_heads) ||
         !reach(kv->head_stride, heads, of_tokens, &span))
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "kv.head_stride %llu and kv.token_stride %llu: %u heads of %u tokens are "
-                         "over 64 bits",
+                         "kv.head_stride %llu and kv.token_stride %llu: the size of %u heads of %u "
+                         "tokens does not fit in 64 bits",
                          (unsigned long long)kv->head_stride, (unsigned long long)kv->token_stride,
                          n_kv_heads, kv->block_tokens);
     bool is_head_outside = (tokens == 0 || kv->token_stride >= row) &&
@@ -63,8 +63,8 @@ enum status kv_view_check(const struct kv_view *kv, uint32_t n_kv_heads, uint64_
     TRY(check_nesting(kv, &span, error));
     if (span > UINT64_MAX - (uint64_t)(uintptr_t)kv->base)
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "kv.base is %p: %llu bytes behind it are over 64 bits", kv->base,
-                         (unsigned long long)span);
+                         "kv.base is %p: the end, %llu bytes behind it, does not fit in 64 bits",
+                         kv->base, (unsigned long long)span);
     return STATUS_OK;
 }
 

@@ -1,5 +1,5 @@
 /*
- * kv_view_check - do the strides of a cache make room for what they step over?
+ * kv_view_check - checks that the strides of a cache are at least as large as what lies between.
  *
  * Thread: any.
  */
@@ -7,7 +7,7 @@
 
 #include "kernels/attention.h"
 
-/* A view of one layer with layer_stride 0 is every layer's, by turns. */
+/* In a view of one layer with layer_stride 0, all layers take turns. */
 static inline bool kv_view_has_layer(const struct kv_view *kv, uint32_t layer_index)
 {
     return layer_index < kv->n_layers || (kv->n_layers == 1 && kv->layer_stride == 0);

@@ -20,8 +20,7 @@ void alibi_slopes(uint32_t n_heads, float *slopes_out)
                                           : slope(2 * (head - n_power) + 1, 2 * n_power);
 }
 
-/* Float32 as Transformers computes it: distances on the edge of a bucket fall where its models were
- * trained to see them. */
+/* Computed in float32 as in Transformers, so that distances at the edge of a bucket get the bucket of the training. */
 static uint32_t far_bucket(uint64_t distance, uint32_t n_buckets, uint32_t n_exact,
                            uint32_t distance_max)
 {

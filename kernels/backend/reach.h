@@ -1,5 +1,5 @@
 /*
- * reach - how far things reach that lie a stride apart, in 64 bits or not at all.
+ * reach - the extent of things that lie a stride apart, if it fits in 64 bits.
  *
  * Thread: any.
  */
@@ -8,7 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* inner and `steps` strides behind it; false: over 64 bits. */
+/* inner plus `steps` strides. False: it does not fit in 64 bits. */
 static inline bool reach(uint64_t stride, uint64_t steps, uint64_t inner, uint64_t *span_out)
 {
     uint64_t outer;

@@ -1,9 +1,9 @@
 /*
  * cpu - the vector implementation: the files of this folder compiled for each instruction set.
  *
- * ISA(x) is x_avx2 or x_avx512: what the files of one set share carries its name. A set that differs
- * from another in its products alone takes everything else from that one, ISA_REST; but the attention,
- * if it multiplies BF16 or FP16 in a way of its own, from ISA_ATTENTION.
+ * ISA(x) is x_avx2, x_avx512 and so on: symbols that the files of one set share have the name of the set. A set
+ * that differs from another set in its products alone takes the rest from that one, ISA_REST. It takes the
+ * attention from ISA_ATTENTION when that one multiplies BF16 or FP16 in its own way.
  */
 #pragma once
 

@@ -1,5 +1,5 @@
 /*
- * each_row - an operator whose rows do not depend on each other, on the pool in runs of rows.
+ * each_row - runs an operator with independent rows on the pool, several rows a task.
  */
 #pragma once
 

@@ -4,6 +4,8 @@
 #include "kernels/backend/attention_metadata.h"
 #include "kernels/cuda/attention_step.h"
 
+#include <assert.h>
+
 static void fill_step(const struct call *call, struct attention_parameters *p)
 {
     const struct attention_metadata *metadata = call->metadata;
@@ -93,6 +95,7 @@ static void fill_layer(const struct attention *attention, struct attention_param
 {
     const struct attention_layer *layer = &attention->layer;
     const struct attention_config *config = &layer->config;
+    assert(config->n_kv_heads > 0 && config->n_heads % config->n_kv_heads == 0);
     p->n_heads = config->n_heads;
     p->n_kv_heads = config->n_kv_heads;
     p->head_dim = config->head_dim;
@@ -122,6 +125,9 @@ struct attention_parameters cuda_attention_parameters(const struct call *call)
     struct attention_parameters p = {.n_queries = call->metadata->n_tokens,
                                      .n_keys = n_keys_of_grid(call->metadata),
                                      .reads_workspace = call->attention->layer.config.is_cyclic};
+    assert(p.n_queries <= call->metadata->limits.n_tokens_max);
+    assert(p.n_keys <= call->metadata->limits.n_kv_tokens_max ||
+           call->metadata->limits.keys == KEYS_SELF);
     fill_step(call, &p);
     fill_tensors(call, &p);
     fill_cache(call, &p);

@@ -148,7 +148,7 @@ enum status cuda_layer_create(const struct attention_config *config, uint64_t fe
         goto fail;
     status = send_tables(attention, error);
     if (status == STATUS_DEVICE_LOST)
-        (void)error_set(error, status, "the tables of a layer: device %s is lost",
+        (void)error_set(error, status, "device %s was lost while the tables of a layer were copied",
                         device_name(device));
     if (status != STATUS_OK)
         goto fail;

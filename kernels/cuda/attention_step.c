@@ -189,7 +189,7 @@ static enum status share_workspace(struct attention_metadata *metadata, struct e
                                                      metadata->limits.beside->limits.kv_len_max);
     if (pieces.used > owner->shared_bytes || !has_positions)
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "beside is a metadata whose workspace of %zu bytes is too small: %zu",
+                         "beside is a metadata with a workspace of %zu bytes, must be at least %zu",
                          owner->shared_bytes, pieces.used);
     workspace->position_cos = owner->position_cos;
     workspace->position_sin = owner->position_sin;
@@ -240,7 +240,8 @@ enum status cuda_step_create(const struct attention_limits *limits, struct threa
     if (status != STATUS_OK)
         cuda_step_destroy(metadata);
     if (status == STATUS_DEVICE_LOST)
-        return error_set(error, status, "the workspace of a step: the device is lost");
+        return error_set(error, status,
+                         "the device was lost while the workspace of a step was made");
     TRY(status);
     *metadata_out = metadata;
     return STATUS_OK;
@@ -397,8 +398,8 @@ enum status cuda_step_prepare(struct attention_metadata *metadata,
     assert(workspace->has_arena && "use_arena shows where a step is laid out");
     if (!kv->is_contiguous && kv->block_tokens < least)
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "block_tokens is %u, block_tokens_min of the limits %u", kv->block_tokens,
-                         least);
+                         "block_tokens is %u, must be at least block_tokens_min %u",
+                         kv->block_tokens, least);
     if (!step->is_dummy)
         TRY(kv_view_check_alignment(kv, metadata->limits.n_kv_heads,
                                     dtype_bytes(metadata->limits.cache), error));

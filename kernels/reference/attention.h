@@ -1,10 +1,9 @@
 /*
- * reference/attention - the oracle's attention back end: every feature, every sum in float64, the
- * whole row of scores at once. Rounded is only what attention.h says is: the cache, the output, and
- * what MATH_FP8 multiplies.
+ * reference/attention - the oracle's attention back end: every feature, every sum in float64, the whole row of
+ * scores at once. It rounds only where attention.h says so: the cache, the output, and the operands of MATH_FP8.
  *
- * Choices of speed have one result here: path, multi_block and grouped are not read. MATH_INT8 and
- * MATH_INT8_PV_FP8 are computed without their rounding: they are judged by their distance from it.
+ * path, multi_block and grouped only choose a speed, and are not read here. MATH_INT8 and MATH_INT8_PV_FP8 are
+ * computed without their rounding; tests measure their distance from this.
  */
 #pragma once
 

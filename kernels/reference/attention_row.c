@@ -6,6 +6,7 @@
 #include "kernels/reference/attention_call.h"
 #include "kernels/reference/head.h"
 
+#include <assert.h>
 #include <math.h>
 
 #define LOG_2 0.69314718055994530942
@@ -197,6 +198,8 @@ static void attend(const struct attention_row *row)
 void attention_row_run(const struct attention_row *row)
 {
     static const double nothing[HEAD_DIM_MAX];
+    assert(row->query < row->sequence->query_len);
+    assert(row->head / row->call->layer->group == row->kv_head);
     if (row->call->metadata->is_dummy || row->sequence->is_dummy)
         store_row(row, nothing, 0, -INFINITY);
     else

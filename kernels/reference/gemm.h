@@ -1,5 +1,5 @@
 /*
- * gemm - x times the weights as they count, in float64.
+ * gemm - x times the weights and their scales, in float64.
  */
 #pragma once
 

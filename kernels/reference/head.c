@@ -1,5 +1,6 @@
 #include "kernels/reference/head.h"
 
+#include <assert.h>
 #include <math.h>
 
 void head_load(enum dtype dtype, const void *row, uint64_t first, uint32_t n, double *head_out)
@@ -28,6 +29,7 @@ void head_turn(const float *cos_row, const float *sin_row, uint32_t n_rotary, bo
                double *head)
 {
     uint32_t half = n_rotary / 2;
+    assert(n_rotary % 2 == 0 && n_rotary <= HEAD_DIM_MAX);
     for (uint32_t i = 0; i < half; i++) {
         uint32_t low_index = is_interleaved ? 2 * i : i;
         uint32_t high_index = is_interleaved ? 2 * i + 1 : i + half;
@@ -46,6 +48,7 @@ void head_round_e4m3(double scale, uint32_t n, double *head)
 void head_update(const struct kv_head *head, void *slot_out)
 {
     double wide[HEAD_DIM_MAX] = {0};
+    assert(head->n <= HEAD_DIM_MAX && head->n_rotary <= head->n);
     double scale = dtype_is_8bit(head->cache) ? (double)head->scale : 1;
     head_load(head->dtype, head->row, 0, head->n, wide);
     if (head->bias)

@@ -27,5 +27,5 @@ void head_round_e4m3(double scale, uint32_t n, double *head);
 /* head[i] = rounded(head[i] / unit) * unit, to BF16 or to F16 within +-F16_LARGEST */
 void head_round_half(enum dtype dtype, double unit, uint32_t n, double *head);
 
-/* What kv_head.h says, rounded to float32 and then to the cache's dtype. */
+/* The steps of kv_head.h, rounded to float32 and then to the cache's dtype. */
 void head_update(const struct kv_head *head, void *slot_out);

@@ -88,6 +88,7 @@ static void token_forward(const struct moe *moe, const struct moe_weights *weigh
     for (uint32_t i = 0; i < config->n_in; i++)
         scratch->sum[i] = 0;
     for (uint32_t rank = 0; rank < config->routing.top_k; rank++) {
+        assert(scratch->ids[rank] < config->routing.n_experts);
         expert_forward(moe, &weights->experts[scratch->ids[rank]], config->n_inner, x, scratch);
         add_weighted(scratch, config->n_in, scratch->weights[rank]);
     }

@@ -1,5 +1,5 @@
 /*
- * reference - the oracle: every formula as it is written in kernel_set.h, sums in float64, one thread.
+ * reference - the oracle: the formulas of kernel_set.h as they stand there, sums in float64, one thread.
  */
 #pragma once
 

@@ -13,13 +13,13 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-/* Refused in one call, before the caller has its turn again. */
+/* Connections that one call refuses at most. */
 enum { ROUND_REFUSALS = 64 };
 
 struct gated_socket {
     const void *owner; /* NULL: free */
     dev_t device;
-    ino_t inode; /* a descriptor's number may be another socket's by now */
+    ino_t inode; /* the descriptor may belong to another socket by now */
 };
 
 struct permit {
@@ -42,7 +42,7 @@ static _Thread_local const void *opening;
 
 void accept_gate_begin(const void *owner)
 {
-    assert(owner && !opening); /* one worker of UCX's is made at a time, on this thread */
+    assert(owner && !opening); /* this thread makes one UCX worker at a time */
     opening = owner;
 }
 
@@ -97,7 +97,7 @@ static bool is_gated(int fd)
     return is_found;
 }
 
-/* Its own place, a free one, or that of the one given first. */
+/* Finds its own place, a free one, or that of the oldest permit. */
 static struct permit *place_for(uint64_t incarnation)
 {
     struct permit *oldest = NULL;
@@ -179,7 +179,7 @@ static bool is_let_in(int fd, const struct sockaddr_storage *theirs)
     return !is_this_host(&host) || socket_owner_is(theirs, &ours, geteuid());
 }
 
-/* ---- before the C library's, whose parameters begin with underscores ----
+/* ---- in place of the C library's functions, whose parameters begin with underscores ----
  * NOLINTBEGIN(readability-inconsistent-declaration-parameter-name) */
 
 static int take(int fd, struct sockaddr *address, socklen_t *bytes, int flags)

@@ -1,18 +1,18 @@
 /*
- * accept_gate - keeps strangers from the port that UCX opens for its TCP transport, and which aborts
- * the process at thirteen bytes that it does not expect.
+ * accept_gate - keeps strangers away from the port of UCX's TCP transport. UCX aborts the process when it reads
+ * thirteen bytes there that it does not expect.
  *
- * The program's own listen, accept and accept4 stand before the C library's. What a thread makes listen
- * between begin and end is gated: whoever connects there is closed before UCX reads a byte, unless
- *     a worker that was described, and is permitted, has that address, and,
- *     when it is an address of this host, the socket is one of this user's processes.
- * All other sockets are the C library's.
+ * The program defines listen, accept and accept4 itself; they replace those of the C library. A socket that a
+ * thread makes listen between begin and end is gated. A connection to it is closed before UCX reads a byte, unless
+ *     its address is that of a permitted worker, and,
+ *     when this is an address of this host, the other end belongs to a process of this user.
+ * The C library handles all other sockets.
  *
- * What it cannot do: tell processes of one user apart, or one of another host with a permitted address
- * from the worker there.
+ * The gate cannot tell processes of one user apart. It cannot tell a process on another host with a permitted
+ * address from the worker there.
  *
- * Bounds: GATED_SOCKETS_MAX sockets, beyond them listen fails; PERMITS_MAX workers, the oldest goes.
- * Global state: those two tables, as the symbols are one a process.
+ * Bounds: GATED_SOCKETS_MAX sockets, then listen fails; PERMITS_MAX workers, then the oldest permit is dropped.
+ * Global state: these two tables, since a process has the symbols once.
  * Thread: any.
  */
 #pragma once

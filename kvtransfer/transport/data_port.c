@@ -32,7 +32,7 @@ static enum status check_devices(const char *devices, struct error *error)
     return STATUS_OK;
 }
 
-/* UCX takes anything for a range, and then any port. */
+/* UCX accepts any text as a range, and then uses any port. */
 static enum status parse_range(const char *range, unsigned *first_out, unsigned *last_out,
                                struct error *error)
 {

@@ -130,7 +130,9 @@ struct get *get_table_find(const struct get_table *table, const struct wire_piec
                      memcmp(&piece->id, &get->id, sizeof piece->id) == 0 &&
                      item->block_index == get->piece.block_index &&
                      item->block == get->piece.remote_block && item->offset == get->piece.offset &&
-                     item->bytes == get->piece.bytes;
+                     item->bytes == get->piece.bytes &&
+                     (piece->owner_incarnation == get->peer->incarnation ||
+                      piece->answer == ANSWER_STALE);
     return is_answer ? get : NULL;
 }
 

@@ -54,18 +54,17 @@ MUST_CHECK enum status get_table_take(struct get_table *table, const struct get_
 /* As if they had never been taken. */
 void get_table_put_back(struct get_table *table, struct get *const *gets, uint32_t n);
 
-/* The get's bytes are there, or never will be: reports with the next report. */
+/* Ends the get: its bytes are there, or never will be. The next report tells the caller. */
 void get_table_end(struct get_table *table, struct get *get, enum status status);
 /* Ends all gets of a peer that are out. */
 void get_table_end_peer(struct get_table *table, const struct transport_peer *peer,
                         enum status status);
-/* Calls back for all that have ended, and frees them. Returns how many. */
+/* Calls back for all gets that have ended, and frees them. Returns how many. */
 unsigned get_table_report(struct get_table *table);
 
 /* What the owner is asked for that get. */
 struct wire_item get_table_item(const struct get_table *table, const struct get *get);
-/* The get that is out and that this piece answers, to the last field but its owner's incarnation,
- * which the driver knows. NULL: none. */
+/* Finds the get that is out and that this piece answers: every field is equal, and the owner is the get's peer. NULL: none. */
 struct get *get_table_find(const struct get_table *table, const struct wire_piece *piece,
                            uint64_t reader_incarnation);
 /* Of an answer that is not ANSWER_BYTES. */

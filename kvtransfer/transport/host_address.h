@@ -1,5 +1,5 @@
 /*
- * host_address - of a network device, by which a worker is reached.
+ * host_address - the address of a network device at which a worker can be reached.
  *
  * Thread: any; no state.
  */
@@ -10,8 +10,7 @@
 
 #define HOST_ADDRESSES_MAX 8u /* of one worker */
 
-struct
-    sockaddr; /* of <sys/socket.h>, whose functions are not for everybody who knows a transport */
+struct sockaddr; /* of <sys/socket.h>, which this header does not include */
 struct sockaddr_storage;
 
 /* Of IPv4 (n_bytes 4) or IPv6 (16), in the order of the wire. */

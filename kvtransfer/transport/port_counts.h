@@ -1,9 +1,8 @@
 /*
- * port_counts - who is at a worker's data port, and why others were sent away.
+ * port_counts - the connections at a worker's data port, and the reasons why others were refused.
  *
- * Of transports that listen: unix and tls count all of it; of am-tcp the accept gate counts its
- * strangers, UCX tells nothing of those whom it lets in. A connection that arrives is proven in the
- * end, or counted once.
+ * unix and tls count all of this. For am-tcp the accept gate counts the connections that it refuses; UCX
+ * tells nothing about the others. A connection is proven in the end, or counted as refused once.
  *
  * Thread: the transport's counts; port_counts_read from any.
  */

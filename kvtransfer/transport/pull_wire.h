@@ -1,6 +1,6 @@
 /*
- * pull_wire - the two messages of a hand-over that the reader drives: active messages of the am-tcp
- * driver, frames of our own streams (stream_frame.h). Little endian.
+ * pull_wire - the two messages of a KV transfer, pull and piece: active messages of the am-tcp driver, frames
+ * of our own streams (stream_frame.h). Little endian.
  *
  * pull, reader to owner: which pieces of one transfer it wants.
  *
@@ -12,8 +12,8 @@
  *             40  u64  connection                16  u32  offset      20  u32  bytes
  *             48
  *
- * connection counts the reader's endpoints: a greater one tells the owner that what it has to that
- * reader is the past, although nothing may have failed there yet.
+ * connection counts the reader's endpoints. A greater number tells the owner that its older connection to
+ * that reader is obsolete, even when it has not failed yet.
  *
  * piece, owner to reader: one for each piece of a pull, in any order.
  *
@@ -24,7 +24,7 @@
  *             24  16 B transfer id               68
  *     data     the bytes, or nothing when the answer is not ANSWER_BYTES
  *
- * Thread: any. Decoding checks sizes and bounds, never who may have what.
+ * Thread: any. Decoding checks sizes and bounds, and no permissions.
  */
 #pragma once
 

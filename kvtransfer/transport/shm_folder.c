@@ -17,7 +17,7 @@
 
 enum { ATTEMPTS_MAX = 100 };
 
-/* Removes the folder and what is in it; fd stays the caller's. */
+/* Removes the folder and its contents. fd stays the caller's. */
 static void remove_folder(int fd, const char *path)
 {
     int copy = dup(fd);
@@ -29,10 +29,10 @@ static void remove_folder(int fd, const char *path)
             (void)unlinkat(fd, entry->d_name, 0);
     if (directory)
         closedir(directory);
-    (void)rmdir(path); /* what cannot be removed now is met again by the next sweep */
+    (void)rmdir(path); /* the next sweep tries again what cannot be removed now */
 }
 
-/* fd of a folder of this user; -1: it is none. */
+/* Opens a folder of this user. -1: it is not one. */
 static int open_folder(const char *path)
 {
     struct stat stat;
@@ -66,7 +66,7 @@ static void sweep(void)
         closedir(root);
 }
 
-/* False: who swept between mkdtemp and flock took it for a dead one's, or there can be none. */
+/* False: it cannot be locked, or another process removed it between mkdtemp and flock. */
 static bool lock_folder(int fd)
 {
     struct stat stat;

@@ -1,11 +1,11 @@
 /*
- * shm_folder - a place in /dev/shm where this process's shared memory and sockets have names.
+ * shm_folder - a folder in /dev/shm for the names of this process's shared memory and sockets.
  *
  *     /dev/shm/kvferry-XXXXXX/    locked (flock) for as long as its process lives
  *
- * UCX names each segment for as long as it makes it, a large one for a while: a process that is killed
- * then leaves it behind. Whoever opens a folder first removes those of this user whose lock is free.
- * A lock ends with its process, whatever ended that.
+ * UCX gives each segment a name while it makes it. A process that is killed meanwhile leaves the segment
+ * behind. Opening a folder first removes the folders of this user whose lock is free. A lock ends with its
+ * process, for whatever reason that ends.
  *
  * Thread: open and close by one; any number of processes.
  */

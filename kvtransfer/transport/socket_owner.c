@@ -12,10 +12,10 @@
 #include <string.h>
 #include <unistd.h>
 
-/* As the kernel numbers states; the header that names it clashes with netinet/tcp.h. */
+/* The kernel's number of the state. The header with its name conflicts with netinet/tcp.h. */
 enum { ESTABLISHED = 1 };
 
-/* One end, IPv4 written as IPv4 whatever family its socket has. */
+/* One end of a connection. IPv4 is stored as IPv4, for sockets of both families. */
 struct end {
     int family;
     uint8_t bytes[16];
@@ -85,7 +85,7 @@ static int ask(int fd, const struct end *theirs, const struct end *ours, struct 
 static bool find_by_diag(const struct end *theirs, const struct end *ours, bool *has_answer_out,
                          struct found *found_out)
 {
-    /* A kernel without the module says of every socket that there is none. */
+    /* A kernel without the module answers for every socket that it does not exist. */
     static atomic_bool has_found;
     int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
     int result = fd >= 0 ? ask(fd, theirs, ours, found_out) : errno;
@@ -99,7 +99,7 @@ static bool find_by_diag(const struct end *theirs, const struct end *ours, bool 
 
 /* ---- /proc/net/tcp ---- */
 
-/* "0100007F:C350": words of the address as this machine reads them, then the port. */
+/* "0100007F:C350": the words of the address in this machine's byte order, then the port. */
 static void format_end(const struct end *end, bool as_ipv6, char text_out[40])
 {
     uint32_t words[4];

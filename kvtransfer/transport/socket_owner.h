@@ -1,7 +1,7 @@
 /*
- * socket_owner - which user the other end of a connection belongs to, when it is on this host.
+ * socket_owner - tells which user the other end of a connection belongs to, when it is on this host.
  *
- * Of TCP: asks the kernel (sock_diag), and where it has no such answers reads /proc/net/tcp. Needs no rights.
+ * For TCP it asks the kernel (sock_diag); a kernel without that has /proc/net/tcp. It needs no privileges.
  * Thread: any.
  */
 #pragma once
@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <sys/types.h>
 
-/* True: a process has that end open, and is that user's. An end that nobody holds any more is nobody's. */
+/* True: a process of that user has that end open. An end that no process holds any more belongs to nobody. */
 bool socket_owner_is(const struct sockaddr_storage *theirs, const struct sockaddr_storage *ours,
                      uid_t user);
 /* Of a Unix socket: the other end is a process of this user. */

@@ -34,7 +34,7 @@ static enum status set_port(struct address *address, const char *port, const cha
     return STATUS_OK;
 }
 
-/* The URL of a browser, or of another system: what is before the host is none of it. */
+/* A URL from a browser or another system: the part before the host is not part of an address. */
 static enum status refuse_scheme(const char *text, const char *host, struct error *error)
 {
     const int n = (int)(host - text);
@@ -44,7 +44,7 @@ static enum status refuse_scheme(const char *text, const char *host, struct erro
                      is_secure ? "; other settings turn on TLS" : "");
 }
 
-/* empty_host: what no host means. */
+/* empty_host: the host for an address without one. */
 static enum status parse(const char *text, const char *empty_host, struct address *address_out,
                          struct error *error)
 {
@@ -88,7 +88,7 @@ enum status address_parse(const char *text, struct address *address_out, struct 
     return parse(text, "127.0.0.1", address_out, error);
 }
 
-/* Whether a socket of IPv6 can be bound that takes IPv4 too. */
+/* Whether an IPv6 socket that also accepts IPv4 can be bound. */
 static bool has_ipv6(void)
 {
     int fd = socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0);

@@ -1,8 +1,8 @@
 /*
- * address - "host:port" as people write it: "127.0.0.1:50051", "[::1]:0", "name:80", ":9400".
+ * address - parses "host:port": "127.0.0.1:50051", "[::1]:0", "name:80", ":9400".
  *
- * An empty host is every interface where a process listens, and the loopback where it connects. Port 0
- * asks the system for a free one. "unix:/path" is kept whole.
+ * An empty host means all interfaces for a port to listen on, and the loopback for a connection. Port
+ * 0 means any free port. "unix:/path" is kept whole.
  *
  * Thread: any (plain data).
  */
@@ -21,16 +21,17 @@ struct address {
     bool is_unix;
 };
 
-/* INVALID_ARGUMENT with the text and what is wrong with it. */
+/* INVALID_ARGUMENT: the sentence has the text and what is wrong with it. */
 MUST_CHECK enum status address_parse(const char *text, struct address *address_out,
                                      struct error *error);
-/* Of a port to listen on: an empty host is "::", which takes IPv4 too, or "0.0.0.0" on a machine
- * without IPv6. */
+/* For a port to listen on: an empty host becomes "::", which also accepts IPv4, or "0.0.0.0" on a
+ * machine without IPv6. */
 MUST_CHECK enum status address_parse_listen(const char *text, struct address *address_out,
                                             struct error *error);
-/* A unix socket counts. A name other than "localhost" does not, wherever it leads. */
+/* A Unix socket counts as a loopback. A name other than "localhost" does not, whatever its
+ * addresses are. */
 bool address_is_loopback(const struct address *address);
 void address_format(const struct address *address, char text_out[ADDRESS_TEXT_MAX]);
 
-/* Takes the next address of a comma-separated list; false at its end. *list_inout moves on. */
+/* Takes the next address of a comma-separated list and advances *list_inout; false: the end. */
 bool address_list_next(const char **list_inout, char text_out[ADDRESS_TEXT_MAX]);

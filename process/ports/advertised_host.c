@@ -12,13 +12,13 @@
 
 #define CANDIDATES_MAX 32u
 
-/* Addresses of this host, as text. */
+/* The addresses of this host, as text. */
 struct candidates {
     uint32_t n;
     char hosts[CANDIDATES_MAX][ADVERTISED_HOST_MAX];
 };
 
-/* False: it is no number. */
+/* False: not a numeric address. */
 static bool read_number(const char *host, struct sockaddr_storage *address_out)
 {
     const struct addrinfo hints = {.ai_flags = AI_NUMERICHOST, .ai_socktype = SOCK_STREAM};
@@ -32,7 +32,7 @@ static bool read_number(const char *host, struct sockaddr_storage *address_out)
     return true;
 }
 
-/* IPv4 written as IPv6 counts. */
+/* Also IPv4 that is written as IPv6. */
 static bool is_every_address(const char *host)
 {
     static const struct in6_addr MAPPED_ANY = {.s6_addr = {[10] = 0xff, [11] = 0xff}};
@@ -74,7 +74,7 @@ enum status advertised_host_check(const char *given, struct error *error)
     return STATUS_OK;
 }
 
-/* ---- what this host has ---- */
+/* ---- addresses of this host ---- */
 
 static socklen_t bytes_of(const struct sockaddr *address)
 {
@@ -113,7 +113,7 @@ static void list_candidates(bool is_ipv4_only, struct candidates *candidates_out
     freeifaddrs(all);
 }
 
-/* candidates->n: none of them. */
+/* Returns candidates->n if there is none. */
 static uint32_t find(const struct candidates *candidates, const struct sockaddr *address)
 {
     char host[ADVERTISED_HOST_MAX];
@@ -125,7 +125,7 @@ static uint32_t find(const struct candidates *candidates, const struct sockaddr 
     return i;
 }
 
-/* The one that the host's name has, or the first. */
+/* Chooses the address of the host's name, else the first. */
 static uint32_t choose(const struct candidates *candidates)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};

@@ -1,15 +1,15 @@
 /*
- * advertised_host - under which host the ports of this process are told to others: never "every address".
+ * advertised_host - the host under which other processes reach the ports of this one: never "every address".
  *
- *     port bound to                    told
- *     a loopback, a unix socket        that
- *     every address (0.0.0.0, ::)      what was given; else an address of this host that others can use
- *     one address, a name              what was given (behind a translation of addresses); else that
+ *     port bound to                    advertised host
+ *     a loopback, a unix socket        the same
+ *     every address (0.0.0.0, ::)      the given one; else an address of this host that others can use
+ *     one address, a name              the given one (for address translation); else the same
  *
- * Such an address is that of an interface which is up, no loopback's and no link's own; where there are several,
- * one that the host's name has, else the first, IPv4 before IPv6.
+ * An address that others can use belongs to an interface that is up, and is neither a loopback nor link-local.
+ * Of several, an address of the host's name is chosen, else the first, IPv4 before IPv6.
  *
- * Thread: any; no state. May wait for the machine's resolver.
+ * Thread: any; no state. May block in the resolver.
  */
 #pragma once
 
@@ -17,10 +17,10 @@
 
 #define ADVERTISED_HOST_MAX 128 /* bytes, NUL included */
 
-/* given: a host without a port, "" for none. INVALID_ARGUMENT: it is none that others could use. */
+/* given: a host without a port; "": none. INVALID_ARGUMENT: others cannot use it. */
 MUST_CHECK enum status advertised_host_check(const char *given, struct error *error);
 
-/* Replaces the host of an address that a port is, or is to be, bound to. UNSUPPORTED: bound to every address, nothing
- * given, and this host has none for others. */
+/* Replaces the host of an address that a port is, or will be, bound to. UNSUPPORTED: it is bound to every address, no
+ * host is given, and this host has no address that others can use. */
 MUST_CHECK enum status advertised_host_apply(const char *given, struct address *address_inout,
                                              struct error *error);

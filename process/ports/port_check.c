@@ -11,8 +11,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* 0, or errno. As gRPC binds it: what a dead process's connections still hold is no hindrance, who listens
- * is. Nothing listens here, so that nobody's connection is taken and dropped. */
+/* 0, or errno. Binds as gRPC does: old connections of a dead process are no conflict, a listener is. It
+ * does not listen, so that no connection is accepted and dropped. */
 static int try_to_bind(const struct addrinfo *at)
 {
     int one = 1;
@@ -26,7 +26,7 @@ static int try_to_bind(const struct addrinfo *at)
     return reason;
 }
 
-/* 0, or what gai_strerror takes. */
+/* 0, or an error code for gai_strerror. */
 static int look_up(const struct address *address, struct addrinfo **found_out)
 {
     char port[8];
@@ -36,7 +36,7 @@ static int look_up(const struct address *address, struct addrinfo **found_out)
     return getaddrinfo(address->host, port, &hints, found_out);
 }
 
-/* One address of the name is enough. */
+/* It is enough if one address of the name can be bound. */
 static enum status check_free(const struct port_row *row, const struct address *address,
                               struct error *error)
 {
@@ -76,7 +76,7 @@ static bool is_anywhere(const struct port_row *row)
     return row->address && (row->address[0] || row->is_needed);
 }
 
-/* In the one form that both families have. */
+/* Compares in IPv6 form, which both families have. */
 static struct sockaddr_in6 as_ipv6(const struct sockaddr *from)
 {
     struct sockaddr_in6 to = {.sin6_family = AF_INET6};
@@ -106,7 +106,7 @@ static bool is_same_host(const struct sockaddr *a, const struct sockaddr *b)
             one.sin6_scope_id == other.sin6_scope_id);
 }
 
-/* A name that leads nowhere overlaps nothing; port_check_free says what is wrong with it. */
+/* A name without addresses does not overlap; port_check_free reports what is wrong with it. */
 static bool do_hosts_overlap(const struct address *a, const struct address *b)
 {
     struct addrinfo *ones = NULL, *others = NULL;

@@ -1,14 +1,14 @@
 /*
- * port_check - whether a process will be able to listen where its configuration says, before it loads
- * anything.
+ * port_check - checks, before anything is loaded, that a process can listen on its configured
+ * addresses.
  *
- * Each address is bound and let go again: who then listens for good may still be forestalled, and says
- * so itself. Port 0 and unix sockets are not tried.
+ * Each address is bound and released again. Another process may still take it before the real bind,
+ * which then fails with its own error. Port 0 and Unix sockets are not tried.
  *
- * Two rows have the same port when one port number stands in both and their hosts, looked up, have an
- * address in common. "0.0.0.0" and "::" have every address: gRPC listens on both for either.
+ * Two rows conflict if they have the same port number and their hosts have an address in common.
+ * "0.0.0.0" and "::" have every address: gRPC listens on both for either.
  *
- * Thread: any; blocks for names only.
+ * Thread: any; blocks only to look up names.
  */
 #pragma once
 
@@ -20,15 +20,15 @@
 
 struct port_row {
     const char *key;     /* "grpc_address" */
-    const char *address; /* NULL, or "" unless it is needed: nowhere */
+    const char *address; /* NULL or "": no such port ("" is an error if it is needed) */
     bool is_needed;
     enum port_use use;
 };
 
 enum { N_PORT_ROWS = 4 };
 
-/* What initialises a struct port_row[N_PORT_ROWS]: the rows of a role, or of what starts roles, whose
- * struct is at options. */
+/* Initialises a struct port_row[N_PORT_ROWS] from the rows of a role, or of a command that starts
+ * roles, whose struct is at options. */
 #define PORT_ROWS(options)                                                                         \
     {                                                                                              \
         {"grpc_address", (options)->grpc_address, true, PORT_USE_PUBLIC},                          \
@@ -37,10 +37,9 @@ enum { N_PORT_ROWS = 4 };
             {"metrics_address", (options)->metrics_address, false, PORT_USE_METRICS},              \
     }
 
-/* What the rows say, and what their ports need (port_needs.h).
- * INVALID_ARGUMENT: the sentence has key and address. */
+/* Checks the rows, and what their ports need (port_needs.h). INVALID_ARGUMENT: the sentence has key and address. */
 MUST_CHECK enum status port_check(const struct port_row *rows, size_t n,
                                   const struct port_given *given, struct error *error);
-/* Whether they can be bound now, of rows that port_check took. IO_FAILED, INVALID_ARGUMENT: the sentence
- * has key, address and reason. */
+/* Checks that they can be bound now, for rows that passed port_check. IO_FAILED, INVALID_ARGUMENT: the
+ * sentence has key, address and reason. */
 MUST_CHECK enum status port_check_free(const struct port_row *rows, size_t n, struct error *error);

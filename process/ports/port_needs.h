@@ -1,8 +1,9 @@
 /*
- * port_needs - what a port must have, by what it serves and who can reach it: the one table.
+ * port_needs - the table of what a port needs (key, TLS), by what it serves and from where it can be
+ * reached.
  *
- * HOST: a loopback or a unix socket; NETWORK: every other address. What --insecure permits is to do without
- * TLS; nothing permits a control port without a key. The metrics port has no TLS.
+ * HOST: a loopback or a Unix socket; NETWORK: every other address. --insecure permits ports without TLS;
+ * nothing permits a control port without a key. The metrics port has no TLS.
  *
  * Thread: any; no state.
  */
@@ -13,7 +14,7 @@
 #include <stdbool.h>
 #include <stdio.h>
 
-/*    port     reached from  needs            what that means, for docs/reference/ports.md             */
+/*    port     reached from  needs            explanation, for docs/reference/ports.md             */
 #define PORT_NEEDS_TABLE(X)                                                                        \
     X(PUBLIC, HOST, NOTHING, "nothing; GetState needs the cluster key")                            \
     X(PUBLIC, NETWORK, TLS, "TLS, or `--insecure` for clear text; GetState needs the cluster key") \
@@ -30,19 +31,19 @@ enum port_use { PORT_USE_PUBLIC, PORT_USE_CONTROL, PORT_USE_HEALTH, PORT_USE_MET
 enum port_reach { PORT_REACH_HOST, PORT_REACH_NETWORK };
 enum port_need { PORT_NEEDS_NOTHING, PORT_NEEDS_TLS, PORT_NEEDS_OWN_KEY, PORT_NEEDS_KEY_AND_TLS };
 
-/* What a process has been given. */
+/* What the configuration of a process has. */
 struct port_given {
-    bool has_key; /* that others of the cluster have, too; the user's own is always there */
+    bool has_key; /* a cluster key of its own configuration; the user's key always exists */
     bool has_tls; /* on the grpc and health ports */
-    bool has_clear_health; /* not on that, then */
-    bool has_peer_tls;     /* on the control port, both ways */
+    bool has_clear_health; /* then the health port has no TLS */
+    bool has_peer_tls;     /* mutual TLS on the control port */
     bool is_insecure;
 };
 
 bool port_has_tls(enum port_use use, const struct port_given *given);
 enum port_need port_needs(enum port_use use, enum port_reach reach);
 
-/* INVALID_ARGUMENT: the sentence has key, the configuration's, and address, and what is missing. */
+/* INVALID_ARGUMENT: the sentence has the configuration's key, the address, and what is missing. */
 MUST_CHECK enum status port_needs_check(enum port_use use, enum port_reach reach,
                                         const struct port_given *given, const char *key,
                                         const char *address, struct error *error);

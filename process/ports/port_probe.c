@@ -61,19 +61,19 @@ void port_probe_finish(struct port_probe *probe)
         end_probe(probe);
 }
 
-/* HTTP/2's, and empty SETTINGS. */
+/* HTTP/2's preface with empty SETTINGS. */
 static const char PREFACE[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0";
 
 enum answer { ANSWER_NONE, ANSWER_BYTES, ANSWER_UNKNOWN };
 
-/* By who had accepted it: nobody else sends that. */
+/* A reset can only come from a process that had accepted the connection. */
 static bool is_cut(void)
 {
     return errno == ECONNRESET || errno == EPIPE;
 }
 
-/* To connect again is harmless, and for a unix socket with a full backlog the only way; until then
- * recv says EINVAL. */
+/* A second connect is harmless, and the only way for a Unix socket with a full backlog; until it
+ * succeeds recv fails with EINVAL. */
 static enum answer look(struct port_probe *probe)
 {
     if (connect(probe->fd, (const struct sockaddr *)&probe->address, probe->address_bytes) != 0 &&
@@ -82,7 +82,7 @@ static enum answer look(struct port_probe *probe)
     char byte;
     ssize_t n = recv(probe->fd, &byte, sizeof byte, MSG_DONTWAIT);
     if (n >= 0 || is_cut())
-        return ANSWER_BYTES; /* an end, too, is somebody's act */
+        return ANSWER_BYTES; /* an end also shows that it was accepted */
     if (errno != EAGAIN && errno != EINVAL)
         return ANSWER_UNKNOWN;
     if (!probe->has_spoken &&

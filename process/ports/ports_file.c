@@ -14,9 +14,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define PORTS_FILE_BYTES_MAX 8192 /* more than any that ports_file_write makes */
+#define PORTS_FILE_BYTES_MAX 8192 /* more than ports_file_write ever writes */
 
-/* Without what JSON cannot have: a text that was cut may end within a character. NULL: no memory. */
+/* Replaces bytes that JSON cannot have: a text that was cut may end inside a character. NULL: no
+ * memory. */
 static json_t *text_json(const char *text)
 {
     char clean[PORTS_UNSEEN_MAX];
@@ -42,7 +43,7 @@ static bool write_all(FILE *file, const json_t *root)
     return json_dumpf(root, file, JSON_INDENT(2)) == 0 && putc('\n', file) != EOF;
 }
 
-/* Of the folder that path lies in. */
+/* Opens the folder of path. */
 static bool can_write_beside(const char *path)
 {
     const char *slash = strrchr(path, '/');
@@ -66,7 +67,8 @@ enum status ports_file_check(const char *path, struct error *error)
     return STATUS_OK;
 }
 
-/* What a killed process of the same id has left goes first; a link that stands there is not followed. */
+/* A file that a killed process with the same id has left is removed first; an existing link is not
+ * followed. */
 static FILE *create(const char *path)
 {
     unlink(path);
@@ -114,7 +116,7 @@ void ports_file_remove(const char *path)
         unlink(path);
 }
 
-/* False: absent, no text, or too long. */
+/* False: missing, not a string, or too long. */
 static bool read_text(const json_t *root, const char *key, char *text_out, size_t text_bytes)
 {
     const char *text = json_string_value(json_object_get(root, key));

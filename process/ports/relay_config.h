@@ -1,5 +1,5 @@
 /*
- * relay_config - the rows of what may reach gRPC (rpc/relay/limits.h), and how they get there.
+ * relay_config - the configuration rows of the relay's limits (rpc/relay/limits.h).
  */
 #pragma once
 
@@ -67,7 +67,7 @@
     X(relay_exempt, STRING, "", "",                                                                \
       "networks without limits per address, such as those of proxies: \"10.0.0.0/8, ::1\"")
 
-/* A struct relay_limits of these rows; streams and header bytes are the server's own rows. */
+/* Makes a struct relay_limits from these rows; streams and header bytes are rows of the server. */
 #define RELAY_LIMITS(config)                                                                       \
     {                                                                                              \
         .connections_max = (config)->relay_connections_max,                                        \

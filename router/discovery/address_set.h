@@ -1,7 +1,7 @@
 /*
- * address_set - addresses of workers, each once, in the order in which they came.
+ * address_set - a set of worker addresses, in the order in which they were added.
  *
- * Bounds: PROCESS_PEERS_MAX; what is one too many is left out and counted.
+ * Bounds: PROCESS_PEERS_MAX; more are left out and counted.
  *
  * Thread: one at a time (plain data, zeroed at first; 40 KiB: too large for a stack).
  */
@@ -16,9 +16,9 @@ struct address_set {
 };
 
 void address_set_clear(struct address_set *set);
-/* Of fewer than ADDRESS_TEXT_MAX bytes. */
+/* The text has fewer than ADDRESS_TEXT_MAX bytes. */
 void address_set_add(struct address_set *set, const char *address);
 void address_set_add_all(struct address_set *set, const struct address_set *more);
 bool address_set_has(const struct address_set *set, const char *address);
-/* The same members, in whatever order. */
+/* Whether both have the same members, in any order. */
 bool address_set_equals(const struct address_set *a, const struct address_set *b);

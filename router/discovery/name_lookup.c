@@ -15,10 +15,10 @@
 #include <sys/socket.h>
 
 #define EMPTY_AFTER_NS (5 * NS_PER_S)    /* of answers that there is no such name */
-#define PAUSE_NS       (300 * NS_PER_MS) /* between two questions, in whatever hurry */
-#define STOP_WAIT_NS   (50 * NS_PER_MS)  /* for a question under way; there may be many lookups */
+#define PAUSE_NS       (300 * NS_PER_MS) /* between two lookups, at least */
+#define STOP_WAIT_NS   (50 * NS_PER_MS)  /* for a running lookup; there may be many */
 
-/* Held by who started it, and by its thread: freed by the last. */
+/* Held by its creator and by its thread; the last one frees it. */
 struct name_lookup {
     struct name_lookup_options options;
     struct address address;

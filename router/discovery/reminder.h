@@ -1,6 +1,6 @@
 /*
- * reminder - when to say again that something is still wrong: after a second, for most faults of a start
- * are over by then, and then at intervals that grow from 4 s to 17 min.
+ * reminder - when to log a lasting fault: after a second, because most faults at start are over by then,
+ * and then at intervals that grow from 4 s to 17 min.
  *
  * Thread: one at a time (plain data, zeroed at first).
  */
@@ -10,9 +10,9 @@
 #include <stdint.h>
 
 struct reminder {
-    uint64_t due_ns; /* 0: nothing was wrong */
+    uint64_t due_ns; /* 0: no fault */
     uint64_t interval_ns;
 };
 
-/* Whether to say it now; is_wrong false begins anew. */
+/* Whether to log it now; is_wrong false resets. */
 bool reminder_is_due(struct reminder *reminder, bool is_wrong, uint64_t now_ns);

@@ -16,7 +16,7 @@
 #define NONCE_DIGITS (2 * NONCE_BYTES)
 #define TIME_DIGITS  15u /* until the year 33658 */
 #define METHOD_MAX   256u
-#define COVERED_MAX  (METHOD_MAX + 320u) /* of what a MAC covers */
+#define COVERED_MAX  (METHOD_MAX + 320u) /* bytes that a MAC covers */
 #define FIELDS_MAX   6u
 
 _Static_assert(CALL_SKEW_S * 1000 == NONCE_WINDOW_MS, "one window");
@@ -31,7 +31,7 @@ struct call_auth {
 void call_digest(const void *bytes, size_t n_bytes, struct sha256 *digest_out)
 {
     enum status status = sha256_of(bytes, n_bytes, digest_out);
-    assert(status == STATUS_OK); /* only an OpenSSL without SHA-256 fails, or without memory */
+    assert(status == STATUS_OK); /* it fails only without SHA-256 in OpenSSL, or without memory */
 }
 
 void call_bond_wipe(struct call_bond *bond)
@@ -77,7 +77,8 @@ static bool read_time(struct field field, uint64_t *ms_out)
     return true;
 }
 
-/* Exactly n fields with one blank between, of which the first is that digit. */
+/* Splits text into exactly n fields with one blank between them; the first field must be that
+ * digit. */
 static bool split(const char *text, size_t bytes, char version, struct field *fields_out, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
@@ -141,7 +142,7 @@ static void mac_of_answer(const struct call_bond *bond, enum call_answer answer,
     mac_of(bond->key, covered, mac_out);
 }
 
-/* ---- who calls ---- */
+/* ---- caller ---- */
 
 enum status call_auth_sign(struct cluster_key *key, const struct call_terms *terms, uint64_t now_ms,
                            struct call_bond *bond_out, char text_out[CALL_TEXT_MAX])
@@ -187,7 +188,7 @@ bool call_proof_check(const struct call_bond *bond, enum call_answer answer,
     return true;
 }
 
-/* ---- who answers ---- */
+/* ---- callee ---- */
 
 enum status call_auth_create(const struct call_auth_options *options, struct call_auth **auth_out)
 {
@@ -219,7 +220,7 @@ void call_auth_destroy(struct call_auth *auth)
     free(auth);
 }
 
-/* A call's metadata, taken apart. */
+/* The parsed metadata of a call. */
 struct claim {
     bool is_for_any_life;
     uint64_t callee, made_ms;
@@ -250,7 +251,7 @@ static bool read_claim(const char *text, size_t bytes, struct claim *claim_out)
     return true;
 }
 
-/* Tries every key, whichever fits. */
+/* Tries every key. */
 static bool is_proven(struct call_auth *auth, const char *method, const struct claim *claim,
                       struct call_bond *bond_out)
 {

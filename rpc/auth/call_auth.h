@@ -1,30 +1,30 @@
 /*
- * call_auth - how both ends of an inner call prove that they know the cluster key.
+ * call_auth - caller and callee of a call between processes prove that they know the cluster key.
  *
  * The caller's metadata `kvferry-auth`, and what its MAC (HMAC-SHA256 under the first key) covers:
  *
  *     2 CALLEE TIME NONCE DIGEST MAC        kvferry call 2\nMETHOD\nCALLEE\nTIME\nNONCE\nDIGEST\n
  *
- *     CALLEE   16 hexadecimal digits: the life (incarnation) that is called; "-": whichever answers
+ *     CALLEE   16 hexadecimal digits: the incarnation that is called; "-": any
  *     TIME     milliseconds since 1970, decimal
- *     NONCE    32 hexadecimal digits, drawn for the call
+ *     NONCE    32 hexadecimal digits, random, new for each call
  *     METHOD   "/package.Service/Method"
- *     DIGEST   SHA-256 of the one message of the call, as it is sent: 64 hexadecimal digits. It is told, too, so that
- *              a call is judged by its headers, before a byte of its message is waited for
+ *     DIGEST   SHA-256 of the one message of the call, as it is sent: 64 hexadecimal digits. It is in the metadata so that
+ *              a call is checked by its headers, before its message is received
  *
  * The answer's metadata `kvferry-proof`, under the key that the caller used:
  *
  *     1 LIFE MAC                            kvferry reply 1\nKIND\nMAC OF THE CALL\nLIFE\nDIGEST\n
  *
  *     KIND     "unary" or "error" with the digest of the message or of grpc-status-details-bin; "stream"
- *              with that of nothing: what follows on the stream is not covered
- *     LIFE     the incarnation that answers
+ *              with the digest of no bytes: the messages of the stream are not covered
+ *     LIFE     the incarnation of the callee
  *
- * Other metadata of a call (x-request-id, traceparent) is not covered: it names a request in logs and traces,
- * and nothing else goes by it.
+ * Other metadata of a call (x-request-id, traceparent) is not covered: it names a request in logs and traces, and is
+ * used for nothing else.
  *
- * All hexadecimal digits are small. What the proof means: the other end knows the key, so it is a process of
- * the cluster. It says nothing of its role.
+ * All hexadecimal digits are lower case. The proof means that the other end knows the key, so it is a process of the
+ * cluster. It says nothing about its role.
  *
  * Thread: any; check under a lock.
  */
@@ -40,26 +40,25 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CALL_SKEW_S    30u /* that two clocks may differ by, and the age of a call */
-#define CALL_AUTH_KEY  "kvferry-auth"
-#define CALL_PROOF_KEY "kvferry-proof"
-#define CALL_TEXT_MAX  224u /* of either's value, NUL included */
-#define CALL_ANY_LIFE  0u   /* of no process */
-#define CALL_NONCES_USED                                                                           \
-    262144u /* a process's nonces_max unless told otherwise: 8,700 calls a second */
+#define CALL_SKEW_S      30u /* the largest difference of two clocks, and the largest age of a call */
+#define CALL_AUTH_KEY    "kvferry-auth"
+#define CALL_PROOF_KEY   "kvferry-proof"
+#define CALL_TEXT_MAX    224u    /* of the value of either metadata, NUL included */
+#define CALL_ANY_LIFE    0u      /* no process has this incarnation */
+#define CALL_NONCES_USED 262144u /* the default of nonces_max: 8,700 calls a second */
 
-/* What a MAC covers beside itself. */
+/* The fields that a MAC covers. */
 struct call_terms {
     const char *method;
-    uint64_t callee; /* CALL_ANY_LIFE: whichever answers */
+    uint64_t callee; /* CALL_ANY_LIFE: any incarnation */
     struct sha256 digest;
 };
 
-/* What both ends keep of a call until its reply; wiped by its owner. */
+/* The state that each end keeps from a call to its reply; the owner wipes it. */
 struct call_bond {
     uint8_t key[CLUSTER_KEY_BYTES];
     struct sha256 mac;
-    struct sha256 digest; /* of the message that the call is for */
+    struct sha256 digest; /* of the call's message */
 };
 
 enum call_answer { CALL_ANSWER_UNARY, CALL_ANSWER_STREAM, CALL_ANSWER_ERROR };
@@ -67,25 +66,25 @@ enum call_answer { CALL_ANSWER_UNARY, CALL_ANSWER_STREAM, CALL_ANSWER_ERROR };
 void call_digest(const void *bytes, size_t n_bytes, struct sha256 *digest_out);
 void call_bond_wipe(struct call_bond *bond);
 
-/* ---- who calls ---- */
+/* ---- caller ---- */
 
-/* now_ms: as clock_unix_ms. IO_FAILED: the kernel has no random bits. */
+/* now_ms: as clock_unix_ms. IO_FAILED: the kernel gives no random bits. */
 MUST_CHECK enum status call_auth_sign(struct cluster_key *key, const struct call_terms *terms,
                                       uint64_t now_ms, struct call_bond *bond_out,
                                       char text_out[CALL_TEXT_MAX]);
-/* False: the text is no proof of that answer to that call. digest NULL: of a stream. */
+/* False: the text does not prove this answer to this call. digest NULL: the answer is a stream. */
 bool call_proof_check(const struct call_bond *bond, enum call_answer answer,
                       const struct sha256 *digest, const char *text, size_t bytes,
                       uint64_t *life_out);
 
-/* ---- who answers ---- */
+/* ---- callee ---- */
 
 enum call_refusal {
-    CALL_REFUSED_UNPROVEN, /* no metadata, not of this form, or a MAC under no key of ours */
-    CALL_REFUSED_TIME,     /* proven, as the rest, but made too long ago or ahead */
+    CALL_REFUSED_UNPROVEN, /* no metadata, another format, or a MAC under no key of this process */
+    CALL_REFUSED_TIME,     /* proven, like those below, but too old or too far in the future */
     CALL_REFUSED_REPLAYED,
     CALL_REFUSED_FULL,
-    CALL_REFUSED_LIFE, /* it is meant for another life */
+    CALL_REFUSED_LIFE, /* it is for another incarnation */
     CALL_REFUSALS,
 };
 
@@ -102,22 +101,23 @@ MUST_CHECK enum status call_auth_create(const struct call_auth_options *options,
                                         struct call_auth **auth_out);
 void call_auth_destroy(struct call_auth *auth); /* NULL is fine */
 
-/* Of a call whose headers have come. takes_any_life: the method may be called by who does not know this life yet.
+/* Checks a call whose headers have arrived. takes_any_life: callers of the method need not know this incarnation.
  *
- * UNAUTHENTICATED, QUEUE_FULL (of nonces): bond_out is not set, and the caller gets no proof.
- * STALE_PEER: it is, and the caller may be told with a proof.
- * The sentence of UNAUTHENTICATED tells who knows no key nothing; refusal_out tells all. */
+ * UNAUTHENTICATED, QUEUE_FULL (of nonces): bond_out is not set, and the caller gets no proof. STALE_PEER:
+ * bond_out is set, and the error may carry a proof. The sentence of UNAUTHENTICATED has no details for a caller
+ * without a key; refusal_out has the reason. */
 MUST_CHECK enum status call_auth_check(struct call_auth *auth, const char *method,
                                        bool takes_any_life, const char *text, size_t bytes,
                                        struct call_bond *bond_out, enum call_refusal *refusal_out,
                                        struct error *error);
-/* Whether the message that has come for it is the one that was proven; UNAUTHENTICATED, counted as unproven. */
+/* Checks that the message that arrived is the one that was proven. UNAUTHENTICATED: it is not; counted as
+ * unproven. */
 MUST_CHECK enum status call_auth_check_message(struct call_auth *auth, const struct call_bond *bond,
                                                const struct sha256 *digest, struct error *error);
 void call_proof_make(const struct call_auth *auth, const struct call_bond *bond,
                      enum call_answer answer, const struct sha256 *digest,
                      char text_out[CALL_TEXT_MAX]);
 
-/* So far. Any thread. */
+/* Refusals so far. Any thread. */
 uint64_t call_auth_refused(const struct call_auth *auth, enum call_refusal refusal);
 const char *call_refusal_name(enum call_refusal refusal); /* "unproven" */

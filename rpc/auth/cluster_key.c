@@ -11,9 +11,9 @@
 #include <sys/stat.h>
 
 struct cluster_key {
-    char *path; /* NULL: of no file */
+    char *path; /* NULL: not from a file */
     struct stat seen;
-    pthread_mutex_t mutex; /* what follows */
+    pthread_mutex_t mutex; /* guards the members below */
     struct key_set keys;
 };
 
@@ -33,7 +33,7 @@ enum status cluster_key_open(const char *path, struct error *error, struct clust
 {
     struct key_set keys;
     struct stat seen = {0};
-    (void)stat(path, &seen); /* first: what is written meanwhile is seen at the next look */
+    (void)stat(path, &seen); /* first: the next look sees a write in between */
     TRY(key_file_read(path, &keys, error));
     if (seen.st_mode & (S_IRWXO | S_IWGRP))
         log_warn("cluster key %.200s: users outside its group can access it", path);

@@ -1,11 +1,10 @@
 /*
- * cluster_key - the keys that processes of one cluster prove themselves to each other with, as they are
- * now: of a file they are read again when it changes.
+ * cluster_key - the current keys with which the processes of a cluster authenticate to each other. A
+ * changed key file is read again.
  *
- * A file that cannot be read, or is no key any more, changes nothing but the log: the last good keys
- * stay.
+ * If the file cannot be read, or has no valid key, the last good keys stay and the log says so.
  *
- * Thread: cluster_key_get from any; the others from one, the owner's.
+ * Thread: cluster_key_get: any; the others: the owner's.
  */
 #pragma once
 
@@ -19,14 +18,13 @@ struct cluster_key;
 /* As key_file_read. */
 MUST_CHECK enum status cluster_key_open(const char *path, struct error *error,
                                         struct cluster_key **key_out);
-/* Keys of no file. NO_MEMORY. */
+/* Keys that do not come from a file. NO_MEMORY. */
 MUST_CHECK enum status cluster_key_create(const struct key_set *keys, struct cluster_key **key_out);
-/* Wipes it. NULL is fine. */
+/* Wipes the keys. NULL is fine. */
 void cluster_key_destroy(struct cluster_key *key);
 
-/* A copy, which the caller wipes. */
+/* Copies the keys; the caller wipes the copy. */
 void cluster_key_get(struct cluster_key *key, struct key_set *keys_out);
 
-/* Reads the file again when it is another one than at the last look, or was written since. True: the
- * keys are others now. */
+/* Reads the file again if it was replaced or written since the last look. True: the keys have changed. */
 bool cluster_key_look(struct cluster_key *key);

@@ -18,7 +18,7 @@
 
 struct channel_credentials {
     const struct rpc_client_tls *tls;        /* NULL: clear text */
-    grpc_tls_certificate_provider *provider; /* NULL: without a cluster */
+    grpc_tls_certificate_provider *provider; /* NULL: no cluster name */
 };
 
 grpc_server_credentials *rpc_credentials_server(void)
@@ -58,7 +58,7 @@ struct role_check {
     char cluster[TLS_CLUSTER_NAME_MAX + 1];
 };
 
-/* OK, or why not, in the words of the connection's error. */
+/* OK, or the reason, which becomes the connection's error. */
 static grpc_status_code judge(const struct role_check *check, char *const *uris, size_t n_uris,
                               char *why_out, size_t why_bytes)
 {
@@ -118,7 +118,7 @@ static grpc_channel_credentials *by_role(const struct channel_credentials *crede
 
 /* ---- by host name ---- */
 
-/* "": none, *text_out is NULL. */
+/* path "": no file, *text_out is NULL. */
 static enum status read_pem(const char *path, char **text_out)
 {
     struct error error = {""};

@@ -1,9 +1,10 @@
 /*
- * credentials - what gRPC's core itself secures: nothing of a port (the relay ends TLS), the channels to other
- * processes. Includes gRPC; for rpc/ only.
+ * credentials - gRPC's credentials: for channels to other processes they use TLS; for ports they do nothing,
+ * as the relay ends TLS. Includes gRPC; for rpc/ only.
  *
- * With a cluster a server is known by the role in its certificate, not by its host name; the core watches
- * the files. Else by its host name, with files as they are when a channel opens.
+ * With a cluster name a server is checked by the role in its certificate, not by its host name, and the core
+ * watches the files. Without one it is checked by its host name, and the files are read when a channel
+ * opens.
  *
  * Thread: any.
  */
@@ -22,7 +23,7 @@ struct channel_credentials;
 MUST_CHECK enum status channel_credentials_create(const struct rpc_client_tls *tls,
                                                   struct channel_credentials **credentials_out);
 void channel_credentials_destroy(struct channel_credentials *credentials); /* NULL is fine */
-/* roles: TLS_ROLE_BITs, one of which a server of the cluster must have. The caller releases it. NULL: a file
- * cannot be read, as the log says. */
+/* roles: TLS_ROLE_BITs; a server of the cluster must have one of them. The caller releases the result. NULL:
+ * a file cannot be read, which the log says. */
 grpc_channel_credentials *channel_credentials_for(struct channel_credentials *credentials,
                                                   uint32_t roles);

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #define BASE64_CHARACTERS 44u /* of 32 bytes: the last one is padding */
-#define DECODED_BYTES     33u /* EVP_DecodeBlock counts the padding's zero, too */
+#define DECODED_BYTES     33u /* EVP_DecodeBlock also counts the zero of the padding */
 #define FILE_BYTES_MAX    4096u
 
 enum status key_set_draw(struct key_set *keys_out, struct error *error)
@@ -42,7 +42,8 @@ void key_line_format(const struct key_set *keys, char line_out[KEY_LINE_BYTES])
     secret_wipe(text, sizeof text);
 }
 
-/* Exactly what EVP_EncodeBlock makes of 32 bytes: DecodeBlock alone would skip blanks. */
+/* The text must equal the output of EVP_EncodeBlock for 32 bytes: EVP_DecodeBlock alone would skip
+ * blanks. */
 static bool decode_line(const char *line, size_t bytes, uint8_t key_out[CLUSTER_KEY_BYTES])
 {
     unsigned char decoded[DECODED_BYTES], again[BASE64_CHARACTERS + 1];
@@ -114,7 +115,7 @@ static bool write_line(int descriptor, const struct key_set *keys)
     return is_written;
 }
 
-/* A link does not replace what has the name. */
+/* link() does not replace an existing file. */
 enum status key_file_make(const char *path, const struct key_set *keys, struct error *error)
 {
     char temporary[4096];

@@ -1,13 +1,13 @@
 /*
- * key_file - the cluster key as a file: one line, or two while it is changed, of 32 random bytes in
- * base64 (44 characters; a newline may end the last).
+ * key_file - the format of a cluster key file: one line, or two during a key change, each of 32
+ * random bytes in base64 (44 characters). The last line may end with a newline.
  *
  *     mW1dR1sQm0cN4rQxk6Jb0q0Y0l6c8z3sXr8c1l3pQ2A=
  *
- * `kvferry key FILE` and `openssl rand -base64 32` make such a line. The first signs, both verify
- * (docs/cluster-key.md).
+ * `kvferry key FILE` and `openssl rand -base64 32` make such a line. The first key signs, both
+ * verify (docs/cluster-key.md).
  *
- * Who has read keys wipes them: key_set_wipe.
+ * The caller wipes the keys that it has read: key_set_wipe.
  *
  * Thread: any; no state.
  */
@@ -27,20 +27,20 @@ struct key_set {
     uint32_t n;
 };
 
-/* One key. IO_FAILED: the kernel has no random bits. */
+/* Draws one key. IO_FAILED: the kernel gives no random bits. */
 MUST_CHECK enum status key_set_draw(struct key_set *keys_out, struct error *error);
 void key_set_wipe(struct key_set *keys);
 
-/* Its first key as a line. */
+/* Writes the first key as a line. */
 void key_line_format(const struct key_set *keys, char line_out[KEY_LINE_BYTES]);
 
-/* name: of what the text came from, for the sentence. CORRUPT: no such text, or one key twice. */
+/* name: the source of the text, for the sentence. CORRUPT: another format, or one key twice. */
 MUST_CHECK enum status key_file_parse(const char *text, size_t bytes, const char *name,
                                       struct key_set *keys_out, struct error *error);
 /* As key_file_parse and regular_file_read. */
 MUST_CHECK enum status key_file_read(const char *path, struct key_set *keys_out,
                                      struct error *error);
-/* Writes the first key into a new file of mode 0600, which nobody ever sees half written.
- * DUPLICATE_REQUEST: something has that name, and stays. IO_FAILED with the path. */
+/* Writes the first key into a new file of mode 0600, which no reader ever sees half written.
+ * DUPLICATE_REQUEST: the path exists, and is not changed. IO_FAILED: the sentence has the path. */
 MUST_CHECK enum status key_file_make(const char *path, const struct key_set *keys,
                                      struct error *error);

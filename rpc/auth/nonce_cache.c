@@ -9,13 +9,13 @@
 #include <string.h>
 
 #define EPOCH_MS   4096u
-#define EPOCHS_MAX 32u /* more than twice the window holds */
+#define EPOCHS_MAX 32u /* more than twice the window has */
 #define NONE       UINT32_MAX
 
 struct node {
     uint8_t nonce[NONCE_BYTES];
     uint32_t next_in_chain;
-    uint32_t next_in_epoch; /* or of the free ones */
+    uint32_t next_in_epoch; /* in its epoch's list, or in the free list */
 };
 
 struct nonce_cache {
@@ -24,8 +24,8 @@ struct nonce_cache {
     uint32_t *chains; /* [n_chains], a power of two */
     uint32_t n_chains;
     uint32_t free;
-    uint32_t epochs[EPOCHS_MAX]; /* first node of each, by number modulo EPOCHS_MAX */
-    uint64_t first;              /* the oldest epoch that is not forgotten */
+    uint32_t epochs[EPOCHS_MAX]; /* the first node of each epoch, by its number modulo EPOCHS_MAX */
+    uint64_t first;              /* the oldest epoch that is still kept */
 };
 _Static_assert(EPOCHS_MAX *EPOCH_MS > 2 * NONCE_WINDOW_MS + 2 * EPOCH_MS, "room for the window");
 
@@ -87,14 +87,14 @@ static void forget_epoch(struct nonce_cache *cache, uint32_t *first_node)
     }
 }
 
-/* Epochs all of whose calls are too old by now. */
+/* Drops the epochs whose calls are all too old now. */
 static void forget(struct nonce_cache *cache, uint64_t now_ms)
 {
     uint64_t oldest = now_ms > NONCE_WINDOW_MS ? (now_ms - NONCE_WINDOW_MS) / EPOCH_MS : 0;
     for (uint32_t i = 0; i < EPOCHS_MAX && cache->first < oldest; i++)
         forget_epoch(cache, &cache->epochs[cache->first++ % EPOCHS_MAX]);
     if (cache->first < oldest)
-        cache->first = oldest; /* every epoch is empty */
+        cache->first = oldest; /* all epochs are empty */
 }
 
 enum status nonce_cache_use(struct nonce_cache *cache, const uint8_t nonce[NONCE_BYTES],

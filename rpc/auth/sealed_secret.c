@@ -99,7 +99,7 @@ static enum status open_with(const uint8_t cluster[CLUSTER_KEY_BYTES],
     secret_wipe(&key, sizeof key);
     if (is_open)
         return STATUS_OK;
-    secret_wipe(secret, bytes); /* decrypted before the tag was judged */
+    secret_wipe(secret, bytes); /* it was decrypted before the tag was checked */
     return cipher ? STATUS_UNAUTHENTICATED : STATUS_NO_MEMORY;
 }
 

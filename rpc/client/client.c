@@ -9,7 +9,7 @@
 #include <string.h>
 
 #define RECONNECT_FIRST_MS 100
-#define CONNECT_TIMEOUT_MS 5000 /* of one attempt */
+#define CONNECT_TIMEOUT_MS 5000 /* of one connection attempt */
 
 void rpc_client_options_init(struct rpc_client_options *options)
 {
@@ -93,7 +93,8 @@ static grpc_channel *create_grpc_channel(const struct rpc_client *client, const 
         integer_argument(GRPC_ARG_ENABLE_HTTP_PROXY, 0),
         integer_argument(GRPC_ARG_SERVICE_CONFIG_DISABLE_RESOLUTION, 1),
         integer_argument(GRPC_ARG_USE_LOCAL_SUBCHANNEL_POOL, 1),
-        /* A compressed message is checked for size before it is inflated only: take none. */
+        /* gRPC checks the size of a compressed message only before it inflates it, so compression
+         * is not accepted. */
         integer_argument(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET, 1),
         integer_argument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0),
     };

@@ -28,7 +28,7 @@ struct rpc_client_call {
     struct rpc_tag headed;
     struct rpc_tag received;
     struct rpc_tag ended;
-    uint32_t n_tags; /* the starter sets it, the queue thread counts down */
+    uint32_t n_tags; /* the starting thread sets it, the queue thread counts down */
 
     grpc_call *call;
     grpc_metadata headers[RPC_HEADERS_MAX + 1];
@@ -43,11 +43,11 @@ struct rpc_client_call {
     const ProtobufCMessageDescriptor *descriptor;
     uint32_t elements_max;
     bool is_stream;
-    struct rpc_life *life; /* of who answers on the channel */
-    bool is_bound;         /* the server must prove itself: */
-    bool is_proven;        /* and has */
+    struct rpc_life *life; /* the incarnation known on the channel */
+    bool is_bound;         /* the server must prove that it knows the key */
+    bool is_proven;        /* it has proved it */
     struct call_bond bond;
-    bool is_refused; /* a message of it was not taken */
+    bool is_refused; /* a message was refused */
     struct rpc_error refusal;
     uint64_t n_messages;
     rpc_client_message on_message;
@@ -125,7 +125,7 @@ static void look_for_proof(struct rpc_client_call *call, const grpc_metadata_arr
     atomic_store(&call->life->number, life);
 }
 
-/* What gRPC itself says of a call may come without; the rest is not looked at. */
+/* Errors with a code that gRPC itself makes need no proof; other errors without one are not read. */
 static void set_unproven(const struct rpc_client_call *call, struct rpc_error *error_out)
 {
     switch (call->code) {
@@ -208,7 +208,7 @@ static void refuse(struct rpc_client_call *call, const struct rpc_error *why)
     rpc_client_call_cancel(call);
 }
 
-/* Hands the received message on, or cancels the call because of it. */
+/* Passes the received message to on_message, or cancels the call because of it. */
 static void take_message(struct rpc_client_call *call)
 {
     ProtobufCMessage *message;
@@ -244,7 +244,7 @@ static void receive_next(struct rpc_client_call *call)
 
 static void on_sent(struct rpc_tag *tag, bool is_ok)
 {
-    (void)is_ok; /* the status says why not */
+    (void)is_ok; /* the status has the reason */
     tag_is_in(tag->owner);
 }
 
@@ -253,7 +253,7 @@ static void on_headed(struct rpc_tag *tag, bool is_ok)
     (void)is_ok; /* without headers there is no proof */
     struct rpc_client_call *call = tag->owner;
     look_for_proof(call, &call->initial, CALL_ANSWER_STREAM, NULL);
-    receive_next(call); /* not before: a message is unpacked when its sender has proved itself */
+    receive_next(call); /* only now: a message is unpacked after its sender has proved itself */
 }
 
 static void on_received(struct rpc_tag *tag, bool is_ok)
@@ -313,7 +313,7 @@ static gpr_timespec grpc_deadline(uint64_t deadline_ns)
                         gpr_time_from_nanos((int64_t)left_ns, GPR_TIMESPAN));
 }
 
-/* Adds the proof that we know the key to the headers. */
+/* Adds the proof that this process knows the key to the headers. */
 static enum status sign(struct rpc_client_call *call, const struct rpc_request *request)
 {
     const struct rpc_client_options *options = &call->client->options;
@@ -406,7 +406,7 @@ static void start_batches(struct rpc_client_call *call, bool wait_for_ready)
     operations[3].data.recv_initial_metadata.recv_initial_metadata = &call->initial;
 
     struct rpc_runtime *runtime = call->client->runtime;
-    call->n_tags = call->is_stream ? 3 : 1; /* the headers' and the messages' count as one */
+    call->n_tags = call->is_stream ? 3 : 1; /* the tags of headers and messages count as one */
     if (!call->is_stream) {
         operations[4].op = GRPC_OP_RECV_MESSAGE;
         operations[4].data.recv_message.recv_message = &call->response;
@@ -414,7 +414,7 @@ static void start_batches(struct rpc_client_call *call, bool wait_for_ready)
         rpc_queue_start(runtime, call->call, operations, 6, &call->ended);
         return;
     }
-    /* Each batch keeps the call alive until its own tag, so the last may touch it too. */
+    /* Each batch keeps the call alive until its tag arrives, so the last one may use it, too. */
     grpc_op status = status_operation(call);
     rpc_queue_start(runtime, call->call, &status, 1, &call->ended);
     rpc_queue_start(runtime, call->call, operations, 3, &call->sent);
@@ -442,7 +442,7 @@ enum status rpc_channel_start(struct rpc_channel *channel, const struct rpc_requ
         atomic_fetch_add(&call->n_holders, 1);
         *call_out = call;
     }
-    if (request->deadline_ns <= clock_now_ns()) /* gRPC's own timer might come after an answer */
+    if (request->deadline_ns <= clock_now_ns()) /* gRPC's timer might fire after an answer */
         grpc_call_cancel_with_status(call->call, GRPC_STATUS_DEADLINE_EXCEEDED,
                                      status_text(STATUS_TIMED_OUT), NULL);
     start_batches(call, request->wait_for_ready);

@@ -26,18 +26,18 @@ struct rpc_header {
 
 /* message lives until the function returns. */
 typedef void (*rpc_client_message)(void *arg, const ProtobufCMessage *message);
-/* error->status is OK or what ended the call; error lives until the function returns. */
+/* error->status is OK or the failure that ended the call; error lives until the function returns. */
 typedef void (*rpc_client_end)(void *arg, const struct rpc_error *error);
 
-/* One call to make. Everything is copied or packed before rpc_channel_start returns. */
+/* The description of one call. Everything is copied or packed before rpc_channel_start returns. */
 struct rpc_request {
     const char *path; /* "/package.Service/Method" */
     const ProtobufCMessage *message;
     const ProtobufCMessageDescriptor *response;
-    bool is_stream;        /* else exactly one message comes before an OK end */
-    bool for_any_life;     /* of a client with a key: whichever life answers */
-    bool wait_for_ready;   /* wait for a connection until the deadline; else fail at once */
-    uint32_t elements_max; /* in one message of the server; 0: RPC_GUARD_ELEMENTS_MAX */
+    bool is_stream;        /* else exactly one message arrives before the end with OK */
+    bool for_any_life;     /* for a client with a key: any incarnation may answer */
+    bool wait_for_ready;   /* waits for a connection until the deadline; else fails at once */
+    uint32_t elements_max; /* of one message of the server; 0: RPC_GUARD_ELEMENTS_MAX */
     uint64_t deadline_ns;  /* CLOCK_MONOTONIC, DEADLINE_NONE for none */
     struct rpc_header headers[RPC_HEADERS_MAX];
     size_t n_headers;
@@ -46,23 +46,22 @@ struct rpc_request {
     void *arg;
 };
 
-/* What a request's headers say of its origin; lives until the call is started. */
+/* The request's origin as headers; must live until the call is started. */
 struct rpc_origin_text {
     char traceparent[TRACEPARENT_BYTES + 1];
 };
-/* Names the request by the metadata that rpc_call_origin reads, two headers at most. origin is borrowed as
- * text is. */
+/* Adds the metadata that rpc_call_origin reads, two headers at most. origin and text are borrowed. */
 void rpc_request_set_origin(struct rpc_request *request, const struct request_origin *origin,
                             struct rpc_origin_text *text);
 
-/* Starts the call: after OK, on_message for each message, then on_end exactly once, maybe before
- * this returns. call_out (may be NULL: nobody will cancel it) is one holder, for
- * rpc_client_call_release; it is set before any callback runs. NO_MEMORY. */
+/* Starts the call: after OK, on_message runs for each message, then on_end exactly once, maybe
+ * before this returns. call_out is one holder, for rpc_client_call_release; it is set before any
+ * callback runs. It may be NULL if the call will not be cancelled. NO_MEMORY. */
 MUST_CHECK enum status rpc_channel_start(struct rpc_channel *channel,
                                          const struct rpc_request *request,
                                          struct rpc_client_call **call_out);
 
-/* Asks for the end; on_end still comes, with CANCELLED unless the call ended otherwise first. */
+/* Asks for the end; on_end still runs, with CANCELLED unless the call ended in another way first. */
 void rpc_client_call_cancel(struct rpc_client_call *call);
 void rpc_client_call_release(struct rpc_client_call *call); /* NULL is fine */
 

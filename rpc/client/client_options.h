@@ -23,9 +23,9 @@ struct rpc_client_options {
     uint32_t keepalive_time_ms;
     uint32_t keepalive_timeout_ms;
     uint32_t reconnect_max_ms;
-    /* Not NULL: every call is signed, and nothing of a server's is taken that has not proved that it
-     * knows the key (call_auth.h). Borrowed. */
+    /* Not NULL: every call is signed, and nothing is accepted from a server that has not proved that
+     * it knows the key (call_auth.h). Borrowed. */
     struct cluster_key *key;
-    uint64_t (*now_ms)(void);         /* of what is signed; NULL: clock_unix_ms */
+    uint64_t (*now_ms)(void);         /* the time for signatures; NULL: clock_unix_ms */
     const struct rpc_client_tls *tls; /* NULL: clear text. Borrowed */
 };

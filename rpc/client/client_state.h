@@ -1,8 +1,7 @@
 /*
- * client_state - the inside of client: its channels and the calls under way. Includes gRPC; for
- * rpc/ only.
+ * client_state - the inside of client: its channels and open calls. Includes gRPC; for rpc/ only.
  *
- * Lock: the client's, for both lists and the counts; callbacks are called without it.
+ * Lock: the client's lock guards both lists and the counts; callbacks run without it.
  */
 #pragma once
 
@@ -16,10 +15,10 @@
 #include <stdatomic.h>
 #include <stdlib.h>
 
-/* What is known of who answers on a channel; calls outlive it. */
+/* The known incarnation of the server on a channel. It is counted, as calls outlive the channel. */
 struct rpc_life {
     atomic_uint n_holders;
-    _Atomic uint64_t number; /* 0: nobody has proved itself */
+    _Atomic uint64_t number; /* 0: no server has proved itself yet */
 };
 
 struct rpc_channel {
@@ -36,11 +35,11 @@ struct rpc_client {
     struct rpc_runtime *runtime;
     struct rpc_client_options options;
     struct channel_credentials *credentials;
-    pthread_mutex_t lock; /* what follows */
+    pthread_mutex_t lock; /* guards the members below */
     pthread_cond_t changed;
     struct rpc_channel *channels;
-    struct rpc_client_call *calls; /* not over */
-    uint32_t n_calls;              /* objects: over or not, until the last release */
+    struct rpc_client_call *calls; /* open calls */
+    uint32_t n_calls;              /* call objects, open or ended, until their last release */
 };
 
 /* NULL is fine. */
@@ -51,5 +50,5 @@ static inline void rpc_life_release(struct rpc_life *life)
         free(life);
 }
 
-/* From client_call.c. The caller holds the client's lock. */
+/* In client_call.c. The caller holds the client's lock. */
 void rpc_client_cancel_calls(struct rpc_client *client);

@@ -12,7 +12,7 @@
 
 struct address_book {
     const struct network_list *exempt;
-    struct hash_key hash_key; /* secret: nobody chooses addresses that meet in one bucket */
+    struct hash_key hash_key; /* secret, so that no attacker can choose addresses of one bucket */
     struct address_entry *buckets[N_BUCKETS];
     struct address_entry *oldest_quiet;
     struct address_entry *newest_quiet;
@@ -92,7 +92,7 @@ static void forget_oldest(struct address_book *book)
     free(entry);
 }
 
-/* Whole when it is exempt, so that its neighbours are not. */
+/* An exempt address keeps all its bits, so that others of its /64 are not exempt. */
 static struct network_address key_of(const struct network_address *address, bool is_exempt)
 {
     struct network_address key = {{0}};

@@ -1,9 +1,10 @@
 /*
- * address_book - what a relay knows of the addresses that its connections come from: how many
- * connections and streams there are of each, and what it has left of its budgets.
+ * address_book - the state of each client address of a relay: the number of its connections and
+ * streams, and the rest of its budgets.
  *
- * An IPv6 address counts with its /64. An entry lives while a connection has it, and afterwards until
- * room is needed (the one left longest goes), so that who reconnects finds its debts again.
+ * An IPv6 address counts as its /64. An entry lives while a connection uses it, and afterwards until
+ * its memory is needed (the entry without connections for the longest time goes first). So a client
+ * that reconnects still has its debts.
  *
  * Bound: ADDRESS_BOOK_QUIET_MAX entries without a connection.
  *
@@ -23,9 +24,9 @@
 
 struct address_entry {
     struct network_address key;
-    bool is_exempt; /* no limit of an address holds for it */
+    bool is_exempt; /* the limits of an address do not apply */
     uint32_t n_connections;
-    uint32_t n_unproven; /* of them; the relay's to count */
+    uint32_t n_unproven; /* of these connections; the relay counts them */
     uint32_t n_streams;
     uint32_t n_half_open;
     struct request_room room;
@@ -34,7 +35,7 @@ struct address_entry {
     struct budget resets;
 
     struct address_entry *next_same_hash;
-    struct address_entry *next_quiet; /* of those without a connection, oldest first */
+    struct address_entry *next_quiet; /* list of the entries without a connection, oldest first */
     struct address_entry *previous_quiet;
 };
 
@@ -43,13 +44,14 @@ struct address_book;
 /* exempt is borrowed. NO_MEMORY. */
 MUST_CHECK enum status address_book_create(const struct network_list *exempt,
                                            struct address_book **book_out);
-/* No entry may have a connection (asserted). NULL is fine. */
+/* No entry may have a connection any more (asserted). NULL is fine. */
 void address_book_destroy(struct address_book *book);
 
-/* address NULL: a Unix socket's peer, which is exempt. One connection more. NULL: no memory. */
+/* Adds a connection to the entry of address. address NULL: the peer of a Unix socket, which is
+ * exempt. Returns NULL without memory. */
 struct address_entry *address_book_enter(struct address_book *book,
                                          const struct network_address *address);
-/* One connection less; the entry is no longer used by it. */
+/* Removes a connection, which does not use the entry any more. */
 void address_book_leave(struct address_book *book, struct address_entry *entry);
 
 uint32_t address_book_n_quiet(const struct address_book *book);

@@ -1,7 +1,8 @@
 /*
- * budget - so many a second on average, with a store of some seconds; what was taken too much is debt.
+ * budget - a rate limit: so many per second on average, with a store of some seconds. Taking more
+ * makes debt.
  *
- * Starts full. Thread: the owner's (plain data).
+ * A budget starts full. Thread: the owner's (plain data).
  */
 #pragma once
 
@@ -20,7 +21,7 @@ struct budget_rate {
     uint32_t debt_s;  /* and owes at most per_s x debt_s */
 };
 
-/* Takes n, whether or not they are there. Returns how long until the debt, if any, is paid, in ns. */
+/* Takes n, even if it makes debt. Returns the ns until the debt is paid; 0: no debt. */
 uint64_t budget_take(struct budget *budget, const struct budget_rate *rate, uint32_t n,
                      uint64_t now_ns);
 double budget_level(struct budget *budget, const struct budget_rate *rate, uint64_t now_ns);

@@ -1,5 +1,5 @@
 /*
- * frame - the heads of HTTP/2 frames in a stream of bytes; payloads are only counted.
+ * frame - reads the heads of HTTP/2 frames in a stream of bytes; payloads are only counted.
  *
  *     0       3     4      5            9
  *     | length | type | flags | stream id | length bytes of payload ...
@@ -39,7 +39,7 @@ enum frame_flag {
     FRAME_FLAG_END_STREAM = 0x1,
     FRAME_FLAG_ACK = 0x1, /* of SETTINGS and PING */
     FRAME_FLAG_END_HEADERS = 0x4,
-    FRAME_FLAG_PADDED = 0x8, /* the payload begins with a byte, how many at its end are padding */
+    FRAME_FLAG_PADDED = 0x8, /* the payload begins with the length of its padding */
 };
 
 enum frame_error {
@@ -61,34 +61,34 @@ struct frame_head {
     uint8_t flags;
 };
 
-/* Where in its frames a stream of bytes is; zeros at its begin. */
+/* The position of a stream of bytes in its frames; zeros at the start. */
 struct frame_walker {
     uint8_t head[FRAME_HEAD_BYTES];
-    uint8_t n_head;  /* bytes of the head under way */
-    uint32_t n_left; /* bytes of the payload to come */
+    uint8_t n_head;  /* bytes of the present head */
+    uint32_t n_left; /* missing bytes of the payload */
 };
 
 enum frame_step {
-    FRAME_STEP_PART, /* the bytes ended first */
-    FRAME_STEP_HEAD, /* a head is complete; with length 0 that is the frame's end */
-    FRAME_STEP_END,  /* a payload is */
+    FRAME_STEP_PART, /* the bytes ended before that */
+    FRAME_STEP_HEAD, /* a head is complete; with length 0 the frame is, too */
+    FRAME_STEP_END,  /* a payload is complete */
 };
 
-/* Takes the rest of a head or of a payload, and returns how many of the n > 0 bytes that were.
+/* Reads the rest of a head or of a payload, and returns how many of the n > 0 bytes it read.
  * *head_out is set at FRAME_STEP_HEAD. */
 size_t frame_walk(struct frame_walker *walker, const uint8_t *bytes, size_t n,
                   enum frame_step *step_out, struct frame_head *head_out);
-/* Whether a frame may be put here. */
+/* Whether a frame may be inserted here. */
 bool frame_is_boundary(const struct frame_walker *walker);
 
 void frame_put_reset(uint8_t out[FRAME_RESET_BYTES], uint32_t stream, enum frame_error error);
-/* A WINDOW_UPDATE of that many bytes, 1 .. 2^31 - 1. */
+/* Writes a WINDOW_UPDATE of that many bytes, 1 .. 2^31 - 1. */
 void frame_put_update(uint8_t out[FRAME_UPDATE_BYTES], uint32_t stream, uint32_t n_bytes);
-/* Of a whole WINDOW_UPDATE. */
+/* The number of bytes in a whole WINDOW_UPDATE. */
 uint32_t frame_update_bytes(const uint8_t frame[FRAME_UPDATE_BYTES]);
-/* How many bytes from a boundary on make the head there known, and what a WINDOW_UPDATE says: 0 when they are there. */
+/* How many more bytes, from a boundary on, are needed to know the head and the number of a WINDOW_UPDATE; 0: enough. */
 size_t frame_missing(const uint8_t *bytes, size_t n);
 void frame_put_ping(uint8_t out[FRAME_PING_BYTES]);
-/* text is cut at FRAME_TEXT_MAX. Returns the bytes put. */
+/* text is cut at FRAME_TEXT_MAX. Returns the number of bytes written. */
 size_t frame_put_goaway(uint8_t out[FRAME_GOAWAY_MAX], uint32_t last_stream, enum frame_error error,
                         const char *text);

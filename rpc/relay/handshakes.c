@@ -18,7 +18,7 @@ enum handshake_place { WITH_OWNER, WITH_THREAD, COMPUTED };
 struct handshake {
     struct handshake *next;
     struct tls_link *link;
-    void *owner; /* NULL: forgotten */
+    void *owner; /* NULL: the owner has forgotten it */
     enum handshake_place place;
     enum tls_progress progress;
     bool has_begun;
@@ -34,7 +34,7 @@ struct handshakes {
     int wake;
     uint32_t per_s;
     struct budget budget; /* the thread's */
-    pthread_mutex_t lock; /* what follows */
+    pthread_mutex_t lock; /* guards the members below */
     pthread_cond_t changed;
     struct handshake_list beginning;
     struct handshake_list going;
@@ -66,7 +66,7 @@ static void handshake_free(struct handshake *handshake)
     free(handshake);
 }
 
-/* Waits for a step, or for budget, the lock held. */
+/* Waits for a step or for budget, with the lock held. */
 static void wait_for_work(struct handshakes *handshakes)
 {
     uint64_t until_ns = handshakes->beginning.first
@@ -75,7 +75,7 @@ static void wait_for_work(struct handshakes *handshakes)
     (void)cond_wait_until(&handshakes->changed, &handshakes->lock, until_ns);
 }
 
-/* NULL: there is none to be computed now. Frees those forgotten. */
+/* The next handshake to compute; NULL: none now. Frees forgotten ones. */
 static struct handshake *choose(struct handshakes *handshakes)
 {
     const struct budget_rate rate = {handshakes->per_s, BURST_S, 0};
@@ -95,7 +95,7 @@ static struct handshake *choose(struct handshakes *handshakes)
     return handshake;
 }
 
-/* The lock held, and not while it computes. */
+/* Called with the lock held; releases it while it computes. */
 static void compute(struct handshakes *handshakes, struct handshake *handshake)
 {
     assert(handshake->place == WITH_THREAD);
@@ -235,7 +235,7 @@ struct tls_link *handshake_finish(struct handshake *handshake)
 void handshakes_forget(struct handshakes *handshakes, struct handshake *handshake)
 {
     pthread_mutex_lock(&handshakes->lock);
-    assert(handshake->owner); /* once */
+    assert(handshake->owner); /* only once */
     handshake->owner = NULL;
     if (handshake->place == WITH_OWNER)
         handshake_free(handshake);

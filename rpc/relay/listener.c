@@ -21,7 +21,7 @@ static enum status fail(const char *address, int reason, struct error *error)
                      reason == EADDRINUSE ? "in use by another process" : strerror(reason));
 }
 
-/* The socket, or -errno. */
+/* Returns the socket, or -errno. */
 static int listen_at(struct listener *listener, const struct sockaddr *at, socklen_t n_at)
 {
     const int on = 1, off = 0;
@@ -44,7 +44,7 @@ static int listen_at(struct listener *listener, const struct sockaddr *at, sockl
 
 /* ---- Unix sockets ---- */
 
-/* A socket's file that nobody listens on any more is removed. */
+/* Removes the file of a Unix socket without a listener. */
 static void remove_stale(const struct sockaddr_un *at)
 {
     struct stat found;
@@ -86,7 +86,7 @@ static void set_port(struct sockaddr *at, uint16_t port)
 
 static uint16_t port_of(int fd)
 {
-    /* Both families have it at the same place. */
+    /* Both families have the port at the same offset. */
     _Static_assert(offsetof(struct sockaddr_in, sin_port) ==
                        offsetof(struct sockaddr_in6, sin6_port),
                    "sin_port is sin6_port");
@@ -95,7 +95,7 @@ static uint16_t port_of(int fd)
     return getsockname(fd, (struct sockaddr *)&at, &n_at) == 0 ? ntohs(at.sin6_port) : 0;
 }
 
-/* The host without brackets, and the port. */
+/* Splits address into the host without brackets and the port. */
 static enum status split(const char *address, char host_out[HOST_MAX], const char **port_out,
                          struct error *error)
 {
@@ -110,8 +110,8 @@ static enum status split(const char *address, char host_out[HOST_MAX], const cha
     return STATUS_OK;
 }
 
-/* Each address of the name; the first one's port, when it was 0, is that of the others too. One is
- * enough. */
+/* Listens on each address of the name. If the port is 0, all use the port of the first. One address
+ * is enough. */
 static enum status open_tcp(struct listener *listener, const char *address, struct error *error)
 {
     char host[HOST_MAX];
@@ -170,7 +170,7 @@ void listener_close(struct listener *listener)
 
 void listener_refuse(int fd)
 {
-    const struct linger reset = {.l_onoff = 1}; /* leaves no TIME_WAIT */
+    const struct linger reset = {.l_onoff = 1}; /* so that no TIME_WAIT remains */
     (void)setsockopt(fd, SOL_SOCKET, SO_LINGER, &reset, sizeof reset);
     close(fd);
 }
@@ -215,7 +215,7 @@ enum listener_answer listener_accept(struct listener *listener, uint32_t index, 
         case EINVAL:
         case ENOTSOCK:
             return LISTENER_STUCK;
-        default: /* of a connection that has ended already */
+        default: /* errors of a connection that has already ended */
             break;
         }
     }

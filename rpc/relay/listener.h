@@ -1,9 +1,9 @@
 /*
- * listener - the listening sockets of one port, and accept that survives a lack of descriptors.
+ * listener - the listening sockets of one port, with an accept that works without free descriptors.
  *
- * A name is every address it has. "[::]" takes IPv4 too. A Unix socket that nobody listens on is
- * replaced, and its file removed at the end. One descriptor is kept in reserve: when there is no other,
- * it is spent to take the next connection and refuse it, so that the queue does not stand.
+ * It listens on all addresses of a name. "[::]" also accepts IPv4. A Unix socket without a listener is
+ * replaced, and its file is removed at close. One descriptor is kept in reserve: without another free
+ * descriptor it is used to accept the next connection and refuse it, so that the queue does not stop.
  *
  * Thread: the relay's; open before it starts.
  */
@@ -27,20 +27,20 @@ struct listener {
 };
 
 /* address: "127.0.0.1:0", "[::1]:50051", "name:80", "unix:/path".
- * IO_FAILED, INVALID_ARGUMENT: the sentence has the address and why. */
+ * IO_FAILED, INVALID_ARGUMENT: the sentence has address and reason. */
 MUST_CHECK enum status listener_open(struct listener *listener, const char *address,
                                      struct error *error);
-void listener_close(struct listener *listener); /* closed, or all zeros, is fine */
+void listener_close(struct listener *listener); /* fine if closed already, or all zeros */
 
 enum listener_answer {
     LISTENER_ACCEPTED,
-    LISTENER_NONE,    /* nobody waits */
-    LISTENER_REFUSED, /* no descriptor: the next one was refused */
-    LISTENER_STUCK,   /* not even that could be done; look again later */
+    LISTENER_NONE,    /* no connection waits */
+    LISTENER_REFUSED, /* no free descriptor: the next connection was refused */
+    LISTENER_STUCK,   /* not even a refusal was possible; try again later */
 };
 
-/* *fd_out is the caller's, non-blocking. */
+/* The caller owns *fd_out, which is non-blocking. */
 enum listener_answer listener_accept(struct listener *listener, uint32_t index, int *fd_out,
                                      struct sockaddr_storage *peer_out);
-/* Closes it so that the peer sees a reset. */
+/* Closes fd with a reset. */
 void listener_refuse(int fd);

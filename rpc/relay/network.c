@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#define IPV4_AT   12 /* in the 16 bytes */
+#define IPV4_AT   12 /* offset of IPv4 in the 16 bytes */
 #define IPV4_BITS 32
 #define ALL_BITS  128
 
@@ -39,7 +39,7 @@ bool network_address_of(const struct sockaddr_storage *socket_address,
     return false;
 }
 
-/* The digits after a '/', at most max; false: they are none. */
+/* Reads the number after a '/', at most max; false: not a number. */
 static bool read_bits(const char *text, uint32_t max, uint32_t *bits_out)
 {
     uint32_t value = 0;

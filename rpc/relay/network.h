@@ -1,7 +1,7 @@
 /*
- * network - a list of IPv4 and IPv6 networks as people write them: "10.0.0.0/8, ::1, fd00::/8".
+ * network - parses a list of IPv4 and IPv6 networks, such as "10.0.0.0/8, ::1, fd00::/8".
  *
- * An address is 16 bytes; IPv4 is ::ffff:a.b.c.d. Thread: any after it was read (plain data).
+ * An address is 16 bytes; IPv4 is ::ffff:a.b.c.d. Thread: any after parsing (plain data).
  */
 #pragma once
 
@@ -27,13 +27,13 @@ struct network_list {
     uint32_t n;
 };
 
-/* Separated by commas or blanks; "" is an empty list.
- * INVALID_ARGUMENT: the sentence has the text that is none, or says that there are too many. */
+/* Networks are separated by commas or blanks; "" is an empty list. INVALID_ARGUMENT: the sentence
+ * has the text that is no network, or says that there are too many. */
 MUST_CHECK enum status network_list_read(const char *text, struct network_list *list_out,
                                          struct error *error);
 bool network_list_has(const struct network_list *list, const struct network_address *address);
 
-/* False: of neither family. */
+/* False: neither IPv4 nor IPv6. */
 bool network_address_of(const struct sockaddr_storage *socket_address,
                         struct network_address *address_out);
 bool network_address_is_ipv4(const struct network_address *address);

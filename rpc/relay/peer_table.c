@@ -8,7 +8,7 @@
 
 #define FIRST_ROOM 64u
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what follows */
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* guards the table */
 static struct rpc_peer **peers;                          /* [n_room], by descriptor */
 static size_t n_room;
 
@@ -42,7 +42,7 @@ enum status peer_table_set(int fd, const struct rpc_peer *peer)
     return has_room ? STATUS_OK : STATUS_NO_MEMORY;
 }
 
-/* The N of "fd:N"; SIZE_MAX: it is not so. */
+/* The N of "fd:N"; SIZE_MAX: another format. */
 static size_t descriptor_of(const char *core_peer)
 {
     static const char PREFIX[] = "fd:";

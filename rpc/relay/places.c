@@ -2,7 +2,7 @@
 
 #include <assert.h>
 
-#define MANY_UNPROVEN 8 /* an address has many: more than this part of all that may be */
+#define MANY_UNPROVEN 8 /* an address has many if it has more than this fraction of unproven_max */
 
 static struct relayed *find_lingering(const struct relayed_common *common)
 {
@@ -12,7 +12,8 @@ static struct relayed *find_lingering(const struct relayed_common *common)
     return relayed;
 }
 
-/* Of a crowd, so that it displaces itself. */
+/* The oldest unproven connection of an address with many, so that a flood replaces its own
+ * connections. */
 static struct relayed *find_of_crowd(const struct relayed_common *common)
 {
     uint32_t n_many = common->session.limits->unproven_max / MANY_UNPROVEN;
@@ -22,7 +23,8 @@ static struct relayed *find_of_crowd(const struct relayed_common *common)
     return relayed;
 }
 
-/* The oldest of an address that has at least as many as the newcomer's. */
+/* The oldest unproven connection of an address that has at least as many connections as the
+ * newcomer's. */
 static struct relayed *find_unproven(const struct relayed_common *common,
                                      const struct address_entry *newcomer)
 {
@@ -44,7 +46,7 @@ static bool is_before(const struct relayed *one, const struct relayed *other)
     return n > n_other || (n == n_other && one->session.called_ns < other->session.called_ns);
 }
 
-/* Of an address with at least n_min. */
+/* An idle connection of an address with at least n_min connections. */
 static struct relayed *find_idle(const struct relayed_common *common,
                                  const struct address_entry *newcomer, uint32_t n_min)
 {

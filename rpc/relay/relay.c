@@ -21,17 +21,16 @@
 #include <unistd.h>
 
 #define EVENTS_MAX      64
-#define ACCEPTS_MAX     64 /* a listener and round */
-#define TIMERS_MAX      4  /* a round: many may be due at once, and events do not wait for them */
+#define ACCEPTS_MAX     64 /* for each listener in a round */
+#define TIMERS_MAX      4 /* in a round: many may be due at once, and events must not wait for them */
 #define STUCK_WAIT_NS   (100 * NS_PER_MS)
-#define LAST_BYTES_NS   (2 * NS_PER_S) /* for what the core said last */
-#define CONNECTIONS_S   3 /* seconds of connections that an address may bring at once */
-#define RESET_DEBT_OF_S 1 /* an address that owes more is not accepted */
-#define TRIM_BYTES                                                                                 \
-    (16u << 20) /* of large requests at once: what they took is given back afterwards */
-#define TRIM_AFTER_NS NS_PER_S
-#define WAKE_TAG      UINT64_MAX
-#define STACK_BYTES   (256u << 10)
+#define LAST_BYTES_NS   (2 * NS_PER_S) /* for the last output of the core */
+#define CONNECTIONS_S   3              /* seconds of its rate that an address may connect at once */
+#define RESET_DEBT_OF_S 1              /* connections of an address with more debt are refused */
+#define TRIM_BYTES      (16u << 20) /* of large requests at once: memory is given back afterwards */
+#define TRIM_AFTER_NS   NS_PER_S
+#define WAKE_TAG        UINT64_MAX
+#define STACK_BYTES     (256u << 10)
 
 enum relay_wish { RELAY_RUN, RELAY_CLOSE, RELAY_STOP };
 
@@ -43,15 +42,15 @@ struct relay {
     int wake;
     pthread_t thread;
     bool has_thread;
-    uint64_t accept_again_ns; /* 0: listeners are in the set */
-    uint64_t end_ns;          /* DEADLINE_NONE until it is stopped */
-    uint64_t quit_until_ns;   /* DEADLINE_NONE but while it quits */
-    uint64_t trim_ns;         /* DEADLINE_NONE: nothing is to be given back */
+    uint64_t accept_again_ns; /* 0: the listeners are in the epoll set */
+    uint64_t end_ns;          /* DEADLINE_NONE until the relay is stopped */
+    uint64_t quit_until_ns;   /* DEADLINE_NONE except while it quits */
+    uint64_t trim_ns;         /* DEADLINE_NONE: no memory to give back */
     atomic_int wish;
     atomic_bool sends_away;
     atomic_bool quits;
 
-    pthread_mutex_t lock; /* what follows */
+    pthread_mutex_t lock; /* guards the members below */
     pthread_cond_t changed;
     bool has_quit;
     bool is_closed;
@@ -66,7 +65,7 @@ uint64_t relay_failed_accepts(void)
 
 /* ---- accepting ---- */
 
-/* A listener's tag is its index; a connection's is its address, which is no small number. */
+/* The tag of a listener is its index; that of a connection is its pointer, which is never so small. */
 static void watch_listeners(struct relay *relay, bool on)
 {
     for (uint32_t i = 0; i < relay->listener.n; i++) {
@@ -95,7 +94,7 @@ static void name_peer(const struct sockaddr_storage *at, const struct network_ad
     }
 }
 
-/* The limit of its address that a new connection meets, or RELAY_N_LIMITS. */
+/* The limit of its address that a new connection exceeds, or RELAY_N_LIMITS. */
 static enum relay_limit find_limit(const struct relay *relay, struct address_entry *address,
                                    uint64_t now_ns)
 {
@@ -115,7 +114,7 @@ static enum relay_limit find_limit(const struct relay *relay, struct address_ent
     return RELAY_N_LIMITS;
 }
 
-/* Another goes, where there is no room otherwise. False: nobody gives way. */
+/* Closes another connection if the port is full. False: none can be closed. */
 static bool make_room(struct relay *relay, const struct address_entry *newcomer, uint64_t now_ns)
 {
     struct relayed_common *common = &relay->common;
@@ -226,7 +225,7 @@ static void close_listeners(struct relay *relay, uint64_t now_ns)
     tell(relay, &relay->is_closed);
 }
 
-/* Nobody is left who could hear or ask anything, or it has taken too long. */
+/* Ends the quitting if no connection is open any more, or the time is over. */
 static void look_who_is_left(struct relay *relay, uint64_t now_ns)
 {
     if (relay->quit_until_ns == DEADLINE_NONE)
@@ -264,7 +263,8 @@ static void heed_wish(struct relay *relay, uint64_t now_ns)
         relay->end_ns = now_ns + LAST_BYTES_NS;
 }
 
-/* What was ended for a limit has been told all; who was served to the end has not heard all. */
+/* True: the relay may end. Connections that ended for a limit need no more time; those that were
+ * served may still have output to read. */
 static bool is_over(struct relay *relay, uint64_t now_ns)
 {
     if (relay->end_ns == DEADLINE_NONE)
@@ -275,7 +275,7 @@ static bool is_over(struct relay *relay, uint64_t now_ns)
     return !has_more || now_ns >= relay->end_ns;
 }
 
-/* The C library keeps what was freed, and a flood of large requests leaves it as large as it was. */
+/* After a flood of large requests the C library keeps the freed memory; malloc_trim gives it back. */
 static void give_back_memory(struct relay *relay, uint64_t now_ns)
 {
     if (relay->common.session.room.bytes >= TRIM_BYTES) {
@@ -353,11 +353,11 @@ static void *run(void *arg)
         now_ns = clock_now_ns();
         for (int i = 0; i < n; i++)
             on_event(relay, &events[i], now_ns);
-        heed_wish(relay, now_ns); /* after its event was taken: one that comes later wakes again */
+        heed_wish(relay, now_ns); /* after its event: a later wish wakes again */
         run_timers(relay, now_ns);
         give_back_memory(relay, now_ns);
         relayed_go_on(&relay->common, now_ns);
-        relayed_make_room(&relay->common, now_ns); /* last: what was freed by any of the above */
+        relayed_make_room(&relay->common, now_ns); /* last: the steps above free room */
         look_who_is_left(relay, now_ns);
         relayed_free_gone(&relay->common);
     }

@@ -1,18 +1,18 @@
 /*
- * relay - owns the accepted sockets of one gRPC port, and gives the core one end of a socket pair for
- * each: README.md says why.
+ * relay - owns the accepted sockets of one gRPC port, and gives gRPC's core one end of a socket pair for
+ * each. README.md says why.
  *
- *     relay_open      listens; nobody is accepted yet
+ *     relay_open      listens, but does not accept yet
  *     relay_start     its thread accepts and relays
- *     relay_send_away its clients' next calls go elsewhere
- *     relay_quit      so that each call has an answer, and who calls next finds no connection
- *     relay_close     nobody is accepted any more, and nothing new is handed over once it returned
- *     relay_destroy   waits a moment until what the core said last has left, then ends all
+ *     relay_send_away tells clients to send new calls elsewhere
+ *     relay_quit      waits until each call has its answer, and ends the connections
+ *     relay_close     accepts no more; after it returns, the core gets no new connection
+ *     relay_destroy   waits a moment until the core's last output is sent, then closes all
  *
- * Connections beyond a limit are refused (limits.h) or, where the port is full, another ends for a newer one
- * (places.h). The thread sleeps while nothing comes and no time is over.
+ * Connections beyond a limit are refused (limits.h). If the port is full, a new connection may replace
+ * another (places.h). The thread sleeps until an event or a timer.
  *
- * Thread: the owner's, which is not the relay's; hand_over runs on the relay's.
+ * Thread: the owner's, which is not the relay's thread; hand_over runs on the relay's thread.
  */
 #pragma once
 
@@ -31,29 +31,29 @@ struct relay_options {
     struct relay_limits limits;
     struct tls_files *tls;               /* NULL: clear text. Outlives it */
     const struct relay_metrics *metrics; /* may be NULL; else outlives it */
-    /* fd: the core's end, non-blocking, from now the callee's. peer_table.h knows who it is. */
+    /* fd: the core's end, non-blocking; the callee owns it. peer_table.h has the client. */
     void (*hand_over)(void *arg, int fd);
     void *arg;
 };
 
-/* options' address is borrowed for the call, limits.exempt for good.
- * IO_FAILED, INVALID_ARGUMENT: cannot listen there, or exempt is no list, said in error. NO_MEMORY. */
+/* address is borrowed during the call, limits.exempt until destroy. IO_FAILED, INVALID_ARGUMENT: it
+ * cannot listen there, or exempt is no list of networks; error says which. NO_MEMORY. */
 MUST_CHECK enum status relay_open(const struct relay_options *options, struct error *error,
                                   struct relay **relay_out);
-uint16_t relay_port(const struct relay *relay); /* 0: of a Unix socket */
+uint16_t relay_port(const struct relay *relay); /* 0: a Unix socket */
 /* NO_THREAD with a sentence. */
 MUST_CHECK enum status relay_start(struct relay *relay, struct error *error);
-/* Clients that are connected are told to open new streams on another connection (GOAWAY); what is open goes on, and who
- * connects later is served as ever. Does not block. */
+/* Tells the connected clients to open new streams on another connection (GOAWAY). Open streams continue, and later
+ * connections are served as usual. Does not block. */
 void relay_send_away(struct relay *relay);
-/* As HTTP/2 has it: every client, who connects meanwhile too, hears a GOAWAY with the highest stream, and a PING; when it
- * has confirmed that and its calls are answered, a GOAWAY with the last of them, and the connection ends. Blocks until
- * all have, at most RELAY_QUIT_NS; whoever serves goes on to answer meanwhile. Afterwards nothing is said any more that
- * makes a client believe that its call was never seen: it would try again, at a port that is closed.
- * NULL, or one never started, is fine. */
+/* The graceful shutdown of HTTP/2: every client, also one that connects meanwhile, gets a GOAWAY with the highest
+ * stream, and a PING. When it has acknowledged the PING and its calls are answered, it gets a GOAWAY with its last
+ * stream, and the connection ends. Blocks until all connections have ended, at most RELAY_QUIT_NS; handlers must
+ * continue to answer meanwhile. No client is told that a call which the core has seen was not seen: it would retry at a
+ * closed port. NULL, or a relay that was never started, is fine. */
 void relay_quit(struct relay *relay);
-void relay_close(struct relay *relay);   /* NULL, or one never started, is fine */
+void relay_close(struct relay *relay);   /* fine if NULL or never started */
 void relay_destroy(struct relay *relay); /* NULL is fine */
 
-/* How often, in this process, a connection could not be accepted for want of a descriptor. Any thread. */
+/* How often accept failed in this process without a free descriptor. Any thread. */
 uint64_t relay_failed_accepts(void);

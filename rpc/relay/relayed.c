@@ -13,10 +13,10 @@
 #include <unistd.h>
 
 #define LINGER_NS      (500 * NS_PER_MS)
-#define FAREWELL_NS    (2 * NS_PER_S) /* for who was served to the end: it may be slow to read that */
-#define FAREWELL_BYTES (64u << 10)    /* that it may still say meanwhile */
+#define FAREWELL_NS    (2 * NS_PER_S) /* for a client that was served to the end: it may read slowly */
+#define FAREWELL_BYTES (64u << 10)    /* that are still read from it meanwhile */
 
-/* To somebody with a browser, curl or a probe. */
+/* The answer to a browser, curl or a probe with HTTP/1. */
 static const char NO_HTTP1[] =
     "HTTP/1.1 426 Upgrade Required\r\nConnection: close\r\nUpgrade: h2c\r\n"
     "Content-Type: text/plain\r\n\r\n"
@@ -27,16 +27,17 @@ static const char NO_HTTP1[] =
 static void close_side(struct relayed *relayed, enum relayed_side side)
 {
     if (relayed->fds[side] >= 0)
-        close(relayed->fds[side]); /* epoll forgets it */
+        close(relayed->fds[side]); /* this also removes it from the epoll set */
     relayed->fds[side] = -1;
     relayed->events[side] = 0;
 }
 
-/* A side of which nothing is wanted is not in the set at all: epoll would tell its end for ever. */
+/* A side without wanted events is not in the epoll set, because epoll would report its end again
+ * and again. */
 static void ask_events(struct relayed_common *common, struct relayed *relayed,
                        enum relayed_side side, uint32_t events)
 {
-    assert(((uintptr_t)relayed & 1) == 0); /* where the tag has the side */
+    assert(((uintptr_t)relayed & 1) == 0); /* the lowest bit of the tag is the side */
     if (relayed->fds[side] < 0 || relayed->events[side] == events)
         return;
     struct epoll_event asked = {.events = events};
@@ -55,7 +56,7 @@ bool relayed_is_heard(const struct relayed *relayed)
     return relayed->state == RELAYED_NEW || relayed->state == RELAYED_OPEN;
 }
 
-/* Its client is not read meanwhile. */
+/* True: the client is not read now. */
 bool relayed_is_held(const struct relayed *relayed)
 {
     return relayed->paused_until_ns > 0 || relayed->is_waiting;
@@ -68,9 +69,9 @@ static bool reads_client_of(const struct relayed *relayed)
         return !relayed->is_computing;
     case RELAYED_NEW:
         return true;
-    case RELAYED_LINGER: /* closing on what was not read would make the client's kernel forget the last answers */
+    case RELAYED_LINGER: /* closing with unread input would make the client's kernel drop the last answers */
         return relayed->farewell_bytes > 0;
-    case RELAYED_OPEN: /* who takes no answers asks nothing new */
+    case RELAYED_OPEN: /* a client that takes no answers is not read */
         return !relayed_is_held(relayed) && !relayed->unsent[RELAYED_CORE].bytes &&
                !relayed->unsent[RELAYED_CLIENT].bytes;
     default:
@@ -112,7 +113,7 @@ static void settle_timer(struct relayed_common *common, struct relayed *relayed)
         timer_heap_set(&common->timers, &relayed->timer, due_ns);
 }
 
-/* Where a frame may be put. */
+/* Sends a GOAWAY, if a frame may be inserted here. */
 static void say_why(struct relayed *relayed, enum frame_error error, const char *text)
 {
     uint8_t frame[FRAME_GOAWAY_MAX];
@@ -122,7 +123,7 @@ static void say_why(struct relayed *relayed, enum frame_error error, const char 
     relayed_say_last(relayed, frame, n);
 }
 
-/* All is answered, and nothing more will be asked. */
+/* All calls are answered, and no new one will come. */
 static bool may_leave(const struct relayed_common *common, const struct relayed *relayed)
 {
     return common->session.is_quitting && relayed->state == RELAYED_OPEN &&
@@ -195,7 +196,7 @@ void relayed_free_gone(struct relayed_common *common)
     }
 }
 
-/* The core is told now; the client has a moment to read what was said. */
+/* Closes the core's end now; the client has a moment to read the last output. */
 void relayed_linger(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns)
 {
     assert(relayed->state != RELAYED_GONE && relayed->state != RELAYED_LINGER);
@@ -279,7 +280,7 @@ static void read_side(struct relayed_common *common, struct relayed *relayed,
         else
             relayed_take(common, relayed, (size_t)n, now_ns);
         if (!relayed_is_held(relayed) && (size_t)n < n_max)
-            relayed->behind_since_ns = 0; /* that was all there was */
+            relayed->behind_since_ns = 0; /* all input has been read */
     }
 }
 
@@ -303,7 +304,7 @@ void relayed_on_event(struct relayed_common *common, struct relayed *relayed,
 {
     bool is_end = events & (EPOLLHUP | EPOLLERR);
     if (events & EPOLLRDHUP && relayed->events[side] & EPOLLRDHUP) {
-        /* What it has said and nobody has read is cancelled by its end: the core would do so. */
+        /* Unread input is dropped when the client ends the connection, as the core would do. */
         relayed_drop(common, relayed, now_ns);
         return;
     }

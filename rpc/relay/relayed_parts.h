@@ -1,6 +1,6 @@
 /*
- * relayed_parts - what relayed.c is made of, beside itself: the lists that a connection is in, what its two sides say
- * (relayed_take.c), and what is sent and kept for them.
+ * relayed_parts - the parts of relayed.c in other files: the lists that a connection is in, the input from both sides
+ * (relayed_take.c), and the output (relayed_send.c).
  *
  * Thread: the relay's.
  */
@@ -16,58 +16,58 @@ void relayed_leave_waiting(struct relayed_common *common, struct relayed *relaye
 void relayed_leave_lists(struct relayed_common *common, struct relayed *relayed);
 
 void relayed_keep_none(struct relayed_common *common, struct relayed_bytes *kept);
-/* After what is kept already. False: no memory. */
+/* Appends to the kept bytes. False: no memory. */
 bool relayed_keep(struct relayed_common *common, struct relayed_bytes *kept, const uint8_t *bytes,
                   size_t n);
 
-/* What cannot be sent now is kept; a client that takes nothing any more is dropped. The core has closed its end:
- * what the client goes on to say is for nobody. */
+/* Bytes that cannot be sent now are kept. A client whose socket has failed is dropped. Further input for a core
+ * that has closed its end is discarded. */
 void relayed_to_core(struct relayed_common *common, struct relayed *relayed, const uint8_t *bytes,
                      size_t n, uint64_t now_ns);
 void relayed_to_client(struct relayed_common *common, struct relayed *relayed, const uint8_t *bytes,
                        size_t n, uint64_t now_ns);
-/* What TLS has to say. */
+/* Sends the output of TLS. */
 void relayed_send_output(struct relayed_common *common, struct relayed *relayed,
                          struct tls_link *link, uint64_t now_ns);
-/* What was kept; false: that side takes nothing any more. */
+/* Sends the kept bytes; false: that side cannot be written any more. */
 bool relayed_send_unsent(struct relayed_common *common, struct relayed *relayed,
                          enum relayed_side side, uint64_t now_ns);
-/* To the client what its socket takes at once, nothing is kept; n 0: the end of TLS. */
+/* Sends to the client what its socket takes at once, and keeps nothing; n 0: only the end of TLS. */
 void relayed_say_last(struct relayed *relayed, const uint8_t *bytes, size_t n);
 
-/* RST_STREAM into both directions, now or when the core's frame has ended. */
+/* Sends RST_STREAM in both directions, now or after the core's present frame. */
 void relayed_reset_stream(struct relayed_common *common, struct relayed *relayed,
                           const struct session_event *event, uint64_t now_ns);
-/* A GOAWAY for its client: now, or as the resets. */
+/* Sends its client a GOAWAY, now or after the core's present frame. */
 void relayed_mark_away(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns);
-/* n of the common buffer, of a handshake. */
+/* Takes n bytes of the common buffer as input of a handshake. */
 void relayed_feed_handshake(struct relayed_common *common, struct relayed *relayed, size_t n,
                             uint64_t now_ns);
-/* Neither is over nor has to wait for its handshake: what its client says counts. */
+/* It is neither ended nor in its handshake: the client's input is processed. */
 bool relayed_is_heard(const struct relayed *relayed);
-/* Its client is not read meanwhile. */
+/* True: the client is not read now. */
 bool relayed_is_held(const struct relayed *relayed);
-/* Does what its session says. */
+/* Does what an event of its session asks for. */
 void relayed_follow(struct relayed_common *common, struct relayed *relayed,
                     const struct session_event *event, uint64_t now_ns);
-/* n of the common buffer, of its client. While it is paused or waits, none are taken. */
+/* Processes n bytes of the common buffer from its client; none while it is paused or waits. */
 void relayed_take(struct relayed_common *common, struct relayed *relayed, size_t n,
                   uint64_t now_ns);
-/* The same, still encrypted. */
+/* The same for encrypted bytes. */
 void relayed_take_encrypted(struct relayed_common *common, struct relayed *relayed, size_t n,
                             uint64_t now_ns);
-/* What was kept of its client's. */
+/* Processes the kept bytes from its client. */
 void relayed_take_unwalked(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns);
 void relayed_take_of_core(struct relayed_common *common, struct relayed *relayed,
                           const uint8_t *bytes, size_t n, uint64_t now_ns);
-/* What has come encrypted already. */
+/* Processes the bytes that TLS has already received. */
 void relayed_take_decrypted(struct relayed_common *common, struct relayed *relayed,
                             uint64_t now_ns);
-/* The core is told now; the client has a moment to read what was said. */
+/* Closes the core's end now; the client has a moment to read the last output. */
 void relayed_linger(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns);
-/* After anything has happened to it. */
+/* Updates lists, epoll events and timer; to be called after every change. */
 void relayed_settle(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns);
-/* Whether a frame of the relay's own that may be put waits for the end of one of the core's. */
+/* Whether a frame that the relay adds waits for the end of the core's present frame. */
 bool relayed_has_waiting(const struct relayed *relayed);
-/* There the core's has ended. */
+/* Sends the waiting frames; the core's frame has ended. */
 void relayed_send_waiting(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns);

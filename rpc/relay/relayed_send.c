@@ -20,7 +20,7 @@ void relayed_keep_none(struct relayed_common *common, struct relayed_bytes *kept
 bool relayed_keep(struct relayed_common *common, struct relayed_bytes *kept, const uint8_t *bytes,
                   size_t n)
 {
-    assert(n > 0); /* who keeps has something: NULL bytes mean nothing */
+    assert(n > 0); /* NULL bytes mean that nothing is kept */
     size_t n_before = kept->bytes ? kept->n - kept->at : 0;
     uint8_t *all = malloc(n_before + n);
     if (!all)
@@ -54,7 +54,7 @@ void relayed_say_last(struct relayed *relayed, const uint8_t *bytes, size_t n)
         tls_link_sent(relayed->link);
 }
 
-/* False: that side takes nothing any more. */
+/* False: that side cannot be written any more. */
 static bool send_bytes(struct relayed_common *common, struct relayed *relayed,
                        enum relayed_side side, const uint8_t *bytes, size_t n, uint64_t now_ns)
 {
@@ -116,7 +116,7 @@ void relayed_to_client(struct relayed_common *common, struct relayed *relayed, c
         relayed_drop(common, relayed, now_ns);
 }
 
-/* ---- frames of the relay's own ---- */
+/* ---- frames that the relay adds ---- */
 
 bool relayed_has_waiting(const struct relayed *relayed)
 {
@@ -124,7 +124,7 @@ bool relayed_has_waiting(const struct relayed *relayed)
            (relayed->is_sent_away && relayed->session.has_core_settings);
 }
 
-/* No stream is refused by this. */
+/* The highest stream id, so that no stream is refused. */
 static void say_goaway(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns)
 {
     uint8_t frame[FRAME_GOAWAY_MAX];
@@ -187,7 +187,8 @@ void relayed_reset_stream(struct relayed_common *common, struct relayed *relayed
 
 /* ---- room for large requests ---- */
 
-/* The one whose address has least of it, and of those the one that waits longest; NULL: nobody can go on. */
+/* The connection whose address uses the least room, and of those the one that waits longest; NULL: none can
+ * continue. */
 static struct relayed *find_next(struct relayed_common *common)
 {
     struct relayed *found = NULL;

@@ -1,4 +1,5 @@
-/* relayed_take - what the two sides of a connection say: walked by its session, and handed on as that says. */
+/* relayed_take - the input from both sides of a connection: the session walks it, and its events say what is
+ * forwarded. */
 #include "rpc/relay/peer_table.h"
 #include "rpc/relay/relayed_parts.h"
 
@@ -7,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Gives the core its end, and the preface. */
+/* Gives the core its end, and sends it the preface. */
 static void begin(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns)
 {
     assert(relayed->state == RELAYED_NEW && relayed->fds[RELAYED_CORE] < 0);
@@ -59,7 +60,7 @@ void relayed_follow(struct relayed_common *common, struct relayed *relayed,
     }
 }
 
-/* Returns how many were taken: not all, when it must pause or wait, or ends. */
+/* Returns how many bytes were processed: fewer than n if it must pause or wait, or ends. */
 static size_t take_client_bytes(struct relayed_common *common, struct relayed *relayed,
                                 const uint8_t *bytes, size_t n, uint64_t now_ns)
 {
@@ -80,18 +81,17 @@ static size_t take_client_bytes(struct relayed_common *common, struct relayed *r
     return n_taken;
 }
 
-/* n of the common buffer. While it is paused or waits, none are taken. */
+/* Decrypts n bytes of the common buffer. While it is paused or waits, none are processed. */
 void relayed_take(struct relayed_common *common, struct relayed *relayed, size_t n, uint64_t now_ns)
 {
-    assert(relayed_is_held(relayed) ||
-           !relayed->unwalked.bytes); /* nothing overtakes what was kept */
+    assert(relayed_is_held(relayed) || !relayed->unwalked.bytes); /* the kept bytes come first */
     size_t n_taken = take_client_bytes(common, relayed, common->buffer, n, now_ns);
     if (relayed_is_held(relayed) && n_taken < n &&
         !relayed_keep(common, &relayed->unwalked, common->buffer + n_taken, n - n_taken))
         relayed_drop(common, relayed, now_ns);
 }
 
-/* What has come encrypted already. */
+/* Processes the bytes that TLS has already received. */
 void relayed_take_decrypted(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns)
 {
     enum tls_progress progress;
@@ -126,14 +126,14 @@ void relayed_take_unwalked(struct relayed_common *common, struct relayed *relaye
         return;
     size_t n = take_client_bytes(common, relayed, unwalked->bytes + unwalked->at,
                                  unwalked->n - unwalked->at, now_ns);
-    if (!unwalked->bytes) /* it has ended meanwhile */
+    if (!unwalked->bytes) /* the connection has ended meanwhile */
         return;
     unwalked->at += n;
     if (unwalked->at == unwalked->n)
         relayed_keep_none(common, unwalked);
 }
 
-/* Less than a frame's head and a WINDOW_UPDATE's number. */
+/* Keeps the rest: less than a frame's head and the number of a WINDOW_UPDATE. */
 static void keep_rest(struct relayed *relayed, const uint8_t *bytes, size_t n)
 {
     assert(n < sizeof relayed->rest);
@@ -141,7 +141,7 @@ static void keep_rest(struct relayed *relayed, const uint8_t *bytes, size_t n)
     relayed->n_rest = (uint8_t)n;
 }
 
-/* Of n_bytes those that are there; the rest will be. */
+/* Skips those of n_bytes that have arrived, and later the rest. */
 static size_t skip(struct relayed *relayed, uint32_t n_bytes, size_t n_there)
 {
     uint32_t n = n_bytes < n_there ? n_bytes : (uint32_t)n_there;

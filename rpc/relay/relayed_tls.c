@@ -1,4 +1,4 @@
-/* relayed_tls - the handshake of a connection to a port with certificates. */
+/* relayed_tls - the TLS handshake of a connection. */
 #include "base/clock.h"
 #include "base/log/log.h"
 #include "rpc/relay/relayed_parts.h"

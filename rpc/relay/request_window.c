@@ -2,7 +2,7 @@
 
 #include <assert.h>
 
-#define SHARE_OF_ALL 4 /* the last such part of the common room is for addresses that have none */
+#define SHARE_OF_ALL 4 /* the last such part of the common room is for addresses that use none */
 
 static void reserve(struct request_window *window, const struct request_rooms *rooms,
                     uint64_t n_bytes)
@@ -60,7 +60,7 @@ bool request_window_is_broken(const struct request_window *window)
     return window->withheld > 0 && window->received > window->allowed;
 }
 
-/* What the message says that it has, prefix included. */
+/* The length in the message's prefix, plus the prefix. */
 static uint64_t said_bytes(const struct request_window *window)
 {
     const uint8_t *length = window->prefix + 1;
@@ -69,7 +69,8 @@ static uint64_t said_bytes(const struct request_window *window)
            REQUEST_PREFIX_BYTES;
 }
 
-/* Of the message as it says itself; the longest that the core takes, when it has not said it or lies. */
+/* The length of the message from its prefix; or the longest that the core accepts, if the prefix is not
+ * complete or wrong. */
 static uint64_t message_bytes(const struct request_window *window,
                               const struct request_rooms *rooms)
 {
@@ -78,16 +79,16 @@ static uint64_t message_bytes(const struct request_window *window,
     return window->n_prefix < REQUEST_PREFIX_BYTES || window->reserved > 0 || n > n_max ? n_max : n;
 }
 
-/* The whole message has a place, and no more than it has come. The core allows more than a message needs: by what has come
- * and it has not looked at yet. */
+/* Room for the whole message is reserved, and no more bytes than the message have arrived. The core allows more than a
+ * message needs, by the bytes that have arrived and that it has not read yet. */
 static bool is_within_its_place(const struct request_window *window)
 {
     return window->n_prefix == REQUEST_PREFIX_BYTES && said_bytes(window) <= window->reserved &&
            window->received <= said_bytes(window);
 }
 
-/* What is missing in the rooms before its client may be allowed so many more bytes; 0: nothing. Within the first
- * window are those that fill it again, as the core takes what it has. */
+/* The room that must be reserved before the client may send so many more bytes; 0: none. Bytes that refill the
+ * first window, as the core reads the message, need no room. */
 static uint64_t missing(const struct request_window *window, const struct request_rooms *rooms,
                         uint32_t bytes)
 {
@@ -105,7 +106,7 @@ static bool has_room(const struct request_room *room, uint64_t n_bytes, uint64_t
     return room->bytes == 0 || (room->bytes <= bytes_max && n_bytes <= bytes_max - room->bytes);
 }
 
-/* The limit that so many bytes meet, or RELAY_N_LIMITS. */
+/* The limit that so many bytes exceed, or RELAY_N_LIMITS. */
 static enum relay_limit find_limit(const struct request_rooms *rooms, uint64_t n_bytes)
 {
     const struct relay_limits *limits = rooms->limits;
@@ -121,7 +122,7 @@ static enum relay_limit find_limit(const struct request_rooms *rooms, uint64_t n
     return RELAY_N_LIMITS;
 }
 
-/* ---- what may pass ---- */
+/* ---- updates of the window ---- */
 
 bool request_window_update(struct request_window *window, const struct request_rooms *rooms,
                            uint32_t bytes, uint64_t now_ns, enum relay_limit *limit_out)
@@ -141,7 +142,7 @@ bool request_window_update(struct request_window *window, const struct request_r
         count_waiting(rooms, 1);
         window->withheld_ns = now_ns;
     }
-    window->withheld += bytes; /* the core never allows 2^31 */
+    window->withheld += bytes; /* the core never allows as much as 2^31 */
     *limit_out = limit;
     return false;
 }

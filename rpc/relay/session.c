@@ -6,8 +6,8 @@
 #include <assert.h>
 
 #define RESETS_STORE_S    2
-#define RESETS_DEBT_S     8 /* of an address, whose connections ended with streams open */
-#define ALL_RESETS_DEBT_S 1 /* as long as an honest client may have to wait for an attacker's */
+#define RESETS_DEBT_S     8 /* of an address whose connections ended with open streams */
+#define ALL_RESETS_DEBT_S 1 /* an honest client may have to wait so long because of an attacker */
 #define CONTROLS_STORE_S  8
 #define PINGS_STORE_S     10
 
@@ -213,7 +213,7 @@ void session_pay_ping(struct session *session, uint64_t now_ns)
     pause_for(session, RELAY_LIMIT_PINGS, budget_take(&session->pings, &rate, 1, now_ns), now_ns);
 }
 
-/* While more is cancelled than may be, who has shown nothing yet waits with each stream. */
+/* While there are too many resets, unproven connections wait before each new stream. */
 void session_wait_for_others(struct session *session, uint64_t now_ns)
 {
     const struct relay_limits *limits = session->common->limits;
@@ -235,7 +235,7 @@ void session_finish(struct session *session, uint64_t now_ns)
     open_streams_finish(&session->streams);
 }
 
-/* ---- what must wait ---- */
+/* ---- requests that must wait ---- */
 
 bool session_may_reset(const struct session *session)
 {

@@ -1,17 +1,17 @@
 /*
- * session - the HTTP/2 of one client's connection, as far as frame heads tell: what may pass, what must
- * wait, what is reset and what ends.
+ * session - the HTTP/2 state of one client connection, from its frame heads. It decides what is forwarded, what waits,
+ * which stream is reset and when the connection ends.
  *
- *     client's bytes --session_client--> to the core          no I/O: the caller forwards what was
- *     core's bytes   --session_core----> to the client        walked, and does what the event says
+ *     client's bytes --session_client--> to the core          no I/O: the caller forwards the walked
+ *     core's bytes   --session_core----> to the client        bytes, and does what the event says
  *     time           --session_expire
  *
- * Nothing is decoded. Of the core's frames a WINDOW_UPDATE may be withheld for a while; of the client's one of nothing
- * becomes one of a byte, before its stream is reset: HTTP/2 has it end that stream alone, the core the connection.
- * Counts of an address and of all connections are kept up by the sessions themselves.
+ * Headers and messages are not decoded. A WINDOW_UPDATE of the core may be withheld for a while. A WINDOW_UPDATE of 0
+ * from the client is changed to 1 byte before its stream is reset: by HTTP/2 it ends only that stream, but gRPC's core
+ * would end the connection. Sessions update the counts of their address and of all connections.
  *
- * DATA is never held to a length: the core raises its largest frame as it measures the line. What
- * a client sends because of what it was sent (WINDOW_UPDATE, PING, acknowledgements) is paid for by that.
+ * The length of DATA frames is not limited here: the core raises its largest frame as it measures the network. Frames
+ * that a client must send in response to output (WINDOW_UPDATE, PING, acknowledgements) are paid for by that output.
  *
  * Thread: the relay's.
  */
@@ -26,29 +26,29 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Streams that a client may have beyond streams_max before it has read our SETTINGS. */
+/* Streams that a client may open beyond streams_max before it has read our SETTINGS. */
 #define SESSION_STREAMS_SLACK 16
 
-/* Of all connections of a relay. */
+/* The state of all connections of a relay. */
 struct session_common {
     const struct relay_limits *limits;
     const struct relay_metrics *metrics; /* may be NULL */
     struct budget resets;
     uint32_t n_half_open;
-    uint32_t n_half_open_addresses; /* that have any */
+    uint32_t n_half_open_addresses; /* that have half-open streams */
     struct request_room room;
     struct turns turns;
-    bool is_quitting; /* the core's GOAWAYs are hidden: they deny calls that it has seen */
+    bool is_quitting; /* the core's GOAWAYs are hidden: they deny calls that the core has seen */
 };
 
 enum session_event_kind {
     SESSION_NOTHING, /* go on */
-    SESSION_BEGIN,   /* the preface has come, which is not counted in the bytes to forward */
-    SESSION_PAUSE,   /* read no more of the client until until_ns */
-    SESSION_WAIT,    /* the same, until session_must_wait no longer says so */
-    SESSION_SKIP, /* the next n_bytes, more than are here maybe, are walked, and not to be forwarded */
-    SESSION_RESET, /* put a RST_STREAM of stream, with error, here and into the other direction */
-    SESSION_CLOSE, /* the connection ends, with error and limit's name in a GOAWAY */
+    SESSION_BEGIN,   /* the preface is complete; its bytes are not among those to forward */
+    SESSION_PAUSE,   /* do not read the client until until_ns */
+    SESSION_WAIT,    /* the same, until session_must_wait is false */
+    SESSION_SKIP,  /* do not forward the next n_bytes (maybe more than are here); they are walked */
+    SESSION_RESET, /* send RST_STREAM for stream, with error, here and in the other direction */
+    SESSION_CLOSE, /* end the connection with a GOAWAY that has error and the name of limit */
 };
 
 struct session_event {
@@ -57,7 +57,7 @@ struct session_event {
     enum frame_error error;
     uint32_t stream;
     uint32_t n_bytes;
-    bool allows_one; /* SESSION_RESET: the byte walked last becomes a 1 (an update of nothing) */
+    bool allows_one; /* SESSION_RESET: the last walked byte must become 1 (a WINDOW_UPDATE of 0) */
     uint64_t until_ns;
 };
 
@@ -66,39 +66,39 @@ struct session {
     struct address_entry *address;
     uint64_t began_ns;
     uint64_t called_ns; /* when its last stream was opened; began_ns: none was */
-    uint64_t due_ns;    /* of the next session_expire; DEADLINE_NONE: nothing to wait for */
+    uint64_t due_ns;    /* when to call session_expire; DEADLINE_NONE: never */
 
     struct frame_walker client;
     struct frame_walker core;
-    struct frame_head frame; /* the client's, under way or last */
-    uint8_t n_padding;       /* of that, when it is DATA: behind its data */
-    uint8_t n_preface;       /* bytes of it that have come */
-    bool is_http1;           /* its first bytes were the begin of a request of HTTP/1 */
-    bool has_settings;       /* the client's first */
-    bool has_core_settings;  /* the core's, before which its client may hear nothing else */
-    bool was_served;         /* a call had an answer that was no refusal */
-    bool is_in_headers; /* a list of headers is under way, and the client may send nothing else */
-    bool is_refused;    /* the stream that the list opens */
+    struct frame_head frame; /* of the client: the present or the last frame */
+    uint8_t n_padding;       /* of that frame, if it is DATA */
+    uint8_t n_preface;       /* bytes of the preface that have arrived */
+    bool is_http1;           /* its first bytes were an HTTP/1 request */
+    bool has_settings;       /* the client's first SETTINGS have arrived */
+    bool has_core_settings;  /* the core's SETTINGS were sent; they must be the first frame */
+    bool was_served;         /* a call had an answer that was not a refusal */
+    bool is_in_headers;      /* inside a header list: the client may send no other frame */
+    bool is_refused;         /* the stream that this header list opens is refused */
     enum relay_limit refused_by;
     uint32_t header_bytes;
     uint32_t n_header_frames;
-    uint8_t update_bits; /* of a WINDOW_UPDATE's bytes so far */
+    uint8_t update_bits; /* the bits of a WINDOW_UPDATE's bytes so far */
     uint32_t last_stream;
-    uint64_t frame_began_ns; /* what is under way, or its last DATA; 0: nothing */
-    uint64_t pause_until_ns; /* 0: no need */
+    uint64_t frame_began_ns; /* when the present frame or its last DATA began; 0: none */
+    uint64_t pause_until_ns; /* 0: no pause */
 
     struct open_streams streams;
     uint32_t n_half_open;
-    uint32_t n_asked; /* streams whose whole request waits for an answer */
+    uint32_t n_asked; /* streams with a whole request and no answer */
     struct request_room room;
-    uint32_t n_granted;       /* streams with something granted that the client does not know yet */
+    uint32_t n_granted;       /* streams with granted bytes of which the client is not told yet */
     uint32_t n_settings_sent; /* not acknowledged */
     uint64_t settings_sent_ns;
     uint32_t n_pings_sent;    /* not acknowledged */
-    uint32_t n_acks_to_leave; /* until that of the PING after our GOAWAY */
-    bool is_leaving;          /* that was said */
+    uint32_t n_acks_to_leave; /* until the acknowledgement of the PING after our GOAWAY */
+    bool is_leaving;          /* that GOAWAY and PING were sent */
     uint32_t paid_pings;
-    uint32_t paid_window_bytes; /* in which each WINDOW_UPDATE costs SESSION_WINDOW_COST */
+    uint32_t paid_window_bytes; /* output that pays for WINDOW_UPDATEs, SESSION_WINDOW_COST each */
     struct budget pings;
     struct budget controls;
 };
@@ -107,40 +107,40 @@ struct session {
 
 void session_init(struct session *session, struct session_common *common,
                   struct address_entry *address, uint64_t now_ns);
-/* Takes its streams out of the counts, and off the address's resets. */
+/* Removes its streams from the counts, and takes them from the address's budget of resets. */
 void session_finish(struct session *session, uint64_t now_ns);
 
-/* Walks n bytes of the client's, until something is to be done. Returns those walked: after
- * SESSION_BEGIN and before it they are the preface's, else they are to be forwarded. */
+/* Walks n bytes from the client until the caller must act. Returns the number of walked bytes: up
+ * to and with SESSION_BEGIN they are the preface, else the caller forwards them. */
 size_t session_client(struct session *session, const uint8_t *bytes, size_t n, uint64_t now_ns,
                       struct session_event *event_out);
-/* The same of the core's bytes, but a part of a frame's head, or of a WINDOW_UPDATE, is left: to be given again with
- * what follows. wants_boundary: returns at the first place where a frame may be put. */
+/* The same for bytes from the core, but a part of a frame's head, or of a WINDOW_UPDATE, is not walked: pass it
+ * again with the following bytes. wants_boundary: returns at the first place where a frame may be inserted. */
 size_t session_core(struct session *session, const uint8_t *bytes, size_t n, bool wants_boundary,
                     uint64_t now_ns, struct session_event *event_out);
 
-/* What time has brought, one event a call, until it is SESSION_NOTHING; then due_ns is the next. A
- * SESSION_RESET is only given where session_may_reset says so. */
+/* Checks the time limits; gives one event for each call, until SESSION_NOTHING; then due_ns is the
+ * next time. A SESSION_RESET is only given where session_may_reset is true. */
 void session_expire(struct session *session, uint64_t now_ns, struct session_event *event_out);
 
 /* ---- room for large requests (request_window.h) ---- */
 
-/* When the longest of its streams that there is room for began to wait; DEADLINE_NONE: there is none. */
+/* When the longest-waiting of its streams with room began to wait; DEADLINE_NONE: none. */
 uint64_t session_wants_room_ns(struct session *session);
-/* That one may go on. */
+/* That stream may continue. */
 void session_grant(struct session *session, uint64_t now_ns);
-/* What the client is to be told of that, one a call. False: nothing more. */
+/* The WINDOW_UPDATEs to send to the client for that, one for each call. False: no more. */
 bool session_take_granted(struct session *session, uint8_t out[FRAME_UPDATE_BYTES]);
 
-/* A GOAWAY and a PING go to the client now. */
+/* A GOAWAY and a PING are sent to the client now. */
 void session_leave(struct session *session);
-/* Whether its client has heard that, and none of its streams is open: there will be none. */
+/* Whether its client has acknowledged that, and no stream is open: there will be no more. */
 bool session_has_left(const struct session *session);
-/* Whether its client was served, or waits for that. */
+/* Whether a call of its client was served, or waits for its answer. */
 bool session_is_proven(const struct session *session);
-/* Whether it is others' turn to have requests in the core. */
+/* Whether it must wait because it is the turn of other clients in the core. */
 bool session_must_wait(const struct session *session, uint64_t now_ns);
-/* Whether a frame may be put into the bytes that go to the core. */
+/* Whether a frame may be inserted into the bytes to the core. */
 bool session_may_reset(const struct session *session);
-/* Counts a limit that the relay itself has found. */
+/* Counts an exceeded limit that the relay itself has found. */
 void session_count(const struct session_common *common, enum relay_limit limit);

@@ -1,14 +1,15 @@
-/* session_client - the client's half of a session: what its frames are, one after the other. session_data.c has the bytes of
- * its requests. */
+/* session_client - the client's half of a session: checks its frames one after the other. session_data.c has the bytes
+ * of its requests. */
 #include "base/clock.h"
 #include "rpc/relay/session_parts.h"
 
 #include <assert.h>
 #include <string.h>
 
-#define FRAME_BYTES_MAX 16384u /* of what is no DATA */
+#define FRAME_BYTES_MAX 16384u /* of frames other than DATA */
 
-/* What is full is full for who has an even share of it, at least one: a few addresses close it to nobody else. */
+/* A full limit refuses only addresses that have an even share or more (at least one), so that a few addresses
+ * cannot use it all up. */
 static bool has_half_open_share(const struct session *session)
 {
     const struct session_common *common = session->common;
@@ -18,7 +19,7 @@ static bool has_half_open_share(const struct session *session)
     return n > 0 && n >= common->limits->half_open_max / n_addresses;
 }
 
-/* The limit of an address or of all that a new stream meets, or RELAY_N_LIMITS. */
+/* The limit of an address or of all that a new stream exceeds, or RELAY_N_LIMITS. */
 static enum relay_limit find_limit(const struct session *session, bool is_half)
 {
     const struct relay_limits *limits = session->common->limits;
@@ -71,13 +72,13 @@ static void on_headers(struct session *session, const struct frame_head *head, u
         session_end_request(session, open_streams_find(&session->streams, head->stream), now_ns);
 }
 
-/* Each frame of a list of headers. */
+/* Called for each frame of a header list. */
 static void count_headers(struct session *session, const struct frame_head *head,
                           struct session_event *event)
 {
     const struct relay_limits *limits = session->common->limits;
     session->n_header_frames++;
-    /* Lengths are of 24 bits and frames are few: no overflow. */
+    /* Lengths have 24 bits and the frames are few: no overflow. */
     session->header_bytes += head->length;
     if (session->header_bytes > limits->header_bytes_max)
         session_set_close(session, RELAY_LIMIT_HEADER_BYTES, FRAME_ENHANCE_YOUR_CALM, event);
@@ -100,7 +101,7 @@ static void on_settings(struct session *session, const struct frame_head *head, 
         return;
     }
     session->n_settings_sent--;
-    session->settings_sent_ns = now_ns; /* of the next, which has waited for this one */
+    session->settings_sent_ns = now_ns; /* the next SETTINGS waited for this one */
 }
 
 static void on_ping(struct session *session, const struct frame_head *head, uint64_t now_ns)
@@ -123,7 +124,7 @@ static void on_window_update(struct session *session, uint64_t now_ns)
         session_pay_control(session, now_ns);
 }
 
-/* What holds of any frame; false: event says how it ends. */
+/* Checks any frame; false: event says how the connection ends. */
 static bool check_frame(struct session *session, const struct frame_head *head,
                         struct session_event *event)
 {
@@ -178,7 +179,7 @@ static void on_client_head(struct session *session, const struct frame_head *hea
         count_headers(session, head, event);
 }
 
-/* A list of headers is whole. */
+/* A header list is complete. */
 static void end_headers(struct session *session, uint64_t now_ns, struct session_event *event)
 {
     session->is_in_headers = false;
@@ -193,7 +194,7 @@ static void end_headers(struct session *session, uint64_t now_ns, struct session
                                     .stream = session->last_stream};
 }
 
-/* A WINDOW_UPDATE of nothing has come, to a stream that is or was. */
+/* A WINDOW_UPDATE of 0 has arrived, for an open or an ended stream. */
 static void reset_updated(struct session *session, uint64_t now_ns, struct session_event *event)
 {
     struct open_stream *stream = open_streams_find(&session->streams, session->frame.stream);
@@ -228,22 +229,22 @@ static void on_client_frame_end(struct session *session, uint64_t now_ns,
         session_end_request(session, open_streams_find(&session->streams, frame->stream), now_ns);
 }
 
-/* Part of a payload has come. */
+/* A part of a payload has arrived. */
 static void on_client_bytes(struct session *session, const uint8_t *bytes, size_t n,
                             uint64_t now_ns, struct session_event *event)
 {
     bool is_first = session->client.n_left + n == session->frame.length;
     if (session->frame.type == FRAME_WINDOW_UPDATE)
-        for (size_t i = 0; i < n; i++) /* the first bit means nothing */
+        for (size_t i = 0; i < n; i++) /* the first bit is reserved */
             session->update_bits |= is_first && i == 0 ? bytes[i] & 0x7f : bytes[i];
     if (session->frame.type != FRAME_DATA)
         return;
     session_take_data(session, bytes, n, now_ns, event);
-    if (session->frame_began_ns) /* slow is allowed, silent is not */
+    if (session->frame_began_ns) /* a slow client is allowed, a silent one is not */
         session->frame_began_ns = now_ns;
 }
 
-/* A method, in capitals, and a blank. */
+/* Whether the bytes are an HTTP/1 method in capitals and a blank. */
 static bool is_http1(const uint8_t *bytes, size_t n)
 {
     size_t i = 0;
@@ -267,7 +268,7 @@ static size_t take_preface(struct session *session, const uint8_t *bytes, size_t
     return n_taken;
 }
 
-/* Before a frame; within a list of headers it may be none that waits. */
+/* Called before a frame. Inside a header list the client must not wait. */
 static bool is_held(const struct session *session, uint64_t now_ns, struct session_event *event)
 {
     if (!frame_is_boundary(&session->client) || session->is_in_headers ||

@@ -1,4 +1,4 @@
-/* session_core - the core's half of a session: what it says to the client, and what of that must wait. */
+/* session_core - the core's half of a session: the frames to the client, and which of them must wait. */
 #include "base/clock.h"
 #include "rpc/relay/session_parts.h"
 
@@ -25,14 +25,14 @@ static void on_core_head(struct session *session, const struct frame_head *head,
         session->was_served = session->was_served || stream;
         session_mark(session, stream, is);
         break;
-    case FRAME_HEADERS: /* alone, they are a refusal */
+    case FRAME_HEADERS: /* without DATA they are a refusal */
         session->was_served = session->was_served || (stream && !(is & STREAM_ANSWER_ENDED));
         session_mark(session, stream, is);
         break;
     case FRAME_RST_STREAM:
         if (!stream)
             break;
-        /* With half of the stream to come, it is mostly the client who made the core do it. */
+        /* A reset before the end of the request: mostly the client has caused it. */
         session_pay_resets(session, 1, now_ns);
         turns_answer(&session->common->turns, &session->address->unanswered, &stream->asked_ns);
         session_remove_stream(session, stream);
@@ -55,7 +55,7 @@ static void on_core_head(struct session *session, const struct frame_head *head,
     }
 }
 
-/* True when its client is not to know of it now. */
+/* True: the client does not get this frame now. */
 static bool withholds(struct session *session, const struct frame_head *head, const uint8_t *frame,
                       uint64_t now_ns)
 {
@@ -77,7 +77,7 @@ static bool withholds(struct session *session, const struct frame_head *head, co
     return true;
 }
 
-/* At a boundary, of which enough is there: true when the frame does not pass. */
+/* At a boundary with enough bytes: true if the frame is not forwarded. */
 static bool skips(struct session *session, const uint8_t *frame, uint64_t now_ns,
                   struct session_event *event)
 {
@@ -118,7 +118,7 @@ size_t session_core(struct session *session, const uint8_t *bytes, size_t n, boo
 
 /* ---- room for large requests ---- */
 
-/* The stream that has waited longest of those that there is room for, or NULL. */
+/* The longest-waiting stream for which there is room, or NULL. */
 static struct open_stream *find_grantable(struct session *session)
 {
     struct open_stream *found = NULL;
@@ -147,7 +147,7 @@ void session_grant(struct session *session, uint64_t now_ns)
     if (stream->granted == 0)
         session->n_granted++;
     stream->granted += request_window_grant(&stream->window, &rooms);
-    stream->heard_ns = now_ns; /* its silence was not its own */
+    stream->heard_ns = now_ns; /* it was silent because it had to wait */
     session_set_due(session, now_ns + session->common->limits->half_open_ns);
 }
 

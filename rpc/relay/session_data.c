@@ -1,5 +1,5 @@
-/* session_data - what the client's DATA brings to a session: bytes of a message, and padding, which counts for flow control
- * alone. gRPC's core 1.51 resets a stream whose DATA is padded; what it has told until then is told rightly. */
+/* session_data - the client's DATA frames in a session: bytes of a message, and padding, which counts only for flow
+ * control. gRPC's core 1.51 resets a stream with padded DATA; until then the counts here are correct. */
 #include "rpc/relay/session_parts.h"
 
 #include <assert.h>
@@ -9,7 +9,8 @@ static bool is_padded(const struct session *session)
     return session->frame.flags & FRAME_FLAG_PADDED;
 }
 
-/* Of n bytes of the payload from at on those that are a message's, and which is their first. */
+/* How many of n bytes of the payload, from offset at on, belong to a message, and which is the
+ * first. */
 static size_t find_data(const struct session *session, size_t at, size_t n, size_t *from_out)
 {
     size_t begin = is_padded(session) ? 1 : 0, end = session->frame.length;
@@ -21,7 +22,7 @@ static size_t find_data(const struct session *session, size_t at, size_t n, size
     return until > from ? until - from : 0;
 }
 
-/* A frame that brings nothing. Its end is something. */
+/* A DATA frame without bytes. The end of a stream is not counted as empty. */
 static void pay_empty(struct session *session, uint64_t now_ns)
 {
     if (!(session->frame.flags & FRAME_FLAG_END_STREAM))
@@ -35,7 +36,7 @@ void session_begin_data(struct session *session, uint64_t now_ns)
         pay_empty(session, now_ns);
 }
 
-/* What was withheld may be within a first window by now. */
+/* The withheld bytes may fit into a first window now. */
 static void look_again(struct session *session, struct open_stream *stream)
 {
     struct request_rooms rooms = session_rooms(session);

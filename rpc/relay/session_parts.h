@@ -1,6 +1,6 @@
 /*
- * session_parts - what the client's half of a session (session_client.c, of which session_data.c has the requests' bytes),
- * the core's (session_core.c) and time (session_time.c) have in common: its streams and budgets (session.c).
+ * session_parts - the streams and budgets of a session (session.c), which its parts share: the client's half
+ * (session_client.c, session_data.c), the core's half (session_core.c) and time limits (session_time.c).
  *
  * Thread: the relay's.
  */
@@ -10,22 +10,22 @@
 
 void session_set_close(struct session *session, enum relay_limit limit, enum frame_error error,
                        struct session_event *event);
-/* The timer is due then at the latest. */
+/* Sets the timer to this time, if it is earlier. */
 void session_set_due(struct session *session, uint64_t due_ns);
-/* stream may be NULL: over already. */
+/* stream may be NULL: it is over already. */
 void session_mark(struct session *session, struct open_stream *stream, uint8_t is);
 void session_remove_stream(struct session *session, struct open_stream *stream);
 void session_pay_resets(struct session *session, uint32_t n, uint64_t now_ns);
 void session_pay_control(struct session *session, uint64_t now_ns);
 void session_pay_ping(struct session *session, uint64_t now_ns);
-/* While more is cancelled than may be, who has shown nothing yet waits with each stream. */
+/* While there are too many resets, unproven connections wait before each new stream. */
 void session_wait_for_others(struct session *session, uint64_t now_ns);
-/* Its head, of which limits have been judged, opens it. */
+/* A header list that passed all limits opens a stream. */
 void session_add_stream(struct session *session, const struct frame_head *head, uint64_t now_ns,
                         struct session_event *event);
-/* The client's half of a stream; NULL: over already. */
+/* The client has ended its half of a stream; NULL: the stream is over already. */
 void session_end_request(struct session *session, struct open_stream *stream, uint64_t now_ns);
-/* The client's DATA frame, which is session->frame: its head has come; and more of its payload. */
+/* The head of a DATA frame of the client, session->frame, has arrived; then more of its payload. */
 void session_begin_data(struct session *session, uint64_t now_ns);
 void session_take_data(struct session *session, const uint8_t *bytes, size_t n, uint64_t now_ns,
                        struct session_event *event);

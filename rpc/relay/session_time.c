@@ -1,8 +1,8 @@
-/* session_time - what time brings to a session. */
+/* session_time - the time limits of a session. */
 #include "base/clock.h"
 #include "rpc/relay/session_parts.h"
 
-#define RETRY_NS (50 * NS_PER_MS) /* for a place where a frame may be put */
+#define RETRY_NS (50 * NS_PER_MS) /* until the next look for a frame boundary */
 
 static void check_connection(struct session *session, uint64_t now_ns, struct session_event *event)
 {
@@ -19,7 +19,7 @@ static void check_connection(struct session *session, uint64_t now_ns, struct se
         session_set_close(session, RELAY_LIMIT_UNPROVEN_TIME, FRAME_NO_ERROR, event);
 }
 
-/* Of a stream that was answered before, too, when its next message is a large one. */
+/* Also for a stream that was answered before, if its next message is large. */
 static bool is_timed(const struct open_stream *stream)
 {
     return open_stream_is_half(stream) || request_window_is_large(&stream->window);
@@ -37,7 +37,7 @@ static uint64_t silent_ns(const struct session *session, const struct open_strea
            session->common->limits->half_open_ns;
 }
 
-/* Who waits for room is silent for a reason. */
+/* A stream that waits for room may be silent. */
 static uint64_t stream_due_ns(const struct session *session, const struct open_stream *stream)
 {
     uint64_t began_ns = open_stream_is_half(stream) ? stream->opened_ns : stream->window.since_ns;
@@ -45,7 +45,7 @@ static uint64_t stream_due_ns(const struct session *session, const struct open_s
     return stream->window.withheld > 0 ? due_ns : clock_earlier(silent_ns(session, stream), due_ns);
 }
 
-/* A stream with a request under way whose time is over, or NULL. */
+/* A stream whose unfinished request has exceeded a time limit, or NULL. */
 static struct open_stream *find_late(const struct session *session, uint64_t now_ns)
 {
     for (uint32_t i = 0; has_timed(session) && i < session->streams.n; i++) {
@@ -67,7 +67,8 @@ static void reset_late(struct session *session, struct open_stream *stream, uint
     session_remove_stream(session, stream);
 }
 
-/* The room of requests that the core has long taken; DEADLINE_NONE, or when the next one is due. */
+/* Frees the room of requests that the core has passed on; returns when the next one is due, or
+ * DEADLINE_NONE. */
 static uint64_t release_taken(struct session *session, uint64_t now_ns)
 {
     uint64_t due_ns = DEADLINE_NONE;

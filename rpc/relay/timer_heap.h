@@ -1,7 +1,8 @@
 /*
- * timer_heap - the next of many times: a binary heap of timers that live in their owners.
+ * timer_heap - finds the earliest of many timers: a binary heap of timers that live in their
+ * owners.
  *
- * Bound: timer_heap_reserve's. Thread: the owner's.
+ * Bound: what timer_heap_reserve was asked for. Thread: the owner's.
  */
 #pragma once
 
@@ -12,7 +13,7 @@
 
 struct timer {
     uint64_t due_ns;
-    uint32_t place; /* in the heap, from 1; 0: not set */
+    uint32_t place; /* its index in the heap, from 1; 0: not set */
     void *owner;
 };
 
@@ -22,11 +23,11 @@ struct timer_heap {
     uint32_t n_room;
 };
 
-/* Room for n timers in all. NO_MEMORY. */
+/* Makes room for n timers in all. NO_MEMORY. */
 MUST_CHECK enum status timer_heap_init(struct timer_heap *heap, uint32_t n);
 void timer_heap_finish(struct timer_heap *heap);
 
-/* Sets or moves it. Asserts that there is room. */
+/* Sets or changes a timer. Asserts that there is room. */
 void timer_heap_set(struct timer_heap *heap, struct timer *timer, uint64_t due_ns);
-void timer_heap_clear(struct timer_heap *heap, struct timer *timer); /* one not set is fine */
+void timer_heap_clear(struct timer_heap *heap, struct timer *timer); /* fine if not set */
 struct timer *timer_heap_first(const struct timer_heap *heap);       /* NULL: none is set */

@@ -2,10 +2,10 @@
 
 #include <assert.h>
 
-/* True: the first of its round. */
+/* True: the count is the first of its round. */
 static bool add(struct turn_count *count, uint32_t n, uint64_t round)
 {
-    assert(count->round <= round); /* time never runs back */
+    assert(count->round <= round); /* time never goes back */
     bool is_first = count->round < round;
     if (count->round + 1 < round)
         count->n[(round + 1) % 2] = 0;

@@ -1,12 +1,12 @@
 /*
- * turns - whose request may go to the core next: who has the most there waits, so that nobody's calls stand behind
- * hundreds of another's.
+ * turns - decides whose request may go to gRPC's core next. Clients with the most requests in the core wait, so that
+ * a client does not queue behind hundreds of requests of another one.
  *
- * Counted is what the core was given of late and has not answered, of an address and of all. Time is cut into rounds
- * of TURNS_ROUND_NS, of which this one and the last count: what has no answer for longer waits for something else
- * than its turn (a model, the client's window), and stands in nobody's way.
+ * It counts the recent requests in the core without an answer, of each address and of all. Time is divided into
+ * rounds of TURNS_ROUND_NS; the present and the last round count. A request without an answer for longer waits for
+ * something else (a model, the client's window), and does not delay others.
  *
- * No I/O; time never runs back. Thread: the owner's (plain data).
+ * No I/O; time never goes back. Thread: the owner's (plain data).
  */
 #pragma once
 
@@ -19,22 +19,22 @@
 
 struct turn_count {
     uint64_t round;
-    uint32_t n[2]; /* of that round and the one before, by their last bits */
+    uint32_t n[2]; /* of that round and the one before, indexed by the round's last bit */
 };
 
-/* Of all connections of a relay. */
+/* The counts of all connections of a relay. */
 struct turns {
     struct turn_count unanswered;
-    struct turn_count addresses; /* that gave any in a round */
+    struct turn_count addresses; /* that sent a request in a round */
 };
 
-/* n whole requests go to the core, or what costs as much, of the address that owns `own`. */
+/* n whole requests (or frames with the same cost) of the address that owns `own` go to the core. */
 void turns_ask(struct turns *turns, struct turn_count *own, uint32_t n, uint64_t now_ns);
-/* The first of the answer to one of them has come; asked_ns 0: more of it, and is made so. */
+/* An answer has begun; sets *asked_ns to 0. If it is 0 already, this is more of the same answer. */
 void turns_answer(struct turns *turns, struct turn_count *own, uint64_t *asked_ns);
 
-/* False: n_max are unanswered, and of them as many are its own as an even share of all addresses is, at least one. */
+/* False: n_max requests are unanswered, and this address has at least an even share of them (at least one). */
 bool turns_may_ask(const struct turns *turns, const struct turn_count *own, uint32_t n_max,
                    uint64_t now_ns);
-/* When some may be forgotten. */
+/* When the next round begins, and older requests do not count any more. */
 uint64_t turns_next_round_ns(uint64_t now_ns);

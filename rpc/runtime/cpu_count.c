@@ -13,7 +13,7 @@ uint32_t rpc_cpu_count(void)
 }
 
 #ifndef KVFERRY_C_LIBRARYS_SYSCONF
-/* The C library's, by its other name. */
+/* The C library's sysconf, by its other name. */
 long __sysconf(int name); // NOLINT(bugprone-reserved-identifier)
 
 long sysconf(int name)

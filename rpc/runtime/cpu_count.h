@@ -1,10 +1,10 @@
 /*
- * cpu_count - how many CPUs gRPC believes there are: those that this process has room on.
+ * cpu_count - tells gRPC how many CPUs this process may use (cpu_room.h).
  *
- * gRPC's core starts a thread for each configured CPU of the machine (2 to 32, event_engine) and has tables with a place
- * for each, whatever a pod's quota is. It asks sysconf, and the program's own sysconf stands before the C library's: for the two
- * questions about CPUs it answers with cpu_room.h's number where that is less. A thread that runs on a CPU of a
- * higher number uses the first place (gpr_cpu_current_cpu).
+ * gRPC's core starts a thread for each configured CPU of the machine (2 to 32, event_engine) and has tables with an
+ * entry for each CPU, whatever the quota of a pod is. It asks sysconf. This program defines a sysconf that overrides
+ * that of the C library: for the two questions about CPUs it returns the number of cpu_room.h where that is less. A
+ * thread on a CPU with a higher number uses the first entry (gpr_cpu_current_cpu).
  *
  * Thread: any; no state.
  */

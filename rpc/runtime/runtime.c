@@ -1,4 +1,4 @@
-/* runtime - see runtime.h; its inside is in runtime_queue.h. */
+/* runtime - see runtime.h, and runtime_queue.h for its inside. */
 #include "rpc/runtime/runtime.h"
 
 #include "base/clock.h"
@@ -30,7 +30,7 @@ struct rpc_runtime {
     char thread_name[16];
     struct rpc_arena arena;
     atomic_uint_fast64_t epoch;  /* see rpc_queue_publish */
-    atomic_uint_fast64_t rounds; /* odd: in gRPC's hands */
+    atomic_uint_fast64_t rounds; /* odd: gRPC is running on the thread */
     clockid_t cpu_clock;         /* of the thread */
     struct rpc_tag beat;
     atomic_bool has_beaten;
@@ -49,8 +49,8 @@ struct rpc_arena *rpc_queue_arena(struct rpc_runtime *runtime)
     return &runtime->arena;
 }
 
-/* gRPC orders a batch before its tag, but where the thread sanitizer cannot see it: this pair of
- * a release here and an acquire in the loop says it again in our own code. */
+/* gRPC orders a batch before its tag, but the thread sanitizer cannot see that. This release and
+ * the acquire in the loop repeat the order in code that the sanitizer sees. */
 void rpc_queue_publish(struct rpc_runtime *runtime)
 {
     atomic_fetch_add_explicit(&runtime->epoch, 1, memory_order_release);
@@ -123,7 +123,7 @@ static void *serve_queue(void *arg)
     }
 }
 
-/* gRPC's own complaints go where ours go; they say what, the typed status says to whom. */
+/* gRPC's messages go to our log. */
 static void log_for_grpc(gpr_log_func_args *message)
 {
     if (message->severity == GPR_LOG_SEVERITY_ERROR)
@@ -155,13 +155,13 @@ static enum status start_thread(struct rpc_runtime *runtime, struct error *error
 
 static void on_beat(struct rpc_tag *tag, bool is_ok)
 {
-    (void)is_ok; /* it timed out, as it should */
+    (void)is_ok; /* it timed out, as expected */
     struct rpc_runtime *runtime = tag->owner;
     atomic_store(&runtime->has_beaten, true);
 }
 
-/* Waits for one of gRPC's timers, which takes its timer thread, the queue and the queue's thread: a
- * channel that never connects is watched for a moment. */
+/* Waits for one of gRPC's timers, which needs gRPC's timer thread, the queue and the queue's
+ * thread: watches a channel that never connects for a moment. */
 static enum status await_beat(struct rpc_runtime *runtime, struct error *error)
 {
     grpc_channel *channel = grpc_lame_client_channel_create(NULL, GRPC_STATUS_UNAVAILABLE, "");
@@ -182,7 +182,7 @@ static enum status await_beat(struct rpc_runtime *runtime, struct error *error)
     return STATUS_OK;
 }
 
-/* gRPC and the thread, when there is one, go on using it. */
+/* It is not freed: gRPC and the thread, if it was started, still use it. */
 static _Atomic(struct rpc_runtime *) abandoned;
 
 enum status rpc_runtime_create(const char *thread_name, struct error *error,
@@ -227,7 +227,7 @@ void rpc_runtime_destroy(struct rpc_runtime *runtime)
     grpc_completion_queue_shutdown(runtime->queue);
     pthread_join(runtime->thread, NULL);
     grpc_completion_queue_destroy(runtime->queue);
-    grpc_shutdown_blocking(); /* so that no thread of the library outlives this */
+    grpc_shutdown_blocking(); /* so that all threads of the library have ended */
     rpc_arena_finish(&runtime->arena);
     pthread_mutex_destroy(&runtime->ticks_lock);
     free(runtime);

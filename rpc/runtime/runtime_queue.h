@@ -1,8 +1,8 @@
 /*
  * runtime_queue - the inside of a runtime: tags, batches and ticks. Includes gRPC; for rpc/ only.
  *
- * A tag is embedded in the call object that its batch belongs to, one for each batch that can be
- * outstanding, and comes back exactly once on the queue thread.
+ * A call object contains one tag for each batch that can be open. A tag comes back exactly once, on
+ * the queue thread.
  */
 #pragma once
 
@@ -14,12 +14,12 @@
 #include <stdint.h>
 
 struct rpc_tag {
-    /* is_ok false: the operation did not happen (peer gone, shutdown). */
+    /* is_ok false: the operation failed (the peer has left, shutdown). */
     void (*done)(struct rpc_tag *tag, bool is_ok);
     void *owner;
 };
 
-/* Called every RPC_TICK_MS on the queue thread, for limits in time. */
+/* Called every RPC_TICK_MS on the queue thread, to check time limits. */
 #define RPC_TICK_MS 200
 
 struct rpc_tick {
@@ -29,16 +29,17 @@ struct rpc_tick {
 };
 
 grpc_completion_queue *rpc_queue(struct rpc_runtime *runtime);
-/* Memory of the message being handled; for the queue thread only. */
+/* The memory of the present message; for the queue thread only. */
 struct rpc_arena *rpc_queue_arena(struct rpc_runtime *runtime);
 
-/* Starts a batch; its tag will come. Whatever the caller wrote before is seen by the tag's
- * function. Asserts that gRPC takes the batch: a refusal is a mistake of ours. */
+/* Starts a batch; its tag will come back. The tag's function sees all earlier writes of the caller.
+ * Asserts that gRPC accepts the batch: a refusal is a bug of the caller. */
 void rpc_queue_start(struct rpc_runtime *runtime, grpc_call *call, const grpc_op *operations,
                      size_t n_operations, struct rpc_tag *tag);
-/* For tags handed to gRPC otherwise: makes writes before it visible to the tag's function. */
+/* For tags that are passed to gRPC in another way: makes earlier writes visible to the tag's
+ * function. */
 void rpc_queue_publish(struct rpc_runtime *runtime);
 
 void rpc_queue_add_tick(struct rpc_runtime *runtime, struct rpc_tick *tick);
-/* After it returned, tick->fn does not run any more. */
+/* After it has returned, tick->fn does not run any more. */
 void rpc_queue_remove_tick(struct rpc_runtime *runtime, struct rpc_tick *tick);

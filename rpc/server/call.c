@@ -1,5 +1,5 @@
-/* call - see call.h and call_state.h. What its client told is in call_metadata.c, what it asks in
- * call_request.c, what it is sent in call_send.c. */
+/* call - see call.h and call_state.h: how a call begins and ends. call_metadata.c has its metadata,
+ * call_request.c its request, call_send.c its replies. */
 #include "rpc/server/call.h"
 
 #include "rpc/server/call_parts.h"
@@ -58,9 +58,9 @@ void rpc_call_destroy(struct rpc_call *call)
     free(call);
 }
 
-/* --- what happens under the call's lock --- */
+/* --- under the call's lock --- */
 
-/* Before anything tells the peer: who has seen the end of one call finds its place free. */
+/* Before the peer is told: a client that has seen the end of a call must find its slot free. */
 static void leave_door(struct rpc_call *call)
 {
     const struct rpc_doorkeeper *doorkeeper = call->server->options.doorkeeper;
@@ -100,8 +100,8 @@ static void fail_locked(struct rpc_call *call, const struct rpc_error *error)
     end(call, error->status);
 }
 
-/* gRPC's own end of the call passes what waits for flow control, but carries no details: the
- * reason goes first in its message, the request's id last. */
+/* When gRPC itself ends the call, the end overtakes messages that wait for flow control, but has no
+ * details. So its message begins with the reason and ends with the request's id. */
 static void kill_locked(struct rpc_call *call, enum status why)
 {
     if (!call->is_over && !call->is_ending && !call->is_sending) { /* nothing waits */
@@ -116,7 +116,7 @@ static void kill_locked(struct rpc_call *call, enum status why)
     leave_door(call);
     call->is_killed = true;
     call->is_ending = true;
-    call->has_sent_status = true; /* nothing more is sent */
+    call->has_sent_status = true; /* no more is sent */
     call->end_status = why;
     rpc_call_drop_unsent(call);
     if (why == STATUS_SLOW_READER)
@@ -128,8 +128,8 @@ static void kill_locked(struct rpc_call *call, enum status why)
                                  NULL);
 }
 
-/* Cancelled by whom? A client's own deadline ends the call a little before ours, because the
- * header that carries it is rounded up by as much as one part in 64. */
+/* Whether the deadline caused the cancellation. The client's deadline ends the call a little before
+ * ours, because the header that carries it is rounded up by as much as one part in 64. */
 static enum status cancel_cause(const struct rpc_call *call)
 {
     uint64_t now_ns = clock_now_ns();
@@ -145,10 +145,10 @@ static void set_over(struct rpc_call *call)
 {
     assert(!call->is_over && call->is_watched);
     leave_door(call);
-    rpc_call_leave_late(call); /* before it is open no more */
+    rpc_call_leave_late(call); /* while it still counts as open */
     call->is_over = true;
     bool was_failed = call->is_ending && call->end_status != STATUS_OK;
-    /* What is said to who sends no message is no cause when he had left. */
+    /* The error for a missing message is not the cause if the client has left. */
     bool has_cause = was_failed && (!call->lacks_message || call->is_killed);
     if (call->is_cancelled && !has_cause)
         call->end_status = cancel_cause(call);
@@ -163,7 +163,7 @@ void rpc_call_leave(struct rpc_call *call)
         rpc_server_call_gone(call->server, call);
 }
 
-/* The same after set_over: tells the end first, without the lock. */
+/* The same after set_over: runs on_end first, without the lock. */
 static void leave_over(struct rpc_call *call)
 {
     struct rpc_server *server = call->server;
@@ -200,7 +200,7 @@ static void on_sent(struct rpc_tag *tag, bool is_ok)
     if (is_ok)
         rpc_call_send_next(call);
     else
-        rpc_call_drop_unsent(call); /* the peer is gone: the end is about to be told */
+        rpc_call_drop_unsent(call); /* the peer has left: the end will be reported soon */
     rpc_call_read_if_quiet(call);
     rpc_call_leave(call);
 }
@@ -217,7 +217,7 @@ static void on_closed(struct rpc_tag *tag, bool is_ok)
     leave_over(call);
 }
 
-/* --- from the server --- */
+/* --- for the server --- */
 
 void rpc_call_handled(struct rpc_call *call)
 {

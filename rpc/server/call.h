@@ -2,16 +2,16 @@
  * call - one call that a server is answering.
  *
  * A unary call ends by rpc_call_reply or a failure. A stream takes any number of rpc_call_send and
- * ends by rpc_call_finish or a failure; what was sent before is delivered first. Whoever ends a
- * call second is ignored, so a worker need not know whether the peer left meanwhile.
+ * ends by rpc_call_finish or a failure; earlier messages are delivered first. Ending a call a
+ * second time has no effect, so a worker need not know whether the peer has left meanwhile.
  *
- * Counted: a handler borrows the call; who keeps it longer takes rpc_call_share and later
- * rpc_call_release. A call whose last holder leaves it unfinished fails with BUG.
+ * Counted: a handler borrows the call; code that keeps it longer calls rpc_call_share and later
+ * rpc_call_release. If the last holder releases an unfinished call, it fails with BUG.
  *
- * Bound: unsent messages of a call are at most call_buffer_bytes_max (server.h); a reader slower
- * than that, or than slow_reader_ns, loses the call with SLOW_READER.
+ * Bound: unsent messages of a call are at most call_buffer_bytes_max (server.h); if the peer reads
+ * slower than that, or than slow_reader_ns, the call ends with SLOW_READER.
  *
- * Thread: any, for every function. Messages of one call are sent in the order of the calls.
+ * Thread: any, for every function. Messages are sent in the order of the rpc_call_send calls.
  */
 #pragma once
 
@@ -31,59 +31,58 @@ struct rpc_call;
 struct rpc_call *rpc_call_share(struct rpc_call *call); /* returns call */
 void rpc_call_release(struct rpc_call *call);           /* NULL is fine */
 
-/* Streams. message is packed before return. QUEUE_FULL: the reader is too slow and the call has
- * just been ended with SLOW_READER. CANCELLED: the call was over already. */
+/* For streams. message is packed before the function returns. QUEUE_FULL: the peer reads too
+ * slowly, and the call has just ended with SLOW_READER. CANCELLED: the call was over already. */
 MUST_CHECK enum status rpc_call_send(struct rpc_call *call, const ProtobufCMessage *message);
-/* Ends a stream with OK after everything sent. */
+/* Ends a stream with OK after all sent messages. */
 void rpc_call_finish(struct rpc_call *call);
 
-/* Unary calls: sends the one message and ends the call with OK. */
+/* For unary calls: sends the one message and ends the call with OK. */
 void rpc_call_reply(struct rpc_call *call, const ProtobufCMessage *message);
 
-/* Ends either kind with an error, after everything sent. error->status must not be OK. */
+/* Ends a call of either kind with an error, after all sent messages. error->status must not be OK. */
 void rpc_call_fail(struct rpc_call *call, const struct rpc_error *error);
-/* The same, of a status and a sentence alone. */
+/* The same, with only a status and a sentence. */
 void rpc_call_fail_status(struct rpc_call *call, enum status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* why: OK or the failure that ended it from here; CANCELLED the peer left or its link broke;
- * TIMED_OUT its deadline passed; SLOW_READER. */
+/* why: OK or the failure with which this side ended it; CANCELLED: the peer left or the connection
+ * broke; TIMED_OUT: its deadline passed; SLOW_READER. */
 typedef void (*rpc_call_end)(void *arg, enum status why);
 
-/* Sets the one function that is called exactly once, when the call is over for the peer, whether or
- * not anything was sent. Runs on the queue thread, or before return when the call is over already;
- * no lock is held. */
+/* Sets the function that runs exactly once, when the call is over for the peer, whether or not
+ * anything was sent. It runs on the queue thread, or before this function returns if the call is
+ * over already; no lock is held. */
 void rpc_call_on_end(struct rpc_call *call, rpc_call_end on_end, void *arg);
 
-/* True from the moment that nothing can reach the peer any more. */
+/* True as soon as nothing can reach the peer any more. */
 bool rpc_call_is_over(struct rpc_call *call);
-/* How such a call ended, as on_end says it. */
+/* How a call that is over ended, with the values of on_end. */
 enum status rpc_call_end_status(struct rpc_call *call);
 
-/* CLOCK_MONOTONIC; the server's default when the client gave none; DEADLINE_NONE for methods
- * that idle. */
+/* CLOCK_MONOTONIC; the server's default if the client gave none; DEADLINE_NONE for methods with idles. */
 uint64_t rpc_call_deadline_ns(const struct rpc_call *call);
 
-/* The name of the request (request_id.h): what the client's metadata says, else drawn. Good until the
- * call is released. */
+/* The id of the request (request_id.h), from the client's metadata or drawn. Valid until the call is released. */
 const char *rpc_call_request_id(const struct rpc_call *call);
-/* Renames it. By the handler only, or who goes on for it, before anything is sent; 1 .. 128 characters. */
+/* Changes the id. Only the handler may do so, or code that continues for it, before anything is sent; 1 ..
+ * 128 characters. */
 void rpc_call_set_request_id(struct rpc_call *call, const char *id);
 
-/* That name, and the trace that the client's metadata puts the request in (trace_context.h): none when there
- * is no traceparent, more than one, or one that is refused. Of inner calls as of others: the cluster key
- * covers neither, and nothing but logs and traces may go by them. */
+/* The id, and the trace from the client's metadata (trace_context.h): none if there is no traceparent,
+ * several, or a refused one. Also for calls between processes: the cluster key covers neither, so only logs
+ * and traces may use them. */
 void rpc_call_origin(const struct rpc_call *call, struct request_origin *origin_out);
 
-/* How often the client's metadata has that key; value_out, bytes_out: the first, left alone when there is
- * none. Within enter of a doorkeeper (server.h) only. */
+/* How often the client's metadata has that key. value_out, bytes_out: the first value, not set if there
+ * is none. Only inside enter of a doorkeeper (server_options.h). */
 size_t rpc_call_header(const struct rpc_call *call, const char *key, const char **value_out,
                        size_t *bytes_out);
-/* What the doorkeeper gave it; NULL: nothing. Good until the call is released. */
+/* The pass from the doorkeeper; NULL: none. Valid until the call is released. */
 void *rpc_call_pass(const struct rpc_call *call);
 
-/* Who calls. */
+/* The client of the call. */
 void rpc_call_peer_of(const struct rpc_call *call, struct rpc_peer *peer_out);
 
-/* The address alone, cut to size. */
+/* Only the client's address, cut to size. */
 void rpc_call_peer(const struct rpc_call *call, char *peer_out, size_t peer_bytes);

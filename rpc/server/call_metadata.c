@@ -1,4 +1,5 @@
-/* call_metadata - what a call's client told beside its message: see call.h and call_state.h. */
+/* call_metadata - the metadata of a call: deadline, request id, trace, proofs. See call.h and
+ * call_state.h. */
 #include "rpc/byte_buffer.h"
 #include "rpc/relay/peer_table.h"
 #include "rpc/request_id.h"
@@ -13,10 +14,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Seconds of a hundred years: a deadline beyond is taken for this one, which nanoseconds can count. */
+/* The seconds of a hundred years: a later deadline is set to this, which nanoseconds can count. */
 #define DEADLINE_S_MAX (100ull * 365 * 86400)
 
-#define HEADER_ENTRY_BYTES 32 /* of an entry, beside its own: RFC 9113, 6.5.2 */
+#define HEADER_ENTRY_BYTES 32 /* overhead of an entry: RFC 9113, 6.5.2 */
 
 size_t rpc_call_header(const struct rpc_call *call, const char *key, const char **value_out,
                        size_t *bytes_out)
@@ -33,7 +34,7 @@ size_t rpc_call_header(const struct rpc_call *call, const char *key, const char 
     return n;
 }
 
-/* Spaces around a value are none of it; whoever handed it on may have left them out or not. */
+/* Removes spaces around a value; a proxy may have kept or removed them. */
 static void trim(const char **value, size_t *bytes)
 {
     while (*bytes > 0 && (*value)[*bytes - 1] == ' ')

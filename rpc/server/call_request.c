@@ -1,7 +1,7 @@
-/* call_request - how what a call asks comes to its handler: see call_state.h.
+/* call_request - receives the request of a call and runs its handler: see call_state.h.
  *
- * A call is accepted by its headers alone, and gRPC is asked for a message only of one that nothing speaks against: what
- * a refused call goes on to send is thrown away by the core. */
+ * A call is accepted or refused by its headers. Only accepted calls ask gRPC for a message: gRPC's core discards the
+ * further input of a refused call. */
 #include "rpc/byte_buffer.h"
 #include "rpc/server/call.h"
 #include "rpc/server/call_state.h"
@@ -84,7 +84,7 @@ static void handle(struct rpc_call *call)
         refuse(call, &error);
 }
 
-/* The one message, or the end of a client that has none. */
+/* Called with the one message, or with the end of the client's half without one. */
 static void on_message(struct rpc_call *call)
 {
     struct rpc_error error;
@@ -99,7 +99,7 @@ static void on_message(struct rpc_call *call)
         refuse(call, &error);
 }
 
-/* The handler's hold ends here, unless the peer is gone: then nobody has left the call without an answer. */
+/* Releases the handler's hold. If the peer has left, a missing answer is not a bug. */
 static void on_first_read(struct rpc_call *call, bool is_ok)
 {
     bool is_wanted = is_ok && !call->is_ending && !call->is_over;

@@ -1,4 +1,4 @@
-/* call_send - what a call sends: messages that wait, and batches of them, of headers and of the status. See call.h and
+/* call_send - sends the headers, messages and status of a call, and keeps messages that wait. See call.h and
  * call_state.h. */
 #include "rpc/byte_buffer.h"
 #include "rpc/request_id.h"
@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MESSAGE_COST_BYTES 64 /* of an empty message: the buffer and its list node */
+#define MESSAGE_COST_BYTES 64 /* overhead of a message: the buffer and its list node */
 
 void rpc_message_destroy(struct rpc_call *call, struct rpc_message *message)
 {
@@ -75,7 +75,7 @@ grpc_metadata rpc_call_request_id_metadata(const struct rpc_call *call)
                            .value = grpc_slice_from_copied_string(call->request_id)};
 }
 
-/* What goes with the headers: of a unary call it covers the one message. */
+/* Adds the proof to the headers: in a unary call it covers the one message. */
 static grpc_metadata proof_before(const struct rpc_call *call)
 {
     struct sha256 digest;
@@ -85,8 +85,8 @@ static grpc_metadata proof_before(const struct rpc_call *call)
     return rpc_call_proof(call, CALL_ANSWER_UNARY, &digest);
 }
 
-/* Ours come with a message only: an error before the first one goes without headers ("Trailers-Only"), by
- * which clients know that they may send the request again. */
+/* Our headers are sent only with a message: an error before the first message has no headers
+ * ("Trailers-Only"), so clients know that they may retry the request. */
 static void set_headers_operation(struct rpc_call *call, grpc_op *operation)
 {
     assert(call->n_headers == 0);
@@ -101,8 +101,6 @@ static void set_headers_operation(struct rpc_call *call, grpc_op *operation)
     operation->data.send_initial_metadata.metadata = call->headers;
 }
 
-/* Starts the one batch that is next: headers with the first, a message, the status with the last.
- * More messages behind this one let gRPC gather them into one write. */
 void rpc_call_send_next(struct rpc_call *call)
 {
     assert(!call->is_sending);
@@ -132,7 +130,6 @@ void rpc_call_send_next(struct rpc_call *call)
     rpc_queue_start(call->server->runtime, call->call, operations, n, &call->sent);
 }
 
-/* Bytes that the call may have unsent: less when all calls together hold too much. */
 size_t rpc_call_unsent_bytes_max(const struct rpc_server *server)
 {
     const struct rpc_server_options *options = &server->options;

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SYMBOL_BYTES_MAX 256 /* of a full name, with its NUL */
+#define SYMBOL_BYTES_MAX 256 /* a full name, with its NUL */
 #define NESTING_MAX      8   /* of messages declared in messages */
 
 struct span {
@@ -65,8 +65,7 @@ static bool take(struct span *span, uint64_t n_bytes, struct span *taken_out)
     return true;
 }
 
-/* Reads the next field; number 0 at the end of span, and for a field that holds no bytes value is
- * empty. False: malformed. */
+/* Reads the next field; number 0: the end of span. value is empty for a field without bytes. False: malformed. */
 static bool next_field(struct span *span, uint32_t *number_out, struct span *value_out)
 {
     uint64_t key, length;
@@ -92,7 +91,7 @@ static bool next_field(struct span *span, uint32_t *number_out, struct span *val
     }
 }
 
-/* The first field of that number; empty when there is none. */
+/* The first field with that number; empty: none. */
 static struct span find_field(struct span message, uint32_t wanted)
 {
     uint32_t number;
@@ -106,7 +105,7 @@ static struct span find_field(struct span message, uint32_t wanted)
 static enum status add_symbol(struct rpc_descriptor_index *index, const char *prefix,
                               struct span name, char full_out[SYMBOL_BYTES_MAX])
 {
-    assert(index->n_files > 0); /* the last of them declares it */
+    assert(index->n_files > 0); /* the last file declares it */
     int n = snprintf(full_out, SYMBOL_BYTES_MAX, "%s%s%.*s", prefix, prefix[0] ? "." : "",
                      (int)name.n_bytes, (const char *)name.bytes);
     if (n < 0 || n >= SYMBOL_BYTES_MAX || name.n_bytes == 0)
@@ -126,7 +125,7 @@ static enum status add_symbol(struct rpc_descriptor_index *index, const char *pr
     return STATUS_OK;
 }
 
-/* A message, an enum or a service, and what is declared inside. */
+/* Adds a message, an enum or a service, and the declarations inside. */
 enum declaration { IS_MESSAGE, IS_ENUM, IS_SERVICE };
 
 static enum status add_declaration(struct rpc_descriptor_index *index, const char *prefix,

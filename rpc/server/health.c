@@ -1,4 +1,4 @@
-/* health - see health.h. */
+/* health - see health.h: Check and Watch. */
 #include "rpc/server/health.h"
 
 #include "grpc/health/v1/health.pb-c.h"
@@ -29,9 +29,9 @@ struct watch {
     struct rpc_health *health;
     struct rpc_call *call;
     char name[NAME_BYTES_MAX];
-    serving_status last_sent; /* queued in the call, in order */
+    serving_status last_sent; /* the last status that was queued in the call */
     struct watch *next;
-    struct watch **place; /* that points to this one */
+    struct watch **place; /* the pointer to this one in its list */
 };
 
 struct rpc_health {
@@ -75,7 +75,7 @@ static serving_status status_of(struct rpc_health *health, const char *name)
     return service ? service->status : SERVICE_UNKNOWN;
 }
 
-/* With the lock held. A call that is over, or too slow, is ended by its own side. */
+/* With the lock held. A failed send needs no action: the call has ended. */
 static void tell(struct watch *watch, serving_status status)
 {
     if (watch->last_sent == status)
@@ -185,7 +185,7 @@ static void watch_service(void *service, struct rpc_call *call, const ProtobufCM
     rpc_call_on_end(call, on_watch_end, watch);
 }
 
-/* Constant tables: a row's descriptors are addresses, which C lets initialise statics. */
+/* Constant tables: the descriptors are addresses, with which C can initialise statics. */
 static const struct rpc_method METHODS[] = {
     {
         .path = "/grpc.health.v1.Health/Check",

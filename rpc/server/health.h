@@ -2,9 +2,9 @@
  * health - the standard grpc.health.v1 service: Check and Watch of named services.
  *
  * One object serves every port of a process. A name that was never set is unknown: Check answers
- * NOT_FOUND, Watch sends SERVICE_UNKNOWN and goes on watching. Watch sends changes only.
+ * NOT_FOUND, Watch sends SERVICE_UNKNOWN and continues. Watch sends only changes.
  *
- * Bound: RPC_HEALTH_SERVICES_MAX names; watch streams by the row's calls_max.
+ * Bound: RPC_HEALTH_SERVICES_MAX names; Watch streams are bounded by calls_max of the method.
  *
  * Thread: any.
  */
@@ -21,7 +21,7 @@
 struct rpc_health;
 
 MUST_CHECK enum status rpc_health_create(struct rpc_health **health_out);
-/* Every server with it must be destroyed before. NULL is fine. */
+/* Destroy every server that uses it first. NULL is fine. */
 void rpc_health_destroy(struct rpc_health *health);
 
 /* The row for a server's table of services. */
@@ -31,6 +31,6 @@ struct rpc_service rpc_health_service(struct rpc_health *health);
  * RPC_HEALTH_SERVICES_MAX names. */
 void rpc_health_set(struct rpc_health *health, const char *service, bool is_serving);
 
-/* Every name NOT_SERVING for good, told to the watchers; their streams end. A server's drain
- * calls it. */
+/* Sets every name to NOT_SERVING for good, and ends the Watch streams after that message. A
+ * server's drain calls it. */
 void rpc_health_drain(struct rpc_health *health);

@@ -1,8 +1,8 @@
 /*
- * reflection - see reflection.h.
+ * reflection - see reflection.h: answers one request after the other.
  *
- * v1 and v1alpha have the same messages but for their package, so both are answered with the
- * types of v1: the row of v1alpha names v1's descriptors, and the bytes on the wire are the same.
+ * The messages of v1 and v1alpha differ only in their package, so both are answered with the types
+ * of v1: the row of v1alpha uses v1's descriptors, and the bytes on the wire are the same.
  */
 #include "rpc/server/reflection.h"
 
@@ -27,7 +27,7 @@ struct rpc_reflection {
     Grpc__Reflection__V1__ServiceResponse *services; /* n_services, names owned */
     Grpc__Reflection__V1__ServiceResponse **service_list;
     size_t n_services;
-    size_t *files;                /* room for a closure; used on the queue thread only */
+    size_t *files;                /* room for all files; only for the queue thread */
     ProtobufCBinaryData *answers; /* the same */
 };
 
@@ -47,7 +47,7 @@ static enum status list_services(struct rpc_reflection *reflection,
         return STATUS_NO_MEMORY;
     for (size_t i = 0; i < n_all; i++) {
         if (i < n_services && services[i].is_inner)
-            continue; /* for processes of the cluster, which ask nobody what there is */
+            continue; /* only processes of the cluster call it, and they use no reflection */
         const char *name = i < n_services ? services[i].name : OWN_SERVICES[i - n_services];
         Grpc__Reflection__V1__ServiceResponse *service = &reflection
                                                               ->services[reflection->n_services];
@@ -101,10 +101,10 @@ void rpc_reflection_destroy(struct rpc_reflection *reflection)
     free(reflection);
 }
 
-/* The answer under way, with the messages that it points to. */
+/* The present answer with the messages that it points to. */
 struct answer {
     reflection_response response;
-    reflection_request original; /* built afresh: unknown fields do not come back */
+    reflection_request original; /* a copy without unknown fields */
     Grpc__Reflection__V1__FileDescriptorResponse files;
     Grpc__Reflection__V1__ListServiceResponse services;
     Grpc__Reflection__V1__ExtensionNumberResponse extensions;
@@ -131,7 +131,7 @@ static void answer_file(struct rpc_reflection *reflection, struct answer *answer
     for (size_t i = 0; i < n; i++) {
         struct rpc_descriptor_file found = rpc_descriptor_index_file(reflection->index,
                                                                      reflection->files[i]);
-        reflection->answers[i].data = (uint8_t *)found.bytes; /* only read by packing */
+        reflection->answers[i].data = (uint8_t *)found.bytes; /* packing only reads it */
         reflection->answers[i].len = found.n_bytes;
     }
     grpc__reflection__v1__file_descriptor_response__init(&answer->files);
@@ -152,7 +152,7 @@ static void answer_services(struct rpc_reflection *reflection, struct answer *an
         GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_LIST_SERVICES_RESPONSE;
 }
 
-/* proto3 has no extensions: a type that exists has none. */
+/* proto3 has no extensions: an existing type has an empty list. */
 static void answer_extensions(struct rpc_reflection *reflection, struct answer *answer, char *type)
 {
     if (rpc_descriptor_index_by_symbol(reflection->index, type) == DESCRIPTOR_NONE) {
@@ -175,7 +175,7 @@ static void copy_request(struct answer *answer, const reflection_request *reques
     if (request->message_request_case !=
         GRPC__REFLECTION__V1__SERVER_REFLECTION_REQUEST__MESSAGE_REQUEST_FILE_CONTAINING_EXTENSION) {
         answer->original.message_request_case = request->message_request_case;
-        answer->original.list_services = request->list_services; /* all members share a place */
+        answer->original.list_services = request->list_services; /* members share memory */
     }
 }
 
@@ -210,7 +210,7 @@ static void reflect(void *service, struct rpc_call *call, const ProtobufCMessage
         answer_error(&answer, CODE_UNIMPLEMENTED, "unknown kind of request");
         break;
     }
-    (void)!rpc_call_send(call, &answer.response.base); /* a failure has ended the call */
+    (void)!rpc_call_send(call, &answer.response.base); /* after a failure the call has ended */
 }
 
 static const struct rpc_method METHODS[N_OWN_SERVICES] = {

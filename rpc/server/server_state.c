@@ -6,7 +6,7 @@
 
 void rpc_server_call_came(struct rpc_server *server, struct rpc_call *call, uint64_t now_ns)
 {
-    call->n_holders = 1; /* the handler's */
+    call->n_holders = 1; /* the handler's hold */
     call->accepted_ns = now_ns;
     rpc_call_take_deadline(call);
     pthread_mutex_lock(&server->lock);

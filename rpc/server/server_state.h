@@ -1,11 +1,10 @@
 /*
- * server_state - the inside of server: the calls that it has, from their slots to their end, and their limits. Includes gRPC;
- * for rpc/ only.
+ * server_state - the inside of a server: its calls, from their slots to their end, and their limits. Includes gRPC; for
+ * rpc/ only.
  *
- * Slots and calls together are counted in n_objects; a server is destroyed at 0.
+ * n_objects counts slots and calls; a server is destroyed when it is 0.
  *
- * Locks, in this order: health's, server's, call's. Functions given from outside (handler, on_end)
- * are called with none of them held.
+ * Locks, in this order: health's, server's, call's. Handlers and on_end functions run with none of them held.
  */
 #pragma once
 
@@ -23,7 +22,7 @@
 
 struct rpc_reflection;
 
-/* A row as one server serves it. */
+/* A method of one server. */
 struct rpc_server_method {
     const struct rpc_method *row;
     void *service; /* the handler's first argument */
@@ -47,13 +46,13 @@ struct rpc_server {
     struct rpc_tick tick;
     struct rpc_tag shut_down;
     atomic_bool is_draining;
-    atomic_bool is_closing; /* slots are not armed again */
+    atomic_bool is_closing; /* slots are not armed any more */
     atomic_uint_fast64_t buffered_bytes;
     atomic_uint_fast64_t slow_reader_cancels;
-    atomic_uint n_live; /* given to a handler, not freed */
-    atomic_uint n_late; /* of n_open: of rows with while_draining, whose message has not come */
+    atomic_uint n_live; /* passed to a handler, not freed */
+    atomic_uint n_late; /* of n_open: methods with while_draining, message not arrived */
 
-    pthread_mutex_t lock; /* what follows */
+    pthread_mutex_t lock; /* guards the members below */
     pthread_cond_t changed;
     struct rpc_call *calls; /* accepted, not freed */
     uint32_t n_open;        /* accepted, not over for the peer */
@@ -63,18 +62,18 @@ struct rpc_server {
     bool is_shut_down;
 };
 
-/* It was accepted. Counted as open before anybody asks whether the server drains: a drain that has seen no open call
- * refuses this one. */
+/* The call was accepted. It counts as open before the server checks whether it drains: so a drain that saw no open
+ * call refuses this one. */
 void rpc_server_call_came(struct rpc_server *server, struct rpc_call *call, uint64_t now_ns);
-/* OK, or the limit that the call meets. */
+/* OK, or the status of the limit that the call exceeds. */
 MUST_CHECK enum status rpc_server_call_limit(struct rpc_server *server,
                                              const struct rpc_call *call);
-/* Of the queue thread alone, so that nothing comes between the question and this. */
+/* Only the queue thread calls it, so that nothing changes between the check and this. */
 void rpc_server_call_live(struct rpc_server *server, struct rpc_call *call);
-/* Its message is there: OK, or the limit that it meets. */
+/* Its message has arrived: OK, or the status of the limit that it exceeds. */
 MUST_CHECK enum status rpc_server_call_is_whole(struct rpc_server *server, struct rpc_call *call,
                                                 struct rpc_error *error);
-/* The call is over for the peer; the object is no longer used. */
+/* _over: the call is over for the peer. _gone: its object is not used any more. */
 void rpc_server_call_over(struct rpc_server *server);
-void rpc_server_call_refused(struct rpc_server *server); /* counts only */
+void rpc_server_call_refused(struct rpc_server *server); /* only counts */
 void rpc_server_call_gone(struct rpc_server *server, struct rpc_call *call);

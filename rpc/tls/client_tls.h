@@ -1,12 +1,12 @@
-/* client_tls - with which TLS a client connects. */
+/* client_tls - the TLS options of a client. */
 #pragma once
 
-/* Strings are borrowed for its life, files read again when they change. */
+/* Strings are borrowed as long as it is used; changed files are read again. */
 struct rpc_client_tls {
-    const char *ca; /* path of the CAs that servers' certificates are of; "": the system's */
-    const char *certificate; /* paths of what it shows itself; "": nothing */
+    const char *ca; /* path of the CAs of the servers' certificates; "": the system's CAs */
+    const char *certificate; /* paths of the client's certificate and key; "": none */
     const char *key;
-    /* Not NULL: servers are processes of that cluster, known by their role whatever their address. NULL: they
-     * are known by their host name, and the files are read once. */
+    /* Not NULL: servers are processes of this cluster, and are checked by the role in their certificate,
+     * whatever their address. NULL: servers are checked by their host name, and the files are read once. */
     const char *cluster;
 };

@@ -9,5 +9,5 @@
 
 #include <openssl/x509.h>
 
-/* The first TLS_URIS_MAX; one that is too long or has a zero byte is left out. */
+/* Reads the first TLS_URIS_MAX URIs; one that is too long or has a zero byte is left out. */
 void tls_certificate_uris(const X509 *certificate, struct tls_uris *uris_out);

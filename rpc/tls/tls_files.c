@@ -18,7 +18,7 @@
 #define CIPHERS_1_2                                                                                \
     "ECDHE-ECDSA-AES128-GCM-SHA256:ECDHE-RSA-AES128-GCM-SHA256:ECDHE-ECDSA-AES256-GCM-SHA384:"     \
     "ECDHE-RSA-AES256-GCM-SHA384:ECDHE-ECDSA-CHACHA20-POLY1305:ECDHE-RSA-CHACHA20-POLY1305"
-#define CHAIN_BYTES_MAX (32 << 10) /* that a client may show */
+#define CHAIN_BYTES_MAX (32 << 10) /* of the certificates that a client may send */
 #define CHAIN_DEPTH_MAX 6
 
 enum tls_file { FILE_CERTIFICATE, FILE_KEY, FILE_CA, N_FILES };
@@ -51,7 +51,7 @@ static enum status refuse(const struct tls_files *files, enum tls_file file, str
                      files->paths[file], reason);
 }
 
-/* Instead of asking whoever has the terminal. */
+/* Returns no password, instead of asking at the terminal. */
 static int no_password(char *buffer, int bytes, int is_writing, void *arg)
 {
     (void)buffer, (void)bytes, (void)is_writing, (void)arg;
@@ -164,8 +164,7 @@ enum status tls_files_open(const struct tls_files_options *options, struct error
             status = STATUS_NO_MEMORY;
     }
     if (status == STATUS_OK) {
-        take_stats(files,
-                   files->seen); /* first: what is written meanwhile is seen at the next look */
+        take_stats(files, files->seen); /* first: the next look sees a write in between */
         status = create_context(files, error, &files->context);
     }
     if (status != STATUS_OK) {

@@ -29,7 +29,7 @@ bool tls_cluster_name_is_valid(const char *name)
     return is_name(name, strlen(name), TLS_CLUSTER_NAME_MAX);
 }
 
-/* Moves past part, if the text begins with it. */
+/* Skips part if the text begins with it. */
 static bool skip(const char **text, size_t *bytes, const char *part)
 {
     size_t n = strlen(part);

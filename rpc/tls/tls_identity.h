@@ -1,9 +1,11 @@
 /*
- * tls_identity - who a certificate says that its holder is, by the URI among its subject alternative names:
+ * tls_identity - the role or tenant of a certificate's holder, from the URI in its subject alternative
+ * names:
  *
  *     kvferry://CLUSTER/role/router        kvferry://CLUSTER/tenant/NAME
  *
- * Host names and addresses say nothing here: a process of a cluster is known by its role, wherever it runs.
+ * Host names and addresses do not count here: a process of a cluster is known by its role, wherever it
+ * runs.
  *
  * Thread: any; no state.
  */
@@ -21,7 +23,7 @@
     X(ROUTER, "router")                                                                            \
     X(CONTEXT, "context")                                                                          \
     X(GENERATION, "generation")                                                                    \
-    X(OPERATOR, "operator") /* who runs the cluster: AdminService */
+    X(OPERATOR, "operator") /* an administrator: may call AdminService */
 
 enum tls_role {
 #define X(name, text) TLS_ROLE_##name,
@@ -33,18 +35,19 @@ enum tls_role {
 #define TLS_ROLES_ALL      ((1u << TLS_N_ROLES) - 1u)
 
 struct tls_identity {
-    uint32_t roles;                  /* one bit, 0: it is a tenant */
-    char tenant[TLS_TENANT_MAX + 1]; /* "": it is a role */
+    uint32_t roles;                  /* one bit; 0: a tenant */
+    char tenant[TLS_TENANT_MAX + 1]; /* "": a role */
 };
 
-/* Letters, digits, '.', '_' and '-', one at least. */
+/* Whether name is one or more letters, digits, '.', '_' and '-'. */
 bool tls_cluster_name_is_valid(const char *name);
 
-/* False: no identity of that cluster. */
+/* False: not an identity of this cluster. */
 bool tls_identity_read(const char *uri, size_t bytes, const char *cluster,
                        struct tls_identity *identity_out);
 
-/* The one of them that names somebody of some cluster; NULL: none does, or several, of which none counts. */
+/* The only URI that is an identity of some cluster; NULL: there is none, or there are several, and then none
+ * counts. */
 const char *tls_identity_only(const char *const *uris, size_t n);
 
 #define TLS_ROLES_TEXT 64

@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define HANDSHAKE_BYTES_MAX (64u << 10) /* of a client: hello and certificates */
-#define KEY_UPDATES_MAX     64u         /* of a connection; each is computed and answered */
+#define HANDSHAKE_BYTES_MAX (64u << 10) /* from a client: hello and certificates */
+#define KEY_UPDATES_MAX     64u         /* per connection; each costs a computation and an answer */
 #define OUT_KEPT_BYTES      (4u << 10)
 
 struct bytes {
@@ -30,7 +30,7 @@ struct tls_link {
     char failure[120];
 };
 
-/* ---- the ends of OpenSSL ---- */
+/* ---- OpenSSL's memory buffers ---- */
 
 static bool append(struct bytes *to, const void *bytes, size_t n)
 {
@@ -104,7 +104,7 @@ static void make_method(void)
     method = NULL;
 }
 
-/* Counts what a client may not send without end. */
+/* Counts key updates, which a client may send only a limited number of. */
 static void on_message(int is_written, int version, int type, const void *bytes, size_t n, SSL *ssl,
                        void *arg)
 {
@@ -164,7 +164,7 @@ bool tls_link_feed(struct tls_link *link, const uint8_t *bytes, size_t n)
     return append(&link->in, bytes, n);
 }
 
-/* words NULL: OpenSSL's. */
+/* words NULL: uses OpenSSL's text. */
 static enum tls_progress fail(struct tls_link *link, const char *words)
 {
     long verified = SSL_get_verify_result(link->ssl);
@@ -180,7 +180,7 @@ static enum tls_progress fail(struct tls_link *link, const char *words)
     return TLS_FAILED;
 }
 
-/* After a call that gave no bytes. */
+/* Classifies a call that returned no bytes. */
 static enum tls_progress judge(struct tls_link *link, int result)
 {
     int error = SSL_get_error(link->ssl, result);

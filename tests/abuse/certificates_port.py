@@ -95,7 +95,7 @@ def rubbish(plain):
     plain.sendall(os.urandom(4096))
 
 
-@attack("handshakes, half ones and rubbish as fast as they go at a port with TLS", "no such port", is_short=True,
+@attack("whole handshakes, half handshakes and random bytes as fast as possible, at a port with TLS", "no such port", is_short=True,
         is_about_memory=True)
 def crowd_of_handshakes(binary, model, seconds):
     secure = Secure(binary, model)
@@ -128,7 +128,7 @@ def crowd_of_handshakes(binary, model, seconds):
             time.sleep(0.05)
         if n < 3 or peak > RESIDENT_MIB_MAX:
             raise RuntimeError(f"{n} honest requests, the router has {peak:.0f} MiB")
-    return f"{sum(counts)} connections; {n} hand-overs beside them; router at {peak:.0f} MiB, nothing left"
+    return f"{sum(counts)} connections; {n} KV transfers at the same time; router at {peak:.0f} MiB, no connection left"
 
 
 @attack("expired, self-signed, foreign, another tenant's and no certificate, at a port that asks for one", "served",

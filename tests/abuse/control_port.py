@@ -148,7 +148,7 @@ def metadata_of(key, method, request, callee, **more):
     return value
 
 
-@attack("calls that were recorded, cut, altered, of another minute, method, message, key or life", "done",
+@attack("calls that were replayed, cut, altered, or made for another minute, method, message, key or incarnation", "done",
         is_short=True)
 def forged(binary, model, seconds):
     cluster = Cluster(binary, model, True)
@@ -233,7 +233,7 @@ def decode(stubs, **more):
 
 
 @attack(
-    "Decode naming a false context worker with junk for address, pool_key and pool_base",
+    "Decode naming a false context worker with random bytes for address, pool_key and pool_base",
     "its KV entered the prefix cache: wrong tokens for a later request; UCX aborts",
     is_short=True,
 )
@@ -255,7 +255,7 @@ def false_context_worker(binary, model, seconds):
     expect_honest(cluster, "after")
     channel.close()
     cluster.stop()
-    return f"{n} requests: computed locally, right tokens; it learns nothing of the worker"
+    return f"{n} requests: computed locally, right tokens; the attacker learns nothing about the worker"
 
 
 @attack(
@@ -285,7 +285,7 @@ def another_address(binary, model, seconds):
         expect_honest(cluster, f"after {i}", tokens)
     channel.close()
     cluster.stop()
-    return "with the key even: NOT_ALLOWED; KV goes where it went, right tokens"
+    return "even with the key: NOT_ALLOWED; KV still goes to the honest reader, right tokens"
 
 
 @attack("`kvferry ps`, and the key's folder, by another user of the host", "state of every process",

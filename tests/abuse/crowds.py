@@ -253,7 +253,7 @@ def add_attacks():
     from attack import attack
     from cluster import Cluster, Process
 
-    @attack("64 streams with all but the end of an 8 MiB message, from 4 addresses, again and again",
+    @attack("64 streams with an 8 MiB message without its end, from 4 addresses, again and again",
             "honest streams reset: 6 of 131 whole; 300 MiB stay", is_short=True, is_about_memory=True)
     def _(binary, model, seconds):
         cluster = Cluster(binary, model, False)
@@ -261,7 +261,7 @@ def add_attacks():
         cluster.stop()
         return words
 
-    @attack("all places of a port taken from four addresses, by connections whose one call was refused",
+    @attack("all connections of a port used from four addresses, each after one refused call",
             "59 of 59 newcomers refused; the health port, too", is_short=True)
     def _(binary, model, seconds):
         limit = ("--relay-connections-max", str(PLACES))
@@ -280,16 +280,16 @@ def add_attacks():
         http2.check(all(one["calls"] and not one["failed"] for one in seen), seen)
         return f"{len(seen)} of {len(seen)} newcomers served, {n_probed} probes of the health port"
 
-    @attack("17 KB of headers, 600 and 900 small ones, a window update of 0, on a connection that others share",
+    @attack("17 KB of headers, 600 and 900 small ones, a window update of 0, on a connection with calls of others",
             "the connection ends for all", is_short=True)
     def _(binary, model, seconds):
         there = http2.target(binary, model)
         lost = [name for name, spoiler in SPOILERS.items() if not is_served_beside(there.port, spoiler)]
         http2.check(not lost, lost)
         http2.wait_nothing_left(there)
-        return "their call alone is refused"
+        return "only their call is refused"
 
-    @attack("the same half requests without a token, where tokens are asked for", "6 of 106 whole")
+    @attack("the same half requests without a token, at a port that needs one", "6 of 106 whole")
     def _(binary, model, seconds):
         from tenants import Tenants
         from tokens import bearer

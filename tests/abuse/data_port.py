@@ -236,11 +236,11 @@ def ucx_port(binary, model, seconds):
         check_counted(worker, n, "stranger")
     made = sum(made.values())
     stop(cluster, honest)
-    return f"{made} connections closed unread, {honest.n} hand-overs beside them"
+    return f"{made} connections closed unread, {honest.n} KV transfers at the same time"
 
 
 @attack(
-    "rubbish, half a handshake and silence to the port of `--kv-transport tls`",
+    "random bytes, half a handshake and silence to the port of `--kv-transport tls`",
     "no such port",
     is_short=True,
 )
@@ -250,7 +250,7 @@ def tls_port(binary, model, seconds):
     made = throw(("127.0.0.1", data_port(cluster.context)), None, seconds)
     check_counted(cluster.context, made, "proof", "proof_time", "unproven_limit")
     stop(cluster, honest)
-    return f"{made} connections dropped, {honest.n} hand-overs beside them"
+    return f"{made} connections dropped, {honest.n} KV transfers at the same time"
 
 
 @attack("the same to the socket of `--kv-transport unix`, by the same user", "no such socket")
@@ -260,11 +260,11 @@ def unix_socket(binary, model, seconds):
     made = throw(unix_place(cluster.context), None, seconds)
     check_counted(cluster.context, made, "proof", "proof_time", "unproven_limit")
     stop(cluster, honest)
-    return f"{made} connections dropped, {honest.n} hand-overs beside them"
+    return f"{made} connections dropped, {honest.n} KV transfers at the same time"
 
 
 @attack(
-    "connections that say nothing to the port of `--kv-transport tls`, more than it bears",
+    "more silent connections than it allows to the port of `--kv-transport tls`",
     "no such port",
     is_short=True,
 )
@@ -289,4 +289,4 @@ def silent_at_tls_port(binary, model, seconds):
     if n < made or worker.metric(REFUSED, pushed) == 0:
         raise RuntimeError(f"{made} connections, {n} counted")
     stop(cluster, honest)
-    return f"4 at a time, for 0.3 s; {made} closed, {honest.n} hand-overs beside them"
+    return f"4 at a time, for 0.3 s; {made} closed, {honest.n} KV transfers at the same time"

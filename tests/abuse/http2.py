@@ -553,32 +553,32 @@ def beside_honest_alone(name):
 
 # Those of which nothing more is asked than that an honest client does not notice: name, what is done, what came of it.
 FLOODS = [
-    ("provoke_resets", "resets that the server is made to send", "1.0 GiB"),
+    ("provoke_resets", "resets that the client makes the server send", "1.0 GiB"),
     ("half_open_again", "half-open streams, on new connections again and again", "12 KiB each, held"),
     ("half_open_everywhere", "the same, from 250 addresses", "12 KiB each, held"),
-    ("ping_answers", "answers to PINGs that nobody sent", "served"),
+    ("ping_answers", "answers to PINGs that were never sent", "served"),
     ("empty_settings", "empty SETTINGS without end", "served"),
     ("settings_answers", "acknowledgements without end", "served"),
     ("windows", "WINDOW_UPDATE without end", "served"),
     ("priorities", "PRIORITY without end", "served"),
     ("unknown_frames", "unknown frames without end", "served"),
     ("goaways", "GOAWAY without end", "served"),
-    ("resets_of_nothing", "RST_STREAM of no stream", "served"),
+    ("resets_of_nothing", "RST_STREAM for a stream that does not exist", "served"),
     ("push_promises", "PUSH_PROMISE from a client", "closed"),
     ("empty_data", "empty DATA without end", "served"),
     ("tiny_data", "DATA of one byte without end", "served"),
-    ("late_headers", "HEADERS of one stream again and again", "served"),
+    ("late_headers", "HEADERS for one stream again and again", "served"),
     ("empty_continuations", "empty CONTINUATION without end", "served"),
-    ("indexed_bomb", "a large header named 4,000 times in each list", "refused"),
+    ("indexed_bomb", "a large indexed header 4,000 times in each list", "refused"),
     ("random_frames", "random frames", "no crash"),
     ("random_bytes", "random bytes", "no crash"),
-    ("huge_frames", "frames of 16 MB that are no DATA", "closed"),
+    ("huge_frames", "frames of 16 MB other than DATA", "closed"),
     ("no_preface", "HTTP/1.1", "closed"),
-    ("silent_after_settings", "2,000 connections without a request", "held for ever"),
-    ("half_a_frame", "half a frame", "held for ever"),
-    ("half_a_preface", "half a preface", "held for ever"),
+    ("silent_after_settings", "2,000 connections without a request", "held without limit"),
+    ("half_a_frame", "half a frame", "held without limit"),
+    ("half_a_preface", "half a preface", "held without limit"),
     ("reads_nothing", "answers that are not read", "served"),
-    ("connections", "connections as fast as they go", "more descriptors than are closed"),
+    ("connections", "connections as fast as possible", "descriptors run out"),
 ]
 
 
@@ -596,7 +596,7 @@ def add_attacks():
         check(result["open"] == 0, result)
         return f"connection ended; {words}"
 
-    @attack("1,100 streams with window 0 from one client", "all of calls_max for 16 s", is_short=True)
+    @attack("1,100 streams with window 0 from one client", "used all of calls_max for 16 s", is_short=True)
     def _(binary, model, seconds):
         before = target(binary, model).struck("address_streams")
         result, words = beside_honest(binary, model, "no_window", seconds)
@@ -608,9 +608,9 @@ def add_attacks():
         before = target(binary, model).struck("half_open_time")
         result, words = beside_honest(binary, model, "half_open", seconds)
         check(target(binary, model).struck("half_open_time") >= before + 256, result)
-        return f"256 of them let in, and reset in time; {words}"
+        return f"256 of them accepted, and reset in time; {words}"
 
-    @attack("resets as fast as they go", "27,000 a second; 1.8 GiB, not returned", is_short=True, is_about_memory=True)
+    @attack("resets as fast as possible", "27,000 a second; 1.8 GiB, not returned", is_short=True, is_about_memory=True)
     def _(binary, model, seconds):
         return beside_honest(binary, model, "reset_streams", seconds)[1]
 
@@ -650,7 +650,7 @@ def add_attacks():
         wait_nothing_left(there)
         return f"refused meanwhile, {seen['calls']} calls served afterwards"
 
-    @attack("2,000 connections that say nothing", "held for ever", is_short=True)
+    @attack("2,000 connections that send nothing", "held without limit", is_short=True)
     def _(binary, model, seconds):
         result, words = beside_honest(binary, model, "silent", max(seconds, 2))
         check(result["open"] == 0, result)
@@ -664,7 +664,7 @@ def add_attacks():
     def _(binary, model, seconds):
         return beside_honest(binary, model, "many_settings", seconds)[1]
 
-    @attack("requests that come a byte at a time", "held for ever")
+    @attack("requests that arrive one byte at a time", "held without limit")
     def _(binary, model, seconds):
         before = target(binary, model).struck("request_time")
         words = beside_honest(binary, model, "trickle", seconds)[1]

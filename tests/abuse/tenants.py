@@ -81,7 +81,7 @@ def every_method(channel, metadata):
     }
 
 
-@attack("public calls without a token, with a wrong one, or several", "served", is_short=True)
+@attack("public calls without a token, with a wrong one, or with several", "served", is_short=True)
 def no_token(binary, model, seconds):
     tenants = Tenants(binary, model)
     token = tenants.add("acme")
@@ -107,7 +107,7 @@ def no_token(binary, model, seconds):
     return "UNAUTHENTICATED, each method"
 
 
-@attack("a valid token for methods that its row does not list", "served", is_short=True)
+@attack("a valid token, for methods that its row does not list", "served", is_short=True)
 def wrong_method(binary, model, seconds):
     tenants = Tenants(binary, model)
     token = tenants.add("acme", "--methods", "Tokenize", "--methods", "ListModels")
@@ -124,7 +124,7 @@ def wrong_method(binary, model, seconds):
     return "PERMISSION_DENIED"
 
 
-@attack("64 clients that guess tokens as fast as they can", "served", is_short=True)
+@attack("64 clients that guess tokens as fast as possible", "served", is_short=True)
 def guesses(binary, model, seconds):
     tenants = Tenants(binary, model)
     token = tenants.add("acme")
@@ -151,7 +151,7 @@ def guesses(binary, model, seconds):
     return "all UNAUTHENTICATED; one log line a second; honest calls go on"
 
 
-@attack("64 clients of one tenant past its quotas", "all served, the others wait", is_short=True)
+@attack("64 clients of one tenant past its quotas", "all served, other tenants wait", is_short=True)
 def overrun(binary, model, seconds):
     tenants = Tenants(binary, model)
     greedy = tenants.add(
@@ -233,7 +233,7 @@ def crowd(binary, model, seconds):
             "none refused")
 
 
-@attack("whether another tenant has asked the same prompt: its cache hits", "told by usage", is_short=True)
+@attack("does a tenant see from cache hits that another tenant has sent the same prompt?", "told by usage", is_short=True)
 def whose_prompt(binary, model, seconds):
     tenants = Tenants(binary, model)
     victim, spy = tenants.add("victim"), tenants.add("spy")
@@ -243,7 +243,7 @@ def whose_prompt(binary, model, seconds):
         assert complete(channel, bearer(victim)).usage.cached_tokens > 0
         for salt in ("", "victim", "tenant:victim", "group:victim"):
             assert complete(channel, bearer(spy), cache_salt=salt).usage.cached_tokens == 0, salt
-    return "as many as of a prompt that nobody has asked: none"
+    return "as many cache hits as for a new prompt: none"
 
 
 def first_token_s(channel, token, ids):
@@ -264,7 +264,7 @@ def p_value(a, b):
     return math.erfc(abs(ranks - mean) / deviation / math.sqrt(2))
 
 
-@attack("the same by the time to the first token, 300 prompts", "p < 1e-6: told apart")
+@attack("the same question, from the time to the first token, 300 prompts", "p < 1e-6: visible")
 def whose_prompt_by_time(binary, model, seconds):
     tenants = Tenants(binary, model)
     victim, spy = tenants.add("victim"), tenants.add("spy")
@@ -282,4 +282,4 @@ def whose_prompt_by_time(binary, model, seconds):
         p_other, p_own = p_value(asked, fresh), p_value(own, fresh)
         assert p_own < 1e-6, f"the measurement sees no difference where there is one: p {p_own}"
         assert p_other > 1e-4, f"p {p_other}"
-    return "not told apart (p > 1e-4), where one's own prompts are (p < 1e-6)"
+    return "not visible (p > 1e-4); a tenant's own prompts are (p < 1e-6)"

@@ -1,4 +1,4 @@
-/* ctx_engine: every prefill ends exactly once, and its blocks are held exactly while its stream is. */
+/* ctx_engine: every prefill ends exactly once, and its blocks are held exactly as long as its stream is open. */
 #include "tests/ctx_worker/support/ctx_rig.h"
 
 #include <criterion/criterion.h>
@@ -17,7 +17,7 @@ static void expect_all_free_or_cached(const struct ctx_rig *rig)
 {
     struct ctx_engine_stats stats;
     cr_assert_eq(ctx_rig_blocks(rig, BLOCK_FREE) + ctx_rig_blocks(rig, BLOCK_CACHED),
-                 block_pool_size(rig->pool));
+                 block_pool_size(rig->base.pool));
     ctx_engine_read_stats(rig->engine, &stats);
     cr_assert_eq(stats.blocks_unowned, 0);
 }
@@ -250,7 +250,7 @@ Test(ctx_engine, a_block_that_nobody_gives_back_is_noticed)
     struct ctx_engine_stats stats;
     block_id lost;
     ctx_rig_open(&rig, ROOMY);
-    cr_assert_eq(block_pool_acquire(rig.pool, 1, &lost), STATUS_OK);
+    cr_assert_eq(block_pool_acquire(rig.base.pool, 1, &lost), STATUS_OK);
     cr_assert_eq(ctx_rig_prefill(&rig, &stream, "a", 1, 35), STATUS_OK);
     ctx_rig_settle(&rig);
     rig.now_ns += NS_PER_S;
@@ -258,7 +258,7 @@ Test(ctx_engine, a_block_that_nobody_gives_back_is_noticed)
     ctx_engine_read_stats(rig.engine, &stats);
     cr_assert_eq(stats.sealed, 1);
     cr_assert_eq(stats.blocks_unowned, 1, "those of the prompt are owned");
-    block_pool_release(rig.pool, &lost, 1);
+    block_pool_release(rig.base.pool, &lost, 1);
     ctx_engine_stream_ended(rig.engine, &stream);
     ctx_rig_settle(&rig);
     expect_all_free_or_cached(&rig);
@@ -425,7 +425,7 @@ Test(ctx_engine, refuses_bad_requests_in_words)
     ctx_rig_close(&rig);
 }
 
-/* Steps in which a block takes so long, until the prompt is sealed. Returns how many. */
+/* Runs steps in which a block takes that long, until the prompt is sealed. Returns how many. */
 static uint32_t compute_slowly(struct ctx_rig *rig, const struct rig_stream *stream,
                                uint64_t block_ns)
 {
@@ -471,7 +471,7 @@ Test(ctx_engine,
     cr_assert_eq(stream.events[6].backlog.n_tokens, 32,
                  "1.2 s later; 8 tokens are no second any more");
 
-    /* While its reader holds the slot others wait, and are told where they stand; not who does not know the word. */
+    /* While its reader holds the slot, others wait and get backlogs, but for a reader that does not know them. */
     request = ctx_rig_request("b", 2, 40);
     request.takes_backlog = true;
     cr_assert_eq(ctx_engine_prefill(rig.engine, &waits, &request, NULL), STATUS_OK);

@@ -1,5 +1,4 @@
-/* described_lives: a life keeps the address that it came with, however many others come, and nothing of what
- * is known is given up for one more. */
+/* described_lives: an incarnation keeps its first address, however many others follow, and no entry is removed for a new one. */
 #include "ctx_worker/described_lives.h"
 
 #include <criterion/criterion.h>

@@ -6,8 +6,8 @@
 
 enum { N_STREAMS = 4 };
 
-/* fails_at: of the calls behind the engine's creation, 0: none. Two of them compute, the others wait; "late" comes when all is over.
- * is_lost_out: before the engine's end, whose calls are no stream's. */
+/* fails_at: the device call after the engine's creation that fails; 0: none. Two prompts compute, the others wait; "late" arrives
+ * at the end. is_lost_out: whether the device was lost before the engine's destruction. */
 static uint32_t run(struct device *device, uint64_t fails_at,
                     struct rig_stream streams[N_STREAMS + 1], bool *is_lost_out)
 {

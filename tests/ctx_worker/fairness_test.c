@@ -1,5 +1,5 @@
-/* fairness: a caller that asks for much and takes nothing keeps nobody waiting, and in the end gives back what
- * it has; who is alone gets everything, and nobody overtakes another one of the same caller. */
+/* fairness: a caller that asks for much and reads nothing delays no other caller, and gives back its blocks in the end. A single
+ * caller gets everything, and the prompts of a caller keep their order. */
 #include "base/random.h"
 #include "tests/ctx_worker/support/ctx_rig.h"
 
@@ -54,7 +54,7 @@ static uint32_t n_ended(const struct hog *hog, enum status status)
     return n;
 }
 
-/* Computed, committed and ended, while the hog's stay open. */
+/* Computed, committed and ended, while the prompts of the hog stay open. */
 static void expect_served(struct ctx_rig *rig, const char *name, uint32_t n_tokens)
 {
     struct rig_stream stream = {0};
@@ -247,10 +247,10 @@ Test(fairness, a_lease_ends_when_no_commit_comes)
 
 enum { PLACES = 48, N_ROUNDS = 300, N_SLOTS = 8, N_BLOCKS = 48, WAITING = 8 };
 
-/* A prompt of one of them, from its asking until its reader is known to be quiet. */
+/* A prompt of one of them, from its request until its reader is quiet. */
 struct asked {
     struct rig_stream stream;
-    uint32_t n_tokens; /* 0: the place is free */
+    uint32_t n_tokens; /* 0: the slot is free */
     uint64_t caller;
 };
 
@@ -258,7 +258,7 @@ struct crowd {
     struct ctx_rig rig;
     struct random random;
     struct asked asked[PLACES];
-    uint64_t n_asked, n_past[OTHER + 1]; /* tokens of those who have left */
+    uint64_t n_asked, n_past[OTHER + 1]; /* tokens of prompts that have ended */
 };
 
 static uint32_t n_blocks_of(const struct asked *asked)
@@ -296,7 +296,7 @@ static void ask_more(struct crowd *crowd, uint64_t caller)
         snprintf(name, sizeof name, "%llu", (unsigned long long)crowd->n_asked++);
         struct ctx_prefill_request request = ctx_rig_request(name, 1, asked->n_tokens);
         request.caller = caller;
-        request.input.salt = name; /* nothing is shared: what is served is what was computed */
+        request.input.salt = name; /* nothing is shared, so all served tokens were computed */
         request.input.salt_bytes = strlen(name);
         cr_assert_eq(ctx_engine_prefill(crowd->rig.engine, &asked->stream, &request, NULL),
                      STATUS_OK);
@@ -316,7 +316,7 @@ static void leave_some(struct crowd *crowd)
     }
 }
 
-/* Places of who ended; all readers are quiet. */
+/* Frees the slots of ended prompts; all readers are quiet. */
 static void forget_ended(struct crowd *crowd)
 {
     for (uint32_t i = 0; i < PLACES; i++) {
@@ -329,7 +329,7 @@ static void forget_ended(struct crowd *crowd)
     }
 }
 
-/* What a caller has, with what its readers have not let go of; returns what it was served. */
+/* Checks the slots and blocks of a caller, with those that its readers have not released. Returns the tokens that it was served. */
 static uint64_t expect_within(const struct crowd *crowd, uint64_t caller, uint32_t share)
 {
     uint32_t n_slots = 0, n_blocks = 0;
@@ -370,7 +370,7 @@ static void saturate(uint64_t seed, uint32_t share)
         uint64_t of_hog = expect_within(crowd, HOG, share);
         uint64_t of_other = expect_within(crowd, OTHER, share);
         uint64_t apart = of_hog > of_other ? of_hog - of_other : of_other - of_hog;
-        if (share == 100) /* schedule.h: 2 U, which is the pool's tokens */
+        if (share == 100) /* schedule.h: 2 U, where U is the tokens of the pool */
             cr_assert_leq(apart, 2 * N_BLOCKS * RIG_BLOCK_TOKENS, "seed %llu round %u: %llu, %llu",
                           (unsigned long long)seed, round, (unsigned long long)of_hog,
                           (unsigned long long)of_other);

@@ -1,4 +1,4 @@
-/* held_transfers: a grant is given once, and only while the transfer is held; whichever thread asks. */
+/* held_transfers: a transfer is granted once, and only while it is held, on any thread. */
 #include "ctx_worker/held_transfers.h"
 
 #include <criterion/criterion.h>

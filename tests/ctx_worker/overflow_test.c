@@ -1,5 +1,5 @@
-/* overflow: a prompt whose last logits are no numbers ends with LOGITS_NOT_FINITE and no first token, and it alone; it is
- * counted, gives its blocks back, and nothing that it computed serves another. */
+/* overflow: a prompt whose last logits are not finite ends with LOGITS_NOT_FINITE and without a first token, and other prompts do
+ * not. It is counted and gives its blocks back, and no other request uses what it computed. */
 #include "tests/ctx_worker/support/ctx_rig.h"
 
 #include <criterion/criterion.h>

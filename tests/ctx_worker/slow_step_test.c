@@ -1,4 +1,5 @@
-/* ctx_engine: however long a step takes, who waits is told while its layers get done, whenever it came, and a commit is answered. */
+/* ctx_engine: during a step of any length, readers get backlogs while its layers get done, whenever their prompts arrived, and a
+ * commit is answered. */
 #include "tests/ctx_worker/support/ctx_rig.h"
 
 #include <criterion/criterion.h>
@@ -89,7 +90,7 @@ Test(slow_step, who_does_not_know_the_word_is_not_told)
 
 static struct rig_stream newcomer, deaf_newcomer;
 
-/* Behind the first layer. */
+/* After the first layer. */
 static void come_meanwhile(struct ctx_rig *rig)
 {
     if (rig->now_ns < 20 * NS_PER_S)
@@ -177,7 +178,7 @@ Test(slow_step, what_ends_otherwise_behind_a_grant_ends_once)
     ctx_rig_close(&rig);
 }
 
-/* Sealed, and then nothing is heard of the reader: when its lease has ended. */
+/* Sealed, and the reader stays silent: returns when its lease has ended. */
 static uint64_t lease_of(uint64_t reader_step_ns)
 {
     struct ctx_rig rig;

@@ -1,5 +1,5 @@
-/* ctx_engine: prompts are computed by tenant and priority, whichever generation worker asks, and what one caller may
- * have is bounded whatever it says of tenants. */
+/* ctx_engine: prompts are computed by tenant and priority, whichever generation worker sends them, and the share of a caller is
+ * bounded, whatever tenants it names. */
 #include "tests/ctx_worker/support/ctx_rig.h"
 
 #include <criterion/criterion.h>
@@ -40,7 +40,7 @@ static uint32_t n_sealed(const struct asker *askers, uint32_t n)
     return n_yes;
 }
 
-/* Whose prompt was computed leaves, and another one has its slot. */
+/* A computed prompt ends, and another one gets its slot. */
 static void leave(struct ctx_rig *rig, struct asker *askers, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {

@@ -1,4 +1,4 @@
-/* block_owners: a block that is in use and that nobody names is found; what is owned, free or cached is not. */
+/* block_owners: a block in use without an owner is found; owned, free and cached blocks are not. */
 
 #include "base/clock.h"
 #include "engine/block_owners.h"

@@ -1,14 +1,15 @@
-/* engine_core: the order of a round, and what becomes of who waits. */
+/* engine_core: the order of a round, and how a request that arrives or waits ends. */
 #include "base/clock.h"
 #include "engine/engine_core.h"
 #include "tests/device/fault_device.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { WAIT_LIMIT_NS = 100, NOW_NS = 1000 };
 
-/* An engine that writes down what it was asked to do, a letter each. */
+/* An engine that writes a letter for each call. */
 struct pretend {
     struct engine_inbox inbox;
     struct request_queue queue;
@@ -19,6 +20,9 @@ struct pretend {
     struct device *device;
     bool computes, changes, starts_first; /* admit takes the head of the queue */
     uint64_t took_ns;
+    const char *running; /* the id of what runs; NULL: nothing does */
+    enum status refuses; /* what the schedule says of the next; OK: it takes it */
+    int n_listed;        /* in the schedule, and not running */
     int n_refused;
     enum status refused_with;
     char sentence[64];
@@ -72,19 +76,48 @@ static struct engine_admission admit(void *arg, uint64_t now_ns)
     struct pretend *pretend = arg;
     (void)now_ns;
     note(pretend, "a");
-    if (pretend->starts_first)
-        engine_request_destroy(request_queue_pop(&pretend->queue));
+    if (pretend->starts_first) {
+        struct engine_request *first = request_queue_pop(&pretend->queue);
+        pretend->n_listed -= first != NULL;
+        engine_request_destroy(first);
+    }
     return (struct engine_admission){pretend->lacks, pretend->changes};
 }
 
-static void refuse(void *arg, struct engine_request *request, enum status status,
-                   const char *sentence)
+static bool is_running(void *arg, const struct engine_request *request)
+{
+    const struct pretend *pretend = arg;
+    return pretend->running && strcmp(pretend->running, request->request_id) == 0;
+}
+
+static enum status enlist(void *arg, struct engine_request *request, uint64_t now_ns,
+                          const char **sentence_out)
+{
+    struct pretend *pretend = arg;
+    (void)now_ns;
+    (void)request;
+    if (pretend->refuses != STATUS_OK)
+        *sentence_out = "said the schedule";
+    else
+        pretend->n_listed++;
+    return pretend->refuses;
+}
+
+static void delist(void *arg, struct engine_request *request)
+{
+    struct pretend *pretend = arg;
+    (void)request;
+    cr_assert_gt(pretend->n_listed, 0, "it was listed");
+    pretend->n_listed--;
+}
+
+static void end(void *arg, struct engine_request *request, enum status status, const char *sentence)
 {
     struct pretend *pretend = arg;
     note(pretend, "r");
     pretend->n_refused++;
     pretend->refused_with = status;
-    strncpy(pretend->sentence, sentence, sizeof pretend->sentence - 1);
+    snprintf(pretend->sentence, sizeof pretend->sentence, "%s", sentence);
     engine_request_destroy(request);
 }
 
@@ -112,7 +145,10 @@ static const struct engine_core_ops OPS = {.take_events = take_events,
                                            .next_limit_ns = next_limit_ns,
                                            .end_running = end_running,
                                            .admit = admit,
-                                           .refuse = refuse,
+                                           .is_running = is_running,
+                                           .enlist = enlist,
+                                           .delist = delist,
+                                           .end = end,
                                            .compute = compute,
                                            .took = took,
                                            .publish = publish};
@@ -135,23 +171,32 @@ static void open_pretend(struct pretend *pretend)
 static void close_pretend(struct pretend *pretend)
 {
     engine_inbox_finish(&pretend->inbox);
+    cr_assert_eq(pretend->n_listed, (int)request_queue_count(&pretend->queue),
+                 "who waits is in the schedule, and nobody else");
     request_queue_finish(&pretend->queue);
     device_close(pretend->device);
+}
+
+static struct engine_request *request(const char *id, void *stream, uint64_t deadline_ns)
+{
+    static const uint32_t TOKENS[] = {1};
+    const struct engine_request_input input = {.request_id = id,
+                                               .token_ids = TOKENS,
+                                               .n_tokens = 1,
+                                               .sampling = &SAMPLING_GREEDY,
+                                               .deadline_ns = deadline_ns};
+    struct engine_request *made;
+    cr_assert_eq(engine_request_create(sizeof *made, &input, stream, NULL, &made), STATUS_OK);
+    return made;
 }
 
 static void wait_in_queue(struct pretend *pretend, void *stream, uint64_t arrived_ns,
                           uint64_t deadline_ns)
 {
-    static const uint32_t TOKENS[] = {1};
-    const struct engine_request_input input = {.request_id = "r",
-                                               .token_ids = TOKENS,
-                                               .n_tokens = 1,
-                                               .sampling = &SAMPLING_GREEDY,
-                                               .deadline_ns = deadline_ns};
-    struct engine_request *request;
-    cr_assert_eq(engine_request_create(sizeof *request, &input, stream, NULL, &request), STATUS_OK);
-    request->arrived_ns = arrived_ns;
-    cr_assert(request_queue_push(&pretend->queue, request));
+    struct engine_request *waiting = request("r", stream, deadline_ns);
+    waiting->arrived_ns = arrived_ns;
+    pretend->n_listed++;
+    cr_assert(request_queue_push(&pretend->queue, waiting));
 }
 
 static void expect_calls(struct pretend *pretend, const char *calls)
@@ -191,6 +236,69 @@ Test(engine_core, a_batch_took_until_the_round_behind_it_and_a_round_without_one
     cr_assert_eq(pretend.took_ns, 30);
     engine_core_step(&pretend.core, NOW_NS + 90);
     expect_calls(&pretend, "exacp");
+    close_pretend(&pretend);
+}
+
+Test(engine_core, who_comes_waits_from_then_on)
+{
+    struct pretend pretend;
+    int stream;
+    open_pretend(&pretend);
+    pretend.running = "other";
+    engine_core_request(&pretend.core, request("r", &stream, NOW_NS + 1), NOW_NS);
+    cr_assert_eq(request_queue_count(&pretend.queue), 1);
+    cr_assert_eq(request_queue_at(&pretend.queue, 0)->arrived_ns, NOW_NS);
+    cr_assert_eq(pretend.n_listed, 1);
+    cr_assert_eq(pretend.n_refused, 0);
+    close_pretend(&pretend);
+}
+
+Test(engine_core, who_comes_late_or_with_the_id_of_another_is_refused)
+{
+    struct pretend pretend;
+    int stream;
+    open_pretend(&pretend);
+    engine_core_request(&pretend.core, request("r", &stream, NOW_NS), NOW_NS);
+    cr_assert_eq(pretend.refused_with, STATUS_TIMED_OUT);
+    cr_assert_str_eq(pretend.sentence, "the deadline had passed on arrival");
+    pretend.running = "r";
+    engine_core_request(&pretend.core, request("r", &stream, DEADLINE_NONE), NOW_NS);
+    cr_assert_eq(pretend.refused_with, STATUS_DUPLICATE_REQUEST, "it runs");
+    cr_assert_str_eq(pretend.sentence, "");
+    pretend.running = NULL;
+    engine_core_request(&pretend.core, request("r", &stream, DEADLINE_NONE), NOW_NS);
+    cr_assert_eq(pretend.n_refused, 2, "nobody else has the id now");
+    engine_core_request(&pretend.core, request("r", &stream, DEADLINE_NONE), NOW_NS);
+    cr_assert_eq(pretend.n_refused, 3);
+    cr_assert_eq(pretend.refused_with, STATUS_DUPLICATE_REQUEST, "it waits");
+    close_pretend(&pretend);
+}
+
+Test(engine_core, who_has_no_place_in_the_schedule_is_told_what_that_says)
+{
+    struct pretend pretend;
+    int stream;
+    open_pretend(&pretend);
+    pretend.refuses = STATUS_NO_BLOCKS;
+    engine_core_request(&pretend.core, request("r", &stream, DEADLINE_NONE), NOW_NS);
+    cr_assert_eq(pretend.n_refused, 1);
+    cr_assert_eq(pretend.refused_with, STATUS_NO_BLOCKS);
+    cr_assert_str_eq(pretend.sentence, "said the schedule");
+    cr_assert_eq(request_queue_count(&pretend.queue), 0);
+    close_pretend(&pretend);
+}
+
+Test(engine_core, who_comes_during_a_drain_is_refused_before_anything_else_is_asked)
+{
+    struct pretend pretend;
+    int stream;
+    open_pretend(&pretend);
+    engine_inbox_drain(&pretend.inbox);
+    engine_core_step(&pretend.core, NOW_NS);
+    pretend.running = "r";
+    engine_core_request(&pretend.core, request("r", &stream, NOW_NS), NOW_NS);
+    cr_assert_eq(pretend.refused_with, STATUS_DRAINING);
+    cr_assert_eq(pretend.n_refused, 1);
     close_pretend(&pretend);
 }
 

@@ -1,5 +1,5 @@
-/* engine_inbox: streams and counted messages are bounded apart, what must not fail always has room, and
- * wishes need none. */
+/* engine_inbox: streams and counted messages have separate bounds, messages that must not fail always have room, and drain and
+ * stop need none. */
 #include "base/clock.h"
 #include "engine/engine_inbox.h"
 

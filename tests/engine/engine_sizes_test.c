@@ -1,4 +1,4 @@
-/* engine_sizes: what does not agree is refused with the option's name and its value. */
+/* engine_sizes: sizes that do not agree are refused with the option's name and its value. */
 #include "engine/engine_sizes.h"
 
 #include <criterion/criterion.h>

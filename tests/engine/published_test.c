@@ -1,4 +1,4 @@
-/* published: whoever reads has one whole struct, never parts of two. */
+/* published: a reader gets one whole struct, never parts of two. */
 #include "engine/published.h"
 
 #include <criterion/criterion.h>

@@ -1,4 +1,4 @@
-/* request_queue: first come first seen, bounded, and nobody waits longer than it may. */
+/* request_queue: it keeps the order of arrival, it is bounded, and no request waits longer than its limit. */
 #include "base/clock.h"
 #include "engine/request_queue.h"
 

@@ -73,11 +73,10 @@ static void rig_init(struct rig *rig, unsigned flags)
                       .incarnation = is_reader ? READER : OWNER,
                       .peers = {.first = &rig->peer.base, .n = 1},
                       .gets = {.gets = rig->gets, .gets_max = N_GETS},
-                      .reads_max = N_PIECES,
-                      .pieces_max = PIECES_MAX,
+                      .bounds = {.reads_max = N_PIECES, .pieces_max = PIECES_MAX},
                       .connections = &rig->connection,
                       .connections_max = 1},
-        .peer = {.is_admitted = !is_reader, .address.incarnation = is_reader ? OWNER : READER},
+        .peer.base = {.is_admitted = !is_reader, .incarnation = is_reader ? OWNER : READER},
         .connection = {.state = is_reader ? CONNECTION_OPEN : CONNECTION_GREETED,
                        .is_accepted = !is_reader,
                        .link.fd = -1}};
@@ -118,7 +117,7 @@ static uint32_t count(const struct message_list *list, uint32_t *n_reads)
 {
     uint32_t n = 0;
     for (const struct stream_message *message = list->first; message; message = message->next, n++)
-        *n_reads += !((const struct stream_piece *)message)->is_refused;
+        *n_reads += !((const struct stream_piece *)message)->asked.is_refused;
     return n;
 }
 
@@ -128,7 +127,7 @@ static void check_pieces(const struct rig *rig)
     uint32_t n = count(&rig->connection.asked, &n_reads) + count(&rig->connection.out, &n_reads) +
                  count(&rig->transport.free_pieces, &ignored);
     require(n == N_PIECES);
-    require(n_reads == rig->transport.n_reads && n_reads == rig->peer.n_reads &&
+    require(n_reads == rig->transport.bounds.n_reads && n_reads == rig->peer.base.n_reads &&
             n_reads <= PIECES_MAX);
     require(rig->n_begun >= rig->n_ended);
 }
@@ -226,7 +225,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     stream_connection_lose(&rig.connection);
     check_gets(&rig);
     check_pieces(&rig);
-    require(rig.transport.n_reads == 0 && rig.n_begun == rig.n_ended &&
+    require(rig.transport.bounds.n_reads == 0 && rig.n_begun == rig.n_ended &&
             rig.transport.base.port.n_unproven == 0 && rig.transport.base.port.n_proven == 0 &&
             rig.transport.n_held == 0);
     return 0;

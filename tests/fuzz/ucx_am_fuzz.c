@@ -39,11 +39,12 @@ static void rig_init(struct rig *rig)
 {
     *rig = (struct rig){.transport = {.incarnation = READER,
                                       .gets = {.gets = rig->gets, .gets_max = N_GETS},
-                                      .reads_max = N_MESSAGES,
-                                      .pieces_max = PIECES_MAX,
+                                      .bounds = {.reads_max = N_MESSAGES,
+                                                 .pieces_max = PIECES_MAX,
+                                                 .spare = PIECES_SENDING},
                                       .peers = {.first = &rig->owner.base, .n = 2}},
-                        .owner = {.base.next = &rig->reader.base, .address.incarnation = OWNER},
-                        .reader = {.is_admitted = true, .address.incarnation = OWNER}};
+                        .owner = {.base = {.next = &rig->reader.base, .incarnation = OWNER}},
+                        .reader = {.base = {.is_admitted = true, .incarnation = OWNER}}};
     rig->owner.base.transport = rig->reader.base.transport = &rig->transport.base;
     memset(rig->targets, GUARD, sizeof rig->targets);
     for (uint32_t i = 0; i < N_OUT; i++)
@@ -77,13 +78,13 @@ static void check_asked(const struct rig *rig)
         n++;
     for (const struct ucx_piece_message *message = rig->transport.first_asked; message;
          message = message->next, n++) {
-        require(message->peer == &rig->reader && message->read.bytes >= 1 &&
-                message->read.bytes <= PIECE_BYTES_MAX &&
-                message->read.reader_incarnation == OWNER && !message->read.view);
-        n_reads += !message->is_refused;
+        require(message->peer == &rig->reader && message->asked.read.bytes >= 1 &&
+                message->asked.read.bytes <= PIECE_BYTES_MAX &&
+                message->asked.read.reader_incarnation == OWNER && !message->asked.read.view);
+        n_reads += !message->asked.is_refused;
     }
     require(n == N_MESSAGES);
-    require(n_reads == rig->reader.n_reads && n_reads == rig->transport.n_reads);
+    require(n_reads == rig->reader.base.n_reads && n_reads == rig->transport.bounds.n_reads);
     require(n_reads <= READER_READS_MAX);
 }
 

@@ -1,7 +1,6 @@
-/* context_client: a prefill whose first event comes from a life that is over, because the worker was
- * described anew meanwhile, is asked once more of the new life, as if nothing had been lost; a worker that
- * was refused is said to be, and asked again, until it fits or is gone; a life that describes itself
- * otherwise than before is not believed any more. */
+/* context_client: when the first event of a prefill comes from an old incarnation, because the worker was described again
+ * meanwhile, the prefill is repeated once with the new incarnation. A refused worker is reported as refused and described again
+ * until it is compatible or gone. An incarnation that describes itself in another way than before is not trusted any more. */
 #include "gen_worker/context_client.h"
 #include "rpc/server/server.h"
 #include "tests/gen_worker/support/gen_rig.h"
@@ -16,16 +15,16 @@
 
 enum { CALLS_MAX = 8, OLD_LIFE = RIG_OWNER - 1, NEW_LIFE = RIG_OWNER, STEP_NS = 7777 };
 
-/* ---- a context worker that describes itself and keeps what it is asked for ---- */
+/* ---- a context worker that describes itself and keeps its prefills ---- */
 
 struct kept {
     struct rpc_call *call;
     char request_id[16];
     uint64_t callee;
-    bool knows_its_reader; /* that it takes backlogs, and what its steps take */
+    bool knows_its_reader; /* the request says that it takes backlogs, and the time of a step */
 };
 
-struct worker {
+struct fake_worker {
     pthread_mutex_t mutex;
     struct worker_identity identity;
     struct kept kept[CALLS_MAX];
@@ -35,7 +34,7 @@ struct worker {
 static void describe(void *arg, struct rpc_call *call, const ProtobufCMessage *request)
 {
     static const struct identity_way way = {.sender = IDENTITY_CALLEE};
-    struct worker *worker = arg;
+    struct fake_worker *worker = arg;
     struct identity_message callee;
     Kvferry__Internal__V1__DescribeResponse response =
         KVFERRY__INTERNAL__V1__DESCRIBE_RESPONSE__INIT;
@@ -49,7 +48,7 @@ static void describe(void *arg, struct rpc_call *call, const ProtobufCMessage *r
 
 static void prefill(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
 {
-    struct worker *worker = arg;
+    struct fake_worker *worker = arg;
     const Kvferry__Internal__V1__PrefillRequest
         *request = (const Kvferry__Internal__V1__PrefillRequest *)message;
     pthread_mutex_lock(&worker->mutex);
@@ -79,7 +78,7 @@ static const struct rpc_method METHODS[] = {
 };
 
 /* The n-th prefill that it keeps. */
-static struct kept *wait_kept(struct worker *worker, uint32_t n, const char *request_id)
+static struct kept *wait_kept(struct fake_worker *worker, uint32_t n, const char *request_id)
 {
     uint64_t until_ns = clock_now_ns() + LIMIT_NS;
     bool came = false;
@@ -95,21 +94,21 @@ static struct kept *wait_kept(struct worker *worker, uint32_t n, const char *req
     return kept;
 }
 
-static void live_anew(struct worker *worker)
+static void live_anew(struct fake_worker *worker)
 {
     pthread_mutex_lock(&worker->mutex);
     worker->identity.address.incarnation = NEW_LIFE;
     pthread_mutex_unlock(&worker->mutex);
 }
 
-static void have_block_tokens(struct worker *worker, uint32_t block_tokens)
+static void have_block_tokens(struct fake_worker *worker, uint32_t block_tokens)
 {
     pthread_mutex_lock(&worker->mutex);
     worker->identity.geometry.block_tokens = block_tokens;
     pthread_mutex_unlock(&worker->mutex);
 }
 
-static void describe_otherwise(struct worker *worker)
+static void describe_otherwise(struct fake_worker *worker)
 {
     pthread_mutex_lock(&worker->mutex);
     worker->identity.geometry.n_layers++;
@@ -131,7 +130,7 @@ static void send_accepted(const struct kept *kept)
 
 struct ends {
     struct gen_rig rig;
-    struct worker worker;
+    struct fake_worker worker;
     struct worker_identity identity; /* the client's own */
     struct rpc_runtime *server_runtime, *client_runtime;
     struct rpc_server *server;
@@ -203,7 +202,7 @@ static void ends_close(struct ends *ends)
     pthread_mutex_destroy(&ends->worker.mutex);
 }
 
-/* A request of the engine's, whose prefill the client is given. */
+/* A request to the engine, which passes its prefill to the client. */
 static void ask(struct ends *ends, struct rig_client *client, const char *name)
 {
     static const uint32_t tokens[20] = {3};
@@ -238,20 +237,19 @@ Test(context_client, an_event_of_a_life_that_is_over_repeats_the_prefill_with_a_
     struct kept *old = wait_kept(&ends.worker, 1, "first");
     cr_assert_eq(old->callee, OLD_LIFE);
 
-    live_anew(
-        &ends.worker); /* the second is refused as stale, and has the worker described again */
+    live_anew(&ends.worker); /* the second is refused as stale, so the worker is described again */
     ask(&ends, &second, "second");
     struct kept *of_second = wait_kept(&ends.worker, 2, "second");
     cr_assert_eq(of_second->callee, NEW_LIFE);
 
-    send_accepted(old); /* from a life that the client knows to be over */
+    send_accepted(old); /* from an incarnation that the client knows to have ended */
     struct kept *repeated = wait_kept(&ends.worker, 3, "first");
     cr_assert_eq(repeated->callee, NEW_LIFE);
     send_accepted(repeated);
     rpc_call_fail_status(repeated->call, STATUS_DRAINING, "the new life leaves");
     rpc_call_fail_status(of_second->call, STATUS_DRAINING, "the new life leaves");
 
-    /* What ends it is what the new life says, not what was lost before. */
+    /* The new incarnation ends it, not the loss before. */
     wait_finished(&ends, &first);
     wait_finished(&ends, &second);
     cr_assert_eq(first.finish.status, STATUS_DRAINING, "%s", status_name(first.finish.status));
@@ -261,7 +259,7 @@ Test(context_client, an_event_of_a_life_that_is_over_repeats_the_prefill_with_a_
     ends_close(&ends);
 }
 
-/* A prompt whose blocks a context worker of NEW_LIFE brings: they stay cached. */
+/* A prompt whose blocks come from NEW_LIFE and stay cached. */
 static void bring_blocks(struct ends *ends)
 {
     struct rig_client client = {0};
@@ -305,7 +303,7 @@ static struct process_peer only_peer(struct ends *ends)
     return peers[0];
 }
 
-/* Asks again what was refused, until what is said of the peer changes. */
+/* Describes refused workers again until the report about the peer changes. */
 static struct process_peer look_until_changed(struct ends *ends)
 {
     uint64_t until_ns = clock_now_ns() + LIMIT_NS;

@@ -1,5 +1,5 @@
-/* context_client: the secrets of tls cross in Describe, both ways, and whoever reads along sees neither;
- * one that was sealed for another life is refused by name. */
+/* context_client: Describe carries the secrets of tls in both directions, and they cannot be read on the wire. A secret that was
+ * encrypted for another incarnation is refused by name. */
 #include "gen_worker/context_client.h"
 #include "proto/kvferry/internal/v1/admin.pb-c.h"
 #include "rpc/auth/call_auth.h"
@@ -17,12 +17,12 @@
 
 enum { READER = RIG_READER, OWNER = RIG_OWNER };
 
-/* ---- a context worker that tells its secret ---- */
+/* ---- a context worker that sends its secret ---- */
 
-struct worker {
+struct fake_worker {
     struct worker_identity identity;
     struct cluster_key *key;
-    uint64_t tells_whom; /* 0: who asks */
+    uint64_t tells_whom; /* 0: the caller */
     struct worker_identity caller;
     enum status heard; /* of the caller */
     atomic_uint n_prefills;
@@ -39,7 +39,7 @@ static void get_state(void *arg, struct rpc_call *call, const ProtobufCMessage *
 
 static void describe(void *arg, struct rpc_call *call, const ProtobufCMessage *message)
 {
-    struct worker *worker = arg;
+    struct fake_worker *worker = arg;
     const Kvferry__Internal__V1__DescribeRequest
         *request = (const Kvferry__Internal__V1__DescribeRequest *)message;
     const struct identity_way in = {worker->key, IDENTITY_CALLER, OWNER};
@@ -57,7 +57,7 @@ static void describe(void *arg, struct rpc_call *call, const ProtobufCMessage *m
 
 static void prefill(void *arg, struct rpc_call *call, const ProtobufCMessage *request)
 {
-    struct worker *worker = arg;
+    struct fake_worker *worker = arg;
     (void)request;
     atomic_fetch_add(&worker->n_prefills, 1);
     rpc_call_fail_status(call, STATUS_DRAINING, "enough was heard");
@@ -85,11 +85,11 @@ static const struct rpc_method OF_WORKER[] = {
      .handler = prefill},
 };
 
-/* ---- both ends, and who reads along ---- */
+/* ---- both ends, and a wiretap between them ---- */
 
 struct ends {
     struct gen_rig rig;
-    struct worker worker;
+    struct fake_worker worker;
     struct worker_identity identity; /* the client's own */
     struct cluster_key *key;
     struct call_auth *auth;
@@ -238,7 +238,7 @@ Test(context_secret, both_sides_learn_the_others_and_who_reads_along_sees_neithe
                      TRANSPORT_SECRET_BYTES);
     cr_assert_eq(ends.worker.n_prefills, 1, "the answer was not taken");
 
-    /* What is in clear beside them has been seen. */
+    /* The wiretap has seen what is sent in clear. */
     cr_assert(wiretap_has(ends.tap, ends.identity.name, strlen(ends.identity.name)));
     cr_assert(wiretap_has(ends.tap, ends.worker.identity.name, strlen(ends.worker.identity.name)));
     cr_assert_not(has_crossed(&ends, &ends.identity));

@@ -1,5 +1,5 @@
-/* gen_engine: usage and timing say what happened, once the prompt's KV is here and at the end, also of a
- * reply of one token, which needs no KV. */
+/* gen_engine: usage and timing are right when the prompt's KV is here and at the end, also for a reply of one token, which needs
+ * no KV. */
 #include "tests/gen_worker/support/gen_rig.h"
 
 #include <criterion/criterion.h>
@@ -50,7 +50,7 @@ Test(figures, cached_tokens_are_those_that_neither_worker_computed)
     expect_ended(&first, STATUS_OK);
     cr_assert_eq(first.finish.cached_tokens, 24);
 
-    rig.context_cached = 16; /* of the 32 held here it computed half again */
+    rig.context_cached = 16; /* of the 32 cached here it computed half again */
     gen_rig_ask(&rig, &again, "a2", 48, 4);
     cr_assert_eq(rig.held_tokens, 32);
     gen_rig_hand_over(&rig, 9);

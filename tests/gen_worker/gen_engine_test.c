@@ -1,10 +1,10 @@
-/* gen_engine: every request ends exactly once, and fetched KV is used after its commit or never. */
+/* gen_engine: every request ends exactly once, and fetched KV is used only after its commit. */
 #include "tests/gen_worker/support/gen_rig.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
 
-/* What one prompt gives when it is computed here. */
+/* The tokens of a prompt that is computed here. */
 static uint32_t local_tokens(const char *name, uint32_t n_prompt, uint32_t n, uint32_t *tokens_out)
 {
     struct gen_rig rig;

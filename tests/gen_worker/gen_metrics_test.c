@@ -1,4 +1,4 @@
-/* gen_metrics: an end is counted under its reason with its stages; totals become additions once. */
+/* gen_metrics: each end counts once, under its reason and with its stages; totals are added once. */
 #include "gen_worker/gen_metrics.h"
 
 #include <criterion/criterion.h>

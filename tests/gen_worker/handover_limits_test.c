@@ -1,5 +1,5 @@
-/* handover: however a context worker spreads its events, a hand-over ends in time, and an honest one is
- * waited for. */
+/* handover: a hand-over ends in time, however the context worker spreads its events, and an honest context worker gets the time
+ * that it needs. */
 #include "tests/gen_worker/support/gen_rig.h"
 
 #include <criterion/criterion.h>
@@ -20,7 +20,7 @@ static uint64_t trickle(struct gen_rig *rig, const struct rig_client *client, ui
 
 Test(handover_limits, a_context_worker_that_announces_too_little_is_left)
 {
-    /* 16 blocks, 4 of them owed within 50 ms: one in 20 ms is too little, one in 12 is not. */
+    /* 16 blocks, and 4 are due in each 50 ms: one in 20 ms is too slow, one in 12 ms is not. */
     struct gen_rig rig;
     struct rig_client client = {0};
     gen_rig_open(&rig, ROOMY);
@@ -55,7 +55,7 @@ Test(handover_limits, a_context_worker_that_keeps_the_pace_is_waited_for)
     gen_rig_close(&rig);
 }
 
-/* A request of 16 blocks for a context worker that has it in its queue, and says what there is to compute. */
+/* A request of 16 blocks that waits in the queue of a context worker, which reports its backlog. */
 static void ask_slow(struct gen_rig *rig, struct rig_client *client, struct backlog backlog)
 {
     gen_rig_open(rig, ROOMY);
@@ -64,7 +64,7 @@ static void ask_slow(struct gen_rig *rig, struct rig_client *client, struct back
     gen_rig_backlog(rig, backlog);
 }
 
-/* As trickle, a backlog with each block. */
+/* As trickle, with a backlog for each block. */
 static uint64_t trickle_slowly(struct gen_rig *rig, const struct rig_client *client,
                                uint64_t pause_ns, uint32_t n_blocks, struct backlog backlog)
 {
@@ -81,7 +81,7 @@ static uint64_t trickle_slowly(struct gen_rig *rig, const struct rig_client *cli
 
 Test(handover_limits, a_context_worker_that_says_how_slow_it_is_is_waited_for)
 {
-    /* A block in 20 ms, 2.5 ms a token: 320 ms, where the limit for all allows 200. */
+    /* A block in 20 ms, 2.5 ms a token: 320 ms, where the timeouts without a backlog allow 200. */
     const struct backlog backlog = {.token_ns = 2500 * NS_PER_US, .n_tokens = 124};
     struct gen_rig rig;
     struct rig_client client = {0};
@@ -108,7 +108,7 @@ Test(handover_limits, so_is_one_whose_queue_is_long_as_long_as_it_says_so)
         cr_assert_eq(client.n_finishes, 0);
         gen_rig_backlog(&rig, (struct backlog){.token_ns = NS_PER_MS, .n_tokens = 70});
     }
-    rig.now_ns += 9 * NS_PER_MS; /* 401 in all: over the most */
+    rig.now_ns += 9 * NS_PER_MS; /* 401 in all: over the maximum */
     gen_rig_settle(&rig);
     cr_assert_eq(rig.n_cancels, 1);
     gen_rig_close(&rig);

@@ -1,5 +1,5 @@
-/* overflow: a request whose logits are no numbers ends with LOGITS_NOT_FINITE, whichever worker drew them, and it alone; it
- * is counted, holds no block, and nothing that it computed serves another. */
+/* overflow: a request whose logits are not finite ends with LOGITS_NOT_FINITE, on either worker, and other requests do not. It is
+ * counted, has no blocks, and no other request uses what it computed. */
 #include "tests/gen_worker/support/gen_rig.h"
 
 #include <criterion/criterion.h>
@@ -32,7 +32,7 @@ static struct gen_rig_options overflowing(uint32_t token)
     return options;
 }
 
-/* What the request gives where nothing overflows. */
+/* The tokens of the request where nothing overflows. */
 static void expect_of(const char *name, struct rig_client *client)
 {
     struct gen_rig rig;
@@ -43,8 +43,8 @@ static void expect_of(const char *name, struct rig_client *client)
     gen_rig_close(&rig);
 }
 
-/* A token that the prompts of these names do not have, and of which the first generates one behind others. Returns how
- * many come before it. */
+/* Finds a token that these prompts do not have, and that the first of them generates after other tokens. Returns how many come
+ * before it. */
 static uint32_t choose_token(const char *name, const struct rig_client *client, const char *other,
                              const struct rig_client *of_other, uint32_t *token_out)
 {
@@ -123,7 +123,7 @@ Test(overflow, of_a_prompt_computed_here_leaves_nothing_in_the_prefix_cache)
     gen_rig_close(&rig);
 }
 
-/* The same bits would come of computing it here. */
+/* Computed here, it would have the same bits. */
 Test(overflow, of_a_context_worker_ends_the_request_without_computing_it_again)
 {
     struct gen_rig rig;

@@ -1,11 +1,11 @@
-/* gen_engine: who is paused goes on with the tokens of a run that nobody disturbed, and owns nothing meanwhile. */
+/* gen_engine: a paused request has no blocks, and continues with the tokens of a run without a pause. */
 #include "tests/gen_worker/support/gen_rig.h"
 
 #include <criterion/criterion.h>
 
 enum { N_PROMPT = 16, N_NEW = 40 };
 
-/* Two of these together do not fit: each comes to 7 blocks. */
+/* Two of these do not fit together: each grows to 7 blocks. */
 static const struct gen_rig_options SMALL = {.n_blocks = 9,
                                              .sequences_max = 4,
                                              .queue_max = 4,
@@ -36,7 +36,7 @@ static void step_until_paused(struct gen_rig *rig)
     cr_assert_eq(stats_of(rig).paused, 1);
 }
 
-/* What both generate when there is room for all. */
+/* The tokens of both when there is room for both. */
 static void in_peace(struct gen_rig_options options, struct rig_client clients[2])
 {
     struct gen_rig rig;
@@ -135,7 +135,7 @@ Test(pauses, a_static_batch_ends_before_the_next_begins)
     gen_rig_close(&rig);
 }
 
-/* How one ends that is paused. */
+/* How a paused request ends. */
 static void end_paused(enum status status)
 {
     struct gen_rig rig;
@@ -239,7 +239,7 @@ Test(pauses, the_cache_is_asked_again_for_a_paused_one_when_something_changed_in
 
 /* ---- prompts of a context worker ---- */
 
-/* Two whose prompts a context worker computes; the second is paused. No prefix cache: the prompt is gone. */
+/* A context worker computes both prompts; the second request is paused. There is no prefix cache, so the KV of its prompt is lost. */
 static void hand_two_over(struct gen_rig *rig, struct rig_client clients[2], uint32_t n_blocks,
                           bool local_prefill)
 {
@@ -312,7 +312,7 @@ Test(pauses, another_first_token_the_second_time_is_a_failed_hand_over)
     gen_rig_close(&rig);
 }
 
-/* The blocks of zeros give other tokens than the prompt: so the check of the first token finds it. */
+/* Blocks of zeros give other tokens than the prompt, so the check of the first token fails. */
 Test(pauses, a_resumed_hand_over_that_fails_is_verified_by_the_first_token)
 {
     struct gen_rig rig;

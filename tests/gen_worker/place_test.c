@@ -1,4 +1,4 @@
-/* gen_engine: each prompt is told and counted once by where it was computed, and why there. */
+/* gen_engine: each prompt is reported and counted once, by where and why it was computed there. */
 #include "tests/gen_worker/support/gen_rig.h"
 
 #include <criterion/criterion.h>
@@ -13,7 +13,7 @@ static void expect_place(struct gen_rig *rig, const struct rig_client *client, e
     cr_assert_eq(stats.prompts[place], 1);
 }
 
-/* The rig's client keeps no text: what is said is the e2e test's. */
+/* The rig's client keeps no text: the e2e test checks the sentences. */
 Test(place, what_is_too_short_or_mostly_cached_stays_here)
 {
     struct gen_rig rig;
@@ -73,7 +73,7 @@ Test(place, a_failed_hand_over_is_the_reason_of_what_follows_it)
     gen_rig_close(&rig);
 }
 
-/* The router knows of others, and whether there is room for those. */
+/* The router knows whether other context workers have room. */
 Test(place, a_context_worker_that_takes_nothing_is_the_routers_business)
 {
     static const enum status ENDS[][2] = {{STATUS_QUEUE_FULL, STATUS_NO_CONTEXT_WORKER},

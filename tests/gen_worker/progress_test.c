@@ -1,5 +1,5 @@
-/* gen_engine: a client who asks hears how much of its prompt has its KV, from its beginning to the first token; nobody else
- * hears anything, and the figures of all prompts under way say the same. */
+/* gen_engine: a client that asks for progress gets it, from the start of its prompt to the first token. Other clients get none.
+ * The figures of all prompts agree with it. */
 #include "tests/gen_worker/support/gen_rig.h"
 
 #include <criterion/criterion.h>

@@ -1,4 +1,4 @@
-/* gen_engine: tenants are served by their weights, priorities within one by age, and a flood keeps nobody waiting. */
+/* gen_engine: tenants are served by weight, the requests of a tenant by priority and age, and a flood delays no other tenant. */
 #include "tests/gen_worker/support/gen_rig.h"
 
 #include <criterion/criterion.h>
@@ -57,7 +57,7 @@ Test(standing, a_request_of_high_priority_overtakes_a_flood_of_its_tenant)
     gen_rig_close(&rig);
 }
 
-/* One of priority is worth RIG_AGING_MS of waiting. */
+/* One step of priority counts as RIG_AGING_MS of waiting. */
 static uint32_t n_before_the_low_one(uint64_t waited_ms)
 {
     struct gen_rig rig;
@@ -101,8 +101,8 @@ Test(standing, a_flood_of_one_tenant_keeps_no_other_waiting)
     gen_rig_close(&rig);
 }
 
-/* Both want more all the time. schedule.h: within 2 * U / smaller weight of each other, U what a tenant's admitted can
- * be served in all, which is one request here. */
+/* Both always want more. schedule.h: they differ by at most 2 * U / smaller weight, where U is the work of a tenant's admitted
+ * requests, here one request. */
 Test(standing, two_tenants_are_served_by_their_weights)
 {
     enum { N_EACH = 15 };
@@ -129,7 +129,7 @@ Test(standing, two_tenants_are_served_by_their_weights)
     gen_rig_close(&rig);
 }
 
-/* The paused one's sequence is its own while it waits, though others stand before it. */
+/* A paused request keeps its sequence while it waits, even behind others. */
 Test(standing, who_is_paused_goes_on_beside_tenants_that_were_served_less)
 {
     const struct gen_rig_options tight = {.n_blocks = 9,

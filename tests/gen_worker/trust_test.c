@@ -1,5 +1,5 @@
-/* trust: a context worker that contradicts itself takes with it the cached blocks it brought, what was
- * computed on them, and the sequences that use them; one that died, restarted or left does not. */
+/* trust: when a context worker contradicts itself, its cached blocks, all that was computed from them, and the sequences that use
+ * them are dropped. When it died, restarted or left, they are kept. */
 #include "gen_worker/trust.h"
 #include "tests/gen_worker/support/gen_rig.h"
 
@@ -7,7 +7,7 @@
 
 enum { ANOTHER_LIFE = RIG_OWNER + 1 };
 
-/* What a context worker may do with the hand-over of a request that was just asked for. */
+/* What a context worker may do with a new hand-over. */
 enum blow {
     WRONG_DIGEST,
     REFUSED_COMMIT,
@@ -76,7 +76,7 @@ static void strike(struct gen_rig *rig, enum blow blow)
     gen_rig_settle(rig);
 }
 
-/* A whole request whose prompt the context worker computed. */
+/* A complete request whose prompt the context worker computed. */
 static void hand_one_over(struct gen_rig *rig, const char *name, uint32_t max_tokens)
 {
     struct rig_client client = {0};
@@ -164,7 +164,7 @@ Test(trust, sequences_that_decode_or_fetch_end_and_others_go_on)
     gen_rig_close(&rig);
 }
 
-/* Its failed hand-over falls back to computing here, but not on what the same worker brought before. */
+/* After its failed hand-over the prompt is computed here, but without earlier blocks from the same worker. */
 Test(trust, a_fall_back_does_not_rest_on_what_is_not_believed)
 {
     struct gen_rig rig;

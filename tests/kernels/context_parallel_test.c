@@ -339,7 +339,7 @@ Test(context_parallel, what_is_no_ring_is_refused)
     struct error error = {""};
     cr_assert_eq(context_ring_create(like.backend, &limits, &group, NULL, &ring, &error),
                  STATUS_INVALID_ARGUMENT);
-    cr_assert(strstr(error.text, "rank 3 of n_ranks 3"));
+    cr_assert(strstr(error.text, "rank is 3, must be below n_ranks 3"));
     group.rank = 0;
     limits.keys = KEYS_SELF;
     limits.n_kv_tokens_max = 0;

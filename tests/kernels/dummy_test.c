@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #define ISA_NAME scalar
+#include "kernels/cpu/attention/attend.h"
 #include "kernels/cpu/attention/attend_whole.h"
 #include "kernels/cpu/attention/workspace.h"
 

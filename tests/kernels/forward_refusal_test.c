@@ -217,9 +217,9 @@ Test(forward_refusal, rows_that_overlap_or_end_over_64_bits_are_named)
     EXPECT(OF_BOTH, "k_stride is 127, a row has 128", call.io.k_stride = KV_HEADS * DIM - 1);
     EXPECT(OF_BOTH, "v_stride is 0, a row has 128", call.io.v_stride = 0);
     EXPECT(OF_FORWARD, "output_stride is 255, a row has 256", call.io.output_stride = WIDTH - 1);
-    EXPECT(OF_FORWARD, "q_stride is 2305843009213693952: 8 rows",
+    EXPECT(OF_FORWARD, "q_stride is 2305843009213693952: the size of 8 rows",
            call.io.q_stride = UINT64_C(1) << 61); /* times 8: 0 */
-    EXPECT(OF_BOTH, "k_stride is 576460752303423488: 8 rows",
+    EXPECT(OF_BOTH, "k_stride is 576460752303423488: the size of 8 rows",
            call.io.k_stride = UINT64_C(1) << 59); /* times 8 rows and 4 bytes: 0 */
     EXPECT(OF_FORWARD, "output_stride is 18446744073709551615", call.io.output_stride = UINT64_MAX);
     EXPECT(OF_FORWARD, "mask_query_stride 18446744073709551615 of 8 queries",

@@ -507,22 +507,23 @@ Test(moe, weights_that_do_not_fit_are_refused_with_the_matrix)
 
     struct moe_weights weights = experts->weights;
     weights.router.w = NULL;
-    assert_weights(moe, &weights, "router: w is missing");
+    assert_weights(moe, &weights, "router: w is NULL");
     weights = experts->weights;
     weights.selection_bias = (const float *)list;
     assert_weights(moe, &weights, "selection_bias is set");
     weights = experts->weights;
     weights.experts = NULL;
-    assert_weights(moe, &weights, "experts are missing");
+    assert_weights(moe, &weights, "experts is NULL");
     weights = experts->weights;
     weights.shared.up.w = NULL;
-    assert_weights(moe, &weights, "shared expert's up: w is missing");
+    assert_weights(moe, &weights, "shared expert's up: w is NULL");
 
     list[5].down.scale_columns = 16;
-    assert_weights(moe, &experts->weights, "expert 5's down: a scale counts for 1 x 16");
+    assert_weights(moe, &experts->weights,
+                   "expert 5's down: w_scale_rows is 1 and w_scale_columns 16");
     list[5].down.scale_columns = 32;
     list[3].gate.scales = NULL;
-    assert_weights(moe, &experts->weights, "expert 3's gate: w_scales is missing");
+    assert_weights(moe, &experts->weights, "expert 3's gate: w_scales is NULL");
     moe_destroy(moe);
 
     experts->config.n_shared_inner = 0;

@@ -73,11 +73,11 @@ static const struct bad_config bad_configs[] = {
         .reuses_prefix = true),
     BAD("sink_tokens is 4, must be under the window, 0", .sink_tokens = 4),
     BAD("sink_tokens is 16, must be under the window, 16", .sink_tokens = 16, .window = 16),
-    BAD("mask 1 with window 16", .mask = MASK_CAUSAL_UPPER_LEFT, .window = 16),
-    BAD("mask 2 with window 16", .mask = MASK_BIDIRECTIONAL, .window = 16, .sink_tokens = 4),
-    BAD("mask 2 with n_draft_max 4", .mask = MASK_BIDIRECTIONAL, .n_draft_max = 4),
-    BAD("mask 2 with reuses_prefix", .mask = MASK_BIDIRECTIONAL, .reuses_prefix = true),
-    BAD("mask 0 with KEYS_CROSS", .keys = KEYS_CROSS),
+    BAD("mask is 1 with window 16", .mask = MASK_CAUSAL_UPPER_LEFT, .window = 16),
+    BAD("mask is 2 with window 16", .mask = MASK_BIDIRECTIONAL, .window = 16, .sink_tokens = 4),
+    BAD("mask is 2 with n_draft_max 4", .mask = MASK_BIDIRECTIONAL, .n_draft_max = 4),
+    BAD("mask is 2 with reuses_prefix", .mask = MASK_BIDIRECTIONAL, .reuses_prefix = true),
+    BAD("mask is 0 with KEYS_CROSS", .keys = KEYS_CROSS),
     BAD("n_draft_max is 65", .n_draft_max = 65),
     BAD("A3 context phase unfused, short or flash (path) excludes S1", .math = MATH_INT8,
         .path = PATH_UNFUSED),
@@ -137,7 +137,7 @@ Test(refusal, a_rope_that_does_not_fit_the_layer_is_refused)
     struct rope *small = make_rope(32, ROPE_NONE), *dynamic = make_rope(64, ROPE_DYNAMIC);
     struct attention_config config = GOOD;
     config.rope = small;
-    assert_refused(&config, "rope turns heads of 32, head_dim is 64");
+    assert_refused(&config, "the rope is of head_dim 32, head_dim is 64");
     config.rope = dynamic;
     config.window = 16;
     config.sink_tokens = 4;

@@ -314,9 +314,9 @@ Test(rotary, strides_that_overlap_and_positions_outside_are_refused)
     bad = good, bad.y_head_stride = 15;
     assert_refused(&bad, "y_head_stride 15");
     bad = good, bad.y_token_stride = 33;
-    assert_refused(&bad, "y_token_stride is 33 and not 32");
+    assert_refused(&bad, "y_token_stride 33 and x_token_stride 32");
     bad = good, bad.y_head_stride = 17, bad.y_token_stride = 33;
-    assert_refused(&bad, "y_head_stride is 17 and not 16");
+    assert_refused(&bad, "y_head_stride 17 and x_head_stride 16");
     bad = good, bad.start = 1;
     assert_refused(&bad, "start 1");
     bad = good, bad.start = UINT32_MAX;
@@ -330,11 +330,12 @@ Test(rotary, strides_that_wrap_are_refused)
 {
     struct rotary bad = good;
     bad.n_heads = 3, bad.x_head_stride = 1ull << 63;
-    assert_refused(&bad, "x_head_stride 9223372036854775808: 2 tokens of 3 heads are over 64 bits");
+    assert_refused(&bad, "x_head_stride 9223372036854775808: the size of 2 tokens of 3 heads does "
+                         "not fit in 64 bits");
     bad = good, bad.n_tokens = 3, bad.y_token_stride = UINT64_MAX / 2 + 9;
     assert_refused(&bad, "y_token_stride 9223372036854775816");
     bad = good, bad.x_token_stride = UINT64_MAX / 4 - 8;
-    assert_refused(&bad, "over 64 bits");
+    assert_refused(&bad, "does not fit in 64 bits");
 }
 
 Test(rotary, heads_may_lie_outside_of_tokens_and_none_need_be_there)

@@ -264,7 +264,7 @@ Test(cuda_attention, a_step_is_as_large_as_its_longest_blocks_allow)
     void *arena = aligned_alloc(ATTENTION_ARENA_ALIGNMENT, bytes);
     cuda_attention.metadata_use_arena(few, arena);
     assert_refused(cuda_attention.metadata_prepare(few, &step, &kv, &error), &error,
-                   "block_tokens is 8, block_tokens_min of the limits 64");
+                   "block_tokens is 8, must be at least block_tokens_min 64");
     cuda_attention.metadata_destroy(few);
     cuda_attention.metadata_destroy(many);
     cuda_attention.metadata_destroy(beams);

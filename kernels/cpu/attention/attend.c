@@ -1,8 +1,11 @@
 #include "kernels/cpu/attention/attend.h"
 
 #include "kernels/cpu/attention/attend_half.h"
+#include "kernels/cpu/attention/attend_tile.h"
 #include "kernels/cpu/attention/attend_unseen.h"
 #include "kernels/cpu/attention/score.h"
+
+#include <assert.h>
 
 size_t attend_partial_floats(uint32_t head_dim, size_t n_rows)
 {
@@ -29,6 +32,7 @@ void attend_init(const struct attention_call *call, const struct row_block *bloc
                  struct attend *attend_out)
 {
     const uint32_t head_dim = call->attention->host.config.head_dim;
+    assert(block->n_rows >= 1 && block->n_rows <= ROWS_MAX);
     attend_out->call = call;
     attend_out->block = block;
     attend_out->scratch = scratch;
@@ -46,82 +50,6 @@ void attend_init(const struct attention_call *call, const struct row_block *bloc
         quantized_load(block->n_rows, head_dim, scratch->q, scratch->quantized);
     if (attend_out->half)
         attend_out->half->load(attend_out);
-}
-
-struct seen attend_seen(const struct attend *attend, uint32_t r, uint32_t start)
-{
-    const struct query_row *row = &attend->rows[r];
-    uint32_t first = row->first > start ? row->first - start : 0;
-    uint32_t end = row->end > start ? row->end - start : 0;
-    end = end < TILE_KEYS ? end : TILE_KEYS;
-    if (start >= row->absent && start + TILE_KEYS <= row->present)
-        first = end;
-    return (struct seen){first < end ? first : end, end};
-}
-
-/* Consecutive rows that go through the register tiles together: the last two groups are evened
- * out, since a single row cannot hide the latency of its sums. */
-static uint32_t group_rows(uint32_t n_left)
-{
-    if (n_left <= TILE_ROWS_MAX)
-        return n_left;
-    return n_left < 2 * TILE_ROWS ? (n_left + 1) / 2 : TILE_ROWS;
-}
-
-void attend_multiply_keys(const struct attend *attend, const struct seen *seen,
-                          struct tile_ahead *ahead)
-{
-    const struct attend_scratch *scratch = attend->scratch;
-    const uint32_t head_dim = attend->call->attention->host.config.head_dim;
-    for (uint32_t r = 0, n; r < attend->block->n_rows; r += n) {
-        n = group_rows(attend->block->n_rows - r);
-        struct seen group = seen_together(seen + r, n);
-        if (group.end > 0)
-            tile_qk(n, group.end, head_dim, scratch->q + (size_t)r * head_dim, scratch->k_t, ahead,
-                    scratch->scores + (size_t)r * TILE_KEYS);
-    }
-}
-
-static void change_scores(const struct attend *attend, uint32_t start, const struct seen *seen)
-{
-    for (uint32_t r = 0; r < attend->block->n_rows; r++)
-        if (seen[r].first < seen[r].end)
-            score_change(attend->call, attend->block, &attend->rows[r], start, seen[r].first,
-                         seen[r].end, attend->scratch->scores + (size_t)r * TILE_KEYS);
-}
-
-/* Keys of the tile at start that are there. */
-static uint32_t tile_n_keys(const struct attend *attend, uint32_t start)
-{
-    uint32_t n_keys = attend->source.n_keys - start;
-    return n_keys < TILE_KEYS ? n_keys : TILE_KEYS;
-}
-
-bool attend_scores(const struct attend *attend, uint32_t start, struct seen *seen_out,
-                   struct tile *tile_out)
-{
-    const struct attend_scratch *scratch = attend->scratch;
-    const uint32_t head_dim = attend->call->attention->host.config.head_dim;
-    const uint32_t n_rows = attend->block->n_rows;
-    const uint32_t n_keys = tile_n_keys(attend, start);
-    for (uint32_t r = 0; r < n_rows; r++)
-        seen_out[r] = attend_seen(attend, r, start);
-    if (seen_together(seen_out, n_rows).end == 0)
-        return false;
-    source_tile(&attend->source, start, tile_out);
-    if (attend->half) {
-        attend->half->scores(attend, n_keys, seen_out, &tile_out->k, &tile_out->ahead);
-    } else {
-        tile_transpose(&tile_out->k, n_keys, head_dim, &tile_out->ahead, scratch->k_t);
-        if (attend->is_int8)
-            quantized_qk(n_rows, start < attend->oldest ? attend->oldest - start : 0, n_keys,
-                         head_dim, scratch->q, scratch->k_t, scratch->quantized, scratch->scores);
-        else
-            attend_multiply_keys(attend, seen_out, &tile_out->ahead);
-    }
-    if (attend->changes_scores)
-        change_scores(attend, start, seen_out);
-    return true;
 }
 
 /* What a row does not see becomes -inf. Returns the largest score, -inf if there is none; NaN: it sees one. */
@@ -180,51 +108,6 @@ static void softmax(const struct attend *attend, const struct seen *seen, float 
     }
 }
 
-/* Widening V pays when more than one group of rows reads it; a row of half a vector must be padded,
- * lest its end be read past. */
-static bool needs_widening(const struct attend *attend, enum dtype dtype)
-{
-    if (attend->call->attention->host.config.head_dim % LANES != 0)
-        return true;
-    return dtype != DTYPE_F32 && attend->block->n_rows > TILE_ROWS_MAX;
-}
-
-void attend_multiply_values(const struct attend *attend, const struct seen *seen, const float *keep,
-                            const struct tile_rows *v, struct tile_ahead *ahead,
-                            struct partial *partial)
-{
-    const uint32_t dim = dim_padded(attend->call->attention->host.config.head_dim);
-    for (uint32_t r = 0, n; r < attend->block->n_rows; r += n) {
-        n = group_rows(attend->block->n_rows - r);
-        struct seen group = seen_together(seen + r, n);
-        if (group.end == 0)
-            continue;
-        struct tile_weighted op = {.v = v,
-                                   .ahead = ahead,
-                                   .weights = attend->scratch->scores + (size_t)r * TILE_KEYS,
-                                   .keep = keep + r,
-                                   .out = partial->out + (size_t)r * dim,
-                                   .first = group.first,
-                                   .end = group.end,
-                                   .dim = dim};
-        tile_pv(n, &op);
-    }
-}
-
-void attend_outputs(const struct attend *attend, uint32_t start, const struct seen *seen,
-                    const float *keep, struct tile *tile, struct partial *partial)
-{
-    const uint32_t head_dim = attend->call->attention->host.config.head_dim;
-    if (attend->half) {
-        attend->half->outputs(attend, seen, keep, &tile->v, &tile->ahead, partial);
-        return;
-    }
-    if (needs_widening(attend, tile->v.dtype))
-        tile_widen(&tile->v, tile_n_keys(attend, start), head_dim, &tile->ahead, attend->scratch->v,
-                   &tile->v);
-    attend_multiply_values(attend, seen, keep, &tile->v, &tile->ahead, partial);
-}
-
 static void attend_tile(const struct attend *attend, uint32_t start, struct partial *partial)
 {
     struct seen seen[ROWS_MAX];
@@ -256,6 +139,7 @@ void attend_range(const struct attend *attend, uint32_t range, struct partial *p
     const struct row_block *block = attend->block;
     uint32_t end = (range + 1) * RANGE_KEYS < block->end_key ? (range + 1) * RANGE_KEYS
                                                              : block->end_key;
+    assert(range * RANGE_KEYS < end && "a range without keys is no task");
     attend_clear(block->n_rows, attend->call->attention->host.config.head_dim, partial);
     if (attend->half)
         attend->half->start();
@@ -294,6 +178,7 @@ void attend_merge(uint32_t n_rows, uint32_t head_dim, const struct partial *next
                   struct partial *total)
 {
     uint32_t dim = dim_padded(head_dim);
+    assert(next->out != total->out);
     for (uint32_t r = 0; r < n_rows; r++) {
         if (next->largest[r] == -INFINITY)
             continue;

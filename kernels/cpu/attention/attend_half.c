@@ -1,5 +1,9 @@
 #include "kernels/cpu/attention/attend_half.h"
 
+#include "kernels/cpu/attention/attend_products.h"
+
+#include <assert.h>
+
 static void do_nothing(void)
 {
 }
@@ -25,6 +29,7 @@ static void round_tile(enum attention_math math, enum dtype dtype, float *floats
 static void load(const struct attend *attend)
 {
     const uint32_t head_dim = attend->call->attention->host.config.head_dim;
+    assert(attend->math == MATH_BF16 || attend->math == MATH_FP16);
     round_floats(attend->math, attend->scratch->q, (size_t)attend->block->n_rows * head_dim);
 }
 

@@ -10,7 +10,7 @@
  */
 #pragma once
 
-#include "kernels/cpu/attention/attend.h"
+#include "kernels/cpu/attention/attend_state.h"
 
 struct half_math {
     /* Around the others, on the same thread. */

@@ -8,6 +8,8 @@
 #include "kernels/cpu/attention/half_amx.h"
 #else
 #include "kernels/cpu/attention/half_dot.h"
+
+#include <assert.h>
 #endif
 
 enum { PACKED = 32 }; /* elements of a register */
@@ -90,6 +92,7 @@ static void load(const struct attend *attend)
     const uint32_t head_dim = attend->call->attention->host.config.head_dim;
     const uint32_t dim_end = half_dim(head_dim);
     uint16_t *to = attend->scratch->half.q;
+    assert(attend->math == PACKED_MATH);
     for (uint32_t r = 0; r < attend->block->n_rows; r++) {
         const char *row = (const char *)(attend->scratch->q + (size_t)r * head_dim);
         for (uint32_t dim = 0; dim < dim_end; dim += PACKED, to += PACKED)

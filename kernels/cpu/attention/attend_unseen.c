@@ -1,5 +1,7 @@
 #include "kernels/cpu/attention/attend_unseen.h"
 
+#include "kernels/cpu/attention/attend_tile.h"
+
 #include <assert.h>
 
 static_assert(TILE_KEYS == 64, "a bit a key");
@@ -79,6 +81,7 @@ bool unseen_find(const struct attend *attend, const struct seen *seen, const str
 
 void unseen_hide(const struct attend *attend, const struct seen *seen, struct unseen *unseen)
 {
+    assert(unseen->keys != 0);
     for (uint32_t r = 0; r < attend->block->n_rows; r++)
         unseen->hidden[r] = hidden_keys(unseen->keys, seen[r],
                                         attend->scratch->scores + (size_t)r * TILE_KEYS);

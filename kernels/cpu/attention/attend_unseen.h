@@ -1,18 +1,18 @@
 /*
- * attend_unseen - V that is not finite, in a tile of which some rows do not see it.
+ * attend_unseen - tiles with a V that is not finite and that some rows do not see.
  *
- * Rows go through P V together, and what a row does not see has the weight 0. That keeps a number out of its sum,
- * but 0 times infinity is NaN: then each row is multiplied alone, with zeros in place of the keys it does not see.
- * The bits are those of a tile whose V is finite, since a row's do not depend on its neighbours.
+ * Rows go through P V together, and a key that a row does not see has the weight 0. This keeps finite numbers out of the
+ * row's sum, but 0 times infinity is NaN. In that case each row is multiplied alone, with zeros in place of the keys
+ * that it does not see. The bits are those of a tile with finite V, since a row does not depend on its neighbours.
  *
- * Looked at are the keys alone that one row sees and another does not: the diagonal of a prompt, the edges of windows,
- * and whatever a mask may hide. A generation step without one has none.
+ * Only keys that one row sees and another does not are checked: the diagonal of a prompt, the edges of windows, and the
+ * keys that a mask may hide. A generation step without a mask has none.
  *
- * Thread: as attend.h.
+ * Thread: as attend_state.h.
  */
 #pragma once
 
-#include "kernels/cpu/attention/attend.h"
+#include "kernels/cpu/attention/attend_state.h"
 
 struct unseen {
     uint64_t keys; /* bit j: V of key j of the tile is not finite, and a row may not see it */
@@ -23,10 +23,10 @@ struct unseen {
 #define unseen_hide    ISA(unseen_hide)
 #define unseen_outputs ISA(unseen_outputs)
 
-/* False: there is no such key, and attend_outputs will do. */
+/* False: there is no such key, and attend_outputs is right. */
 bool unseen_find(const struct attend *attend, const struct seen *seen, const struct tile_rows *v,
                  struct unseen *unseen_out);
-/* Behind unseen_find, while scratch->scores are scores. */
+/* Called after unseen_find, while scratch->scores holds scores. */
 void unseen_hide(const struct attend *attend, const struct seen *seen, struct unseen *unseen);
 
 /* attend_outputs, row by row. */

@@ -1,7 +1,11 @@
 #include "kernels/cpu/attention/attend_whole.h"
 
+#include "kernels/cpu/attention/attend.h"
 #include "kernels/cpu/attention/attend_half.h"
+#include "kernels/cpu/attention/attend_tile.h"
 #include "kernels/cpu/attention/attend_unseen.h"
+
+#include <assert.h>
 
 /* Scores of the tile at start into the rows of stored, n floats apart, -inf where nothing is seen. */
 static void store_scores(const struct attend *attend, uint32_t start, size_t n, float *stored)
@@ -73,6 +77,7 @@ void attend_whole(const struct attend *attend, struct partial *total)
     const uint32_t end = whole_keys(block->end_key);
     const size_t n = end - first;
     float *stored = attend->scratch->stored;
+    assert(stored && block->n_rows <= UNFUSED_ROWS);
     attend_clear(block->n_rows, attend->call->attention->host.config.head_dim, total);
     if (attend->half)
         attend->half->start();

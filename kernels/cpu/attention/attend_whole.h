@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "kernels/cpu/attention/attend.h"
+#include "kernels/cpu/attention/attend_state.h"
 
 #define attend_whole ISA(attend_whole)
 

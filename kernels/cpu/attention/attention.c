@@ -5,6 +5,7 @@
 #include "kernels/backend/attention_io_check.h"
 #include "kernels/backend/attention_metadata.h"
 #include "kernels/backend/position_bias.h"
+#include "kernels/cpu/attention/attend.h"
 #include "kernels/cpu/attention/attend_whole.h"
 #include "kernels/cpu/attention/dummy.h"
 #include "kernels/cpu/attention/kv_update_step.h"

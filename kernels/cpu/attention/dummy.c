@@ -1,11 +1,13 @@
 #include "kernels/cpu/attention/dummy.h"
 
+#include "kernels/cpu/attention/attend.h"
 #include "kernels/cpu/attention/attend_whole.h"
 #include "kernels/cpu/attention/kv_update_step.h"
 #include "kernels/cpu/attention/output.h"
 #include "kernels/cpu/attention/plan.h"
 #include "kernels/cpu/parallel.h"
 
+#include <assert.h>
 #include <string.h>
 
 /* Scores of a context that keeps them. */
@@ -41,6 +43,7 @@ void dummy_run(const struct attention_call *call)
 {
     const struct attention_metadata *metadata = call->metadata;
     struct attention_workspace *workspace = metadata->workspace;
+    assert(metadata->is_dummy);
     const struct plan plan = plan_make(call);
     uint32_t n_threads = parallel_threads(call->attention->pool, plan.work);
     for (uint32_t i = 0; i < n_threads && i < plan.n_tasks; i++)

@@ -1,6 +1,6 @@
 /*
- * dummy - a step that measures memory: every byte of the workspace that the step would use becomes
- * resident, nothing of a cache is read or written, and the output is zero.
+ * dummy - a step that measures memory. It makes every byte of the workspace resident that the real step would use.
+ * It neither reads nor writes a cache, and its output is zero.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /*
- * half_amx - the product of BF16 by the matrix unit: 16 rows by up to 64 columns in tiles 0 .. 3. Rows
- * of a are read up to a multiple of 16; what is there reaches nothing.
+ * half_amx - the product of BF16 by the matrix unit: 16 rows by up to 64 columns in tiles 0 .. 3. Rows of a are read
+ * up to a multiple of 16; the results of the extra rows are not used.
  */
 #pragma once
 

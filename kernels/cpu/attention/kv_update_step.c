@@ -32,6 +32,7 @@ static void update_key(const struct update *update, uint32_t key)
     bool to_staged = update->staged && is_staged(call, call->metadata->kv_sequences[key]);
     if (!to_staged && is_overwritten(call, key))
         return;
+    assert(!to_staged || layer->config.is_cyclic);
     size_t head_bytes = staged_head_bytes(layer);
     struct kv_heads heads = kv_heads_of_step(layer, call->metadata, call->io, key);
     for (uint32_t h = 0; h < layer->config.n_kv_heads; h++) {

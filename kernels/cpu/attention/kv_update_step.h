@@ -1,8 +1,8 @@
 /*
- * kv_update_step - bias, norm and RoPE of a step's new keys, and their way into the cache.
+ * kv_update_step - applies bias, norm and RoPE to a step's new keys and writes them to the cache.
  *
- * Where a cyclic cache would lose keys that earlier queries of the same step still see, K and V wait
- * in a staging area until all rows have attended:
+ * A cyclic cache would lose keys that earlier queries of the same step still see. There K and V stay in a staging
+ * area until the attention of all rows is done:
  *
  *     staged   [new key of the step][kv_head][K, V][head_dim]   cache dtype
  */
@@ -13,7 +13,7 @@
 #define kv_update_step        REST(kv_update_step)
 #define kv_update_from_staged REST(kv_update_from_staged)
 
-/* Into the cache; what is_staged into staged instead. staged NULL: everything into the cache. */
+/* Writes keys of sequences with is_staged to staged, all others to the cache. staged NULL: writes all to the cache. */
 void kv_update_step(const struct attention_call *call, char *staged);
 /* Copies what was staged into the cache. */
 void kv_update_from_staged(const struct attention_call *call, const char *staged);

@@ -1,5 +1,7 @@
 #include "kernels/cpu/attention/output.h"
 
+#include <assert.h>
+
 static void write_row(const struct attention_call *call, uint32_t token, uint32_t head,
                       const float *values, float lse)
 {
@@ -7,6 +9,7 @@ static void write_row(const struct attention_call *call, uint32_t token, uint32_
     const struct attention_io *io = call->io;
     const bool is_e4m3 = config->output_scale != 0;
     const enum dtype dtype = is_e4m3 ? DTYPE_E4M3 : config->compute;
+    assert(token < call->metadata->n_tokens && head < config->n_heads);
     uint64_t row = call->metadata->token_rows[token];
     uint64_t at = row * io->output_stride + (uint64_t)head * config->head_dim;
     row_narrow(values, config->head_dim, is_e4m3 ? config->output_scale : 1, dtype,

@@ -1,9 +1,9 @@
 /*
- * output - a row's way out: the sink's part of the denominator, the division, the output's dtype, LSE.
+ * output - the end of a row: adds the sink to the denominator, divides, converts to the output's dtype, writes LSE.
  */
 #pragma once
 
-#include "kernels/cpu/attention/attend.h"
+#include "kernels/cpu/attention/attend_state.h"
 
 #define output_block REST(output_block)
 #define output_empty REST(output_empty)
@@ -11,5 +11,5 @@
 /* Writes the block's rows; those without a key are zero. */
 void output_block(const struct attention_call *call, const struct row_block *block,
                   const struct partial *total);
-/* Writes the rows of the step from token first on as ones that see nothing. */
+/* Writes the rows of the step from token first on as rows that see no key. */
 void output_empty(const struct attention_call *call, uint32_t first);

@@ -1,10 +1,9 @@
 /*
- * plan - a step's rows cut into blocks, and the blocks into tasks.
+ * plan - divides a step's rows into blocks, and the blocks into tasks.
  *
- * Enough row blocks for all threads: a task is a block, its ranges one after another. Fewer, as in a
- * small batch over long sequences: a task is some neighbouring ranges of a block, a fair share
- * of the step, and whoever finishes a block's last task merges its ranges, in order. The bits are the
- * same.
+ * With enough row blocks for all threads, a task is a block, and computes its ranges one after another. With fewer
+ * blocks, as in a small batch over long sequences, a task is some neighbouring ranges of a block, an equal share of
+ * the step. The thread that finishes the last task of a block merges its ranges, in order. The bits are the same.
  */
 #pragma once
 

@@ -1,5 +1,7 @@
 #include "kernels/cpu/attention/quantized.h"
 
+#include <assert.h>
+
 enum { GROUP = 4, WEIGHT_SCALE = 256 }; /* GROUP: dims that one instruction adds up */
 
 static int8_t count_of(float x)
@@ -9,6 +11,7 @@ static int8_t count_of(float x)
 
 void quantized_load(uint32_t n_rows, uint32_t head_dim, const float *q, struct quantized_q q8)
 {
+    assert(n_rows <= QUANTIZED_ROWS_MAX && head_dim % GROUP == 0);
     for (uint32_t r = 0; r < n_rows; r++, q += head_dim) {
         /* A NaN makes the unit NaN, and with it whatever is computed from the counts. */
         float unit = row_largest(q, head_dim) / 127;
@@ -134,7 +137,7 @@ void quantized_qk(uint32_t n_rows, uint32_t first, uint32_t n_keys, uint32_t hea
                   const float *q, const float *k_t, struct quantized_q q8, float *scores)
 {
     int32_t sums[QUANTIZED_ROWS_MAX * TILE_KEYS];
-    assert(n_rows <= QUANTIZED_ROWS_MAX);
+    assert(n_rows <= QUANTIZED_ROWS_MAX && first < n_keys);
     float k_unit = quantize_k(first, n_keys, head_dim, k_t, q8);
     dot_rows(n_rows, head_dim, q8, sums);
     for (uint32_t r = 0; r < n_rows; r++) {

@@ -3,6 +3,8 @@
 #include "kernels/backend/attention_io_check.h"
 #include "kernels/backend/attention_step_check.h"
 
+#include <assert.h>
+
 /* a - b, at least 0, at most n. */
 static uint32_t clamped(uint64_t a, uint64_t b, uint32_t n)
 {
@@ -29,6 +31,7 @@ static void find_keys(const struct attention_config *config,
         row->absent = config->sink_tokens;
         row->present = row->index + 1 - (config->window - config->sink_tokens);
     }
+    assert(row->first <= row->end && row->end <= n_keys);
 }
 
 /* Draft tokens are the last of the sequence: the mask decides which of them a row sees. */
@@ -54,6 +57,7 @@ struct query_row query_row_at(const struct attention_call *call, const struct ro
     const struct attention_config *config = &call->attention->host.config;
     const struct attention_sequence *sequence = &metadata->sequences[block->sequence];
     uint32_t query = (block->row + r) / block->n_heads;
+    assert(r < block->n_rows && query < sequence->query_len);
     uint32_t token = metadata->token_starts[block->sequence] + block->beam * sequence->query_len +
                      query;
     struct query_row row = {.token = token,

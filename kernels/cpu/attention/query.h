@@ -18,7 +18,7 @@ struct query_row {
     uint32_t head;
     uint32_t query;           /* of the beam */
     uint32_t index;           /* in the sequence */
-    uint32_t first, end;      /* keys seen, less those between absent and present */
+    uint32_t first, end;      /* keys seen, without those between absent and present */
     uint32_t absent, present; /* StreamingLLM: equal if nothing is absent */
     int64_t draft;            /* key that bit 0 of draft_mask decides; end if there is no mask */
     uint64_t draft_mask;

@@ -1,5 +1,7 @@
 #include "kernels/cpu/attention/score.h"
 
+#include <assert.h>
+
 bool score_needed(const struct attention_call *call, const struct row_block *block)
 {
     const struct attention_config *config = &call->attention->host.config;
@@ -90,6 +92,7 @@ void score_change(const struct attention_call *call, const struct row_block *blo
     const struct attention_layer *layer = &call->attention->host;
     const struct attention_config *config = &layer->config;
     uint32_t key_index = call->metadata->sequences[block->sequence].key_index;
+    assert(first < end && end <= TILE_KEYS);
     struct scored scored = {.call = call,
                             .row = row,
                             .key = (int64_t)key_index + tile_start,

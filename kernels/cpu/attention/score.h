@@ -1,6 +1,6 @@
 /*
- * score - what happens to a row's scores between Q K and the softmax, for layers that ask for it:
- * soft cap, ALiBi, explicit and bucketed biases, masks that come with the step, draft trees.
+ * score - changes a row's scores between Q K and the softmax, for layers that need it: soft cap, ALiBi, explicit and
+ * bucketed biases, masks that come with the step, draft trees.
  */
 #pragma once
 
@@ -9,7 +9,7 @@
 #define score_needed REST(score_needed)
 #define score_change REST(score_change)
 
-/* Whether any row of a block has more than an interval of plain scores. */
+/* Whether the scores of a block need changes. False: they are plain scores of an interval of keys. */
 bool score_needed(const struct attention_call *call, const struct row_block *block);
 
 /* scores: [TILE_KEYS] of the keys from tile_start on. Keys first .. end - 1 of the tile, counted from

@@ -1,10 +1,10 @@
 /*
- * source - where the keys of a tile lie.
+ * source - finds the keys of a tile in memory.
  *
- * A strip of keys that are neighbours in one block is read in place. Others are gathered into a
- * scratch first, row by row: of a cyclic cache where it wraps, of several beams, or of this step,
- * while the cache still holds what they will overwrite (staged). So are rows that change on the way:
- * StreamingLLM turns K by its position inside the cache, MATH_FP8 rounds K and V to E4M3.
+ * A strip of keys that are neighbours in one block is read in place. Other keys are copied to a scratch first, row by
+ * row: where a cyclic cache wraps, with several beams, and staged keys of this step, whose slots still hold other
+ * keys. Rows that must be changed are copied, too: StreamingLLM rotates K by its position inside the cache, and
+ * MATH_FP8 rounds K and V to E4M3.
  */
 #pragma once
 

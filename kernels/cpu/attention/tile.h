@@ -17,8 +17,7 @@
 #define tile_qk        ISA_JOIN(tile_qk, ISA_LOOPS)
 #define tile_pv        ISA_JOIN(tile_pv, ISA_LOOPS)
 
-/* Rows that go through the inner loops together; a few more if they are the last, with half as many
- * vectors. */
+/* Rows that go through the inner loops together. The last rows may be a few more, with half as many vectors. */
 #if defined __AVX512F__
 enum { TILE_ROWS = 6, TILE_ROWS_MAX = 8, TILE_VECS = 4 }; /* 24 accumulators of 32 registers */
 #else
@@ -38,9 +37,8 @@ struct tile_rows {
     enum dtype dtype;
 };
 
-/* K and V of the tile that follows, asked for in the second-level cache while this one is computed. A
- * burst of requests would take the line buffers that this tile's own loads need: the inner loops
- * ask for a few lines at a time. */
+/* K and V of the next tile, prefetched into the second-level cache while this tile is computed. A burst of prefetches
+ * would take the line buffers that this tile's own loads need, so the inner loops prefetch a few lines at a time. */
 struct tile_ahead {
     const char *strips[2 * TILE_STRIPS];
     uint32_t n_strips, strip; /* the one being asked for */

@@ -2,6 +2,7 @@
 
 #include "kernels/backend/attention_layer.h"
 #include "kernels/backend/attention_metadata.h"
+#include "kernels/cpu/attention/attend.h"
 #include "kernels/cpu/attention/attend_whole.h"
 
 #include <assert.h>

@@ -1,10 +1,10 @@
 /*
- * workspace - the memory of a step, sized with its metadata: nothing is allocated afterwards. What a
- * layer does not use is never touched, and costs no memory.
+ * workspace - the memory of a step, allocated with its metadata. Nothing is allocated afterwards. Parts that a layer
+ * does not use are never touched, and cost no memory.
  */
 #pragma once
 
-#include "kernels/cpu/attention/attend.h"
+#include "kernels/cpu/attention/attend_state.h"
 
 #include <stdatomic.h>
 

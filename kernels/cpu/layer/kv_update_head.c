@@ -2,6 +2,8 @@
 
 #include "kernels/cpu/vector/rows.h"
 
+#include <assert.h>
+
 static void add_bias(const struct kv_head *head, float *wide)
 {
     float bias[HEAD_DIM_MAX];
@@ -13,6 +15,7 @@ static void add_bias(const struct kv_head *head, float *wide)
 void kv_update_head(const struct kv_head *head, void *slot_out)
 {
     float wide[HEAD_DIM_MAX];
+    assert(head->n <= HEAD_DIM_MAX && head->n_rotary <= head->n);
     if (head->dtype == head->cache && !head->bias && !head->norm && head->n_rotary == 0) {
         memcpy(slot_out, head->row, head->n * dtype_bytes(head->dtype));
         return;

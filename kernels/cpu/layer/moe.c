@@ -137,6 +137,7 @@ static void sort(struct run *run)
         next[e] = scratch->first[e];
         scratch->first[e + 1] += scratch->first[e];
     }
+    assert(scratch->first[run->n_experts] == n_choices);
     for (uint32_t choice = 0; choice < n_choices; choice++)
         scratch->slots[choice] = next[scratch->ids[choice]]++;
 }
@@ -211,6 +212,7 @@ static void multiply_apart(struct run *run, const struct group *group)
 
 static void group_forward(struct run *run, const struct group *group)
 {
+    assert(group->n >= 1 && group->n <= EXPERTS_AT_ONCE);
     if (group->is_fused)
         multiply_fused(run, group);
     else
@@ -247,6 +249,7 @@ static uint32_t next_group(const struct run *run, uint32_t expert, struct group 
         group.experts[group.n] = &run->weights->experts[expert];
         group.first[++group.n] = end;
     }
+    assert((group.n > 0 || expert == run->n_experts) && "the rows of any expert fit");
     *group_out = group;
     return expert;
 }

@@ -3,9 +3,8 @@
  *
  * The cut decides who computes what, never a bit of it.
  */
-#include "kernels/cpu/products/gemm.h"
-
 #include "kernels/cpu/parallel.h"
+#include "kernels/cpu/products/gemm_path.h"
 
 #include <assert.h>
 

@@ -13,11 +13,13 @@
  * Of long rows as many steps as the second-level cache has room for are packed at a time, and the sums of
  * some rows are kept between two such blocks.
  */
-#include "kernels/cpu/products/gemm.h"
+#include "kernels/cpu/products/gemm_path.h"
 
 #ifdef HAS_AMX_BF16
 
 #include "kernels/cpu/vector/amx.h"
+
+#include <assert.h>
 
 enum {
     TILE = 16,
@@ -347,6 +349,7 @@ static void products(const struct parts *parts)
 static uint32_t block_steps(uint32_t n_steps, size_t step_bytes)
 {
     uint32_t most = (uint32_t)(MEMORY_BYTES / step_bytes);
+    assert(most > 0 && "a step of all tokens of a task fits");
     uint32_t n_blocks = (n_steps + most - 1) / most;
     return (n_steps + n_blocks - 1) / n_blocks;
 }
@@ -363,6 +366,7 @@ static void run(const struct gemm_part *part)
     const uint32_t n = block_steps(n_steps, n_groups * PARTS * parts.tile_bytes);
     const uint32_t n_rows = n < n_steps ? KEPT_ROWS : part->row_end - part->row;
     parts.group_bytes = n * PARTS * parts.tile_bytes;
+    assert(n_tokens <= TOKENS && n_groups * parts.group_bytes <= MEMORY_BYTES);
     amx_start(2 * STEP, (uint8_t)parts.columns);
     while (parts.row_end < part->row_end) {
         parts.row = parts.row_end;

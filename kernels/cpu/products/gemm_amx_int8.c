@@ -4,11 +4,14 @@
  * A packed group is what the unit wants as its second operand: 64 bytes are four elements of 16
  * rows. Sums are whole numbers, so the bits are those of gemm_int8's vectors.
  */
-#include "kernels/cpu/products/gemm_int8.h"
+#include "kernels/cpu/cpu.h"
 
 #ifdef HAS_AMX_INT8
 
+#include "kernels/cpu/products/gemm_amx_int8.h"
 #include "kernels/cpu/vector/amx.h"
+
+#include <assert.h>
 
 enum { TILE = 16 };
 
@@ -32,7 +35,7 @@ static void finish_rows(const struct outputs *out, uint32_t token, uint32_t row,
         vec scale = vec_mul(w_scale, vec_set(x->scales[token + m]));
         y[m] = vec_fma(_mm512_cvtepi32_ps(sum), scale, vec_zero());
     }
-    gemm_int8_store(out->part->gemm, out->part->token + token, n < TILE ? n : TILE, row, 1, y);
+    gemm_panels_store(out->part->gemm, out->part->token + token, n < TILE ? n : TILE, row, 1, y);
 }
 
 /* 32 tokens x 32 rows: each tile that is loaded meets two. */
@@ -141,7 +144,7 @@ static void grouped(const struct outputs *out, uint32_t token, uint32_t row, con
     uint32_t last = out->panels->n_groups - 1;
     group_add(out, token, last, w + last * out->panels->group_bytes,
               (const int32_t(*)[TILE])sums[last % 2], y);
-    gemm_int8_store(out->part->gemm, out->part->token + token, n < TILE ? n : TILE, row, 1, y);
+    gemm_panels_store(out->part->gemm, out->part->token + token, n < TILE ? n : TILE, row, 1, y);
 }
 
 static void groups_run(const struct outputs *out)
@@ -158,6 +161,7 @@ void gemm_amx_int8(const struct gemm_part *part, const struct rounded *x)
     struct panels panels = panels_of(part->gemm);
     struct outputs out = {.part = part, .panels = &panels, .x = x};
     bool is_grouped = panels.n_groups > 1;
+    assert(part->row % PANEL_ROWS == 0);
     amx_start(is_grouped ? GROUP_LEN : 64, TILE);
     if (is_grouped)
         groups_run(&out);

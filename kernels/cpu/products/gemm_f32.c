@@ -11,9 +11,11 @@
  *
  * Bound: skinny, the weights' bytes; wide, multiply-adds.
  */
-#include "kernels/cpu/products/gemm.h"
+#include "kernels/cpu/products/gemm_path.h"
 #include "kernels/cpu/vector/vec.h"
 #include "kernels/quantize.h"
+
+#include <assert.h>
 
 #ifdef __AVX512F__
 enum { MR = 4, NR = 6 }; /* 24 accumulators, 4 + 1 operands: 29 of 32 registers */
@@ -184,6 +186,7 @@ INLINE void skinny_rows(const enum dtype dtype, const struct gemm *gemm, uint32_
 
 static void skinny(const struct gemm_part *part)
 {
+    assert(part->token == 0 && part->token_end <= SKINNY_MAX);
     if (part->gemm->w_dtype == DTYPE_F32)
         skinny_rows(DTYPE_F32, part->gemm, part->row, part->row_end);
     else if (part->gemm->w_dtype == DTYPE_BF16)
@@ -358,6 +361,7 @@ static void wide(const struct gemm_part *part)
 {
     struct wide_scratch scratch;
     uint32_t row = part->row;
+    assert(part->token_end - part->token <= TOKEN_BLOCK);
     for (; row + NR <= part->row_end; row += NR)
         wide_weight_tile(NR, part->gemm, row, part->token, part->token_end, &scratch);
     for (; row < part->row_end; row++)

@@ -1,8 +1,9 @@
-#include "kernels/cpu/products/gemm_int8.h"
-
 #include "kernels/cpu/parallel.h"
+#include "kernels/cpu/products/gemm_amx_int8.h"
+#include "kernels/cpu/products/gemm_panels.h"
 #include "kernels/cpu/vector/int8.h"
 
+#include <assert.h>
 #include <math.h>
 
 #if defined(__AVX512F__)
@@ -127,32 +128,6 @@ static void round_tokens(const struct gemm_part *part, const struct panels *pane
 
 /* ---- products ---- */
 
-static void panel_store(const struct gemm *gemm, uint32_t token, uint32_t row, vec sums)
-{
-    uint32_t n = gemm->n_out - row;
-    if (n < PANEL_ROWS || (gemm->bias && gemm->bias_dtype > DTYPE_F16)) {
-        float lanes[PANEL_ROWS];
-        vec_store(lanes, sums);
-        gemm_store(gemm, token, row, n < PANEL_ROWS ? n : PANEL_ROWS, lanes);
-        return;
-    }
-    float *y = (float *)gemm->y + token * gemm->y_stride + row;
-    if (gemm->bias) {
-        const char *bias = gemm->bias;
-        sums = vec_add(sums,
-                       vec_load_as(gemm->bias_dtype, bias + row * dtype_bytes(gemm->bias_dtype)));
-    }
-    vec_store(y, gemm->accumulate ? vec_add(vec_load(y), sums) : sums);
-}
-
-void gemm_int8_store(const struct gemm *gemm, uint32_t token, uint32_t n_tokens, uint32_t row,
-                     uint32_t n_panels, const vec *sums)
-{
-    for (uint32_t t = 0; t < n_tokens; t++)
-        for (uint32_t p = 0; p < n_panels; p++)
-            panel_store(gemm, token + t, row + p * PANEL_ROWS, sums[t * n_panels + p]);
-}
-
 /* What a tile of tokens and panels reads. */
 struct tile {
     const struct rounded *x;
@@ -207,7 +182,7 @@ INLINE void tile_run(const uint32_t mr, const uint32_t nr, const bool is_grouped
             y[i] = vec_fma(vec_int_to_vec(acc[i]), scale, y[i]);
         }
     }
-    gemm_int8_store(part->gemm, part->token + tile->token, mr, tile->row, nr, y);
+    gemm_panels_store(part->gemm, part->token + tile->token, mr, tile->row, nr, y);
 }
 
 INLINE void panel_tokens(const uint32_t mr, const uint32_t nr, const bool is_grouped,
@@ -249,6 +224,7 @@ static void run(const struct gemm_part *part)
                         .stride = (size_t)panels.n_groups * panels.group_len};
     /* Room for whole tiles of 16 tokens where the matrix unit reads them. */
     size_t n_rounded = n_tokens < MATRIX_TOKENS_MIN ? n_tokens : (n_tokens + 15) / 16 * 16;
+    assert(part->row % PANEL_ROWS == 0 && n_rounded * panels.token_bytes <= sizeof memory);
     x.scales = (float *)(void *)(memory + n_rounded * x.stride);
     x.corrections = (int32_t *)(void *)(x.scales + n_rounded * panels.n_groups);
     memset(x.scales, 0, n_rounded * panels.n_groups * sizeof *x.scales);

@@ -1,14 +1,14 @@
 /*
  * amx - the matrix unit: eight tiles of 16 rows x 64 bytes, configured in each thread around a use.
  *
- * Tiles 0 .. 3 are sums, 4 and 5 first operands (rows of 16 tokens or weight rows), 6 and 7 second
- * ones. The process must have asked for the unit: kernels.c does when it looks for it.
+ * Tiles 0 .. 3 are sums, 4 and 5 first operands (rows of 16 tokens or weight rows), 6 and 7 second operands. The
+ * process must ask Linux for the unit first: kernels.c does.
  */
 #pragma once
 
 #include "kernels/cpu/vector/vec.h"
 
-/* gcc's loads of tiles do not say that they read memory: what was stored to it must be there by then. */
+/* gcc does not know that loads of tiles read memory. This makes the stores before them happen first. */
 static inline void amx_settle(const void *memory)
 {
     __asm__ volatile("" : : "r"(memory) : "memory");

@@ -1,9 +1,9 @@
 /*
  * int8 - sixteen int32 sums of four products each: the step of an INT8 product.
  *
- * vec_int_dot adds w[4 i + j] * x[j] for j = 0 .. 3 to lane i. Weights are stored with 128 added, as
- * the dot product instructions want one unsigned factor; who adds up takes 128 times the sum of x
- * off. Whole numbers: every instruction set gives the same.
+ * vec_int_dot adds w[4 i + j] * x[j] for j = 0 .. 3 to lane i. Weights are stored plus 128, because the dot product
+ * instructions need one unsigned factor; the caller subtracts 128 times the sum of x. All numbers are whole, so every
+ * instruction set gives the same.
  */
 #pragma once
 

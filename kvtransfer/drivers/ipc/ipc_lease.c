@@ -47,7 +47,7 @@ enum status ipc_door_open(struct ipc_door *door, uint64_t incarnation, uint32_t 
     return STATUS_OK;
 }
 
-/* False: it is no reader, or there is no place. */
+/* False: the other end is not a process of this user, or no place is free. */
 static bool let_in(struct ipc_door *door, int fd)
 {
     if (door->n_readers == door->readers_max || !socket_owner_is_us(fd))
@@ -76,7 +76,7 @@ static unsigned accept_readers(struct ipc_door *door, uint64_t now_ns)
     return work;
 }
 
-/* Whatever a reader says, it says that it goes. */
+/* Anything that arrives from a reader means that it has unmapped the pool. */
 static unsigned forget_gone(struct ipc_door *door)
 {
     unsigned work = 0;
@@ -133,7 +133,7 @@ bool ipc_door_close(struct ipc_door *door, uint64_t limit_ns)
     if (!door->readers)
         return true;
     if (door->listener >= 0)
-        close(door->listener); /* who waits there was not let in, and has nothing mapped */
+        close(door->listener); /* a reader that waits there has nothing mapped */
     wait_for_readers(door, clock_now_ns() + limit_ns);
     bool is_alone = door->n_readers == 0;
     while (door->n_readers > 0)

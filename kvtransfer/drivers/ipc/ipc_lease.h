@@ -1,16 +1,16 @@
 /*
- * ipc_lease - what stands between the owner of a pool and those who have it mapped: a connection each, over a Unix socket.
+ * ipc_lease - a connection over a Unix socket between the owner of a pool and each reader that has the pool mapped.
  *
  *     reader -> owner   connects, before it maps anything
- *     owner -> reader   its incarnation, a u64 in the host's order: it waits for this reader before it frees its pool
- *     owner -> reader   the end: let go. Or it is dead.
- *     reader -> owner   the end: it has nothing mapped any more. Or it is dead.
+ *     owner -> reader   its incarnation, a u64 in the host's byte order: the owner will wait for this reader before it frees the pool
+ *     owner -> reader   end of stream: unmap the pool. Or the owner is dead.
+ *     reader -> owner   end of stream: the reader has unmapped the pool. Or it is dead.
  *
- * The kernel ends it with either process, whatever ended that. Both are of one user on one host, with one /dev/shm; the
- * socket is in a locked folder of the owner's. Nothing else crosses here, and nobody is let in by it: what a pool is mapped by
- * is told in Describe.
+ * The kernel closes the connection when either process ends, for any reason. Both processes belong to one user on one host and
+ * share /dev/shm. The socket is in a locked folder of the owner. Nothing else crosses this connection, and it gives no access:
+ * Describe tells the handle that maps a pool.
  *
- * Bounds: so many readers at a time, more are turned away. Thread: the transport's.
+ * Bound: readers_max readers at a time; more are refused. Thread: the transport's.
  */
 #pragma once
 
@@ -32,17 +32,17 @@ struct ipc_door {
 
 MUST_CHECK enum status ipc_door_open(struct ipc_door *door, uint64_t incarnation,
                                      uint32_t readers_max, struct error *error);
-/* Tells all to let go and waits until they have, for limit_ns at most. False: some have not. A zeroed one is fine. */
+/* Tells all readers to unmap the pool, and waits for them for at most limit_ns. False: some have not done so. A zeroed door is fine. */
 bool ipc_door_close(struct ipc_door *door, uint64_t limit_ns);
-/* Lets in who waits, forgets who has let go. Returns the work done. */
+/* Accepts new readers and forgets those that have unmapped the pool. Returns the work done. */
 unsigned ipc_door_progress(struct ipc_door *door, uint64_t now_ns);
-/* What to poll, at most 1 + readers_max; returns how many. */
+/* Fills in what to poll, at most 1 + readers_max. Returns how many. */
 uint32_t ipc_door_fds(const struct ipc_door *door, uint64_t now_ns, struct pollfd *fds_out);
 
-/* A connection to the owner of that address; -1: there is none, or it is not this user's. */
+/* Connects to the owner at that address. -1: there is no owner, or it belongs to another user. */
 int ipc_lease_ask(const struct transport_address *address);
-/* What the owner has said by now. OK: it waits for this reader. NOT_READY: nothing yet. PEER_LOST: let go, or it was never
- * that life's. */
+/* Reads what the owner has said so far. OK: it will wait for this reader. NOT_READY: nothing yet. PEER_LOST: the reader must unmap,
+ * or the owner is another incarnation. */
 MUST_CHECK enum status ipc_lease_hear(int fd, uint64_t incarnation);
-/* The owner has waited for this reader since it heard so. PEER_LOST: let go. */
+/* Asks again after OK. PEER_LOST: the reader must unmap. */
 MUST_CHECK enum status ipc_lease_check(int fd);

@@ -4,8 +4,6 @@
 #include "base/log/log.h"
 #include "base/wake.h"
 #include "kvtransfer/drivers/ipc/ipc_lease.h"
-#include "kvtransfer/transport/get_table.h"
-#include "kvtransfer/transport/peer_list.h"
 
 #include <assert.h>
 #include <poll.h>
@@ -15,7 +13,6 @@
 
 struct ipc_peer {
     struct transport_peer base;
-    uint64_t incarnation;
     struct device_handle handle;
     int lease;                  /* -1: of an admitted reader, or gone */
     struct device_mapping pool; /* none while it is leasing */
@@ -24,24 +21,19 @@ struct ipc_peer {
 };
 
 struct ipc_transport {
-    struct transport base;
+    struct local_transport local;
     struct device *device;
-    uint64_t incarnation;
-    uint32_t pieces_max;
-    int wake_fd;
     struct ipc_door door; /* of one that is read from */
     struct device_handle handle;
     bool is_lent;
-    struct peer_list peers;
-    struct get_table gets;
     struct device_ticket *copied; /* [gets_max] of gets that are being copied */
-    struct get_list waiting, copying;
+    struct get_list copying;
     struct pollfd *fds; /* [1 + 1 + 2 * peers_max] */
 };
 
 static struct ipc_transport *ipc_of(const struct transport *transport)
 {
-    return (struct ipc_transport *)transport; /* base is its first member */
+    return (struct ipc_transport *)transport; /* local is its first member */
 }
 
 static struct ipc_peer *peer_of(struct transport_peer *peer)
@@ -62,11 +54,11 @@ static void map(struct ipc_transport *transport, struct ipc_peer *peer)
     struct error error = {""};
     enum status status = device_import(transport->device, &peer->handle, &peer->pool, &error);
     if (status == STATUS_OK) {
-        log_event(LOG_INFO, NULL, "pool mapped", LOG_HEX("incarnation", peer->incarnation),
+        log_event(LOG_INFO, NULL, "pool mapped", LOG_HEX("incarnation", peer->base.incarnation),
                   LOG_U64("bytes", peer->pool.bytes));
         return;
     }
-    log_event(LOG_WARN, NULL, "pool not mapped", LOG_HEX("incarnation", peer->incarnation),
+    log_event(LOG_WARN, NULL, "pool not mapped", LOG_HEX("incarnation", peer->base.incarnation),
               LOG_TEXT("why", error.text));
     leave(peer);
 }
@@ -74,14 +66,14 @@ static void map(struct ipc_transport *transport, struct ipc_peer *peer)
 static void hear(struct ipc_transport *transport, struct ipc_peer *peer)
 {
     enum status status = peer->pool.base ? ipc_lease_check(peer->lease)
-                                         : ipc_lease_hear(peer->lease, peer->incarnation);
+                                         : ipc_lease_hear(peer->lease, peer->base.incarnation);
     if (status == STATUS_PEER_LOST)
         leave(peer);
     else if (status == STATUS_OK && !peer->pool.base)
         map(transport, peer);
 }
 
-/* Nothing of it is mapped any more, or used by a device that is lost: the owner may know. */
+/* Unmaps the pool and closes the lease, which tells the owner. */
 static void let_go(struct ipc_transport *transport, struct ipc_peer *peer)
 {
     assert(peer->is_leaving && peer->n_copying == 0 && peer->lease >= 0);
@@ -90,11 +82,11 @@ static void let_go(struct ipc_transport *transport, struct ipc_peer *peer)
     peer->lease = -1;
 }
 
-/* What owners have said; those who are left are let go when the last copy out of them is done. */
+/* Reads what owners have said. The pool of a peer that is leaving is unmapped when the last copy out of it is done. */
 static unsigned tend_leases(struct ipc_transport *transport)
 {
     unsigned work = 0;
-    for (struct transport_peer *next = transport->peers.first; next; next = next->next) {
+    for (struct transport_peer *next = transport->local.peers.first; next; next = next->next) {
         struct ipc_peer *peer = peer_of(next);
         if (peer->lease < 0)
             continue;
@@ -117,7 +109,7 @@ static void end_get(struct ipc_transport *transport, struct get *get, enum statu
     struct ipc_peer *peer = peer_of(get->peer);
     assert(peer->n_out > peer->n_copying && "what is being copied has not ended");
     peer->n_out--;
-    get_table_end(&transport->gets, get, status);
+    get_table_end(&transport->local.gets, get, status);
 }
 
 /* OK: it is on its way. */
@@ -133,16 +125,16 @@ static enum status begin_copy(const struct ipc_transport *transport, const struc
     return STATUS_OK;
 }
 
-/* Enqueues what can be; one record behind all of it. */
+/* Enqueues all copies that can begin, and one ticket behind them. */
 static unsigned begin_copies(struct ipc_transport *transport)
 {
     unsigned work = 0;
-    struct get_list waiting = transport->waiting, begun = {0};
-    transport->waiting = (struct get_list){0};
+    struct get_list waiting = transport->local.waiting, begun = {0};
+    transport->local.waiting = (struct get_list){0};
     for (struct get *get = get_list_take(&waiting); get; get = get_list_take(&waiting)) {
         struct ipc_peer *peer = peer_of(get->peer);
         if (!peer->is_leaving && !peer->pool.base) {
-            get_list_append(&transport->waiting, get);
+            get_list_append(&transport->local.waiting, get);
             continue;
         }
         enum status status = peer->is_leaving ? STATUS_PEER_LOST
@@ -159,18 +151,18 @@ static unsigned begin_copies(struct ipc_transport *transport)
         return work;
     const struct device_ticket ticket = device_record(transport->device, DEVICE_COPY);
     for (struct get *get = get_list_take(&begun); get; get = get_list_take(&begun)) {
-        transport->copied[get - transport->gets.gets] = ticket;
+        transport->copied[get - transport->local.gets.gets] = ticket;
         get_list_append(&transport->copying, get);
     }
     return work;
 }
 
-/* They end in the order in which they were begun: they are on one queue. */
+/* Copies end in the order in which they began: they are on one queue. */
 static void end_copies(struct ipc_transport *transport)
 {
     while (transport->copying.first) {
         const struct get *first = transport->copying.first;
-        const struct device_ticket ticket = transport->copied[first - transport->gets.gets];
+        const struct device_ticket ticket = transport->copied[first - transport->local.gets.gets];
         enum status status = device_poll(transport->device, ticket);
         if (status == STATUS_NOT_READY)
             return;
@@ -185,14 +177,7 @@ static void end_copies(struct ipc_transport *transport)
 static enum status ipc_get(struct transport_peer *peer, const struct transfer_id *id,
                            const struct piece *pieces, uint32_t n, transport_got got, void *arg)
 {
-    struct ipc_transport *transport = ipc_of(peer->transport);
-    struct get *gets[GET_PIECES_MAX];
-    assert(!peer->is_closing);
-    if (peer->is_failed)
-        return STATUS_PEER_LOST;
-    TRY(get_table_take(&transport->gets, &(struct get_call){peer, id, pieces, n, got, arg}, gets));
-    for (uint32_t i = 0; i < n; i++)
-        get_list_append(&transport->waiting, gets[i]);
+    TRY(local_get(peer, id, pieces, n, got, arg));
     peer_of(peer)->n_out += n;
     return STATUS_OK;
 }
@@ -203,9 +188,9 @@ static enum status create_peer(struct ipc_transport *transport, int lease,
                                const struct transport_address *address,
                                struct transport_peer **peer_out)
 {
-    TRY(peer_list_add(&transport->peers, &transport->base, sizeof(struct ipc_peer), peer_out));
+    TRY(peer_list_add(&transport->local.peers, &transport->local.base, address->incarnation,
+                      sizeof(struct ipc_peer), peer_out));
     struct ipc_peer *peer = peer_of(*peer_out);
-    peer->incarnation = address->incarnation;
     peer->lease = lease;
     if (lease >= 0)
         memcpy(&peer->handle, address->pool_key, sizeof peer->handle);
@@ -218,9 +203,9 @@ static enum status ipc_connect(struct transport *base, const struct transport_ad
     struct ipc_transport *transport = ipc_of(base);
     if (address->worker_bytes == 0 || address->pool_key_bytes != sizeof transport->handle)
         return STATUS_CORRUPT;
-    if (address->incarnation == transport->incarnation)
+    if (address->incarnation == transport->local.incarnation)
         return STATUS_PEER_LOST; /* no driver maps its own memory */
-    if (transport->peers.n == transport->peers.n_max)
+    if (transport->local.peers.n == transport->local.peers.n_max)
         return STATUS_QUEUE_FULL;
     int lease = ipc_lease_ask(address);
     if (lease < 0)
@@ -235,13 +220,15 @@ static enum status ipc_connect(struct transport *base, const struct transport_ad
 static enum status ipc_admit(struct transport *base, const struct transport_address *address,
                              struct transport_peer **peer_out)
 {
-    return create_peer(ipc_of(base), -1, address, peer_out);
+    TRY(create_peer(ipc_of(base), -1, address, peer_out));
+    (*peer_out)->is_admitted = true;
+    return STATUS_OK;
 }
 
 static void ipc_peer_close(struct transport_peer *peer, transport_done done, void *arg)
 {
     leave(peer_of(peer));
-    peer_list_close(&ipc_of(peer->transport)->peers, peer, done, arg);
+    local_peer_close(peer, done, arg);
 }
 
 /* Nothing of it can touch memory any more. */
@@ -250,21 +237,21 @@ static bool has_left(struct transport_peer *peer)
     return peer->is_closing && peer_of(peer)->n_out == 0 && peer_of(peer)->lease < 0;
 }
 
-/* All gets of who has left have ended. A callback may close others, and get: begins anew after each. */
+/* Ends the closing peers whose gets have all ended. A callback may close peers and get, so the search begins anew after each. */
 static unsigned end_closing(struct ipc_transport *transport)
 {
     unsigned work = 0;
-    while (transport->peers.any_closing) {
-        struct transport_peer *peer = transport->peers.first;
-        transport->peers.any_closing = false;
+    while (transport->local.peers.any_closing) {
+        struct transport_peer *peer = transport->local.peers.first;
+        transport->local.peers.any_closing = false;
         for (const struct transport_peer *p = peer; p; p = p->next)
-            transport->peers.any_closing |= p->is_closing;
+            transport->local.peers.any_closing |= p->is_closing;
         while (peer && !has_left(peer))
             peer = peer->next;
         if (!peer)
             break;
         assert(peer_of(peer)->n_copying == 0);
-        peer_list_end(&transport->peers, peer);
+        peer_list_end(&transport->local.peers, peer);
         work++;
     }
     return work;
@@ -275,8 +262,7 @@ static unsigned end_closing(struct ipc_transport *transport)
 static void ipc_address(const struct transport *base, struct transport_address *address_out)
 {
     const struct ipc_transport *transport = ipc_of(base);
-    *address_out = (struct transport_address){.incarnation = transport->incarnation,
-                                              .pieces_max = transport->pieces_max};
+    local_address(base, address_out);
     if (!transport->is_lent)
         return;
     address_out->worker_bytes = (uint32_t)strlen(transport->door.path);
@@ -289,14 +275,14 @@ static void ipc_address(const struct transport *base, struct transport_address *
 static unsigned ipc_progress(struct transport *base, uint64_t now_ns)
 {
     struct ipc_transport *transport = ipc_of(base);
-    unsigned work = wake_take(transport->wake_fd);
+    unsigned work = wake_take(transport->local.wake_fd);
     if (transport->is_lent)
         work += ipc_door_progress(&transport->door, now_ns);
     end_copies(transport);
     work += tend_leases(transport);
     work += begin_copies(transport);
     end_copies(transport);
-    work += get_table_report(&transport->gets);
+    work += get_table_report(&transport->local.gets);
     work += end_closing(transport);
     return work + (transport->copying.first != NULL); /* nobody wakes who waits for the device */
 }
@@ -305,26 +291,21 @@ static void ipc_wait(struct transport *base, uint64_t until_ns)
 {
     struct ipc_transport *transport = ipc_of(base);
     uint64_t now_ns = clock_now_ns();
-    if (until_ns <= now_ns || transport->copying.first || transport->peers.any_closing)
+    if (until_ns <= now_ns || transport->copying.first || transport->local.peers.any_closing)
         return;
     uint32_t n = 0;
-    transport->fds[n++] = (struct pollfd){.fd = transport->wake_fd, .events = POLLIN};
+    transport->fds[n++] = (struct pollfd){.fd = transport->local.wake_fd, .events = POLLIN};
     if (transport->is_lent) {
         n += ipc_door_fds(&transport->door, now_ns, transport->fds + n);
         if (transport->door.deaf_until_ns > now_ns && transport->door.deaf_until_ns < until_ns)
             until_ns = transport->door.deaf_until_ns;
     }
-    for (struct transport_peer *next = transport->peers.first; next; next = next->next) {
+    for (struct transport_peer *next = transport->local.peers.first; next; next = next->next) {
         const struct ipc_peer *peer = peer_of(next);
         if (peer->lease >= 0 && !peer->is_leaving)
             transport->fds[n++] = (struct pollfd){.fd = peer->lease, .events = POLLIN};
     }
     (void)poll(transport->fds, n, clock_poll_ms(now_ns, until_ns));
-}
-
-static void ipc_wake(struct transport *base)
-{
-    wake_send(ipc_of(base)->wake_fd);
 }
 
 /* Copies under way end, then all is let go. */
@@ -333,16 +314,17 @@ static void leave_all(struct ipc_transport *transport)
     const struct get *last = transport->copying.last;
     enum status status = STATUS_OK;
     if (transport->copying.first)
-        status = device_wait(transport->device, transport->copied[last - transport->gets.gets]);
+        status = device_wait(transport->device,
+                             transport->copied[last - transport->local.gets.gets]);
     assert(status == STATUS_OK || status == STATUS_DEVICE_LOST);
     (void)status;
-    while (transport->peers.first) {
-        struct ipc_peer *peer = peer_of(transport->peers.first);
+    while (transport->local.peers.first) {
+        struct ipc_peer *peer = peer_of(transport->local.peers.first);
         peer->n_copying = 0;
         leave(peer);
         if (peer->lease >= 0)
             let_go(transport, peer);
-        peer_list_remove(&transport->peers, &peer->base);
+        peer_list_remove(&transport->local.peers, &peer->base);
     }
 }
 
@@ -352,12 +334,9 @@ static void ipc_close(struct transport *base)
     leave_all(transport);
     if (!ipc_door_close(&transport->door, IPC_LET_GO_NS))
         log_warn("readers of the pool have not let go of it, and it is freed");
-    if (transport->wake_fd >= 0)
-        close(transport->wake_fd);
-    get_table_finish(&transport->gets);
     free(transport->copied);
     free(transport->fds);
-    free(transport);
+    local_transport_destroy(&transport->local);
 }
 
 static const struct transport_ops IPC_OPS = {
@@ -371,49 +350,39 @@ static const struct transport_ops IPC_OPS = {
     .peer_close = ipc_peer_close,
     .progress = ipc_progress,
     .wait = ipc_wait,
-    .wake = ipc_wake,
+    .wake = local_wake,
 };
 
 static enum status set_up(struct ipc_transport *transport, const struct ipc_options *options,
                           struct error *error)
 {
-    TRY(get_table_init(&transport->gets, options->gets_max));
-    transport->copied = calloc(options->gets_max, sizeof *transport->copied);
-    transport->fds = calloc(2 + 2 * (size_t)options->peers_max, sizeof *transport->fds);
+    const uint32_t peers_max = options->local.peers_max;
+    if (!device_can_export(transport->device))
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "cuda-ipc maps memory of a GPU, and device %s has none",
+                         device_name(transport->device));
+    transport->copied = calloc(options->local.gets_max, sizeof *transport->copied);
+    transport->fds = calloc(2 + 2 * (size_t)peers_max, sizeof *transport->fds);
     if (!transport->copied || !transport->fds)
         return STATUS_NO_MEMORY;
-    transport->wake_fd = wake_open();
-    if (transport->wake_fd < 0)
-        return error_set(error, STATUS_IO_FAILED, "eventfd: %m");
     return options->is_read_from
-               ? ipc_door_open(&transport->door, options->incarnation, options->peers_max, error)
+               ? ipc_door_open(&transport->door, options->local.incarnation, peers_max, error)
                : STATUS_OK;
 }
 
 enum status ipc_transport_open(const struct ipc_options *options, struct transport **transport_out,
                                struct error *error)
 {
-    if (options->peers_max == 0 || options->gets_max == 0)
-        return error_set(error, STATUS_INVALID_ARGUMENT, "peers_max and gets_max must not be 0");
-    if (!device_can_export(options->device))
-        return error_set(error, STATUS_UNSUPPORTED,
-                         "cuda-ipc maps memory of a GPU, and device %s has none",
-                         device_name(options->device));
-    struct ipc_transport *transport = calloc(1, sizeof *transport);
-    if (!transport)
-        return STATUS_NO_MEMORY;
-    transport->base.ops = &IPC_OPS;
-    transport->device = options->device;
-    transport->incarnation = options->incarnation;
-    transport->pieces_max = options->pieces_max;
-    transport->peers.n_max = options->peers_max;
-    transport->wake_fd = -1;
-    enum status status = set_up(transport, options, error);
+    struct local_transport *local;
+    TRY(local_transport_create(&IPC_OPS, &options->local, sizeof(struct ipc_transport), &local,
+                               error));
+    ipc_of(&local->base)->device = options->device;
+    enum status status = set_up(ipc_of(&local->base), options, error);
     if (status != STATUS_OK) {
-        ipc_close(&transport->base);
+        ipc_close(&local->base);
         return status;
     }
-    *transport_out = &transport->base;
+    *transport_out = &local->base;
     return STATUS_OK;
 }
 

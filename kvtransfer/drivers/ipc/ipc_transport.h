@@ -7,39 +7,34 @@
  *
  *     LEASING --the owner waits for us--> MAPPED --let go, lost or closed--> LEAVING --copies done, unmapped--> GONE
  *
- * Mapped is whole memory by its base, once a life of an owner. How long it is says this process's own driver, and nothing
- * outside of that is copied, whatever the owner says: NOT_HELD. A pool that cannot be mapped (a handle that leads nowhere,
- * a GPU that this one does not reach) costs the transfer, PEER_LOST, and says why in the log.
+ * A reader maps the whole allocation, once for each incarnation of an owner. The reader's own device driver says how long the
+ * mapping is, and nothing outside of it is copied, whatever the owner says: NOT_HELD. A pool that cannot be mapped (a handle
+ * that is not valid, a GPU that this one cannot reach) fails the transfer with PEER_LOST; the log says why.
  *
- * It is direct (transport.h): the targets of pieces are the device's. A piece is out until the host has seen its copy done, so that
- * its block is fenced so long. A reader unmaps before the owner frees: the owner's close tells all readers to let go, and
- * waits IPC_LET_GO_NS for them. A dead owner's end of the lease says so at once; what is copied after that and before it was
- * heard is for Commit and digests to judge, as all that is read by somebody who does not ask: it need not have been held.
+ * The driver is direct (transport.h): the targets of pieces are memory of the device. A get is outstanding until the host has
+ * seen its copy done, and its block is fenced until then. A reader unmaps before the owner frees the pool: the owner's close
+ * tells all readers to unmap, and waits IPC_LET_GO_NS for them. The lease of an owner that dies ends at once. Bytes copied
+ * between the death and its notice may be wrong; Commit and digests decide whether they count.
  *
- * Who has the handle can read and write the whole pool.
+ * Whoever has the handle can read and write the whole pool.
  *
  * Thread: as transport.h, which is the owner of the device's copy queue.
  */
 #pragma once
 
-#include "kvtransfer/transport/transport.h"
-
-#include <stddef.h>
+#include "kvtransfer/transport/local_transport.h"
 
 #define IPC_LET_GO_NS 2000000000ull
 
 struct ipc_options {
-    uint64_t incarnation;
-    uint32_t peers_max; /* connected or admitted, closing ones included; readers of the pool */
-    uint32_t gets_max;  /* pieces asked for and not arrived, all peers */
-    uint32_t pieces_max;
-    struct device *device; /* borrowed */
-    bool is_read_from;     /* ipc_transport_lend follows */
+    struct local_options local; /* peers_max is of readers of the pool, too */
+    struct device *device;      /* borrowed */
+    bool is_read_from;          /* ipc_transport_lend follows */
 };
 
 /* INVALID_ARGUMENT: a zero bound. UNSUPPORTED: the device's memory cannot be mapped by others, or there is no /dev/shm. */
 MUST_CHECK enum status ipc_transport_open(const struct ipc_options *options,
                                           struct transport **transport_out, struct error *error);
-/* Once, before the address is told: pool is what others read. It is freed behind close. UNSUPPORTED, DEVICE_LOST. */
+/* Lets others read pool. It is called once, before the address is told. The pool is freed after close. UNSUPPORTED, DEVICE_LOST. */
 MUST_CHECK enum status ipc_transport_lend(struct transport *transport,
                                           const struct device_memory *pool, struct error *error);

@@ -2,8 +2,6 @@
 
 #include "base/clock.h"
 #include "base/wake.h"
-#include "kvtransfer/transport/get_table.h"
-#include "kvtransfer/transport/peer_list.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -26,26 +24,20 @@ struct pool_key {
 
 struct shm_peer {
     struct transport_peer base;
-    int fd; /* the owner's pool, to be read only; -1: of an admitted reader */
+    int fd; /* the owner's pool, opened for reading; -1: an admitted reader has none */
     uint64_t pool_bytes;
 };
 
 struct shm_transport {
-    struct transport base;
-    uint64_t incarnation;
-    uint32_t pieces_max;
-    int wake_fd;
+    struct local_transport local;
     int pool_fd; /* -1: of one that only reads */
     void *pool;
     size_t pool_bytes;
-    struct peer_list peers;
-    struct get_table gets;
-    struct get_list waiting;
 };
 
 static struct shm_transport *shm_of(const struct transport *transport)
 {
-    return (struct shm_transport *)transport; /* base is its first member */
+    return (struct shm_transport *)transport; /* local is its first member */
 }
 
 static struct shm_peer *peer_of(struct transport_peer *peer)
@@ -60,7 +52,7 @@ static void name_of(uint64_t incarnation, char name_out[NAME_MAX_BYTES])
     snprintf(name_out, NAME_MAX_BYTES, "kvferry-%016" PRIx64, incarnation);
 }
 
-/* What such a path leads to is the pool of that incarnation, as the kernel names it. */
+/* Whether the path leads to the pool of that incarnation, by the name that the kernel shows. */
 static bool is_pool(const char *path, uint64_t incarnation)
 {
     char name[NAME_MAX_BYTES], wanted[2 * NAME_MAX_BYTES], found[2 * NAME_MAX_BYTES];
@@ -100,7 +92,7 @@ static enum status create_pool(struct shm_transport *transport, size_t bytes, st
 {
     char name[NAME_MAX_BYTES];
     assert(bytes > 0 && transport->pool_fd < 0);
-    name_of(transport->incarnation, name);
+    name_of(transport->local.incarnation, name);
     transport->pool_fd = memfd_create(name, MFD_CLOEXEC);
     if (transport->pool_fd < 0 || bytes > INT64_MAX ||
         ftruncate(transport->pool_fd, (off_t)bytes) != 0)
@@ -117,7 +109,7 @@ static enum status create_pool(struct shm_transport *transport, size_t bytes, st
 
 static enum status read_piece(const struct shm_peer *peer, const struct piece *piece)
 {
-    /* Also so that no offset wraps: what is outside now is not read, even if the file grows. */
+    /* The check also keeps the offset from overflowing. A file that grows later is not read beyond its first size. */
     assert(peer->fd >= 0 && piece->bytes > 0);
     if (piece->bytes > peer->pool_bytes || piece->remote_offset > peer->pool_bytes - piece->bytes)
         return STATUS_NOT_HELD;
@@ -138,34 +130,35 @@ static unsigned read_waiting(struct shm_transport *transport)
 {
     unsigned work = 0;
     for (uint64_t bytes = 0; bytes < ROUND_BYTES; work++) {
-        struct get *get = get_list_take(&transport->waiting);
+        struct get *get = get_list_take(&transport->local.waiting);
         if (!get)
             break;
         assert(get->state == GET_OUT);
         bytes += get->piece.bytes;
-        get_table_end(&transport->gets, get, read_piece(peer_of(get->peer), &get->piece));
+        get_table_end(&transport->local.gets, get, read_piece(peer_of(get->peer), &get->piece));
     }
     return work;
 }
 
 static void end_waiting(struct shm_transport *transport, const struct transport_peer *peer)
 {
-    struct get_list waiting = transport->waiting;
-    transport->waiting = (struct get_list){0};
+    struct get_list waiting = transport->local.waiting;
+    transport->local.waiting = (struct get_list){0};
     for (struct get *get = get_list_take(&waiting); get; get = get_list_take(&waiting)) {
         if (get->peer == peer)
-            get_table_end(&transport->gets, get, STATUS_PEER_LOST);
+            get_table_end(&transport->local.gets, get, STATUS_PEER_LOST);
         else
-            get_list_append(&transport->waiting, get);
+            get_list_append(&transport->local.waiting, get);
     }
 }
 
 /* ---- peers ---- */
 
-static enum status create_peer(struct shm_transport *transport, int fd, uint64_t pool_bytes,
-                               struct transport_peer **peer_out)
+static enum status create_peer(struct shm_transport *transport, uint64_t incarnation, int fd,
+                               uint64_t pool_bytes, struct transport_peer **peer_out)
 {
-    TRY(peer_list_add(&transport->peers, &transport->base, sizeof(struct shm_peer), peer_out));
+    TRY(peer_list_add(&transport->local.peers, &transport->local.base, incarnation,
+                      sizeof(struct shm_peer), peer_out));
     peer_of(*peer_out)->fd = fd;
     peer_of(*peer_out)->pool_bytes = pool_bytes;
     return STATUS_OK;
@@ -185,13 +178,13 @@ static enum status shm_connect(struct transport *base, const struct transport_ad
     uint64_t bytes;
     if (address->worker_bytes != 0 || address->pool_key_bytes != sizeof key)
         return STATUS_CORRUPT;
-    if (transport->peers.n == transport->peers.n_max)
+    if (transport->local.peers.n == transport->local.peers.n_max)
         return STATUS_QUEUE_FULL;
     memcpy(&key, address->pool_key, sizeof key);
     int fd = open_pool(&key, address->incarnation, &bytes);
     if (fd < 0)
         return STATUS_PEER_LOST;
-    enum status status = create_peer(transport, fd, bytes, peer_out);
+    enum status status = create_peer(transport, address->incarnation, fd, bytes, peer_out);
     if (status != STATUS_OK)
         close(fd);
     return status;
@@ -201,43 +194,27 @@ static enum status shm_connect(struct transport *base, const struct transport_ad
 static enum status shm_admit(struct transport *base, const struct transport_address *address,
                              struct transport_peer **peer_out)
 {
-    (void)address;
-    return create_peer(shm_of(base), -1, 0, peer_out);
-}
-
-static enum status shm_get(struct transport_peer *peer, const struct transfer_id *id,
-                           const struct piece *pieces, uint32_t n, transport_got got, void *arg)
-{
-    struct shm_transport *transport = shm_of(peer->transport);
-    struct get *gets[GET_PIECES_MAX];
-    assert(!peer->is_closing && peer_of(peer)->fd >= 0);
-    TRY(get_table_take(&transport->gets, &(struct get_call){peer, id, pieces, n, got, arg}, gets));
-    for (uint32_t i = 0; i < n; i++)
-        get_list_append(&transport->waiting, gets[i]);
+    TRY(create_peer(shm_of(base), address->incarnation, -1, 0, peer_out));
+    (*peer_out)->is_admitted = true;
     return STATUS_OK;
 }
 
-static void shm_peer_close(struct transport_peer *peer, transport_done done, void *arg)
-{
-    peer_list_close(&shm_of(peer->transport)->peers, peer, done, arg);
-}
-
-/* A callback may close others, and get: begins anew after each. */
+/* A callback may close peers and get, so the search begins anew after each. */
 static unsigned end_closing(struct shm_transport *transport)
 {
     unsigned work = 0;
-    while (transport->peers.any_closing) {
-        struct transport_peer *peer = transport->peers.first;
+    while (transport->local.peers.any_closing) {
+        struct transport_peer *peer = transport->local.peers.first;
         while (peer && !peer->is_closing)
             peer = peer->next;
         if (!peer) {
-            transport->peers.any_closing = false;
+            transport->local.peers.any_closing = false;
             break;
         }
         end_waiting(transport, peer);
-        get_table_report(&transport->gets);
+        get_table_report(&transport->local.gets);
         let_go(peer_of(peer));
-        peer_list_end(&transport->peers, peer);
+        peer_list_end(&transport->local.peers, peer);
         work++;
     }
     return work;
@@ -248,8 +225,7 @@ static unsigned end_closing(struct shm_transport *transport)
 static void shm_address(const struct transport *base, struct transport_address *address_out)
 {
     const struct shm_transport *transport = shm_of(base);
-    *address_out = (struct transport_address){.incarnation = transport->incarnation,
-                                              .pieces_max = transport->pieces_max};
+    local_address(base, address_out);
     if (transport->pool_fd < 0)
         return;
     const struct pool_key key = {.pid = (uint32_t)getpid(), .fd = (uint32_t)transport->pool_fd};
@@ -262,9 +238,9 @@ static unsigned shm_progress(struct transport *base, uint64_t now_ns)
 {
     struct shm_transport *transport = shm_of(base);
     (void)now_ns;
-    unsigned work = wake_take(transport->wake_fd);
+    unsigned work = wake_take(transport->local.wake_fd);
     work += read_waiting(transport);
-    work += get_table_report(&transport->gets);
+    work += get_table_report(&transport->local.gets);
     return work + end_closing(transport);
 }
 
@@ -272,32 +248,24 @@ static void shm_wait(struct transport *base, uint64_t until_ns)
 {
     struct shm_transport *transport = shm_of(base);
     uint64_t now_ns = clock_now_ns();
-    if (until_ns <= now_ns || transport->waiting.first || transport->peers.any_closing)
+    if (until_ns <= now_ns || transport->local.waiting.first || transport->local.peers.any_closing)
         return;
-    struct pollfd wake = {.fd = transport->wake_fd, .events = POLLIN};
+    struct pollfd wake = {.fd = transport->local.wake_fd, .events = POLLIN};
     (void)poll(&wake, 1, clock_poll_ms(now_ns, until_ns));
-}
-
-static void shm_wake(struct transport *base)
-{
-    wake_send(shm_of(base)->wake_fd);
 }
 
 static void shm_close(struct transport *base)
 {
     struct shm_transport *transport = shm_of(base);
-    while (transport->peers.first) {
-        let_go(peer_of(transport->peers.first));
-        peer_list_remove(&transport->peers, transport->peers.first);
+    while (transport->local.peers.first) {
+        let_go(peer_of(transport->local.peers.first));
+        peer_list_remove(&transport->local.peers, transport->local.peers.first);
     }
     if (transport->pool)
         munmap(transport->pool, transport->pool_bytes);
     if (transport->pool_fd >= 0)
         close(transport->pool_fd);
-    if (transport->wake_fd >= 0)
-        close(transport->wake_fd);
-    get_table_finish(&transport->gets);
-    free(transport);
+    local_transport_destroy(&transport->local);
 }
 
 static const struct transport_ops SHM_OPS = {
@@ -306,42 +274,28 @@ static const struct transport_ops SHM_OPS = {
     .address = shm_address,
     .connect = shm_connect,
     .admit = shm_admit,
-    .get = shm_get,
-    .peer_close = shm_peer_close,
+    .get = local_get,
+    .peer_close = local_peer_close,
     .progress = shm_progress,
     .wait = shm_wait,
-    .wake = shm_wake,
+    .wake = local_wake,
 };
-
-static enum status set_up(struct shm_transport *transport, const struct shm_options *options,
-                          struct error *error)
-{
-    TRY(get_table_init(&transport->gets, options->gets_max));
-    transport->wake_fd = wake_open();
-    if (transport->wake_fd < 0)
-        return error_set(error, STATUS_IO_FAILED, "eventfd: %m");
-    return options->pool_bytes ? create_pool(transport, options->pool_bytes, error) : STATUS_OK;
-}
 
 enum status shm_transport_open(const struct shm_options *options, struct transport **transport_out,
                                struct error *error)
 {
-    if (options->peers_max == 0 || options->gets_max == 0)
-        return error_set(error, STATUS_INVALID_ARGUMENT, "peers_max and gets_max must not be 0");
-    struct shm_transport *transport = calloc(1, sizeof *transport);
-    if (!transport)
-        return STATUS_NO_MEMORY;
-    transport->base.ops = &SHM_OPS;
-    transport->incarnation = options->incarnation;
-    transport->pieces_max = options->pieces_max;
-    transport->peers.n_max = options->peers_max;
-    transport->wake_fd = transport->pool_fd = -1;
-    enum status status = set_up(transport, options, error);
+    struct local_transport *local;
+    TRY(local_transport_create(&SHM_OPS, &options->local, sizeof(struct shm_transport), &local,
+                               error));
+    struct shm_transport *transport = shm_of(&local->base);
+    transport->pool_fd = -1;
+    enum status status = options->pool_bytes ? create_pool(transport, options->pool_bytes, error)
+                                             : STATUS_OK;
     if (status != STATUS_OK) {
-        shm_close(&transport->base);
+        shm_close(&local->base);
         return status;
     }
-    *transport_out = &transport->base;
+    *transport_out = &local->base;
     return STATUS_OK;
 }
 

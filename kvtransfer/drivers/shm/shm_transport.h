@@ -4,33 +4,28 @@
  *
  *     pool_key    u32 process id, u32 descriptor of the owner, in the host's order; no transport_address
  *
- * The reader maps nothing: it reads the file (pread), and what is outside of it is NOT_HELD, whatever the
- * owner says of it or does to it meanwhile. It opens nothing but a memory file of this user's that bears
- * the incarnation in its name.
+ * The reader maps nothing. It reads the file with pread, and a piece outside of the file is NOT_HELD, whatever
+ * the owner says or does to the file meanwhile. It opens only a memory file of this user with the incarnation
+ * in its name.
  *
- * It cannot see a death, nor a block that is no longer held: only Commit and digests decide whether the
- * bytes count. Any process of the same user can read that pool.
+ * The reader notices neither the death of the owner nor a block that is no longer held: Commit and digests
+ * decide whether the bytes count. Any process of the same user can read the pool.
  *
- * Reads are done in progress, at most about a megabyte a round, before commands have their turn again.
+ * progress reads at most about a megabyte a round, so that commands get their turn.
  *
  * Thread: as transport.h.
  */
 #pragma once
 
-#include "kvtransfer/transport/transport.h"
-
-#include <stddef.h>
+#include "kvtransfer/transport/local_transport.h"
 
 struct shm_options {
-    uint64_t incarnation;
-    uint32_t peers_max; /* connected or admitted, closing ones included */
-    uint32_t gets_max;  /* pieces asked for and not arrived, all peers */
-    uint32_t pieces_max;
+    struct local_options local;
     size_t pool_bytes; /* of a worker that is read from; 0 for one that only reads */
 };
 
 /* INVALID_ARGUMENT: a zero bound. UNSUPPORTED: no shared memory of that size here. */
 MUST_CHECK enum status shm_transport_open(const struct shm_options *options,
                                           struct transport **transport_out, struct error *error);
-/* Of pool_bytes, until close. NULL: there is none. */
+/* The pool of pool_bytes. It lives until close. NULL: there is none. */
 void *shm_transport_pool(const struct transport *transport);

@@ -1,6 +1,6 @@
 /*
- * sim_messages - what is on its way to one endpoint of the simulated network: a heap, ordered by when
- * it is due, then by when it was pushed.
+ * sim_messages - the messages under way to one endpoint of the simulated network: a heap, ordered by
+ * due time, then by the order of pushes.
  *
  * Thread: the fabric's.
  */
@@ -34,7 +34,7 @@ struct sim_messages {
     uint32_t n, n_max;
 };
 
-/* Becomes the owner of bytes. False: no memory, and it does not. */
+/* Takes over bytes. False: no memory; bytes stay the caller's. */
 bool sim_messages_push(struct sim_messages *messages, const struct sim_message *message);
 /* There is one; the caller owns its bytes. */
 struct sim_message sim_messages_pop(struct sim_messages *messages);

@@ -24,7 +24,6 @@ struct sim_peer {
     struct transport_peer base;
     uint64_t number;
     uint32_t place;
-    uint64_t incarnation;
 };
 
 struct sim_transport {
@@ -330,7 +329,7 @@ static void sim_address(const struct transport *base, struct transport_address *
 static bool is_gone(const struct sim_fabric *fabric, const struct sim_peer *peer)
 {
     const struct sim_transport *there = find_place(fabric, peer->place);
-    return !there || there->incarnation != peer->incarnation;
+    return !there || there->incarnation != peer->base.incarnation;
 }
 
 static enum status sim_connect(struct transport *base, const struct transport_address *address,
@@ -339,10 +338,10 @@ static enum status sim_connect(struct transport *base, const struct transport_ad
     struct sim_transport *transport = sim_of(base);
     if (address->worker_bytes != sizeof(uint32_t))
         return STATUS_CORRUPT;
-    TRY(peer_list_add(&transport->peers, base, sizeof(struct sim_peer), peer_out));
+    TRY(peer_list_add(&transport->peers, base, address->incarnation, sizeof(struct sim_peer),
+                      peer_out));
     struct sim_peer *peer = peer_of(*peer_out);
     peer->number = ++transport->fabric->sequence;
-    peer->incarnation = address->incarnation;
     memcpy(&peer->place, address->worker, sizeof peer->place);
     return STATUS_OK;
 }
@@ -377,7 +376,7 @@ static enum status sim_get(struct transport_peer *peer_base, const struct transf
         *get = (struct sim_get){++transport->fabric->sequence, peer, *id, pieces[i], got, arg};
         transport->n_gets++;
         struct sim_message request = {.kind = SIM_REQUEST,
-                                      .to_incarnation = peer->incarnation,
+                                      .to_incarnation = peer->base.incarnation,
                                       .number = get->number,
                                       .read = {.id = *id,
                                                .reader_incarnation = transport->incarnation,
@@ -518,7 +517,7 @@ void sim_transport_kill(struct transport *base)
             continue;
         for (struct transport_peer *next = t->peers.first; next; next = next->next) {
             const struct sim_peer *peer = peer_of(next);
-            if (peer->place == victim->place && peer->incarnation == victim->incarnation)
+            if (peer->place == victim->place && peer->base.incarnation == victim->incarnation)
                 push_lost(t, peer);
         }
     }

@@ -1,5 +1,5 @@
 /*
- * stream_address - where a worker's streams begin, as it tells in Describe.
+ * stream_address - the addresses at which a worker accepts streams, as Describe tells them.
  *
  *     unix   the socket's path
  *     tls    a u16 port for each of its hosts
@@ -17,6 +17,6 @@ void stream_address_tell(const struct stream_transport *transport,
                          struct transport_address *address_out);
 /* Is it one of this driver's? */
 bool stream_address_is_valid(enum stream_driver driver, const struct transport_address *address);
-/* The n-th place at which it listens; false: there are no more. */
+/* The n-th address at which it listens. False: there are no more. */
 bool stream_address_place(enum stream_driver driver, const struct transport_address *address,
                           uint32_t n, struct sockaddr_storage *place_out, socklen_t *bytes_out);

@@ -17,7 +17,7 @@
 
 /* ---- places ---- */
 
-/* Of readers that are not admitted any more, the one that has been known for the longest time. */
+/* The oldest connection of a reader that is not admitted any more. */
 static struct stream_connection *find_unbound(struct stream_transport *transport)
 {
     struct stream_connection *oldest = NULL;
@@ -38,7 +38,7 @@ static struct stream_connection *find_free(struct stream_transport *transport)
     return NULL;
 }
 
-/* NULL: all are in use by those who may use them. */
+/* NULL: peers that may use them have all of them. */
 static struct stream_connection *take_place(struct stream_transport *transport)
 {
     struct stream_connection *place = find_free(transport);
@@ -97,7 +97,7 @@ static uint32_t wanted_events(const struct stream_connection *connection)
 {
     uint32_t out = connection->is_blocked ? EPOLLOUT : 0;
     switch (connection->state) {
-    case CONNECTION_OPENING: /* a Unix socket that is not connected always has something to say */
+    case CONNECTION_OPENING: /* epoll always reports a Unix socket that is not connected */
         return connection->transport->driver == STREAM_TLS ? EPOLLOUT : 0;
     case CONNECTION_OPEN:
         return out | (connection->is_held ? 0 : EPOLLIN);
@@ -106,7 +106,7 @@ static uint32_t wanted_events(const struct stream_connection *connection)
     }
 }
 
-/* Tells a place's uses apart; less than the tags of what else is watched. */
+/* The tag differs from one use of a place to the next. It is less than the other tags. */
 uint64_t stream_connection_tag(const struct stream_connection *connection)
 {
     uint64_t index = (uint64_t)(connection - connection->transport->connections);
@@ -162,7 +162,7 @@ static enum dialled dial(struct stream_connection *connection)
     return is_later ? DIAL_LATER : DIAL_FAILED;
 }
 
-/* The first place of the peer's, from where it stands, that does not refuse at once. */
+/* Connects to the first of the peer's remaining addresses that does not refuse at once. */
 static bool start_dialling(struct stream_connection *connection)
 {
     struct stream_transport *transport = connection->transport;
@@ -191,7 +191,7 @@ static bool start_dialling(struct stream_connection *connection)
 enum status stream_connection_open(struct stream_peer *peer)
 {
     struct stream_transport *transport = stream_of(peer->base.transport);
-    assert(!peer->is_admitted && !peer->connection); /* a reader's comes to us */
+    assert(!peer->base.is_admitted && !peer->connection); /* a reader's comes to us */
     struct stream_connection *connection = take_place(transport);
     if (!connection)
         return STATUS_QUEUE_FULL;
@@ -311,7 +311,7 @@ void stream_connection_sent(struct stream_connection *connection, struct stream_
 
 /* ---- the end ---- */
 
-/* Of one that never was open: its peer's other places. */
+/* When the connection was never open: tries the other addresses of its peer. */
 static bool try_elsewhere(struct stream_connection *connection)
 {
     struct stream_peer *peer = connection->peer;
@@ -366,9 +366,8 @@ void stream_connection_lose(struct stream_connection *connection)
         return;
     log_event(LOG_DEBUG, NULL, "data port: connection lost",
               LOG_TEXT("end", connection->is_accepted ? "reader" : "owner"),
-              LOG_HEX("incarnation", connection->is_accepted
-                                         ? connection->reader
-                                         : connection->peer->address.incarnation));
+              LOG_HEX("incarnation", connection->is_accepted ? connection->reader
+                                                             : connection->peer->base.incarnation));
     stream_link_close(&connection->link);
     stream_connection_make_unready(connection);
     let_go(connection);

@@ -3,16 +3,17 @@
  *
  *     reader: OPENING -> (SHAKING) -> OPEN          owner: (SHAKING) -> GREETED -> OPEN
  *
- * Served when its socket can go on, or when it is ready: it has something to do at once. What it must
- * not do is told by false, which loses it; nothing of it is read or written any more then.
+ * A connection is served when its socket can go on, or when it is ready, that is, has something to do at
+ * once. A function returns false when the peer broke a rule. The connection is then lost: nothing more is
+ * read from it or written to it.
  */
 #pragma once
 
 #include "kvtransfer/drivers/stream/stream_state.h"
 
-/* To an owner, for its peer. PEER_LOST: it cannot be reached. QUEUE_FULL: no place. */
+/* Connects to an owner, for its peer. PEER_LOST: the owner cannot be reached. QUEUE_FULL: no place is free. */
 MUST_CHECK enum status stream_connection_open(struct stream_peer *peer);
-/* From a reader; takes fd. False: no place, it is closed. */
+/* Takes over fd, a reader's connection. False: no place is free, and fd is closed. */
 bool stream_connection_accept(struct stream_transport *transport, int fd);
 
 /* What comes before frames. */
@@ -23,7 +24,7 @@ bool stream_connection_watch(struct stream_connection *connection);
 void stream_connection_make_ready(struct stream_connection *connection);
 void stream_connection_make_unready(struct stream_connection *connection);
 void stream_connection_send(struct stream_connection *connection, struct stream_message *message);
-/* A reader's, a pull or the hello, was written, or never will be. */
+/* A message of the reader, a pull or the hello, was written, or never will be. */
 void stream_connection_sent(struct stream_connection *connection, struct stream_message *message);
 /* Closed; gets of its owner and reads of its reader end. */
 void stream_connection_lose(struct stream_connection *connection);

@@ -21,7 +21,7 @@ static uint64_t get(const uint8_t *p, size_t n)
     return value;
 }
 
-/* Of the kind's own part of the head; 0: no such kind. */
+/* The size of the kind's own part of the head. 0: there is no such kind. */
 static size_t own_bytes(uint64_t kind)
 {
     switch (kind) {

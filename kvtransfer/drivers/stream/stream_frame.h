@@ -1,16 +1,16 @@
 /*
- * stream_frame - what crosses a stream of our own, and a parser of it without I/O. Little endian.
+ * stream_frame - the frames of our own streams, and their parser, which does no I/O. Little endian.
  *
  *     head, 80 bytes    0  u32  magic, "KVF1"      4  u32  kind      8  the kind's own, then zeros
  *
- *     hello (1)         8  u64  incarnation of the reader, who says it first of all
- *                      16  u64  connection: a greater one tells the owner that the others are the past
+ *     hello (1)         8  u64  incarnation of the reader; this frame comes first
+ *                      16  u64  connection: a greater number replaces the older connections
  *     pull  (2)         8  as in pull_wire.h, 48 bytes;  behind the head: its items
  *     piece (3)         8  as in pull_wire.h, 68 bytes;  behind the head: its bytes, if it has any
  *
- * No length is said that a head does not bound already: a body is what the head implies.
+ * No frame has a length field: the head implies the size of the body.
  *
- * Thread: any. Parsing checks sizes and bounds, never who may say what.
+ * Thread: any. Parsing checks sizes and bounds, and no permissions.
  */
 #pragma once
 
@@ -42,7 +42,7 @@ bool stream_frame_decode(const uint8_t head[FRAME_HEAD_BYTES], struct stream_fra
 /* What follows the head. */
 size_t stream_frame_body_bytes(const struct stream_frame *frame);
 
-/* Takes a stream apart: the caller puts bytes where they belong. */
+/* Splits a stream into frames. The caller puts the bytes where the parser says. */
 struct frame_parser {
     uint8_t head[FRAME_HEAD_BYTES];
     uint8_t items[FRAME_ITEMS_BYTES_MAX]; /* of a whole pull */
@@ -60,9 +60,9 @@ enum frame_step {
 };
 
 void frame_parser_init(struct frame_parser *parser);
-/* Where the next bytes belong, and how many there are of these, at least one. Borrowed until taken. */
+/* Where the next bytes belong, and how many fit there, at least one. Borrowed until taken. */
 uint8_t *frame_parser_room(struct frame_parser *parser, size_t *bytes_out);
-/* So many were put there. After FRAME_WHOLE the next call is about the next frame. */
+/* The caller has put n bytes there. After FRAME_WHOLE the next call is about the next frame. */
 enum frame_step frame_parser_take(struct frame_parser *parser, size_t bytes);
 /* After FRAME_PLACE: room for the bytes of the piece. */
 void frame_parser_place(struct frame_parser *parser, uint8_t *body);

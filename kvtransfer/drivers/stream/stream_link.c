@@ -15,7 +15,8 @@ static ssize_t outcome(ssize_t n)
 
 ssize_t stream_link_read(struct stream_link *link, void *to, size_t bytes)
 {
-    assert(link->fd >= 0 && bytes > 0); /* nothing read of nothing would read as the end */
+    assert(link->fd >= 0 &&
+           bytes > 0); /* a read of 0 bytes would look like the end of the stream */
     if (link->tls)
         return tls_session_read(link->tls, to, bytes);
     return outcome(recv(link->fd, to, bytes, MSG_DONTWAIT));

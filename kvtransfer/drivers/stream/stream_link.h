@@ -14,7 +14,7 @@ struct stream_link {
     struct tls_session *tls; /* NULL: none */
 };
 
-/* Either: bytes moved, LINK_LATER, or LINK_LOST, the end of the stream included. */
+/* Both return the bytes moved, LINK_LATER, or LINK_LOST, also at the end of the stream. */
 enum { LINK_LATER = TLS_LATER, LINK_LOST = TLS_LOST };
 
 ssize_t stream_link_read(struct stream_link *link, void *to, size_t bytes);

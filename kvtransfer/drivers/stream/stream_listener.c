@@ -82,7 +82,7 @@ void stream_listener_close(struct stream_transport *transport)
 
 /* ---- arriving ---- */
 
-/* No descriptor is left: the one in reserve closes the door to who waits, and time brings others. */
+/* No descriptor is left. The spare one accepts and closes the connections that wait; others become free with time. */
 static void go_deaf(struct stream_transport *transport, int fd)
 {
     log_warn("data port: no descriptor for a connection");

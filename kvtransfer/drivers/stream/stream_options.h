@@ -28,6 +28,6 @@ struct stream_options {
     uint64_t proof_ns;       /* that each has to do so, and a connection to an owner to be open */
 };
 
-/* Refuses what stream_transport_open would of the devices and the range of ports; opens nothing. */
+/* Checks the devices and the range of ports as stream_transport_open does. Opens nothing. */
 MUST_CHECK enum status stream_options_check(const struct stream_options *options,
                                             struct error *error);

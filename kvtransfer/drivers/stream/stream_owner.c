@@ -1,6 +1,5 @@
 #include "kvtransfer/drivers/stream/stream_owner.h"
 
-#include "base/crc32c.h"
 #include "base/secret.h"
 #include "kvtransfer/drivers/stream/stream_connection.h"
 #include "kvtransfer/drivers/stream/stream_pieces.h"
@@ -8,30 +7,15 @@
 #include <assert.h>
 #include <string.h>
 
-/* Of bytes that were summed and wait for the socket: what stays in a cache until then. */
+/* Bytes with a CRC that wait for the socket. This many stay in the cache until they are sent. */
 enum { SENDING_BYTES = 2 * (int)PIECE_BYTES_MAX };
 
 /* ---- readers ---- */
 
-static struct stream_peer *find_admitted(const struct stream_transport *transport,
-                                         uint64_t incarnation)
-{
-    for (struct transport_peer *next = transport->peers.first; next; next = next->next) {
-        struct stream_peer *peer = stream_peer_of(next);
-        if (peer->is_admitted && !next->is_closing && peer->address.incarnation == incarnation)
-            return peer;
-    }
-    return NULL;
-}
-
 static struct stream_peer *find_reader(struct stream_transport *transport, uint64_t incarnation)
 {
-    const struct transport_source *source = &transport->base.source;
-    struct stream_peer *peer = find_admitted(transport, incarnation);
-    if (peer || !source->refresh)
-        return peer;
-    source->refresh(source->arg);
-    return find_admitted(transport, incarnation);
+    return stream_peer_of(
+        peer_list_reader(&transport->peers, &transport->base.source, incarnation));
 }
 
 bool stream_owner_find_key(void *arg, uint64_t reader_incarnation, uint8_t key_out[TLS_KEY_BYTES])
@@ -47,7 +31,7 @@ bool stream_owner_find_key(void *arg, uint64_t reader_incarnation, uint8_t key_o
     return true;
 }
 
-/* The reader's peer; it may have gone and come back since it proved itself. */
+/* Connects the reader's peer and this connection. The peer may be another one than at the handshake. */
 static bool bind_reader(struct stream_connection *connection)
 {
     struct stream_transport *transport = connection->transport;
@@ -59,7 +43,7 @@ static bool bind_reader(struct stream_connection *connection)
     if (!peer || (connection->link.tls && !secret_equal(connection->secret, peer->address.secret,
                                                         sizeof connection->secret)))
         return false;
-    assert(peer->is_admitted && peer->connection != connection);
+    assert(peer->base.is_admitted && peer->connection != connection);
     if (peer->connection) {
         if (peer->connection->number >= connection->number)
             return false;
@@ -100,19 +84,12 @@ static bool take_items(struct stream_connection *connection)
         struct wire_item item;
         if (!wire_item_decode(connection->parser.items, connection->n_taken, &item))
             return false;
-        struct stream_piece *piece = stream_pieces_take(connection->transport, connection->peer);
+        struct stream_piece *piece = stream_pieces_take(connection->transport, connection->peer,
+                                                        pull, &item);
         if (!piece) {
             stream_pieces_hold(connection, true);
             return true;
         }
-        piece->item = item;
-        piece->owner_incarnation = pull->owner_incarnation;
-        piece->read = (struct block_read){.id = pull->id,
-                                          .reader_incarnation = pull->reader_incarnation,
-                                          .block_index = item.block_index,
-                                          .remote_block = item.block,
-                                          .offset = item.offset,
-                                          .bytes = item.bytes};
         message_append(&connection->asked, &piece->message);
     }
     stream_pieces_hold(connection, false);
@@ -148,30 +125,15 @@ void stream_owner_resume(struct stream_transport *transport)
 /* ---- what they get ---- */
 
 /* False: the bytes are not there yet. */
-static bool read_piece(struct stream_connection *connection, struct stream_piece *piece)
+static bool read_piece(const struct stream_connection *connection, struct stream_piece *piece)
 {
-    struct stream_transport *transport = connection->transport;
-    const uint8_t *bytes = NULL;
-    struct stream_frame frame = {.kind = FRAME_PIECE,
-                                 .piece = {.answer = ANSWER_STALE,
-                                           .owner_incarnation = transport->incarnation,
-                                           .reader_incarnation = piece->read.reader_incarnation,
-                                           .id = piece->read.id,
-                                           .item = piece->item}};
-    if (piece->is_refused) {
-        frame.piece.answer = ANSWER_FULL;
-    } else if (piece->owner_incarnation == transport->incarnation) {
-        enum status status = transport_read(&transport->base.source, &piece->read);
-        if (status == STATUS_NOT_READY)
-            return false;
-        bytes = piece->read.view;
-        assert((status == STATUS_OK) == (bytes != NULL));
-        frame.piece.answer = bytes ? ANSWER_BYTES : ANSWER_NOT_HELD;
-    }
-    assert(piece->item.bytes <= PIECE_BYTES_MAX);
-    piece->message.body = bytes;
-    piece->message.body_bytes = bytes ? piece->item.bytes : 0;
-    frame.piece.crc32c = crc32c(0, bytes, piece->message.body_bytes);
+    const struct stream_transport *transport = connection->transport;
+    struct stream_frame frame = {.kind = FRAME_PIECE};
+    if (!asked_piece_answer(&transport->base.source, transport->incarnation, &piece->asked,
+                            &frame.piece))
+        return false;
+    piece->message.body = piece->asked.read.view;
+    piece->message.body_bytes = piece->message.body ? piece->asked.item.bytes : 0;
     stream_frame_encode(&frame, piece->message.head);
     return true;
 }

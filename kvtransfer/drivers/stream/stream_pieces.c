@@ -1,35 +1,14 @@
 #include "kvtransfer/drivers/stream/stream_pieces.h"
 
-#include "base/log/log.h"
-
 #include <assert.h>
 
-static void note_overrun(struct stream_transport *transport, struct stream_peer *reader)
-{
-    atomic_fetch_add(&transport->base.full_pieces, 1);
-    if (!reader->has_overrun)
-        log_event(LOG_WARN, NULL, "a reader that asks for too many pieces at a time is refused",
-                  LOG_HEX("incarnation", reader->address.incarnation),
-                  LOG_U64("pieces_max", transport->pieces_max));
-    reader->has_overrun = true;
-}
-
 struct stream_piece *stream_pieces_take(struct stream_transport *transport,
-                                        struct stream_peer *reader)
+                                        struct stream_peer *reader, const struct wire_pull *pull,
+                                        const struct wire_item *item)
 {
     struct stream_piece *piece = (struct stream_piece *)message_take(&transport->free_pieces);
-    if (!piece)
-        return NULL;
-    bool is_full = reader->n_reads >= transport->pieces_max ||
-                   transport->n_reads == transport->reads_max;
-    *piece = (struct stream_piece){.is_refused = is_full};
-    if (is_full) {
-        note_overrun(transport, reader);
-    } else {
-        transport->n_reads++;
-        reader->n_reads++;
-        assert(reader->n_reads <= transport->n_reads && transport->n_reads <= transport->reads_max);
-    }
+    if (piece)
+        asked_piece_take(&transport->bounds, &reader->base, pull, item, &piece->asked);
     return piece;
 }
 
@@ -47,12 +26,8 @@ void stream_pieces_end(struct stream_connection *connection, struct stream_piece
                        enum status status)
 {
     struct stream_transport *transport = connection->transport;
-    transport_read_end(&transport->base.source, &piece->read, status);
-    if (!piece->is_refused) {
-        assert(connection->peer && connection->peer->n_reads > 0 && transport->n_reads > 0);
-        transport->n_reads--;
-        connection->peer->n_reads--;
-    }
+    assert(connection->peer && "whoever asked stays until it is answered");
+    asked_piece_end(&transport->bounds, &connection->peer->base, &piece->asked, status);
     message_append(&transport->free_pieces, &piece->message);
 }
 

@@ -8,13 +8,13 @@ void stream_reader_get(struct stream_peer *peer, const struct transfer_id *id,
                        struct get *const *gets, uint32_t n)
 {
     struct stream_transport *transport = stream_of(peer->base.transport);
-    assert(!peer->is_admitted && peer->connection && n >= 1 && n <= GET_PIECES_MAX);
+    assert(!peer->base.is_admitted && peer->connection && n >= 1 && n <= GET_PIECES_MAX);
     struct stream_pull *pull = (struct stream_pull *)message_take(&transport->free_pulls);
     assert(pull && "there is one for each get");
     const struct stream_frame frame = {.kind = FRAME_PULL,
                                        .pull = {.n = n,
                                                 .reader_incarnation = transport->incarnation,
-                                                .owner_incarnation = peer->address.incarnation,
+                                                .owner_incarnation = peer->base.incarnation,
                                                 .id = *id,
                                                 .connection = peer->connection->number}};
     stream_frame_encode(&frame, pull->message.head);
@@ -32,13 +32,10 @@ static struct get *find_get(struct stream_connection *connection)
 {
     const struct wire_piece *piece = &connection->parser.frame.piece;
     struct stream_transport *transport = connection->transport;
-    const struct stream_peer *peer = connection->peer;
     struct get *get = connection->parser.frame.kind == FRAME_PIECE
                           ? get_table_find(&transport->gets, piece, transport->incarnation)
                           : NULL;
-    bool is_theirs = piece->owner_incarnation == peer->address.incarnation ||
-                     piece->answer == ANSWER_STALE;
-    if (get && get->peer == &peer->base && is_theirs)
+    if (get && get->peer == &connection->peer->base)
         return get;
     atomic_fetch_add(&transport->base.late_pieces, 1);
     return NULL;

@@ -17,6 +17,7 @@
 #include "kvtransfer/drivers/stream/stream_frame.h"
 #include "kvtransfer/drivers/stream/stream_link.h"
 #include "kvtransfer/drivers/stream/stream_options.h"
+#include "kvtransfer/transport/asked_piece.h"
 #include "kvtransfer/transport/get_table.h"
 #include "kvtransfer/transport/peer_list.h"
 #include "kvtransfer/transport/shm_folder.h"
@@ -48,20 +49,14 @@ struct stream_pull {
 /* Owner: one piece that was asked for. message is its first member. */
 struct stream_piece {
     struct stream_message message;
-    struct block_read read;
-    struct wire_item item;
-    uint64_t owner_incarnation; /* that the reader asked */
-    bool is_refused;            /* there is no room for it */
+    struct asked_piece asked;
 };
 
 struct stream_peer {
     struct transport_peer base;
     struct transport_address address;
-    bool is_admitted;                     /* may pull from here; else this worker gets from it */
     struct stream_connection *connection; /* NULL: none */
     uint32_t host;                        /* of its address, that is being tried */
-    uint32_t n_reads;                     /* admitted: pieces of it taken and not sent */
-    bool has_overrun;                     /* admitted: has asked for more than it was told */
 };
 
 enum connection_state {
@@ -130,8 +125,7 @@ struct stream_transport {
     struct message_list free_pulls;
     struct stream_piece *pieces; /* [reads_max], and some for refusals */
     struct message_list free_pieces;
-    uint32_t reads_max, pieces_max;
-    uint32_t n_reads; /* pieces taken and not sent */
+    struct asked_bounds bounds;
 
     struct stream_connection *connections; /* [connections_max] */
     uint32_t connections_max;

@@ -18,13 +18,13 @@
 /* A piece and its head in records of 16 KiB. Larger gains nothing. */
 #define DATA_BUFFER_BYTES      (PIECE_BYTES_MAX + 16u * 1024)
 #define HANDSHAKE_BUFFER_BYTES (8u * 1024)
-/* Two records: one alone costs two system calls a record, eight cost copies. */
+/* Two records. With one, each record costs two system calls; eight cost more copies. */
 #define READ_AHEAD_BYTES 34000u
 
 #define IDENTITY_PREFIX "kvferry1-"
 enum { IDENTITY_BYTES = sizeof IDENTITY_PREFIX - 1 + 16 };
 
-/* The one suite; the key's hash must be its hash. */
+/* The only cipher suite. The key's hash must be the suite's hash. */
 static const char SUITE[] = "TLS_AES_128_GCM_SHA256";
 static const uint8_t SUITE_NUMBER[] = {0x13, 0x01};
 
@@ -76,7 +76,7 @@ enum status tls_key_derive(const uint8_t owner_secret[TRANSPORT_SECRET_BYTES],
     return is_derived ? STATUS_OK : STATUS_BUG;
 }
 
-/* The form in which the library takes an external key. NULL: no memory. */
+/* Makes the session object by which OpenSSL takes an external key. NULL: no memory. */
 static SSL_SESSION *key_as_session(struct tls_session *session)
 {
     const SSL_CIPHER *cipher = SSL_CIPHER_find(session->ssl, SUITE_NUMBER);
@@ -124,7 +124,7 @@ static bool parse_identity(const unsigned char *identity, size_t bytes, uint64_t
     return true;
 }
 
-/* Of a stranger's first bytes. 0 ends the handshake. */
+/* Handles the identity in a stranger's first bytes. 0 ends the handshake. */
 static int find_key(SSL *ssl, const unsigned char *identity, size_t bytes, SSL_SESSION **key_out)
 {
     struct tls_session *session = SSL_get_app_data(ssl);
@@ -137,7 +137,7 @@ static int find_key(SSL *ssl, const unsigned char *identity, size_t bytes, SSL_S
     return *key_out != NULL;
 }
 
-/* ---- the socket, as the library sees it ---- */
+/* ---- the socket, as OpenSSL sees it ---- */
 
 static int socket_read(BIO *bio, char *to, size_t bytes, size_t *done)
 {

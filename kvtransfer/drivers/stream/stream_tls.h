@@ -1,13 +1,13 @@
 /*
- * stream_tls - TLS 1.3 over a connected socket, by a key that both sides have already (an external
- * PSK) and nothing else: no certificate, no ticket, no early data. X25519 is exchanged on top, so that
- * what was recorded stays secret when the key gets known later.
+ * stream_tls - TLS 1.3 over a connected socket, with a key that both sides have (an external PSK). It uses
+ * no certificates, no tickets and no early data. An X25519 exchange keeps recorded traffic secret when the
+ * key becomes known later.
  *
- * The key comes from the secrets of both incarnations (HKDF-SHA256): it proves who the reader is to
- * the owner, and the other way, also when other readers know the owner's secret.
+ * The key is derived from the secrets of both incarnations (HKDF-SHA256). It authenticates reader and owner
+ * to each other, also when other readers know the owner's secret.
  *
- * Never raises SIGPIPE. Records are gathered before they are sent: flush.
- * Thread: one a context.
+ * SIGPIPE is never raised. Records are collected, and flush sends them.
+ * Thread: one for each context.
  */
 #pragma once
 
@@ -29,8 +29,8 @@ MUST_CHECK enum status tls_key_derive(const uint8_t owner_secret[TRANSPORT_SECRE
                                       const uint8_t reader_secret[TRANSPORT_SECRET_BYTES],
                                       uint64_t reader_incarnation, uint8_t key_out[TLS_KEY_BYTES]);
 
-/* The key of a reader that says to be that incarnation; arg is that of tls_session_accept. False:
- * nobody is known by it. */
+/* Finds the key of the reader that claims that incarnation. arg is that of tls_session_accept. False: no
+ * such reader is known. */
 typedef bool (*tls_find_key)(void *arg, uint64_t reader_incarnation,
                              uint8_t key_out[TLS_KEY_BYTES]);
 
@@ -49,7 +49,7 @@ MUST_CHECK enum status tls_session_connect(struct tls_context *context, int fd,
 /* NULL is fine. */
 void tls_session_destroy(struct tls_session *session);
 
-/* What came of reading, writing, shaking hands: more than 0, done, or so many bytes. */
+/* The result of a read, a write or a handshake. Above 0: done, or the number of bytes. */
 enum { TLS_LATER = 0, TLS_LOST = -1 };
 
 int tls_session_handshake(struct tls_session *session);
@@ -58,5 +58,5 @@ uint64_t tls_session_reader(const struct tls_session *session);
 ssize_t tls_session_read(struct tls_session *session, void *to, size_t bytes);
 /* After TLS_LATER the same bytes must be offered again, at whatever address. */
 ssize_t tls_session_write(struct tls_session *session, const void *from, size_t bytes);
-/* Sends what was gathered. TLS_LATER: the socket takes no more. */
+/* Sends the collected records. TLS_LATER: the socket takes no more. */
 int tls_session_flush(struct tls_session *session);

@@ -7,7 +7,7 @@
 
 #include <assert.h>
 
-/* Of one connection, before the others have their turn. */
+/* Of one connection in a turn. */
 enum { ROUND_BYTES = 1 << 20 };
 enum { PARTS_MAX = 32 }; /* of one write */
 

@@ -1,4 +1,4 @@
-/* stream_traffic - frames into a connection, to its reader or its owner, and messages out of it. */
+/* stream_traffic - reads frames from a connection for the reader's or the owner's side, and writes messages. */
 #pragma once
 
 #include "kvtransfer/drivers/stream/stream_state.h"

@@ -17,10 +17,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-/* Messages that only say no: those of one pull. */
+/* Messages for refusals: those of one pull. */
 enum { REFUSALS_MAX = GET_PIECES_MAX };
 
-/* Between two looks at what has to happen in time. */
+/* Between two checks of time limits. */
 #define TICK_NS (100 * NS_PER_MS)
 
 /* ---- peers ---- */
@@ -29,17 +29,18 @@ static enum status create_peer(struct stream_transport *transport,
                                const struct transport_address *address, bool is_admitted,
                                struct stream_peer **peer_out)
 {
-    /* A reader need not be one that can be read from. */
+    /* A reader need not be readable itself. */
     bool is_valid = is_admitted ? transport->driver == STREAM_UNIX ||
                                       address->secret_bytes == TRANSPORT_SECRET_BYTES
                                 : stream_address_is_valid(transport->driver, address);
     if (!is_valid)
         return STATUS_CORRUPT;
     struct transport_peer *base;
-    TRY(peer_list_add(&transport->peers, &transport->base, sizeof **peer_out, &base));
+    TRY(peer_list_add(&transport->peers, &transport->base, address->incarnation, sizeof **peer_out,
+                      &base));
     struct stream_peer *peer = stream_peer_of(base);
     peer->address = *address;
-    peer->is_admitted = is_admitted;
+    base->is_admitted = is_admitted;
     *peer_out = peer;
     return STATUS_OK;
 }
@@ -65,7 +66,7 @@ static enum status stream_connect(struct transport *base, const struct transport
     return STATUS_OK;
 }
 
-/* Its connection comes when it wants to read, or is there already from the time before. */
+/* The reader connects when it wants to read. It may still have a connection from an earlier admission. */
 static enum status stream_admit(struct transport *base, const struct transport_address *address,
                                 struct transport_peer **peer_out)
 {
@@ -81,7 +82,7 @@ static enum status stream_get(struct transport_peer *peer_base, const struct tra
     struct stream_peer *peer = stream_peer_of(peer_base);
     struct stream_transport *transport = stream_of(peer_base->transport);
     struct get *gets[GET_PIECES_MAX];
-    assert(!peer_base->is_closing && !peer->is_admitted);
+    assert(!peer_base->is_closing && !peer->base.is_admitted);
     if (peer->base.is_failed)
         return STATUS_PEER_LOST;
     TRY(get_table_take(&transport->gets, &(struct get_call){peer_base, id, pieces, n, got, arg},
@@ -96,14 +97,14 @@ static void stream_peer_close(struct transport_peer *peer, transport_done done, 
     peer_list_close(&stream_of(peer->transport)->peers, peer, done, arg);
 }
 
-/* What it was getting or sending ends with its connection. A reader that is idle keeps it: should it
- * be admitted again, it need not even notice. */
+/* Gets and reads of the peer end with its connection. An idle reader keeps its connection, for the case that it is
+ * admitted again. */
 static void let_go(struct stream_peer *peer)
 {
     struct stream_connection *connection = peer->connection;
     assert(!connection || connection->peer == peer);
-    assert(!connection || connection->is_accepted == peer->is_admitted);
-    if (connection && peer->is_admitted && !stream_owner_is_busy(connection)) {
+    assert(!connection || connection->is_accepted == peer->base.is_admitted);
+    if (connection && peer->base.is_admitted && !stream_owner_is_busy(connection)) {
         connection->peer = NULL;
         peer->connection = NULL;
     } else if (connection) {
@@ -124,7 +125,7 @@ static unsigned end_closing(struct stream_transport *transport)
             continue;
         let_go(peer);
         get_table_report(&transport->gets);
-        assert(!peer->connection && peer->n_reads == 0);
+        assert(!peer->connection && base->n_reads == 0);
         next = base->next; /* a callback may have added or closed peers */
         wipe(peer);
         peer_list_end(&transport->peers, base);
@@ -135,7 +136,7 @@ static unsigned end_closing(struct stream_transport *transport)
 
 /* ---- progress ---- */
 
-/* Returns 1 for a wake: whoever waits for what this one has swallowed has to look again first. */
+/* Returns 1 for a wake: the caller must look at its own queues again before it waits. */
 static unsigned handle_event(struct stream_transport *transport, const struct epoll_event *event)
 {
     uint64_t tag = event->data.u64;
@@ -223,7 +224,7 @@ static void stream_address(const struct transport *base, struct transport_addres
 {
     const struct stream_transport *transport = stream_of(base);
     *address_out = (struct transport_address){.incarnation = transport->incarnation,
-                                              .pieces_max = transport->pieces_max};
+                                              .pieces_max = transport->bounds.pieces_max};
     stream_address_tell(transport, address_out);
 }
 
@@ -241,7 +242,7 @@ static void stream_close(struct transport *base)
         wipe(stream_peer_of(transport->peers.first));
         peer_list_remove(&transport->peers, transport->peers.first);
     }
-    assert(transport->peers.n == 0 && transport->n_reads == 0 && transport->n_held == 0);
+    assert(transport->peers.n == 0 && transport->bounds.n_reads == 0 && transport->n_held == 0);
     assert(transport->base.port.n_unproven + transport->base.port.n_proven == 0);
     stream_listener_close(transport);
     tls_context_destroy(transport->tls);
@@ -270,7 +271,7 @@ static const struct transport_ops TLS_OPS = STREAM_OPS("tls");
 
 static enum status create_tables(struct stream_transport *transport, uint32_t gets_max)
 {
-    const uint32_t n_pieces = transport->reads_max + REFUSALS_MAX;
+    const uint32_t n_pieces = transport->bounds.reads_max + REFUSALS_MAX;
     transport->connections_max = transport->unproven_max + 2 * transport->peers.n_max;
     TRY(get_table_init(&transport->gets, gets_max));
     transport->pulls = calloc(gets_max, sizeof *transport->pulls);
@@ -323,8 +324,8 @@ enum status stream_transport_open(const struct stream_options *options,
     transport->now_ns = clock_now_ns();
     transport->epoll_fd = transport->wake_fd = transport->spare_fd = -1;
     transport->peers.n_max = options->peers_max;
-    transport->reads_max = options->reads_max;
-    transport->pieces_max = options->pieces_max ? options->pieces_max : options->reads_max;
+    transport->bounds.reads_max = options->reads_max;
+    transport->bounds.pieces_max = options->pieces_max ? options->pieces_max : options->reads_max;
     transport->unproven_max = options->unproven_max ? options->unproven_max : STREAM_UNPROVEN_MAX;
     transport->proof_ns = options->proof_ns ? options->proof_ns : STREAM_PROOF_NS;
     enum status status = set_up(transport, options, error);

@@ -17,7 +17,7 @@ enum {
     TRANSPORTS_MAX = 64, /* UCX's own bound is 64 or 128, by version */
 };
 
-/* Of what the slowest and the fastest network have, in seconds and bytes a second. */
+/* Limits of plausible networks, in seconds and bytes a second. */
 static const float LARGEST[] = {1.0F, 1e15F, 10.0F};
 
 struct reader {
@@ -52,7 +52,7 @@ static bool take_transport(struct reader *reader, bool *is_last_out)
     return !(length & HAS_ENDPOINT) && take(reader, length & TRANSPORT_LENGTH);
 }
 
-/* What is known of an address once it is read. */
+/* What the parser learns of an address. */
 struct summary {
     uint32_t n_transports;
     uint32_t device_lengths; /* bit n: a device's address has n bytes */

@@ -13,7 +13,7 @@
 
 enum { AM_PULL = 1, AM_PIECE = 2 }; /* ids of active messages */
 
-/* Pieces of one reader that are copied out of the device meanwhile. More would keep its views from other readers. */
+/* Pieces of one reader that the device copies at a time. More would take the device's views from other readers. */
 enum { PIECES_READING = 4 };
 
 /* U15: header and data must live until UCX has sent them. */
@@ -54,7 +54,7 @@ enum status ucx_am_get(struct ucx_peer *peer, const struct transfer_id *id, stru
                        uint32_t n)
 {
     struct ucx_transport *transport = ucx_of(peer->base.transport);
-    assert(n >= 1 && n <= GET_PIECES_MAX && !peer->is_admitted && peer->ep);
+    assert(n >= 1 && n <= GET_PIECES_MAX && !peer->base.is_admitted && peer->ep);
     struct ucx_pull_message *pull = transport->free_pulls;
     if (!pull)
         return STATUS_QUEUE_FULL;
@@ -62,7 +62,7 @@ enum status ucx_am_get(struct ucx_peer *peer, const struct transfer_id *id, stru
     pull->peer = peer;
     wire_pull_encode(&(struct wire_pull){.n = n,
                                          .reader_incarnation = transport->incarnation,
-                                         .owner_incarnation = peer->address.incarnation,
+                                         .owner_incarnation = peer->base.incarnation,
                                          .id = *id,
                                          .connection = peer->connection},
                      pull->header);
@@ -86,18 +86,6 @@ enum status ucx_am_get(struct ucx_peer *peer, const struct transfer_id *id, stru
     return status;
 }
 
-/* NULL: it was not asked for, or of somebody else. */
-static struct get *find_get(const struct ucx_transport *transport, const struct wire_piece *piece)
-{
-    struct get *get = get_table_find(&transport->gets, piece, transport->incarnation);
-    if (!get)
-        return NULL;
-    const struct ucx_peer *peer = (const struct ucx_peer *)get->peer; /* base is its first member */
-    bool is_theirs = piece->owner_incarnation == peer->address.incarnation ||
-                     piece->answer == ANSWER_STALE;
-    return is_theirs ? get : NULL;
-}
-
 static ucs_status_t on_piece(void *arg, const void *header, size_t header_bytes, void *data,
                              size_t data_bytes, const ucp_am_recv_param_t *param)
 {
@@ -111,7 +99,7 @@ static ucs_status_t on_piece(void *arg, const void *header, size_t header_bytes,
         count_bad(transport);
         return UCS_OK;
     }
-    struct get *get = find_get(transport, &piece);
+    struct get *get = get_table_find(&transport->gets, &piece, transport->incarnation);
     if (!get) {
         atomic_fetch_add(&transport->base.late_pieces, 1);
         return UCS_OK;
@@ -119,7 +107,7 @@ static ucs_status_t on_piece(void *arg, const void *header, size_t header_bytes,
     if (piece.answer != ANSWER_BYTES) {
         get_table_end(&transport->gets, get, wire_refusal(piece.answer));
     } else {
-        /* One pass: when the CRC is wrong the target holds rubbish, which nobody reads then. */
+        /* One pass copies and checks. When the CRC is wrong, nobody reads the target. */
         bool is_right = crc32c_copy(0, get->piece.target, data, data_bytes) == piece.crc32c;
         get_table_end(&transport->gets, get, is_right ? STATUS_OK : STATUS_CORRUPT);
     }
@@ -130,19 +118,14 @@ static ucs_status_t on_piece(void *arg, const void *header, size_t header_bytes,
 
 static struct ucx_peer *find_reader(struct ucx_transport *transport, uint64_t incarnation)
 {
-    const struct transport_source *source = &transport->base.source;
-    struct ucx_peer *peer = ucx_peer_admitted(transport, incarnation);
-    if (peer || !source->refresh)
-        return peer;
-    source->refresh(source->arg);
-    return ucx_peer_admitted(transport, incarnation);
+    return ucx_peer_of(peer_list_reader(&transport->peers, &transport->base.source, incarnation));
 }
 
-/* False: the pull came by a connection that the reader has given up. */
+/* False: the pull came over a connection that the reader has closed. */
 static bool note_connection(struct ucx_transport *transport, struct ucx_peer *peer,
                             uint64_t connection)
 {
-    assert(peer->is_admitted);
+    assert(peer->base.is_admitted);
     if (connection <= peer->connection)
         return connection == peer->connection;
     peer->connection = connection;
@@ -150,23 +133,6 @@ static bool note_connection(struct ucx_transport *transport, struct ucx_peer *pe
     if (peer->ep)
         ucx_peer_mark_failed(peer); /* what waits is sent by the next endpoint */
     return true;
-}
-
-static void take_item(struct ucx_transport *transport, struct ucx_peer *reader,
-                      const struct wire_pull *pull, const struct wire_item *item)
-{
-    struct ucx_piece_message *message = ucx_pieces_take(transport, reader);
-    if (!message)
-        return;
-    message->item = *item;
-    message->owner_incarnation = pull->owner_incarnation;
-    message->read = (struct block_read){.id = pull->id,
-                                        .reader_incarnation = pull->reader_incarnation,
-                                        .block_index = item->block_index,
-                                        .remote_block = item->block,
-                                        .offset = item->offset,
-                                        .bytes = item->bytes};
-    ucx_pieces_ask(transport, message);
 }
 
 static ucs_status_t on_pull(void *arg, const void *header, size_t header_bytes, void *data,
@@ -186,10 +152,13 @@ static ucs_status_t on_pull(void *arg, const void *header, size_t header_bytes, 
     }
     for (uint32_t i = 0; i < pull.n; i++) {
         struct wire_item item;
-        if (wire_item_decode(data, i, &item))
-            take_item(transport, peer, &pull, &item);
-        else
+        if (!wire_item_decode(data, i, &item)) {
             count_bad(transport);
+            continue;
+        }
+        struct ucx_piece_message *message = ucx_pieces_take(transport, peer, &pull, &item);
+        if (message)
+            ucx_pieces_ask(transport, message);
     }
     return UCS_OK;
 }
@@ -210,29 +179,17 @@ static void on_piece_sent(void *request, ucs_status_t code, void *arg)
 /* False: the bytes are not there yet. */
 static bool send_piece(struct ucx_transport *transport, struct ucx_piece_message *message)
 {
-    const uint8_t *bytes = NULL;
-    struct wire_piece piece = {.answer = ANSWER_STALE,
-                               .owner_incarnation = transport->incarnation,
-                               .reader_incarnation = message->read.reader_incarnation,
-                               .id = message->read.id,
-                               .item = message->item};
-    if (message->is_refused) {
-        piece.answer = ANSWER_FULL;
-    } else if (message->owner_incarnation == transport->incarnation) {
-        enum status status = transport_read(&transport->base.source, &message->read);
-        if (status == STATUS_NOT_READY) {
-            message->peer->n_reading += !message->is_reading && message->read.view;
-            message->is_reading = message->read.view;
-            return false;
-        }
-        ucx_pieces_end_reading(message);
-        bytes = message->read.view;
-        assert((status == STATUS_OK) == (bytes != NULL));
-        piece.answer = bytes ? ANSWER_BYTES : ANSWER_NOT_HELD;
+    struct wire_piece piece;
+    if (!asked_piece_answer(&transport->base.source, transport->incarnation, &message->asked,
+                            &piece)) {
+        message->peer->n_reading += !message->is_reading && message->asked.read.view;
+        message->is_reading = message->asked.read.view;
+        return false;
     }
+    ucx_pieces_end_reading(message);
     assert(message->peer->ep);
-    uint32_t n_bytes = bytes ? message->item.bytes : 0;
-    piece.crc32c = crc32c(0, bytes, n_bytes);
+    const uint8_t *bytes = message->asked.read.view;
+    uint32_t n_bytes = bytes ? message->asked.item.bytes : 0;
     wire_piece_encode(&piece, message->header);
 
     const ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK |
@@ -249,7 +206,7 @@ static bool send_piece(struct ucx_transport *transport, struct ucx_piece_message
     return true;
 }
 
-/* False: its endpoint is being closed and a new one cannot be made yet, or has enough to send; or send_piece. */
+/* False: try later. The old endpoint is still closing, the endpoint has enough to send, or send_piece returned false. */
 static bool answer_one(struct ucx_transport *transport, struct ucx_piece_message *message)
 {
     struct ucx_peer *peer = message->peer;

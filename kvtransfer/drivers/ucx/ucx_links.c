@@ -31,7 +31,7 @@ static bool lacks_link(const struct ifaddrs *device, const char *devices)
                       : !is_bridge(device->ifa_name);
 }
 
-/* False: they cannot be listed. missing_out "": none lacks its link. */
+/* False: the devices cannot be listed. missing_out "": all have their link. */
 static bool find_missing(const char *devices, char missing_out[IF_NAMESIZE])
 {
     struct ifaddrs *all;
@@ -45,7 +45,7 @@ static bool find_missing(const char *devices, char missing_out[IF_NAMESIZE])
     return true;
 }
 
-/* The kernel's news of links from now on. Under 0: it has none for us. */
+/* Opens a socket for the kernel's messages about links. Below 0: not possible. */
 static int open_news(void)
 {
     int fd = socket(AF_NETLINK, SOCK_RAW | SOCK_NONBLOCK | SOCK_CLOEXEC, NETLINK_ROUTE);
@@ -56,7 +56,7 @@ static int open_news(void)
     return -1;
 }
 
-/* Whatever it says, the devices are looked at anew; lost news are news, too. */
+/* The devices are listed anew after any message, and also when messages were lost. */
 static void wait_for_news(int fd, uint64_t until_ns, uint64_t now_ns)
 {
     char news[8192];
@@ -72,7 +72,7 @@ static void wait_for_news(int fd, uint64_t until_ns, uint64_t now_ns)
 bool ucx_links_wait(const char *devices, uint64_t limit_ns, char missing_out[IF_NAMESIZE])
 {
     const char *wanted = devices ? devices : "";
-    int fd = open_news(); /* before the first look, so that no change falls between */
+    int fd = open_news(); /* before the first look, so that no change is missed */
     uint64_t began_ns = clock_now_ns(), now_ns = began_ns;
     uint64_t until_ns = began_ns + limit_ns;
     bool is_listed = find_missing(wanted, missing_out);

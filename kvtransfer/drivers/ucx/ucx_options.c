@@ -21,8 +21,8 @@ static enum status modify(ucp_config_t *config, const char *name, const char *va
                      ucs_status_string(code));
 }
 
-/* An option of the TCP transport. 1.13 wants its name without the prefix, and takes it with one for
- * nothing but a warning; 1.22 refuses it without. */
+/* An option of the TCP transport. UCX 1.13 wants its name without the prefix, and warns and ignores it with the prefix;
+ * UCX 1.22 refuses it without. */
 static enum status modify_tcp(ucp_config_t *config, const char *name, const char *value,
                               struct error *error)
 {
@@ -40,8 +40,8 @@ static enum status write_options(ucp_config_t *config, const struct ucx_options 
     TRY(modify_tcp(config, "TX_SEG_SIZE", "64K", error)); /* 8K: half the speed */
     TRY(modify_tcp(config, "RX_SEG_SIZE", "256K", error));
     TRY(modify(config, "RNDV_THRESH", "inf", error)); /* U2: rendezvous loses callbacks */
-    /* A reader's death can abort the owner inside 1.13.1 while UCX sends from our memory without a
-     * copy ("Assertion `comp->count > 0' failed"): one of about 12 kills. */
+    /* While UCX 1.13.1 sends from our memory without a copy, the death of a reader can abort the owner
+     * ("Assertion `comp->count > 0' failed"): about one of 12 kills did. */
     TRY(modify(config, "ZCOPY_THRESH", "inf", error));
     TRY(modify(config, "ADDRESS_VERSION", "v1", error)); /* that ucx_address.h knows */
     TRY(data_port_check(&(struct data_port){options->net_devices, options->port_range}, error));

@@ -1,6 +1,6 @@
 /*
- * ucx_options - what a transport over UCX is opened with, in UCX's own words: every option that matters is
- * written by us, so that no UCX_* variable of the environment changes the data path unseen.
+ * ucx_options - the options of a transport over UCX, and UCX's own options for it. This program sets every
+ * option that matters, so that no UCX_* variable of the environment changes the data path.
  *
  * Thread: any; no state.
  */
@@ -22,9 +22,9 @@ struct ucx_options {
     uint32_t pieces_max;     /* of these, of one reader, as its Describe tells it; 0: all */
 };
 
-/* Refuses what ucx_transport_open would of the devices and the range of ports; opens nothing. */
+/* Checks the devices and the range of ports as ucx_transport_open does. Opens nothing. */
 MUST_CHECK enum status ucx_options_check(const struct ucx_options *options, struct error *error);
 
-/* As a configuration of UCX's, which the caller releases. */
+/* Makes UCX's configuration of them, which the caller releases. */
 MUST_CHECK enum status ucx_options_read(const struct ucx_options *options,
                                         struct ucp_config **config_out, struct error *error);

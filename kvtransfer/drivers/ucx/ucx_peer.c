@@ -13,7 +13,7 @@ static void on_error(void *arg, ucp_ep_h ep, ucs_status_t code)
 {
     struct ucx_peer *peer = arg;
     (void)ep;
-    log_event(LOG_DEBUG, NULL, "endpoint failed", LOG_HEX("incarnation", peer->address.incarnation),
+    log_event(LOG_DEBUG, NULL, "endpoint failed", LOG_HEX("incarnation", peer->base.incarnation),
               LOG_TEXT("why", ucs_status_string(code)));
     ucx_peer_mark_failed(peer);
 }
@@ -22,8 +22,8 @@ void ucx_peer_mark_failed(struct ucx_peer *peer)
 {
     struct ucx_transport *transport = ucx_of(peer->base.transport);
     assert(transport->peers.n > 0);
-    if (!peer->base.is_failed && peer->is_admitted)
-        ucx_pieces_forget(transport, peer); /* what it asked for on the connection that died */
+    if (!peer->base.is_failed && peer->base.is_admitted)
+        ucx_pieces_forget(transport, peer); /* the pieces of the connection that died */
     peer->base.is_failed = true;
     transport->any_failed = true;
 }
@@ -37,10 +37,11 @@ enum status ucx_peer_create(struct ucx_transport *transport,
     if (transport->knows_addresses && !ucx_address_is_sane(address->worker, address->worker_bytes))
         return STATUS_CORRUPT;
     struct transport_peer *base;
-    TRY(peer_list_add(&transport->peers, &transport->base, sizeof **peer_out, &base));
+    TRY(peer_list_add(&transport->peers, &transport->base, address->incarnation, sizeof **peer_out,
+                      &base));
     struct ucx_peer *peer = ucx_peer_of(base);
     peer->address = *address;
-    peer->is_admitted = is_admitted;
+    base->is_admitted = is_admitted;
     *peer_out = peer;
     return STATUS_OK;
 }
@@ -50,20 +51,9 @@ void ucx_peer_revoke(struct ucx_peer *peer)
     struct ucx_transport *transport = ucx_of(peer->base.transport);
     bool is_known = false; /* as another peer, by now */
     for (struct transport_peer *next = transport->peers.first; next; next = next->next)
-        is_known |= next != &peer->base &&
-                    ucx_peer_of(next)->address.incarnation == peer->address.incarnation;
+        is_known |= next != &peer->base && next->incarnation == peer->base.incarnation;
     if (!is_known)
-        accept_gate_revoke(peer->address.incarnation);
-}
-
-struct ucx_peer *ucx_peer_admitted(const struct ucx_transport *transport, uint64_t incarnation)
-{
-    for (struct transport_peer *next = transport->peers.first; next; next = next->next) {
-        struct ucx_peer *peer = ucx_peer_of(next);
-        if (peer->is_admitted && !next->is_closing && peer->address.incarnation == incarnation)
-            return peer;
-    }
-    return NULL;
+        accept_gate_revoke(peer->base.incarnation);
 }
 
 enum status ucx_peer_open_endpoint(struct ucx_peer *peer)
@@ -80,7 +70,7 @@ enum status ucx_peer_open_endpoint(struct ucx_peer *peer)
     ucs_status_t code = ucp_ep_create(transport->worker, &params, &peer->ep);
     if (code != UCS_OK) {
         peer->ep = NULL;
-        log_event(LOG_WARN, NULL, "no endpoint", LOG_HEX("incarnation", peer->address.incarnation),
+        log_event(LOG_WARN, NULL, "no endpoint", LOG_HEX("incarnation", peer->base.incarnation),
                   LOG_TEXT("why", ucs_status_string(code)));
         return code == UCS_ERR_NO_MEMORY ? STATUS_NO_MEMORY : STATUS_PEER_LOST;
     }

@@ -1,41 +1,22 @@
 #include "kvtransfer/drivers/ucx/ucx_pieces.h"
 
-#include "base/log/log.h"
-
 #include <assert.h>
 #include <stdlib.h>
 
-/* Messages that only say no: those of one pull. */
+/* Messages for refusals: those of one pull. */
 enum { REFUSALS_MAX = GET_PIECES_MAX };
 
-static void note_overrun(struct ucx_transport *transport, struct ucx_peer *reader)
+struct ucx_piece_message *ucx_pieces_take(struct ucx_transport *transport, struct ucx_peer *reader,
+                                          const struct wire_pull *pull,
+                                          const struct wire_item *item)
 {
-    atomic_fetch_add(&transport->base.full_pieces, 1);
-    if (!reader->has_overrun)
-        log_event(LOG_WARN, NULL, "a reader that asks for too many pieces at a time is refused",
-                  LOG_HEX("incarnation", reader->address.incarnation),
-                  LOG_U64("pieces_max", transport->pieces_max));
-    reader->has_overrun = true;
-}
-
-struct ucx_piece_message *ucx_pieces_take(struct ucx_transport *transport, struct ucx_peer *reader)
-{
-    assert(reader->is_admitted && transport->n_reads <= transport->reads_max);
     struct ucx_piece_message *message = transport->free_pieces;
-    /* What was being sent when its connection broke is over later than it asks again. */
-    bool is_full = reader->n_reads >= transport->pieces_max + PIECES_SENDING ||
-                   transport->n_reads == transport->reads_max;
-    if (is_full)
-        note_overrun(transport, reader);
-    if (!message)
-        return NULL;
-    transport->free_pieces = message->next;
-    *message = (struct ucx_piece_message){.peer = reader, .is_refused = is_full};
-    if (!is_full) {
-        transport->n_reads++;
-        reader->n_reads++;
-        assert(reader->n_reads <= transport->n_reads);
+    if (message) {
+        transport->free_pieces = message->next;
+        *message = (struct ucx_piece_message){.peer = reader};
     }
+    asked_piece_take(&transport->bounds, &reader->base, pull, item,
+                     message ? &message->asked : NULL);
     return message;
 }
 
@@ -64,13 +45,8 @@ void ucx_pieces_ask(struct ucx_transport *transport, struct ucx_piece_message *m
 void ucx_pieces_end(struct ucx_transport *transport, struct ucx_piece_message *message,
                     enum status status)
 {
-    transport_read_end(&transport->base.source, &message->read, status);
+    asked_piece_end(&transport->bounds, &message->peer->base, &message->asked, status);
     ucx_pieces_end_reading(message);
-    if (!message->is_refused) {
-        assert(transport->n_reads > 0 && message->peer->n_reads > 0);
-        transport->n_reads--;
-        message->peer->n_reads--;
-    }
     add_free(transport, message);
 }
 
@@ -90,7 +66,7 @@ void ucx_pieces_forget(struct ucx_transport *transport, const struct ucx_peer *p
 
 enum status ucx_pieces_init(struct ucx_transport *transport)
 {
-    uint32_t n_pieces = transport->reads_max + REFUSALS_MAX;
+    uint32_t n_pieces = transport->bounds.reads_max + REFUSALS_MAX;
     transport->pieces = calloc(n_pieces, sizeof *transport->pieces);
     if (!transport->pieces)
         return STATUS_NO_MEMORY;

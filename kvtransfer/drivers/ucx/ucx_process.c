@@ -18,8 +18,8 @@ static ucs_log_func_rc_t log_line(const char *file, unsigned line, const char *f
     (void)component;
     if (level == UCS_LOG_LEVEL_FATAL)
         return UCS_LOG_FUNC_RC_CONTINUE; /* the process ends: in UCX's own words */
-    /* Errors are those of lost peers, which whoever misses the peer reports; a warning is about
-     * something else, such as an option without effect. */
+    /* UCX's errors are about lost peers; the owner of the peer reports those. A warning is about something else, such as
+     * an option without effect. */
     enum log_level ours = level == UCS_LOG_LEVEL_WARN ? LOG_WARN : LOG_DEBUG;
     if (level > UCS_LOG_LEVEL_DIAG || !log_is_on(ours))
         return UCS_LOG_FUNC_RC_STOP;

@@ -15,11 +15,11 @@
 #include <ucp/api/ucp.h>
 #include <unistd.h>
 
-/* The kernel takes a second at most for one whose other end is there; a cable, three. */
+/* The kernel takes at most a second for a device whose other end exists; a cable takes three. */
 #define LINK_LIMIT_NS (5 * NS_PER_S)
 
-/* U25: two UCX of the same soname can be on one machine. A later one of the same API version keeps what
- * this program was built with; that is UCX's own rule, and how the image's flavours share a program. */
+/* U25: a machine can have two versions of UCX with the same soname. By UCX's own rule, a later one with the same API version
+ * is compatible with the headers of this build. The flavours of the image share one program in this way. */
 static enum status check_version(struct error *error)
 {
     unsigned major, minor, release;
@@ -38,7 +38,7 @@ static enum status create_context(struct ucx_transport *transport,
 {
     ucp_config_t *config;
     TRY(ucx_options_read(options, &config, error));
-    /* U3: no remote memory access over TCP, it can kill the survivor of a death. */
+    /* U3: no remote memory access over TCP: after a death it can kill the other process. */
     const ucp_params_t params = {.field_mask = UCP_PARAM_FIELD_FEATURES | UCP_PARAM_FIELD_NAME,
                                  .features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP,
                                  .name = "kvferry"};
@@ -75,7 +75,7 @@ static enum status create_worker(struct ucx_transport *transport, struct error *
 {
     const ucp_worker_params_t params = {.field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
                                         .thread_mode = UCS_THREAD_MODE_SINGLE};
-    accept_gate_begin(transport); /* U17a: it listens at a port that nobody asked for */
+    accept_gate_begin(transport); /* U17a: UCX listens at a port by itself */
     ucs_status_t code = ucp_worker_create(transport->context, &params, &transport->worker);
     accept_gate_end();
     if (code == UCS_OK)

@@ -13,6 +13,7 @@
  */
 #pragma once
 
+#include "kvtransfer/transport/asked_piece.h"
 #include "kvtransfer/transport/get_table.h"
 #include "kvtransfer/transport/peer_list.h"
 
@@ -29,14 +30,11 @@ struct ucx_transport;
 struct ucx_peer {
     struct transport_peer base;
     struct transport_address address;
-    bool is_admitted;     /* may pull from here; else this worker gets from it */
     uint64_t connection;  /* the reader's number of the endpoint; admitted: of its last pull */
     struct ucp_ep *ep;    /* NULL: none, or closing */
     void *close_request;  /* UCX's, NULL: none */
     uint32_t n_callbacks; /* that UCX owes for operations on the endpoint */
-    uint32_t n_reads;     /* admitted: pieces of it taken and not sent */
-    uint32_t n_reading;   /* of these, whose bytes are on their way out of the device */
-    bool has_overrun;     /* admitted: has asked for more than it was told */
+    uint32_t n_reading; /* admitted: pieces of it whose bytes are on their way out of the device */
 };
 
 /* A message under way: pulls of the reader, pieces of the owner. */
@@ -67,8 +65,7 @@ struct ucx_transport {
     struct ucx_piece_message *pieces; /* [reads_max], and some for refusals */
     struct ucx_piece_message *free_pieces;
     struct ucx_piece_message *first_asked, *last_asked; /* pulled, not yet read */
-    uint32_t reads_max, pieces_max;
-    uint32_t n_reads; /* pieces taken and not sent */
+    struct asked_bounds bounds;
 };
 
 static inline struct ucx_transport *ucx_of(const struct transport *transport)

@@ -17,7 +17,7 @@ enum status ucx_status(int code)
     case UCS_ERR_UNSUPPORTED:
     case UCS_ERR_NOT_IMPLEMENTED:
         return STATUS_UNSUPPORTED;
-    /* U10: which of these a death gives differs from version to version. */
+    /* U10: the code for a dead peer differs between versions. */
     case UCS_ERR_UNREACHABLE:
     case UCS_ERR_ENDPOINT_TIMEOUT:
     case UCS_ERR_CONNECTION_RESET:

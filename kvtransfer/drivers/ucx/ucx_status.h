@@ -1,4 +1,4 @@
-/* ucx_status - the one place where UCX's codes become ours. */
+/* ucx_status - translates UCX's codes into enum status. */
 #pragma once
 
 #include "base/status.h"
@@ -6,5 +6,5 @@
 /* code is a ucs_status_t. */
 enum status ucx_status(int code);
 const char *ucx_code_text(int code);
-/* UCX has not made what was asked for. */
+/* The error of an object that UCX did not make. */
 enum status ucx_status_refused(struct error *error, const char *what, int code);

@@ -13,10 +13,10 @@
 #include <sys/epoll.h>
 #include <ucp/api/ucp.h>
 
-/* Messages that one progress takes in before commands and new gets have their turn again. */
+/* Messages that one progress takes in, so that commands and new gets get their turn. */
 enum { ROUND_MESSAGES = 16 };
 
-/* How often the end of a close is looked for: UCX tells it by no event. */
+/* How often progress looks for the end of a close: UCX has no event for it. */
 #define CLOSE_TICK_NS NS_PER_MS
 
 /* ---- transport_ops ---- */
@@ -26,13 +26,13 @@ static void ucx_address(const struct transport *base, struct transport_address *
     const struct ucx_transport *transport = ucx_of(base);
     *address_out = (struct transport_address){.worker_bytes = transport->worker_address_bytes,
                                               .incarnation = transport->incarnation,
-                                              .pieces_max = transport->pieces_max,
+                                              .pieces_max = transport->bounds.pieces_max,
                                               .n_hosts = transport->n_hosts};
     memcpy(address_out->hosts, transport->hosts, sizeof address_out->hosts);
     memcpy(address_out->worker, transport->worker_address, transport->worker_address_bytes);
 }
 
-/* Its endpoint arrives at the data port, perhaps before this side knows more of it. */
+/* The peer's endpoint may connect to the data port before this side knows more about it. */
 static void ucx_expect(struct transport *base, const struct transport_address *address)
 {
     (void)base;
@@ -63,7 +63,7 @@ static enum status ucx_connect(struct transport *base, const struct transport_ad
     return status;
 }
 
-/* The endpoint is made when the first pull comes: UCX then finds the reader's own connection. */
+/* The endpoint is made at the first pull: UCX then uses the reader's own connection. */
 static enum status ucx_admit(struct transport *base, const struct transport_address *address,
                              struct transport_peer **peer_out)
 {
@@ -79,7 +79,7 @@ static enum status ucx_get(struct transport_peer *peer_base, const struct transf
 {
     struct ucx_peer *peer = ucx_peer_of(peer_base);
     struct ucx_transport *transport = ucx_of(peer_base->transport);
-    assert(!peer_base->is_closing && !peer->is_admitted);
+    assert(!peer_base->is_closing && !peer->base.is_admitted);
     if (peer->base.is_failed)
         return STATUS_PEER_LOST;
 
@@ -98,8 +98,8 @@ static void ucx_peer_close(struct transport_peer *peer, transport_done done, voi
     ucx_of(peer->transport)->is_letting_go = true; /* wait must not sleep through it */
 }
 
-/* After a failure: gets end at once, and so does an admitted reader's endpoint; that of a worker we
- * get from is closed by its owner's peer_close. */
+/* After a failure, gets end at once, and the endpoint of an admitted reader is closed. The caller's peer_close closes the endpoint
+ * of a worker that this one gets from. */
 static void handle_failures(struct ucx_transport *transport)
 {
     if (!transport->any_failed)
@@ -109,7 +109,7 @@ static void handle_failures(struct ucx_transport *transport)
         struct ucx_peer *peer = ucx_peer_of(next);
         if (!next->is_failed)
             continue;
-        if (!peer->is_admitted)
+        if (!peer->base.is_admitted)
             get_table_end_peer(&transport->gets, &peer->base, STATUS_PEER_LOST);
         else
             ucx_peer_close_endpoint(peer);
@@ -140,7 +140,7 @@ static bool advance_closes(struct ucx_transport *transport, unsigned *work)
         get_table_end_peer(&transport->gets, &peer->base, STATUS_PEER_LOST);
         ucx_pieces_forget(transport, peer);
         get_table_report(&transport->gets);
-        assert(peer->n_reads == 0 && !peer->ep && peer->n_callbacks == 0);
+        assert(base->n_reads == 0 && !peer->ep && peer->n_callbacks == 0);
         next = base->next; /* a callback may have added or closed peers */
         ucx_peer_revoke(peer);
         peer_list_end(&transport->peers, base);
@@ -202,8 +202,7 @@ static void ucx_close(struct transport *base)
     struct ucx_transport *transport = ucx_of(base);
     if (transport->worker)
         close_peers(transport);
-    ucx_tear_down(
-        transport); /* the last callbacks, if there are any, still find all they refer to */
+    ucx_tear_down(transport); /* the last callbacks still find everything that they refer to */
     while (transport->peers.first) {
         ucx_peer_revoke(ucx_peer_of(transport->peers.first));
         peer_list_remove(&transport->peers, transport->peers.first);
@@ -240,8 +239,11 @@ enum status ucx_transport_open(const struct ucx_options *options, struct transpo
     transport->base.ops = &AM_TCP_OPS;
     transport->incarnation = options->incarnation;
     transport->peers.n_max = options->peers_max;
-    transport->reads_max = options->reads_max;
-    transport->pieces_max = options->pieces_max ? options->pieces_max : options->reads_max;
+    /* When a connection breaks, the reader may ask again before the pieces that UCX was sending have ended. */
+    transport->bounds = (struct asked_bounds){
+        .reads_max = options->reads_max,
+        .pieces_max = options->pieces_max ? options->pieces_max : options->reads_max,
+        .spare = PIECES_SENDING};
     transport->epoll_fd = -1;
 
     enum status status = get_table_init(&transport->gets, options->gets_max);

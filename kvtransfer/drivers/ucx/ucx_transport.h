@@ -1,9 +1,9 @@
 /*
- * ucx_transport - driver am-tcp: over UCX and TCP. The reader sends a pull, the owner answers each piece
- * with one eager active message (pull_wire.h); UCX never holds a pointer into the reader's pool. Reports
- * lost peers.
+ * ucx_transport - driver am-tcp: UCX over TCP. The reader sends a pull, and the owner answers each piece with
+ * one eager active message (pull_wire.h). UCX never holds a pointer into the reader's pool. Lost peers are
+ * reported.
  *
- * Worker addresses travel in Describe; nothing listens but UCX's own data port.
+ * Describe tells worker addresses. Only UCX's own data port listens.
  *
  * Process state: ucx_process.h. No fork after the first open.
  *

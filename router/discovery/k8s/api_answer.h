@@ -4,8 +4,8 @@
  *     bytes --push--> http_reply --> [ body, at most bytes_max ] --> text, when it is done
  *                                                              \--> next_line, of a watch
  *
- * A body that fits no longer is refused, whatever length it announced; of a watch only what is behind
- * the last line that was taken counts. Memory grows with what has arrived, not with what is promised.
+ * A body that is too large is refused, whatever length it announced; of a watch only the bytes after
+ * the last taken line count. Memory grows with the received bytes, not with the announced length.
  *
  * Thread: one at a time.
  */
@@ -19,7 +19,7 @@
 
 struct api_answer {
     struct http_reply reply;
-    char *text; /* owned; [taken, n) is what is not taken yet */
+    char *text; /* owned; [taken, n) is not taken yet */
     size_t n, taken, room, bytes_max;
     size_t searched; /* [taken, searched) has no line end */
 };
@@ -32,6 +32,5 @@ MUST_CHECK enum status api_answer_push(struct api_answer *answer, const char *by
                                        struct error *error);
 bool api_answer_is_done(const struct api_answer *answer);
 
-/* The next whole line, without its end; lines without a byte are passed over. Borrowed until the next push.
- * False: there is none yet. */
+/* The next whole line, without its end; empty lines are skipped. Borrowed until the next push. False: none yet. */
 bool api_answer_next_line(struct api_answer *answer, const char **line_out, size_t *bytes_out);

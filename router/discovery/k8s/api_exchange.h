@@ -1,7 +1,7 @@
 /*
- * api_exchange - one request to Kubernetes' API server, and its answer, over a connection of its own.
+ * api_exchange - one request to Kubernetes' API server, and its answer, over its own connection.
  *
- * The token of the service account is read for each request, and wiped when that is written.
+ * The token of the service account is read for each request, and wiped when the request is sent.
  *
  * Thread: one at a time.
  */
@@ -20,13 +20,13 @@
 
 #define API_READ_BYTES 16384u
 
-/* Who is asked, for which Service; all of it is borrowed. */
+/* The server and the Service; all is borrowed. */
 struct api_server {
     const char *folder; /* of the service account */
     const struct address *address;
     const struct k8s_target *target;
     struct host_lookup *lookup;
-    int stop_fd; /* a wake that ends what waits */
+    int stop_fd; /* a wake that ends a wait */
 };
 
 /* One request and its answer. */
@@ -36,9 +36,9 @@ struct api_exchange {
     char bytes[API_READ_BYTES];
 };
 
-/* NO_MEMORY with a sentence. Nothing of it is set before begin. */
+/* NO_MEMORY with a sentence. begin sets all members. */
 MUST_CHECK enum status api_exchange_create(struct api_exchange **exchange_out, struct error *error);
-/* Sends the request; of it all but what the server's fields say is the caller's. Ended by end, also when it fails. */
+/* Sends the request; the caller sets its fields, except those from the server's. Call end, also after a failure. */
 MUST_CHECK enum status api_exchange_begin(const struct api_server *server,
                                           struct api_exchange *exchange,
                                           struct api_request *request, uint64_t until_ns,
@@ -49,6 +49,6 @@ void api_exchange_end(struct api_exchange *exchange);
 /* PEER_LOST: the connection ended before the answer. */
 MUST_CHECK enum status api_exchange_read(struct api_exchange *exchange, uint64_t until_ns,
                                          struct error *error);
-/* Reads on until the whole answer is there, or its head and a code of success. */
+/* Reads until the whole answer has arrived, or its head with a success code. */
 MUST_CHECK enum status api_exchange_await(struct api_exchange *exchange, bool is_head_enough,
                                           uint64_t until_ns, struct error *error);

@@ -1,9 +1,10 @@
 /*
- * host_lookup - the addresses of a host, without being held by a resolver that is silent.
+ * host_lookup - looks up the addresses of a host without being blocked by a resolver that does not
+ * answer.
  *
- * getaddrinfo cannot be ended, so it runs on a thread of its own, which is left behind when the caller
- * has to go, and ends by itself. An address in numbers needs none. One lookup at a time: what was left
- * behind is waited for again before another begins.
+ * getaddrinfo cannot be interrupted, so it runs on its own thread. If the caller must stop, it
+ * abandons this thread, which ends by itself. A numeric address needs no thread. One lookup at a time:
+ * an abandoned lookup is awaited before the next one begins.
  *
  * Thread: one at a time.
  */

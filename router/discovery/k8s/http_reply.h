@@ -3,12 +3,12 @@
  *
  *     head -> (1xx: head again) -> body by Content-Length, or in chunks -> done
  *
- * An answer must tell its end: one that ends with the connection is refused, since nobody could know
- * that it is whole. So are other versions than 1.1, two lengths, a length and chunks, encodings of
- * the content, folded lines, and heads beyond the bounds.
+ * An answer must mark its end: one that ends with the connection is refused, because it might be
+ * incomplete. So are other versions than 1.1, two lengths, a length and chunks, encodings of the
+ * content, folded lines, and heads beyond the bounds.
  *
- * Bounds: HTTP_REPLY_HEAD_BYTES_MAX for a head; the same for trailers, which are passed over; eight
- * answers 1xx; a chunk of 2^32 - 1 bytes, which is never held. The object is all the memory there is.
+ * Bounds: HTTP_REPLY_HEAD_BYTES_MAX for a head; the same for trailers, which are ignored; eight 1xx
+ * answers; a chunk of 2^32 - 1 bytes, which is never stored. The object uses no other memory.
  *
  * Thread: one at a time (plain data).
  */
@@ -35,7 +35,7 @@ enum http_reply_state {
 struct http_reply {
     enum http_reply_state state;
     unsigned code;          /* 0: no head yet, else 200 .. 599 */
-    uint32_t retry_after_s; /* 0: was not told, or not in seconds */
+    uint32_t retry_after_s; /* 0: missing, or not in seconds */
     uint64_t left;
     uint32_t n_interim;
     uint32_t n_trailer;                   /* bytes */
@@ -48,6 +48,7 @@ typedef enum status (*http_reply_body)(void *arg, const char *bytes, size_t n, s
 
 void http_reply_init(struct http_reply *reply);
 
-/* CORRUPT: no HTTP/1.1, bytes behind its end. UNSUPPORTED: see above. After a failure only init. */
+/* CORRUPT: not HTTP/1.1, or bytes after its end. UNSUPPORTED: see above. After a failure only init
+ * may be called. */
 MUST_CHECK enum status http_reply_push(struct http_reply *reply, const char *bytes, size_t n,
                                        http_reply_body body, void *arg, struct error *error);

@@ -1,24 +1,23 @@
 /*
- * k8s_endpoints - the addresses of a Kubernetes Service, kept up to date by a watch of its EndpointSlices.
+ * k8s_endpoints - follows the addresses of a Kubernetes Service by a watch of its EndpointSlices.
  *
  *     LIST, page by page -> the set -> WATCH from its version -> events change the set -> the server ends it
  *       ^                                 ^                                                      |
  *       |                                 +------------- from the last version ------------------+
  *       +--- 410: versions forgotten; an event that cannot be read ------------------------------+
  *
- * What counts is who exists, not who is ready (slice_json.h). A Service that does not exist has an
- * empty set. Any failure keeps the last set and is tried again, after backoff_min_ms and then longer and
- * longer up to backoff_max_ms, each time between half of that and all of it; the log says it after a
- * second, then ever more rarely (reminder.h), and when it is over. A watch in which nothing is heard for
- * silence_ms, no event and no bookmark, is begun again.
+ * All existing endpoints count, ready or not (slice_json.h). A missing Service has an empty set. After a failure
+ * the last set stays, and a retry follows after backoff_min_ms, then after longer times up to backoff_max_ms, each
+ * randomly between half of that and all of it. The log reports a failure after a second, then less and less often
+ * (reminder.h), and its end. A watch without an event or bookmark for silence_ms is started again.
  *
- * Token and CA are read anew for each request. One connection a request, TLS by the service account's CA
- * only, no proxy.
+ * Token and CA are read for each request. Each request has its own connection, with TLS by the service account's
+ * CA only, and no proxy.
  *
- * Bounds: a page of an answer and what waits of a watch, 2 MiB each, in steps as it arrives; slices, endpoints and
- * addresses as slice_set.h has them, 256 pages.
+ * Bounds: 2 MiB for a page of an answer and for the unread part of a watch, allocated as bytes arrive; 256 pages;
+ * slices, endpoints and addresses as in slice_set.h.
  *
- * Thread: one of its own, which calls on_change; start and stop from any one.
+ * Thread: its own thread, which calls on_change; start and stop: any thread.
  */
 #pragma once
 
@@ -48,16 +47,18 @@ struct k8s_endpoints_options {
     const char *folder; /* of the service account; NULL: where the kubelet puts it */
     struct k8s_endpoints_limits limits;
 
-    /* The whole set: when it is first known, be it empty, and whenever it changed. Sorted; each as
-     * "10.1.2.3:50052" or "[fd00::1]:50052"; borrowed for the call. Must not block, nor stop. */
+    /* Gets the whole set when it is first known, even if empty, and whenever it changes. Sorted;
+     * addresses like "10.1.2.3:50052" or "[fd00::1]:50052"; borrowed during the call. Must not
+     * block, and must not call stop. */
     void (*on_change)(void *arg, const char *const *addresses, uint32_t n);
     void *arg;
 };
 
-/* Copies the texts. INVALID_ARGUMENT: a name or a port; UNSUPPORTED: no server is named; as
- * service_account.h: a file of it, which the sentence names; NO_MEMORY, NO_THREAD, IO_FAILED. */
+/* Copies the texts. INVALID_ARGUMENT: a bad name or port; UNSUPPORTED: no server is named; errors
+ * of service_account.h, with the file in the sentence; NO_MEMORY, NO_THREAD, IO_FAILED. */
 MUST_CHECK enum status k8s_endpoints_start(const struct k8s_endpoints_options *options,
                                            struct error *error,
                                            struct k8s_endpoints **endpoints_out);
-/* After it no call of on_change. Waits for one under way, never for the server. NULL is fine. */
+/* After it returns, on_change does not run any more. Waits for a running on_change, but never for
+ * the server. NULL is fine. */
 void k8s_endpoints_stop(struct k8s_endpoints *endpoints);

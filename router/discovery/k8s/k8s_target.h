@@ -24,13 +24,13 @@ struct k8s_target {
     char port[K8S_LABEL_MAX + 1];
 };
 
-/* text is meant to be one: it begins with "k8s:". */
+/* Whether text begins with "k8s:". */
 bool k8s_target_is_meant(const char *text);
-/* INVALID_ARGUMENT with the text and what is wrong with it. */
+/* INVALID_ARGUMENT: the sentence has the text and what is wrong with it. */
 MUST_CHECK enum status k8s_target_parse(const char *text, struct k8s_target *target_out,
                                         struct error *error);
 
-/* INVALID_ARGUMENT: no label; what ("namespace") names it in the sentence. */
+/* INVALID_ARGUMENT: not a label; what ("namespace") names it in the sentence. */
 MUST_CHECK enum status k8s_label_check(const char *what, const char *label, struct error *error);
 /* INVALID_ARGUMENT: neither a label nor a number from 1 to 65535. number_out: 0 for a name. */
 MUST_CHECK enum status k8s_port_parse(const char *port, unsigned *number_out, struct error *error);

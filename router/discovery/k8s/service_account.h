@@ -1,10 +1,10 @@
 /*
- * service_account - the folder by which a pod is somebody to the API server.
+ * service_account - the folder with the credentials of a pod for the API server.
  *
  *     /var/run/secrets/kubernetes.io/serviceaccount/{token, ca.crt, namespace}
  *
- * Everything is read when it is needed and kept by nobody: a projected token is replaced about hourly
- * and the CA at times, and a request is rare.
+ * Files are read when they are needed and not kept: a projected token is replaced about every hour,
+ * the CA sometimes, and requests are rare.
  *
  * Bounds: a token of SERVICE_ACCOUNT_TOKEN_MAX bytes, a CA file of 1 MiB.
  * Thread: any; no state.
@@ -19,7 +19,7 @@
 #define SERVICE_ACCOUNT_FOLDER    "/var/run/secrets/kubernetes.io/serviceaccount"
 #define SERVICE_ACCOUNT_TOKEN_MAX 16384u
 
-/* All fail as regular_file_read, with a sentence that names the file; CORRUPT: it holds none. */
+/* All fail as regular_file_read, with a sentence that names the file; CORRUPT: invalid content. */
 
 /* The caller wipes and frees. */
 MUST_CHECK enum status service_account_token(const char *folder, char **token_out,

@@ -1,5 +1,5 @@
 /*
- * slice_json - what the API server says of EndpointSlices (discovery.k8s.io/v1), as JSON.
+ * slice_json - reads the API server's JSON of EndpointSlices (discovery.k8s.io/v1).
  *
  *     a page of a LIST    {"kind":"EndpointSliceList","metadata":{"resourceVersion":"8123","continue":"..."},
  *                          "items":[{"metadata":{"name":"kv-x7k2p"},"addressType":"IPv4",
@@ -9,17 +9,16 @@
  *     a line of a WATCH   {"type":"ADDED","object":{...}}   also MODIFIED, DELETED, BOOKMARK, ERROR
  *     a refusal           {"kind":"Status","code":403,"reason":"Forbidden","message":"..."}
  *
- * Every endpoint counts, whatever its conditions: the router asks each worker itself whether it is
- * ready, five times a second, so that what it lacks is only who there is. A pod that is not ready yet
- * is thus known when it becomes so, and one that terminates stays until its pod is gone: its requests
- * end first, and it says itself that it drains.
+ * Every endpoint counts, whatever its conditions: the router itself asks each worker five times a second
+ * whether it is ready, so it only needs the list of workers. So a pod is already known when it becomes ready,
+ * and a terminating one stays until its pod is gone: its requests end first, and it reports its drain itself.
  *
- * Of several addresses of an endpoint the first counts; the API gives the others no meaning. Slices of
- * addressType FQDN are passed over, for which it has none either.
- * A port by name is that of the slice (TCP; slices of one Service may differ); a number is taken as it is.
+ * If an endpoint has several addresses, the first counts; the API defines no meaning for the others, nor for
+ * slices of addressType FQDN, which are ignored. A port by name is the slice's TCP port of that name (slices
+ * of one Service may differ); a number is used directly.
  *
- * Bounds: SLICE_JSON_ENDPOINTS_MAX endpoints of one slice (the API allows 1,000). jansson refuses JSON
- * nested deeper than 2,048; bytes are the caller's to bound.
+ * Bounds: SLICE_JSON_ENDPOINTS_MAX endpoints of one slice (the API allows 1,000). jansson refuses JSON nested
+ * deeper than 2,048; the caller bounds the number of bytes.
  *
  * Thread: any; no state.
  */
@@ -42,24 +41,24 @@ struct slice_port {
 
 struct slice_page {
     char version[SLICE_JSON_VERSION_MAX + 1];
-    char more[SLICE_JSON_CONTINUE_MAX + 1]; /* continue; "": that was the last page */
+    char more[SLICE_JSON_CONTINUE_MAX + 1]; /* continue; "": the last page */
 };
 
 enum slice_event_kind {
-    SLICE_EVENT_CHANGE,   /* the set is brought up to date */
-    SLICE_EVENT_BOOKMARK, /* a version, and nothing else */
+    SLICE_EVENT_CHANGE,   /* the set was updated */
+    SLICE_EVENT_BOOKMARK, /* only a version */
     SLICE_EVENT_ERROR     /* the server ends the watch: code and reason say why */
 };
 
 struct slice_event {
     enum slice_event_kind kind;
-    char version[SLICE_JSON_VERSION_MAX + 1]; /* but of an error */
-    uint32_t code;                            /* of an error: 410, its versions are forgotten */
+    char version[SLICE_JSON_VERSION_MAX + 1]; /* not in an error */
+    uint32_t code;                            /* of an error; 410: the version is too old */
     char reason[200];
 };
 
-/* Adds the page's slices. CORRUPT: no JSON, or none of this shape; UNSUPPORTED, NO_MEMORY as
- * slice_set_put. Of a failure the set keeps what came before it. */
+/* Adds the page's slices. CORRUPT: not JSON, or of another shape; UNSUPPORTED, NO_MEMORY as
+ * slice_set_put. After a failure the set keeps the slices before it. */
 MUST_CHECK enum status slice_json_page(const char *text, size_t bytes, struct slice_port port,
                                        struct slice_set *set, struct slice_page *page_out,
                                        struct error *error);
@@ -67,5 +66,5 @@ MUST_CHECK enum status slice_json_page(const char *text, size_t bytes, struct sl
 MUST_CHECK enum status slice_json_event(const char *text, size_t bytes, struct slice_port port,
                                         struct slice_set *set, struct slice_event *event_out,
                                         struct error *error);
-/* The message of a Status, or the text's own beginning. */
+/* The message of a Status, else the beginning of the text. */
 void slice_json_reason(const char *text, size_t bytes, char *reason_out, size_t reason_bytes);

@@ -1,17 +1,12 @@
 #include "tests/ctx_worker/support/ctx_rig.h"
 
-#include "worker_common/worker.h"
-#include "worker_common/worker_forward.h"
-
 #include <criterion/criterion.h>
 #include <string.h>
-
-enum { CONTEXT_TOKENS = 128, VOCABULARY = 96, BATCH_TOKENS = 4 * RIG_BLOCK_TOKENS };
 
 static uint64_t now_ns(void *arg)
 {
     struct ctx_rig *rig = arg;
-    uint64_t layers = forward_layers_done(rig->forward);
+    uint64_t layers = forward_layers_done(rig->base.forward);
     rig->now_ns += (layers - rig->layers_passed) * rig->layer_ns;
     rig->layers_passed = layers;
     if (rig->meanwhile)
@@ -54,8 +49,7 @@ static void on_flush(void *arg, void *handle, uint32_t n_evicted)
     call->n_evicted = n_evicted;
 }
 
-static void open_transfer(struct ctx_rig *rig, uint32_t n_blocks, uint32_t slots_max,
-                          const struct geometry *geometry)
+static void open_transfer(struct ctx_rig *rig)
 {
     const struct sim_options network = {.seed = 1};
     cr_assert_eq(sim_fabric_create(&network, &rig->fabric), STATUS_OK);
@@ -64,61 +58,41 @@ static void open_transfer(struct ctx_rig *rig, uint32_t n_blocks, uint32_t slots
     rig->direct.is_direct = true;
     if (rig->options.is_read_alone)
         rig->transport->ops = &rig->direct;
-    cr_assert_eq(block_pool_create(n_blocks, geometry_block_bytes(geometry), &rig->pool),
-                 STATUS_OK);
-    const struct kv_sender_options sender = {.transfers_max = slots_max,
-                                             .blocks_max = CONTEXT_TOKENS / RIG_BLOCK_TOKENS,
-                                             .device = rig->device,
-                                             .pool_base = block_pool_base(rig->pool),
-                                             .block_bytes = block_pool_block_bytes(rig->pool),
-                                             .n_blocks = n_blocks};
+    const struct kv_sender_options sender = {.transfers_max = rig->options.slots_max,
+                                             .blocks_max = RIG_CONTEXT_TOKENS / RIG_BLOCK_TOKENS,
+                                             .device = rig->base.device,
+                                             .pool_base = block_pool_base(rig->base.pool),
+                                             .block_bytes = block_pool_block_bytes(rig->base.pool),
+                                             .n_blocks = rig->options.n_blocks};
     cr_assert_eq(kv_sender_create(&sender, rig->transport, &rig->sender), STATUS_OK);
-}
-
-static void open_forward(struct ctx_rig *rig, const struct geometry *geometry)
-{
-    struct error error = {""};
-    const struct worker_step step = {
-        .tokens_max = BATCH_TOKENS,
-        .sequences_max = rig->options.slots_max,
-        .context_tokens = CONTEXT_TOKENS,
-        .device = rig->device,
-    };
-    cr_assert_eq(worker_forward_create(rig->model, geometry, &step, &error, &rig->forward),
-                 STATUS_OK, "%s", error.text);
-    cr_assert_eq(forward_attach(rig->forward, rig->pool, &error), STATUS_OK, "%s", error.text);
 }
 
 void ctx_rig_open(struct ctx_rig *rig, struct ctx_rig_options options)
 {
-    struct geometry geometry;
     struct error error = {""};
-    *rig = (struct ctx_rig){.options = options, .device = options.device, .now_ns = 1000};
-    if (!rig->device)
-        cr_assert_eq(device_open("cpu", &rig->device, &error), STATUS_OK, "%s", error.text);
-    cr_assert_eq(model_load(KVFERRY_SOURCE_DIR "/tests/golden/models/llama_t4",
-                            &(struct model_options){.device = rig->device}, &error, &rig->model),
-                 STATUS_OK, "%s", error.text);
-    if (options.overflows)
-        overflow_plant(rig->model, options.overflow_token, &rig->overflow);
-    cr_assert_eq(worker_geometry(rig->model, WORKER_KV_F32, RIG_BLOCK_TOKENS, &error, &geometry),
-                 STATUS_OK, "%s", error.text);
-    open_transfer(rig, options.n_blocks, options.slots_max, &geometry);
-    open_forward(rig, &geometry);
+    *rig = (struct ctx_rig){.options = options, .now_ns = 1000};
+    engine_rig_open(&rig->base,
+                    &(struct engine_rig_options){.n_blocks = options.n_blocks,
+                                                 .sequences_max = options.slots_max,
+                                                 .step_tokens = RIG_BATCH_TOKENS,
+                                                 .device = options.device,
+                                                 .overflows = options.overflows,
+                                                 .overflow_token = options.overflow_token});
+    open_transfer(rig);
     const struct ctx_engine_options engine = {
         .name = "ctx",
         .incarnation = RIG_INCARNATION,
-        .model = rig->model,
-        .forward = rig->forward,
-        .device = rig->device,
-        .pool = rig->pool,
+        .model = rig->base.model,
+        .forward = rig->base.forward,
+        .device = rig->base.device,
+        .pool = rig->base.pool,
         .sender = rig->sender,
-        .geometry = geometry,
-        .vocabulary = VOCABULARY,
-        .context_tokens = CONTEXT_TOKENS,
+        .geometry = rig->base.geometry,
+        .vocabulary = RIG_VOCABULARY,
+        .context_tokens = RIG_CONTEXT_TOKENS,
         .chunk_tokens = 2 * RIG_BLOCK_TOKENS,
         .step_target_ns = options.step_target_ns,
-        .batch_tokens = BATCH_TOKENS,
+        .batch_tokens = RIG_BATCH_TOKENS,
         .slots_max = options.slots_max,
         .queue_max = options.queue_max,
         .streams_max = options.slots_max + options.queue_max + 4,
@@ -143,15 +117,10 @@ void ctx_rig_open(struct ctx_rig *rig, struct ctx_rig_options options)
 void ctx_rig_close(struct ctx_rig *rig)
 {
     ctx_engine_destroy(rig->engine);
-    forward_destroy(rig->forward);
     kv_sender_destroy(rig->sender);
     rig->transport->ops->close(rig->transport);
-    block_pool_destroy(rig->pool);
     sim_fabric_destroy(rig->fabric);
-    model_destroy(rig->model);
-    overflow_finish(&rig->overflow);
-    if (!rig->options.device)
-        device_close(rig->device);
+    engine_rig_close(&rig->base);
 }
 
 struct transfer_id ctx_rig_id(const char *name)
@@ -163,11 +132,8 @@ struct transfer_id ctx_rig_id(const char *name)
 
 struct ctx_prefill_request ctx_rig_request(const char *name, uint32_t seed, uint32_t n_tokens)
 {
-    static uint32_t tokens[CONTEXT_TOKENS + 1]; /* copied by the engine before the next call */
-    for (uint32_t i = 0; i < n_tokens && i <= CONTEXT_TOKENS; i++)
-        tokens[i] = 3 + (seed * 31 + i * 7) % 90;
     return (struct ctx_prefill_request){.input = {.request_id = name,
-                                                  .token_ids = tokens,
+                                                  .token_ids = engine_rig_tokens(seed, n_tokens),
                                                   .n_tokens = n_tokens,
                                                   .sampling = &SAMPLING_GREEDY,
                                                   .deadline_ns = DEADLINE_NONE},
@@ -188,7 +154,8 @@ enum status ctx_rig_commit(struct ctx_rig *rig, const char *name, uint32_t n_blo
 {
     struct error error = {""};
     const struct held_commit commit = {.id = ctx_rig_id(name),
-                                       .kv_bytes = n_blocks * block_pool_block_bytes(rig->pool),
+                                       .kv_bytes = n_blocks *
+                                                   block_pool_block_bytes(rig->base.pool),
                                        .incarnation = RIG_INCARNATION};
     enum status status = ctx_engine_commit(rig->engine, &commit, &error);
     cr_assert_eq(status == STATUS_OK, error.text[0] == '\0', "a refusal says why");
@@ -213,5 +180,5 @@ void ctx_rig_settle(struct ctx_rig *rig)
 
 uint32_t ctx_rig_blocks(const struct ctx_rig *rig, enum block_state state)
 {
-    return block_pool_count(rig->pool, state);
+    return block_pool_count(rig->base.pool, state);
 }

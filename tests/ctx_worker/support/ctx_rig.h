@@ -1,19 +1,17 @@
 /*
- * ctx_rig - one context engine with hands instead of gRPC: streams are what it said on them, time
- * is a number, the network is simulated and instant.
+ * ctx_rig - a context engine that a test drives without gRPC: a stream is the list of its events, time is a number, the network is
+ * simulated and instant.
  */
 #pragma once
 
 #include "ctx_worker/ctx_engine.h"
 #include "kvtransfer/drivers/sim/sim_transport.h"
-#include "tests/model/support/overflow.h"
+#include "tests/engine/support/engine_rig.h"
 
 #define RIG_EVENTS_MAX     64u
-#define RIG_BLOCK_TOKENS   8u
 #define RIG_INCARNATION    77ull
 #define RIG_READER         88ull
 #define RIG_LEASE_LIMIT_NS (10 * NS_PER_S)
-#define RIG_AGING_MS       10u
 
 struct rig_stream {
     uint32_t n_events;
@@ -44,18 +42,14 @@ struct ctx_rig_options {
 
 struct ctx_rig {
     struct ctx_rig_options options;
-    struct device *device;
-    struct model *model;
-    struct overflow overflow;
+    struct engine_rig base;
     struct sim_fabric *fabric;
     struct transport *transport;
     struct transport_ops direct; /* the transport's, is_read_alone */
-    struct block_pool *pool;
-    struct forward *forward;
     struct kv_sender *sender;
     struct ctx_engine *engine;
     uint64_t now_ns;
-    /* What a layer takes, in a step; and what happens meanwhile, whenever the engine asks for the time. */
+    /* The time of a layer in a step; meanwhile is called each time the engine asks for the time. */
     uint64_t layer_ns, layers_passed;
     void (*meanwhile)(struct ctx_rig *rig);
 };
@@ -70,6 +64,6 @@ struct ctx_prefill_request ctx_rig_request(const char *name, uint32_t seed, uint
 struct transfer_id ctx_rig_id(const char *name);
 enum status ctx_rig_commit(struct ctx_rig *rig, const char *name, uint32_t n_blocks);
 void ctx_rig_step(struct ctx_rig *rig);
-/* Steps and transfer rounds until the engine wants nothing more at this moment. */
+/* Steps and transfer rounds until the engine has nothing to do at this time. */
 void ctx_rig_settle(struct ctx_rig *rig);
 uint32_t ctx_rig_blocks(const struct ctx_rig *rig, enum block_state state);

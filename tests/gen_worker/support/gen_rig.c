@@ -1,20 +1,13 @@
 #include "tests/gen_worker/support/gen_rig.h"
 
 #include "base/crc32c.h"
-#include "worker_common/worker.h"
-#include "worker_common/worker_forward.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    CONTEXT_TOKENS = 128,
-    VOCABULARY = 96,
-    OWNER_BLOCKS = 32,
-    BATCH_TOKENS = 4 * RIG_BLOCK_TOKENS
-};
+enum { OWNER_BLOCKS = 32 };
 
 const struct gen_rig_options ROOMY = {
     .n_blocks = 64, .sequences_max = 4, .queue_max = 4, .prefills_max = 4};
@@ -114,29 +107,28 @@ static void on_flush(void *arg, void *call, uint32_t n_evicted)
     *(uint32_t *)call = n_evicted;
 }
 
-static void open_transfer(struct gen_rig *rig, const struct gen_rig_options *options,
-                          const struct geometry *geometry)
+static void open_transfer(struct gen_rig *rig, const struct gen_rig_options *options)
 {
     const struct sim_options network = {.seed = 1};
-    rig->block_bytes = geometry_block_bytes(geometry);
+    rig->block_bytes = geometry_block_bytes(&rig->base.geometry);
     rig->owner_blocks = calloc(OWNER_BLOCKS, rig->block_bytes);
     cr_assert_not_null(rig->owner_blocks);
     cr_assert_eq(sim_fabric_create(&network, &rig->fabric), STATUS_OK);
     cr_assert_eq(sim_transport_open(rig->fabric, 1, RIG_OWNER, &rig->owner_transport), STATUS_OK);
     cr_assert_eq(sim_transport_open(rig->fabric, 2, RIG_READER, &rig->transport), STATUS_OK);
-    cr_assert_eq(block_pool_create(options->n_blocks, rig->block_bytes, &rig->pool), STATUS_OK);
     const struct kv_sender_options sender = {.transfers_max = 16,
-                                             .blocks_max = CONTEXT_TOKENS / RIG_BLOCK_TOKENS,
+                                             .blocks_max = RIG_CONTEXT_TOKENS / RIG_BLOCK_TOKENS,
                                              .device = rig->owner_device,
                                              .pool_base = rig->owner_blocks,
                                              .block_bytes = rig->block_bytes,
                                              .n_blocks = OWNER_BLOCKS};
     const struct kv_receiver_options receiver = {.transfers_max = options->prefills_max,
-                                                 .blocks_max = CONTEXT_TOKENS / RIG_BLOCK_TOKENS,
+                                                 .blocks_max = RIG_CONTEXT_TOKENS /
+                                                               RIG_BLOCK_TOKENS,
                                                  .peers_max = 4,
                                                  .window_max = 4,
-                                                 .device = rig->device,
-                                                 .pool_base = block_pool_base(rig->pool),
+                                                 .device = rig->base.device,
+                                                 .pool_base = block_pool_base(rig->base.pool),
                                                  .block_bytes = rig->block_bytes,
                                                  .n_blocks = options->n_blocks,
                                                  .quiet_limit_ns = 5 * NS_PER_MS};
@@ -144,39 +136,24 @@ static void open_transfer(struct gen_rig *rig, const struct gen_rig_options *opt
     cr_assert_eq(kv_receiver_create(&receiver, rig->transport, &rig->receiver), STATUS_OK);
 }
 
-static void open_forward(struct gen_rig *rig, const struct geometry *geometry)
-{
-    struct error error = {""};
-    const struct worker_step step = {
-        .tokens_max = BATCH_TOKENS + rig->options.sequences_max,
-        .sequences_max = rig->options.sequences_max,
-        .context_tokens = CONTEXT_TOKENS,
-        .device = rig->device,
-    };
-    cr_assert_eq(worker_forward_create(rig->model, geometry, &step, &error, &rig->forward),
-                 STATUS_OK, "%s", error.text);
-    cr_assert_eq(forward_attach(rig->forward, rig->pool, &error), STATUS_OK, "%s", error.text);
-}
-
 static struct gen_engine_options engine_options(const struct gen_rig *rig,
-                                                const struct gen_rig_options *options,
-                                                const struct geometry *geometry)
+                                                const struct gen_rig_options *options)
 {
     return (struct gen_engine_options){
         .name = "gen",
         .incarnation = RIG_READER,
-        .model = rig->model,
-        .forward = rig->forward,
-        .device = rig->device,
-        .pool = rig->pool,
+        .model = rig->base.model,
+        .forward = rig->base.forward,
+        .device = rig->base.device,
+        .pool = rig->base.pool,
         .receiver = rig->receiver,
-        .geometry = *geometry,
-        .vocabulary = VOCABULARY,
-        .context_tokens = CONTEXT_TOKENS,
+        .geometry = rig->base.geometry,
+        .vocabulary = RIG_VOCABULARY,
+        .context_tokens = RIG_CONTEXT_TOKENS,
         .n_eos_ids = 1,
         .eos_ids = {2},
         .chunk_tokens = 2 * RIG_BLOCK_TOKENS,
-        .batch_tokens = BATCH_TOKENS,
+        .batch_tokens = RIG_BATCH_TOKENS,
         .sequences_max = options->sequences_max,
         .queue_max = options->queue_max,
         .priority_aging_ms = RIG_AGING_MS,
@@ -200,22 +177,18 @@ static struct gen_engine_options engine_options(const struct gen_rig *rig,
 
 void gen_rig_open(struct gen_rig *rig, struct gen_rig_options options)
 {
-    struct geometry geometry;
     struct error error = {""};
-    *rig = (struct gen_rig){.options = options, .device = options.device, .now_ns = 1000};
-    if (!rig->device)
-        cr_assert_eq(device_open("cpu", &rig->device, &error), STATUS_OK, "%s", error.text);
-    cr_assert_eq(model_load(KVFERRY_SOURCE_DIR "/tests/golden/models/llama_t4",
-                            &(struct model_options){.device = rig->device}, &error, &rig->model),
-                 STATUS_OK, "%s", error.text);
-    if (options.overflows)
-        overflow_plant(rig->model, options.overflow_token, &rig->overflow);
-    cr_assert_eq(worker_geometry(rig->model, WORKER_KV_F32, RIG_BLOCK_TOKENS, &error, &geometry),
-                 STATUS_OK, "%s", error.text);
+    *rig = (struct gen_rig){.options = options, .now_ns = 1000};
+    engine_rig_open(&rig->base, &(struct engine_rig_options){
+                                    .n_blocks = options.n_blocks,
+                                    .sequences_max = options.sequences_max,
+                                    .step_tokens = RIG_BATCH_TOKENS + options.sequences_max,
+                                    .device = options.device,
+                                    .overflows = options.overflows,
+                                    .overflow_token = options.overflow_token});
     cr_assert_eq(device_open("cpu", &rig->owner_device, &error), STATUS_OK);
-    open_transfer(rig, &options, &geometry);
-    open_forward(rig, &geometry);
-    const struct gen_engine_options engine = engine_options(rig, &options, &geometry);
+    open_transfer(rig, &options);
+    const struct gen_engine_options engine = engine_options(rig, &options);
     const struct gen_engine_ops ops = {.arg = rig,
                                        .now_ns = now_ns,
                                        .draw_transfer_id = draw_transfer_id,
@@ -233,19 +206,14 @@ void gen_rig_open(struct gen_rig *rig, struct gen_rig_options options)
 void gen_rig_close(struct gen_rig *rig)
 {
     gen_engine_destroy(rig->engine);
-    forward_destroy(rig->forward);
     kv_receiver_destroy(rig->receiver);
     kv_sender_destroy(rig->sender);
     rig->transport->ops->close(rig->transport);
     rig->owner_transport->ops->close(rig->owner_transport);
-    block_pool_destroy(rig->pool);
     free(rig->owner_blocks);
     sim_fabric_destroy(rig->fabric);
-    model_destroy(rig->model);
-    overflow_finish(&rig->overflow);
     device_close(rig->owner_device);
-    if (!rig->options.device)
-        device_close(rig->device);
+    engine_rig_close(&rig->base);
 }
 
 struct sampling_params gen_rig_sampling(uint32_t max_tokens)
@@ -259,11 +227,8 @@ struct sampling_params gen_rig_sampling(uint32_t max_tokens)
 struct gen_request gen_rig_request(const char *name, uint32_t seed, uint32_t n_tokens,
                                    const struct sampling_params *sampling)
 {
-    static uint32_t tokens[CONTEXT_TOKENS + 1]; /* copied by the engine before the next call */
-    for (uint32_t i = 0; i < n_tokens && i <= CONTEXT_TOKENS; i++)
-        tokens[i] = 3 + (seed * 31 + i * 7) % 90;
     return (struct gen_request){.input = {.request_id = name,
-                                          .token_ids = tokens,
+                                          .token_ids = engine_rig_tokens(seed, n_tokens),
                                           .n_tokens = n_tokens,
                                           .sampling = sampling,
                                           .deadline_ns = DEADLINE_NONE},
@@ -299,7 +264,7 @@ void gen_rig_settle(struct gen_rig *rig)
 
 uint32_t gen_rig_blocks(const struct gen_rig *rig, enum block_state state)
 {
-    return block_pool_count(rig->pool, state);
+    return block_pool_count(rig->base.pool, state);
 }
 
 /* ---- the context worker ---- */
@@ -392,7 +357,7 @@ void expect_all_free_or_cached(const struct gen_rig *rig)
 {
     struct gen_engine_stats stats;
     cr_assert_eq(gen_rig_blocks(rig, BLOCK_FREE) + gen_rig_blocks(rig, BLOCK_CACHED),
-                 block_pool_size(rig->pool));
+                 block_pool_size(rig->base.pool));
     gen_engine_read_stats(rig->engine, &stats);
     cr_assert_eq(stats.blocks_unowned, 0);
 }

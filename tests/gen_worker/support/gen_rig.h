@@ -1,20 +1,18 @@
 /*
- * gen_rig - one generation engine with hands instead of gRPC, and a context worker that is nothing
- * but a pool of blocks behind a sender: a test says when it describes itself, publishes and ends.
+ * gen_rig - a generation engine that a test drives without gRPC, and a context worker that is only a pool of blocks behind a
+ * sender: the test says when it describes itself, publishes blocks and ends.
  *
- * The blocks it gives are zeros: tests/sim judges tokens, here only what happens is judged.
+ * Its blocks are zeros: tests/sim checks tokens, these tests check events.
  */
 #pragma once
 
 #include "gen_worker/gen_engine.h"
 #include "kvtransfer/drivers/sim/sim_transport.h"
 #include "kvtransfer/kv_sender.h"
-#include "tests/model/support/overflow.h"
+#include "tests/engine/support/engine_rig.h"
 
-#define RIG_BLOCK_TOKENS 8u
-#define RIG_READER       88ull /* the engine's incarnation */
-#define RIG_OWNER        77ull /* the context worker's */
-#define RIG_AGING_MS     10u
+#define RIG_READER 88ull /* the engine's incarnation */
+#define RIG_OWNER  77ull /* the context worker's */
 
 struct rig_client {
     uint32_t n_tokens;
@@ -24,8 +22,8 @@ struct rig_client {
     uint32_t told_at;    /* how many tokens had come before the first of them */
     struct gen_finish told;
     char told_worker[64];
-    uint32_t n_progress, n_prompt; /* messages of progress, and what they call the prompt */
-    uint32_t progress[32];         /* its tokens with KV, of each */
+    uint32_t n_progress, n_prompt; /* messages of progress, and the size of the prompt in them */
+    uint32_t progress[32];         /* tokens with KV, of each message */
     uint32_t n_finishes;
     struct gen_finish finish;
     char finish_worker[64];
@@ -45,33 +43,31 @@ struct gen_rig_options {
 
 struct gen_rig {
     struct gen_rig_options options;
-    struct device *device, *owner_device;
-    struct model *model;
-    struct overflow overflow;
+    struct engine_rig base;
+    struct device *owner_device;
     struct sim_fabric *fabric;
     struct transport *transport, *owner_transport;
-    struct block_pool *pool;
-    struct forward *forward;
     uint8_t *owner_blocks;
     struct kv_sender *sender;
     struct kv_receiver *receiver;
     struct gen_engine *engine;
     size_t block_bytes;
     uint64_t now_ns;
-    /* What the engine asked of context workers, the latest. */
+    /* The last requests of the engine to context workers. */
     uint32_t n_starts, n_cancels, n_commits;
     uint64_t prefill;
     uint32_t held_tokens, n_prompt;
     struct standing standing;
-    uint64_t step_ns; /* that the last prefill told */
+    uint64_t step_ns; /* of the last prefill */
     struct transfer_id transfer;
     uint64_t commit_bytes;
     bool has_other_numerics; /* of the context worker */
-    uint32_t context_cached; /* what gen_rig_seal says of the context worker's prefix cache */
+    uint32_t context_cached; /* cached_tokens of gen_rig_seal */
     uint64_t last_id;
 };
 
-extern const struct gen_rig_options ROOMY, STRICT; /* STRICT computes no failed prompt itself */
+extern const struct gen_rig_options ROOMY,
+    STRICT; /* STRICT: a prompt whose hand-over failed is not computed here */
 
 void gen_rig_open(struct gen_rig *rig, struct gen_rig_options options);
 void gen_rig_close(struct gen_rig *rig);

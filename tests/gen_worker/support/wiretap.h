@@ -1,6 +1,5 @@
 /*
- * wiretap - a loopback port that passes one connection at a time on to another, and keeps every byte of
- * both directions.
+ * wiretap - a loopback port that forwards one connection at a time to another port, and keeps every byte of both directions.
  */
 #pragma once
 

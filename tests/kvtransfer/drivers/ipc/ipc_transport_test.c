@@ -38,12 +38,10 @@ static struct transport *open_side(struct device *device, uint64_t incarnation, 
 {
     struct transport *transport;
     struct error error = {""};
-    const struct ipc_options options = {.incarnation = incarnation,
-                                        .peers_max = 4,
-                                        .gets_max = 64,
-                                        .pieces_max = 64,
-                                        .device = device,
-                                        .is_read_from = is_read_from};
+    const struct ipc_options options = {
+        .local = {.incarnation = incarnation, .peers_max = 4, .gets_max = 64, .pieces_max = 64},
+        .device = device,
+        .is_read_from = is_read_from};
     cr_assert_eq(ipc_transport_open(&options, &transport, &error), STATUS_OK, "%s", error.text);
     return transport;
 }

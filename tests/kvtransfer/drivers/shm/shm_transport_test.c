@@ -110,7 +110,7 @@ Test(shm_transport, what_is_no_address_of_it_is_refused)
 {
     struct transport *transport;
     struct transport_peer *peer;
-    const struct shm_options options = {.incarnation = 1, .peers_max = 1, .gets_max = 1};
+    const struct shm_options options = {.local = {.incarnation = 1, .peers_max = 1, .gets_max = 1}};
     cr_assert_eq(shm_transport_open(&options, &transport, NULL), STATUS_OK);
     struct transport_address address = {.incarnation = 2};
     for (uint32_t n = 0; n <= sizeof address.pool_key; n++) {

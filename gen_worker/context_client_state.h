@@ -1,12 +1,11 @@
 /*
- * context_client_parts - a context client inside: what its prefills and commits (context_client.c) and its descriptions of
- * workers (context_description.c) share.
+ * context_client_state - what a client of context workers holds: its peers, its prefills, and the calls under way.
  *
  * Lock: the client's, for all of it.
  */
 #pragma once
 
-#include "gen_worker/context_client.h"
+#include "gen_worker/context_client_options.h"
 #include "gen_worker/context_peer.h"
 #include "gen_worker/prefill_codec.h"
 
@@ -20,16 +19,19 @@ struct context_client {
     pthread_mutex_t mutex;
     struct context_peers peers;
     struct context_prefill **prefills; /* [prefills_max], NULL: free */
+    /* The end of each description. OK: the peer is known; sentence is "" when the status says all. */
+    void (*on_described)(struct context_client *client, struct context_peer *peer,
+                         enum status status, const char *sentence);
 };
 
-/* One prefill, from start_prefill to prefill_end. Its peer's user. */
+/* One prefill, from start_prefill to prefill_end. It is a user of its peer. */
 struct context_prefill {
     struct context_client *client;
     struct context_peer *peer;
     struct rpc_client_call *call; /* NULL while the peer is being described */
     uint64_t id;
-    uint64_t incarnation; /* the peer's life that was asked */
-    enum status lost;     /* not OK: an event could not be handed on */
+    uint64_t incarnation; /* the peer's, when it was asked */
+    enum status lost;     /* not OK: an event could not be passed to the engine */
     bool is_described;    /* the engine knows who computes it: events have come */
     bool is_repeated;
     bool is_cancelled;
@@ -37,7 +39,7 @@ struct context_prefill {
     struct prefill_message *request;
 };
 
-/* One GetState, Describe or Commit. Its peer's user. */
+/* One GetState, Describe or Commit. It is a user of its peer. */
 struct context_unary {
     struct context_client *client;
     struct context_peer *peer;
@@ -48,18 +50,11 @@ struct context_unary {
     struct worker_identity identity;
 };
 
-/* Held while a call is started: a callback that comes before the start has returned runs on rpc's thread, and waits
- * here until the call has its place. */
+/* Held while a call is started. A callback may run on rpc's thread before the start has returned; it waits here until the call
+ * is stored. */
 void context_client_lock(struct context_client *client);
 void context_client_unlock(struct context_client *client);
 
-/* The peer is known. */
-void context_prefill_begin(struct context_prefill *prefill);
-/* Says prefill_end, frees. */
-void context_prefill_end(struct context_prefill *prefill, enum status status, const char *sentence);
-
-/* One user of the peer more; NULL: no memory. Its owner frees it. */
+/* Adds a user to the peer; its owner frees it. NULL: no memory. */
 struct context_unary *context_unary_create(struct context_client *client,
                                            struct context_peer *peer);
-/* Of a peer that is not known: prefills that wait for it begin or end with that. */
-void context_describe(struct context_client *client, struct context_peer *peer);

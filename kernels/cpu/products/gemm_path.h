@@ -1,5 +1,5 @@
 /*
- * gemm - what the ways through a product share. gemm.c cuts products into tasks, a path computes
+ * gemm_path - what the implementations of a product share. gemm.c divides products into tasks, and a path computes
  * them.
  *
  *     gemm_f32    float32 multiply-adds; every weight is widened exactly (times its scale)
@@ -23,11 +23,11 @@ struct gemm_part {
     uint32_t token, token_end;
 };
 
-/* How a product is cut, and what computes a piece. */
+/* How a product is divided, and the function that computes a part. */
 struct gemm_path {
     uint32_t token_block; /* tokens of a task */
     uint32_t row_step;    /* its rows are a multiple of this */
-    uint32_t rows_min;    /* and at least this many: what a task prepares once pays for itself */
+    uint32_t rows_min;    /* and at least this many, so that the preparation of a task pays off */
     void (*run)(const struct gemm_part *part);
 };
 

@@ -1,0 +1,11 @@
+/*
+ * gen_engine_figures - the figures of a generation engine, counted after each step for other threads to read.
+ *
+ * Thread: the engine's.
+ */
+#pragma once
+
+#include "gen_worker/gen_engine_state.h"
+
+/* engine is a struct gen_engine. */
+void gen_engine_publish(void *engine, uint64_t now_ns);

@@ -1,0 +1,28 @@
+/*
+ * sequence_blocks - the blocks of a sequence: it takes them with what the prefix cache has, keeps them for later
+ * requests, and gives them back.
+ *
+ * Thread: the engine's.
+ */
+#pragma once
+
+#include "gen_worker/sequence_state.h"
+
+/* PAUSED -> RESERVED: takes n_blocks blocks, first those in the prefix cache, and tells the schedule how many these are.
+ * NO_BLOCKS: nothing changed. */
+MUST_CHECK enum status sequence_take_blocks(struct sequence *sequence, const struct gen_home *home,
+                                            uint32_t n_blocks, uint64_t now_ns);
+/* To n_blocks blocks in all, as block_table_grow. NO_BLOCKS: nothing changed. */
+MUST_CHECK enum status sequence_grow(struct sequence *sequence, uint32_t n_blocks);
+/* How many leading blocks of its known tokens the prefix cache may give. */
+uint32_t sequence_lookup_blocks(const struct sequence *sequence);
+/* LOCAL_PREFILL or DECODING -> PAUSED, as the schedule has decided: gives its blocks back. */
+void sequence_pause(struct sequence *sequence, const struct gen_home *home);
+/* Adds whole blocks to the prefix cache: those of the prompt, or of all tokens with KV. Generated tokens are added only where a
+ * prompt would have the same bits (forward_phases_agree). */
+void sequence_keep_prompt(struct sequence *sequence, const struct gen_home *home);
+void sequence_keep_all(struct sequence *sequence, const struct gen_home *home);
+/* Removes its blocks from the prefix cache, but for those that it found there. */
+void sequence_forget(struct sequence *sequence, const struct gen_home *home);
+/* Its tokens depend on KV from that incarnation. */
+bool sequence_has_used(const struct sequence *sequence, uint64_t incarnation);

@@ -1,0 +1,80 @@
+/*
+ * gemm_panels - packed INT8 weights, and tokens rounded to INT8.
+ *
+ * Packed weights are panels of 16 rows. A panel is its groups in order. A group is 16 float scales, then
+ * [group_len / 4][16 rows][4] bytes, each a count plus 128. A group is a whole row, padded with zeros to a multiple of
+ * 64, or 32 elements of it.
+ *
+ *     y[t][o] = sum over groups of (float)(sum of counts of w and x) * (scale of w * scale of x)
+ *
+ * The groups are added by fused multiply-adds, in order: the bits are the same on every instruction set.
+ */
+#pragma once
+
+#include "kernels/cpu/products/gemm_path.h"
+#include "kernels/cpu/vector/vec.h"
+
+enum {
+    PANEL_ROWS = 16,
+    PANEL_SCALE_BYTES = PANEL_ROWS * sizeof(float),
+    GROUP_LEN = 32,
+    ROW_LEN_STEP = 64,
+    TOKENS_MAX = 64,
+    N_IN_MAX = 131072, /* a sum of so many products of counts stays below 2^31 */
+    TOKENS_BYTES_MAX = 512 << 10,
+};
+
+struct panels {
+    uint32_t n_groups, group_len;
+    size_t group_bytes, panel_bytes;
+    size_t token_bytes; /* a rounded token's counts, scales and corrections */
+};
+
+INLINE struct panels panels_of(const struct gemm *gemm)
+{
+    struct panels panels = {.n_groups = 1, .group_len = GROUP_LEN};
+    if (gemm->w_scale_columns < gemm->n_in)
+        panels.n_groups = (gemm->n_in + GROUP_LEN - 1) / GROUP_LEN;
+    else
+        panels.group_len = (gemm->n_in + ROW_LEN_STEP - 1) / ROW_LEN_STEP * ROW_LEN_STEP;
+    panels.group_bytes = PANEL_SCALE_BYTES + (size_t)PANEL_ROWS * panels.group_len;
+    panels.panel_bytes = panels.n_groups * panels.group_bytes;
+    panels.token_bytes = panels.n_groups * (panels.group_len + sizeof(float) + sizeof(int32_t));
+    return panels;
+}
+
+/* Tokens of a part, rounded: x ~ counts * scales; corrections are -128 * sum of a group's counts. */
+struct rounded {
+    int8_t *counts;       /* [tokens][stride] */
+    float *scales;        /* [tokens][n_groups] */
+    int32_t *corrections; /* [tokens][n_groups] */
+    size_t stride;
+};
+
+static void panel_store(const struct gemm *gemm, uint32_t token, uint32_t row, vec sums)
+{
+    uint32_t n = gemm->n_out - row;
+    if (n < PANEL_ROWS || (gemm->bias && gemm->bias_dtype > DTYPE_F16)) {
+        float lanes[PANEL_ROWS];
+        vec_store(lanes, sums);
+        gemm_store(gemm, token, row, n < PANEL_ROWS ? n : PANEL_ROWS, lanes);
+        return;
+    }
+    float *y = (float *)gemm->y + token * gemm->y_stride + row;
+    if (gemm->bias) {
+        const char *bias = gemm->bias;
+        sums = vec_add(sums,
+                       vec_load_as(gemm->bias_dtype, bias + row * dtype_bytes(gemm->bias_dtype)));
+    }
+    vec_store(y, gemm->accumulate ? vec_add(vec_load(y), sums) : sums);
+}
+
+/* y[token][row ..] of n_tokens x n_panels = sums[token][panel] + bias (+ y). It is not `inline`: a copy in every tile makes the
+ * code half as long again. */
+static void gemm_panels_store(const struct gemm *gemm, uint32_t token, uint32_t n_tokens,
+                              uint32_t row, uint32_t n_panels, const vec *sums)
+{
+    for (uint32_t t = 0; t < n_tokens; t++)
+        for (uint32_t p = 0; p < n_panels; p++)
+            panel_store(gemm, token + t, row + p * PANEL_ROWS, sums[t * n_panels + p]);
+}
