@@ -129,7 +129,6 @@ static enum status progress(struct door_call *call, uint32_t n_done, uint32_t n)
         (response)->finish_reason = (end)->reason;                                                 \
         (response)->usage = &(end)->usage;                                                         \
         (response)->timing = (end)->has_timing ? &(end)->timing : NULL;                            \
-        (response)->request_id = borrow((end)->request_id);                                        \
         if ((end)->matched == MATCHED_STRING) {                                                    \
             (response)->matched_stop_case = KVFERRY__V1__##MESSAGE##__MATCHED_STOP_STOP_STRING;    \
             (response)->stop_string = (end)->stop_string;                                          \
@@ -144,6 +143,7 @@ static void send_last(struct v1_call *v1, struct reply_end *end)
     Kvferry__V1__GenerateResponse response = KVFERRY__V1__GENERATE_RESPONSE__INIT;
     response.text = (ProtobufCBinaryData){end->text_bytes, borrow(end->text)};
     SET_END(&response, GENERATE_RESPONSE, end);
+    response.request_id = borrow(end->request_id);
     if (rpc_call_send(v1->rpc, &response.base) == STATUS_OK && end->is_last)
         rpc_call_finish(v1->rpc);
     /* Otherwise the call is over already, and its on_end says how. */
@@ -151,10 +151,12 @@ static void send_last(struct v1_call *v1, struct reply_end *end)
 
 /* Memory for the messages of a whole reply. */
 struct whole_reply {
-    Kvferry__V1__CompleteResponse choices[CHOICES_MAX];
-    Kvferry__V1__CompleteResponse *more[CHOICES_MAX];
+    Kvferry__V1__CompleteResponse first;
+    Kvferry__V1__CompleteChoice choices[CHOICES_MAX];
+    Kvferry__V1__CompleteChoice *list[CHOICES_MAX];
     struct token_logprobs_message *messages; /* of all choices */
-    Kvferry__V1__TokenLogprobs **list;
+    Kvferry__V1__TokenLogprobs **logprobs;
+    uint32_t n_encoded; /* of the two before */
 };
 
 static uint32_t n_logprobs(const struct v1_call *v1)
@@ -165,49 +167,61 @@ static uint32_t n_logprobs(const struct v1_call *v1)
     return n;
 }
 
-/* Uses at .. of the list. */
-static uint32_t encode_choice(struct v1_choice *choice, struct whole_reply *whole, uint32_t at,
-                              Kvferry__V1__CompleteResponse *response)
+/* The fields of the first choice, which are the response's, and of another one. */
+#define SET_CHOICE(response, MESSAGE, choice, whole)                                               \
+    do {                                                                                           \
+        const struct collected *all = &(choice)->collected;                                        \
+        (response)->n_token_ids = all->n;                                                          \
+        (response)->token_ids = all->token_ids;                                                    \
+        (response)->text = (ProtobufCBinaryData){all->text_bytes, borrow(all->text)};              \
+        (response)->n_logprobs = all->logprobs ? all->n : 0;                                       \
+        (response)->logprobs = add_logprobs(whole, all);                                           \
+        SET_END(response, MESSAGE, &(choice)->end);                                                \
+    } while (0)
+
+static Kvferry__V1__TokenLogprobs **add_logprobs(struct whole_reply *whole,
+                                                 const struct collected *all)
 {
-    const struct collected *all = &choice->collected;
-    kvferry__v1__complete_response__init(response);
-    response->n_token_ids = all->n;
-    response->token_ids = all->token_ids;
-    response->text = (ProtobufCBinaryData){all->text_bytes, borrow(all->text)};
-    SET_END(response, COMPLETE_RESPONSE, &choice->end);
+    uint32_t at = whole->n_encoded;
     if (!all->logprobs)
-        return at;
-    encode_logprobs(all->logprobs, all->n, whole->messages + at, whole->list + at);
-    response->n_logprobs = all->n;
-    response->logprobs = whole->list + at;
-    return at + all->n;
+        return NULL;
+    encode_logprobs(all->logprobs, all->n, whole->messages + at, whole->logprobs + at);
+    whole->n_encoded += all->n;
+    return whole->logprobs + at;
+}
+
+static void send_whole(struct v1_call *v1, struct whole_reply *whole)
+{
+    Kvferry__V1__CompleteResponse *first = &whole->first;
+    kvferry__v1__complete_response__init(first);
+    SET_CHOICE(first, COMPLETE_RESPONSE, &v1->choices[0], whole);
+    first->request_id = borrow(v1->choices[0].end.request_id);
+    for (uint32_t i = 1; i < v1->n_choices; i++) {
+        Kvferry__V1__CompleteChoice *choice = &whole->choices[i];
+        kvferry__v1__complete_choice__init(choice);
+        SET_CHOICE(choice, COMPLETE_CHOICE, &v1->choices[i], whole);
+        whole->list[i - 1] = choice;
+    }
+    first->n_more_choices = v1->n_choices - 1;
+    first->more_choices = whole->list;
+    rpc_call_reply(v1->rpc, &first->base);
 }
 
 static enum status reply_whole(struct v1_call *v1)
 {
     uint32_t n = n_logprobs(v1);
-    uint32_t at = 0;
     struct whole_reply *whole = calloc(1, sizeof *whole);
-    if (whole && n > 0) {
+    if (!whole)
+        return STATUS_NO_MEMORY;
+    if (n > 0) {
         whole->messages = calloc(n, sizeof *whole->messages);
-        whole->list = calloc(n, sizeof(Kvferry__V1__TokenLogprobs *));
+        whole->logprobs = calloc(n, sizeof(Kvferry__V1__TokenLogprobs *));
     }
-    bool has_room = whole && (n == 0 || (whole->messages && whole->list));
-    for (uint32_t i = 0; has_room && i < v1->n_choices; i++) {
-        at = encode_choice(&v1->choices[i], whole, at, &whole->choices[i]);
-        if (i > 0)
-            whole->more[i - 1] = &whole->choices[i];
-    }
-    if (has_room) {
-        assert(at == n);
-        whole->choices[0].n_more_choices = v1->n_choices - 1;
-        whole->choices[0].more_choices = whole->more;
-        rpc_call_reply(v1->rpc, &whole->choices[0].base);
-    }
-    if (whole) {
-        free(whole->messages);
-        free(whole->list);
-    }
+    bool has_room = n == 0 || (whole->messages && whole->logprobs);
+    if (has_room)
+        send_whole(v1, whole);
+    free(whole->messages);
+    free(whole->logprobs);
     free(whole);
     return has_room ? STATUS_OK : STATUS_NO_MEMORY;
 }

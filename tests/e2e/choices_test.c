@@ -120,8 +120,10 @@ static void on_whole(void *arg, const ProtobufCMessage *message)
 {
     struct caller *caller = arg;
     const Kvferry__V1__CompleteResponse *whole = (const Kvferry__V1__CompleteResponse *)message;
-    for (size_t i = 0; i <= whole->n_more_choices; i++) {
-        const Kvferry__V1__CompleteResponse *one = i == 0 ? whole : whole->more_choices[i - 1];
+    add(&caller->choices[0], whole->token_ids, whole->n_token_ids, &whole->text);
+    end(&caller->choices[0], whole->usage, whole->timing);
+    for (size_t i = 1; i <= whole->n_more_choices; i++) {
+        const Kvferry__V1__CompleteChoice *one = whole->more_choices[i - 1];
         cr_assert_eq(one->index, i);
         add(&caller->choices[i], one->token_ids, one->n_token_ids, &one->text);
         end(&caller->choices[i], one->usage, one->timing);
