@@ -17,6 +17,7 @@
 
 struct tls_files;
 struct ssl_ctx_st;
+struct ssl_st;
 
 /* Before any use of TLS: what exit() would free of OpenSSL stays, as a thread of gRPC that is late to end may
  * still hold it. */
@@ -28,6 +29,9 @@ struct tls_files_options {
     const char *ca; /* PEM: who connects must show a certificate of theirs; "": needs none */
     const char *certificate_row, *key_row, *ca_row; /* their names in the configuration */
 };
+
+/* What a connection speaks under TLS. */
+enum tls_protocol { TLS_H2, TLS_HTTP_1_1 };
 
 /* Strings are copied, row names are borrowed for good. INVALID_ARGUMENT, IO_FAILED, CORRUPT: the sentence has
  * row, path and why. */
@@ -42,6 +46,8 @@ enum tls_look tls_files_look(struct tls_files *files);
 bool tls_files_asks_client(const struct tls_files *files); /* has a CA */
 /* The caller's, to free. */
 struct ssl_ctx_st *tls_files_context(struct tls_files *files);
+/* Of a connection made from it, before its handshake; until then it speaks h2. A client that offers others alone is refused. */
+void tls_files_set_protocol(struct ssl_st *ssl, enum tls_protocol protocol);
 /* Unix time at which the own certificate ends to be valid. */
 int64_t tls_files_expiry(struct tls_files *files);
 

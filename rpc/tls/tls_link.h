@@ -10,6 +10,7 @@
 #pragma once
 
 #include "base/status.h"
+#include "rpc/tls/tls_files.h"
 #include "rpc/tls/tls_uris.h"
 
 #include <stdbool.h>
@@ -18,11 +19,11 @@
 
 #define TLS_PLAIN_MAX 16384 /* of one record */
 
-struct tls_files;
 struct tls_link;
 
-/* With the files as they are now. NO_MEMORY. */
-MUST_CHECK enum status tls_link_create(struct tls_files *files, struct tls_link **link_out);
+/* With the files as they are now. TLS_H2: the client must offer it; TLS_HTTP_1_1: it may also offer nothing. NO_MEMORY. */
+MUST_CHECK enum status tls_link_create(struct tls_files *files, enum tls_protocol protocol,
+                                       struct tls_link **link_out);
 void tls_link_destroy(struct tls_link *link); /* NULL is fine */
 
 /* Copied. False: no memory, or more than a handshake ever needs while it has not ended. */
