@@ -17,7 +17,7 @@ void http_limits_init(struct http_limits *limits)
         .bodies_bytes_max = 96u << 20,
         .address_bodies_bytes_max = 32u << 20,
         .unsent_bytes_max = 1u << 20,
-        .all_unsent_bytes_max = 64u << 20,
+        .all_unsent_bytes_max = HTTP_ALL_UNSENT_BYTES_MAX,
         .reply_bytes_max = 64u << 20,
         .handshake_ns = 5 * NS_PER_S,
         .head_ns = 10 * NS_PER_S,

@@ -39,7 +39,8 @@ struct http_limits {
 
 #define HTTP_SMALL_BODY_BYTES                                                                      \
     65536u /* a body of this size or less needs no room among the bodies */
-#define HTTP_READER_BYTES 65536u
+#define HTTP_READER_BYTES         65536u
+#define HTTP_ALL_UNSENT_BYTES_MAX (64u << 20) /* as of gRPC calls */
 
 /* connections 1,024, of an address 256, 100 a second; requests 1,024, of an address 768; target 8 KiB; head 16 KiB in
  * 100 fields; body 8 MiB, of all 96 MiB, of an address 32 MiB; unsent 1 MiB, of all 64 MiB; reply 64 MiB; handshake 5 s;
