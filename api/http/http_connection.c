@@ -18,6 +18,7 @@
 #define LOG_FAILURES_NS (10 * NS_PER_S)
 #define TURN_STEPS      32 /* of one connection, before it is others' turn */
 #define RETRY_AFTER_S   1
+#define TRIM_AFTER_S    1
 
 void http_connection_count(const struct http_connection *connection, enum http_limit limit)
 {
@@ -205,6 +206,13 @@ void http_connection_turn_away(struct http_connection *connection, enum http_lim
     http_connection_refuse(connection, is_full ? 503 : 429, RETRY_AFTER_S,
                            is_full ? "too many connections"
                                    : "too many connections of this address");
+}
+
+void http_connection_trim_later(struct http_common *common)
+{
+    const struct timeval wait = {.tv_sec = TRIM_AFTER_S};
+    if (!evtimer_pending(common->trim, NULL))
+        (void)event_add(common->trim, &wait);
 }
 
 /* ---- what comes ---- */

@@ -23,6 +23,7 @@
 
 #define HTTP_READ_BYTES 16384u
 #define HTTP_WIRE_BYTES 65536u
+#define HTTP_TRIM_BYTES (16u << 20) /* of large bodies at once */
 #define HTTP_LINGER_MAX                                                                            \
     64 /* connections beyond connections_max that only hear why they are refused */
 
@@ -101,6 +102,7 @@ struct http_common {
     uint64_t log_tls_at_ns;
     uint32_t n_failed_handshakes;
     bool is_draining;
+    struct event *trim; /* what large bodies took is given back */
     uint8_t buffer[HTTP_READ_BYTES];
     uint8_t plain[TLS_PLAIN_MAX];
 };
@@ -142,6 +144,8 @@ void http_connection_leave_exchange(struct http_connection *connection, enum sta
 /* The last that it is sent has been put. is_clean: TLS says that it is the end. */
 void http_connection_say_last(struct http_connection *connection, bool is_clean);
 void http_connection_count_answer(const struct http_connection *connection, unsigned code);
+
+void http_connection_trim_later(struct http_common *common);
 
 /* http_connection_request.c: bytes of `in` go to the head or body. */
 void http_connection_take_head(struct http_connection *connection);

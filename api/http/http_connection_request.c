@@ -234,6 +234,8 @@ static bool has_room(struct http_connection *connection, enum status added)
     struct address_entry *address = connection->address;
     const struct http_limits *limits = &connection->common->limits;
     uint64_t counted = connection->exchange->body_counted;
+    if (counted && http_outbox_body_bytes(connection->common->outbox) >= HTTP_TRIM_BYTES)
+        http_connection_trim_later(connection->common);
     address->room.bytes += counted - connection->body_counted;
     connection->body_counted = counted;
     if (added == STATUS_OK &&

@@ -263,6 +263,8 @@ enum status http_exchange_reply(struct http_exchange *exchange, const struct htt
 {
     if (bytes > http_outbox_limits(exchange->outbox)->reply_bytes_max)
         return STATUS_REPLY_TOO_LONG;
+    if (bytes > http_outbox_reply_max(exchange->outbox))
+        return STATUS_QUEUE_FULL;
     pthread_mutex_lock(&exchange->lock);
     enum status status = is_unanswered(exchange) ? reply(exchange, head, body, bytes)
                                                  : STATUS_CANCELLED;

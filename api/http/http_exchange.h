@@ -67,7 +67,8 @@ struct http_doorkeeper {
 
 /* ---- the answer ---- */
 
-/* The body is copied; not sent to HEAD. REPLY_TOO_LONG: more than reply_bytes_max; nothing was answered. NO_MEMORY: the
+/* The body is copied; not sent to HEAD. REPLY_TOO_LONG: more than reply_bytes_max; QUEUE_FULL: more
+ * than its share, and clients have left too much unread: nothing was answered. NO_MEMORY: the
  * exchange was cut. CANCELLED: it was over or answered already. */
 MUST_CHECK enum status http_exchange_reply(struct http_exchange *exchange,
                                            const struct http_answer_head *head, const void *body,

@@ -128,14 +128,23 @@ void http_outbox_drop_unsent(struct http_outbox *outbox, size_t n)
     (void)before;
 }
 
-uint64_t http_outbox_unsent_max(const struct http_outbox *outbox)
+static uint64_t unless_full(const struct http_outbox *outbox, uint64_t limit)
 {
     const struct http_limits *limits = &outbox->limits;
-    uint64_t limit = limits->unsent_bytes_max;
     if (atomic_load(&outbox->unsent_bytes) <= limits->all_unsent_bytes_max)
         return limit;
     uint64_t share = limits->all_unsent_bytes_max / limits->requests_max;
     return share < limit ? share : limit;
+}
+
+uint64_t http_outbox_unsent_max(const struct http_outbox *outbox)
+{
+    return unless_full(outbox, outbox->limits.unsent_bytes_max);
+}
+
+uint64_t http_outbox_reply_max(const struct http_outbox *outbox)
+{
+    return unless_full(outbox, outbox->limits.reply_bytes_max);
 }
 
 bool http_outbox_add_body(struct http_outbox *outbox, uint64_t n)
@@ -152,4 +161,9 @@ void http_outbox_drop_body(struct http_outbox *outbox, uint64_t n)
     uint64_t before = atomic_fetch_sub(&outbox->bodies_bytes, n);
     assert(before >= n);
     (void)before;
+}
+
+uint64_t http_outbox_body_bytes(const struct http_outbox *outbox)
+{
+    return atomic_load(&outbox->bodies_bytes);
 }

@@ -45,9 +45,11 @@ bool http_outbox_is_draining(const struct http_outbox *outbox);
 /* Bytes of answers that no connection has taken yet. */
 void http_outbox_add_unsent(struct http_outbox *outbox, size_t n);
 void http_outbox_drop_unsent(struct http_outbox *outbox, size_t n);
-/* How many an exchange may have: less when all together have too many. */
+/* How many a stream may have, and how long a reply may be: an even share when all together have too many. */
 uint64_t http_outbox_unsent_max(const struct http_outbox *outbox);
+uint64_t http_outbox_reply_max(const struct http_outbox *outbox);
 
 /* Bytes of large bodies. False: there is no room. */
 bool http_outbox_add_body(struct http_outbox *outbox, uint64_t n);
 void http_outbox_drop_body(struct http_outbox *outbox, uint64_t n);
+uint64_t http_outbox_body_bytes(const struct http_outbox *outbox);

@@ -8,6 +8,7 @@
 
 #include <assert.h>
 #include <event2/event.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -306,6 +307,17 @@ static void *serve(void *arg)
     return NULL;
 }
 
+/* The C library keeps what was freed, and a flood of large bodies leaves the process as large as it was. */
+static void on_trim(evutil_socket_t fd, short what, void *arg)
+{
+    struct http_port *port = arg;
+    (void)fd, (void)what;
+    if (http_outbox_body_bytes(port->common.outbox) >= HTTP_TRIM_BYTES)
+        http_connection_trim_later(&port->common);
+    else
+        (void)malloc_trim(0);
+}
+
 /* ---- life ---- */
 
 static enum status create_shared(struct http_port *port, const struct http_port_options *options,
@@ -333,9 +345,10 @@ static enum status create_events(struct http_port *port)
     struct event_base *base = port->common.base;
     port->accept_again = evtimer_new(base, on_accept_again, port);
     port->drain_look = evtimer_new(base, on_drain_look, port);
+    port->common.trim = evtimer_new(base, on_trim, port);
     port->woken = event_new(base, http_outbox_wake(port->common.outbox), EV_READ | EV_PERSIST,
                             on_woken, port);
-    if (!port->accept_again || !port->drain_look || !port->woken ||
+    if (!port->accept_again || !port->drain_look || !port->common.trim || !port->woken ||
         event_add(port->woken, NULL) != 0)
         return STATUS_NO_MEMORY;
     for (uint32_t i = 0; i < port->listener.n; i++) {
@@ -451,6 +464,7 @@ void http_port_close(struct http_port *port)
     free_event(port->woken);
     free_event(port->computed);
     free_event(port->drain_look);
+    free_event(port->common.trim);
     listener_close(&port->listener);
     if (port->common.base)
         event_base_free(port->common.base);

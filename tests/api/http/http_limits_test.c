@@ -358,6 +358,25 @@ Test(http_limits, a_reply_beyond_its_bound_leaves_the_request_unanswered)
     close(fd);
 }
 
+Test(http_limits, past_the_bound_of_all_a_long_reply_is_refused)
+{
+    limits->requests_max = 16;
+    limits->all_unsent_bytes_max = 1 << 20;
+    http_bed_start();
+    char *body = calloc(1, 16 << 20);
+    int greedy = http_bed_connect(1), honest = http_bed_connect(1);
+    http_bed_say(greedy, HOLD);
+    (void)http_bed_held(0);
+    http_bed_say(honest, HOLD);
+    struct http_exchange *other = http_bed_held(1);
+    cr_assert_eq(http_exchange_reply(http_bed_held(0), &OK_HEAD, body, 16 << 20), STATUS_OK);
+    cr_expect_eq(http_exchange_reply(other, &OK_HEAD, body, 65 << 10), STATUS_QUEUE_FULL);
+    cr_expect_eq(http_exchange_reply(other, &OK_HEAD, "short", 5), STATUS_OK);
+    free(http_bed_hear_until(honest, "short"));
+    free(body);
+    close(greedy), close(honest);
+}
+
 /* ---- descriptors ---- */
 
 /* Nobody in this process gets a descriptor while it holds; returns the limit that was. */
