@@ -343,6 +343,39 @@ Test(http_port, many_threads_send_at_once_and_each_stream_is_whole_and_in_order)
     http_bed_wait_ends(N_SENDERS);
 }
 
+static void *send_until_over(void *arg)
+{
+    struct http_exchange *exchange = arg;
+    enum status status = http_exchange_begin(exchange, &OK_HEAD);
+    while (status == STATUS_OK)
+        status = http_exchange_send(exchange, "event", 5);
+    cr_expect(http_exchange_is_over(exchange));
+    http_exchange_end(exchange);
+    return NULL;
+}
+
+Test(http_port, threads_may_send_while_their_clients_leave_and_the_port_closes)
+{
+    int fds[16];
+    pthread_t threads[16];
+    for (int i = 0; i < 16; i++) {
+        fds[i] = http_bed_connect(1);
+        http_bed_say(fds[i], "GET /hold HTTP/1.1\r\n" HOST "\r\n");
+    }
+    for (uint32_t i = 0; i < 16; i++)
+        cr_assert_eq(pthread_create(&threads[i], NULL, send_until_over, http_bed_held(i)), 0);
+    for (int i = 0; i < 8; i++)
+        close(fds[i]);
+    http_port_close(http_bed.port);
+    http_bed.port = NULL;
+    for (int i = 0; i < 16; i++)
+        pthread_join(threads[i], NULL);
+    for (int i = 8; i < 16; i++)
+        close(fds[i]);
+    http_bed_wait_ends(16);
+    cr_expect_eq(http_bed.n_ends, 16, "each once");
+}
+
 Test(http_port, a_long_reply_reaches_a_reader_that_takes_its_time)
 {
     enum { BYTES = 12 << 20 };
