@@ -7,18 +7,21 @@
 #include <event2/buffer.h>
 #include <event2/event.h>
 #include <inttypes.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
-#define LINGER_NS       NS_PER_S
-#define PEEK_NS         NS_PER_S
-#define LOG_FAILURES_NS (10 * NS_PER_S)
-#define TURN_STEPS      32 /* of one connection, before it is others' turn */
-#define RETRY_AFTER_S   1
-#define TRIM_AFTER_S    1
+#define LINGER_NS           NS_PER_S
+#define PEEK_NS             NS_PER_S
+#define LOG_FAILURES_NS     (10 * NS_PER_S)
+#define TURN_STEPS          32 /* of one connection, before it is others' turn */
+#define RETRY_AFTER_S       1
+#define KERNEL_UNSENT_BYTES (128 << 10)
+#define TRIM_AFTER_S        1
 
 void http_connection_count(const struct http_connection *connection, enum http_limit limit)
 {
@@ -475,6 +478,13 @@ static enum status create_parts(struct http_connection *connection)
     return connection->common->tls ? create_handshake(connection) : STATUS_OK;
 }
 
+/* What the kernel holds for a reader is no memory of ours, but somebody's; a slow one is seen sooner, too. */
+static void bound_kernel(int fd)
+{
+    const int unsent_bytes = KERNEL_UNSENT_BYTES;
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent_bytes, sizeof unsent_bytes);
+}
+
 enum status http_connection_create(struct http_common *common, int fd,
                                    struct address_entry *address, const struct sockaddr_storage *at,
                                    struct http_connection **connection_out)
@@ -492,6 +502,7 @@ enum status http_connection_create(struct http_common *common, int fd,
                                            .body_due_ns = DEADLINE_NONE,
                                            .peek_ns = DEADLINE_NONE,
                                            .armed_ns = DEADLINE_NONE};
+    bound_kernel(fd);
     network_peer_name(at, connection->peer.address, sizeof connection->peer.address);
     TAILQ_INSERT_TAIL(&common->connections, connection, link_in_port);
     common->n_connections++;
