@@ -105,3 +105,23 @@ bool network_list_has(const struct network_list *list, const struct network_addr
             return true;
     return false;
 }
+
+void network_peer_name(const struct sockaddr_storage *socket_address, char *name_out, size_t bytes)
+{
+    char host[INET6_ADDRSTRLEN];
+    struct network_address address;
+    assert(bytes > 0);
+    if (!network_address_of(socket_address, &address)) {
+        snprintf(name_out, bytes, "unix:");
+        return;
+    }
+    /* Both families have the port at the same place. */
+    in_port_t port = ((const struct sockaddr_in6 *)socket_address)->sin6_port;
+    if (network_address_is_ipv4(&address)) {
+        inet_ntop(AF_INET, address.bytes + 12, host, sizeof host);
+        snprintf(name_out, bytes, "ipv4:%s:%u", host, ntohs(port));
+    } else {
+        inet_ntop(AF_INET6, address.bytes, host, sizeof host);
+        snprintf(name_out, bytes, "ipv6:[%s]:%u", host, ntohs(port));
+    }
+}

@@ -8,6 +8,7 @@
 #include "base/status.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/socket.h>
 
@@ -37,3 +38,5 @@ bool network_list_has(const struct network_list *list, const struct network_addr
 bool network_address_of(const struct sockaddr_storage *socket_address,
                         struct network_address *address_out);
 bool network_address_is_ipv4(const struct network_address *address);
+/* As struct rpc_peer has it: "ipv4:127.0.0.1:4711", "ipv6:[::1]:4711", "unix:"; cut to size. */
+void network_peer_name(const struct sockaddr_storage *socket_address, char *name_out, size_t bytes);

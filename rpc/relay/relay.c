@@ -7,14 +7,11 @@
 #include "rpc/relay/places.h"
 #include "rpc/relay/relayed.h"
 
-#include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
 #include <malloc.h>
-#include <netinet/in.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -75,25 +72,6 @@ static void watch_listeners(struct relay *relay, bool on)
     }
 }
 
-static void name_peer(const struct sockaddr_storage *at, const struct network_address *address,
-                      struct rpc_peer *peer_out)
-{
-    char host[INET6_ADDRSTRLEN];
-    *peer_out = (struct rpc_peer){.is_encrypted = false};
-    if (at->ss_family == AF_UNIX) {
-        snprintf(peer_out->address, sizeof peer_out->address, "unix:");
-    } else if (network_address_is_ipv4(address)) {
-        uint16_t port = at->ss_family == AF_INET ? ((const struct sockaddr_in *)at)->sin_port
-                                                 : ((const struct sockaddr_in6 *)at)->sin6_port;
-        inet_ntop(AF_INET, address->bytes + 12, host, sizeof host);
-        snprintf(peer_out->address, sizeof peer_out->address, "ipv4:%s:%u", host, ntohs(port));
-    } else {
-        inet_ntop(AF_INET6, address->bytes, host, sizeof host);
-        snprintf(peer_out->address, sizeof peer_out->address, "ipv6:[%s]:%u", host,
-                 ntohs(((const struct sockaddr_in6 *)at)->sin6_port));
-    }
-}
-
 /* The limit of its address that a new connection exceeds, or RELAY_N_LIMITS. */
 static enum relay_limit find_limit(const struct relay *relay, struct address_entry *address,
                                    uint64_t now_ns)
@@ -133,7 +111,7 @@ static void take_connection(struct relay *relay, int fd, const struct sockaddr_s
                             uint64_t now_ns)
 {
     struct network_address address;
-    struct rpc_peer peer;
+    struct rpc_peer peer = {.is_encrypted = false};
     struct relayed *relayed;
     bool has_address = network_address_of(at, &address);
     struct address_entry *entry = address_book_enter(relay->common.addresses,
@@ -150,7 +128,7 @@ static void take_connection(struct relay *relay, int fd, const struct sockaddr_s
         listener_refuse(fd);
         return;
     }
-    name_peer(at, &address, &peer);
+    network_peer_name(at, peer.address, sizeof peer.address);
     if (relayed_create(&relay->common, fd, entry, &peer, now_ns, &relayed) != STATUS_OK)
         log_warn("out of memory for a connection");
 }

@@ -379,7 +379,7 @@ void relayed_go_on(struct relayed_common *common, uint64_t now_ns)
 static enum status begin_handshake(struct relayed_common *common, struct relayed *relayed)
 {
     struct tls_link *link;
-    TRY(tls_link_create(common->tls, &link));
+    TRY(tls_link_create(common->tls, TLS_H2, &link));
     return handshake_create(link, relayed, &relayed->handshake);
 }
 

@@ -58,14 +58,33 @@ static int no_password(char *buffer, int bytes, int is_writing, void *arg)
     return -1;
 }
 
-static int choose_h2(SSL *ssl, const unsigned char **out, unsigned char *bytes_out,
-                     const unsigned char *offered, unsigned int bytes, void *arg)
+/* Where an SSL keeps its enum tls_protocol. */
+static int protocol_index = -1;
+static pthread_once_t protocol_once = PTHREAD_ONCE_INIT;
+
+static void make_protocol_index(void)
+{
+    protocol_index = SSL_get_ex_new_index(0, NULL, NULL, NULL, NULL);
+}
+
+void tls_files_set_protocol(SSL *ssl, enum tls_protocol protocol)
+{
+    bool is_set = SSL_set_ex_data(ssl, protocol_index, (void *)(uintptr_t)protocol) == 1;
+    assert((is_set || protocol == TLS_H2) && "room for a pointer was made with the context");
+    (void)is_set;
+}
+
+static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *bytes_out,
+                           const unsigned char *offered, unsigned int bytes, void *arg)
 {
     static const unsigned char H2[] = {2, 'h', '2'};
+    static const unsigned char HTTP_1_1[] = {8, 'h', 't', 't', 'p', '/', '1', '.', '1'};
+    (void)arg;
+    bool is_h2 = (uintptr_t)SSL_get_ex_data(ssl, protocol_index) == TLS_H2;
     unsigned char *chosen;
-    (void)ssl, (void)arg;
-    if (SSL_select_next_proto(&chosen, bytes_out, H2, sizeof H2, offered, bytes) !=
-        OPENSSL_NPN_NEGOTIATED)
+    if (SSL_select_next_proto(&chosen, bytes_out, is_h2 ? H2 : HTTP_1_1,
+                              is_h2 ? sizeof H2 : sizeof HTTP_1_1, offered,
+                              bytes) != OPENSSL_NPN_NEGOTIATED)
         return SSL_TLSEXT_ERR_ALERT_FATAL;
     *out = chosen;
     return SSL_TLSEXT_ERR_OK;
@@ -73,6 +92,7 @@ static int choose_h2(SSL *ssl, const unsigned char **out, unsigned char *bytes_o
 
 static void set_up(SSL_CTX *context)
 {
+    (void)pthread_once(&protocol_once, make_protocol_index);
     SSL_CTX_set_mode(context, SSL_MODE_RELEASE_BUFFERS | SSL_MODE_AUTO_RETRY);
     SSL_CTX_set_options(context, SSL_OP_NO_TICKET | SSL_OP_NO_RENEGOTIATION |
                                      SSL_OP_NO_COMPRESSION | SSL_OP_CIPHER_SERVER_PREFERENCE |
@@ -81,7 +101,7 @@ static void set_up(SSL_CTX *context)
     SSL_CTX_set_max_cert_list(context, CHAIN_BYTES_MAX);
     SSL_CTX_set_verify_depth(context, CHAIN_DEPTH_MAX);
     SSL_CTX_set_default_passwd_cb(context, no_password);
-    SSL_CTX_set_alpn_select_cb(context, choose_h2, NULL);
+    SSL_CTX_set_alpn_select_cb(context, choose_protocol, NULL);
 }
 
 static enum status load(const struct tls_files *files, SSL_CTX *context, struct error *error)

@@ -17,6 +17,7 @@
 
 struct tls_files;
 struct ssl_ctx_st;
+struct ssl_st;
 
 /* Call it before any use of TLS: exit() then does not free OpenSSL's memory, which a late thread of gRPC may
  * still use. */
@@ -28,6 +29,9 @@ struct tls_files_options {
     const char *ca; /* PEM: clients must show a certificate of one of these CAs; "": no need */
     const char *certificate_row, *key_row, *ca_row; /* their names in the configuration */
 };
+
+/* What a connection speaks under TLS. */
+enum tls_protocol { TLS_H2, TLS_HTTP_1_1 };
 
 /* Strings are copied; the names of rows are borrowed for good. INVALID_ARGUMENT, IO_FAILED, CORRUPT: the
  * sentence has row, path and reason. */
@@ -42,6 +46,8 @@ enum tls_look tls_files_look(struct tls_files *files);
 bool tls_files_asks_client(const struct tls_files *files); /* has a CA */
 /* The caller frees the result. */
 struct ssl_ctx_st *tls_files_context(struct tls_files *files);
+/* Of a connection made from it, before its handshake; until then it speaks h2. A client that offers others alone is refused. */
+void tls_files_set_protocol(struct ssl_st *ssl, enum tls_protocol protocol);
 /* The Unix time at which the own certificate expires. */
 int64_t tls_files_expiry(struct tls_files *files);
 

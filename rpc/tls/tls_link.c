@@ -1,7 +1,6 @@
 #include "rpc/tls/tls_link.h"
 
 #include "rpc/tls/tls_certificate.h"
-#include "rpc/tls/tls_files.h"
 
 #include <assert.h>
 #include <openssl/err.h>
@@ -21,6 +20,7 @@ struct bytes {
 
 struct tls_link {
     SSL *ssl;
+    enum tls_protocol protocol;
     struct bytes in;
     struct bytes out;
     size_t handshake_bytes;
@@ -117,7 +117,8 @@ static void on_message(int is_written, int version, int type, const void *bytes,
 
 /* ---- a link ---- */
 
-enum status tls_link_create(struct tls_files *files, struct tls_link **link_out)
+enum status tls_link_create(struct tls_files *files, enum tls_protocol protocol,
+                            struct tls_link **link_out)
 {
     (void)pthread_once(&method_once, make_method);
     struct tls_link *link = calloc(1, sizeof *link);
@@ -138,6 +139,8 @@ enum status tls_link_create(struct tls_files *files, struct tls_link **link_out)
     BIO_set_init(bio, 1);
     SSL_set_bio(link->ssl, bio, bio);
     SSL_set_app_data(link->ssl, link);
+    link->protocol = protocol;
+    tls_files_set_protocol(link->ssl, protocol);
     SSL_set_msg_callback(link->ssl, on_message);
     SSL_set_accept_state(link->ssl);
     *link_out = link;
@@ -206,7 +209,7 @@ enum tls_progress tls_link_handshake(struct tls_link *link)
     int result = SSL_do_handshake(link->ssl);
     if (result != 1)
         return judge(link, result);
-    if (!has_h2(link->ssl))
+    if (link->protocol == TLS_H2 && !has_h2(link->ssl))
         return fail(link, "the client does not offer h2 (ALPN)");
     link->is_done = true;
     return TLS_DONE;

@@ -10,6 +10,7 @@
 #pragma once
 
 #include "base/status.h"
+#include "rpc/tls/tls_files.h"
 #include "rpc/tls/tls_uris.h"
 
 #include <stdbool.h>
@@ -18,11 +19,11 @@
 
 #define TLS_PLAIN_MAX 16384 /* plain bytes of one record */
 
-struct tls_files;
 struct tls_link;
 
-/* Uses the present files. NO_MEMORY. */
-MUST_CHECK enum status tls_link_create(struct tls_files *files, struct tls_link **link_out);
+/* Uses the present files. TLS_H2: the client must offer it; TLS_HTTP_1_1: it may also offer nothing. NO_MEMORY. */
+MUST_CHECK enum status tls_link_create(struct tls_files *files, enum tls_protocol protocol,
+                                       struct tls_link **link_out);
 void tls_link_destroy(struct tls_link *link); /* NULL is fine */
 
 /* Copies the bytes. False: no memory, or more bytes than a handshake needs, during a handshake. */

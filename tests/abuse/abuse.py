@@ -15,7 +15,7 @@ import traceback
 
 from attack import ATTACKS
 
-MODULES = ["http2", "control_port", "certificates_port", "data_port", "tenants", "crowds", "texts"]
+MODULES = ["http2", "http1", "control_port", "certificates_port", "data_port", "tenants", "crowds", "texts"]
 BEGIN, END = "<!-- abuse.py -->\n", "<!-- end -->\n"
 
 

@@ -28,7 +28,7 @@ FOREIGN_HEADERS = [
     (r"<uc[tpsm]/", r"kvtransfer/drivers/ucx/.*"),
     (r"<grpc/", r"rpc/.*"),
     (r"<cuda|<nccl", r"kernels/cuda/.*"),
-    (r"<event2/", r"base/http/http_server\.c"),
+    (r"<event2/", r"base/http/http_server\.c|api/http/http_(answer_head|connection\w*|exchange|port)\.c"),
     (r"<yaml\.h>", r"base/config/config_yaml\.c|router/tenant_file\.c"),
     (r"<zlib\.h>", r"rpc/gzip\.c"),
     (r"<seccomp\.h>", r"process/syscall_filter\.c"),
@@ -65,6 +65,7 @@ BANNED_CALLS = [
      r"|ctx_worker/ctx_(service|worker)\.c|gen_worker/(context_client|context_description|gen_service|gen_worker)\.c"
      r"|router/(admission|dispatch|intake|discovery/name_lookup|router|worker_client|worker_judge|worker_sources)\.c"
      r"|router/discovery/k8s/(fd_wait|https_stream|k8s_endpoints)\.c"
+     r"|api/http/http_(connection\w*|port)\.c"
      r"|rpc/(server/(call|call_send|server)|client/client_call|runtime/runtime|relay/(relay|handshakes))\.c"),
     (r"clock_gettime|gettimeofday|time", "base/clock.h has the clocks",
      r"tests/.*|base/(clock|log/log_line)\.c"
