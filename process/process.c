@@ -103,12 +103,13 @@ void process_follow_parent(uint32_t parent_pid)
 static enum status raise_limits(const struct process_options *options, struct error *error)
 {
     struct descriptor_needs needs = {
-        .n_ports = 1u + (options->grpc_address != NULL) + (options->health_address[0] != '\0'),
+        .n_ports = 1u + (options->grpc_address != NULL) + (options->health_address[0] != '\0') +
+                   (options->http_address && options->http_address[0]),
         .connections_max = options->relay.connections_max,
         .peers_max = options->peers_max,
         .data_connections_max = options->data_connections_max,
     };
-    assert(needs.n_ports <= PROCESS_PORTS);
+    assert(needs.n_ports <= PROCESS_PORTS + 1);
     return descriptor_limit_raise(&needs, error);
 }
 

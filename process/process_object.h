@@ -30,6 +30,7 @@ struct process_options {
     const char *name;
     const char *advertise_address; /* "": see advertised_host.h */
     const char *grpc_address;      /* of the router; else NULL */
+    const char *http_address;      /* the same */
     const char *control_address;
     const char *health_address;
     const char *metrics_address;
@@ -91,6 +92,7 @@ struct process {
     struct rpc_server *servers[PROCESS_PORTS];
     char addresses[PROCESS_PORTS][ADDRESS_TEXT_MAX]; /* advertised ones; "": no such port */
     char metrics_address[ADDRESS_TEXT_MAX];          /* the same */
+    char http_address[ADDRESS_TEXT_MAX];             /* the same; of a router */
     const char *service_names[PROCESS_PORTS * PROCESS_SERVICES_MAX];
     uint32_t n_service_names;
     char unseen[PORTS_UNSEEN_MAX]; /* of a router, for the ports file */

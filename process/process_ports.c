@@ -198,6 +198,16 @@ enum status process_listen(struct process *process, enum process_port port,
     return STATUS_OK;
 }
 
+enum status process_ports_add_http(struct process *process, struct address *address,
+                                   struct error *error)
+{
+    assert(!process->has_loaded && (address->is_unix || address->port != 0));
+    TRY(self_check_add_port(process->self_check, address, error));
+    TRY(advertised_host_apply(process->options.advertise_address, address, error));
+    address_format(address, process->http_address);
+    return STATUS_OK;
+}
+
 enum status process_ports_write(const struct process *process, struct error *error)
 {
     if (!process->options.ports_file[0])
@@ -212,6 +222,7 @@ enum status process_ports_write(const struct process *process, struct error *err
     snprintf(ports.role, sizeof ports.role, "%s", role_name(process->options.role));
     snprintf(ports.name, sizeof ports.name, "%s", process->name);
     snprintf(ports.grpc, sizeof ports.grpc, "%s", process->addresses[PORT_GRPC]);
+    snprintf(ports.http, sizeof ports.http, "%s", process->http_address);
     snprintf(ports.control, sizeof ports.control, "%s", process->addresses[PORT_CONTROL]);
     snprintf(ports.health, sizeof ports.health, "%s", process->addresses[PORT_HEALTH]);
     snprintf(ports.metrics, sizeof ports.metrics, "%s", process->metrics_address);
@@ -222,8 +233,9 @@ enum status process_ports_write(const struct process *process, struct error *err
 void process_ports_log(const struct process *process)
 {
     const char *metrics = process->metrics_address;
-    log_info("ports%s%s control %s health %s metrics %s tls%s%s%s key %s",
+    log_info("ports%s%s%s%s control %s health %s metrics %s tls%s%s%s key %s",
              process->addresses[PORT_GRPC][0] ? " grpc " : "", process->addresses[PORT_GRPC],
+             process->http_address[0] ? " http " : "", process->http_address,
              process->addresses[PORT_CONTROL],
              process->addresses[PORT_HEALTH][0] ? process->addresses[PORT_HEALTH] : "-",
              metrics[0] ? metrics : "-", process->tls.grpc ? " on" : "",

@@ -22,6 +22,10 @@ MUST_CHECK enum status process_ports_write(const struct process *process, struct
 /* Sets kvferry_ready, which process_open has registered. */
 struct gauge *process_metrics_ready(struct metrics *metrics);
 
+/* An HTTP port that is open at that address: others are told of it, and process_set_health looks whether it accepts. */
+MUST_CHECK enum status process_ports_add_http(struct process *process, struct address *address,
+                                              struct error *error);
+
 /* Logs every port on one line. */
 void process_ports_log(const struct process *process);
 

@@ -163,6 +163,7 @@ static void fill_process_options(const void *values, struct process_options *opt
     *options_out = (struct process_options){
         .role = KVFERRY__INTERNAL__V1__ROLE__ROLE_ROUTER,
         .grpc_address = config->grpc_address,
+        .http_address = config->http_address,
         .peers_max = PROCESS_PEERS_MAX,
         PROCESS_OPTIONS(config),
     };

@@ -1,11 +1,15 @@
 /* router_config - the configuration of a router. */
 #pragma once
 
+#include "process/ports/http_config.h"
 #include "process/process_config.h"
 
 #define ROUTER_CONFIG(X)                                                                           \
     PROCESS_CONFIG_ROWS(X)                                                                         \
     X(grpc_address, STRING, "127.0.0.1:50051", "", "address of the public API")                    \
+    X(http_address, STRING, "", "",                                                                \
+      "address of the OpenAI-compatible HTTP API; empty: no such port")                            \
+    HTTP_CONFIG_ROWS(X)                                                                            \
     X(generation_workers, STRING, "", "",                                                          \
       "control addresses (host:port) of generation workers, separated by commas; each address of " \
       "a host name is one worker")                                                                 \
@@ -37,7 +41,8 @@
     X(text_queue_bytes_max, SIZE(65536, 1073741824), "8M", "bytes",                                \
       "most bytes of these texts, and of requests that arrive before the first worker; a single "  \
       "text may be larger")                                                                        \
-    X(reply_bytes_max, SIZE(1024, 67108864), "4M", "bytes", "largest reply of Complete")           \
+    X(reply_bytes_max, SIZE(1024, 67108864), "4M", "bytes",                                        \
+      "largest reply of Complete, and largest text of an HTTP reply that is not a stream")         \
     X(priority_max, U32(0, 100), "0", "",                                                          \
       "highest priority that clients may ask for without a tokens_file, where it counts among "    \
       "the requests of all clients; with a tokens_file, its rows decide")                          \

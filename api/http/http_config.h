@@ -1,27 +1,11 @@
 /*
- * http_config - the rows of an HTTP port, and how they and those of the gRPC ports get into its limits: what is true of
- * every port has one row.
- *
- * A role with such a port puts HTTP_CONFIG_ROWS(X) into its table, which has PROCESS_CONFIG_ROWS, and a row
- * PORT_USE_PUBLIC with its address among those that port_check looks at.
+ * http_config - how the rows of an HTTP port and those of the gRPC ports get into its limits: what is true of every port has one
+ * row.
  */
 #pragma once
 
 #include "base/clock.h"
-#include "base/config/config.h"
-
-#define HTTP_CONFIG_ROWS(X)                                                                        \
-    X(http_target_bytes_max, SIZE(1024, 65536), "8K", "bytes",                                     \
-      "longest path with query of an HTTP request")                                                \
-    X(http_fields_max, U32(8, 1000), "100", "fields", "most header fields of an HTTP request")     \
-    X(http_reply_bytes_max, SIZE(1048576, 268435456), "64M", "bytes",                              \
-      "largest HTTP answer that is not a stream")                                                  \
-    X(http_head_ms, DURATION_MS(100, 3600000), "10s", "ms",                                        \
-      "longest time from connecting, or from the first byte of an HTTP request, to the end of "    \
-      "its "                                                                                       \
-      "head")                                                                                      \
-    X(http_idle_ms, DURATION_MS(100, 3600000), "75s", "ms",                                        \
-      "longest time between two requests on one HTTP connection; then it is closed")
+#include "process/ports/http_config.h"
 
 /* A struct http_limits of these rows and of those of the gRPC ports. */
 #define HTTP_LIMITS(config)                                                                        \

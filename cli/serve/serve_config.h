@@ -29,6 +29,8 @@ enum serve_restart { SERVE_RESTART_ALWAYS, SERVE_RESTART_NEVER };
       "what follows when a process ends unexpectedly: always: it is restarted, after pauses that " \
       "grow; never: all processes stop")                                                           \
     X(grpc_address, STRING, "127.0.0.1:50051", "", "address of the public API")                    \
+    X(http_address, STRING, "127.0.0.1:8000", "",                                                  \
+      "address of the OpenAI-compatible HTTP API; empty: no such port")                            \
     X(control_address, STRING, "127.0.0.1:50052", "", "address of the router's control port")      \
     X(health_address, STRING, "127.0.0.1:50053", "", "address of the router's health port")        \
     X(advertise_address, STRING, "", "",                                                           \

@@ -1,0 +1,127 @@
+#include "api/openai/json_fields.h"
+
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+const json_t *json_field(const struct json_fields *fields, const char *name)
+{
+    const json_t *member = json_object_get(fields->object, name);
+    return json_is_null(member) ? NULL : member;
+}
+
+static bool is_over(const struct json_fields *fields)
+{
+    return fields->error->code != 0;
+}
+
+bool json_field_fail(const struct json_fields *fields, const char *reason, const char *name,
+                     const char *format, ...)
+{
+    char param[96], text[300];
+    va_list arguments;
+    if (is_over(fields))
+        return false;
+    snprintf(param, sizeof param, "%s%s", fields->path, name);
+    va_start(arguments, format);
+    vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    openai_error_set(fields->error, 400, reason, param, "%s %s", param, text);
+    return false;
+}
+
+static const char *type_name(const json_t *value)
+{
+    switch (json_typeof(value)) {
+    case JSON_OBJECT:
+        return "an object";
+    case JSON_ARRAY:
+        return "an array";
+    case JSON_STRING:
+        return "a string";
+    case JSON_INTEGER:
+        return "an integer";
+    case JSON_REAL:
+        return "a number";
+    case JSON_TRUE:
+        return "true";
+    case JSON_FALSE:
+        return "false";
+    default:
+        return "null";
+    }
+}
+
+bool json_field_refuse_type(const struct json_fields *fields, const char *name, const char *wanted)
+{
+    const json_t *member = json_object_get(fields->object, name);
+    return json_field_fail(fields, "invalid_type", name, "is %s; it must be %s",
+                           member ? type_name(member) : "absent", wanted);
+}
+
+bool json_field_number(const struct json_fields *fields, const char *name, double min, double max,
+                       bool *has_out, double *out)
+{
+    const json_t *member = json_field(fields, name);
+    *has_out = false;
+    if (!member || is_over(fields))
+        return !is_over(fields);
+    if (!json_is_number(member))
+        return json_field_refuse_type(fields, name, "a number");
+    double value = json_number_value(member);
+    if (!(value >= min && value <= max))
+        return json_field_fail(fields, "invalid_value", name, "is %g; it must be %g to %g", value,
+                               min, max);
+    *has_out = true;
+    *out = value;
+    return true;
+}
+
+bool json_field_integer(const struct json_fields *fields, const char *name, json_int_t min,
+                        json_int_t max, bool *has_out, json_int_t *out)
+{
+    const json_t *member = json_field(fields, name);
+    *has_out = false;
+    if (!member || is_over(fields))
+        return !is_over(fields);
+    bool is_whole = json_is_real(member) &&
+                    trunc(json_real_value(member)) == json_real_value(member) &&
+                    fabs(json_real_value(member)) < 9e15;
+    if (!json_is_integer(member) && !is_whole)
+        return json_field_refuse_type(fields, name, "an integer");
+    json_int_t value = is_whole ? (json_int_t)json_real_value(member) : json_integer_value(member);
+    if (value < min || value > max)
+        return json_field_fail(fields, "invalid_value", name,
+                               "is %" JSON_INTEGER_FORMAT "; it must be %" JSON_INTEGER_FORMAT
+                               " to %" JSON_INTEGER_FORMAT,
+                               value, min, max);
+    *has_out = true;
+    *out = value;
+    return true;
+}
+
+bool json_field_bool(const struct json_fields *fields, const char *name, bool *out)
+{
+    const json_t *member = json_field(fields, name);
+    if (!member || is_over(fields))
+        return !is_over(fields);
+    if (!json_is_boolean(member))
+        return json_field_refuse_type(fields, name, "true or false");
+    *out = json_is_true(member);
+    return true;
+}
+
+bool json_field_string(const struct json_fields *fields, const char *name, const char **out,
+                       size_t *bytes_out)
+{
+    const json_t *member = json_field(fields, name);
+    *out = NULL;
+    *bytes_out = 0;
+    if (!member || is_over(fields))
+        return !is_over(fields);
+    if (!json_is_string(member))
+        return json_field_refuse_type(fields, name, "a string");
+    *out = json_string_value(member);
+    *bytes_out = json_string_length(member);
+    return true;
+}

@@ -1,0 +1,559 @@
+#include "api/openai/openai_call.h"
+
+#include "api/openai/openai_admission.h"
+#include "base/clock.h"
+#include "router/generation_record.h"
+#include "rpc/request_id.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+struct openai_prompt {
+    struct door_call base; /* first */
+    struct openai_call *call;
+    bool owns_pass; /* else it is the exchange's */
+    char request_id[RPC_REQUEST_ID_MAX + 1];
+    void (*on_end)(void *arg, enum status why); /* NULL: none, or called */
+    void *arg;
+};
+
+struct openai_choice {
+    struct collected collected; /* of a whole reply */
+    Kvferry__V1__FinishReason reason;
+    bool has_begun; /* of a stream */
+    uint64_t text_offset;
+};
+
+struct openai_call {
+    const struct openai_place *place;
+    struct http_exchange *exchange;
+    atomic_uint n_holders;
+    struct openai_request request;
+    struct reply_kind kind;
+    char id[RPC_REQUEST_ID_MAX + 16];
+    char request_id[RPC_REQUEST_ID_MAX + 1];
+    struct openai_prompt *prompts; /* [request.n_prompts] */
+    struct openai_choice *choices; /* [request.n_prompts * request.n_choices] */
+    atomic_bool has_failed;        /* the client has been told, or is about to be */
+    pthread_mutex_t mutex;         /* what follows; behind dispatch's */
+    bool is_over;
+    enum status over; /* how the exchange ended */
+    bool has_begun;
+    uint32_t n_live; /* prompts whose reply has not ended */
+    size_t text_bytes;
+    struct reply_usage usage;
+};
+
+static struct openai_prompt *prompt_of(struct door_call *call)
+{
+    return (struct openai_prompt *)call;
+}
+
+static struct openai_choice *choice_of(const struct openai_prompt *prompt, uint32_t index)
+{
+    struct openai_call *call = prompt->call;
+    uint32_t first = (uint32_t)(prompt - call->prompts) * call->request.n_choices;
+    assert(index < call->request.n_choices);
+    return &call->choices[first + index];
+}
+
+static uint32_t index_of(const struct openai_call *call, const struct openai_choice *choice)
+{
+    return (uint32_t)(choice - call->choices);
+}
+
+/* ---- holders ---- */
+
+static void call_share(struct openai_call *call)
+{
+    assert(call->n_holders > 0);
+    atomic_fetch_add(&call->n_holders, 1);
+}
+
+static void call_release(struct openai_call *call)
+{
+    assert(call->n_holders > 0);
+    if (atomic_fetch_sub(&call->n_holders, 1) > 1)
+        return;
+    for (uint32_t i = 0; i < call->request.n_prompts; i++)
+        if (call->prompts && call->prompts[i].owns_pass)
+            tenant_pass_destroy(call->prompts[i].base.pass, clock_now_ns());
+    for (uint32_t i = 0; call->choices && i < call->request.n_prompts * call->request.n_choices;
+         i++)
+        collected_finish(&call->choices[i].collected);
+    free(call->prompts);
+    free(call->choices);
+    openai_request_finish(&call->request);
+    pthread_mutex_destroy(&call->mutex);
+    http_exchange_release(call->exchange);
+    free(call);
+}
+
+static void share(struct door_call *call)
+{
+    call_share(prompt_of(call)->call);
+}
+
+static void release(struct door_call *call)
+{
+    call_release(prompt_of(call)->call);
+}
+
+/* ---- who asks, and whether anybody still waits ---- */
+
+static bool is_over(struct door_call *base)
+{
+    struct openai_call *call = prompt_of(base)->call;
+    return call->has_failed || http_exchange_is_over(call->exchange);
+}
+
+static enum status end_status(struct door_call *base)
+{
+    struct openai_call *call = prompt_of(base)->call;
+    return call->has_failed ? STATUS_CANCELLED : http_exchange_end_status(call->exchange);
+}
+
+static void on_end(struct door_call *base, void (*end)(void *arg, enum status why), void *arg)
+{
+    struct openai_prompt *prompt = prompt_of(base);
+    struct openai_call *call = prompt->call;
+    pthread_mutex_lock(&call->mutex);
+    bool is_late = call->is_over;
+    enum status why = call->over;
+    assert(!prompt->on_end && "set once");
+    if (!is_late) {
+        prompt->on_end = end;
+        prompt->arg = arg;
+    }
+    pthread_mutex_unlock(&call->mutex);
+    if (is_late)
+        end(arg, why);
+}
+
+/* On the port's thread. */
+static void on_exchange_end(void *arg, enum status why)
+{
+    struct openai_call *call = arg;
+    pthread_mutex_lock(&call->mutex);
+    call->is_over = true;
+    call->over = why;
+    pthread_mutex_unlock(&call->mutex);
+    for (uint32_t i = 0; i < call->request.n_prompts; i++)
+        if (call->prompts[i].on_end) /* nobody sets it any more */
+            call->prompts[i].on_end(call->prompts[i].arg, why);
+    call_release(call);
+}
+
+static const char *request_id(struct door_call *call)
+{
+    return prompt_of(call)->request_id;
+}
+
+static void set_request_id(struct door_call *call, const char *id)
+{
+    snprintf(prompt_of(call)->request_id, sizeof prompt_of(call)->request_id, "%s", id);
+}
+
+static void origin(struct door_call *call, struct request_origin *origin_out)
+{
+    openai_origin(prompt_of(call)->call->exchange, prompt_of(call)->request_id, origin_out);
+}
+
+static void peer(struct door_call *call, char *peer_out, size_t peer_bytes)
+{
+    struct rpc_peer from;
+    http_exchange_peer_of(prompt_of(call)->call->exchange, &from);
+    snprintf(peer_out, peer_bytes, "%s", from.address);
+}
+
+/* ---- a stream; the call's mutex is held ---- */
+
+static enum status begin(struct openai_call *call)
+{
+    const struct http_field fields[] = {{"Content-Type", "text/event-stream"},
+                                        {"Cache-Control", "no-cache"},
+                                        {"x-request-id", call->request_id}};
+    const struct http_answer_head head = {
+        .code = 200, .fields = fields, .n_fields = sizeof fields / sizeof *fields};
+    if (call->has_begun)
+        return STATUS_OK;
+    call->has_begun = true;
+    return http_exchange_begin(call->exchange, &head);
+}
+
+/* Takes body, which may be NULL: no memory. */
+static enum status send_event(struct openai_call *call, json_t *body)
+{
+    static const char BEFORE[] = "data: ", BEHIND[] = "\n\n";
+    size_t n = body ? json_dumpb(body, NULL, 0, JSON_COMPACT) : 0;
+    size_t n_before = sizeof BEFORE - 1, n_behind = sizeof BEHIND - 1;
+    char *event = n > 0 ? malloc(n_before + n + n_behind) : NULL;
+    enum status status = STATUS_NO_MEMORY;
+    if (event) {
+        memcpy(event, BEFORE, n_before);
+        (void)json_dumpb(body, event + n_before, n, JSON_COMPACT);
+        memcpy(event + n_before + n, BEHIND, n_behind);
+        status = begin(call);
+        if (status == STATUS_OK)
+            status = http_exchange_send(call->exchange, event, n_before + n + n_behind);
+    }
+    free(event);
+    json_decref(body);
+    return status;
+}
+
+/* The role of chat, the prompt of echo. */
+static enum status begin_choice(struct openai_call *call, struct openai_choice *choice)
+{
+    uint32_t index = index_of(call, choice);
+    size_t bytes = 0;
+    const char *text = "";
+    if (choice->has_begun)
+        return STATUS_OK;
+    choice->has_begun = true;
+    if (!call->kind.is_chat && !call->request.echo)
+        return STATUS_OK;
+    if (call->request.echo)
+        text = openai_request_prompt_text(&call->request, index / call->request.n_choices, &bytes);
+    return send_event(
+        call, reply_chunk(&call->kind, index, call->kind.is_chat, text, bytes, NULL, NULL, NULL));
+}
+
+static enum status stream_piece(struct openai_call *call, struct openai_choice *choice,
+                                const struct reply_piece *piece)
+{
+    const struct reply_tokens tokens = {.ids = piece->token_ids,
+                                        .logprobs = piece->logprobs,
+                                        .n = piece->n,
+                                        .text_offset = &choice->text_offset};
+    bool shows_tokens = call->kind.has_logprobs || call->kind.return_token_ids;
+    TRY(begin_choice(call, choice));
+    if (piece->text_bytes == 0 && !shows_tokens)
+        return STATUS_OK;
+    return send_event(call, reply_chunk(&call->kind, index_of(call, choice), false, piece->text,
+                                        piece->text_bytes, &tokens, NULL, NULL));
+}
+
+static enum status end_choice(struct openai_call *call, struct openai_choice *choice,
+                              const struct reply_end *end)
+{
+    uint32_t index = index_of(call, choice);
+    TRY(begin_choice(call, choice));
+    if (end->text_bytes > 0)
+        TRY(send_event(call, reply_chunk(&call->kind, index, false, end->text, end->text_bytes,
+                                         NULL, NULL, NULL)));
+    return send_event(
+        call, reply_chunk(&call->kind, index, false, "", 0, NULL, reply_reason(end->reason), end));
+}
+
+static enum status end_stream(struct openai_call *call)
+{
+    static const char DONE[] = "data: [DONE]\n\n";
+    if (call->request.include_usage)
+        TRY(send_event(call, reply_usage_chunk(&call->kind, &call->usage)));
+    TRY(http_exchange_send(call->exchange, DONE, sizeof DONE - 1));
+    http_exchange_end(call->exchange);
+    return STATUS_OK;
+}
+
+/* ---- a whole reply; the call's mutex is held ---- */
+
+static enum status add_text(struct openai_call *call, size_t bytes)
+{
+    call->text_bytes += bytes;
+    return call->text_bytes > call->place->reply_bytes_max ? STATUS_REPLY_TOO_LONG : STATUS_OK;
+}
+
+static json_t *whole_body(struct openai_call *call)
+{
+    json_t *choices = json_array();
+    for (uint32_t i = 0; i < call->request.n_prompts * call->request.n_choices; i++) {
+        const struct openai_choice *choice = &call->choices[i];
+        size_t bytes = 0;
+        const char *before = call->request.echo
+                                 ? openai_request_prompt_text(&call->request,
+                                                              i / call->request.n_choices, &bytes)
+                                 : "";
+        json_t *one = reply_choice(&call->kind, i, before, bytes, &choice->collected,
+                                   choice->reason);
+        if (json_array_append_new(choices, one) != 0) {
+            json_decref(choices);
+            return NULL;
+        }
+    }
+    return reply_whole(&call->kind, choices, &call->usage);
+}
+
+static enum status reply_all(struct openai_call *call)
+{
+    const struct http_field fields[] = {{"Content-Type", "application/json"},
+                                        {"x-request-id", call->request_id}};
+    const struct http_answer_head head = {
+        .code = 200, .fields = fields, .n_fields = sizeof fields / sizeof *fields};
+    json_t *body = whole_body(call);
+    char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
+    enum status status = text ? http_exchange_reply(call->exchange, &head, text, strlen(text))
+                              : STATUS_NO_MEMORY;
+    free(text);
+    json_decref(body);
+    return status;
+}
+
+/* ---- door_ops ---- */
+
+static enum status piece(struct door_call *base, const struct reply_piece *piece)
+{
+    struct openai_prompt *prompt = prompt_of(base);
+    struct openai_call *call = prompt->call;
+    struct openai_choice *choice = choice_of(prompt, piece->index);
+    enum status status = STATUS_CANCELLED;
+    pthread_mutex_lock(&call->mutex);
+    call->kind.tokenizer = call->place->intake->tokenizer;
+    if (!call->is_over && !call->has_failed) {
+        if (call->request.is_stream)
+            status = stream_piece(call, choice, piece);
+        else if ((status = add_text(call, piece->text_bytes)) == STATUS_OK)
+            status = collected_add(&choice->collected, piece, SIZE_MAX);
+    }
+    pthread_mutex_unlock(&call->mutex);
+    return status == STATUS_QUEUE_FULL ? STATUS_CANCELLED
+                                       : status; /* a slow reader: on_end says so */
+}
+
+static enum status progress(struct door_call *call, uint32_t n_done, uint32_t n)
+{
+    (void)call;
+    (void)n_done;
+    (void)n;
+    return STATUS_OK;
+}
+
+/* Once; the mutex is held. */
+static void tell_failure(struct openai_call *call, const struct rpc_error *error)
+{
+    struct openai_error told;
+    openai_error_of(error, &told);
+    if (error->status == STATUS_REPLY_TOO_LONG)
+        snprintf(told.message, sizeof told.message,
+                 "the reply is longer than %" PRIu64 " bytes; a stream has no such limit",
+                 call->place->reply_bytes_max);
+    if (!call->has_begun) {
+        openai_error_reply(call->exchange, &told, call->request_id);
+    } else if (send_event(call, openai_error_json(&told)) == STATUS_OK) {
+        http_exchange_end(call->exchange);
+    } else {
+        http_exchange_cut(call->exchange);
+    }
+}
+
+static void fail(struct door_call *base, const struct rpc_error *error)
+{
+    struct openai_call *call = prompt_of(base)->call;
+    pthread_mutex_lock(&call->mutex);
+    bool is_first = !atomic_exchange(&call->has_failed, true);
+    if (is_first && !call->is_over)
+        tell_failure(call, error);
+    pthread_mutex_unlock(&call->mutex);
+}
+
+static void add_usage(struct openai_call *call, const struct reply_end *end)
+{
+    call->usage.generated_tokens += end->usage.generated_tokens;
+    if (end->index > 0) /* the others share the prompt */
+        return;
+    call->usage.prompt_tokens += end->usage.prompt_tokens;
+    call->usage.cached_tokens += end->usage.cached_tokens;
+}
+
+static enum status take_end(struct openai_call *call, struct openai_choice *choice,
+                            const struct reply_end *end)
+{
+    enum status status;
+    add_usage(call, end);
+    choice->reason = end->reason;
+    if (end->is_last)
+        call->n_live--;
+    if (call->request.is_stream) {
+        status = end_choice(call, choice, end);
+        return status == STATUS_OK && call->n_live == 0 ? end_stream(call) : status;
+    }
+    TRY(add_text(call, end->text_bytes));
+    TRY(collected_add_text(&choice->collected, end->text, end->text_bytes, SIZE_MAX));
+    return call->n_live == 0 ? reply_all(call) : STATUS_OK;
+}
+
+static enum status end(struct door_call *base, struct reply_end *end)
+{
+    struct openai_prompt *prompt = prompt_of(base);
+    struct openai_call *call = prompt->call;
+    struct rpc_error error = {0};
+    enum status status = STATUS_CANCELLED;
+    pthread_mutex_lock(&call->mutex);
+    assert(call->n_live > 0);
+    call->kind.tokenizer = call->place->intake->tokenizer;
+    if (!call->is_over && !call->has_failed)
+        status = take_end(call, choice_of(prompt, end->index), end);
+    pthread_mutex_unlock(&call->mutex);
+    if (status == STATUS_OK || status == STATUS_CANCELLED)
+        return status;
+    rpc_error_set(&error, status, NULL, NULL, "%s", status_text(status));
+    fail(base, &error);
+    return status;
+}
+
+static const struct door_ops OPS = {
+    .share = share,
+    .release = release,
+    .is_over = is_over,
+    .end_status = end_status,
+    .on_end = on_end,
+    .request_id = request_id,
+    .set_request_id = set_request_id,
+    .origin = origin,
+    .peer = peer,
+    .piece = piece,
+    .progress = progress,
+    .end = end,
+    .fail = fail,
+};
+
+/* ---- asking ---- */
+
+static void refuse(const struct openai_place *place, struct http_exchange *exchange,
+                   const struct openai_error *error)
+{
+    struct request_origin from;
+    struct rpc_peer at;
+    const struct tenant_pass *pass = http_exchange_pass(exchange);
+    enum status status = error->code == 500 ? STATUS_NO_MEMORY : STATUS_INVALID_ARGUMENT;
+    openai_origin(exchange, NULL, &from);
+    http_exchange_peer_of(exchange, &at);
+    const struct log_about about = {
+        .request_id = from.request_id, .trace = &from.trace, .peer = at.address};
+    refusal_tell(&about, status, pass ? tenant_pass_name(pass) : "", error->message);
+    status_counters_add(&place->intake->metrics->requests, status);
+    openai_error_reply(exchange, error, from.request_id);
+}
+
+static void name_prompt(const struct openai_call *call, struct openai_prompt *prompt, uint32_t i)
+{
+    if (i == 0)
+        snprintf(prompt->request_id, sizeof prompt->request_id, "%s", call->request_id);
+    else
+        snprintf(prompt->request_id, sizeof prompt->request_id, "%.100s~p%" PRIu32,
+                 call->request_id, i);
+}
+
+/* Each prompt is a request to the tenant's quotas; the first has the exchange's pass. */
+static enum status make_prompts(struct openai_call *call, uint64_t now_ns, struct rpc_error *error)
+{
+    struct openai_request *request = &call->request;
+    uint32_t n_choices = request->n_prompts * request->n_choices;
+    call->prompts = calloc(request->n_prompts, sizeof *call->prompts);
+    call->choices = calloc(n_choices, sizeof *call->choices);
+    if (!call->prompts || !call->choices)
+        return STATUS_NO_MEMORY;
+    for (uint32_t i = 0; i < request->n_prompts; i++) {
+        struct openai_prompt *prompt = &call->prompts[i];
+        prompt->call = call;
+        prompt->base = (struct door_call){.ops = &OPS,
+                                          .pass = http_exchange_pass(call->exchange),
+                                          .deadline_ns = now_ns + call->place->default_deadline_ns,
+                                          .is_whole = !request->is_stream};
+        name_prompt(call, prompt, i);
+        if (i == 0 || !prompt->base.pass)
+            continue;
+        TRY(openai_admit(call->place->admission, call->exchange, &prompt->base.pass, error));
+        prompt->owns_pass = true;
+    }
+    call->n_live = request->n_prompts;
+    return STATUS_OK;
+}
+
+static struct openai_call *call_create(const struct openai_place *place,
+                                       struct http_exchange *exchange, int64_t now_unix_s)
+{
+    struct openai_call *call = calloc(1, sizeof *call);
+    struct request_origin from;
+    if (!call)
+        return NULL;
+    call->place = place;
+    call->exchange = http_exchange_share(exchange);
+    atomic_init(&call->n_holders, 1);
+    atomic_init(&call->has_failed, false);
+    pthread_mutex_init(&call->mutex, NULL);
+    openai_origin(exchange, NULL, &from);
+    memcpy(call->request_id, from.request_id, sizeof call->request_id);
+    call->kind.created = now_unix_s;
+    call->kind.model = place->model_name;
+    return call;
+}
+
+static void describe(struct openai_call *call)
+{
+    const struct openai_request *request = &call->request;
+    snprintf(call->id, sizeof call->id, "%s-%s", request->is_chat ? "chatcmpl" : "cmpl",
+             call->request_id);
+    call->kind.id = call->id;
+    call->kind.is_chat = request->is_chat;
+    call->kind.has_logprobs = request->has_logprobs;
+    call->kind.n_top_logprobs = request->n_top_logprobs;
+    call->kind.return_token_ids = request->return_token_ids;
+    call->kind.include_usage = request->is_stream && request->include_usage;
+}
+
+static void ask(struct openai_call *call)
+{
+    struct openai_error wrong = {0};
+    struct openai_request *request = &call->request;
+    for (uint32_t i = 0; i < request->n_prompts && !call->has_failed; i++) {
+        if (openai_request_set_prompt(request, i, &wrong)) {
+            request->message.request_id = call->prompts[i].request_id;
+            intake_generate(call->place->intake, &call->prompts[i].base, &request->message);
+            continue;
+        }
+        struct rpc_error error = {0};
+        rpc_error_set(&error, STATUS_INVALID_ARGUMENT, wrong.param, NULL, "%s", wrong.message);
+        intake_refuse(call->place->intake, &call->prompts[i].base, STATUS_INVALID_ARGUMENT, &error);
+    }
+}
+
+void openai_call_serve(const struct openai_place *place, struct http_exchange *exchange,
+                       bool is_chat, uint64_t now_ns, int64_t now_unix_s)
+{
+    struct openai_error wrong;
+    struct rpc_error error = {0};
+    size_t bytes;
+    struct openai_call *call = call_create(place, exchange, now_unix_s);
+    if (!call) {
+        http_exchange_cut(exchange);
+        return;
+    }
+    const char *body = http_exchange_body(exchange, &bytes);
+    if (!openai_request_read(&call->request, is_chat, body, bytes, &wrong)) {
+        refuse(place, exchange, &wrong);
+        call->request.n_prompts = 0;
+        call_release(call);
+        return;
+    }
+    http_exchange_drop_body(exchange);
+    describe(call);
+    enum status status = make_prompts(call, now_ns, &error);
+    if (status != STATUS_OK) {
+        if (!error.message[0])
+            rpc_error_set(&error, status, NULL, NULL, "%s", status_text(status));
+        openai_error_of(&error, &wrong);
+        refuse(place, exchange, &wrong);
+        call_release(call);
+        return;
+    }
+    call_share(call);
+    http_exchange_on_end(exchange, on_exchange_end, call);
+    ask(call);
+    call_release(call);
+}

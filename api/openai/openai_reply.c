@@ -1,0 +1,238 @@
+#include "api/openai/openai_reply.h"
+
+#include "base/utf8.h"
+#include "tokenizer/tokenizer.h"
+
+#include <assert.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LEAST_LOGPROB (-9999.0) /* JSON has no infinity */
+
+const char *reply_reason(Kvferry__V1__FinishReason reason)
+{
+    return reason == KVFERRY__V1__FINISH_REASON__FINISH_REASON_LENGTH ? "length" : "stop";
+}
+
+/* ---- log-probabilities ---- */
+
+static double shown(float logprob)
+{
+    return isfinite(logprob) ? (double)logprob : LEAST_LOGPROB;
+}
+
+static size_t n_characters(const char *text, size_t bytes)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < bytes; i++)
+        n += ((uint8_t)text[i] & 0xc0) != 0x80;
+    return n;
+}
+
+/* Its bytes as text: those that are no character are U+FFFD, as Python shows them. */
+static json_t *token_text(const char *bytes, size_t n)
+{
+    char text[3 * TOKEN_BYTES_MAX + 1];
+    size_t at = 0, n_out = 0;
+    if (n > TOKEN_BYTES_MAX)
+        n = TOKEN_BYTES_MAX;
+    while (at < n) {
+        size_t n_valid = utf8_first_invalid(bytes + at, n - at);
+        memcpy(text + n_out, bytes + at, n_valid);
+        n_out += n_valid;
+        at += n_valid;
+        if (at < n) {
+            memcpy(text + n_out, "\xef\xbf\xbd", 3);
+            n_out += 3;
+            at++;
+        }
+    }
+    return json_stringn(text, n_out);
+}
+
+static const char *bytes_of(const struct reply_kind *kind, uint32_t id, size_t *n_out)
+{
+    *n_out = 0;
+    if (id >= tokenizer_n_ids(kind->tokenizer)) /* a model's padding */
+        return "";
+    return tokenizer_token_bytes(kind->tokenizer, id, n_out);
+}
+
+static json_t *byte_list(const char *bytes, size_t n)
+{
+    json_t *list = json_array();
+    for (size_t i = 0; list && i < n; i++)
+        json_array_append_new(list, json_integer((uint8_t)bytes[i]));
+    return list;
+}
+
+static json_t *chat_token(const struct reply_kind *kind, uint32_t id, float logprob)
+{
+    size_t n;
+    const char *bytes = bytes_of(kind, id, &n);
+    return json_pack("{s:o, s:f, s:o}", "token", token_text(bytes, n), "logprob", shown(logprob),
+                     "bytes", byte_list(bytes, n));
+}
+
+static json_t *chat_logprobs(const struct reply_kind *kind, const struct reply_tokens *tokens)
+{
+    json_t *content = json_array();
+    for (uint32_t i = 0; i < tokens->n; i++) {
+        const struct token_logprobs *one = &tokens->logprobs[i];
+        json_t *entry = chat_token(kind, tokens->ids[i], one->logprob);
+        json_t *top = json_array();
+        for (uint32_t k = 0; k < one->n_top && k < kind->n_top_logprobs; k++)
+            json_array_append_new(top, chat_token(kind, one->top_ids[k], one->top_logprobs[k]));
+        json_object_set_new(entry, "top_logprobs", top);
+        json_array_append_new(content, entry);
+    }
+    return json_pack("{s:o, s:n}", "content", content, "refusal");
+}
+
+static json_t *completion_logprobs(const struct reply_kind *kind, const struct reply_tokens *tokens)
+{
+    json_t *texts = json_array(), *values = json_array(), *tops = json_array(),
+           *offsets = json_array();
+    for (uint32_t i = 0; i < tokens->n; i++) {
+        const struct token_logprobs *one = &tokens->logprobs[i];
+        size_t n;
+        const char *bytes = bytes_of(kind, tokens->ids[i], &n);
+        json_t *top = json_object();
+        for (uint32_t k = 0; k < one->n_top && k < kind->n_top_logprobs; k++) {
+            size_t n_top;
+            const char *top_bytes = bytes_of(kind, one->top_ids[k], &n_top);
+            json_t *name = token_text(top_bytes, n_top);
+            if (json_string_length(name) == strlen(json_string_value(name)))
+                json_object_set_new(top, json_string_value(name),
+                                    json_real(shown(one->top_logprobs[k])));
+            json_decref(name);
+        }
+        json_array_append_new(offsets, json_integer((json_int_t)*tokens->text_offset));
+        *tokens->text_offset += n_characters(bytes, n);
+        json_array_append_new(texts, token_text(bytes, n));
+        json_array_append_new(values, json_real(shown(one->logprob)));
+        json_array_append_new(tops, top);
+    }
+    return json_pack("{s:o, s:o, s:o, s:o}", "tokens", texts, "token_logprobs", values,
+                     "top_logprobs", tops, "text_offset", offsets);
+}
+
+/* A new null where there are none. */
+static json_t *logprobs_of(const struct reply_kind *kind, const struct reply_tokens *tokens)
+{
+    if (!kind->has_logprobs || !tokens || !tokens->logprobs || tokens->n == 0)
+        return json_null();
+    return kind->is_chat ? chat_logprobs(kind, tokens) : completion_logprobs(kind, tokens);
+}
+
+static json_t *id_list(const uint32_t *ids, uint32_t n)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; list && i < n; i++)
+        json_array_append_new(list, json_integer(ids[i]));
+    return list;
+}
+
+/* ---- bodies ---- */
+
+static json_t *usage_json(const struct reply_usage *usage)
+{
+    return json_pack("{s:I, s:I, s:I, s:{s:I}}", "prompt_tokens", (json_int_t)usage->prompt_tokens,
+                     "completion_tokens", (json_int_t)usage->generated_tokens, "total_tokens",
+                     (json_int_t)(usage->prompt_tokens + usage->generated_tokens),
+                     "prompt_tokens_details", "cached_tokens", (json_int_t)usage->cached_tokens);
+}
+
+static json_t *body_of(const struct reply_kind *kind, const char *object, json_t *choices)
+{
+    return json_pack("{s:s, s:s, s:I, s:s, s:o}", "id", kind->id, "object", object, "created",
+                     (json_int_t)kind->created, "model", kind->model, "choices", choices);
+}
+
+static const char *chunk_object(const struct reply_kind *kind)
+{
+    return kind->is_chat ? "chat.completion.chunk" : "text_completion";
+}
+
+static void add_stop(json_t *choice, const struct reply_end *end)
+{
+    if (end && end->matched == MATCHED_STRING)
+        json_object_set_new(
+            choice, "stop_reason",
+            json_stringn((const char *)end->stop_string.data, end->stop_string.len));
+    else if (end && end->matched == MATCHED_TOKEN)
+        json_object_set_new(choice, "stop_reason", json_integer(end->stop_token_id));
+}
+
+json_t *reply_chunk(const struct reply_kind *kind, uint32_t index, bool has_role, const char *text,
+                    size_t text_bytes, const struct reply_tokens *tokens, const char *reason,
+                    const struct reply_end *end)
+{
+    json_t *choice = json_pack("{s:I, s:o, s:s?}", "index", (json_int_t)index, "logprobs",
+                               logprobs_of(kind, tokens), "finish_reason", reason);
+    if (kind->is_chat) {
+        json_t *delta = json_object();
+        if (has_role)
+            json_object_set_new(delta, "role", json_string("assistant"));
+        if (has_role || text_bytes > 0)
+            json_object_set_new(delta, "content", json_stringn(text, text_bytes));
+        json_object_set_new(choice, "delta", delta);
+    } else {
+        json_object_set_new(choice, "text", json_stringn(text, text_bytes));
+    }
+    if (kind->return_token_ids && tokens)
+        json_object_set_new(choice, "token_ids", id_list(tokens->ids, tokens->n));
+    if (reason)
+        add_stop(choice, end);
+    json_t *body = body_of(kind, chunk_object(kind), json_pack("[o]", choice));
+    if (body && kind->include_usage)
+        json_object_set_new(body, "usage", json_null());
+    return body;
+}
+
+json_t *reply_usage_chunk(const struct reply_kind *kind, const struct reply_usage *usage)
+{
+    json_t *body = body_of(kind, chunk_object(kind), json_array());
+    json_object_set_new(body, "usage", usage_json(usage));
+    return body;
+}
+
+json_t *reply_choice(const struct reply_kind *kind, uint32_t index, const char *before,
+                     size_t before_bytes, const struct collected *collected,
+                     Kvferry__V1__FinishReason reason)
+{
+    uint64_t offset = n_characters(before, before_bytes);
+    const struct reply_tokens tokens = {.ids = collected->token_ids,
+                                        .logprobs = collected->logprobs,
+                                        .n = collected->n,
+                                        .text_offset = &offset};
+    json_t *choice = json_pack("{s:I, s:o, s:s}", "index", (json_int_t)index, "logprobs",
+                               logprobs_of(kind, &tokens), "finish_reason", reply_reason(reason));
+    const char *text = collected->text ? collected->text : "";
+    if (kind->is_chat) {
+        json_object_set_new(choice, "message",
+                            json_pack("{s:s, s:o, s:n}", "role", "assistant", "content",
+                                      json_stringn(text, collected->text_bytes), "refusal"));
+    } else {
+        char *whole = malloc(before_bytes + collected->text_bytes + 1);
+        if (whole) {
+            memcpy(whole, before, before_bytes);
+            memcpy(whole + before_bytes, text, collected->text_bytes);
+        }
+        json_object_set_new(choice, "text",
+                            whole ? json_stringn(whole, before_bytes + collected->text_bytes)
+                                  : NULL);
+        free(whole);
+    }
+    if (kind->return_token_ids)
+        json_object_set_new(choice, "token_ids", id_list(collected->token_ids, collected->n));
+    return choice;
+}
+
+json_t *reply_whole(const struct reply_kind *kind, json_t *choices, const struct reply_usage *usage)
+{
+    json_t *body = body_of(kind, kind->is_chat ? "chat.completion" : "text_completion", choices);
+    json_object_set_new(body, "usage", usage_json(usage));
+    return body;
+}

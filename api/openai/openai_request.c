@@ -1,0 +1,365 @@
+#include "api/openai/openai_request.h"
+
+#include "api/openai/chat_message.h"
+#include "api/openai/json_fields.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define DEFAULT_COMPLETION_TOKENS 16 /* of OpenAI's API */
+#define STOP_ROOM                 STOP_STRINGS_MAX
+
+/* ---- sampling ---- */
+
+#define SET(sampling, field, FIELD, value)                                                         \
+    do {                                                                                           \
+        (sampling)                                                                                 \
+            ->field##_presence_case = KVFERRY__V1__SAMPLING_PARAMS__##FIELD##_PRESENCE_##FIELD;    \
+        (sampling)->field = (value);                                                               \
+    } while (0)
+
+static void read_reals(struct openai_request *request, const struct json_fields *fields)
+{
+    Kvferry__V1__SamplingParams *sampling = &request->sampling;
+    double value;
+    bool is_there;
+    if (json_field_number(fields, "temperature", 0, 2, &is_there, &value) && is_there)
+        SET(sampling, temperature, TEMPERATURE, (float)value);
+    if (json_field_number(fields, "top_p", 0, 1, &is_there, &value) && is_there)
+        SET(sampling, top_p, TOP_P, (float)value);
+    if (json_field_number(fields, "min_p", 0, 1, &is_there, &value) && is_there)
+        SET(sampling, min_p, MIN_P, (float)value);
+    if (json_field_number(fields, "presence_penalty", -2, 2, &is_there, &value) && is_there)
+        SET(sampling, presence_penalty, PRESENCE_PENALTY, (float)value);
+    if (json_field_number(fields, "frequency_penalty", -2, 2, &is_there, &value) && is_there)
+        SET(sampling, frequency_penalty, FREQUENCY_PENALTY, (float)value);
+    if (json_field_number(fields, "repetition_penalty", 0, 100, &is_there, &value) && is_there)
+        SET(sampling, repetition_penalty, REPETITION_PENALTY, (float)value);
+}
+
+static void read_counts(struct openai_request *request, const struct json_fields *fields)
+{
+    Kvferry__V1__SamplingParams *sampling = &request->sampling;
+    json_int_t value;
+    bool is_there;
+    if (json_field_integer(fields, "top_k", -1, UINT32_MAX, &is_there, &value) && is_there)
+        SET(sampling, top_k, TOP_K, value < 0 ? 0 : (uint32_t)value);
+    if (json_field_integer(fields, "seed", INT64_MIN, INT64_MAX, &is_there, &value) && is_there)
+        SET(sampling, seed, SEED, (uint64_t)value);
+    if (!request->is_chat)
+        SET(sampling, max_tokens, MAX_TOKENS, DEFAULT_COMPLETION_TOKENS);
+    if (json_field_integer(fields, "max_tokens", 1, UINT32_MAX, &is_there, &value) && is_there)
+        SET(sampling, max_tokens, MAX_TOKENS, (uint32_t)value);
+    if (request->is_chat &&
+        json_field_integer(fields, "max_completion_tokens", 1, UINT32_MAX, &is_there, &value) &&
+        is_there)
+        SET(sampling, max_tokens, MAX_TOKENS, (uint32_t)value);
+    request->n_choices = 1;
+    if (json_field_integer(fields, "n", 1, CHOICES_MAX, &is_there, &value) && is_there)
+        request->n_choices = (uint32_t)value;
+    sampling->n = request->n_choices;
+    bool ignore_eos = false;
+    json_field_bool(fields, "ignore_eos", &ignore_eos);
+    sampling->ignore_eos = ignore_eos;
+}
+
+/* A string, or some of them. */
+static void read_stop(struct openai_request *request, const struct json_fields *fields)
+{
+    const json_t *stop = json_field(fields, "stop");
+    bool is_one = json_is_string(stop);
+    size_t n = is_one ? 1 : json_array_size(stop);
+    if (!stop)
+        return;
+    if (!is_one && !json_is_array(stop)) {
+        json_field_refuse_type(fields, "stop", "a string or an array of strings");
+        return;
+    }
+    if (n > STOP_ROOM) {
+        json_field_fail(fields, "invalid_value", "stop", "has %zu strings; at most %u are taken", n,
+                        STOP_ROOM);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        const json_t *one = is_one ? stop : json_array_get(stop, i);
+        if (!json_is_string(one)) {
+            json_field_fail(fields, "invalid_type", "stop", "must have strings alone");
+            return;
+        }
+        request->stops[i] = (ProtobufCBinaryData){json_string_length(one),
+                                                  (uint8_t *)json_string_value(one)};
+    }
+    request->sampling.n_stop = n;
+    request->sampling.stop = request->stops;
+}
+
+static void read_stop_ids(struct openai_request *request, const struct json_fields *fields)
+{
+    const json_t *ids = json_field(fields, "stop_token_ids");
+    size_t n = json_array_size(ids);
+    if (!ids)
+        return;
+    if (!json_is_array(ids) || n > STOP_TOKEN_IDS_MAX) {
+        json_field_fail(fields, "invalid_value", "stop_token_ids",
+                        "must be an array of at most %u token ids", STOP_TOKEN_IDS_MAX);
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        const json_t *id = json_array_get(ids, i);
+        if (!json_is_integer(id) || json_integer_value(id) < 0 ||
+            json_integer_value(id) > UINT32_MAX) {
+            json_field_fail(fields, "invalid_value", "stop_token_ids", "[%zu] is no token id", i);
+            return;
+        }
+        request->stop_ids[i] = (uint32_t)json_integer_value(id);
+    }
+    request->sampling.n_stop_token_ids = n;
+    request->sampling.stop_token_ids = request->stop_ids;
+}
+
+/* Of chat: whether, and how many beside. Of completions: how many. */
+static void read_logprobs(struct openai_request *request, const struct json_fields *fields)
+{
+    json_int_t n = 0;
+    bool is_there = false;
+    if (request->is_chat) {
+        json_field_bool(fields, "logprobs", &request->has_logprobs);
+        json_field_integer(fields, "top_logprobs", 0, LOGPROBS_MAX, &is_there, &n);
+        if (is_there && n > 0 && !request->has_logprobs)
+            json_field_fail(fields, "invalid_value", "top_logprobs",
+                            "needs logprobs, which must be true");
+    } else {
+        json_field_integer(fields, "logprobs", 0, 5, &is_there, &n);
+        request->has_logprobs = is_there;
+    }
+    request->n_top_logprobs = (uint32_t)n;
+    if (request->has_logprobs)
+        request->sampling.logprobs = n > 0 ? (uint32_t)n : 1;
+}
+
+/* ---- what is not served ---- */
+
+static bool is_nothing(const json_t *value)
+{
+    return !value || json_is_false(value) ||
+           (json_is_object(value) && json_object_size(value) == 0) ||
+           (json_is_array(value) && json_array_size(value) == 0) ||
+           (json_is_string(value) && json_string_length(value) == 0);
+}
+
+static void refuse_unserved(const struct json_fields *fields)
+{
+    static const char *const NAMES[] = {"logit_bias",
+                                        "suffix",
+                                        "audio",
+                                        "prediction",
+                                        "web_search_options",
+                                        "functions",
+                                        "guided_json",
+                                        "guided_regex",
+                                        "guided_choice",
+                                        "guided_grammar",
+                                        "structured_outputs",
+                                        "min_tokens",
+                                        "bad_words",
+                                        "allowed_token_ids",
+                                        "prompt_logprobs"};
+    for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++) {
+        const json_t *value = json_field(fields, NAMES[i]);
+        bool is_zero = json_is_integer(value) && json_integer_value(value) == 0;
+        if (!is_nothing(value) && !is_zero)
+            json_field_fail(fields, "unsupported_parameter", NAMES[i], "is not served");
+    }
+    const json_t *format = json_field(fields, "response_format");
+    const char *type = json_string_value(json_object_get(format, "type"));
+    if (format && (!type || strcmp(type, "text") != 0))
+        json_field_fail(fields, "unsupported_parameter", "response_format",
+                        "of type \"%.40s\" is not served; \"text\" is", type ? type : "");
+    const json_t *choice = json_field(fields, "tool_choice");
+    const char *word = json_string_value(choice);
+    if (choice && !(word && (strcmp(word, "auto") == 0 || strcmp(word, "none") == 0)))
+        json_field_fail(fields, "unsupported_parameter", "tool_choice",
+                        "is %.40s; \"auto\" and \"none\" are served", word ? word : "a function");
+    bool is_there;
+    json_int_t best_of;
+    if (json_field_integer(fields, "best_of", 1, CHOICES_MAX, &is_there, &best_of) && is_there &&
+        best_of > 1)
+        json_field_fail(fields, "unsupported_parameter", "best_of", "over 1 is not served");
+}
+
+/* ---- both kinds ---- */
+
+static void read_common(struct openai_request *request, const struct json_fields *fields)
+{
+    Kvferry__V1__GenerateRequest *message = &request->message;
+    const char *text;
+    size_t bytes;
+    json_int_t priority;
+    bool is_there;
+    if (json_field_string(fields, "model", &text, &bytes) && text)
+        message->model = (char *)text;
+    if (json_field_string(fields, "cache_salt", &text, &bytes) && text)
+        message->cache_salt = (char *)text;
+    if (json_field_integer(fields, "priority", INT32_MIN, INT32_MAX, &is_there, &priority) &&
+        is_there) {
+        message->priority_presence_case = KVFERRY__V1__GENERATE_REQUEST__PRIORITY_PRESENCE_PRIORITY;
+        message->priority = (int32_t)priority;
+    }
+    json_field_bool(fields, "stream", &request->is_stream);
+    json_field_bool(fields, "return_token_ids", &request->return_token_ids);
+    const json_t *options = json_field(fields, "stream_options");
+    if (options && !json_is_object(options))
+        json_field_refuse_type(fields, "stream_options", "an object");
+    const struct json_fields more = {options, "stream_options.", fields->error};
+    if (options)
+        json_field_bool(&more, "include_usage", &request->include_usage);
+}
+
+/* ---- prompts of completions ---- */
+
+static bool is_ids(const json_t *value)
+{
+    return json_is_array(value) && json_array_size(value) > 0 &&
+           json_is_integer(json_array_get(value, 0));
+}
+
+static void read_prompts(struct openai_request *request, const struct json_fields *fields)
+{
+    const json_t *prompt = json_field(fields, "prompt");
+    bool add_special = true;
+    request->n_prompts = 1;
+    if (!prompt || !(json_is_string(prompt) || json_is_array(prompt))) {
+        json_field_refuse_type(fields, "prompt", "a string, token ids, or an array of either");
+        return;
+    }
+    if (json_is_array(prompt) && !is_ids(prompt)) {
+        request->prompts = prompt;
+        request->n_prompts = (uint32_t)json_array_size(prompt);
+    }
+    if (request->n_prompts == 0 || request->n_prompts > OPENAI_PROMPTS_MAX)
+        json_field_fail(fields, "invalid_value", "prompt", "has %zu prompts; 1 to %u are taken",
+                        json_array_size(prompt), OPENAI_PROMPTS_MAX);
+    if (request->n_prompts * request->n_choices > OPENAI_CHOICES_MAX)
+        json_field_fail(fields, "invalid_value", "prompt",
+                        "and n make %" PRIu32 " choices; at most %u are made",
+                        request->n_prompts * request->n_choices, OPENAI_CHOICES_MAX);
+    json_field_bool(fields, "echo", &request->echo);
+    if (request->echo && request->has_logprobs)
+        json_field_fail(fields, "unsupported_parameter", "echo", "with logprobs is not served");
+    if (json_field_bool(fields, "add_special_tokens", &add_special)) {
+        request->message.add_special_tokens_presence_case =
+            KVFERRY__V1__GENERATE_REQUEST__ADD_SPECIAL_TOKENS_PRESENCE_ADD_SPECIAL_TOKENS;
+        request->message.add_special_tokens = add_special;
+    }
+}
+
+static const json_t *prompt_at(const struct openai_request *request, uint32_t i)
+{
+    assert(i < request->n_prompts && !request->is_chat);
+    return request->prompts ? json_array_get(request->prompts, i)
+                            : json_object_get(request->body, "prompt");
+}
+
+static bool set_ids(struct openai_request *request, const json_t *ids,
+                    const struct json_fields *fields)
+{
+    size_t n = json_array_size(ids);
+    free(request->ids.ids);
+    kvferry__v1__token_ids__init(&request->ids);
+    request->ids.ids = malloc((n > 0 ? n : 1) * sizeof *request->ids.ids);
+    if (!request->ids.ids) {
+        openai_error_set(fields->error, 500, NULL, NULL, "%s", status_text(STATUS_NO_MEMORY));
+        return false;
+    }
+    for (size_t i = 0; i < n; i++) {
+        const json_t *id = json_array_get(ids, i);
+        if (!json_is_integer(id) || json_integer_value(id) < 0 ||
+            json_integer_value(id) > UINT32_MAX)
+            return json_field_fail(fields, "invalid_value", "prompt",
+                                   "has an element %zu that is no token id", i);
+        request->ids.ids[i] = (uint32_t)json_integer_value(id);
+    }
+    request->ids.n_ids = n;
+    request->message.prompt_case = KVFERRY__V1__GENERATE_REQUEST__PROMPT_TOKEN_IDS;
+    request->message.token_ids = &request->ids;
+    return true;
+}
+
+bool openai_request_set_prompt(struct openai_request *request, uint32_t i,
+                               struct openai_error *error)
+{
+    const struct json_fields fields = {request->body, "", error};
+    if (request->is_chat)
+        return true; /* since it was read */
+    const json_t *prompt = prompt_at(request, i);
+    if (is_ids(prompt))
+        return set_ids(request, prompt, &fields);
+    if (!json_is_string(prompt))
+        return json_field_fail(&fields, "invalid_type", "prompt",
+                               "has an element %" PRIu32 " that is neither text nor token ids", i);
+    request->message.prompt_case = KVFERRY__V1__GENERATE_REQUEST__PROMPT_TEXT;
+    request->message.text = (ProtobufCBinaryData){json_string_length(prompt),
+                                                  (uint8_t *)json_string_value(prompt)};
+    return true;
+}
+
+const char *openai_request_prompt_text(const struct openai_request *request, uint32_t i,
+                                       size_t *bytes_out)
+{
+    const json_t *prompt = prompt_at(request, i);
+    *bytes_out = json_string_length(prompt);
+    return json_is_string(prompt) ? json_string_value(prompt) : "";
+}
+
+/* ---- the whole ---- */
+
+static bool parse(struct openai_request *request, const char *body, size_t bytes,
+                  struct openai_error *error)
+{
+    json_error_t why;
+    request->body = json_loadb(body, bytes, JSON_ALLOW_NUL, &why);
+    if (!request->body)
+        openai_error_set(error, 400, NULL, NULL, "the body is not JSON: line %d, column %d: %s",
+                         why.line, why.column, why.text);
+    else if (!json_is_object(request->body))
+        openai_error_set(error, 400, NULL, NULL, "the body is JSON, but not an object");
+    return error->code == 0;
+}
+
+bool openai_request_read(struct openai_request *request, bool is_chat, const char *body,
+                         size_t bytes, struct openai_error *error)
+{
+    *request = (struct openai_request){.is_chat = is_chat, .n_prompts = 1};
+    *error = (struct openai_error){0};
+    kvferry__v1__generate_request__init(&request->message);
+    kvferry__v1__sampling_params__init(&request->sampling);
+    kvferry__v1__token_ids__init(&request->ids);
+    request->message.sampling = &request->sampling;
+    if (!parse(request, body, bytes, error))
+        return false;
+    const struct json_fields fields = {request->body, "", error};
+    read_common(request, &fields);
+    read_reals(request, &fields);
+    read_counts(request, &fields);
+    read_stop(request, &fields);
+    read_stop_ids(request, &fields);
+    read_logprobs(request, &fields);
+    refuse_unserved(&fields);
+    if (error->code != 0)
+        return false;
+    if (is_chat)
+        chat_messages_read(&fields, &request->message, &request->chat);
+    else
+        read_prompts(request, &fields);
+    return error->code == 0;
+}
+
+void openai_request_finish(struct openai_request *request)
+{
+    chat_messages_free(request->chat);
+    free(request->ids.ids);
+    json_decref(request->body);
+    *request = (struct openai_request){0};
+}
