@@ -10,7 +10,9 @@ MINUTES ?= 60
 FLAVOUR ?= cpu
 SOURCES = $(shell git ls-files '*.c' '*.h' '*.cpp' '*.cu' '*.cuh')
 
-build = cmake --preset $(1) >build/$(1).log || { cat build/$(1).log; exit 1; }; \
+# Chat templates are part of it, unless TEXT is OFF (no Rust compiler) or AUTO.
+TEXT ?= ON
+build = cmake --preset $(1) -DKVFERRY_TEXT=$(TEXT) >build/$(1).log || { cat build/$(1).log; exit 1; }; \
         cmake --build build/$(1) -j $(JOBS)
 # .ci/run puts its own in place of ctest.
 CTEST ?= ctest --output-on-failure -j $$(($(JOBS) + 1))

@@ -8,6 +8,7 @@
 #include "gen_worker/gen_worker.h"
 #include "router/router.h"
 #include "router/router_config.h"
+#include "text/template_keeper.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -125,6 +126,14 @@ static const struct command COMMANDS[] = {
         .summary = "print a page of docs/reference or a man page",
         .help = "Prints a page made from the tables in the code.",
         .run = reference_main,
+        .is_hidden = true,
+    },
+    {
+        .name = KEEPER_COMMAND,
+        .full_name = "kvferry " KEEPER_COMMAND,
+        .summary = "start and end the processes that render chat templates",
+        .help = "Is started by a router.",
+        .run = template_keeper_main,
         .is_hidden = true,
     },
     {

@@ -3,7 +3,8 @@
 
 Each library that the loader finds for it (ldd), directly or through another, with package, version, SHA-256 and, as far as its
 package says so, licence. Versions are those of the package manager (dpkg), or of the unpacked wheel that lists the file; a library
-of no package has its file's name and hash. Standard library only.
+of no package has its file's name and hash. Beside these the Rust crates that are compiled in, as crates/crates.tsv beside the program
+lists them (text/rust/build.sh): name, version, licence, checksum. Standard library only.
 """
 
 import base64
@@ -112,15 +113,45 @@ def component(path, package):
     return entry
 
 
+def has_crates(program):
+    """Whether the program says that the Rust library is part of it."""
+    return re.search(r"^chat +minijinja ", output(program, "version"), re.M) is not None
+
+
+def crates_folder(program):
+    """With crates.tsv and licences/, beside a program that has such; None: it has none."""
+    folder = pathlib.Path(program).resolve().parent / "crates"
+    if not has_crates(program):
+        return None
+    if not (folder / "crates.tsv").is_file():
+        sys.exit(f"{program} has Rust crates, but {folder} does not say which")
+    return folder
+
+
+def crate_components(folder):
+    parts = []
+    for line in (folder / "crates.tsv").read_text().splitlines():
+        name, version, licence, checksum = line.split("\t")
+        purl = f"pkg:cargo/{name}@{version}"
+        part = {"type": "library", "name": name, "version": version, "purl": purl, "bom-ref": purl,
+                "licenses": [{"expression": licence.replace("/", " OR ")}],
+                "properties": [{"name": "kvferry:linked", "value": "compiled in"}]}
+        if checksum:
+            part["hashes"] = [{"alg": "SHA-256", "content": checksum}]
+        parts.append(part)
+    return parts
+
+
 def distribution():
     match = re.search(r"^ID=\"?([\w.-]+)", pathlib.Path("/etc/os-release").read_text(), re.M)
     return match.group(1) if match else "linux"
 
 
-def write(program, paths, target):
-    """The document of a program with these libraries."""
+def write(program, paths, target, crates=None):
+    """The document of a program with these libraries; crates: the folder of what is compiled in."""
     packages = packages_of(paths)
     parts = [component(path, packages.get(path)) for path in sorted(paths, key=place)]
+    parts += crate_components(crates) if crates else []
     version = re.search(r"\d+(\.\d+)+", output(program, "version"))
     content = pathlib.Path(program).read_bytes()
     bom = {
@@ -150,8 +181,9 @@ def main():
     paths = libraries(program)
     if not paths:
         sys.exit(f"{program}: ldd names no library")
-    write(program, paths, target)
-    print(f"{target}: {len(paths)} libraries")
+    crates = crates_folder(program)
+    write(program, paths, target, crates)
+    print(f"{target}: {len(paths)} libraries, {len(crate_components(crates)) if crates else 0} crates")
 
 
 if __name__ == "__main__":

@@ -16,6 +16,15 @@ build_packages="gcc libc6-dev make cmake ninja-build pkg-config ccache python3
     libgrpc-dev zlib1g-dev libprotobuf-c-dev protobuf-c-compiler protobuf-compiler libprotobuf-dev
     libucx-dev libjansson-dev libpcre2-dev libutf8proc-dev libyaml-dev libevent-dev libxxhash-dev
     libssl-dev libseccomp-dev libcriterion-dev"
+# Chat templates are written in Rust. Debian's compiler for its browsers is new enough, Debian's own is not.
+is_new_enough() { # is_new_enough FIRST.SECOND
+    [ "${1%%.*}" -gt 1 ] || [ "${1#*.}" -ge 87 ]
+}
+rust=$(rustc --version 2>/dev/null | sed -n 's/^rustc \([0-9]*\.[0-9]*\).*/\1/p')
+if [ -z "$rust" ] || ! is_new_enough "$rust" || ! command -v cargo >/dev/null; then
+    build_packages="$build_packages rustc-web cargo-web"
+fi
+build_packages="$build_packages ca-certificates binutils" # cargo fetches, ld and objcopy lay down
 test_packages="g++ python3-venv iproute2 ca-certificates openssl git zsh fish mandoc"
 command -v npm >/dev/null || test_packages="$test_packages npm" # any, too
 command -v go >/dev/null || test_packages="$test_packages golang-go" # any Go will do

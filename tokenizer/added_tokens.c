@@ -16,68 +16,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NO_NODE 0 /* the root is nobody's child */
-
 /* \w as Unicode has it (UTS 18, annex C). */
 static const char WORD_CHARACTER[] = "[\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{200c}\\x{200d}]";
-
-struct added_node {
-    uint32_t child;   /* the first */
-    uint32_t sibling; /* the next child of the same node */
-    uint32_t token;   /* index, TOKEN_NONE when none ends here */
-    uint8_t byte;
-};
-
-static uint32_t find_child(const struct added_set *set, uint32_t node, uint8_t byte)
-{
-    uint32_t child = set->nodes[node].child;
-    while (child != NO_NODE && set->nodes[child].byte != byte)
-        child = set->nodes[child].sibling;
-    return child;
-}
-
-static uint32_t add_node(struct added_set *set, uint32_t parent, uint8_t byte)
-{
-    assert(set->n_nodes < set->nodes_max);
-    uint32_t node = (uint32_t)set->n_nodes++;
-    set->nodes[node] = (struct added_node){.token = TOKEN_NONE, .byte = byte};
-    if (node != 0) {
-        set->nodes[node].sibling = set->nodes[parent].child;
-        set->nodes[parent].child = node;
-    }
-    return node;
-}
-
-/* False when the content is there already. */
-static bool set_add(struct added_set *set, const char *content, size_t n_bytes, uint32_t token)
-{
-    uint32_t node = 0;
-
-    for (size_t i = 0; i < n_bytes; i++) {
-        uint32_t child = find_child(set, node, (uint8_t)content[i]);
-        node = child != NO_NODE ? child : add_node(set, node, (uint8_t)content[i]);
-    }
-    if (set->nodes[node].token != TOKEN_NONE)
-        return false;
-    set->nodes[node].token = token;
-    return true;
-}
-
-/* Grows the set by room for one content; the root comes with the first. */
-static enum status set_reserve(struct added_set *set, size_t n_bytes)
-{
-    if (set->n_nodes + n_bytes + 1 > set->nodes_max) {
-        size_t nodes_max = 2 * set->nodes_max + n_bytes + 1;
-        struct added_node *nodes = realloc(set->nodes, nodes_max * sizeof *nodes);
-        if (!nodes)
-            return STATUS_NO_MEMORY;
-        set->nodes = nodes;
-        set->nodes_max = nodes_max;
-    }
-    if (set->n_nodes == 0)
-        add_node(set, 0, 0);
-    return STATUS_OK;
-}
 
 /* What reading one token needs. */
 struct reading {
@@ -90,9 +30,8 @@ struct reading {
 static enum status place(struct added_tokens *added, uint32_t index, bool normalized,
                          const char *content, size_t n_bytes)
 {
-    struct added_set *set = normalized ? &added->normalized : &added->plain;
-    TRY(set_reserve(set, n_bytes));
-    return set_add(set, content, n_bytes, index) ? STATUS_OK : STATUS_CORRUPT;
+    struct byte_tree *set = normalized ? &added->normalized : &added->plain;
+    return byte_tree_add(set, content, n_bytes, index);
 }
 
 /* Of a token that is empty once normalized the tokenizers package finds one between any two characters,
@@ -126,7 +65,10 @@ static enum status read_content(struct reading *reading, const struct field *tok
 
     TRY(field_text(&content, reading->error, &text, &n_bytes));
     TRY(field_bool(&normalized_field, reading->error, &normalized));
+    added->has_normalized_special |= normalized && added->tokens[index].special;
     bool is_rewritten = normalized && reading->normalizer->n_steps > 0;
+    if (added->tokens[index].special && n_bytes > 0)
+        TRY(special_tokens_add(&added->special, text, n_bytes, normalized));
     if (is_rewritten)
         TRY(normalize(reading, &content, text, n_bytes, &normal));
     enum status status = place(added, index, normalized, is_rewritten ? normal.bytes : text,
@@ -186,30 +128,69 @@ enum status added_tokens_init(struct added_tokens *added, const struct field *fi
 void added_tokens_finish(struct added_tokens *added)
 {
     split_pattern_destroy(added->word);
-    free(added->plain.nodes);
-    free(added->normalized.nodes);
+    byte_tree_finish(&added->plain);
+    byte_tree_finish(&added->normalized);
+    special_tokens_finish(&added->special);
     free(added->tokens);
     *added = (struct added_tokens){0};
 }
 
-/* The longest token that is written at the start of text; NULL when there is none. */
-static const struct added_token *longest_at(const struct added_search *search, size_t at,
-                                            size_t *n_bytes_out)
-{
-    const struct added_set *set = search->set;
-    uint32_t found = TOKEN_NONE;
-    uint32_t node = 0;
+/* A token that is written in the text; NULL: there is none. */
+struct written {
+    const struct added_token *token;
+    size_t n_bytes;
+};
 
+/* The longest that is written at at, and the longest special one that no mark splits. */
+static void longest_at(const struct added_search *search, size_t at, struct written *longest_out,
+                       struct written *whole_out)
+{
+    const struct byte_tree *set = search->set;
+    uint32_t node = BYTE_TREE_ROOT;
+
+    *longest_out = *whole_out = (struct written){0};
     for (size_t i = at; i < search->n_bytes; i++) {
-        node = find_child(set, node, (uint8_t)search->text[i]);
-        if (node == NO_NODE)
+        node = byte_tree_step(set, node, (uint8_t)search->text[i]);
+        if (node == BYTE_TREE_NO_WAY)
             break;
-        if (set->nodes[node].token != TOKEN_NONE) {
-            found = set->nodes[node].token;
-            *n_bytes_out = i + 1 - at;
-        }
+        uint32_t number = byte_tree_number(set, node);
+        if (number == BYTE_TREE_NONE)
+            continue;
+        *longest_out = (struct written){&search->added->tokens[number], i + 1 - at};
+        if (longest_out->token->special &&
+            !special_barriers_split(&search->barriers, search->text, at, i + 1))
+            *whole_out = *longest_out;
     }
-    return found == TOKEN_NONE ? NULL : &search->added->tokens[found];
+}
+
+/* Behind a special token that a mark splits: its end, as of any that is passed over; but where another one begins before, which
+ * no mark splits, it is the template's. */
+static size_t skip_split(const struct added_search *search, size_t begin, size_t end)
+{
+    struct written longest, whole;
+    for (size_t at = begin + 1; at < end; at++) {
+        longest_at(search, at, &longest, &whole);
+        if (whole.token)
+            return at;
+    }
+    return end;
+}
+
+/* The token that is to be judged at begin; search->at is set behind it. NULL: none is. */
+static const struct added_token *token_at(struct added_search *search, size_t begin)
+{
+    struct written longest, whole;
+    longest_at(search, begin, &longest, &whole);
+    search->at = begin + (longest.token ? longest.n_bytes : 1);
+    if (!longest.token || !longest.token->special)
+        return longest.token;
+    if (search->skip_special)
+        return NULL;
+    if (whole.token)
+        search->at = begin + whole.n_bytes;
+    else
+        search->at = skip_split(search, begin, search->at);
+    return whole.token;
 }
 
 static enum status is_word_at(struct added_search *search, size_t at, size_t end,
@@ -291,13 +272,9 @@ enum status added_search_next(struct added_search *search, struct error *error, 
     *id_out = TOKEN_NONE;
     while (search->set->nodes && search->at < search->n_bytes) {
         size_t begin = search->at;
-        size_t n_bytes = 0;
-        const struct added_token *token = longest_at(search, begin, &n_bytes);
+        const struct added_token *token = token_at(search, begin);
         bool taken = token != NULL;
 
-        search->at += taken ? n_bytes : 1;
-        if (taken && token->special && search->skip_special)
-            taken = false;
         if (taken && token->single_word)
             TRY(stands_alone(search, begin, search->at, error, &taken));
         if (taken) {

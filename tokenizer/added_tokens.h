@@ -2,21 +2,22 @@
  * added_tokens - finds the tokens of added_tokens in a text.
  *
  * Two sets: those looked for in the text as it is, and those (normalized: true) looked for in the
- * normalized rest. At each place the longest wins. A set is a tree of bytes, a node's children in
- * a list: room for as many nodes as the tokens have bytes.
+ * normalized rest. At each place the longest wins.
  *
  * Thread: immutable once built.
  */
 #pragma once
 
 #include "base/status.h"
+#include "tokenizer/byte_tree.h"
+#include "tokenizer/special_barriers.h"
+#include "tokenizer/special_tokens.h"
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct field;
-struct added_node;
 struct normalizer;
 struct split_pattern;
 struct split_matcher;
@@ -29,17 +30,13 @@ struct added_token {
     bool rstrip;      /* and after it */
 };
 
-struct added_set {
-    struct added_node *nodes; /* [n_nodes], the root first; NULL: nothing to find */
-    size_t n_nodes;
-    size_t nodes_max;
-};
-
 struct added_tokens {
     struct added_token *tokens;
     uint32_t n_tokens;
-    struct added_set plain;
-    struct added_set normalized;
+    struct byte_tree plain; /* number: index in tokens */
+    struct byte_tree normalized;
+    bool has_normalized_special; /* a special one is in normalized */
+    struct special_tokens special;
     struct split_pattern *word; /* one word character */
 };
 
@@ -49,14 +46,16 @@ MUST_CHECK enum status added_tokens_init(struct added_tokens *added, const struc
                                          const struct normalizer *normalizer, struct error *error);
 void added_tokens_finish(struct added_tokens *added); /* a zeroed one is fine */
 
-/* A walk over text: the texts between tokens, and the tokens. Set the first six members, the rest
+/* A walk over text: the texts between tokens, and the tokens. Set the first seven members, the rest
  * to zero. */
 struct added_search {
     const struct added_tokens *added;
-    const struct added_set *set;
+    const struct byte_tree *set;
     struct split_matcher *matcher;
     bool skip_special; /* special tokens are text like any other */
-    const char *text;  /* UTF-8, valid */
+    struct special_barriers
+        barriers;     /* so are those that one of these splits; places in this text */
+    const char *text; /* UTF-8, valid */
     size_t n_bytes;
     size_t at;
     size_t done; /* text before this belongs to tokens or has been given */

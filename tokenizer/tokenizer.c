@@ -10,6 +10,7 @@
 #include "base/utf8.h"
 #include "tokenizer/bpe.h"
 #include "tokenizer/normalizer.h"
+#include "tokenizer/special_barriers.h"
 #include "tokenizer/tokenizer_parts.h"
 
 #include <assert.h>
@@ -35,6 +36,8 @@ struct encoding {
     const char *start; /* of the whole text */
     bool is_first;     /* the stretch that is being encoded begins there */
     bool skip_special;
+    struct special_barriers barriers; /* places in the whole text */
+    uint32_t mark;
     struct error *error;
     struct halt halt;
     struct split_matcher *matcher;
@@ -54,16 +57,25 @@ static enum status encode_plain(struct encoding *encoding, const char *text, siz
     return split_run(&encoding->run, text, n_bytes, encoding->is_first);
 }
 
+/* A text and the barriers in it. */
+struct stretch {
+    const char *text;
+    size_t n_bytes;
+    struct special_barriers barriers;
+};
+
 /* Looks for the added tokens of a set; what lies between them goes to rest. */
-static enum status encode_set(struct encoding *encoding, const struct added_set *set,
-                              const char *text, size_t n_bytes, encode_text rest)
+static enum status encode_set(struct encoding *encoding, const struct byte_tree *set,
+                              const struct stretch *stretch, encode_text rest)
 {
+    const char *text = stretch->text;
     struct added_search search = {.added = &encoding->tokenizer->added,
                                   .set = set,
+                                  .barriers = stretch->barriers,
                                   .matcher = encoding->matcher,
                                   .skip_special = encoding->skip_special,
                                   .text = text,
-                                  .n_bytes = n_bytes};
+                                  .n_bytes = stretch->n_bytes};
     uint32_t id;
 
     do {
@@ -78,17 +90,92 @@ static enum status encode_set(struct encoding *encoding, const struct added_set 
     return STATUS_OK;
 }
 
+/* Where the barriers of a stretch are once it is normalized: its text with the marks is normalized, too, and must be the same but
+ * for them. The caller frees places_out. */
+static enum status find_normal_barriers(struct encoding *encoding, const char *text, size_t n_bytes,
+                                        const struct rewritten *normal, size_t **places_out,
+                                        size_t *n_places_out)
+{
+    const size_t offset = (size_t)(text - encoding->start);
+    const struct special_barriers within = special_barriers_within(&encoding->barriers, offset,
+                                                                   offset + n_bytes);
+    struct rewritten marked = {0}, normal_marked = {0};
+    char sign[4], *clean = NULL;
+    size_t sign_bytes = utf8_write(encoding->mark, sign), done = 0, n_clean = 0;
+    enum status status = STATUS_OK;
+
+    for (size_t i = 0; i <= within.n && status == STATUS_OK; i++) {
+        size_t until = i < within.n ? within.places[i] - offset : n_bytes;
+        status = rewritten_append(&marked, text + done, until - done, encoding->error);
+        if (status == STATUS_OK && i < within.n)
+            status = rewritten_append(&marked, sign, sign_bytes, encoding->error);
+        done = until;
+    }
+    if (status == STATUS_OK)
+        status = normalizer_run(&encoding->tokenizer->normalizer, encoding->matcher, marked.bytes,
+                                marked.n_bytes, encoding->error, &normal_marked);
+    if (status == STATUS_OK)
+        status = special_marks_take(normal_marked.bytes, normal_marked.n_bytes, encoding->mark,
+                                    &clean, &n_clean, places_out, n_places_out);
+    if (status == STATUS_OK &&
+        (n_clean != normal->n_bytes || memcmp(clean, normal->bytes, n_clean) != 0)) {
+        free(*places_out);
+        status = error_set(encoding->error, STATUS_INVALID_ARGUMENT,
+                           "a special token in the text stands where normalization changes it");
+    }
+    free(clean);
+    rewritten_finish(&normal_marked);
+    rewritten_finish(&marked);
+    return status;
+}
+
+/* What a normalizer has made of a stretch of the text. */
+static enum status encode_stretch(struct encoding *encoding, const char *text, size_t n_bytes,
+                                  const struct rewritten *normal)
+{
+    const struct added_tokens *added = &encoding->tokenizer->added;
+    struct stretch stretch = {normal->bytes, normal->n_bytes, {0}};
+    size_t *places = NULL;
+    if (encoding->barriers.n > 0 && added->has_normalized_special) {
+        TRY(find_normal_barriers(encoding, text, n_bytes, normal, &places, &stretch.barriers.n));
+        stretch.barriers.places = places;
+    }
+    enum status status = encode_set(encoding, &added->normalized, &stretch, encode_plain);
+    free(places);
+    return status;
+}
+
+/* The same without a normalizer. */
+static enum status encode_same(struct encoding *encoding, const char *text, size_t n_bytes)
+{
+    const size_t offset = (size_t)(text - encoding->start);
+    struct special_barriers within = special_barriers_within(&encoding->barriers, offset,
+                                                             offset + n_bytes);
+    size_t *places = NULL;
+    if (within.n > 0) {
+        places = malloc(within.n * sizeof *places);
+        if (!places)
+            return STATUS_NO_MEMORY;
+        for (size_t i = 0; i < within.n; i++)
+            places[i] = within.places[i] - offset;
+    }
+    const struct stretch stretch = {text, n_bytes, {places, within.n}};
+    enum status status = encode_set(encoding, &encoding->tokenizer->added.normalized, &stretch,
+                                    encode_plain);
+    free(places);
+    return status;
+}
+
 static enum status encode_normalized(struct encoding *encoding, const char *text, size_t n_bytes)
 {
-    const struct added_set *set = &encoding->tokenizer->added.normalized;
     struct rewritten normal;
 
     TRY(normalizer_run(&encoding->tokenizer->normalizer, encoding->matcher, text, n_bytes,
                        encoding->error, &normal));
     encoding->is_first = text == encoding->start && !normal.is_moved;
     bool is_rewritten = encoding->tokenizer->normalizer.n_steps > 0;
-    enum status status = encode_set(encoding, set, is_rewritten ? normal.bytes : text,
-                                    is_rewritten ? normal.n_bytes : n_bytes, encode_plain);
+    enum status status = is_rewritten ? encode_stretch(encoding, text, n_bytes, &normal)
+                                      : encode_same(encoding, text, n_bytes);
     rewritten_finish(&normal);
     return status;
 }
@@ -101,11 +188,14 @@ static void put_side(struct token_buffer *tokens, const struct template_side *si
 
 /* steps_out: what the patterns spent; NULL: nobody asks. */
 static enum status encode_all(const struct tokenizer *tokenizer, const struct encode_input *input,
-                              struct token_buffer *tokens, struct error *error, uint64_t *steps_out)
+                              const struct special_barriers *barriers, struct token_buffer *tokens,
+                              struct error *error, uint64_t *steps_out)
 {
     struct encoding encoding = {.tokenizer = tokenizer,
                                 .start = input->text,
                                 .skip_special = !input->parse_special,
+                                .barriers = *barriers,
+                                .mark = input->mark,
                                 .error = error,
                                 .halt = {.ask = input->is_unwanted, .arg = input->arg},
                                 .bpe = {.vocab = tokenizer->vocab,
@@ -123,13 +213,37 @@ static enum status encode_all(const struct tokenizer *tokenizer, const struct en
                                       .error = error,
                                       .emit = encode_piece,
                                       .arg = &encoding.bpe};
-    enum status status = encode_set(&encoding, &tokenizer->added.plain, input->text,
-                                    input->text_bytes, encode_normalized);
+    const struct stretch whole = {input->text, input->text_bytes, *barriers};
+    enum status status = encode_set(&encoding, &tokenizer->added.plain, &whole, encode_normalized);
     bpe_finish(&encoding.bpe);
     split_run_finish(&encoding.run);
     if (steps_out)
         *steps_out = split_matcher_spent(encoding.matcher);
     split_matcher_destroy(encoding.matcher);
+    return status;
+}
+
+/* The marks are taken out first, and their places kept. */
+static enum status encode_marked(const struct tokenizer *tokenizer,
+                                 const struct encode_input *input, struct token_buffer *tokens,
+                                 struct error *error)
+{
+    struct encode_input clean = *input;
+    struct special_barriers barriers = {0};
+    char *text = NULL;
+    size_t *places = NULL;
+
+    if (input->mark != 0) {
+        TRY(special_marks_take(input->text, input->text_bytes, input->mark, &text,
+                               &clean.text_bytes, &places, &barriers.n));
+        clean.text = text;
+        barriers.places = places;
+    }
+    enum status status = STATUS_OK;
+    if (clean.text_bytes > 0)
+        status = encode_all(tokenizer, &clean, &barriers, tokens, error, NULL);
+    free(places);
+    free(text);
     return status;
 }
 
@@ -150,7 +264,7 @@ enum status tokenizer_encode(const struct tokenizer *tokenizer, const struct enc
     if (input->add_special)
         put_side(tokens_inout, &tokenizer->template.before);
     if (n_bytes > 0)
-        TRY(encode_all(tokenizer, input, tokens_inout, error, NULL));
+        TRY(encode_marked(tokenizer, input, tokens_inout, error));
     if (input->add_special)
         put_side(tokens_inout, &tokenizer->template.after);
     if (tokens_inout->ids && tokens_inout->n_ids > tokens_inout->ids_max)
@@ -165,7 +279,7 @@ enum status tokenizer_split_steps(const struct tokenizer *tokenizer, const char 
     const struct encode_input input = {.text = text, .text_bytes = n_bytes};
     struct token_buffer counted = {0};
     assert(n_bytes > 0 && n_bytes <= TOKENIZER_TEXT_BYTES_MAX);
-    return encode_all(tokenizer, &input, &counted, error, steps_out);
+    return encode_all(tokenizer, &input, &(struct special_barriers){0}, &counted, error, steps_out);
 }
 
 uint32_t tokenizer_n_ids(const struct tokenizer *tokenizer)

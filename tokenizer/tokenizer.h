@@ -33,6 +33,9 @@ struct encode_input {
     size_t text_bytes;
     bool add_special;   /* put what the template adds (bos, ...) around the text */
     bool parse_special; /* special tokens written in the text are read as such */
+    /* A character that is in the text for no meaning of its own: it is taken out, and no special token is read that had it inside
+     * (special_marks.h). Not of Unicode's characters: U+FDD0 .. U+FDEF; 0: none. */
+    uint32_t mark;
     /* Called now and then while the text is encoded: true ends it. NULL: never. */
     bool (*is_unwanted)(void *arg);
     void *arg;

@@ -7,6 +7,7 @@
 #include "kvtransfer/drivers/ucx/ucx_process.h"
 #include "model/numerics_id.h"
 #include "rpc/runtime/runtime.h"
+#include "text/text_build.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -92,6 +93,7 @@ static void print_version(void)
     printf("compiler      %s\n", build_compiler());
     printf("libraries     gRPC core %s, UCX %s, %s\n", rpc_library_version(), ucx_version(),
            build_libraries());
+    printf("chat          %s\n", text_libraries());
     print_kernels();
     print_attention();
     print_numerics();

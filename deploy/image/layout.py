@@ -7,7 +7,7 @@ What is in it, and nothing else:
     /usr/lib/TRIPLE, /usr/lib64         the libraries that the loader finds for it, and the loader
     /models/demo                        SOURCE/model/demo, as a worker reads it
     /etc/passwd, group, nsswitch.conf   uid and gid 65532; names from files, then DNS
-    /usr/share/doc                      licences: SOURCE/LICENSE, and each package's copyright file
+    /usr/share/doc                      licences: SOURCE/LICENSE, each package's copyright file, those of the Rust crates in PROGRAM
     /usr/share/kvferry/sbom.json        what deploy/sbom.py says of PROGRAM
 
 UCX's modules (cma, ib, rdmacm) are not among them: KV crosses by its TCP transport, which is in libuct itself; gRPC's and glibc's
@@ -83,8 +83,10 @@ def lay_libraries(program, root, ucx):
     return [*found.values(), *modules]
 
 
-def lay_licences(source, files, root):
+def lay_licences(source, files, root, crates):
     copy(source / "LICENSE", root / "usr/share/doc/kvferry/copyright", 0o644)
+    for path in sorted((crates / "licences").glob("*/*")) if crates else []:
+        copy(path, root / "usr/share/doc/kvferry/crates" / path.parent.name / path.name, 0o644)
     wheels = sbom.wheels_of([str(path) for path in files])
     for wheel in {wheel.name: wheel for wheel in wheels.values()}.values():
         copy(wheel.licence, root / "usr/share/doc" / wheel.name / "copyright", 0o644)
@@ -108,9 +110,10 @@ def lay_out(program, source, root, ucx=None):
         (root / name).parent.mkdir(exist_ok=True)
         (root / name).write_text(text)
         (root / name).chmod(0o644)
-    lay_licences(source, files, root)
+    crates = sbom.crates_folder(program)
+    lay_licences(source, files, root, crates)
     (root / "usr/share/kvferry").mkdir()
-    sbom.write(str(target), [str(path) for path in files], root / "usr/share/kvferry/sbom.json")
+    sbom.write(str(target), [str(path) for path in files], root / "usr/share/kvferry/sbom.json", crates)
     (root / "usr/share/kvferry/sbom.json").chmod(0o644)
     for folder in [root, *(path for path in root.rglob("*") if path.is_dir() and not path.is_symlink())]:
         folder.chmod(0o755)

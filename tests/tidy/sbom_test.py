@@ -30,7 +30,8 @@ class SbomTest(unittest.TestCase):
                 subprocess.run([sys.executable, "-B", SCRIPT, PROGRAM, target], check=True, stdout=subprocess.DEVNULL)
                 cls.text, cls.before = target.read_text(), getattr(cls, "text", None)
         cls.bom = json.loads(cls.text)
-        cls.parts = cls.bom["components"]
+        cls.crates = [part for part in cls.bom["components"] if part.get("purl", "").startswith("pkg:cargo/")]
+        cls.parts = [part for part in cls.bom["components"] if part not in cls.crates]
 
     def property(self, part, name):
         return next((item["value"] for item in part["properties"] if item["name"] == name), None)
@@ -60,10 +61,25 @@ class SbomTest(unittest.TestCase):
     def test_is_cyclonedx_with_references_that_lead_somewhere(self):
         self.assertEqual((self.bom["bomFormat"], self.bom["specVersion"]), ("CycloneDX", "1.5"))
         self.assertRegex(self.bom["serialNumber"], r"^urn:uuid:[0-9a-f-]{36}$")
-        refs = [part["bom-ref"] for part in self.parts]
+        refs = [part["bom-ref"] for part in self.parts + self.crates]
         self.assertEqual(len(refs), len(set(refs)))
         self.assertEqual(self.bom["dependencies"], [{"ref": "kvferry", "dependsOn": refs}])
         self.assertTrue(re.match(r"\d+\.\d+", self.bom["metadata"]["component"]["version"]))
+
+    def test_has_the_crates_that_are_compiled_in_with_their_licences(self):
+        folder = Path(PROGRAM).parent / "crates"
+        if "\nchat          not part" in subprocess.run([PROGRAM, "version"], capture_output=True, text=True).stdout:
+            self.assertEqual(self.crates, [])
+            return
+        rows = [line.split("\t") for line in (folder / "crates.tsv").read_text().splitlines()]
+        self.assertEqual([(part["name"], part["version"]) for part in self.crates], [(row[0], row[1]) for row in rows])
+        names = {part["name"] for part in self.crates}
+        self.assertLessEqual({"minijinja", "llguidance", "serde_json", "rust-std"}, names)
+        for part in self.crates:
+            self.assertRegex(part["licenses"][0]["expression"], r"^[\w.()-]+( (OR|AND|WITH) [\w.()-]+)*$")
+            self.assertTrue(part["name"] == "rust-std" or re.fullmatch("[0-9a-f]{64}", part["hashes"][0]["content"]), part)
+            texts = folder / "licences" / (part["name"] if part["name"] == "rust-std" else f"{part['name']}-{part['version']}")
+            self.assertTrue(any(text.stat().st_size > 500 for text in texts.iterdir()), texts)
 
     def test_is_the_same_each_time(self):
         self.assertEqual(self.text, self.before)

@@ -31,7 +31,7 @@ FOREIGN_HEADERS = [
     (r"<event2/", r"base/http/http_server\.c|api/http/http_(answer_head|connection\w*|exchange|port)\.c"),
     (r"<yaml\.h>", r"base/config/config_yaml\.c|router/tenant_file\.c"),
     (r"<zlib\.h>", r"rpc/gzip\.c"),
-    (r"<seccomp\.h>", r"process/syscall_filter\.c"),
+    (r"<seccomp\.h>", r"process/syscall_filter\.c|text/template_filter\.c"),
     (r"<xxhash\.h>", r"model/weight_digest\.c"),
     (r"<openssl/",
      r"base/(sha256|secret)\.c|kvtransfer/drivers/stream/stream_tls\.c|rpc/auth/(key_file|sealed_secret)\.c|rpc/tls/tls_\w+\.[ch]"
@@ -52,7 +52,7 @@ BANNED_CALLS = [
     (r"sleep|usleep", "wait for a condition with a bound", None),
     (r"nanosleep|clock_nanosleep", "wait for a condition, or move the time", r"(?!tests/).*"),
     (r"fork|vfork", "gRPC and UCX do not survive it; only before the first use of either",
-     r"cli/\w+\.c|tests/.*"),
+     r"cli/\w+\.c|tests/.*|text/template_keeper\.c"),
     (r"getenv|secure_getenv", "configuration comes from the process's table",
      r"base/(config/config|crc32c)\.c|cli/.*|tests/.*|process/(process|run_folder)\.c|kernels/(kernels|attention_backends)\.c"
      r"|router/discovery/k8s/k8s_endpoints\.c"),
@@ -61,6 +61,7 @@ BANNED_CALLS = [
     (r"clock_now_ns", "time is an argument (now_ns) of everything that can be simulated",
      r"(tests|cli|process)/.*|base/(clock|thread_pool)\.[ch]|engine/engine_thread\.c|worker_common/worker\.c"
      r"|device/device\.c"    # a wait that has a bound, for what no simulation runs
+     r"|text/(render_frame|template_renderer)\.c"
      r"|kvtransfer/(drivers/(ucx|stream|shm|ipc)/\w+|transfer_thread)\.c"
      r"|ctx_worker/ctx_(service|worker)\.c|gen_worker/(context_client|context_description|gen_service|gen_worker)\.c"
      r"|router/(admission|dispatch|intake|discovery/name_lookup|router|worker_client|worker_judge|worker_sources)\.c"

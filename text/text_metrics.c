@@ -1,0 +1,3 @@
+#include "text/text_metrics.h"
+
+METRICS_DEFINE(text_metrics, TEXT_METRICS)
