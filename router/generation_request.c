@@ -1,6 +1,7 @@
 #include "router/generation_request.h"
 
 #include "base/random.h"
+#include "router/chat_prompt.h"
 #include "rpc/request_id.h"
 
 #include <assert.h>
@@ -171,9 +172,13 @@ static enum status take_prompt(struct generation *generation,
         return take_text(generation, &message->text, limits, error);
     case KVFERRY__V1__GENERATE_REQUEST__PROMPT_TOKEN_IDS:
         return take_ids(generation, message->token_ids, limits, error);
+    case KVFERRY__V1__GENERATE_REQUEST__PROMPT_CHAT:
+        generation->is_chat = true;
+        return chat_prompt_json(message->chat, limits->chat_bytes_max, &generation->text,
+                                &generation->text_bytes, error);
     default:
         return refuse(error, STATUS_INVALID_ARGUMENT, "prompt", "",
-                      "is missing: give text or token_ids");
+                      "is missing: give text, token_ids or chat");
     }
 }
 
@@ -193,16 +198,43 @@ enum status generation_take(struct generation *generation,
     TRY(take_prompt(generation, message, limits, error));
     generation->return_timing = message->return_timing;
     generation->return_progress = message->return_progress && !generation->call->is_whole;
-    generation->add_special =
-        message->add_special_tokens_presence_case !=
-            KVFERRY__V1__GENERATE_REQUEST__ADD_SPECIAL_TOKENS_PRESENCE_ADD_SPECIAL_TOKENS ||
-        message->add_special_tokens;
+    generation->add_special = !generation->is_chat; /* templates write them */
+    if (message->add_special_tokens_presence_case ==
+        KVFERRY__V1__GENERATE_REQUEST__ADD_SPECIAL_TOKENS_PRESENCE_ADD_SPECIAL_TOKENS)
+        generation->add_special = message->add_special_tokens;
     if (generation->sampling.has_seed)
         return STATUS_OK;
     uint64_t *seed = &generation->sampling.params.seed;
     if (random_secret(seed, sizeof *seed, NULL) != STATUS_OK)
         return refuse(error, STATUS_IO_FAILED, "sampling.seed", NULL, "cannot be drawn");
     return STATUS_OK;
+}
+
+enum status generation_render(struct generation *generation, struct template_renderer *renderer,
+                              const struct tokenizer *tokenizer, int64_t now_unix_s,
+                              struct rpc_error *error)
+{
+    struct error why = {0};
+    struct render_prompt prompt = {0};
+    const struct render_request request = {.json = generation->text,
+                                           .n_bytes = generation->text_bytes,
+                                           .deadline_ns = generation->deadline_ns,
+                                           .now_unix_s = now_unix_s,
+                                           .tokenizer = tokenizer};
+    assert(generation->is_chat && generation->text && !generation->token_ids);
+    enum status status = template_renderer_render(renderer, &request, &why, &prompt);
+    if (status != STATUS_OK) {
+        rpc_error_set(error, status, "chat", NULL, "%s",
+                      why.text[0] ? why.text : status_text(status));
+        return status;
+    }
+    free(generation->text);
+    generation->text = prompt.text;
+    generation->text_bytes = prompt.n_bytes;
+    generation->mark = prompt.mark;
+    return prompt.n_bytes > 0 ? STATUS_OK
+                              : refuse(error, STATUS_INVALID_ARGUMENT, "chat", NULL,
+                                       "makes an empty prompt: there is nothing to continue");
 }
 
 static enum status tokenize_text(struct generation *generation, const struct tokenizer *tokenizer,
@@ -217,6 +249,7 @@ static enum status tokenize_text(struct generation *generation, const struct tok
         .text_bytes = generation->text_bytes,
         .add_special = generation->add_special,
         .parse_special = true,
+        .mark = generation->mark,
         .is_unwanted = door_call_is_over,
         .arg = generation->call,
     };

@@ -7,6 +7,7 @@
 
 #include "process/process_state.h"
 #include "router/generation.h"
+#include "text/template_renderer.h"
 
 /* The data for the checks. */
 struct request_limits {
@@ -14,7 +15,8 @@ struct request_limits {
     const struct generation_defaults *defaults;
     struct model_card card; /* vocabulary, context_tokens */
     size_t text_bytes_max;
-    int32_t priority_max; /* of a call without a pass */
+    size_t chat_bytes_max; /* of a chat request as JSON */
+    int32_t priority_max;  /* of a call without a pass */
 };
 
 /* Copies message into generation; draws the seed if it is absent; request_id may be "".
@@ -23,6 +25,13 @@ MUST_CHECK enum status generation_take(struct generation *generation,
                                        const Kvferry__V1__GenerateRequest *message,
                                        const struct request_limits *limits,
                                        struct rpc_error *error);
+
+/* The text of a chat request becomes the prompt that the model's template makes of it. Waits for the renderer. INVALID_ARGUMENT with
+ * the template's own sentence, and what else template_renderer_render says. */
+MUST_CHECK enum status generation_render(struct generation *generation,
+                                         struct template_renderer *renderer,
+                                         const struct tokenizer *tokenizer, int64_t now_unix_s,
+                                         struct rpc_error *error);
 
 /* Tokenizes a prompt given as text, and checks its length. May take milliseconds. INVALID_ARGUMENT,
  * PROMPT_TOO_LONG, NO_MEMORY; or CANCELLED, TIMED_OUT and other statuses if the call ends meanwhile. */

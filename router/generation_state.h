@@ -87,6 +87,9 @@ struct generation {
     bool add_special; /* to text: what the tokenizer's template adds */
     char *text; /* [text_bytes] the prompt until it is tokenized; NULL: token ids were given */
     size_t text_bytes;
+    bool
+        is_chat; /* the text is a chat request as JSON, of which the model's template makes the prompt */
+    uint32_t mark; /* in the text (encode_input); 0: none */
     uint32_t *token_ids;
     uint32_t n_tokens;
     struct sampling_choice sampling;

@@ -121,6 +121,20 @@ static void tell_double(struct intake *intake, const struct generation *generati
               ids[0]);
 }
 
+/* The prompt of a chat request; on the text thread. */
+static enum status render(struct intake *intake, struct generation *generation,
+                          struct rpc_error *error)
+{
+    if (!generation->is_chat)
+        return STATUS_OK;
+    if (intake->renderer)
+        return generation_render(generation, intake->renderer, intake->tokenizer,
+                                 (int64_t)(clock_unix_ms() / 1000), error);
+    rpc_error_set(error, STATUS_NO_CHAT_TEMPLATE, "chat", NULL, "%s: %s",
+                  status_text(STATUS_NO_CHAT_TEMPLATE), intake->no_chat.text);
+    return STATUS_NO_CHAT_TEMPLATE;
+}
+
 /* The generation is judged and copied. */
 static void start(struct intake *intake, struct generation *generation, uint32_t context_tokens)
 {
@@ -131,6 +145,8 @@ static void start(struct intake *intake, struct generation *generation, uint32_t
     if (door_call_is_over(generation->call))
         status = door_call_end_status(generation->call);
     else
+        status = render(intake, generation, &error);
+    if (status == STATUS_OK)
         status = generation_tokenize(generation, intake->tokenizer, context_tokens, &error);
     if (status == STATUS_OK && is_text)
         tell_double(intake, generation);
@@ -177,6 +193,7 @@ static void judge(struct intake *intake, const struct arrival *arrival,
         .defaults = intake->defaults,
         .card = *card,
         .text_bytes_max = intake->text_bytes_max,
+        .chat_bytes_max = intake->chat_bytes_max,
         .priority_max = intake->priority_max,
     };
     struct generation *generation = generation_create(arrival->call, intake->process->trace.tracer,
@@ -189,7 +206,7 @@ static void judge(struct intake *intake, const struct arrival *arrival,
                                                       arrival->message;
     enum status status = generation_take(generation, message, &limits, &error);
     name(generation);
-    bool is_long = generation->text_bytes > intake->text_inline_bytes;
+    bool is_long = generation->is_chat || generation->text_bytes > intake->text_inline_bytes;
     if (status == STATUS_OK && is_long)
         status = start_on_text_thread(intake, generation, card->context_tokens);
     if (status != STATUS_OK)

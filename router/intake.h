@@ -29,11 +29,14 @@ struct intake {
     const char *model_name;
     uint64_t text_inline_bytes; /* of a text that is tokenized at once */
     uint64_t text_bytes_max;
-    int32_t priority_max; /* where there are no tenants */
+    uint64_t chat_bytes_max; /* of a chat request, as JSON */
+    int32_t priority_max;    /* where there are no tenants */
     /* Set before process_serving: */
     const struct generation_defaults *defaults;
     const struct tokenizer *tokenizer;
     struct text_thread *text_thread;
+    struct template_renderer *renderer; /* of chat; NULL: no_chat says why */
+    struct error no_chat;
     struct dispatch *dispatch;
     struct worker_clients *workers;
     _Atomic bool has_told_double; /* that a text began with what is added to it */

@@ -12,6 +12,7 @@
 #include "router/doors.h"
 #include "router/router_config.h"
 #include "router/worker_sources.h"
+#include "text/template_renderer.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -40,6 +41,7 @@ struct router {
     struct generation_defaults defaults;
     struct tokenizer *tokenizer;
     struct text_thread *text_thread;
+    struct template_renderer *renderer; /* NULL: no chat template */
     struct early_requests *early;
     struct rpc_runtime *client_runtime;
     struct rpc_client *rpc;
@@ -74,6 +76,26 @@ static void fill_state(void *arg, struct process_state *state_out)
 
 /* ---- start ---- */
 
+/* A model without a template serves all but chat; an operator's file must be right. */
+static enum status start_renderer(struct router *router, struct error *error)
+{
+    const struct router_config *config = &router->config;
+    const struct template_renderer_options options = {
+        .folder = router->folder, TEXT_LIMITS(config), .metrics = router->process.metrics};
+    struct error *why = &router->intake.no_chat;
+    enum status status = template_renderer_create(&options, why, &router->renderer);
+    if (status == STATUS_OK) {
+        log_info("chat template %s",
+                 config->chat_template[0] ? config->chat_template : "of the model");
+        return STATUS_OK;
+    }
+    if (config->chat_template[0])
+        return error_set(error, status, "%s", why->text[0] ? why->text : status_text(status));
+    log_write(status == STATUS_NOT_FOUND ? LOG_INFO : LOG_WARN, NULL, "no chat: %s",
+              why->text[0] ? why->text : status_text(status));
+    return STATUS_OK;
+}
+
 static enum status load_texts(struct router *router, struct error *error)
 {
     const struct router_config *config = &router->config;
@@ -84,6 +106,7 @@ static enum status load_texts(struct router *router, struct error *error)
     tokenizer_digest_format(digest, router->tokenizer_digest);
     log_info("tokenizer ids %u digest %s", tokenizer_n_ids(router->tokenizer),
              router->tokenizer_digest);
+    TRY(start_renderer(router, error));
     return text_thread_start(config->text_queue_max, config->text_queue_bytes_max,
                              &router->text_thread);
 }
@@ -152,6 +175,7 @@ static void connect_intake(struct router *router)
     intake->defaults = &router->defaults;
     intake->tokenizer = router->tokenizer;
     intake->text_thread = router->text_thread;
+    intake->renderer = router->renderer;
     intake->dispatch = router->dispatch;
     intake->workers = router->workers;
     router->model.workers = router->workers;
@@ -307,6 +331,7 @@ static enum status listen(struct router *router, struct error *error)
         .model_name = router->model_name,
         .text_inline_bytes = router->config.text_inline_bytes,
         .text_bytes_max = router->config.message_bytes_max,
+        .chat_bytes_max = router->config.chat_request_bytes_max,
         .priority_max = (int32_t)router->config.priority_max,
     };
     router->model = (struct served_model){
@@ -436,6 +461,7 @@ static void stop(struct router *router)
     process_close_ports(&router->process);
     each_door(router, DOOR_CLOSE);
     text_thread_stop(router->text_thread);
+    template_renderer_destroy(router->renderer);
     worker_sources_stop(router->sources);
     worker_clients_close(router->workers);
     rpc_client_destroy(router->rpc);
