@@ -4,7 +4,6 @@
 #include "schedule/schedule.h"
 
 #include <assert.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* ---- admission ---- */

@@ -19,7 +19,7 @@ MUST_CHECK enum status process_listen(struct process *process, enum process_port
 /* Writes the ports file, with the last readiness of process_set_health. */
 MUST_CHECK enum status process_ports_write(const struct process *process, struct error *error);
 
-/* Sets kvferry_ready, which process_open has registered. */
+/* Registers the gauge kvferry_ready; process_open calls it. */
 struct gauge *process_metrics_ready(struct metrics *metrics);
 
 /* An HTTP port that is open at that address: others are told of it, and process_set_health looks whether it accepts. */

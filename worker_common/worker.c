@@ -19,7 +19,6 @@
 #include "worker_common/worker_pool.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -2,7 +2,8 @@
  * worker_stream - a stream that a worker serves: the head of what its service keeps of the stream. It has two holders: the
  * engine until its finish, the call until its end. The last of them frees it.
  *
- * Thread: any; the owner's order is create, then begin or refuse, then finish.
+ * Thread: any. The service's thread creates it, then begins or refuses it. The engine's thread finishes it, perhaps before the
+ * service's thread has begun it.
  */
 #pragma once
 
@@ -22,7 +23,7 @@ struct worker_stream {
 /* bytes: of what it is the head of, whose other fields are zeros. NULL: no memory. */
 void *worker_stream_create(size_t bytes, struct rpc_call *call,
                            void (*on_left)(struct worker_stream *stream), uint64_t now_ns);
-/* The engine has taken it. */
+/* The engine has taken it, and may have finished it already. */
 void worker_stream_begin(struct worker_stream *stream);
 /* The engine has not: the call fails, and both holders are gone. sentence: as for finish. */
 void worker_stream_refuse(struct worker_stream *stream, enum status status, const char *sentence);

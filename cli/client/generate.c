@@ -116,7 +116,7 @@ static void call_server(struct generate *generate, const char *server)
 {
     const struct generate_config *values = &generate->values;
     struct generation_result *result = &generate->result;
-    assert(server && server[0]);
+    assert(server);
     Kvferry__V1__SamplingParams sampling;
     Kvferry__V1__GenerateRequest request;
     ProtobufCBinaryData stop[CONFIG_LIST_MAX];

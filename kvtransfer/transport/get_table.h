@@ -64,7 +64,8 @@ unsigned get_table_report(struct get_table *table);
 
 /* What the owner is asked for that get. */
 struct wire_item get_table_item(const struct get_table *table, const struct get *get);
-/* Finds the get that is out and that this piece answers: every field is equal, and the owner is the get's peer. NULL: none. */
+/* Finds the get that is out and that this piece answers: every field is equal, and the owner is the get's peer. Only ANSWER_STALE
+ * may come from another incarnation. NULL: none. */
 struct get *get_table_find(const struct get_table *table, const struct wire_piece *piece,
                            uint64_t reader_incarnation);
 /* Of an answer that is not ANSWER_BYTES. */

@@ -11,7 +11,7 @@
 #define PATH     "/kvferry.internal.v1.ContextWorkerService/Prefill"
 #define LIMIT_NS (20 * NS_PER_S)
 
-enum answer { FINISHES, REFUSES, KEEPS };
+enum answer { FINISHES, FINISHES_FIRST, REFUSES, KEEPS };
 
 struct ends {
     enum answer answer;
@@ -47,10 +47,12 @@ static void serve(void *arg, struct rpc_call *call, const ProtobufCMessage *requ
         worker_stream_refuse(&stream->base, ends->status, ends->sentence);
         return;
     }
+    if (ends->answer == FINISHES_FIRST)
+        worker_stream_finish(&stream->base, ends->status, ends->sentence);
     worker_stream_begin(&stream->base);
     if (ends->answer == FINISHES)
         worker_stream_finish(&stream->base, ends->status, ends->sentence);
-    else
+    else if (ends->answer == KEEPS)
         atomic_store(&ends->kept, &stream->base);
 }
 
@@ -124,6 +126,12 @@ Test(worker_stream, a_call_ends_with_the_status_and_the_sentence_of_its_finish)
     expect_end(FINISHES, STATUS_NO_BLOCKS, "no blocks here", "no blocks here");
     expect_end(FINISHES, STATUS_NO_BLOCKS, "", status_text(STATUS_NO_BLOCKS));
     expect_end(FINISHES, STATUS_NO_BLOCKS, NULL, status_text(STATUS_NO_BLOCKS));
+}
+
+Test(worker_stream, an_engine_may_finish_before_the_call_knows_that_it_was_taken)
+{
+    expect_end(FINISHES_FIRST, STATUS_OK, "", "");
+    expect_end(FINISHES_FIRST, STATUS_TIMED_OUT, "too late", "too late");
 }
 
 Test(worker_stream, a_call_that_the_engine_did_not_take_ends_with_the_refusal)

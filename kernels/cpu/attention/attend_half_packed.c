@@ -8,9 +8,9 @@
 #include "kernels/cpu/attention/half_amx.h"
 #else
 #include "kernels/cpu/attention/half_dot.h"
+#endif
 
 #include <assert.h>
-#endif
 
 enum { PACKED = 32 }; /* elements of a register */
 

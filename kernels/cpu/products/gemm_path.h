@@ -14,8 +14,6 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/vector/vec.h"
 
-#include <assert.h>
-
 /* Weight rows row .. row_end - 1 against tokens token .. token_end - 1. */
 struct gemm_part {
     const struct gemm *gemm;
