@@ -214,6 +214,23 @@ Test(http_limits, at_a_full_port_an_idle_connection_of_the_largest_crowd_gives_w
     close(busy);
 }
 
+Test(http_limits, an_exempt_address_gives_nobody_else_a_place)
+{
+    int proxy[4];
+    limits->connections_max = 4;
+    limits->exempt = "127.0.0.9";
+    http_bed_start();
+    for (int i = 0; i < 4; i++)
+        proxy[i] = http_bed_connect(9);
+    while (gauge_value(http_bed.http_metrics.connections) < 4)
+        (void)poll(NULL, 0, 1);
+    http_bed_expect(LAST, 503, "too many connections");
+    for (int i = 0; i < 4; i++) {
+        http_bed_say(proxy[i], LAST);
+        expect_answer(proxy[i], "hello");
+    }
+}
+
 Test(http_limits, a_port_full_of_requests_answers_503)
 {
     limits->connections_max = 2;
@@ -341,6 +358,28 @@ Test(http_limits, a_reader_that_takes_nothing_loses_its_exchange_in_time)
     cr_expect_eq(http_bed_last_end(), STATUS_SLOW_READER);
     cr_expect_eq(http_bed_struck(HTTP_LIMIT_SLOW_READER), 1);
     http_bed_expect(LAST, 200, "hello");
+    free(body);
+    close(fd);
+}
+
+Test(http_limits, a_reader_that_takes_a_little_now_and_then_gains_no_time)
+{
+    const int room = 4096;
+    char bytes[256];
+    limits->slow_reader_ns = SHORT_NS;
+    http_bed_start();
+    char *body = calloc(1, 32 << 20);
+    int fd = http_bed_connect(1);
+    cr_assert_eq(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof room), 0);
+    http_bed_say(fd, HOLD);
+    struct http_exchange *held = http_bed_held(0);
+    cr_assert_eq(http_exchange_reply(held, &OK_HEAD, body, 32 << 20), STATUS_OK);
+    for (int i = 0; i < 4000 && !http_exchange_is_over(held); i++) {
+        (void)!recv(fd, bytes, sizeof bytes, MSG_DONTWAIT);
+        (void)poll(NULL, 0, 5);
+    }
+    http_bed_wait_ends(1);
+    cr_expect_eq(http_bed_last_end(), STATUS_SLOW_READER);
     free(body);
     close(fd);
 }

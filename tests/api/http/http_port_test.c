@@ -424,6 +424,26 @@ Test(http_port, a_drain_lets_requests_end_and_takes_no_more)
     close(idle), close(busy), close(next);
 }
 
+Test(http_port, a_stream_that_began_before_a_drain_ends_its_connection)
+{
+    int fd = http_bed_connect(1), idle = http_bed_connect(1);
+    bool is_drained = false;
+    pthread_t thread;
+    http_bed_say(fd, "GET /hold HTTP/1.1\r\n" HOST "\r\n");
+    struct http_exchange *held = http_bed_held(0);
+    cr_assert_eq(http_exchange_begin(held, &OK_HEAD), STATUS_OK);
+    cr_assert_eq(pthread_create(&thread, NULL, drain, &is_drained), 0);
+    cr_expect(http_bed_is_closed(idle), "it drains");
+    cr_assert_eq(http_exchange_send(held, "still", 5), STATUS_OK);
+    http_exchange_end(held);
+    char *heard = http_bed_hear_all(fd);
+    cr_expect(strstr(heard, "5\r\nstill\r\n0\r\n\r\n"), "%s", heard);
+    free(heard);
+    pthread_join(thread, NULL);
+    cr_expect(is_drained);
+    close(fd), close(idle);
+}
+
 Test(http_port, a_drain_ends_at_its_limit_and_a_close_cancels)
 {
     int fd = http_bed_connect(1);
