@@ -573,14 +573,14 @@ unsigned http_connection_dispensable(const struct http_connection *connection)
 {
     switch (connection->phase) {
     case HTTP_LINGERING:
-        return 3;
+        return HTTP_EASE_FREE;
     case HTTP_HANDSHAKE:
     case HTTP_IDLE:
     case HTTP_HEAD_COMES:
-        return 2;
+        return HTTP_EASE_IDLE;
     case HTTP_BODY_COMES:
     case HTTP_FLUSHING:
-        return 1;
+        return HTTP_EASE_BUSY;
     default:
         return 0;
     }

@@ -124,7 +124,8 @@ void http_connection_pump(struct http_connection *connection);
 void http_connection_on_handshake(struct http_connection *connection, enum tls_progress progress);
 /* No request after the one that it is at. */
 void http_connection_drain(struct http_connection *connection);
-/* It may end for another one: 0 no, else the higher the better. */
+/* How easily it may end for another one; 0: never. */
+enum { HTTP_EASE_BUSY = 1, HTTP_EASE_IDLE, HTTP_EASE_FREE };
 unsigned http_connection_dispensable(const struct http_connection *connection);
 
 /* ---- of its own files ---- */

@@ -41,6 +41,9 @@ struct http_exchange {
     unsigned code; /* 0: not answered */
     bool closes;   /* the connection ends after it */
     bool is_chunked;
+    struct http_field
+        fields[HTTP_EXCHANGE_FIELDS_MAX]; /* of the answer, whoever gives it; values are its own */
+    size_t n_fields;
     struct evbuffer *out; /* what no connection has taken yet */
     bool is_queued;
     struct http_exchange *next_queued;

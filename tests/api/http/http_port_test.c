@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #define HOST  "Host: x\r\n"
@@ -49,6 +50,24 @@ Test(http_port, answers_what_its_routes_have)
                     200, "\r\n\r\nbody");
     http_bed_expect("GET /hello HTTP/1.0\r\n\r\n", 200, "Connection: close\r\n");
     cr_expect(strstr(http_bed.last_peer, "ipv4:127.0.0.1:"), "%s", http_bed.last_peer);
+}
+
+Test(http_port_of_unix, is_a_socket_of_this_host, .init = http_bed_prepare, .fini = http_bed_stop,
+     .timeout = 60)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    char address[sizeof at.sun_path + 8];
+    snprintf(at.sun_path, sizeof at.sun_path, "/tmp/kvferry-http-%ld.sock", (long)getpid());
+    snprintf(address, sizeof address, "unix:%s", at.sun_path);
+    http_bed.options.address = address;
+    http_bed_start();
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    cr_assert_eq(connect(fd, (const struct sockaddr *)&at, sizeof at), 0);
+    http_bed_say(fd, "GET /hello HTTP/1.1\r\n" HOST CLOSE "\r\n");
+    free(http_bed_hear_until(fd, "hello"));
+    cr_expect_str_eq(http_bed.last_peer, "unix:");
+    cr_expect_eq(http_port_number(http_bed.port), 0);
+    close(fd);
 }
 
 Test(http_port, says_what_a_request_lacks)
