@@ -7,6 +7,7 @@
 #include <event2/buffer.h>
 #include <event2/event.h>
 #include <inttypes.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
@@ -478,11 +479,22 @@ static enum status create_parts(struct http_connection *connection)
     return connection->common->tls ? create_handshake(connection) : STATUS_OK;
 }
 
-/* What the kernel holds for a reader is no memory of ours, but somebody's; a slow one is seen sooner, too. */
-static void bound_kernel(int fd)
+static void set_tcp(int fd, int level, int option, uint64_t value)
 {
-    const int unsent_bytes = KERNEL_UNSENT_BYTES;
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent_bytes, sizeof unsent_bytes);
+    const int number = value < INT_MAX ? (int)value : INT_MAX;
+    (void)setsockopt(fd, level, option, &number, sizeof number);
+}
+
+/* What the kernel holds for a reader is no memory of ours, but somebody's; a slow one is seen sooner, too. And a client
+ * that vanished without a word is noticed while nothing is sent, or only a little that the kernel has room for. */
+static void instruct_kernel(int fd, const struct http_limits *limits)
+{
+    const uint64_t silence_s = (limits->keepalive_ns + NS_PER_S - 1) / NS_PER_S;
+    set_tcp(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, KERNEL_UNSENT_BYTES);
+    set_tcp(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, limits->slow_reader_ns / NS_PER_MS);
+    set_tcp(fd, IPPROTO_TCP, TCP_KEEPIDLE, silence_s);
+    set_tcp(fd, IPPROTO_TCP, TCP_KEEPINTVL, silence_s);
+    set_tcp(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
 }
 
 enum status http_connection_create(struct http_common *common, int fd,
@@ -502,7 +514,7 @@ enum status http_connection_create(struct http_common *common, int fd,
                                            .body_due_ns = DEADLINE_NONE,
                                            .peek_ns = DEADLINE_NONE,
                                            .armed_ns = DEADLINE_NONE};
-    bound_kernel(fd);
+    instruct_kernel(fd, &common->limits);
     network_peer_name(at, connection->peer.address, sizeof connection->peer.address);
     TAILQ_INSERT_TAIL(&common->connections, connection, link_in_port);
     common->n_connections++;

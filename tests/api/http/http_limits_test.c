@@ -4,6 +4,8 @@
 #include "tests/api/support/http_bed.h"
 
 #include <criterion/criterion.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -437,6 +439,46 @@ Test(http_limits, past_the_bound_of_all_a_long_reply_is_refused)
     free(http_bed_hear_until(honest, "short"));
     free(body);
     close(greedy), close(honest);
+}
+
+/* The port's end of the connection that ends at fd here. */
+static int port_end(int fd)
+{
+    struct sockaddr_in own = {.sin_port = 0}, peer;
+    socklen_t n = sizeof own;
+    cr_assert_eq(getsockname(fd, (struct sockaddr *)&own, &n), 0);
+    for (int other = 3; other < 200; other++) {
+        n = sizeof peer;
+        if (getpeername(other, (struct sockaddr *)&peer, &n) == 0 && peer.sin_family == AF_INET &&
+            peer.sin_port == own.sin_port)
+            return other;
+    }
+    cr_assert_fail("it is not accepted");
+    return -1;
+}
+
+/* A client that is cut off from the network says nothing: the kernel must be told to ask. */
+Test(http_limits, the_kernel_is_to_notice_a_client_that_vanished)
+{
+    const struct {
+        int level, option, value;
+    } WANTED[] = {{SOL_SOCKET, SO_KEEPALIVE, 1},
+                  {IPPROTO_TCP, TCP_KEEPIDLE, 7},
+                  {IPPROTO_TCP, TCP_KEEPINTVL, 7},
+                  {IPPROTO_TCP, TCP_USER_TIMEOUT, 3000}};
+    limits->keepalive_ns = 7 * NS_PER_S;
+    limits->slow_reader_ns = 3 * NS_PER_S;
+    http_bed_start();
+    int fd = http_bed_connect(1);
+    http_bed_say(fd, GET);
+    free(http_bed_hear_until(fd, "hello"));
+    for (size_t i = 0; i < sizeof WANTED / sizeof *WANTED; i++) {
+        int value = 0;
+        socklen_t n = sizeof value;
+        cr_assert_eq(getsockopt(port_end(fd), WANTED[i].level, WANTED[i].option, &value, &n), 0);
+        cr_expect_eq(value, WANTED[i].value, "option %d: %d", WANTED[i].option, value);
+    }
+    close(fd);
 }
 
 /* ---- descriptors ---- */
