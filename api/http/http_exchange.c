@@ -459,6 +459,14 @@ bool http_exchange_is_answered(struct http_exchange *exchange)
     return is_answered;
 }
 
+bool http_exchange_is_answered_whole(struct http_exchange *exchange)
+{
+    pthread_mutex_lock(&exchange->lock);
+    bool is_whole = exchange->place == HTTP_ANSWERED;
+    pthread_mutex_unlock(&exchange->lock);
+    return is_whole;
+}
+
 void http_exchange_set_closes(struct http_exchange *exchange, bool closes)
 {
     pthread_mutex_lock(&exchange->lock);

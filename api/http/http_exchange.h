@@ -14,7 +14,7 @@
  * Bound: unsent bytes of a stream are at most unsent_bytes_max (http_limits.h), beside what the connection has taken to
  * send; a reader slower than that, or than slow_reader_ns, loses the exchange with SLOW_READER.
  *
- * A client that closes its half of the connection while it waits has left.
+ * A client that closes its half of the connection while it waits for an answer, or for more of one, has left.
  *
  * Thread: any, for every function. Bytes of one exchange are sent in the order of the calls.
  */

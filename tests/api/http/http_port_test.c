@@ -412,6 +412,31 @@ Test(http_port, a_long_reply_reaches_a_reader_that_takes_its_time)
     close(fd);
 }
 
+Test(http_port, who_says_no_more_may_read_an_answer_to_its_end)
+{
+    enum { BYTES = 8 << 20 };
+    char *body = malloc(BYTES + 1);
+    memset(body, 'y', BYTES);
+    body[BYTES] = '\0';
+    for (uint32_t i = 0; i < 2; i++) {
+        int fd = http_bed_connect(1);
+        /* Behind bytes that are not read, too. */
+        http_bed_say(fd, i ? "GET /hold HTTP/1.1\r\n" HOST "\r\nGET"
+                           : "GET /hold HTTP/1.1\r\n" HOST "\r\n");
+        struct http_exchange *held = http_bed_held(i);
+        cr_assert_eq(http_exchange_reply(held, &OK_HEAD, body, BYTES), STATUS_OK);
+        cr_assert_eq(shutdown(fd, SHUT_WR), 0);
+        (void)poll(NULL, 0, i ? 1200 : 50); /* it looks once a second who has left */
+        char *heard = http_bed_hear_all(fd);
+        cr_expect_str_eq(strstr(heard, "\r\n\r\n") + 4, body);
+        free(heard);
+        http_bed_wait_ends(i + 1);
+        cr_expect_eq(http_bed_last_end(), STATUS_OK);
+        close(fd);
+    }
+    free(body);
+}
+
 /* ---- the end of the port ---- */
 
 static void *drain(void *arg)
