@@ -5,13 +5,10 @@
 #include <assert.h>
 #include <event2/buffer.h>
 #include <event2/event.h>
-#include <inttypes.h>
 #include <limits.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 

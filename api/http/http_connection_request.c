@@ -4,7 +4,6 @@
 
 #include <assert.h>
 #include <event2/buffer.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
