@@ -109,6 +109,8 @@ bool http_answer_head_write(struct evbuffer *out, const struct http_answer_head 
                                         http_reason_phrase(head->code), date) >= 0;
     for (size_t i = 0; is_whole && i < head->n_fields; i++)
         is_whole = write_field(out, &head->fields[i]);
+    for (size_t i = 0; is_whole && i < framing->n_fields; i++)
+        is_whole = write_field(out, &framing->fields[i]);
     return is_whole && write_framing(out, head->code, framing);
 }
 
@@ -134,7 +136,11 @@ bool http_error_answer_write(struct evbuffer *out, const struct http_error_answe
     }
     if (answer->allow)
         fields[head.n_fields++] = (struct http_field){"Allow", answer->allow};
-    const struct http_answer_framing framing = {HTTP_ANSWER_WHOLE, n, answer->closes};
+    const struct http_answer_framing framing = {.body = HTTP_ANSWER_WHOLE,
+                                                .length = n,
+                                                .closes = answer->closes,
+                                                .fields = answer->fields,
+                                                .n_fields = answer->n_fields};
     return http_answer_head_write(out, &head, &framing) &&
            (answer->lacks_body || evbuffer_add(out, body, n) == 0);
 }

@@ -28,6 +28,8 @@ struct http_answer_framing {
     enum http_answer_body body;
     uint64_t length; /* of a whole one */
     bool closes;
+    const struct http_field *fields; /* more of them, those of the exchange */
+    size_t n_fields;
 };
 
 const char *http_reason_phrase(unsigned code); /* "Not Found" */
@@ -53,7 +55,9 @@ struct http_error_answer {
     const char *allow;      /* NULL: does not say */
     const char *sentence;
     bool closes;
-    bool lacks_body; /* an answer to HEAD */
+    bool lacks_body;                 /* an answer to HEAD */
+    const struct http_field *fields; /* of the exchange */
+    size_t n_fields;
 };
 
 /* Appends it, in that form; NULL: plain text. False: as above. */

@@ -1,17 +1,14 @@
 #include "api/http/http_connection.h"
 
 #include "base/clock.h"
-#include "base/log/log.h"
 
 #include <assert.h>
 #include <event2/buffer.h>
 #include <event2/event.h>
-#include <inttypes.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -79,6 +76,7 @@ static void flush_last(struct http_connection *connection)
     if (connection->is_over || evbuffer_get_length(connection->wire) > 0)
         return;
     (void)shutdown(connection->fd, SHUT_WR);
+    connection->is_over = connection->has_ended;
     http_connection_enter(connection, HTTP_LINGERING, LINGER_NS);
 }
 
@@ -96,7 +94,7 @@ void http_connection_say_last(struct http_connection *connection, bool is_clean)
 static void finish_answer(struct http_connection *connection, bool closes)
 {
     http_connection_leave_exchange(connection, STATUS_OK);
-    if (closes || connection->common->is_draining)
+    if (closes || connection->has_ended || connection->common->is_draining)
         http_connection_say_last(connection, true);
     else
         http_connection_enter(connection, HTTP_IDLE, connection->common->limits.idle_ns);
@@ -255,68 +253,6 @@ void http_connection_advance(struct http_connection *connection)
         resume_later(connection);
 }
 
-/* ---- TLS ---- */
-
-static void note_failure(struct http_connection *connection)
-{
-    struct http_common *common = connection->common;
-    uint64_t now_ns = clock_now_ns();
-    http_connection_count(connection, HTTP_LIMIT_TLS);
-    common->n_failed_handshakes++;
-    if (now_ns < common->log_tls_at_ns)
-        return;
-    log_warn("TLS handshakes failed %" PRIu32 " on the HTTP port: the last of %s: %s",
-             common->n_failed_handshakes, connection->peer.address,
-             tls_link_failure(handshake_link(connection->handshake)));
-    common->n_failed_handshakes = 0;
-    common->log_tls_at_ns = now_ns + LOG_FAILURES_NS;
-}
-
-static void begin_encrypted(struct http_connection *connection)
-{
-    struct tls_uris uris;
-    connection->link = handshake_finish(connection->handshake);
-    connection->handshake = NULL;
-    tls_link_uris(connection->link, &uris);
-    const char *identity = tls_uris_identity(&uris);
-    connection->peer.is_encrypted = true;
-    snprintf(connection->peer.identity, sizeof connection->peer.identity, "%s",
-             identity ? identity : "");
-    if (connection->common->metrics)
-        counter_add(connection->common->metrics->handshakes, 1);
-    http_connection_enter(connection, HTTP_IDLE, connection->common->limits.head_ns);
-}
-
-/* What came behind the handshake's last bytes. */
-static void take_early(struct http_connection *connection)
-{
-    struct http_common *common = connection->common;
-    size_t n_plain;
-    enum tls_progress progress = TLS_DONE;
-    while (progress == TLS_DONE) {
-        progress = tls_link_read(connection->link, common->plain, sizeof common->plain, &n_plain);
-        if (evbuffer_add(connection->in, common->plain, n_plain) != 0)
-            connection->is_over = true;
-    }
-    connection->is_over = connection->is_over || progress == TLS_FAILED;
-}
-
-void http_connection_on_handshake(struct http_connection *connection, enum tls_progress progress)
-{
-    assert(connection->phase == HTTP_HANDSHAKE && connection->is_computing);
-    connection->is_computing = false;
-    http_connection_put_link_output(connection, handshake_link(connection->handshake));
-    http_connection_write(connection);
-    if (!connection->is_over && progress == TLS_DONE) {
-        begin_encrypted(connection);
-        take_early(connection);
-        http_connection_advance(connection);
-    } else if (!connection->is_over && progress == TLS_FAILED) {
-        note_failure(connection);
-        http_connection_say_last(connection, false);
-    }
-}
-
 /* ---- time ---- */
 
 static uint64_t next_due(const struct http_connection *connection)
@@ -363,7 +299,8 @@ static void run_time(struct http_connection *connection, uint64_t now_ns)
         end_phase(connection);
     } else if (now_ns >= connection->peek_ns) {
         connection->peek_ns = now_ns + PEEK_NS;
-        connection->is_over = http_connection_has_peer_left(connection);
+        connection->is_over = http_connection_has_peer_left(connection) &&
+                              !http_connection_may_still_read(connection);
     }
 }
 
@@ -383,7 +320,7 @@ static void arm(struct http_connection *connection)
 
 static bool wants_to_read(const struct http_connection *connection)
 {
-    if (connection->is_computing || connection->phase == HTTP_FLUSHING)
+    if (connection->is_computing || connection->has_ended || connection->phase == HTTP_FLUSHING)
         return false;
     return evbuffer_get_length(connection->in) == 0;
 }
@@ -405,7 +342,7 @@ void http_connection_settle(struct http_connection *connection)
     bool reads = wants_to_read(connection);
     want(connection->readable, &connection->is_reading, reads);
     want(connection->writable, &connection->is_writing, evbuffer_get_length(connection->wire) > 0);
-    if (reads || connection->phase != HTTP_ANSWERING)
+    if (reads || connection->has_ended || connection->phase != HTTP_ANSWERING)
         connection->peek_ns = DEADLINE_NONE;
     else if (connection->peek_ns == DEADLINE_NONE)
         connection->peek_ns = clock_now_ns() + PEEK_NS;
@@ -478,11 +415,22 @@ static enum status create_parts(struct http_connection *connection)
     return connection->common->tls ? create_handshake(connection) : STATUS_OK;
 }
 
-/* What the kernel holds for a reader is no memory of ours, but somebody's; a slow one is seen sooner, too. */
-static void bound_kernel(int fd)
+static void set_tcp(int fd, int level, int option, uint64_t value)
 {
-    const int unsent_bytes = KERNEL_UNSENT_BYTES;
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &unsent_bytes, sizeof unsent_bytes);
+    const int number = value < INT_MAX ? (int)value : INT_MAX;
+    (void)setsockopt(fd, level, option, &number, sizeof number);
+}
+
+/* What the kernel holds for a reader is no memory of ours, but somebody's; a slow one is seen sooner, too. And a client
+ * that vanished without a word is noticed while nothing is sent, or only a little that the kernel has room for. */
+static void instruct_kernel(int fd, const struct http_limits *limits)
+{
+    const uint64_t silence_s = (limits->keepalive_ns + NS_PER_S - 1) / NS_PER_S;
+    set_tcp(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, KERNEL_UNSENT_BYTES);
+    set_tcp(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, limits->slow_reader_ns / NS_PER_MS);
+    set_tcp(fd, IPPROTO_TCP, TCP_KEEPIDLE, silence_s);
+    set_tcp(fd, IPPROTO_TCP, TCP_KEEPINTVL, silence_s);
+    set_tcp(fd, SOL_SOCKET, SO_KEEPALIVE, 1);
 }
 
 enum status http_connection_create(struct http_common *common, int fd,
@@ -502,7 +450,7 @@ enum status http_connection_create(struct http_common *common, int fd,
                                            .body_due_ns = DEADLINE_NONE,
                                            .peek_ns = DEADLINE_NONE,
                                            .armed_ns = DEADLINE_NONE};
-    bound_kernel(fd);
+    instruct_kernel(fd, &common->limits);
     network_peer_name(at, connection->peer.address, sizeof connection->peer.address);
     TAILQ_INSERT_TAIL(&common->connections, connection, link_in_port);
     common->n_connections++;
@@ -573,14 +521,14 @@ unsigned http_connection_dispensable(const struct http_connection *connection)
 {
     switch (connection->phase) {
     case HTTP_LINGERING:
-        return 3;
+        return HTTP_EASE_FREE;
     case HTTP_HANDSHAKE:
     case HTTP_IDLE:
     case HTTP_HEAD_COMES:
-        return 2;
+        return HTTP_EASE_IDLE;
     case HTTP_BODY_COMES:
     case HTTP_FLUSHING:
-        return 1;
+        return HTTP_EASE_BUSY;
     default:
         return 0;
     }

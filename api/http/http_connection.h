@@ -54,6 +54,7 @@ struct http_connection {
     enum http_phase phase;
     bool is_over;        /* to be freed */
     bool has_said_hello; /* a byte has come */
+    bool has_ended;      /* the client has said all that it will */
     struct address_entry *address;
     struct rpc_peer peer;
 
@@ -124,7 +125,8 @@ void http_connection_pump(struct http_connection *connection);
 void http_connection_on_handshake(struct http_connection *connection, enum tls_progress progress);
 /* No request after the one that it is at. */
 void http_connection_drain(struct http_connection *connection);
-/* It may end for another one: 0 no, else the higher the better. */
+/* How easily it may end for another one; 0: never. */
+enum { HTTP_EASE_BUSY = 1, HTTP_EASE_IDLE, HTTP_EASE_FREE };
 unsigned http_connection_dispensable(const struct http_connection *connection);
 
 /* ---- of its own files ---- */
@@ -157,4 +159,6 @@ void http_connection_read(struct http_connection *connection);
 void http_connection_put(struct http_connection *connection, struct evbuffer *from);
 void http_connection_put_link_output(struct http_connection *connection, struct tls_link *link);
 void http_connection_write(struct http_connection *connection);
+/* Of a client that says no more. */
+bool http_connection_may_still_read(const struct http_connection *connection);
 bool http_connection_has_peer_left(const struct http_connection *connection);

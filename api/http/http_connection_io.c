@@ -17,9 +17,8 @@
 
 static void end_of_input(struct http_connection *connection)
 {
-    if (connection->phase == HTTP_FLUSHING) /* it has said all it will, and may still read */
-        return;
-    connection->is_over = true;
+    connection->has_ended = true;
+    connection->is_over = connection->is_over || !http_connection_may_still_read(connection);
 }
 
 static void take_encrypted(struct http_connection *connection, size_t n)
@@ -107,6 +106,12 @@ void http_connection_read(struct http_connection *connection)
         end_of_input(connection);
     else if (errno != EAGAIN && errno != EINTR)
         connection->is_over = true;
+}
+
+bool http_connection_may_still_read(const struct http_connection *connection)
+{
+    return connection->phase == HTTP_FLUSHING ||
+           (connection->exchange && http_exchange_is_answered_whole(connection->exchange));
 }
 
 bool http_connection_has_peer_left(const struct http_connection *connection)

@@ -4,7 +4,6 @@
 
 #include <assert.h>
 #include <event2/buffer.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -116,11 +115,11 @@ static void begin(struct http_connection *connection)
     struct http_exchange *exchange = connection->exchange;
     bool has_body = exchange->head.framing != HTTP_NO_BODY;
     http_exchange_set_closes(exchange, exchange->head.closes || has_body);
-    choose_route(connection);
+    ask_doorkeeper(connection);
+    if (!http_exchange_is_answered(exchange))
+        choose_route(connection);
     if (!http_exchange_is_answered(exchange))
         check_limits(connection);
-    if (!http_exchange_is_answered(exchange))
-        ask_doorkeeper(connection);
     if (http_exchange_is_answered(exchange))
         answer_refused(connection);
     else if (has_body)

@@ -53,6 +53,8 @@ static void destroy(struct http_exchange *exchange)
     http_head_finish(&exchange->head);
     free(exchange->head_text);
     evbuffer_free(exchange->out);
+    for (size_t i = 0; i < exchange->n_fields; i++)
+        free((char *)exchange->fields[i].value);
     http_outbox_release(exchange->outbox);
     pthread_mutex_destroy(&exchange->lock);
     free(exchange);
@@ -230,7 +232,11 @@ static enum status account(struct http_exchange *exchange, size_t n_before, bool
 static struct http_answer_framing whole_framing(struct http_exchange *exchange, size_t bytes)
 {
     exchange->closes = exchange->closes || http_outbox_is_draining(exchange->outbox);
-    return (struct http_answer_framing){HTTP_ANSWER_WHOLE, bytes, exchange->closes};
+    return (struct http_answer_framing){.body = HTTP_ANSWER_WHOLE,
+                                        .length = bytes,
+                                        .closes = exchange->closes,
+                                        .fields = exchange->fields,
+                                        .n_fields = exchange->n_fields};
 }
 
 static bool has_answer_body(const struct http_exchange *exchange, unsigned code)
@@ -256,6 +262,22 @@ static enum status reply(struct http_exchange *exchange, const struct http_answe
 static bool is_unanswered(const struct http_exchange *exchange)
 {
     return !exchange->is_over && exchange->place == HTTP_UNANSWERED;
+}
+
+enum status http_exchange_add_field(struct http_exchange *exchange, const char *name,
+                                    const char *value)
+{
+    enum status status = STATUS_CANCELLED;
+    pthread_mutex_lock(&exchange->lock);
+    if (is_unanswered(exchange)) {
+        assert(exchange->n_fields < HTTP_EXCHANGE_FIELDS_MAX);
+        char *copy = strdup(value);
+        status = copy ? STATUS_OK : STATUS_NO_MEMORY;
+        if (copy)
+            exchange->fields[exchange->n_fields++] = (struct http_field){name, copy};
+    }
+    pthread_mutex_unlock(&exchange->lock);
+    return status;
 }
 
 enum status http_exchange_reply(struct http_exchange *exchange, const struct http_answer_head *head,
@@ -285,6 +307,8 @@ void http_exchange_refuse_with(struct http_exchange *exchange, unsigned code,
             .sentence = sentence,
             .closes = whole_framing(exchange, 0).closes,
             .lacks_body = !has_answer_body(exchange, code),
+            .fields = exchange->fields,
+            .n_fields = exchange->n_fields,
         };
         exchange->place = HTTP_ANSWERED;
         exchange->code = code;
@@ -433,6 +457,14 @@ bool http_exchange_is_answered(struct http_exchange *exchange)
     bool is_answered = exchange->place != HTTP_UNANSWERED;
     pthread_mutex_unlock(&exchange->lock);
     return is_answered;
+}
+
+bool http_exchange_is_answered_whole(struct http_exchange *exchange)
+{
+    pthread_mutex_lock(&exchange->lock);
+    bool is_whole = exchange->place == HTTP_ANSWERED;
+    pthread_mutex_unlock(&exchange->lock);
+    return is_whole;
 }
 
 void http_exchange_set_closes(struct http_exchange *exchange, bool closes)

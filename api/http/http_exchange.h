@@ -14,7 +14,7 @@
  * Bound: unsent bytes of a stream are at most unsent_bytes_max (http_limits.h), beside what the connection has taken to
  * send; a reader slower than that, or than slow_reader_ns, loses the exchange with SLOW_READER.
  *
- * A client that closes its half of the connection while it waits has left.
+ * A client that closes its half of the connection while it waits for an answer, or for more of one, has left.
  *
  * Thread: any, for every function. Bytes of one exchange are sent in the order of the calls.
  */
@@ -54,7 +54,7 @@ void http_exchange_peer_of(const struct http_exchange *exchange, struct rpc_peer
 /* What the doorkeeper gave it; NULL: nothing. */
 void *http_exchange_pass(const struct http_exchange *exchange);
 
-/* Asked when the head has come, before the body is read. On the port's thread. */
+/* Asked when the head has come, before its route is looked up and its body read. On the port's thread. */
 struct http_doorkeeper {
     void *arg;
     /* False: it has answered the exchange, and the body is not read. pass_out: what belongs to the exchange, or NULL. */
@@ -66,6 +66,13 @@ struct http_doorkeeper {
 };
 
 /* ---- the answer ---- */
+
+#define HTTP_EXCHANGE_FIELDS_MAX 8
+
+/* A field of the answer, whoever gives it, the port's own refusals too: x-request-id, for one. name: a literal; value is
+ * copied. Mostly for doorkeepers. At most HTTP_EXCHANGE_FIELDS_MAX (asserted). NO_MEMORY. CANCELLED: as for reply. */
+MUST_CHECK enum status http_exchange_add_field(struct http_exchange *exchange, const char *name,
+                                               const char *value);
 
 /* The body is copied; not sent to HEAD. REPLY_TOO_LONG: more than reply_bytes_max; QUEUE_FULL: more
  * than its share, and clients have left too much unread: nothing was answered. NO_MEMORY: the

@@ -41,6 +41,9 @@ struct http_exchange {
     unsigned code; /* 0: not answered */
     bool closes;   /* the connection ends after it */
     bool is_chunked;
+    struct http_field
+        fields[HTTP_EXCHANGE_FIELDS_MAX]; /* of the answer, whoever gives it; values are its own */
+    size_t n_fields;
     struct evbuffer *out; /* what no connection has taken yet */
     bool is_queued;
     struct http_exchange *next_queued;
@@ -79,6 +82,8 @@ struct http_output {
 void http_exchange_take_output(struct http_exchange *exchange, struct evbuffer *to, size_t n_max,
                                struct http_output *output_out);
 bool http_exchange_is_answered(struct http_exchange *exchange);
+/* All of the answer is there, though not delivered. */
+bool http_exchange_is_answered_whole(struct http_exchange *exchange);
 /* Whether the connection ends after it. Without effect once its answer has begun. */
 void http_exchange_set_closes(struct http_exchange *exchange, bool closes);
 /* The next exchange of a list from http_outbox_take; the exchange may be put again. */

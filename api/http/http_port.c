@@ -85,21 +85,27 @@ static bool is_better(const struct http_connection *one, const struct http_conne
     return one->since_ns < other->since_ns;
 }
 
-/* Who gives way at a full port: nobody of an address that has fewer than the newcomer's, and nobody of an exempt one,
- * which stands for many clients, for another. NULL: nobody. */
+/* Who only lingers does; nobody of an address that has fewer than the newcomer's does, and in the middle of a request only
+ * who has more; nobody of an exempt one, which stands for many clients, does for another. */
+static bool gives_way(const struct http_connection *connection,
+                      const struct address_entry *newcomer)
+{
+    const struct address_entry *address = connection->address;
+    unsigned ease = http_connection_dispensable(connection);
+    if (ease == 0 || ease == HTTP_EASE_FREE)
+        return ease == HTTP_EASE_FREE;
+    uint32_t n_least = newcomer->n_connections + (ease == HTTP_EASE_BUSY);
+    return address->n_connections >= n_least && (!address->is_exempt || newcomer->is_exempt);
+}
+
+/* At a full port. NULL: nobody gives way. */
 static struct http_connection *find_dispensable(struct http_port *port,
                                                 const struct address_entry *newcomer)
 {
     struct http_connection *found = NULL, *at;
-    TAILQ_FOREACH(at, &port->common.connections, link_in_port)
-    {
-        bool is_free = http_connection_dispensable(at) == 3;
-        bool is_fair = at->address->n_connections >= newcomer->n_connections &&
-                       (!at->address->is_exempt || newcomer->is_exempt);
-        if (http_connection_dispensable(at) > 0 && (is_free || is_fair) &&
-            (!found || is_better(at, found)))
+    for (at = TAILQ_FIRST(&port->common.connections); at; at = TAILQ_NEXT(at, link_in_port))
+        if (gives_way(at, newcomer) && (!found || is_better(at, found)))
             found = at;
-    }
     return found;
 }
 

@@ -10,7 +10,7 @@
  * where the route does not take it.
  *
  * Bounds: http_limits.h. A full port closes an idle connection for a new one, or answers 503; an address with too many
- * gets 429.
+ * gets 429. Under TLS, where nothing can be said before a handshake, both are a reset.
  *
  * Threads: one that accepts, reads, calls doorkeeper and handlers, and sends; one for TLS handshakes. Functions here are
  * the owner's, any thread but those.
@@ -34,11 +34,10 @@ struct http_port_options {
     struct http_limits limits;
     const struct http_route *routes; /* the first that fits counts. Outlives it */
     size_t n_routes;
-    const struct http_doorkeeper
-        *doorkeeper; /* NULL: everybody may enter. Outlives every exchange */
-    const struct http_error_form
-        *error_form;       /* NULL: the sentence as plain text. Outlives every exchange */
-    struct tls_files *tls; /* NULL: clear text. Outlives it */
+    /* NULL: everybody may enter; errors are a sentence of plain text. They outlive every exchange. */
+    const struct http_doorkeeper *doorkeeper;
+    const struct http_error_form *error_form;
+    struct tls_files *tls;              /* NULL: clear text. Outlives it */
     const struct http_metrics *metrics; /* may be NULL; else outlives it */
 };
 

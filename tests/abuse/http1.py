@@ -327,13 +327,16 @@ FLOODS = [
     ("connections", "connections as fast as they go, from 250 addresses", "-", 60),
     ("resets", "streams that are asked for and reset, as fast as they go, from 250 addresses", "-", 200),
 ]
+SHORT = {"half_heads", "half_bodies", "tiny_chunks", "many_fields", "requests_ahead", "reads_nothing", "large_answers_unread",
+         "resets"}
+ABOUT_MEMORY = {"requests_ahead", "reads_nothing", "large_answers_unread"}
 
 
 def add(name, tried, before, resident_mib_max):
     def run(binary, _model, seconds):
         return beside_honest(binary, name, seconds, resident_mib_max)[1]
 
-    attack(f"HTTP/1.1: {tried}", before, is_short=True)(run)
+    attack(f"HTTP/1.1: {tried}", before, is_short=name in SHORT, is_about_memory=name in ABOUT_MEMORY)(run)
 
 
 for row in FLOODS:
@@ -341,7 +344,7 @@ for row in FLOODS:
 
 
 @attack("HTTP/1.1: 32 bodies of 8 MiB without their end from 4 addresses, again and again", "no bound for all together",
-        is_short=True)
+        is_short=True, is_about_memory=True)
 def large_bodies(binary, _model, seconds):
     result, words = beside_honest(binary, "large_halves", seconds, 200)
     check(result["connections"] >= 32, result)

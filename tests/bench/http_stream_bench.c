@@ -5,7 +5,8 @@
  *
  * added: from http_exchange_send on a thread of its own until a client on the loopback has read the event, one event every
  * 500 us; beside it the same between two threads over a TCP connection without the port. rate: STREAMS streams at once, each
- * from a thread of its own as fast as its client reads.
+ * from a thread of its own as fast as its client reads. calls: small requests on CALLERS connections that are kept, one after
+ * the other on each.
  */
 #include "api/http/http_port.h"
 #include "base/clock.h"
@@ -26,6 +27,7 @@
 #define STREAMS_MAX 256
 #define EVENT_BYTES 200 /* of a token as JSON */
 #define PAUSE_NS    (500 * NS_PER_US)
+#define CALLERS     8
 #define AHEAD_MAX   1024 /* events of a stream that its client has not read */
 
 static struct http_port *port;
@@ -221,10 +223,48 @@ static void measure_rate(void)
            (double)n_events * n_streams / seconds);
 }
 
+/* ---- calls ---- */
+
+static void answer(void *arg, struct http_exchange *exchange)
+{
+    const struct http_answer_head head = {.code = 200};
+    (void)arg;
+    must(http_exchange_reply(exchange, &head, "hello", 5) == STATUS_OK, "reply");
+}
+
+static void *call(void *arg)
+{
+    static const char REQUEST[] = "GET /hello HTTP/1.1\r\nHost: x\r\n\r\n";
+    char bytes[1024];
+    int fd = connect_to(http_port_number(port));
+    uint64_t until_ns = clock_now_ns() + NS_PER_S;
+    while (clock_now_ns() < until_ns) {
+        must(send(fd, REQUEST, sizeof REQUEST - 1, 0) == sizeof REQUEST - 1, "send");
+        must(recv(fd, bytes, sizeof bytes, 0) > 0, "no answer");
+        ++*(uint64_t *)arg;
+    }
+    close(fd);
+    return NULL;
+}
+
+static void measure_calls(void)
+{
+    pthread_t threads[CALLERS];
+    uint64_t n[CALLERS] = {0}, n_all = 0;
+    for (int i = 0; i < CALLERS; i++)
+        must(pthread_create(&threads[i], NULL, call, &n[i]) == 0, "thread");
+    for (int i = 0; i < CALLERS; i++) {
+        pthread_join(threads[i], NULL);
+        n_all += n[i];
+    }
+    printf("%d connections: %" PRIu64 " calls/s\n", CALLERS, n_all);
+}
+
 int main(int argc, char **argv)
 {
-    static const struct http_route ROUTE = {"/", HTTP_VERB_GET, open_stream, NULL};
-    struct http_port_options options = {.address = "127.0.0.1:0", .routes = &ROUTE, .n_routes = 1};
+    static const struct http_route ROUTES[] = {{"/", HTTP_VERB_GET, open_stream, NULL},
+                                               {"/hello", HTTP_VERB_GET, answer, NULL}};
+    struct http_port_options options = {.address = "127.0.0.1:0", .routes = ROUTES, .n_routes = 2};
     struct error error = {""};
     if (argc > 1)
         n_events = (uint32_t)strtoul(argv[1], NULL, 10);
@@ -239,6 +279,7 @@ int main(int argc, char **argv)
     measure_bare();
     measure_added();
     measure_rate();
+    measure_calls();
     http_port_close(port);
     free(sent_ns);
     free(added_ns);

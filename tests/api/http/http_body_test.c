@@ -66,6 +66,8 @@ Test(http_body, what_is_no_chunk_is_refused)
     expect_chunked("5\nhello\r\n0\r\n\r\n", 400, NULL);
     expect_chunked("5\rXhello\r\n0\r\n\r\n", 400, NULL);
     expect_chunked("5\r\nhello0\r\n\r\n", 400, NULL);
+    expect_chunked("1\r\naXY0\r\n\r\n", 400, NULL);
+    expect_chunked("1\r\na\rY0\r\n\r\n", 400, NULL);
     expect_chunked("5\r\nhello\n0\r\n\r\n", 400, NULL);
     expect_chunked("5;a\nb\r\nhello\r\n", 400, NULL);
     expect_chunked("0\r\nTrailer: x\n\r\n", 400, NULL);

@@ -34,6 +34,7 @@
     X(body_gap_ns)                                                                                 \
     X(idle_ns)                                                                                     \
     X(slow_reader_ns)                                                                              \
+    X(keepalive_ns)                                                                                \
     X(handshakes_per_s)
 #define SAME(member) cr_expect_eq(limits.member, defaults.member, #member);
 

@@ -20,6 +20,7 @@ static bool enter(void *arg, struct http_exchange *exchange, void **pass_out)
 {
     const char *word = http_exchange_field(exchange, "Authorization");
     size_t n;
+    cr_expect_eq(http_exchange_add_field(exchange, "x-request-id", "id-1\r\n2"), STATUS_OK);
     (void)http_exchange_body(exchange, &n);
     cr_expect_eq(n, 0, "the body has not come");
     if (!word || strcmp(word, "Bearer secret") != 0) {
@@ -118,8 +119,26 @@ Test(http_doorkeeper, is_told_of_each_end)
 Test(http_doorkeeper, errors_of_every_kind_have_the_form)
 {
     http_bed_expect("nonsense\r\n\r\n", 400, "{\"code\": 400");
-    http_bed_expect("GET /nowhere HTTP/1.1\r\n" HOST CLOSE "\r\n", 404, "{\"code\": 404");
-    http_bed_expect("GET /nowhere HTTP/1.1\r\n" HOST CLOSE "\r\n", 404,
+    http_bed_expect("GET /nowhere HTTP/1.1\r\n" HOST CLOSE "\r\n", 401, "{\"code\": 401");
+    http_bed_expect("GET /nowhere HTTP/1.1\r\n" HOST KEY CLOSE "\r\n", 404, "{\"code\": 404");
+    http_bed_expect("GET /nowhere HTTP/1.1\r\n" HOST KEY CLOSE "\r\n", 404,
                     "Content-Type: application/json\r\n");
     http_bed_expect("GET /forget HTTP/1.1\r\n" HOST KEY CLOSE "\r\n", 500, "{\"code\": 500");
+}
+
+Test(http_doorkeeper, its_fields_are_in_every_answer)
+{
+    static const char *const REQUESTS[] = {
+        "GET /hello HTTP/1.1\r\n" HOST CLOSE "\r\n",
+        "GET /hello HTTP/1.1\r\n" HOST KEY CLOSE "\r\n",
+        "GET /nowhere HTTP/1.1\r\n" HOST KEY CLOSE "\r\n",
+        "PUT /hello HTTP/1.1\r\n" HOST KEY CLOSE "\r\n",
+        "GET /forget HTTP/1.1\r\n" HOST KEY CLOSE "\r\n",
+    };
+    for (size_t i = 0; i < sizeof REQUESTS / sizeof *REQUESTS; i++) {
+        int fd = http_bed_connect(1);
+        http_bed_say(fd, REQUESTS[i]);
+        free(http_bed_hear_until(fd, "\r\nx-request-id: id-1??2\r\n"));
+        close(fd);
+    }
 }

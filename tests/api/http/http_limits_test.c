@@ -4,6 +4,8 @@
 #include "tests/api/support/http_bed.h"
 
 #include <criterion/criterion.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -177,18 +179,41 @@ Test(http_limits, connections_of_one_address_are_bounded_unless_it_is_exempt)
 
 Test(http_limits, an_address_that_connects_too_often_is_refused_for_a_while)
 {
+    bool is_refused = false;
     limits->address_connections_per_s = 2; /* 6 at once */
     http_bed_start();
-    for (int i = 0; i < 6; i++) {
+    int n = 0;
+    for (; n < 1000 && !is_refused; n++) { /* as fast as this machine is */
         int fd = http_bed_connect(1);
         http_bed_say(fd, LAST);
-        expect_answer(fd, "hello");
+        char *heard = http_bed_hear_all(fd);
+        is_refused = strncmp(heard, "HTTP/1.1 429", 12) == 0;
+        cr_expect(is_refused || strstr(heard, "hello"), "%s", heard);
+        free(heard);
+        close(fd);
     }
-    int fd = http_bed_connect(1);
-    expect_answer(fd, "HTTP/1.1 429");
-    fd = http_bed_connect(2);
+    cr_expect(is_refused && n > 6, "%d", n);
+    int fd = http_bed_connect(2);
     http_bed_say(fd, LAST);
     expect_answer(fd, "hello");
+}
+
+Test(http_limits, a_request_under_way_gives_way_to_no_address_with_as_many)
+{
+    limits->connections_max = 2;
+    http_bed_start();
+    int halves[2] = {begin_body(1, 1000, 10), begin_body(2, 1000, 10)};
+    static const char HEAD[] = "POST /echo HTTP/1.1\r\n" HOST "Content-Length: 1000\r\n\r\n";
+    while (counter_value(http_bed.http_metrics.received_bytes) < 2 * (sizeof HEAD - 1 + 10))
+        (void)poll(NULL, 0, 1);
+    int newcomer = http_bed_connect(3);
+    expect_answer(newcomer, "HTTP/1.1 503");
+    for (int i = 0; i < 2; i++) {
+        static const char REST[990];
+        http_bed_say_bytes(halves[i], REST, sizeof REST);
+        free(http_bed_hear_until(halves[i], "HTTP/1.1 200"));
+        close(halves[i]);
+    }
 }
 
 Test(http_limits, at_a_full_port_an_idle_connection_of_the_largest_crowd_gives_way)
@@ -212,6 +237,23 @@ Test(http_limits, at_a_full_port_an_idle_connection_of_the_largest_crowd_gives_w
     for (int i = 0; i < 8; i++)
         close(crowd[i]);
     close(busy);
+}
+
+Test(http_limits, an_exempt_address_gives_nobody_else_a_place)
+{
+    int proxy[4];
+    limits->connections_max = 4;
+    limits->exempt = "127.0.0.9";
+    http_bed_start();
+    for (int i = 0; i < 4; i++)
+        proxy[i] = http_bed_connect(9);
+    while (gauge_value(http_bed.http_metrics.connections) < 4)
+        (void)poll(NULL, 0, 1);
+    http_bed_expect(LAST, 503, "too many connections");
+    for (int i = 0; i < 4; i++) {
+        http_bed_say(proxy[i], LAST);
+        expect_answer(proxy[i], "hello");
+    }
 }
 
 Test(http_limits, a_port_full_of_requests_answers_503)
@@ -345,6 +387,28 @@ Test(http_limits, a_reader_that_takes_nothing_loses_its_exchange_in_time)
     close(fd);
 }
 
+Test(http_limits, a_reader_that_takes_a_little_now_and_then_gains_no_time)
+{
+    const int room = 4096;
+    char bytes[256];
+    limits->slow_reader_ns = SHORT_NS;
+    http_bed_start();
+    char *body = calloc(1, 32 << 20);
+    int fd = http_bed_connect(1);
+    cr_assert_eq(setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &room, sizeof room), 0);
+    http_bed_say(fd, HOLD);
+    struct http_exchange *held = http_bed_held(0);
+    cr_assert_eq(http_exchange_reply(held, &OK_HEAD, body, 32 << 20), STATUS_OK);
+    for (int i = 0; i < 4000 && !http_exchange_is_over(held); i++) {
+        (void)!recv(fd, bytes, sizeof bytes, MSG_DONTWAIT);
+        (void)poll(NULL, 0, 5);
+    }
+    http_bed_wait_ends(1);
+    cr_expect_eq(http_bed_last_end(), STATUS_SLOW_READER);
+    free(body);
+    close(fd);
+}
+
 Test(http_limits, a_reply_beyond_its_bound_leaves_the_request_unanswered)
 {
     limits->reply_bytes_max = 10;
@@ -375,6 +439,46 @@ Test(http_limits, past_the_bound_of_all_a_long_reply_is_refused)
     free(http_bed_hear_until(honest, "short"));
     free(body);
     close(greedy), close(honest);
+}
+
+/* The port's end of the connection that ends at fd here. */
+static int port_end(int fd)
+{
+    struct sockaddr_in own = {.sin_port = 0}, peer;
+    socklen_t n = sizeof own;
+    cr_assert_eq(getsockname(fd, (struct sockaddr *)&own, &n), 0);
+    for (int other = 3; other < 200; other++) {
+        n = sizeof peer;
+        if (getpeername(other, (struct sockaddr *)&peer, &n) == 0 && peer.sin_family == AF_INET &&
+            peer.sin_port == own.sin_port)
+            return other;
+    }
+    cr_assert_fail("it is not accepted");
+    return -1;
+}
+
+/* A client that is cut off from the network says nothing: the kernel must be told to ask. */
+Test(http_limits, the_kernel_is_to_notice_a_client_that_vanished)
+{
+    const struct {
+        int level, option, value;
+    } WANTED[] = {{SOL_SOCKET, SO_KEEPALIVE, 1},
+                  {IPPROTO_TCP, TCP_KEEPIDLE, 7},
+                  {IPPROTO_TCP, TCP_KEEPINTVL, 7},
+                  {IPPROTO_TCP, TCP_USER_TIMEOUT, 3000}};
+    limits->keepalive_ns = 7 * NS_PER_S;
+    limits->slow_reader_ns = 3 * NS_PER_S;
+    http_bed_start();
+    int fd = http_bed_connect(1);
+    http_bed_say(fd, GET);
+    free(http_bed_hear_until(fd, "hello"));
+    for (size_t i = 0; i < sizeof WANTED / sizeof *WANTED; i++) {
+        int value = 0;
+        socklen_t n = sizeof value;
+        cr_assert_eq(getsockopt(port_end(fd), WANTED[i].level, WANTED[i].option, &value, &n), 0);
+        cr_expect_eq(value, WANTED[i].value, "option %d: %d", WANTED[i].option, value);
+    }
+    close(fd);
 }
 
 /* ---- descriptors ---- */

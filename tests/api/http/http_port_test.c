@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #define HOST  "Host: x\r\n"
@@ -49,6 +50,24 @@ Test(http_port, answers_what_its_routes_have)
                     200, "\r\n\r\nbody");
     http_bed_expect("GET /hello HTTP/1.0\r\n\r\n", 200, "Connection: close\r\n");
     cr_expect(strstr(http_bed.last_peer, "ipv4:127.0.0.1:"), "%s", http_bed.last_peer);
+}
+
+Test(http_port_of_unix, is_a_socket_of_this_host, .init = http_bed_prepare, .fini = http_bed_stop,
+     .timeout = 60)
+{
+    struct sockaddr_un at = {.sun_family = AF_UNIX};
+    char address[sizeof at.sun_path + 8];
+    snprintf(at.sun_path, sizeof at.sun_path, "/tmp/kvferry-http-%ld.sock", (long)getpid());
+    snprintf(address, sizeof address, "unix:%s", at.sun_path);
+    http_bed.options.address = address;
+    http_bed_start();
+    int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    cr_assert_eq(connect(fd, (const struct sockaddr *)&at, sizeof at), 0);
+    http_bed_say(fd, "GET /hello HTTP/1.1\r\n" HOST CLOSE "\r\n");
+    free(http_bed_hear_until(fd, "hello"));
+    cr_expect_str_eq(http_bed.last_peer, "unix:");
+    cr_expect_eq(http_port_number(http_bed.port), 0);
+    close(fd);
 }
 
 Test(http_port, says_what_a_request_lacks)
@@ -393,6 +412,31 @@ Test(http_port, a_long_reply_reaches_a_reader_that_takes_its_time)
     close(fd);
 }
 
+Test(http_port, who_says_no_more_may_read_an_answer_to_its_end)
+{
+    enum { BYTES = 8 << 20 };
+    char *body = malloc(BYTES + 1);
+    memset(body, 'y', BYTES);
+    body[BYTES] = '\0';
+    for (uint32_t i = 0; i < 2; i++) {
+        int fd = http_bed_connect(1);
+        /* Behind bytes that are not read, too. */
+        http_bed_say(fd, i ? "GET /hold HTTP/1.1\r\n" HOST "\r\nGET"
+                           : "GET /hold HTTP/1.1\r\n" HOST "\r\n");
+        struct http_exchange *held = http_bed_held(i);
+        cr_assert_eq(http_exchange_reply(held, &OK_HEAD, body, BYTES), STATUS_OK);
+        cr_assert_eq(shutdown(fd, SHUT_WR), 0);
+        (void)poll(NULL, 0, i ? 1200 : 50); /* it looks once a second who has left */
+        char *heard = http_bed_hear_all(fd);
+        cr_expect_str_eq(strstr(heard, "\r\n\r\n") + 4, body);
+        free(heard);
+        http_bed_wait_ends(i + 1);
+        cr_expect_eq(http_bed_last_end(), STATUS_OK);
+        close(fd);
+    }
+    free(body);
+}
+
 /* ---- the end of the port ---- */
 
 static void *drain(void *arg)
@@ -422,6 +466,26 @@ Test(http_port, a_drain_lets_requests_end_and_takes_no_more)
     pthread_join(thread, NULL);
     cr_expect(is_drained);
     close(idle), close(busy), close(next);
+}
+
+Test(http_port, a_stream_that_began_before_a_drain_ends_its_connection)
+{
+    int fd = http_bed_connect(1), idle = http_bed_connect(1);
+    bool is_drained = false;
+    pthread_t thread;
+    http_bed_say(fd, "GET /hold HTTP/1.1\r\n" HOST "\r\n");
+    struct http_exchange *held = http_bed_held(0);
+    cr_assert_eq(http_exchange_begin(held, &OK_HEAD), STATUS_OK);
+    cr_assert_eq(pthread_create(&thread, NULL, drain, &is_drained), 0);
+    cr_expect(http_bed_is_closed(idle), "it drains");
+    cr_assert_eq(http_exchange_send(held, "still", 5), STATUS_OK);
+    http_exchange_end(held);
+    char *heard = http_bed_hear_all(fd);
+    cr_expect(strstr(heard, "5\r\nstill\r\n0\r\n\r\n"), "%s", heard);
+    free(heard);
+    pthread_join(thread, NULL);
+    cr_expect(is_drained);
+    close(fd), close(idle);
 }
 
 Test(http_port, a_drain_ends_at_its_limit_and_a_close_cancels)
