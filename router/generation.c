@@ -328,6 +328,8 @@ void generation_close(struct generation *generation, const struct router_metrics
     struct tenant_pass *pass = generation->call->pass;
     assert(generation->n_live == 0 && generation->choices && !generation->is_closed);
     generation->is_closed = true;
+    if (generation->status == STATUS_OK)
+        generation->status = generation->left; /* of choices that were never started */
     if (pass)
         tenant_pass_settle(pass, generation->choices[0].n_attempts > 0, n_generated(generation),
                            now_ns);
