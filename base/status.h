@@ -33,8 +33,8 @@
     /* This request failed: a retry cannot help. */                                                \
     X(INVALID_ARGUMENT, 3, "BAD_FIELD", "invalid argument")                                        \
     X(PROMPT_TOO_LONG, 3, "PROMPT_TOO_LONG", "the prompt does not fit into the context window")    \
-    X(TEMPLATE_LIMIT, 8, "TEMPLATE_LIMIT", "the chat template needs more than it may use")         \
     X(NO_CHAT_TEMPLATE, 9, "NO_CHAT_TEMPLATE", "the model has no chat template")                   \
+    X(TEMPLATE_LIMIT, 8, "TEMPLATE_LIMIT", "the chat template needs more than it may use")         \
     X(MODEL_NOT_FOUND, 5, "MODEL_NOT_FOUND", "unknown model")                                      \
     X(DUPLICATE_REQUEST, 6, "DUPLICATE_REQUEST",                                                   \
       "a request with this request_id is still running")                                           \

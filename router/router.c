@@ -91,7 +91,7 @@ static enum status start_renderer(struct router *router, struct error *error)
     }
     if (config->chat_template[0])
         return error_set(error, status, "%s", why->text[0] ? why->text : status_text(status));
-    log_write(status == STATUS_NOT_FOUND ? LOG_INFO : LOG_WARN, NULL, "no chat: %s",
+    log_write(status == STATUS_NO_CHAT_TEMPLATE ? LOG_INFO : LOG_WARN, NULL, "no chat: %s",
               why->text[0] ? why->text : status_text(status));
     return STATUS_OK;
 }

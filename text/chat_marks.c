@@ -36,7 +36,7 @@ struct marking {
 
 static void put(struct bytes *out, const char *bytes, size_t n)
 {
-    if (out->has_failed)
+    if (out->has_failed || n == 0)
         return;
     if (out->n + n > out->max) {
         size_t max = 2 * (out->n + n) + 256;

@@ -190,12 +190,12 @@ static enum status read_sources(struct reading *reading, const char *file, const
         TRY(status);
     }
     if (reading->template->n_sources == 0)
-        return error_set(reading->error, STATUS_NOT_FOUND,
+        return error_set(reading->error, STATUS_NO_CHAT_TEMPLATE,
                          "%.200s has no chat template (" TEMPLATE_FILE
                          ", or chat_template in " CONFIG_FILE ")",
                          reading->folder);
     if (!find(reading->template, NAMES[0]))
-        return error_set(reading->error, STATUS_NOT_FOUND,
+        return error_set(reading->error, STATUS_NO_CHAT_TEMPLATE,
                          "%.200s has chat templates, but none is called default", reading->folder);
     return STATUS_OK;
 }

@@ -39,8 +39,8 @@ struct chat_template {
 };
 
 /* file: the operator's; NULL or "": none. template_bytes_max holds for each template.
- * NOT_FOUND: the folder has no template, or only ones of other names. CORRUPT, UNSUPPORTED, IO_FAILED: error names file and
- * field. NO_MEMORY. */
+ * NO_CHAT_TEMPLATE: the folder has none, or only ones of other names. NOT_FOUND: the operator's file. CORRUPT, UNSUPPORTED,
+ * IO_FAILED: error names file and field. NO_MEMORY. */
 MUST_CHECK enum status chat_template_read(const char *folder, const char *file,
                                           uint64_t template_bytes_max, struct error *error,
                                           struct chat_template **template_out);

@@ -404,7 +404,7 @@ enum status template_renderer_create(const struct template_renderer_options *opt
     assert(options->n_workers > 0 && options->n_workers <= KEEPER_WORKERS_MAX);
     assert(options->render_ms > 0 && options->metrics);
     if (!text_is_built())
-        return error_set(error, STATUS_UNSUPPORTED, "chat templates are %s", text_libraries());
+        return error_set(error, STATUS_NO_CHAT_TEMPLATE, "chat templates are %s", text_libraries());
     size_t n_bytes = sizeof(struct template_renderer) + options->n_workers * sizeof(struct seat);
     struct template_renderer *renderer = calloc(1, n_bytes);
     if (!renderer)

@@ -56,8 +56,8 @@ struct render_prompt {
 };
 
 /* Starts the processes and gives them the template. Strings of options are copied or not kept.
- * UNSUPPORTED: this build has no chat templates. NOT_FOUND: the folder has none. CORRUPT: the template cannot be compiled; others
- * of chat_template_read. error says which. IO_FAILED, NO_MEMORY. */
+ * NO_CHAT_TEMPLATE: this build has none, or the folder has none: what each chat request is to be told. CORRUPT: the template
+ * cannot be compiled; others of chat_template_read. error says which. IO_FAILED, PEER_LOST: no process. NO_MEMORY. */
 MUST_CHECK enum status template_renderer_create(const struct template_renderer_options *options,
                                                 struct error *error,
                                                 struct template_renderer **renderer_out);

@@ -35,7 +35,9 @@ bool special_barriers_split(const struct special_barriers *barriers, const char 
     if (low == barriers->n)
         return false;
     bool is_one = utf8_read(text + begin, &codepoint) == end - begin;
-    return is_one ? barriers->places[low] == end : barriers->places[low] < end;
+    if (!is_one)
+        return barriers->places[low] < end;
+    return low + 1 < barriers->n && barriers->places[low + 1] == end;
 }
 
 enum status special_marks_take(const char *text, size_t n_bytes, uint32_t mark, char **text_out,

@@ -17,7 +17,7 @@ struct special_barriers {
     size_t n;
 };
 
-/* Whether a token of the text, from begin to end, has one inside; behind it, for a token of one character. */
+/* Whether a token of the text, from begin to end, has one inside; two behind it, for a token of one character. */
 bool special_barriers_split(const struct special_barriers *barriers, const char *text, size_t begin,
                             size_t end);
 

@@ -99,25 +99,25 @@ static struct stripped find_ends(const char *text, size_t n_bytes)
     return ends;
 }
 
-/* Whether a token begins at at: all of it, or as far as the text goes, with or without the white space at its end. White space
- * alone begins none: templates cut it off. */
-static bool begins_at(const struct byte_tree *tree, const char *text, size_t n_bytes,
-                      const struct stripped *ends, size_t at)
+/* How many marks are due behind the character at at: one if a token begins there, all of it or as far as the text goes, with or
+ * without the white space at its end; two if the character is a token. White space alone begins none: templates cut it off. */
+static unsigned marks_behind(const struct byte_tree *tree, const char *text, size_t n_bytes,
+                             const struct stripped *ends, size_t at)
 {
-    uint32_t node = BYTE_TREE_ROOT;
+    uint32_t node = BYTE_TREE_ROOT, codepoint;
     for (size_t i = at; i < n_bytes; i++) {
         node = byte_tree_step(tree, node, (uint8_t)text[i]);
         if (node == BYTE_TREE_NO_WAY)
-            return false;
+            return 0;
         if (byte_tree_number(tree, node) != BYTE_TREE_NONE)
-            return true;
-        if (i + 1 == ends->end && at < ends->end)
-            return true;
+            return utf8_read(text + at, &codepoint) == i + 1 - at ? 2 : 1;
+        if (i + 1 == ends->end)
+            return 1;
     }
     return at < ends->end;
 }
 
-/* Whether the text from begin on starts with the end of a token. */
+/* Whether the text from begin on starts with the end of a token; a whole one has its mark inside. */
 static bool ends_behind(const struct special_tokens *special, const char *text, size_t n_bytes,
                         size_t begin)
 {
@@ -129,7 +129,8 @@ static bool ends_behind(const struct special_tokens *special, const char *text, 
         do
             node = byte_tree_step(&special->backward, node, (uint8_t)text[begin + --i]);
         while (i > 0 && node != BYTE_TREE_NO_WAY);
-        if (node != BYTE_TREE_NO_WAY)
+        if (node != BYTE_TREE_NO_WAY &&
+            byte_tree_number(&special->backward, node) == BYTE_TREE_NONE)
             return true;
     }
     return false;
@@ -142,15 +143,15 @@ void special_tokens_find(const struct special_tokens *special, const char *text,
     if (n_bytes == 0 || special->longest_bytes == 0)
         return;
     const struct stripped ends = find_ends(text, n_bytes);
-    bool is_due = false; /* a token began at the character before */
+    unsigned n_due = 0; /* behind the character before */
     for (size_t at = 0; at < n_bytes;) {
         bool is_end = (at == 0 || at == ends.begin) && at < ends.end &&
                       ends_behind(special, text, n_bytes, at);
-        if (is_due || is_end)
+        for (unsigned i = n_due > 0 || !is_end ? n_due : 1; i > 0; i--)
             call(arg, at);
-        is_due = begins_at(&special->forward, text, n_bytes, &ends, at);
+        n_due = marks_behind(&special->forward, text, n_bytes, &ends, at);
         at += utf8_read(text + at, &codepoint);
     }
-    if (is_due)
+    for (; n_due > 0; n_due--)
         call(arg, n_bytes);
 }

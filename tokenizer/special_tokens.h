@@ -2,7 +2,8 @@
  * special_tokens - what special tokens are written like, and where marks go into a text so that nothing of it is read as one, or as
  * a part of one, when it is written into a prompt.
  *
- *     a special token that is written in the text        a mark behind its first character, wherever one begins
+ *     a special token that is written in the text        a mark behind its first character, wherever one begins;
+                                                       two, if it has no other character
  *     the text, or what is before its last white space, ends with the beginning of one      the same
  *     the text, or what is behind its first white space, begins with the end of one         a mark before it
  *

@@ -35,6 +35,7 @@ ALLOWED = [
     r"usr/lib64/ld-linux-x86-64\.so\.2|usr/lib/ld-linux-aarch64\.so\.1",
     r"usr/lib/\w+-linux-gnu/lib[\w+.-]+\.so[\w.]*",
     r"usr/share/doc/[\w+.-]+/copyright",
+    r"usr/share/doc/kvferry/crates/[\w+.-]+/[\w+.-]+",
     r"usr/share/kvferry/sbom\.json",
     r"etc/(passwd|group|nsswitch\.conf)",
     r"models/demo/(LICENSE|README\.md|config\.json|generation_config\.json|model\.safetensors|tokenizer(_config)?\.json)",

@@ -134,13 +134,13 @@ Test(chat_template, variables_are_named_tokens_as_text_or_object)
 
 Test(chat_template, what_is_missing_or_wrong_is_named)
 {
-    check_fails(STATUS_NOT_FOUND, "has no chat template");
+    check_fails(STATUS_NO_CHAT_TEMPLATE, "has no chat template");
     put("tokenizer_config.json", "{\"chat_template\": 5}");
     check_fails(STATUS_CORRUPT, "tokenizer_config.json: chat_template is neither");
     put("tokenizer_config.json", "{\"chat_template\": [{\"name\": \"default\"}]}");
     check_fails(STATUS_CORRUPT, "chat_template[0] has no name and template");
     put("tokenizer_config.json", "{\"chat_template\": [{\"name\": \"rag\", \"template\": \"x\"}]}");
-    check_fails(STATUS_NOT_FOUND, "none is called default");
+    check_fails(STATUS_NO_CHAT_TEMPLATE, "none is called default");
     put("tokenizer_config.json", "[]");
     check_fails(STATUS_CORRUPT, "is no object");
     put("tokenizer_config.json", "{");

@@ -63,7 +63,7 @@ Test(render_frame, what_breaks_a_rule_is_no_frame)
 static void *read_slowly(void *arg)
 {
     int fd = *(int *)arg;
-    char *all = malloc(RENDER_FRAME_BYTES + (4 << 20));
+    char *all = malloc(RENDER_FRAME_BYTES + (4 << 20) + 1013);
     size_t n = 0;
     ssize_t got;
     while ((got = read(fd, all + n, 1013)) > 0)
