@@ -130,8 +130,9 @@ static enum status render(struct intake *intake, struct generation *generation,
     if (intake->renderer)
         return generation_render(generation, intake->renderer, intake->tokenizer,
                                  (int64_t)(clock_unix_ms() / 1000), error);
-    rpc_error_set(error, STATUS_NO_CHAT_TEMPLATE, "chat", NULL, "%s: %s",
-                  status_text(STATUS_NO_CHAT_TEMPLATE), intake->no_chat.text);
+    rpc_error_set(error, STATUS_NO_CHAT_TEMPLATE, "chat", NULL,
+                  "%s: use text, or ask the operator for one (chat_template)",
+                  status_text(STATUS_NO_CHAT_TEMPLATE));
     return STATUS_NO_CHAT_TEMPLATE;
 }
 

@@ -35,8 +35,7 @@ struct intake {
     const struct generation_defaults *defaults;
     const struct tokenizer *tokenizer;
     struct text_thread *text_thread;
-    struct template_renderer *renderer; /* of chat; NULL: no_chat says why */
-    struct error no_chat;
+    struct template_renderer *renderer; /* NULL: there is no chat template */
     struct dispatch *dispatch;
     struct worker_clients *workers;
     _Atomic bool has_told_double; /* that a text began with what is added to it */

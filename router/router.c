@@ -82,17 +82,17 @@ static enum status start_renderer(struct router *router, struct error *error)
     const struct router_config *config = &router->config;
     const struct template_renderer_options options = {
         .folder = router->folder, TEXT_LIMITS(config), .metrics = router->process.metrics};
-    struct error *why = &router->intake.no_chat;
-    enum status status = template_renderer_create(&options, why, &router->renderer);
+    struct error why = {0};
+    enum status status = template_renderer_create(&options, &why, &router->renderer);
     if (status == STATUS_OK) {
         log_info("chat template %s",
                  config->chat_template[0] ? config->chat_template : "of the model");
         return STATUS_OK;
     }
     if (config->chat_template[0])
-        return error_set(error, status, "%s", why->text[0] ? why->text : status_text(status));
+        return error_set(error, status, "%s", why.text[0] ? why.text : status_text(status));
     log_write(status == STATUS_NO_CHAT_TEMPLATE ? LOG_INFO : LOG_WARN, NULL, "no chat: %s",
-              why->text[0] ? why->text : status_text(status));
+              why.text[0] ? why.text : status_text(status));
     return STATUS_OK;
 }
 
