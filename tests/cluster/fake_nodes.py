@@ -40,7 +40,8 @@ CHANGED = {"config": {"keepalive_ms": "21s"}, "image": {"tag": "changed", "diges
 READY_SECONDS = 60
 HELM_WAIT = ("--wait", "--timeout", "120s")
 NOT_HERE = {"LeaderWorkerSet": "LeaderWorkerSet", "ScaledObject": "KEDA", "Certificate": "cert-manager",
-            "GRPCRoute": "Gateway API", "ServiceMonitor": "Prometheus operator", "PodMonitor": "Prometheus operator"}
+            "GRPCRoute": "Gateway API", "HTTPRoute": "Gateway API",
+            "ServiceMonitor": "Prometheus operator", "PodMonitor": "Prometheus operator"}
 
 
 class Release(Case):

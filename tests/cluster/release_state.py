@@ -9,7 +9,7 @@ from typing import Iterator
 import yaml
 
 COMPONENTS = ("router", "context", "generation", "aggregated")
-PORTS = {"grpc": 50051, "control": 50052, "metrics": 9400}
+PORTS = {"grpc": 50051, "http": 8000, "control": 50052, "metrics": 9400}
 KINDS = ("deployments,pods,services,endpointslices,poddisruptionbudgets,horizontalpodautoscalers,configmaps,secrets,"
          "serviceaccounts,persistentvolumeclaims,certificates")
 
