@@ -25,7 +25,7 @@ if [ -z "$rust" ] || ! is_new_enough "$rust" || ! command -v cargo >/dev/null; t
     build_packages="$build_packages rustc-web cargo-web"
 fi
 build_packages="$build_packages ca-certificates binutils" # cargo fetches, ld and objcopy lay down
-test_packages="g++ python3-venv iproute2 ca-certificates openssl git zsh fish mandoc"
+test_packages="g++ python3-venv iproute2 ca-certificates openssl git zsh fish mandoc curl"
 command -v npm >/dev/null || test_packages="$test_packages npm" # any, too
 command -v go >/dev/null || test_packages="$test_packages golang-go" # any Go will do
 ci_packages="clang libclang-rt-dev clang-format clang-tidy"

@@ -21,7 +21,7 @@ import document
 import pods
 from certificates import CLUSTER, Folder
 from checks import check, close, until
-from clients import Clients
+from clients import Clients, text_by_http
 from cluster import Process
 from kubernetes import Kubernetes
 from tokens import Tokens
@@ -44,7 +44,7 @@ def values():
     context = {"kvMemory": "64Mi", "config": {"threads": "1"}}
     generation = {"kvMemory": "64Mi", "config": {"threads": "1", "local_prefill_max_tokens": "16"}}
     return {"image": {"registry": REGISTRY, "tag": VERSION, "pullPolicy": "Never"},
-            "drain": {"delaySeconds": 5, "limitSeconds": 60},
+            "http": {"enabled": True}, "drain": {"delaySeconds": 5, "limitSeconds": 60},
             "router": of(ROLES["router"]), "context": of(ROLES["context"], **context),
             "generation": of(ROLES["generation"], **generation)}
 
@@ -136,8 +136,18 @@ def at_rest(release):
 
 
 def helm_test(release, when):
-    done = release.kubernetes.helm("test", "kvferry", "-n", release.namespace, "--timeout", "5m", succeeds=False)
+    """Without the pod that needs an image with curl, which is not here: by_http asks what it would."""
+    done = release.kubernetes.helm("test", "kvferry", "-n", release.namespace, "--timeout", "5m", "--filter",
+                                   "!name=kvferry-test-http", succeeds=False)
     check(f"{release.namespace}: helm test passes {when}", done.returncode == 0, done.stderr[-1000:])
+
+
+def by_http(release, asked):
+    """The HTTP port of the service's own address answers with the tokens that one process gives in peace."""
+    service = release.kubernetes.get("-n", release.namespace, "service", "kvferry")
+    for text, max_tokens, expected in asked[:2]:
+        found = text_by_http(f"{service['spec']['clusterIP']}:8000", text, max_tokens, **release.client)
+        check(f"{release.namespace}: tokens by HTTP", found == expected, f"{found} for {expected}")
 
 
 def restart_rolling(release, clients):
@@ -245,6 +255,7 @@ def try_release(release, asked):
     release.helm("install")
     print(f"  ready after {time.monotonic() - started:.1f} s", flush=True)
     helm_test(release, "after the install")
+    by_http(release, asked)
     for pod in release.all_pods():
         pods.check_confinement(pod)
     disturb(release, asked)

@@ -9,7 +9,7 @@ from typing import Iterator
 import yaml
 
 COMPONENTS = ("router", "context", "generation", "aggregated")
-PORTS = {"grpc": 50051, "control": 50052, "metrics": 9400}
+PORTS = {"grpc": 50051, "http": 8000, "control": 50052, "metrics": 9400}
 KINDS = ("deployments,pods,services,endpointslices,poddisruptionbudgets,horizontalpodautoscalers,configmaps,secrets,"
          "serviceaccounts,persistentvolumeclaims,certificates")
 
@@ -209,7 +209,7 @@ def missing_files(spec: dict, held: dict, items: list[dict]) -> set[str]:
     missing = set()
     texts = {name_of(item): item["data"].get("kvferry.yaml") for item in of_kind(items, "ConfigMap") if "data" in item}
     for container in spec["containers"] + spec.get("initContainers", []):
-        named = {path for argument in container.get("args", []) for path in re.findall("=(/etc/kvferry/.*)", argument)}
+        named = {path for argument in container.get("args", []) for path in re.findall("(?:^|=)(/etc/kvferry/.*)", argument)}
         if any(path.endswith("/kvferry.yaml") for path in named):
             config = next(volume["configMap"]["name"] for volume in spec["volumes"] if volume["name"] == "config")
             rows = yaml.safe_load(texts.get(config) or "{}")

@@ -7,6 +7,7 @@ whether it takes each configuration. Prints each failure and `N passed, N failed
 
 import base64
 import concurrent.futures
+import contextlib
 import copy
 import hashlib
 import json
@@ -25,6 +26,8 @@ HERE = SOURCE / "tests/deploy"
 KUBERNETES = "1.34.4"
 PREFIX = "x-kvferry"
 COMMANDS = {"router": "router", "context": "ctx-worker", "generation": "gen-worker", "aggregated": "serve"}
+CURL_HTTP_ERROR = 22
+CHAT_TEMPLATE = "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}"
 passed, failures = 0, []
 
 
@@ -175,8 +178,8 @@ def named_ports(pod: dict) -> dict:
 
 def ports_agree(case: str, objects: dict, values: dict) -> None:
     """What the program listens on, the container declares, services and probes name, and policies open: one number."""
-    row_of = {"grpc": "grpc_address", "control": "control_address", "health": "health_address",
-              "metrics": "metrics_address"}
+    row_of = {"grpc": "grpc_address", "http": "http_address", "control": "control_address",
+              "health": "health_address", "metrics": "metrics_address"}
     for key, item in objects.items():
         pod = pod_of(item)
         if not pod or item["kind"] == "Pod":
@@ -185,7 +188,7 @@ def ports_agree(case: str, objects: dict, values: dict) -> None:
         ports = named_ports(pod)
         config = yaml.safe_load(objects[f"ConfigMap/{component}"]["data"]["kvferry.yaml"])
         for name, row in row_of.items():
-            listens = config.get(row)
+            listens = config.get(row) or None
             check(f"{case} {key}: {row} is the port {name}",
                   (f":{ports[name]}" if name in ports else None) == listens, listens)
         container = next(part for part in pod["spec"]["containers"] if part["name"] == "kvferry")
@@ -205,7 +208,7 @@ def ports_agree(case: str, objects: dict, values: dict) -> None:
             data = {int(config["ucx_port_range"].split("-")[0])} if "ucx_port_range" in config else set()
             check(f"{case} {key}: the policy opens ports that there are", opened <= set(ports.values()) | data, opened)
             check(f"{case} {key}: and those that are needed",
-                  {port for name, port in ports.items() if name in ("grpc", "metrics")} | data <= opened, opened)
+                  {port for name, port in ports.items() if name in ("grpc", "http", "metrics")} | data <= opened, opened)
             for rule in policy["spec"]["ingress"]:
                 if {port["port"] for port in rule["ports"]} & ({50052} | data):
                     check(f"{case} {key}: control and data ports only from somebody", bool(rule.get("from")), rule)
@@ -254,6 +257,11 @@ def make_files(folder: Path) -> None:
     (folder / "cluster.key").write_text(base64.b64encode(bytes(range(32))).decode() + "\n")
     (folder / "tokens.yaml").write_text(f"tokens:\n  - tenant: a\n    sha256: {'0' * 64}\n")
     (folder / "salt.key").write_text(base64.b64encode(bytes(32)).decode() + "\n")
+    (folder / "chat").mkdir()  # as a kubelet lays a ConfigMap down
+    (folder / "chat/..1").mkdir()
+    (folder / "chat/..1/chat_template.jinja").write_text(CHAT_TEMPLATE)
+    (folder / "chat/..data").symlink_to("..1")
+    (folder / "chat/chat_template.jinja").symlink_to("..data/chat_template.jinja")
 
 
 def placed(row: str, value: str, component: str, config: dict, folder: Path) -> str:
@@ -267,14 +275,20 @@ def placed(row: str, value: str, component: str, config: dict, folder: Path) -> 
     own = f"{config.get('cluster_name', 'kvferry')}-role-{component}"
     return str(folder / {
         "cluster_key": "cluster.key", "tokens_file": "tokens.yaml", "salt_key_file": "salt.key",
+        "chat_template": "chat/chat_template.jinja",
         "tls_certificate": "tls.crt", "tls_key": "tls.key", "tls_client_ca": "ca.crt",
         "peer_certificate": f"{own}.crt", "peer_key": f"{own}.key", "peer_ca": "ca.crt"}[row])
 
 
-def ask_program(component: str, config: dict, folder: Path) -> subprocess.CompletedProcess:
+def config_file(component: str, config: dict, folder: Path) -> Path:
     file = Path(tempfile.mkstemp(dir=folder, suffix=".yaml")[1])
     file.write_text("".join(f"{row}: {json.dumps(placed(row, value, component, config, folder))}\n"
                             for row, value in config.items()))
+    return file
+
+
+def ask_program(component: str, config: dict, folder: Path) -> subprocess.CompletedProcess:
+    file = config_file(component, config, folder)
     return run(KVFERRY, COMMANDS[component], SOURCE / "model/demo", f"--config={file}", "--check-config")
 
 
@@ -459,6 +473,68 @@ def test_pods_of_helm_test() -> None:
             server.communicate()
 
 
+@contextlib.contextmanager
+def served(objects: dict, folder: Path):
+    """`kvferry serve` with the configuration of an aggregated pod, but for free ports of the loopback and a short drain; its ports."""
+    config = yaml.safe_load(objects["ConfigMap/aggregated"]["data"]["kvferry.yaml"])
+    ports_file = folder / "ports"
+    ports_file.unlink(missing_ok=True)
+    addresses = [f"--{port}-address=127.0.0.1:0" for port in ("grpc", "http", "health", "metrics") if config[f"{port}_address"]]
+    server = subprocess.Popen(
+        [KVFERRY, "serve", SOURCE / "model/demo", f"--config={config_file('aggregated', config, folder)}", *addresses,
+         "--drain-delay-ms=0", f"--ports-file={ports_file}"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
+    try:
+        server.stdout.readline()  # it says so when it is ready
+        yield json.loads(ports_file.read_text())
+    finally:
+        server.terminate()
+        server.communicate()
+
+
+def curl(arguments: list[str], address: str, token: str, folder: Path) -> subprocess.CompletedProcess:
+    """As the container runs it, with the secrets of make_files, and the service's name at that address."""
+    places = {"/etc/kvferry/tls/ca.crt": folder / "ca.crt", "/etc/kvferry/client/tls.crt": folder / "tls.crt",
+              "/etc/kvferry/client/tls.key": folder / "tls.key"}
+    given = [str(places.get(argument, argument)).replace("$(KVFERRY_TOKEN)", token) for argument in arguments]
+    return run("curl", "--connect-to", f"::{address}", *given)
+
+
+def test_http_pod_of_helm_test(folder: Path) -> None:
+    """What its containers run, against an aggregated pod's program with the chart's configuration: as installed, and with
+    TLS, client certificates, tokens and a chat template. A wrong token, and a port that is not open, fail."""
+    token = f"kvf_{'5' * 64}"
+    digest = hashlib.sha256(token.encode()).hexdigest()
+    (folder / "tokens.yaml").write_text(f"tokens:\n  - tenant: a\n    sha256: {digest}\n")
+    plain = {"mode": "aggregated", "http": {"enabled": True}}
+    secure = {"tls": {"mode": "secret", "existingSecret": "s", "clientCa": {"enabled": True}},
+              "auth": {"tokens": {"existingSecret": "t"}}, "chat": {"existingConfigMap": "c"},
+              "tests": {"token": {"existingSecret": "u"}, "clientCertificateSecret": "v"}}
+    for case, values in (("plain", plain), ("secure", {**plain, **secure})):
+        objects = parse(helm_template(values).stdout)
+        containers = {item["name"]: item["args"] for item in objects["Pod/test-http"]["spec"]["containers"]}
+        check(f"{case}: the pod asks for health and a completion", set(containers) == {"health", "completion"}, containers)
+        with served(objects, folder) as ports:
+            for name, arguments in containers.items():
+                done = curl(arguments, ports["http"], token, folder)
+                check(f"{case}: {name}", done.returncode == 0, done.stderr + done.stdout)
+            answer = json.loads(done.stdout)
+            check(f"{case}: the completion is a text", answer["choices"][0]["text"] and
+                  answer["usage"]["completion_tokens"] == 16, answer)
+            chat = [argument.replace("/v1/", "/v1/chat/").replace(
+                '"prompt": "In the beginning"', '"messages": [{"role": "user", "content": "Who?"}]')
+                for argument in containers["completion"]]
+            check(f"{case}: chat {'works' if case == 'secure' else 'needs a template'}",
+                  curl(chat, ports["http"], token, folder).returncode == (0 if case == "secure" else CURL_HTTP_ERROR))
+            if case == "secure":
+                done = curl(containers["completion"], ports["http"], token[:-1] + "6", folder)
+                check("a wrong token fails", done.returncode == CURL_HTTP_ERROR and "401" in done.stderr, done.stderr)
+                bare = containers["health"][:containers["health"].index("--cert")] + containers["health"][-1:]
+                check("no client certificate fails", curl(bare, ports["http"], token, folder).returncode not in (0, 22))
+    off = parse(helm_template({"mode": "aggregated"}).stdout)
+    with served(off, folder) as ports:
+        check("http.enabled false: serve opens no HTTP port", not ports.get("http"), ports)
+
+
 def test_versions() -> None:
     """The chart's appVersion is the program's."""
     said = run(KVFERRY, "version").stdout.split("\n")[0]
@@ -549,7 +625,12 @@ def test_notes() -> None:
         for values, wanted in (({}, "grpcurl -plaintext -d '"), ({"mode": "aggregated"}, "in one pod"),
                                ({"tls": {"mode": "secret", "existingSecret": "s"}}, "grpcurl -cacert ca.crt"),
                                ({"auth": {"tokens": {"existingSecret": "t"}}}, "authorization: Bearer"),
-                               ({"networkPolicy": {"enabled": False}}, "no NetworkPolicy protects them")):
+                               ({"networkPolicy": {"enabled": False}}, "no NetworkPolicy protects them"),
+                               ({"http": {"enabled": True, "port": 80}}, "curl http://127.0.0.1:8000/v1/completions -d '{"),
+                               ({"http": {"enabled": True}, "tls": {"mode": "secret", "existingSecret": "s"},
+                                 "auth": {"tokens": {"existingSecret": "t"}}},
+                                "curl --cacert ca.crt --connect-to x-kvferry.ns.svc:8000:127.0.0.1:8000 -H \"authorization: "
+                                "Bearer $KVFERRY_TOKEN\" https://x-kvferry.ns.svc:8000/v1/completions")):
             objects = parse(helm_template(values, chart).stdout)
             text = find(objects, '"ConfigMap/notes".data.notes') or ""
             check(f"NOTES of {values}: {wanted}", wanted in text and "{{ " not in text, text)
@@ -562,6 +643,7 @@ def main() -> int:
         test_lint()
         test_ci_values(tables, Path(folder))
         test_program_can_fail(Path(folder))
+        test_http_pod_of_helm_test(Path(folder))
     for test in (test_conform_can_fail, test_assertions, test_refused, test_key, test_manifest, test_pods_of_helm_test,
                  test_versions, test_metric_names, test_readme, test_schema_is_strict, test_monitoring_files, test_notes):
         test()

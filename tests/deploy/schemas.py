@@ -32,7 +32,7 @@ CRDS = {
         for kind in ("servicemonitors", "podmonitors", "prometheusrules")],
     "github.com/kedacore/keda/v2@v2.21.0": [("config/crd/bases/keda.sh_scaledobjects.yaml", "v1alpha1")],
     "sigs.k8s.io/gateway-api@v1.4.0": [
-        ("config/crd/standard/gateway.networking.k8s.io_grpcroutes.yaml", "v1")],
+        (f"config/crd/standard/gateway.networking.k8s.io_{kind}.yaml", "v1") for kind in ("grpcroutes", "httproutes")],
     "sigs.k8s.io/lws@v0.8.0": [("config/crd/bases/leaderworkerset.x-k8s.io_leaderworkersets.yaml", "v1")],
     "github.com/cert-manager/cert-manager@v1.18.2": [
         ("deploy/crds/crd-certificates.yaml", "v1")],

@@ -31,6 +31,10 @@
 {{- end -}}
 {{- if eq $component (include "kvferry.front" $root) -}}
 {{- $_ := set $rows "grpc_address" ":50051" -}}
+{{- $_ := set $rows "http_address" (ternary ":8000" "" $v.http.enabled) -}}
+{{- if include "kvferry.hasChatTemplate" . -}}
+{{- $_ := set $rows "chat_template" "/etc/kvferry/chat/chat_template.jinja" -}}
+{{- end -}}
 {{- if ne $v.tls.mode "off" -}}
 {{- $_ := set $rows "tls_certificate" "/etc/kvferry/tls/tls.crt" -}}
 {{- $_ := set $rows "tls_key" "/etc/kvferry/tls/tls.key" -}}

@@ -29,6 +29,21 @@
 {{- if eq .Values.mode "aggregated" -}}aggregated{{- else -}}router{{- end -}}
 {{- end -}}
 
+{{/* Whether the component serves OpenAI's HTTP API. */}}
+{{- define "kvferry.servesHttp" -}}
+{{- if and .root.Values.http.enabled (eq .component (include "kvferry.front" .root)) -}}yes{{- end -}}
+{{- end -}}
+
+{{/* The protocol of the HTTP port, for services and URLs. */}}
+{{- define "kvferry.httpScheme" -}}
+{{- ternary "http" "https" (eq .Values.tls.mode "off") -}}
+{{- end -}}
+
+{{/* Whether the component gets a chat template of the operator's. */}}
+{{- define "kvferry.hasChatTemplate" -}}
+{{- if and .root.Values.chat.existingConfigMap (eq .component (include "kvferry.front" .root)) -}}yes{{- end -}}
+{{- end -}}
+
 {{- define "kvferry.componentName" -}}
 {{- printf "%s-%s" (include "kvferry.fullname" .root) .component -}}
 {{- end -}}
@@ -194,6 +209,17 @@ k8s:///{{ .root.Release.Namespace }}/{{ $service }}:control
 {{- if and (ge $port (int $v.kv.ports.first)) (le $port (int $v.kv.ports.last)) -}}
 {{- fail (printf "kv.ports %d to %d has %d, which another port of the pod uses" (int $v.kv.ports.first) (int $v.kv.ports.last) $port) -}}
 {{- end -}}
+{{- end -}}
+{{- $front := include "kvferry.front" . -}}
+{{- $service := (index $v $front).service -}}
+{{- range $name := list "port" "nodePort" -}}
+{{- $number := int (index $v.http $name) -}}
+{{- if and $v.http.enabled (ne $number 0) (eq $number (int (index $service $name))) -}}
+{{- fail (printf "http.%s is %d, and %s.service.%s is, too: give each its own" $name $number $front $name) -}}
+{{- end -}}
+{{- end -}}
+{{- if and $v.http.enabled $v.http.nodePort (eq $service.type "ClusterIP") -}}
+{{- fail (printf "http.nodePort is %d: it needs %s.service.type NodePort or LoadBalancer" (int $v.http.nodePort) $front) -}}
 {{- end -}}
 {{- if and $v.auth.clusterKey.content $v.auth.clusterKey.existingSecret -}}
 {{- fail "auth.clusterKey: content and existingSecret are both given" -}}

@@ -94,6 +94,11 @@ failureThreshold: {{ $probe.failureThreshold }}
   readOnly: true
 {{- end }}
 {{- end }}
+{{- if include "kvferry.hasChatTemplate" . }}
+- name: chat
+  mountPath: /etc/kvferry/chat
+  readOnly: true
+{{- end }}
 {{- include "kvferry.modelMount" . }}
 {{- with (index .root.Values .component).extraVolumeMounts }}
 {{ toYaml . }}
@@ -166,6 +171,14 @@ failureThreshold: {{ $probe.failureThreshold }}
 {{ include "kvferry.secretVolume" (dict "name" "tokens" "secret" $v.auth.tokens.existingSecret) }}
 {{ include "kvferry.secretVolume" (dict "name" "salt-key" "secret" (include "kvferry.saltKeySecret" .root)) }}
 {{- end }}
+{{- end }}
+{{- if include "kvferry.hasChatTemplate" . }}
+- name: chat
+  configMap:
+    name: {{ $v.chat.existingConfigMap }}
+    items:
+      - key: {{ $v.chat.key }}
+        path: chat_template.jinja
 {{- end }}
 {{- include "kvferry.modelVolume" . }}
 {{- if $v.model.manifest.content }}
@@ -284,6 +297,10 @@ failureThreshold: {{ $probe.failureThreshold }}
     {{- if eq .component (include "kvferry.front" .root) }}
     - name: grpc
       containerPort: 50051
+    {{- end }}
+    {{- if include "kvferry.servesHttp" . }}
+    - name: http
+      containerPort: 8000
     {{- end }}
     {{- if ne .component "aggregated" }}
     - name: control
