@@ -52,8 +52,8 @@ void attend_init(const struct attention_call *call, const struct row_block *bloc
         attend_out->half->load(attend_out);
 }
 
-/* Sets the scores of keys that the row does not see to -inf. Returns the largest score: -inf if the row sees no key, NaN if
- * a visible score is NaN. */
+/* Sets the scores of keys that the row does not see to -inf. Returns the largest score, -inf if there is none. NaN: a
+ * visible score is NaN, and no other is above -inf. */
 static float largest_score(struct seen seen, float *scores)
 {
     if (seen.first == seen.end)
