@@ -22,7 +22,7 @@ struct digest_parameters {
         *bytes; /* [n_bytes], any alignment; fastest if address and n_bytes are multiples of 4 */
     uint64_t n_bytes;
     uint32_t *partials; /* workspace, [n_pieces]: a word for each 64 KiB */
-    uint32_t *out; /* crc32c(0, bytes, n_bytes); in device memory or mapped host memory */
+    uint32_t *out;      /* crc32c(0, bytes, n_bytes); device memory, or the host's mapped */
     uint32_t
         n_pieces; /* n_bytes / DIGEST_PIECE_BYTES, rounded up: the grid of digest; 0: only combine */
     uint32_t reserved;
