@@ -9,7 +9,7 @@
  *
  * q, k and v are separate arrays or parts of one fused projection, as the strides say. Packed: the rows of a
  * sequence follow those of the sequence before it. Padded: every sequence begins at a multiple of the padded
- * length, and the rows behind its own are neither read nor written.
+ * length, and the padding rows after its own rows are neither read nor written.
  *
  *     s[i][j] = cap(scale q[i] k[j]) + bias[i][j] + mask[i][j]      cap(x) = soft_cap tanh(x / soft_cap)
  *     p[i][j] = exp(s[i][j]) / (sum over j of exp(s[i][j]) + exp(sink))
@@ -238,7 +238,7 @@ struct attention_sequence {
     uint32_t query_index; /* not KEYS_SELF: index in its sequence of the first query */
     uint32_t key_index;   /* KEYS_SHARD: index in the whole sequence of the first cached key */
 
-    /* A dummy fills up a step of a static metadata, behind all real sequences. It has rows and a place in the layout as any
+    /* A dummy fills up a step of a static metadata, after all real sequences. It has rows and a place in the layout as any
      * other sequence, but no cache: no blocks, and kv_len is query_len (not KEYS_SELF: 0). Its rows of output are zero, and
      * those of lse are -inf. Its rows of q, k and v exist and may hold anything. A back end whose kernels write K and V of
      * every row directs these rows to its own memory. Nothing in kv_view is written for dummies, so several of them cannot

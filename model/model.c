@@ -21,7 +21,7 @@ struct model {
     struct kernel_choice choice;
     struct weight_files files;
     struct weights weights;
-    enum dtype file_dtype; /* of the first layer's K projection, before it may be quantised */
+    enum dtype file_dtype; /* of the first layer's K projection, before it may be quantized */
     struct quantized_weights quantized;
     struct device *device;        /* NULL: any that reads the host's memory */
     struct placed_weights placed; /* the copies on any other device; then no file is mapped */

@@ -32,7 +32,7 @@ MUST_CHECK enum status quantized_weights_bytes(enum weight_format format,
 struct quantized_weights_options {
     enum weight_format format; /* not AUTO */
     const struct kernels *kernels;
-    struct thread_pool *threads; /* NULL: the caller alone. The result is the same. */
+    struct thread_pool *threads; /* NULL: only the caller's thread. The result is the same. */
     void (*on_progress)(void *arg, uint64_t bytes_done); /* bytes of the source; may be NULL */
     void *arg;
 };

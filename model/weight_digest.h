@@ -22,7 +22,7 @@
 struct thread_pool;
 
 struct weight_digest_options {
-    struct thread_pool *threads; /* NULL: the caller alone */
+    struct thread_pool *threads; /* NULL: only the caller's thread */
     /* On the caller's thread; may be NULL. */
     void (*on_progress)(void *arg, uint64_t bytes_done, uint64_t bytes_all);
     void *arg;

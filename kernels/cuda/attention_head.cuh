@@ -48,8 +48,7 @@ DEVICE float round_e4m3(float value)
     return e4m3_to_float(float_to_e4m3(value));
 }
 
-/* Finite beyond what F16 holds. */
-/* NaN stays. */
+/* Limits a number, also an infinity, to the finite range of F16. NaN stays NaN. */
 DEVICE float clamp_f16(float value)
 {
     if (fabsf(value) > F16_LARGEST)
