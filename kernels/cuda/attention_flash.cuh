@@ -29,7 +29,8 @@ struct flash_tile {
     struct key_range keys; /* keys that some row sees: not whole tiles */
 };
 
-/* The sums of rows lane / 4 and lane / 4 + 8 of the warp: elements 8 i + lane % 4 * 2 and the next one. total is the lane's part. */
+/* The sums of rows lane / 4 and lane / 4 + 8 of the warp: elements 8 i + lane % 4 * 2 and the next one. total is the part of the
+ * lane. */
 template <uint32_t HEAD> struct flash_sums {
     float o[HEAD / 8][4];
     float m[2], total[2];

@@ -81,7 +81,7 @@ static struct kv_update_parameters parameters_of(const struct kv_update *update)
     };
 }
 
-/* lens, write_indices, block_ids and positions are on the device, so kv_update_check, which needs them on the host, is not called. */
+/* lens, write_indices, block_ids and positions are on the device. kv_update_check needs them on the host, so it is not called. */
 void cuda_kv_update(struct thread_pool *pool, const struct kv_update *update)
 {
     (void)pool;

@@ -19,7 +19,7 @@
 enum { FOURS_ROW_BYTES = 2 * PRODUCT_FOURS_K, FOURS_BAND = 8 };
 static_assert(FOURS_ROW_BYTES == 128, "rows are swizzled by 128 bytes");
 
-/* The first output and token of this CTA. CTAs go in bands of tiles of tokens, so that x is not read again for each tile of outputs. */
+/* The first output and token of this CTA. CTAs go in bands of tiles of tokens: so x is not read again for each tile of outputs. */
 DEVICE void fours_place(uint32_t &out, uint32_t &token)
 {
     const uint32_t number = blockIdx.y * gridDim.x + blockIdx.x, band = FOURS_BAND * gridDim.y;
