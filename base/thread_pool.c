@@ -22,7 +22,7 @@
  *
  *     run:     n, body, arg -> unfinished = n -> remaining = n (release) -> epoch + 1 -> wake
  *     owner:   remaining - 1 (acquire) -> body -> unfinished - 1 (release)
- *     sleeper: sleepers + 1 -> still nothing? -> wait while epoch is what it was
+ *     sleeper: sleepers + 1 -> still no work? -> wait while epoch has not changed
  *
  * No thread waits for one that took no index: a thread that the kernel does not run costs nothing.
  */

@@ -33,7 +33,7 @@ struct trace_context {
 
 /* context may be NULL. */
 bool trace_context_is_some(const struct trace_context *context);
-/* False: refused, context_out is left alone. text need not end with NUL. */
+/* False: refused, context_out does not change. text need not end with NUL. */
 bool traceparent_parse(const char *text, size_t bytes, struct trace_context *context_out);
 /* The context must not be empty. */
 void traceparent_format(const struct trace_context *context, char text_out[TRACEPARENT_BYTES + 1]);

@@ -1,13 +1,13 @@
 #!/bin/sh
-# setup-cuda.sh [--find] [FOLDER] - prints the path of an nvcc that can compile kernels/cuda, and installs one if need be.
+# setup-cuda.sh [--find] [FOLDER] - prints the path of an nvcc that can compile kernels/cuda, and installs one if needed.
 #
-# In this order: that of CUDA_HOME, that of PATH, that in FOLDER (build/nvcc), each if it is release 12.8 or later, the
-# first that knows sm_100; then the pinned packages of a Python package registry, into FOLDER, 300 MB. Nothing outside
-# FOLDER is written. --find installs nothing and ends with 1 when there is none. The program needs no part of it: no
-# library of CUDA is linked.
+# It looks in CUDA_HOME, then in PATH, then in FOLDER (build/nvcc), for release 12.8 or later, the first with sm_100.
+# If there is none, it installs pinned packages of a Python package registry into FOLDER, 300 MB. It writes nothing
+# outside FOLDER. --find installs nothing, and ends with 1 if there is none. The program does not need nvcc: it links
+# no library of CUDA.
 set -eu
 
-# With these kernels/cuda/resources.tsv was written.
+# kernels/cuda/resources.tsv was written with these versions.
 packages="nvidia-cuda-nvcc==13.0.88 nvidia-cuda-crt==13.0.88 nvidia-nvvm==13.0.88 nvidia-cuda-runtime==13.0.96
     nvidia-cuda-cccl==13.0.85"
 oldest_release=1208
@@ -29,13 +29,13 @@ case "${1:-}" in
 esac
 folder=${1:-$(dirname "$0")/../build/nvcc}
 
-# release NVCC: 1300 for 13.0; nothing for what does not run.
+# release NVCC: prints 1300 for 13.0; nothing if NVCC does not run.
 release() {
     "$1" --version 2>/dev/null | sed -n 's/.*release \([0-9]*\)\.\([0-9]*\),.*/\1 \2/p' |
         while read -r major minor; do echo $((major * 100 + minor)); done
 }
 
-# use NVCC WHERE: prints it and ends, if it will do.
+# use NVCC WHERE: if NVCC is new enough, prints its path and exits.
 use() {
     [ -x "$1" ] || return 0
     found=$(release "$1")
@@ -49,7 +49,7 @@ use() {
     fi
 }
 
-# What pip laid down; it is complete only when the mark behind the installation is there.
+# Uses what pip has installed. The installation is complete only if the file "installed" is there.
 use_folder() {
     [ -f "$folder/installed" ] || return 0
     for nvcc in "$folder"/lib/python*/site-packages/nvidia/*/bin/nvcc; do

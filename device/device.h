@@ -85,7 +85,7 @@ struct device_memory {
     uint8_t *base; /* NULL: none */
     size_t bytes;
     enum device_use use;
-    bool is_wrapped; /* somebody else's */
+    bool is_wrapped; /* another owner frees it */
 };
 /* Only at start. The memory begins at a multiple of 256, on a host at a page; the content is zero. NO_MEMORY,
  * DEVICE_LOST. */
@@ -162,8 +162,8 @@ void device_write_drop(struct device *device, uint8_t *view);
 void device_copy(struct device *device, enum device_queue queue, uint8_t *target,
                  const uint8_t *source, size_t bytes);
 
-/* CRC32C of bytes. digest_out is written before a ticket recorded after this is done, and must exist until
- * then. */
+/* Computes CRC32C of bytes. digest_out is written before a ticket recorded after this is done, and must exist
+ * until then. */
 void device_digest(struct device *device, enum device_queue queue, const uint8_t *bytes,
                    size_t n_bytes, uint32_t *digest_out);
 

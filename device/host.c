@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #define PIECE_BYTES (16ull << 20) /* that one thread touches at a time */
-/* From this size on it asks for huge pages: a pool of 4 GiB is touched in a fifth of the time. */
+/* From this size on, memory gets huge pages: touching a pool of 4 GiB takes a fifth of the time. */
 #define HUGE_BYTES (32ull << 20)
 
 static void host_close(struct device *device)
@@ -25,7 +25,7 @@ static enum status host_allocate(struct device *device, size_t bytes, uint8_t **
     if (mapped == MAP_FAILED)
         return STATUS_NO_MEMORY;
     if (bytes >= HUGE_BYTES)
-        (void)madvise(mapped, bytes, MADV_HUGEPAGE); /* else it has small pages */
+        (void)madvise(mapped, bytes, MADV_HUGEPAGE); /* a failure leaves small pages */
     *base_out = mapped;
     return STATUS_OK;
 }

@@ -1,5 +1,5 @@
 /*
- * attention - a prompt and one more token over a paged KV cache, with the kernels as a library:
+ * attention - computes a prompt and one more token over a paged KV cache, with the kernels as a library:
  *
  *     cc attention.c $(pkg-config --cflags --libs kvferry-kernels) && ./a.out
  */
@@ -37,7 +37,7 @@ int main(void)
                                             .kv_len_max = PROMPT + 1};
     const struct kv_view kv = kv_view_dense(pool, BLOCKS, 1, KV_HEADS, BLOCK_TOKENS, DIM,
                                             DTYPE_F32);
-    const uint32_t blocks[] = {5, 2}; /* of the pool, in the order of the sequence's tokens */
+    const uint32_t blocks[] = {5, 2}; /* blocks of the pool, in the order of tokens */
     const struct kernels *kernels;
     struct attention *attention;
     struct attention_metadata *metadata;

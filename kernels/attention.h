@@ -9,7 +9,7 @@
  *
  * q, k and v are separate arrays or parts of one fused projection, as the strides say. Packed: the rows of a
  * sequence follow those of the sequence before it. Padded: every sequence begins at a multiple of the padded
- * length, and the rows behind its own are neither read nor written.
+ * length, and the padding rows after its own rows are neither read nor written.
  *
  *     s[i][j] = cap(scale q[i] k[j]) + bias[i][j] + mask[i][j]      cap(x) = soft_cap tanh(x / soft_cap)
  *     p[i][j] = exp(s[i][j]) / (sum over j of exp(s[i][j]) + exp(sink))
@@ -19,10 +19,10 @@
  * Order of calls: create (once a layer), metadata_create (once a layer group), then for each step
  * metadata_prepare and, layer by layer, forward.
  *
- * The result of a sequence depends on its own tokens alone: not on other sequences of the batch, its chunks,
+ * The result of a sequence depends only on its own tokens, not on other sequences of the batch, its chunks,
  * block_tokens or the number of threads. A token gives the same bits in the context and in the generation
  * phase. The exceptions: any math but MATH_COMPUTE (MATH_INT8 also depends on the chunks), sink_tokens, and
- * PATH_UNFUSED and PATH_SHORT, whose sums are in another order.
+ * PATH_UNFUSED and PATH_SHORT, which sum in another order.
  *
  * NaN and infinities: a row that sees one in Q, K or V has a NaN or an infinity in its output (and in lse, for Q and K). A row
  * that does not see it has the same bits as without it. There are two exceptions. MATH_INT8 rounds K of a tile together. On a
@@ -66,17 +66,17 @@ enum attention_mask_input {
     MASK_INPUT_FLOAT, /* added to the score; -inf: not seen */
 };
 
-/* Whose tokens the keys are. */
+/* Where the keys come from. */
 enum attention_keys {
-    KEYS_SELF,  /* the keys of the queries: every query writes one key */
-    KEYS_CROSS, /* the encoder's, cached once a request (A21) */
+    KEYS_SELF,  /* the same tokens as the queries: every query writes one key */
+    KEYS_CROSS, /* the encoder's tokens, cached once a request (A21) */
     KEYS_SHARD, /* a rank's part of the sequence (A31) */
 };
 
 /* How the context phase is computed. All paths give the same result within the dtype's error. */
 enum attention_path {
     PATH_AUTO,    /* flash: it takes every configuration, and its bits do not depend on chunks */
-    PATH_UNFUSED, /* all scores of a sequence are stored, of some rows at a time */
+    PATH_UNFUSED, /* all scores of some rows are stored, for all keys */
     PATH_SHORT,   /* the scores of a few rows are stored; at most PATH_SHORT_KEYS keys */
     PATH_FLASH,   /* running softmax */
 };
@@ -97,17 +97,16 @@ enum attention_math {
      * of its tile, an element of the head at a time. */
     MATH_INT8,
     MATH_INT8_PV_FP8,
-    /* What flash attention multiplies on a GPU: Q (as it is after RoPE, times the factor of the scores),
-     * K and V rounded to BF16, the last two in units of their scales, so that BF16 and 8-bit caches are
-     * not rounded at all; and p, with the m of MATH_FP8. Products are added in float32, the denominator
-     * sums p unrounded. Sets with BF16 instructions (avx512_bf16; amx and amx_bf16) add pairs or more
-     * at a time, in orders of their own: bits are those of the other sets only where no product of this
-     * math is. */
+    /* As flash attention on a GPU: Q (after RoPE, times the factor of the scores), K and V are rounded
+     * to BF16; K and V in units of their scales, so that BF16 and 8-bit caches are not rounded at all. p is
+     * rounded, too, with the m of MATH_FP8. Products are added in float32; the denominator sums p
+     * unrounded. Sets with BF16 instructions (avx512_bf16; amx and amx_bf16) add pairs or more at a time, in
+     * another order: their bits differ from the other sets in the products of this math. */
     MATH_BF16,
-    /* The same in FP16: F16 and 8-bit caches are not rounded, elements beyond 65,504 become that. A tenth
-     * of BF16's error, for models whose activations FP16 holds. The set avx512_fp16 multiplies in FP16
-     * and adds 32 products in it before it goes on in float32 (a quarter of BF16's error): a sum of 32
-     * beyond 65,504 becomes infinite there, as in other engines' FP16 attention. */
+    /* The same in FP16: F16 and 8-bit caches are not rounded; elements beyond 65,504 become 65,504. A tenth
+     * of BF16's error, for models whose activations fit FP16. The set avx512_fp16 multiplies in FP16, adds
+     * 32 products in FP16, and adds these sums in float32 (a quarter of BF16's error). There a sum of 32
+     * beyond 65,504 becomes infinite, as in the FP16 attention of other engines. */
     MATH_FP16,
 };
 
@@ -124,7 +123,7 @@ struct attention_bias {
     /* T5 (Raffel et al. 2020): buckets[head][bucket(key index - query index)]. */
     const float *buckets; /* [n_heads][n_buckets] */
     uint32_t n_buckets, distance_max;
-    bool is_bidirectional; /* half of the buckets for keys behind the query */
+    bool is_bidirectional; /* half of the buckets are for keys after the query */
 };
 
 /* Fixed when a layer is created. Arrays are copied unless a comment says otherwise. A device's back end takes qkv_bias, q_norm and
@@ -141,7 +140,7 @@ struct attention_config {
     float output_scale;     /* 0: output as compute; else E4M3, stored = round(x / output_scale) */
 
     float q_scaling; /* scores are divided by q_scaling * sqrt(head_dim); 0 is 1 */
-    float scale;     /* the factor of the scores instead; 0: not given */
+    float scale;     /* the factor of the scores, instead of q_scaling; 0: not given */
     float soft_cap;  /* 0: none */
     struct attention_bias bias;
     /* [n_heads] logits in the denominator (gpt-oss); NULL: none. KEYS_SHARD: on one rank only. */
@@ -150,7 +149,7 @@ struct attention_config {
     enum attention_mask mask;
     enum attention_mask_input mask_input;
     uint32_t window; /* query i sees keys i - window + 1 .. i; 0: all */
-    bool is_cyclic;  /* token t lives in slot t % window: see kv_slot */
+    bool is_cyclic;  /* token t is in slot t % window: see kv_slot */
     /* StreamingLLM (Xiao et al. 2024): the first sink_tokens stay visible. In the generation phase a query sees
      * them and the last window - sink_tokens tokens. K is cached before RoPE and rotated by its position among
      * the visible keys. In the context phase a query sees all keys. */
@@ -174,10 +173,9 @@ struct attention_config {
     /* Generation: several threads share the keys of a row. AUTO: when there are few rows, or one is far longer than the others,
      * and there is room for partial results. ON: always; needs limits.has_multi_block. */
     enum attention_choice multi_block;
-    /* Generation: a K and V row read once for its whole group. AUTO is ON on the host, there is no
-     * shape to choose by: a group's heads share every tile's load and transposition (two cores, 2 to
-     * 32 heads a group, 32 to 2,048 keys: OFF takes 1.3 times as long or more). The bits are the
-     * same. */
+    /* Generation: a row of K and V is read once for all heads of its group. On the host AUTO is always ON: the heads of
+     * a group share the loading and transposition of every tile (two cores, 2 to 32 heads a group, 32 to
+     * 2,048 keys: OFF takes 1.3 times as long or more). The bits are the same. */
     enum attention_choice grouped;
 };
 
@@ -185,7 +183,7 @@ struct attention_config {
 struct kv_view {
     void *base;            /* block 0 */
     uint64_t block_stride; /* block to block; the pool may exceed 4 GiB */
-    uint64_t layer_stride; /* 0: n_layers is 1, and the layers take turns in that place */
+    uint64_t layer_stride; /* 0: n_layers is 1, and all layers use this place in turn */
     uint64_t kv_stride;    /* from K to V of a layer */
     uint64_t head_stride;
     uint64_t token_stride; /* at least head_dim elements */
@@ -204,7 +202,7 @@ struct kv_view kv_view_dense(void *base, uint32_t n_blocks, uint32_t n_layers, u
 struct kv_view kv_view_contiguous(void *base, uint32_t n_rows, uint32_t n_kv_heads,
                                   uint32_t max_seqlen, uint32_t head_dim, enum dtype cache);
 
-/* The slot of a token: linear, or cyclic behind the sinks. window 0: linear. */
+/* The slot of a token: linear, or cyclic after the slots of the sinks. window 0: linear. */
 static inline uint32_t kv_slot(uint32_t token, uint32_t window, uint32_t sink_tokens)
 {
     if (window == 0 || token < window)
@@ -218,7 +216,7 @@ enum attention_phase { PHASE_CONTEXT, PHASE_GENERATION };
 struct attention_sequence {
     uint64_t request_id;
     enum attention_phase phase;
-    uint32_t query_len;  /* tokens of this step, of one beam; generation: 1, or the draft's */
+    uint32_t query_len;  /* tokens of this step, of one beam; generation: 1, or more with a draft */
     uint32_t kv_len;     /* tokens in the cache after this step */
     uint32_t prompt_len; /* context phase: a chunk that ends before it must have whole blocks */
     const uint32_t *block_ids; /* [n_beams][n_blocks], in order of slots */
@@ -235,12 +233,12 @@ struct attention_sequence {
     const uint32_t *positions;
     const uint64_t *draft_mask; /* [query_len] bit j: sees draft token j; NULL: linear */
 
-    /* Not KEYS_SELF: K and V rows that come with this step, the last of kv_len; none with beams. */
+    /* Not KEYS_SELF: new K and V rows of this step, the last ones of kv_len; none with beams. */
     uint32_t new_len;
     uint32_t query_index; /* not KEYS_SELF: index in its sequence of the first query */
     uint32_t key_index;   /* KEYS_SHARD: index in the whole sequence of the first cached key */
 
-    /* A dummy fills up a step of a static metadata, behind all real sequences. It has rows and a place in the layout as any
+    /* A dummy fills up a step of a static metadata, after all real sequences. It has rows and a place in the layout as any
      * other sequence, but no cache: no blocks, and kv_len is query_len (not KEYS_SELF: 0). Its rows of output are zero, and
      * those of lse are -inf. Its rows of q, k and v exist and may hold anything. A back end whose kernels write K and V of
      * every row directs these rows to its own memory. Nothing in kv_view is written for dummies, so several of them cannot
@@ -258,11 +256,11 @@ struct attention_step {
     uint32_t padded_new_len;   /* the same for k and v; given only if not KEYS_SELF */
 };
 
-/* The bounds of a step, and what the layers of the group have in common. */
+/* The bounds of a step, and the fields that all layers of the group share. */
 struct attention_limits {
     uint32_t n_sequences_max; /* requests */
     uint32_t n_tokens_max;    /* queries, over all beams */
-    /* At most this many of them in the context and in the generation phase. 0: all may be in one phase. */
+    /* The bounds of each phase. 0: no other bound than the two above. */
     uint32_t n_contexts_max, n_generations_max, n_context_tokens_max;
     uint32_t n_kv_tokens_max; /* new keys if not KEYS_SELF, else 0 */
     uint32_t kv_len_max;
@@ -275,7 +273,7 @@ struct attention_limits {
     bool is_cyclic;
     uint32_t n_beams_max, n_draft_max; /* 0 is 1 */
     bool has_short_path;               /* a layer has PATH_SHORT: longer contexts are refused */
-    bool has_multi_block; /* a layer has multi_block CHOICE_ON: parts of all generation rows fit */
+    bool has_multi_block; /* a layer has multi_block CHOICE_ON: room for the parts of all rows */
     /* The smallest block_tokens of a paged view. 0: BLOCK_TOKENS_MIN. It bounds the block tables that a device's back end
      * sends. */
     uint32_t block_tokens_min;
@@ -289,7 +287,7 @@ struct attention_limits {
 
 /* A prepared step: shared by the layers of a group, sized at creation, never reallocated. */
 struct attention_metadata {
-    struct attention_limits limits; /* as given, but a phase's 0 is the number it stands for */
+    struct attention_limits limits; /* as given, but a 0 for a phase is replaced by its bound */
     uint32_t n_sequences, n_contexts, n_generations;
     uint32_t n_tokens, n_context_tokens; /* queries, over all beams */
     uint32_t n_kv_tokens;                /* new keys */
@@ -304,11 +302,11 @@ struct attention_metadata {
     size_t
         arena_used; /* the leading part of metadata_arena_bytes that the step uses; the rest need not be sent */
     struct attention_sequence *sequences; /* [n_sequences] ids, phases, lengths, blocks */
-    uint32_t *token_starts;    /* [n_sequences + 1] first query of each, counted without padding */
+    uint32_t *token_starts;    /* [n_sequences + 1] first query of each; padding is not counted */
     uint32_t *kv_starts;       /* [n_sequences + 1] first new key of each, likewise */
     uint32_t *token_sequences; /* [n_tokens] index into sequences */
     uint32_t *token_rows;      /* [n_tokens] row of q and output */
-    uint32_t *indices;         /* [n_tokens] index in the sequence: what masks compare */
+    uint32_t *indices;         /* [n_tokens] index in the sequence, for masks */
     uint32_t *positions;       /* [n_tokens] rotary position */
     uint32_t *kv_sequences;    /* [n_kv_tokens] */
     uint32_t *kv_rows;         /* [n_kv_tokens] row of k and v */
@@ -317,10 +315,10 @@ struct attention_metadata {
     /* Angles of each query and each new key, one table for each of limits.ropes. */
     float *q_cos[ATTENTION_ROPES_MAX], *q_sin[ATTENTION_ROPES_MAX]; /* [n_tokens][rotary_dim / 2] */
     float *k_cos[ATTENTION_ROPES_MAX], *k_sin[ATTENTION_ROPES_MAX]; /* those of q if KEYS_SELF */
-    /* sink_tokens: angles of positions 0 .. kv_len_max - 1, for keys that turn when they are read. */
+    /* sink_tokens: angles of positions 0 .. kv_len_max - 1, for keys that are rotated when they are read. */
     float *position_cos, *position_sin; /* [kv_len_max][rotary_dim / 2], of ropes[0] */
     struct kv_view kv;
-    struct attention_workspace *workspace; /* the back end's own */
+    struct attention_workspace *workspace; /* private to the back end */
 };
 
 /* One layer's tensors. q, k, v: the compute dtype, any alignment (on a device: of the element); strides in elements. */
@@ -329,15 +327,15 @@ struct attention_io {
     uint64_t q_stride, k_stride, v_stride;
     void *output; /* compute dtype, or E4M3 */
     uint64_t output_stride;
-    float *lse; /* [n_rows][n_heads]; NULL: not wanted */
+    float *lse; /* [n_rows][n_heads]; may be NULL */
     /* mask_input: [n_sequences][query of the sequence][key index], strides in elements; a stride of
      * 0 broadcasts. uint8_t or float. */
     const void *mask;
     uint64_t mask_sequence_stride, mask_query_stride;
 };
 
-/* Q, K and V side by side in one row of (n_heads + 2 n_kv_heads) head_dim elements; mask, lse
- * unset. */
+/* The tensors if Q, K and V are side by side in rows of (n_heads + 2 n_kv_heads) head_dim elements. Leaves mask and
+ * lse unset. */
 struct attention_io attention_io_fused(const struct attention_config *config, const void *qkv,
                                        uint64_t qkv_stride, void *output, uint64_t output_stride);
 
@@ -346,8 +344,7 @@ struct attention;
 /* reference, cpu (one table for each instruction set) and cuda implement it. A new one is a file and a
  * line in attention_backends.c: docs/new-backend.md. */
 struct attention_backend {
-    const char
-        *name; /* back ends of one name give the same bits, with the exceptions in kernels.h */
+    const char *name; /* equal names: equal bits, with the exceptions in kernels.h */
     uint64_t
         features; /* bit n: feature n is computed (attention_features.h); create refuses others */
     /* INVALID_ARGUMENT: a value is out of range, or two features exclude each other. UNSUPPORTED: valid, but this back end does
@@ -360,10 +357,9 @@ struct attention_backend {
                                    struct attention_metadata **metadata_out, struct error *error);
     void (*metadata_destroy)(struct attention_metadata *metadata); /* NULL is fine */
 
-    /* INVALID_ARGUMENT: over the limits, context after generation, a chunk before the last that is
-     * no multiple of block_tokens, a block id or count outside the view, a view whose rows of the cache
-     * dtype overlap or whose end is over 64 bits; on a device also one that is not aligned to its elements. Nothing is
-     * prepared then. */
+    /* INVALID_ARGUMENT: the step exceeds the limits; a context comes after a generation; a chunk that is not the last one is
+     * no multiple of block_tokens; a block id or count is outside the view; rows of the view overlap, or its end does not
+     * fit in 64 bits; on a device also a view that is not aligned to its elements. Then nothing is prepared. */
     enum status (*metadata_prepare)(struct attention_metadata *metadata,
                                     const struct attention_step *step, const struct kv_view *kv,
                                     struct error *error);
@@ -388,10 +384,10 @@ struct attention_backend {
     enum status (*kv_update)(const struct attention *attention,
                              const struct attention_metadata *metadata,
                              const struct attention_io *io, struct error *error);
-    /* Both: INVALID_ARGUMENT, before anything is written: a layer that is not of the metadata's group
-     * (its rope, its layer_index in the view, what the limits say of it), a tensor that is not there
-     * or whose rows overlap or end over 64 bits. Judged in constant time. forward: nor one whose pool has more
-     * threads than the metadata's had. */
+    /* Both functions: INVALID_ARGUMENT, before anything is written: the layer does not belong to the group of the metadata
+     * (its rope, its layer_index in the view, its values in the limits); or a tensor is missing, its rows overlap, or its
+     * end does not fit in 64 bits. The check takes constant time. forward: also if the pool of the layer has more threads
+     * than that of the metadata. */
     enum status (*forward)(const struct attention *attention,
                            const struct attention_metadata *metadata, const struct attention_io *io,
                            struct error *error);

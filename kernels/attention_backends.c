@@ -17,7 +17,7 @@ extern const struct attention_backend cpu_attention_amx;
 static const struct entry {
     const char *name;
     const struct attention_backend *backend;
-    const char *needs; /* the set of kernels whose instructions it uses; NULL: none in particular */
+    const char *needs; /* set of kernels whose instructions it uses; NULL: runs on any machine */
 } backends[] = {
     {"reference", &reference_attention, NULL},
     {"scalar", &cpu_attention_scalar, NULL},
@@ -43,7 +43,7 @@ const char *attention_backend_set(const struct attention_backend *backend)
     for (size_t i = 0; i < N_BACKENDS; i++)
         if (backends[i].backend == backend)
             return backends[i].name;
-    return backend->name; /* one that is built in nowhere, as of a test */
+    return backend->name; /* not in the list, as that of a test */
 }
 
 static enum status select_named(const char *name, const struct attention_backend **backend_out,

@@ -2,8 +2,8 @@
 
 #include <assert.h>
 
-/* In the order of their numbers, then the features without a number. The last column names the test that shows
- * the feature. */
+/* Sorted by number; features without a number are at the end. The last column names the test that shows the
+ * feature. */
 static const struct attention_feature features[ATTENTION_FEATURES] = {
     {"A1", "packed and padded input", "padded_query_len, padded_new_len", "equality_test.c"},
     {"A2", "Q, K, V fused or separate; MHA, GQA, MQA", "n_heads, n_kv_heads, q_stride",

@@ -11,8 +11,8 @@
 #define ATTENTION_FEATURE(number) (UINT64_C(1) << (number))
 /* Every number. */
 #define ATTENTION_FEATURES_ALL (ATTENTION_FEATURE(ATTENTION_FEATURES + 1) - ATTENTION_FEATURE(1))
-/* Those of every call (A2, A5, A8, A9, A26, A28, A32) and those that a step (A1), a cache (A10, A11) or
- * a model (A15) asks for: every back end computes them. */
+/* Features that every back end computes: those of every call (A2, A5, A8, A9, A26, A28, A32), and those that a step (A1),
+ * a cache (A10, A11) or a model (A15) asks for. */
 #define ATTENTION_FEATURES_OF_CALLS                                                                \
     (ATTENTION_FEATURE(1) | ATTENTION_FEATURE(2) | ATTENTION_FEATURE(5) | ATTENTION_FEATURE(8) |   \
      ATTENTION_FEATURE(9) | ATTENTION_FEATURE(10) | ATTENTION_FEATURE(11) |                        \
@@ -39,13 +39,12 @@ struct attention_feature {
 /* number: 1 .. ATTENTION_FEATURES */
 const struct attention_feature *attention_feature(uint32_t number);
 
-/* Bit n is set if a layer uses feature n. A3 is a path that stores scores: PATH_FLASH is what
- * PATH_AUTO takes. ATTENTION_FEATURES_OF_CALLS are never set: they exclude nothing. Of A13,
- * A14 and A16, which all give a window a meaning, the latest is set alone, but A16 over a cyclic cache
- * sets A14 too. */
+/* Bit n is set if a layer uses feature n. A3 is set for paths that store scores, not for PATH_FLASH and PATH_AUTO.
+ * ATTENTION_FEATURES_OF_CALLS are never set: they exclude nothing. A13, A14 and A16 all use the window: only the one
+ * with the highest number is set, but A16 over a cyclic cache also sets A14. */
 uint64_t attention_features_used(const struct attention_config *config);
 
-/* Two features no implementation combines. */
+/* Two features that no implementation combines. */
 struct attention_exclusion {
     uint32_t first, second;
     const char *reason;
@@ -58,8 +57,8 @@ uint32_t attention_exclusions(const struct attention_exclusion **exclusions_out)
 MUST_CHECK enum status attention_features_check(const struct attention_config *config,
                                                 uint64_t computed, struct error *error);
 
-/* The window of each layer from a list that is repeated to n_layers (A15), and the group of layers
- * with the same window that it belongs to: groups are numbered by first appearance. Returns their
- * number. n_windows > 0. */
+/* The window of each layer, from a list that is repeated up to n_layers (A15), and the group of the layer: layers with
+ * the same window form a group, and groups are numbered by first appearance. Returns the number of groups.
+ * n_windows > 0. */
 uint32_t attention_layer_groups(const uint32_t *windows, uint32_t n_windows, uint32_t n_layers,
                                 uint32_t *layer_windows_out, uint32_t *layer_groups_out);

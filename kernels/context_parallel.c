@@ -12,14 +12,14 @@ struct context_ring {
     const struct attention_backend *backend;
     struct context_group group;
     struct attention_limits limits;
-    struct kv_view shards;  /* of this rank, from prepare on */
-    struct kv_view visitor; /* a shard of one layer in one of visiting, for every layer */
+    struct kv_view shards;  /* those of this rank; set by prepare */
+    struct kv_view visitor; /* the shard of one layer in visiting; all layers use this place */
     size_t shard_bytes;     /* K and V of a layer */
     uint32_t n_tokens;      /* of this rank */
     struct attention_metadata **rounds; /* [n_ranks] the keys of rank - round */
     bool *is_seen; /* [n_ranks] whether a query of this rank may see their keys */
     char *visiting[2];
-    float *lse; /* [n_tokens_max][n_heads] of the whole, if the caller wants none */
+    float *lse; /* [n_tokens_max][n_heads] of the merged result, if the caller passes none */
     struct context_partial partial;
 };
 
@@ -60,7 +60,7 @@ void context_add_sinks(const float *sinks, struct context_partial *total)
                       &total->lse[row * n_heads + head]);
 }
 
-/* Of a rank in the workspace: outputs without gaps, then the sums. */
+/* The floats of one rank in the workspace: outputs without gaps, then the sums. */
 static size_t packed_floats(const struct context_partial *partial)
 {
     return (size_t)partial->n_rows * partial->n_heads * (partial->head_dim + 1);
@@ -212,7 +212,7 @@ static enum status prepare_round(struct context_ring *ring, const uint32_t *lens
     struct kv_view view = round == 0 ? ring->shards : ring->visitor;
     if (round > 0) {
         view.base = ring->visiting[round % 2];
-        view.layer_stride = 0; /* of whichever layer is at work */
+        view.layer_stride = 0; /* all layers use this place in turn */
     }
     const struct attention_sequence sequence = {
         .phase = PHASE_CONTEXT,

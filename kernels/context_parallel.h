@@ -1,17 +1,17 @@
 /*
- * context_parallel - one long sequence whose keys are split over ranks (A31).
+ * context_parallel - computes attention of one long sequence whose keys are split over ranks (A31).
  *
  * Every rank computes its part with an attention back end and KEYS_SHARD. Partial outputs are merged by their
  * log-sum-exp, which is exact up to rounding:
  *
- *     ring     prompts: a rank holds some queries and their keys; the keys go once round the ring
- *              and every rank adds what its queries see of them (Liu et al. 2023, Ring Attention)
+ *     ring     prompts: a rank holds some queries and their keys; the keys go once round the ring,
+ *              and every rank attends to those that its queries see (Liu et al. 2023, Ring Attention)
  *     gather   decode: every rank has the same queries and attends its own keys; all partials are
  *              gathered and merged in the order of ranks, so every rank gets the same bits
  *
  * The caller passes in how bytes are sent: between threads of one process (context_threads.h), by UCX, by NCCL.
  *
- * Thread: one at a time for a ring; ranks may be threads of one process with a ring each.
+ * Thread: one at a time for a ring. Ranks may be threads of one process, each with its own ring.
  */
 #pragma once
 
@@ -33,7 +33,7 @@ struct context_partial {
     uint32_t n_rows, n_heads, head_dim;
     float *output; /* [n_rows][n_heads head_dim] */
     uint64_t output_stride;
-    float *lse; /* [n_rows][n_heads] natural; -inf: saw no key */
+    float *lse; /* [n_rows][n_heads] natural; -inf: the row saw no key */
 };
 
 /* Merges next into total; both have the same rows. Rows of next that saw no key change nothing. */
@@ -42,17 +42,17 @@ void context_merge(const struct context_partial *next, struct context_partial *t
 /* Adds the sink logit of each head (A25) to the denominator, once, after all partials. */
 void context_add_sinks(const float *sinks, struct context_partial *total);
 
-/* floats that context_gather_merge needs */
+/* The floats of the workspace of context_gather_merge. */
 size_t context_gather_floats(const struct context_group *group,
                              const struct context_partial *partial);
-/* partial: this rank's, then that of all; of one shape on every rank. */
+/* partial holds the result of this rank and becomes that of all ranks. It has the same shape on every rank. */
 MUST_CHECK enum status context_gather_merge(const struct context_group *group, float *workspace,
                                             struct context_partial *partial);
 
 struct context_ring;
 
-/* limits: KEYS_SHARD; n_tokens_max and n_kv_tokens_max are those of a rank, kv_len_max the slots of
- * its shard, cache the dtype of the shards.
+/* limits: KEYS_SHARD; n_tokens_max and n_kv_tokens_max are the bounds of one rank, kv_len_max is the number of slots of
+ * its shard, cache is the dtype of the shards.
  * INVALID_ARGUMENT: no KEYS_SHARD, or a mask that counts from a rank's first query. NO_MEMORY. */
 MUST_CHECK enum status context_ring_create(const struct attention_backend *backend,
                                            const struct attention_limits *limits,
@@ -69,16 +69,16 @@ MUST_CHECK enum status context_ring_create_layer(const struct context_ring *ring
                                                  struct attention **attention_out,
                                                  struct error *error);
 
-/* A prompt of lens[0] + lens[1] + ... tokens, rank r having lens[r] after those of the ranks before
- * it. shards: this rank's, one block, contiguous, without gaps (kv_view_contiguous, with a layer
- * stride): K and V of a layer are sent as they lie.
+/* Prepares a prompt of lens[0] + lens[1] + ... tokens: rank r has lens[r] tokens, after those of the ranks before.
+ * shards: those of this rank, one contiguous block without gaps (kv_view_contiguous, with a layer
+ * stride): K and V of a layer are sent as one piece.
  * INVALID_ARGUMENT: a shard that is too small or has gaps. */
 MUST_CHECK enum status context_ring_prepare(struct context_ring *ring, const uint32_t *lens,
                                             const struct kv_view *shards, struct error *error);
 
-/* Errors as attention_backend.forward and those of the group, whose sentence they do not write.
- * Writes this rank's K and V to its shard, and attends all keys of the prompt. attention: made by
- * context_ring_create_layer for that layer_index. io: this rank's rows. sinks: [n_heads], NULL: none. */
+/* Writes this rank's K and V to its shard, and attends to all keys of the prompt. attention: made by
+ * context_ring_create_layer for this layer_index. io: the rows of this rank. sinks: [n_heads], NULL: none.
+ * Errors of attention_backend.forward, and statuses of the group, which write no sentence. */
 MUST_CHECK enum status context_ring_forward(struct context_ring *ring,
                                             const struct attention *attention, uint32_t layer_index,
                                             const float *sinks, const struct attention_io *io,

@@ -15,8 +15,8 @@ struct carried {
 struct context_threads {
     pthread_mutex_t lock;
     pthread_cond_t changed;
-    uint32_t n_here;    /* wait for the meeting */
-    uint32_t n_copying; /* of the last one, and read what others offered */
+    uint32_t n_here;    /* ranks that have offered and wait for the others */
+    uint32_t n_copying; /* ranks that still copy what the others offered */
     uint64_t meeting;
     enum status status;
     uint32_t n_ranks;
@@ -66,7 +66,7 @@ void context_threads_end(struct context_threads *threads, enum status status)
     pthread_mutex_unlock(&threads->lock);
 }
 
-/* Offers send, and waits until all ranks have offered theirs. OK: this rank may copy from all of them until leave. */
+/* Offers send, and waits until all ranks have offered. OK: this rank may copy from all ranks until leave. */
 static enum status offer(struct carried *own, const void *send, size_t bytes)
 {
     struct context_threads *threads = own->threads;
@@ -94,7 +94,7 @@ static enum status offer(struct carried *own, const void *send, size_t bytes)
     return status;
 }
 
-/* Waits until no rank copies any more. Others may still read what was offered after the group has ended. */
+/* Waits until no rank copies any more: even after the group has ended, other ranks may still read the offered memory. */
 static enum status leave(struct context_threads *threads)
 {
     pthread_mutex_lock(&threads->lock);

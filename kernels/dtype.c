@@ -118,7 +118,7 @@ float e2m1_to_f32(uint8_t value)
     return value & 8 ? -magnitude : magnitude;
 }
 
-/* Halfway between two values: the even one. */
+/* Rounds to nearest even. */
 uint8_t e2m1_from_f32(float value)
 {
     static const float limits[7] = {0.25f, 0.75f, 1.25f, 1.75f, 2.5f, 3.5f, 5};

@@ -1,5 +1,5 @@
 /*
- * dtype - element types of activations, weights and the KV cache, and their scalar conversions.
+ * dtype - the element types of activations, weights and the KV cache, and their scalar conversions.
  *
  * Widening is exact. Narrowing rounds to nearest even; NaN stays NaN (INT8 has none: 0). Overflow
  * becomes infinity in F32, BF16 and F16 and the largest value in the others.
@@ -21,7 +21,7 @@ enum dtype {
     DTYPE_E2M1, /* two elements a byte, the first in the low half: up to 6 (OCP MX); weights only */
 };
 
-/* An 8-bit type: values are stored in units of a scale. */
+/* Whether the type has 8 bits: its values are stored in units of a scale. */
 static inline bool dtype_is_8bit(enum dtype dtype)
 {
     return dtype == DTYPE_INT8 || dtype == DTYPE_E4M3;
@@ -29,7 +29,7 @@ static inline bool dtype_is_8bit(enum dtype dtype)
 
 #define F16_LARGEST 65504.0f
 
-/* Of one element; not E2M1. */
+/* The bytes of one element; not for E2M1. */
 static inline size_t dtype_bytes(enum dtype dtype)
 {
     static const uint8_t bytes[] = {4, 2, 2, 1, 1};
@@ -48,7 +48,7 @@ float e4m3_to_f32(uint8_t value);
 uint8_t e4m3_from_f32(float value);
 float e2m1_to_f32(uint8_t value); /* 0 .. 15 */
 uint8_t e2m1_from_f32(float value);
-float e8m0_to_f32(uint8_t value); /* 2^(value - 127): the scale of 32 E2M1; 255 is NaN */
+float e8m0_to_f32(uint8_t value); /* 2^(value - 127), the scale of 32 E2M1; 255 is NaN */
 
 /* Element index of an array; the array may have any alignment. */
 float dtype_load(enum dtype dtype, const void *array, size_t index);

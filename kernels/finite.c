@@ -6,9 +6,9 @@
 enum {
     RUN = 256,
     SHORT_RUN = 16
-}; /* elements looked at together: loops that the compiler makes vectors of */
+}; /* elements that one loop checks: the compiler vectorizes loops of a constant length */
 
-/* All bits of the exponent. They are set in infinities and NaN only. */
+/* All bits of the exponent. Only infinities and NaN have all of them set. */
 #define F32_EXPONENT  0x7f800000u
 #define BF16_EXPONENT 0x7f80u
 #define F16_EXPONENT  0x7c00u

@@ -22,9 +22,9 @@ struct moe_backend;
 struct rotary; /* rotary.h */
 struct thread_pool;
 
-/* y = x W^T + bias, or y += with accumulate: y[t][o] = sum_i x[t][i] w[o][i] (+ bias[o]) (+ y).
- * The sum is rounded to float32 before bias and y are added, in this order, and to y's dtype last. x and y
- * do not overlap. n_tokens may be 0. */
+/* y = x W^T + bias; with accumulate, y += x W^T + bias: y[t][o] = sum_i x[t][i] w[o][i] (+ bias[o]) (+ y).
+ * The sum is rounded to float32. Then bias and y are added, in this order. At the end the result is rounded to y's
+ * dtype. x and y do not overlap. n_tokens may be 0. */
 struct gemm {
     const void *x; /* [n_tokens][n_in] */
     enum dtype x_dtype;
@@ -50,7 +50,7 @@ struct gemm {
 /* For callers that fill in a gemm from a file; gemm itself only asserts.
  * INVALID_ARGUMENT, with a sentence: no gemm of the host takes these sizes, strides, dtypes or scales. */
 MUST_CHECK enum status gemm_check(const struct gemm *gemm, struct error *error);
-/* The same where activations may be F32, BF16 or F16. */
+/* As gemm_check, but activations may be F32, BF16 or F16. */
 MUST_CHECK enum status gemm_check_operands(const struct gemm *gemm, struct error *error);
 
 /* y[t] = w * x[t] / sqrt(mean(x[t]^2) + eps). y may be x. */
@@ -122,10 +122,10 @@ struct kernels {
     const struct moe_backend *moe; /* kernels/moe.h */
     /* Computes n_gemms products in one parallel region: Q, K and V, or gate and up. Their y do not overlap. */
     void (*gemm)(struct thread_pool *pool, const struct gemm *gemms, uint32_t n_gemms);
-    /* INT8 weights (w, w_scales, n_in, n_out of the product they are for) rearranged into packed_out,
-     * aligned to 64 bytes. With them gemm rounds x to INT8 as well, x / (largest magnitude / 127), one
-     * scale a token or a group of 32 of it, as the weights have; sums of a group are whole numbers, and
-     * all sets but scalar give the same bits. NULL: this one has no such product. */
+    /* Rearranges INT8 weights (w, w_scales, n_in, n_out of their product) into packed_out, which is
+     * aligned to 64 bytes. With packed weights gemm also rounds x to INT8, as x / (largest magnitude / 127),
+     * with one scale for each token, or for each group of 32 of its elements, as the weights have. Sums of a group
+     * are whole numbers, and all sets but scalar give the same bits. NULL: the set has no such product. */
     size_t (*gemm_packed_bytes)(const struct gemm *weights);
     void (*gemm_pack)(struct thread_pool *pool, const struct gemm *weights, void *packed_out);
     void (*rms_norm)(struct thread_pool *pool, const struct rms_norm *norm);
@@ -135,7 +135,7 @@ struct kernels {
     void (*kv_update)(struct thread_pool *pool, const struct kv_update *update);
     void (*embedding)(struct thread_pool *pool, const struct embedding *embedding);
     void (*add)(float *y, const float *x, uint64_t n); /* y += x */
-    /* Index of the largest, the lowest one of equals; NaN is never chosen unless all are. n > 0. */
+    /* Index of the largest element; the lowest index if several are equal. NaN is chosen only if all are. n > 0. */
     uint32_t (*argmax)(const float *x, uint32_t n);
     /* log(sum(exp(x))), natural; n > 0. log-probability of i = x[i] - this. */
     float (*log_sum_exp)(const float *x, uint32_t n);

@@ -29,7 +29,7 @@ static bool has_avx512(void)
            __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
 }
 
-/* Bits of CPUID leaf 7 that compilers have no common name for. */
+/* Bits of CPUID leaf 7 for which compilers have no common name. */
 #define LEAF7_ECX_AVX512_VBMI (1u << 1)
 #define LEAF7_ECX_AVX512_VNNI (1u << 11)
 #define LEAF7_EDX_AMX         (1u << 22 | 1u << 24 | 1u << 25) /* BF16, tiles, INT8 */
@@ -41,7 +41,7 @@ struct registers {
     unsigned eax, ebx, ecx, edx;
 };
 
-/* Zeros where the processor has no such leaf. */
+/* Zeros if the processor does not have this leaf. */
 static struct registers leaf7(unsigned index)
 {
     struct registers r = {0};
@@ -59,7 +59,7 @@ static bool has_avx512_vnni(void)
     return has_avx512() && (leaf7(0).ecx & LEAF7_ECX_AVX512_VNNI);
 }
 
-/* Cooper Lake alone has BF16 and no VBMI. */
+/* Only Cooper Lake has BF16 without VBMI. */
 static bool has_avx512_vbmi(void)
 {
     return has_avx512_vnni() && (leaf7(0).ecx & LEAF7_ECX_AVX512_VBMI);
@@ -75,7 +75,7 @@ static bool has_avx512_fp16(void)
     return has_avx512_vbmi() && (leaf7(0).edx & LEAF7_EDX_AVX512_FP16);
 }
 
-/* Linux gives the tiles' registers to processes that ask for them. */
+/* Linux lets a process use the tile registers only if it asks for them. */
 static bool has_amx(void)
 {
     enum { ARCH_REQ_XCOMP_PERM = 0x1023, XFEATURE_XTILEDATA = 18 };

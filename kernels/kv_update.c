@@ -4,12 +4,12 @@
 
 #include <math.h>
 
-/* One sequence of a call under judgement. */
+/* One sequence of a call that is being checked. */
 struct judged {
     const struct kv_update *update;
     uint32_t sequence;
     uint64_t first_row; /* of k */
-    uint64_t end;       /* token index behind its last row */
+    uint64_t end;       /* one over the token index of its last row */
 };
 
 static enum status check_shape(const struct kv_update *update, struct error *error)
@@ -121,7 +121,7 @@ static enum status check_positions(const struct judged *judged, struct error *er
     return STATUS_OK;
 }
 
-/* The blocks of the slots that are written. */
+/* Checks the blocks of the slots that are written. */
 static enum status check_blocks(const struct judged *judged, struct error *error)
 {
     const struct kv_update *update = judged->update;

@@ -2,8 +2,8 @@
  * kv_update - an operator that writes rows of K and V into the caller's cache.
  *
  *     k, v     rows of n_kv_heads head_dim elements; packed: the rows of a sequence follow those of
- *              the one before it; padded: sequence s begins at row s padded_len, and the rows behind
- *              its own are not read
+ *              the sequence before; padded: sequence s begins at row s padded_len, and padding rows
+ *              are not read
  *     cache    kv_view: paged through block tables, or contiguous
  *
  * Row i of sequence s is token write_indices[s] + i of that sequence. It goes to slot kv_slot(token, window,
@@ -58,7 +58,7 @@ struct kv_update {
  * supported, or a token is beyond its blocks, a block outside the view, a position outside the table. */
 MUST_CHECK enum status kv_update_check(const struct kv_update *update, struct error *error);
 
-/* Whether a later row of the same sequence, whose tokens end before end, takes this token's slot. */
+/* Whether a later row of the same sequence, whose tokens end before end, is written to the slot of this token. */
 static inline bool kv_update_is_overwritten(const struct kv_update *update, uint32_t token,
                                             uint64_t end)
 {

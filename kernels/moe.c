@@ -9,7 +9,7 @@
 
 enum { MOE_ALIGNMENT = 64 };
 
-/* ---- judging a configuration ---- */
+/* ---- checking a configuration ---- */
 
 static enum status check_width(const char *name, uint32_t width, struct error *error)
 {
@@ -33,8 +33,9 @@ static enum status check_groups(const struct moe_routing *routing, struct error 
                          "top_groups is %u, must be from 1 to n_groups %u", routing->top_groups,
                          routing->n_groups);
     if (routing->top_k > routing->top_groups * size)
-        return error_set(error, STATUS_INVALID_ARGUMENT, "top_k is %u: %u groups have only %u experts",
-                         routing->top_k, routing->top_groups, routing->top_groups * size);
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "top_k is %u: %u groups have only %u experts", routing->top_k,
+                         routing->top_groups, routing->top_groups * size);
     if (routing->group_score > MOE_GROUP_TWO)
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "group_score is %d: there is no such score", (int)routing->group_score);
@@ -106,7 +107,7 @@ enum status moe_create(const struct kernels *kernels, const struct moe_config *c
     moe->kernels = kernels;
     moe->n_tokens_max = n_tokens_max;
     moe->workspace_bytes = kernels->moe->workspace_bytes(config, n_tokens_max);
-    assert(moe->workspace_bytes % MOE_ALIGNMENT == 0); /* as aligned_alloc wants it */
+    assert(moe->workspace_bytes % MOE_ALIGNMENT == 0); /* aligned_alloc needs it */
     moe->workspace = aligned_alloc(MOE_ALIGNMENT, moe->workspace_bytes);
     if (!moe->workspace) {
         size_t bytes = moe->workspace_bytes;
@@ -134,7 +135,7 @@ void moe_forward(struct moe *moe, struct thread_pool *pool, const struct moe_wei
     moe->kernels->moe->forward(moe, pool, weights, io);
 }
 
-/* ---- judging weights ---- */
+/* ---- checking weights ---- */
 
 static enum status check_product(const char *owner, const char *name, struct gemm product,
                                  struct error *error)

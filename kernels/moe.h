@@ -36,13 +36,13 @@ enum moe_score {
     MOE_SIGMOID,     /* 1 / (1 + exp(-logit)); chosen by this plus the selection bias */
 };
 
-/* Only experts of the top_groups best groups are chosen. A group counts as much as */
+/* Only experts of the top_groups best groups are chosen. The score of a group: */
 enum moe_group_score {
     MOE_GROUP_BEST, /* its best expert */
     MOE_GROUP_TWO,  /* the sum of its two best: SIGMOID only */
 };
 
-/* Equal experts, or equal groups: the lower index first. */
+/* Of equal experts, or equal groups, the one with the lower index comes first. */
 struct moe_routing {
     uint32_t n_experts, top_k;
     enum moe_score score;
@@ -55,11 +55,11 @@ struct moe_routing {
 struct moe_config {
     uint32_t n_in;           /* floats of a token, in and out */
     uint32_t n_inner;        /* rows of gate and of up, of one expert */
-    uint32_t n_shared_inner; /* the same of the shared expert; 0: there is none */
+    uint32_t n_shared_inner; /* the same for the shared expert; 0: there is none */
     bool is_interleaved;     /* experts (not the shared one) have gate and up in one matrix of
                                 2 n_inner rows: gate 0, up 0, gate 1, ... as gpt-oss */
     struct moe_routing routing;
-    enum activation activation; /* this and the three below: as struct gated has them */
+    enum activation activation; /* this field and the next three: as in struct gated */
     float alpha, beta, limit;
 };
 
@@ -69,7 +69,7 @@ struct moe_matrix {
     enum dtype dtype;
     const void *scales;
     uint32_t scale_rows, scale_columns;
-    bool is_packed;   /* INT8, by the gemm_pack of the kernels that the moe was made with */
+    bool is_packed;   /* INT8, by gemm_pack of the same kernels */
     const void *bias; /* NULL: none */
     enum dtype bias_dtype;
 };
@@ -101,7 +101,7 @@ struct moe_io {
 
 struct moe;
 
-/* Of one implementation: a row of struct kernels. */
+/* The functions of one implementation, as a member of struct kernels. */
 struct moe_backend {
     /* A multiple of 64. */
     size_t (*workspace_bytes)(const struct moe_config *config, uint32_t n_tokens_max);
@@ -116,14 +116,14 @@ MUST_CHECK enum status moe_create(const struct kernels *kernels, const struct mo
 void moe_destroy(struct moe *moe); /* NULL is fine */
 
 /* For callers that load a layer; forward does not check the weights again.
- * INVALID_ARGUMENT, with a sentence: a matrix is missing, is not used, or is one that no gemm takes. */
+ * INVALID_ARGUMENT, with a sentence: a matrix is missing, is not used, or no gemm takes it. */
 MUST_CHECK enum status moe_check_weights(const struct moe *moe, const struct moe_weights *weights,
                                          struct error *error);
 
 void moe_forward(struct moe *moe, struct thread_pool *pool, const struct moe_weights *weights,
                  const struct moe_io *io);
 
-/* The choice for one token, in float64: [n_experts] logits to [top_k] ids and weights. The experts
- * chosen are different ones even when a logit is NaN. */
+/* Chooses for one token, in float64: [n_experts] logits to [top_k] ids and weights. The chosen experts
+ * are all different, even if a logit is NaN. */
 void moe_route(const struct moe_routing *routing, const float *selection_bias, const float *logits,
                uint32_t *ids_out, float *weights_out);

@@ -1,5 +1,5 @@
 /*
- * moe_parts - the parts that the host's back ends of moe share.
+ * moe_parts - functions that the host's back ends of moe share.
  */
 #pragma once
 
@@ -13,7 +13,7 @@ struct moe {
     char *workspace; /* aligned to 64 bytes; nothing in it outlives a forward */
 };
 
-/* Divides a workspace into pieces. base NULL: only measures. */
+/* Divides a workspace into pieces. With base NULL it only counts the bytes. */
 struct moe_space {
     char *base;
     size_t used;
@@ -22,8 +22,8 @@ struct moe_space {
 /* n elements of 4 bytes, aligned to 64 bytes. */
 void *moe_space_take(struct moe_space *space, size_t n);
 
-/* The product with one matrix of n_out rows and n_in columns, rows of x and y without gaps; x, y and
- * n_tokens are left to fill in. */
+/* The product with one matrix of n_out rows and n_in columns; rows of x and y have no gaps. The caller fills in x, y
+ * and n_tokens. */
 struct gemm moe_product(const struct moe_matrix *matrix, uint32_t n_out, uint32_t n_in);
 
 /* Separates a row of interleaved results: gate 0, up 0, gate 1, ... */

@@ -1,11 +1,11 @@
-/* The router's choice for one token: from logits to experts and their weights. */
+/* moe_route - chooses the experts of one token, with their weights, from the router's logits. */
 #include "kernels/moe.h"
 
 #include <assert.h>
 #include <math.h>
 
-/* Takes the n largest of the allowed values, the lower index first when values are equal. They are not allowed any
- * more afterwards. */
+/* Takes the n largest of the allowed values; of equal values the lower index comes first. Taken values are no longer
+ * allowed. */
 static void take_best(const double *values, uint32_t n_values, uint32_t n, bool *allowed,
                       uint32_t *ids_out)
 {
@@ -47,7 +47,7 @@ static void allow_groups(const struct moe_routing *routing, const double *choice
     }
     take_best(values, routing->n_groups, routing->top_groups, open, groups);
     for (uint32_t e = 0; e < routing->n_experts; e++)
-        allowed[e] = !open[e / size]; /* a group taken is open no more */
+        allowed[e] = !open[e / size]; /* a group that was taken is no longer open */
 }
 
 static double sigmoid(double x)
@@ -55,7 +55,7 @@ static double sigmoid(double x)
     return 1 / (1 + exp(-x));
 }
 
-/* Of exp(logit - the largest), over all experts. */
+/* The sum of exp(logit - the largest) over all experts. */
 static double exponential_sum(const struct moe_routing *routing, const float *logits,
                               double *largest_out)
 {
@@ -73,7 +73,7 @@ static void weigh(const struct moe_routing *routing, const float *logits, const 
 {
     double values[MOE_EXPERTS_MAX];
     double sum = 0, divisor = 1;
-    double largest = (double)logits[ids[0]]; /* of the chosen, where the score is a softmax */
+    double largest = (double)logits[ids[0]]; /* the largest chosen one if the score is a softmax */
     bool is_sigmoid = routing->score == MOE_SIGMOID;
     bool is_over_all = routing->score == MOE_SOFTMAX_ALL && !routing->renormalise;
     if (is_over_all)

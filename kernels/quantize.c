@@ -12,7 +12,7 @@ static const struct format {
     const char *name;
     enum dtype dtype;
     uint32_t scale_rows, scale_columns;
-    uint32_t multiple; /* of which n_in must be */
+    uint32_t multiple; /* n_in must be a multiple of this */
 } formats[] = {
     [QUANTIZE_INT8_ROWS] = {"INT8 by rows", DTYPE_INT8, 1, 0, 1},
     [QUANTIZE_INT8_GROUPS] = {"INT8 by groups", DTYPE_INT8, 1, QUANTIZE_GROUP, QUANTIZE_GROUP},
@@ -59,7 +59,7 @@ size_t quantized_scales_bytes(const struct quantized *quantized)
            (quantized->dtype == DTYPE_E2M1 ? 1 : sizeof(float));
 }
 
-/* A block of one matrix: rows first_row .. end_row - 1, the same of columns. */
+/* A block of one matrix: rows first_row .. end_row - 1, and columns likewise. */
 struct block {
     enum dtype source_dtype;
     const void *source;
@@ -67,7 +67,7 @@ struct block {
     uint32_t first_row, end_row, first_column, end_column;
 };
 
-/* NaN when a weight is not finite. */
+/* NaN if a weight is not finite. */
 static float largest_magnitude(const struct block *block)
 {
     float largest = 0;
@@ -81,7 +81,7 @@ static float largest_magnitude(const struct block *block)
     return largest;
 }
 
-/* 2^(floor(log2(largest)) - 2): 2 is the exponent of E2M1's 4 and 6. */
+/* 2^(floor(log2(largest)) - 2): in E2M1, 4 and 6 have the exponent 2. */
 static uint8_t e8m0_scale(float largest)
 {
     if (isnan(largest))
@@ -126,7 +126,7 @@ struct task {
     const void *source;
 };
 
-/* Row index of the blocks. */
+/* Quantizes one row of blocks. */
 static void quantize_blocks(void *arg, uint32_t index)
 {
     const struct task *task = arg;

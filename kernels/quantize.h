@@ -1,5 +1,5 @@
 /*
- * quantize - makes weight matrices of 8 and 4 bits from wider ones, in the layout of struct gemm.
+ * quantize - rounds weight matrices to 8 and 4 bits, in the layout of struct gemm.
  *
  * A block of scale_rows x scale_columns weights (fewer at the edges) has one scale:
  *
@@ -40,8 +40,8 @@ struct quantized {
     void *scales; /* [ceil(n_out / scale_rows)][ceil(n_in / scale_columns)] */
 };
 
-/* The layout of a matrix; w and scales, NULL, are for the caller to provide.
- * INVALID_ARGUMENT: no rows or columns, or no multiple of 32 where one is needed. */
+/* Sets the layout of a matrix. w and scales are NULL: the caller allocates them.
+ * INVALID_ARGUMENT: no rows or columns, or n_in is no multiple of 32 where it must be. */
 MUST_CHECK enum status quantized_init(enum quantize_format format, uint32_t n_out, uint32_t n_in,
                                       struct quantized *quantized_out, struct error *error);
 size_t quantized_w_bytes(const struct quantized *quantized);
@@ -51,7 +51,7 @@ size_t quantized_scales_bytes(const struct quantized *quantized);
 void quantize(struct thread_pool *pool, const struct quantized *quantized, enum dtype source_dtype,
               const void *source);
 
-/* The scale of weight (o, i) of any gemm; 1 when it has no scales. */
+/* The scale of weight (o, i) of any gemm; 1 if it has no scales. */
 float dequantize_scale(const struct gemm *gemm, uint32_t o, uint32_t i);
 
 /* Row o of any gemm's weights times their scales, rounded to float32: [n_in]. */

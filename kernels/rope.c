@@ -8,10 +8,10 @@
 #define HALF_DIM_MAX 128u
 
 struct rope {
-    struct rope_config config; /* without the factors: they are in the frequencies */
+    struct rope_config config; /* without the factor arrays: the frequencies include them */
     float attention_factor;
     float inv_freq[HALF_DIM_MAX];
-    float long_inv_freq[HALF_DIM_MAX]; /* LongRoPE, beyond the original positions */
+    float long_inv_freq[HALF_DIM_MAX]; /* LongRoPE: for sequences beyond original_positions */
 };
 
 static bool is_positive(double value)
@@ -120,7 +120,7 @@ static double plain_inv_freq(const struct rope_config *config, double theta, uin
     return pow(theta, -2.0 * i / config->rotary_dim);
 }
 
-/* Long wavelengths are stretched by factor, short ones stay, and those between are interpolated. */
+/* Long wavelengths are stretched by factor, short ones stay, and the others are interpolated. */
 static double llama3_inv_freq(const struct rope_config *config, double inv_freq)
 {
     double waves = (double)config->original_positions * inv_freq / (2 * PI);

@@ -20,7 +20,7 @@
 enum rope_scaling {
     ROPE_NONE,
     ROPE_LINEAR,  /* factor */
-    ROPE_DYNAMIC, /* factor, original_positions: theta grows with a longer sequence (NTK) */
+    ROPE_DYNAMIC, /* factor, original_positions: theta grows with the length of the sequence (NTK) */
     ROPE_LLAMA3,  /* factor, low_freq_factor, high_freq_factor, original_positions */
     ROPE_YARN,    /* factor, original_positions, and the optional fields below */
     /* short_factors, long_factors (a sequence beyond original_positions), original_positions;
@@ -59,10 +59,10 @@ uint32_t rope_positions_max(const struct rope *rope);
 const float *
 rope_inv_freq(const struct rope *rope); /* [rotary_dim / 2] of a short sequence, borrowed */
 float rope_attention_factor(const struct rope *rope);
-/* Whether angles change when a sequence outgrows original_positions. */
+/* Whether angles change when a sequence becomes longer than original_positions. */
 bool rope_depends_on_length(const struct rope *rope);
 
-/* cos_out, sin_out: [rotary_dim / 2] of one position in a sequence of that length. A prompt's length
- * is the whole prompt's in all of its chunks. */
+/* cos_out, sin_out: [rotary_dim / 2] of one position in a sequence of this length. For a chunk of a prompt the
+ * length is that of the whole prompt. */
 void rope_angles(const struct rope *rope, uint32_t position, uint32_t sequence_len, float *cos_out,
                  float *sin_out);

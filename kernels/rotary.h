@@ -1,14 +1,14 @@
 /*
  * rotary - an operator: rotary position embedding of rows of heads.
  *
- *     x, y        [n_tokens][n_heads][head_dim], or any order of the first two: strides tell
+ *     x, y        [n_tokens][n_heads][head_dim]; strides allow any order of the first two
  *     cos, sin    [n_positions][rotary_dim / 2], as rope_angles fills them in
  *
  *     half-split   pairs (i, i + rotary_dim / 2)       interleaved  pairs (2i, 2i + 1)
  *     low'  = low * cos[position][i] - high * sin[position][i]
  *     high' = high * cos[position][i] + low * sin[position][i]
  *
- * It copies the elements behind rotary_dim. It computes in float32 (reference: float64) and rounds once.
+ * It copies the elements after rotary_dim. It computes in float32 (reference: float64) and rounds once.
  *
  * Thread: as kernel_set.h.
  */
@@ -24,13 +24,13 @@
 struct rotary_table {
     const float *cos, *sin;
     uint32_t n_positions;
-    uint32_t rotary_dim; /* elements of a head that turn: even, up to head_dim */
+    uint32_t rotary_dim; /* elements of a head that are rotated: even, up to head_dim */
     bool is_interleaved;
 };
 
 struct rotary {
     const void *x;
-    void *y;          /* x: in place, with the same strides; else they do not overlap */
+    void *y;          /* x itself, with the same strides; else x and y do not overlap */
     enum dtype dtype; /* of both: F32, BF16, F16; any alignment */
     uint64_t x_token_stride, x_head_stride, y_token_stride, y_head_stride; /* elements */
     uint32_t n_tokens, n_heads;

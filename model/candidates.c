@@ -27,11 +27,11 @@ struct candidate logit_row_floor(const struct logit_row *row)
 
 enum { CHUNK = 1024 };
 
-/* Logarithms of the weights of n logits; whole chunks are a loop of a known length, which becomes vectors. */
+/* Logarithms of the weights of n logits. For whole chunks n is a constant, so that the compiler vectorizes the loop. */
 static inline void to_exponents(const struct logit_row *row, const float *logits, uint32_t n,
                                 float *exponents_out)
 {
-    const float scale = fminf(1 / row->temperature, FLT_MAX); /* 0 times infinity would be no 0 */
+    const float scale = fminf(1 / row->temperature, FLT_MAX); /* 0 times infinity would be NaN */
     const float least = -200;
     for (uint32_t i = 0; i < n; i++) {
         float x = (logits[i] - row->largest) * scale;
@@ -57,8 +57,9 @@ double logit_row_sum(const struct logit_row *row, const struct kernels *kernels)
 
 /* ---- selection ---- */
 
-/* A list of twice the wanted length is cut to it whenever it is full; what it cut at is the bar for all that
- * follow. So an id costs a comparison, and the few that pass cost a constant, whatever their order. */
+/* The list has room for twice the wanted number. When it is full, it is cut to the wanted first ranks; the last of
+ * them is the bar for all later tokens. So a token costs one comparison, and the few that pass it a constant time,
+ * in any order of logits. */
 void candidates_select(const struct logit_row *row, uint32_t n_wanted,
                        struct candidates *candidates_out)
 {
@@ -97,7 +98,7 @@ void candidates_select(const struct logit_row *row, uint32_t n_wanted,
 static_assert(SAMPLING_BEST == CANDIDATES_MAX && SAMPLING_TOP_MAX == LOGPROBS_MAX,
               "what a device hands back");
 
-/* Behind the last that can be drawn none can: where it is among those found, they are all. */
+/* Ranks after the last token that can be drawn cannot be drawn either: if the device found this token, it found all. */
 void candidates_take(const struct logit_row *row, const struct sampling_result *found,
                      struct candidates *candidates_out)
 {
@@ -119,8 +120,8 @@ void candidates_take(const struct logit_row *row, const struct sampling_result *
 
 /* ---- drawing ---- */
 
-/* How many ranks the filters keep, as far as candidates tell: exactly n, or all of them and, is_open, others
- * that are not among them. */
+/* How many ranks the filters keep: exactly n, or with is_open all n candidates and also tokens that are not among
+ * them. */
 struct kept {
     uint32_t n;
     bool is_open;
@@ -133,7 +134,7 @@ static struct kept keep_top_k(const struct candidates *candidates, uint32_t top_
     return (struct kept){candidates->n, !candidates->is_all};
 }
 
-/* The fewest that reach their share of all that were kept; as they were if these do not. */
+/* Keeps the fewest ranks whose share of all kept ones reaches top_p; changes nothing if all candidates do not reach it. */
 static struct kept keep_top_p(const struct candidates *candidates, struct kept kept, double top_p)
 {
     double all = kept.is_open ? candidates->sum : ranks_sum(candidates->best, kept.n);

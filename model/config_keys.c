@@ -6,10 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Keys of one verdict, apart by spaces. */
+/* Keys with the same verdict, separated by spaces. */
 struct key_group {
     enum key_verdict verdict;
-    const char *text; /* ignored: why. refused: the neutral value as JSON spells it, or NULL */
+    const char *text; /* ignored: why; refused: the neutral value in JSON, or NULL */
     const char *keys;
 };
 
@@ -160,7 +160,7 @@ static const struct key_group *find(const struct key_group *groups, const char *
     return NULL;
 }
 
-/* A tokenizer may name tokens of its own: image_token, eot_token. */
+/* A tokenizer may have keys for its own tokens: image_token, eot_token. */
 static const struct key_group *find_token_name(const char *key, const json_t *value)
 {
     static const struct key_group NAME = {KEY_IGNORED, "names of tokens, which tokenizer.json has",
@@ -193,7 +193,7 @@ static const struct key_group *group_of(enum key_file file, const char *key, con
     return NULL;
 }
 
-/* Caches that round nothing; "quantized" does, and changes tokens. */
+/* These caches round nothing. "quantized" rounds and changes tokens. */
 static bool is_exact_cache(const char *name)
 {
     static const char EXACT[] = "static offloaded_static sliding_window hybrid hybrid_chunked "
@@ -235,7 +235,7 @@ enum key_verdict config_key_judge(enum key_file file, const char *key, const jso
     return group->verdict;
 }
 
-/* What to do, where a key alone says it. */
+/* Advice for keys that need no other context. */
 static const char *advice(const char *key)
 {
     return strcmp(key, "quantization") == 0

@@ -1,11 +1,11 @@
 /*
- * config_keys - which keys of a model folder's JSON files matter, of every version of Transformers.
+ * config_keys - decides what to do with each key in a model folder's JSON files, for every version of Transformers.
  *
  *     used      read by model_config.c, rope_parameters.c, tokenizer/ or the router
- *     ignored   changes nothing that is computed here; the table says why
- *     refused   changes the result in a way that is not computed here, unless neutral: null, false,
- *               empty, or the value that stands in the table; neutral ones are ignored
- *     unknown   no version of Transformers uses it for these families, so it changes nothing there
+ *     ignored   changes no result of kvferry; the table says why
+ *     refused   would change the result, and kvferry does not compute that. A neutral value is ignored: null,
+ *               false, empty, or the neutral value in the table
+ *     unknown   no version of Transformers uses it for these families
  *
  * A folder without generation_config.json is an old one: its config.json has the keys of both files, as
  * in Transformers. If the file exists, these keys in config.json are ignored.
@@ -29,7 +29,7 @@ enum key_file {
 
 enum key_verdict { KEY_USED, KEY_IGNORED, KEY_REFUSED, KEY_UNKNOWN };
 
-/* *why_out: why it is ignored; "" for other verdicts. A literal. */
+/* *why_out: why the key is ignored; "" for other verdicts. A literal. */
 enum key_verdict config_key_judge(enum key_file file, const char *key, const json_t *value,
                                   const char **why_out);
 

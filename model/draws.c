@@ -12,13 +12,13 @@ struct draws {
     struct forward *forward;
     struct sampler *sampler;
     uint32_t vocabulary, rows_max;
-    float *rows; /* [rows_max][vocabulary], of a device that finds: [1] */
+    float *rows; /* [rows_max][vocabulary]; [1][vocabulary] for a device that finds candidates */
 
     /* For a device that finds candidates: */
     struct forward_wish *wishes;   /* [rows_max] */
     struct sampling_result *found; /* [rows_max] */
     struct sampling_penalty
-        *penalties; /* [rows_max][FORWARD_PENALTIES_MAX], from the first one on without gaps */
+        *penalties; /* [rows_max * FORWARD_PENALTIES_MAX], those of all rows without gaps */
     uint64_t n_fetched;
     uint64_t n_not_finite;
 };
@@ -70,8 +70,8 @@ void draws_destroy(struct draws *draws)
     free(draws);
 }
 
-/* The first logit that no token can be drawn beside: a NaN or infinity; -inf is one that is never drawn, unless all are. The
- * vocabulary: there is none. */
+/* The first logit with which no token can be drawn: a NaN or +inf, or the first one if all are -inf. Returns vocabulary
+ * if there is none. */
 static uint32_t find_fault(const float *logits, uint32_t vocabulary)
 {
     uint32_t id = (uint32_t)first_not_finite(DTYPE_F32, logits, vocabulary);
@@ -113,9 +113,9 @@ void draw_say_fault(const struct draw *draw, struct error *error)
                 draw->n_tokens, draw->token_id, (double)logit);
 }
 
-/* ---- where the device finds candidates ---- */
+/* ---- a device that finds candidates ---- */
 
-/* NULL: more penalties than a step takes. n_listed: of the rows before it. */
+/* NULL: the row has too many penalties. n_listed: the penalties of the rows before. */
 static const struct forward_wish *wish_for(struct draws *draws, const struct draw *draw,
                                            uint32_t row, size_t *n_listed)
 {
@@ -134,7 +134,7 @@ static const struct forward_wish *wish_for(struct draws *draws, const struct dra
     return &draws->wishes[row];
 }
 
-/* Returns the number of rows. */
+/* Sets the wishes of all sequences. Returns the number of rows. */
 static uint32_t wish_all(struct draws *draws, struct forward_sequence *sequences,
                          uint32_t n_sequences, const struct draw *wanted)
 {
@@ -151,7 +151,7 @@ static uint32_t wish_all(struct draws *draws, struct forward_sequence *sequences
     return n_rows;
 }
 
-/* is_found: there was a wish. DEVICE_LOST. */
+/* is_found: the row had a wish. DEVICE_LOST. */
 static enum status draw_row(struct draws *draws, struct draw *draw, uint32_t row, bool is_found)
 {
     const struct sampling_result *found = &draws->found[row];

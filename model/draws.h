@@ -1,12 +1,12 @@
 /*
- * draws - one step of an engine with its sampled tokens: a forward pass, then the sampler on the wanted rows.
+ * draws - computes one step of an engine: a forward pass, then the sampler on the wanted rows of logits.
  *
- *                         device finds candidates (forward_finds)               other
- *     sent                penalties, 12 bytes a token                           nothing
- *     on the device       a row's 256 best, sums, top, behind its logits        -
- *     comes back          3 KiB a row                                           whole rows, where they are not the host's
- *     a draw              of these, as candidates.h has it                      of a selection of its own
- *     wants the row too   where u or a filter reaches behind them               -
+ *                         device that finds candidates (forward_finds)          other device
+ *     host sends          penalties, 12 bytes a token                           nothing
+ *     device computes     logits, then a row's 256 best, sums and top           logits
+ *     host receives       3 KiB a row                                           whole rows, unless they are in its memory
+ *     host draws from     the 256 best (candidates.h)                           candidates that it selects itself
+ *     host fetches a row  if u or a filter reaches beyond the 256 best          -
  *
  * A whole row is also fetched if more than FORWARD_PENALTIES_MAX of its tokens have penalties. This depends only on a
  * request and its tokens, never on the batch, and so do the bits of a token and its log-probabilities.
@@ -14,7 +14,7 @@
  * A row with a NaN, or with a largest logit that is not finite, has no token: the sampler does not get it. A device
  * reports this in its sums, and the row is fetched to name the logit.
  *
- * Thread: the forward pass's.
+ * Thread: the one of the forward pass.
  */
 #pragma once
 
@@ -28,13 +28,14 @@ MUST_CHECK enum status draws_create(struct forward *forward, const struct kernel
                                     struct draws **draws_out);
 void draws_destroy(struct draws *draws); /* NULL is fine */
 
-/* As forward_run; the token of each sequence that wants logits, in their order: draws_inout [count of wants_logits] say what
- * for, and get their status: what a model overflows to is no token. Wishes are set here. DEVICE_LOST: neither tokens nor any block of a sequence may be looked at. */
+/* As forward_run, and draws a token for each sequence that wants logits. draws_inout [count of wants_logits], in the order
+ * of the sequences, gets tokens and a status each: logits that are not finite give no token. Sets the wishes of sequences.
+ * DEVICE_LOST: neither tokens nor any block of a sequence may be used. */
 MUST_CHECK enum status draws_run(struct draws *draws, struct forward_sequence *sequences,
                                  uint32_t n_sequences, uint32_t n_contexts,
                                  struct draw *draws_inout);
 
-/* The sentence of a draw that has no token. */
+/* Writes the error sentence of a draw without a token. */
 void draw_say_fault(const struct draw *draw, struct error *error);
 
 /* Counts since the start: rows that were fetched whole from a device that finds candidates, and

@@ -129,7 +129,7 @@ enum status folder_report_make(const char *folder, json_t **report_out, struct e
 
 /* ---- for people ---- */
 
-/* Writes words after a heading, broken into lines. */
+/* Writes words after a heading, in lines of limited length. */
 struct lines {
     FILE *out;
     const char *heading; /* NULL once written */
@@ -190,7 +190,7 @@ static void print_values(FILE *out, const char *heading, const json_t *values)
     lines_end(&lines);
 }
 
-/* why: before the first of them, or "". */
+/* why: printed before the first name, or "". */
 static void print_names(FILE *out, const char *heading, const char *why, const json_t *names)
 {
     struct lines lines;

@@ -12,7 +12,7 @@
  *
  * Files are config.json, generation_config.json, tokenizer_config.json, special_tokens_map.json.
  *
- * It checks keys (config_keys.h), not the values of used keys: loading does that.
+ * It checks keys (config_keys.h), but not the values of used keys: loading a model does that.
  *
  * Thread: any.
  */

@@ -12,10 +12,10 @@
 /* A packed step; ids and rows are device addresses. */
 struct packed {
     const struct attention_metadata *metadata;
-    const uint8_t *sent; /* the arena: */
+    const uint8_t *sent; /* the arena, with: */
     const uint32_t *token_ids, *logit_rows;
     uint32_t n_sequences, n_tokens,
-        n_logits; /* of a static step, dummies included, but for logits */
+        n_logits; /* in a static step the other counts include padding rows, n_logits does not */
 };
 
 static void check_sequence(const struct forward *forward, const struct forward_sequence *sequence,
@@ -29,7 +29,7 @@ static void check_sequence(const struct forward *forward, const struct forward_s
     assert((uint64_t)sequence->n_blocks * options->block_tokens >= kv_tokens);
 }
 
-/* Lays the batch out for the kernels: fills sequences, token_ids and, packed token of each wanted row, logit_rows. */
+/* Lays the batch out for the kernels: fills sequences, token_ids and logit_rows (the packed token of each wanted row). */
 static void pack(struct forward *forward, const struct forward_sequence *sequences,
                  uint32_t n_contexts, uint32_t *token_ids, uint32_t *logit_rows,
                  struct packed *packed)
@@ -61,7 +61,7 @@ static void pack(struct forward *forward, const struct forward_sequence *sequenc
     packed->n_logits = n_logits;
 }
 
-/* Fills a bucket with padding rows of some token, which are not read and use no block. */
+/* Fills a bucket with padding rows of any token. Their results are not read, and they use no block. */
 static void pad(struct forward *forward, uint32_t n_sequences, uint32_t *token_ids,
                 struct packed *packed)
 {
@@ -120,7 +120,7 @@ static void norm(const struct forward *forward, const struct tensor *weight, uin
                                                  });
 }
 
-/* From the element at on. */
+/* The rows, beginning at element at. */
 static struct rows rows_from(struct rows rows, size_t at)
 {
     return (struct rows){(uint8_t *)rows.data + at * dtype_bytes(rows.dtype), rows.dtype};
@@ -229,7 +229,7 @@ static void mlp(const struct forward *forward, uint32_t layer, uint32_t n_rows)
         mlp_rows(forward, weights, first, n_rows - first < n_max ? n_rows - first : n_max);
 }
 
-/* y[i] = x[rows[i]], y of x's type. */
+/* y[i] = x[rows[i]]; y has the type of x. */
 static struct rows gather(const struct forward *forward, const struct packed *packed, struct rows x,
                           size_t width, void *y)
 {
@@ -247,14 +247,14 @@ static struct rows gather(const struct forward *forward, const struct packed *pa
     return (struct rows){y, x.dtype};
 }
 
-/* After the last attention only the wanted rows are needed: gathers them. Saves one layer's MLP for a whole chunk, and
- * changes no bits, since no operator mixes rows. Returns what is attended now: qkv is free by then. The residual stream
- * and normed change places until the step's end. */
+/* After the last attention only the wanted rows are needed: gathers them. This saves the last layer's MLP for the other
+ * rows and changes no bits, since no operator mixes rows. Returns the gathered rows of attended, which are in qkv: its
+ * contents are not needed any more. hidden and normed swap their memory until the end of the step. */
 static struct rows keep_rows(struct forward *forward, const struct packed *packed)
 {
     const size_t q_width = (size_t)forward->config->n_heads * forward->config->head_dim;
     if (packed->n_logits == packed->n_tokens || packed->n_logits == 0)
-        return forward->attended; /* rows rise: all of them, where they are */
+        return forward->attended; /* all rows are wanted, in this order, or none is */
     assert(q_width <= forward->qkv_width && forward->qkv.dtype == forward->attended.dtype);
     void *hidden = forward->hidden.data;
     forward->hidden = gather(forward, packed, forward->hidden, forward->config->hidden,
@@ -263,7 +263,7 @@ static struct rows keep_rows(struct forward *forward, const struct packed *packe
     return gather(forward, packed, forward->attended, q_width, forward->qkv.data);
 }
 
-/* hidden <- the tokens' rows of the table. */
+/* hidden <- rows of the embedding */
 static void embed(const struct forward *forward, const struct packed *packed)
 {
     const struct model_config *config = forward->config;
@@ -280,7 +280,7 @@ static void embed(const struct forward *forward, const struct packed *packed)
                                                   });
 }
 
-/* logits <- the rows of hidden */
+/* logits <- head(norm(hidden)) */
 static void score(const struct forward *forward, uint32_t n_rows, struct rows logits)
 {
     static const struct tensor NO_BIAS = {0};
@@ -296,7 +296,7 @@ static void layer_done(struct forward *forward)
         forward->on_layer(forward->on_layer_arg);
 }
 
-/* Enqueues the step. logits: where kernels can write. */
+/* Enqueues the step. logits is memory that kernels can write. */
 static void compute(struct forward *forward, const struct packed *packed, struct rows logits)
 {
     uint32_t n_rows = packed->n_tokens, n_layers = forward->config->n_layers;
@@ -318,7 +318,7 @@ static void compute(struct forward *forward, const struct packed *packed, struct
     if (n_rows == 0)
         return;
     score(forward, n_rows, logits);
-    forward->hidden = hidden; /* a step's addresses are those of every other */
+    forward->hidden = hidden; /* every step begins with the same addresses */
     forward->normed = normed;
 }
 
@@ -344,8 +344,8 @@ static struct device_graph *graph_of(const struct step_layout *layout, const uin
     return layout->graphs[i].graph;
 }
 
-/* A step with only padding rows has the same launches as every step of its bucket: all differences are in the present
- * arena. */
+/* Captures a step with only padding rows. It has the same launches as every step of its bucket: steps differ only in
+ * the contents of the arena. */
 static enum status capture_step(struct forward *forward, struct step_layout *layout)
 {
     struct device *device = forward->options.device;
@@ -391,9 +391,9 @@ enum status forward_capture(struct forward *forward, uint32_t n_arenas, struct e
 struct step {
     const struct forward_sequence *sequences;
     uint32_t n_sequences, n_contexts;
-    struct rows logits; /* where kernels can write */
+    struct rows logits; /* memory that kernels can write */
     bool finds;
-    uint32_t n_logits; /* of the step, once it is enqueued */
+    uint32_t n_logits; /* set when the step is enqueued */
     struct device_ticket ticket;
 };
 
@@ -460,9 +460,9 @@ enum status forward_find(struct forward *forward, const struct forward_sequence 
     return STATUS_OK;
 }
 
-/* ---- products that are planned ---- */
+/* ---- planning of products ---- */
 
-/* Those of a step of n tokens, as they are asked for above. */
+/* Plans the products of a step of n tokens. They must be those that the functions above compute. */
 static enum status plan_step(const struct forward *forward, uint32_t n, struct error *error)
 {
     static const struct tensor NO_BIAS = {0};
@@ -503,7 +503,7 @@ enum status forward_plan_products(struct forward *forward, struct error *error)
     if (!kernel_choice_is_fast(forward->kernels))
         return STATUS_OK;
     device_bind(device);
-    enum status planned = plan_steps(forward, error); /* what it ran is under way, failed or not */
+    enum status planned = plan_steps(forward, error); /* even if it failed, kernels may still run */
     enum status done = device_wait(device, device_record(device, DEVICE_COMPUTE));
     return planned == STATUS_OK ? done : planned;
 }

@@ -21,15 +21,15 @@
 #include "model/model.h"
 
 struct forward;
-struct sampling_penalty; /* of these two: kernels/cuda/sampling_parameters.h */
+struct sampling_penalty; /* both: kernels/cuda/sampling_parameters.h */
 struct sampling_result;
 
 /* dtype of the KV cache; the values are those of kvtransfer's geometry, by name. */
 enum cache_dtype { CACHE_F32, CACHE_BF16, CACHE_F16 };
 
-/* What attention of context sequences multiplies: what the cache holds, widened to float32, or BF16 or
- * FP16 as flash attention on a GPU does (MATH_BF16, MATH_FP16 in kernels/attention.h). Generation is
- * the same with all on a host; on a GPU it multiplies so, too, where its shape allows (kernels/cuda/attention.h). */
+/* The type in which attention of context sequences multiplies: float32 (values of the cache are widened), or BF16 or FP16
+ * as in flash attention on a GPU (MATH_BF16, MATH_FP16 in kernels/attention.h). On a host, generation does not depend on
+ * it. On a GPU, generation uses it, too, if its shape allows (kernels/cuda/attention.h). */
 enum context_math { CONTEXT_MATH_COMPUTE, CONTEXT_MATH_BF16, CONTEXT_MATH_FP16 };
 
 struct forward_options {
@@ -40,18 +40,18 @@ struct forward_options {
     uint32_t sequences_max; /* in a batch */
     uint32_t blocks_max;    /* of one sequence */
     struct thread_pool *threads;
-    struct device *device; /* where the pool's blocks are, too */
+    struct device *device; /* the blocks of the pool are on it, too */
 };
 
-/* The most penalties of one row that are sent to a device; a row with more is fetched. */
+/* A device gets at most this many penalties for one row. A row with more is fetched. */
 #define FORWARD_PENALTIES_MAX 1024u
 
 /* What forward_find searches in a row of logits. */
 struct forward_wish {
     float temperature;
-    uint32_t n_top; /* likeliest before the penalties, LOGPROBS_MAX at most */
+    uint32_t n_top; /* likeliest tokens before the penalties, at most LOGPROBS_MAX */
     const struct sampling_penalty *penalties; /* [n_penalties] of different ids */
-    uint32_t n_penalties;                     /* FORWARD_PENALTIES_MAX at most */
+    uint32_t n_penalties;                     /* at most FORWARD_PENALTIES_MAX */
 };
 
 struct forward_sequence {
@@ -59,11 +59,11 @@ struct forward_sequence {
     const uint32_t *token_ids; /* [n_query] */
     uint32_t n_query;
     uint32_t n_past;        /* tokens whose KV is in the blocks already */
-    uint32_t prompt_len;    /* tokens of the prompt, those to come included; of a generation: any */
+    uint32_t prompt_len;    /* tokens of the whole prompt; not used in generation */
     const block_id *blocks; /* room for n_past + n_query tokens */
     uint32_t n_blocks;
     bool wants_logits;               /* of its last query token */
-    const struct forward_wish *wish; /* of forward_find, where it wants logits; NULL: nothing */
+    const struct forward_wish *wish; /* for forward_find, if wants_logits; NULL: no search */
 };
 
 /* The bytes of one block of this model, for block_pool_create. */
@@ -90,15 +90,15 @@ MUST_CHECK enum status forward_warm_up(struct forward *forward);
  * its own plan, and for all smaller numbers. UNSUPPORTED, DEVICE_LOST. */
 MUST_CHECK enum status forward_plan_products(struct forward *forward, struct error *error);
 
-/* Behind the warm-up, before attach, where the device captures: what the graphs of steps take of its memory, which are captured
- * and given up again. Captured for good they are in attach, with the pool's addresses. NO_MEMORY, DEVICE_LOST. */
+/* Call it after the warm-up and before attach. If the device captures: captures the graphs of steps, measures their
+ * memory and drops them. forward_attach captures the final ones, with the addresses of the pool. NO_MEMORY, DEVICE_LOST. */
 MUST_CHECK enum status forward_measure_graphs(struct forward *forward, struct error *error);
 /* 0: none, or not measured. May include memory that another process took meanwhile. */
 uint64_t forward_graph_bytes(const struct forward *forward);
 
-/* Once, before the first run: where the sequences' blocks are. The pool's memory is the device's, and borrowed until
- * destroy. Where the device captures, the launches of steps that only generate are: nothing is computed. INVALID_ARGUMENT: its
- * blocks are not of this model. NO_MEMORY, DEVICE_LOST. */
+/* Call it once, before the first run: tells where the blocks of sequences are. The pool is in the memory of the device
+ * and borrowed until destroy. If the device captures, the steps that only generate are captured here, without computing
+ * anything. INVALID_ARGUMENT: the blocks do not fit this model. NO_MEMORY, DEVICE_LOST. */
 MUST_CHECK enum status forward_attach(struct forward *forward, const struct block_pool *pool,
                                       struct error *error);
 
@@ -108,23 +108,23 @@ const struct forward_options *forward_get_options(const struct forward *forward)
 uint32_t forward_vocabulary(const struct forward *forward); /* of a row of logits */
 
 /* Whether a token has the same bits in a context and in a generation sequence. False with any math except COMPUTE, with
- * fast products, and if the rotation depends on the sequence length, which for a context is that of its prompt. */
+ * fast products, and if the rotation depends on the sequence length: for a context sequence this is the prompt's length. */
 bool forward_phases_agree(const struct forward *forward);
 /* The first of these reasons, as text for a sentence; NULL: the phases agree. */
 const char *forward_phases_differ_by(const struct forward *forward);
 
 /* logits_out: [count of wants_logits][vocabulary], in the order of the sequences.
  * The first n_contexts sequences are chunks of prompts (any n_query >= 1), the others have n_query 1.
- * A chunk before its prompt's last is whole blocks.
- * A batch that breaks these or the limits is a programmer's error (logged and asserted).
- * Waits for the step's end, within device_wait's bound. DEVICE_LOST: neither logits_out nor any block of a sequence
- * may be looked at. */
+ * Each chunk of a prompt but the last has whole blocks only.
+ * A batch that breaks these rules or the limits is a programmer's error (logged and asserted).
+ * Waits for the end of the step, at most as long as device_wait. DEVICE_LOST: neither logits_out nor any block of a
+ * sequence may be used. */
 MUST_CHECK enum status forward_run(struct forward *forward,
                                    const struct forward_sequence *sequences, uint32_t n_sequences,
                                    uint32_t n_contexts, float *logits_out);
 
-/* Increases with each finished layer of a step: if two looks find the same value during a step, the step is stuck. On a
- * device with its own queue a layer counts as finished when it is enqueued; device_wait bounds the rest. Any thread. */
+/* The count of finished layers. It shows whether a step advances. On a device with its own queue a layer counts as
+ * finished when it is enqueued; device_wait bounds the rest. Any thread. */
 uint64_t forward_layers_done(const struct forward *forward);
 
 /* Calls done(arg) after each layer, on the thread that runs the step, which continues when it returns. NULL: no calls.
@@ -132,12 +132,12 @@ uint64_t forward_layers_done(const struct forward *forward);
 typedef void (*forward_layer_done)(void *arg);
 void forward_on_layer(struct forward *forward, forward_layer_done done, void *arg);
 
-/* Whether forward_find is there: the device looks at rows of logits itself, behind the product that makes them, in a launch
- * of the step or of its graph. Where it is not, the host has the rows, or gets them at no such cost. */
+/* Whether forward_find can be called: the device searches rows of logits itself, in a launch of the step or its graph
+ * after the product that computes them. Any other device writes the rows to the host's memory. */
 bool forward_finds(const struct forward *forward);
 
-/* As forward_run, but of each wanted row with a wish found_out [count of wants_logits] has what it asks for (the 256 best,
- * sums, the top), 3 KiB where the row has megabytes; others are left undefined. */
+/* As forward_run, but returns no rows. found_out [count of wants_logits] gets what the wish of each wanted row asks for (the
+ * 256 best, sums, the top): 3 KiB instead of megabytes. Without a wish it is undefined. */
 MUST_CHECK enum status forward_find(struct forward *forward,
                                     const struct forward_sequence *sequences, uint32_t n_sequences,
                                     uint32_t n_contexts, struct sampling_result *found_out);

@@ -78,7 +78,7 @@ static enum status create_attention(struct forward *forward, uint32_t layer, str
                                     error);
 }
 
-/* Of n_blocks at base; none before a pool is attached. */
+/* A view of n_blocks at base; 0 before a pool is attached. */
 static struct kv_view view_of(const struct forward *forward, void *base, uint32_t n_blocks)
 {
     const struct model_config *config = forward->config;
@@ -126,7 +126,7 @@ static enum status create_operators(struct forward *forward, struct error *error
     return forward_layouts_create(forward, &limits, error);
 }
 
-/* One after the other in one allocation; the first call, without memory, counts the bytes. */
+/* Places the activations one after the other in one allocation. Without base, only counts the bytes. */
 static size_t lay_out_activations(struct forward *forward, uint8_t *base)
 {
     const struct model_config *config = forward->config;
@@ -138,7 +138,7 @@ static size_t lay_out_activations(struct forward *forward, uint8_t *base)
     const struct {
         struct rows *rows;
         size_t n_rows, width;
-        enum dtype dtype, room; /* what they hold, and what they have room for */
+        enum dtype dtype, room; /* the type of the elements, and the type that must fit */
     } parts[] = {
         {&forward->hidden, tokens, config->hidden, DTYPE_F32, DTYPE_F32},
         {&forward->normed, tokens, config->hidden, dtype, DTYPE_F32},
@@ -305,7 +305,7 @@ enum status forward_measure_graphs(struct forward *forward, struct error *error)
     struct device *device = forward->options.device;
     const uint64_t before = device_bytes(device, DEVICE_WORKSPACE);
     assert(!forward->kv.base && "behind attach they are there");
-    forward->kv = view_of(forward, forward->activations.base, 1); /* some address: nothing runs */
+    forward->kv = view_of(forward, forward->activations.base, 1); /* never read: nothing runs */
     enum status status = forward_capture(forward, 1, error);
     forward->kv = view_of(forward, NULL, 0);
     forward->graph_bytes = (device_bytes(device, DEVICE_WORKSPACE) - before) * STAGE_ARENAS;
@@ -336,7 +336,7 @@ bool forward_phases_agree(const struct forward *forward)
 
 /* ---- warm-up ---- */
 
-/* n sequences of one phase, each as long as possible within the tokens. */
+/* Lays out n sequences of one phase, each as long as the limit of tokens allows. */
 static uint32_t lay_out_dummy(struct forward *forward, enum attention_phase phase, uint32_t n)
 {
     uint32_t n_left = forward->options.tokens_max, i = 0;
@@ -354,7 +354,7 @@ static uint32_t lay_out_dummy(struct forward *forward, enum attention_phase phas
     return i;
 }
 
-/* What attention keeps for a step is the metadata's: one layer touches it for all. DEVICE_LOST. */
+/* Layers share the metadata's buffers, so one layer touches all memory of attention. DEVICE_LOST. */
 static enum status touch_attention(struct forward *forward, const struct step_layout *layout,
                                    enum attention_phase phase, uint32_t n)
 {

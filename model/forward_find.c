@@ -23,7 +23,7 @@ size_t forward_wishes_bytes(uint32_t n)
     return n * sizeof(struct sampling_row);
 }
 
-/* Ids of a row differ, so that a small vocabulary bounds them too. */
+/* The ids of a row's penalties differ, so the vocabulary is a bound, too. */
 size_t forward_penalties_bytes(const struct forward *forward, uint32_t n)
 {
     const uint32_t vocabulary = forward->config->vocabulary;

@@ -25,7 +25,7 @@ static enum status add_layout(struct forward *forward, const struct attention_li
     return STATUS_OK;
 }
 
-/* Steps of n sequences that generate a token each. */
+/* Adds a layout for steps of n sequences that generate one token each. */
 static enum status add_bucket(struct forward *forward, const struct attention_limits *limits,
                               uint32_t n, struct error *error)
 {
@@ -82,7 +82,7 @@ void forward_layouts_destroy(struct forward *forward)
 {
     forward_drop_graphs(forward);
     for (uint32_t i = forward->n_layouts;
-         i-- > 0;) /* the first one last: the others are beside it */
+         i-- > 0;) /* the first one last: the others use its metadata */
         forward->backend->metadata_destroy(forward->layouts[i].metadata);
     stage_destroy(forward->stage);
 }
@@ -109,7 +109,7 @@ enum status forward_send(struct forward *forward, const struct step_layout *layo
         stage_drop(forward->stage);
         return status;
     }
-    /* Penalties lie behind the bound of block tables, where graphs find them. */
+    /* Penalties have a fixed place behind the largest metadata, so that graphs find them. */
     const uint8_t *sent;
     size_t bytes = stage_taken(forward->stage);
     if (bytes == layout->bytes)

@@ -1,6 +1,6 @@
 /*
- * forward_parts - the inside of a forward pass, for four files: forward_create.c allocates and warms it up,
- * forward_layout.c lays its steps out, forward.c runs it, forward_find.c lets the device search its logits.
+ * forward_parts - the private data of a forward pass, for four files: forward_create.c allocates and warms it up,
+ * forward_layout.c lays out its steps, forward.c runs it, forward_find.c lets the device search its logits.
  */
 #pragma once
 
@@ -12,11 +12,12 @@
 
 #include <stdatomic.h>
 
-/* Rows of the MLP's inner activations at a time on a host: bounds the workspace, stays in the second cache,
- * and is enough to spread the cost of widening 16-bit weights. A device with kernels of its own takes all of a step. */
+/* On a host the MLP computes this many rows at a time. It bounds the workspace, fits the L2 cache, and is enough to
+ * spread the cost of widening 16-bit weights. A device with its own kernels computes all rows of a step at once. */
 #define MLP_ROWS 512u
 
-/* All that a step of a bucket launches, every row's logits and what is found in them included, where it reads what was sent to one of the arenas. */
+/* The captured launches of a step of one bucket, for one arena: the step reads its inputs there (sent). They include
+ * the logits of every row and the search for candidates. */
 struct step_graph {
     const uint8_t *sent;
     struct device_graph *graph;
@@ -27,20 +28,21 @@ struct step_graph {
  *
  *     token ids [n_tokens_max]   logit rows [n_sequences_max]   wishes [n_sequences_max]   the metadata's arena   penalties
  *
- * (numbers: metadata->limits). Wishes are struct sampling_row, a row's or all zero, and wishes and penalties are only where
- * forward_finds. Of the penalties a step takes, and sends, as many as it has.
+ * The numbers are those of metadata->limits. A wish is a struct sampling_row; it is zero for a row without a wish. Wishes
+ * and penalties exist only where forward_finds. A step sends only the penalties that it has.
  *
- * All layouts take turns in the stage's arenas: each has addresses of its own for everything that a step of it reads.
+ * All layouts use the same arenas, one step after the other. Each layout has its own addresses for the inputs of a step.
  */
 struct step_layout {
     struct attention_metadata *metadata;
     size_t logit_rows_at, wishes_at, metadata_at; /* multiples of ATTENTION_ARENA_ALIGNMENT */
-    size_t bytes;                                 /* before penalties, which begin there */
+    size_t bytes;                                 /* without penalties, which begin there */
     struct step_graph graphs[STAGE_ARENAS];
     uint32_t n_graphs; /* all or none */
 };
 
-/* One of any step, then buckets, where the device wants static steps: of 1, 2, 4 ... sequences_max tokens that are generated. */
+/* The first layout fits any step. If the device wants static steps, buckets follow: layouts of steps that generate
+ * 1, 2, 4 ... sequences_max tokens. */
 #define STEP_LAYOUTS_MAX 22u
 
 /* Rows of activations, without gaps. */
@@ -56,10 +58,10 @@ struct forward {
     const struct attention_backend *backend;
     struct thread_pool *threads;
     struct forward_options options;
-    enum dtype dtype;       /* of activations but the residual stream */
+    enum dtype dtype;       /* of activations, without the residual stream */
     uint32_t kv_tokens_max; /* of one sequence */
     uint32_t qkv_width;     /* elements of a token: Q, K and V heads */
-    uint32_t mlp_rows_max;  /* of an MLP at a time */
+    uint32_t mlp_rows_max;  /* rows that an MLP computes at a time */
 
     struct rope *rope;
     struct attention **attention;  /* [n_layers] */
@@ -70,61 +72,61 @@ struct forward {
     struct kv_view kv;    /* base NULL: no pool yet */
 
     struct attention_sequence *sequences; /* [sequences_max] */
-    struct stage *stage;                  /* a step_layout of each step */
-    struct device_memory activations;     /* of which: */
+    struct stage *stage;                  /* each step is laid out by a step_layout */
+    struct device_memory activations;     /* its parts: */
     struct rows hidden;                   /* [tokens_max][hidden] float, the residual stream */
     struct rows normed;                   /* [tokens_max][hidden] with room for float: keep_rows */
     struct rows qkv;                      /* [tokens_max][qkv_width] */
     struct rows attended;                 /* [tokens_max][n_heads * head_dim] */
     struct rows gate, up;                 /* [mlp_rows_max][ffn] */
     struct rows
-        logits; /* [sequences_max][vocabulary] float; data NULL: kernels write to the host's */
-    /* Where the device finds: */
+        logits; /* [sequences_max][vocabulary] float; data NULL: kernels write to the caller's memory */
+    /* Only where forward_finds: */
     struct rows penalised; /* [sequences_max][vocabulary] float, scratch */
     struct rows found;     /* [sequences_max] struct sampling_result */
-    uint32_t n_found;      /* rows of the last step, 0: it was not forward_find's */
+    uint32_t n_found;      /* rows of the last step if it was one of forward_find, else 0 */
 
-    atomic_uint_fast64_t layers_done; /* ever, of all steps */
-    forward_layer_done on_layer;      /* NULL: nobody is told */
+    atomic_uint_fast64_t layers_done; /* of all steps since the start */
+    forward_layer_done on_layer;      /* may be NULL */
     void *on_layer_arg;
 };
 
-/* The layouts, and the stage; limits are of any step. INVALID_ARGUMENT, NO_MEMORY, DEVICE_LOST. */
+/* Creates the layouts and the stage. limits hold for any step. INVALID_ARGUMENT, NO_MEMORY, DEVICE_LOST. */
 MUST_CHECK enum status forward_layouts_create(struct forward *forward,
                                               const struct attention_limits *limits,
                                               struct error *error);
-void forward_layouts_destroy(struct forward *forward); /* half-made, or none: fine */
+void forward_layouts_destroy(struct forward *forward); /* also if some or all are missing */
 
-/* Where the device captures: the graphs of each bucket over n_arenas of the stage; all of them, and behind attach, for steps that
- * run. NO_MEMORY, DEVICE_LOST. */
+/* If the device captures: captures each bucket once for each of n_arenas of the stage. Steps can use the graphs only if
+ * n_arenas is all arenas and a pool is attached. NO_MEMORY, DEVICE_LOST. */
 MUST_CHECK enum status forward_capture(struct forward *forward, uint32_t n_arenas,
                                        struct error *error);
-/* No replay is under way. */
+/* No replay may be running. */
 void forward_drop_graphs(struct forward *forward);
 
-/* Of a batch: the smallest bucket that holds it if it only generates, if there are buckets. */
+/* The layout for a batch: the smallest bucket that fits if the batch only generates, else the first layout. */
 const struct step_layout *forward_layout_of(const struct forward *forward, uint32_t n_sequences,
                                             uint32_t n_contexts);
-/* view was taken from the stage, with the step's ids and rows: prepares the metadata there and sends it all. sent_out is
- * where kernels find it, and the metadata points there. Then stage_keep. DEVICE_LOST; a step that does not fit is a
- * programmer's error, logged and asserted. */
+/* view is an arena of the stage and has the ids and rows of the step. Prepares the metadata there and sends all of it.
+ * sent_out: the address for kernels; the metadata points there. The caller calls stage_keep later. DEVICE_LOST. A step
+ * that does not fit is a programmer's error, logged and asserted. */
 MUST_CHECK enum status forward_send(struct forward *forward, const struct step_layout *layout,
                                     const struct attention_step *step, uint8_t *view,
                                     const uint8_t **sent_out);
 
-/* ---- forward_find.c: all but the first where forward_finds ---- */
+/* ---- forward_find.c: all functions but the first are only for where forward_finds ---- */
 
 /* Whether the device has kernels of its own. NULL: a host. */
 bool forward_finds_on(const struct device *device);
-/* In a stage's arena, of n sequences at most. */
+/* Bytes in an arena for at most n sequences. */
 size_t forward_wishes_bytes(uint32_t n);
 size_t forward_penalties_bytes(const struct forward *forward, uint32_t n);
-/* Of a step's penalties. */
+/* Bytes of the penalties of one step. */
 size_t forward_sent_penalties_bytes(const struct forward_sequence *sequences, uint32_t n_sequences);
-/* Wishes of the wanted rows in their order, none for the rest of n_static; and penalties: into the layout's view. */
+/* Writes wishes and penalties into view: the wishes of the wanted rows in their order, then empty ones up to n_static. */
 void forward_lay_out_wishes(const struct step_layout *layout,
                             const struct forward_sequence *sequences, uint32_t n_sequences,
                             uint8_t *view);
-/* Behind the logits of n_rows. sent: the layout's. */
+/* Enqueues the search after the product that computes the logits of n_rows. sent: as from forward_send. */
 void forward_enqueue_find(const struct forward *forward, const struct step_layout *layout,
                           const uint8_t *sent, uint32_t n_rows);

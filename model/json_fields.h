@@ -1,12 +1,11 @@
 /*
- * json_fields - the members of a JSON object, read with type and bounds.
+ * json_fields - reads the members of a JSON object and checks type and bounds.
  *
- * A reader leaves *value_out as it is when the member is absent or null, so that the caller's
- * default stands; what must be there is checked by json_fields_require. Every sentence names file
- * and key.
+ * If a member is absent or null, *value_out stays as it is: the caller sets the default before.
+ * json_fields_require checks that a member is there. Every error sentence names file and key.
  *
  * All functions fail with CORRUPT.
- * Thread: any, as long as one at a time reads a document.
+ * Thread: any, but only one at a time for one document.
  */
 #pragma once
 
@@ -23,7 +22,7 @@ struct json_fields {
     struct error *error;
 };
 
-/* Parses a whole text that is one object (base/json_text.h). The caller owns *root_out. */
+/* Parses a text that is one JSON object (base/json_text.h). The caller owns *root_out. */
 MUST_CHECK enum status json_fields_parse(const char *text, size_t bytes, const char *file,
                                          json_t **root_out, struct error *error);
 
@@ -34,7 +33,7 @@ MUST_CHECK enum status json_fields_require(const struct json_fields *fields, con
 /* A whole number, however it is written: 4096, 4096.0, 4.096e3. */
 MUST_CHECK enum status json_fields_u32(const struct json_fields *fields, const char *key,
                                        uint32_t min, uint32_t max, uint32_t *value_out);
-/* min and max belong to the range; a JSON integer will do. */
+/* min and max belong to the range. A JSON integer is accepted, too. */
 MUST_CHECK enum status json_fields_real(const struct json_fields *fields, const char *key,
                                         double min, double max, double *value_out);
 MUST_CHECK enum status json_fields_bool(const struct json_fields *fields, const char *key,

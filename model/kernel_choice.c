@@ -31,7 +31,7 @@ enum dtype kernel_choice_activations(const struct device *device)
     return kernel_choice_is_own(device) ? DTYPE_BF16 : DTYPE_F32;
 }
 
-/* An attention of the device's own. */
+/* Chooses an attention among the device's own. */
 static enum status select_own(const char *name, const struct attention_backend **attention_out,
                               struct error *error)
 {

@@ -37,7 +37,7 @@ void mapped_file_give_back(const void *data, size_t bytes)
     uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE);
     uintptr_t first = ((uintptr_t)data + page - 1) / page * page;
     uintptr_t end = ((uintptr_t)data + bytes) / page * page;
-    if (end > first) /* advice: that it is not taken changes nothing */
+    if (end > first) /* a failure changes nothing */
         (void)madvise((void *)first, end - first, MADV_DONTNEED);
 }
 

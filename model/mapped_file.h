@@ -3,7 +3,7 @@
  *
  * base/regular_file.h says which files and links are accepted.
  *
- * Truncating a mapped file kills the process (SIGBUS): replace files, never rewrite them.
+ * Truncating a mapped file kills the process (SIGBUS). Users must replace files, never rewrite them.
  *
  * Thread: any; immutable until close.
  */
@@ -22,6 +22,6 @@ struct mapped_file {
 /* As regular_file_open_in. */
 MUST_CHECK enum status mapped_file_open(const char *folder, const char *name, uint64_t bytes_max,
                                         struct mapped_file *file_out, struct error *error);
-/* Releases the whole pages of a part that is not needed any more; a later access reads them again. */
+/* Releases the whole pages of a part that is not needed any more. A later access reads them again. */
 void mapped_file_give_back(const void *data, size_t bytes);
 void mapped_file_close(struct mapped_file *file); /* a zeroed one is fine */

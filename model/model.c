@@ -21,10 +21,10 @@ struct model {
     struct kernel_choice choice;
     struct weight_files files;
     struct weights weights;
-    enum dtype file_dtype; /* of the first layer's K projection, before it may be quantised */
+    enum dtype file_dtype; /* of the first layer's K projection, before it may be quantized */
     struct quantized_weights quantized;
     struct device *device;        /* NULL: any that reads the host's memory */
-    struct placed_weights placed; /* on another: with no file and nothing quantised behind it */
+    struct placed_weights placed; /* the copies on any other device; then no file is mapped */
     bool *is_used;                /* [files.n_entries] */
     uint64_t n_parameters;
     uint64_t weight_bytes;
@@ -97,7 +97,7 @@ static struct hash128 digest_config(const struct model_config *config)
     return hash128_chain(&KEY, digest, config->windows, config->n_layers * sizeof *config->windows);
 }
 
-/* Names, types, shapes and bytes of the tensors that are used, by name: not by where they lie. */
+/* Digests name, type, shape and bytes of each used tensor, in the order of names: the place in the files has no effect. */
 static struct hash128 digest_weights(const struct model *model, const struct hash128 *of_bytes)
 {
     static const struct hash_key KEY = {{0}};
@@ -115,7 +115,7 @@ static struct hash128 digest_weights(const struct model *model, const struct has
     return digest;
 }
 
-/* Reading, then quantising, then copying, as one progress: copies count as what was read for them. */
+/* One progress for reading, quantizing and copying. A copy counts as many bytes as were read for it. */
 struct load_steps {
     const struct model_options *options;
     uint64_t bytes_before, quantized_bytes, copied_bytes, bytes_all;
@@ -148,7 +148,7 @@ static void show_copied(void *arg, uint64_t bytes_done, uint64_t bytes_all)
                                 steps->bytes_all);
 }
 
-/* A device with its own memory has copies, and the originals are not read again. */
+/* A device with its own memory gets copies. Then the originals are freed. */
 static enum status place_weights(struct model *model, struct load_steps *steps, struct error *error)
 {
     const struct placed_weights_options options = {
@@ -166,7 +166,8 @@ static enum status place_weights(struct model *model, struct load_steps *steps, 
     return STATUS_OK;
 }
 
-/* Of the file's, with quantised matrices in place of its own; a tied embedding is there beside. */
+/* The bytes of the weights that stay as they are in the files when the matrices are quantized. A tied embedding stays,
+ * too, beside the quantized head. */
 static uint64_t kept_bytes(const struct model *model)
 {
     const struct tensor *embedding = &model->weights.embedding;
@@ -198,8 +199,8 @@ static enum status quantize_weights(struct model *model, struct load_steps *step
     return STATUS_OK;
 }
 
-/* A head of the file's own beside embeddings that the config ties it to: as in Transformers 5 it is the
- * head, unless it is the same, which needs no memory of its own. */
+/* The config ties the head to the embeddings, but the files have a head, too. As in Transformers 5, the head of the
+ * files is used if it differs. If both are equal, the embeddings are used, which saves memory. */
 static void choose_head(struct model *model, const struct hash128 *of_bytes)
 {
     struct weights *weights = &model->weights;

@@ -20,7 +20,7 @@ static const struct family_row {
     const char *architecture, *model_type;
     bool may_have_attention_bias, may_have_mlp_bias;
     bool has_qkv_bias, has_qk_norm, windows_by_layer;
-    /* What Transformers takes when the key is absent. */
+    /* The default of Transformers for an absent key. */
     uint32_t head_dim; /* 0: hidden / heads */
     uint32_t context_tokens;
 } FAMILIES[] = {
@@ -35,7 +35,7 @@ enum { N_FAMILIES = sizeof FAMILIES / sizeof *FAMILIES };
 
 #define NORM_EPS_DEFAULT 1e-6
 
-/* What Transformers takes when a sliding window is on and its key is absent. */
+/* The defaults of Transformers if a sliding window is on and its key is absent. */
 enum { WINDOW_DEFAULT = 4096, MAX_WINDOW_LAYERS_DEFAULT = 28 };
 
 const char *model_family_name(enum model_family family)
@@ -83,7 +83,7 @@ static enum status read_architecture(const struct json_fields *fields, const cha
     return STATUS_OK;
 }
 
-/* The class in architectures has the word: Qwen2's classes for other tasks share its model_type. The
+/* The class in architectures decides, because classes of Qwen2 for other tasks have the same model_type. The
  * first conversions of Llama wrote LLaMAForCausalLM. */
 static enum status read_family(const struct json_fields *fields, enum model_family *family_out)
 {
@@ -135,7 +135,7 @@ static const struct size_row {
 static enum status read_heads(const struct json_fields *fields, struct model_config *config)
 {
     const struct family_row *family = &FAMILIES[config->family];
-    /* Only Llama's default, as many as heads, depends on nothing but this file's own numbers. */
+    /* Only for Llama the default, n_heads, follows from this file alone. */
     if (config->n_kv_heads == 0 && config->family != FAMILY_LLAMA)
         return json_fields_require(fields, "num_key_value_heads");
     if (config->n_kv_heads == 0)
@@ -213,7 +213,7 @@ static enum status read_switches(const struct json_fields *fields, struct model_
 
 /* ---- sliding windows ---- */
 
-/* The window of the layers that slide, 0: none does; and the first of them. */
+/* Reads the sliding window, 0 for none, and the first layer that has it. */
 static enum status read_window(const struct json_fields *fields, const struct model_config *config,
                                uint32_t *window_out, uint32_t *first_layer_out)
 {
@@ -227,7 +227,7 @@ static enum status read_window(const struct json_fields *fields, const struct mo
     if (is_on && !json_object_get(fields->object, "sliding_window"))
         window = WINDOW_DEFAULT;
     TRY(json_fields_u32(fields, "sliding_window", 1, UINT32_MAX, &window));
-    if (window && config->family == FAMILY_LLAMA) /* Transformers does not look at it */
+    if (window && config->family == FAMILY_LLAMA) /* Transformers ignores the key */
         log_warn("%s: sliding_window is %u, which LlamaForCausalLM does not have: ignored",
                  fields->file, window);
     *window_out = is_on ? window : 0;
@@ -269,7 +269,7 @@ static enum status read_windows(const struct json_fields *fields, struct model_c
         bool computed = slides;
         if (types)
             TRY(read_layer_type(fields, types, i, window, &slides));
-        /* Transformers reads the list for Qwen alone; elsewhere it may only repeat what is so. */
+        /* Transformers reads the list only for Qwen; for other families it must agree with the window. */
         if (slides != computed && !FAMILIES[config->family].windows_by_layer)
             return error_set(fields->error, STATUS_UNSUPPORTED,
                              "%s: layer_types[%u] differs from sliding_window, which %s has in "
@@ -313,7 +313,7 @@ static enum status read_eos(const struct json_fields *fields, struct model_confi
     return STATUS_OK;
 }
 
-/* ---- the whole ---- */
+/* ---- the whole file ---- */
 
 static enum status read_config(const struct json_fields *fields, bool is_alone,
                                struct model_config *config)
@@ -352,7 +352,7 @@ enum status model_config_parse(const char *config_json, size_t config_bytes,
     return status;
 }
 
-/* Why the file is not there, where the folder shows it. */
+/* Adds the reason why the file is missing, if the folder shows one. */
 static enum status explain(const char *folder, enum status status, struct error *error)
 {
     const char *advice = status == STATUS_NOT_FOUND ? other_format_advice(folder) : "";
@@ -372,7 +372,7 @@ enum status model_config_read(const char *folder, struct model_config *config_ou
     status = mapped_file_open(folder, GENERATION_FILE, CONFIG_JSON_BYTES_MAX, &generation, error);
     bool has_generation = status == STATUS_OK;
     if (status == STATUS_NOT_FOUND)
-        error_write(error, "%s", ""); /* it need not be there */
+        error_write(error, "%s", ""); /* the file is optional */
     if (has_generation || status == STATUS_NOT_FOUND)
         status = model_config_parse(
             (const char *)config.data, config.bytes,

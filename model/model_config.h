@@ -45,13 +45,13 @@ struct model_config {
         head_dim; /* a multiple of 8 up to HEAD_DIM_MAX; n_heads * head_dim need not be hidden */
     uint32_t ffn; /* intermediate size of the MLP */
     uint32_t vocabulary;
-    /* Positions the model knows: max_position_embeddings, or what YaRN makes of them (rope_parameters.h). */
+    /* Positions that are served: max_position_embeddings, or more with YaRN (rope_parameters.h). */
     uint32_t context_tokens;
     float norm_eps;
     bool qkv_bias, o_bias, mlp_bias;
     bool qk_norm; /* per-head RMS norm of Q and K before RoPE */
     bool
-        tied_embeddings; /* the output head is the embedding; a loaded model's says whether it is */
+        tied_embeddings; /* the output head is the embedding; after loading: whether it really is */
     struct rope_config rope;
     uint32_t windows[LAYERS_MAX]; /* [n_layers]: query i sees keys i - window + 1 .. i; 0: all */
 
@@ -61,9 +61,9 @@ struct model_config {
 
 const char *model_family_name(enum model_family family); /* "LlamaForCausalLM" */
 
-/* Reads folder/config.json, and folder/generation_config.json if there is one. The sentence of a
- * failure names file and key.
- * NOT_FOUND, IO_FAILED; CORRUPT: malformed, missing or contradictory; UNSUPPORTED: not ours to run. */
+/* Reads folder/config.json, and folder/generation_config.json if there is one. The error sentence names file
+ * and key.
+ * NOT_FOUND, IO_FAILED; CORRUPT: malformed, missing or contradictory; UNSUPPORTED: kvferry cannot run it. */
 MUST_CHECK enum status model_config_read(const char *folder, struct model_config *config_out,
                                          struct error *error);
 

@@ -8,9 +8,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define FMA "fma" /* one multiply-add of float32 after the other, in the order of kernels/cpu */
+#define FMA "fma" /* fused multiply-adds of float32, in the order of kernels/cpu */
 
-/* What a set's sums are called; NULL: by its own name. */
+/* The names of a set's sums in the id; NULL: the name of the set. */
 struct sums {
     const char *set;
     const char *products;

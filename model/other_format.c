@@ -15,7 +15,7 @@ static const char GGUF[] =
 
 static const struct format_row {
     const char *name;   /* of a file, or the beginning of one */
-    const char *ending; /* NULL: name is the whole */
+    const char *ending; /* NULL: name is the whole file name */
     const char *advice;
 } FORMATS[] = {
     {"", ".gguf", GGUF},
@@ -54,7 +54,7 @@ static bool is_named(const struct format_row *format, const char *name)
            text_ends_with(name, format->ending);
 }
 
-/* The first row that a file of the folder has; the number of rows when none. */
+/* The index of the first row that matches a file of the folder; the number of rows if none does. */
 static size_t first_format(DIR *folder)
 {
     size_t first = sizeof FORMATS / sizeof *FORMATS;

@@ -1,5 +1,5 @@
 /*
- * other_format - recognizes folders and files in other formats than that of Transformers.
+ * other_format - recognizes folders and files in other formats than the one of Transformers.
  *
  *     GGUF                                     a file, or files in the folder
  *     params.json, consolidated.*              the original files of Llama and Mistral
@@ -12,5 +12,5 @@
  */
 #pragma once
 
-/* The rest of a sentence, "; ..." with advice; "": none of these formats. A literal. */
+/* The end of an error sentence, "; ..." with advice; "" if it is none of these formats. A literal. */
 const char *other_format_advice(const char *folder);

@@ -47,14 +47,14 @@ static bool is_whole(const struct tensor *tensor, const struct device_slice *sli
            slice->n_columns == tensor->n_in;
 }
 
-/* Nothing that is under way writes any more to what is to be freed: a lost device runs nothing. */
+/* Waits until no copy writes to memory that will be freed. The status does not matter: a lost device copies nothing. */
 static void settle(struct device *device)
 {
     enum status status = device_wait(device, device_record(device, DEVICE_COPY));
     (void)status;
 }
 
-/* Whether a scale belongs to one side of the slice's edges; one a row does. */
+/* Whether no edge of the slice divides a group of columns with one scale. One scale a row always passes. */
 static bool keeps_scales_whole(const struct tensor *tensor, const struct device_slice *slice)
 {
     uint64_t group = tensor->scale_columns, end = slice->first_column + slice->n_columns;
@@ -105,7 +105,7 @@ enum status tensor_place(struct device *device, const struct tensor *tensor,
     struct tensor placed = *tensor;
     memories[0] = on_device.memory;
     placed.data = on_device.data;
-    placed.n_out = (uint32_t)slice->n_rows; /* not more than the tensor's */
+    placed.n_out = (uint32_t)slice->n_rows; /* at most the rows of the tensor */
     placed.n_in = (uint32_t)slice->n_columns;
     enum status status = STATUS_OK;
     if (tensor->scales)
@@ -121,7 +121,7 @@ enum status tensor_place(struct device *device, const struct tensor *tensor,
     return STATUS_OK;
 }
 
-/* ---- all of them ---- */
+/* ---- all tensors ---- */
 
 static struct tensor *tensor_at(struct weights *weights, uint32_t n_layers, uint32_t index)
 {
@@ -158,7 +158,7 @@ static uint64_t count_bytes(struct weights *weights, uint32_t n_layers, uint32_t
     return bytes;
 }
 
-/* Before the first of them: other processes may have the memory. */
+/* Called before the first tensor is placed: other processes may use the memory. */
 static enum status check_free(struct device *device, uint64_t bytes, struct error *error)
 {
     if (bytes <= device_free_bytes(device))
@@ -172,7 +172,7 @@ static enum status place_all(struct placed_weights *placed,
 {
     const bool is_tied = weights->head.data == weights->embedding.data;
     const uint32_t n_all = n_layers * TENSORS_PER_LAYER + TENSORS_BESIDE;
-    const uint32_t n_tensors = is_tied ? n_all - 1 : n_all; /* the head is the last */
+    const uint32_t n_tensors = is_tied ? n_all - 1 : n_all; /* the head is the last one */
     const uint64_t bytes_all = count_bytes(weights, n_layers, n_tensors);
     uint64_t done = 0;
     TRY(check_free(placed->device, bytes_all, error));

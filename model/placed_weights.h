@@ -1,5 +1,5 @@
 /*
- * placed_weights - the tensors of a model in memory that the kernels of its device can read.
+ * placed_weights - puts the tensors of a model where the kernels of its device can read them.
  *
  * On a device that reads the host's memory they stay in place: in the mapped files, or in the memory of
  * quantized_weights.h; no byte is read. Other devices get copies, and the originals may be freed.
@@ -24,7 +24,7 @@ struct placed_weights_options {
     void *arg;
 };
 
-/* Rewrites the tensors of weights; they are all there when it returns. DEVICE_LOST, NO_MEMORY with a sentence. */
+/* Rewrites the tensors of weights. All copies are complete when it returns. DEVICE_LOST, NO_MEMORY with a sentence. */
 MUST_CHECK enum status placed_weights_make(const struct placed_weights_options *options,
                                            struct weights *weights, uint32_t n_layers,
                                            struct placed_weights *placed_out, struct error *error);
@@ -33,13 +33,13 @@ void placed_weights_finish(struct placed_weights *placed); /* a zeroed one is fi
 /* The device memory of one tensor: its data and its scales. */
 enum { PLACED_MEMORIES = 2 };
 
-/* A tensor of the slice's rows and columns, behind the copy queue. Scales go with their rows; columns begin and end where
- * a group of scale_columns does, one scale a row is kept whole. A packed tensor is placed whole. As device_place,
- * INVALID_ARGUMENT also for a slice that divides what has one scale, or what is packed. memories_out is for the caller to
- * free, base NULL: in place. */
+/* Places the rows and columns of slice, in the order of the copy queue. Scales go with their rows. The columns of a slice
+ * must begin and end where a group of scale_columns does, unless there is one scale a row. A packed tensor is placed whole.
+ * Statuses of device_place; INVALID_ARGUMENT also for a slice that divides a group or a packed tensor. The caller frees
+ * memories_out; base NULL: the tensor stays in place. */
 MUST_CHECK enum status tensor_place(struct device *device, const struct tensor *tensor,
                                     const struct device_slice *slice, struct error *error,
                                     struct tensor *placed_out,
                                     struct device_memory memories_out[PLACED_MEMORIES]);
-/* Of data and scales. */
+/* The bytes of data and scales. */
 uint64_t tensor_bytes(const struct tensor *tensor);

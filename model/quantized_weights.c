@@ -15,7 +15,7 @@ static const size_t LAYER_MATRICES[MATRICES_PER_LAYER] = {
     offsetof(struct layer_weights, down),
 };
 
-/* Matrix index of a model: its layers' in order, then the head. */
+/* The matrix with this index: first those of the layers, in their order, then the head. */
 static struct tensor *matrix_at(const struct weights *weights, uint32_t n_layers, uint32_t index,
                                 struct tensor *head)
 {
@@ -70,14 +70,14 @@ static void *keep_buffer(struct quantized_weights *quantized, size_t bytes)
     return buffer;
 }
 
-/* What making needs at every matrix. */
+/* The same for every matrix. */
 struct making {
     const struct kernels *kernels;
     struct thread_pool *threads;
     enum quantize_format format;
 };
 
-/* The tensor's counts and scales in two buffers of the caller's. */
+/* Rounds the tensor to integers and scales, in two buffers of the caller. */
 static void round_matrix(const struct making *making, struct quantized *counts,
                          const struct tensor *tensor, struct gemm *gemm_out)
 {
@@ -153,7 +153,7 @@ static enum status make_all(const struct quantized_weights_options *options,
         const void *source = tensor->data;
         const uint64_t bytes = source_bytes(tensor);
         TRY(make_matrix(&making, quantized, tensor, error));
-        if (source != weights->embedding.data) /* which a tied head shares: it is read each step */
+        if (source != weights->embedding.data) /* each step reads the embedding of a tied head */
             mapped_file_give_back(source, bytes);
         done += bytes;
         if (options->on_progress)

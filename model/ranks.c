@@ -9,9 +9,9 @@ static void swap(struct candidate *a, struct candidate *b)
     *b = c;
 }
 
-/* Parts candidates [n], n > 1, around one of them: candidates that rank before it move to the
- * front. Returns its new index. The pivot is a fixed pseudo-random function of n, so that no order
- * of logits is a bad case on purpose. */
+/* Partitions candidates [n], n > 1, around a pivot: candidates that rank before it move to the
+ * front. Returns the new index of the pivot. Its choice is a fixed pseudo-random function of n: so nobody can
+ * send an order of logits that makes selection slow. */
 static uint32_t partition(struct candidate *candidates, uint32_t n)
 {
     uint32_t pick = (uint32_t)((n * 0x9E3779B97F4A7C15u >> 32) % n), store = 0;
@@ -25,7 +25,7 @@ static uint32_t partition(struct candidate *candidates, uint32_t n)
 
 void ranks_select(struct candidate *candidates, uint32_t n, uint32_t k)
 {
-    uint32_t from = 0, to = n; /* rank k is decided inside from .. to */
+    uint32_t from = 0, to = n; /* rank k is between from and to */
     assert(k > 0 && k < n);
     while (to - from > 1) {
         uint32_t pivot = from + partition(candidates + from, to - from);

@@ -2,7 +2,7 @@
  * ranks - orders tokens by likelihood: by logit; with equal logits the lower id is first. NaN has no
  * rank.
  *
- * Selections are in place, without a sort, in linear time for any order of logits: the pivot is a fixed
+ * Selections work in place, without sorting, in linear time for any order of logits: the pivot is a fixed
  * pseudo-random function of the length.
  *
  * Thread: any (plain data).
@@ -25,12 +25,12 @@ static inline bool ranks_before(const struct candidate *a, const struct candidat
 
 /* Moves the k first ranks to the front, in any order; 0 < k < n. */
 void ranks_select(struct candidate *candidates, uint32_t n, uint32_t k);
-/* Brings the fewest first ranks whose weights reach wanted to the front, in any order; returns how
- * many: n, where all together do not. 0 < wanted, n > 0. */
+/* Moves the fewest first ranks whose weights add up to wanted to the front, in any order. Returns their
+ * number; n if all weights together are less. 0 < wanted, n > 0. */
 uint32_t ranks_select_weight(struct candidate *candidates, uint32_t n, double wanted);
-/* First rank first; for short lists: it may call itself n times. */
+/* Sorts, first rank first. Only for short lists: it may recurse n times. */
 void ranks_sort(struct candidate *candidates, uint32_t n);
-/* Of n > 0, in any order. */
+/* The last rank of n > 0 candidates in any order. */
 struct candidate ranks_last(const struct candidate *candidates, uint32_t n);
 
 double ranks_sum(const struct candidate *candidates, uint32_t n); /* of the weights */

@@ -80,7 +80,7 @@ static enum status read_type(const struct json_fields *rope, enum rope_scaling *
                      rope->file, type);
 }
 
-/* The value may be inside the object and next to it; both must agree. */
+/* The value may stand inside the object, beside it, or in both places: then both must agree. */
 static enum status read_theta(const struct json_fields *fields, const struct json_fields *rope,
                               double *theta_out)
 {
@@ -107,7 +107,7 @@ static enum status read_original(const struct json_fields *fields, const struct 
         return error_set(fields->error, STATUS_CORRUPT, "%s: %s is %u beside and %u inside %s",
                          fields->file, KEY, outside, inside, rope->file);
     uint32_t given = inside ? inside : outside;
-    /* Transformers scales dynamically from max_position_embeddings, whatever this says. */
+    /* Dynamic scaling in Transformers ignores this key and begins at max_position_embeddings. */
     if (config->scaling == ROPE_DYNAMIC && given && given != context_tokens)
         return error_set(fields->error, STATUS_UNSUPPORTED,
                          "%s: dynamic scaling with %s %u beside max_position_embeddings %u",
@@ -180,7 +180,7 @@ static enum status read_scaling(const struct json_fields *fields, const struct j
     return STATUS_OK;
 }
 
-/* max_position_embeddings is often left as it was before YaRN: then factor says how far it goes. */
+/* Files with YaRN often keep the original max_position_embeddings: then it is multiplied by factor. */
 static enum status extend_context(const struct json_fields *rope, bool has_factor,
                                   struct rope_config *config)
 {
@@ -220,7 +220,7 @@ static const char *type_of(const json_t *object)
     return type ? type : "default";
 }
 
-/* Transformers takes rope_scaling when there are both; files that were written for 4 and 5 have both. */
+/* Files that were written for Transformers 4 and 5 have both keys. Transformers then reads rope_scaling. */
 static enum status check_both(const struct json_fields *fields, const json_t *scaling,
                               const json_t *parameters, double theta)
 {

@@ -52,7 +52,7 @@ static enum status read_dtype(const struct data_section *section, const json_t *
                      tensor->name, name);
 }
 
-/* Also multiplies the bytes out, checked. */
+/* Also computes the bytes of the tensor, with a check for overflow. */
 static enum status read_shape(const struct data_section *section, const json_t *value,
                               struct safetensor *tensor)
 {
@@ -112,7 +112,7 @@ static enum status read_tensor(const struct data_section *section, const char *n
     return read_offsets(section, json_object_get(entry, "data_offsets"), tensor);
 }
 
-/* With equal starts an empty tensor comes first, so that the walk of check_tiling stays in step. */
+/* If two tensors start at the same byte, the empty one comes first: check_tiling needs this order. */
 static int by_data(const void *left, const void *right)
 {
     const struct safetensor *a = left, *b = right;
@@ -121,7 +121,7 @@ static int by_data(const void *left, const void *right)
     return (a->bytes > b->bytes) - (a->bytes < b->bytes);
 }
 
-/* The format promises no gap and no overlap; whatever breaks it was not written by its library. */
+/* The format allows no gap and no overlap between tensors. */
 static enum status check_tiling(const struct data_section *section,
                                 const struct safetensors *safetensors)
 {

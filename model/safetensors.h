@@ -1,13 +1,13 @@
 /*
- * safetensors - the tensors of one file, read in place.
+ * safetensors - lists the tensors of one file without copying them.
  *
  *     0        u64 little-endian   n, bytes of the header: at most SAFETENSORS_HEADER_BYTES_MAX
  *     8        n bytes             JSON object {"name": {"dtype", "shape", "data_offsets": [b, e]}}
  *                                  and optionally "__metadata__": {string: string}
  *     8 + n    the data            tensors without gap or overlap from byte 0 to the end
  *
- * A file that breaks any of this is refused: duplicate names, a shape whose product is not the
- * bytes, offsets outside, overlaps, holes, bytes left over. Data has any alignment.
+ * A file that breaks these rules is refused: duplicate names, a shape that does not match the number of
+ * bytes, offsets outside the data, overlaps, gaps, bytes after the last tensor. Data has any alignment.
  *
  * Thread: immutable after parse. Tensors borrow the file's bytes; names are the table's own.
  */

@@ -59,7 +59,7 @@ static bool has_penalties(const struct sampling_params *params)
            params->frequency_penalty != 0;
 }
 
-/* counts of a token that is in the list already */
+/* the count of a token that is already in the list */
 #define IS_LISTED UINT32_MAX
 
 static uint32_t add_penalty(struct sampler *sampler, uint32_t n,
@@ -83,7 +83,7 @@ uint32_t sampler_list_penalties(struct sampler *sampler, const struct draw *draw
                                 const struct sampling_penalty **list_out)
 {
     const struct sampling_params *params = draw->params;
-    /* Prompts are repeated as generated tokens are; used is what was generated. */
+    /* repetition_penalty also covers the prompt; the other penalties cover only generated tokens. */
     const uint32_t first = params->repetition_penalty != 1 ? 0 : draw->n_prompt;
     uint32_t n = 0;
     *list_out = sampler->penalties;
@@ -102,7 +102,7 @@ uint32_t sampler_list_penalties(struct sampler *sampler, const struct draw *draw
     return n;
 }
 
-/* The row after them: itself where there are none. */
+/* The row after the penalties; the same row if there are none. */
 static const float *penalise(struct sampler *sampler, const struct draw *draw, const float *logits)
 {
     const struct sampling_penalty *list;
@@ -129,7 +129,7 @@ static uint64_t mix(uint64_t x)
     return x ^ x >> 31;
 }
 
-/* [0, 1) in steps of 2^-53. A counter, not a stream: each position's number stands alone. */
+/* A number of [0, 1) in steps of 2^-53. It depends only on seed and position, not on earlier numbers. */
 static double random_of(uint64_t seed, uint32_t position)
 {
     const uint64_t golden = 0x9E3779B97F4A7C15u;
@@ -137,7 +137,7 @@ static double random_of(uint64_t seed, uint32_t position)
     return (double)(bits >> 11) * 0x1p-53;
 }
 
-/* Fills scratch, by id, with what ranks up to last. NaN and -inf have no rank. */
+/* Fills scratch with the tokens that rank up to last, by id. NaN and -inf have no rank. */
 static uint32_t list_ranks(struct sampler *sampler, const struct logit_row *row,
                            const struct candidate *last)
 {
@@ -150,13 +150,13 @@ static uint32_t list_ranks(struct sampler *sampler, const struct logit_row *row,
     return n;
 }
 
-/* What a draw keeps of a row, and how much that weighs. */
+/* The tokens of a row that a draw keeps, and the sum of their weights. */
 struct rest {
-    struct candidate last; /* rank */
+    struct candidate last; /* the last rank that is kept */
     double min_p, sum;
 };
 
-/* By top-k, top-p and min-p. */
+/* Applies top-k, top-p and min-p. */
 static struct rest filter_row(struct sampler *sampler, const struct sampling_params *params,
                               const struct logit_row *row)
 {
@@ -177,7 +177,7 @@ static struct rest filter_row(struct sampler *sampler, const struct sampling_par
     return rest;
 }
 
-/* What candidates_draw does, and then goes on behind the candidates, by id. */
+/* As candidates_draw, but continues after the candidates with all other tokens, by id. */
 static uint32_t draw_from_row(struct sampler *sampler, const struct sampling_params *params,
                               const struct logit_row *row, double unit)
 {
@@ -213,7 +213,7 @@ static uint32_t draw_from_row(struct sampler *sampler, const struct sampling_par
     return token;
 }
 
-/* As candidates.h and the rest here have it: top_k below the vocabulary. */
+/* A top_k that is not below the vocabulary becomes 0: see candidates.h. */
 static struct sampling_params params_for(const struct sampler *sampler,
                                          const struct sampling_params *asked)
 {
@@ -223,7 +223,7 @@ static struct sampling_params params_for(const struct sampler *sampler,
     return params;
 }
 
-/* An infinite or missing largest logit leaves no distribution to draw from. */
+/* If the largest logit is not finite, there is no distribution to draw from. */
 static bool takes_likeliest(const struct logit_row *row)
 {
     return row->temperature == 0 || !isfinite(row->largest);
@@ -286,7 +286,7 @@ uint32_t sampler_draw(struct sampler *sampler, const struct sampling_params *par
     return token;
 }
 
-/* ---- what a device found ---- */
+/* ---- draws from the results of a device ---- */
 
 /* raw: the drawn token's logit before the penalties. */
 static void end_draw(struct draw *draw, const struct sampling_result *found, uint32_t token,
@@ -315,7 +315,7 @@ static struct logit_row row_of(const struct sampler *sampler, const struct draw 
     return (struct logit_row){NULL, sampler->vocabulary, found->largest, draw->params->temperature};
 }
 
-/* Index among what was found, or how many these are: it is behind them. */
+/* The index of the drawn token among those that were found; found->n: it is another token. */
 static uint32_t find_token(struct sampler *sampler, const struct draw *draw,
                            const struct sampling_result *found)
 {

@@ -13,7 +13,7 @@
 #include <unistd.h>
 #include <xxhash.h>
 
-/* A chunk is one thread's turn; a round of them lies between two calls of on_progress. */
+/* A thread reads one chunk at a time. on_progress is called after each round of chunks. */
 enum { CHUNK_BYTES = 1 << 20, ROUND_CHUNKS = 64 };
 
 struct chunk {
@@ -21,7 +21,7 @@ struct chunk {
     const uint8_t *data;
     size_t bytes;
     int error;    /* errno of the reading; 0: none */
-    uint64_t bad; /* element that is no number; of the chunk's, behind them: none is */
+    uint64_t bad; /* the first element that is not finite; the number of elements: none */
 };
 
 struct reading {
@@ -73,15 +73,15 @@ static void reading_finish(struct reading *reading)
 
 /* ---- one chunk ---- */
 
-/* MADV_POPULATE_READ reports what touching would answer with SIGBUS: a file cut short meanwhile, a
- * bad sector. */
+/* MADV_POPULATE_READ returns an error where a plain access would get SIGBUS: for a truncated file or a bad
+ * sector. */
 static int page_in(const uint8_t *data, size_t bytes)
 {
     size_t page = (size_t)sysconf(_SC_PAGESIZE);
     size_t before = (uintptr_t)data % page;
     if (madvise((void *)(uintptr_t)(data - before), bytes + before, MADV_POPULATE_READ) == 0)
         return 0;
-    return errno == EINVAL ? 0 : errno; /* EINVAL: Linux before 5.14, where hashing touches */
+    return errno == EINVAL ? 0 : errno; /* EINVAL: Linux before 5.14: hashing pages in */
 }
 
 static enum dtype dtype_of(const struct safetensor *tensor)
@@ -111,7 +111,7 @@ static void read_chunk(void *arg, uint32_t index)
     chunk->bad = first_not_finite(dtype_of(chunk->entry->tensor), chunk->data, n_elements(chunk));
 }
 
-/* What is wrong with it, if anything. */
+/* Reports what is wrong with the chunk. */
 static enum status judge_chunk(const struct chunk *chunk, struct error *error)
 {
     const struct safetensor *tensor = chunk->entry->tensor;
@@ -136,7 +136,7 @@ static enum status judge_chunk(const struct chunk *chunk, struct error *error)
                      file, tensor->name, value, at / columns, at % columns);
 }
 
-/* ---- all of them ---- */
+/* ---- all chunks ---- */
 
 static void run(struct thread_pool *threads, uint32_t n, struct reading *reading)
 {

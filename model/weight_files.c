@@ -101,7 +101,8 @@ static enum status open_shards(const char *folder, const json_t *weight_map,
     return list_entries(files);
 }
 
-/* Both directions: with it no tensor is in two files, none is lost, and the map is the truth. */
+/* Checks both directions: every mapped tensor is in its file, and every tensor of a file is mapped to this file. So
+ * no tensor is in two files and none is missing. */
 static enum status check_map(const json_t *weight_map, const struct weight_files *files,
                              struct error *error)
 {
@@ -147,7 +148,7 @@ static enum status open_index(const char *folder, const struct mapped_file *inde
     return status;
 }
 
-/* ---- either ---- */
+/* ---- one file or several ---- */
 
 static enum status open_any(const char *folder, struct weight_files *files, struct error *error)
 {

@@ -1,11 +1,11 @@
 /*
- * weight_files - the safetensors files of a model folder as one table of tensors.
+ * weight_files - maps the safetensors files of a model folder and makes one table of their tensors.
  *
- *     model.safetensors                  alone, if it is there
- *     model.safetensors.index.json       else: {"weight_map": {tensor: file}, ...}
+ *     model.safetensors                  the only file, if it exists
+ *     model.safetensors.index.json       otherwise: {"weight_map": {tensor: file}, ...}
  *
- * Every tensor of the map must be in the file it names, and every tensor of the files must be
- * mapped to the file it is in; so none can be in two. File names are plain (see mapped_file.h).
+ * Every tensor of the map must be in the file that the map names, and every tensor of the files must be
+ * mapped to its file. So no tensor is in two files. File names have no folder (see mapped_file.h).
  *
  * Thread: open and close on one; immutable in between.
  */

@@ -1,15 +1,15 @@
 /*
- * weight_format - what matrices are computed from.
+ * weight_format - the formats in which a model's matrices are kept in memory.
  *
  * Thread: any (plain data).
  */
 #pragma once
 
-/* What the file holds, or INT8 made of it when it is loaded, with a scale a row or a group of 32 of it
- * (quantized_weights.h says which). */
+/* AUTO: as in the file. The others are rounded to INT8 when the model is loaded (quantized_weights.h), with one scale
+ * for each row, or for each group of 32 elements of a row. */
 enum weight_format { WEIGHTS_AUTO, WEIGHTS_INT8, WEIGHTS_INT8_GROUP32 };
 
-/* The row that chooses one, for a process's table (base/config/config.h). */
+/* The configuration row that chooses the format (base/config/config.h). */
 #define WEIGHTS_CONFIG_ROW(X)                                                                      \
     X(weights, WORD(enum weight_format, "auto|int8|int8-group32"), "auto", "",                     \
       "auto: as stored in the file; else matrices are rounded to 8 bits when loaded, with one "    \

@@ -43,8 +43,8 @@ static const struct tensor_row LAYER_TENSORS[] = {
     LAYER_TENSOR("mlp.down_proj.bias", down_bias, DIM_HIDDEN, DIM_NONE, IF_MLP_BIAS),
 };
 
-/* What the decoder's tensors begin with; a model that was saved without its head has them bare, and Transformers
- * finds them all the same. */
+/* The names of the decoder's tensors begin with this. A model that was saved without its head has names without it;
+ * Transformers accepts both. */
 static const char PREFIX[] = "model.";
 
 static const struct tensor_row MODEL_TENSORS[] = {
@@ -52,7 +52,7 @@ static const struct tensor_row MODEL_TENSORS[] = {
     {"model.norm.weight", offsetof(struct weights, norm), DIM_HIDDEN, DIM_NONE, ALWAYS},
 };
 
-/* Wanted unless it is tied, bound wherever it is. */
+/* Required unless the head is tied; bound if it is in the files. */
 static const struct tensor_row HEAD = {WEIGHT_HEAD, offsetof(struct weights, head), DIM_VOCABULARY,
                                        DIM_HIDDEN, ALWAYS};
 
@@ -96,7 +96,7 @@ static bool is_wanted(const struct model_config *config, enum condition conditio
     return true;
 }
 
-/* ---- finding them ---- */
+/* ---- finding tensors ---- */
 
 static void print_shape(char *text, size_t text_max, const uint64_t *shape, uint32_t n_dims)
 {

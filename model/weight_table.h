@@ -1,5 +1,5 @@
 /*
- * weight_table - which tensors a decoder has, by its config, and where each is among the files: names, shapes, conditions.
+ * weight_table - finds the tensors of a decoder in the files, by the names, shapes and conditions of one table.
  *
  * Thread: any; no state.
  */
@@ -15,15 +15,15 @@
 #define WEIGHT_EMBEDDING "model.embed_tokens.weight"
 #define WEIGHT_HEAD      "lm_head.weight"
 
-/* What a table of tensors is bound to, and how much of it. */
+/* The arguments and results of weight_table_bind. */
 struct weight_binding {
     const struct model_config *config;
     const struct weight_files *files;
     struct weights *weights; /* layers: [config->n_layers] */
     bool *is_used;           /* [files->n_entries] */
-    uint64_t n_parameters;   /* of what was bound; so are the bytes of the files */
+    uint64_t n_parameters;   /* of the bound tensors, as bytes is */
     uint64_t bytes;
 };
 
-/* Sets weights; data stays where the files are mapped. CORRUPT, UNSUPPORTED with the tensor. */
+/* Sets weights; data points into the mapped files. CORRUPT, UNSUPPORTED: the sentence names the tensor. */
 MUST_CHECK enum status weight_table_bind(struct weight_binding *binding, struct error *error);

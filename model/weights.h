@@ -1,10 +1,10 @@
 /*
- * weights - the tensors of a model, each with its place in the decoder.
+ * weights - the tensors of a model, sorted by their use in the decoder.
  *
- * Matrices are [n_out][n_in], row-major, where the safetensors file is mapped: any alignment, each
- * in its own dtype; or INT8, packed for this machine's kernels where they want it. On a device that does not read the
- * host's memory they are copies in its own (placed_weights.h). A tensor that the model does not have (a bias, a norm) has data NULL.
- * Names, shapes and conditions stand in one table (weight_table.c).
+ * Matrices are [n_out][n_in], row-major. They are in the mapped safetensors file, with any alignment and each with its
+ * own dtype; or INT8, and packed if this machine's kernels want that. For a device that does not read the host's memory
+ * they are copies on the device (placed_weights.h). A tensor that the model does not have (a bias, a norm) has data
+ * NULL. One table has names, shapes and conditions (weight_table.c).
  *
  * Thread: immutable while the model lives.
  */
@@ -23,7 +23,7 @@ struct tensor {
     const void *scales;
     uint32_t scale_columns;
     bool is_packed;
-    uint64_t packed_bytes; /* when packed */
+    uint64_t packed_bytes; /* if packed */
 };
 
 struct layer_weights {
@@ -43,6 +43,6 @@ struct layer_weights {
 struct weights {
     struct tensor embedding; /* [vocabulary][hidden] */
     struct tensor norm;      /* [hidden] */
-    struct tensor head;      /* [vocabulary][hidden]; the embedding when tied */
+    struct tensor head;      /* [vocabulary][hidden]; the embedding if tied */
     struct layer_weights *layers;
 };

@@ -17,7 +17,7 @@ static const char START_SENTENCE[] = "kvferry: cannot start: a library gave up o
                                      "there a limit on memory, threads or descriptors "
                                      "(ulimit -v, -u, -n)?\n";
 
-/* Only if the write cannot block. */
+/* Does nothing if the write could block. */
 static void say(const char *text)
 {
     struct pollfd error_output = {.fd = STDERR_FILENO, .events = POLLOUT};

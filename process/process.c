@@ -1,4 +1,4 @@
-/* process - see process.h. How it begins, what it says of itself, how it drains and ends; its ports are in process_ports.c. */
+/* process - see process.h: start, state, drain and end of a process. Its ports are in process_ports.c. */
 #include "process/process.h"
 
 #include "base/build_info.h"
@@ -24,12 +24,12 @@
 #include <sys/prctl.h>
 #include <unistd.h>
 
-#define DRAIN_LOOK_MS       10   /* between two looks at what is still live */
-#define DRAIN_LAST_WORDS_MS 2000 /* for replies under way when the last request has ended */
-#define RUNTIME_START_S     15   /* seen: 2 ms */
-#define SEND_AWAY_MS        1000 /* of the drain delay */
-#define LAST_LINE_MS        1000 /* for the log, when exit runs nothing */
-#define FAILED_START_S      10   /* for taking down what a start that failed has built */
+#define DRAIN_LOOK_MS       10   /* between two looks at the number of live requests */
+#define DRAIN_LAST_WORDS_MS 2000 /* for replies that are still being sent after the last request */
+#define RUNTIME_START_S     15   /* measured: 2 ms */
+#define SEND_AWAY_MS        1000 /* clients are sent away when this much of the drain delay is left */
+#define LAST_LINE_MS        1000 /* for the log, when exit handlers do not run */
+#define FAILED_START_S      10   /* for freeing everything after a failed start */
 
 void process_end_loading(const struct process *process)
 {
@@ -65,7 +65,7 @@ static struct process_tls_options tls_options(const struct process_options *opti
     return tls;
 }
 
-/* Now, before anything is loaded. */
+/* Called before anything is loaded. */
 static enum status check_ports_free(const struct process_options *options, struct error *error)
 {
     const struct port_row rows[N_PORT_ROWS] = PORT_ROWS(options);
@@ -113,7 +113,7 @@ static enum status raise_limits(const struct process_options *options, struct er
     return descriptor_limit_raise(&needs, error);
 }
 
-/* Of every port, before one is open. */
+/* Checks the advertised address of every port before a port is opened. */
 static enum status check_advertised(const struct process_options *options, struct error *error)
 {
     const struct port_row rows[N_PORT_ROWS] = PORT_ROWS(options);
@@ -172,8 +172,8 @@ static enum status open_auth(struct process *process, struct error *error)
 
 static enum status open_parts(struct process *process, struct error *error)
 {
-    /* What needs nothing first, so that a wrong row is told before a port or a thread is there. Metrics before whatever
-     * counts; health last, as the first port that others see. */
+    /* Checks come first: a wrong row is reported before a port or a thread exists. Metrics come before their users.
+     * Health comes last: it is the first port that other processes see. */
     TRY(process_check(&process->options, error));
     TRY(check_ports_free(&process->options, error));
     TRY(draw_incarnation(&process->incarnation, error));
@@ -219,7 +219,7 @@ void process_serving(struct process *process)
     assert(!atomic_load(&process->is_ready) && "nobody was sent here before it serves");
     if (process->options.seccomp == SECCOMP_ON)
         syscall_filter_begin();
-    atomic_store(&process->serving, true); /* what handlers look at is in place */
+    atomic_store(&process->serving, true); /* everything that handlers read is set */
     process->has_loaded = true;
     last_words_starting(false);
     rpc_health_set(process->health, "startup", true);
@@ -241,7 +241,7 @@ void process_cannot_start(enum status status, const struct error *error)
     last_words_limit(FAILED_START_S);
 }
 
-/* The pages first: what hangs may hold the lock of the health service. */
+/* Sets the values for the HTTP pages first: a stuck thread may hold the lock of the health service. */
 void process_set_health(struct process *process, bool is_ready, bool is_live)
 {
     uint64_t now_ns = clock_now_ns();
@@ -281,7 +281,7 @@ void process_ask_drain(struct process *process)
         log_info("not ready, still serves for %" PRIu64 " ms", process->options.drain_delay_ms);
 }
 
-/* Of a drain's delay what is left, rounded up. */
+/* The rest of the drain delay, rounded up. */
 static uint64_t delay_left_ms(const struct process *process)
 {
     uint64_t from_ns = atomic_load(&process->refuses_from_ns);
@@ -303,7 +303,8 @@ void process_begin_drain(struct process *process)
     assert(process_is_draining(process) && "who asks for a drain now finds one");
 }
 
-/* Those who would be refused soon: their next calls find another process. Who drains without an end stays to be asked. */
+/* Shortly before this process refuses calls, tells its clients to connect again: they find another process. If the
+ * process was not told to stop, its port stays open. */
 static void send_clients_away(struct process *process)
 {
     struct rpc_server *server = process->servers[PORT_GRPC];
@@ -330,7 +331,7 @@ bool process_goes_on(struct process *process, uint64_t timeout_ms)
     return !process->is_told_twice && !(process->is_told_to_stop && process_is_draining(process));
 }
 
-/* A moment, for what is live. False: it is not waited for any more. */
+/* Waits a moment for the live requests. False: a signal to stop ends the wait. */
 static bool wait_for_live(struct process *process)
 {
     if (!process->is_told_twice)
@@ -353,7 +354,7 @@ void process_drain(struct process *process, uint32_t (*n_live)(void *arg), void 
         live = n_live(arg);
     }
 
-    /* Only now: what ended an open request had to be served until here. */
+    /* Not earlier: until here, calls that end an open request had to be served. */
     for (int port = 0; port < PROCESS_PORTS; port++)
         if (process->servers[port])
             rpc_server_drain(process->servers[port], live ? 0 : DRAIN_LAST_WORDS_MS * NS_PER_MS);
@@ -361,7 +362,7 @@ void process_drain(struct process *process, uint32_t (*n_live)(void *arg), void 
              (double)(clock_now_ns() - begin_ns) / (double)NS_PER_MS);
 }
 
-/* Servers before what they lean on: health, the queue, keys and certificates, metrics. */
+/* Closes servers before the objects that they use: health, the queue, keys and certificates, metrics. */
 void process_close(struct process *process)
 {
     process_close_ports(process);
@@ -386,7 +387,7 @@ void process_fill_state(const struct process *process, struct process_state *sta
     snprintf(state_out->name, sizeof state_out->name, "%s", process->name);
     state_out->role = process->options.role;
     state_out->incarnation = process->incarnation;
-    /* The delay first: a drain may begin between the two. */
+    /* The delay is read first: a drain may begin between the two reads. */
     state_out->drain_delay_left_ms = delay_left_ms(process);
     state_out->is_draining = process_is_leaving(process);
     assert(state_out->incarnation != 0 && "whoever is asked is alive");

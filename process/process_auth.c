@@ -24,7 +24,7 @@ enum status process_auth_check(const char *path, struct error *error)
     return STATUS_OK;
 }
 
-/* The descriptor may be shared with others: its position is left alone. */
+/* Other processes may share the descriptor: its position does not change. */
 static enum status read_descriptor(int descriptor, struct key_set *keys_out, struct error *error)
 {
     char text[CLUSTER_KEYS_MAX * KEY_LINE_BYTES];
@@ -80,7 +80,7 @@ static void log_refusals(struct process_auth *auth, uint64_t now_ns)
 {
     uint64_t n = 0;
     for (int i = 0; i < CALL_REFUSALS; i++)
-        n += i == CALL_REFUSED_LIFE ? 0 : auth->n_told[i]; /* it restarts now and then: no news */
+        n += i == CALL_REFUSED_LIFE ? 0 : auth->n_told[i]; /* normal after a restart */
     assert(n >= auth->n_logged && "no refusal is taken back");
     if (n == auth->n_logged || now_ns < auth->log_at_ns)
         return;

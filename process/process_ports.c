@@ -110,7 +110,7 @@ static void server_options(struct process *process, enum process_port port,
     out->call_counters = &process->call_counters;
     if (port == PORT_CONTROL)
         relay_limits_trust_addresses(&out->relay);
-    out->reflection = port != PORT_CONTROL; /* a stream both ways, which no key covers */
+    out->reflection = port != PORT_CONTROL; /* no proof covers its stream */
     out->auth = process->auth.auth;
     assert(out->auth && "inner services ask their callers for a proof");
     out->tls = tls_of(process, port);
@@ -132,7 +132,7 @@ static const char *wanted_address(const struct process *process, enum process_po
     }
 }
 
-/* Where the control port is a loopback's other processes of the host are like it. */
+/* If the control port is at a loopback address, the host may have more such processes: the name has the port, too. */
 static void name_by_host(struct process *process, const struct address *control)
 {
     char host[64] = "";

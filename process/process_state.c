@@ -80,7 +80,7 @@ static void encode_prefills(const struct process_prefills *prefills,
     out->done_tokens = prefills->done_tokens;
 }
 
-/* Of PEER_REASON_MAX bytes: without the part of a character that it may end with. */
+/* reason has PEER_REASON_MAX bytes. Removes an incomplete character at its end. */
 static void mend_reason(char *reason)
 {
     char cut[PEER_REASON_MAX];

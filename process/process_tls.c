@@ -7,7 +7,7 @@
 
 METRICS_DEFINE(process_tls_metrics, PROCESS_TLS_METRICS)
 
-/* ---- what belongs together ---- */
+/* ---- options that need each other ---- */
 
 static enum status check_pair(const char *row, const char *value, const char *other_row,
                               const char *other, struct error *error)
@@ -36,7 +36,7 @@ static enum status check_rows(const struct process_tls_options *options, struct 
     return STATUS_OK;
 }
 
-/* Others would refuse what this process shows. */
+/* With a wrong identity in its certificate, this process would be refused by other processes. */
 static enum status check_role(const struct process_tls_options *options, struct tls_files *peer,
                               struct error *error)
 {
@@ -96,7 +96,7 @@ static enum status open_files(struct process_tls *tls, const struct process_tls_
     TRY(check_rows(options, error));
     if (options->certificate[0])
         TRY(open_public(options, options->client_ca, error, &tls->grpc));
-    if (options->certificate[0] && !options->has_clear_health) /* who asks has none to show */
+    if (options->certificate[0] && !options->has_clear_health) /* probes have no certificate */
         TRY(open_public(options, "", error, &tls->health));
     if (!options->peer_certificate[0])
         return STATUS_OK;

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 
 #define CA_BYTES_MAX  (4u << 20)
-#define SPANS_MAX     4096u /* about 2 MiB; a batch leaves each second */
+#define SPANS_MAX     4096u /* about 2 MiB; a batch is sent each second */
 #define LAST_FLUSH_NS NS_PER_S
 
 static enum status check_ca(const char *path, struct error *error)

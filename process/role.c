@@ -115,7 +115,7 @@ bool role_begin(const struct role *role, const struct config_input *input, void 
     return is_answered;
 }
 
-/* out NULL: only checks. */
+/* If out is NULL, only checks. */
 static enum status load_and_look(const struct role *role, const struct config_input *input,
                                  FILE *out, struct error *error)
 {

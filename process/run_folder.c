@@ -95,19 +95,19 @@ void run_folder_tell_ports(const struct run_key *key, const uint16_t *ports, uin
     assert(n <= RUN_PORTS_MAX);
     for (uint32_t i = 0; i < n; i++)
         used += (size_t)snprintf(text + used, sizeof text - used, "%u\n", ports[i]);
-    used += (size_t)snprintf(text + used, sizeof text - used, ".\n"); /* not cut */
+    used += (size_t)snprintf(text + used, sizeof text - used, ".\n"); /* the file is complete */
     assert(used < sizeof text);
     ports_path(key->path, path);
     int file = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (file < 0 || write(file, text, used) != (ssize_t)used)
-        log_debug("%s: %s", path, strerror(errno)); /* then the key is tried for every port */
+        log_debug("%s: %s", path, strerror(errno)); /* then the key is tried for any port */
     if (file >= 0)
         close(file);
 }
 
 enum holder { HOLDS, MAY_HOLD, HOLDS_NOT };
 
-/* Whether the process of the key has that port; 0: any. */
+/* Whether the process of the key has that port. Port 0 stands for any port. */
 static enum holder holder_of(const char *key_path, uint16_t port)
 {
     char path[RUN_PATH_MAX], text[PORTS_BYTES], wanted[16];
@@ -134,7 +134,7 @@ static void remove_ports(const char *key_path)
 
 /* ---- keys of `kvferry serve` ---- */
 
-/* Whether no process holds its lock: its process has ended. */
+/* Whether no process holds the lock of the key file: then the file's process has ended. */
 static bool is_abandoned(const char *path)
 {
     int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -155,7 +155,7 @@ static bool sweep(const char *path)
     return true;
 }
 
-/* Locks the file; -1: another process has removed it before that. */
+/* Locks the file. -1: another process has removed it or has locked it. */
 static int lock_file(const char *path)
 {
     struct stat named, opened;
@@ -234,7 +234,7 @@ uint32_t run_folder_keys(uint16_t port, struct key_set *keys_out, uint32_t n)
         count += key_file_read(path, &keys_out[count], NULL) == STATUS_OK;
     count += serves_keys(folder, port, MAY_HOLD, keys_out + count, n - count);
     count += serves_keys(folder, port, HOLDS_NOT, keys_out + count,
-                         n - count); /* for the port of a proxy */
+                         n - count); /* the port may be that of a proxy */
     assert(count <= n);
     return count;
 }

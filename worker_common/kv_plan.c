@@ -40,19 +40,19 @@ static enum status check_count(const struct kv_wishes *wishes, uint64_t n_blocks
     return STATUS_OK;
 }
 
-/* Whether others leave less of the device than is this worker's. */
+/* Whether other processes leave less free memory on the device than this worker's part. */
 static bool is_crowded(const struct kv_wishes *wishes)
 {
     return wishes->device_room_bytes > 0 && wishes->device_room_bytes < wishes->device_bytes;
 }
 
-/* Of its device's memory, for weights, work and pool; 0: there is none. */
+/* The bytes of device memory for weights, work and pool. 0: the device has no memory of its own. */
 static uint64_t device_part(const struct kv_wishes *wishes)
 {
     return is_crowded(wishes) ? wishes->device_room_bytes : wishes->device_bytes;
 }
 
-/* What gives room: more of the device, if that is what it lacks, and fewer blocks, if one would fit. */
+/* How to make room: more device memory, or fewer blocks if at least one block fits. */
 static const char *advice(const struct kv_wishes *wishes, bool has_block)
 {
     if (is_crowded(wishes))
@@ -64,7 +64,7 @@ static const char *advice(const struct kv_wishes *wishes, bool has_block)
                      : "raise device_memory, lower prefill_batch_tokens or take weights int8";
 }
 
-/* Of its part, beside weights and work. */
+/* The blocks that fit the worker's part of the device beside weights and work. */
 static uint64_t blocks_left(const struct kv_wishes *wishes, uint64_t block_bytes)
 {
     const uint64_t part = device_part(wishes), taken = wishes->taken.device_bytes;
@@ -122,7 +122,7 @@ static uint64_t share_bytes(const struct kv_wishes *wishes)
     return limit > needs ? (limit - needs) / 4 * 3 : 0;
 }
 
-/* The batch's blocks, unless the limit's share has fewer. */
+/* The blocks of a whole batch, or fewer if this worker's share of the memory limit has fewer. */
 static enum status within_limit(const struct kv_wishes *wishes, uint64_t block_bytes,
                                 uint64_t batch_blocks, struct kv_plan *plan_out,
                                 struct error *error)
@@ -146,7 +146,7 @@ static enum status within_limit(const struct kv_wishes *wishes, uint64_t block_b
     return STATUS_OK;
 }
 
-/* The batch's blocks, unless the rest of the worker's part of the device, or of the device, has fewer. */
+/* The blocks of a whole batch, or fewer if fewer are left in the worker's part of the device or on the device. */
 static enum status within_device(const struct kv_wishes *wishes, uint64_t block_bytes,
                                  uint64_t batch_blocks, struct kv_plan *plan_out,
                                  struct error *error)
@@ -180,14 +180,14 @@ static uint64_t beside(uint64_t bytes, uint64_t taken_bytes)
     return bytes > taken_bytes ? bytes - taken_bytes : 0;
 }
 
-/* What the machine has for the pools of all sharers. */
+/* The machine's memory for the pools of all workers that share it. */
 static uint64_t free_bytes(const struct kv_wishes *wishes)
 {
     return beside(wishes->room_bytes,
                   wishes->taken.mapped_bytes + n_sharers(wishes) * process_bytes(wishes));
 }
 
-/* Of what is free one sharer's part: an nth of all, which is there now, too. */
+/* The memory for one worker's pool: its share of an nth of all free memory, at most half of what is free now. */
 static uint64_t free_part(const struct kv_wishes *wishes, uint32_t n)
 {
     const uint64_t now = beside(wishes->left_bytes, wishes->taken.mapped_bytes + KV_LOAD_BYTES);

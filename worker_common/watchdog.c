@@ -12,7 +12,7 @@ bool watchdog_is_stuck(struct watchdog *watchdog, uint64_t now_ns)
     uint64_t still_ns = stall_look(&watchdog->rounds, rounds, now_ns);
     watchdog->transport->ops->wake(watchdog->transport);
 
-    /* Between steps the layers do not advance, either. */
+    /* The count of layers also stands still between steps. */
     uint64_t layers_ns = stall_look(&watchdog->layers, forward_layers_done(watchdog->forward),
                                     now_ns);
     uint64_t step_ns = engine_thread_stuck_ns(watchdog->engine, now_ns);

@@ -23,7 +23,7 @@
 #include <string.h>
 
 #define MIB (1 << 20)
-/* A step that outlasts the watchdog may still end; one that takes so many times as long is a device's that is lost. */
+/* A step that is slower than the watchdog may still end. After this many times its limit, the device counts as lost. */
 #define WATCHDOGS_TO_LOSS 3
 
 struct loading {
@@ -31,7 +31,7 @@ struct loading {
     const struct process *process;
 };
 
-/* On main, between two pieces of the weights. */
+/* Runs on the main thread, between two parts of the weights. */
 static void on_progress(void *arg, uint64_t done, uint64_t all)
 {
     struct loading *loading = arg;
@@ -203,7 +203,7 @@ static enum status open_transport(struct worker *worker, const struct worker_opt
         .incarnation = worker->process->incarnation,
         .net_devices = devices,
         .port_range = options->ucx_port_range,
-        .peers_max = 2 * options->peers_max, /* those being closed are peers still */
+        .peers_max = 2 * options->peers_max, /* peers that are being closed count, too */
         .gets_max = options->pieces_max * options->peers_max,
         .reads_max = options->pieces_max * options->peers_max,
         .pieces_max = options->pieces_max,
@@ -234,14 +234,14 @@ static void set_identity(struct worker *worker)
     snprintf(identity->ucx_version, sizeof identity->ucx_version, "%s", ucx_version());
 }
 
-/* Text is the router's, which compares: its ids mean something else with another tokenizer. */
+/* The router turns text into ids and compares this digest: with another tokenizer its ids would mean other text. */
 static enum status set_tokenizer_digest(struct model_card *card, const char *folder,
                                         struct error *error)
 {
     uint8_t digest[TOKENIZER_DIGEST_BYTES];
     enum status status = tokenizer_digest_read(folder, error, digest);
     if (status == STATUS_NOT_FOUND) {
-        error_write(error, "%s", ""); /* it need not be there */
+        error_write(error, "%s", ""); /* the file is optional */
         return STATUS_OK;
     }
     if (status == STATUS_OK)
@@ -282,7 +282,7 @@ static enum status check_rows(const struct worker_options *options, struct error
     return STATUS_OK;
 }
 
-/* Which kernels are asked for is judged before anything is loaded. */
+/* Checks the configured kernels before anything is loaded. */
 static enum status create_threads(struct worker *worker, const struct worker_options *options,
                                   struct error *error)
 {
@@ -351,7 +351,7 @@ enum status worker_load_shape(struct worker *worker, const struct worker_options
     TRY(worker_note_room(worker, options, error));
     model.without_weights = true;
     if (!worker->device && strcmp(worker_device_name(options), "cpu") != 0)
-        model.attention_kernels = ""; /* judged by worker_device_check, as far as it can be */
+        model.attention_kernels = ""; /* worker_device_check has checked them as far as possible */
     TRY(model_load(options->folder, &model, error, &worker->model));
     worker->config = model_get_config(worker->model);
     TRY(choose_context(worker, options, error));
@@ -403,7 +403,7 @@ void worker_unload(struct worker *worker)
 {
     forward_destroy(worker->forward);
     block_pool_destroy(worker->pool);
-    if (worker->transport) /* first: others may have the pool mapped until then */
+    if (worker->transport) /* first: until then other processes may have the pool mapped */
         worker->transport->ops->close(worker->transport);
     if (worker->device)
         device_free(worker->device, &worker->pool_memory);

@@ -68,7 +68,7 @@ enum status worker_device_check(const struct worker_options *options, struct err
     const char *name = worker_device_name(options);
     assert(name);
     if (is_auto(options))
-        return STATUS_OK; /* judged when it is opened */
+        return STATUS_OK; /* checked when the device is opened */
     if (strcmp(name, "cpu") == 0)
         return check_cpu(options, error);
     if (!is_numbered(name))
@@ -77,7 +77,7 @@ enum status worker_device_check(const struct worker_options *options, struct err
     return check_gpu(options, name, error);
 }
 
-/* A GPU that this build has no kernels for is none to auto. */
+/* With "auto", a GPU for which this build has no kernels is not used: the CPU is. */
 static enum status load(const struct worker_options *options, struct device **device,
                         struct error *error)
 {

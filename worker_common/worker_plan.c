@@ -28,13 +28,13 @@ static uint64_t process_bytes(const struct worker *worker)
     return worker->taken.process_bytes + KV_LOAD_BYTES;
 }
 
-/* Whether weights and pool are in memory of the device's own. */
+/* Whether weights and pool are in the device's own memory. */
 static bool has_own_memory(const struct worker *worker)
 {
     return worker_device_memory(worker->device) > 0;
 }
 
-/* Of all that share the limit, or the machine. Weights that are mapped are there once. */
+/* The bytes for all workers that share the memory limit or the machine. Mapped weights count once. */
 static uint64_t needs_bytes(const struct worker *worker, const struct worker_options *options)
 {
     uint64_t n = options->kv_sharers;
@@ -58,7 +58,7 @@ static void print_model(const struct worker *worker, const struct worker_options
     fprintf(out, "numerics    %s\n", worker->identity.geometry.numerics);
 }
 
-/* Why the pool is no larger, where nothing but the machine bounds it. */
+/* If only the machine's memory limits the pool: prints how much is free. */
 static void print_free(const struct worker *worker, const struct worker_options *options, FILE *out)
 {
     const uint64_t n_bytes = worker->pool_plan.free_bytes;
@@ -85,7 +85,7 @@ static void print_pool(const struct worker *worker, FILE *out)
             worker->context_tokens, n_blocks / geometry_blocks(geometry, 512));
 }
 
-/* Of the device's own: as a start counts it. */
+/* The device's own memory, counted as a start counts it. */
 static void print_taken(const struct worker *worker, const struct worker_options *options,
                         FILE *out)
 {
@@ -102,7 +102,7 @@ static void print_taken(const struct worker *worker, const struct worker_options
                  "host's memory: measured at start\n");
 }
 
-/* The pool of a start follows what is measured then. */
+/* A real start measures the work and plans the pool by that. */
 static void print_work(const struct worker *worker, const struct worker_options *options, FILE *out)
 {
     if (has_own_memory(worker))
@@ -112,7 +112,8 @@ static void print_work(const struct worker *worker, const struct worker_options 
                 mib(worker->taken.process_bytes - KV_START_BYTES), options->step_tokens_max);
 }
 
-/* That sharers start together, each as this one. What is taken on paper is free of it. NO_MEMORY: there is less. */
+/* Checks that all workers that share the device can start together, each with the same needs. Memory that only the
+ * plan has taken counts as free. NO_MEMORY: less is free. */
 static enum status print_sharers(const struct worker *worker, const struct worker_options *options,
                                  uint64_t needs, FILE *out, struct error *error)
 {
@@ -132,7 +133,7 @@ static enum status print_sharers(const struct worker *worker, const struct worke
                      mib(n_free));
 }
 
-/* NO_MEMORY: what was computed is more than the worker's part, or for all that share the device more than is free. */
+/* NO_MEMORY: the workers that share the device need more than is free. */
 static enum status print_device(const struct worker *worker, const struct worker_options *options,
                                 FILE *out, struct error *error)
 {

@@ -59,7 +59,8 @@ struct kv_taken worker_measured_bytes(const struct worker *worker,
     return taken;
 }
 
-/* Before it is opened, a device that may be a GPU says nothing of its memory, and the host's limit has no say in the pool. */
+/* Whether the pool is in the host's memory, so that the host's limit bounds it. A device that may be a GPU and is not
+ * open yet counts as having its own memory. */
 static bool is_pool_of_host(const struct worker *worker, const struct worker_options *options)
 {
     return worker->device ? worker_device_memory(worker->device) == 0

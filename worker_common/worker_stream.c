@@ -54,8 +54,8 @@ void worker_stream_refuse(struct worker_stream *stream, enum status status, cons
 {
     assert(status != STATUS_OK);
     end_call(stream->call, status, sentence);
-    release(stream); /* the engine's part, which it never had, */
-    release(stream); /* and the call's: no on_end comes */
+    release(stream); /* the engine's hold: the engine never gets the stream */
+    release(stream); /* the call's hold: no on_end comes */
 }
 
 void worker_stream_finish(struct worker_stream *stream, enum status status, const char *sentence)

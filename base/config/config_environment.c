@@ -105,7 +105,7 @@ const char *config_environment_unknown(char *const *environment, size_t *at_inou
     return NULL;
 }
 
-/* The variable of the row with that key or alias, or of a switch without a row. */
+/* Writes the name of the variable of the row with this key or alias, or of a switch without a row. */
 static void name_meant(const struct config_program *program, const char *word,
                        char name_out[CONFIG_NAME_BYTES])
 {
@@ -191,7 +191,7 @@ void config_environment_forget(const struct config_table *own, const struct conf
             at = 0;
 }
 
-/* Between two words. */
+/* Whether c separates two words. */
 static bool is_joint(char c)
 {
     return c == '-' || c == '_';

@@ -1,5 +1,5 @@
 /*
- * config_parts - the inside of a loaded configuration, for config.c and the files that it uses.
+ * config_parts - the private data of a loaded configuration, for config.c and the files that it uses.
  *
  * Thread: the one that loads; afterwards the configuration is read-only.
  */

@@ -9,7 +9,7 @@
 
 #define GIGA            1000000000ull
 #define TERA            1000000000000ull
-#define FRACTION_DIGITS 18 /* behind the point */
+#define FRACTION_DIGITS 18 /* digits after the point */
 
 struct unit {
     const char *suffix;

@@ -27,8 +27,8 @@ static atomic_int log_level_now = LOG_INFO;
 static atomic_bool log_has_access = true;
 static bool log_as_json;
 
-/* Lines on their way to the writer thread. The atomics are written under the lock, or by the writer
- * alone, and read by log_flush in a signal handler. */
+/* Lines that wait for the writer thread. The atomics are written under the lock, or only by the writer,
+ * and read by log_flush in a signal handler. */
 static struct {
     pthread_mutex_t lock;
     pthread_cond_t filled;

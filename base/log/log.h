@@ -49,7 +49,7 @@ void log_set_name(const char *name);
 /* Call it once, after the last fork: from then on no caller waits for standard error. At exit the
  * process waits at most a second for unwritten lines. NO_THREAD. */
 MUST_CHECK enum status log_start(struct error *error);
-/* Waits until everything is written, for about limit_ms at most. True: all is written. Safe in a signal
+/* Waits until all lines are written, for at most about limit_ms. True: all are written. Safe in a signal
  * handler. */
 bool log_flush(uint32_t limit_ms);
 uint64_t log_lines_dropped(void); /* since the start */

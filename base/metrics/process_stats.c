@@ -37,7 +37,7 @@ static enum status read_stat(struct process_stats *stats)
     double ticks = (double)sysconf(_SC_CLK_TCK);
     stats->cpu_seconds = (double)(user + system) / ticks;
     stats->resident_bytes = pages * (uint64_t)sysconf(_SC_PAGESIZE);
-    stats->start_seconds = (double)start / ticks; /* since boot, so far */
+    stats->start_seconds = (double)start / ticks; /* since boot; the caller adds the boot time */
     return STATUS_OK;
 }
 

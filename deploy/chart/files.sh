@@ -1,6 +1,6 @@
 #!/bin/sh
-# files.sh [--check] - copies deploy/monitoring's alerts and boards into the chart, which can only hand on files of its
-# own folder; --check only says what differs, and fails when something does.
+# files.sh [--check] - copies deploy/monitoring's alerts and boards into the chart: a chart can only use files in its
+# own folder. --check only prints the differences, and fails if there are any.
 set -eu
 cd "$(dirname "$0")/../monitoring"
 into=../chart/kvferry/files

@@ -1,9 +1,9 @@
 #!/bin/sh
-# make.sh PROGRAM OUTPUT [FLAVOUR [FOLDER]] - the image of a release build, without a registry and without a container's tools.
+# make.sh PROGRAM OUTPUT [FLAVOUR [FOLDER]] - makes the image of a release build, without a registry or container tools.
 #
-# FLAVOUR: cpu (the default), or cuda of a program of the preset cuda, whose UCX is fetched into FOLDER (the output's, if none is
-# given) unless it is there.
-# SOURCE_DATE_EPOCH: every time in it; else that of the commit. REVISION: else the commit. SOURCE: URL of the sources, if any.
+# FLAVOUR: cpu (the default), or cuda for a program of the preset cuda. For cuda, UCX is fetched into FOLDER (by default the folder
+# of OUTPUT) unless it is there.
+# SOURCE_DATE_EPOCH: all times in the image (default: the commit's). REVISION (default: the commit). SOURCE: URL of the sources, if any.
 set -eu
 program=$1
 output=$2

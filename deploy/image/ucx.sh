@@ -1,6 +1,6 @@
 #!/bin/sh
-# ucx.sh FOLDER - unpacks the UCX of the image's cuda flavour into FOLDER/ucx: the package that ucx_requirements.txt names by its
-# hashes. What is there already is kept; callers may run at once.
+# ucx.sh FOLDER - unpacks UCX for the image's cuda flavour into FOLDER/ucx: the package in ucx_requirements.txt, checked by its
+# hashes. An existing copy is kept. Several callers may run at the same time.
 set -eu
 folder=$1
 requirements=$(dirname "$0")/ucx_requirements.txt

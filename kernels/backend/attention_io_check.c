@@ -12,7 +12,7 @@ uint32_t attention_rope_index(const struct attention_layer *layer,
     return r;
 }
 
-/* What the layers of a group have in common. */
+/* Checks the fields that all layers of a group share. */
 static enum status check_group(const struct attention_config *config,
                                const struct attention_limits *limits, struct error *error)
 {
@@ -39,7 +39,7 @@ static enum status check_group(const struct attention_config *config,
     return STATUS_OK;
 }
 
-/* Checks what the limits allow a step to use, and what the check of a step needs to know from them. */
+/* Checks that the layer supports all that the limits allow, and that the limits name what the layer needs. */
 static enum status check_room(const struct attention_config *config,
                               const struct attention_limits *limits, struct error *error)
 {
@@ -76,7 +76,7 @@ static enum status check_room(const struct attention_config *config,
     return STATUS_OK;
 }
 
-/* The layer and the prepared step. */
+/* Checks that the layer and the prepared step fit together. */
 static enum status check_layer(const struct attention_layer *layer,
                                const struct attention_metadata *metadata, struct error *error)
 {
@@ -96,7 +96,7 @@ static enum status check_layer(const struct attention_layer *layer,
     return STATUS_OK;
 }
 
-/* Rows of a tensor, of which the last has the index n_rows - 1. */
+/* The rows of a tensor. */
 struct tensor {
     const char *name;
     const void *first;
@@ -104,7 +104,7 @@ struct tensor {
     uint64_t n_rows;
 };
 
-/* No element is wider than a float; a mask adds two such offsets. */
+/* Whether an offset fits in 64 bits. No element is wider than a float; a mask adds two offsets. */
 static bool is_in_64_bits(uint64_t stride, uint64_t n_rows)
 {
     uint64_t n;

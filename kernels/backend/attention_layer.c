@@ -39,7 +39,7 @@ static enum status check_shape(const struct attention_config *config, struct err
     return STATUS_OK;
 }
 
-/* Every field that is one of a list. */
+/* Checks every field with a value of an enum. */
 static enum status check_choices(const struct attention_config *config, struct error *error)
 {
     const struct listed_field choices[] = {
@@ -100,7 +100,7 @@ static enum status check_bias(const struct attention_bias *bias, struct error *e
                          bias->n_queries, bias->n_keys);
     if (!bias->buckets)
         return STATUS_OK;
-    uint32_t unit = bias->is_bidirectional ? 4 : 2; /* an exact and a far bucket each way */
+    uint32_t unit = bias->is_bidirectional ? 4 : 2; /* an exact and a far bucket a direction */
     if (bias->n_buckets == 0 || bias->n_buckets % (unit / 2) != 0 || bias->n_buckets < unit)
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "bias.n_buckets is %u, must be at least %u%s", bias->n_buckets, unit,
@@ -170,7 +170,7 @@ static enum status check_config(const struct attention_config *config, struct er
     return check_mask(config, error);
 }
 
-/* n elements from first as float32. NULL stays NULL. */
+/* Copies n elements from first on, as float32. NULL stays NULL. */
 static enum status copy_floats(const void *array, enum dtype dtype, size_t first, size_t n,
                                float **copy_out)
 {
@@ -200,7 +200,7 @@ static enum status copy_slopes(const struct attention_config *config, float **sl
     return STATUS_OK;
 }
 
-/* What lies where the model's weights do. */
+/* Copies the arrays that are weights of the model. */
 static enum status copy_weights(const struct attention_config *config,
                                 struct attention_layer *layer)
 {
@@ -215,7 +215,7 @@ static enum status copy_weights(const struct attention_config *config,
     return copy_floats(bias, dtype, n_q + n_kv, n_kv, &layer->v_bias);
 }
 
-/* What is the host's whoever computes. */
+/* Copies the arrays that are always in the host's memory. */
 static enum status copy_tables(const struct attention_config *config, struct attention_layer *layer)
 {
     TRY(copy_floats(config->sinks, DTYPE_F32, 0, config->n_heads, &layer->sinks));

@@ -96,7 +96,7 @@ static uint32_t half_rotary(const struct rope *rope)
     return rope_rotary_dim(rope) / 2;
 }
 
-/* Parts of an arena, taken one after the other; base NULL: they are only counted. */
+/* Divides an arena into parts, one after the other. With base NULL it only counts the bytes. */
 struct arena {
     char *base;
     size_t used;
@@ -110,7 +110,7 @@ static void take(struct arena *arena, void **array_out, size_t n, size_t bytes)
     arena->used += (n * bytes + unit - 1) / unit * unit;
 }
 
-/* The arrays that queries and new keys share when they are the same tokens. */
+/* Queries and new keys are the same tokens and share these arrays. */
 static void share_tokens(struct attention_metadata *metadata)
 {
     metadata->kv_starts = metadata->token_starts;
@@ -129,7 +129,7 @@ static void lay_tokens(struct attention_metadata *metadata, struct arena *arena)
     const struct {
         void **array;
         size_t n;
-        bool is_shared; /* with the queries if KEYS_SELF */
+        bool is_shared; /* if KEYS_SELF, the array of the queries is used */
     } parts[] = {
         {(void **)&metadata->token_starts, n_sequences + 1, false},
         {(void **)&metadata->token_sequences, n_tokens, false},
@@ -198,7 +198,7 @@ static enum status create_arena(struct attention_metadata *metadata)
     return STATUS_OK;
 }
 
-/* A key of StreamingLLM is rotated when it is read, by its position inside the cache. */
+/* The angles for StreamingLLM: a key is rotated when it is read, by its position inside the cache. */
 static enum status create_positions(struct attention_metadata *metadata)
 {
     const struct attention_limits *limits = &metadata->limits;
@@ -263,7 +263,7 @@ void attention_metadata_destroy(struct attention_metadata *metadata)
     free(metadata);
 }
 
-/* Rotary position of query i of a sequence. */
+/* The rotary position of query i of a sequence. */
 static uint32_t query_position(const struct attention_limits *limits,
                                const struct attention_sequence *sequence, uint32_t i)
 {
@@ -301,7 +301,7 @@ static void add_query(struct attention_metadata *metadata, uint32_t index, uint3
     }
 }
 
-/* KEYS_SELF shares all arrays but the beams with the queries. */
+/* Not for KEYS_SELF: there new keys share all arrays but the beams with the queries. */
 static void add_key(struct attention_metadata *metadata, uint32_t index, uint32_t i, uint32_t row)
 {
     const struct attention_limits *limits = &metadata->limits;
@@ -322,7 +322,7 @@ static void add_key(struct attention_metadata *metadata, uint32_t index, uint32_
     }
 }
 
-/* First row of the next sequence of a beam, in q and in k. */
+/* The first row of the next sequence (or beam), in q and in k. */
 struct rows {
     uint32_t query, key;
 };
@@ -348,7 +348,7 @@ static void add_sequence(struct attention_metadata *metadata, const struct atten
     rows->key += step->padded_new_len ? step->padded_new_len : sequence->new_len;
 }
 
-/* Rows rise from token to token. */
+/* The number of rows. The row numbers rise from token to token. */
 static uint32_t n_rows(const uint32_t *rows, uint32_t n)
 {
     return n > 0 ? rows[n - 1] + 1 : 0;

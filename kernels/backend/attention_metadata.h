@@ -1,5 +1,5 @@
 /*
- * attention_metadata - the layout of a step in plain memory: the place of each token, and its angles.
+ * attention_metadata - lays out a step in plain memory: the place of each token, and its angles.
  *
  * Thread: as attention.h.
  */
@@ -22,7 +22,7 @@ MUST_CHECK enum status attention_metadata_make_static(struct attention_metadata 
 size_t attention_metadata_arena_bytes(const struct attention_metadata *metadata);
 void attention_metadata_use_arena(struct attention_metadata *metadata, void *base);
 
-/* The numbers of sequences and of new keys before the dummies: this part of a step is computed. */
+/* The numbers of sequences and of new keys without the dummies: only these are computed. */
 static inline uint32_t metadata_n_real_sequences(const struct attention_metadata *metadata)
 {
     return metadata->n_sequences - metadata->n_dummies;

@@ -2,7 +2,7 @@
 
 #include "kernels/backend/kv_view_check.h"
 
-/* What each check of a sequence gets. */
+/* The arguments of each check of a sequence. */
 struct judged {
     const struct attention_limits *limits;
     const struct attention_sequence *sequence;
@@ -33,7 +33,7 @@ static enum status check_view(const struct attention_limits *limits, const struc
                          error);
 }
 
-/* Fields that this kind of layer does not read must not be set. */
+/* Checks that fields which this kind of layer does not read are not set. */
 static enum status check_unread(const struct judged *judged, struct error *error)
 {
     const struct attention_sequence *sequence = judged->sequence;
@@ -117,7 +117,7 @@ static enum status check_generation(const struct judged *judged, struct error *e
     return STATUS_OK;
 }
 
-/* A chunk of the queries' own prompt. */
+/* Checks a chunk of a prompt. */
 static enum status check_chunk(const struct judged *judged, struct error *error)
 {
     const struct attention_sequence *sequence = judged->sequence;
@@ -284,7 +284,7 @@ static enum status check_padding(const struct attention_step *step, uint32_t ind
     return STATUS_OK;
 }
 
-/* Only a static step has dummies, after its sequences. */
+/* Only a static step may have dummies, and only after its sequences. */
 static enum status check_dummy(const struct attention_metadata *metadata,
                                const struct attention_sequence *sequence, uint32_t index,
                                struct error *error)
@@ -320,7 +320,7 @@ static enum status check_static(const struct attention_metadata *metadata,
     return STATUS_OK;
 }
 
-/* Sequences and tokens of each phase. */
+/* Checks sequences and tokens of each phase. */
 static enum status check_phases(const struct attention_limits *limits,
                                 const struct attention_step *step, struct error *error)
 {
@@ -344,7 +344,7 @@ static enum status check_phases(const struct attention_limits *limits,
     return STATUS_OK;
 }
 
-/* All tokens, and all rows of the tensors with their padding. */
+/* Checks all tokens, and all rows of the tensors with their padding. */
 static enum status check_totals(const struct attention_limits *limits,
                                 const struct attention_step *step, struct error *error)
 {
@@ -370,7 +370,7 @@ static enum status check_totals(const struct attention_limits *limits,
     return STATUS_OK;
 }
 
-/* Puts the sequence before the sentence. */
+/* Puts the name of the sequence before the sentence. */
 static enum status name_request(uint32_t index, const struct attention_sequence *sequence,
                                 enum status status, struct error *error)
 {

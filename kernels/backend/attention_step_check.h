@@ -5,12 +5,12 @@
 
 #include "kernels/attention.h"
 
-/* INVALID_ARGUMENT with the sequence, the field and its value. */
+/* INVALID_ARGUMENT: the sentence names the sequence, the field and its value. */
 MUST_CHECK enum status attention_step_check(const struct attention_metadata *metadata,
                                             const struct attention_step *step,
                                             const struct kv_view *kv, struct error *error);
 
-/* Index in its sequence of the first query of the step. */
+/* The index, in its sequence, of the first query of the step. */
 static inline uint32_t sequence_first_query(const struct attention_limits *limits,
                                             const struct attention_sequence *sequence)
 {

@@ -1,5 +1,5 @@
 /*
- * kv_address - where a key lies in the cache: V lies kv_stride behind it.
+ * kv_address - finds the address of a key in the cache. Its V is kv_stride further on.
  *
  * Thread: any.
  */
@@ -7,7 +7,7 @@
 
 #include "kernels/backend/attention_layer.h"
 
-/* First byte of K of a slot; V is kv_stride further on. block_ids: those of one beam. */
+/* The first byte of K of a slot. block_ids: those of one beam. */
 static inline char *kv_slot_address(const struct kv_view *kv, uint32_t layer_index,
                                     const uint32_t *block_ids, uint32_t kv_head, uint32_t slot)
 {
@@ -17,11 +17,11 @@ static inline char *kv_slot_address(const struct kv_view *kv, uint32_t layer_ind
            kv_head * kv->head_stride + within * kv->token_stride;
 }
 
-/* Where K of a new key of the step (an index into kv_rows) goes in the cache; V is kv_stride further. */
+/* Where K of a new key of the step (an index into kv_rows) is written in the cache. */
 char *kv_new_key_address(const struct attention_layer *layer,
                          const struct attention_metadata *metadata, uint32_t key, uint32_t kv_head);
 
-/* The same for the key with an index in the cache (0 is the first that the cache holds), as a beam
- * sees it, by cyclic slots and cache_source. Parameters, as a struct would be filled for each key. */
+/* The address of the key with this index in the cache (0 is the first that the cache holds), as one beam
+ * sees it (cyclic slots, cache_source). It takes many parameters: filling a struct for each key would cost time. */
 char *kv_key_address(const struct attention_layer *layer, const struct attention_metadata *metadata,
                      uint32_t sequence, uint32_t beam, uint32_t kv_head, uint32_t index);

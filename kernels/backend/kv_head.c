@@ -33,7 +33,7 @@ struct kv_heads kv_heads_of_step(const struct attention_layer *layer,
     heads.k.norm = layer->k_norm;
     heads.k.norm_eps = config->norm_eps;
     heads.k.scale = config->k_scale;
-    if (layer->n_rotary == 0 || config->sink_tokens != 0) /* it turns when it is read */
+    if (layer->n_rotary == 0 || config->sink_tokens != 0) /* rotated when it is read */
         return heads;
     const uint32_t rope = attention_rope_index(layer, metadata);
     assert(rope < ATTENTION_ROPES_MAX);

@@ -25,7 +25,7 @@ struct kv_head {
     const float *norm; /* weights [n]; NULL: none */
     float norm_eps;
     const float *cos, *sin; /* [n_rotary / 2] */
-    uint32_t n_rotary;      /* the first so many elements turn; 0: none */
+    uint32_t n_rotary;      /* the first n_rotary elements are rotated; 0: none */
     bool is_interleaved;
     enum dtype cache;
     float scale; /* of INT8 and E4M3; else not read */
@@ -35,11 +35,11 @@ struct kv_heads {
     struct kv_head k, v;
 };
 
-/* kv head 0 of a token: of a new key of a step, of a row of an update. */
+/* kv head 0 of one token: a new key of a step, or a row of an update. */
 struct kv_heads kv_heads_of_step(const struct attention_layer *layer,
                                  const struct attention_metadata *metadata,
                                  const struct attention_io *io, uint32_t key);
 struct kv_heads kv_heads_of_update(const struct kv_update *update, uint32_t token, uint64_t row);
 
-/* The kv head after these, of the same token. */
+/* Moves on to the next kv head of the same token. */
 void kv_heads_next(struct kv_heads *heads);

@@ -2,7 +2,7 @@
 
 #include "kernels/backend/reach.h"
 
-/* K and V, layers and blocks are nested in some order. What is inside must not be larger than the stride around it. */
+/* K and V, layers and blocks are nested in some order. An inner part must not be larger than the outer stride. */
 static enum status check_nesting(const struct kv_view *kv, uint64_t *span_inout,
                                  struct error *error)
 {

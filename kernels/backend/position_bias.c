@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <math.h>
 
-/* 2^(-8 i / n), the float32 nearest to it. */
+/* 2^(-8 i / n), rounded to float32. */
 static float slope(uint32_t i, uint32_t n)
 {
     return (float)exp2(-8.0 * i / n);
@@ -20,7 +20,7 @@ void alibi_slopes(uint32_t n_heads, float *slopes_out)
                                           : slope(2 * (head - n_power) + 1, 2 * n_power);
 }
 
-/* Computed in float32 as in Transformers, so that distances at the edge of a bucket get the bucket of the training. */
+/* Computed in float32 as in Transformers, so that distances at the edge of a bucket get the same bucket as in training. */
 static uint32_t far_bucket(uint64_t distance, uint32_t n_buckets, uint32_t n_exact,
                            uint32_t distance_max)
 {

@@ -1,5 +1,5 @@
 /*
- * reach - the extent of things that lie a stride apart, if it fits in 64 bits.
+ * reach - computes the extent of elements with a stride, with a check that it fits in 64 bits.
  *
  * Thread: any.
  */

@@ -1,9 +1,9 @@
 /*
- * cpu - the vector implementation: the files of this folder compiled for each instruction set.
+ * cpu - the vector implementation: the build compiles the files of this folder for each instruction set.
  *
  * ISA(x) is x_avx2, x_avx512 and so on: symbols that the files of one set share have the name of the set. A set
- * that differs from another set in its products alone takes the rest from that one, ISA_REST. It takes the
- * attention from ISA_ATTENTION when that one multiplies BF16 or FP16 in its own way.
+ * that differs from another set only in its products takes the rest from that set, ISA_REST. It takes the
+ * attention from ISA_ATTENTION if that set multiplies BF16 or FP16 in its own way.
  */
 #pragma once
 

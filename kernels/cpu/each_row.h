@@ -21,7 +21,7 @@ static inline void run_rows(void *arg, uint32_t index)
         task->row(task->op, row);
 }
 
-/* n: elements of a row, or what they cost. */
+/* n: the elements of a row, or their cost in elements. */
 static inline void each_row(struct thread_pool *pool, struct rows_task *task, uint64_t n)
 {
     parallel_run(pool, task->n_rows * n * WORK_PER_ELEMENT,

@@ -1,7 +1,7 @@
 /*
- * parallel - a parallel for that leaves small work on the caller.
+ * parallel - a parallel loop that runs small work on the caller's thread.
  *
- * The choice depends on the amount of work only, and never changes a bit of a result.
+ * The choice depends only on the amount of work, and never changes a bit of a result.
  */
 #pragma once
 
@@ -17,7 +17,7 @@ static inline uint32_t parallel_threads(const struct thread_pool *pool, uint64_t
     return !pool || work < PARALLEL_WORK_MIN ? 1 : thread_pool_size(pool);
 }
 
-/* body(arg, 0 .. n - 1), on the pool when there is work for it. */
+/* Calls body(arg, 0 .. n - 1), on the pool if there is enough work. */
 static inline void parallel_run(struct thread_pool *pool, uint64_t work, uint32_t n,
                                 thread_pool_body body, void *arg)
 {

@@ -11,7 +11,7 @@
 #include <assert.h>
 #include <string.h>
 
-/* What the kernels call by numbers of their own. */
+/* The kernels have their own copies of these numbers. */
 static_assert(MATH_COMPUTE == 0 && MATH_FP8 == 1 && MATH_INT8 == 2 && MATH_INT8_PV_FP8 == 3 &&
                   MATH_BF16 == 4 && MATH_FP16 == 5,
               "attention_head.cuh");
@@ -50,13 +50,13 @@ enum {
 static_assert(PATH_SHORT_KEYS == ATTENTION_SHORT_KEYS, "attention_parameters.h");
 
 #define FEATURES ATTENTION_FEATURES_ALL
-/* A row a warp: scores are never stored, keys are not shared between CTAs or heads. */
+/* One warp a row: scores are never stored, and keys are not shared between CTAs or heads. */
 #define REFERENCE_FEATURES                                                                         \
     (FEATURES & ~ATTENTION_FEATURE(3) & ~ATTENTION_FEATURE(6) & ~ATTENTION_FEATURE(7))
 
 /* ---- launches ---- */
 
-/* attention_update_quads: rows come eight bytes at a time. */
+/* attention_update_quads reads rows eight bytes at a time. */
 static bool takes_quads(const struct attention_parameters *p)
 {
     const uint64_t addresses = (uintptr_t)p->q | (uintptr_t)p->k | (uintptr_t)p->v;
@@ -68,7 +68,7 @@ static bool takes_quads(const struct attention_parameters *p)
            (p->cache != DTYPE_BF16 || cache % 8 == 0);
 }
 
-/* n_queries 0: keys alone. A warp has a head; of attention_update_quads, several of Q. */
+/* n_queries 0: only keys. A warp has one head; in attention_update_quads several heads of Q. */
 static void launch_update(const struct attention_parameters *p)
 {
     const bool is_quads = takes_quads(p);
@@ -104,7 +104,7 @@ static void launch_reference(const struct call *call, struct attention_parameter
                     p);
 }
 
-/* Heads of a group that a CTA takes: all that it has rows for, where they share what is loaded. */
+/* The heads of a group in one CTA: as many as it has rows for, if they share loads. */
 static uint32_t tile_heads_of(const struct attention_layer *layer)
 {
     if (layer->config.grouped == CHOICE_OFF)
@@ -112,7 +112,8 @@ static uint32_t tile_heads_of(const struct attention_layer *layer)
     return layer->group < ATTENTION_TILE_ROWS ? layer->group : ATTENTION_TILE_ROWS;
 }
 
-/* Of the larger of what CTAs are: one stream of keys and all rows, or two and half of them, where a head is one chunk. */
+/* The shared memory of the larger kind of CTA: one stream of keys and all rows, or, if a head is one chunk, two streams and
+ * half of the rows. */
 static uint32_t masked_shared_bytes(uint32_t width)
 {
     const uint32_t chunk = width < MASKED_CHUNK_MAX ? width : MASKED_CHUNK_MAX;
@@ -125,7 +126,7 @@ static uint32_t masked_shared_bytes(uint32_t width)
     return n_floats * (uint32_t)sizeof(float);
 }
 
-/* The tiles from first_tile; p->n_ranges is what the grid has of them. */
+/* Launches the tiles from first_tile on; p->n_ranges is the z size of the grid. */
 static void launch_tiles(const struct attention_parameters *p, uint32_t n_tiles)
 {
     const uint32_t width = p->head_dim <= 64 ? 64 : p->head_dim <= 128 ? 128 : 256;
@@ -141,7 +142,7 @@ static void launch_tiles(const struct attention_parameters *p, uint32_t n_tiles)
         cuda_launch(kernel, &shape, p);
 }
 
-/* The contexts of MATH_INT8 and MATH_INT8_PV_FP8, whose generation is that of MATH_COMPUTE. */
+/* Launches the contexts of MATH_INT8 and MATH_INT8_PV_FP8; their generation is that of MATH_COMPUTE. */
 static void launch_int8(const struct attention_parameters *p, uint32_t n_tiles)
 {
     const uint32_t width = 256, n_floats = p->head_dim + MASKED_WARPS + ATTENTION_TILE_ROWS;
@@ -154,7 +155,7 @@ static void launch_int8(const struct attention_parameters *p, uint32_t n_tiles)
         cuda_launch(CUDA_attention_masked_int8_256, &shape, p);
 }
 
-/* Whether the layer's contexts have their scores stored, in both back ends. */
+/* Whether the scores of the layer's contexts are stored, in both back ends. */
 static bool stores_scores(const struct call *call)
 {
     const enum attention_path path = call->attention->layer.config.path;
@@ -169,7 +170,7 @@ static uint32_t whole_shared_bytes(const struct attention_parameters *p, bool is
     return n_floats * (uint32_t)sizeof(float);
 }
 
-/* Contexts, in as many CTAs at most as the workspace has room for, where scores live there. */
+/* Launches contexts. If scores are in the workspace, the number of CTAs is limited by its room. */
 static void launch_whole(const struct call *call, const struct attention_parameters *p)
 {
     const struct attention_workspace *workspace = call->metadata->workspace;
@@ -192,7 +193,7 @@ static void launch_whole(const struct call *call, const struct attention_paramet
                     &of_contexts);
 }
 
-/* On CUDA cores. */
+/* Launches contexts on CUDA cores. */
 static void launch_contexts(const struct call *call, const struct attention_parameters *p)
 {
     if (stores_scores(call))
@@ -203,7 +204,7 @@ static void launch_contexts(const struct call *call, const struct attention_para
         launch_tiles(p, call->metadata->workspace->n_context_tiles);
 }
 
-/* Whether CTAs share the keys of a row: where rows alone leave processors idle. The bits are the same. */
+/* Whether several CTAs share the keys of a row: if without it processors would be idle. The bits are the same. */
 static bool splits(const struct call *call, const struct attention_parameters *p)
 {
     const struct attention_workspace *workspace = call->metadata->workspace;
@@ -227,7 +228,7 @@ static void launch_merge(const struct attention_parameters *p, uint32_t n_tokens
         cuda_launch(CUDA_attention_merge, &shape, p);
 }
 
-/* Rows of a tile that a generation sequence of the step may have, in eights. */
+/* The most rows that a generation sequence of the step can have in a tile, in units of eight. */
 static uint32_t n_eights_of(const struct call *call, const struct attention_parameters *p)
 {
     const struct attention_limits *limits = &call->metadata->limits;
@@ -237,7 +238,8 @@ static uint32_t n_eights_of(const struct call *call, const struct attention_para
     return ((most < of_tile ? most : of_tile) * p->tile_heads + GROUPED_ROWS - 1) / GROUPED_ROWS;
 }
 
-/* CTAs that share the ranges of a row, where n_ctas do with one: some waves in all, whatever a step's lengths. */
+/* The number of CTAs that share the ranges of a row. n_ctas: CTAs without sharing. In all there are a few waves of CTAs,
+ * whatever the lengths of a step. */
 static uint32_t n_shares_of(const struct call *call, const struct attention_parameters *p,
                             uint32_t n_ctas)
 {
@@ -248,7 +250,7 @@ static uint32_t n_shares_of(const struct call *call, const struct attention_para
     return n_shares < p->n_ranges ? n_shares : p->n_ranges;
 }
 
-/* The tiles from first_tile, on tensor cores. */
+/* Launches the tiles from first_tile on, on tensor cores. */
 static void launch_grouped(const struct call *call, const struct attention_parameters *p,
                            uint32_t n_tiles)
 {
@@ -272,7 +274,7 @@ static void launch_grouped(const struct call *call, const struct attention_param
         cuda_launch(kernels[p->math == MATH_BF16][bytes == 1][p->head_dim == 128], &shape, p);
 }
 
-/* Generation sequences, whose ranges of keys may be CTAs of their own. */
+/* Launches generation sequences; their ranges of keys may be split over several CTAs. */
 static void launch_generation(const struct call *call, struct attention_parameters *p,
                               bool is_grouped)
 {
@@ -310,7 +312,7 @@ static void launch_masked(const struct call *call, struct attention_parameters *
     launch_generation(call, p, false);
 }
 
-/* Rows of the cache come 16 bytes at a time. */
+/* Whether rows of the cache can be read 16 bytes at a time. */
 static bool has_aligned_rows(const struct call *call)
 {
     const struct kv_view *kv = &call->metadata->kv;
@@ -320,8 +322,8 @@ static bool has_aligned_rows(const struct call *call)
     return all % 16 == 0;
 }
 
-/* Whether the layer's math multiplies what the cache holds as it is, or widened, in heads that tensor cores take. Choices
- * of the layer and the cache alone: a step's sequences have no part in them. */
+/* Whether tensor cores can compute the layer: its math uses the cache's values as they are or widened, and the size of heads
+ * fits. It depends only on the layer and the cache, not on the sequences of a step. */
 static bool takes_tensors(const struct call *call)
 {
     const struct attention_config *config = &call->attention->layer.config;
@@ -343,7 +345,7 @@ static bool takes_flash(const struct call *call)
            config->mask_input == MASK_INPUT_NONE && config->soft_cap == 0;
 }
 
-/* Heads that share keys are a CTA's, two by two. The bits are those of attention_flash. */
+/* Whether attention_flash_sm90 can be used: a CTA takes two heads that share keys. The bits are those of attention_flash. */
 static bool takes_flash_sm90(const struct call *call, const struct attention_parameters *p)
 {
     const uint64_t bytes = dtype_bytes((enum dtype)p->compute);
@@ -354,7 +356,8 @@ static bool takes_flash_sm90(const struct call *call, const struct attention_par
            has_wide_rows && device_get_traits(call->attention->device).architecture == 90;
 }
 
-/* Tiles of one sequence are dealt to the processors; those of several, which are in no order, go where there is room. */
+/* With one sequence the CTAs take tiles in turn, one CTA for each processor. The tiles of several sequences are not sorted
+ * by length, so each is a CTA of its own. */
 static void launch_flash_sm90(const struct call *call, const struct attention_parameters *p)
 {
     const uint32_t of_group = (call->attention->layer.group + 1) / 2;
@@ -394,7 +397,8 @@ static void launch_flash(const struct call *call, const struct attention_paramet
         cuda_launch(kernel, &shape, &of_contexts);
 }
 
-/* Whether attention_grouped computes its generation: what comes and goes in 16 bits loses no more by rounding so inside. */
+/* Whether attention_grouped computes the layer's generation: if inputs and outputs have 16 bits, rounding inside to 16 bits
+ * loses no more. */
 static bool takes_grouped(const struct call *call)
 {
     const struct attention_config *config = &call->attention->layer.config;
@@ -403,7 +407,7 @@ static bool takes_grouped(const struct call *call)
     return takes_tensors(call) && is_coarse;
 }
 
-/* Contexts and generation, each by the best kernel for it. */
+/* Launches contexts and generation, each with its best kernel. */
 static void launch_best(const struct call *call, struct attention_parameters *p)
 {
     const bool is_flash = takes_flash(call), is_grouped = takes_grouped(call);
@@ -419,7 +423,7 @@ static void launch_best(const struct call *call, struct attention_parameters *p)
     launch_generation(call, p, is_grouped);
 }
 
-/* Rows are read and written an element at a time. */
+/* Checks the alignment of tensors: rows are read and written by elements. */
 static enum status check_alignment(const struct attention *attention, const struct attention_io *io,
                                    struct error *error)
 {
@@ -468,8 +472,8 @@ static enum status kv_update(const struct attention *attention,
     return STATUS_OK;
 }
 
-/* A cyclic cache is written behind attending: earlier queries still see what new keys overwrite, which are read
- * from the workspace until then. */
+/* A cyclic cache is written after attention: earlier queries still see the keys that new keys overwrite. Until then new
+ * keys are read from the workspace. */
 static enum status forward(const struct call *call,
                            void (*launch)(const struct call *, struct attention_parameters *),
                            struct error *error)
@@ -527,7 +531,7 @@ static enum status create_reference(const struct attention_config *config, struc
     return cuda_layer_create(config, REFERENCE_FEATURES, attention_out, error);
 }
 
-/* What all tables have in common. */
+/* The functions that all tables share. */
 #define SHARED_FUNCTIONS                                                                           \
     .destroy = cuda_layer_destroy, .metadata_create = cuda_step_create,                            \
     .metadata_destroy = cuda_step_destroy, .metadata_prepare = cuda_step_prepare,                  \

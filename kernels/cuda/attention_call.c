@@ -55,7 +55,7 @@ static void fill_cache(const struct call *call, struct attention_parameters *p)
 {
     const struct kv_view *kv = &call->metadata->kv;
     const struct attention_config *config = &call->attention->layer.config;
-    if (kv->base) /* none before a pool is attached: dummy steps */
+    if (kv->base) /* NULL before a pool is attached: dummy steps only */
         p->kv_base = (char *)kv->base + config->layer_index * kv->layer_stride;
     p->block_bytes = kv->block_stride;
     p->kv_bytes = kv->kv_stride;
@@ -112,7 +112,7 @@ static void fill_layer(const struct attention *attention, struct attention_param
     p->output_scale = config->output_scale;
 }
 
-/* A captured launch has room for the new keys of every step: how many there are the device reads. */
+/* A captured launch has room for the new keys of every step; the device reads their number. */
 static uint32_t n_keys_of_grid(const struct attention_metadata *metadata)
 {
     const struct attention_limits *limits = &metadata->limits;

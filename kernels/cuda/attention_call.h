@@ -11,5 +11,5 @@ struct call {
     const struct attention_io *io;
 };
 
-/* The queries and new keys of all sequences, the cache and the layer's tables: what no launch chooses. */
+/* The parameters that are the same for all launches: queries and new keys of all sequences, the cache, the layer's tables. */
 struct attention_parameters cuda_attention_parameters(const struct call *call);

@@ -1,17 +1,17 @@
 /*
- * attention_flash - prompts on tensor cores (mma.sync m16n8k16): MATH_BF16 over a BF16 cache, MATH_FP16 over an F16 one,
- * heads of 64 and 128, causal, with or without a window and learned sinks.
+ * attention_flash - computes prompts on tensor cores (mma.sync m16n8k16): MATH_BF16 over a BF16 cache, MATH_FP16 over an F16
+ * cache, heads of 64 and 128, causal, with or without a window and learned sinks.
  *
  * Grid: x a tile of a context's queries (cuda_tile of up to ATTENTION_FLASH_ROWS), longest first; y a head. A warp has 16
- * rows, whose Q stays in registers; K and V come by cp.async, each in two stages:
+ * rows, whose Q stays in registers; cp.async loads K and V, each in two stages:
  *
- *     stages  [K, K, V, V][FLASH_KEYS][HEAD]     behind the last key: [rows][HEAD + 4] sums
+ *     stages  [K, K, V, V][FLASH_KEYS][HEAD]     after the last key: [rows][HEAD + 4] sums
  *
- * Tiles of keys begin at multiples of FLASH_KEYS, m is a whole number of log 2: sums are weighed by powers of two, exactly,
- * and a tile that a row does not see changes none of its bits. So those depend on its keys alone, not on its tile, its
- * chunk or the blocks. Slots that no row of the tile sees are not read: their elements are zeros.
- * Bound: tensor cores. Oracle: kernels/reference/attention_row.c within the dtype; an infinity that an F16 cache holds
- * stays one here.
+ * Tiles of keys begin at multiples of FLASH_KEYS, m is a multiple of log 2: sums are scaled exactly, by powers of two, and
+ * a tile that a row does not see changes none of its bits. So the bits depend only on the keys of the row, not on its tile,
+ * its chunk or the blocks. Slots that no row of the tile sees are not read: their elements are zeros.
+ * Bound: tensor cores. Oracle: kernels/reference/attention_row.c within the dtype; here an infinity in an F16 cache stays
+ * an infinity.
  */
 #pragma once
 
@@ -24,18 +24,19 @@ struct flash_tile {
     struct cuda_tile tile;
     const struct cuda_sequence *sequence;
     uint32_t head, kv_head;
-    uint32_t first_index;  /* of the first query */
-    uint32_t warp_index;   /* of the warp's first query */
-    struct key_range keys; /* that some row sees: not whole tiles */
+    uint32_t first_index;  /* index of the first query */
+    uint32_t warp_index;   /* index of the warp's first query */
+    struct key_range keys; /* keys that some row sees: not whole tiles */
 };
 
-/* Of rows lane / 4 and lane / 4 + 8 of the warp: elements 8 i + lane % 4 * 2 and the next one. total is the lane's part. */
+/* The sums of rows lane / 4 and lane / 4 + 8 of the warp: elements 8 i + lane % 4 * 2 and the next one. total is the part of the
+ * lane. */
 template <uint32_t HEAD> struct flash_sums {
     float o[HEAD / 8][4];
     float m[2], total[2];
 };
 
-/* Of the four that have a tile's rows of a head. */
+/* The number of this warp among the four that have the rows of a tile and head. */
 DEVICE uint32_t flash_warp()
 {
     return threadIdx.x / WARP % 4;
@@ -58,7 +59,7 @@ DEVICE struct flash_tile flash_tile_of(const struct attention_parameters &p, uin
 
 /* ---- operands ---- */
 
-/* Pairs of the rows of attention_update: packs_queries. */
+/* Loads the queries that attention_update has packed (packs_queries). */
 template <uint32_t HEAD>
 DEVICE void flash_load_queries(const struct attention_parameters &p, const struct flash_tile &t,
                                uint32_t (&q)[HEAD / 16][4])
@@ -77,7 +78,7 @@ DEVICE void flash_load_queries(const struct attention_parameters &p, const struc
     }
 }
 
-/* Addresses of the lane's key in the tile from first on, lane % 16 of the warp's 16; 0: no row sees it. */
+/* The addresses of the lane's key, number lane % 16 of the warp's 16, in the tile from first on; 0: no row sees it. */
 struct flash_key {
     uint64_t k, v;
 };
@@ -92,7 +93,7 @@ DEVICE struct flash_key flash_find(const struct attention_parameters &p, const s
     return {(uint64_t)(uintptr_t)place.k, (uint64_t)(uintptr_t)(place.k + place.v_bytes)};
 }
 
-/* The warp's 16 rows of a stage. */
+/* Loads the warp's 16 rows of a stage. */
 template <uint32_t HEAD>
 DEVICE void flash_load(const struct attention_parameters &p, uint32_t stage, uint64_t address)
 {
@@ -102,7 +103,7 @@ DEVICE void flash_load(const struct attention_parameters &p, uint32_t stage, uin
 
 /* ---- a tile of keys ---- */
 
-/* s[i]: keys 8 i + lane % 4 * 2 and the next one, of both rows. */
+/* Computes the scores. s[i]: keys 8 i + lane % 4 * 2 and the next one, for both rows. */
 template <uint32_t HEAD, bool IS_BF16>
 DEVICE void flash_score(uint32_t stage, const uint32_t (&q)[HEAD / 16][4],
                         float (&s)[FLASH_KEYS / 8][4])
@@ -127,7 +128,7 @@ DEVICE void flash_score(uint32_t stage, const uint32_t (&q)[HEAD / 16][4],
     }
 }
 
-/* Keys that a row does not see. Behind the last key of the sequence none of its rows sees any. */
+/* Hides the keys that a row does not see. No row sees a key after the last one of the sequence. */
 DEVICE void flash_hide(const struct attention_parameters &p, const struct flash_tile &t,
                        uint32_t first, float (&s)[FLASH_KEYS / 8][4])
 {
@@ -147,7 +148,7 @@ DEVICE void flash_hide(const struct attention_parameters &p, const struct flash_
     }
 }
 
-/* Scores become weights; factor: what the sums are weighed by, of both rows. */
+/* Turns scores into weights. factor: the factors for the sums of both rows. */
 template <uint32_t HEAD>
 DEVICE void flash_weigh(struct flash_sums<HEAD> &sums, float (&s)[FLASH_KEYS / 8][4],
                         float (&factor)[2])
@@ -175,7 +176,7 @@ DEVICE void flash_weigh(struct flash_sums<HEAD> &sums, float (&s)[FLASH_KEYS / 8
     }
 }
 
-/* m is a whole number that seldom grows: most factors are 1. */
+/* Scales the sums. m seldom grows, so most factors are 1. */
 template <uint32_t HEAD>
 DEVICE void flash_scale(const float (&factor)[2], struct flash_sums<HEAD> &sums)
 {
@@ -189,7 +190,7 @@ DEVICE void flash_scale(const float (&factor)[2], struct flash_sums<HEAD> &sums)
     }
 }
 
-/* The weights of the 16 keys from 16 k on, as they are multiplied. */
+/* Rounds the weights of the 16 keys from 16 k on for the product. */
 template <bool IS_BF16>
 DEVICE void flash_pack(const float (&s)[FLASH_KEYS / 8][4], uint32_t k, uint32_t (&a)[4])
 {
@@ -220,7 +221,7 @@ DEVICE void flash_add(uint32_t stage, const float (&s)[FLASH_KEYS / 8][4],
 
 /* ---- a tile of queries ---- */
 
-/* A learned sink is one lane's of the four that have a row. */
+/* Sets the sums before the first key. Of the four lanes of a row, one has the learned sink. */
 template <uint32_t HEAD>
 DEVICE void flash_begin(const struct attention_parameters &p, const struct flash_tile &t,
                         struct flash_sums<HEAD> &sums)
@@ -241,7 +242,7 @@ DEVICE void flash_begin(const struct attention_parameters &p, const struct flash
     }
 }
 
-/* stages: K and V by turns of two. A stage is loaded again when all warps have passed the barrier behind its reading. */
+/* stages: two for K and two for V. A stage is loaded again when all warps have passed the barrier after its use. */
 template <uint32_t HEAD, bool IS_BF16>
 DEVICE void flash_attend(const struct attention_parameters &p, const struct flash_tile &t,
                          uint32_t stages, struct flash_sums<HEAD> &sums)
@@ -255,7 +256,7 @@ DEVICE void flash_attend(const struct attention_parameters &p, const struct flas
     flash_load_queries<HEAD>(p, t, q);
     for (; first < t.keys.end; first += FLASH_KEYS, now ^= 1) {
         float s[FLASH_KEYS / 8][4], factor[2];
-        cp_async_wait<1>(); /* V may be under way */
+        cp_async_wait<1>(); /* V may still be loading */
         cta_sync();
         key = flash_find(p, t, first + FLASH_KEYS);
         flash_load<HEAD>(p, stages + (now ^ 1) * BYTES, key.k);
@@ -263,7 +264,7 @@ DEVICE void flash_attend(const struct attention_parameters &p, const struct flas
         flash_hide(p, t, first, s);
         flash_weigh<HEAD>(sums, s, factor);
         flash_scale<HEAD>(factor, sums);
-        cp_async_wait<1>(); /* the next K may be */
+        cp_async_wait<1>(); /* the next K may still be */
         cta_sync();
         flash_load<HEAD>(p, stages + (2 + (now ^ 1)) * BYTES, key.v);
         flash_add<HEAD, IS_BF16>(stages + (2 + now) * BYTES, s, sums);
@@ -279,7 +280,7 @@ DEVICE bool has_wide_output(const struct attention_parameters &p)
            ((uintptr_t)p.output | p.output_stride * 2) % 8 == 0;
 }
 
-/* As store_row, the warp's rows at once. */
+/* As store_row, for all rows of the warp. */
 template <uint32_t HEAD>
 DEVICE void flash_store_wide(const struct attention_parameters &p, const struct flash_tile &t,
                              const float *rows)
@@ -302,7 +303,7 @@ DEVICE void flash_store_wide(const struct attention_parameters &p, const struct 
     }
 }
 
-/* Through shared memory, rows of the four warps, so that a row is written by all lanes of its warp. */
+/* Stores the rows of the four warps through shared memory, so that all lanes of a warp write a row together. */
 template <uint32_t HEAD>
 DEVICE void flash_store(const struct attention_parameters &p, const struct flash_tile &t,
                         float *memory, const struct flash_sums<HEAD> &sums)

@@ -1,18 +1,18 @@
 /*
- * attention_flash_sm90 - attention_flash for sm_90 alone: MATH_BF16 over a BF16 cache, heads of 128, rows of BF16 or F32 at
- * multiples of 8 bytes, with products of four warps. The same bits: tiles of keys, m and the order of every sum are those of attention_flash.cuh, and so are the sums that
- * the two kinds of product make of the same 16 elements.
+ * attention_flash_sm90 - attention_flash for sm_90 only: MATH_BF16 over a BF16 cache, heads of 128, rows of BF16 or F32 at
+ * multiples of 8 bytes, with products of four warps. The bits are the same: tiles of keys, m and the order of every sum are
+ * those of attention_flash.cuh, and both kinds of product give the same sums for the same 16 elements.
  *
- * Grid: x as many CTAs as there are processors; of several contexts, one for each tile and pair of heads. The tiles of
- * attention_flash, longest first, and of each all pairs of heads that share keys, are dealt to them by turns, back and forth.
+ * Grid: x as many CTAs as there are processors; with several contexts, one for each tile and pair of heads. The CTAs get the
+ * tiles of attention_flash in turn, back and forth: longest first, and for each tile all pairs of heads that share keys.
  * The warps of a CTA:
  *
- *     0 .. 3    bring K and V, by cp.async, into a ring of SM90_SLOTS tiles of [2 panels of 64 elements][FLASH_KEYS], rows of
- *               128 bytes, swizzled by 128; behind it two barriers a slot
- *     4 .. 7    the rows of the pair's first head, 8 .. 11 those of its second; Q, weights and sums in registers
+ *     0 .. 3    load K and V with cp.async into a ring of SM90_SLOTS tiles of [2 panels of 64 elements][FLASH_KEYS], rows of
+ *               128 bytes, swizzled by 128; after the ring two barriers a slot
+ *     4 .. 7    compute the rows of the pair's first head, 8 .. 11 those of its second; Q, weights and sums in registers
  *
- * K of a tile is multiplied together with V of the one before it: K 0, K 1, V 0, K 2, V 1 ... is the order of the ring. Scores
- * are weighed while sums of V are under way, keys of the next pair are brought while rows are stored. Bound: tensor cores.
+ * K of a tile is multiplied together with V of the tile before: the order of the ring is K 0, K 1, V 0, K 2, V 1 ... Scores
+ * become weights while sums of V are computed; keys of the next pair are loaded while rows are stored. Bound: tensor cores.
  * Oracle: attention_flash.cuh, to the bit.
  */
 #pragma once
@@ -22,11 +22,11 @@
 
 #define SM90_HEAD       128u
 #define SM90_SLOTS      6u
-#define SM90_LAG        3 /* slots that are under way before the first of them is waited for */
+#define SM90_LAG        3 /* slots with loads in flight before the first one is waited for */
 #define SM90_PANEL      (FLASH_KEYS * 128) /* bytes */
 #define SM90_SLOT_BYTES (2 * SM90_PANEL)
 
-/* Addresses in shared memory: slots, and barriers of 8 bytes: a slot is full, a slot is empty. */
+/* Addresses in shared memory: the slots, and for each slot two barriers of 8 bytes, full and empty. */
 struct sm90_ring {
     uint32_t slots, full, empty;
 };
@@ -45,12 +45,12 @@ DEVICE void sm90_next(struct sm90_turn &turn)
     }
 }
 
-/* Whose rows a CTA has: its place among the pairs, the last of a group may lack its second head. */
+/* The rows of a CTA: a tile and a pair of heads. The last pair of a group may have one head only. */
 struct sm90_pair {
     uint32_t tile, first_head, n_heads;
 };
 
-/* The CTA's of a round; false: it has none, in no later one either. */
+/* The pair of the CTA in a round. False: there is none in this and all later rounds. */
 DEVICE bool sm90_deal(const struct attention_parameters &p, uint32_t round,
                       struct sm90_pair &pair_out)
 {
@@ -68,14 +68,14 @@ DEVICE bool sm90_deal(const struct attention_parameters &p, uint32_t round,
 
 /* ---- warps 0 .. 3 ---- */
 
-/* Whether 16 keys from a multiple of 16 on lie token_bytes apart. */
+/* Whether the stride of 16 keys, from a multiple of 16 on, is token_bytes. */
 DEVICE bool sm90_has_runs(const struct attention_parameters &p, const struct cuda_sequence &s)
 {
     return !p.is_cyclic && !p.reads_workspace && s.first_source == ATTENTION_NONE &&
            (p.is_contiguous || p.block_tokens % 16 == 0);
 }
 
-/* A warp's 16 keys of a tile: is_run: where the first is, for all lanes; else those of flash_find. */
+/* A warp's 16 keys of a tile. is_run: all lanes have the address of the first key; else as from flash_find. */
 struct sm90_keys {
     struct flash_key at;
     bool is_run;
@@ -91,7 +91,7 @@ DEVICE struct sm90_keys sm90_find(const struct attention_parameters &p, const st
     return {{(uint64_t)(uintptr_t)place.k, (uint64_t)(uintptr_t)(place.k + place.v_bytes)}, true};
 }
 
-/* As load_rows, into panels: the warp's 16 rows of the slot. */
+/* Loads the warp's 16 rows of a slot, as load_rows, but into panels. */
 DEVICE void sm90_load(const struct attention_parameters &p, uint32_t slot, bool is_run,
                       uint64_t address)
 {
@@ -118,7 +118,7 @@ DEVICE void sm90_load(const struct attention_parameters &p, uint32_t slot, bool 
     }
 }
 
-/* The warp's rows of the slot are there. */
+/* Tells that the warp's rows of the slot have arrived. */
 DEVICE void sm90_tell(const struct sm90_ring &ring, struct sm90_turn &told)
 {
     publish_smem_to_async();
@@ -128,7 +128,7 @@ DEVICE void sm90_tell(const struct sm90_ring &ring, struct sm90_turn &told)
     sm90_next(told);
 }
 
-/* What the warp has asked for, and how much of it it has told of. */
+/* The place of the next load, that of the next report, and the number of loads in flight. */
 struct sm90_brought {
     struct sm90_turn now, told;
     uint32_t n_under_way;
@@ -221,7 +221,7 @@ DEVICE void sm90_pack(const float (&s)[FLASH_KEYS / 8][4], uint32_t (&a)[FLASH_K
         flash_pack<true>(s, k, a[k]);
 }
 
-/* A slot is left when nothing reads it any more. */
+/* Computes a tile of queries. A slot is left when it is not read any more. */
 DEVICE void sm90_attend(const struct attention_parameters &p, const struct flash_tile &t,
                         const struct sm90_ring &ring, struct sm90_turn &turn,
                         struct flash_sums<SM90_HEAD> &sums)
@@ -270,7 +270,7 @@ DEVICE void sm90_attend(const struct attention_parameters &p, const struct flash
     sm90_next(turn);
 }
 
-/* Slots of which these warps need nothing. */
+/* Takes and leaves the slots of a tile that these warps do not need. */
 DEVICE void sm90_pass(const struct flash_tile &t, const struct sm90_ring &ring,
                       struct sm90_turn &turn)
 {
@@ -278,13 +278,13 @@ DEVICE void sm90_pass(const struct flash_tile &t, const struct sm90_ring &ring,
     for (uint32_t first = begin; first < t.keys.end; first += FLASH_KEYS)
         for (uint32_t i = 0; i < 2; i++) {
             (void)sm90_take(ring, turn);
-            warp_sync(); /* nobody waits for a slot that the warp has left: its next phase but one looks the same */
+            warp_sync(); /* all lanes have waited before the slot is left: the phase after next has the same bit */
             sm90_leave(ring, turn);
             sm90_next(turn);
         }
 }
 
-/* Elements at and the next one of a row: sums over total, of BF16 or F32. */
+/* Stores elements at and at + 1 of a row, divided by total, as BF16 or F32. */
 DEVICE void sm90_store_pair(bool is_bf16, void *row, uint32_t at, float low, float high,
                             float total)
 {
@@ -321,7 +321,7 @@ DEVICE void sm90_store(const struct attention_parameters &p, const struct flash_
     }
 }
 
-/* half: which of a pair's heads these warps have. */
+/* half: the head of the pair that these warps compute. */
 DEVICE void sm90_compute(const struct attention_parameters &p, const struct sm90_ring &ring,
                          uint32_t half)
 {
@@ -362,7 +362,7 @@ DEVICE void attention_flash_sm90_body(const struct attention_parameters &p)
     const uint32_t slots = shared_address(memory), barriers = slots + SM90_SLOTS * SM90_SLOT_BYTES;
     const struct sm90_ring ring = {slots, barriers, barriers + SM90_SLOTS * 8};
     sm90_set_barriers(ring);
-    const uint32_t part = shuffle(threadIdx.x / 128, 0); /* seen to be the same in a warp */
+    const uint32_t part = shuffle(threadIdx.x / 128, 0); /* shows that a warp has one value */
     if (part == 0) {
         registers_give<72>();
         sm90_bring(p, ring);

@@ -1,16 +1,16 @@
 /*
- * attention_grouped - generation on tensor cores (mma.sync m16n8k16): Q, K, V and p as MATH_BF16 and MATH_FP16 multiply them,
- * over caches of 16 bits of the math's own and of 8 bits; heads of 64 and 128.
+ * attention_grouped - computes generation on tensor cores (mma.sync m16n8k16) with MATH_BF16 and MATH_FP16, over a cache of
+ * the math's 16-bit type or of 8 bits; heads of 64 and 128.
  *
  * Grid: x a tile of queries (cuda_tile), y eight of its rows (columns of the products) of a kv head, z a share of the ranges
- * of keys where partial sums are wanted: how many ranges there are is read on the device, each has its own partial sums. K is
- * the left operand: 16 keys at a time a warp, in a ring of its own of two stages of cp.async; tiles go round the four warps,
- * and ranges (ATTENTION_RANGE_KEYS) are merged in their order. A warp's sums of a range lie in the stage that it read last:
+ * of keys if partial sums are wanted: the device reads the number of ranges, and each range has its own partial sums. K is
+ * the left operand: a warp multiplies 16 keys at a time, from its own ring of two stages of cp.async. The four warps take tiles
+ * in turn, and ranges (ATTENTION_RANGE_KEYS) are merged in order. At the end of a range a warp's sums are in its last stage:
  *
  *     stages  [warp][2][K, V][16][HEAD], or [warp][2][8 rows][HEAD]     weights  [warp][8 rows][m, total]
  *
- * Places of tiles are absolute and m is a whole number of log 2, so that a row's bits depend on its keys alone. A slot that
- * no row of the tile sees is not read: its elements are zeros. Bound: loads of the cache.
+ * Tiles begin at fixed positions and m is a multiple of log 2, so the bits of a row depend only on its keys. A slot that no row
+ * of the tile sees is not read: its elements are zeros. Bound: loads of the cache.
  * Oracle: kernels/reference/attention_row.c within the dtype.
  */
 #pragma once
@@ -34,7 +34,7 @@ template <uint32_t HEAD> DEVICE void grouped_clear(struct grouped_sums<HEAD> &su
     }
 }
 
-/* Products of key lane / 4 (and + 8) of the tile become scores. */
+/* Turns the products of keys lane / 4 and lane / 4 + 8 of the tile into scores. */
 DEVICE void grouped_score(const struct attention_parameters &p, const struct grouped_tile &t,
                           uint32_t first, float (&s)[4])
 {
@@ -58,7 +58,7 @@ DEVICE void grouped_score(const struct attention_parameters &p, const struct gro
     }
 }
 
-/* Scores become weights, the sums are weighed by the new m, which is seldom another one. */
+/* Turns scores into weights, and scales the sums for the new m, which seldom changes. */
 template <uint32_t HEAD> DEVICE void grouped_weigh(struct grouped_sums<HEAD> &sums, float (&s)[4])
 {
     float factors[2];
@@ -104,8 +104,8 @@ DEVICE void grouped_add(const struct attention_parameters &p, const struct group
 /* ---- a range ---- */
 
 /*
- * Sums in a warp's stage: element i of a row is at row HEAD + (i ^ row / 2 * 8), so that the four rows that a store meets
- * lie in banks of their own.
+ * Where sums are in a warp's stage: element i of a row is at row HEAD + (i ^ row / 2 * 8), so that the four rows of one store
+ * are in different banks.
  */
 template <uint32_t HEAD, uint32_t BYTES>
 DEVICE float *grouped_sums_of(const struct grouped_tile &t, uint32_t warp, uint32_t stage)
@@ -123,7 +123,7 @@ DEVICE float *grouped_weights(const struct grouped_tile &t, uint32_t warp, uint3
     return weights + (warp * GROUPED_ROWS + row) * 2;
 }
 
-/* stage: that of the warp which nobody reads or loads. */
+/* stage: the stage of the warp that is not read or loaded now. */
 template <uint32_t HEAD, uint32_t BYTES>
 DEVICE void grouped_share(const struct attention_parameters &p, const struct grouped_tile &t,
                           uint32_t stage, const struct grouped_sums<HEAD> &sums)
@@ -159,7 +159,7 @@ DEVICE void grouped_share(const struct attention_parameters &p, const struct gro
     }
 }
 
-/* One row of what the warps have shared, in their order; m is a score behind it, as attention_merge has it. */
+/* Merges one row of the sums that the warps have shared, in their order. At the end m is a score, as in attention_merge. */
 template <uint32_t HEAD, uint32_t BYTES>
 DEVICE void grouped_merge(const struct grouped_tile &t, uint32_t stage, uint32_t row,
                           struct row_sums<HEAD / WARP> &range)
@@ -186,7 +186,7 @@ DEVICE void grouped_merge(const struct grouped_tile &t, uint32_t stage, uint32_t
     range.m *= LOG_2;
 }
 
-/* A range by itself goes to the partials, else it is merged with those before it. */
+/* Stores the range in the partials if there are any, else merges it with the ranges before. */
 template <uint32_t HEAD, uint32_t BYTES>
 DEVICE void grouped_finish(const struct attention_parameters &p, const struct grouped_tile &t,
                            uint32_t number, uint32_t stage, const struct grouped_sums<HEAD> &sums,
@@ -215,7 +215,7 @@ DEVICE bool grouped_has_keys(const struct grouped_tile &t, uint32_t first)
     return first < t.keys.end && first + 16 > t.keys.begin;
 }
 
-/* Ranges from first to last. Their turns are even: a range ends in the second stage. */
+/* Computes ranges from first to last. The number of turns is even, so a range ends in the second stage. */
 template <uint32_t HEAD, uint32_t CACHE, bool IS_BF16>
 DEVICE void grouped_attend(const struct attention_parameters &p, const struct grouped_tile &t,
                            uint32_t first, uint32_t last, struct row_sums<HEAD / WARP> (&all)[2])
@@ -264,7 +264,7 @@ DEVICE void grouped_store(const struct attention_parameters &p, const struct gro
     }
 }
 
-/* The ranges of a CTA, of those that some row of the tile sees. */
+/* The ranges of a CTA, among those that some row of the tile sees. */
 DEVICE struct key_range grouped_ranges(const struct attention_parameters &p,
                                        const struct grouped_tile &t)
 {
@@ -292,12 +292,12 @@ DEVICE void grouped_attend_cache(const struct attention_parameters &p, const str
         grouped_attend<HEAD, DTYPE_E4M3, IS_BF16>(p, t, ranges.begin, ranges.end, all);
 }
 
-/* BYTES: of an element of the cache. */
+/* BYTES: the bytes of an element of the cache. */
 template <uint32_t HEAD, uint32_t BYTES, bool IS_BF16>
 DEVICE void attention_grouped_body(const struct attention_parameters &p)
 {
     SHARED_MEMORY(memory);
-    struct grouped_tile t = grouped_tile_of<HEAD, BYTES>(p, memory); /* under way with the counts */
+    struct grouped_tile t = grouped_tile_of<HEAD, BYTES>(p, memory); /* loaded with the counts */
     if (p.first_tile + blockIdx.x >= p.counts->n_tiles)
         return;
     const bool is_dummy = t.sequence->kind == SEQUENCE_IS_DUMMY, is_part = p.n_ranges != 0;

@@ -1,6 +1,6 @@
 /*
- * attention_grouped_operands - what the products of attention_grouped take: queries in registers, K and V by cp.async and widened
- * where a cache has 8 bits, and the products themselves.
+ * attention_grouped_operands - the operands of attention_grouped: queries in registers, K and V by cp.async, widened if the
+ * cache has 8 bits; and the products.
  */
 #pragma once
 
@@ -8,7 +8,7 @@
 
 /* ---- operands ---- */
 
-/* Of a row of Q that is what element i of the head is multiplied with: times the factor of the scores and the unit of K. */
+/* Element i of a row of Q, rounded for the product: times the factor of the scores and the unit of K. */
 template <bool IS_BF16>
 DEVICE uint32_t grouped_query_pair(float factor, uint32_t low, uint32_t high)
 {
@@ -17,8 +17,8 @@ DEVICE uint32_t grouped_query_pair(float factor, uint32_t low, uint32_t high)
 }
 
 /*
- * Q of column lane / 4. Of sixteen elements the products take first the eight first ones and then the others; where K has
- * 8 bits, first the even ones and then the odd ones, as grouped_widen has them.
+ * Loads Q of column lane / 4. Of sixteen elements a product takes first the first eight, then the others; if K has 8 bits,
+ * first the even ones, then the odd ones, as grouped_widen makes them.
  */
 template <uint32_t HEAD, uint32_t BYTES, bool IS_BF16>
 DEVICE void grouped_load_queries(const struct attention_parameters &p, const struct grouped_tile &t,
@@ -63,14 +63,14 @@ DEVICE struct grouped_blocks grouped_blocks_of(const struct attention_parameters
     return blocks;
 }
 
-/* Of a tile that is loaded a turn later. */
+/* The block of a tile that is loaded a turn later. */
 DEVICE uint32_t grouped_block(const struct grouped_tile &t, const struct grouped_blocks &blocks,
                               uint32_t first)
 {
     return t.is_near && grouped_is_within(t.keys, first) ? blocks.ids[first >> blocks.shift] : 0;
 }
 
-/* K and V of 16 keys in one block. */
+/* Loads K and V of 16 keys in one block. */
 template <uint32_t BYTES>
 DEVICE void grouped_load_near(const struct attention_parameters &p,
                               const struct grouped_blocks &blocks, uint32_t block, uint32_t first,
@@ -90,7 +90,7 @@ DEVICE void grouped_load_near(const struct attention_parameters &p,
     }
 }
 
-/* K and V of the warp's 16 keys from first on; zeros where no row sees one. */
+/* Loads K and V of the warp's 16 keys from first on; keys that no row sees become zeros. */
 template <uint32_t HEAD, uint32_t BYTES>
 DEVICE void grouped_load(const struct attention_parameters &p, const struct grouped_tile &t,
                          const struct grouped_blocks &blocks, uint32_t block, uint32_t first,
@@ -141,7 +141,7 @@ template <bool IS_BF16> DEVICE void grouped_widen_int8(uint32_t word, uint32_t (
     }
 }
 
-/* Bytes 0 and 2 of a word, then 1 and 3, exactly. */
+/* Widens bytes 0 and 2 of a word, then 1 and 3, exactly. */
 template <uint32_t CACHE, bool IS_BF16>
 DEVICE void grouped_widen(uint32_t word, uint32_t (&pairs)[2])
 {
@@ -151,14 +151,14 @@ DEVICE void grouped_widen(uint32_t word, uint32_t (&pairs)[2])
         grouped_widen_int8<IS_BF16>(word, pairs);
 }
 
-/* A lane's part of elements 32 i ... of 16 keys' rows: of 16 bits each half of them, of 8 bits all. */
+/* The place of a lane's part of elements 32 i ... in the rows of 16 keys: with 16 bits a half of them, with 8 bits all. */
 template <uint32_t BYTES> DEVICE uint32_t grouped_place(uint32_t stage, uint32_t i)
 {
     const uint32_t lane = threadIdx.x % WARP;
     return (stage + tensor_place<BYTES>(lane % 16, lane / 16)) ^ i << 5;
 }
 
-/* 16 keys times Q. */
+/* Multiplies 16 keys by Q. */
 template <uint32_t HEAD, uint32_t CACHE, bool IS_BF16>
 DEVICE void grouped_multiply_keys(uint32_t stage, const uint32_t (&q)[HEAD / 16][2], float (&s)[4])
 {
@@ -185,7 +185,8 @@ DEVICE void grouped_multiply_keys(uint32_t stage, const uint32_t (&q)[HEAD / 16]
     }
 }
 
-/* V of 16 keys times p: of 8 bits even elements of sixteen are rows 0 to 7 of a product, odd ones the others. */
+/* Multiplies V of 16 keys by p. With 8 bits, of sixteen elements the even ones are rows 0 to 7 of a product, the odd ones
+ * the others. */
 template <uint32_t HEAD, uint32_t CACHE, bool IS_BF16>
 DEVICE void grouped_multiply_values(uint32_t stage, uint32_t p_low, uint32_t p_high,
                                     float (&o)[HEAD / 16][4])

@@ -1,5 +1,5 @@
 /*
- * attention_grouped_tile - what a CTA of attention_grouped is: its rows, and the keys that they see.
+ * attention_grouped_tile - the state of a CTA of attention_grouped: its rows, and the keys that they see.
  */
 #pragma once
 
@@ -15,23 +15,23 @@ struct grouped_tile {
     struct cuda_tile tile;
     const struct cuda_sequence *sequence;
     uint32_t kv_head, first_head, n_heads;
-    uint32_t first_row, n_rows; /* of the tile's: those of the CTA */
-    struct key_range keys;      /* that some row may see: not whole tiles */
-    struct key_range plain;     /* that every row sees, with nothing added to a score */
-    bool is_near;               /* a tile of keys that all are there lies in one block */
+    uint32_t first_row, n_rows; /* the CTA's rows of the tile */
+    struct key_range keys;      /* keys that some row may see: not whole tiles */
+    struct key_range plain;     /* keys that every row sees, with nothing added to their scores */
+    bool is_near;               /* a full tile of keys is in one block */
     uint32_t stages;            /* of the warp */
     uint8_t *memory;            /* shared */
 };
 
-/* Where tiles of near keys lie: a lane's part of one is 16 bytes of every so many rows. */
+/* Where tiles of near keys are: a lane's part of a tile is 16 bytes of some rows at equal distances. */
 struct grouped_blocks {
     const uint32_t *ids;
-    const uint8_t *base; /* of block 0 and the kv head, the lane's row and 16 bytes */
-    uint32_t shift;      /* log2 of a block's tokens; 31: all is one block */
+    const uint8_t *base; /* in block 0, of the kv head: the lane's row and 16 bytes */
+    uint32_t shift;      /* log2 of a block's tokens; 31: there is one block only */
 };
 
-/* Of a warp and a range: elements 16 i + lane / 4 (and + 8), of 8 bits 16 i + lane / 4 * 2 (and the next one), of rows
- * lane % 4 * 2 and the next one. total is the lane's. */
+/* The sums of a warp for a range: elements 16 i + lane / 4 and + 8 (with 8 bits: 16 i + lane / 4 * 2 and the next one) of
+ * rows lane % 4 * 2 and the next one. total is the part of the lane. */
 template <uint32_t HEAD> struct grouped_sums {
     float o[HEAD / 16][4];
     float m[2], total[2];
@@ -54,7 +54,7 @@ DEVICE struct row grouped_row(const struct attention_parameters &p, const struct
     return row_of(p, *t.sequence, t.tile.first_token + n / t.n_heads, t.first_head + n % t.n_heads);
 }
 
-/* Rows of a tile follow each other in their sequence. */
+/* Finds the plain keys. The rows of a tile are consecutive in their sequence. */
 DEVICE void grouped_find_plain(const struct attention_parameters &p, struct grouped_tile &t,
                                const struct row &first, const struct row &last)
 {
@@ -91,7 +91,7 @@ template <uint32_t HEAD, uint32_t BYTES>
 DEVICE struct grouped_tile grouped_tile_of(const struct attention_parameters &p, uint8_t *memory)
 {
     constexpr uint32_t OF_WARP = 4 * 16 * HEAD * BYTES;
-    const uint32_t n_eights = gridDim.y / (p.n_parts * p.n_kv_heads); /* of a tile's rows */
+    const uint32_t n_eights = gridDim.y / (p.n_parts * p.n_kv_heads); /* for the rows of a tile */
     const uint32_t group = p.n_heads / p.n_kv_heads, part = blockIdx.y / n_eights % p.n_parts;
     const uint32_t first = part * p.tile_heads;
     struct grouped_tile t;

@@ -1,12 +1,12 @@
 /*
- * attention_head - elements of a head as they are stored, rounded and widened.
+ * attention_head - loads, rounds and rotates elements of a head.
  */
 #pragma once
 
 #include "kernels/cuda/attention_parameters.h"
 #include "kernels/cuda/rounding.cuh"
 
-/* enum attention_math; attention.c asserts that they are the same */
+/* enum attention_math; attention.c asserts that the numbers are equal */
 enum {
     MATH_IS_COMPUTE,
     MATH_IS_FP8,
@@ -26,7 +26,7 @@ DEVICE uint32_t element_bytes(uint32_t dtype)
     return dtype == DTYPE_F32 ? 4 : is_8bit(dtype) ? 1 : 2;
 }
 
-/* Of tensors and caches: attention.c refuses what is between elements, and E2M1. */
+/* For tensors and caches: attention.c refuses unaligned addresses, and E2M1. */
 DEVICE float load_element(uint32_t dtype, const void *array, uint64_t index)
 {
     switch (dtype) {
@@ -48,8 +48,7 @@ DEVICE float round_e4m3(float value)
     return e4m3_to_float(float_to_e4m3(value));
 }
 
-/* Finite beyond what F16 holds. */
-/* NaN stays. */
+/* Limits a number, also an infinity, to the finite range of F16. NaN stays NaN. */
 DEVICE float clamp_f16(float value)
 {
     if (fabsf(value) > F16_LARGEST)
@@ -67,7 +66,7 @@ DEVICE float round_bf16(float value)
     return bf16_to_float(float_to_bf16(value));
 }
 
-/* In units of unit, as the math multiplies it; e4m3_unit is that of MATH_FP8. */
+/* Rounds value for the math, in units of unit; e4m3_unit is the unit for MATH_FP8. */
 DEVICE float round_for_math(uint32_t math, float value, float unit, float e4m3_unit)
 {
     if (math == MATH_IS_FP8)
@@ -79,7 +78,7 @@ DEVICE float round_for_math(uint32_t math, float value, float unit, float e4m3_u
     return value;
 }
 
-/* What MATH_BF16 and MATH_FP16 round a value to, in units of unit. */
+/* Rounds value for MATH_BF16 and MATH_FP16, in units of unit. */
 DEVICE uint16_t half_for_math(uint32_t math, float value, float unit)
 {
     return math == MATH_IS_BF16 ? float_to_bf16(value / unit)
@@ -91,7 +90,7 @@ DEVICE bool rounds_weights_to_e4m3(uint32_t math)
     return math == MATH_IS_FP8 || math == MATH_IS_INT8_PV_FP8;
 }
 
-/* p as it is multiplied with V. */
+/* p, rounded as for the product with V. */
 DEVICE float round_weight(uint32_t math, float p)
 {
     if (rounds_weights_to_e4m3(math))
@@ -101,14 +100,14 @@ DEVICE float round_weight(uint32_t math, float p)
     return math == MATH_IS_FP16 ? round_f16(p) : p;
 }
 
-/* The other element of the pair with which element i turns. */
+/* The other element of the rotated pair of element i. */
 DEVICE uint32_t pair_of(const struct attention_parameters &p, uint32_t i)
 {
     const uint32_t half = p.n_rotary / 2;
     return p.is_interleaved ? i ^ 1u : i < half ? i + half : i - half;
 }
 
-/* Element i of a turned head: x, and that of its pair. */
+/* Element i of a rotated head, from x and the other element of the pair. */
 DEVICE float turn(const struct attention_parameters &p, const float *cos_row, const float *sin_row,
                   uint32_t i, float x, float of_pair)
 {

@@ -1,10 +1,10 @@
 /*
- * attention_int8 - what MATH_INT8 and MATH_INT8_PV_FP8 make of Q, of a tile of K and of V, for every kernel of contexts:
+ * attention_int8 - rounds Q, a tile of K and V for MATH_INT8 and MATH_INT8_PV_FP8, for all kernels of contexts:
  *
- *     q k = q_unit k_unit (counts of q) (counts of k less its tile's mean) + q mean
+ *     q k = q_unit k_unit (counts of q) (counts of k - mean of its tile) + q mean
  *
- * Counts are whole numbers up to 127, kept in float32, which holds every sum of 256 of their products: no order rounds
- * them. Where a lane is an element of the head, all lanes of a warp call.
+ * Counts are whole numbers up to 127 in float32, which holds every sum of 256 of their products exactly, in any order.
+ * Where a lane is an element of the head, all lanes of a warp must call the function.
  */
 #pragma once
 
@@ -41,7 +41,7 @@ DEVICE float unit_of_query(const struct attention_parameters &p, const float *q)
     return largest_of_warp(largest) / INT8_LARGEST;
 }
 
-/* The counts of a row into [head_dim]; returns their unit. */
+/* Writes the counts of a row to [head_dim]. Returns their unit. */
 DEVICE float count_query(const struct attention_parameters &p, const float *q, float *counts)
 {
     const float unit = unit_of_query(p, q);
@@ -50,7 +50,7 @@ DEVICE float count_query(const struct attention_parameters &p, const float *q, f
     return unit;
 }
 
-/* q mean, in every lane. */
+/* The product of q and the mean, in every lane. */
 DEVICE float query_with_mean(const struct attention_parameters &p, const float *q,
                              const float *mean)
 {
@@ -64,8 +64,8 @@ DEVICE float query_with_mean(const struct attention_parameters &p, const float *
 
 /* ---- K: a tile ---- */
 
-/* The keys of the tile that has the key `first`, as many as are there in the step: slots that the window of all its queries
- * has left behind may hold anything. */
+/* The keys of the tile that has the key `first`, without keys that the window hides from all queries of the step: their
+ * slots may hold anything. */
 DEVICE struct key_range keys_of_tile(const struct attention_parameters &p,
                                      const struct cuda_sequence &s, uint32_t first)
 {
@@ -74,7 +74,7 @@ DEVICE struct key_range keys_of_tile(const struct attention_parameters &p,
     return {begin < oldest ? oldest : begin, end < s.kv_len ? end : s.kv_len};
 }
 
-/* One element over a tile's keys; farthest: from the mean. */
+/* One element over the keys of a tile. farthest: the largest distance from the mean. */
 struct tile_element {
     float mean, farthest;
 };
@@ -98,7 +98,7 @@ DEVICE struct tile_element element_of_tile(const struct attention_parameters &p,
 
 /* ---- V: a lane an element ---- */
 
-/* Of a row that is rounded to E4M3, its unit; else 0: V is multiplied as it is. */
+/* The unit of a row that is rounded to E4M3; 0: V is not rounded. */
 DEVICE float unit_of_value(const struct attention_parameters &p, const uint8_t *v, uint32_t math)
 {
     if (math != MATH_IS_INT8_PV_FP8 || p.cache == DTYPE_E4M3)

@@ -1,11 +1,11 @@
 /*
- * attention_keys - where a key lies, and its elements as they enter the products.
+ * attention_keys - finds a key in the cache, and loads its elements for the products.
  */
 #pragma once
 
 #include "kernels/cuda/attention_head.cuh"
 
-/* A key's K; V lies v_bytes behind it. */
+/* The place of K of a key; V is v_bytes further on. */
 struct key_place {
     const uint8_t *k;
     uint64_t v_bytes;
@@ -36,7 +36,7 @@ DEVICE uint8_t *new_key_address(const struct attention_parameters &p, uint32_t k
     return (uint8_t *)p.new_keys + ((uint64_t)key * p.n_kv_heads + kv_head) * 2 * bytes;
 }
 
-/* The key with an index in the cache, as a beam sees it. */
+/* The key with this index in the cache, as one beam sees it. */
 DEVICE struct key_place find_key(const struct attention_parameters &p,
                                  const struct cuda_sequence &s, uint32_t beam, uint32_t kv_head,
                                  uint32_t index)
@@ -58,7 +58,7 @@ DEVICE float in_units(const struct attention_parameters &p, const uint8_t *row, 
     return is_8bit(p.cache) ? x * scale : x;
 }
 
-/* Element i of K. position: where StreamingLLM turns it. */
+/* Element i of K. position: StreamingLLM rotates K by it. */
 DEVICE float key_element(const struct attention_parameters &p, const uint8_t *k, uint32_t math,
                          uint32_t position, uint32_t i)
 {
@@ -78,12 +78,12 @@ DEVICE float value_element(const struct attention_parameters &p, const uint8_t *
                           p.v_scale);
 }
 
-/* StreamingLLM: the place of a key among those that a query with this index sees. A context sees every key. */
+/* StreamingLLM: the position of a key among those that a query with this index sees. A context sees every key. */
 DEVICE uint32_t position_in_sight(const struct attention_parameters &p,
                                   const struct cuda_sequence &s, uint32_t query, uint32_t key)
 {
     if (s.kind == SEQUENCE_IS_CONTEXT || key < p.sink_tokens || query < p.window)
         return key;
     const uint32_t n_gone = query - (p.window - 1);
-    return key < n_gone ? 0 : key - n_gone; /* 0: not in sight, whatever is loaded with it */
+    return key < n_gone ? 0 : key - n_gone; /* 0: hidden, any angle will do */
 }

@@ -9,11 +9,11 @@
 
 enum { SEND_BYTES_MAX = 1 << 20 };
 
-/* One array of a layer: where the host has it, and where its device address goes. */
+/* One array of a layer: its address on the host, and the place for its address on the device. */
 struct part {
     const void *source; /* NULL: there is none */
     size_t bytes;
-    const void *target; /* of the device */
+    const void *target; /* on the device */
 };
 
 enum { SLOPES, SINKS, TABLE, BUCKETS, BUCKET_STARTS, PARTS };
@@ -41,13 +41,13 @@ enum status cuda_send(struct device *device, uint8_t *target, const void *source
     return STATUS_OK;
 }
 
-/* Buckets of distances in one direction. */
+/* The number of buckets for one direction. */
 static uint32_t n_buckets_each_way(const struct attention_bias *bias)
 {
     return bias->is_bidirectional ? bias->n_buckets / 2 : bias->n_buckets;
 }
 
-/* The smallest distance whose bucket is at least one; UINT32_MAX: none is. Buckets grow with the distance. */
+/* The smallest distance with at least this bucket; UINT32_MAX: there is none. Buckets grow with the distance. */
 static uint32_t bucket_start(const struct attention_bias *bias, uint32_t bucket)
 {
     uint64_t low = 0, high = UINT32_MAX;
@@ -62,7 +62,7 @@ static uint32_t bucket_start(const struct attention_bias *bias, uint32_t bucket)
     return (uint32_t)low;
 }
 
-/* t5_bucket's edges are where float32 logarithms of the host put them: the device compares integers. */
+/* The host computes the edges of buckets with t5_bucket, by float32 logarithms. The device only compares integers. */
 static enum status make_bucket_starts(const struct attention_bias *bias, uint32_t **starts_out)
 {
     *starts_out = NULL;

@@ -1,5 +1,5 @@
 /*
- * attention_layer - a layer as the device has it: what is the host's is copied there once.
+ * attention_layer - a layer on the device: arrays in the host's memory are copied there once.
  *
  * Thread: as kernels/attention.h.
  */
@@ -12,15 +12,15 @@ struct attention {
     struct attention_layer layer;
     struct device *device;
     struct device_memory memory;                   /* the arrays below, one after the other */
-    const float *slopes, *sinks, *table, *buckets; /* of the device; NULL: none */
+    const float *slopes, *sinks, *table, *buckets; /* on the device; NULL: none */
     const uint32_t *bucket_starts; /* [n_buckets of one direction] smallest distance of each */
 };
 
-/* As attention_backend.create. */
+/* Statuses of attention_backend.create. */
 MUST_CHECK enum status cuda_layer_create(const struct attention_config *config, uint64_t features,
                                          struct attention **attention_out, struct error *error);
 void cuda_layer_destroy(struct attention *attention); /* NULL is fine */
 
-/* Enqueues bytes of the host to target. QUEUE_FULL is waited for. DEVICE_LOST. */
+/* Enqueues a copy of bytes of the host to target. Waits while the queue is full. DEVICE_LOST. */
 MUST_CHECK enum status cuda_send(struct device *device, uint8_t *target, const void *source,
                                  size_t bytes);

@@ -1,29 +1,30 @@
 /*
- * attention_masked - softmax(scores) V on CUDA cores, with everything that the operator does, in both phases.
+ * attention_masked - computes softmax(scores) V on CUDA cores, with every feature of the operator, in both phases.
  *
- * Grid: x a tile of queries (cuda_tile), y heads of a group, z a range of keys where partial sums are wanted. A CTA has up
- * to ATTENTION_TILE_ROWS rows, queries times heads that share a kv head, and walks the keys that any of them sees. A warp has
- * MASKED_ROWS rows. Where half of the warps have them all, the CTA is two streams of warps, which take ranges by turns
- * (MASKED_STREAMS), else it is one. A stream's tile of keys is loaded once, widened to float32, K and V by turns in the same place; what is next is
- * under way, in registers, while the last one is multiplied:
+ * Grid: x a tile of queries (cuda_tile), y heads of a group, z a range of keys if partial sums are wanted. A CTA has up
+ * to ATTENTION_TILE_ROWS rows (queries times heads with the same kv head) and walks the keys that any row sees. A warp has
+ * MASKED_ROWS rows. If half of the warps can hold all rows, the CTA has two streams of warps, which take ranges in turn
+ * (MASKED_STREAMS), else one. A tile of keys is loaded once for a stream and widened to float32; K and V take turns in the
+ * same place. The next part is loaded into registers while the current one is multiplied:
  *
- *     keys     [streams][ATTENTION_TILE_KEYS][MASKED_PITCH]    behind a range: its sums [rows][MASKED_WIDTH]
+ *     keys     [streams][ATTENTION_TILE_KEYS][MASKED_PITCH]    after a range: its sums [rows][MASKED_WIDTH]
  *     queries  [rows][chunks][MASKED_PITCH]    weights  [warps][ATTENTION_TILE_KEYS][MASKED_ROWS]
- *     sums     [rows][MASKED_WIDTH], of the ranges so far
+ *     sums     [rows][MASKED_WIDTH], those of the ranges so far
  *
- * IS_INT8: contexts of MATH_INT8 and MATH_INT8_PV_FP8, whose queries and keys there are counts, and behind them
+ * IS_INT8: for contexts of MATH_INT8 and MATH_INT8_PV_FP8. Queries and keys are INT8 counts, followed by
  *
  *     means  [head_dim]    farthest  [warps]    q_units  [rows]
  *
- * Scores: q k is four sums, of elements i, i + 4, ...; a lane has one of them, of four keys and the rows of its warp, for
- * which Q and K lie by quarters. Then lanes are keys, and then elements of the head, while they are summed. Bound: loads of
- * shared memory. Oracle: attention_reference.cuh to the last bit, kernels/reference/attention_row.c within the dtype.
+ * Scores: q k is four sums, of elements i, i + 4, ...; a lane computes one of them, for four keys and the rows of its warp;
+ * for this Q and K are stored by quarters. For the softmax a lane is a key, for the sums of V a lane is an element of the
+ * head. Bound: loads of shared memory. Oracle: attention_reference.cuh to the last bit, kernels/reference/attention_row.c
+ * within the dtype.
  */
 #pragma once
 
 #include "kernels/cuda/attention_masked_sums.cuh"
 
-/* ---- a range by itself, and its merge ---- */
+/* ---- partial sums of one range ---- */
 
 DEVICE float *partial_of(const struct attention_parameters &p, const struct row &row,
                          uint32_t range)
@@ -52,7 +53,7 @@ DEVICE void store_partial(const struct attention_parameters &p, const struct row
 
 /* ---- ranges of a CTA ---- */
 
-/* Those of the stream's rows, in the place of its keys. */
+/* Writes the sums of the stream's rows over its keys. */
 template <uint32_t N>
 DEVICE void share_sums(const struct masked_tile &t, const struct row_sums<N> (&sums)[MASKED_ROWS])
 {
@@ -83,7 +84,7 @@ template <uint32_t N> DEVICE void load_sums(const float *row, struct row_sums<N>
     sums.total = row[N * WARP + 1];
 }
 
-/* The lanes meet before each reads what lane 0 has written. */
+/* The lanes synchronize before they read what lane 0 has written. */
 template <uint32_t N> DEVICE void store_sums(float *row, const struct row_sums<N> &sums)
 {
     warp_sync();
@@ -97,7 +98,7 @@ template <uint32_t N> DEVICE void store_sums(float *row, const struct row_sums<N
     warp_sync();
 }
 
-/* What the streams have shared, in their order, behind the ranges before; or, of a range by itself, to the partials. */
+/* Merges the ranges that the streams have shared, in their order, into the sums. With partials it only stores the range. */
 template <uint32_t N, bool IS_INT8>
 DEVICE void merge_shared(const struct attention_parameters &p, const struct masked_tile &t)
 {
@@ -119,7 +120,7 @@ DEVICE void merge_shared(const struct attention_parameters &p, const struct mask
     }
 }
 
-/* What a row has before its first range. */
+/* Sets the sums of each row before its first range. */
 template <uint32_t N>
 DEVICE void begin_rows(const struct attention_parameters &p, const struct masked_tile &t)
 {
@@ -142,7 +143,7 @@ DEVICE void store_rows(const struct attention_parameters &p, const struct masked
     }
 }
 
-/* The keys of a CTA: the streams' ranges by turns. */
+/* Attends to the keys of a CTA: the streams take ranges in turn. */
 template <uint32_t N, bool IS_INT8>
 DEVICE void attend(const struct attention_parameters &p, const struct masked_tile &t,
                    struct key_range keys)
@@ -162,7 +163,7 @@ DEVICE void attend(const struct attention_parameters &p, const struct masked_til
     } while (keys.begin - t.stream * RANGE < keys.end);
 }
 
-/* N: elements of a lane, heads of up to 32 N. */
+/* N: elements of a lane, for heads of up to 32 N. */
 template <uint32_t N, bool IS_INT8>
 DEVICE void attention_masked_body(const struct attention_parameters &p)
 {
@@ -198,12 +199,12 @@ DEVICE void attention_masked_body(const struct attention_parameters &p)
         store_rows<N>(p, t);
 }
 
-/* Of a lane's range, behind those before it: what weighs the sums so far, and its own. */
+/* The factors for the range of a lane: that of the sums so far, and that of the range. */
 struct merge_factors {
     float of_sums, of_range, total;
 };
 
-/* Ranges from first to end, one of each lane; m: of all before, then of these, too. As merge_range. */
+/* The factors of ranges from first to end, one range a lane, as in merge_range. m: the largest before, then including these. */
 DEVICE struct merge_factors merge_factors_of(const struct attention_parameters &p, uint32_t math,
                                              const struct row &row, uint32_t first, uint32_t end,
                                              float &m)
@@ -230,12 +231,12 @@ DEVICE struct merge_factors merge_factors_of(const struct attention_parameters &
     return factors;
 }
 
-/* Grid: x a token from first_token, y a head, z 32 of its elements, one a lane; one warp. The ranges of a row in their order. */
+/* Merges the ranges of a row in order. Grid: x a token from first_token, y a head, z 32 of its elements, one a lane; one warp. */
 DEVICE void attention_merge_body(const struct attention_parameters &p)
 {
     const uint32_t token = p.first_token + blockIdx.x, lane = threadIdx.x % WARP;
     const uint32_t element = blockIdx.z * WARP + lane;
-    const uint32_t sequence = p.token_sequences[token]; /* under way with the counts */
+    const uint32_t sequence = p.token_sequences[token]; /* loaded together with the counts */
     if (token >= p.counts->n_tokens)
         return;
     const struct cuda_sequence &s = p.sequences[sequence];
@@ -250,7 +251,7 @@ DEVICE void attention_merge_body(const struct attention_parameters &p)
     }
     const uint32_t end = (keys.end + ATTENTION_RANGE_KEYS - 1) / ATTENTION_RANGE_KEYS;
     for (uint32_t first = keys.begin / ATTENTION_RANGE_KEYS; first < end; first += WARP) {
-        float parts[WARP]; /* all are under way before the first is waited for */
+        float parts[WARP]; /* all loads are issued before the first use */
         UNROLL
         for (uint32_t i = 0; i < WARP; i++) {
             parts[i] = 0;

@@ -1,6 +1,6 @@
 /*
- * attention_masked_load - how a CTA of attention_masked comes to its queries, and a stream of it to its tiles of keys: from any
- * cache and from new keys, widened to float32, or as counts of MATH_INT8.
+ * attention_masked_load - loads the queries of a CTA of attention_masked, and the tiles of keys of a stream, from any cache and
+ * from new keys: widened to float32, or as counts of MATH_INT8.
  */
 #pragma once
 
@@ -8,7 +8,7 @@
 
 /* ---- queries ---- */
 
-/* Where element i of a row of Q or K lies: by quarters. */
+/* The place of element i of a row of Q or K, which are stored by quarters. */
 template <uint32_t N> DEVICE uint32_t place_of_k(uint32_t i)
 {
     return i / MASKED_CHUNK(N) * MASKED_PITCH(N) + i % 4 * MASKED_QUARTER(N) +
@@ -20,7 +20,8 @@ template <uint32_t N> DEVICE float *shared_query(const struct masked_tile &t, ui
     return t.queries + r * MASKED_CHUNKS(N) * MASKED_PITCH(N);
 }
 
-/* Zeros behind the last element and the last row; IS_INT8: those, and the counts are count_queries'. */
+/* Loads the queries, with zeros after the last element and the last row. IS_INT8: only the zeros; count_queries makes the
+ * counts. */
 template <uint32_t N, bool IS_INT8>
 DEVICE void load_queries(const struct attention_parameters &p, const struct masked_tile &t)
 {
@@ -35,7 +36,7 @@ DEVICE void load_queries(const struct attention_parameters &p, const struct mask
     }
 }
 
-/* IS_INT8: a warp a row. */
+/* IS_INT8: computes the counts of the queries, a warp a row. */
 template <uint32_t N>
 DEVICE void count_queries(const struct attention_parameters &p, const struct masked_tile &t)
 {
@@ -52,7 +53,7 @@ DEVICE void count_queries(const struct attention_parameters &p, const struct mas
 
 /* ---- tiles of keys ---- */
 
-/* IS_INT8: the means of the tile of K that has the key `first`; returns its unit. */
+/* IS_INT8: computes the means of the tile of K that has the key `first`. Returns its unit. */
 DEVICE float load_means(const struct attention_parameters &p, const struct masked_tile &t,
                         uint32_t first)
 {
@@ -78,27 +79,27 @@ struct masked_part {
     bool is_v;
 };
 
-/* Where element i of a chunk of V lies: fours of eight elements in one half, the others in the other one. */
+/* The place of element i of a chunk of V: of eight elements four are in one half, the others in the other half. */
 template <uint32_t N> DEVICE uint32_t place_of_v(uint32_t i)
 {
     return i / 4 % 2 * (MASKED_CHUNK(N) / 2) + i / 8 * 4 + i % 4;
 }
 
-/* Where the lane's element c of a chunk of V lies: four side by side, or two a warp apart. */
+/* The place of the lane's element c of a chunk of V: four side by side, or two with a distance of WARP. */
 template <uint32_t N> DEVICE uint32_t place_in_v(uint32_t c)
 {
     const uint32_t lane = threadIdx.x % WARP;
     return MASKED_CHUNK(N) == 4 * WARP ? lane * 4 + c : c * WARP + lane;
 }
 
-/* place_of_v, the other way round. */
+/* The inverse of place_of_v. */
 template <uint32_t N> DEVICE uint32_t element_at(uint32_t place)
 {
     constexpr uint32_t HALF = MASKED_CHUNK(N) / 2;
     return place % HALF / 4 * 8 + place / HALF * 4 + place % 4;
 }
 
-/* A warp a key, an element a lane: everything. k_unit: IS_INT8. */
+/* Loads a part in the general way: a warp a key, an element a lane. k_unit: only with IS_INT8. */
 template <uint32_t N, bool IS_INT8>
 DEVICE void load_elements(const struct attention_parameters &p, const struct masked_tile &t,
                           const struct masked_part &part, float k_unit)
@@ -128,13 +129,13 @@ DEVICE void load_elements(const struct attention_parameters &p, const struct mas
     }
 }
 
-/* Of a key: how far its K is from the cache's first byte, and whether V is as far from K as in the cache. */
+/* The place of a key: the distance of its K from the first byte of the cache, and whether V has the usual distance from K. */
 struct masked_place {
     uint64_t k;
     bool is_cached;
 };
 
-/* Of the lane's key of a tile; of the last key where there is none, for nothing that no row sees enters a sum. */
+/* The place of the lane's key of a tile. After the last key it is that of the last key: a key that no row sees enters no sum. */
 DEVICE struct masked_place place_of_lane(const struct attention_parameters &p,
                                          const struct masked_tile &t, uint32_t first)
 {
@@ -145,7 +146,7 @@ DEVICE struct masked_place place_of_lane(const struct attention_parameters &p,
             place.v_bytes == p.kv_bytes};
 }
 
-/* How far K, or V, is from the cache's first byte. */
+/* The distance of K, or of V, from the first byte of the cache. */
 DEVICE uint64_t distance_of(const struct attention_parameters &p, const struct masked_place &place,
                             bool is_v)
 {
@@ -153,25 +154,25 @@ DEVICE uint64_t distance_of(const struct attention_parameters &p, const struct m
     return place.k + (!is_v ? 0 : place.is_cached ? p.kv_bytes : of_new);
 }
 
-/* Eight elements a lane, as they are stored, of each load of the warp. */
+/* Eight elements a lane, in their stored form, for each load of the warp. */
 template <uint32_t N> struct masked_words {
     uint32_t words[MASKED_LOADS(N)][4];
 };
 
-/* The key of the lane in a load of its warp, whose keys lie side by side. */
+/* The key of the lane in a load of its warp. The keys of a load are neighbours. */
 template <uint32_t N> DEVICE uint32_t key_of_load(const struct masked_tile &t, uint32_t load)
 {
     return t.warp * (ATTENTION_TILE_KEYS / t.n_warps) + threadIdx.x % WARP / MASKED_LOAD_LANES(N) +
            load * MASKED_LOAD_KEYS(N);
 }
 
-/* Whether the warp has the second half of its loads, which four warps in the place of two have not. */
+/* Whether the warp has a second half of loads: not if four warps share the loads instead of two. */
 template <uint32_t N> DEVICE bool has_more_loads(const struct masked_tile &t)
 {
     return MASKED_STREAMS(N) == 1 || t.n_warps < MASKED_WARPS;
 }
 
-/* BYTES: of an element; row: of the lane's key. Zeros behind the last element. */
+/* BYTES: the bytes of an element; row: that of the lane's key. Zeros after the last element. */
 template <uint32_t N, uint32_t BYTES, uint32_t FIRST>
 DEVICE void fetch_half(const struct attention_parameters &p, const struct masked_tile &t,
                        uint64_t row, uint32_t from, struct masked_words<N> &fetched)
@@ -198,7 +199,7 @@ DEVICE void fetch_half(const struct attention_parameters &p, const struct masked
     }
 }
 
-/* Half of the warp's loads, of elements of K or of V from `from` on. F32, of twice the words, is not under way: load_floats. */
+/* Issues half of the warp's loads of K or V, from element `from` on. Not for F32, which has twice the words: load_floats. */
 template <uint32_t N, uint32_t HALF>
 DEVICE void fetch_words(const struct attention_parameters &p, const struct masked_tile &t,
                         const struct masked_place &place, uint32_t from, bool is_v,
@@ -208,7 +209,7 @@ DEVICE void fetch_words(const struct attention_parameters &p, const struct maske
     const uint64_t row = distance_of(p, place, is_v);
     if (!t.is_by_eight || p.cache == DTYPE_F32 || (HALF == 1 && !has_more_loads<N>(t))) {
         UNROLL
-        for (uint32_t load = FIRST; load < FIRST + MASKED_LOADS(N) / 2; load++) /* of no use */
+        for (uint32_t load = FIRST; load < FIRST + MASKED_LOADS(N) / 2; load++) /* not used */
             for (uint32_t i = 0; i < 4; i++)
                 fetched.words[load][i] = 0;
     } else if (is_8bit(p.cache)) {
@@ -239,7 +240,7 @@ template <uint32_t DTYPE> DEVICE void widen(const uint32_t (&words)[4], float (&
     }
 }
 
-/* Elements 8 i ... of a row of a chunk. */
+/* Stores elements 8 i ... of a row of a chunk. */
 template <uint32_t N>
 DEVICE void store_eight(float *row, uint32_t i, bool is_v, const float (&x)[8])
 {
@@ -310,7 +311,7 @@ DEVICE void load_floats(const struct attention_parameters &p, const struct maske
     }
 }
 
-/* What was fetched of a part, to shared memory. */
+/* Stores the fetched words of a part in shared memory. */
 template <uint32_t N, bool IS_INT8>
 DEVICE void store_words(const struct attention_parameters &p, const struct masked_tile &t,
                         const struct masked_part &part, float k_unit,

@@ -1,5 +1,5 @@
 /*
- * attention_masked_sums - a tile of keys of attention_masked, multiplied: its scores, their weights, and the sums of V of a range.
+ * attention_masked_sums - computes a tile of keys for attention_masked: its scores, their weights, and the sums of V of a range.
  */
 #pragma once
 
@@ -7,7 +7,7 @@
 
 /* ---- scores ---- */
 
-/* Of shared memory. */
+/* Loads four floats from shared memory. */
 DEVICE void load_four(float (&x)[4], uint32_t from)
 {
     uint32_t words[4];
@@ -17,8 +17,8 @@ DEVICE void load_four(float (&x)[4], uint32_t from)
         x[i] = bits_float(words[i]);
 }
 
-/* Quarter lane % 4 of q k, of the warp's rows and keys lane / 4 + 8 j, each in the order of attention_reference. Zeros behind
- * the last element add nothing. */
+/* Computes quarter lane % 4 of q k, for the warp's rows and keys lane / 4 + 8 j, in the order of attention_reference. Zeros
+ * after the last element add nothing. */
 template <uint32_t N>
 DEVICE void dot_chunk(const struct attention_parameters &p, const struct masked_tile &t,
                       uint32_t from, float (&dots)[MASKED_ROWS][4])
@@ -48,19 +48,19 @@ DEVICE void dot_chunk(const struct attention_parameters &p, const struct masked_
     }
 }
 
-/* The lane's key of a tile, once quarters are summed. */
+/* The key of the lane in a tile after sum_quarters. */
 DEVICE uint32_t key_of_lane()
 {
     return threadIdx.x % WARP / 4 + threadIdx.x % 4 * 8;
 }
 
-/* The other way round. */
+/* The lane of a key: the inverse of key_of_lane. */
 DEVICE uint32_t lane_of_key(uint32_t j)
 {
     return j % 8 * 4 + j / 8;
 }
 
-/* (first + second) + (third + fourth), of key_of_lane. */
+/* Sums the quarters of the lane's key: (first + second) + (third + fourth). */
 DEVICE float sum_quarters(const float (&dots)[4])
 {
     const bool is_odd = threadIdx.x & 1, is_high = threadIdx.x & 2;
@@ -74,8 +74,8 @@ DEVICE float sum_quarters(const float (&dots)[4])
     return (is_high ? halves[1] : halves[0]) + shuffle_xor(sent, 2);
 }
 
-/* What is added to the scores of the lane's key in the warp's rows; -inf: not seen, or no row. By way of the weights' place,
- * for what it takes is much for one row. */
+/* The summands for the scores of the lane's key in the warp's rows; -inf: not seen, or no row. They go through the place of
+ * the weights, one row at a time, because the computation needs many registers. */
 DEVICE void added_to_scores(const struct attention_parameters &p, const struct masked_tile &t,
                             uint32_t index, float (&added)[MASKED_ROWS])
 {
@@ -88,7 +88,7 @@ DEVICE void added_to_scores(const struct attention_parameters &p, const struct m
     load_four(added, shared_address(of_lane));
 }
 
-/* Of the lane's key in the warp's rows. */
+/* The scores of the lane's key in the warp's rows. */
 template <uint32_t N, bool IS_INT8>
 DEVICE void score_rows(const struct attention_parameters &p, const struct masked_tile &t,
                        uint32_t first, float k_unit, const float (&dots)[MASKED_ROWS][4],
@@ -110,7 +110,7 @@ DEVICE void score_rows(const struct attention_parameters &p, const struct masked
         scores[i] = added[i] == -INFINITY ? added[i] : capped(p, scores[i]) + added[i];
 }
 
-/* The scores become weights, in shared memory; the sums are weighed by the new m. */
+/* Turns scores into weights, in shared memory, and scales the sums for the new m. */
 template <uint32_t N>
 DEVICE void weigh_rows(const struct masked_tile &t, const float (&scores)[MASKED_ROWS],
                        struct row_sums<N> (&sums)[MASKED_ROWS])
@@ -130,7 +130,7 @@ DEVICE void weigh_rows(const struct masked_tile &t, const float (&scores)[MASKED
     for (uint32_t i = 0; i < MASKED_ROWS; i++) {
         const float m = largest[i] == -INFINITY ? sums[i].m
                                                 : fmaxf(sums[i].m, m_of(t.math, largest[i]));
-        if (m != sums[i].m) /* else their factor is 1 */
+        if (m != sums[i].m) /* else the factor is 1 */
             weigh_sums(t.math, m, sums[i]);
         const float weight = scores[i] == -INFINITY ? 0 : weight_of(t.math, scores[i], m);
         weights[i] = float_bits(weight);
@@ -141,7 +141,7 @@ DEVICE void weigh_rows(const struct masked_tile &t, const float (&scores)[MASKED
 
 /* ---- sums ---- */
 
-/* p V of the warp's rows and a chunk of elements; the first chunk adds up p, too. */
+/* Adds p V for the warp's rows and a chunk of elements. The first chunk also sums p. */
 template <uint32_t N, bool IS_ROUNDED>
 DEVICE void add_chunk(const struct masked_tile &t, uint32_t chunk,
                       struct row_sums<N> (&sums)[MASKED_ROWS])
@@ -165,7 +165,7 @@ DEVICE void add_chunk(const struct masked_tile &t, uint32_t chunk,
                 const float weight = IS_ROUNDED ? round_weight(t.math, weights[r]) : weights[r];
                 if (chunk == 0)
                     sums[r].total += weights[r];
-                if (weight == 0) /* V of a key that is not seen may be anything */
+                if (weight == 0) /* V of a hidden key may be NaN */
                     continue;
                 UNROLL
                 for (uint32_t c = 0; c < N; c++)
@@ -176,8 +176,8 @@ DEVICE void add_chunk(const struct masked_tile &t, uint32_t chunk,
     }
 }
 
-/* A tile's keys into the sums, and the first chunk of the next one under way, if there is one before `end`; place: of the
- * lane's key. */
+/* Adds the keys of a tile to the sums, and starts to load the first chunk of the next tile if there is one before `end`.
+ * place: that of the lane's key. */
 template <uint32_t N, bool IS_INT8>
 DEVICE void add_keys(const struct attention_parameters &p, const struct masked_tile &t,
                      uint32_t first, uint32_t end, float k_unit, struct masked_place &place,
@@ -208,7 +208,7 @@ DEVICE void add_keys(const struct attention_parameters &p, const struct masked_t
         score_rows<N, IS_INT8>(p, t, first, k_unit, dots, scores);
         weigh_rows(t, scores, sums);
     }
-    if (MASKED_CHUNKS(N) == 1) { /* now registers are free */
+    if (MASKED_CHUNKS(N) == 1) { /* registers are free again */
         fetch_words<N, 1>(p, t, place, 0, true, fetched);
         if (next < end)
             place = place_of_lane(p, t, next);
@@ -236,7 +236,7 @@ DEVICE void add_keys(const struct attention_parameters &p, const struct masked_t
     }
 }
 
-/* The keys of one range. */
+/* Adds the keys of one range. */
 template <uint32_t N, bool IS_INT8>
 DEVICE void add_range(const struct attention_parameters &p, const struct masked_tile &t,
                       struct key_range keys, struct row_sums<N> (&sums)[MASKED_ROWS])

@@ -1,26 +1,26 @@
 /*
- * attention_masked_tile - what a CTA of attention_masked is: its rows, its streams of warps, where its parts of shared memory
- * lie, and the keys that it sees.
+ * attention_masked_tile - the state of a CTA of attention_masked: its rows, its streams of warps, its parts of shared memory,
+ * and the keys that it sees.
  */
 #pragma once
 
 #include "kernels/cuda/attention_int8.cuh"
 
 #define MASKED_WARPS 4u
-#define MASKED_ROWS  4u /* of a warp */
+#define MASKED_ROWS  4u /* rows of a warp */
 
-/* Elements of a head that are in shared memory at a time, in a quarter of a row and in a row; N of a lane in all. Lanes that
- * read quarters of two keys, or write eight elements each, meet no bank twice. */
+/* The elements of a head in shared memory at a time (a chunk), the chunks of a head, and the pitches of a quarter and of a row.
+ * N: elements of a lane in all. Lanes that read quarters of two keys, or write eight elements each, have no bank conflicts. */
 #define MASKED_CHUNK(N)   ((N)*WARP < 128u ? (N)*WARP : 128u)
 #define MASKED_CHUNKS(N)  ((N)*WARP / MASKED_CHUNK(N))
 #define MASKED_QUARTER(N) (MASKED_CHUNK(N) / 4 + 4)
 #define MASKED_PITCH(N)   (4 * MASKED_QUARTER(N))
-/* Of the sums of a row: elements, m, total; then, of the first row, where plain keys begin and end. */
+/* The width of a row of sums: elements, m, total; the first row also has the begin and end of the plain keys. */
 #define MASKED_WIDTH(N) ((N)*WARP + 4)
 
-/* Streams of a CTA at most: more elements leave no registers for what two warps would have under way. */
+/* The most streams of a CTA. With more elements there are not enough registers for the loads of two streams. */
 #define MASKED_STREAMS(N) ((N)*WARP <= 128u ? 2u : 1u)
-/* Loads of a warp: of eight elements a lane, so many keys a load, so many loads of a tile at most. */
+/* Loads of a warp: lanes for a key (eight elements a lane), keys of a load, and the most loads of a tile. */
 #define MASKED_LOAD_LANES(N) (MASKED_CHUNK(N) / 8)
 #define MASKED_LOAD_KEYS(N)  (WARP / MASKED_LOAD_LANES(N))
 #define MASKED_LOADS(N)                                                                            \
@@ -30,12 +30,12 @@ struct masked_tile {
     struct cuda_tile tile;
     const struct cuda_sequence *sequence;
     uint32_t kv_head, first_head, n_heads;
-    uint32_t first_row, n_rows; /* of the tile's, those of the CTA */
+    uint32_t first_row, n_rows; /* the CTA's rows of the tile */
     uint32_t math;
-    uint32_t n_streams, stream, n_warps; /* of the stream */
-    uint32_t warp;                       /* of the stream: of its rows, from MASKED_ROWS warp on */
-    bool is_by_eight;                    /* rows of the cache come eight elements at a time */
-    float *queries, *keys, *weights, *sums; /* shared; keys: the stream's, weights: the warp's */
+    uint32_t n_streams, stream, n_warps; /* n_warps: those of the stream */
+    uint32_t warp;                       /* in the stream: it has rows from MASKED_ROWS warp on */
+    bool is_by_eight;                    /* rows of the cache are read eight elements at a time */
+    float *queries, *keys, *weights, *sums; /* shared; keys: of the stream, weights: of the warp */
     float *means, *farthest, *q_units; /* shared, IS_INT8: of the tile of K, and of the queries */
 };
 
@@ -47,7 +47,7 @@ DEVICE struct row masked_row(const struct attention_parameters &p, const struct 
                   t.first_head + of_tile % t.n_heads);
 }
 
-/* The rows of a tile of the step, and of a part of all heads: those of a kv head, p.n_parts of each. */
+/* The rows of a tile of the step, for one part of the heads: the heads of a kv head are in p.n_parts parts. */
 DEVICE struct masked_tile masked_tile_of(const struct attention_parameters &p, uint32_t tile,
                                          uint32_t part)
 {
@@ -65,7 +65,7 @@ DEVICE struct masked_tile masked_tile_of(const struct attention_parameters &p, u
     return t;
 }
 
-/* -inf: the row does not see the key, whose index in the cache is given. */
+/* The score of the key with this index in the cache. -inf: the row does not see it. */
 DEVICE float score_of(const struct attention_parameters &p, const struct masked_tile &t, uint32_t r,
                       uint32_t index, float dot)
 {
@@ -73,7 +73,7 @@ DEVICE float score_of(const struct attention_parameters &p, const struct masked_
     return added == -INFINITY ? added : capped(p, dot) + added;
 }
 
-/* ---- what a CTA is ---- */
+/* ---- the state of a CTA ---- */
 
 template <uint32_t N>
 DEVICE void share_out(const struct attention_parameters &p, struct masked_tile &t, float *memory)
@@ -96,7 +96,7 @@ DEVICE void share_out(const struct attention_parameters &p, struct masked_tile &
     t.weights += warp * ATTENTION_TILE_KEYS * MASKED_ROWS;
 }
 
-/* Whether eight elements of any row may be loaded at once, and are multiplied as they are stored. */
+/* Whether eight elements of any row can be loaded at once and are multiplied without a change. */
 DEVICE bool is_by_eight(const struct attention_parameters &p, uint32_t math)
 {
     const uint64_t all = (uint64_t)(uintptr_t)p.kv_base | p.block_bytes | p.kv_bytes |
@@ -105,7 +105,7 @@ DEVICE bool is_by_eight(const struct attention_parameters &p, uint32_t math)
     return all % (is_8bit(p.cache) ? 8 : 16) == 0 && p.sink_tokens == 0 && !is_rounded;
 }
 
-/* Tiles of these are seen by all rows, with nothing added to a score. A row's index is never below that of a row before it. */
+/* The keys that all rows see, with nothing added to their scores. The index of a row is never below that of a row before it. */
 DEVICE struct key_range plain_keys(const struct attention_parameters &p,
                                    const struct cuda_sequence &s, const struct row &first,
                                    const struct row &last)
@@ -127,7 +127,7 @@ DEVICE struct key_range plain_keys(const struct attention_parameters &p,
     return plain;
 }
 
-/* They are looked at once a tile, and registers are few. */
+/* Plain keys are kept in shared memory: they are read once a tile, and registers are few. */
 template <uint32_t N>
 DEVICE void share_plain_keys(const struct masked_tile &t, const struct key_range &plain)
 {
@@ -141,7 +141,7 @@ template <uint32_t N> DEVICE bool is_plain(const struct masked_tile &t, uint32_t
     return first >= load_shared(address) && first + ATTENTION_TILE_KEYS <= load_shared(address + 4);
 }
 
-/* Of the stream's warps. */
+/* A barrier for the warps of the stream. */
 DEVICE void stream_sync(const struct masked_tile &t)
 {
     constexpr uint32_t ALL = MASKED_WARPS * WARP;

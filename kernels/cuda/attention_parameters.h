@@ -1,8 +1,9 @@
 /*
- * attention_parameters - the argument of the kernels of attention (attention.cuh), and what they need to know of a step.
+ * attention_parameters - the argument of the attention kernels (attention.cuh), and the data of a step that they read.
  *
- * Of a step there are addresses in its arena and what decides a launch's shape: lengths, blocks and masks are read on the
- * device, so that a captured launch serves every step of its shape. Sizes are in elements unless they end in _bytes.
+ * The parameters have addresses in the arena of the step, and values that decide the shape of a launch. The device reads
+ * lengths, blocks and masks in the arena, so a captured launch serves every step of its shape. Sizes are in elements unless
+ * they end in _bytes.
  */
 #pragma once
 
@@ -11,9 +12,9 @@
 
 #include <stdint.h>
 
-#define ATTENTION_NONE       UINT32_MAX /* of an offset: there is none */
-#define ATTENTION_TILE_KEYS  32u        /* keys that are scored at a time, at multiples of it */
-#define ATTENTION_RANGE_KEYS 256u       /* keys that are summed by themselves, at multiples of it */
+#define ATTENTION_NONE       UINT32_MAX /* an offset that does not exist */
+#define ATTENTION_TILE_KEYS  32u        /* keys scored at a time; tiles begin at multiples */
+#define ATTENTION_RANGE_KEYS 256u       /* keys with partial sums; ranges begin at multiples */
 #define ATTENTION_TILE_ROWS  16u   /* rows of attention_masked: queries times heads of a group */
 #define ATTENTION_FLASH_ROWS 64u   /* rows of attention_flash: queries of a head */
 #define ATTENTION_WHOLE_ROWS 4u    /* rows of attention_whole: a quarter of a tile's */
@@ -23,10 +24,10 @@ enum cuda_sequence_kind { SEQUENCE_IS_CONTEXT, SEQUENCE_IS_GENERATION, SEQUENCE_
 
 PARAMETERS_BEGIN
 
-/* One sequence of a step, behind the common arrays in the arena. */
+/* One sequence of a step, after the common arrays in the arena. */
 struct cuda_sequence {
     uint32_t kind;
-    uint32_t first_token; /* of its first beam, which has query_len */
+    uint32_t first_token; /* of the first beam; each beam has query_len tokens */
     uint32_t query_len, n_beams;
     uint32_t kv_len;
     uint32_t first_query;  /* index in the sequence of the step's first query */
@@ -38,7 +39,7 @@ struct cuda_sequence {
     uint32_t first_new;    /* in the step's new keys */
 };
 
-/* Rows that one CTA of attention_masked computes, for a kv head, or of attention_flash, for a head: n_tokens of one beam. */
+/* The rows of one CTA: n_tokens of one beam; attention_masked computes them for a kv head, attention_flash for a head. */
 struct cuda_tile {
     uint32_t sequence, first_token, n_tokens, beam;
 };
@@ -71,33 +72,33 @@ struct attention_parameters {
     void *kv_base;
     uint64_t block_bytes, kv_bytes, head_bytes, token_bytes; /* strides */
 
-    /* the layer's own */
+    /* arrays of the layer */
     const void *qkv_bias;          /* [(n_heads + 2 n_kv_heads) head_dim] */
     const void *q_norm, *k_norm;   /* [head_dim] */
     const float *slopes, *sinks;   /* [n_heads] */
     const float *table;            /* [n_heads][table_queries][table_keys] */
     const float *buckets;          /* [n_heads][n_buckets] */
     const uint32_t *bucket_starts; /* [n_buckets of one direction] smallest distance of each */
-    const float *position_cos, *position_sin; /* [kv_len_max][n_rotary / 2]: K turns when read */
+    const float *position_cos, *position_sin; /* [kv_len_max][n_rotary / 2]: for K when read */
 
-    /* workspace of the step's layers, by turns */
-    float *queries; /* [n_tokens][n_heads][head_dim] as they enter the products; packs_queries */
-    void *new_keys; /* [n_kv_tokens][n_kv_heads][2][head_dim] as the cache holds them */
+    /* workspace, which the layers of a step use in turn */
+    float *queries; /* [n_tokens][n_heads][head_dim], ready for the products; see packs_queries */
+    void *new_keys; /* [n_kv_tokens][n_kv_heads][2][head_dim] in the dtype of the cache */
     float *
         partials; /* [tokens from first_token][n_heads][n_ranges][2 + head_dim]: m, sum of p, sums of p v */
     float *scores; /* PATH_UNFUSED: [CTAs of the launch][ATTENTION_WHOLE_ROWS][score_stride] */
 
-    uint32_t n_queries, n_keys; /* tokens that the grid has room for */
+    uint32_t n_queries, n_keys; /* room of the grid, in tokens */
     uint32_t writes_workspace;  /* attention_update: new keys go there, not to the cache */
-    uint32_t reads_workspace;   /* new keys are read there */
-    uint32_t n_ranges;          /* that partials have room for; 0: a CTA walks all */
+    uint32_t reads_workspace;   /* new keys are read in the workspace */
+    uint32_t n_ranges;          /* room of partials, in ranges; 0: a CTA walks all ranges */
     uint32_t first_tile;        /* of the launch */
     uint32_t first_token;       /* of the launch that has partials */
-    uint32_t tile_heads;        /* of a group that share a CTA's loads */
-    uint32_t n_parts;           /* CTAs that a group's heads make */
-    uint32_t n_context_tiles;   /* of tiles, the first: attention_whole */
+    uint32_t tile_heads;        /* heads of a group that share the loads of a CTA */
+    uint32_t n_parts;           /* CTAs for the heads of a group */
+    uint32_t n_context_tiles;   /* the first ones of tiles: attention_whole */
     uint32_t score_stride;      /* of scores: keys of a sequence, whole tiles */
-    /* Contexts' queries are what attention_flash multiplies: of 16 bits, times scale, in the first half of their rows. */
+    /* Queries of contexts are stored for attention_flash: in 16 bits, times scale, in the first half of their rows. */
     uint32_t packs_queries;
     uint32_t n_flash_tiles; /* of tiles: attention_flash_sm90 */
 
@@ -105,7 +106,7 @@ struct attention_parameters {
     uint32_t n_heads, n_kv_heads, head_dim;
     uint32_t n_rotary, is_interleaved;
     uint32_t window, is_cyclic, sink_tokens;
-    uint32_t is_self;                                /* the keys are those of the queries */
+    uint32_t is_self;                                /* KEYS_SELF */
     uint32_t mask_kind;                              /* enum attention_mask */
     uint32_t mask_input;                             /* enum attention_mask_input */
     uint32_t math;                                   /* enum attention_math, of the context phase */

@@ -1,6 +1,6 @@
 /*
- * attention_reference - softmax(scores) V, a warp a row, straight from the cache: what the other kernels of attention
- * are compared with.
+ * attention_reference - computes softmax(scores) V, one warp a row, directly from the cache. The other attention kernels
+ * are compared with it.
  *
  * Grid: x a token, y a head; one warp. Lanes are keys while scores are made, elements of the head while they are
  * summed. Bound: latency. Oracle: kernels/reference/attention_row.c.
@@ -11,7 +11,7 @@
 
 #define REFERENCE_ELEMENTS 8u /* of a lane: heads of up to 256 */
 
-/* q k of a key with an index in the cache, by the lane alone. Four sums: the order that all kernels keep to. */
+/* q k of the key with this index in the cache, computed by one lane as four sums: all kernels keep this order. */
 DEVICE float dot_with_key(const struct attention_parameters &p, const struct cuda_sequence &s,
                           const struct row &row, uint32_t index)
 {
@@ -46,7 +46,7 @@ DEVICE void count_row(const struct attention_parameters &p, const struct row &ro
     int8.q_unit = count_query(p, query_of(p, row), int8.counts);
 }
 
-/* The tile that has the key `first`. */
+/* Computes the means of the tile that has the key `first`. */
 DEVICE void find_means(const struct attention_parameters &p, const struct cuda_sequence &s,
                        const struct row &row, uint32_t first, struct int8_row &int8)
 {
@@ -87,7 +87,7 @@ DEVICE float dot_of(const struct attention_parameters &p, const struct cuda_sequ
     return dot_with_key(p, s, row, index);
 }
 
-/* One tile's keys into the sums. Shared memory: [2][ATTENTION_TILE_KEYS] scores and weights. */
+/* Adds the keys of one tile to the sums. Shared memory: [2][ATTENTION_TILE_KEYS] scores and weights. */
 template <bool HAS_INT8>
 DEVICE void add_tile(const struct attention_parameters &p, const struct cuda_sequence &s,
                      const struct row &row, uint32_t first, const struct int8_row &int8,
@@ -112,7 +112,7 @@ DEVICE void add_tile(const struct attention_parameters &p, const struct cuda_seq
         warp_sync();
         return;
     }
-    if (largest != -INFINITY) /* or NaN is all there is */
+    if (largest != -INFINITY) /* else all are NaN or hidden */
         weigh_sums(math, fmaxf(sums.m, m_of(math, largest)), sums);
     weights[lane] = scores[lane] == -INFINITY ? 0 : weight_of(math, scores[lane], sums.m);
     warp_sync();
@@ -131,7 +131,7 @@ DEVICE void add_tile(const struct attention_parameters &p, const struct cuda_seq
     warp_sync();
 }
 
-/* HAS_INT8: shared memory goes on with [2][head_dim]. */
+/* HAS_INT8: shared memory also has [2][head_dim]. */
 template <bool HAS_INT8> DEVICE void attention_reference_body(const struct attention_parameters &p)
 {
     const uint32_t token = blockIdx.x;

@@ -1,12 +1,12 @@
 /*
- * attention_row - what a row sees and with which score: the head of attention.h, a key at a time, and sums of a row
- * over ranges of keys.
+ * attention_row - which keys a row sees and with which score (the formulas of attention.h, one key at a time), and the sums
+ * of a row over ranges of keys.
  *
- *     tile    ATTENTION_TILE_KEYS keys are scored, then weighed against the largest so far
- *     range   ATTENTION_RANGE_KEYS keys are summed by themselves; ranges are merged in their order
+ *     tile    ATTENTION_TILE_KEYS keys are scored, then weighted relative to the largest score so far
+ *     range   ATTENTION_RANGE_KEYS keys have sums of their own; ranges are merged in order
  *
- * Both begin at multiples of their size, counted in the cache, so that a row's bits depend on its keys alone: not on
- * who else is in the step, and not on whether its ranges are computed by one CTA or by several.
+ * Both begin at multiples of their size, counted in the cache. So the bits of a row depend only on its keys, not on other
+ * sequences of the step, and not on whether one CTA or several compute its ranges.
  */
 #pragma once
 
@@ -21,8 +21,8 @@ enum { INPUT_IS_NONE, INPUT_IS_BOOL, INPUT_IS_FLOAT };
 /* One query head. */
 struct row {
     uint32_t token, head;
-    uint32_t query; /* of the step's query_len of the beam */
-    uint32_t index; /* of the query in its sequence */
+    uint32_t query; /* number of the query in the step, of its beam */
+    uint32_t index; /* index of the query in its sequence */
 };
 
 DEVICE uint32_t math_of(const struct attention_parameters &p, const struct cuda_sequence &s)
@@ -41,7 +41,7 @@ DEVICE struct row row_of(const struct attention_parameters &p, const struct cuda
     return {token, head, (token - s.first_token) % s.query_len, p.indices[token]};
 }
 
-/* As it enters the products. */
+/* The query as the products use it. */
 DEVICE const float *query_of(const struct attention_parameters &p, const struct row &row)
 {
     return p.queries + ((uint64_t)row.token * p.n_heads + row.head) * p.head_dim;
@@ -60,7 +60,7 @@ DEVICE bool mask_shows(const struct attention_parameters &p, const struct cuda_s
     return key <= (p.mask_kind == MASK_IS_CAUSAL ? row.index : row.query);
 }
 
-/* A13: the last window keys. A16: sinks and the last window - sink_tokens; all in a context. */
+/* A13: the last window keys. A16: the sinks and the last window - sink_tokens keys; in a context all keys. */
 DEVICE bool window_shows(const struct attention_parameters &p, const struct cuda_sequence &s,
                          const struct row &row, uint32_t key)
 {
@@ -71,7 +71,7 @@ DEVICE bool window_shows(const struct attention_parameters &p, const struct cuda
     return row.index - key < p.window - p.sink_tokens;
 }
 
-/* A24: what the given mask adds to the score; -inf hides the key. */
+/* A24: the summand of the given mask; -inf hides the key. */
 DEVICE float mask_input(const struct attention_parameters &p, const struct cuda_sequence &s,
                         const struct row &row, uint32_t key)
 {
@@ -85,7 +85,7 @@ DEVICE float mask_input(const struct attention_parameters &p, const struct cuda_
     return ((const float *)p.mask)[at];
 }
 
-/* A23: the last bucket that begins at no more than the distance. */
+/* A23: the last bucket whose start is at most the distance. */
 DEVICE uint32_t bucket_of(const struct attention_parameters &p, int64_t distance)
 {
     const uint32_t n = p.is_bidirectional ? p.n_buckets / 2 : p.n_buckets;
@@ -118,7 +118,7 @@ DEVICE float position_bias(const struct attention_parameters &p, const struct ro
     return sum;
 }
 
-/* What is added to the capped score of a key with an index in the cache; -inf: not seen. */
+/* The summand for the capped score of the key with this index in the cache; -inf: not seen. */
 DEVICE float added_to_score(const struct attention_parameters &p, const struct cuda_sequence &s,
                             const struct row &row, uint32_t index)
 {
@@ -135,7 +135,7 @@ DEVICE float capped(const struct attention_parameters &p, float dot)
     return p.soft_cap != 0 ? p.soft_cap * tanhf(scaled / p.soft_cap) : scaled;
 }
 
-/* The oldest key of the cache that a query with an index sees, as far as the window says. */
+/* The oldest key of the cache that the window lets a query with this index see. */
 DEVICE uint32_t oldest_in_sight(const struct attention_parameters &p, const struct cuda_sequence &s,
                                 uint32_t index)
 {
@@ -145,7 +145,7 @@ DEVICE uint32_t oldest_in_sight(const struct attention_parameters &p, const stru
     return oldest > s.key_index ? oldest - s.key_index : 0;
 }
 
-/* Keys of the cache that some row with an index from first to last may see: whole tiles. */
+/* The keys of the cache that a row with an index from first to last may see, as whole tiles. */
 struct key_range {
     uint32_t begin, end;
 };
@@ -166,7 +166,7 @@ DEVICE struct key_range keys_in_sight(const struct attention_parameters &p,
 
 /* ---- sums ---- */
 
-/* m is a score, or where p is rounded a whole number of log(2): then a larger m changes no rounding. */
+/* Whether m is a multiple of log(2) and not a score: where p is rounded, so that a larger m changes no rounding. */
 DEVICE bool has_whole_m(uint32_t math)
 {
     return rounds_weights_to_e4m3(math) || math == MATH_IS_BF16 || math == MATH_IS_FP16;
@@ -182,19 +182,19 @@ DEVICE float weight_of(uint32_t math, float score, float m)
     return expf(has_whole_m(math) ? score - m * LOG_2 : score - m);
 }
 
-/* What sums weighed by `from` are multiplied with to be weighed by `to`, which is not -inf. */
+/* The factor that changes sums relative to m = from into sums relative to m = to. to is not -inf. */
 DEVICE float factor_between(uint32_t math, float from, float to)
 {
     return has_whole_m(math) ? exp2f(from - to) : expf(from - to);
 }
 
-/* total 0: nothing is seen. A NaN that is seen is told. */
+/* total 0: the row saw no key. A visible NaN gives NaN. */
 DEVICE float lse_of(uint32_t math, float m, float total)
 {
     return total == 0 ? -INFINITY : (has_whole_m(math) ? m * LOG_2 : m) + logf(total);
 }
 
-/* Of one row: what has been summed, each lane its elements: lane, lane + 32, ... */
+/* The sums of one row. A lane has elements lane, lane + 32, ... */
 template <uint32_t N> struct row_sums {
     float m, total;
     float sums[N];
@@ -209,7 +209,7 @@ template <uint32_t N> DEVICE void clear_sums(struct row_sums<N> &sums)
         sums.sums[c] = 0;
 }
 
-/* What a row has before its first range: its learned sink, -inf: none. */
+/* Sets the sums of a row before its first range: its learned sink, or none. */
 template <uint32_t N>
 DEVICE void begin_sums(const struct attention_parameters &p, uint32_t math, uint32_t head,
                        struct row_sums<N> &sums)
@@ -221,7 +221,7 @@ DEVICE void begin_sums(const struct attention_parameters &p, uint32_t math, uint
     sums.total = weight_of(math, p.sinks[head], sums.m);
 }
 
-/* The sums as they are weighed by a larger m. */
+/* Scales the sums for a larger m. */
 template <uint32_t N> DEVICE void weigh_sums(uint32_t math, float m, struct row_sums<N> &sums)
 {
     const float factor = factor_between(math, sums.m, m);
@@ -232,7 +232,7 @@ template <uint32_t N> DEVICE void weigh_sums(uint32_t math, float m, struct row_
         sums.sums[c] *= factor;
 }
 
-/* The sums of a range behind those of the ranges before it. */
+/* Merges the sums of a range into those of the ranges before. */
 template <uint32_t N>
 DEVICE void merge_range(uint32_t math, const struct row_sums<N> &range, struct row_sums<N> &sums)
 {
@@ -246,7 +246,7 @@ DEVICE void merge_range(uint32_t math, const struct row_sums<N> &range, struct r
         sums.sums[c] = multiply_add(range.sums[c], factor, sums.sums[c]);
 }
 
-/* One element of a row's output; total 0: it saw nothing. */
+/* Stores one element of a row's output. total 0: the row saw no key. */
 DEVICE void store_element_of_output(const struct attention_parameters &p, const struct row &row,
                                     uint32_t i, float sum, float total)
 {

@@ -9,13 +9,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Pieces of an arena or a workspace, one after the other; base 0: they are only counted. */
+/* Divides an arena or a workspace into pieces. With base 0 it only counts the bytes. */
 struct pieces {
     uintptr_t base;
     size_t used;
 };
 
-/* NULL for none: behind the last piece nothing is the step's. */
+/* NULL for an empty piece: its address may be outside of the memory. */
 static void *take(struct pieces *pieces, size_t n, size_t bytes)
 {
     const size_t unit = ATTENTION_ARENA_ALIGNMENT;
@@ -24,7 +24,7 @@ static void *take(struct pieces *pieces, size_t n, size_t bytes)
     return pieces->base && n > 0 ? (void *)at : NULL; /* NOLINT: an address of the device */
 }
 
-/* Beams of all sequences of a step, at most: each has a token. */
+/* The most beams of all sequences of a step: each has at least one token. */
 static size_t n_beams_max(const struct attention_limits *limits)
 {
     const size_t beams = limits->n_beams_max > 1 ? limits->n_beams_max : 1;
@@ -32,7 +32,7 @@ static size_t n_beams_max(const struct attention_limits *limits)
     return most < limits->n_tokens_max || limits->keys != KEYS_SELF ? most : limits->n_tokens_max;
 }
 
-/* Blocks of a beam, at most: a contiguous one has one. */
+/* The most blocks of a beam; in a contiguous cache it has one. */
 static size_t n_blocks_max(const struct attention_limits *limits)
 {
     const uint32_t least = limits->block_tokens_min ? limits->block_tokens_min : BLOCK_TOKENS_MIN;
@@ -41,7 +41,7 @@ static size_t n_blocks_max(const struct attention_limits *limits)
     return n_slots / least + 1;
 }
 
-/* Of contexts, at most: every sequence may have one that is not full. */
+/* The most flash tiles of a step: every sequence may have one that is not full. */
 static size_t n_flash_tiles_max(const struct attention_limits *limits)
 {
     return limits->n_tokens_max / ATTENTION_FLASH_ROWS + limits->n_sequences_max;
@@ -85,7 +85,7 @@ static uint32_t n_ranges_of(uint32_t n_keys)
     return n_keys / ATTENTION_RANGE_KEYS + (n_keys % ATTENTION_RANGE_KEYS != 0);
 }
 
-/* Tokens of generation sequences in a step, at most. */
+/* The most tokens of generation sequences in a step. */
 static size_t n_generated_max(const struct attention_limits *limits)
 {
     const size_t drafts = limits->n_draft_max > 1 ? limits->n_draft_max : 1;
@@ -94,14 +94,14 @@ static size_t n_generated_max(const struct attention_limits *limits)
     return most < limits->n_tokens_max ? most : limits->n_tokens_max;
 }
 
-/* Queries of a tile: as many as their heads of a group leave rows for. */
+/* The queries of a tile: the rows of a tile divided by the heads of a group. */
 static uint32_t tile_tokens(const struct attention_limits *limits)
 {
     const uint32_t group = limits->n_heads / limits->n_kv_heads;
     return group < ATTENTION_TILE_ROWS ? ATTENTION_TILE_ROWS / group : 1;
 }
 
-/* Tokens of a step that is split because it leaves processors idle, at most: a tile and a kv head are a CTA. */
+/* The most tokens of a step that is split because it would leave processors idle. Each tile and kv head is one CTA. */
 static size_t n_idle_max(const struct attention_limits *limits,
                          const struct attention_workspace *workspace)
 {
@@ -114,7 +114,8 @@ static size_t smaller(size_t a, size_t b)
     return a < b ? a : b;
 }
 
-/* Rows that have room for partial sums: all, or those that are ever split and worth their memory. */
+/* Sets the number of rows with room for partial sums: all, or only those that AUTO may split and that fit
+ * SPLIT_BYTES_MAX. */
 static void size_partials(const struct attention_limits *limits,
                           struct attention_workspace *workspace)
 {
@@ -129,7 +130,8 @@ static void size_partials(const struct attention_limits *limits,
     workspace->n_split_tokens = (uint32_t)n_tokens;
 }
 
-/* CTAs whose rows' scores have room, and the bytes of it: those of partials, at least what the rows of a tile need. */
+/* Sets the number of CTAs whose scores fit, and returns the bytes: those of partials, but at least enough for the rows of
+ * a tile. */
 static size_t size_scores(const struct attention_limits *limits, size_t of_partials,
                           struct attention_workspace *workspace)
 {
@@ -159,7 +161,7 @@ static void lay_workspace(const struct attention_metadata *metadata, struct piec
     workspace->partials = n_partials != 0 ? workspace->scores : NULL;
 }
 
-/* Angles of StreamingLLM's positions, which every step of the metadata reads. */
+/* Copies the angles for StreamingLLM, which every step of the metadata reads, to the device. */
 static enum status send_positions(struct attention_metadata *metadata, struct pieces *pieces)
 {
     const struct rope *rope = metadata->limits.ropes[0];
@@ -176,7 +178,7 @@ static enum status send_positions(struct attention_metadata *metadata, struct pi
     return cuda_send(workspace->device, of_sin, metadata->position_sin, n * sizeof(float));
 }
 
-/* In the memory of limits.beside, whose angles of positions it reads. */
+/* Lays out the workspace in the memory of limits.beside, and uses its angles of positions. */
 static enum status share_workspace(struct attention_metadata *metadata, struct error *error)
 {
     struct attention_workspace *workspace = metadata->workspace;
@@ -259,7 +261,7 @@ void cuda_step_destroy(struct attention_metadata *metadata)
 
 /* ---- a step ---- */
 
-/* What has been packed so far. */
+/* The state of packing a step. */
 struct packing {
     const struct attention_metadata *metadata;
     const struct kv_view *kv;
@@ -268,7 +270,7 @@ struct packing {
         kv_len_longest;
 };
 
-/* Blocks of a beam that hold a slot. */
+/* The number of blocks of a beam that are in use. */
 static uint32_t n_blocks_used(const struct packing *packing,
                               const struct attention_sequence *sequence)
 {
@@ -327,7 +329,7 @@ static void pack_tiles(struct packing *packing, uint32_t index, const struct cud
             };
 }
 
-/* A context has no beams. */
+/* Only for contexts, which have no beams. */
 static void pack_flash_tiles(struct packing *packing, uint32_t index,
                              const struct cuda_sequence *packed)
 {
@@ -378,7 +380,7 @@ static void pack_sequence(struct packing *packing, const struct attention_step *
     }
 }
 
-/* Of the arena: tables of blocks are its end, and a step has seldom as many as there may be. */
+/* The used part of the arena: block tables are at its end, and most steps have fewer blocks than the limits allow. */
 static size_t used_bytes(const struct attention_metadata *metadata, uint32_t n_block_ids)
 {
     const size_t room = n_beams_max(&metadata->limits) * n_blocks_max(&metadata->limits);

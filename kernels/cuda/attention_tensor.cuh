@@ -1,5 +1,5 @@
 /*
- * attention_tensor - what the kernels on tensor cores share: operands of 16 bits, rows of keys in shared memory.
+ * attention_tensor - functions that the kernels on tensor cores share: 16-bit operands, rows of keys in shared memory.
  */
 #pragma once
 
@@ -21,13 +21,13 @@ DEVICE void tensor_multiply(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, 
         mma_f16(c, a, b0, b1);
 }
 
-/* Where 16 bytes of a row of so many lie in shared memory: ldmatrix meets no bank twice. */
+/* The place of 16 bytes of a row of BYTES in shared memory, without bank conflicts for ldmatrix. */
 template <uint32_t BYTES> DEVICE uint32_t tensor_place(uint32_t row, uint32_t chunk)
 {
     return row * BYTES + ((chunk ^ (row & (BYTES / 16 < 8 ? BYTES / 16 - 1 : 7))) << 4);
 }
 
-/* 16 rows to target, by a warp; the address of row i is lane i's, 0: zeros. anywhere: some address of the device. */
+/* A warp copies 16 rows to target. Lane i has the address of row i; 0: zeros. anywhere: any valid address of the device. */
 template <uint32_t BYTES>
 DEVICE void load_rows(uint32_t target, uint64_t address, const void *anywhere)
 {
@@ -44,7 +44,7 @@ DEVICE void load_rows(uint32_t target, uint64_t address, const void *anywhere)
     }
 }
 
-/* 2^n of a whole n up to 0, exactly; below the normal numbers, and of NaN: 0. */
+/* 2^n for a whole n up to 0, exactly; 0 if it is below the normal numbers or n is NaN. */
 DEVICE float power_of_two(float n)
 {
     return bits_float((uint32_t)((int32_t)fmaxf(n, -127.f) + 127) << 23);

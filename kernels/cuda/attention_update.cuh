@@ -1,11 +1,11 @@
 /*
- * attention_update - a step's rows made ready: queries into the workspace, new keys into the cache.
+ * attention_update - prepares the rows of a step: writes queries to the workspace and new keys to the cache.
  *
  *     stored = round(rotate(norm(row + bias)) / scale)
  *
- * Grid: x a token, y four heads: first those of the queries, then K and V of a kv head; a warp a head. In attention_update_quads,
- * for heads of 128 in BF16 that turn wholly or not at all, a lane has four neighbours and a warp UPDATE_HEADS heads of the
- * queries; the bits are the same. Bound: memory.
+ * Grid: x a token, y four heads: first those of the queries, then K and V of a kv head; a warp a head. attention_update_quads
+ * is for heads of 128 in BF16 that are rotated completely or not at all: a lane has four neighbours, and a warp UPDATE_HEADS
+ * heads of the queries; the bits are the same. Bound: memory.
  * Oracle: kernels/reference/head.c, kv_head.c; a norm's sum is float32, in the order of the lanes.
  */
 #pragma once
@@ -15,7 +15,7 @@
 #define UPDATE_WARPS 4u
 #define UPDATE_HEADS 4u
 
-/* Elements of one lane: lane, lane + 32, ... */
+/* The elements of one lane: lane, lane + 32, ... */
 struct lane_head {
     float x[8];
 };
@@ -42,7 +42,7 @@ DEVICE float norm_factor(const struct attention_parameters &p, float squares)
     return 1 / sqrtf(squares / (float)p.head_dim + p.norm_eps);
 }
 
-/* What Q is rounded in units of. */
+/* The unit in which Q is rounded. */
 DEVICE float query_unit(const struct attention_parameters &p)
 {
     return 1 / (p.scale * (is_8bit(p.cache) ? p.k_scale : 1));
@@ -55,7 +55,7 @@ DEVICE void norm_head(const struct attention_parameters &p, const void *weights,
     float squares = 0;
     UNROLL
     for (uint32_t c = 0; c < 8; c++)
-        squares += head.x[c] * head.x[c]; /* 0 behind the head */
+        squares += head.x[c] * head.x[c]; /* 0 after the head */
     for (int mask = 16; mask > 0; mask /= 2)
         squares += shuffle_xor(squares, mask);
     const float factor = norm_factor(p, squares);
@@ -65,7 +65,7 @@ DEVICE void norm_head(const struct attention_parameters &p, const void *weights,
             head.x[c] *= factor * load_element(p.norm_dtype, weights, c * WARP + lane);
 }
 
-/* A head's pairs meet in shared memory: [HEAD_DIM_MAX] of the warp. */
+/* Rotates a head. The elements of a pair are exchanged through shared memory: [HEAD_DIM_MAX] of the warp. */
 DEVICE void turn_head(const struct attention_parameters &p, const float *cos_row,
                       const float *sin_row, float *shared, struct lane_head &head)
 {
@@ -122,7 +122,7 @@ DEVICE void store_head(const struct attention_parameters &p, const struct lane_h
     }
 }
 
-/* Of keys of a step that meet in a slot of a cyclic cache the last one stays. */
+/* Whether a later key of the step overwrites this key's slot of a cyclic cache. */
 DEVICE bool is_overwritten(const struct attention_parameters &p, const struct cuda_sequence &s,
                            uint32_t index)
 {
@@ -148,7 +148,7 @@ DEVICE void update_key(const struct attention_parameters &p, uint32_t key, uint3
     struct lane_head head = load_head(p, p.k, row * p.k_stride + first, k_bias);
     if (p.k_norm)
         norm_head(p, p.k_norm, head);
-    if (p.n_rotary != 0 && p.sink_tokens == 0) { /* else it turns when it is read */
+    if (p.n_rotary != 0 && p.sink_tokens == 0) { /* else it is rotated when read */
         const uint64_t angle = (uint64_t)key * (p.n_rotary / 2);
         turn_head(p, p.k_cos + angle, p.k_sin + angle, shared, head);
     }
@@ -156,7 +156,7 @@ DEVICE void update_key(const struct attention_parameters &p, uint32_t key, uint3
     store_head(p, load_head(p, p.v, row * p.v_stride + first, v_bias), p.v_scale, slot + v_bytes);
 }
 
-/* n_queries and n_keys are what the grid has room for; the step may have less. */
+/* n_queries and n_keys are the room of the grid; the step may have fewer. */
 DEVICE void attention_update_body(const struct attention_parameters &p)
 {
     SHARED_MEMORY(memory);
@@ -180,7 +180,7 @@ struct quad {
     float x[4];
 };
 
-/* What turns them. */
+/* The angles of a quad. */
 struct quad_angles {
     float cos[4], sin[4];
 };
@@ -228,7 +228,7 @@ DEVICE void add_bias(const struct attention_parameters &p, uint64_t bias_at, str
         quad.x[i] += load_element(p.bias_dtype, p.qkv_bias, bias_at + threadIdx.x % WARP * 4 + i);
 }
 
-/* The sum that norm_head makes: of elements l, l + 32, ... first, where l is 4 (lane % 8) + i, then those of l by halves. */
+/* Sums in the order of norm_head: first elements l, l + 32, ..., where l is 4 (lane % 8) + i, then these sums by halves. */
 DEVICE void norm_quad(const struct attention_parameters &p, const void *weights, struct quad &quad)
 {
     const uint32_t lane = threadIdx.x % WARP;
@@ -250,7 +250,7 @@ DEVICE void norm_quad(const struct attention_parameters &p, const void *weights,
         quad.x[i] *= factor * load_element(p.norm_dtype, weights, lane * 4 + i);
 }
 
-/* The other of a pair is the lane's own, or that of the lane with the other half. */
+/* Rotates a quad. The other element of a pair is in the same lane, or in the lane with the other half. */
 DEVICE void turn_quad(const struct attention_parameters &p, const struct quad_angles &angles,
                       struct quad &quad)
 {
@@ -288,7 +288,7 @@ DEVICE void store_query(const struct attention_parameters &p, const struct cuda_
     store_vector16(query + first, ready);
 }
 
-/* Heads from first_head on, all loads before the first use. */
+/* Updates heads from first_head on. All loads come before the first use. */
 DEVICE void update_query_quads(const struct attention_parameters &p, uint32_t token,
                                uint32_t first_head)
 {

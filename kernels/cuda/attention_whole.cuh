@@ -1,14 +1,14 @@
 /*
- * attention_whole - contexts with all scores of a row stored (A3): in shared memory, up to ATTENTION_SHORT_KEYS keys, or in
- * the workspace, any number.
+ * attention_whole - computes contexts with all scores of a row stored (A3): in shared memory, up to ATTENTION_SHORT_KEYS keys,
+ * or in the workspace, any number.
  *
- * A row's scores are made, then its largest is found, then all weights, and then they and V are summed once, in the order of
- * the keys: nothing is weighed again, and nothing else has a part in a row's bits. They are the same wherever scores live.
+ * First all scores of a row are computed, then the largest, then all weights. Then weights and V are summed once, in the order
+ * of the keys: no sum is scaled later, and the bits of a row depend on nothing else. They are the same in both places.
  *
- * A CTA takes a quarter of the rows of a tile of attention_masked at a time, a warp a row, and walks by the grid over what
- * the contexts have: the workspace has room for the CTAs of a launch, not for the rows of a step.
+ * A CTA takes a quarter of the rows of a tile of attention_masked at a time, one warp a row, and loops with the stride of the
+ * grid: the workspace has room for the CTAs of a launch, not for all rows of a step.
  *
- *     shared    queries [ATTENTION_WHOLE_ROWS][head_dim], keys [ATTENTION_TILE_KEYS][WHOLE_CHUNK + 1], scores where they are short
+ *     shared    queries [ATTENTION_WHOLE_ROWS][head_dim], keys [ATTENTION_TILE_KEYS][WHOLE_CHUNK + 1], scores if they are short
  *
  * Bound: loads of the cache. Oracle: kernels/reference/attention_row.c.
  */
@@ -22,7 +22,7 @@
 
 static_assert(ATTENTION_WHOLE_ROWS == MASKED_WARPS, "a warp a row");
 
-/* The rows that the CTA takes at its turn `item`. n_rows 0: that quarter of the tile has none. */
+/* The rows that the CTA takes in turn `item`. n_rows 0: this quarter of the tile has no rows. */
 DEVICE struct masked_tile whole_rows_of(const struct attention_parameters &p, uint64_t item,
                                         float *memory)
 {
@@ -47,7 +47,7 @@ DEVICE void load_whole_queries(const struct attention_parameters &p, const struc
     }
 }
 
-/* Elements from `from` of K, or of V, of a tile of keys: a warp a key, zeros behind the last one. */
+/* Loads elements of K or V of a tile, from `from` on: a warp a key, with zeros after the last element. */
 DEVICE void load_whole_keys(const struct attention_parameters &p, const struct masked_tile &t,
                             uint32_t first, uint32_t from, bool is_v)
 {
@@ -88,7 +88,7 @@ DEVICE void dot_whole_chunk(const struct attention_parameters &p, const struct m
     }
 }
 
-/* p V of the warp's row and a chunk of elements; the first chunk adds up p, too. */
+/* Adds p V for the warp's row and a chunk of elements. The first chunk also sums p. */
 DEVICE void add_whole_chunk(const struct masked_tile &t, const float *weights, uint32_t chunk,
                             struct row_sums<WHOLE_ELEMENTS> &sums)
 {
@@ -98,7 +98,7 @@ DEVICE void add_whole_chunk(const struct masked_tile &t, const float *weights, u
         const float weight = round_weight(t.math, weights[j]);
         if (chunk == 0)
             sums.total += weights[j];
-        if (weight == 0) /* V of a key that is not seen may be anything */
+        if (weight == 0) /* V of a hidden key may be NaN */
             continue;
         UNROLL
         for (uint32_t c = 0; c < WHOLE_ELEMENTS; c++)
@@ -107,7 +107,7 @@ DEVICE void add_whole_chunk(const struct masked_tile &t, const float *weights, u
     }
 }
 
-/* Of the warp's row, from the first key in sight on. */
+/* The scores of the warp's row, from the first visible key on. */
 template <bool IS_SHORT>
 DEVICE float *scores_of(const struct attention_parameters &p, const struct masked_tile &t)
 {
@@ -117,7 +117,7 @@ DEVICE float *scores_of(const struct attention_parameters &p, const struct maske
     return p.scores + (blockIdx.x * (uint64_t)ATTENTION_WHOLE_ROWS + warp) * p.score_stride;
 }
 
-/* -inf where the row does not see a key, up to the end of the last tile. */
+/* Stores scores up to the end of the last tile; -inf for keys that the row does not see. */
 DEVICE void store_scores(const struct attention_parameters &p, const struct masked_tile &t,
                          const struct key_range &keys, float *scores)
 {
@@ -136,7 +136,7 @@ DEVICE void store_scores(const struct attention_parameters &p, const struct mask
     }
 }
 
-/* The scores of the warp's row become weights; a lane has every thirty-second. */
+/* Turns the scores of the warp's row into weights; a lane has every thirty-second one. */
 DEVICE void weigh_scores(const struct attention_parameters &p, const struct masked_tile &t,
                          const struct key_range &keys, float *scores,
                          struct row_sums<WHOLE_ELEMENTS> &sums)
@@ -181,7 +181,7 @@ DEVICE void attend_whole(const struct attention_parameters &p, const struct mask
     if (t.sequence->kind != SEQUENCE_IS_DUMMY) {
         struct key_range keys = keys_in_sight(p, *t.sequence, masked_row(p, t, 0),
                                               masked_row(p, t, t.n_rows - 1));
-        /* A window may begin behind the keys of a rank. */
+        /* A window may begin after the last key of a rank. */
         keys.end = keys.begin < keys.end ? keys.end : keys.begin;
         float *scores = scores_of<IS_SHORT>(p, t);
         load_whole_queries(p, t);

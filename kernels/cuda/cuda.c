@@ -35,7 +35,7 @@ static void embedding(struct thread_pool *pool, const struct embedding *embeddin
         cuda_launch(CUDA_embedding, &shape, &parameters);
 }
 
-/* Both norms are of the fields that layer_norm has; an RMS norm has no bias. offset: added to the weights. */
+/* Launches either norm with the fields of layer_norm; an RMS norm has no bias. offset: added to the weights. */
 static void launch_norm(enum cuda_kernel kernel, const struct layer_norm *norm, float offset)
 {
     const struct norm_parameters parameters = {
@@ -84,7 +84,7 @@ static void layer_norm(struct thread_pool *pool, const struct layer_norm *norm)
     launch_norm(CUDA_layer_norm, norm, 0);
 }
 
-/* layer.cuh has these numbers too */
+/* layer.cuh has the same numbers */
 static_assert(ACTIVATION_SILU == 0 && ACTIVATION_GELU == 1 && ACTIVATION_GELU_TANH == 2 &&
                   ACTIVATION_RELU == 3,
               "enum activation");
@@ -130,9 +130,9 @@ void cuda_candidates(const struct candidates_parameters *parameters, uint32_t n_
         cuda_launch(CUDA_candidates, &shape, parameters);
 }
 
-/* ---- of host memory ---- */
+/* ---- operators on host memory ---- */
 
-/* Chosen once a process: asking the processor what it has is slow. */
+/* Chosen once a process, because detecting the CPU's features is slow. */
 static const struct kernels *host(void)
 {
     static _Atomic(const struct kernels *) chosen;
@@ -157,7 +157,7 @@ static float log_sum_exp(const float *x, uint32_t n)
     return host()->log_sum_exp(x, n);
 }
 
-/* All but products, which are of two kinds. */
+/* The table, except for products, of which there are two kinds. */
 #define KERNELS(name_, gemm_)                                                                      \
     {                                                                                              \
         .name = (name_), .gemm = (gemm_), .rms_norm = rms_norm, .layer_norm = layer_norm,          \

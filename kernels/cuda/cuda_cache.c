@@ -1,5 +1,5 @@
 /*
- * cuda_cache - rotary embedding and the writing of cache rows, as operators of their own.
+ * cuda_cache - launches the operators rotary and kv_update.
  */
 #include "kernels/backend/kv_view_check.h"
 #include "kernels/cuda/cuda_ops.h"
@@ -8,7 +8,7 @@
 
 #include <assert.h>
 
-/* CTAs that take a sequence's rows by turns: how many rows there are only the device knows. */
+/* The CTAs that take the rows of a sequence in turn: only the device knows the number of rows. */
 #define UPDATE_PARTS 16u
 
 void cuda_rotary(struct thread_pool *pool, const struct rotary *rotary)
@@ -81,7 +81,7 @@ static struct kv_update_parameters parameters_of(const struct kv_update *update)
     };
 }
 
-/* lens, write_indices, block_ids and positions are the device's: kv_update_check is for who has them on the host. */
+/* lens, write_indices, block_ids and positions are on the device. kv_update_check needs them on the host, so it is not called. */
 void cuda_kv_update(struct thread_pool *pool, const struct kv_update *update)
 {
     (void)pool;

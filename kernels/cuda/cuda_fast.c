@@ -1,5 +1,5 @@
 /*
- * cuda_fast - products by the library of the device, where it takes them.
+ * cuda_fast - computes products with the library of the device, where the library takes them.
  */
 #include "kernels/cuda/cuda_ops.h"
 #include "kernels/cuda/launch.h"
@@ -11,7 +11,7 @@ static enum device_number number_of(enum dtype dtype)
     return dtype == DTYPE_F32 ? DEVICE_F32 : dtype == DTYPE_F16 ? DEVICE_F16 : DEVICE_BF16;
 }
 
-/* False: it is not of the kind that a library computes. */
+/* False: the library does not compute this kind of product. */
 static bool to_product(const struct gemm *gemm, struct device_product *product_out)
 {
     if (gemm->x_dtype != gemm->w_dtype || gemm->bias || gemm->n_tokens == 0 ||

@@ -1,12 +1,12 @@
 /*
- * cuda_gemm - which kernel a product takes, and its launch.
+ * cuda_gemm - chooses the kernel of a product and launches it.
  */
 #include "kernels/cuda/cuda_ops.h"
 #include "kernels/cuda/launch.h"
 
 #include <assert.h>
 
-/* Weights as the tensor cores' kernels tell them apart; rows of kernels below. */
+/* The types of weights and x for which there are kernels on tensor cores: rows of the table below. */
 enum weights { BF16_BF16, F16_F16, F16_BF16, ROWS_BF16, GROUPS_BF16, WEIGHTS_NONE };
 
 static const enum cuda_kernel tiled[WEIGHTS_NONE][CUDA_GEMM_VARIANTS] = {
@@ -25,7 +25,7 @@ static const enum cuda_kernel tiled[WEIGHTS_NONE][CUDA_GEMM_VARIANTS] = {
 #undef ROW
 };
 
-/* Tiles of a variant, stages of its ring and elements of each. */
+/* The tile of a variant, the stages of its ring and the elements of a stage. */
 static const struct {
     uint32_t n_out, n_tokens, k, n_stages, threads;
 } shapes[CUDA_GEMM_VARIANTS] = {
@@ -39,7 +39,7 @@ static const struct {
     {PRODUCT_FOURS_64_OUT, 64, PRODUCT_FOURS_K, PRODUCT_FOURS_64_STAGES, 128},
 };
 
-/* Of a launch of the largest: sm_90 has them. No other product takes more than CUDA_SHARED_BYTES_MAX. */
+/* The shared memory of the largest kernel for sm_90. No other product needs more than CUDA_SHARED_BYTES_MAX. */
 #define FOURS_SHARED_BYTES (192u << 10)
 
 static bool is_at_16(const void *address, uint64_t stride_bytes)
@@ -91,7 +91,7 @@ static uint64_t n_tiles(const struct gemm *gemm, enum cuda_gemm_variant variant)
            cuda_divide_up(gemm->n_out, shapes[variant].n_out);
 }
 
-/* The one that is done first, the largest of those: rounds of all processors, by what a tile takes. */
+/* The variant with the least time, by rounds of all processors times the cost of a tile; of equal ones the largest. */
 static enum cuda_gemm_variant choose_fours(const struct gemm *gemm, uint32_t n_processors)
 {
     static const uint32_t costs[] = {20, 12, 4};
@@ -118,7 +118,7 @@ enum cuda_gemm_variant cuda_gemm_choose(const struct gemm *gemm)
         return n_tiles(gemm, CUDA_GEMM_SLIM) >= n_processors ? CUDA_GEMM_SLIM : CUDA_GEMM_THIN;
     if (cuda_gemm_takes(gemm, CUDA_GEMM_FOURS_256))
         return choose_fours(gemm, n_processors);
-    /* Wide tiles where they fill the processors. */
+    /* Wide tiles if there are enough for all processors. */
     return n_tiles(gemm, CUDA_GEMM_WIDE) >= n_processors ? CUDA_GEMM_WIDE : CUDA_GEMM_MID;
 }
 
@@ -179,7 +179,7 @@ void cuda_gemm_run(const struct gemm *gemms, uint32_t n_gemms, enum cuda_gemm_va
         cuda_launch(tiled[weights][variant], &shape, &parameters);
 }
 
-/* Neighbours that take the same kernel are one launch. */
+/* Neighbouring products with the same kernel are one launch. */
 void cuda_gemm(struct thread_pool *pool, const struct gemm *gemms, uint32_t n_gemms)
 {
     (void)pool;

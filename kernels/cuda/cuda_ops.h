@@ -1,5 +1,5 @@
 /*
- * cuda_ops - functions of the table that have files of their own.
+ * cuda_ops - declares the functions of the table that are in other files.
  */
 #pragma once
 

@@ -1,14 +1,14 @@
 /*
- * digest - CRC32C (base/crc32c.h) of device memory.
+ * digest - computes CRC32C (base/crc32c.h) of device memory.
  *
- * A CRC without its two inversions is linear: bytes are a polynomial over two elements, and the CRC is that polynomial
- * times x^32 modulo P. So parts are made by themselves, multiplied by the power of x that stands for the bits behind
- * them, and added (exclusive or), in any order. Zeros in front change nothing: the bytes are filled up in front to whole
- * pieces. The first inversion is 32 ones, times the power of x of all bits.
+ * A CRC without its two inversions is linear: bytes are a polynomial over GF(2), and the CRC is this polynomial
+ * times x^32 modulo P. So parts are computed independently, multiplied by the power of x for the number of bits after
+ * them, and added (exclusive or), in any order. Zeros at the front change nothing, so the bytes are filled up to whole
+ * pieces at the front. The first inversion is 32 ones, times the power of x for all bits.
  *
- *     piece [ROUNDS][256 threads] words; a thread's words are 256 apart:  state = state x^(32 256) + word
+ *     piece [ROUNDS][256 threads] words; a thread takes every 256th word:  state = state x^(32 256) + word
  *
- * which is four look-ups in a table that the CTA makes. Bound: look-ups, about 4 a word; memory beyond some 100
+ * This is four look-ups in a table that the CTA makes. Bound: look-ups, about 4 a word; memory beyond some 100
  * processors. Oracle: base/crc32c.c, to the bit.
  */
 #pragma once
@@ -44,7 +44,7 @@ DEVICE uint32_t digest_shift(uint64_t n_bytes)
     return power;
 }
 
-/* Of all threads; shared: [8]. */
+/* The sum over all threads. shared: [8]. */
 DEVICE uint32_t digest_sum(uint32_t v, uint32_t *shared)
 {
     uint32_t sum = 0;
@@ -59,7 +59,7 @@ DEVICE uint32_t digest_sum(uint32_t v, uint32_t *shared)
     return sum;
 }
 
-/* Four bytes from `at` on; below 0 is what was filled up. */
+/* Four bytes from `at` on; bytes below 0 are filling zeros. */
 DEVICE uint32_t digest_word(const struct digest_parameters &p, int64_t at)
 {
     uint32_t word = 0;
@@ -94,7 +94,7 @@ DEVICE void digest_body(const struct digest_parameters &p)
         p.partials[blockIdx.x] = part;
 }
 
-/* A thread takes pieces thread, thread + 256, ... counted from the last. */
+/* A thread takes pieces thread, thread + 256, ..., counted from the last one. */
 DEVICE void digest_combine_body(const struct digest_parameters &p)
 {
     SHARED_MEMORY(shared);

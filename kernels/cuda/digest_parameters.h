@@ -1,11 +1,11 @@
 /*
- * digest_parameters - arguments of the two kernels that make a CRC32C: digest.cuh.
+ * digest_parameters - the arguments of the two kernels that compute a CRC32C: digest.cuh.
  *
- *     digest           one CTA a piece: its part of the CRC, into partials
- *     digest_combine   one CTA: all parts, into out
+ *     digest           one CTA for each piece: writes its part of the CRC to partials
+ *     digest_combine   one CTA: combines all parts into out
  *
- * Both take the same parameters and are launched one behind the other, DIGEST_THREADS threads a CTA, DIGEST_SHARED_BYTES
- * of shared memory.
+ * Both take the same parameters and are launched one after the other, with DIGEST_THREADS threads a CTA and
+ * DIGEST_SHARED_BYTES of shared memory.
  */
 #pragma once
 
@@ -19,12 +19,12 @@ PARAMETERS_BEGIN
 
 struct digest_parameters {
     const uint8_t
-        *bytes; /* [n_bytes], of any alignment; at multiples of 4, with n_bytes one, fastest */
+        *bytes; /* [n_bytes], any alignment; fastest if address and n_bytes are multiples of 4 */
     uint64_t n_bytes;
     uint32_t *partials; /* workspace, [n_pieces]: a word for each 64 KiB */
-    uint32_t *out; /* what crc32c(0, bytes, n_bytes) gives; device memory, or the host's mapped */
+    uint32_t *out;      /* crc32c(0, bytes, n_bytes); device memory, or the host's mapped */
     uint32_t
-        n_pieces; /* n_bytes / DIGEST_PIECE_BYTES, rounded up; the grid of digest, 0: combine alone */
+        n_pieces; /* n_bytes / DIGEST_PIECE_BYTES, rounded up: the grid of digest; 0: only combine */
     uint32_t reserved;
 };
 

@@ -1,13 +1,13 @@
 /*
- * elements - one element of an array of any dtype and any alignment as it is read, and sums over a CTA.
+ * elements - loads one element of an array with any dtype and alignment; sums over a CTA.
  *
- * A sum of a CTA is in an order that the number of its threads gives: within a warp by halves, then warp by warp.
+ * The order of a sum over a CTA depends only on its number of threads: in a warp by halves, then warp by warp.
  */
 #pragma once
 
 #include "kernels/cuda/rounding.cuh"
 
-/* Half-words and words of rows that a file laid out: where the file put them. */
+/* Loads half-words and words at any address: rows are where the file has put them. */
 DEVICE uint16_t load_half(const void *array, uint64_t index)
 {
     const uint8_t *p = (const uint8_t *)array + index * 2;
@@ -39,8 +39,8 @@ DEVICE float e8m0_to_float(uint32_t v)
     return bits_float(v == 255 ? 0x7fc00000u : v > 0 ? v << 23 : 0x00400000u);
 }
 
-/* What a file laid out: E2M1, too, and at any address. attention_head.cuh has that of tensors and caches, which are at
- * multiples of their elements: a look at the address before each load would cost the kernels of attention registers. */
+/* For weights in the layout of a file: also E2M1, and any address. attention_head.cuh has the function for tensors and caches,
+ * which are aligned: a check of the address before each load would cost the attention kernels registers. */
 DEVICE float load_element(uint32_t dtype, const void *array, uint64_t index)
 {
     switch (dtype) {
@@ -66,7 +66,7 @@ DEVICE float warp_sum(float v)
     return v;
 }
 
-/* Of all threads, the same for each; shared: [warps], which may be used again behind it. */
+/* The sum over all threads, the same in each. shared: [warps], which may be used again afterwards. */
 DEVICE float cta_sum(float v, float *shared)
 {
     const uint32_t n_warps = blockDim.x / WARP;
@@ -81,7 +81,7 @@ DEVICE float cta_sum(float v, float *shared)
     return sum;
 }
 
-/* The largest that is a number; NaN where none is. */
+/* The largest number; NaN if all are NaN. */
 DEVICE float cta_largest(float v, float *shared)
 {
     const uint32_t n_warps = blockDim.x / WARP;

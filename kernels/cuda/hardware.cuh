@@ -1,9 +1,9 @@
 /*
- * hardware - every way in which a kernel touches the hardware: a body in PTX for the device, and, where a host's compiler
- * reads this, one for the harness of tests/simt, which runs a CTA's threads as fibers. No asm stands anywhere else.
+ * hardware - the wrappers of all hardware instructions: each has a body in PTX for the device, and one for the harness of
+ * tests/simt, which a host's compiler takes and which runs the threads of a CTA as fibers. No other file has asm.
  *
- * Shared memory is addressed as on the device, by 32-bit offsets (shared_address). Collectives are of the lanes of mask,
- * which all of them call with the same mask. What only sm_90 has is in hardware_sm90.cuh.
+ * Shared memory is addressed as on the device, by 32-bit offsets (shared_address). All lanes in mask must call a collective
+ * with the same mask. hardware_sm90.cuh has the instructions that only sm_90 has.
  */
 #pragma once
 #include <math.h>
@@ -23,7 +23,7 @@ DEVICE void cta_sync()
 {
     __syncthreads();
 }
-/* Barriers 1 .. 15 of N_THREADS, whole warps whose lanes come together: those that wait, and those that only arrive. */
+/* Barriers 1 .. 15 of N_THREADS threads in whole warps, whose lanes call together: sync waits, arrive does not. */
 template <uint32_t ID, uint32_t N_THREADS> DEVICE void barrier_sync()
 {
     asm volatile("barrier.sync.aligned %0, %1;" ::"n"(ID), "n"(N_THREADS) : "memory");
@@ -32,7 +32,7 @@ template <uint32_t ID, uint32_t N_THREADS> DEVICE void barrier_arrive()
 {
     asm volatile("barrier.arrive.aligned %0, %1;" ::"n"(ID), "n"(N_THREADS) : "memory");
 }
-/* Orders what the lanes do to memory. No other collective of a warp does. */
+/* Orders the memory accesses of the lanes. No other collective of a warp does. */
 DEVICE void warp_sync(uint32_t mask = ALL_LANES)
 {
     __syncwarp(mask);
@@ -67,7 +67,7 @@ DEVICE void store_shared16(uint32_t address, const uint32_t (&r)[4])
                  "r"(r[2]), "r"(r[3])
                  : "memory");
 }
-/* Matrices of 8 x 8 halves; lane 8 m + i has the address of row i of matrix m, 16 bytes. */
+/* Loads matrices of 8 x 8 halves. Lane 8 m + i has the address of row i of matrix m, 16 bytes. */
 DEVICE void ldmatrix_x4(uint32_t (&r)[4], uint32_t a)
 {
     asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0,%1,%2,%3}, [%4];"
@@ -96,8 +96,8 @@ DEVICE void ldmatrix_x2_trans(uint32_t (&r)[2], uint32_t a)
                  : "r"(a)
                  : "memory");
 }
-/* Sixteen bytes to shared memory, zeros where not ok; there when cp_async_wait says so, to the thread that asked: the
- * others need a cta_sync or warp_sync behind it. */
+/* Copies sixteen bytes to shared memory; zeros if not ok. After cp_async_wait the calling thread may read them; other
+ * threads also need a cta_sync or warp_sync. */
 DEVICE void cp_async16(uint32_t dst, const void *src, bool ok)
 {
     asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(dst), "l"(src),
@@ -108,7 +108,7 @@ DEVICE void cp_async_commit()
 {
     asm volatile("cp.async.commit_group;" ::: "memory");
 }
-/* At most N of this thread's last groups are under way. */
+/* Waits until at most N of this thread's last groups are unfinished. */
 template <int N> DEVICE void cp_async_wait()
 {
     asm volatile("cp.async.wait_group %0;" ::"n"(N) : "memory");
@@ -193,7 +193,7 @@ DEVICE uint32_t e4m3x2_to_f16x2(uint32_t v)
     uint32_t r;
     asm("{.reg .b16 t; cvt.u16.u32 t, %1; cvt.rn.f16x2.e4m3x2 %0, t;}" : "=r"(r) : "r"(v));
     return r;
-#else // the exponent's bias: a product with 2^8 makes an f16 of it; NaN is the one it does not fit
+#else // a product with 2^8 corrects the exponent's bias and gives an f16; only NaN needs a special case
     uint32_t lo = v & 0xff, hi = v >> 8 & 0xff, h;
     uint32_t w = ((lo & 0x80) << 8) | ((lo & 0x7f) << 7) |
                  ((((hi & 0x80) << 8) | ((hi & 0x7f) << 7)) << 16);
@@ -209,7 +209,7 @@ DEVICE float e4m3_to_float(uint8_t v)
 {
     return f16_to_float((uint16_t)e4m3x2_to_f16x2(v));
 }
-/* The nearest; what is beyond the type: its end; NaN: 0. */
+/* The nearest integer; beyond the range of the type its limit; NaN becomes 0. */
 DEVICE int32_t float_to_int(float v)
 {
     return __float2int_rn(v);
@@ -227,7 +227,7 @@ DEVICE float log2_fast(float x)
     asm("lg2.approx.ftz.f32 %0, %1;" : "=f"(y) : "f"(x));
     return y;
 }
-/* Rounded as IEEE says: the same bits everywhere. */
+/* Rounded as in IEEE 754: the same bits everywhere. */
 DEVICE float reciprocal(float x)
 {
     return __frcp_rn(x);
@@ -236,7 +236,7 @@ DEVICE float square_root(float x)
 {
     return __fsqrt_rn(x);
 }
-/* Rounded once on the device, twice on the host: the compiler fuses neither more nor less. */
+/* Rounded once on the device, twice on the host; the compiler must not change that. */
 DEVICE float multiply_add(float a, float b, float c)
 {
     return __fmaf_rn(a, b, c);
@@ -277,7 +277,7 @@ DEVICE float shuffle_xor(float v, int m, uint32_t mask = ALL_LANES)
 {
     return __shfl_xor_sync(mask, v, m);
 }
-/* Of lane + n; its own where there is none. */
+/* The value of lane + n; the lane's own value if there is no such lane. */
 DEVICE uint32_t shuffle_down(uint32_t v, uint32_t n, uint32_t mask = ALL_LANES)
 {
     return __shfl_down_sync(mask, v, n);
@@ -325,7 +325,7 @@ DEVICE void store_word(void *p, uint32_t v)
 {
     *(uint32_t *)p = v;
 }
-/* Adds to a word of shared memory that other threads add to; what it was before. */
+/* Adds atomically to a word of shared memory. Returns the old value. */
 DEVICE uint32_t shared_add(uint32_t *word, uint32_t v)
 {
     return atomicAdd(word, v);
@@ -348,12 +348,12 @@ DEVICE void store_vector16(void *p, const uint32_t (&r)[4])
 {
     *(uint4 *)p = make_uint4(r[0], r[1], r[2], r[3]);
 }
-/* Before an atomic operation that tells others of this thread's stores, and behind one that tells it of theirs. */
+/* Call it before an atomic operation that announces this thread's stores, and after one that announces those of others. */
 DEVICE void fence_device()
 {
     __threadfence();
 }
-/* Of a word that CTAs which are live at once pass on to each other: load_acquire may stand in a loop. */
+/* Loads a word that CTAs pass to each other while they run at the same time: load_acquire may be called in a loop. */
 DEVICE uint32_t load_acquire(const uint32_t *p)
 {
     uint32_t v;
@@ -364,7 +364,7 @@ DEVICE void store_release(uint32_t *p, uint32_t v)
 {
     asm volatile("st.release.gpu.u32 [%0], %1;" ::"l"(p), "r"(v) : "memory");
 }
-/* All return what was there before. */
+/* All return the old value. */
 DEVICE uint32_t atomic_add(uint32_t *p, uint32_t v)
 {
     return atomicAdd(p, v);

@@ -1,10 +1,10 @@
 /*
- * hardware_cluster - clusters, of GPUs from sm_90 on, in the manner of hardware.cuh: CTAs that are live at once and
- * reach each other's shared memory.
+ * hardware_cluster - clusters of GPUs from sm_90 on, in the style of hardware.cuh: CTAs that run at the same time and can
+ * access each other's shared memory.
  *
- * A kernel that calls these is launched in clusters. An address of another CTA's shared memory comes from map_shared_rank
- * and is good for *_cluster alone; it may be used between a cluster_sync behind which all CTAs have begun, and one before
- * which none has ended.
+ * A kernel that calls these is launched in clusters. map_shared_rank gives an address of another CTA's shared memory, which
+ * only *_cluster functions accept. It may be used after a cluster_sync, when all CTAs have begun, and before a last
+ * cluster_sync, before which no CTA ends.
  */
 #pragma once
 
@@ -24,8 +24,8 @@ DEVICE uint32_t cluster_size()
     asm volatile("mov.u32 %0, %%cluster_nctarank;" : "=r"(v));
     return v;
 }
-/* All threads of the cluster that have not ended meet; what they did to memory before is seen behind it. Work may stand
- * between a thread's arrival and its wait. */
+/* A barrier for all threads of the cluster that have not ended. After it all threads see their earlier writes to memory.
+ * A thread may do other work between arrival and wait. */
 DEVICE void cluster_arrive()
 {
     asm volatile("barrier.cluster.arrive.release;" ::: "memory");
@@ -57,7 +57,7 @@ DEVICE void load_cluster16(uint32_t (&r)[4], uint32_t address)
                  : "r"(address)
                  : "memory");
 }
-/* What was there before. */
+/* Returns the old value. */
 DEVICE uint32_t cluster_add(uint32_t address, uint32_t v)
 {
     uint32_t before;

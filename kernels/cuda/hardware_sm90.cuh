@@ -1,22 +1,23 @@
 /*
- * hardware_sm90 - what only sm_90 has of ways to touch the hardware: barriers in shared memory, copies of boxes of a tensor
- * that the copy engine makes by itself, and products of four warps that go on by themselves. Bodies as in hardware.cuh, those of the host in tests/simt/harness.
+ * hardware_sm90 - the wrappers of instructions that only sm_90 has: barriers in shared memory, copies of boxes of a tensor by
+ * the copy engine, and asynchronous products of four warps. Bodies as in hardware.cuh; those of the host are in
+ * tests/simt/harness.
  *
- * A barrier is 8 bytes of shared memory. Its phases are counted by one bit: mbarrier_wait(b, p) waits for the end of the phase
- * whose bit is p, and the first has 0. A phase ends when all have arrived and all bytes that were expected are there.
+ * A barrier is 8 bytes of shared memory. One bit counts its phases: mbarrier_wait(b, p) waits for the end of the phase with the
+ * bit p, and the first phase has 0. A phase ends when all threads have arrived and all expected bytes are there.
  */
 #pragma once
 
 #include "kernels/cuda/hardware.cuh"
 
-/* A body of a kernel for sm_90 alone is nothing elsewhere, and is never launched there. */
+/* The body of a kernel for sm_90 only is empty on other architectures, where it is never launched. */
 #if !defined(__CUDA_ARCH__) || defined(__CUDA_ARCH_FEAT_SM90_ALL)
 #define IS_SM90 1
 #else
 #define IS_SM90 0
 #endif
 
-/* What the driver makes of a tensor's shape (cuTensorMapEncodeTiled), in global memory or in a kernel's parameters. */
+/* The shape of a tensor, encoded by the driver (cuTensorMapEncodeTiled), in global memory or in a kernel's parameters. */
 struct alignas(64) tensor_map {
     uint64_t words[16];
 };
@@ -27,12 +28,12 @@ DEVICE void mbarrier_init(uint32_t barrier, uint32_t n_arrivals)
     asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(n_arrivals)
                  : "memory");
 }
-/* Behind the inits of a thread, before a cta_sync: the copy engine sees them. */
+/* Call it after the inits of a thread and before a cta_sync: makes the barriers visible to the copy engine. */
 DEVICE void mbarrier_publish()
 {
     asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
 }
-/* Arrives, and so many bytes more are to come in this phase. */
+/* Arrives, and adds to the bytes that are expected in this phase. */
 DEVICE void mbarrier_expect(uint32_t barrier, uint32_t bytes)
 {
     asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;" ::"r"(barrier), "r"(bytes)
@@ -50,7 +51,7 @@ DEVICE void mbarrier_wait(uint32_t barrier, uint32_t parity)
                  "r"(parity)
                  : "memory");
 }
-/* One box, at these places, the innermost first: its bytes count on the barrier. Places outside the tensor are zeros. */
+/* Loads one box at these coordinates, the innermost first. The barrier counts its bytes. Places outside the tensor are zeros. */
 DEVICE void tensor_load(uint32_t target, const struct tensor_map *map, uint32_t barrier,
                         const int32_t (&at)[4])
 {
@@ -59,14 +60,14 @@ DEVICE void tensor_load(uint32_t target, const struct tensor_map *map, uint32_t 
                  "l"(map), "r"(barrier), "r"(at[0]), "r"(at[1]), "r"(at[2]), "r"(at[3])
                  : "memory");
 }
-/* Before a barrier: what threads have stored in shared memory is seen by the copy engine and the tensor cores. No run on a host
- * can miss it, so that it stands here alone. */
+/* Call it before a barrier: makes the threads' stores to shared memory visible to the copy engine and the tensor cores. A run on a
+ * host cannot show that a call is missing, so this is a wrapper of its own. */
 DEVICE void publish_smem_to_async()
 {
     asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
 }
-/* Four warps give registers back, or take them, so that each of their threads has N: a kernel of one CTA at a time, whose warps part
- * for good before it. */
+/* Four warps give registers back, or take them, so that each of their threads has N. Only for kernels with one CTA at a time,
+ * whose warps have different work from here to the end. */
 template <int N> DEVICE void registers_give()
 {
     asm volatile("setmaxnreg.dec.sync.aligned.u32 %0;" ::"n"(N));
@@ -77,14 +78,14 @@ template <int N> DEVICE void registers_take()
 }
 /* ---- products of four warps: bf16, sums of [64][64], [64][128] or [64][256] ---- */
 
-/* Where an operand lies in shared memory, in rows of 128 bytes swizzled by 128: bytes from one panel of 64 columns, and of 8 rows,
- * to the next. */
+/* Describes an operand in shared memory, in rows of 128 bytes swizzled by 128. panel_bytes: from one panel of 64 columns to the
+ * next; rows_bytes: from 8 rows to the next. */
 DEVICE uint64_t wgmma_operand(uint32_t address, uint32_t panel_bytes, uint32_t rows_bytes)
 {
     return (uint64_t)((address & 0x3ffff) >> 4) | (uint64_t)(panel_bytes >> 4) << 16 |
            (uint64_t)(rows_bytes >> 4) << 32 | 1ull << 62;
 }
-/* Before the first product of registers that something else has written. */
+/* Call it before the first product that uses registers which other instructions have written. */
 DEVICE void wgmma_begin()
 {
     asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
@@ -93,12 +94,13 @@ DEVICE void wgmma_commit()
 {
     asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
 }
-/* At most N of the last groups are under way; until then nobody touches the sums, the operands in registers or in shared memory. */
+/* Waits until at most N of the last groups are unfinished. Until then sums and operands, in registers or shared memory, must not
+ * be touched. */
 template <int N> DEVICE void wgmma_wait()
 {
     asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(N) : "memory");
 }
-/* Sums are read behind here, by the compiler, too. */
+/* Tells the compiler that the sums may be read only after this point. */
 template <int N> DEVICE void wgmma_keep(float (&d)[N])
 {
     UNROLL

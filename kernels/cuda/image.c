@@ -1,7 +1,7 @@
 #include "device/device_digest.h"
 #include "kernels/cuda/launch.h"
 
-/* device/ launches these two by their names. */
+/* device/ launches these two kernels by name, so the fields of both structs must match. */
 #define SAME_FIELD(field)                                                                          \
     _Static_assert(offsetof(struct digest_parameters, field) ==                                    \
                        offsetof(struct device_digest_parameters, field),                           \

@@ -1,5 +1,5 @@
 /*
- * launch - the kernels by number, and how the back end launches one on the device that is bound to the thread.
+ * launch - numbers the kernels, and launches one on the device that is bound to the thread.
  *
  * Thread: the engine's, which owns the compute queue.
  */
@@ -28,16 +28,16 @@ enum cuda_kernel {
     CUDA_KERNELS
 };
 
-/* What a device loads; modules without bytes where the build has no compiler for them. */
+/* The image that a device loads. Its modules have no bytes if the build has no CUDA compiler. */
 extern const struct device_image cuda_image;
-/* [CUDA_UNITS] modules.c, or what the preset cuda makes in its place. */
+/* [CUDA_UNITS] from modules.c, or from the file that the preset cuda generates instead. */
 extern const struct device_module cuda_modules[];
 
-/* Of a CTA at most, but for kernels of sm_90 alone: what sm_86, sm_89 and sm_120 have of it, the least of all. */
+/* The most shared memory of a CTA, except in kernels for sm_90 only: sm_86, sm_89 and sm_120 have the least, this. */
 #define CUDA_SHARED_BYTES_MAX (99u * 1024u)
-/* Of one kernel: what every driver and architecture takes. */
+/* The most parameters of one kernel that every driver and architecture takes. */
 #define CUDA_PARAMETER_BYTES_MAX 4096u
 
-/* parameters are those of the kernel's row in the list. */
+/* parameters: of the type in the kernel's row of the list. */
 #define cuda_launch(kernel, shape, parameters)                                                     \
     device_launch(device_bound(), kernel, shape, parameters, sizeof *(parameters))

@@ -1,8 +1,8 @@
 /*
- * layer - what a decoder layer has around attention and products.
+ * layer - the operators of a decoder layer around attention and products.
  *
- *     add, embedding, gated, rotary   elements by themselves; a thread each, or four of a chunk
- *     rms_norm, layer_norm            a CTA a row; a thread adds up elements tid, tid + 256, ...
+ *     add, embedding, gated, rotary   independent elements; a thread for each, or for four of a chunk
+ *     rms_norm, layer_norm            a CTA a row; a thread sums elements tid, tid + 256, ...
  *     kv_update                       layer_update.cuh
  *
  * Bound: memory. Oracle: kernels/reference, float32 against float64: 1e-5 of the largest of a row.
@@ -33,7 +33,7 @@ DEVICE void embedding_body(const struct embedding_parameters &p)
 
 /* ---- norms ---- */
 
-/* y = (x - mean) * factor * (w + offset) + bias; a thread writes what it alone reads: y may be x. */
+/* y = (x - mean) * factor * (w + offset) + bias. A thread writes only elements that no other thread reads: y may be x. */
 DEVICE void norm_row(const struct norm_parameters &p, float mean, float factor)
 {
     const uint64_t x = blockIdx.x * p.x_stride, y = blockIdx.x * p.y_stride;
@@ -75,7 +75,7 @@ DEVICE void layer_norm_body(const struct norm_parameters &p)
     norm_row(p, mean, norm_factor(p, mean, (float *)shared));
 }
 
-/* ---- activations; numbers of enum activation, which cuda.c compares ---- */
+/* ---- activations; the numbers are those of enum activation: cuda.c checks it ---- */
 
 enum { IS_SILU, IS_GELU, IS_GELU_TANH, IS_RELU };
 
@@ -95,7 +95,7 @@ DEVICE float activate(uint32_t activation, float x, float alpha)
 
 DEVICE float clamp(float x, float low, float high)
 {
-    return x < low ? low : x > high ? high : x; /* NaN stays */
+    return x < low ? low : x > high ? high : x; /* NaN stays NaN */
 }
 
 DEVICE void gated_body(const struct gated_parameters &p)

@@ -1,8 +1,8 @@
 /*
- * layer_parameters - arguments of the kernels around attention and the products: layer.cuh.
+ * layer_parameters - the arguments of the kernels around attention and products: layer.cuh.
  *
- * Strides are in elements, dtypes enum dtype. Rows are cut in chunks of LAYER_CHUNK elements, one CTA each, where
- * elements do not depend on each other.
+ * Strides are in elements, dtypes are enum dtype. If elements do not depend on each other, rows are cut into chunks of
+ * LAYER_CHUNK elements, one CTA for each.
  */
 #pragma once
 
@@ -48,7 +48,7 @@ struct gated_parameters {
     void *y;
     uint64_t gate_stride, up_stride, y_stride;
     uint32_t n, n_chunks, dtype, activation;
-    float alpha, beta, limit; /* limit: infinity where there is none */
+    float alpha, beta, limit; /* limit: infinity if there is none */
     uint32_t reserved;
 };
 
@@ -73,7 +73,7 @@ struct kv_update_parameters {
     uint64_t k_stride, v_stride, block_stride, kv_stride, head_stride, token_stride;
     uint32_t n_blocks, block_tokens, is_contiguous, window, sink_tokens, padded_len;
     uint32_t dtype, bias_dtype, cache, n_kv_heads, head_dim, rotary_dim, is_interleaved;
-    float k_scale, v_scale; /* 1 where the cache has none */
+    float k_scale, v_scale; /* 1 if the cache has none */
     uint32_t reserved;
 };
 

@@ -1,7 +1,7 @@
 /*
- * layer_update - rows of K and V into a cache, as an operator of its own: kernels/kv_update.h.
+ * layer_update - writes rows of K and V to a cache: the operator of kernels/kv_update.h.
  *
- * Grid: x sequences, y parts of a sequence, which take its rows by turns; lengths are read on the device. A thread
+ * Grid: x sequences, y parts of a sequence, which take its rows in turn; lengths are read on the device. A thread
  * writes two elements of K and of V. Bound: memory. Oracle: kernels/reference/kv_update.c.
  */
 #pragma once
@@ -9,7 +9,7 @@
 #include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/layer_parameters.h"
 
-/* Two elements of a head that turn together; behind rotary_dim, two neighbours. */
+/* Two elements of a head that are rotated together; after rotary_dim, two neighbours. */
 struct pair {
     uint32_t low, high;
 };
@@ -28,7 +28,7 @@ DEVICE void turn_pair(float cos, float sin, float &low, float &high)
     high = multiply_add(h, cos, l * sin);
 }
 
-/* The slot of a token: linear, or cyclic behind the sinks. */
+/* The slot of a token: linear, or cyclic after the slots of the sinks. */
 DEVICE uint32_t update_slot(const struct kv_update_parameters &p, uint32_t token)
 {
     if (p.window == 0 || token < p.window)
@@ -36,7 +36,7 @@ DEVICE uint32_t update_slot(const struct kv_update_parameters &p, uint32_t token
     return p.sink_tokens + (token - p.sink_tokens) % (p.window - p.sink_tokens);
 }
 
-/* Of a head, in the layer; page arithmetic is in 64 bits. */
+/* The address of a head in the layer, computed in 64 bits. */
 DEVICE uint8_t *update_address(const struct kv_update_parameters &p, uint32_t sequence,
                                uint32_t slot, uint32_t head)
 {

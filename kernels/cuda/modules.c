@@ -1,4 +1,4 @@
-/* The modules of a build without a compiler for them: names, and no bytes. */
+/* modules - the modules of a build without a CUDA compiler: names without bytes. */
 #include "kernels/cuda/launch.h"
 
 const struct device_module cuda_modules[CUDA_UNITS] = {

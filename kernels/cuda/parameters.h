@@ -1,9 +1,9 @@
 /*
- * parameters - how the argument of a kernel is declared: one struct, in C, for the host's compiler and the device's.
+ * parameters - declares the argument of a kernel: one struct in C, for the compilers of the host and of the device.
  *
- * Between PARAMETERS_BEGIN and PARAMETERS_END a hole that the compiler would fill in is an error: a field lost in one is the
- * mistake that no test of the sizes sees. Fields are fixed-width numbers, flags as uint32_t, and addresses of the
- * device; what is at an address is said in a comment, with its shape.
+ * Between PARAMETERS_BEGIN and PARAMETERS_END padding is an error: tests compare sizes, and padding could hide a missing
+ * field. Fields are fixed-width numbers, flags as uint32_t, and addresses of the device. A comment gives the shape of the
+ * data at an address.
  */
 #pragma once
 

@@ -1,25 +1,25 @@
 /*
- * product_rows - rows of an operand on their way to shared memory, a stage at a time: what one thread copies of them.
+ * product_rows - copies rows of an operand to shared memory, a stage at a time: the part of one thread.
  *
- * Rows of a stage are swizzled by 16 bytes, so that ldmatrix meets no bank twice; those of 128 bytes as sm_90 wants them.
+ * Rows of a stage are swizzled by 16 bytes, so that ldmatrix has no bank conflicts; rows of 128 bytes as sm_90 needs them.
  */
 #pragma once
 
 #include "kernels/cuda/hardware.cuh"
 
-/* Where 16 bytes (a chunk) of a row of a stage lie; bytes of a row are 32, 64, 128 or 256. */
+/* The place of 16 bytes (a chunk) of a row in a stage. A row has 32, 64, 128 or 256 bytes. */
 template <int BYTES> DEVICE uint32_t swizzled(uint32_t row, uint32_t chunk)
 {
     const uint32_t turn = BYTES >= 128 ? row : BYTES == 64 ? row >> 1 : row >> 2;
     return row * BYTES + ((chunk ^ (turn & (BYTES / 16 - 1))) << 4);
 }
 
-/* Of ROWS rows, BYTES bytes of each a stage, by THREADS threads: the same chunk of N rows. */
+/* The part of one of THREADS threads: the same chunk of N rows. A stage has BYTES bytes of each of ROWS rows. */
 template <int ROWS, int BYTES, int THREADS> struct product_rows {
     static constexpr int CHUNKS = BYTES / 16, N = ROWS * CHUNKS / THREADS, APART = THREADS / CHUNKS;
     static_assert(N * APART == ROWS, "threads share rows evenly");
     const uint8_t *from[N];
-    uint32_t bytes[N]; /* of the row; 0: it is not there */
+    uint32_t bytes[N]; /* of the row; 0: there is no row */
 };
 
 template <int ROWS, int BYTES, int THREADS>
@@ -35,7 +35,7 @@ DEVICE void product_rows_begin(struct product_rows<ROWS, BYTES, THREADS> &rows, 
     }
 }
 
-/* Their stage of number step to target; what is behind the end is 0. */
+/* Copies stage number step to target, with zeros after the end of the rows. */
 template <int ROWS, int BYTES, int THREADS>
 DEVICE void product_rows_load(const struct product_rows<ROWS, BYTES, THREADS> &rows,
                               uint32_t target, uint32_t step)

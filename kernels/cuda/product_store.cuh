@@ -1,12 +1,12 @@
 /*
- * product_store - what becomes of a sum of products: rounded to float32, then bias, then y.
+ * product_store - stores a sum of products: rounds it to float32, adds bias, then y.
  */
 #pragma once
 
 #include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/products_parameters.h"
 
-/* bias: 0 where there is none; y is at multiples of its elements' size. */
+/* bias: 0 if there is none. y is aligned to its elements. */
 DEVICE void product_store(const struct product &p, uint32_t token, uint32_t out, float sum,
                           float bias)
 {
@@ -25,7 +25,7 @@ DEVICE void product_store(const struct product &p, uint32_t token, uint32_t out,
     *y = p.y_dtype == DTYPE_BF16 ? float_to_bf16(sum) : float_to_f16(sum);
 }
 
-/* Four outputs from `out` on at once: y has them at a multiple of their bytes. */
+/* Stores four outputs from `out` on at once. Their place in y is aligned to the four. */
 DEVICE void product_store4(const struct product &p, uint32_t token, uint32_t out,
                            const float (&sums)[4], const float (&bias)[4])
 {

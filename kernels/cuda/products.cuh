@@ -1,16 +1,16 @@
 /*
- * products - y = x W^T of any dtypes, sizes and alignments, by the arithmetic of a thread: right everywhere, and the only
- * one for what the tensor cores' kernels do not take (products_mma.cuh).
+ * products - computes y = x W^T for any dtypes, sizes and alignments with plain arithmetic: for all products that the kernels
+ * on tensor cores do not take (products_mma.cuh).
  *
  * Grid: x groups of PRODUCT_PLAIN_TOKENS tokens, y of PRODUCT_PLAIN_OUT outputs, z products; a warp an output. Lane l adds
- * up elements l, l + 32, ... of the inner dimension, the lanes by halves: the order depends on n_in alone. Bound: loads.
+ * elements l, l + 32, ... of the inner dimension, then lanes are added by halves: the order depends only on n_in. Bound: loads.
  * Oracle: kernels/reference, 1e-5 of the sum of magnitudes.
  */
 #pragma once
 
 #include "kernels/cuda/product_store.cuh"
 
-/* What element i of the weights of output out counts. */
+/* Element i of the weights of output out, times its scale. */
 DEVICE float plain_weight(const struct product &p, uint32_t out, uint32_t i)
 {
     const float w = load_element(p.w_dtype, p.w, (uint64_t)out * p.n_in + i);

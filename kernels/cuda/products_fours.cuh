@@ -1,12 +1,13 @@
 /*
- * products_fours - y = x W^T of BF16 by products of four warps (wgmma m64nNk16), for sm_90 alone.
+ * products_fours - computes y = x W^T in BF16 with products of four warps (wgmma m64nNk16), for sm_90 only.
  *
- * Sums are made in the order of products_mma.cuh, which the hardware gives the same bits: outputs to the left, the inner dimension
- * in steps of 16 from its start, elements behind n_in as 0. Rows of x and w begin at multiples of 16 bytes and hold whole 16 bytes.
+ * The order of sums is that of products_mma.cuh, and the hardware gives the same bits: outputs are the left operand, the inner
+ * dimension is added in steps of 16 from its start, elements after n_in count as 0. Rows of x and w begin at multiples of 16 bytes
+ * and have a multiple of 16 bytes.
  *
- * Grid: x tiles of tokens, y of outputs, z products; 128 threads for 64 outputs. A ring of cp.async: while a step is multiplied the
- * one before it ends, so that a stage is free again two steps later. At the end the ring holds the sums, for rows of y that
- * are stored whole. Bound: tensor cores.
+ * Grid: x tiles of tokens, y of outputs, z products; 128 threads for 64 outputs. cp.async fills a ring: while a step is multiplied,
+ * the step before ends, so that a stage is free two steps later. At the end the ring holds the sums, so that rows of y are stored
+ * as a whole. Bound: tensor cores.
  * Oracle: kernels/reference, 1e-5 of the sum of magnitudes for the same rounded inputs.
  */
 #pragma once
@@ -18,7 +19,7 @@
 enum { FOURS_ROW_BYTES = 2 * PRODUCT_FOURS_K, FOURS_BAND = 8 };
 static_assert(FOURS_ROW_BYTES == 128, "rows are swizzled by 128 bytes");
 
-/* The first output and token of this CTA: in bands of so many tiles of tokens, lest x be read anew for each tile of outputs. */
+/* The first output and token of this CTA. CTAs go in bands of tiles of tokens: so x is not read again for each tile of outputs. */
 DEVICE void fours_place(uint32_t &out, uint32_t &token)
 {
     const uint32_t number = blockIdx.y * gridDim.x + blockIdx.x, band = FOURS_BAND * gridDim.y;
@@ -28,7 +29,7 @@ DEVICE void fours_place(uint32_t &out, uint32_t &token)
     out = in_band / width;
 }
 
-/* y of a tile, from [TOKENS][OUTS + 4] sums: a thread has four outputs of every (THREADS / (OUTS / 4))th token. */
+/* Stores y of a tile from [TOKENS][OUTS + 4] sums: a thread has four outputs of every (THREADS / (OUTS / 4))th token. */
 template <int OUTS, int TOKENS, int THREADS>
 DEVICE void fours_store(const struct product &p, const uint8_t *staged, uint32_t out,
                         uint32_t token)
@@ -58,7 +59,7 @@ DEVICE void fours_store(const struct product &p, const uint8_t *staged, uint32_t
     }
 }
 
-/* OUTS x TOKENS of y by OUTS / 64 times four warps. */
+/* Computes OUTS x TOKENS of y with OUTS / 64 times four warps. */
 template <int OUTS, int TOKENS, int STAGES>
 DEVICE void product_fours(const struct products_parameters &parameters)
 {
@@ -96,7 +97,7 @@ DEVICE void product_fours(const struct products_parameters &parameters)
     for (uint32_t step = 0; step < n_steps; step++) {
         cp_async_wait<STAGES - 3>();
         publish_smem_to_async();
-        cta_sync(); /* all have what this step needs, and the step before the last has ended for all */
+        cta_sync(); /* the data of this step is there for all, and the step before the last has ended for all */
         const uint32_t stage = base + step % STAGES * STAGE;
         const uint32_t of_w = stage + warp / 4 * (64 * FOURS_ROW_BYTES), of_x = stage + W_BYTES;
         wgmma_begin();
@@ -116,7 +117,7 @@ DEVICE void product_fours(const struct products_parameters &parameters)
     wgmma_wait<0>();
     wgmma_keep(sums);
     cp_async_wait<0>();
-    cta_sync(); /* nobody multiplies any more */
+    cta_sync(); /* all products have ended */
     UNROLL
     for (uint32_t i = 0; i < SUMS; i++)
         store_shared(base + ((i / 4 * 8 + lane % 4 * 2 + i % 2) * (OUTS + 4) + warp * 16 +

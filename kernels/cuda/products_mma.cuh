@@ -1,16 +1,16 @@
 /*
- * products_mma - y = x W^T on tensor cores (mma.sync m16n8k16), for 16-bit activations.
+ * products_mma - computes y = x W^T on tensor cores (mma.sync m16n8k16), for 16-bit activations.
  *
  *     W_BF16         BF16 weights, BF16 x
  *     W_F16          F16 weights, F16 x
- *     W_F16_SPLIT    F16 weights, BF16 x: a weight is the sum of two BF16, exactly but for the last bits of subnormal
- *                    ones; two products
- *     W_INT8_ROWS    INT8 weights, BF16 x: exact as BF16; the scale of a row counts at the end
- *     W_INT8_GROUPS  the same, a scale for 32 elements: a group is summed by itself, and its scale counts then
+ *     W_F16_SPLIT    F16 weights, BF16 x: a weight is the sum of two BF16, exactly except for the last bits of subnormal
+ *                    weights; two products
+ *     W_INT8_ROWS    INT8 weights, BF16 x: exact as BF16; the scale of a row is applied at the end
+ *     W_INT8_GROUPS  the same with a scale for 32 elements: a group is summed alone, then its scale is applied
  *
- * Weights are always the left operand (16 outputs), tokens the right one (8), and the inner dimension is added up in steps
- * of 16 from its start: so the bits of a row are those of any tile, whatever the number of tokens. Elements behind n_in
- * count as 0. Rows of x and w begin at multiples of 16 bytes and hold whole 16 bytes.
+ * Weights are always the left operand (16 outputs), tokens the right one (8), and the inner dimension is added in steps
+ * of 16 from its start. So the bits of a row are the same with any tile and any number of tokens. Elements after n_in
+ * count as 0. Rows of x and w begin at multiples of 16 bytes and have a multiple of 16 bytes.
  *
  * Grid: x tiles of tokens, y of outputs, z products. A ring of cp.async in shared memory:
  * product_rows.cuh. Bound: tensor cores (wide), memory (slim).
@@ -23,7 +23,7 @@
 
 enum { W_BF16, W_F16, W_F16_SPLIT, W_INT8_ROWS, W_INT8_GROUPS };
 
-/* Two neighbours of F16 as BF16, and what that left out. */
+/* Splits two neighbours of F16 into BF16 and the rest. */
 DEVICE void split_f16(uint32_t pair, uint32_t &high, uint32_t &low)
 {
     const float a = f16_to_float((uint16_t)pair), b = f16_to_float((uint16_t)(pair >> 16));
@@ -31,7 +31,8 @@ DEVICE void split_f16(uint32_t pair, uint32_t &high, uint32_t &low)
     low = pack_bf16(a - bf16_to_float((uint16_t)high), b - bf16_to_float((uint16_t)(high >> 16)));
 }
 
-/* Elements k, k + 1 of a row of INT8, k even. With its sign bit turned a byte is 128 more, and behind 0x4b0000 the last of 2^23 + it. */
+/* Loads elements k, k + 1 of a row of INT8, k even. With its sign bit inverted a byte is 128 more; with 0x4b0000 before it, it is
+ * the last byte of the float 2^23 + byte. */
 template <int BYTES> DEVICE uint32_t load_int8_pair(const uint8_t *stage, uint32_t row, uint32_t k)
 {
     const uint8_t *four = stage + swizzled<BYTES>(row, k / 16) + k % 16 / 4 * 4;
@@ -39,10 +40,10 @@ template <int BYTES> DEVICE uint32_t load_int8_pair(const uint8_t *stage, uint32
     const uint32_t first = 0x7440 + k % 4;
     const float lo = bits_float(byte_permute(bytes, 0x4b000000, first)) - 0x1.0001p23f;
     const float hi = bits_float(byte_permute(bytes, 0x4b000000, first + 1)) - 0x1.0001p23f;
-    return byte_permute(float_bits(lo), float_bits(hi), 0x7632); /* whole as BF16 */
+    return byte_permute(float_bits(lo), float_bits(hi), 0x7632); /* exact as BF16 */
 }
 
-/* 16 outputs from row on, 16 elements from k on. */
+/* Loads 16 outputs from row on, 16 elements from k on. */
 template <int BYTES, int WEIGHTS>
 DEVICE void load_weights(uint32_t (&a)[4], const uint8_t *stage, uint32_t row, uint32_t k)
 {
@@ -57,7 +58,7 @@ DEVICE void load_weights(uint32_t (&a)[4], const uint8_t *stage, uint32_t row, u
     ldmatrix_x4(a, shared_address(stage) + swizzled<BYTES>(row + lane % 16, k / 8 + lane / 16));
 }
 
-/* 16 tokens from row on: b[0], b[1] of the first 8, b[2], b[3] of the others. */
+/* Loads 16 tokens from row on: b[0], b[1] of the first 8, b[2], b[3] of the others. */
 template <int BYTES>
 DEVICE void load_tokens(uint32_t (&b)[4], const uint8_t *stage, uint32_t row, uint32_t k)
 {
@@ -83,7 +84,7 @@ DEVICE void multiply(float (&c)[4], const uint32_t (&a)[4], uint32_t b0, uint32_
     }
 }
 
-/* What one warp adds up: 16 M outputs x 16 N tokens. */
+/* The sums of one warp: 16 M outputs x 16 N tokens. */
 template <int M, int N> struct warp_sums {
     float c[M][2 * N][4];
 };
@@ -96,7 +97,7 @@ template <int M, int N> DEVICE void sums_clear(struct warp_sums<M, N> &sums)
             sums.c[m][n][i] = 0;
 }
 
-/* From elements `from` to `to` of a stage. */
+/* Adds the products of elements `from` to `to` of a stage. */
 template <int M, int N, int K, int W_BYTES, int WEIGHTS>
 DEVICE void multiply_stage(struct warp_sums<M, N> &sums, const uint8_t *w, uint32_t w_row,
                            const uint8_t *x, uint32_t x_row, int from, int to)
@@ -118,7 +119,7 @@ DEVICE void multiply_stage(struct warp_sums<M, N> &sums, const uint8_t *w, uint3
     }
 }
 
-/* The scale of output `out`, of a group of 32 elements or of its row; outputs that are not there: 0. */
+/* The scale of output `out`, for a group of 32 elements or its row; 0 for outputs that do not exist. */
 DEVICE float output_scale(const struct product &p, uint32_t out, uint32_t group)
 {
     const uint32_t groups = p.w_scale_columns == 32 ? p.n_in / 32 : 1;
@@ -127,7 +128,7 @@ DEVICE float output_scale(const struct product &p, uint32_t out, uint32_t group)
     return load_element(DTYPE_F32, p.w_scales, (uint64_t)out * groups + group);
 }
 
-/* sums += scale * part, by the scales of a group. */
+/* sums += scale * part, with the scales of a group. */
 template <int M, int N>
 DEVICE void sums_add(const struct product &p, struct warp_sums<M, N> &sums,
                      const struct warp_sums<M, N> &part, uint32_t out, uint32_t group)
@@ -143,7 +144,7 @@ DEVICE void sums_add(const struct product &p, struct warp_sums<M, N> &sums,
     }
 }
 
-/* out, token: of the first sum of this lane. */
+/* Stores the sums. out, token: those of the first sum of this lane. */
 template <int M, int N, int WEIGHTS>
 DEVICE void sums_store(const struct product &p, const struct warp_sums<M, N> &sums, uint32_t out,
                        uint32_t token)
@@ -160,8 +161,8 @@ DEVICE void sums_store(const struct product &p, const struct warp_sums<M, N> &su
     }
 }
 
-/* OUTS x TOKENS of y by WARPS_OUT x WARPS_TOKENS of THREADS / 32 warps, the others only load; K elements of the inner dimension a
- * stage. */
+/* Computes OUTS x TOKENS of y with WARPS_OUT x WARPS_TOKENS of THREADS / 32 warps; the other warps only load. A stage has K elements
+ * of the inner dimension. */
 template <int OUTS, int TOKENS, int K, int STAGES, int THREADS, int WARPS_OUT, int WARPS_TOKENS,
           int WEIGHTS>
 DEVICE void product_body(const struct products_parameters &parameters)
@@ -198,7 +199,7 @@ DEVICE void product_body(const struct products_parameters &parameters)
     for (uint32_t step = 0; step < n_steps; step++) {
         const uint32_t ahead = step + STAGES - 1;
         cp_async_wait<STAGES - 2>();
-        cta_sync(); /* all have what this step needs, and are done with the one before */
+        cta_sync(); /* the data of this step is there for all, and all have finished the step before */
         if (ahead < n_steps) {
             const uint32_t target = base + ahead % STAGES * STAGE;
             product_rows_load(w_rows, target, ahead);

@@ -1,5 +1,5 @@
 /*
- * products_parameters - arguments of the products: products.cuh and products_mma.cuh.
+ * products_parameters - the arguments of the kernels for products: products.cuh and products_mma.cuh.
  *
  * Several products of one call are one launch: z of the grid is the product. Strides are in elements.
  */
@@ -10,7 +10,7 @@
 
 #define PRODUCTS_MAX 8u /* GEMMS_MAX */
 
-/* Tiles of products_mma.cuh: outputs x tokens, stages of the ring, and elements of the inner dimension that a stage holds. */
+/* The tiles of products_mma.cuh: outputs x tokens, stages of the ring, and elements of the inner dimension in a stage. */
 #define PRODUCT_WIDE_OUT    128u
 #define PRODUCT_WIDE_TOKENS 128u
 #define PRODUCT_WIDE_K      32u
@@ -27,7 +27,7 @@
 #define PRODUCT_THIN_TOKENS 16u
 #define PRODUCT_THIN_K      128u
 #define PRODUCT_THIN_STAGES 6u
-/* Tiles of products_fours.cuh, by their tokens: outputs, and stages of the ring, of PRODUCT_FOURS_K elements. */
+/* The tiles of products_fours.cuh, by their tokens: outputs, and stages of the ring with PRODUCT_FOURS_K elements. */
 #define PRODUCT_FOURS_K          64u
 #define PRODUCT_FOURS_256_OUT    128u
 #define PRODUCT_FOURS_256_STAGES 4u
@@ -35,7 +35,7 @@
 #define PRODUCT_FOURS_128_STAGES 6u
 #define PRODUCT_FOURS_64_OUT     64u
 #define PRODUCT_FOURS_64_STAGES  6u
-/* Of the plain one: each of 8 warps an output of 4 tokens. */
+/* The tile of the plain kernel: each of 8 warps computes an output of 4 tokens. */
 #define PRODUCT_PLAIN_OUT    8u
 #define PRODUCT_PLAIN_TOKENS 4u
 

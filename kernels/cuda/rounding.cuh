@@ -1,5 +1,5 @@
 /*
- * rounding - numbers as they are stored: to eight bits as kernels/dtype.h rounds them, and one element of an array.
+ * rounding - rounds numbers to eight bits as kernels/dtype.h does, and stores one element of an array.
  */
 #pragma once
 
@@ -14,7 +14,7 @@ DEVICE uint32_t shift_round(uint32_t value, uint32_t n)
     return (value + (1u << (n - 1)) - 1 + (value >> n & 1)) >> n;
 }
 
-/* To nearest even; beyond 448 the largest. */
+/* Rounds to nearest even; values beyond 448 become 448. */
 DEVICE uint8_t float_to_e4m3(float value)
 {
     const uint32_t bits = float_bits(value);
@@ -31,7 +31,7 @@ DEVICE uint8_t float_to_e4m3(float value)
     return (uint8_t)(sign | shift_round((magnitude & 0x7fffff) | 0x800000, 141 - exponent));
 }
 
-/* NaN: 0 */
+/* NaN becomes 0. */
 DEVICE uint8_t float_to_int8(float value)
 {
     if (!(value == value))
@@ -39,7 +39,7 @@ DEVICE uint8_t float_to_int8(float value)
     return (uint8_t)(int8_t)rintf(fminf(fmaxf(value, -127.f), 127.f));
 }
 
-/* Where a row is written the caller has seen to it that elements lie at multiples of their size. */
+/* The array must be aligned to its elements: the caller has checked it. */
 DEVICE void store_element(uint32_t dtype, void *array, uint64_t index, float value)
 {
     switch (dtype) {

@@ -1,26 +1,26 @@
 /*
- * sampling - what of a row of logits the host draws from: its first ranks, and two sums.
+ * sampling - finds the candidates in a row of logits, from which the host draws: its first ranks, and two sums.
  *
- * A rank is one number of 64 bits, larger for an earlier rank and different for every token: the logit in an order of
- * whole numbers, then the id, upside down. The first k are found by their digits (8 bits a pass over the row, as many
- * passes as it takes until all with the same digits so far are wanted), collected in any order and sorted.
+ * A rank is one number of 64 bits, larger for an earlier rank and different for every token: the logit, mapped to an
+ * ordered integer, then the inverted id. A radix selection finds the first k: 8 bits for each pass over the row, until all
+ * ranks with the digits so far are wanted. They are collected in any order and sorted.
  *
- * Grid: x rows. Bound: reads of the row from the second-level cache, about six. Sums are float32, in an order that the
- * number of threads and the vocabulary give. Oracle: model/candidates.c; ranks to the bit, sums 1e-5.
+ * Grid: x rows. Bound: about six reads of the row from the L2 cache. Sums are float32; their order depends on the
+ * number of threads and the vocabulary. Oracle: model/candidates.c; ranks to the bit, sums 1e-5.
  */
 #pragma once
 
 #include "kernels/cuda/elements.cuh"
 #include "kernels/cuda/sampling_parameters.h"
 
-/* What a CTA shares: SAMPLING_SHARED_BYTES. */
+/* The shared memory of a CTA: SAMPLING_SHARED_BYTES. */
 struct sampling_shared {
     uint64_t ranks[SAMPLING_BEST];
     uint32_t counts[256]; /* of a digit */
-    uint32_t words[64];   /* 0: digit, 1: wanted of it, 2: taken; 32 ..: sums of warps */
+    uint32_t words[64];   /* 0: digit, 1: wanted with it, 2: collected; 32 ..: sums of warps */
 };
 
-/* Both zeros are one; NaN is 0, below minus infinity. */
+/* +0 and -0 are equal; NaN becomes 0, below minus infinity. */
 DEVICE uint64_t rank_of(float logit, uint32_t id)
 {
     const uint32_t bits = float_bits(logit == 0 ? 0.f : logit);
@@ -30,7 +30,7 @@ DEVICE uint64_t rank_of(float logit, uint32_t id)
 
 /* ---- selection ---- */
 
-/* Counts of digit `shift` among the ranks that begin as prefix does. */
+/* Counts the values of digit `shift` among the ranks that begin with prefix. */
 DEVICE void count_digits(const float *row, uint32_t n, uint64_t prefix, uint32_t shift,
                          uint32_t *counts)
 {
@@ -46,7 +46,7 @@ DEVICE void count_digits(const float *row, uint32_t n, uint64_t prefix, uint32_t
     cta_sync();
 }
 
-/* Where the first k of n ranks end: all from here on are wanted. k > 0, k <= n. */
+/* The last of the first k of n ranks: all numbers from it on are wanted. k > 0, k <= n. */
 DEVICE uint64_t last_rank(const float *row, uint32_t n, uint32_t k, struct sampling_shared *shared)
 {
     uint64_t prefix = 0;
@@ -70,7 +70,7 @@ DEVICE uint64_t last_rank(const float *row, uint32_t n, uint32_t k, struct sampl
     }
 }
 
-/* The k ranks from last on, into ranks: the first one first; the rest up to SAMPLING_BEST is 0. */
+/* Collects the k ranks from last on into ranks, first rank first. The rest up to SAMPLING_BEST is 0. */
 DEVICE void collect_ranks(const float *row, uint32_t n, uint64_t last,
                           struct sampling_shared *shared)
 {
@@ -87,7 +87,7 @@ DEVICE void collect_ranks(const float *row, uint32_t n, uint64_t last,
     cta_sync();
 }
 
-/* Bitonic; a thread a pair. */
+/* A bitonic sort; a thread for each pair. */
 DEVICE void sort_ranks(uint64_t *ranks)
 {
     for (uint32_t size = 2; size <= SAMPLING_BEST; size *= 2)
@@ -121,14 +121,14 @@ DEVICE float row_largest(const float *row, uint32_t n, struct sampling_shared *s
     return cta_largest(largest, (float *)&shared->words[32]);
 }
 
-/* Of exp((logit - largest) scale), each at least exp(-200), or NaN. */
+/* The sum of exp((logit - largest) scale). Terms below exp(-200) count as 0; NaN stays NaN. */
 DEVICE float row_sum(const float *row, uint32_t n, float largest, float scale,
                      struct sampling_shared *shared)
 {
     float sum = 0;
     for (uint32_t id = threadIdx.x; id < n; id += blockDim.x) {
         const float x = (row[id] - largest) * scale;
-        sum += x <= -200 ? 0 : expf(x); /* tells NaN */
+        sum += x <= -200 ? 0 : expf(x); /* NaN stays NaN */
     }
     return cta_sum(sum, (float *)&shared->words[32]);
 }
@@ -140,7 +140,7 @@ DEVICE bool is_finite(float v)
 
 /* ---- a row ---- */
 
-/* The row after the penalties: itself where there are none. */
+/* The row after the penalties; the same row if there are none. */
 DEVICE const float *penalised(const struct candidates_parameters &p, const struct sampling_row &row,
                               const float *raw)
 {
@@ -153,7 +153,7 @@ DEVICE const float *penalised(const struct candidates_parameters &p, const struc
     for (uint32_t i = threadIdx.x; i < row.n_penalties; i += blockDim.x) {
         const struct sampling_penalty &penalty = p.penalties[row.first_penalty + i];
         const float logit = raw[penalty.id];
-        /* The host rounds what was multiplied before it subtracts. */
+        /* The host rounds the product before it subtracts. */
         copy[penalty.id] = multiply_add(
             -1, penalty.subtract, logit > 0 ? logit / penalty.factor : logit * penalty.factor);
     }

@@ -1,8 +1,8 @@
 /*
- * sampling_parameters - arguments of the kernels on rows of logits (sampling.cuh), and what they hand back of a row.
+ * sampling_parameters - the arguments of the kernels for rows of logits (sampling.cuh), and their results.
  *
- * Of n_rows rows of float logits, which stay as they are, a CTA each. Ranks are those of model/ranks.h (by logit, equals
- * by lower id); here NaN has one too, behind all numbers.
+ * A CTA reads one of n_rows rows of float logits and does not change it. Ranks are those of model/ranks.h (by logit; of
+ * equal logits the lower id first), but NaN has a rank, too, after all numbers.
  */
 #pragma once
 
@@ -15,8 +15,8 @@
 
 PARAMETERS_BEGIN
 
-/* What penalties do to one token, as model/sampler.h has them: a positive logit is divided by factor, another multiplied;
- * then subtract is taken off. factor 1 and subtract 0 change nothing. */
+/* The penalties of one token, as in model/sampler.h: a positive logit is divided by factor, any other is multiplied by it;
+ * then subtract is subtracted. factor 1 and subtract 0 change nothing. */
 struct sampling_penalty {
     uint32_t id;
     float factor;
@@ -24,27 +24,27 @@ struct sampling_penalty {
 };
 
 struct sampling_row {
-    uint32_t first_penalty, n_penalties; /* in penalties; a row's ids differ from each other */
-    float temperature;                   /* 0: sum is left 0 */
+    uint32_t first_penalty, n_penalties; /* in penalties; the ids of a row are different */
+    float temperature;                   /* 0: sum stays 0 */
     uint32_t n_top;                      /* up to SAMPLING_TOP_MAX: likeliest before penalties */
     uint32_t
-        n_best; /* up to SAMPLING_BEST; 0: nothing is wanted of the row, its result stays as it is */
+        n_best; /* up to SAMPLING_BEST; 0: the row is skipped, and its result does not change */
 };
 
 struct sampling_result {
     float
-        log_sum_exp; /* before penalties; the largest where that is not finite; NaN: one logit is */
-    float largest;   /* after penalties; NaN: all are */
-    /* Of the weights exp((logit - largest) / temperature) of all tokens, after penalties, of which the host takes those
-     * under 2^-64 for impossible: too few to be seen in it. 0 where largest is not finite; NaN: one logit is. */
+        log_sum_exp; /* before penalties; the largest if that is not finite; NaN: a logit is NaN */
+    float largest;   /* after penalties; NaN: all logits are NaN */
+    /* The sum of the weights exp((logit - largest) / temperature) of all tokens, after penalties. It includes weights under
+     * 2^-64, which the host never draws: they do not change it. 0 if largest is not finite; NaN: a logit is NaN. */
     float sum;
-    uint32_t n;     /* of the best: as asked, or the vocabulary */
-    uint32_t n_top; /* of the top: as asked, or the vocabulary */
+    uint32_t n;     /* best tokens: n_best, or the vocabulary if that is less */
+    uint32_t n_top; /* top tokens: likewise */
     uint32_t top_ids[SAMPLING_TOP_MAX];
     float top_logits[SAMPLING_TOP_MAX];
     uint32_t ids[SAMPLING_BEST]; /* first rank first, after penalties */
     float logits[SAMPLING_BEST]; /* after penalties */
-    float raw[SAMPLING_BEST];    /* before */
+    float raw[SAMPLING_BEST];    /* before penalties */
 };
 
 struct candidates_parameters {

@@ -1,5 +1,5 @@
 /*
- * unit - the entry points of one unit, from its list (UNIT_LIST).
+ * unit - defines the entry points of one unit, from its list (UNIT_LIST).
  */
 #define BODY(...) __VA_ARGS__
 #define POINTER(parameters, field)

@@ -64,7 +64,7 @@ static enum status kv_update(const struct attention *attention,
     return STATUS_OK;
 }
 
-/* The rows that see the same keys: the queries of one beam, the heads of one kv head. */
+/* Computes rows that use the same keys: all queries of one beam, and all heads of one kv head. */
 static void attend_group(const struct attention_call *call, uint32_t s, uint32_t beam,
                          uint32_t kv_head)
 {

@@ -15,7 +15,7 @@ static void load(const struct attention_config *config, const char *slot, float 
     }
 }
 
-/* K of a new key as it is made; V is as many bytes further on. */
+/* Where K of a new key is stored; V follows it directly. */
 static char *new_key(const struct attention_call *call, uint32_t token, uint32_t kv_head)
 {
     const struct attention_config *config = &call->layer->config;
@@ -39,7 +39,7 @@ void attention_keys_make(const struct attention_call *call)
     }
 }
 
-/* In the order of the tokens: of a prompt longer than a cyclic cache the last ones stay. */
+/* Writes keys in the order of the tokens: if a prompt is longer than a cyclic cache, its last tokens stay. */
 void attention_keys_update(const struct attention_call *call)
 {
     const struct attention_metadata *metadata = call->metadata;
@@ -54,7 +54,7 @@ void attention_keys_update(const struct attention_call *call)
         }
 }
 
-/* K of a key and, in stride_out, how far its V is behind. */
+/* Where K of a key is; its V is stride_out bytes further on. */
 static const char *find(const struct attention_row *row, uint32_t index, uint64_t *stride_out)
 {
     const struct attention_call *call = row->call;
@@ -70,7 +70,7 @@ static const char *find(const struct attention_row *row, uint32_t index, uint64_
                           index);
 }
 
-/* StreamingLLM: the place of a key among those in sight. A context sees every key. */
+/* StreamingLLM: the position of a key among the visible keys. A context sees every key. */
 static uint32_t position_in_sight(const struct attention_row *row, uint32_t index)
 {
     const struct attention_config *config = &row->call->layer->config;

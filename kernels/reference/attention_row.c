@@ -1,5 +1,5 @@
 /*
- * attention_row - softmax(scores) V of one query head, as the head of attention.h writes it.
+ * attention_row - computes softmax(scores) V of one query head, by the formulas of attention.h.
  */
 #include "kernels/backend/attention_io_check.h"
 #include "kernels/backend/position_bias.h"
@@ -11,14 +11,14 @@
 
 #define LOG_2 0.69314718055994530942
 
-/* MATH_BF16, MATH_FP16: what Q is multiplied by before it is rounded. Cached K is in units of k_scale. */
+/* MATH_BF16, MATH_FP16: the factor of Q before it is rounded. Cached K is in units of k_scale. */
 static double q_factor(const struct attention_layer *layer)
 {
     bool is_scaled = dtype_is_8bit(layer->config.cache);
     return (double)layer->scale * (is_scaled ? (double)layer->config.k_scale : 1);
 }
 
-/* Bias, norm and RoPE of the query. */
+/* Applies bias, norm and RoPE to the query. */
 static void make_q(const struct attention_row *row, double *q_out)
 {
     const struct attention_layer *layer = row->call->layer;
@@ -62,7 +62,7 @@ static bool mask_shows(const struct attention_row *row, uint32_t key)
     return true;
 }
 
-/* A13: the last window keys. A16: sinks and the last window - sink_tokens; all in a context. */
+/* A13: the last window keys. A16: the sinks and the last window - sink_tokens keys; in a context all keys. */
 static bool window_shows(const struct attention_row *row, uint32_t key)
 {
     const struct attention_config *config = &row->call->layer->config;
@@ -74,7 +74,7 @@ static bool window_shows(const struct attention_row *row, uint32_t key)
     return row->index - key < config->window - config->sink_tokens;
 }
 
-/* A24: what the given mask adds to the score; -inf hides the key. */
+/* A24: the summand of the given mask; -inf hides the key. */
 static double mask_input(const struct attention_row *row, uint32_t key)
 {
     const struct attention_io *io = row->call->io;
@@ -111,7 +111,7 @@ static double position_bias(const struct attention_row *row, uint32_t key)
     return sum;
 }
 
-/* s[i][j] of a key with an index in the cache; -inf: not seen, and then K is not read. */
+/* s[i][j] of the key with this index in the cache. -inf: the row does not see it; then K is not read. */
 static double score(const struct attention_row *row, const double *q, uint32_t index)
 {
     const struct attention_layer *layer = row->call->layer;
@@ -128,7 +128,7 @@ static double score(const struct attention_row *row, const double *q, uint32_t i
     return (cap != 0 ? cap * tanh(scaled / cap) : scaled) + position_bias(row, key) + mask;
 }
 
-/* Fills the row of scores; returns the largest. */
+/* Fills the row of scores. Returns the largest. */
 static double make_scores(const struct attention_row *row, double *scores_out)
 {
     double q[HEAD_DIM_MAX];
@@ -158,7 +158,7 @@ static void store_row(const struct attention_row *row, const double *sums, doubl
         io->lse[output_row * config->n_heads + row->head] = (float)lse;
 }
 
-/* m of exp(s - m): the largest exponent; MATH_FP8, MATH_BF16 and MATH_FP16: see there. */
+/* m of exp(s - m): the largest score; for MATH_FP8, MATH_BF16 and MATH_FP16 see enum attention_math. */
 static double reference_score(const struct attention_row *row, double largest)
 {
     const float *sinks = row->call->layer->sinks;

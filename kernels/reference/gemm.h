@@ -1,5 +1,5 @@
 /*
- * gemm - x times the weights and their scales, in float64.
+ * gemm - the oracle's product: x times the weights and their scales, in float64.
  */
 #pragma once
 

@@ -1,5 +1,5 @@
 /*
- * head - what happens to one head of Q, K or V before attention, in float64.
+ * head - the steps for one head of Q, K or V before attention, in float64.
  */
 #pragma once
 
@@ -18,7 +18,7 @@ void head_add(enum dtype dtype, const void *bias, uint32_t n, double *head);
 /* head[i] = weights[i] * head[i] / sqrt(mean(head^2) + eps) */
 void head_norm(const float *weights, uint32_t n, double eps, double *head);
 
-/* RoPE of the first n_rotary elements; cos_row, sin_row: [n_rotary / 2]. */
+/* Applies RoPE to the first n_rotary elements. cos_row, sin_row: [n_rotary / 2]. */
 void head_turn(const float *cos_row, const float *sin_row, uint32_t n_rotary, bool is_interleaved,
                double *head);
 
@@ -27,5 +27,5 @@ void head_round_e4m3(double scale, uint32_t n, double *head);
 /* head[i] = rounded(head[i] / unit) * unit, to BF16 or to F16 within +-F16_LARGEST */
 void head_round_half(enum dtype dtype, double unit, uint32_t n, double *head);
 
-/* The steps of kv_head.h, rounded to float32 and then to the cache's dtype. */
+/* Does the steps of kv_head.h. Rounds to float32, then to the dtype of the cache. */
 void head_update(const struct kv_head *head, void *slot_out);

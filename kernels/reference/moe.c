@@ -4,7 +4,7 @@
 
 #include <assert.h>
 
-/* For one token. */
+/* The scratch memory for one token. */
 struct scratch {
     double *sum;          /* [n_in] */
     float *logits;        /* [n_experts] */

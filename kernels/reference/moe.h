@@ -1,5 +1,5 @@
 /*
- * moe - one token after another, one expert after another, in float64.
+ * moe - the oracle's mixture of experts: one token after another, one expert after another, in float64.
  */
 #pragma once
 

@@ -68,7 +68,7 @@ static double activate(enum activation activation, double x, double alpha)
 
 static double clamp(double x, double low, double high)
 {
-    return x < low ? low : x > high ? high : x; /* NaN stays */
+    return x < low ? low : x > high ? high : x; /* NaN stays NaN */
 }
 
 static void gated(struct thread_pool *pool, const struct gated *gated)

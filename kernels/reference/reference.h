@@ -1,5 +1,5 @@
 /*
- * reference - the oracle: the formulas of kernel_set.h as they stand there, sums in float64, one thread.
+ * reference - the oracle: computes the formulas of kernel_set.h literally, with sums in float64, on one thread.
  */
 #pragma once
 

@@ -82,7 +82,7 @@ static enum answer look(struct port_probe *probe)
     char byte;
     ssize_t n = recv(probe->fd, &byte, sizeof byte, MSG_DONTWAIT);
     if (n >= 0 || is_cut())
-        return ANSWER_BYTES; /* an end also shows that it was accepted */
+        return ANSWER_BYTES; /* an end of the stream also shows that the connection was accepted */
     if (errno != EAGAIN && errno != EINVAL)
         return ANSWER_UNKNOWN;
     if (!probe->has_spoken &&

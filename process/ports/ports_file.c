@@ -43,7 +43,7 @@ static bool write_all(FILE *file, const json_t *root)
     return json_dumpf(root, file, JSON_INDENT(2)) == 0 && putc('\n', file) != EOF;
 }
 
-/* Opens the folder of path. */
+/* Whether this process may write into the folder of path. */
 static bool can_write_beside(const char *path)
 {
     const char *slash = strrchr(path, '/');

@@ -1,5 +1,5 @@
-/* call - see call.h and call_state.h: how a call begins and ends. call_metadata.c has its metadata,
- * call_request.c its request, call_send.c its replies. */
+/* call - begins and ends calls: see call.h and call_state.h. call_metadata.c has the metadata,
+ * call_request.c the request, call_send.c the replies. */
 #include "rpc/server/call.h"
 
 #include "rpc/server/call_parts.h"
@@ -60,7 +60,7 @@ void rpc_call_destroy(struct rpc_call *call)
 
 /* --- under the call's lock --- */
 
-/* Before the peer is told: a client that has seen the end of a call must find its slot free. */
+/* Runs before the end is sent: a client that has seen the end of a call must find its slot free. */
 static void leave_door(struct rpc_call *call)
 {
     const struct rpc_doorkeeper *doorkeeper = call->server->options.doorkeeper;
@@ -100,11 +100,11 @@ static void fail_locked(struct rpc_call *call, const struct rpc_error *error)
     end(call, error->status);
 }
 
-/* When gRPC itself ends the call, the end overtakes messages that wait for flow control, but has no
- * details. So its message begins with the reason and ends with the request's id. */
+/* If messages wait for flow control, gRPC itself ends the call. This end overtakes the messages, but has
+ * no details. So its sentence begins with the reason and ends with the request id. */
 static void kill_locked(struct rpc_call *call, enum status why)
 {
-    if (!call->is_over && !call->is_ending && !call->is_sending) { /* nothing waits */
+    if (!call->is_over && !call->is_ending && !call->is_sending) { /* no message waits */
         struct rpc_error error;
         rpc_error_set(&error, why, NULL, NULL, "%s", status_text(why));
         fail_locked(call, &error);
@@ -116,7 +116,7 @@ static void kill_locked(struct rpc_call *call, enum status why)
     leave_door(call);
     call->is_killed = true;
     call->is_ending = true;
-    call->has_sent_status = true; /* no more is sent */
+    call->has_sent_status = true; /* nothing more is sent */
     call->end_status = why;
     rpc_call_drop_unsent(call);
     if (why == STATUS_SLOW_READER)
@@ -128,8 +128,8 @@ static void kill_locked(struct rpc_call *call, enum status why)
                                  NULL);
 }
 
-/* Whether the deadline caused the cancellation. The client's deadline ends the call a little before
- * ours, because the header that carries it is rounded up by as much as one part in 64. */
+/* Whether the deadline caused the cancellation. The client's own timer ends the call a little before
+ * the server's deadline: the timeout in the header is rounded up, by at most one part in 64. */
 static enum status cancel_cause(const struct rpc_call *call)
 {
     uint64_t now_ns = clock_now_ns();
@@ -163,7 +163,7 @@ void rpc_call_leave(struct rpc_call *call)
         rpc_server_call_gone(call->server, call);
 }
 
-/* The same after set_over: runs on_end first, without the lock. */
+/* As rpc_call_leave, after set_over: runs on_end first, without the lock. */
 static void leave_over(struct rpc_call *call)
 {
     struct rpc_server *server = call->server;

@@ -14,7 +14,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The seconds of a hundred years: a later deadline is set to this, which nanoseconds can count. */
+/* A hundred years. A later deadline becomes this one: it fits a 64-bit count of nanoseconds. */
 #define DEADLINE_S_MAX (100ull * 365 * 86400)
 
 #define HEADER_ENTRY_BYTES 32 /* overhead of an entry: RFC 9113, 6.5.2 */

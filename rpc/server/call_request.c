@@ -1,6 +1,6 @@
 /* call_request - receives the request of a call and runs its handler: see call_state.h.
  *
- * A call is accepted or refused by its headers. Only accepted calls ask gRPC for a message: gRPC's core discards the
+ * The headers decide whether a call is accepted. Only accepted calls ask gRPC for a message; gRPC's core discards
  * further input of a refused call. */
 #include "rpc/byte_buffer.h"
 #include "rpc/server/call.h"
@@ -84,7 +84,7 @@ static void handle(struct rpc_call *call)
         refuse(call, &error);
 }
 
-/* Called with the one message, or with the end of the client's half without one. */
+/* Called with the one message. call->request is NULL if the client has closed its side without a message. */
 static void on_message(struct rpc_call *call)
 {
     struct rpc_error error;

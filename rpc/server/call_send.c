@@ -75,7 +75,7 @@ grpc_metadata rpc_call_request_id_metadata(const struct rpc_call *call)
                            .value = grpc_slice_from_copied_string(call->request_id)};
 }
 
-/* Adds the proof to the headers: in a unary call it covers the one message. */
+/* The proof for the headers. In a unary call it covers the one message. */
 static grpc_metadata proof_before(const struct rpc_call *call)
 {
     struct sha256 digest;
@@ -85,8 +85,8 @@ static grpc_metadata proof_before(const struct rpc_call *call)
     return rpc_call_proof(call, CALL_ANSWER_UNARY, &digest);
 }
 
-/* Our headers are sent only with a message: an error before the first message has no headers
- * ("Trailers-Only"), so clients know that they may retry the request. */
+/* Headers are sent only with a message. An error before the first message has no headers
+ * ("Trailers-Only"): so clients know that they may retry the request. */
 static void set_headers_operation(struct rpc_call *call, grpc_op *operation)
 {
     assert(call->n_headers == 0);

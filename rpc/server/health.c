@@ -24,14 +24,14 @@ struct named_service {
     serving_status status;
 };
 
-/* One Watch stream; lives from its request until the end of the call. */
+/* One Watch stream, from its request to the end of the call. */
 struct watch {
     struct rpc_health *health;
     struct rpc_call *call;
     char name[NAME_BYTES_MAX];
     serving_status last_sent; /* the last status that was queued in the call */
     struct watch *next;
-    struct watch **place; /* the pointer to this one in its list */
+    struct watch **place; /* the pointer to this watch in its list */
 };
 
 struct rpc_health {
@@ -75,7 +75,7 @@ static serving_status status_of(struct rpc_health *health, const char *name)
     return service ? service->status : SERVICE_UNKNOWN;
 }
 
-/* With the lock held. A failed send needs no action: the call has ended. */
+/* The caller holds the lock. After a failed send nothing is to do: the call has ended. */
 static void tell(struct watch *watch, serving_status status)
 {
     if (watch->last_sent == status)

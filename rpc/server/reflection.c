@@ -47,7 +47,7 @@ static enum status list_services(struct rpc_reflection *reflection,
         return STATUS_NO_MEMORY;
     for (size_t i = 0; i < n_all; i++) {
         if (i < n_services && services[i].is_inner)
-            continue; /* only processes of the cluster call it, and they use no reflection */
+            continue; /* only processes of the cluster call these services, without reflection */
         const char *name = i < n_services ? services[i].name : OWN_SERVICES[i - n_services];
         Grpc__Reflection__V1__ServiceResponse *service = &reflection
                                                               ->services[reflection->n_services];
@@ -101,7 +101,7 @@ void rpc_reflection_destroy(struct rpc_reflection *reflection)
     free(reflection);
 }
 
-/* The present answer with the messages that it points to. */
+/* The current answer with the messages that it points to. */
 struct answer {
     reflection_response response;
     reflection_request original; /* a copy without unknown fields */
@@ -152,7 +152,7 @@ static void answer_services(struct rpc_reflection *reflection, struct answer *an
         GRPC__REFLECTION__V1__SERVER_REFLECTION_RESPONSE__MESSAGE_RESPONSE_LIST_SERVICES_RESPONSE;
 }
 
-/* proto3 has no extensions: an existing type has an empty list. */
+/* proto3 has no extensions: the list for an existing type is empty. */
 static void answer_extensions(struct rpc_reflection *reflection, struct answer *answer, char *type)
 {
     if (rpc_descriptor_index_by_symbol(reflection->index, type) == DESCRIPTOR_NONE) {

@@ -17,21 +17,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Slots that wait for calls of one method. Each is armed again before anything else is done, so
- * this bounds nothing; it only spares gRPC its own queue in a burst. */
+/* Slots that wait for calls of one method. A used slot is replaced before anything else is done, so the number
+ * is no limit of calls. In a burst it keeps calls out of gRPC's own queue. */
 #define SLOTS_PER_METHOD      16
 #define SLOTS_FOR_UNKNOWN     2
-#define KILL_WAIT_MS          5000 /* for the ends of calls that were killed; seen: 4 ms */
+#define KILL_WAIT_MS          5000 /* for the ends of cancelled calls; measured: 4 ms */
 #define N_REFLECTION_SERVICES 2
-/* Headers up to so many times header_bytes_max reach us, so that their call alone is refused: for more the core, and the
- * relay before it, can only end the connection. */
+/* Headers of up to this many times header_bytes_max are received, and only their call is refused. For larger ones
+ * gRPC's core and the relay before it can only end the connection. */
 #define HEADER_SLACK 4
 
 static void on_accepted(struct rpc_tag *tag, bool is_ok);
 
 /* --- accepting calls --- */
 
-/* Puts one slot out for the next call; when gRPC refuses (it is shutting down), it was the last. */
+/* Gives gRPC one more slot for the next call. gRPC refuses it while it shuts down: then the slot is freed. */
 static void arm(struct rpc_server *server, struct rpc_server_method *method)
 {
     struct rpc_call *slot = rpc_call_create(server, method);
@@ -61,7 +61,7 @@ static void arm(struct rpc_server *server, struct rpc_server_method *method)
     rpc_server_call_gone(server, slot);
 }
 
-/* OK, or why the call is not even looked at. */
+/* OK, or the reason why the call is refused by its headers. */
 static enum status admit(struct rpc_server *server, struct rpc_call *call, struct rpc_error *error)
 {
     TRY(rpc_call_take_request_id(call, error));
@@ -80,7 +80,7 @@ static enum status admit(struct rpc_server *server, struct rpc_call *call, struc
     return status;
 }
 
-/* A drain ends who waits for something that need not come, or goes on without it. */
+/* A drain ends calls that may wait for ever: calls of methods that idle, and calls whose message has not come. */
 static void end_if_draining(struct rpc_server *server, struct rpc_call *call)
 {
     const struct rpc_method *row = call->method ? call->method->row : NULL;
@@ -108,7 +108,7 @@ static void on_accepted(struct rpc_tag *tag, bool is_ok)
         rpc_server_call_gone(server, call);
         return;
     }
-    /* First: the next call can come while this one is looked at. */
+    /* First: the next call may come while this call is checked. */
     if (!atomic_load(&server->is_closing))
         arm(server, call->method);
     rpc_server_call_came(server, call, clock_now_ns());
@@ -132,7 +132,7 @@ static void on_accepted(struct rpc_tag *tag, bool is_ok)
     rpc_call_release(call);
 }
 
-/* --- limits in time, drain --- */
+/* --- time limits, drain --- */
 
 static void check_time(void *owner, uint64_t now_ns)
 {
@@ -143,7 +143,7 @@ static void check_time(void *owner, uint64_t now_ns)
     pthread_mutex_unlock(&server->lock);
 }
 
-/* Waits for the server's `changed`. False: the time has come. */
+/* Waits for the server's `changed`. False: until_ns has passed. */
 static bool wait_changed(struct rpc_server *server, uint64_t until_ns)
 {
     return cond_wait_until(&server->changed, &server->lock, until_ns);
@@ -204,7 +204,7 @@ static void on_shut_down(struct rpc_tag *tag, bool is_ok)
 
 static void shut_down(struct rpc_server *server)
 {
-    atomic_store(&server->is_closing, true); /* before their ends: none of them arms a slot again */
+    atomic_store(&server->is_closing, true); /* before calls end: no slot is armed again */
     kill_calls(server);
     server->shut_down = (struct rpc_tag){on_shut_down, server};
     rpc_queue_publish(server->runtime);
@@ -227,7 +227,7 @@ static grpc_arg integer_argument(const char *key, uint64_t value)
     return argument;
 }
 
-/* The most that any row or the server allows: gRPC refuses more before we see it. */
+/* The largest message that a row or the server allows. gRPC itself refuses larger ones. */
 static uint32_t receive_bytes_max(const struct rpc_server *server)
 {
     uint32_t n_max = server->options.message_bytes_max;
@@ -262,7 +262,7 @@ static grpc_server *create_grpc_server(const struct rpc_server *server)
         integer_argument(GRPC_ARG_MAX_RECEIVE_MESSAGE_LENGTH, receive_max),
         integer_argument(GRPC_ARG_MAX_SEND_MESSAGE_LENGTH, options->message_bytes_max),
         integer_argument(GRPC_ARG_MAX_METADATA_SIZE, header_bytes_end(server)),
-        /* A stream's first window stays what the relay takes it for: relay/request_window.h. */
+        /* The first window of a stream must be the one that the relay expects: relay/request_window.h. */
         integer_argument(GRPC_ARG_HTTP2_STREAM_LOOKAHEAD_BYTES, REQUEST_WINDOW_BYTES),
         integer_argument(GRPC_ARG_HTTP2_BDP_PROBE, 0),
         integer_argument(GRPC_ARG_KEEPALIVE_TIME_MS, options->keepalive_time_ms),
@@ -272,7 +272,7 @@ static grpc_server *create_grpc_server(const struct rpc_server *server)
                          options->ping_interval_min_ms),
         integer_argument(GRPC_ARG_MAX_CONNECTION_AGE_MS, options->connection_age_ms),
         integer_argument(GRPC_ARG_MAX_CONNECTION_AGE_GRACE_MS, INT_MAX),
-        /* gzip.h inflates what comes; replies go as they are. */
+        /* gzip.h inflates requests; replies are not compressed. */
         integer_argument(GRPC_COMPRESSION_CHANNEL_ENABLED_ALGORITHMS_BITSET,
                          1u << GRPC_COMPRESS_NONE | 1u << GRPC_COMPRESS_GZIP),
         integer_argument(GRPC_ARG_ENABLE_PER_MESSAGE_DECOMPRESSION, 0),
@@ -315,7 +315,7 @@ static enum status add_methods(struct rpc_server *server, const struct rpc_servi
     return STATUS_OK;
 }
 
-/* On the relay's thread. */
+/* Runs on the relay's thread. */
 static void take_connection(void *arg, int fd)
 {
     struct rpc_server *server = arg;
@@ -414,7 +414,7 @@ fail:
     return status;
 }
 
-/* A server that could not listen was never started, but gRPC wants it shut down all the same. */
+/* gRPC wants a server to be shut down even if it could not listen and was never started. */
 static void shut_down_unstarted(struct rpc_server *server)
 {
     server->shut_down = (struct rpc_tag){on_shut_down, server};
@@ -441,7 +441,7 @@ void rpc_server_destroy(struct rpc_server *server)
     if (!server)
         return;
     assert(!rpc_runtime_is_current(server->runtime));
-    if (server->has_started) { /* each call has its answer before its connection ends */
+    if (server->has_started) { /* each call gets its answer before its connection ends */
         rpc_server_drain_start(server);
         kill_calls(server);
         relay_quit(server->relay);

@@ -9,7 +9,7 @@
 
 size_t attend_partial_floats(uint32_t head_dim, size_t n_rows)
 {
-    return n_rows * (LANES + LANES + dim_padded(head_dim)); /* largest takes a line of its own */
+    return n_rows * (LANES + LANES + dim_padded(head_dim)); /* largest takes a cache line */
 }
 
 struct partial attend_partial_at(float *memory, uint32_t head_dim, size_t n_rows)
@@ -52,7 +52,8 @@ void attend_init(const struct attention_call *call, const struct row_block *bloc
         attend_out->half->load(attend_out);
 }
 
-/* What a row does not see becomes -inf. Returns the largest score, -inf if there is none; NaN: it sees one. */
+/* Sets the scores of keys that the row does not see to -inf. Returns the largest score, -inf if there is none. NaN: a
+ * visible score is NaN, and no other is above -inf. */
 static float largest_score(struct seen seen, float *scores)
 {
     if (seen.first == seen.end)
@@ -64,7 +65,7 @@ static float largest_score(struct seen seen, float *scores)
     return row_maximum(scores, TILE_KEYS);
 }
 
-/* One row's scores become weights. */
+/* Turns the scores of one row into weights. */
 static void row_weights(float largest, float keep, bool rounds, float *scores, float *sums)
 {
     vec sum = vec_mul(vec_load(sums), vec_set(keep));
@@ -78,8 +79,8 @@ static void row_weights(float largest, float keep, bool rounds, float *scores, f
         quantized_weights(TILE_KEYS, scores);
 }
 
-/* The scores of a tile become weights, 0 where a row does not see. keep_out: what the rows' earlier
- * sums and outputs must be multiplied by. */
+/* Turns the scores of a tile into weights; keys that a row does not see get 0. keep_out: the factor for the earlier
+ * sums and outputs of each row. */
 static void softmax(const struct attend *attend, const struct seen *seen, float *keep_out,
                     struct partial *partial)
 {

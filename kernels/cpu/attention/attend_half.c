@@ -18,7 +18,7 @@ static void round_floats(enum attention_math math, float *floats, size_t n)
             floats[i] = round_f16(floats[i]);
 }
 
-/* Of a tile of the cache; both types hold 8-bit elements exactly. */
+/* Rounds a tile of the cache. Both types hold 8-bit elements exactly, so these are not rounded. */
 static void round_tile(enum attention_math math, enum dtype dtype, float *floats, size_t n)
 {
     enum dtype half;

@@ -1,32 +1,32 @@
 /*
- * attend_half - a block of rows under MATH_BF16 or MATH_FP16: Q, K, V and the weights rounded to
+ * attend_half - computes a block of rows with MATH_BF16 or MATH_FP16: Q, K, V and the weights are rounded to
  * sixteen bits, to nearest even.
  *
- *     attend_half          rounded in place, then the float32 loops of tile: the same bits in every set
- *     attend_half_packed   the math that a set has instructions for: pairs of elements side by side, and
+ *     attend_half          rounds in place, then uses the float32 loops of tile: the same bits in every set
+ *     attend_half_packed   for the math that a set has instructions for: pairs of elements side by side, and
  *                          one product C = A B of half_amx.h or half_dot.h
  *
- * Scores and outputs are float32, in the places that the other maths have them in.
+ * Scores and outputs are float32, in the same places as with the other maths.
  */
 #pragma once
 
 #include "kernels/cpu/attention/attend_state.h"
 
 struct half_math {
-    /* Around the others, on the same thread. */
+    /* start and finish are called before and after the others, on the same thread. */
     void (*start)(void);
     void (*finish)(void);
     /* Rounds scratch->q. */
     void (*load)(const struct attend *attend);
-    /* The scores of a tile of which the first n_keys keys are there. */
+    /* Computes the scores of a tile that has n_keys keys. */
     void (*scores)(const struct attend *attend, uint32_t n_keys, const struct seen *seen,
                    const struct tile_rows *k, struct tile_ahead *ahead);
-    /* partial->out = partial->out * keep + P V, the weights being rounded here. */
+    /* partial->out = partial->out * keep + P V; rounds the weights first. */
     void (*outputs)(const struct attend *attend, const struct seen *seen, const float *keep,
                     const struct tile_rows *v, struct tile_ahead *ahead, struct partial *partial);
 };
 
-/* NULL: math is neither of the two. */
+/* NULL: math is not MATH_BF16 or MATH_FP16. */
 #define half_math_of ISA(half_math_of)
 const struct half_math *half_math_of(enum attention_math math);
 
@@ -38,5 +38,5 @@ const struct half_math *half_math_of(enum attention_math math);
 
 #ifdef PACKED_MATH
 #define half_math_packed ISA(half_math_packed)
-extern const struct half_math half_math_packed; /* of PACKED_MATH */
+extern const struct half_math half_math_packed; /* for PACKED_MATH */
 #endif

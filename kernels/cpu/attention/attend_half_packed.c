@@ -23,7 +23,7 @@ INLINE __m256i narrow_f16(__m512 floats)
 {
     const __m512 most = _mm512_set1_ps(F16_LARGEST), least = _mm512_set1_ps(-F16_LARGEST);
     __m512 bound = _mm512_min_ps(most,
-                                 _mm512_max_ps(least, floats)); /* in this order a NaN passes */
+                                 _mm512_max_ps(least, floats)); /* in this order NaN stays NaN */
     return _mm512_cvtps_ph(bound, _MM_FROUND_TO_NEAREST_INT);
 }
 
@@ -63,7 +63,7 @@ INLINE __m512i narrow_e4m3_bytes(__m256i bytes)
 }
 #endif
 
-/* n elements of a row from element `at` on, zeros behind them. */
+/* Loads n elements of a row from element `at` on, with zeros after them. */
 INLINE __m512i load_packed(const enum dtype dtype, const char *row, uint32_t at, uint32_t n)
 {
     const __mmask32 mask = n < PACKED ? (1u << n) - 1 : ~0u;
@@ -100,7 +100,7 @@ static void load(const struct attend *attend)
     }
 }
 
-/* A key of the tile; zeros for those that are not shown. */
+/* The address of a key of the tile; of zeros for a key outside shown. */
 static const char *key_at(const struct tile_rows *rows, struct seen shown, uint32_t key)
 {
     static const char zeros[HEAD_DIM_MAX * sizeof(float)];
@@ -110,7 +110,7 @@ static const char *key_at(const struct tile_rows *rows, struct seen shown, uint3
                : zeros;
 }
 
-/* k_out [dim / 2][TILE_KEYS][2]; columns from n_keys on, rounded up to LANES, are not written. */
+/* Packs K into k_out [dim / 2][TILE_KEYS][2]. Columns from n_keys on, rounded up to LANES, are not written. */
 INLINE void pack_k(const enum dtype dtype, const struct tile_rows *k, uint32_t n_keys,
                    uint32_t head_dim, struct tile_ahead *ahead, uint16_t *k_out)
 {
@@ -136,7 +136,8 @@ INLINE void pack_k(const enum dtype dtype, const struct tile_rows *k, uint32_t n
     }
 }
 
-/* v_out [TILE_KEYS / 2][dim_padded][2]. What nobody sees may be NaN, and 0 NaN is NaN: zeros. */
+/* Packs V into v_out [TILE_KEYS / 2][dim_padded][2]. Keys that no row sees may be NaN, and 0 times NaN is NaN: they
+ * become zeros. */
 INLINE void pack_v(const enum dtype dtype, const struct tile_rows *v, struct seen shown,
                    uint32_t head_dim, struct tile_ahead *ahead, uint16_t *v_out)
 {
@@ -173,7 +174,7 @@ static void pack_p(uint32_t n_rows, const float *weights, uint16_t *p_out)
 static void scores(const struct attend *attend, uint32_t n_keys, const struct seen *seen,
                    const struct tile_rows *k, struct tile_ahead *ahead)
 {
-    (void)seen; /* rows are multiplied by all keys that are there */
+    (void)seen; /* rows are multiplied by all existing keys */
     const struct attend_scratch *scratch = attend->scratch;
     const uint32_t head_dim = attend->call->attention->host.config.head_dim;
     const uint32_t dim = half_dim(head_dim);

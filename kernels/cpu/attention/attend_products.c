@@ -1,7 +1,7 @@
 #include "kernels/cpu/attention/attend_products.h"
 
-/* Consecutive rows that go through the register tiles together: the last two groups are evened
- * out, since a single row cannot hide the latency of its sums. */
+/* The number of consecutive rows that are computed together. The last two groups have about equal sizes, since a single
+ * row cannot hide the latency of its sums. */
 static uint32_t group_rows(uint32_t n_left)
 {
     if (n_left <= TILE_ROWS_MAX)

@@ -10,7 +10,7 @@
 #define attend_multiply_keys   ISA(attend_multiply_keys)
 #define attend_multiply_values ISA(attend_multiply_values)
 
-/* The two products, by groups of rows: the columns of scratch->k_t that rows see; the weights and v. */
+/* The two products, by groups of rows: Q with the columns of scratch->k_t that rows see; the weights with v. */
 void attend_multiply_keys(const struct attend *attend, const struct seen *seen,
                           struct tile_ahead *ahead);
 void attend_multiply_values(const struct attend *attend, const struct seen *seen, const float *keep,

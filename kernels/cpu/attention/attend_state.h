@@ -1,5 +1,5 @@
 /*
- * attend_state - a block of rows at work: what the attend*.c files share.
+ * attend_state - the state of a block of rows that is being computed. The attend*.c files share it.
  *
  * Thread: a scratch belongs to one running task.
  */
@@ -9,7 +9,7 @@
 #include "kernels/cpu/attention/query.h"
 #include "kernels/cpu/attention/source.h"
 
-enum { RANGE_KEYS = 256 }; /* a multiple of TILE_KEYS: what one thread takes of a long sequence */
+enum { RANGE_KEYS = 256 }; /* a long sequence is split into ranges; a multiple of TILE_KEYS */
 
 /* Running softmax of rows: out is not yet divided by the sum. */
 struct partial {
@@ -18,7 +18,7 @@ struct partial {
     float *out;     /* [rows][dim_padded] */
 };
 
-/* A block and a tile in BF16 or FP16, for sets with such products: attend_half_packed.c. */
+/* A block and a tile in BF16 or FP16, for sets with products of this type: attend_half_packed.c. */
 struct half_scratch {
     uint16_t *q; /* [ROWS_MAX][half_dim] */
     uint16_t *k; /* [half_dim / 2][TILE_KEYS][2] */
@@ -26,7 +26,7 @@ struct half_scratch {
     uint16_t *p; /* [ROWS_MAX][TILE_KEYS] */
 };
 
-/* Dims of Q and K there: zeros behind head_dim. */
+/* The dims of Q and K in half_scratch; they are zero after head_dim. */
 static inline uint32_t half_dim(uint32_t head_dim)
 {
     return (head_dim + 31) / 32 * 32;
@@ -46,7 +46,7 @@ struct attend_scratch {
 
 struct half_math; /* attend_half.h */
 
-/* A block of rows at work. */
+/* A block of rows that is being computed. */
 struct attend {
     const struct attention_call *call;
     const struct row_block *block;
@@ -55,7 +55,7 @@ struct attend {
     enum attention_math math;
     const struct half_math *half; /* NULL: another math */
     bool is_int8;
-    uint32_t oldest; /* is_int8: no query of the step sees keys before */
+    uint32_t oldest; /* is_int8: no query of the step sees a key before this one */
     bool changes_scores;
     struct query_row rows[ROWS_MAX];
 };
@@ -65,7 +65,7 @@ struct seen {
     uint32_t first, end; /* equal: none */
 };
 
-/* The smallest interval with all that some rows see. */
+/* The smallest interval with all keys that at least one row sees. */
 static inline struct seen seen_together(const struct seen *seen, uint32_t n_rows)
 {
     struct seen group = {TILE_KEYS, 0};

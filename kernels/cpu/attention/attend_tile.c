@@ -25,7 +25,7 @@ static void change_scores(const struct attend *attend, uint32_t start, const str
                          seen[r].end, attend->scratch->scores + (size_t)r * TILE_KEYS);
 }
 
-/* Keys of the tile at start that are there. */
+/* The number of existing keys in the tile at start. */
 static uint32_t tile_n_keys(const struct attend *attend, uint32_t start)
 {
     assert(start % TILE_KEYS == 0 && start < attend->source.n_keys);
@@ -60,8 +60,8 @@ bool attend_scores(const struct attend *attend, uint32_t start, struct seen *see
     return true;
 }
 
-/* Widening V pays when more than one group of rows reads it; a row of half a vector must be padded,
- * lest its end be read past. */
+/* Widening V is faster if more than one group of rows reads it. If head_dim is no multiple of LANES, V must be widened:
+ * a vector load would read past the end of a row. */
 static bool needs_widening(const struct attend *attend, enum dtype dtype)
 {
     if (attend->call->attention->host.config.head_dim % LANES != 0)

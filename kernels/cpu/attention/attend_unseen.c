@@ -6,7 +6,7 @@
 
 static_assert(TILE_KEYS == 64, "a bit a key");
 
-/* What every row sees. Without branches: every tile asks. */
+/* The keys that every row sees. It has no branches, because every tile calls it. */
 static struct seen seen_by_all(const struct seen *seen, uint32_t n_rows)
 {
     uint32_t first = 0, end = TILE_KEYS, sees_nothing = 0;
@@ -18,7 +18,7 @@ static struct seen seen_by_all(const struct seen *seen, uint32_t n_rows)
     return first < end && !sees_nothing ? (struct seen){first, end} : (struct seen){0, 0};
 }
 
-/* Whether a score between those a row sees may be -inf. */
+/* Whether the score of a key that is inside the interval of a row may be -inf. */
 static bool hides_keys(const struct attend *attend)
 {
     const struct attention_config *config = &attend->call->attention->host.config;
@@ -27,7 +27,7 @@ static bool hides_keys(const struct attend *attend)
            sequence->draft_mask;
 }
 
-/* Adds 0 times each element of a key's V: 0, or NaN where one is not finite. */
+/* Adds 0 times each element of a key's V: this gives 0, or NaN if the element is not finite. */
 INLINE void add_poison(const enum dtype dtype, const struct tile_rows *v, uint32_t key,
                        uint32_t head_dim, vec *poison)
 {
@@ -40,7 +40,7 @@ INLINE void add_poison(const enum dtype dtype, const struct tile_rows *v, uint32
         *poison = vec_fma(vec_load_some(dtype, row + i * bytes, head_dim - i), vec_zero(), *poison);
 }
 
-/* Of keys first .. end - 1 without those of all. */
+/* Whether V is finite in keys, without the keys of all. */
 static bool are_finite(const struct tile_rows *v, struct seen keys, struct seen all,
                        uint32_t head_dim)
 {
@@ -87,7 +87,7 @@ void unseen_hide(const struct attend *attend, const struct seen *seen, struct un
                                         attend->scratch->scores + (size_t)r * TILE_KEYS);
 }
 
-/* V of the tile as floats in scratch->v, zeros in the keys that are hidden. */
+/* Widens V of the tile into scratch->v, with zeros for hidden keys. */
 static void widen_shown(const struct attend *attend, uint64_t hidden, uint32_t n_keys,
                         const struct tile_rows *v, struct tile_rows *wide_out)
 {

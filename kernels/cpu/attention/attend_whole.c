@@ -7,7 +7,7 @@
 
 #include <assert.h>
 
-/* Scores of the tile at start into the rows of stored, n floats apart, -inf where nothing is seen. */
+/* Writes the scores of the tile at start to stored, with rows of n floats. Keys that a row does not see get -inf. */
 static void store_scores(const struct attend *attend, uint32_t start, size_t n, float *stored)
 {
     struct seen seen[ROWS_MAX];
@@ -22,7 +22,7 @@ static void store_scores(const struct attend *attend, uint32_t start, size_t n, 
     }
 }
 
-/* A row of n scores becomes weights. */
+/* Turns a row of n scores into weights. */
 static void stored_softmax(uint32_t n, enum attention_math math, float *scores, float *largest,
                            float *sums)
 {
@@ -43,7 +43,8 @@ static void stored_softmax(uint32_t n, enum attention_math math, float *scores, 
         quantized_weights(n, scores);
 }
 
-/* P V of the tile at start. Where V hides something the scores are made once more: what rows do not see is in them. */
+/* Adds P V of the tile at start. If a hidden V is not finite, the scores are computed again: they show which keys a row
+ * does not see. */
 static void multiply_values(const struct attend *attend, uint32_t start, size_t n,
                             const float *stored, struct partial *total)
 {

@@ -1,7 +1,7 @@
 /*
- * attend_whole - the context paths that keep the scores of a block's rows, all keys at once: PATH_UNFUSED
- * as many rows as pay, in memory; PATH_SHORT so few rows and keys that they stay in the second-level
- * cache. One maximum and one sum a row, where PATH_FLASH has running ones.
+ * attend_whole - the context paths that store the scores of a block's rows for all keys at once. PATH_UNFUSED
+ * stores many rows, in memory; PATH_SHORT stores so few rows and keys that they stay in the L2 cache. A row has
+ * one maximum and one sum; PATH_FLASH has running ones.
  */
 #pragma once
 
@@ -16,5 +16,5 @@ static inline uint32_t whole_keys(uint32_t kv_len)
     return (kv_len + TILE_KEYS - 1) / TILE_KEYS * TILE_KEYS;
 }
 
-/* All keys of the block into total. */
+/* Attends to all keys of the block and writes total. */
 void attend_whole(const struct attend *attend, struct partial *total);

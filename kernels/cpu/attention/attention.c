@@ -1,5 +1,5 @@
 /*
- * attention - the back end: writes a step's K and V, then runs the tasks of its plan.
+ * attention - the attention back end of the CPU: writes K and V of a step, then runs the tasks of its plan.
  */
 #include "kernels/attention_features.h"
 #include "kernels/backend/attention_io_check.h"
@@ -16,7 +16,7 @@
 #include <assert.h>
 #include <stdlib.h>
 
-/* T5's bias by distance: a bucket takes a logarithm. */
+/* A table of T5's bias for each distance, because a bucket costs a logarithm. */
 static enum status create_distances(struct attention *attention, struct error *error)
 {
     const struct attention_config *config = &attention->host.config;
@@ -98,7 +98,7 @@ static enum status kv_update(const struct attention *attention,
     return STATUS_OK;
 }
 
-/* What the threads of one call of forward share. */
+/* The data that the threads of one call of forward share. */
 struct running {
     struct attention_call call;
     struct plan plan;
@@ -127,7 +127,7 @@ static void finish_split_block(const struct attention_call *call, const struct r
     output_block(call, block, &total);
 }
 
-/* One task of split block b. */
+/* Runs one task of split block b. */
 static void run_share(const struct attend *attend, uint32_t b, uint32_t task)
 {
     const struct attention_workspace *workspace = attend->call->metadata->workspace;
@@ -167,7 +167,7 @@ static void run_task(const struct running *running, uint32_t task, struct attend
 {
     const struct attention_workspace *workspace = running->call.metadata->workspace;
     uint32_t b = 0;
-    for (uint32_t end = running->plan.n_blocks; b + 1 < end;) { /* the last that begins by task */
+    for (uint32_t end = running->plan.n_blocks; b + 1 < end;) { /* searches the block of task */
         uint32_t middle = (b + end) / 2;
         if (workspace->blocks[middle].first_task <= task)
             b = middle;
@@ -188,8 +188,8 @@ static void run_task(const struct running *running, uint32_t task, struct attend
     }
 }
 
-/* Takes tasks until none is left. Index names a scratch: one runner has it at a time. The last
- * blocks of a prompt see most keys: they go first. */
+/* Takes tasks until none is left. index is the number of a scratch, which only one thread uses at a time. The last
+ * blocks of a prompt come first, because they see most keys. */
 static void run_tasks(void *arg, uint32_t index)
 {
     struct running *running = arg;
@@ -202,7 +202,7 @@ static void run_tasks(void *arg, uint32_t index)
     }
 }
 
-/* Each thread has a scratch of the metadata's. */
+/* Each thread needs a scratch of the metadata. */
 static enum status check_threads(const struct attention *attention,
                                  const struct attention_metadata *metadata, struct error *error)
 {

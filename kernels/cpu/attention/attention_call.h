@@ -1,5 +1,5 @@
 /*
- * attention_call - what this back end keeps of a layer and of a call of forward, for all of its files.
+ * attention_call - the data of a layer and of a call of forward, for all files of this back end.
  */
 #pragma once
 
@@ -22,20 +22,20 @@ struct attention_call {
     const struct attention_io *io;
 };
 
-/* The query rows that one task attends for: consecutive (query, head) pairs of a beam. Rows of a
- * block share a kv head. */
+/* The query rows of one task: consecutive (query, head) pairs of a beam. All rows of a block use the same
+ * kv head. */
 struct row_block {
     uint32_t sequence, beam, kv_head;
     uint32_t first_head, n_heads; /* query heads of the block */
     uint32_t row, n_rows;         /* row = query of the beam x n_heads + head */
-    uint32_t first_key, end_key;  /* in the cache: what any row sees lies within */
+    uint32_t first_key, end_key;  /* in the cache: no row sees a key outside */
     uint32_t first_task;          /* of the call */
-    uint32_t first_partial;       /* is_split: row of the workspace's partials */
+    uint32_t first_partial;       /* is_split: row in the partials of the workspace */
     bool is_split;                /* a task has task_ranges ranges, else all */
     uint32_t task_ranges;
 };
 
-/* What the phase of a sequence multiplies. */
+/* The math of the block's phase. */
 static inline enum attention_math block_math(const struct attention_call *call,
                                              const struct row_block *block)
 {

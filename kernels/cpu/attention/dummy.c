@@ -10,7 +10,7 @@
 #include <assert.h>
 #include <string.h>
 
-/* Scores of a context that keeps them. */
+/* The bytes of the scores of a context whose path stores them. */
 static size_t stored_bytes(const struct attention_call *call, const struct plan *plan)
 {
     const struct attention_workspace *workspace = call->metadata->workspace;
@@ -25,7 +25,8 @@ static size_t stored_bytes(const struct attention_call *call, const struct plan 
     return path == PATH_UNFUSED || path == PATH_SHORT ? most * sizeof(float) : 0;
 }
 
-/* All but what n_stored leaves of the stored scores, which may be far more than a step uses. */
+/* Touches the whole scratch, but only n_stored bytes of the stored scores: the scratch may have room for far more
+ * scores than a step uses. */
 static void touch_scratch(const struct attention_metadata *metadata, uint32_t index,
                           size_t n_stored)
 {

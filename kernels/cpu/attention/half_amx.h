@@ -1,5 +1,5 @@
 /*
- * half_amx - the product of BF16 by the matrix unit: 16 rows by up to 64 columns in tiles 0 .. 3. Rows of a are read
+ * half_amx - the BF16 product with the matrix unit: 16 rows by up to 64 columns in tiles 0 .. 3. Rows of a are read
  * up to a multiple of 16; the results of the extra rows are not used.
  */
 #pragma once

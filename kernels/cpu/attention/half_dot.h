@@ -1,8 +1,8 @@
 /*
- * half_dot - the product by VDPBF16PS or VFMADDPH: up to 6 rows by 64 columns in registers.
+ * half_dot - the product with VDPBF16PS or VFMADDPH: up to 6 rows by 64 columns in registers.
  *
- * VDPBF16PS adds the second of each pair before the first. VFMADDPH adds first and second elements
- * apart, and the two sums.
+ * VDPBF16PS adds the second of each pair before the first. With VFMADDPH first and second elements are summed
+ * separately, then the two sums are added.
  */
 #pragma once
 
@@ -26,7 +26,7 @@ INLINE __m512i half_pair(const uint16_t *pair)
 }
 
 #ifdef __AVX512FP16__
-/* Sums of first and of second elements, side by side. */
+/* The sums of first and of second elements, side by side. */
 typedef __m512h half_sums;
 
 INLINE half_sums half_zero(void)
@@ -46,7 +46,7 @@ INLINE vec half_total(half_sums sums)
     return _mm512_cvtph_ps(_mm512_cvtepi32_epi16(both));
 }
 
-enum { HALF_RUN = 16 }; /* pairs between two sums in float32 */
+enum { HALF_RUN = 16 }; /* pairs that are summed in FP16 before float32 */
 #else
 typedef vec half_sums;
 

@@ -1,13 +1,13 @@
 /*
- * half_product - a small product of matrices of 16-bit floats: C = A B, or C += A B.
+ * half_product - computes a small product of matrices of 16-bit floats: C = A B, or C += A B.
  *
- * Pairs of the inner dimension lie side by side:
+ * Pairs of elements of the inner dimension are side by side:
  *
  *     a [n_rows][n_pairs][2]    b [n_pairs][n_columns][2]    c [n_rows][n_columns] float32
  *
- * n_pairs and n_columns are multiples of 16. A sum depends on its own row, column and the pairs alone.
- * BF16 is added in float32; numbers below 2^-126 count as zero. FP16 is added in FP16 within sixteen
- * pairs, and those sums in float32.
+ * n_pairs and n_columns are multiples of 16. A sum depends only on its row, its column and n_pairs.
+ * BF16 is summed in float32; numbers below 2^-126 count as zero. FP16 is summed in FP16 for sixteen
+ * pairs; these sums are added in float32.
  */
 #pragma once
 

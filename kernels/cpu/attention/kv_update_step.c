@@ -14,7 +14,7 @@ struct update {
     char *staged; /* NULL: nothing is staged */
 };
 
-/* A later token of the step takes the same slot: the two may be written by two threads. */
+/* Whether a later token of the step takes the same slot: two threads could write both. */
 static bool is_overwritten(const struct attention_call *call, uint32_t key)
 {
     const struct attention_config *config = &call->attention->host.config;

@@ -15,10 +15,10 @@
 
 /* Writes keys of sequences with is_staged to staged, all others to the cache. staged NULL: writes all to the cache. */
 void kv_update_step(const struct attention_call *call, char *staged);
-/* Copies what was staged into the cache. */
+/* Copies the staged keys into the cache. */
 void kv_update_from_staged(const struct attention_call *call, const char *staged);
 
-/* From one new key to the next, of K to V. */
+/* The bytes from one new key to the next, and from K to V. */
 static inline size_t staged_head_bytes(const struct attention_layer *layer)
 {
     return layer->config.head_dim * dtype_bytes(layer->config.cache);

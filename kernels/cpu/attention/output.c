@@ -18,7 +18,7 @@ static void write_row(const struct attention_call *call, uint32_t token, uint32_
         io->lse[row * config->n_heads + head] = lse;
 }
 
-/* What cached V is in units of. */
+/* The unit of cached V. */
 static float value_unit(const struct attention_call *call, const struct row_block *block)
 {
     const struct attention_config *config = &call->attention->host.config;

@@ -7,7 +7,7 @@
 
 #include <assert.h>
 
-enum { BLOCKS_PER_THREAD = 4 }; /* so many equal pieces keep the threads evenly busy */
+enum { BLOCKS_PER_THREAD = 4 }; /* this many equal pieces for each thread balance the load */
 
 static uint32_t block_rows_max(const struct attention_config *config, enum attention_phase phase)
 {
@@ -31,7 +31,7 @@ static uint64_t block_work(const struct attention_call *call, const struct row_b
            call->attention->host.config.head_dim * 2;
 }
 
-/* The block of a beam's rows from row on, of the query heads from first_head on. */
+/* Adds a block of rows of one beam: finds its keys and its work. */
 static void add_block(const struct attention_call *call, struct row_block block, struct plan *plan)
 {
     struct attention_workspace *workspace = call->metadata->workspace;
@@ -44,7 +44,7 @@ static void add_block(const struct attention_call *call, struct row_block block,
     workspace->blocks[plan->n_blocks++] = block;
 }
 
-/* Rows outside, heads inside: the blocks of a sequence that see most keys are neighbours. */
+/* Rows are the outer loop, heads the inner one: so the blocks of a sequence that see most keys are neighbours. */
 static void add_beam(const struct attention_call *call, uint32_t s, uint32_t beam,
                      struct plan *plan)
 {
@@ -70,9 +70,9 @@ static void add_beam(const struct attention_call *call, uint32_t s, uint32_t bea
         }
 }
 
-/* A generation row's ranges become tasks of their own: always, never, or if its work is more than a
- * fair share of a step's, as it is when there are few rows, or one is far longer than the others. A
- * context's only in the last case, and not if its scores are stored. */
+/* Whether the ranges of a block become several tasks. For a generation: always, never, or (AUTO) if the work of the block
+ * is more than a fair share of the step, as with few rows, or with one row that is far longer than the others. For a
+ * context: only if its work is more than a fair share, and not if its scores are stored. */
 static bool wants_split(const struct attention_call *call, const struct row_block *block,
                         uint64_t fair_share)
 {
@@ -85,7 +85,8 @@ static bool wants_split(const struct attention_call *call, const struct row_bloc
     return config->multi_block == CHOICE_ON || (config->multi_block == CHOICE_AUTO && is_scarce);
 }
 
-/* Ranges of a block that make a fair share; each for itself if a split is demanded and there is none. */
+/* The number of ranges in a task, about a fair share of the work. It is 1 if a fair share is less than one range or the
+ * whole block, as with a forced split. */
 static uint32_t share_ranges(const struct attention_call *call, const struct row_block *block,
                              uint64_t fair_share)
 {
@@ -95,7 +96,8 @@ static uint32_t share_ranges(const struct attention_call *call, const struct row
     return n > 0 && n < n_ranges ? (uint32_t)n : 1;
 }
 
-/* What is split where it pays has some room; what is always split has its own behind. */
+/* The end of the partials that this block may use. Blocks of layers with multi_block ON may use all of them, others only
+ * the shared ones. */
 static uint32_t partials_end(const struct attention_call *call, const struct row_block *block)
 {
     const struct attention_workspace *workspace = call->metadata->workspace;
@@ -104,7 +106,7 @@ static uint32_t partials_end(const struct attention_call *call, const struct row
     return is_always ? workspace->n_partials : workspace->n_shared_partials;
 }
 
-/* Tasks of each block, and where the partials of split ones lie while there is room. */
+/* Numbers the tasks of each block. Split blocks get a place for their partials; without room a block is not split. */
 static void split_blocks(const struct attention_call *call, uint64_t fair_share, struct plan *plan)
 {
     struct attention_workspace *workspace = call->metadata->workspace;

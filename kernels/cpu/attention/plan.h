@@ -13,7 +13,7 @@
 
 struct plan {
     uint32_t n_blocks, n_tasks;
-    uint32_t n_partials; /* of the workspace's, those of split blocks */
+    uint32_t n_partials; /* the partials of the workspace that split blocks use */
     uint64_t work;       /* multiply-adds */
 };
 

@@ -13,7 +13,7 @@ void quantized_load(uint32_t n_rows, uint32_t head_dim, const float *q, struct q
 {
     assert(n_rows <= QUANTIZED_ROWS_MAX && head_dim % GROUP == 0);
     for (uint32_t r = 0; r < n_rows; r++, q += head_dim) {
-        /* A NaN makes the unit NaN, and with it whatever is computed from the counts. */
+        /* A NaN makes the unit NaN, and so all results of this row. */
         float unit = row_largest(q, head_dim) / 127;
         q8.units[r] = unit;
         for (uint32_t i = 0; i < head_dim; i++)
@@ -21,7 +21,7 @@ void quantized_load(uint32_t n_rows, uint32_t head_dim, const float *q, struct q
     }
 }
 
-/* K less its mean over the keys that are there, rounded. Returns the unit. */
+/* Subtracts from K its mean over the existing keys, and rounds it. Returns the unit. */
 static float quantize_k(uint32_t first, uint32_t n_keys, uint32_t head_dim, const float *k_t,
                         struct quantized_q q8)
 {
@@ -50,7 +50,7 @@ static float quantize_k(uint32_t first, uint32_t n_keys, uint32_t head_dim, cons
     return largest / 127;
 }
 
-/* sums[key] = q k over the dims: whole numbers, so all three give the same. */
+/* sums[key] = q k over the dims. All numbers are whole, so all three versions give the same. */
 static void dot_row(uint32_t head_dim, const int8_t *q, const int8_t *k, int32_t *sums)
 {
 #ifdef __AVX2__
@@ -86,7 +86,7 @@ static void dot_row(uint32_t head_dim, const int8_t *q, const int8_t *k, int32_t
 #ifdef __AVX512F__
 #define VNNI __attribute__((target("avx512vnni,avx512f,avx512bw,avx512dq,avx512vl")))
 
-/* Q counts from 128 on, since the instruction wants it without a sign; shift takes that back. */
+/* The instruction needs Q without a sign, so 128 is added to Q; shift subtracts it again. */
 VNNI static void dot_row_vnni(uint32_t head_dim, const int8_t *q, const int8_t *k,
                               const int32_t *shift, int32_t *sums)
 {

@@ -69,7 +69,7 @@ struct query_row query_row_at(const struct attention_call *call, const struct ro
     return row;
 }
 
-/* What Q is multiplied by, so that the scores come out in full: cached K is in units of k_scale. */
+/* The factor of Q. It includes k_scale, since cached K is in units of k_scale. */
 static float query_factor(const struct attention_call *call, const struct row_block *block)
 {
     const struct attention_layer *layer = &call->attention->host;

@@ -1,7 +1,7 @@
 /*
- * query - the rows of a block: their Q, and which keys they see.
+ * query - finds Q of the rows of a block, and the keys that they see.
  *
- * Keys are counted as in the cache: 0 is the first that it holds.
+ * Keys are numbered as in the cache: 0 is the first that it holds.
  */
 #pragma once
 
@@ -18,9 +18,9 @@ struct query_row {
     uint32_t head;
     uint32_t query;           /* of the beam */
     uint32_t index;           /* in the sequence */
-    uint32_t first, end;      /* keys seen, without those between absent and present */
+    uint32_t first, end;      /* visible keys, without absent .. present - 1 */
     uint32_t absent, present; /* StreamingLLM: equal if nothing is absent */
-    int64_t draft;            /* key that bit 0 of draft_mask decides; end if there is no mask */
+    int64_t draft;            /* the key for bit 0 of draft_mask; end if there is no mask */
     uint64_t draft_mask;
 };
 
@@ -28,6 +28,6 @@ struct query_row {
 struct query_row query_row_at(const struct attention_call *call, const struct row_block *block,
                               uint32_t r);
 
-/* Bias, norm and RoPE of a row's Q, times the factor of the scores: [head_dim]. */
+/* Loads Q of a row, with bias, norm, RoPE and the factor of the scores: [head_dim]. */
 void query_load(const struct attention_call *call, const struct row_block *block,
                 const struct query_row *row, float *q_out);

@@ -12,7 +12,7 @@ bool score_needed(const struct attention_call *call, const struct row_block *blo
            sequence->draft_mask;
 }
 
-/* A row's scores of one tile. Key j of it is the sequence's token key + j. */
+/* The scores of a row for one tile. Key j of the tile is token key + j of the sequence. */
 struct scored {
     const struct attention_call *call;
     const struct query_row *row;

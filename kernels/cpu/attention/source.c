@@ -10,7 +10,7 @@ size_t source_gathered_bytes(uint32_t head_dim)
     return (size_t)2 * TILE_KEYS * head_dim * sizeof(float);
 }
 
-/* Which keys of a StreamingLLM generation step no row sees: all rows of it see the same. */
+/* Finds the keys that no row sees in a StreamingLLM generation step: all its rows see the same keys. */
 static void find_absent(struct source *source)
 {
     const struct attention_config *config = &source->call->attention->host.config;
@@ -68,7 +68,7 @@ static const char *linear_key(const struct source *source, uint32_t index)
                            source->block->kv_head, index);
 }
 
-/* K of any key; *v_out its V. */
+/* The address of K of any key; *v_out is that of its V. */
 static const char *find_key(const struct source *source, uint32_t index, const char **v_out)
 {
     if (source->staged && index >= source->staged_first) {
@@ -83,14 +83,14 @@ static const char *find_key(const struct source *source, uint32_t index, const c
     return k;
 }
 
-/* A row in units, rounded to E4M3. */
+/* Divides a row by unit and rounds it to E4M3. */
 static void round_row(uint32_t n, float unit, float *row)
 {
     for (uint32_t i = 0; i < n; i++)
         row[i] = round_e4m3(row[i] / unit);
 }
 
-/* The same with a unit of the row's own, which is multiplied back. */
+/* The same with a unit that depends on the row, and multiplies by it again. */
 static void round_row_freely(uint32_t n, float *row)
 {
     float largest = 0;
@@ -176,7 +176,8 @@ static void place_strip(const struct source *source, uint32_t index, uint32_t st
     tile->k.strides[strip] = tile->v.strides[strip] = kv->token_stride;
 }
 
-/* Blocks are short pieces at random places: asked for a tile early, they come nearly twice as fast. */
+/* Lists the keys of the next tile for prefetching. Blocks are short and at random places: prefetched one tile early, they
+ * arrive nearly twice as fast. */
 static void look_ahead(const struct source *source, uint32_t start, struct tile_ahead *ahead_out)
 {
     const struct kv_view *kv = &source->call->metadata->kv;

@@ -6,7 +6,7 @@ enum { STRIP = STRIP_KEYS };
 
 static const char zeros[HEAD_DIM_MAX * sizeof(float)];
 
-/* Addresses of a strip's keys, of zeros behind the last. */
+/* The addresses of a strip's keys; after the last key the address of zeros. */
 INLINE void strip_keys(const struct tile_rows *rows, uint32_t strip, uint32_t n_keys,
                        const char *keys[STRIP])
 {
@@ -68,7 +68,7 @@ void tile_widen(const struct tile_rows *v, uint32_t n_keys, uint32_t head_dim,
     *wide_out = wide;
 }
 
-/* Accumulators of a row. */
+/* The number of accumulators of a row. */
 INLINE uint32_t row_vecs(const uint32_t n_rows)
 {
     return n_rows > TILE_ROWS ? TILE_VECS / 2 : TILE_VECS;
@@ -149,7 +149,7 @@ void tile_qk(uint32_t n_rows, uint32_t n_keys, uint32_t head_dim, const float *q
     }
 }
 
-/* n_vecs vectors of output from dim at on. */
+/* Computes n_vecs vectors of output, beginning at dim at. */
 INLINE void pv(const uint32_t n_rows, const uint32_t n_vecs, const enum dtype dtype,
                const struct tile_weighted *op, uint32_t at)
 {

@@ -1,5 +1,5 @@
 /*
- * tile - the inner loops of attend over one tile of keys: K transposed, and two small products.
+ * tile - the inner loops of attend for one tile of keys: the transposition of K, and two small products.
  *
  * Bound: tile_transpose, the cache's bytes; tile_qk and tile_pv, multiply-adds.
  */
@@ -17,32 +17,32 @@
 #define tile_qk        ISA_JOIN(tile_qk, ISA_LOOPS)
 #define tile_pv        ISA_JOIN(tile_pv, ISA_LOOPS)
 
-/* Rows that go through the inner loops together. The last rows may be a few more, with half as many vectors. */
+/* The inner loops compute TILE_ROWS rows together. The last group may have a few more rows, with half as many vectors. */
 #if defined __AVX512F__
 enum { TILE_ROWS = 6, TILE_ROWS_MAX = 8, TILE_VECS = 4 }; /* 24 accumulators of 32 registers */
 #else
-enum { TILE_ROWS = 5, TILE_ROWS_MAX = 5, TILE_VECS = 1 }; /* 10 registers of 16 */
+enum { TILE_ROWS = 5, TILE_ROWS_MAX = 5, TILE_VECS = 1 }; /* 10 of 16 registers */
 #endif
 
 enum {
     TILE_KEYS = 64,
-    STRIP_KEYS = 8, /* keys that lie a stride apart: always within one block */
+    STRIP_KEYS = 8, /* keys with one stride between them: a strip is always inside one block */
     TILE_STRIPS = TILE_KEYS / STRIP_KEYS,
 };
 
-/* K or V of a tile where they lie. */
+/* Where K or V of a tile are. */
 struct tile_rows {
-    const char *strips[TILE_STRIPS]; /* undefined where no key is */
+    const char *strips[TILE_STRIPS]; /* undefined after the last key */
     size_t strides[TILE_STRIPS];     /* bytes from key to key */
     enum dtype dtype;
 };
 
-/* K and V of the next tile, prefetched into the second-level cache while this tile is computed. A burst of prefetches
- * would take the line buffers that this tile's own loads need, so the inner loops prefetch a few lines at a time. */
+/* K and V of the next tile, which are prefetched into the L2 cache while this tile is computed. A burst of prefetches
+ * would take the line buffers that the loads of this tile need, so the inner loops prefetch a few lines at a time. */
 struct tile_ahead {
     const char *strips[2 * TILE_STRIPS];
-    uint32_t n_strips, strip; /* the one being asked for */
-    size_t bytes, byte;       /* of a strip; where the next request begins */
+    uint32_t n_strips, strip; /* strip: the one that is being prefetched */
+    size_t bytes, byte;       /* bytes of a strip; byte: where the next prefetch begins */
 };
 
 struct tile {
@@ -52,7 +52,7 @@ struct tile {
 
 enum { LINE_BYTES = 64, ASK_BYTES = 2 * LINE_BYTES };
 
-/* Two lines. Must be inlined, or the compiler drops the requests. */
+/* Prefetches two lines. It must be inlined, or the compiler drops the prefetches. */
 INLINE void tile_ask(struct tile_ahead *ahead)
 {
     if (ahead->strip == ahead->n_strips)
@@ -67,7 +67,7 @@ INLINE void tile_ask(struct tile_ahead *ahead)
     }
 }
 
-/* act(the dtype as a constant, ...) of the dtype of a cache. */
+/* Calls act(dtype, ...) with the dtype of a cache as a constant. */
 #define FOR_DTYPE(dtype, act, ...)                                                                 \
     do {                                                                                           \
         switch (dtype) {                                                                           \
@@ -94,11 +94,11 @@ static inline uint32_t dim_padded(uint32_t head_dim)
     return (head_dim + LANES - 1) / LANES * LANES;
 }
 
-/* k_t [head_dim][TILE_KEYS], zeros from n_keys on. */
+/* Transposes K into k_t [head_dim][TILE_KEYS], with zeros from n_keys on. */
 void tile_transpose(const struct tile_rows *k, uint32_t n_keys, uint32_t head_dim,
                     struct tile_ahead *ahead, float *k_t);
 
-/* Into memory [TILE_KEYS][dim_padded], zeros from n_keys on. wide_out may be v. */
+/* Widens V into memory [TILE_KEYS][dim_padded], with zeros from n_keys on. wide_out may be v. */
 void tile_widen(const struct tile_rows *v, uint32_t n_keys, uint32_t head_dim,
                 struct tile_ahead *ahead, float *memory, struct tile_rows *wide_out);
 
@@ -106,7 +106,7 @@ void tile_widen(const struct tile_rows *v, uint32_t n_keys, uint32_t head_dim,
 void tile_qk(uint32_t n_rows, uint32_t n_keys, uint32_t head_dim, const float *q, const float *k_t,
              struct tile_ahead *ahead, float *scores);
 
-/* The product P V of some rows: dim is padded, keys first .. end - 1 are read. */
+/* The product P V of some rows. dim is padded; keys first .. end - 1 are read. */
 struct tile_weighted {
     const struct tile_rows *v;
     struct tile_ahead *ahead;

@@ -1,4 +1,4 @@
-/* The inner loops of a machine without AVX2: with FMA, if it has that. */
+/* tile_choice - the inner loops of a machine without AVX2: chooses those with FMA if the machine has FMA. */
 #include "kernels/cpu/attention/tile.h"
 
 #define OF(isa)                                                                                    \

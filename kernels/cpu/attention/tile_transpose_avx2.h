@@ -1,4 +1,4 @@
-/* tile_transpose_avx2 - keys of a tile into columns of k_t, eight at a time. */
+/* tile_transpose_avx2 - transposes the keys of a tile into columns of k_t, eight at a time. */
 #pragma once
 
 #include "kernels/cpu/attention/tile.h"
@@ -43,7 +43,7 @@ INLINE void transpose8(const __m256 row[8], __m256 out[8])
     }
 }
 
-/* Sixteen dims of a strip of BF16: pairs of elements are transposed as one, then parted. */
+/* Sixteen dims of a strip of BF16: transposes pairs of elements as one, then separates them. */
 INLINE void load_k_pairs(const __m256 row[STRIP_KEYS], float *k_t)
 {
     __m256 pairs[STRIP_KEYS];
@@ -58,7 +58,7 @@ INLINE void load_k_pairs(const __m256 row[STRIP_KEYS], float *k_t)
     }
 }
 
-/* A strip of keys into columns of k_t. */
+/* Transposes a strip of keys into columns of k_t. */
 INLINE void transpose_keys(const enum dtype dtype, const char *const keys[STRIP_KEYS],
                            uint32_t head_dim, struct tile_ahead *ahead, float *k_t)
 {

@@ -1,9 +1,9 @@
 /*
- * tile_transpose_avx512 - keys of a tile into columns of k_t, sixteen at a time: 16 x 16 elements of 32
+ * tile_transpose_avx512 - transposes the keys of a tile into columns of k_t, sixteen at a time: 16 x 16 elements of 32
  * bits, each one float32, two BF16 or four INT8 of a key.
  *
- * What has no short way from such an element to float32 is widened first: F16 to float32; E4M3 to
- * BF16, which holds it exactly, but where there are tables of bytes (VBMI): four of it as of INT8.
+ * Types that are slow to widen from such an element are widened before: F16 to float32; E4M3 to BF16, which holds it
+ * exactly. With VBMI's byte tables, four E4M3 form an element, as with INT8.
  */
 #pragma once
 
@@ -56,7 +56,7 @@ INLINE __m512i e4m3_to_bf16(__m256i bytes)
     return _mm512_or_si512(value, sign);
 }
 
-/* Elements of 32 bits from dim on, zeros behind n_dims dims. */
+/* Loads elements of 32 bits from dim on, with zeros after n_dims dims. */
 INLINE __m512 load_elements(const enum dtype dtype, const char *key, uint32_t dim, uint32_t n_dims)
 {
     const uint64_t bits = n_dims < 64 ? (UINT64_C(1) << n_dims) - 1 : ~UINT64_C(0);
@@ -77,7 +77,7 @@ INLINE __m512 load_elements(const enum dtype dtype, const char *key, uint32_t di
     }
 }
 
-/* One column of elements into the columns of its dims. */
+/* Stores one column of elements into the columns of its dims. */
 INLINE void store_column(const enum dtype dtype, __m512 column, float *k_t)
 {
     __m512i bits = _mm512_castps_si512(column);
@@ -113,7 +113,7 @@ INLINE uint32_t elements_per_lane(const enum dtype dtype)
 #endif
 }
 
-/* Sixteen keys into columns of k_t. */
+/* Transposes sixteen keys into columns of k_t. */
 INLINE void transpose_keys(const enum dtype dtype, const char *const keys[TRANSPOSED_KEYS],
                            uint32_t head_dim, struct tile_ahead *ahead, float *k_t)
 {

@@ -29,7 +29,7 @@ static struct partial take_partial(char *base, size_t *used, uint32_t head_dim)
     return memory ? attend_partial_at(memory, head_dim, ROWS_MAX) : (struct partial){0};
 }
 
-/* Lays a scratch into base. Returns its bytes. */
+/* Lays out a scratch at base. Returns its bytes. */
 static size_t lay_scratch(const struct attention_limits *limits, char *base,
                           struct attend_scratch *scratch_out)
 {
@@ -69,7 +69,7 @@ struct attend_scratch workspace_scratch(const struct attention_metadata *metadat
     return scratch;
 }
 
-/* Most row blocks a step can need: every beam may end in a part of one, on every head. */
+/* The largest number of row blocks of a step: the last block of every beam and head may be incomplete. */
 static size_t n_blocks_limit(const struct attention_limits *limits)
 {
     uint64_t n_beams = limits->n_beams_max > 1 ? limits->n_beams_max : 1;
@@ -77,7 +77,7 @@ static size_t n_blocks_limit(const struct attention_limits *limits)
     return (size_t)(n_full + limits->n_sequences_max * n_beams * limits->n_heads);
 }
 
-/* Rows of partials: shared ones, and with multi_block ON those of every generation row. */
+/* Counts the rows of partials: shared ones, and with has_multi_block those of every generation row. */
 static enum status count_partials(const struct attention_limits *limits,
                                   struct attention_workspace *workspace, struct error *error)
 {
@@ -104,7 +104,7 @@ static size_t staged_bytes(const struct attention_limits *limits)
     return limits->is_cyclic ? limits->n_tokens_max * row : 0;
 }
 
-/* Lays everything into workspace->memory. Returns its bytes. */
+/* Lays out all parts in workspace->memory. Returns their bytes. */
 static size_t lay_workspace(const struct attention_limits *limits,
                             struct attention_workspace *workspace)
 {

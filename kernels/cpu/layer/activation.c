@@ -5,7 +5,7 @@
  *     gelu_tanh(x)  x / (1 + exp(-2 u)), u = sqrt(2 / pi) (x + 0.044715 x^3): (1 + tanh(u)) / 2 is that
  *     gelu(x)       x q for x < 0, x (1 - q) else, q = erfc(|x| / sqrt(2)) / 2
  *
- * In this form nothing cancels: the relative error stays small where the result is.
+ * In this form no digits cancel: the relative error stays small for small results, too.
  */
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/each_row.h"
@@ -35,7 +35,7 @@ INLINE vec vec_erfcx(vec z)
 
 INLINE vec vec_gelu(vec x)
 {
-    vec size = vec_max(vec_sub(vec_zero(), x), x); /* in this order a NaN passes */
+    vec size = vec_max(vec_sub(vec_zero(), x), x); /* in this order NaN stays NaN */
     vec square = vec_mul(vec_mul(x, x), vec_set(-0.5f));
     vec q = vec_mul(vec_erfcx(vec_mul(size, vec_set(ROOT_HALF))), vec_exp(square));
     q = vec_mul(q, vec_set(0.5f));

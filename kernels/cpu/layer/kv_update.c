@@ -1,5 +1,5 @@
 /*
- * kv_update - the operator of kernels/kv_update.h: rows are shared out in runs.
+ * kv_update - the operator of kernels/kv_update.h on the CPU: each task computes a run of rows.
  */
 #include "kernels/kv_update.h"
 
@@ -26,12 +26,12 @@ static void write_row(const struct kv_update *update, uint32_t sequence, uint32_
     }
 }
 
-/* Rows index * RUN_ROWS and on, counted over all sequences without padding. */
+/* Writes the rows from index * RUN_ROWS on, counted over all sequences without padding. */
 static void write_run(void *arg, uint32_t index)
 {
     const struct kv_update *update = arg;
     uint64_t begin = (uint64_t)index * RUN_ROWS, end = begin + RUN_ROWS;
-    uint64_t first = 0; /* of the sequence */
+    uint64_t first = 0; /* the first row of the sequence */
     for (uint32_t s = 0; s < update->n_sequences && first < end; s++) {
         uint64_t stop = first + update->lens[s];
         uint64_t first_row = update->padded_len ? (uint64_t)s * update->padded_len : first;

@@ -1,6 +1,6 @@
 /*
- * kv_update_head - a head of a new token into its slot of a cache: computed in float32 and rounded once, or
- * copied where its bytes do not change.
+ * kv_update_head - writes a head of a new token to its slot of a cache: computed in float32 and rounded once, or
+ * copied if its bytes do not change.
  */
 #pragma once
 

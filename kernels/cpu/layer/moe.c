@@ -1,11 +1,11 @@
 /*
- * moe - the choices of all tokens, sorted by expert, so that each expert's weights are read once.
+ * moe - sorts the choices of all tokens by expert, so that each expert's weights are read once.
  *
  *     route    logits of all tokens, then each token chooses
  *     sort     choices by expert, then token: first[e] is the first row of expert e
  *     gather   rows[row] = x of the row's token
- *     experts  some at a time: gate and up in one parallel region, activation, down; a row's result
- *              takes the place of its x
+ *     experts  some at a time: gate and up in one parallel region, activation, down; the result of a row
+ *              overwrites its x
  *     shared   the shared expert, for all tokens
  *     combine  y of a token from its rows, rank after rank
  *
@@ -37,13 +37,13 @@ struct scratch {
     float *shared_gate; /* [n_tokens] */
 };
 
-/* Rows that meet their experts' gates and ups at once: one expert has at most n_tokens_max. */
+/* The rows for which gate and up are computed at once: one expert has at most n_tokens_max rows. */
 static uint32_t inner_rows(uint32_t n_tokens_max)
 {
     return n_tokens_max > EXPERTS_AT_ONCE ? n_tokens_max : EXPERTS_AT_ONCE;
 }
 
-/* What lies where from base on; bytes_out: of it all. */
+/* Lays out the scratch at base. bytes_out: the bytes of all parts. */
 static struct scratch scratch_at(char *base, const struct moe_config *config, uint32_t n_tokens_max,
                                  size_t *bytes_out)
 {
@@ -78,7 +78,7 @@ static size_t workspace_bytes(const struct moe_config *config, uint32_t n_tokens
     return bytes;
 }
 
-/* One forward. */
+/* One call of forward. */
 struct run {
     const struct moe *moe;
     struct thread_pool *pool;
@@ -88,7 +88,7 @@ struct run {
     uint32_t n_in, n_experts, top_k;
 };
 
-/* body for all tokens, some a task; work: of one token. */
+/* Calls body for all tokens, several in a task. work: that of one token. */
 static void each_token(struct run *run, uint64_t work, thread_pool_body body)
 {
     uint32_t n_tasks = (run->io->n_tokens + TOKENS_PER_TASK - 1) / TOKENS_PER_TASK;
@@ -155,12 +155,12 @@ static void gather_task(void *arg, uint32_t index)
 
 /* ---- experts ---- */
 
-/* Some experts and the rows that go through them: first[i] .. first[i + 1] - 1 of x and y. */
+/* Some experts with their rows: expert i has rows first[i] .. first[i + 1] - 1 of x and y. */
 struct group {
     const struct moe_expert *experts[EXPERTS_AT_ONCE];
     uint32_t first[EXPERTS_AT_ONCE + 1];
     uint32_t n, n_inner;
-    bool is_fused; /* gate holds the rows of up too, interleaved */
+    bool is_fused; /* gate also has the rows of up, interleaved */
     const float *x;
     uint64_t x_stride;
     float *y; /* rows without gaps; may be x */
@@ -229,7 +229,7 @@ static void group_forward(struct run *run, const struct group *group)
     run->moe->kernels->gemm(run->pool, gemms, group->n);
 }
 
-/* Experts that have rows, as many as fit, from expert on; returns the first not among them. */
+/* Collects the experts from expert on that have rows, as many as fit. Returns the first expert after them. */
 static uint32_t next_group(const struct run *run, uint32_t expert, struct group *group_out)
 {
     const uint32_t *first = run->scratch.first;
@@ -289,7 +289,7 @@ static void shared_forward(struct run *run)
 
 /* ---- combine ---- */
 
-/* Floats first .. first + n - 1 of a token: the same order whatever n. */
+/* Computes floats first .. first + n - 1 of a token. The order of the sums does not depend on n. */
 static void combine(const struct run *run, size_t token, uint32_t first, uint32_t n)
 {
     const struct scratch *scratch = &run->scratch;

@@ -15,7 +15,7 @@ struct affine {
     float mean, factor, offset;
 };
 
-/* Elements i .. of a row of n: sixteen, or what is left and zeros. */
+/* Loads sixteen elements from i on of a row of n, with zeros after the last. */
 INLINE vec load_from(enum dtype dtype, const void *array, uint32_t i, uint32_t n)
 {
     const char *first = (const char *)array + i * dtype_bytes(dtype);

@@ -38,7 +38,7 @@ static float largest(const float *x, uint32_t n)
     vec best = vec_set(-INFINITY);
     uint32_t i = 0;
     for (; i + LANES <= n; i += LANES)
-        best = vec_max(vec_load(x + i), best); /* in this order a NaN is dropped */
+        best = vec_max(vec_load(x + i), best); /* in this order NaN is dropped */
     float value = vec_largest(best);
     for (; i < n; i++)
         value = x[i] > value ? x[i] : value;

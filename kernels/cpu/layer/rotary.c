@@ -1,5 +1,5 @@
 /*
- * rotary - the operator of kernels/rotary.h: a head is widened, turned and narrowed.
+ * rotary - the operator of kernels/rotary.h on the CPU: widens, rotates and narrows each head.
  */
 #include "kernels/rotary.h"
 
@@ -12,7 +12,7 @@ static void turn_head(const struct rotary *rotary, size_t angle, const char *x, 
 {
     const struct rotary_table *table = &rotary->table;
     size_t bytes = dtype_bytes(rotary->dtype);
-    uint32_t n = (table->rotary_dim + 7) / 8 * 8; /* what row_narrow takes; the rest is kept */
+    uint32_t n = (table->rotary_dim + 7) / 8 * 8; /* for row_narrow; the rest is copied */
     float head[HEAD_DIM_MAX];
     row_widen(rotary->dtype, x, n, head);
     row_turn(table->cos + angle, table->sin + angle, table->rotary_dim, table->is_interleaved,

@@ -1,7 +1,7 @@
 /*
- * gemm - a list of products cut into tasks: rectangles of weight rows and token blocks.
+ * gemm - divides a list of products into tasks: rectangles of weight rows and token blocks.
  *
- * The cut decides who computes what, never a bit of it.
+ * The division decides which thread computes a task, and changes no bit.
  */
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/products/gemm_path.h"
@@ -60,7 +60,7 @@ static uint64_t gemm_work(const struct gemm *gemm)
     return (uint64_t)gemm->n_tokens * gemm->n_in * gemm->n_out;
 }
 
-/* Rows of a task, so that product g has about n_tasks of them. */
+/* The rows of a task, so that product g has about n_tasks tasks. */
 static uint32_t task_rows(const struct plan *plan, uint32_t g, uint64_t n_tasks)
 {
     const struct gemm_path *path = &plan->paths[g];

@@ -1,17 +1,17 @@
 /*
- * gemm_amx_bf16 - BF16 weights by the matrix unit, with float32 activations in full.
+ * gemm_amx_bf16 - multiplies BF16 weights with the matrix unit, with all bits of float32 activations.
  *
- * A float32 has 24 bits, a BF16 8: x = x1 + x2 + x3 exactly, each of them BF16. The unit multiplies
- * BF16 exactly and adds in float32, so three products give what a float32 one gives, at a sixteenth
- * of its cost each. Weights are the first operand, straight from the file: 16 rows x 32 elements. The
- * second is [32 / 2][tokens][2] of one part of x, packed by each task.
+ * A float32 has 24 bits, a BF16 8: x = x1 + x2 + x3 exactly, where each part is BF16. The unit multiplies
+ * BF16 exactly and adds in float32, so three products give the result of a float32 product, each at a sixteenth
+ * of its cost. Weights are the first operand, read from the file in place: 16 rows x 32 elements. The
+ * second operand is [32 / 2][tokens][2] of one part of x; each task packs it.
  *
  *     sums[row][token] += w x1, then w x2, then w x3, for each 32 elements in order
  *
- * so the bits of y[t][o] depend on row o and x[t] alone. Products below 2^-126 count as zero.
+ * So the bits of y[t][o] depend only on row o and x[t]. Products below 2^-126 count as zero.
  *
- * Of long rows as many steps as the second-level cache has room for are packed at a time, and the sums of
- * some rows are kept between two such blocks.
+ * Long rows are divided into blocks of as many steps as fit the L2 cache. The sums of some rows are kept between two
+ * blocks.
  */
 #include "kernels/cpu/products/gemm_path.h"
 
@@ -29,13 +29,13 @@ enum {
     PARTS = 3, /* of an activation */
     TOKENS = 64,
     MEMORY_BYTES = 512 << 10,
-    KEPT_ROWS = 1024, /* whose sums are kept: tokens are packed anew for as many */
-    FEW = 8,          /* up to so many tokens, weights come from memory */
+    KEPT_ROWS = 1024, /* rows with kept sums; tokens are packed again for each KEPT_ROWS rows */
+    FEW = 8,          /* with at most this many tokens, weights come from memory */
     ROWS_MIN = 64,
 };
 
-/* Tokens of a task in groups of `columns`, each [steps][PARTS][STEP / 2][columns][2] of BF16; of the steps
- * of a row those of one block. */
+/* The packed tokens of a task, for the steps of one block: groups of `columns` tokens, each
+ * [steps][PARTS][STEP / 2][columns][2] of BF16. */
 struct parts {
     const struct gemm_part *part;
     char *memory;
@@ -52,7 +52,7 @@ static uint32_t steps_of(const struct gemm *gemm)
 
 /* ---- activations ---- */
 
-/* The leading 8 bits of each float, and what is left of it. */
+/* Takes the leading 8 bits of each float; x keeps the rest. */
 INLINE __m256i take_part(vec *x)
 {
     __m512i bits = _mm512_and_si512(_mm512_castps_si512(*x), _mm512_set1_epi32((int)0xffff0000));
@@ -60,7 +60,7 @@ INLINE __m256i take_part(vec *x)
     return _mm512_cvtepi32_epi16(_mm512_srli_epi32(bits, 16));
 }
 
-/* 32 elements of a token as [PARTS][STEP / 2] pairs. */
+/* Splits 32 elements of a token into [PARTS][STEP / 2] pairs. */
 static void split(const float *x, uint32_t n, uint32_t pairs_out[PARTS][TILE])
 {
     for (uint32_t half = 0; half < 2; half++) {
@@ -83,7 +83,7 @@ static void transpose(__m512i rows[TILE])
     for (int apart = 1; apart < TILE; apart *= 2) {
         const __m512i step = _mm512_set1_epi32(apart);
         const __mmask16 is_second = _mm512_test_epi32_mask(lanes, step);
-        /* From the first of a pair its own lanes, then the second's; and the other way. */
+        /* low takes lanes of the first row of a pair, then of the second; high the other lanes. */
         const __m512i low = _mm512_mask_add_epi32(lanes, is_second, _mm512_sub_epi32(lanes, step),
                                                   _mm512_set1_epi32(TILE));
         const __m512i high = _mm512_mask_add_epi32(_mm512_add_epi32(lanes, step), is_second, lanes,
@@ -99,7 +99,7 @@ static void transpose(__m512i rows[TILE])
     }
 }
 
-/* One step of one group: [PARTS] tiles. */
+/* Packs one step of one group: [PARTS] tiles. */
 static void pack_step(const struct parts *parts, uint32_t token, uint32_t n_tokens, uint32_t step,
                       uint32_t *tiles)
 {
@@ -142,7 +142,7 @@ static void pack(const struct parts *parts)
 
 /* ---- products ---- */
 
-/* Rows from `row` and a step's elements that the tile load would read past are copied first. */
+/* The rows from `row` on, for one step. If the tile load would read past the end of the matrix, the rows are copied. */
 static const char *tile_rows(const struct gemm *gemm, uint32_t row, uint32_t step,
                              uint16_t copy[TILE][STEP], size_t *stride_out)
 {
@@ -183,7 +183,7 @@ static void store(const struct parts *parts, uint32_t token, uint32_t row, float
     }
 }
 
-/* Where the sums of 16 rows and a group wait for the next block. */
+/* Where the sums of 16 rows and a group are kept until the next block. */
 static float *kept_sums(const struct parts *parts, uint32_t token, uint32_t row)
 {
     const uint32_t group = (token - parts->part->token) / TILE;
@@ -197,7 +197,7 @@ static bool is_last(const struct parts *parts)
 }
 
 #define SUM_BYTES (TILE * sizeof(float))
-/* A sum tile begins, and ends in store or kept. */
+/* Begins and ends a sum tile. It begins with zeros or kept sums, and ends in store or as kept sums. */
 #define SUM_BEGIN(tile, token, row)                                                                \
     do {                                                                                           \
         if (parts->step == 0)                                                                      \
@@ -215,7 +215,7 @@ static bool is_last(const struct parts *parts)
         }                                                                                          \
     } while (0)
 
-/* Of rows behind those that are read side by side: line after line, as memory likes it. */
+/* Prefetches later rows line after line, which suits memory best; the current rows are read side by side. */
 INLINE void prefetch_lines(const char *line, uint32_t n)
 {
     UNROLL
@@ -223,7 +223,7 @@ INLINE void prefetch_lines(const char *line, uint32_t n)
         _mm_prefetch(line + 64 * (size_t)i, _MM_HINT_T1);
 }
 
-/* 16 rows by one group. */
+/* Computes 16 rows by one group. */
 static void single(const struct parts *parts, const char *group, uint32_t token, uint32_t row)
 {
     const struct gemm *gemm = parts->part->gemm;
@@ -256,7 +256,7 @@ static void single(const struct parts *parts, const char *group, uint32_t token,
         _tile_dpbf16ps(sum, 4, 7);                                                                 \
     } while (0)
 
-/* 64 rows by one group: a sum waits 52 cycles for its next addition, in which the others have theirs. */
+/* Computes 64 rows by one group. A sum has a latency of 52 cycles; meanwhile the other three sums are added to. */
 static void quad(const struct parts *parts, const char *group, uint32_t token, uint32_t row)
 {
     const struct gemm *gemm = parts->part->gemm;
@@ -287,7 +287,7 @@ static void quad(const struct parts *parts, const char *group, uint32_t token, u
     SUM_END(3, token, row + 3 * TILE, sums[3]);
 }
 
-/* 32 rows by two groups: each tile that is loaded meets two. */
+/* Computes 32 rows by two groups: each loaded tile is used twice. */
 static void square(const struct parts *parts, const char *group, uint32_t token, uint32_t row)
 {
     const struct gemm *gemm = parts->part->gemm;
@@ -345,7 +345,7 @@ static void products(const struct parts *parts)
     }
 }
 
-/* Steps of a block, of n_steps: blocks are about equal. */
+/* The steps of a block. All blocks of n_steps are about equal. */
 static uint32_t block_steps(uint32_t n_steps, size_t step_bytes)
 {
     uint32_t most = (uint32_t)(MEMORY_BYTES / step_bytes);

@@ -1,8 +1,8 @@
 /*
- * gemm_amx_int8 - packed INT8 weights by the matrix unit: tiles of 16 tokens x 16 rows.
+ * gemm_amx_int8 - multiplies packed INT8 weights with the matrix unit: tiles of 16 tokens x 16 rows.
  *
- * A packed group is what the unit wants as its second operand: 64 bytes are four elements of 16
- * rows. Sums are whole numbers, so the bits are those of gemm_int8's vectors.
+ * A packed group has the layout of the unit's second operand: 64 bytes are four elements of 16
+ * rows. Sums are whole numbers, so the bits are those of the vectors in gemm_int8.
  */
 #include "kernels/cpu/cpu.h"
 
@@ -15,7 +15,7 @@
 
 enum { TILE = 16 };
 
-/* Sums of one 16 x 16 tile, and from them outputs. */
+/* The sums of one 16 x 16 tile, and the outputs computed from them. */
 struct outputs {
     const struct gemm_part *part;
     const struct panels *panels;
@@ -38,7 +38,7 @@ static void finish_rows(const struct outputs *out, uint32_t token, uint32_t row,
     gemm_panels_store(out->part->gemm, out->part->token + token, n < TILE ? n : TILE, row, 1, y);
 }
 
-/* 32 tokens x 32 rows: each tile that is loaded meets two. */
+/* Computes 32 tokens x 32 rows: each loaded tile is used twice. */
 static void square(const struct outputs *out, uint32_t token, uint32_t row, const uint8_t *w)
 {
     const struct rounded *x = out->x;
@@ -104,7 +104,7 @@ static void rows_run(const struct outputs *out)
     }
 }
 
-/* Adds a group's sums, stored behind the unit, to the float sums of 16 tokens. */
+/* Adds the sums of a group, which the unit has stored, to the float sums of 16 tokens. */
 INLINE void group_add(const struct outputs *out, uint32_t token, uint32_t g, const uint8_t *group,
                       const int32_t (*sums)[TILE], vec *y)
 {

@@ -1,15 +1,15 @@
 /*
- * gemm_f32 - y = x W^T in float32, straight from row-major weights of any dtype.
+ * gemm_f32 - computes y = x W^T in float32, from row-major weights of any dtype, without packing.
  *
- * One 16-lane accumulator for each (token, weight row) runs over n_in in order, its lanes are added
- * by vec_sum's tree. A tile is MR tokens x NR rows in registers. Two ways through the same tiles:
+ * One 16-lane accumulator for each (token, weight row) runs over n_in in order; vec_sum adds its
+ * lanes. A tile is MR tokens x NR rows in registers. There are two loops over the same tiles:
  *
- *   skinny   few tokens: weights are widened as they are read, each once, tile after tile
- *   wide     many tokens, or weights with scales: NR rows x K_BLOCK are widened into a scratch (and
- *            float32 copied, since files do not align it) that stays in the first-level cache and
- *            meets TOKEN_BLOCK tokens; accumulators are kept between K blocks
+ *   skinny   few tokens: weights are widened when they are read, tile after tile
+ *   wide     many tokens, or weights with scales: NR rows x K_BLOCK are widened into a scratch (float32
+ *            is copied, since files do not align it). It stays in the L1 cache and is multiplied with
+ *            TOKEN_BLOCK tokens; accumulators are kept between K blocks
  *
- * Bound: skinny, the weights' bytes; wide, multiply-adds.
+ * Bound: skinny, the bytes of the weights; wide, multiply-adds.
  */
 #include "kernels/cpu/products/gemm_path.h"
 #include "kernels/cpu/vector/vec.h"
@@ -20,23 +20,23 @@
 #ifdef __AVX512F__
 enum { MR = 4, NR = 6 }; /* 24 accumulators, 4 + 1 operands: 29 of 32 registers */
 #else
-enum { MR = 2, NR = 3 }; /* 12 registers of accumulators: 16 there are */
+enum { MR = 2, NR = 3 }; /* 12 of 16 registers are accumulators */
 #endif
 enum {
     TILE = MR * NR,
     TILE_SUMS = (TILE + 7) / 8 * 8,
     ROW_NR = 8,        /* weight rows of a tile for one token */
-    ROW_STREAMS = 2,   /* of them read side by side */
-    TOKEN_BLOCK = 128, /* tokens that meet a widened weight block, at most: a multiple of MR */
+    ROW_STREAMS = 2,   /* rows of them that are read side by side */
+    TOKEN_BLOCK = 128, /* at most this many tokens for a widened weight block: a multiple of MR */
     TOKENS_BYTES = 1 << 20,
-    K_BLOCK = 1024,    /* NR rows of it fit the first-level cache */
-    SKINNY_MAX = 8,    /* up to this many tokens reading twice is cheaper than widening */
-    IN_PLACE_MAX = 32, /* up to this many float32 weights are not copied, which aligns them */
+    K_BLOCK = 1024,    /* NR rows of it fit the L1 cache */
+    SKINNY_MAX = 8,    /* up to this many tokens, reading twice is cheaper than widening */
+    IN_PLACE_MAX = 32, /* up to this many tokens, float32 weights are not copied to align them */
     LINE_BYTES = 64,
-    NEAR_BYTES = 8192, /* two tiles of this size and their x fit the first-level cache */
+    NEAR_BYTES = 8192, /* two tiles of this size and their x fit the L1 cache */
 };
 
-/* What the first-level cache has no room for waits in the second. */
+/* Prefetches into the L1 cache if is_near, else into the L2 cache. */
 INLINE void prefetch(const char *line, size_t n_bytes, bool is_near)
 {
     UNROLL
@@ -48,9 +48,9 @@ INLINE void prefetch(const char *line, size_t n_bytes, bool is_near)
     }
 }
 
-/* Adds n_in products to the accumulators acc[m * nr + n]. x rows and w rows are apart by x_stride
- * floats and w_stride bytes. ahead: bytes to the next tile, 0: not from memory. While this tile is
- * read row beside row, the next is fetched line after line: that alone doubled a GEMV's speed. */
+/* Adds n_in products to the accumulators acc[m * nr + n]. The stride of x is x_stride floats, that of w is w_stride
+ * bytes. ahead: bytes to the next tile; 0: the weights are not in memory. While this tile is read row beside row, the
+ * next one is prefetched line after line: this doubled the speed of a GEMV. */
 INLINE void tile_run(const uint32_t mr, const uint32_t nr, const enum dtype dtype, const float *x,
                      size_t x_stride, const char *w, size_t w_stride, uint32_t n_in, size_t ahead,
                      vec *acc)
@@ -98,7 +98,7 @@ INLINE void sum_eight(const vec eight[8], float *sums_out)
 #endif
 }
 
-/* Lane sums of n vectors. */
+/* The lane sums of n vectors. */
 INLINE void sum_each(const uint32_t n, const vec *acc, float *sums_out)
 {
     uint32_t i = 0;
@@ -117,7 +117,7 @@ INLINE void sum_each(const uint32_t n, const vec *acc, float *sums_out)
     }
 }
 
-/* Lane sums of a tile, bias, and out to y[token + m][row + n]. */
+/* Adds the lanes of a tile and the bias, and writes y[token + m][row + n]. */
 INLINE void tile_finish(const uint32_t mr, const uint32_t nr, const struct gemm *gemm,
                         uint32_t token, uint32_t row, const vec *acc)
 {
@@ -140,7 +140,7 @@ INLINE void skinny_tile(const uint32_t mr, const uint32_t nr, const enum dtype d
     tile_finish(mr, nr, gemm, token, row, acc);
 }
 
-/* One token: nearly linear through the weights, which is what prefetching understands. */
+/* For one token. It reads the weights nearly in order, which suits the hardware prefetcher. */
 INLINE void row_tile(const enum dtype dtype, const struct gemm *gemm, uint32_t row)
 {
     vec acc[ROW_NR];
@@ -157,7 +157,7 @@ INLINE void row_tile(const enum dtype dtype, const struct gemm *gemm, uint32_t r
     tile_finish(1, ROW_NR, gemm, 0, row, acc);
 }
 
-/* All tokens against one weight tile: it is read from memory once, from the cache then. */
+/* All tokens with one weight tile: it is read from memory once, later from the cache. */
 INLINE void skinny_tokens(const uint32_t nr, const enum dtype dtype, const struct gemm *gemm,
                           uint32_t row)
 {
@@ -195,7 +195,7 @@ static void skinny(const struct gemm_part *part)
         skinny_rows(DTYPE_F16, part->gemm, part->row, part->row_end);
 }
 
-/* Widened weights of one K block, and the accumulators of every tile between two blocks. */
+/* The widened weights of one K block, and the accumulators of all tiles, which are kept between two blocks. */
 struct wide_scratch {
     _Alignas(64) float w[NR * K_BLOCK];
     vec acc[TOKEN_BLOCK / MR + MR][TILE];
@@ -209,12 +209,12 @@ struct wide_block {
     uint32_t row, k, k_len;
 };
 
-/* The same K block of the weight rows that follow: asked for while this one meets its tokens, some
- * lines a tile. */
+/* The same K block of the next weight rows. It is prefetched while this block is multiplied, some lines for each
+ * tile. */
 struct weights_ahead {
     const char *at;
-    size_t row_bytes, block_bytes, byte; /* of a row, of a K block of it; asked for of this row */
-    uint32_t n_rows, n_lines;            /* left; a tile */
+    size_t row_bytes, block_bytes, byte; /* of a row; of its K block; already prefetched of it */
+    uint32_t n_rows, n_lines;            /* rows left; lines for each tile */
 };
 
 INLINE void ask_ahead(struct weights_ahead *ahead)
@@ -307,7 +307,7 @@ static void widen_scaled(const struct gemm *gemm, uint32_t row, uint32_t first, 
     }
 }
 
-/* Elements first .. first + n - 1 of a row; first is a multiple of 16. */
+/* Widens elements first .. first + n - 1 of a row; first is a multiple of 16. */
 static void widen(const struct gemm *gemm, uint32_t row, uint32_t first, uint32_t n,
                   float *wide_out)
 {
@@ -330,7 +330,7 @@ static void widen(const struct gemm *gemm, uint32_t row, uint32_t first, uint32_
         widen_scaled(gemm, row, first, n, wide_out);
 }
 
-/* Length of the K blocks of n_in: equal, whole vectors, none over K_BLOCK. */
+/* The length of the K blocks of n_in: about equal, whole vectors, at most K_BLOCK. */
 static uint32_t k_block_len(uint32_t n_in)
 {
     uint32_t n_blocks = (n_in + K_BLOCK - 1) / K_BLOCK;
@@ -368,8 +368,8 @@ static void wide(const struct gemm_part *part)
         wide_weight_tile(1, part->gemm, row, part->token, part->token_end, &scratch);
 }
 
-/* Tokens of a task, which every tile of weight rows meets anew: what the second-level cache has room for.
- * Rows of 5,632 elements with 128 tokens: 1.5 times as long. */
+/* The tokens of a task. Every tile of weight rows reads all of them again, so they must fit the L2 cache: with 128 tokens,
+ * rows of 5,632 elements take 1.5 times as long. */
 static uint32_t token_block(uint32_t n_in)
 {
     size_t room = TOKENS_BYTES / (n_in * sizeof(float)) / MR * MR;

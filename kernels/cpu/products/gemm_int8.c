@@ -14,7 +14,7 @@ enum { ROW_MR = 4, GROUP_MR = 2, NR = 1 };
 enum { ROW_MR = 2, GROUP_MR = 2, NR = 1 };
 #endif
 enum {
-    MATRIX_TOKENS_MIN = 8, /* fewer tokens leave the matrix unit half empty */
+    MATRIX_TOKENS_MIN = 8, /* fewer tokens use less than half of the matrix unit */
     ROWS_MIN = 64,         /* rounding the tokens costs about as much as four rows */
     SUMS_MAX = 24,
 };
@@ -82,7 +82,7 @@ void cpu_gemm_pack(struct thread_pool *pool, const struct gemm *weights, void *p
 
 /* ---- tokens ---- */
 
-/* Rounds n elements, zeros behind them up to len. A NaN or an infinity makes the scale NaN. */
+/* Rounds n elements, and adds zeros up to len. A NaN or an infinity makes the scale NaN. */
 static void round_group(const float *x, uint32_t n, uint32_t len, int8_t *counts, float *scale_out,
                         int32_t *correction_out)
 {
@@ -99,7 +99,7 @@ static void round_group(const float *x, uint32_t n, uint32_t len, int8_t *counts
         vec v = vec_zero();
         if (k < n)
             v = n - k < LANES ? vec_load_some(DTYPE_F32, x + k, n - k) : vec_load(x + k);
-        /* In this order a NaN does not pass: it is in the scale. */
+        /* In this order NaN becomes a number: the scale shows the NaN. */
         v = vec_min(vec_set(127), vec_max(vec_round(vec_mul(v, inverse)), vec_set(-127)));
         vec_store_int8(counts + k, v);
         sums = vec_add(sums, v);
@@ -128,7 +128,7 @@ static void round_tokens(const struct gemm_part *part, const struct panels *pane
 
 /* ---- products ---- */
 
-/* What a tile of tokens and panels reads. */
+/* The inputs of a tile of tokens and panels. */
 struct tile {
     const struct rounded *x;
     const uint8_t *w; /* its first panel */
@@ -153,7 +153,7 @@ INLINE void group_dot(const uint32_t mr, const uint32_t nr, const int8_t *x, siz
     }
 }
 
-/* mr tokens from part->token + token, nr panels from row. */
+/* Computes mr tokens from part->token + token on, and nr panels from row on. */
 INLINE void tile_run(const uint32_t mr, const uint32_t nr, const bool is_grouped,
                      const struct gemm_part *part, const struct panels *panels,
                      const struct tile *tile)
@@ -222,7 +222,7 @@ static void run(const struct gemm_part *part)
     uint32_t n_tokens = part->token_end - part->token;
     struct rounded x = {.counts = (int8_t *)memory,
                         .stride = (size_t)panels.n_groups * panels.group_len};
-    /* Room for whole tiles of 16 tokens where the matrix unit reads them. */
+    /* The matrix unit reads whole tiles of 16 tokens. */
     size_t n_rounded = n_tokens < MATRIX_TOKENS_MIN ? n_tokens : (n_tokens + 15) / 16 * 16;
     assert(part->row % PANEL_ROWS == 0 && n_rounded * panels.token_bytes <= sizeof memory);
     x.scales = (float *)(void *)(memory + n_rounded * x.stride);

@@ -20,14 +20,14 @@ enum {
     GROUP_LEN = 32,
     ROW_LEN_STEP = 64,
     TOKENS_MAX = 64,
-    N_IN_MAX = 131072, /* a sum of so many products of counts stays below 2^31 */
+    N_IN_MAX = 131072, /* a sum of this many products of counts is below 2^31 */
     TOKENS_BYTES_MAX = 512 << 10,
 };
 
 struct panels {
     uint32_t n_groups, group_len;
     size_t group_bytes, panel_bytes;
-    size_t token_bytes; /* a rounded token's counts, scales and corrections */
+    size_t token_bytes; /* counts, scales and corrections of a rounded token */
 };
 
 INLINE struct panels panels_of(const struct gemm *gemm)
@@ -43,7 +43,7 @@ INLINE struct panels panels_of(const struct gemm *gemm)
     return panels;
 }
 
-/* Tokens of a part, rounded: x ~ counts * scales; corrections are -128 * sum of a group's counts. */
+/* The rounded tokens of a part: x ~ counts * scales. A correction is -128 * the sum of a group's counts. */
 struct rounded {
     int8_t *counts;       /* [tokens][stride] */
     float *scales;        /* [tokens][n_groups] */

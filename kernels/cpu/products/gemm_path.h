@@ -1,13 +1,13 @@
 /*
- * gemm_path - what the implementations of a product share. gemm.c divides products into tasks, and a path computes
- * them.
+ * gemm_path - the interface of the implementations of a product. gemm.c divides products into tasks, and a path
+ * computes them.
  *
  *     gemm_f32    float32 multiply-adds; every weight is widened exactly (times its scale)
  *     gemm_int8   packed INT8 weights: x is rounded to INT8, sums of a group are whole numbers
  *
- *     gemm_amx_bf16   BF16 weights by the matrix unit, activations in three parts: float32 again
+ *     gemm_amx_bf16   BF16 weights with the matrix unit, activations in three parts: float32 precision
  *
- * In each of them the bits of y[t][o] depend on the weights of row o, x[t] and n_in alone.
+ * In each path the bits of y[t][o] depend only on the weights of row o, x[t] and n_in.
  */
 #pragma once
 
@@ -24,8 +24,8 @@ struct gemm_part {
 /* How a product is divided, and the function that computes a part. */
 struct gemm_path {
     uint32_t token_block; /* tokens of a task */
-    uint32_t row_step;    /* its rows are a multiple of this */
-    uint32_t rows_min;    /* and at least this many, so that the preparation of a task pays off */
+    uint32_t row_step;    /* the rows of a task are a multiple of this */
+    uint32_t rows_min;    /* and at least this many, so that preparing a task pays off */
     void (*run)(const struct gemm_part *part);
 };
 

@@ -1,5 +1,5 @@
 /*
- * amx - the matrix unit: eight tiles of 16 rows x 64 bytes, configured in each thread around a use.
+ * amx - the matrix unit: eight tiles of 16 rows x 64 bytes. Each thread configures it before a use and releases it after.
  *
  * Tiles 0 .. 3 are sums, 4 and 5 first operands (rows of 16 tokens or weight rows), 6 and 7 second operands. The
  * process must ask Linux for the unit first: kernels.c does.
@@ -14,8 +14,8 @@ static inline void amx_settle(const void *memory)
     __asm__ volatile("" : : "r"(memory) : "memory");
 }
 
-/* k_bytes: of a row of the first operands, at most 64; the second ones have k_bytes / 4 rows.
- * columns: of the second operands and the sums, at most 16; with fewer, tile 5 is a second one. */
+/* k_bytes: bytes of a row of the first operands, at most 64; the second operands have k_bytes / 4 rows.
+ * columns: those of the second operands and the sums, at most 16; with fewer than 16, tile 5 is a second operand. */
 static inline void amx_start(uint8_t k_bytes, uint8_t columns)
 {
     struct {

@@ -1,6 +1,6 @@
 /*
- * e4m3_vbmi - sixty-four E4M3 at a time by tables: the high and the low byte of the BF16 that a
- * magnitude of seven bits is.
+ * e4m3_vbmi - widens sixty-four E4M3 at a time with two tables: the high and the low byte of the BF16 for each
+ * magnitude of seven bits.
  */
 #pragma once
 
@@ -38,11 +38,11 @@ INLINE struct e4m3_bytes e4m3_bytes(__m512i codes)
                                e4m3_lookup(E4M3_LOWS, codes)};
 }
 
-/* Four vectors of sixteen. */
+/* Widens to four vectors of sixteen. */
 INLINE void e4m3_widen64(const void *array, __m512 wide_out[4])
 {
-    /* Unpacking works within quarters of a register: quarter q gets the four codes from 4 q on of each
-     * vector. */
+    /* Unpacking works inside quarters of a register: quarter q gets, of each vector, the four codes from 4 q
+     * on. */
     const __m512i order = _mm512_setr_epi32(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     const __m512i zero = _mm512_setzero_si512();
     struct e4m3_bytes bytes = e4m3_bytes(
@@ -55,7 +55,7 @@ INLINE void e4m3_widen64(const void *array, __m512 wide_out[4])
     wide_out[3] = _mm512_castsi512_ps(_mm512_unpackhi_epi16(zero, second));
 }
 
-/* Byte i of each lane into wide_out[i]. */
+/* Widens byte i of each lane into wide_out[i]. */
 INLINE void e4m3_widen_lanes(__m512i lanes, __m512 wide_out[4])
 {
     const __mmask64 odd = 0xaaaaaaaaaaaaaaaa; /* bytes */

@@ -1,5 +1,5 @@
 /*
- * int8 - sixteen int32 sums of four products each: the step of an INT8 product.
+ * int8 - adds four INT8 products to each of sixteen int32 sums: one step of an INT8 product.
  *
  * vec_int_dot adds w[4 i + j] * x[j] for j = 0 .. 3 to lane i. Weights are stored plus 128, because the dot product
  * instructions need one unsigned factor; the caller subtracts 128 times the sum of x. All numbers are whole, so every
@@ -10,7 +10,7 @@
 #include "kernels/cpu/vector/vec.h"
 
 #ifdef __AVX2__
-/* Four products' factors as one number. */
+/* The factors of four products as one number. */
 INLINE int32_t factors_four(const int8_t *x)
 {
     int32_t four;

@@ -1,5 +1,5 @@
 /*
- * rows - one row at a time: RMS norm, rotation, largest magnitude, widening from and narrowing to a
+ * rows - functions for one row: RMS norm, rotation, largest magnitude, widening from and narrowing to a
  * dtype.
  */
 #pragma once
@@ -75,7 +75,7 @@ INLINE void turn_pairs(const float *cos_row, const float *sin_row, uint32_t n, c
     }
 }
 
-/* Turns the first n_rotary elements of a head by the angles of its position. */
+/* Rotates the first n_rotary elements of a head by the angles of its position. */
 static inline void row_turn(const float *cos_row, const float *sin_row, uint32_t n_rotary,
                             bool is_interleaved, float *head)
 {
@@ -86,13 +86,13 @@ static inline void row_turn(const float *cos_row, const float *sin_row, uint32_t
         turn_pairs(cos_row, sin_row, half, 1, half, head);
 }
 
-/* The larger of two magnitudes, the first given as it is; NaN if one of them is. */
+/* The larger of the magnitude largest and the magnitude of x; NaN if one of them is. */
 static inline float larger_magnitude(float largest, float x)
 {
     return fabsf(x) > largest || isnan(x) ? fabsf(x) : largest;
 }
 
-/* Magnitude of the largest element, 0 of none; NaN if one of them is. */
+/* The largest magnitude of an element; 0 if there is none; NaN if one of them is. */
 static inline float row_largest(const float *x, uint32_t n)
 {
     float largest = 0;
@@ -101,8 +101,8 @@ static inline float row_largest(const float *x, uint32_t n)
     return largest;
 }
 
-/* The largest of n, a multiple of LANES and not 0. Other numbers hide a NaN, which sums tell; but one that has only -inf
- * beside it is told here, or the row would pass for an empty one. */
+/* The largest of n elements; n is a multiple of LANES and not 0. A NaN beside other numbers may be ignored: the sums show
+ * it. If all other elements are -inf, the result is the NaN; otherwise the row would count as empty. */
 static inline float row_maximum(const float *x, uint32_t n)
 {
     vec most = vec_load(x);
@@ -114,8 +114,8 @@ static inline float row_maximum(const float *x, uint32_t n)
     return largest;
 }
 
-/* Rounded to nearest even by n_bits of the mantissa, below least_normal to the last bit of tiny; at
- * most largest; NaN stays NaN. */
+/* Rounds value to nearest even: drops n_bits of the mantissa, or below least_normal rounds to the last bit of tiny. The
+ * result is at most largest; NaN stays NaN. */
 INLINE float round_to(const uint32_t n_bits, const float least_normal, const float tiny,
                       const float largest, float value)
 {
@@ -177,7 +177,7 @@ INLINE __m256i narrow_int8(__m256 v)
 /* Eight floats to E4M3: at most 448, to nearest even, NaN kept. */
 INLINE __m256i narrow_e4m3(__m256 v)
 {
-    const __m256 limit = _mm256_set1_ps(0x1p14f); /* whose last bit is the smallest E4M3 */
+    const __m256 limit = _mm256_set1_ps(0x1p14f); /* its last bit is the smallest E4M3 */
     __m256 magnitude = _mm256_andnot_ps(_mm256_set1_ps(-0.0f), v);
     __m256 bound = _mm256_min_ps(_mm256_set1_ps(448), magnitude);
     __m256i bits = _mm256_castps_si256(bound);

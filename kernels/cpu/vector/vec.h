@@ -1,9 +1,9 @@
 /*
  * vec - sixteen float32 lanes: one register with AVX-512, two with AVX2, four with SSE2, an array in plain C.
  *
- * All forms do the same operations in the same order, so everything written with them gives the
- * same bits; but with SSE2 vec_fma rounds twice. vec_sum adds lanes i and i + 8, then 4, 2 and 1 apart, always.
- * SET_SSE2 is defined for the set of that name, the others are known by their instructions.
+ * All forms do the same operations in the same order, so all code that uses them gives the
+ * same bits, except that vec_fma rounds twice with SSE2. vec_sum always adds lanes i and i + 8, then 4, 2 and 1 apart.
+ * The build defines SET_SSE2 for the set sse2; compiler macros of the instructions show the other sets.
  */
 #pragma once
 
@@ -14,7 +14,7 @@
 #endif
 
 #define LANES 16u
-/* Plain C is sixteen operations where the others have one or two: unrolled and inlined by force it
+/* Plain C needs sixteen operations where the others need one or two: with forced unrolling and inlining it
  * would take minutes to compile. */
 #if defined __AVX2__ || defined SET_SSE2
 #define INLINE static inline __attribute__((always_inline))
@@ -30,8 +30,8 @@
 #endif
 
 #ifdef __AVX2__
-/* Eight E4M3. As float16 with the same bits below the sign they are 2^-8 of their value, and their
- * subnormals are float16's; only the NaN must be made one. */
+/* Widens eight E4M3. Their bits below the sign, read as float16, are 2^-8 of their value, also for subnormals. Only NaN
+ * needs a special case. */
 INLINE __m256 widen_e4m3(__m128i bytes)
 {
     const __m128i nan_step = _mm_set1_epi16(0x80);
@@ -42,7 +42,7 @@ INLINE __m256 widen_e4m3(__m128i bytes)
 }
 #endif
 
-/* E2M1 by its four bits. */
+/* The value of each E2M1 code. */
 static const float E2M1_VALUES[16] = {0,     0.5f,  1,  1.5f,  2,  3,  4,  6,
                                       -0.0f, -0.5f, -1, -1.5f, -2, -3, -4, -6};
 
@@ -51,7 +51,7 @@ static const float E2M1_VALUES[16] = {0,     0.5f,  1,  1.5f,  2,  3,  4,  6,
 #endif
 
 #ifndef __AVX2__
-/* dtype_load without a call, of the dtypes that need none. */
+/* As dtype_load, but without a call for F32 and BF16. */
 INLINE float lane_load(enum dtype dtype, const void *array, size_t index)
 {
     float value;
@@ -79,7 +79,7 @@ INLINE float lane_load(enum dtype dtype, const void *array, size_t index)
 #include "kernels/cpu/vector/vec_scalar.h"
 #endif
 
-/* Asks for a line in the second-level cache; inlined in all callers, or the compiler drops it. */
+/* Prefetches a line into the L2 cache. It must be inlined in all callers, or the compiler drops it. */
 INLINE void vec_prefetch(const char *line)
 {
 #ifdef __AVX2__
@@ -89,7 +89,7 @@ INLINE void vec_prefetch(const char *line)
 #endif
 }
 
-/* n < 16 elements of any type, zeros behind them. */
+/* Loads n < 16 elements of any type, with zeros after them. */
 INLINE vec vec_load_some(enum dtype dtype, const void *array, uint32_t n)
 {
     uint32_t padded[LANES] = {0};
@@ -97,7 +97,7 @@ INLINE vec vec_load_some(enum dtype dtype, const void *array, uint32_t n)
     return vec_load_as(dtype, padded);
 }
 
-/* n vectors that lie side by side. */
+/* Loads n vectors that are side by side. */
 INLINE void vec_load_run(const enum dtype dtype, const char *array, const uint32_t n, vec *run_out)
 {
 #ifdef __AVX512VBMI__
@@ -124,7 +124,7 @@ INLINE __m256 halves_add(vec v)
     return _mm256_add_ps(vec_low(v), vec_high(v));
 }
 
-/* Lane sums of eight vectors, each by the tree above. */
+/* The lane sums of eight vectors, each in the order of vec_sum. */
 INLINE __m256 vec_sum8(const vec v[8])
 {
     __m256 h[8], q[4], p[2];
@@ -141,7 +141,7 @@ INLINE __m256 vec_sum8(const vec v[8])
                              _mm256_shuffle_ps(q[i], q[i + 2], 0xee));
     __m256 s = _mm256_add_ps(_mm256_shuffle_ps(p[0], p[1], 0x88),
                              _mm256_shuffle_ps(p[0], p[1], 0xdd));
-    /* lanes of a half are now vectors 0, 2, 1, 3 */
+    /* the lanes of a half are now vectors 0, 2, 1, 3 */
     return _mm256_permute_ps(s, 0xd8);
 }
 
@@ -177,13 +177,13 @@ INLINE float vec_largest(vec v)
 }
 #endif
 
-/* e^x within 2 units in the last place; 0 below -87.3, where float32 becomes subnormal; at most
+/* e^x with an error of at most 2 units in the last place; 0 below -87.3, where float32 becomes subnormal; at most
  * e^88. NaN stays NaN.
- * x = n ln 2 + r, |r| <= ln 2 / 2; e^r is the Taylor series to r^7, its last term economised. */
+ * x = n ln 2 + r, |r| <= ln 2 / 2; e^r is the Taylor series to r^7, with its last term economised. */
 INLINE vec vec_exp(vec x)
 {
     const vec lowest = vec_set(-87.3f);
-    vec y = vec_min(vec_set(88.0f), vec_max(lowest, x)); /* in this order a NaN passes */
+    vec y = vec_min(vec_set(88.0f), vec_max(lowest, x)); /* in this order NaN stays NaN */
     vec n = vec_round(vec_mul(y, vec_set(1.44269504f)));
     vec r = vec_fma(n, vec_set(-0.693145752f), y);
     r = vec_fma(n, vec_set(-1.42860677e-6f), r);
@@ -197,7 +197,7 @@ INLINE vec vec_exp(vec x)
     return vec_zero_below(x, lowest, vec_scale2(p, n));
 }
 
-/* tanh within 3 units in the last place; NaN stays NaN. Small x: a polynomial (Cephes). */
+/* tanh with an error of at most 3 units in the last place; NaN stays NaN. Small x: a polynomial (Cephes). */
 INLINE vec vec_tanh(vec x)
 {
     const vec one = vec_set(1);

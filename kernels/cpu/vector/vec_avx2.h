@@ -41,7 +41,7 @@ INLINE __m256 vec_half_as(enum dtype dtype, const char *array, size_t half)
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(raw), 16));
 }
 
-/* Of a code three bits are the magnitude, the fourth is the sign. */
+/* In a code three bits are the magnitude, the fourth is the sign. */
 INLINE __m256 e2m1_values(__m128i codes)
 {
     __m256i index = _mm256_cvtepu8_epi32(codes);
@@ -116,7 +116,7 @@ INLINE __m256 vec_half_scale2(__m256 v, __m256 n)
 INLINE void vec_store_int8(int8_t *array, vec v)
 {
     __m256i words = _mm256_packs_epi32(_mm256_cvtps_epi32(v.low), _mm256_cvtps_epi32(v.high));
-    words = _mm256_permute4x64_epi64(words, 0xd8); /* both registers' quarters lie alternately */
+    words = _mm256_permute4x64_epi64(words, 0xd8); /* the quarters of both registers alternate */
     _mm_storeu_si128((__m128i *)(void *)array, _mm_packs_epi16(_mm256_castsi256_si128(words),
                                                                _mm256_extracti128_si256(words, 1)));
 }

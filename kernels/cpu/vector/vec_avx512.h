@@ -23,7 +23,7 @@ INLINE void vec_store(float *array, vec v)
     _mm512_storeu_ps(array, v);
 }
 
-/* The first n <= 16 floats; zeros behind them, nothing stored there. */
+/* The first n <= 16 floats. Loads zeros after them, and stores nothing there. */
 INLINE vec vec_load_first(const float *array, uint32_t n)
 {
     return _mm512_maskz_loadu_ps((__mmask16)((1u << n) - 1), array);
@@ -34,7 +34,7 @@ INLINE void vec_store_first(float *array, vec v, uint32_t n)
     _mm512_mask_storeu_ps(array, (__mmask16)((1u << n) - 1), v);
 }
 
-/* E4M3, sign extended, as float16: 2^-8 of their value, as in widen_e4m3. */
+/* Sign-extended E4M3 as float16, with 2^-8 of their value: see widen_e4m3. */
 INLINE __m512i e4m3_halves(__m512i wide)
 {
     const __m512i nan_step = _mm512_set1_epi16(0x80), nan_bit = _mm512_set1_epi16(0x4000);
@@ -143,7 +143,7 @@ INLINE vec vec_choose_below(vec x, vec limit, vec a, vec b)
     return _mm512_mask_mov_ps(b, _mm512_cmp_ps_mask(x, limit, _CMP_LT_OQ), a);
 }
 
-/* Lane sums of sixteen vectors, each by vec_sum's tree. */
+/* The lane sums of sixteen vectors, each in the order of vec_sum. */
 INLINE vec vec_sum16(const vec v[16])
 {
     const __m512i order = _mm512_setr_epi32(0, 2, 1, 3, 8, 10, 9, 11, 4, 6, 5, 7, 12, 14, 13, 15);

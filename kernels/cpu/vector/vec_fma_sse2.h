@@ -1,12 +1,12 @@
 /*
- * vec_fma_sse2 - a b + c of four floats, rounded once, without an instruction for it.
+ * vec_fma_sse2 - computes a b + c of four floats with one rounding, without an instruction for it.
  *
  *     p = a b       exact in double: 48 bits of 53
  *     s = p + c     rounded to 53 bits
- *     float(s)      rounded to 24: what one rounding gives, unless s was inexact and lies halfway between two floats
+ *     float(s)      rounded to 24 bits: equal to one rounding, unless s was inexact and is halfway between two floats
  *
- * Halfway means that the 29 bits below a float's are 100...0; between subnormal floats, and below the least normal one, it is other
- * bits, so that results there are looked at, too, where c is not 0 (p alone is exact).
+ * Halfway means that the 29 bits below those of a float are 100...0. For results up to the smallest normal float it is
+ * other bits, so these results are always checked if c is not 0 (p alone is exact).
  *
  * Thread: any.
  */
@@ -17,7 +17,7 @@
 #include <math.h>
 #include <stdint.h>
 
-/* Lanes of mask by the library's function, if s was inexact. */
+/* Computes the lanes of mask again with the library's function, if s was inexact. */
 static __attribute__((noinline)) __m128 fma_four_again(__m128 a, __m128 b, __m128 c, __m128 r,
                                                        int mask)
 {
@@ -28,7 +28,7 @@ static __attribute__((noinline)) __m128 fma_four_again(__m128 a, __m128 b, __m12
     _mm_storeu_ps(result, r);
     for (int i = 0; i < 4; i++) {
         const double p = (double)x[i] * (double)y[i], s = p + (double)z[i], of_c = s - p;
-        const double lost = (p - (s - of_c)) + ((double)z[i] - of_c); /* Knuth's sum of two */
+        const double lost = (p - (s - of_c)) + ((double)z[i] - of_c); /* Knuth's TwoSum */
         if ((mask >> i & 1) && lost != 0)
             result[i] = fmaf(x[i], y[i], z[i]);
     }

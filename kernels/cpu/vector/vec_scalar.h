@@ -1,6 +1,6 @@
-/* vec_scalar - sixteen lanes as an array: plain C for machines without the instructions of the others.
- * fmaf rounds once, as theirs do: the bits are the same. Where no instruction does that it is a call for each lane, thirty
- * times as slow as two products: vec_fma_sse2.h has it for four lanes at a time. */
+/* vec_scalar - sixteen lanes as an array: plain C for machines without the vector instructions of the other forms.
+ * fmaf rounds once, as their instructions do: the bits are the same. On a machine without such an instruction fmaf is a
+ * call for each lane, thirty times as slow as two products; vec_fma_sse2.h computes four lanes at a time. */
 #pragma once
 
 #include <math.h>
@@ -103,7 +103,7 @@ INLINE vec vec_div(vec a, vec b)
     return a;
 }
 
-/* b if one is NaN, as the instructions have it. */
+/* b if a or b is NaN, as with the vector instructions. */
 INLINE vec vec_max(vec a, vec b)
 {
     EACH_LANE a.lane[lane] = a.lane[lane] > b.lane[lane] ? a.lane[lane] : b.lane[lane];
@@ -116,7 +116,7 @@ INLINE vec vec_min(vec a, vec b)
     return a;
 }
 
-/* As nearbyintf, without a call: between 2^23 and 2^24 floats are whole. */
+/* As nearbyintf, without a call: floats between 2^23 and 2^24 are whole numbers. */
 INLINE vec vec_round(vec v)
 {
     EACH_LANE

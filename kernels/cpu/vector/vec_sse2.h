@@ -1,5 +1,5 @@
-/* vec_sse2 - sixteen lanes in four registers, of the instructions that every x86-64 has. None of them multiplies and adds at
- * once: vec_fma rounds twice, so sums have other bits than those of the other sets. */
+/* vec_sse2 - sixteen lanes in four registers, with instructions that every x86-64 has. None of them multiplies and adds at
+ * once: vec_fma rounds twice, so sums have other bits than in the other sets. */
 #pragma once
 
 #include <emmintrin.h>
@@ -41,8 +41,9 @@ INLINE __m128i quarter_choose(__m128i mask, __m128i a, __m128i b)
     return _mm_or_si128(_mm_and_si128(mask, a), _mm_andnot_si128(mask, b));
 }
 
-/* Four numbers of a narrower type as floats. magnitude: their bits without the sign, n_mantissa of them mantissa; from special
- * on they are infinite or NaN. bias: what their exponent lacks. least: the smallest subnormal. sign: at its place in a float. */
+/* Widens four numbers of a narrower type to floats. magnitude: their bits without the sign, with n_mantissa bits of
+ * mantissa; from special on they are infinite or NaN. bias: is added to the exponent. least: the smallest subnormal.
+ * sign: at its place in a float. */
 INLINE __m128 quarter_widen(__m128i magnitude, __m128i sign, const int n_mantissa, const int bias,
                             const int special, const float least)
 {
@@ -137,7 +138,7 @@ INLINE vec vec_fma(vec a, vec b, vec c)
     return vec_add(vec_mul(a, b), c);
 }
 
-/* To nearest even: from 2^23 on floats are whole, and sums with it are. */
+/* Rounds to nearest even: floats from 2^23 on are whole numbers, so a sum with 2^23 is rounded. */
 INLINE vec vec_round(vec v)
 {
     const __m128 sign = _mm_set1_ps(-0.0f), whole = _mm_set1_ps(0x1p23f);

@@ -1,6 +1,6 @@
 /*
- * conform - small kernels that call each wrapper of hardware.cuh, for a comparison of its two bodies: tests/gpu/conform. They
- * are part of no image of the program.
+ * conform - small kernels that call each wrapper of hardware.cuh, so that tests/gpu/conform can compare its two bodies. They
+ * are in no image of the program.
  */
 #pragma once
 

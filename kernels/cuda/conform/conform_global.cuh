@@ -1,5 +1,5 @@
 /*
- * conform_global - global memory: vectors, atomic operations, what one CTA tells another.
+ * conform_global - calls the wrappers for global memory: vectors, atomic operations, messages between CTAs.
  */
 #pragma once
 
@@ -19,7 +19,7 @@ DEVICE void conform_vectors_body(const struct conform_parameters &p)
     store_word(out + 3, in[7]);
 }
 
-/* A word of its own for each thread: what each operation returns, and what it leaves. */
+/* Each thread has its own word: out has what each operation returns, and what it leaves. */
 DEVICE void conform_own_words(const uint32_t *in, uint32_t *own)
 {
     uint64_t *wide = (uint64_t *)(void *)(own + 4);
@@ -37,7 +37,7 @@ DEVICE void conform_own_words(const uint32_t *in, uint32_t *own)
 
 /*
  * 4 CTAs of 64 threads. in [256][4]; out, zeros before: shared words [16], [256][16] own words, then marks: [256] of each of
- * five operations that pass through all of 0 .. 255, in whatever order. All threads have their turn at the same words.
+ * five operations that go through all of 0 .. 255, in any order. All threads use the same words.
  */
 DEVICE void conform_atomics_body(const struct conform_parameters &p)
 {
@@ -57,7 +57,7 @@ DEVICE void conform_atomics_body(const struct conform_parameters &p)
     marks[3 * all + (uint32_t)(seen >> 32)] = 1;
     (void)atomic_max(out + 6, in[0]);
     (void)atomic_max((int32_t *)(out + 7), (int32_t)in[1]);
-    /* Every number but the last to come is somebody's to find; that one is the last thread's. */
+    /* A thread finds the number of the thread before. The number of the last thread is found at the end. */
     if ((found = atomic_exchange(out + 8, id + 1)) > 0)
         marks[4 * all + found - 1] = 1;
     fence_device();
@@ -69,7 +69,7 @@ DEVICE void conform_atomics_body(const struct conform_parameters &p)
 
 /*
  * Any even number of CTAs of 32 threads. in [pairs][32]; out [pairs][32], then [1 + pairs] words that are zeros before: a CTA
- * that comes first writes a row and says so, the one behind it waits for that and reads it.
+ * that comes first writes a row and announces it; the CTA after it waits for that and reads the row.
  */
 DEVICE void conform_passing_body(const struct conform_parameters &p)
 {

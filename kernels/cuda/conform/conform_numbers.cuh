@@ -1,5 +1,5 @@
 /*
- * conform_numbers - conversions and functions of one number. A value of 16 bits is given in the lower half.
+ * conform_numbers - calls the conversions and functions of one number. A 16-bit value is in the lower half.
  */
 #pragma once
 
@@ -7,8 +7,8 @@
 #include "kernels/cuda/elements.cuh"
 
 /*
- * Ties: all 65,536 upper halves, each with what lies at, one below and one above half of a last place of BF16 (16 bits are
- * cut off), of F16 (13 bits, more of small numbers) and, where the upper half ends in it, of E4M3 (20).
+ * Ties: all 65,536 upper halves, each with lower halves at, one below and one above half of the last place of BF16 (16 bits are
+ * cut off), of F16 (13 bits, more for small numbers) and, where the upper half allows it, of E4M3 (20).
  */
 DEVICE uint32_t conform_input(const struct conform_parameters &p, uint32_t i)
 {
@@ -17,14 +17,14 @@ DEVICE uint32_t conform_input(const struct conform_parameters &p, uint32_t i)
     return p.step ? p.first + i * p.step : i / CONFORM_TIES << 16 | (lower & 0xffffu);
 }
 
-/* What kernels call without a wrapper: the C library's, and operators. */
+/* Functions that kernels call without a wrapper: those of the C library, and operators. */
 DEVICE uint32_t conform_library(uint32_t number, uint32_t bits)
 {
     const float v = bits_float(bits), other = bits_float(CONFORM_OTHER(bits));
     switch (number) {
     case CONFORM_quotient:
         return float_bits(v / other);
-    case CONFORM_least_largest: /* NaN is quiet, as all that kernels make is */
+    case CONFORM_least_largest: /* NaN is quiet, as in all kernels */
         return v == v && other == other
                    ? float_bits(bits & 1 ? fminf(v, other) : fmaxf(rintf(v), fabsf(other)))
                    : float_bits(fminf(bits_float(bits | 0x400000), fabsf(other) * 2.f));

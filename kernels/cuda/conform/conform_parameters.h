@@ -1,8 +1,8 @@
 /*
- * conform_parameters - arguments of the kernels that call each wrapper of hardware.cuh once: conform.cuh.
+ * conform_parameters - the arguments of the kernels that call each wrapper of hardware.cuh once: conform.cuh.
  *
- * Every kernel reads words and writes words; how many, and what they are, is said at its body. CTAs are one behind the other
- * in both.
+ * Every kernel reads words and writes words; the comment of its body says how many, and their meaning. The words of the CTAs
+ * follow each other in both arrays.
  */
 #pragma once
 
@@ -20,11 +20,11 @@ struct conform_parameters {
 
 PARAMETERS_END
 
-/* What a sweep computes of 32 bits, what it is, and how the device's may differ from the host's.
+/* The functions of a sweep over 32 bits, their kind, and how the device's result may differ from the host's.
  *     SAME       the same bits; NaN of a float, or of a half of BF16 or F16, is any NaN
- *     ULPS_n     at most n units of the last place; below the smallest normal number 0 will do
+ *     ULPS_n     at most n units of the last place; below the smallest normal number 0 is right, too
  *     LOGARITHM  2^-22 of the larger of 1 and the result
- *     FUSED      a sum of a product that was rounded once more, or not */
+ *     FUSED      the product may be rounded before the sum, or not */
 #define CONFORM_NUMBERS(X)                                                                         \
     X(float_to_bf16, BF16, SAME)                                                                   \
     X(float_to_f16, F16, SAME)                                                                     \
@@ -64,6 +64,6 @@ enum conform_number {
 
 #define CONFORM_TIES 16u /* patterns of the lower half, for each of the upper half */
 
-/* A second number, of the same bits; and of any, one of size 2^-32 .. 2^32. */
+/* A second number, computed from the same bits; and from any bits a number of size 2^-32 .. 2^32. */
 #define CONFORM_OTHER(bits)    ((bits)*2654435761u + 0x7f4a7c15u)
 #define CONFORM_MODERATE(bits) (((bits)&0x807fffffu) | (95u + ((bits) >> 23) % 64u) << 23)

@@ -1,12 +1,12 @@
 /*
- * conform_shared - shared memory, asynchronous copies into it, barriers.
+ * conform_shared - calls the wrappers for shared memory, asynchronous copies into it, and barriers.
  */
 #pragma once
 
 #include "kernels/cuda/conform/conform_parameters.h"
 #include "kernels/cuda/hardware.cuh"
 
-/* 64 threads. in [256], out [581]: words as they were stored; quadruples of them; marks of shared_add, its sum; addresses. */
+/* 64 threads. in [256], out [581]: the stored words; quadruples of them; marks of shared_add, its sum; addresses. */
 DEVICE void conform_words_body(const struct conform_parameters &p)
 {
     SHARED_MEMORY(shared);
@@ -31,7 +31,7 @@ DEVICE void conform_words_body(const struct conform_parameters &p)
         p.out[576 + t] = t == 0 ? *count : shared_address(shared + 100 * t) - base;
 }
 
-/* 32 threads. in [32][4]: rows of 16 bytes; out [32][12]: of each lane x4, x4 transposed, x2, x2 transposed. */
+/* 32 threads. in [32][4]: rows of 16 bytes; out [32][12]: for each lane x4, x4 transposed, x2, x2 transposed. */
 DEVICE void conform_ldmatrix_body(const struct conform_parameters &p)
 {
     SHARED_MEMORY(shared);
@@ -54,9 +54,9 @@ DEVICE void conform_ldmatrix_body(const struct conform_parameters &p)
 }
 
 /*
- * 64 threads. in [3][64][4]; out the same: three groups of copies, a third of them refused, which leaves zeros whatever was
- * there and whatever the source has. Of the first group a thread reads its own bytes, of the
- * second behind warp_sync another lane's, of the third behind cta_sync another warp's.
+ * 64 threads. in [3][64][4]; out the same: three groups of copies. A third of the copies is refused (not ok): they must leave
+ * zeros, whatever was there and whatever the source has. A thread reads its own bytes of the first group, after warp_sync
+ * those of another lane of the second, and after cta_sync those of another warp of the third.
  */
 DEVICE void conform_copies_body(const struct conform_parameters &p)
 {
@@ -88,8 +88,8 @@ DEVICE void conform_copies_body(const struct conform_parameters &p)
 }
 
 /*
- * 64 threads. in [8][32], out [8][32], then [32]: one warp hands rows to the other through two named barriers, of which each
- * waits for one and arrives at the other; then each half of a warp for itself.
+ * 64 threads. in [8][32], out [8][32], then [32]: one warp passes rows to the other through two named barriers: each warp waits
+ * for one and arrives at the other; then each half of a warp does it alone.
  */
 DEVICE void conform_barriers_body(const struct conform_parameters &p)
 {

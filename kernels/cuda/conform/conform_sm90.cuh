@@ -1,5 +1,5 @@
 /*
- * conform_sm90 - barriers in shared memory, boxes of a tensor that the copy engine brings, products of four warps.
+ * conform_sm90 - calls barriers in shared memory, loads of boxes of a tensor by the copy engine, products of four warps.
  */
 #pragma once
 
@@ -7,8 +7,8 @@
 #include "kernels/cuda/hardware_sm90.cuh"
 
 /*
- * 64 threads. in [16], out [8][32], then [32]: one warp hands numbers to the other, eight times through one word: it waits until it
- * is empty, the other until it is full.
+ * 64 threads. in [16], out [8][32], then [32]: one warp passes numbers to the other through one word, eight times: the first waits
+ * until the word is empty, the second until it is full.
  */
 DEVICE void conform_phases_body(const struct conform_parameters &p)
 {
@@ -42,14 +42,14 @@ DEVICE void conform_phases_body(const struct conform_parameters &p)
 
 /*
  * 32 threads. in: a tensor map [32 words], then the tensor [3][2][8][64] of 16 bits; boxes of 4 x 64 at six places, some of them
- * partly or wholly outside; out [6][128]: as they lie in shared memory.
+ * partly or completely outside; out [6][128]: the boxes as in shared memory.
  */
 DEVICE void conform_boxes_body(const struct conform_parameters &p)
 {
     SHARED_MEMORY(shared);
     const uint32_t base = shared_address(shared), barrier = base + 6 * 1024, lane = threadIdx.x;
     const struct tensor_map *map = (const struct tensor_map *)(const void *)p.in;
-    /* What is there before is seen to go: by the engine, too. */
+    /* The old contents must be overwritten, by the engine, too. */
     for (uint32_t i = lane; i < 6 * 256; i += 32)
         store_shared(base + i * 4, 0xdeadbeefu);
     publish_smem_to_async();

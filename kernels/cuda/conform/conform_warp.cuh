@@ -1,12 +1,12 @@
 /*
- * conform_warp - what the lanes of a warp do together: shuffles, votes, reductions, matrices.
+ * conform_warp - calls the collectives of a warp: shuffles, votes, reductions, matrices.
  */
 #pragma once
 
 #include "kernels/cuda/conform/conform_parameters.h"
 #include "kernels/cuda/hardware.cuh"
 
-/* 32 threads. in [32], out [20][32]: all lanes, then those of one half among themselves; bits of floats that are numbers. */
+/* 32 threads. in [32], out [20][32]: all lanes, then only the lanes of one half; bits of floats that are not NaN. */
 DEVICE void conform_shuffles_body(const struct conform_parameters &p)
 {
     const uint32_t lane = threadIdx.x, half = lane < 16 ? 0xffffu : 0xffff0000u;
