@@ -8,11 +8,12 @@
  *     a draw              of these, as candidates.h has it                      of a selection of its own
  *     wants the row too   where u or a filter reaches behind them               -
  *
- * A whole row is also fetched if more than FORWARD_PENALTIES_MAX of its tokens have penalties. This depends only on a
+ * A whole row is also fetched if more than FORWARD_PENALTIES_MAX of its tokens have penalties, or only some are allowed. This depends only on a
  * request and its tokens, never on the batch, and so do the bits of a token and its log-probabilities.
  *
  * A row with a NaN, or with a largest logit that is not finite, has no token: the sampler does not get it. A device
- * reports this in its sums, and the row is fetched to name the logit.
+ * reports this in its sums, and the row is fetched to name the logit. Where a request's rules leave no token, its draw has none
+ * either: INVALID_ARGUMENT.
  *
  * Thread: the forward pass's.
  */
@@ -27,6 +28,8 @@ struct draws;
 MUST_CHECK enum status draws_create(struct forward *forward, const struct kernels *kernels,
                                     struct draws **draws_out);
 void draws_destroy(struct draws *draws); /* NULL is fine */
+/* As sampler_set_ends. */
+void draws_set_ends(struct draws *draws, const uint32_t *ids, uint32_t n);
 
 /* As forward_run; the token of each sequence that wants logits, in their order: draws_inout [count of wants_logits] say what
  * for, and get their status: what a model overflows to is no token. Wishes are set here. DEVICE_LOST: neither tokens nor any block of a sequence may be looked at. */

@@ -1,10 +1,12 @@
 /*
  * sampler - draws the next token from logits.
  *
- * Order: repetition, presence and frequency penalties; temperature; top-k; top-p; min-p; draw.
+ * Order: repetition, presence and frequency penalties; logit_bias; tokens that may not be drawn; temperature; top-k; top-p;
+ * min-p; draw.
  *
  *     repetition   tokens of prompt and generation: a positive logit is divided, another multiplied
  *     presence     generated tokens: subtracted once;  frequency: subtracted for each time
+ *     not drawn    all but allowed_token_ids; before min_tokens what ends a reply; bad_words (penalties.h): -infinity
  *     rank         by logit, equals by lower id; temperature 0 takes the first rank
  *     top-k        keeps exactly the k first ranks
  *     top-p        keeps the fewest first ranks whose share of what top-k left reaches top_p
@@ -33,38 +35,30 @@
  */
 #pragma once
 
-#include "base/status.h"
-#include "sampling_params/sampling_params.h"
+#include "model/draw.h"
 
 struct kernels;
 struct sampler;          /* scratch for one vocabulary */
 struct sampling_penalty; /* of these two: kernels/cuda/sampling_parameters.h */
 struct sampling_result;
 
-/* Of one row: what for, and what came of it. tokens: prompt then generated; the new token's position is n_tokens. */
-struct draw {
-    const struct sampling_params *params;
-    const uint32_t *tokens;
-    uint32_t n_prompt, n_tokens;
-    struct token_logprobs
-        *logprobs; /* filled where params->n_logprobs is above 0; else it may be NULL */
-    uint32_t token_id;
-    /* LOGITS_NOT_FINITE: a NaN among them, or no finite largest. Then token_id is whose logit is at fault. */
-    enum status status;
-    float logit;
-};
+#define SAMPLER_NO_TOKEN UINT32_MAX /* the rules of the request leave none that may be drawn */
 
 /* kernels are borrowed. NO_MEMORY. */
 MUST_CHECK enum status sampler_create(uint32_t vocabulary, const struct kernels *kernels,
                                       struct sampler **sampler_out);
 void sampler_destroy(struct sampler *sampler); /* NULL is fine */
+/* The model's end-of-sequence tokens, which min_tokens keeps away: none at first; n up to PENALTIES_ENDS_MAX. */
+void sampler_set_ends(struct sampler *sampler, const uint32_t *ids, uint32_t n);
 
 /* tokens: prompt then generated, n_prompt of n_tokens; the new token's position is n_tokens.
- * logits [vocabulary] are read only. logprobs_out may be NULL when params->n_logprobs is 0. */
+ * logits [vocabulary] are read only. logprobs_out may be NULL when params->n_logprobs is 0. May be SAMPLER_NO_TOKEN. */
 uint32_t sampler_draw(struct sampler *sampler, const struct sampling_params *params,
                       const float *logits, const uint32_t *tokens, uint32_t n_prompt,
                       uint32_t n_tokens, struct token_logprobs *logprobs_out);
 
+/* Its rules are about most of the row: what a device found of it is no help. */
+bool sampler_takes_row(const struct sampling_params *params);
 /* What penalties do to the row, an entry a token that they change. Returns how many: at most n_tokens, and the vocabulary.
  * list_out is the sampler's, until its next call. */
 uint32_t sampler_list_penalties(struct sampler *sampler, const struct draw *draw,
