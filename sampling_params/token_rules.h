@@ -21,6 +21,9 @@
 #define BAD_WORD_BYTES_MAX    256u
 #define BAD_SEQUENCES_MAX     (2 * BAD_WORDS_MAX) /* each word as it is, and behind a space */
 #define BAD_SEQUENCE_IDS_MAX  512u
+/* Of all lists together. */
+#define TOKEN_RULES_ELEMENTS_MAX                                                                   \
+    (2 * LOGIT_BIASES_MAX + ALLOWED_TOKEN_IDS_MAX + BAD_SEQUENCES_MAX * (1 + BAD_SEQUENCE_IDS_MAX))
 
 struct sampling_fault;
 
