@@ -20,7 +20,9 @@ enum status ctx_batch_init(struct ctx_batch *batch, const struct ctx_engine_opti
     batch->failed = calloc(options->slots_max, sizeof *batch->failed);
     if (!batch->chunks || !batch->prefills || !batch->wanted || !batch->logprobs || !batch->failed)
         return STATUS_NO_MEMORY;
-    return draws_create(batch->forward, model_host_kernels(options->model), &batch->draws);
+    TRY(draws_create(batch->forward, model_host_kernels(options->model), &batch->draws));
+    draws_set_ends(batch->draws, options->eos_ids, options->n_eos_ids);
+    return STATUS_OK;
 }
 
 void ctx_batch_finish(struct ctx_batch *batch)
@@ -64,13 +66,16 @@ void ctx_batch_add(struct ctx_batch *batch, struct prefill *prefill, uint32_t n_
                                       .logprobs = &batch->logprobs[at]};
 }
 
-/* Other requests get nothing that this prompt computed. Only this prompt ends. */
+/* Only this prompt ends. If it overflowed, other requests get nothing that it computed. */
 static void fail(struct ctx_batch *batch, struct prefill *prefill, const struct prefill_home *home,
                  const struct draw *drawn)
 {
     struct ctx_failed *failed = &batch->failed[batch->n_failed++];
     failed->prefill = prefill;
+    failed->status = drawn->status;
     draw_say_fault(drawn, &failed->why);
+    if (drawn->status != STATUS_LOGITS_NOT_FINITE)
+        return;
     log_event(LOG_WARN, &(struct log_about){.request_id = prefill->prompt->request.request_id},
               "logits are not finite", LOG_TEXT("why", failed->why.text));
     prefill_forget(prefill, home);

@@ -13,6 +13,7 @@
 /* A prompt that did not advance: its logits are not finite, so it has no first token. */
 struct ctx_failed {
     struct prefill *prefill;
+    enum status status; /* LOGITS_NOT_FINITE; INVALID_ARGUMENT: its rules leave no token */
     struct error why;
 };
 
@@ -41,6 +42,6 @@ struct ctx_batch_result {
 /* The next n_query tokens of a prompt that is computing; prefill is borrowed until run. */
 void ctx_batch_add(struct ctx_batch *batch, struct prefill *prefill, uint32_t n_query);
 /* Computes what was added, at least one chunk. The batch is empty afterwards. The caller ends the prompts in failed, with
- * LOGITS_NOT_FINITE. DEVICE_LOST: no prefill advanced. */
+ * their status. DEVICE_LOST: no prefill advanced. */
 MUST_CHECK enum status ctx_batch_run(struct ctx_batch *batch, const struct prefill_home *home,
                                      struct ctx_batch_result *result_out);

@@ -325,10 +325,11 @@ static bool compute(void *arg)
     assert(result.n_tokens == plan.n_tokens);
     for (uint32_t i = 0; i < plan.n; i++)
         schedule_computed(engine->schedule, plan.work[i].id, plan.work[i].n_tokens, 0);
-    for (uint32_t i = 0; i < engine->batch.n_failed; i++)
-        end_prefill(engine, engine->batch.failed[i].prefill, STATUS_LOGITS_NOT_FINITE,
-                    engine->batch.failed[i].why.text);
-    engine->stats.rows_not_finite += engine->batch.n_failed;
+    for (uint32_t i = 0; i < engine->batch.n_failed; i++) {
+        const struct ctx_failed *failed = &engine->batch.failed[i];
+        engine->stats.rows_not_finite += failed->status == STATUS_LOGITS_NOT_FINITE;
+        end_prefill(engine, failed->prefill, failed->status, failed->why.text);
+    }
     engine->stats.prompt_tokens_computed += result.n_tokens;
     engine->stats.blocks_published += result.n_blocks_published;
     engine->stats.steps++;

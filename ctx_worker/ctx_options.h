@@ -24,6 +24,8 @@ struct ctx_engine_options {
                                  context_tokens */
     struct geometry geometry;
     uint32_t vocabulary;
+    uint32_t n_eos_ids; /* of the model, up to PENALTIES_ENDS_MAX; borrowed until destroy */
+    const uint32_t *eos_ids;
     uint32_t context_tokens; /* longest prompt */
     uint32_t chunk_tokens;   /* of one prompt in a step at most; a multiple of block_tokens */
     uint64_t step_target_ns; /* schedule.h */

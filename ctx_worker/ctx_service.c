@@ -15,8 +15,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A prompt of the longest context that a model may have, and its block ids. */
-#define PREFILL_ELEMENTS_MAX (1u << 20)
+/* A prompt of the longest context that a model may have, and the rules of a request. */
+#define PREFILL_ELEMENTS_MAX ((1u << 20) + TOKEN_RULES_ELEMENTS_MAX)
 #define UNARY_CALLS_MAX      1024u /* of each method: the engine's calls_max is above their sum */
 
 /* One Prefill call. */

@@ -118,6 +118,8 @@ static enum status create_engine(struct ctx_worker *ctx, struct error *error)
         .sender = ctx->sender,
         .geometry = worker->identity.geometry,
         .vocabulary = worker->config->vocabulary,
+        .n_eos_ids = worker->config->n_eos_ids,
+        .eos_ids = worker->config->eos_ids,
         .context_tokens = worker->context_tokens,
         .chunk_tokens = ctx->config.prefill_chunk_tokens,
         .step_target_ns = ctx->config.prefill_step_ms * NS_PER_MS,

@@ -51,6 +51,15 @@ enum status engine_request_create(size_t bytes, const struct engine_request_inpu
                          input->n_tokens);
 
     struct engine_request *request = (struct engine_request *)memory;
+    request->sampling = *input->sampling;
+    if (input->sampling->rules) {
+        request->rules = token_rules_copy(input->sampling->rules);
+        request->sampling.rules = request->rules;
+    }
+    if (input->sampling->rules && !request->rules) {
+        free(memory);
+        return error_set(error, STATUS_NO_MEMORY, "no memory for the rules of a request");
+    }
     request->stream = stream;
     strncpy(request->request_id, input->request_id, ENGINE_REQUEST_ID_MAX);
     request->id_hash = engine_request_id_hash(request->request_id);
@@ -58,7 +67,6 @@ enum status engine_request_create(size_t bytes, const struct engine_request_inpu
     request->standing = input->standing;
     if (request->standing.weight == 0)
         request->standing.weight = 1;
-    request->sampling = *input->sampling;
     request->salt_bytes = input->salt_bytes;
     if (input->salt_bytes > 0)
         memcpy(request->salt, input->salt, input->salt_bytes);
@@ -72,6 +80,8 @@ enum status engine_request_create(size_t bytes, const struct engine_request_inpu
 
 void engine_request_destroy(struct engine_request *request)
 {
+    if (request)
+        free(request->rules);
     free(request);
 }
 

@@ -24,6 +24,7 @@ struct engine_request {
     uint64_t request_number;  /* engine_request_number of the id in its log lines */
     struct standing standing; /* weight at least 1 */
     struct sampling_params sampling;
+    struct token_rules *rules; /* sampling's; NULL: none */
     uint8_t salt[ENGINE_SALT_MAX];
     size_t salt_bytes;
     uint64_t deadline_ns; /* DEADLINE_NONE: none */

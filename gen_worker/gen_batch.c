@@ -17,6 +17,7 @@ enum status gen_batch_init(struct gen_batch *batch, const struct gen_engine_opti
     if (!batch->inputs || !batch->results || !batch->wanted)
         return STATUS_NO_MEMORY;
     TRY(draws_create(batch->forward, model_host_kernels(options->model), &batch->draws));
+    draws_set_ends(batch->draws, options->eos_ids, options->n_eos_ids);
     const char *differ_by = forward_phases_differ_by(batch->forward);
     if (options->capacity_policy == SCHEDULE_MAX_UTILIZATION && differ_by)
         return error_set(error, STATUS_INVALID_ARGUMENT,

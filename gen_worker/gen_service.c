@@ -16,8 +16,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* A prompt of the longest context that a model may have. */
-#define DECODE_ELEMENTS_MAX   (1u << 20)
+/* A prompt of the longest context that a model may have, and the rules of a request. */
+#define DECODE_ELEMENTS_MAX   ((1u << 20) + TOKEN_RULES_ELEMENTS_MAX)
 #define TOKENS_IN_MESSAGE_MAX 64u
 
 /* One Decode call. */

@@ -9,15 +9,27 @@
 
 struct prefill_message {
     Kvferry__Internal__V1__PrefillRequest request;
-    Kvferry__V1__SamplingParams sampling_message;
+    struct sampling_message sampling_message;
     Kvferry__Internal__V1__Standing standing;
     struct sampling_params sampling;
+    struct token_rules *rules; /* sampling's; NULL: none */
     struct transfer_id transfer_id;
     uint64_t deadline_ns;
     char request_id[ENGINE_REQUEST_ID_MAX + 1];
     char salt[ENGINE_SALT_MAX + 1];
     uint32_t token_ids[]; /* [request.n_token_ids] */
 };
+
+static enum status take_sampling(struct prefill_message *message,
+                                 const struct sampling_params *sampling)
+{
+    message->sampling = *sampling;
+    if (!sampling->rules)
+        return STATUS_OK;
+    message->rules = token_rules_copy(sampling->rules);
+    message->sampling.rules = message->rules;
+    return message->rules ? STATUS_OK : STATUS_NO_MEMORY;
+}
 
 enum status prefill_message_create(const struct gen_prefill_request *request,
                                    struct prefill_message **message_out)
@@ -30,11 +42,14 @@ enum status prefill_message_create(const struct gen_prefill_request *request,
     struct prefill_message *message = calloc(1, sizeof *message + tokens_bytes);
     if (!message)
         return STATUS_NO_MEMORY;
+    if (take_sampling(message, input->sampling) != STATUS_OK) {
+        free(message);
+        return STATUS_NO_MEMORY;
+    }
     memcpy(message->request_id, input->request_id, id_bytes);
     if (input->salt_bytes > 0)
         memcpy(message->salt, input->salt, input->salt_bytes);
     memcpy(message->token_ids, input->token_ids, tokens_bytes);
-    message->sampling = *input->sampling;
     message->transfer_id = request->transfer_id;
     message->deadline_ns = input->deadline_ns;
 
@@ -46,8 +61,9 @@ enum status prefill_message_create(const struct gen_prefill_request *request,
     message->request.n_token_ids = input->n_tokens;
     message->request.held_tokens = request->held_tokens;
     message->request.cache_salt = message->salt;
-    sampling_encode(&message->sampling, &message->sampling_message);
-    message->request.sampling = &message->sampling_message;
+    sampling_message_make(&message->sampling, &message->sampling_message);
+    message->request.sampling = message->sampling_message.sampling;
+    message->request.ruled_sampling = message->sampling_message.ruled_sampling;
     standing_encode(&input->standing, &message->standing);
     message->request.standing = &message->standing;
     message->request.takes_backlog = true;
@@ -58,6 +74,8 @@ enum status prefill_message_create(const struct gen_prefill_request *request,
 
 void prefill_message_destroy(struct prefill_message *message)
 {
+    if (message)
+        free(message->rules);
     free(message);
 }
 

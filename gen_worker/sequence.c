@@ -181,16 +181,18 @@ static void has_computed_prompt(struct sequence *sequence, const struct gen_home
                                   NS_PER_US;
 }
 
-/* Its logits are not finite: only this sequence ends. */
-static void end_overflowed(struct sequence *sequence, const struct gen_home *home,
-                           const struct draw *fault)
+/* Its logits are not finite, or its rules leave no token: only this sequence ends. */
+static void end_without_token(struct sequence *sequence, const struct gen_home *home,
+                              const struct draw *fault)
 {
     struct error error;
     const struct log_about about = job_about(sequence->job);
     draw_say_fault(fault, &error);
-    log_event(LOG_WARN, &about, "logits are not finite", LOG_TEXT("why", error.text));
-    sequence->has_other_kv = true;
-    sequence_forget(sequence, home);
+    if (fault->status == STATUS_LOGITS_NOT_FINITE) {
+        log_event(LOG_WARN, &about, "logits are not finite", LOG_TEXT("why", error.text));
+        sequence->has_other_kv = true;
+        sequence_forget(sequence, home);
+    }
     sequence_end(sequence, home, fault->status, error.text);
 }
 
@@ -203,7 +205,7 @@ void sequence_computed(struct sequence *sequence, const struct gen_home *home,
     schedule_computed(home->schedule, sequence_schedule_id(sequence), computed->n_tokens, is_next);
     count_computed(sequence, home, computed->n_tokens);
     if (computed->fault) {
-        end_overflowed(sequence, home, computed->fault);
+        end_without_token(sequence, home, computed->fault);
         return;
     }
     if (first < n_prompt && sequence->n_kv >= n_prompt)

@@ -101,7 +101,7 @@ static uint32_t n_lasting(const struct sequence *sequence, const struct gen_home
 
 void sequence_keep_all(struct sequence *sequence, const struct gen_home *home)
 {
-    assert(sequence->n_kv < sequence->n_tokens);
+    assert(sequence->n_kv <= sequence->n_tokens); /* equal where a step drew no token */
     assert(sequence->n_kv / sequence->table.block_tokens <= sequence->table.n_blocks);
     hash_tokens(sequence, home);
     if (home->tree && !sequence->has_other_kv)

@@ -1,6 +1,7 @@
 #include "gen_worker/sequence_handover.h"
 
 #include "base/log/log.h"
+#include "sampling_params/sampling_codec.h"
 #include "schedule/schedule.h"
 
 #include <assert.h>
@@ -160,9 +161,13 @@ void sequence_committed(struct sequence *sequence, const struct gen_home *home, 
 
 /* The status for the client when the prompt cannot be computed here. Statuses after which a retry may succeed, and failures of
  * the model, are passed on. Everything else is a failed hand-over. */
-static enum status client_status(enum status status)
+static enum status client_status(const struct sequence *sequence, enum status status)
 {
+    /* A context worker says so of rules that leave no token to draw. */
+    if (status == STATUS_INVALID_ARGUMENT && sampling_has_rules(&sequence->job->request.sampling))
+        return status;
     switch (status) {
+    case STATUS_UNSUPPORTED:
     case STATUS_NO_BLOCKS:
     case STATUS_QUEUE_FULL:
     case STATUS_LOADING:
@@ -196,8 +201,8 @@ static void log_failed(const struct sequence *sequence, const struct handover *h
               LOG_TEXT("why", sentence));
 }
 
-void sequence_fall_back(struct sequence *sequence, const struct gen_home *home, enum status status,
-                        const char *sentence, uint64_t now_ns)
+static void fall_back(struct sequence *sequence, const struct gen_home *home, enum status status,
+                      const char *sentence, uint64_t now_ns)
 {
     struct handover *handover = sequence->handover;
     assert(handover && sequence->n_kv < sequence_n_prompt(sequence));
@@ -218,7 +223,7 @@ void sequence_fall_back(struct sequence *sequence, const struct gen_home *home, 
     /* The same numerics overflow here, too. */
     bool is_vain = status == STATUS_LOGITS_NOT_FINITE && !handover->has_other_numerics;
     if (!home->options->local_prefill || is_vain) {
-        sequence_end(sequence, home, client_status(status), sentence);
+        sequence_end(sequence, home, client_status(sequence, status), sentence);
         return;
     }
     handover_close(handover, home, HANDOVER_DISCARD);
@@ -233,4 +238,18 @@ void sequence_fall_back(struct sequence *sequence, const struct gen_home *home, 
     } else {
         schedule_fetch_failed(home->schedule, sequence_schedule_id(sequence));
     }
+}
+
+void sequence_fall_back(struct sequence *sequence, const struct gen_home *home, enum status status,
+                        const char *sentence, uint64_t now_ns)
+{
+    struct error why;
+    const char *rule = sampling_first_rule(&sequence->job->request.sampling);
+    if (!rule || !sampling_is_absent(status, sentence)) {
+        fall_back(sequence, home, status, sentence, now_ns);
+        return;
+    }
+    error_write(&why, "%s is not supported by the context worker, which has an earlier version",
+                rule);
+    fall_back(sequence, home, STATUS_UNSUPPORTED, why.text, now_ns);
 }

@@ -58,6 +58,11 @@ enum status draws_create(struct forward *forward, const struct kernels *kernels,
     return STATUS_OK;
 }
 
+void draws_set_ends(struct draws *draws, const uint32_t *ids, uint32_t n)
+{
+    sampler_set_ends(draws->sampler, ids, n);
+}
+
 void draws_destroy(struct draws *draws)
 {
     if (!draws)
@@ -102,11 +107,21 @@ static void draw_from_row(struct draws *draws, struct draw *draw, const float *l
         return;
     draw->token_id = sampler_draw(draws->sampler, draw->params, logits, draw->tokens,
                                   draw->n_prompt, draw->n_tokens, draw->logprobs);
+    if (draw->token_id == SAMPLER_NO_TOKEN)
+        draw->status = STATUS_INVALID_ARGUMENT;
 }
 
 void draw_say_fault(const struct draw *draw, struct error *error)
 {
     const float logit = isnan(draw->logit) ? NAN : draw->logit; /* without a sign */
+    if (draw->status == STATUS_INVALID_ARGUMENT) {
+        error_write(
+            error,
+            "sampling leaves no token to draw after %u tokens: allowed_token_ids, bad_words "
+            "and min_tokens exclude all",
+            draw->n_tokens);
+        return;
+    }
     assert(draw->status == STATUS_LOGITS_NOT_FINITE);
     error_write(error,
                 "the model overflows on this request: after %u tokens the logit of token %u is %g",
@@ -123,7 +138,7 @@ static const struct forward_wish *wish_for(struct draws *draws, const struct dra
     const uint32_t n = sampler_list_penalties(draws->sampler, draw, &list);
     struct sampling_penalty *kept = draws->penalties + *n_listed;
     assert(n <= draws->vocabulary && *n_listed <= (size_t)row * FORWARD_PENALTIES_MAX);
-    if (n > FORWARD_PENALTIES_MAX)
+    if (n > FORWARD_PENALTIES_MAX || sampler_takes_row(draw->params))
         return NULL;
     memcpy(kept, list, n * sizeof *list);
     *n_listed += n;

@@ -8,11 +8,12 @@
  *     host draws from     the 256 best (candidates.h)                           candidates that it selects itself
  *     host fetches a row  if u or a filter reaches beyond the 256 best          -
  *
- * A whole row is also fetched if more than FORWARD_PENALTIES_MAX of its tokens have penalties. This depends only on a
+ * A whole row is also fetched if more than FORWARD_PENALTIES_MAX of its tokens have penalties, or only some are allowed. This depends only on a
  * request and its tokens, never on the batch, and so do the bits of a token and its log-probabilities.
  *
  * A row with a NaN, or with a largest logit that is not finite, has no token: the sampler does not get it. A device
- * reports this in its sums, and the row is fetched to name the logit.
+ * reports this in its sums, and the row is fetched to name the logit. Where a request's rules leave no token, its draw has none
+ * either: INVALID_ARGUMENT.
  *
  * Thread: the one of the forward pass.
  */
@@ -27,6 +28,8 @@ struct draws;
 MUST_CHECK enum status draws_create(struct forward *forward, const struct kernels *kernels,
                                     struct draws **draws_out);
 void draws_destroy(struct draws *draws); /* NULL is fine */
+/* As sampler_set_ends. */
+void draws_set_ends(struct draws *draws, const uint32_t *ids, uint32_t n);
 
 /* As forward_run, and draws a token for each sequence that wants logits. draws_inout [count of wants_logits], in the order
  * of the sequences, gets tokens and a status each: logits that are not finite give no token. Sets the wishes of sequences.

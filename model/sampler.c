@@ -3,6 +3,7 @@
 #include "kernels/cuda/sampling_parameters.h"
 #include "kernels/kernels.h"
 #include "model/candidates.h"
+#include "model/penalties.h"
 
 #include <assert.h>
 #include <math.h>
@@ -12,10 +13,9 @@
 struct sampler {
     uint32_t vocabulary;
     const struct kernels *kernels;
-    float *logits;                      /* [vocabulary] after the penalties */
-    uint32_t *counts;                   /* [vocabulary] all 0 between draws */
-    struct sampling_penalty *penalties; /* [vocabulary] */
-    struct candidate *scratch;          /* [vocabulary] */
+    float *logits;             /* [vocabulary] after the penalties */
+    struct candidate *scratch; /* [vocabulary] */
+    struct penalties penalties;
     struct candidates candidates;
 };
 
@@ -29,10 +29,9 @@ enum status sampler_create(uint32_t vocabulary, const struct kernels *kernels,
     sampler->vocabulary = vocabulary;
     sampler->kernels = kernels;
     sampler->logits = calloc(vocabulary, sizeof *sampler->logits);
-    sampler->counts = calloc(vocabulary, sizeof *sampler->counts);
-    sampler->penalties = calloc(vocabulary, sizeof *sampler->penalties);
     sampler->scratch = calloc(vocabulary, sizeof *sampler->scratch);
-    if (!sampler->logits || !sampler->counts || !sampler->penalties || !sampler->scratch) {
+    if (penalties_init(&sampler->penalties, vocabulary) != STATUS_OK || !sampler->logits ||
+        !sampler->scratch) {
         sampler_destroy(sampler);
         return STATUS_NO_MEMORY;
     }
@@ -45,61 +44,41 @@ void sampler_destroy(struct sampler *sampler)
     if (!sampler)
         return;
     free(sampler->logits);
-    free(sampler->counts);
-    free(sampler->penalties);
+    penalties_finish(&sampler->penalties);
     free(sampler->scratch);
     free(sampler);
 }
 
-/* ---- penalties ---- */
-
-static bool has_penalties(const struct sampling_params *params)
+void sampler_set_ends(struct sampler *sampler, const uint32_t *ids, uint32_t n)
 {
-    return params->repetition_penalty != 1 || params->presence_penalty != 0 ||
-           params->frequency_penalty != 0;
+    penalties_set_ends(&sampler->penalties, ids, n);
 }
 
-/* the count of a token that is already in the list */
-#define IS_LISTED UINT32_MAX
-
-static uint32_t add_penalty(struct sampler *sampler, uint32_t n,
-                            const struct sampling_params *params, uint32_t id)
-{
-    const uint32_t count = sampler->counts[id];
-    if (count == IS_LISTED)
-        return n;
-    assert(n < sampler->vocabulary);
-    sampler->counts[id] = IS_LISTED;
-    sampler->penalties[n] = (struct sampling_penalty){
-        .id = id,
-        .factor = params->repetition_penalty,
-        .subtract = count > 0 ? params->presence_penalty + params->frequency_penalty * (float)count
-                              : 0,
-    };
-    return n + 1;
-}
+/* ---- penalties and rules ---- */
 
 uint32_t sampler_list_penalties(struct sampler *sampler, const struct draw *draw,
                                 const struct sampling_penalty **list_out)
 {
-    const struct sampling_params *params = draw->params;
-    /* repetition_penalty also covers the prompt; the other penalties cover only generated tokens. */
-    const uint32_t first = params->repetition_penalty != 1 ? 0 : draw->n_prompt;
-    uint32_t n = 0;
-    *list_out = sampler->penalties;
-    if (!has_penalties(params))
-        return 0;
-    for (uint32_t i = draw->n_prompt; i < draw->n_tokens; i++) {
-        assert(draw->tokens[i] < sampler->vocabulary);
-        sampler->counts[draw->tokens[i]]++;
+    *list_out = sampler->penalties.list;
+    return penalties_make(&sampler->penalties, draw);
+}
+
+bool sampler_takes_row(const struct sampling_params *params)
+{
+    return params->rules && params->rules->n_allowed > 0;
+}
+
+/* The row, or what of it is allowed. */
+static void copy_row(struct sampler *sampler, const struct token_rules *rules, const float *logits)
+{
+    if (!rules || rules->n_allowed == 0) {
+        memcpy(sampler->logits, logits, sampler->vocabulary * sizeof *logits);
+        return;
     }
-    for (uint32_t i = first; i < draw->n_tokens; i++) {
-        assert(draw->tokens[i] < sampler->vocabulary);
-        n = add_penalty(sampler, n, params, draw->tokens[i]);
-    }
-    for (uint32_t i = 0; i < n; i++)
-        sampler->counts[sampler->penalties[i].id] = 0;
-    return n;
+    for (uint32_t id = 0; id < sampler->vocabulary; id++)
+        sampler->logits[id] = -INFINITY;
+    for (uint32_t i = 0; i < rules->n_allowed; i++)
+        sampler->logits[rules->allowed_ids[i]] = logits[rules->allowed_ids[i]];
 }
 
 /* The row after the penalties; the same row if there are none. */
@@ -107,9 +86,9 @@ static const float *penalise(struct sampler *sampler, const struct draw *draw, c
 {
     const struct sampling_penalty *list;
     const uint32_t n = sampler_list_penalties(sampler, draw, &list);
-    if (n == 0)
+    if (n == 0 && !sampler_takes_row(draw->params))
         return logits;
-    memcpy(sampler->logits, logits, sampler->vocabulary * sizeof *logits);
+    copy_row(sampler, draw->params->rules, logits);
     for (uint32_t i = 0; i < n; i++) {
         float *logit = &sampler->logits[list[i].id];
         *logit = *logit > 0 ? *logit / list[i].factor : *logit * list[i].factor;
@@ -235,6 +214,8 @@ static uint32_t draw_token(struct sampler *sampler, const struct sampling_params
     uint32_t likeliest = sampler->kernels->argmax(logits, sampler->vocabulary), token;
     const struct logit_row row = {logits, sampler->vocabulary, logits[likeliest],
                                   asked->temperature};
+    if (row.largest == -INFINITY && sampling_has_rules(asked))
+        return SAMPLER_NO_TOKEN;
     if (takes_likeliest(&row))
         return likeliest;
     const struct sampling_params params = params_for(sampler, asked);
@@ -281,7 +262,7 @@ uint32_t sampler_draw(struct sampler *sampler, const struct sampling_params *par
     assert(n_prompt <= n_tokens && params->n_logprobs <= LOGPROBS_MAX);
     assert(params->n_logprobs == 0 || logprobs_out);
     uint32_t token = draw_token(sampler, params, penalise(sampler, &draw, logits), n_tokens);
-    if (params->n_logprobs > 0)
+    if (params->n_logprobs > 0 && token != SAMPLER_NO_TOKEN)
         fill_logprobs(sampler, logits, params->n_logprobs, token, logprobs_out);
     return token;
 }

@@ -1,10 +1,12 @@
 /*
  * sampler - draws the next token from logits.
  *
- * Order: repetition, presence and frequency penalties; temperature; top-k; top-p; min-p; draw.
+ * Order: repetition, presence and frequency penalties; logit_bias; tokens that may not be drawn; temperature; top-k; top-p;
+ * min-p; draw.
  *
  *     repetition   for tokens of prompt and generation: divides a positive logit, multiplies any other
  *     presence     for generated tokens: subtracted once;  frequency: subtracted for each occurrence
+ *     not drawn    all but allowed_token_ids; before min_tokens the tokens that end a reply; bad_words (penalties.h): -infinity
  *     rank         by logit; with equal logits the lower id is first; temperature 0 takes the first rank
  *     top-k        keeps exactly the k first ranks
  *     top-p        of the tokens that top-k keeps, keeps the fewest first ranks whose share reaches top_p
@@ -33,38 +35,30 @@
  */
 #pragma once
 
-#include "base/status.h"
-#include "sampling_params/sampling_params.h"
+#include "model/draw.h"
 
 struct kernels;
 struct sampler;          /* scratch for one vocabulary */
 struct sampling_penalty; /* both: kernels/cuda/sampling_parameters.h */
 struct sampling_result;
 
-/* One row to draw from, and the result. tokens: prompt, then generated; the new token's position is n_tokens. */
-struct draw {
-    const struct sampling_params *params;
-    const uint32_t *tokens;
-    uint32_t n_prompt, n_tokens;
-    struct token_logprobs
-        *logprobs; /* filled if params->n_logprobs is above 0; else it may be NULL */
-    uint32_t token_id;
-    /* LOGITS_NOT_FINITE: a logit is NaN, or the largest is not finite. Then token_id and logit are those at fault. */
-    enum status status;
-    float logit;
-};
+#define SAMPLER_NO_TOKEN UINT32_MAX /* the rules of the request leave none that may be drawn */
 
 /* kernels are borrowed. NO_MEMORY. */
 MUST_CHECK enum status sampler_create(uint32_t vocabulary, const struct kernels *kernels,
                                       struct sampler **sampler_out);
 void sampler_destroy(struct sampler *sampler); /* NULL is fine */
+/* The model's end-of-sequence tokens, which min_tokens keeps away: none at first; n up to PENALTIES_ENDS_MAX. */
+void sampler_set_ends(struct sampler *sampler, const uint32_t *ids, uint32_t n);
 
 /* tokens: prompt then generated, n_prompt of n_tokens; the new token's position is n_tokens.
- * logits [vocabulary] are read only. logprobs_out may be NULL when params->n_logprobs is 0. */
+ * logits [vocabulary] are read only. logprobs_out may be NULL when params->n_logprobs is 0. May be SAMPLER_NO_TOKEN. */
 uint32_t sampler_draw(struct sampler *sampler, const struct sampling_params *params,
                       const float *logits, const uint32_t *tokens, uint32_t n_prompt,
                       uint32_t n_tokens, struct token_logprobs *logprobs_out);
 
+/* The rules concern most of the row: candidates of a device do not help. */
+bool sampler_takes_row(const struct sampling_params *params);
 /* Lists the penalties of the row, one entry for each token that they change. Returns the number of entries: at most
  * n_tokens, and at most the vocabulary. list_out is borrowed until the next call of the sampler. */
 uint32_t sampler_list_penalties(struct sampler *sampler, const struct draw *draw,

@@ -47,7 +47,8 @@ static void on_message(void *arg, const ProtobufCMessage *message)
 static bool is_for_clients(enum status status)
 {
     return status == STATUS_INVALID_ARGUMENT || status == STATUS_PROMPT_TOO_LONG ||
-           status == STATUS_NO_BLOCKS || status == STATUS_LOGITS_NOT_FINITE;
+           status == STATUS_NO_BLOCKS || status == STATUS_LOGITS_NOT_FINITE ||
+           status == STATUS_UNSUPPORTED;
 }
 
 static void log_failed(const struct attempt *attempt, const struct rpc_error *error)
@@ -57,12 +58,22 @@ static void log_failed(const struct attempt *attempt, const struct rpc_error *er
               LOG_TEXT("why", error->message));
 }
 
+/* A generation worker of an earlier version refused the request's rules: said in words that name the field. */
+static enum status say_unknown(const struct attempt *attempt, struct error *why_out)
+{
+    return error_set(why_out, STATUS_UNSUPPORTED,
+                     "%s is not supported by the generation worker, which has an earlier version",
+                     attempt->rule);
+}
+
 static void on_end(void *arg, const struct rpc_error *error)
 {
     struct attempt *attempt = arg;
     struct dispatch *dispatch = attempt->dispatch;
-    enum status status = error->status;
-    const char *sentence = is_for_clients(status) ? error->message : "";
+    struct error why;
+    const bool is_unknown = attempt->rule && sampling_is_absent(error->status, error->message);
+    enum status status = is_unknown ? say_unknown(attempt, &why) : error->status;
+    const char *sentence = is_unknown ? why.text : is_for_clients(status) ? error->message : "";
     if (status != STATUS_OK && status != STATUS_CANCELLED)
         log_failed(attempt, error);
     if (status == STATUS_OK && !attempt->end.is_there) {
@@ -115,17 +126,19 @@ static enum status call_worker(struct dispatch *dispatch, const struct choice *c
 {
     const struct generation *generation = choice->generation;
     char request_id[REQUEST_ID_MAX + 1];
-    Kvferry__V1__SamplingParams sampling;
+    struct sampling_message sampling;
     Kvferry__Internal__V1__Standing standing;
     Kvferry__Internal__V1__DecodeRequest message = KVFERRY__INTERNAL__V1__DECODE_REQUEST__INIT;
     choice_attempt_id(choice, &dispatch->id_key, attempt->id, request_id);
     struct sampling_params params = generation->sampling.params;
     params.seed += choice->index;
-    sampling_encode(&params, &sampling);
+    sampling_message_make(&params, &sampling);
+    attempt->rule = sampling_first_rule(&params);
     message.request_id = request_id;
     message.n_token_ids = generation->n_tokens;
     message.token_ids = generation->token_ids;
-    message.sampling = &sampling;
+    message.sampling = sampling.sampling;
+    message.ruled_sampling = sampling.ruled_sampling;
     standing_encode(&generation->standing, &standing);
     message.standing = &standing;
     message.cache_salt = borrow(generation->cache_salt);

@@ -20,6 +20,7 @@ struct attempt {
     uint64_t id;
     struct request_origin origin;
     struct decode_end end;
+    const char *rule; /* the first of its request's rules, a literal; NULL: it has none */
 };
 
 /* By the core's number of it. */

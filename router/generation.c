@@ -70,6 +70,8 @@ void generation_destroy(struct generation *generation)
     free(generation->text);
     free(generation->token_ids);
     free(generation->choices);
+    free(generation->rules);
+    free(generation->bad_words);
     free(generation);
 }
 
@@ -85,7 +87,7 @@ enum status generation_prepare(struct generation *generation, const struct token
         choice->generation = generation;
         choice->index = i;
         choice->stops = generation->stops;
-        token_decoder_init(&choice->decoder, tokenizer, true);
+        token_decoder_init(&choice->decoder, tokenizer, generation->skip_special);
     }
     generation->n_live = n;
     return STATUS_OK;
@@ -111,6 +113,10 @@ static size_t take_token(struct choice *choice, uint32_t id, char *out)
     size_t n = token_decoder_push(&choice->decoder, id, piece);
     choice->n_generated++;
     choice->last_token_id = id;
+    if (choice->n_generated <= choice->generation->sampling.params.min_tokens) {
+        memcpy(out, piece, n);
+        return n;
+    }
     return stop_strings_push(&choice->stops, piece, n, out);
 }
 

@@ -1,6 +1,7 @@
 #include "router/generation_request.h"
 
 #include "base/random.h"
+#include "router/bad_words.h"
 #include "router/chat_prompt.h"
 #include "rpc/request_id.h"
 
@@ -103,6 +104,52 @@ static enum status take_n(struct generation *generation, const Kvferry__V1__Samp
     return STATUS_OK;
 }
 
+static enum status take_bad_words(struct generation *generation,
+                                  const Kvferry__V1__SamplingParams *message, uint32_t vocabulary,
+                                  struct rpc_error *error)
+{
+    if (!message || message->n_bad_words == 0)
+        return STATUS_OK;
+    assert(!generation->bad_words && message->n_bad_words <= BAD_WORDS_MAX);
+    generation->bad_words = calloc(1, sizeof *generation->bad_words);
+    if (!generation->bad_words)
+        return refuse(error, STATUS_NO_MEMORY, "sampling.bad_words", NULL, "have no room");
+    generation->bad_words->vocabulary = vocabulary;
+    for (size_t i = 0; i < message->n_bad_words; i++)
+        bad_words_add(generation->bad_words, (const char *)message->bad_words[i].data,
+                      message->bad_words[i].len);
+    return STATUS_OK;
+}
+
+/* With its rules, and what the text leaves out. */
+static enum status take_sampling(struct generation *generation,
+                                 const Kvferry__V1__SamplingParams *message,
+                                 const struct request_limits *limits, struct rpc_error *error)
+{
+    struct sampling_lists lists;
+    struct sampling_params *params = &generation->sampling.params;
+    enum status status = sampling_choice_make(message, limits->defaults, limits->card.vocabulary,
+                                              &generation->sampling, &generation->stops, &lists,
+                                              error);
+    const struct token_rules *rules = params->rules;
+    params->rules = NULL;
+    if (status != STATUS_OK)
+        return status;
+    assert(!generation->rules && "a request is taken once");
+    if (rules) {
+        generation->rules = token_rules_copy(rules);
+        params->rules = generation->rules;
+    }
+    if (rules && !generation->rules)
+        return refuse(error, STATUS_NO_MEMORY, "sampling", NULL, "has no room");
+    generation->skip_special =
+        !message ||
+        message->skip_special_tokens_presence_case !=
+            KVFERRY__V1__SAMPLING_PARAMS__SKIP_SPECIAL_TOKENS_PRESENCE_SKIP_SPECIAL_TOKENS ||
+        message->skip_special_tokens;
+    return take_bad_words(generation, message, limits->card.vocabulary, error);
+}
+
 static enum status take_text(struct generation *generation, const ProtobufCBinaryData *text,
                              const struct request_limits *limits, struct rpc_error *error)
 {
@@ -192,8 +239,7 @@ enum status generation_take(struct generation *generation,
     TRY(request_check_model(message->model, "model", limits->model_name, error));
     TRY(take_salt(generation, message->cache_salt, error));
     TRY(take_standing(generation, message, limits->priority_max, error));
-    TRY(sampling_choice_make(message->sampling, limits->defaults, limits->card.vocabulary,
-                             &generation->sampling, &generation->stops, error));
+    TRY(take_sampling(generation, message->sampling, limits, error));
     TRY(take_n(generation, message->sampling, error));
     TRY(take_prompt(generation, message, limits, error));
     generation->return_timing = message->return_timing;
@@ -274,10 +320,25 @@ static enum status tokenize_text(struct generation *generation, const struct tok
     return STATUS_OK;
 }
 
+static enum status tokenize_bad_words(struct generation *generation,
+                                      const struct tokenizer *tokenizer, struct rpc_error *error)
+{
+    struct token_rules *rules;
+    TRY(bad_words_tokenize(generation->bad_words, tokenizer, generation->rules, &rules, error));
+    free(generation->bad_words);
+    free(generation->rules);
+    generation->bad_words = NULL;
+    generation->rules = rules;
+    generation->sampling.params.rules = token_rules_is_empty(rules) ? NULL : rules;
+    return STATUS_OK;
+}
+
 enum status generation_tokenize(struct generation *generation, const struct tokenizer *tokenizer,
                                 uint32_t context_tokens, struct rpc_error *error)
 {
     if (generation->text)
         TRY(tokenize_text(generation, tokenizer, context_tokens, error));
+    if (generation->bad_words)
+        TRY(tokenize_bad_words(generation, tokenizer, error));
     return sampling_choice_fit(&generation->sampling, generation->n_tokens, context_tokens, error);
 }

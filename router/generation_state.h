@@ -84,7 +84,8 @@ struct generation {
     char cache_salt[CACHE_SALT_MAX + 1];
     bool return_timing;
     bool return_progress;
-    bool add_special; /* to text: what the tokenizer's template adds */
+    bool skip_special; /* tokens, in the text */
+    bool add_special;  /* to text: what the tokenizer's template adds */
     char *text; /* [text_bytes] the prompt until it is tokenized; NULL: token ids were given */
     size_t text_bytes;
     bool
@@ -93,7 +94,9 @@ struct generation {
     uint32_t *token_ids;
     uint32_t n_tokens;
     struct sampling_choice sampling;
-    struct stop_strings stops; /* as asked for: each choice has a copy */
+    struct token_rules *rules;   /* sampling's; NULL: none */
+    struct bad_words *bad_words; /* which are to be among them; NULL: none, or they are */
+    struct stop_strings stops;   /* as asked for: each choice has a copy */
     uint64_t deadline_ns;
     uint64_t began_ns;
     uint32_t n_choices; /* 1 .. CHOICES_MAX */

@@ -18,6 +18,21 @@ static enum status refuse(struct rpc_error *error, const char *field, const char
     return STATUS_INVALID_ARGUMENT;
 }
 
+/* A text of a list. */
+static enum status check_text(const char *list, size_t index, const ProtobufCBinaryData *text,
+                              size_t bytes_max, struct rpc_error *error)
+{
+    char field[32], value[32], wanted[32];
+    snprintf(field, sizeof field, "%s[%zu]", list, index);
+    snprintf(value, sizeof value, "of %zu bytes", text->len);
+    snprintf(wanted, sizeof wanted, "of 1 .. %zu bytes", bytes_max);
+    if (text->len < 1 || text->len > bytes_max)
+        return refuse(error, field, value, wanted);
+    if (utf8_first_invalid((const char *)text->data, text->len) != text->len)
+        return refuse(error, field, value, "UTF-8");
+    return STATUS_OK;
+}
+
 static enum status take_stops(const Kvferry__V1__SamplingParams *message,
                               struct stop_strings *stops_out, struct rpc_error *error)
 {
@@ -27,19 +42,40 @@ static enum status take_stops(const Kvferry__V1__SamplingParams *message,
         return refuse(error, "stop", count, "at most 16 strings");
     }
     for (size_t i = 0; i < message->n_stop; i++) {
-        const char *text = (const char *)message->stop[i].data;
-        size_t bytes = message->stop[i].len;
-        char field[32];
-        char value[32];
-        snprintf(field, sizeof field, "stop[%zu]", i);
-        snprintf(value, sizeof value, "of %zu bytes", bytes);
-        if (bytes < 1 || bytes > STOP_STRING_BYTES_MAX)
-            return refuse(error, field, value, "of 1 .. 256 bytes");
-        if (utf8_first_invalid(text, bytes) != bytes)
-            return refuse(error, field, value, "UTF-8");
-        stop_strings_add(stops_out, text, bytes);
+        TRY(check_text("stop", i, &message->stop[i], STOP_STRING_BYTES_MAX, error));
+        stop_strings_add(stops_out, (const char *)message->stop[i].data, message->stop[i].len);
     }
+    stops_out->is_kept = message->include_stop_str_in_output;
     return STATUS_OK;
+}
+
+static enum status check_bad_words(const Kvferry__V1__SamplingParams *message,
+                                   struct rpc_error *error)
+{
+    char count[32];
+    snprintf(count, sizeof count, "%zu", message->n_bad_words);
+    if (message->n_bad_words > BAD_WORDS_MAX)
+        return refuse(error, "bad_words", count, "at most 32 strings");
+    for (size_t i = 0; i < message->n_bad_words; i++)
+        TRY(check_text("bad_words", i, &message->bad_words[i], BAD_WORD_BYTES_MAX, error));
+    return STATUS_OK;
+}
+
+/* What is behind the bound only counts, and is refused for that. */
+static void take_rules(const Kvferry__V1__SamplingParams *message, struct sampling_lists *lists_out)
+{
+    const size_t n_biases = message->n_logit_bias, n_allowed = message->n_allowed_token_ids;
+    lists_out->rules = (struct token_rules){
+        .n_biases = n_biases < UINT32_MAX ? (uint32_t)n_biases : UINT32_MAX,
+        .bias_ids = lists_out->bias_ids,
+        .biases = lists_out->biases,
+        .n_allowed = n_allowed < UINT32_MAX ? (uint32_t)n_allowed : UINT32_MAX,
+        .allowed_ids = message->allowed_token_ids,
+    };
+    for (size_t i = 0; i < n_biases && i < LOGIT_BIASES_MAX; i++) {
+        lists_out->bias_ids[i] = message->logit_bias[i]->token_id;
+        lists_out->biases[i] = message->logit_bias[i]->bias;
+    }
 }
 
 #define IS_SET(field, FIELD)                                                                       \
@@ -48,7 +84,7 @@ static enum status take_stops(const Kvferry__V1__SamplingParams *message,
 enum status sampling_choice_make(const Kvferry__V1__SamplingParams *message,
                                  const struct generation_defaults *defaults, uint32_t vocabulary,
                                  struct sampling_choice *choice_out, struct stop_strings *stops_out,
-                                 struct rpc_error *error)
+                                 struct sampling_lists *lists_out, struct rpc_error *error)
 {
     struct sampling_fault fault;
     *choice_out = (struct sampling_choice){
@@ -60,20 +96,28 @@ enum status sampling_choice_make(const Kvferry__V1__SamplingParams *message,
                    .max_tokens = MAX_TOKENS_DEFAULT},
     };
     stops_out->n = 0;
+    lists_out->rules = (struct token_rules){0};
     if (!message)
         return STATUS_OK;
     choice_out->has_seed = IS_SET(seed, SEED);
     choice_out->has_max_tokens = IS_SET(max_tokens, MAX_TOKENS);
     sampling_decode_given(message, &choice_out->params);
+    if (!choice_out->has_max_tokens && choice_out->params.min_tokens > MAX_TOKENS_DEFAULT)
+        choice_out->params.max_tokens = choice_out->params.min_tokens;
+    take_rules(message, lists_out);
+    if (!token_rules_is_empty(&lists_out->rules))
+        choice_out->params.rules = &lists_out->rules;
     if (sampling_find_fault(&choice_out->params, vocabulary, &fault))
         return refuse(error, fault.field, fault.value, fault.wanted);
+    TRY(check_bad_words(message, error));
     return take_stops(message, stops_out, error);
 }
 
 enum status sampling_choice_fit(struct sampling_choice *choice, uint32_t prompt_tokens,
                                 uint32_t context_tokens, struct rpc_error *error)
 {
-    uint32_t least = choice->has_max_tokens ? choice->params.max_tokens : 1;
+    const uint32_t min_tokens = choice->params.min_tokens > 0 ? choice->params.min_tokens : 1;
+    uint32_t least = choice->has_max_tokens ? choice->params.max_tokens : min_tokens;
     uint64_t wanted = (uint64_t)prompt_tokens + least;
     if (wanted > context_tokens) {
         char value[32];

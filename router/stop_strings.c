@@ -57,7 +57,7 @@ size_t stop_strings_push(struct stop_strings *stops, const char *text, size_t by
     size_t begin = find_first(stops, out, n);
     if (begin < n) {
         stops->is_found = true;
-        return begin;
+        return stops->is_kept ? begin + stops->bytes[stops->found] : begin;
     }
     size_t held = count_held(stops, out, n);
     assert(held <= n && held < STOP_STRING_BYTES_MAX && "a whole one would have been found");

@@ -1,5 +1,5 @@
 /*
- * stop_strings - ends a text before the first stop string, however the text is split into pieces.
+ * stop_strings - ends a text before the first stop string, or behind it, however the text is split into pieces.
  *
  * A text end that could become a stop string is held back: at most the longest stop string minus a
  * byte. The stop string that ends first counts, so that the result does not depend on the pieces.
@@ -23,6 +23,7 @@ struct stop_strings {
     char text[STOP_STRINGS_MAX][STOP_STRING_BYTES_MAX];
     uint16_t n_held;
     char held[STOP_STRING_BYTES_MAX];
+    bool is_kept; /* the found stop string is the end of the text */
     bool is_found;
     uint32_t found; /* the index of the stop string, if is_found */
 };

@@ -1,6 +1,7 @@
 #include "sampling_params/sampling_codec.h"
 
 #include <assert.h>
+#include <string.h>
 
 /* The fields for which absent and zero differ. */
 #define PRESENCE_FIELDS(X)                                                                         \
@@ -23,6 +24,7 @@ void sampling_decode_given(const Kvferry__V1__SamplingParams *message,
         params_inout->field = message->field;
     PRESENCE_FIELDS(X)
 #undef X
+    params_inout->min_tokens = message->min_tokens;
     params_inout->n_logprobs = message->logprobs;
     params_inout->ignore_eos = message->ignore_eos;
     size_t n = message->n_stop_token_ids;
@@ -42,12 +44,15 @@ static const char *absent_field(const Kvferry__V1__SamplingParams *message)
     return NULL;
 }
 
+/* Every version says it so. */
+#define SAMPLING_ABSENT "sampling is absent"
+
 enum status sampling_decode(const Kvferry__V1__SamplingParams *message, uint32_t vocabulary,
                             struct sampling_params *params_out, struct error *error)
 {
     struct sampling_params params = {0};
     if (!message)
-        return error_set(error, STATUS_INVALID_ARGUMENT, "sampling is absent");
+        return error_set(error, STATUS_INVALID_ARGUMENT, SAMPLING_ABSENT);
     const char *absent = absent_field(message);
     if (absent)
         return error_set(error, STATUS_INVALID_ARGUMENT,
@@ -58,6 +63,16 @@ enum status sampling_decode(const Kvferry__V1__SamplingParams *message, uint32_t
     return STATUS_OK;
 }
 
+/* Packing only reads them. */
+static uint32_t *ids_of(const uint32_t *ids)
+{
+    const union {
+        const uint32_t *in;
+        uint32_t *out;
+    } either = {.in = ids};
+    return either.out;
+}
+
 void sampling_encode(const struct sampling_params *params, Kvferry__V1__SamplingParams *message_out)
 {
     kvferry__v1__sampling_params__init(message_out);
@@ -66,16 +81,105 @@ void sampling_encode(const struct sampling_params *params, Kvferry__V1__Sampling
     message_out->field = params->field;
     PRESENCE_FIELDS(X)
 #undef X
+    message_out->min_tokens = params->min_tokens;
     message_out->logprobs = params->n_logprobs;
     message_out->ignore_eos = params->ignore_eos;
-    /* Packing only reads them. */
-    union {
-        const uint32_t *in;
-        uint32_t *out;
-    } ids = {.in = params->stop_token_ids};
-    message_out->stop_token_ids = ids.out;
+    message_out->stop_token_ids = ids_of(params->stop_token_ids);
     message_out->n_stop_token_ids = params->n_stop_token_ids;
 }
+
+/* ---- with rules ---- */
+
+static void encode_rules(const struct token_rules *rules,
+                         Kvferry__Internal__V1__RuledSampling *message_out)
+{
+    const union {
+        const float *in;
+        float *out;
+    } biases = {.in = rules->biases};
+    message_out->n_bias_token_ids = message_out->n_biases = rules->n_biases;
+    message_out->bias_token_ids = ids_of(rules->bias_ids);
+    message_out->biases = biases.out;
+    message_out->n_allowed_token_ids = rules->n_allowed;
+    message_out->allowed_token_ids = ids_of(rules->allowed_ids);
+    message_out->n_bad_token_ids = rules->n_bad_ids;
+    message_out->bad_token_ids = ids_of(rules->bad_ids);
+    message_out->n_bad_lengths = rules->n_bad;
+    message_out->bad_lengths = ids_of(rules->bad_lengths);
+}
+
+void sampling_message_make(const struct sampling_params *params,
+                           struct sampling_message *message_out)
+{
+    const bool is_ruled = sampling_has_rules(params);
+    sampling_encode(params, &message_out->params);
+    kvferry__internal__v1__ruled_sampling__init(&message_out->ruled);
+    message_out->ruled.sampling = &message_out->params;
+    if (params->rules)
+        encode_rules(params->rules, &message_out->ruled);
+    message_out->sampling = is_ruled ? NULL : &message_out->params;
+    message_out->ruled_sampling = is_ruled ? &message_out->ruled : NULL;
+}
+
+static uint32_t bounded(size_t n)
+{
+    return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
+}
+
+static struct token_rules rules_of(const Kvferry__Internal__V1__RuledSampling *message)
+{
+    return (struct token_rules){.n_biases = bounded(message->n_biases),
+                                .bias_ids = message->bias_token_ids,
+                                .biases = message->biases,
+                                .n_allowed = bounded(message->n_allowed_token_ids),
+                                .allowed_ids = message->allowed_token_ids,
+                                .n_bad = bounded(message->n_bad_lengths),
+                                .bad_lengths = message->bad_lengths,
+                                .n_bad_ids = bounded(message->n_bad_token_ids),
+                                .bad_ids = message->bad_token_ids};
+}
+
+enum status sampling_message_decode(const Kvferry__V1__SamplingParams *sampling,
+                                    const Kvferry__Internal__V1__RuledSampling *ruled,
+                                    uint32_t vocabulary, struct sampling_params *params_out,
+                                    struct token_rules *rules_out, struct error *error)
+{
+    if (!ruled)
+        return sampling_decode(sampling, vocabulary, params_out, error);
+    if (sampling)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "sampling and ruled_sampling are both there; one of them is wanted");
+    if (ruled->n_biases != ruled->n_bias_token_ids)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "ruled_sampling.biases are %zu, and bias_token_ids %zu", ruled->n_biases,
+                         ruled->n_bias_token_ids);
+    struct sampling_params params;
+    TRY(sampling_decode(ruled->sampling, vocabulary, &params, error));
+    *rules_out = rules_of(ruled);
+    params.rules = token_rules_is_empty(rules_out) ? NULL : rules_out;
+    TRY(sampling_check(&params, vocabulary, error));
+    *params_out = params;
+    return STATUS_OK;
+}
+
+bool sampling_is_absent(enum status status, const char *sentence)
+{
+    return status == STATUS_INVALID_ARGUMENT && strcmp(sentence, SAMPLING_ABSENT) == 0;
+}
+
+const char *sampling_first_rule(const struct sampling_params *params)
+{
+    const struct token_rules *rules = params->rules;
+    if (params->min_tokens > 0)
+        return "sampling.min_tokens";
+    if (!rules)
+        return NULL;
+    if (rules->n_biases > 0)
+        return "sampling.logit_bias";
+    return rules->n_allowed > 0 ? "sampling.allowed_token_ids" : "sampling.bad_words";
+}
+
+/* ---- log-probabilities ---- */
 
 void token_logprobs_encode(const struct token_logprobs *logprobs,
                            struct token_logprobs_message *message_out)

@@ -5,12 +5,14 @@
  *     client --incomplete-> router: given fields replace the model's defaults
  *     router --complete---> workers: an absent field is an error of the sender and is refused by name
  *
- * Stop strings are not handled here: only the router uses them.
+ * Parameters with rules (sampling_has_rules) are a RuledSampling in place of a SamplingParams, so that a worker that does not know
+ * them refuses them. What only the router uses is not handled here: stop strings, texts of bad words, what text leaves out.
  *
  * Thread: any; no state.
  */
 #pragma once
 
+#include "proto/kvferry/internal/v1/ruled_sampling.pb-c.h"
 #include "proto/kvferry/v1/sampling.pb-c.h"
 #include "sampling_params/sampling_params.h"
 
@@ -24,9 +26,34 @@ MUST_CHECK enum status sampling_decode(const Kvferry__V1__SamplingParams *messag
                                        uint32_t vocabulary, struct sampling_params *params_out,
                                        struct error *error);
 
-/* Makes a complete message; borrows the arrays of params. */
+/* Makes a complete message, without rules of tokens; borrows the arrays of params. */
 void sampling_encode(const struct sampling_params *params,
                      Kvferry__V1__SamplingParams *message_out);
+
+/* Of the fields sampling and ruled_sampling of a request: one is NULL, the other points into here. */
+struct sampling_message {
+    Kvferry__V1__SamplingParams params;
+    Kvferry__Internal__V1__RuledSampling ruled;
+    Kvferry__V1__SamplingParams *sampling;
+    Kvferry__Internal__V1__RuledSampling *ruled_sampling;
+};
+
+/* Borrows the arrays of params, and of its rules. */
+void sampling_message_make(const struct sampling_params *params,
+                           struct sampling_message *message_out);
+
+/* As sampling_decode, of the one of the two that is there. rules_out is what params_out->rules points to, if there are any; its
+ * lists are the message's. */
+MUST_CHECK enum status sampling_message_decode(const Kvferry__V1__SamplingParams *sampling,
+                                               const Kvferry__Internal__V1__RuledSampling *ruled,
+                                               uint32_t vocabulary,
+                                               struct sampling_params *params_out,
+                                               struct token_rules *rules_out, struct error *error);
+
+/* A worker that refuses a ruled request with that status and sentence has a version without ruled_sampling. */
+bool sampling_is_absent(enum status status, const char *sentence);
+/* The path of the first field with rules: a literal. NULL: there are none. */
+const char *sampling_first_rule(const struct sampling_params *params);
 
 /* A message with the memory that it points to. */
 struct token_logprobs_message {

@@ -36,23 +36,6 @@ static bool is_inside(float value, const struct real_range *range)
     return (range->is_low_out ? value > range->low : value >= range->low) && value <= range->high;
 }
 
-static bool found(const char *field, const char *value, const char *wanted,
-                  struct sampling_fault *fault_out)
-{
-    snprintf(fault_out->field, sizeof fault_out->field, "%s", field);
-    snprintf(fault_out->value, sizeof fault_out->value, "%s", value);
-    snprintf(fault_out->wanted, sizeof fault_out->wanted, "%s", wanted);
-    return true;
-}
-
-static bool found_count(const char *field, uint32_t count, const char *wanted,
-                        struct sampling_fault *fault_out)
-{
-    char value[32];
-    snprintf(value, sizeof value, "%" PRIu32, count);
-    return found(field, value, wanted, fault_out);
-}
-
 static bool find_in_reals(const struct sampling_params *params, struct sampling_fault *fault_out)
 {
     for (size_t i = 0; i < sizeof REALS / sizeof *REALS; i++) {
@@ -61,7 +44,7 @@ static bool find_in_reals(const struct sampling_params *params, struct sampling_
         if (is_inside(real, &REALS[i]))
             continue;
         snprintf(value, sizeof value, "%g", (double)real);
-        return found(REALS[i].field, value, REALS[i].wanted, fault_out);
+        return sampling_fault_set(fault_out, REALS[i].field, value, REALS[i].wanted);
     }
     return false;
 }
@@ -70,7 +53,8 @@ static bool find_in_stop_ids(const struct sampling_params *params, uint32_t voca
                              struct sampling_fault *fault_out)
 {
     if (params->n_stop_token_ids > STOP_TOKEN_IDS_MAX)
-        return found_count("stop_token_ids", params->n_stop_token_ids, "at most 16 ids", fault_out);
+        return sampling_fault_set_count(fault_out, "stop_token_ids", params->n_stop_token_ids,
+                                        "at most 16 ids");
     for (uint32_t i = 0; i < params->n_stop_token_ids; i++) {
         char field[32];
         char wanted[48];
@@ -78,9 +62,24 @@ static bool find_in_stop_ids(const struct sampling_params *params, uint32_t voca
             continue;
         snprintf(field, sizeof field, "stop_token_ids[%" PRIu32 "]", i);
         snprintf(wanted, sizeof wanted, "below the vocabulary, %" PRIu32, vocabulary);
-        return found_count(field, params->stop_token_ids[i], wanted, fault_out);
+        return sampling_fault_set_count(fault_out, field, params->stop_token_ids[i], wanted);
     }
     return false;
+}
+
+bool sampling_has_rules(const struct sampling_params *params)
+{
+    return params->min_tokens > 0 || params->rules;
+}
+
+static bool find_in_min_tokens(const struct sampling_params *params,
+                               struct sampling_fault *fault_out)
+{
+    char wanted[48];
+    if (params->min_tokens <= params->max_tokens)
+        return false;
+    snprintf(wanted, sizeof wanted, "at most max_tokens, %" PRIu32, params->max_tokens);
+    return sampling_fault_set_count(fault_out, "min_tokens", params->min_tokens, wanted);
 }
 
 bool sampling_find_fault(const struct sampling_params *params, uint32_t vocabulary,
@@ -89,10 +88,12 @@ bool sampling_find_fault(const struct sampling_params *params, uint32_t vocabula
     if (find_in_reals(params, fault_out))
         return true;
     if (params->max_tokens == 0)
-        return found("max_tokens", "0", "at least 1", fault_out);
+        return sampling_fault_set(fault_out, "max_tokens", "0", "at least 1");
     if (params->n_logprobs > LOGPROBS_MAX)
-        return found_count("logprobs", params->n_logprobs, "0 .. 20", fault_out);
-    return find_in_stop_ids(params, vocabulary, fault_out);
+        return sampling_fault_set_count(fault_out, "logprobs", params->n_logprobs, "0 .. 20");
+    if (find_in_min_tokens(params, fault_out) || find_in_stop_ids(params, vocabulary, fault_out))
+        return true;
+    return params->rules && token_rules_find_fault(params->rules, vocabulary, fault_out);
 }
 
 enum status sampling_check(const struct sampling_params *params, uint32_t vocabulary,

@@ -6,6 +6,8 @@
 #pragma once
 
 #include "base/status.h"
+#include "sampling_params/sampling_fault.h"
+#include "sampling_params/token_rules.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,21 +25,19 @@ struct sampling_params {
     float frequency_penalty;  /* -2 .. 2 */
     uint64_t seed;
     uint32_t max_tokens; /* >= 1 */
+    uint32_t min_tokens; /* 0 .. max_tokens: before so many nothing is drawn that ends the reply */
     uint32_t n_logprobs; /* 0: none */
     uint32_t n_stop_token_ids;
     uint32_t stop_token_ids[STOP_TOKEN_IDS_MAX];
     bool ignore_eos;
+    const struct token_rules *rules; /* NULL: none. Borrowed: who copies the struct keeps them */
 };
+
+/* It needs a worker that knows rules (of tokens, and min_tokens). */
+bool sampling_has_rules(const struct sampling_params *params);
 
 /* Greedy, no penalties, max_tokens 256. */
 extern const struct sampling_params SAMPLING_GREEDY;
-
-/* A fault: FIELD, spelled as in the public API, is VALUE, but must be WANTED. */
-struct sampling_fault {
-    char field[40];
-    char value[32];
-    char wanted[48];
-};
 
 /* Finds the first fault; NaN is one. */
 bool sampling_find_fault(const struct sampling_params *params, uint32_t vocabulary,

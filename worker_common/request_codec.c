@@ -11,7 +11,8 @@ enum status request_decode(const struct request_fields *fields, uint32_t vocabul
     assert(fields->request_id && fields->cache_salt && "protobuf-c gives \"\" for what is absent");
     if (fields->n_token_ids > UINT32_MAX)
         return error_set(error, STATUS_INVALID_ARGUMENT, "token_ids has too many entries");
-    TRY(sampling_decode(fields->sampling, vocabulary, &request_out->sampling, error));
+    TRY(sampling_message_decode(fields->sampling, fields->ruled_sampling, vocabulary,
+                                &request_out->sampling, &request_out->rules, error));
     request_out->input = (struct engine_request_input){
         .request_id = fields->request_id,
         .token_ids = fields->token_ids,

@@ -18,7 +18,8 @@ struct request_fields {
     const char *cache_salt;
     const uint32_t *token_ids;
     size_t n_token_ids;
-    const Kvferry__V1__SamplingParams *sampling;     /* NULL: absent */
+    const Kvferry__V1__SamplingParams *sampling; /* NULL: absent, as the next */
+    const Kvferry__Internal__V1__RuledSampling *ruled_sampling;
     const Kvferry__Internal__V1__Standing *standing; /* NULL: absent */
 };
 
@@ -29,6 +30,7 @@ struct request_fields {
                              .token_ids = (message)->token_ids,                                    \
                              .n_token_ids = (message)->n_token_ids,                                \
                              .sampling = (message)->sampling,                                      \
+                             .ruled_sampling = (message)->ruled_sampling,                          \
                              .standing = (message)->standing})
 
 /* An input, and the memory that it points to and that is not in the message. */
@@ -36,6 +38,7 @@ struct decoded_request {
     struct engine_request_input
         input; /* borrows from this struct and from the message; no deadline */
     struct sampling_params sampling;
+    struct token_rules rules; /* sampling's */
 };
 
 /* INVALID_ARGUMENT: error names the field. It only checks that the fields fit into an input; the engine

@@ -16,6 +16,7 @@ static enum status create(const struct door_place *place, struct error *error, v
     if (!door)
         return error_set(error, STATUS_NO_MEMORY, "%s", status_text(STATUS_NO_MEMORY));
     door->generations.intake = place->intake;
+    door->generations.scratch.intake = place->intake;
     door->generations.texts = (struct text_calls){
         .intake = place->intake, .reply_bytes_max = place->config->reply_bytes_max};
     door->models.model = place->model;

@@ -69,14 +69,29 @@ static void peer(struct door_call *call, char *peer_out, size_t peer_bytes)
 
 /* ---- the reply ---- */
 
-/* list_out [n] points into messages_out [n]. */
-static void encode_logprobs(const struct token_logprobs *logprobs, uint32_t n,
+/* Borrowed; none of a model's padding. */
+static ProtobufCBinaryData bytes_of(const struct tokenizer *tokenizer, uint32_t id)
+{
+    ProtobufCBinaryData bytes = {0};
+    if (id < tokenizer_n_ids(tokenizer))
+        bytes.data = borrow(tokenizer_token_bytes(tokenizer, id, &bytes.len));
+    return bytes;
+}
+
+/* Of the tokens ids [n]. list_out [n] points into messages_out [n]. */
+static void encode_logprobs(const struct v1_call *v1, const struct token_logprobs *logprobs,
+                            const uint32_t *ids, uint32_t n,
                             struct token_logprobs_message *messages_out,
                             Kvferry__V1__TokenLogprobs **list_out)
 {
+    const struct tokenizer *tokenizer = v1->scratch->intake->tokenizer;
     for (uint32_t i = 0; i < n; i++) {
-        token_logprobs_encode(&logprobs[i], &messages_out[i]);
-        list_out[i] = &messages_out[i].message;
+        struct token_logprobs_message *message = &messages_out[i];
+        token_logprobs_encode(&logprobs[i], message);
+        message->message.bytes = bytes_of(tokenizer, ids[i]);
+        for (uint32_t t = 0; t < logprobs[i].n_top; t++)
+            message->top[t].bytes = bytes_of(tokenizer, logprobs[i].top_ids[t]);
+        list_out[i] = &message->message;
     }
 }
 
@@ -104,7 +119,8 @@ static enum status piece(struct door_call *call, const struct reply_piece *piece
     response.token_ids = borrow(piece->token_ids);
     response.text = (ProtobufCBinaryData){piece->text_bytes, borrow(piece->text)};
     if (piece->logprobs) {
-        encode_logprobs(piece->logprobs, piece->n, v1->scratch->messages, v1->scratch->list);
+        encode_logprobs(v1, piece->logprobs, piece->token_ids, piece->n, v1->scratch->messages,
+                        v1->scratch->list);
         response.n_logprobs = piece->n;
         response.logprobs = v1->scratch->list;
     }
@@ -175,17 +191,18 @@ static uint32_t n_logprobs(const struct v1_call *v1)
         (response)->token_ids = all->token_ids;                                                    \
         (response)->text = (ProtobufCBinaryData){all->text_bytes, borrow(all->text)};              \
         (response)->n_logprobs = all->logprobs ? all->n : 0;                                       \
-        (response)->logprobs = add_logprobs(whole, all);                                           \
+        (response)->logprobs = add_logprobs(v1, whole, all);                                       \
         SET_END(response, MESSAGE, &(choice)->end);                                                \
     } while (0)
 
-static Kvferry__V1__TokenLogprobs **add_logprobs(struct whole_reply *whole,
-                                                 const struct collected *all)
+static Kvferry__V1__TokenLogprobs **
+add_logprobs(const struct v1_call *v1, struct whole_reply *whole, const struct collected *all)
 {
     uint32_t at = whole->n_encoded;
     if (!all->logprobs)
         return NULL;
-    encode_logprobs(all->logprobs, all->n, whole->messages + at, whole->logprobs + at);
+    encode_logprobs(v1, all->logprobs, all->token_ids, all->n, whole->messages + at,
+                    whole->logprobs + at);
     whole->n_encoded += all->n;
     return whole->logprobs + at;
 }

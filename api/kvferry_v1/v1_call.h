@@ -9,6 +9,7 @@
 
 #include "api/reply/collected.h"
 #include "router/generation_state.h"
+#include "router/intake.h"
 #include "rpc/server/call.h"
 #include "sampling_params/sampling_codec.h"
 
@@ -16,6 +17,8 @@
 
 /* For one message, while dispatch's mutex is held. */
 struct v1_scratch {
+    const struct intake
+        *intake; /* its tokenizer knows the bytes of tokens: it is there before any token */
     struct token_logprobs_message messages[V1_LOGPROBS_ROOM];
     Kvferry__V1__TokenLogprobs *list[V1_LOGPROBS_ROOM];
 };

@@ -447,6 +447,36 @@ static void refuse_decode(const char *what, const Kvferry__Internal__V1__DecodeR
     expect_error(what, &error, STATUS_INVALID_ARGUMENT, named);
 }
 
+/* What the router would not send. */
+static void decode_rules(Kvferry__Internal__V1__DecodeRequest *bad,
+                         Kvferry__V1__SamplingParams *sampling)
+{
+    static uint32_t ids[3] = {1, 2, 1};
+    static float biases[3];
+    static uint32_t length[1] = {4};
+    Kvferry__Internal__V1__RuledSampling ruled = KVFERRY__INTERNAL__V1__RULED_SAMPLING__INIT;
+    ruled.sampling = sampling;
+    bad->ruled_sampling = &ruled;
+    refuse_decode("both", bad, "sampling and ruled_sampling are both there");
+    bad->sampling = NULL;
+    ruled.bias_token_ids = ids;
+    ruled.biases = biases;
+    ruled.n_bias_token_ids = 3;
+    refuse_decode("ids without biases", bad, "ruled_sampling.biases are 0");
+    ruled.n_biases = 3;
+    refuse_decode("a token with two biases", bad, "sampling.logit_bias[2].token_id is 1");
+    ruled.n_biases = ruled.n_bias_token_ids = 0;
+    ruled.bad_token_ids = ids;
+    ruled.n_bad_token_ids = 3;
+    ruled.bad_lengths = length;
+    ruled.n_bad_lengths = 1;
+    refuse_decode("lengths that do not fit", bad, "sampling.bad_words, the number of tokens");
+    ruled.sampling = NULL;
+    refuse_decode("rules alone", bad, "sampling is absent");
+    bad->ruled_sampling = NULL;
+    bad->sampling = sampling;
+}
+
 static void generation_service(void)
 {
     Kvferry__V1__SamplingParams sampling;
@@ -469,6 +499,8 @@ static void generation_service(void)
     bad.request_id = "decode";
     sampling.frequency_penalty = INFINITY;
     refuse_decode("sampling", &bad, "frequency_penalty");
+    sampling_complete(&sampling);
+    decode_rules(&bad, &sampling);
 }
 
 /* ---- time and identity ---- */

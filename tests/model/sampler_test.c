@@ -291,3 +291,126 @@ Test(sampler, a_seed_gives_the_same_tokens_in_any_order)
     sampler_destroy(one);
     sampler_destroy(other);
 }
+
+/* ---- rules ---- */
+
+static uint32_t draw_behind(struct sampler *sampler, const struct sampling_params *params,
+                            const float *logits, const uint32_t *tokens, uint32_t n_prompt,
+                            uint32_t n_tokens)
+{
+    struct token_logprobs logprobs;
+    return sampler_draw(sampler, params, logits, tokens, n_prompt, n_tokens, &logprobs);
+}
+
+Test(sampler, nothing_that_ends_is_drawn_before_min_tokens)
+{
+    static const float LOGITS[6] = {0, 5, 4, 3, 2, 1};
+    static const uint32_t TOKENS[8] = {1, 1, 1, 0, 0, 0, 0, 0}, ENDS[2] = {1, 3};
+    struct sampler *sampler = new_sampler(6);
+    struct sampling_params params = SAMPLING_GREEDY;
+    sampler_set_ends(sampler, ENDS, 2);
+    params.stop_token_ids[0] = 2;
+    params.n_stop_token_ids = 1;
+    cr_assert_eq(draw_behind(sampler, &params, LOGITS, TOKENS, 3, 3), 1);
+    params.min_tokens = 3;
+    for (uint32_t n_generated = 0; n_generated < 5; n_generated++)
+        cr_assert_eq(draw_behind(sampler, &params, LOGITS, TOKENS, 3, 3 + n_generated),
+                     n_generated < 3 ? 4 : 1, "after %u", n_generated);
+    sampler_destroy(sampler);
+}
+
+Test(sampler, biases_are_added_after_penalties_and_leave_logprobs)
+{
+    static const float LOGITS[5] = {4, 2, 2, -1, 1};
+    static const uint32_t IDS[3] = {0, 3, 4}, TOKENS[2] = {0, 3};
+    static const float BIASES[3] = {-3, 3, 0.5f};
+    const struct token_rules rules = {.n_biases = 3, .bias_ids = IDS, .biases = BIASES};
+    struct sampler *sampler = new_sampler(5);
+    struct sampling_params params = SAMPLING_GREEDY;
+    struct token_logprobs plain, biased;
+    params.n_logprobs = 3;
+    cr_assert_eq(sampler_draw(sampler, &params, LOGITS, TOKENS, 0, 0, &plain), 0);
+    params.rules = &rules; /* 1 2 2 2 1.5 */
+    cr_assert_eq(sampler_draw(sampler, &params, LOGITS, TOKENS, 0, 0, &biased), 1);
+    cr_assert_arr_eq(biased.top_ids, plain.top_ids, 3 * sizeof(uint32_t));
+    cr_assert_arr_eq(biased.top_logprobs, plain.top_logprobs, 3 * sizeof(float));
+    cr_assert_eq(biased.logprob, plain.top_logprobs[1]);
+    params.repetition_penalty = 2; /* of 0 and 3: 2-3, 2, 2, -2+3, 1.5 */
+    params.presence_penalty = -1.5f;
+    cr_assert_eq(draw_behind(sampler, &params, LOGITS, TOKENS, 1, 2), 3, "-2 + 3 + 1.5");
+    sampler_destroy(sampler);
+}
+
+Test(sampler, only_allowed_tokens_are_drawn_and_at_their_odds)
+{
+    enum { V = 2000, N = 20000 };
+    static float logits[V];
+    static const uint32_t ALLOWED[3] = {1999, 7, 300};
+    const struct token_rules rules = {.n_allowed = 3, .allowed_ids = ALLOWED};
+    struct sampler *sampler = new_sampler(V);
+    uint32_t counts[3] = {0};
+    for (uint32_t i = 0; i < V; i++)
+        logits[i] = 3;
+    logits[1999] = logf(0.6f);
+    logits[7] = logf(0.3f);
+    logits[300] = logf(0.1f);
+    for (uint32_t i = 0; i < N; i++) {
+        struct sampling_params params = sampled(1, i);
+        params.rules = &rules;
+        params.top_p = i % 2 ? 1 : 0.9999f;
+        uint32_t token = draw_at(sampler, &params, logits, 3), at = 0;
+        while (at < 3 && ALLOWED[at] != token)
+            at++;
+        cr_assert_lt(at, 3, "%u", token);
+        counts[at]++;
+    }
+    cr_assert_float_eq(counts[0], 0.6 * N, 350);
+    cr_assert_float_eq(counts[1], 0.3 * N, 350);
+    cr_assert_float_eq(counts[2], 0.1 * N, 350);
+    sampler_destroy(sampler);
+}
+
+Test(sampler, the_last_token_of_a_bad_sequence_is_not_drawn_behind_the_others)
+{
+    static const float LOGITS[6] = {0, 5, 4, 3, 2, 1};
+    static const uint32_t LENGTHS[3] = {3, 1, 2}, BAD[6] = {4, 5, 1, 2, 3, 3};
+    const struct token_rules rules = {
+        .n_bad = 3, .bad_lengths = LENGTHS, .n_bad_ids = 6, .bad_ids = BAD};
+    static const struct {
+        uint32_t tokens[5], n_prompt, n, drawn;
+    } CASES[] = {
+        {{0}, 0, 1, 1},       {{4, 5}, 0, 2, 3}, /* 1 is bad behind 4 5, 2 always */
+        {{4, 5, 5}, 0, 3, 1}, {{0, 4, 5}, 1, 3, 3}, {{4, 5}, 1, 2, 1}, /* 4 is of the prompt */
+        {{4, 5}, 2, 2, 1},    {{0, 0, 3}, 0, 3, 1},
+    };
+    struct sampler *sampler = new_sampler(6);
+    struct sampling_params params = SAMPLING_GREEDY;
+    params.rules = &rules;
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++)
+        cr_expect_eq(
+            draw_behind(sampler, &params, LOGITS, CASES[i].tokens, CASES[i].n_prompt, CASES[i].n),
+            CASES[i].drawn, "case %zu", i);
+    sampler_destroy(sampler);
+}
+
+Test(sampler, rules_that_leave_nothing_draw_nothing)
+{
+    static const float LOGITS[4] = {1, 2, 3, -INFINITY};
+    static const uint32_t ALLOWED[2] = {1, 3}, LENGTHS[1] = {1}, BAD[1] = {1};
+    const struct token_rules only_bad = {.n_allowed = 2,
+                                         .allowed_ids = ALLOWED,
+                                         .n_bad = 1,
+                                         .bad_lengths = LENGTHS,
+                                         .n_bad_ids = 1,
+                                         .bad_ids = BAD};
+    struct sampler *sampler = new_sampler(4);
+    for (uint32_t temperature = 0; temperature < 2; temperature++) {
+        struct sampling_params params = sampled((float)temperature, 1);
+        params.n_logprobs = 2;
+        params.rules = &only_bad;
+        cr_assert_eq(draw_behind(sampler, &params, LOGITS, BAD, 0, 0), SAMPLER_NO_TOKEN);
+        params.rules = NULL;
+        cr_assert_lt(draw_behind(sampler, &params, LOGITS, BAD, 0, 0), 3);
+    }
+    sampler_destroy(sampler);
+}

@@ -115,7 +115,7 @@ class Twin(unittest.TestCase):
 
     def test_text_that_may_hold_nul_and_zeros_that_were_given(self):
         given = [f for f in sampling_pb2.SamplingParams.DESCRIPTOR.fields if f.has_presence]
-        self.assertEqual(len(given), 9)
+        self.assertEqual(len(given), 10)
         for field in given:
             message = sampling_pb2.SamplingParams()
             setattr(message, field.name, 0)
@@ -127,7 +127,7 @@ class Twin(unittest.TestCase):
             generation_pb2.GenerateResponse(text="\0a", stop_string="b\0"),
             generation_pb2.CompleteResponse(text="\0", stop_string="\0"),
             generation_pb2.TokenizeRequest(text="\0"), generation_pb2.DetokenizeResponse(text="\0"),
-            sampling_pb2.SamplingParams(stop=["\0", "a\0"]),
+            sampling_pb2.SamplingParams(stop=["\0", "a\0"], bad_words=["\0b"]),
         ):
             packed = message.SerializeToString()
             self.assertEqual(self.ask("again", type(message), packed.hex()), packed)

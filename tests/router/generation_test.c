@@ -54,6 +54,7 @@ static void prepare(struct rig *rig, const char *stop, uint32_t max_tokens, size
     rig->generation.call = &rig->call.base;
     rig->generation.sampling.params.max_tokens = max_tokens;
     rig->generation.n_choices = 1;
+    rig->generation.skip_special = true;
     if (stop)
         stop_strings_add(&rig->generation.stops, stop, strlen(stop));
     cr_assert_eq(generation_prepare(&rig->generation, rig->tokenizer), STATUS_OK);
@@ -255,4 +256,44 @@ Test(generation, no_two_attempts_share_an_id)
     attempt_id("short", 4, second);
     cr_assert_eq(strncmp(first, "short~1~", 8), 0, "a log still shows which request it is");
     cr_assert_str_neq(first, second, "another request of that name, or the same once more");
+}
+
+static const char *fed_with(struct rig *rig, const char *stop, uint32_t min_tokens, bool is_kept,
+                            uint32_t piece)
+{
+    prepare(rig, stop, TOKENS_MAX, 4096);
+    rig->generation.sampling.params.min_tokens = min_tokens;
+    rig->choice->stops.is_kept = is_kept;
+    feed(rig, piece);
+    return reply(rig);
+}
+
+/* " light" is in the text twice; the first is one of its first tokens. */
+Test(generation, stop_strings_count_behind_min_tokens)
+{
+    struct rig rig;
+    open_rig(&rig, TEXT);
+    for (uint32_t piece = 1; piece <= rig.n_ids; piece += 4) {
+        cr_assert_str_eq(fed_with(&rig, " light", 0, false, piece), "And God saw the");
+        cr_assert_str_eq(fed_with(&rig, " light", 0, true, piece), "And God saw the light");
+        cr_assert_str_eq(fed_with(&rig, " light", rig.n_ids / 2, false, piece),
+                         "And God saw the light, that it was good: and God divided the");
+        cr_assert_str_eq(fed_with(&rig, " light", rig.n_ids, false, piece), TEXT);
+        cr_assert_not(rig.choice->stops.is_found);
+    }
+    close_rig(&rig);
+}
+
+Test(generation, special_tokens_are_in_the_text_if_asked_for)
+{
+    struct rig rig;
+    open_rig(&rig, TEXT);
+    const struct special_ids special = tokenizer_special_ids(rig.tokenizer);
+    rig.ids[rig.n_ids++] = special.eos;
+    prepare(&rig, NULL, TOKENS_MAX, 4096);
+    rig.generation.skip_special = false;
+    token_decoder_init(&rig.choice->decoder, rig.tokenizer, rig.generation.skip_special);
+    feed(&rig, 3);
+    cr_assert_str_eq(reply(&rig) + strlen(TEXT), "<|end_of_text|>");
+    close_rig(&rig);
 }

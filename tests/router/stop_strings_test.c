@@ -86,3 +86,19 @@ Test(stop_strings, holds_back_only_what_may_become_a_stop)
     cr_assert_eq(stop_strings_push(&stops, "ar", 2, out), 4);
     cr_assert_arr_eq(out, "star", 4);
 }
+
+Test(stop_strings, a_kept_one_ends_the_text)
+{
+    struct random random;
+    random_init(&random, 6);
+    for (size_t round = 0; round < 100; round++) {
+        struct stop_strings stops = {.is_kept = true};
+        char out[512];
+        add(&stops, "nin");
+        add(&stops, "ginnings");
+        feed(&stops, "in the beginning", round < 20 ? round : 0, &random, out);
+        cr_assert(stops.is_found);
+        cr_assert_str_eq(out, "in the beginnin");
+        cr_assert_eq(stops.found, 0);
+    }
+}

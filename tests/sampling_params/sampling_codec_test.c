@@ -103,3 +103,107 @@ Test(token_logprobs, survive_the_wire_up_to_their_bound)
     message.message.n_top = LOGPROBS_MAX + 1;
     cr_assert_eq(token_logprobs_decode(&message.message, &again), STATUS_INVALID_ARGUMENT);
 }
+
+/* ---- with rules ---- */
+
+static const uint32_t BIAS_IDS[] = {3, 8}, ALLOWED[] = {1, 3}, LENGTHS[] = {2}, BAD[] = {5, 6};
+static const float BIASES[] = {-1.5f, 100};
+
+static enum status cross(const struct sampling_params *params, struct sampling_params *again_out,
+                         struct token_rules *rules_out, struct error *error)
+{
+    struct sampling_message message;
+    sampling_message_make(params, &message);
+    size_t n = kvferry__internal__v1__ruled_sampling__get_packed_size(&message.ruled);
+    uint8_t bytes[256];
+    cr_assert_leq(n, sizeof bytes);
+    cr_assert_null(message.sampling, "an older worker is to find none");
+    kvferry__internal__v1__ruled_sampling__pack(message.ruled_sampling, bytes);
+    static Kvferry__Internal__V1__RuledSampling *unpacked;
+    if (unpacked)
+        kvferry__internal__v1__ruled_sampling__free_unpacked(unpacked, NULL);
+    unpacked = kvferry__internal__v1__ruled_sampling__unpack(NULL, n, bytes);
+    return sampling_message_decode(NULL, unpacked, 10, again_out, rules_out, error);
+}
+
+Test(sampling_message, rules_survive_the_wire)
+{
+    const struct token_rules rules = {2, BIAS_IDS, BIASES, 2, ALLOWED, 1, LENGTHS, 2, BAD};
+    struct sampling_params params = SAMPLING_GREEDY, again;
+    struct token_rules into;
+    struct error error = {0};
+    params.rules = &rules;
+    params.min_tokens = 4;
+    cr_assert_eq(cross(&params, &again, &into, &error), STATUS_OK, "%s", error.text);
+    cr_assert_eq(again.min_tokens, 4);
+    cr_assert_eq(again.rules, &into);
+    cr_assert(into.n_biases == 2 && into.n_allowed == 2 && into.n_bad == 1 && into.n_bad_ids == 2);
+    cr_assert_arr_eq(into.bias_ids, BIAS_IDS, sizeof BIAS_IDS);
+    cr_assert_arr_eq(into.biases, BIASES, sizeof BIASES);
+    cr_assert_arr_eq(into.allowed_ids, ALLOWED, sizeof ALLOWED);
+    cr_assert_arr_eq(into.bad_lengths, LENGTHS, sizeof LENGTHS);
+    cr_assert_arr_eq(into.bad_ids, BAD, sizeof BAD);
+    params.rules = NULL;
+    cr_assert_eq(cross(&params, &again, &into, &error), STATUS_OK, "%s", error.text);
+    cr_assert_null(again.rules);
+    cr_assert_eq(again.min_tokens, 4);
+}
+
+Test(sampling_message, without_rules_it_is_what_it_was)
+{
+    struct sampling_params params = SAMPLING_GREEDY, again;
+    struct sampling_message message;
+    struct token_rules into;
+    struct error error = {0};
+    sampling_message_make(&params, &message);
+    cr_assert_null(message.ruled_sampling);
+    cr_assert_eq(sampling_message_decode(message.sampling, NULL, 10, &again, &into, &error),
+                 STATUS_OK);
+    cr_assert_null(again.rules);
+    cr_assert_null(sampling_first_rule(&again));
+}
+
+Test(sampling_message, what_does_not_fit_is_refused_by_name)
+{
+    const struct token_rules rules = {2, BIAS_IDS, BIASES, 2, ALLOWED, 1, LENGTHS, 2, BAD};
+    struct sampling_params params = SAMPLING_GREEDY, again;
+    struct sampling_message message;
+    struct token_rules into;
+    struct error error = {0};
+    params.rules = &rules;
+    sampling_message_make(&params, &message);
+    cr_assert_eq(
+        sampling_message_decode(&message.params, &message.ruled, 10, &again, &into, &error),
+        STATUS_INVALID_ARGUMENT);
+    cr_assert_not_null(strstr(error.text, "ruled_sampling"));
+    message.ruled.n_biases = 1;
+    cr_assert_eq(sampling_message_decode(NULL, &message.ruled, 10, &again, &into, &error),
+                 STATUS_INVALID_ARGUMENT);
+    cr_assert_not_null(strstr(error.text, "biases are 1"));
+    sampling_message_make(&params, &message);
+    cr_assert_eq(sampling_message_decode(NULL, &message.ruled, 8, &again, &into, &error),
+                 STATUS_INVALID_ARGUMENT);
+    cr_assert_not_null(strstr(error.text, "sampling.logit_bias[1].token_id is 8"));
+    message.ruled.sampling = NULL;
+    cr_assert_eq(sampling_message_decode(NULL, &message.ruled, 10, &again, &into, &error),
+                 STATUS_INVALID_ARGUMENT);
+}
+
+/* As a worker without the field ruled_sampling does. */
+Test(sampling_message, the_refusal_of_an_older_worker_is_known)
+{
+    struct sampling_params params = SAMPLING_GREEDY, again;
+    struct error error = {0};
+    enum status status = sampling_decode(NULL, 10, &again, &error);
+    cr_assert(sampling_is_absent(status, error.text));
+    cr_assert_not(sampling_is_absent(STATUS_INVALID_ARGUMENT, "sampling.seed is absent"));
+    cr_assert_not(sampling_is_absent(STATUS_BUG, error.text));
+    params.rules = &(const struct token_rules){.n_bad = 1, .bad_lengths = LENGTHS};
+    cr_assert_str_eq(sampling_first_rule(&params), "sampling.bad_words");
+    params.rules = &(const struct token_rules){.n_allowed = 1, .allowed_ids = ALLOWED, .n_bad = 1};
+    cr_assert_str_eq(sampling_first_rule(&params), "sampling.allowed_token_ids");
+    params.rules = &(const struct token_rules){.n_biases = 1, .n_allowed = 1};
+    cr_assert_str_eq(sampling_first_rule(&params), "sampling.logit_bias");
+    params.min_tokens = 1;
+    cr_assert_str_eq(sampling_first_rule(&params), "sampling.min_tokens");
+}

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { STEPS = 12, HISTORY = 30 };
+enum { STEPS = 12, HISTORY = 30, N_BIASES = 12, N_ALLOWED = 20 };
 
 /* A rig with sequences, and what their draws are asked for. */
 struct drawing {
@@ -22,11 +22,16 @@ struct drawing {
     struct runner_sequence sequences[N_SEQUENCES];
     struct random random;
     struct sampling_params params[N_SEQUENCES];
+    struct token_rules rules[N_SEQUENCES];
+    uint32_t bias_ids[N_SEQUENCES][N_BIASES], allowed[N_SEQUENCES][N_ALLOWED];
+    float biases[N_SEQUENCES][N_BIASES];
     uint32_t history[N_SEQUENCES][HISTORY];
     struct draw wanted[N_SEQUENCES];
     struct token_logprobs logprobs[N_SEQUENCES];
     uint32_t n_rows; /* drawn */
 };
+
+static const uint32_t ENDS[2] = {3, 5};
 
 static void drawing_open(struct drawing *drawing, const char *model,
                          const struct simt_options *simt)
@@ -41,6 +46,8 @@ static void drawing_open(struct drawing *drawing, const char *model,
     cr_assert_eq(draws_create(runner->forward, kernels, &drawing->draws), STATUS_OK);
     cr_assert_eq(sampler_create(runner->vocabulary, kernels, &drawing->sampler), STATUS_OK);
     random_init(&drawing->random, 4);
+    draws_set_ends(drawing->draws, ENDS, 2);
+    sampler_set_ends(drawing->sampler, ENDS, 2);
     for (uint32_t s = 0; s < N_SEQUENCES; s++)
         for (uint32_t i = 0; i < HISTORY; i++)
             drawing->history[s][i] = token_of(&drawing->rig, s, i / 2);
@@ -55,10 +62,49 @@ static void drawing_close(struct drawing *drawing)
     rig_close(&drawing->rig);
 }
 
+/* Biases, sequences of the last tokens with another one, and, seldom, all that is allowed. */
+static void add_rules(struct drawing *drawing, uint32_t s, uint32_t n_tokens)
+{
+    static const uint32_t LENGTHS[3] = {1, 2, 3};
+    static uint32_t bad[N_SEQUENCES][6];
+    struct random *random = &drawing->random;
+    struct sampling_params *params = &drawing->params[s];
+    struct token_rules *rules = &drawing->rules[s];
+    const uint32_t vocabulary = drawing->rig.runner.vocabulary;
+    const uint32_t *last = drawing->history[s] + n_tokens;
+    *rules = (struct token_rules){.bias_ids = drawing->bias_ids[s],
+                                  .biases = drawing->biases[s],
+                                  .allowed_ids = drawing->allowed[s],
+                                  .bad_lengths = LENGTHS,
+                                  .bad_ids = bad[s]};
+    params->rules = rules;
+    params->min_tokens = (uint32_t)random_below(random, HISTORY);
+    for (uint32_t i = 0; i < N_BIASES; i++) {
+        drawing->bias_ids[s][rules->n_biases] = (uint32_t)random_below(random,
+                                                                       vocabulary / N_BIASES) *
+                                                    N_BIASES +
+                                                i;
+        drawing->biases[s][rules->n_biases++] = (float)random_below(random, 200) / 10 - 10;
+    }
+    for (uint32_t i = 0; i < N_ALLOWED; i++)
+        drawing->allowed[s][i] = (uint32_t)random_below(random, vocabulary);
+    rules->n_allowed = random_below(random, 10) == 0 ? N_ALLOWED : 0;
+    for (uint32_t i = 0; i < 6; i++)
+        bad[s][i] = (uint32_t)random_below(random, vocabulary);
+    if (n_tokens < 4)
+        return;
+    rules->n_bad = 3;
+    rules->n_bad_ids = 6;
+    bad[s][1] = bad[s][4] = last[-1];
+    bad[s][3] = last[-2];
+}
+
 static void wish(struct drawing *drawing, uint32_t s)
 {
     drawing->params[s] = settings_random(&drawing->random, drawing->rig.runner.vocabulary);
     const uint32_t n_tokens = (uint32_t)random_below(&drawing->random, HISTORY + 1);
+    if (random_below(&drawing->random, 2))
+        add_rules(drawing, s, n_tokens);
     drawing->wanted[s] = (struct draw){.params = &drawing->params[s],
                                        .tokens = drawing->history[s],
                                        .n_prompt = n_tokens / 2,
@@ -93,9 +139,12 @@ static void expect_row(struct drawing *drawing, uint32_t row)
                                   draw->n_prompt, draw->n_tokens, &host);
     cr_expect_eq(draw->token_id, token, "row %u: %u, not the host's %u", row, draw->token_id,
                  token);
-    sampler_draw_behind(drawing->sampler, &behind, found, logits);
+    if (sampler_takes_row(draw->params)) /* nothing was found for it */
+        behind.logprobs = draw->logprobs;
+    else
+        sampler_draw_behind(drawing->sampler, &behind, found, logits);
     cr_expect_eq(behind.token_id, draw->token_id, "row %u", row);
-    if (draw->params->n_logprobs == 0)
+    if (draw->params->n_logprobs == 0 || sampler_takes_row(draw->params))
         return;
     expect_near(draw, &host);
     cr_expect_eq(memcmp(&of_behind.logprob, &draw->logprobs->logprob, sizeof(float)), 0);
