@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "proto/kvferry/v1/generation.pb-c.h"
+#include "router/door.h"
 #include "rpc/rpc_error.h"
 
 #include <stddef.h>

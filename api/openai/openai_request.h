@@ -10,7 +10,6 @@
 #pragma once
 
 #include "api/openai/openai_error.h"
-#include "proto/kvferry/v1/generation.pb-c.h"
 #include "router/generation_state.h"
 
 #define OPENAI_PROMPTS_MAX 64u

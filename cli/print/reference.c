@@ -1,5 +1,6 @@
 #include "cli/print/reference.h"
 
+#include "api/http/http_limits.h"
 #include "base/config/config_value.h"
 #include "ctx_worker/ctx_metrics.h"
 #include "gen_worker/gen_metrics.h"
@@ -7,6 +8,7 @@
 #include "process/process_trace.h"
 #include "router/router_metrics.h"
 #include "router/tenant_metrics.h"
+#include "text/text_metrics.h"
 #include "rpc/relay/limits.h"
 #include "worker_common/worker_metrics.h"
 
@@ -176,6 +178,10 @@ static void register_router(struct metrics *metrics)
     static struct tenant_metrics tenants;
     router_metrics_create(&router, metrics);
     tenant_metrics_create(&tenants, metrics, NULL, 0);
+    static struct http_metrics http;
+    static struct text_metrics text;
+    http_metrics_init(&http, metrics);
+    text_metrics_init(&text, metrics);
 }
 
 static void register_ctx_worker(struct metrics *metrics)
