@@ -10,6 +10,10 @@
 
 static unsigned http_code(enum status status)
 {
+    if (status == STATUS_REPLY_TOO_LONG || status == STATUS_TEMPLATE_LIMIT)
+        return 400; /* no matter of how much is asked at once */
+    if (status == STATUS_NO_MEMORY || status == STATUS_NO_THREAD)
+        return 503;
     switch (status_grpc_code(status)) {
     case 3:  /* INVALID_ARGUMENT */
     case 6:  /* ALREADY_EXISTS: clients retry 409 */

@@ -7,6 +7,8 @@
  *     FAILED_PRECONDITION, UNIMPLEMENTED, ALREADY_EXISTS    400    no retry
  *     UNAUTHENTICATED, PERMISSION_DENIED, NOT_FOUND  401, 403, 404   no retry
  *     RESOURCE_EXHAUSTED                             429    retry after Retry-After
+ *       but REPLY_TOO_LONG, TEMPLATE_LIMIT           400    no retry
+ *       and NO_MEMORY, NO_THREAD                     503    as the next
  *     UNAVAILABLE, DEADLINE_EXCEEDED, others         503, 504, 500   retry, unless x-should-retry is false
  *
  * Thread: any; no state.
