@@ -359,6 +359,7 @@ static void tell_failure(struct openai_call *call, const struct rpc_error *error
     struct openai_error told;
     openai_error_of(error, &told);
     openai_request_rename(&call->request, &told);
+    openai_error_explain(&told);
     if (error->status == STATUS_REPLY_TOO_LONG)
         snprintf(told.message, sizeof told.message,
                  "the reply is longer than %" PRIu64 " bytes; a stream has no such limit",

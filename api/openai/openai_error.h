@@ -37,6 +37,9 @@ void openai_error_set(struct openai_error *error, unsigned code, const char *rea
                       const char *param, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
 
+/* A prompt that is too long: its sentence begins with words by which programs that read no code know it. */
+void openai_error_explain(struct openai_error *error);
+
 /* {"error": {...}}. NULL: no memory. */
 json_t *openai_error_json(const struct openai_error *error);
 /* Answers the exchange with it. request_id "": it has none. */

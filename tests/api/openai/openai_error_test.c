@@ -104,6 +104,20 @@ Test(openai_error, texts_that_are_no_utf8_become_json_all_the_same)
     json_decref(body);
 }
 
+Test(openai_error, a_prompt_that_is_too_long_is_told_in_words_that_programs_look_for)
+{
+    struct rpc_error error = {0};
+    struct openai_error told;
+    rpc_error_set(&error, STATUS_PROMPT_TOO_LONG, "prompt", NULL, "prompt has 9 tokens");
+    openai_error_of(&error, &told);
+    openai_error_explain(&told);
+    cr_expect_str_eq(told.message, "the prompt is too long: prompt has 9 tokens");
+    rpc_error_set(&error, STATUS_INVALID_ARGUMENT, "prompt", NULL, "prompt is empty");
+    openai_error_of(&error, &told);
+    openai_error_explain(&told);
+    cr_expect_str_eq(told.message, "prompt is empty");
+}
+
 Test(openai_error, the_port_refuses_in_the_same_form)
 {
     char body[HTTP_ERROR_BYTES_MAX];
