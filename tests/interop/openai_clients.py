@@ -377,6 +377,7 @@ class Errors(unittest.TestCase):
             error = self.refused(openai.BadRequestError, lambda: complete(LONG * 40, stream=stream),
                                  code="context_length_exceeded")
             self.assertEqual((error.param, error.type), ("prompt", "invalid_request_error"))
+            self.assertIn("prompt is too long", error.message)
         error = self.refused(openai.BadRequestError, lambda: chat([{"role": "user", "content": LONG * 40}]),
                              code="context_length_exceeded")
         self.assertEqual(error.param, "messages")
