@@ -187,9 +187,9 @@ static const struct config_group GROUPS[] = {
                  "frequency_penalty seed"},
     {"Processes", "n_context_workers n_generation_workers restart quiet name"},
     {"Workers", "generation_workers context_workers resolve_ms poll_ms poll_limit_ms attempts_max"},
-    {"Addresses",
-     "grpc_address control_address health_address metrics_address metrics_compat advertise_address "
-     "insecure ports_file"},
+    {"Addresses", "grpc_address http_address control_address health_address metrics_address "
+                  "metrics_compat advertise_address "
+                  "insecure ports_file"},
     {"Model", "served_model_name max_context_tokens weights tokenizer"},
     {"KV blocks", "kv_block_tokens kv_blocks kv_memory kv_dtype prefix_cache prefixes_max"},
     {"Computing",
@@ -220,7 +220,11 @@ static const struct config_group GROUPS[] = {
      "relay_handshakes_per_s relay_settings_ms relay_frame_ms relay_stall_ms relay_behind_ms "
      "relay_half_open_ms "
      "relay_request_ms "
-     "relay_exempt"},
+     "relay_exempt http_target_bytes_max http_fields_max http_reply_bytes_max http_head_ms "
+     "http_idle_ms http_comment_ms"},
+    {"Chat", "chat_template chat_template_bytes_max chat_protect_tokens chat_renderers "
+             "chat_render_ms chat_render_cpu_ms chat_render_steps chat_render_memory "
+             "chat_request_bytes_max chat_prompt_bytes_max"},
     {"Tenants",
      "tokens_file salt_key_file token_file methods requests_per_second tokens_per_minute "
      "requests_at_once shares_prefix_cache weight priority priority_max"},

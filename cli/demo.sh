@@ -54,7 +54,7 @@ fail() {
 start() {
     any=127.0.0.1:0
     rm -f "$work/ports"
-    "$kvferry" serve "$model" --grpc-address $any --control-address $any --health-address $any \
+    "$kvferry" serve "$model" --grpc-address $any --http-address $any --control-address $any --health-address $any \
         --metrics-address $any --ports-file "$work/ports" --log-level warn \
         --local-prefill-max-tokens $local_max "$@" 2>"$work/log" &
     server=$!

@@ -30,5 +30,6 @@
         .idle_ns = (config)->http_idle_ms * NS_PER_MS,                                             \
         .slow_reader_ns = (config)->slow_reader_ms * NS_PER_MS,                                    \
         .keepalive_ns = (config)->keepalive_ms * NS_PER_MS,                                        \
+        .quiet_ns = (config)->http_comment_ms * NS_PER_MS,                                         \
         .handshakes_per_s = (config)->relay_handshakes_per_s, .exempt = (config)->relay_exempt,    \
     }

@@ -124,8 +124,10 @@ static bool take_output(struct http_connection *connection, struct http_output *
     }
     http_exchange_take_output(connection->exchange, from, HTTP_WIRE_BYTES, output_out);
     bool has_some = evbuffer_get_length(from) > 0;
-    if (has_some)
+    if (has_some) {
+        connection->quiet_ns = DEADLINE_NONE; /* from now on, as settle sets it */
         http_connection_put(connection, from);
+    }
     evbuffer_free(from);
     if (has_some && !connection->is_over)
         http_connection_write(connection);
@@ -258,7 +260,8 @@ void http_connection_advance(struct http_connection *connection)
 static uint64_t next_due(const struct http_connection *connection)
 {
     uint64_t due_ns = clock_earlier(connection->due_ns, connection->reader_due_ns);
-    return clock_earlier(due_ns, clock_earlier(connection->body_due_ns, connection->peek_ns));
+    due_ns = clock_earlier(due_ns, clock_earlier(connection->body_due_ns, connection->peek_ns));
+    return clock_earlier(due_ns, connection->quiet_ns);
 }
 
 static void end_phase(struct http_connection *connection)
@@ -301,6 +304,9 @@ static void run_time(struct http_connection *connection, uint64_t now_ns)
         connection->peek_ns = now_ns + PEEK_NS;
         connection->is_over = http_connection_has_peer_left(connection) &&
                               !http_connection_may_still_read(connection);
+    } else if (now_ns >= connection->quiet_ns) {
+        connection->quiet_ns = DEADLINE_NONE;
+        http_exchange_tell_quiet(connection->exchange);
     }
 }
 
@@ -346,6 +352,10 @@ void http_connection_settle(struct http_connection *connection)
         connection->peek_ns = DEADLINE_NONE;
     else if (connection->peek_ns == DEADLINE_NONE)
         connection->peek_ns = clock_now_ns() + PEEK_NS;
+    if (connection->phase != HTTP_ANSWERING)
+        connection->quiet_ns = DEADLINE_NONE;
+    else if (connection->quiet_ns == DEADLINE_NONE)
+        connection->quiet_ns = clock_now_ns() + connection->common->limits.quiet_ns;
     arm(connection);
 }
 
@@ -449,6 +459,7 @@ enum status http_connection_create(struct http_common *common, int fd,
                                            .reader_due_ns = DEADLINE_NONE,
                                            .body_due_ns = DEADLINE_NONE,
                                            .peek_ns = DEADLINE_NONE,
+                                           .quiet_ns = DEADLINE_NONE,
                                            .armed_ns = DEADLINE_NONE};
     instruct_kernel(fd, &common->limits);
     network_peer_name(at, connection->peer.address, sizeof connection->peer.address);

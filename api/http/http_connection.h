@@ -81,6 +81,7 @@ struct http_connection {
     uint64_t reader_due_ns; /* DEADLINE_NONE: nothing waits for the socket */
     size_t reader_left;     /* bytes that must have left by then */
     uint64_t peek_ns;       /* when to look whether a client that is not read has left */
+    uint64_t quiet_ns;      /* when nothing of an answer was sent for too long */
     uint64_t armed_ns;      /* of the timer */
 };
 

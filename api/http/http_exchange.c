@@ -416,6 +416,15 @@ void http_exchange_on_end(struct http_exchange *exchange, http_exchange_ended on
         on_end(arg, why);
 }
 
+void http_exchange_on_quiet(struct http_exchange *exchange, void (*on_quiet)(void *arg), void *arg)
+{
+    pthread_mutex_lock(&exchange->lock);
+    assert(!exchange->on_quiet && "one function");
+    exchange->on_quiet = on_quiet;
+    exchange->on_quiet_arg = arg;
+    pthread_mutex_unlock(&exchange->lock);
+}
+
 bool http_exchange_is_over(struct http_exchange *exchange)
 {
     pthread_mutex_lock(&exchange->lock);
@@ -449,6 +458,17 @@ void http_exchange_take_output(struct http_exchange *exchange, struct evbuffer *
         .code = exchange->code,
     };
     pthread_mutex_unlock(&exchange->lock);
+}
+
+void http_exchange_tell_quiet(struct http_exchange *exchange)
+{
+    pthread_mutex_lock(&exchange->lock);
+    assert(!exchange->is_over);
+    void (*on_quiet)(void *arg) = exchange->on_quiet;
+    void *arg = exchange->on_quiet_arg;
+    pthread_mutex_unlock(&exchange->lock);
+    if (on_quiet)
+        on_quiet(arg);
 }
 
 bool http_exchange_is_answered(struct http_exchange *exchange)

@@ -102,6 +102,11 @@ typedef void (*http_exchange_ended)(void *arg, enum status why);
  * or before return when it is over already; no lock is held, and it must not block. */
 void http_exchange_on_end(struct http_exchange *exchange, http_exchange_ended on_end, void *arg);
 
+/* Sets the one function that is called each time that nothing of the answer, which may not have begun, was sent for
+ * quiet_ns (http_limits.h). Runs on the port's thread; no lock is held, and it must not block. Not called once on_end
+ * has been. */
+void http_exchange_on_quiet(struct http_exchange *exchange, void (*on_quiet)(void *arg), void *arg);
+
 /* True from the moment that nothing can reach the client any more. */
 bool http_exchange_is_over(struct http_exchange *exchange);
 /* How such an exchange ended, as on_end says it. */

@@ -53,6 +53,8 @@ struct http_exchange {
     enum status end_status;
     http_exchange_ended on_end;
     void *on_end_arg;
+    void (*on_quiet)(void *arg);
+    void *on_quiet_arg;
 };
 
 /* Takes head and head_text over on success; one holder, the caller, and the connection. NO_MEMORY. */
@@ -81,6 +83,8 @@ struct http_output {
 /* Moves n_max bytes of the answer at most to `to`. */
 void http_exchange_take_output(struct http_exchange *exchange, struct evbuffer *to, size_t n_max,
                                struct http_output *output_out);
+/* Nothing of it was sent for a while: tells who answers. */
+void http_exchange_tell_quiet(struct http_exchange *exchange);
 bool http_exchange_is_answered(struct http_exchange *exchange);
 /* All of the answer is there, though not delivered. */
 bool http_exchange_is_answered_whole(struct http_exchange *exchange);

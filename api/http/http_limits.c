@@ -26,6 +26,7 @@ void http_limits_init(struct http_limits *limits)
         .idle_ns = 75 * NS_PER_S,
         .slow_reader_ns = 10 * NS_PER_S,
         .keepalive_ns = 10 * NS_PER_S,
+        .quiet_ns = 15 * NS_PER_S,
         .handshakes_per_s = 200,
         .exempt = "",
     };

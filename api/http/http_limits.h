@@ -34,6 +34,7 @@ struct http_limits {
     uint64_t idle_ns;          /* between two requests */
     uint64_t slow_reader_ns;   /* until a reader has taken all, or HTTP_READER_BYTES of it */
     uint64_t keepalive_ns;     /* of silence, until the kernel asks whether the client is there */
+    uint64_t quiet_ns;         /* while nothing of an answer is sent: on_quiet, again and again */
     uint32_t handshakes_per_s; /* TLS handshakes begun on the port; the others wait */
     const char *exempt;        /* networks: "10.0.0.0/8, ::1"; borrowed */
 };
@@ -45,7 +46,8 @@ struct http_limits {
 
 /* connections 1,024, of an address 256, 100 a second; requests 1,024, of an address 768; target 8 KiB; head 16 KiB in
  * 100 fields; body 8 MiB, of all 96 MiB, of an address 32 MiB; unsent 1 MiB, of all 64 MiB; reply 64 MiB; handshake 5 s;
- * head 10 s; body 2 min, 10 s between two bytes; idle 75 s; slow reader 10 s; keepalive 10 s; 200 handshakes/s; nobody exempt. */
+ * head 10 s; body 2 min, 10 s between two bytes; idle 75 s; slow reader 10 s; keepalive 10 s; quiet 15 s; 200 handshakes/s; nobody
+ * exempt. */
 void http_limits_init(struct http_limits *limits);
 
 /* Each limit, as the metric's label names it. */

@@ -111,9 +111,14 @@ static void read_call(struct chat_message *chat, const struct json_fields *field
     const json_t *arguments = json_object_get(function, "arguments");
     const json_t *id = json_object_get(value, "id");
     kvferry__v1__chat_tool_call__init(call);
-    if (!json_is_string(name)) {
+    if (!json_is_text(name)) {
         json_field_fail(fields, "invalid_type", "tool_calls",
                         "has an element without function.name");
+        return;
+    }
+    if ((json_is_string(id) && !json_is_text(id)) ||
+        (json_is_string(arguments) && !json_is_text(arguments))) {
+        json_field_fail(fields, "invalid_value", "tool_calls", "has an element that holds U+0000");
         return;
     }
     call->name = (char *)json_string_value(name);
@@ -165,19 +170,18 @@ static void read_message(struct chat_message *chat, const struct json_fields *fi
                          Kvferry__V1__ChatMessage *message)
 {
     const char *text;
-    size_t bytes;
     kvferry__v1__chat_message__init(message);
     if (!json_is_object(fields->object)) {
         json_field_fail(fields, "invalid_type", "", "must be an object");
         return;
     }
-    if (json_field_string(fields, "role", &text, &bytes) && text)
+    if (json_field_string(fields, "role", &text) && text)
         message->role = (char *)text;
     else
         json_field_refuse_type(fields, "role", "a string");
-    if (json_field_string(fields, "name", &text, &bytes) && text)
+    if (json_field_string(fields, "name", &text) && text)
         message->name = (char *)text;
-    if (json_field_string(fields, "tool_call_id", &text, &bytes) && text)
+    if (json_field_string(fields, "tool_call_id", &text) && text)
         message->tool_call_id = (char *)text;
     read_content(chat, fields, message);
     read_calls(chat, fields, message);

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
 
 const json_t *json_field(const struct json_fields *fields, const char *name)
 {
@@ -111,17 +112,21 @@ bool json_field_bool(const struct json_fields *fields, const char *name, bool *o
     return true;
 }
 
-bool json_field_string(const struct json_fields *fields, const char *name, const char **out,
-                       size_t *bytes_out)
+bool json_is_text(const json_t *value)
+{
+    return json_is_string(value) && strlen(json_string_value(value)) == json_string_length(value);
+}
+
+bool json_field_string(const struct json_fields *fields, const char *name, const char **out)
 {
     const json_t *member = json_field(fields, name);
     *out = NULL;
-    *bytes_out = 0;
     if (!member || is_over(fields))
         return !is_over(fields);
     if (!json_is_string(member))
         return json_field_refuse_type(fields, name, "a string");
+    if (!json_is_text(member))
+        return json_field_fail(fields, "invalid_value", name, "holds U+0000");
     *out = json_string_value(member);
-    *bytes_out = json_string_length(member);
     return true;
 }

@@ -32,9 +32,10 @@ bool json_field_integer(const struct json_fields *fields, const char *name, json
                         json_int_t max, bool *has_out, json_int_t *out);
 /* Absent: *out stays as it is. */
 bool json_field_bool(const struct json_fields *fields, const char *name, bool *out);
-/* Borrowed; absent: NULL. The text may hold U+0000: bytes_out counts. */
-bool json_field_string(const struct json_fields *fields, const char *name, const char **out,
-                       size_t *bytes_out);
+/* Borrowed; absent: NULL. One that holds U+0000 is refused: as C has it, it would be another text. */
+bool json_field_string(const struct json_fields *fields, const char *name, const char **out);
+/* Whether value is a string without U+0000. */
+bool json_is_text(const json_t *value);
 
 /* Fails with "PATHNAME ...". */
 bool json_field_fail(const struct json_fields *fields, const char *reason, const char *name,

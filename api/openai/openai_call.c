@@ -186,6 +186,17 @@ static enum status begin(struct openai_call *call)
     return http_exchange_begin(call->exchange, &head);
 }
 
+/* On the port's thread, while nothing is sent. */
+static void on_quiet(void *arg)
+{
+    static const char COMMENT[] = ": \n\n";
+    struct openai_call *call = arg;
+    pthread_mutex_lock(&call->mutex);
+    if (!call->is_over && !call->has_failed && call->n_live > 0 && begin(call) == STATUS_OK)
+        (void)!http_exchange_send(call->exchange, COMMENT, sizeof COMMENT - 1); /* on_end says it */
+    pthread_mutex_unlock(&call->mutex);
+}
+
 /* Takes body, which may be NULL: no memory. */
 static enum status send_event(struct openai_call *call, json_t *body)
 {
@@ -207,21 +218,30 @@ static enum status send_event(struct openai_call *call, json_t *body)
     return status;
 }
 
+/* The caller frees. NULL: no memory. */
+static char *echo_of(const struct openai_call *call, uint32_t index, size_t *bytes_out)
+{
+    return openai_request_prompt_text(&call->request, index / call->request.n_choices,
+                                      call->kind.tokenizer, bytes_out);
+}
+
 /* The role of chat, the prompt of echo. */
 static enum status begin_choice(struct openai_call *call, struct openai_choice *choice)
 {
     uint32_t index = index_of(call, choice);
     size_t bytes = 0;
-    const char *text = "";
     if (choice->has_begun)
         return STATUS_OK;
     choice->has_begun = true;
     if (!call->kind.is_chat && !call->request.echo)
         return STATUS_OK;
-    if (call->request.echo)
-        text = openai_request_prompt_text(&call->request, index / call->request.n_choices, &bytes);
-    return send_event(
-        call, reply_chunk(&call->kind, index, call->kind.is_chat, text, bytes, NULL, NULL, NULL));
+    char *echo = call->request.echo ? echo_of(call, index, &bytes) : NULL;
+    if (call->request.echo && !echo)
+        return STATUS_NO_MEMORY;
+    json_t *chunk = reply_chunk(&call->kind, index, call->kind.is_chat, echo ? echo : "", bytes,
+                                NULL, NULL, NULL);
+    free(echo);
+    return send_event(call, chunk);
 }
 
 static enum status stream_piece(struct openai_call *call, struct openai_choice *choice,
@@ -275,12 +295,12 @@ static json_t *whole_body(struct openai_call *call)
     for (uint32_t i = 0; i < call->request.n_prompts * call->request.n_choices; i++) {
         const struct openai_choice *choice = &call->choices[i];
         size_t bytes = 0;
-        const char *before = call->request.echo
-                                 ? openai_request_prompt_text(&call->request,
-                                                              i / call->request.n_choices, &bytes)
-                                 : "";
-        json_t *one = reply_choice(&call->kind, i, before, bytes, &choice->collected,
-                                   choice->reason);
+        char *echo = call->request.echo ? echo_of(call, i, &bytes) : NULL;
+        json_t *one = call->request.echo && !echo
+                          ? NULL
+                          : reply_choice(&call->kind, i, echo ? echo : "", bytes,
+                                         &choice->collected, choice->reason);
+        free(echo);
         if (json_array_append_new(choices, one) != 0) {
             json_decref(choices);
             return NULL;
@@ -338,6 +358,8 @@ static void tell_failure(struct openai_call *call, const struct rpc_error *error
 {
     struct openai_error told;
     openai_error_of(error, &told);
+    openai_request_rename(&call->request, &told);
+    openai_error_explain(&told);
     if (error->status == STATUS_REPLY_TOO_LONG)
         snprintf(told.message, sizeof told.message,
                  "the reply is longer than %" PRIu64 " bytes; a stream has no such limit",
@@ -554,6 +576,8 @@ void openai_call_serve(const struct openai_place *place, struct http_exchange *e
     }
     call_share(call);
     http_exchange_on_end(exchange, on_exchange_end, call);
+    if (call->request.is_stream)
+        http_exchange_on_quiet(exchange, on_quiet, call);
     ask(call);
     call_release(call);
 }

@@ -2,7 +2,8 @@
  * openai_call - one HTTP request for tokens: a door_call for each of its prompts, and their reply as JSON or server-sent events.
  *
  *     first piece -> 200, text/event-stream; data: {...} for each piece; data: [DONE] at the end
- *     failure before it -> its HTTP status; behind it -> data: {"error": ...}, and the stream ends without [DONE]
+ *     nothing for http_comment_ms -> 200 and a comment, which proxies see; again and again
+ *     failure before a piece or comment -> its HTTP status; behind it -> data: {"error": ...}, and the stream ends without [DONE]
  *
  * A prompt that fails ends the others.
  *

@@ -8,8 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define TOO_LONG "context_length_exceeded"
+
 static unsigned http_code(enum status status)
 {
+    if (status == STATUS_REPLY_TOO_LONG || status == STATUS_TEMPLATE_LIMIT)
+        return 400; /* no matter of how much is asked at once */
+    if (status == STATUS_NO_MEMORY || status == STATUS_NO_THREAD)
+        return 503;
     switch (status_grpc_code(status)) {
     case 3:  /* INVALID_ARGUMENT */
     case 6:  /* ALREADY_EXISTS: clients retry 409 */
@@ -54,7 +60,7 @@ static const char *reason_of(enum status status)
 {
     switch (status) {
     case STATUS_PROMPT_TOO_LONG:
-        return "context_length_exceeded";
+        return TOO_LONG;
     case STATUS_MODEL_NOT_FOUND:
         return "model_not_found";
     case STATUS_UNAUTHENTICATED:
@@ -102,6 +108,15 @@ void openai_error_set(struct openai_error *error, unsigned code, const char *rea
     *error = (struct openai_error){.code = code, .kind = kind_of(code), .reason = reason};
     utf8_clean(text, strlen(text), error->message, sizeof error->message);
     snprintf(error->param, sizeof error->param, "%s", param ? param : "");
+}
+
+void openai_error_explain(struct openai_error *error)
+{
+    char sentence[sizeof error->message];
+    if (!error->reason || strcmp(error->reason, TOO_LONG) != 0)
+        return;
+    snprintf(sentence, sizeof sentence, "%s", error->message);
+    snprintf(error->message, sizeof error->message, "the prompt is too long: %.350s", sentence);
 }
 
 json_t *openai_error_json(const struct openai_error *error)

@@ -7,6 +7,8 @@
  *     FAILED_PRECONDITION, UNIMPLEMENTED, ALREADY_EXISTS    400    no retry
  *     UNAUTHENTICATED, PERMISSION_DENIED, NOT_FOUND  401, 403, 404   no retry
  *     RESOURCE_EXHAUSTED                             429    retry after Retry-After
+ *       but REPLY_TOO_LONG, TEMPLATE_LIMIT           400    no retry
+ *       and NO_MEMORY, NO_THREAD                     503    as the next
  *     UNAVAILABLE, DEADLINE_EXCEEDED, others         503, 504, 500   retry, unless x-should-retry is false
  *
  * Thread: any; no state.
@@ -34,6 +36,9 @@ void openai_error_of(const struct rpc_error *error, struct openai_error *error_o
 void openai_error_set(struct openai_error *error, unsigned code, const char *reason,
                       const char *param, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
+
+/* A prompt that is too long: its sentence begins with words by which programs that read no code know it. */
+void openai_error_explain(struct openai_error *error);
 
 /* {"error": {...}}. NULL: no memory. */
 json_t *openai_error_json(const struct openai_error *error);

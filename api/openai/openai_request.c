@@ -2,9 +2,11 @@
 
 #include "api/openai/chat_message.h"
 #include "api/openai/json_fields.h"
+#include "tokenizer/tokenizer.h"
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -195,12 +197,11 @@ static void read_common(struct openai_request *request, const struct json_fields
 {
     Kvferry__V1__GenerateRequest *message = &request->message;
     const char *text;
-    size_t bytes;
     json_int_t priority;
     bool is_there;
-    if (json_field_string(fields, "model", &text, &bytes) && text)
+    if (json_field_string(fields, "model", &text) && text)
         message->model = (char *)text;
-    if (json_field_string(fields, "cache_salt", &text, &bytes) && text)
+    if (json_field_string(fields, "cache_salt", &text) && text)
         message->cache_salt = (char *)text;
     if (json_field_integer(fields, "priority", INT32_MIN, INT32_MAX, &is_there, &priority) &&
         is_there) {
@@ -305,12 +306,83 @@ bool openai_request_set_prompt(struct openai_request *request, uint32_t i,
     return true;
 }
 
-const char *openai_request_prompt_text(const struct openai_request *request, uint32_t i,
-                                       size_t *bytes_out)
+/* Without those that a model has only as padding. */
+static char *text_of_ids(const json_t *prompt, const struct tokenizer *tokenizer, size_t *bytes_out)
+{
+    size_t n_all = json_array_size(prompt);
+    uint32_t *ids = malloc((n_all + 1) * sizeof *ids);
+    struct decode_input input = {.ids = ids, .skip_special = true};
+    struct text_buffer text = {0};
+    struct error ignored;
+    for (size_t i = 0; ids && i < n_all; i++) {
+        json_int_t id = json_integer_value(json_array_get(prompt, i));
+        if (id < tokenizer_n_ids(tokenizer))
+            ids[input.n_ids++] = (uint32_t)id;
+    }
+    if (ids) {
+        (void)!tokenizer_decode(tokenizer, &input, &text, &ignored); /* measures */
+        text.bytes_max = text.n_bytes;
+        text.bytes = malloc(text.bytes_max + 1);
+    }
+    if (text.bytes && tokenizer_decode(tokenizer, &input, &text, &ignored) != STATUS_OK) {
+        free(text.bytes);
+        text.bytes = NULL;
+    }
+    free(ids);
+    *bytes_out = text.bytes ? text.n_bytes : 0;
+    return text.bytes;
+}
+
+char *openai_request_prompt_text(const struct openai_request *request, uint32_t i,
+                                 const struct tokenizer *tokenizer, size_t *bytes_out)
 {
     const json_t *prompt = prompt_at(request, i);
-    *bytes_out = json_string_length(prompt);
-    return json_is_string(prompt) ? json_string_value(prompt) : "";
+    if (is_ids(prompt))
+        return text_of_ids(prompt, tokenizer, bytes_out);
+    size_t n = json_string_length(prompt);
+    char *text = malloc(n + 1);
+    *bytes_out = text ? n : 0;
+    if (text)
+        memcpy(text, n > 0 ? json_string_value(prompt) : "", n);
+    return text;
+}
+
+/* ---- names ---- */
+
+static void rename_field(struct openai_error *error, const char *from, const char *to)
+{
+    char rest[sizeof error->message];
+    size_t n = strlen(from);
+    if (strncmp(error->param, from, n) != 0)
+        return;
+    snprintf(rest, sizeof rest, "%s", error->param + n);
+    snprintf(error->param, sizeof error->param, "%s%.80s", to, rest);
+    if (strncmp(error->message, from, n) != 0)
+        return;
+    snprintf(rest, sizeof rest, "%s", error->message + n);
+    snprintf(error->message, sizeof error->message, "%s%.350s", to, rest);
+}
+
+void openai_request_rename(const struct openai_request *request, struct openai_error *error)
+{
+    const char *prompt = request->is_chat ? "messages" : "prompt";
+    if (strncmp(error->param, "chat.", 5) == 0)
+        rename_field(error, "chat.", "");
+    else if (strncmp(error->param, "chat", 4) == 0)
+        rename_field(error, "chat", prompt);
+    else if (strncmp(error->param, "token_ids.ids", 13) == 0)
+        rename_field(error, "token_ids.ids", prompt);
+    else if (strcmp(error->param, "token_ids") == 0)
+        rename_field(error, "token_ids", prompt);
+    else if (strcmp(error->param, "text") == 0)
+        rename_field(error, "text", prompt);
+    else if (strcmp(error->param, "prompt") == 0) /* its sentence speaks of the prompt */
+        snprintf(error->param, sizeof error->param, "%s", prompt);
+    else if (strcmp(error->param, "stop[0]") == 0 &&
+             json_is_string(json_object_get(request->body, "stop")))
+        rename_field(error, "stop[0]", "stop");
+    if (strcmp(error->param, "template_arguments") == 0)
+        rename_field(error, "template_arguments", "chat_template_kwargs");
 }
 
 /* ---- the whole ---- */

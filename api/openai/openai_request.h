@@ -12,6 +12,8 @@
 #include "api/openai/openai_error.h"
 #include "router/generation_state.h"
 
+struct tokenizer;
+
 #define OPENAI_PROMPTS_MAX 64u
 #define OPENAI_CHOICES_MAX 128u
 
@@ -42,7 +44,10 @@ bool openai_request_read(struct openai_request *request, bool is_chat, const cha
 /* Puts prompt i into message. False: error says why. */
 bool openai_request_set_prompt(struct openai_request *request, uint32_t i,
                                struct openai_error *error);
-/* Of that prompt, for echo: its text, or "" of token ids. */
-const char *openai_request_prompt_text(const struct openai_request *request, uint32_t i,
-                                       size_t *bytes_out);
+/* Of prompt i, for echo: its text, or that of its token ids, which were found to be below the vocabulary. The caller frees. NULL:
+ * no memory. */
+char *openai_request_prompt_text(const struct openai_request *request, uint32_t i,
+                                 const struct tokenizer *tokenizer, size_t *bytes_out);
+/* A field of kvferry.v1, as the router names it, becomes the member of the body that it came from. */
+void openai_request_rename(const struct openai_request *request, struct openai_error *error);
 void openai_request_finish(struct openai_request *request);

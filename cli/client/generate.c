@@ -181,6 +181,7 @@ static enum status start_server(struct generate *generate, struct error *error)
      * no tokens and no TLS, and it must serve. */
     static const char *const ARGUMENTS[][2] = {
         {"--grpc-address", "127.0.0.1:0"},
+        {"--http-address", ""},
         {"--control-address", "127.0.0.1:0"},
         {"--health-address", "127.0.0.1:0"},
         {"--metrics-address", "127.0.0.1:0"},

@@ -18,4 +18,7 @@
       "its "                                                                                       \
       "head")                                                                                      \
     X(http_idle_ms, DURATION_MS(100, 3600000), "75s", "ms",                                        \
-      "longest time between two requests on one HTTP connection; then it is closed")
+      "longest time between two requests on one HTTP connection; then it is closed")               \
+    X(http_comment_ms, DURATION_MS(100, 3600000), "15s", "ms",                                     \
+      "time in which nothing of an HTTP stream is sent, then a comment, so that proxies keep it "  \
+      "open")

@@ -454,7 +454,7 @@ def test_pods_of_helm_test() -> None:
     for n_context_workers, expected in ((1, {"test-handover": 0, "test-short": 0}),
                                         (0, {"test-handover": 1, "test-short": 0})):
         with tempfile.TemporaryDirectory() as folder:
-            addresses = [f"--{port}-address=127.0.0.1:0" for port in ("grpc", "control", "health", "metrics")]
+            addresses = [f"--{port}-address=127.0.0.1:0" for port in ("grpc", "http", "control", "health", "metrics")]
             server = subprocess.Popen(
                 [KVFERRY, "serve", SOURCE / "model/demo", *addresses, "--log-level=error",
                  f"--n-context-workers={n_context_workers}", f"--ports-file={folder}/ports"],

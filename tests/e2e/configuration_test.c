@@ -32,7 +32,7 @@ static uint32_t count(const char *text, const char *part)
 Test(configuration, serve_takes_a_file_by_its_variable_and_hands_no_child_that_file)
 {
     static const char FILE_TEXT[] = "n_context_workers: 2\nquiet: yes\ngrpc_address: 127.0.0.1:0\n"
-                                    "threads: 1\nkv_memory: 1.5Mi\n";
+                                    "http_address: 127.0.0.1:0\nthreads: 1\nkv_memory: 1.5Mi\n";
     struct child server;
     char path[160];
     snprintf(path, sizeof path, "%s", in_folder("serve.yaml"));

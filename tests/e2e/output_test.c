@@ -102,8 +102,8 @@ Test(output, a_server_whose_line_cannot_be_printed_serves)
     const char *words[] = {"serve", KVFERRY_DEMO_MODEL, ROUTER_PORTS, "--ports-file", NULL, NULL};
     char ports[160];
     snprintf(ports, sizeof ports, "%s", in_folder("ports"));
-    words[11] = ports;
-    char *argv[16] = {(char *)KVFERRY_BINARY};
+    words[13] = ports;
+    char *argv[18] = {(char *)KVFERRY_BINARY};
     for (uint32_t i = 0; words[i]; i++)
         argv[i + 1] = (char *)words[i];
     int full = open("/dev/full", O_WRONLY | O_CLOEXEC);

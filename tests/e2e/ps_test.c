@@ -209,8 +209,8 @@ Test(ps, a_public_port_that_is_open_to_the_network_tells_its_state_to_who_knows_
 {
     struct child server;
     const char *const arguments[] = {
-        "serve",     KVFERRY_DEMO_MODEL, "--insecure", "--grpc-address",
-        "0.0.0.0:0", WORKER_PORTS,       NULL};
+        "serve", KVFERRY_DEMO_MODEL, "--insecure", "--grpc-address", "0.0.0.0:0", "--http-address",
+        "",      WORKER_PORTS,       NULL};
     child_start(&server, command_folder, "serve", arguments);
     RUN("ps", "--server", address_of(server.grpc));
     EXPECT_OK();

@@ -180,7 +180,7 @@ Test(restart, what_cannot_start_again_is_tried_with_pauses_until_serve_is_told_t
                 (const char *const[]){"serve", link, "--grpc-address", "127.0.0.1:0",
                                       "--control-address", "127.0.0.1:0", "--health-address",
                                       "127.0.0.1:0", "--metrics-address", "127.0.0.1:0",
-                                      "--threads", "1", NULL});
+                                      "--http-address", "", "--threads", "1", NULL});
     struct member worker = wait_member(&server, "gen-worker");
     cr_assert_eq(unlink(link), 0);
     cr_assert_eq(kill(worker.pid, SIGKILL), 0);

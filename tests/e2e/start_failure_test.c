@@ -131,7 +131,8 @@ static const char *taken_address(void)
 static const char *const PORT_FLAGS[][2] = {{"--control-address", "control_address"},
                                             {"--health-address", "health_address"},
                                             {"--metrics-address", "metrics_address"},
-                                            {"--grpc-address", "grpc_address"}};
+                                            {"--grpc-address", "grpc_address"},
+                                            {"--http-address", "http_address"}};
 
 /* Before the model: there is none. */
 static void expect_taken(const char *role, int flag, const char *taken)
@@ -148,7 +149,7 @@ Test(start_failure, an_address_in_use_is_named_before_anything_is_loaded)
 {
     char taken[32];
     snprintf(taken, sizeof taken, "%s", taken_address());
-    for (int flag = 0; flag < 4; flag++) {
+    for (int flag = 0; flag < 5; flag++) {
         for (int role = 0; role < 3 && flag < 3; role++)
             expect_taken(ROLES[role], flag, taken);
         expect_taken("serve", flag, taken);
@@ -156,6 +157,7 @@ Test(start_failure, an_address_in_use_is_named_before_anything_is_loaded)
         expect_no_temporaries();
     }
     expect_taken("router", 3, taken);
+    expect_taken("router", 4, taken);
 }
 
 /* One line, and no child's: nothing was started. */
@@ -190,9 +192,9 @@ Test(start_failure, ports_that_were_tried_are_bound_for_good_afterwards)
     close(listener);
     snprintf(address, sizeof address, "127.0.0.1:%u", ntohs(any.sin_port));
     struct child server;
-    child_start(
-        &server, command_folder, "serve",
-        (const char *const[]){"serve", KVFERRY_DEMO_MODEL, "--grpc-address", address, NULL});
+    child_start(&server, command_folder, "serve",
+                (const char *const[]){"serve", KVFERRY_DEMO_MODEL, "--grpc-address", address,
+                                      "--http-address", "127.0.0.1:0", NULL});
     cr_assert_eq(server.grpc, ntohs(any.sin_port));
     snprintf(path, sizeof path, "%s", address_of(server.control));
     RUN("ps", "--server", address);

@@ -20,7 +20,7 @@ cp -r "$tools/go/kvferry" "$work/go/"
 (cd "$work/go" && go build -o example .)
 
 any=127.0.0.1:0
-"$binary" serve "$source/model/demo" --grpc-address $any --control-address $any \
+"$binary" serve "$source/model/demo" --grpc-address $any --http-address $any --control-address $any \
     --health-address $any --metrics-address $any --ports-file "$work/ports" --quiet 2>"$work/log" &
 server=$!
 until [ -s "$work/ports" ]; do

@@ -278,7 +278,7 @@ class RunTest(unittest.TestCase):
 
     def test_it_serves_the_demo_and_kv_crosses(self):
         any_port = "127.0.0.1:0"
-        ports = [word for name in ("grpc", "control", "health", "metrics") for word in (f"--{name}-address", any_port)]
+        ports = [word for name in ("grpc", "http", "control", "health", "metrics") for word in (f"--{name}-address", any_port)]
         server = self.container.start("serve", "/models/demo", *ports, "--seccomp", "on")
         try:
             line = server.stdout.readline()  # its end, too, ends this

@@ -36,7 +36,7 @@ grep -q '^kvferry [0-9]' "$work/version"
 any=127.0.0.1:0
 # shellcheck disable=SC2086
 podman run --detach --name $name $restricted "$image" serve /models/demo --grpc-address $any \
-    --control-address $any --health-address $any --metrics-address $any >/dev/null
+    --http-address $any --control-address $any --health-address $any --metrics-address $any >/dev/null
 tries=0
 until podman logs $name 2>/dev/null | grep -q 'ready in .* s$'; do
     tries=$((tries + 1))

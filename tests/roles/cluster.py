@@ -22,7 +22,7 @@ class Process:
         self.wants_ready = wants_ready
         self.ports_file = pathlib.Path(folder) / f"{role}.ports"
         self.log = open(pathlib.Path(folder) / f"{role}.log", "w+")
-        addresses = ["control", "health", "metrics"] + (["grpc"] if role in ("router", "serve") else [])
+        addresses = ["control", "health", "metrics"] + (["grpc", "http"] if role in ("router", "serve") else [])
         flags = [word for name in addresses for word in (f"--{name}-address", "127.0.0.1:0")]
         self.child = subprocess.Popen(
             [binary, role, model, *flags, "--ports-file", str(self.ports_file), *arguments],

@@ -35,6 +35,7 @@
     X(idle_ns)                                                                                     \
     X(slow_reader_ns)                                                                              \
     X(keepalive_ns)                                                                                \
+    X(quiet_ns)                                                                                    \
     X(handshakes_per_s)
 #define SAME(member) cr_expect_eq(limits.member, defaults.member, #member);
 
@@ -70,10 +71,12 @@ Test(http_config, without_words_the_limits_are_the_defaults)
 
 Test(http_config, a_row_reaches_its_limit)
 {
-    char *words[] = {"--http-idle-ms", "3s", "--http-fields-max", "9", "--message-bytes-max", "1M"};
+    char *words[] = {"--http-idle-ms",      "3s", "--http-fields-max", "9",
+                     "--message-bytes-max", "1M", "--http-comment-ms", "2s"};
     struct http_limits limits;
-    load(words, 6, &limits);
+    load(words, 8, &limits);
     cr_expect_eq(limits.idle_ns, 3 * NS_PER_S);
+    cr_expect_eq(limits.quiet_ns, 2 * NS_PER_S);
     cr_expect_eq(limits.fields_max, 9);
     cr_expect_eq(limits.body_bytes_max, 1 << 20);
 }

@@ -270,6 +270,47 @@ Test(http_limits, a_port_full_of_requests_answers_503)
 
 /* ---- time ---- */
 
+static void say_comment(void *arg)
+{
+    struct http_exchange *exchange = arg;
+    (void)!http_exchange_begin(exchange, &OK_HEAD);
+    cr_expect_eq(http_exchange_send(exchange, "quiet!", 6), STATUS_OK);
+}
+
+Test(http_limits, who_answers_hears_of_each_time_in_which_nothing_was_sent)
+{
+    limits->quiet_ns = SHORT_NS;
+    http_bed_start();
+    int fd = http_bed_connect(1);
+    http_bed_say(fd, HOLD);
+    struct http_exchange *held = http_bed_held(0);
+    http_exchange_on_quiet(held, say_comment, held);
+    free(http_bed_hear_until(fd, "quiet!\r\n"));
+    free(http_bed_hear_until(fd, "quiet!\r\n"));
+    cr_assert_eq(http_exchange_send(held, "more", 4), STATUS_OK);
+    free(http_bed_hear_until(fd, "more\r\n"));
+    free(http_bed_hear_until(fd, "quiet!\r\n"));
+    http_exchange_end(held);
+    free(http_bed_hear_until(fd, "0\r\n\r\n"));
+    http_bed_wait_ends(1);
+    cr_expect_eq(http_bed_last_end(), STATUS_OK);
+    close(fd);
+}
+
+Test(http_limits, a_client_that_leaves_ends_the_quiet_times_too)
+{
+    limits->quiet_ns = SHORT_NS;
+    http_bed_start();
+    int fd = http_bed_connect(1);
+    http_bed_say(fd, HOLD);
+    struct http_exchange *held = http_bed_held(0);
+    http_exchange_on_quiet(held, say_comment, held);
+    free(http_bed_hear_until(fd, "quiet!\r\n"));
+    close(fd);
+    http_bed_wait_ends(1);
+    cr_expect_eq(http_bed_last_end(), STATUS_CANCELLED);
+}
+
 Test(http_limits, who_says_nothing_or_half_a_head_loses_the_connection)
 {
     limits->head_ns = SHORT_NS;

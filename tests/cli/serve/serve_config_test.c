@@ -147,7 +147,11 @@ static void expect_alike(const struct config_row *row, const struct config_row *
               "%s: its bounds are others in %s", row->key, whose);
     cr_expect_str_eq(row->words ? row->words : "", theirs->words ? theirs->words : "", "%s in %s",
                      row->key, whose);
-    cr_expect_str_eq(row->fallback, theirs->fallback, "%s in %s", row->key, whose);
+    /* Behind serve is one machine, whose loopback may have the port; a router among others opens none unasked. */
+    if (strcmp(row->key, "http_address") == 0)
+        cr_expect(row->fallback[0] && !theirs->fallback[0]);
+    else
+        cr_expect_str_eq(row->fallback, theirs->fallback, "%s in %s", row->key, whose);
     cr_expect_str_eq(row->unit, theirs->unit, "%s in %s", row->key, whose);
 }
 

@@ -6,4 +6,5 @@
 #define WORKER_PORTS                                                                               \
     "--control-address", "127.0.0.1:0", "--health-address", "127.0.0.1:0", "--metrics-address",    \
         "127.0.0.1:0"
-#define ROUTER_PORTS "--grpc-address", "127.0.0.1:0", WORKER_PORTS
+/* Without a port for HTTP, which serve has by default at a fixed address. */
+#define ROUTER_PORTS "--grpc-address", "127.0.0.1:0", "--http-address", "", WORKER_PORTS

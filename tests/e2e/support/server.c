@@ -12,7 +12,7 @@
 void server_start(struct child *server, const char *const *more)
 {
     const char *arguments[40] = {"serve", KVFERRY_DEMO_MODEL, ROUTER_PORTS, "--threads", "1"};
-    uint32_t n = 12;
+    uint32_t n = 14;
     for (; more && *more; more++)
         arguments[n++] = *more;
     child_start(server, command_folder, "serve", arguments);

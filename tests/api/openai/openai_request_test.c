@@ -1,0 +1,293 @@
+/* openai_request: each member at its bounds is taken and beyond them refused by name; what a body says reaches the router's request. */
+#include "api/openai/openai_request.h"
+#include "tokenizer/tokenizer.h"
+
+#include <criterion/criterion.h>
+#include <criterion/parameterized.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct openai_request request;
+static struct openai_error error;
+
+static void forget(void)
+{
+    openai_request_finish(&request);
+}
+
+TestSuite(openai_request, .fini = forget);
+
+static bool read_body(bool is_chat, const char *body)
+{
+    openai_request_finish(&request);
+    return openai_request_read(&request, is_chat, body, strlen(body), &error);
+}
+
+#define PROMPT   "\"prompt\": \"x\""
+#define MESSAGES "\"messages\": [{\"role\": \"user\", \"content\": \"x\"}]"
+
+enum kinds { COMPLETIONS = 1, CHAT = 2, BOTH = 3 };
+
+struct row {
+    enum kinds kinds;
+    char member[24], right[2][100], wrong[4][100];
+};
+
+#define STRING_17                                                                                  \
+    "\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\",\"a\","   \
+    "\"a\",\"a\""
+#define IDS_17 "1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1"
+
+static struct row rows[] = {
+    {BOTH, "temperature", {"0", "2"}, {"-0.1", "2.1", "\"1\"", "[]"}},
+    {BOTH, "top_p", {"0", "1"}, {"-0.1", "1.1", "true", "{}"}},
+    {BOTH, "min_p", {"0", "1"}, {"-0.1", "1.1", "\"\""}},
+    {BOTH, "presence_penalty", {"-2", "2"}, {"-2.1", "2.1", "\"0\""}},
+    {BOTH, "frequency_penalty", {"-2", "2"}, {"-2.1", "2.1", "\"0\""}},
+    {BOTH, "repetition_penalty", {"0.1", "100"}, {"-1", "101", "\"1\""}},
+    {BOTH, "top_k", {"-1", "4294967295"}, {"-2", "4294967296", "1.5"}},
+    {BOTH, "seed", {"-9223372036854775808", "9223372036854775807"}, {"0.5", "\"1\"", "true"}},
+    {BOTH, "max_tokens", {"1", "4294967295"}, {"0", "-1", "4294967296", "\"5\""}},
+    {CHAT, "max_completion_tokens", {"1", "4294967295"}, {"0", "-1", "4294967296", "\"5\""}},
+    {BOTH, "n", {"1", "16"}, {"0", "17", "1.5", "\"2\""}},
+    {BOTH, "ignore_eos", {"true", "false"}, {"1", "\"yes\""}},
+    {BOTH, "stream", {"true", "false"}, {"1", "\"yes\""}},
+    {BOTH, "stream_options", {"{}", "{\"include_usage\": true}"}, {"1", "[]"}},
+    {BOTH, "return_token_ids", {"true", "false"}, {"1"}},
+    {BOTH, "stop", {"\"a\"", "[\"a\", \"b\"]"}, {"5", "[" STRING_17 "]", "[1]", "{}"}},
+    {BOTH, "stop_token_ids", {"[]", "[4294967295]"}, {"5", "[-1]", "[" IDS_17 "]", "[\"a\"]"}},
+    {BOTH, "priority", {"-2147483648", "2147483647"}, {"2147483648", "\"high\""}},
+    {BOTH, "model", {"\"\"", "\"demo\""}, {"5", "[]", "\"demo\\u0000\""}},
+    {BOTH, "cache_salt", {"\"\"", "\"salt\""}, {"5", "\"a\\u0000b\""}},
+    {BOTH, "logit_bias", {"{}", "null"}, {"{\"5\": 1}"}},
+    {BOTH, "guided_json", {"null", "\"\""}, {"{\"type\": \"object\"}"}},
+    {BOTH, "structured_outputs", {"null", "{}"}, {"{\"json\": 1}"}},
+    {BOTH, "min_tokens", {"null", "0"}, {"1"}},
+    {BOTH,
+     "response_format",
+     {"null", "{\"type\": \"text\"}"},
+     {"{\"type\": \"json_object\"}", "{}"}},
+    {BOTH, "tool_choice", {"\"auto\"", "\"none\""}, {"\"required\"", "{\"type\": \"function\"}"}},
+    {BOTH, "best_of", {"null", "1"}, {"2", "0", "\"1\""}},
+    {COMPLETIONS, "suffix", {"null", "\"\""}, {"\"end\""}},
+    {COMPLETIONS, "echo", {"true", "false"}, {"1"}},
+    {COMPLETIONS, "logprobs", {"0", "5"}, {"-1", "6", "true"}},
+    {COMPLETIONS, "add_special_tokens", {"true", "false"}, {"1"}},
+    {CHAT, "logprobs", {"true", "false"}, {"1", "\"yes\""}},
+    {CHAT, "top_logprobs", {"0", "null"}, {"1", "21", "-1", "true"}},
+    {CHAT, "audio", {"null", "{}"}, {"{\"voice\": \"x\"}"}},
+    {CHAT, "functions", {"null", "[]"}, {"[{\"name\": \"f\"}]"}},
+};
+
+static void expect_taken(const struct row *row, bool is_chat, const char *value)
+{
+    char body[400];
+    snprintf(body, sizeof body, "{%s, \"%s\": %s}", is_chat ? MESSAGES : PROMPT, row->member,
+             value);
+    cr_expect(read_body(is_chat, body), "%s: %s", body, error.message);
+}
+
+static void expect_refused(const struct row *row, bool is_chat, const char *value)
+{
+    char body[400];
+    snprintf(body, sizeof body, "{%s, \"%s\": %s}", is_chat ? MESSAGES : PROMPT, row->member,
+             value);
+    cr_expect_not(read_body(is_chat, body), "%s is taken", body);
+    cr_expect_eq(error.code, 400);
+    cr_expect_str_eq(error.param, row->member, "%s: %s", body, error.message);
+    cr_expect_eq(strncmp(error.message, row->member, strlen(row->member)), 0, "%s", error.message);
+}
+
+static void check_row(const struct row *row, bool is_chat)
+{
+    for (int i = 0; i < 2; i++)
+        expect_taken(row, is_chat, row->right[i]);
+    for (int i = 0; i < 4 && row->wrong[i][0]; i++)
+        expect_refused(row, is_chat, row->wrong[i]);
+}
+
+ParameterizedTestParameters(openai_request, members_at_and_beyond_their_bounds)
+{
+    return cr_make_param_array(struct row, rows, sizeof rows / sizeof *rows);
+}
+
+ParameterizedTest(struct row *row, openai_request, members_at_and_beyond_their_bounds)
+{
+    if (row->kinds & COMPLETIONS)
+        check_row(row, false);
+    if (row->kinds & CHAT)
+        check_row(row, true);
+}
+
+/* ---- what reaches the router ---- */
+
+Test(openai_request, values_reach_the_message)
+{
+    cr_assert(
+        read_body(true,
+                  "{" MESSAGES ", \"temperature\": 0.5, \"seed\": -1, \"top_k\": -1, \"n\": 3,"
+                  "\"max_tokens\": 5, \"max_completion_tokens\": 7, \"stop\": \"a\\u0000b\","
+                  "\"logprobs\": true, \"top_logprobs\": 4, \"stream\": true, \"priority\": -3,"
+                  "\"stream_options\": {\"include_usage\": true}, \"who\": [\"knows\"]}"),
+        "%s", error.message);
+    const Kvferry__V1__SamplingParams *sampling = &request.sampling;
+    cr_expect_float_eq(sampling->temperature, 0.5f, 0);
+    cr_expect_eq(sampling->seed, UINT64_MAX);
+    cr_expect_eq(sampling->top_k, 0);
+    cr_expect_eq(sampling->n, 3);
+    cr_expect_eq(sampling->max_tokens, 7, "max_completion_tokens wins");
+    cr_expect_eq(sampling->n_stop, 1);
+    cr_expect_eq(sampling->stop[0].len, 3);
+    cr_expect_eq(memcmp(sampling->stop[0].data, "a\0b", 3), 0);
+    cr_expect_eq(sampling->logprobs, 4);
+    cr_expect_eq(request.message.priority, -3);
+    cr_expect(request.is_stream && request.include_usage && request.has_logprobs);
+    cr_expect_eq(request.message.prompt_case, KVFERRY__V1__GENERATE_REQUEST__PROMPT_CHAT);
+}
+
+Test(openai_request, completions_have_a_default_length_and_chat_has_none)
+{
+    cr_assert(read_body(false, "{" PROMPT "}"));
+    cr_expect_eq(request.sampling.max_tokens, 16);
+    cr_assert(read_body(true, "{" MESSAGES "}"));
+    cr_expect_eq(request.sampling.max_tokens_presence_case,
+                 KVFERRY__V1__SAMPLING_PARAMS__MAX_TOKENS_PRESENCE__NOT_SET);
+    cr_assert(read_body(false, "{" PROMPT ", \"logprobs\": 0}"));
+    cr_expect_eq(request.sampling.logprobs, 1);
+    cr_expect_eq(request.n_top_logprobs, 0);
+}
+
+/* ---- prompts ---- */
+
+Test(openai_request, prompts_of_every_form)
+{
+    cr_assert(read_body(false, "{\"prompt\": [\"one\", [4, 5, 6], \"\"], \"n\": 2}"));
+    cr_assert_eq(request.n_prompts, 3);
+    cr_assert(openai_request_set_prompt(&request, 0, &error));
+    cr_expect_eq(request.message.prompt_case, KVFERRY__V1__GENERATE_REQUEST__PROMPT_TEXT);
+    cr_expect_eq(memcmp(request.message.text.data, "one", 3), 0);
+    cr_assert(openai_request_set_prompt(&request, 1, &error));
+    cr_expect_eq(request.message.prompt_case, KVFERRY__V1__GENERATE_REQUEST__PROMPT_TOKEN_IDS);
+    cr_expect_eq(request.message.token_ids->n_ids, 3);
+    cr_expect_eq(request.message.token_ids->ids[2], 6);
+    cr_assert(read_body(false, "{\"prompt\": [7, 8]}"));
+    cr_assert_eq(request.n_prompts, 1);
+    cr_assert(openai_request_set_prompt(&request, 0, &error));
+    cr_expect_eq(request.message.token_ids->ids[1], 8);
+}
+
+static void read_prompts(size_t n, unsigned n_choices)
+{
+    char body[1024];
+    size_t at = (size_t)snprintf(body, sizeof body, "{\"n\": %u, \"prompt\": [", n_choices);
+    for (size_t i = 0; i < n; i++)
+        at += (size_t)snprintf(body + at, sizeof body - at, "%s\"x\"", i ? "," : "");
+    snprintf(body + at, sizeof body - at, "]}");
+    (void)read_body(false, body);
+}
+
+Test(openai_request, prompts_and_choices_are_bounded)
+{
+    read_prompts(OPENAI_PROMPTS_MAX, 2);
+    cr_expect_eq(error.code, 0, "%s", error.message);
+    read_prompts(OPENAI_PROMPTS_MAX + 1, 1);
+    cr_expect_str_eq(error.message, "prompt has 65 prompts; 1 to 64 are taken");
+    read_prompts(OPENAI_PROMPTS_MAX, 3);
+    cr_expect_str_eq(error.message, "prompt and n make 192 choices; at most 128 are made");
+    read_prompts(0, 1);
+    cr_expect_str_eq(error.message, "prompt has 0 prompts; 1 to 64 are taken");
+}
+
+Test(openai_request, prompts_that_are_none_are_refused)
+{
+    static const char *const WRONG[] = {"{}", "{\"prompt\": null}", "{\"prompt\": 5}",
+                                        "{\"prompt\": {}}"};
+    static const char *const LATER[] = {"{\"prompt\": [[]]}",   "{\"prompt\": [1, \"a\"]}",
+                                        "{\"prompt\": [-1]}",   "{\"prompt\": [4294967296]}",
+                                        "{\"prompt\": [true]}", "{\"prompt\": [1, 2.5]}"};
+    for (size_t i = 0; i < sizeof WRONG / sizeof *WRONG; i++) {
+        cr_expect_not(read_body(false, WRONG[i]), "%s", WRONG[i]);
+        cr_expect_str_eq(error.param, "prompt");
+    }
+    for (size_t i = 0; i < sizeof LATER / sizeof *LATER; i++) {
+        cr_assert(read_body(false, LATER[i]), "%s", LATER[i]);
+        cr_expect_not(openai_request_set_prompt(&request, 0, &error), "%s", LATER[i]);
+        cr_expect_str_eq(error.param, "prompt");
+        cr_expect_eq(error.code, 400);
+    }
+    cr_expect_not(read_body(false, "{" PROMPT ", \"echo\": true, \"logprobs\": 1}"));
+    cr_expect_str_eq(error.param, "echo");
+}
+
+Test(openai_request, bodies_that_are_no_object_are_refused)
+{
+    static const char *const WRONG[] = {
+        "", "{", "[]", "null", "5", "{} {}", "\xff", "{\"a\": \"\\ud800\"}", "{\"seed\": 1e999}"};
+    for (size_t i = 0; i < sizeof WRONG / sizeof *WRONG; i++) {
+        cr_expect_not(read_body(i % 2, WRONG[i]), "%s", WRONG[i]);
+        cr_expect_eq(error.code, 400);
+        cr_expect_eq(strncmp(error.message, "the body is", 11), 0, "%s", error.message);
+    }
+}
+
+Test(openai_request, echo_has_the_text_of_token_ids_too)
+{
+    struct error why = {""};
+    struct tokenizer *tokenizer;
+    size_t bytes;
+    cr_assert_eq(tokenizer_load(KVFERRY_SOURCE_DIR "/model/demo", &why, &tokenizer), STATUS_OK,
+                 "%s", why.text);
+    uint32_t ids[8];
+    struct token_buffer tokens = {.ids = ids, .ids_max = 8};
+    const struct encode_input input = {.text = "And God", .text_bytes = 7};
+    cr_assert_eq(tokenizer_encode(tokenizer, &input, &tokens, &why), STATUS_OK, "%s", why.text);
+    char body[200];
+    size_t at = (size_t)snprintf(body, sizeof body, "{\"prompt\": [\"as it is\", [2046");
+    for (size_t i = 0; i < tokens.n_ids; i++)
+        at += (size_t)snprintf(body + at, sizeof body - at, ", %u", ids[i]);
+    snprintf(body + at, sizeof body - at, ", 4000000000]]}");
+    cr_assert(read_body(false, body), "%s", error.message);
+    char *text = openai_request_prompt_text(&request, 0, tokenizer, &bytes);
+    cr_expect(bytes == 8 && memcmp(text, "as it is", 8) == 0);
+    free(text);
+    text = openai_request_prompt_text(&request, 1, tokenizer, &bytes);
+    cr_expect(bytes == 7 && memcmp(text, "And God", 7) == 0, "%.*s", (int)bytes, text);
+    free(text);
+    tokenizer_destroy(tokenizer);
+}
+
+/* ---- names ---- */
+
+static const struct {
+    bool is_chat;
+    const char *stop, *field, *sentence, *param, *message;
+} NAMES[] = {
+    {false, "\"a\"", "text", "text is empty", "prompt", "prompt is empty"},
+    {true, "\"a\"", "text", "text is empty", "messages", "messages is empty"},
+    {false, "\"a\"", "token_ids", "token_ids is empty", "prompt", "prompt is empty"},
+    {false, "\"a\"", "token_ids.ids[4]", "token_ids.ids[4] is 9", "prompt[4]", "prompt[4] is 9"},
+    {true, "\"a\"", "chat.messages[2]", "chat.messages[2] is x", "messages[2]", "messages[2] is x"},
+    {true, "\"a\"", "chat", "chat has 5 bytes", "messages", "messages has 5 bytes"},
+    {true, "\"a\"", "chat.template_arguments", "chat.template_arguments is x",
+     "chat_template_kwargs", "chat_template_kwargs is x"},
+    {true, "\"a\"", "prompt", "prompt of 9 tokens", "messages", "prompt of 9 tokens"},
+    {false, "\"a\"", "stop[0]", "stop[0] is empty", "stop", "stop is empty"},
+    {false, "[\"a\"]", "stop[0]", "stop[0] is empty", "stop[0]", "stop[0] is empty"},
+    {false, "\"a\"", "top_p", "top_p is 5", "top_p", "top_p is 5"},
+};
+
+Test(openai_request, fields_of_the_router_have_the_names_of_the_body)
+{
+    for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++) {
+        char body[200];
+        struct openai_error told;
+        snprintf(body, sizeof body, "{%s, \"stop\": %s}", NAMES[i].is_chat ? MESSAGES : PROMPT,
+                 NAMES[i].stop);
+        cr_assert(read_body(NAMES[i].is_chat, body));
+        openai_error_set(&told, 400, NULL, NAMES[i].field, "%s", NAMES[i].sentence);
+        openai_request_rename(&request, &told);
+        cr_expect_str_eq(told.param, NAMES[i].param);
+        cr_expect_str_eq(told.message, NAMES[i].message);
+    }
+}

@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# The official OpenAI client for Python before the HTTP port: openai.sh KVFERRY_BINARY SOURCE_FOLDER TOOLS_FOLDER
+set -euo pipefail
+binary=$1 source=$2 tools=$3
+here=$source/tests/interop
+"$here/venv.sh" "$tools"
+PYTHONPATH=$source/tests/roles "$tools/venv/bin/python" -B "$here/openai_clients.py" "$binary" "$source/model/demo"

@@ -1,0 +1,601 @@
+"""The official Python package of OpenAI before the OpenAI-compatible port of a real router with a context and a generation worker.
+
+    openai_clients.py KVFERRY_BINARY MODEL_FOLDER
+
+At the end KV must have crossed, no block may be owned, and every process must exit with 0.
+"""
+
+import concurrent.futures
+import json
+import signal
+import ssl
+import subprocess
+import sys
+import tempfile
+import unittest
+
+import httpx2 as httpx  # what the package itself uses
+import openai
+from certificates import Folder
+from cluster import Process
+from openai_case import BINARY, LIMIT_S, LONG, MODEL, NAME, generated, owned_blocks, start_cluster, stop_cluster, url_of, within
+from tokens import Tokens
+
+PLAIN = {"extra_body": {"add_special_tokens": False}}  # as a chat, whose template has what it wants
+HELLO = [{"role": "user", "content": "In the beginning"}]
+
+
+def setUpModule():
+    global cluster, client
+    cluster = start_cluster()
+    client = make_client(cluster)
+
+
+def tearDownModule():
+    client.close()
+    stop_cluster(cluster)
+
+
+def make_client(of, key="none", scheme="http", **more):
+    return openai.OpenAI(base_url=url_of(of, scheme), api_key=key, timeout=LIMIT_S, **({"max_retries": 0} | more))
+
+
+def counting_client(of, key="none", **more):
+    """A client, and the requests that it has sent."""
+    sent = []
+    transport = httpx.Client(event_hooks={"request": [sent.append]})
+    return make_client(of, key, http_client=transport, **more), sent
+
+
+def complete(prompt=LONG, **more):
+    return client.completions.create(**({"model": NAME, "prompt": prompt, "max_tokens": 12, "temperature": 0} | more))
+
+
+def chat(messages=HELLO, **more):
+    return client.chat.completions.create(**({"model": NAME, "messages": messages, "max_tokens": 12, "temperature": 0} | more))
+
+
+def raw(method, path, **more):
+    return httpx.request(method, url_of(cluster) + path, timeout=LIMIT_S, **more)
+
+
+def text_of(stream, index=0):
+    return "".join(c.text for event in stream for c in event.choices if c.index == index)
+
+
+def said(stream, index=0):
+    return "".join(c.delta.content or "" for event in stream for c in event.choices if c.index == index)
+
+
+class Completions(unittest.TestCase):
+    def test_greedy_text_is_that_of_kvferry_v1(self):
+        reply = complete(extra_body={"cache_salt": "greedy"})
+        self.assertEqual(reply.choices[0].text, generated(cluster, LONG, 12))
+        self.assertEqual((reply.object, reply.model, reply.choices[0].finish_reason), ("text_completion", NAME, "length"))
+        self.assertTrue(reply.id.startswith("cmpl-"))
+        self.assertGreater(reply.created, 1.7e9)
+
+    def test_a_stream_has_the_text_of_the_whole(self):
+        events = list(complete(stream=True, extra_body={"cache_salt": "stream"}))
+        self.assertEqual(text_of(events), complete().choices[0].text)
+        self.assertEqual(events[-1].choices[0].finish_reason, "length")
+        self.assertEqual({(e.id, e.created, e.object, e.model) for e in events},
+                         {(events[0].id, events[0].created, "text_completion", NAME)})
+        self.assertTrue(all(e.choices[0].finish_reason is None for e in events[:-1]))
+
+    def test_usage_counts_the_prompt_and_the_reply(self):
+        usage = complete().usage
+        self.assertEqual(usage.completion_tokens, 12)
+        self.assertEqual(usage.total_tokens, usage.prompt_tokens + 12)
+        self.assertGreater(complete().usage.prompt_tokens_details.cached_tokens, 0)
+
+    def test_include_usage_adds_one_event_without_choices(self):
+        events = list(complete(stream=True, stream_options={"include_usage": True}))
+        self.assertEqual(events[-1].choices, [])
+        self.assertEqual(events[-1].usage.completion_tokens, 12)
+        self.assertTrue(all(e.usage is None and e.choices for e in events[:-1]))
+        self.assertTrue(all(e.usage is None for e in complete(stream=True)))
+
+    def test_without_max_tokens_a_reply_has_sixteen(self):
+        reply = client.completions.create(model=NAME, prompt=LONG, temperature=0, extra_body={"ignore_eos": True})
+        self.assertEqual(reply.usage.completion_tokens, 16)
+
+    def test_n_choices_are_those_of_their_seeds(self):
+        reply = complete(n=3, temperature=0.9, seed=7)
+        self.assertEqual([c.index for c in reply.choices], [0, 1, 2])
+        for i, choice in enumerate(reply.choices):
+            self.assertEqual(choice.text, complete(temperature=0.9, seed=7 + i).choices[0].text)
+        self.assertEqual(reply.usage.completion_tokens, 36)
+        self.assertEqual(reply.usage.prompt_tokens, complete().usage.prompt_tokens)
+
+    def test_n_choices_of_a_stream_are_told_apart(self):
+        whole = complete(n=3, temperature=0.9, seed=7)
+        events = list(complete(n=3, temperature=0.9, seed=7, stream=True))
+        for choice in whole.choices:
+            self.assertEqual(text_of(events, choice.index), choice.text)
+        ends = [c.index for e in events for c in e.choices if c.finish_reason]
+        self.assertEqual(sorted(ends), [0, 1, 2])
+
+    def test_the_same_seed_gives_the_same_text(self):
+        texts = [complete(temperature=1.3, seed=seed).choices[0].text for seed in (11, 11, 12, -1, -1)]
+        self.assertEqual(texts[0], texts[1])
+        self.assertNotEqual(texts[0], texts[2])
+        self.assertEqual(texts[3], texts[4])
+
+    def test_a_stop_string_ends_the_text_before_it(self):
+        whole = complete(max_tokens=24).choices[0].text
+        for begin in (3, 7, 12):  # also within a token, and across two
+            stop = whole[begin:begin + 5]
+            expected = whole[:whole.index(stop)]
+            for stops in (stop, ["not there", stop]):
+                choice = complete(max_tokens=24, stop=stops).choices[0]
+                self.assertEqual((choice.text, choice.finish_reason), (expected, "stop"))
+            events = list(complete(max_tokens=24, stop=stop, stream=True))
+            self.assertEqual(text_of(events), expected)
+            self.assertEqual(events[-1].choices[0].finish_reason, "stop")
+
+    def test_lists_of_prompts_are_answered_in_order(self):
+        prompts = ["And God said", "In the beginning", LONG]
+        reply = complete(prompts)
+        self.assertEqual([c.index for c in reply.choices], [0, 1, 2])
+        self.assertEqual([c.text for c in reply.choices], [complete(p).choices[0].text for p in prompts])
+        events = list(complete(prompts, stream=True))
+        for i, choice in enumerate(reply.choices):
+            self.assertEqual(text_of(events, i), choice.text)
+
+    def test_prompts_times_n(self):
+        reply = complete(["And God said", "In the beginning"], n=2, temperature=0.8, seed=3)
+        self.assertEqual([c.index for c in reply.choices], [0, 1, 2, 3])
+        self.assertEqual(reply.choices[2].text, complete("In the beginning", temperature=0.8, seed=3).choices[0].text)
+        self.assertEqual(reply.choices[3].text, complete("In the beginning", temperature=0.8, seed=4).choices[0].text)
+
+    def test_token_ids_as_prompts(self):
+        whole = complete(extra_body={"return_token_ids": True, "add_special_tokens": False})
+        ids = whole.choices[0].token_ids
+        self.assertEqual(len(ids), 12)
+        one = complete(ids)
+        self.assertEqual(one.usage.prompt_tokens, 12)
+        both = complete([ids, ids[:5]])
+        self.assertEqual(both.choices[0].text, one.choices[0].text)
+        self.assertEqual(both.choices[1].text, complete(ids[:5]).choices[0].text)
+
+    def test_echo_puts_the_prompt_before_the_text(self):
+        text = complete().choices[0].text
+        self.assertEqual(complete(echo=True).choices[0].text, LONG + text)
+        self.assertEqual(text_of(complete(echo=True, stream=True)), LONG + text)
+
+    def test_echo_of_token_ids_is_their_text(self):
+        ids = complete(extra_body={"return_token_ids": True}).choices[0].token_ids
+        text = complete().choices[0].text
+        self.assertEqual(complete(ids, echo=True).choices[0].text, text + complete(ids).choices[0].text)
+
+    def test_logprobs_and_where_each_token_begins(self):
+        choice = complete(logprobs=3).choices[0]
+        self.assertEqual("".join(choice.logprobs.tokens), choice.text)
+        at = 0
+        for token, offset in zip(choice.logprobs.tokens, choice.logprobs.text_offset):
+            self.assertEqual(offset, at)
+            at += len(token)
+        for token, value, top in zip(choice.logprobs.tokens, choice.logprobs.token_logprobs, choice.logprobs.top_logprobs):
+            self.assertLessEqual(value, 0)
+            self.assertEqual(len(top), 3)
+            self.assertAlmostEqual(top[token], value, places=5)  # greedy: the likeliest
+
+    def test_logprobs_of_a_stream_are_those_of_the_whole(self):
+        whole = complete(logprobs=2).choices[0].logprobs
+        parts = [c.logprobs for e in complete(logprobs=2, stream=True) for c in e.choices if c.logprobs]
+        for name in ("tokens", "token_logprobs", "top_logprobs", "text_offset"):
+            self.assertEqual([v for p in parts for v in getattr(p, name)], getattr(whole, name), name)
+
+    def test_logprobs_zero_has_the_drawn_token_alone(self):
+        logprobs = complete(logprobs=0).choices[0].logprobs
+        self.assertEqual(len(logprobs.token_logprobs), 12)
+        self.assertFalse(any(logprobs.top_logprobs or []))
+
+    def test_what_is_null_is_absent(self):
+        nothing = dict.fromkeys(("top_p", "n", "stop", "seed", "logprobs", "presence_penalty", "frequency_penalty", "user",
+                                 "logit_bias", "suffix", "echo", "best_of", "stream_options"))
+        self.assertEqual(complete(extra_body=nothing).choices[0].text, complete().choices[0].text)
+
+    def test_unknown_members_are_ignored(self):
+        reply = complete(extra_body={"who_knows": {"a": [1]}}, user="me")
+        self.assertEqual(reply.choices[0].text, complete().choices[0].text)
+
+    def test_an_empty_model_is_the_one_that_is_served(self):
+        self.assertEqual(complete(model="").model, NAME)
+
+    def test_stop_token_ids_and_min_p_and_top_k(self):
+        ids = complete(extra_body={"return_token_ids": True}).choices[0].token_ids
+        reply = complete(extra_body={"stop_token_ids": [ids[4]], "return_token_ids": True})
+        self.assertEqual(reply.choices[0].finish_reason, "stop")
+        self.assertLessEqual(reply.usage.completion_tokens, 5)
+        self.assertEqual(complete(temperature=1.5, extra_body={"top_k": 1}).choices[0].text, complete().choices[0].text)
+        self.assertEqual(complete(temperature=1.5, extra_body={"min_p": 1}).choices[0].text, complete().choices[0].text)
+
+    def test_text_of_several_bytes_a_character_is_whole_in_every_event(self):
+        for seed in range(6):
+            more = {"max_tokens": 120, "temperature": 2, "seed": seed, "extra_body": {"ignore_eos": True}}
+            whole = complete("äöü 光 🙂 ", **more)
+            events = list(complete("äöü 光 🙂 ", stream=True, **more))
+            self.assertEqual(text_of(events), whole.choices[0].text)
+        self.assertEqual(complete("äöü 光 🙂", echo=True, max_tokens=1).choices[0].text[:7], "äöü 光 🙂")
+
+
+class Chat(unittest.TestCase):
+    PROMPT = "user: In the beginning\nassistant:"
+
+    def test_a_chat_is_its_template_completed(self):
+        reply = chat()
+        message = reply.choices[0].message
+        self.assertEqual(message.content, complete(self.PROMPT, **PLAIN).choices[0].text)
+        self.assertEqual((message.role, message.refusal, reply.object), ("assistant", None, "chat.completion"))
+        self.assertTrue(reply.id.startswith("chatcmpl-"))
+
+    def test_a_stream_begins_with_the_role_and_ends_with_the_reason(self):
+        events = list(chat(stream=True))
+        self.assertEqual((events[0].choices[0].delta.role, events[0].choices[0].delta.content), ("assistant", ""))
+        self.assertTrue(all(e.choices[0].delta.role is None for e in events[1:]))
+        self.assertEqual(said(events), chat().choices[0].message.content)
+        self.assertEqual([e.choices[0].finish_reason for e in events if e.choices[0].finish_reason], ["length"])
+        self.assertEqual({(e.id, e.created, e.object) for e in events},
+                         {(events[0].id, events[0].created, "chat.completion.chunk")})
+
+    def test_the_stream_helper(self):
+        with client.chat.completions.stream(model=NAME, messages=HELLO, temperature=0,
+                                            stop=chat().choices[0].message.content[4:9]) as stream:
+            kinds = [event.type for event in stream]
+            final = stream.get_final_completion()
+        self.assertIn("content.delta", kinds)
+        self.assertIn("content.done", kinds)
+        self.assertEqual(final.choices[0].message.content, chat().choices[0].message.content[:4])
+        self.assertEqual(final.choices[0].finish_reason, "stop")
+
+    def test_usage_of_a_stream(self):
+        events = list(chat(stream=True, stream_options={"include_usage": True}))
+        self.assertEqual((events[-1].choices, events[-1].usage.completion_tokens), ([], 12))
+        self.assertEqual(events[-1].usage, chat().usage.model_copy(
+            update={"prompt_tokens_details": events[-1].usage.prompt_tokens_details}))
+
+    def test_several_messages_and_parts(self):
+        messages = [{"role": "system", "content": "Speak."}, {"role": "user", "content": "Who?"},
+                    {"role": "assistant", "content": "God."},
+                    {"role": "user", "content": [{"type": "text", "text": "And"}, {"type": "text", "text": "then?"}]}]
+        prompt = "system: Speak.\nuser: Who?\nassistant: God.\nuser: And\nthen?\nassistant:"
+        self.assertEqual(chat(messages).choices[0].message.content, complete(prompt, **PLAIN).choices[0].text)
+
+    def test_max_completion_tokens_wins_over_max_tokens(self):
+        more = {"extra_body": {"ignore_eos": True}}
+        self.assertEqual(chat(max_completion_tokens=5, **more).usage.completion_tokens, 5)
+        self.assertEqual(chat(max_tokens=7, **more).usage.completion_tokens, 7)
+        self.assertEqual(chat(max_tokens=None, max_completion_tokens=6, **more).usage.completion_tokens, 6)
+
+    def test_n_choices(self):
+        reply = chat(n=3, temperature=0.9, seed=7)
+        for i, choice in enumerate(reply.choices):
+            self.assertEqual(choice.message.content, chat(temperature=0.9, seed=7 + i).choices[0].message.content)
+        events = list(chat(n=3, temperature=0.9, seed=7, stream=True))
+        for choice in reply.choices:
+            self.assertEqual(said(events, choice.index), choice.message.content)
+
+    def test_logprobs_have_the_bytes_of_each_token(self):
+        choice = chat(logprobs=True, top_logprobs=4).choices[0]
+        content = choice.logprobs.content
+        self.assertEqual(bytes(b for t in content for b in t.bytes).decode(), choice.message.content)
+        for token in content:
+            self.assertEqual(token.token, bytes(token.bytes).decode(errors="replace"))
+            self.assertEqual(len(token.top_logprobs), 4)
+            self.assertEqual(token.top_logprobs[0].token, token.token)
+            values = [top.logprob for top in token.top_logprobs]
+            self.assertEqual(values, sorted(values, reverse=True))
+        self.assertIsNone(chat().choices[0].logprobs)
+
+    def test_logprobs_of_a_stream(self):
+        whole = chat(logprobs=True, top_logprobs=2).choices[0].logprobs.content
+        events = chat(logprobs=True, top_logprobs=2, stream=True)
+        streamed = [t for e in events for c in e.choices if c.logprobs for t in c.logprobs.content]
+        self.assertEqual(streamed, whole)
+        self.assertEqual(chat(logprobs=True).choices[0].logprobs.content[0].top_logprobs, [])
+
+    def test_bytes_of_characters_across_tokens(self):
+        found = False
+        for seed in range(12):
+            choice = chat(temperature=2, seed=seed, max_tokens=150, logprobs=True, extra_body={"ignore_eos": True}).choices[0]
+            tokens = choice.logprobs.content
+            text = bytes(b for t in tokens for b in t.bytes).decode(errors="replace")
+            self.assertEqual(text, choice.message.content)
+            found |= any(t.token == "\ufffd" for t in tokens)
+        self.assertTrue(found, "no token was a part of a character")
+
+    def test_members_that_change_nothing(self):
+        text = chat().choices[0].message.content
+        tool = {"type": "function", "function": {"name": "f", "parameters": {"type": "object", "properties": {}}}}
+        for more in ({"tools": [tool], "tool_choice": "auto"}, {"tool_choice": "none", "tools": [tool]},
+                     {"response_format": {"type": "text"}}, {"metadata": {"a": "b"}, "store": False},
+                     {"parallel_tool_calls": True}, {"logit_bias": {}}, {"user": "me"}, {"reasoning_effort": "low"},
+                     {"service_tier": "auto"}, {"modalities": ["text"]}):
+            self.assertEqual(chat(**more).choices[0].message.content, text, more)
+
+    def test_a_tool_answers(self):
+        call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{\"a\": 1}"}}
+        messages = HELLO + [{"role": "assistant", "content": None, "tool_calls": [call]},
+                            {"role": "tool", "tool_call_id": "c1", "content": "light"}, {"role": "user", "content": "so?"}]
+        self.assertEqual(chat(messages).choices[0].message.role, "assistant")
+
+
+class Errors(unittest.TestCase):
+    def refused(self, kind, call, param=None, code=None):
+        with self.assertRaises(kind) as caught:
+            call()
+        error = caught.exception
+        if param:
+            self.assertEqual(error.param, param, error.message)
+            self.assertIn(param, error.message)
+        if code:
+            self.assertEqual(error.code, code)
+        self.assertTrue(error.request_id, "has no x-request-id")
+        return error
+
+    def test_wrong_values_are_refused_by_name(self):
+        both = [("temperature", -0.1), ("temperature", 2.1), ("temperature", "hot"), ("top_p", 0), ("top_p", 1.1), ("n", 0),
+                ("n", 1.5), ("n", 1000), ("n", "2"), ("max_tokens", 0), ("max_tokens", -1), ("max_tokens", True),
+                ("max_tokens", 2**40), ("presence_penalty", 2.1), ("frequency_penalty", -2.1), ("stop", 5),
+                ("stop", ["a"] * 17), ("stop", [1]), ("stop", ""), ("stop", "x" * 257), ("seed", 0.5), ("seed", "1"),
+                ("stream", "yes"), ("stream_options", 3), ("top_k", -2), ("min_p", 1.1), ("repetition_penalty", 0),
+                ("stop_token_ids", [-1]), ("stop_token_ids", ["a"]), ("ignore_eos", 1), ("logit_bias", {"5": 1}),
+                ("cache_salt", 1), ("priority", "high"), ("model", 5)]
+        completions = [("prompt", 5), ("prompt", []), ("prompt", [[]]), ("prompt", ["a", 5]), ("prompt", [1, "a"]),
+                       ("prompt", [-1]), ("prompt[1]", [1, 10**7]), ("prompt", ""), ("prompt", ["a"] * 65), ("logprobs", 6),
+                       ("logprobs", -1), ("suffix", "x"), ("best_of", 2), ("echo", "yes")]
+        chats = [("messages", []), ("messages", "hello"), ("messages[0].role", None), ("messages[0].content", 5),
+                 ("messages[0].content[0]", None), ("top_logprobs", 21), ("top_logprobs", 2), ("logprobs", 1),
+                 ("response_format", {"type": "json_object"}), ("tool_choice", "required"), ("max_completion_tokens", 0),
+                 ("audio", {"voice": "x"}), ("functions", [{"name": "f"}])]
+        content = {"messages[0].role": [{"content": "x"}], "messages[0].content": [{"role": "user", "content": 5}],
+                   "messages[0].content[0]": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]}
+        for name, value in both + completions:
+            with self.subTest(name=name, value=str(value)[:40]):
+                body = {"model": NAME, "prompt": "x", "max_tokens": 1} | {name.split("[")[0]: value}
+                self.refused(openai.BadRequestError, lambda: client.post("/completions", body=body, cast_to=object), name)
+        for name, value in both + chats:
+            with self.subTest(name=name, value=str(value)[:40]):
+                more = {"messages": content[name]} if name in content else {name: value}
+                body = {"model": NAME, "messages": HELLO, "max_tokens": 1} | more
+                self.refused(openai.BadRequestError, lambda: client.post("/chat/completions", body=body, cast_to=object), name)
+
+    def test_an_unknown_model(self):
+        for name in ("gpt-4", "ä" * 300, "x" * 5000):
+            error = self.refused(openai.NotFoundError, lambda: complete(model=name), code="model_not_found")
+            self.assertEqual(error.param, "model")
+            self.refused(openai.NotFoundError, lambda: chat(model=name), code="model_not_found")
+
+    def test_a_name_with_a_nul_is_another_name(self):
+        self.refused((openai.NotFoundError, openai.BadRequestError), lambda: complete(model=NAME + "\0x"))
+        self.refused(openai.BadRequestError, lambda: chat([{"role": "user\0x", "content": "x"}]), "messages[0].role")
+
+    def test_a_prompt_that_is_too_long(self):
+        for stream in (False, True):
+            error = self.refused(openai.BadRequestError, lambda: complete(LONG * 40, stream=stream),
+                                 code="context_length_exceeded")
+            self.assertEqual((error.param, error.type), ("prompt", "invalid_request_error"))
+            self.assertIn("prompt is too long", error.message)
+        error = self.refused(openai.BadRequestError, lambda: chat([{"role": "user", "content": LONG * 40}]),
+                             code="context_length_exceeded")
+        self.assertEqual(error.param, "messages")
+
+    def test_structured_output_is_refused(self):
+        with self.assertRaises(openai.BadRequestError) as caught:
+            chat(response_format={"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object"}}})
+        self.assertEqual(caught.exception.param, "response_format")
+
+    def test_bodies_that_are_no_request(self):
+        for content in (b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"prompt": "\\ud800"}', b'{"a":' * 5000, b'{"seed": 1e999}'):
+            reply = raw("POST", "/completions", content=content, headers={"content-type": "application/json"})
+            self.assertEqual(reply.status_code, 400, content[:20])
+            self.assertEqual(reply.json()["error"]["type"], "invalid_request_error")
+
+    def test_paths_and_methods(self):
+        for method, path, code in (("GET", "/completions", 405), ("POST", "/models", 405), ("POST", "/embeddings", 404),
+                                   ("GET", "/nothing", 404), ("DELETE", "/models/x", 405)):
+            reply = raw(method, path, headers={"x-request-id": "mine"})
+            self.assertEqual(reply.status_code, code, (method, path))
+            self.assertTrue(reply.json()["error"]["message"])
+        with self.assertRaises(openai.NotFoundError):
+            client.embeddings.create(model=NAME, input="x")
+
+    def test_what_cannot_help_is_not_sent_again(self):
+        careful, sent = counting_client(cluster, max_retries=2)
+        with self.assertRaises(openai.BadRequestError):
+            careful.completions.create(model=NAME, prompt="x", temperature=9)
+        with self.assertRaises(openai.NotFoundError):
+            careful.completions.create(model="other", prompt="x")
+        self.assertEqual(len(sent), 2)
+
+    def test_a_request_keeps_the_id_that_it_came_with(self):
+        for call in (complete, chat):
+            reply = call(extra_headers={"x-request-id": f"mine-{call.__name__}"})
+            self.assertEqual(reply._request_id, f"mine-{call.__name__}")
+        drawn = {complete(max_tokens=1)._request_id for _ in range(3)}
+        self.assertEqual(len(drawn), 3)
+        with client.completions.with_streaming_response.create(model=NAME, prompt="x", max_tokens=1, stream=True,
+                                                               extra_headers={"x-request-id": "streamed"}) as reply:
+            self.assertEqual(reply.headers["x-request-id"], "streamed")
+            self.assertIn("text/event-stream", reply.headers["content-type"])
+            self.assertEqual(reply.headers["cache-control"], "no-cache")
+
+
+class Models(unittest.TestCase):
+    def test_the_list_has_the_one(self):
+        (model,) = client.models.list().data
+        self.assertEqual((model.id, model.object, model.owned_by, model.max_model_len), (NAME, "model", "kvferry", 2048))
+
+    def test_a_name_with_a_slash_is_found(self):
+        self.assertEqual(client.models.retrieve(NAME).id, NAME)
+        self.assertEqual(raw("GET", "/models/acme/demo").json()["id"], NAME)
+        for name in ("other", "ä" * 200, "acme"):
+            with self.assertRaises(openai.NotFoundError):
+                client.models.retrieve(name)
+
+    def test_health(self):
+        reply = httpx.get(url_of(cluster).removesuffix("/v1") + "/health")
+        self.assertEqual((reply.status_code, reply.json()), (200, {"status": "ok"}))
+
+    def test_curl_reads_a_stream(self):
+        body = json.dumps({"prompt": LONG, "max_tokens": 6, "temperature": 0, "stream": True})
+        done = subprocess.run(["curl", "-sSN", f"{url_of(cluster)}/completions", "-H", "Content-Type: application/json", "-d",
+                               body], capture_output=True, text=True, timeout=LIMIT_S, check=True)
+        events = done.stdout.split("\n\n")
+        self.assertEqual(events[-2:], ["data: [DONE]", ""])
+        text = "".join(json.loads(e.removeprefix("data: "))["choices"][0]["text"] for e in events[:-2])
+        self.assertEqual(text, complete(max_tokens=6).choices[0].text)
+
+
+class Crowds(unittest.TestCase):
+    def test_thirty_two_at_once(self):
+        expected = {i: complete(f"{i}: {LONG}").choices[0].text for i in range(4)}
+
+        def ask(i):
+            if i % 2:
+                return text_of(complete(f"{i % 4}: {LONG}", stream=True, extra_body={"cache_salt": str(i)}))
+            return complete(f"{i % 4}: {LONG}", extra_body={"cache_salt": str(i)}).choices[0].text
+
+        with concurrent.futures.ThreadPoolExecutor(32) as pool:
+            self.assertEqual(list(pool.map(ask, range(32))), [expected[i % 4] for i in range(32)])
+
+    def leave(self, call):
+        """A stream of many tokens is left after its first events."""
+        def cancelled():
+            return cluster.router.metric("kvferry_requests_total", 'code="CANCELLED"')
+
+        n_before = cancelled()
+        stream = call(max_tokens=1500, stream=True, extra_body={"ignore_eos": True})
+        for _ in range(3):
+            next(stream)
+        stream.close()
+        within(10, "the request is cancelled", lambda: cancelled() > n_before)
+        within(10, "no block is owned", lambda: owned_blocks(cluster) == 0)
+
+    def test_a_client_that_leaves_leaves_nothing(self):
+        self.leave(lambda **more: complete(**more))
+        self.leave(lambda **more: chat(**more))
+        self.leave(lambda **more: complete(n=3, temperature=0.5, **more))
+        self.leave(lambda **more: complete(["a b c", LONG], **more))
+
+    def test_a_client_that_leaves_a_whole_reply(self):
+        impatient = make_client(cluster).with_options(timeout=0.3)
+        with self.assertRaises(openai.APITimeoutError):
+            impatient.completions.create(model=NAME, prompt=LONG, max_tokens=1800, n=4, extra_body={"ignore_eos": True})
+        within(20, "no block is owned", lambda: owned_blocks(cluster) == 0)
+
+
+class Tenants(unittest.TestCase):
+    def setUp(self):
+        self.home = tempfile.TemporaryDirectory()
+        tokens = Tokens(BINARY, f"{self.home.name}/tokens.yaml")
+        self.keys = {"acme": tokens.add("acme"), "slow": tokens.add("slow", "--requests-per-second", "0.5"),
+                     "reader": tokens.add("reader", "--methods", "ListModels")}
+        certificates = Folder(self.home.name)
+        certificates.make_cluster("acme")
+        flags = [str(f) for f in ("--tokens-file", tokens.file)]
+        self.cluster = start_cluster(*flags, role_arguments=certificates.role_arguments)
+        self.ca = str(certificates.file("ca"))
+
+    def tearDown(self):
+        self.cluster.stop()
+        self.home.cleanup()
+
+    def client(self, key, **more):
+        return make_client(self.cluster, key, "https", http_client=httpx.Client(verify=ssl.create_default_context(cafile=self.ca)), **more)
+
+    def ask(self, key, **more):
+        return self.client(key, **more).completions.create(model=NAME, prompt=LONG, max_tokens=2)
+
+    def test_bearer_tokens_under_tls(self):
+        self.assertEqual(self.ask(self.keys["acme"]).usage.completion_tokens, 2)
+        self.assertGreaterEqual(self.cluster.router.metric("kvferry_tenant_requests_total", 'tenant="acme"'), 1)
+        with self.assertRaises(openai.AuthenticationError) as caught:
+            self.ask("kvf_" + "0" * 64)
+        self.assertEqual(caught.exception.code, "invalid_api_key")
+        with self.assertRaises(openai.AuthenticationError):
+            self.ask("nonsense")
+        with self.assertRaises(openai.PermissionDeniedError):
+            self.ask(self.keys["reader"])
+        self.assertEqual(len(self.client(self.keys["reader"]).models.list().data), 1)
+        with self.assertRaises(openai.PermissionDeniedError):
+            self.client(self.keys["reader"]).models.retrieve(NAME)
+        with self.assertRaises(openai.APIConnectionError):
+            make_client(self.cluster, self.keys["acme"], "https").models.list()  # does not know the CA
+
+    def test_a_quota_says_when_to_come_again(self):
+        refused = None
+        for _ in range(4):
+            try:
+                self.ask(self.keys["slow"])
+            except openai.RateLimitError as error:
+                refused = error
+        self.assertIsNotNone(refused, "nothing was refused")
+        self.assertGreaterEqual(int(refused.response.headers["retry-after"]), 1)
+        self.assertNotIn("x-should-retry", refused.response.headers)
+        self.assertEqual((refused.code, refused.type), ("rate_limit_exceeded", "rate_limit_error"))
+        self.assertEqual(self.ask(self.keys["slow"], max_retries=5).usage.completion_tokens, 2)
+
+
+class Workers(unittest.TestCase):
+    def test_comments_keep_a_stream_open_before_its_first_token(self):
+        local = start_cluster("--http-comment-ms", "200ms")
+        worker = local.generation.child
+        try:
+            worker.send_signal(signal.SIGSTOP)
+            body = {"prompt": LONG, "max_tokens": 3, "temperature": 0, "stream": True}
+            with httpx.stream("POST", url_of(local) + "/completions", json=body, timeout=LIMIT_S) as reply:
+                self.assertEqual(reply.status_code, 200)
+                lines = reply.iter_lines()
+                self.assertEqual([next(lines) for _ in range(4)], [": ", "", ": ", ""])
+                worker.send_signal(signal.SIGCONT)
+                rest = [line for line in lines if line and line != ": "]
+            self.assertEqual(rest[-1], "data: [DONE]")
+            text = "".join(json.loads(line.removeprefix("data: "))["choices"][0]["text"] for line in rest[:-1])
+            self.assertEqual(text, complete(max_tokens=3).choices[0].text)
+            worker.send_signal(signal.SIGSTOP)
+            with make_client(local).completions.create(model=NAME, prompt=LONG, stream=True, max_tokens=3) as stream:
+                worker.send_signal(signal.SIGCONT)
+                self.assertEqual(list(stream)[-1].choices[0].finish_reason, "length")
+        finally:
+            worker.send_signal(signal.SIGCONT)
+            local.stop()
+
+    def test_a_killed_worker_comes_again(self):
+        local = start_cluster("--wait-limit-ms", "1s")
+        try:
+            careful, sent = counting_client(local, max_retries=1)
+            ask = lambda who: who.completions.create(model=NAME, prompt=LONG, max_tokens=600, extra_body={"ignore_eos": True},
+                                                     stream=True)
+            stream = ask(careful)
+            next(stream)
+            worker = local.generation
+            worker.child.send_signal(signal.SIGKILL)
+            worker.child.wait()
+            with self.assertRaises(openai.APIError):  # told in the stream, or cut: never a silent end
+                for _ in stream:
+                    pass
+            del sent[:]
+            with self.assertRaises(openai.InternalServerError) as caught:
+                ask(careful)
+            self.assertEqual(caught.exception.status_code, 503)
+            self.assertEqual(len(sent), 2, "503 is to be tried again")
+            with tempfile.TemporaryDirectory() as folder:
+                again = Process(BINARY, MODEL, folder, "gen-worker", "--local-prefill-max-tokens", "8", "--control-address",
+                                worker.ports["control"])
+                local.processes[local.processes.index(worker)] = again
+                within(30, "the router sees it", lambda: local.router.metric("kvferry_peers", 'state="ready"') == 2)
+                reply = careful.completions.create(model=NAME, prompt=LONG, max_tokens=3, temperature=0)
+                self.assertEqual(reply.choices[0].text, complete(max_tokens=3).choices[0].text)
+                local.generation = again
+                local.stop()
+        except BaseException:
+            for process in local.processes:
+                process.child.kill()
+            raise
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:], verbosity=2)
