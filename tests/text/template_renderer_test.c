@@ -324,7 +324,23 @@ Test(template_renderer, a_worker_that_is_killed_or_stopped_is_replaced)
     kill(child_of(keeper), SIGTERM);
     check_renders(renderer, SAYS("d"), "<d>");
     template_renderer_destroy(renderer);
-    cr_assert_eq(child_of(getpid()), 0);
+    while (child_of(getpid()) != 0)
+        sched_yield(); /* it has closed its end, and exits */
+}
+
+/* Its silence has a bound of its own. */
+Test(template_renderer, a_keeper_that_is_stopped_holds_nobody_up_for_ever)
+{
+    struct template_renderer_options options = options_of(1);
+    struct template_renderer *renderer = renderer_of(&options, ACTS);
+    pid_t keeper = child_of(getpid());
+    kill(keeper, SIGSTOP);
+    check_renders(renderer, SAYS("a"), "<a>");
+    kill(child_of(keeper), SIGKILL);
+    check_refuses(renderer, SAYS("b"), STATUS_NOT_READY, "");
+    check_refuses(renderer, SAYS("c"), STATUS_NOT_READY, "");
+    kill(keeper, SIGCONT);
+    template_renderer_destroy(renderer);
 }
 
 Test(template_renderer, a_keeper_that_is_killed_takes_its_workers_along_and_is_told)
