@@ -8,15 +8,16 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
+#include <sys/time.h>
 #include <unistd.h>
 
 #define OWN_PROGRAM "/proc/self/exe"
+#define ANSWER_S    5 /* longest wait for a keeper, which has next to nothing to do */
 
 struct keeper_link {
     pthread_mutex_t lock; /* one question at a time */
     int fd;
-    pid_t pid;
+    bool is_lost; /* an answer did not come, or may still come */
 };
 
 /* It has its socket as standard input and nothing else of this process: no file, no mask of signals, no terminal's group. */
@@ -70,11 +71,15 @@ enum status keeper_link_open(const char *program, struct error *error,
         keeper_link_close(link);
         return status;
     }
-    int result = spawn(program ? program : OWN_PROGRAM, ends[1], &link->pid);
+    const struct timeval limit = {.tv_sec = ANSWER_S};
+    pid_t pid; /* nobody waits for it: the system call filter would not let us */
+    int result = spawn(program ? program : OWN_PROGRAM, ends[1], &pid);
     close(ends[1]);
     link->fd = ends[0];
+    if (result == 0 && (setsockopt(link->fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) < 0 ||
+                        setsockopt(link->fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof limit) < 0))
+        result = errno;
     if (result != 0) {
-        link->pid = 0;
         keeper_link_close(link);
         return error_set(error, STATUS_IO_FAILED,
                          "the process for chat templates cannot be started: %s", strerror(result));
@@ -87,10 +92,12 @@ void keeper_link_close(struct keeper_link *link)
 {
     if (!link)
         return;
-    if (link->fd >= 0)
-        close(link->fd); /* it ends then */
-    while (link->pid > 0 && waitpid(link->pid, NULL, 0) < 0 && errno == EINTR)
-        ;
+    char nothing;
+    if (link->fd >= 0) {
+        shutdown(link->fd, SHUT_WR); /* it ends then, and its end of the socket with it */
+        (void)!recv(link->fd, &nothing, 1, 0);
+        close(link->fd);
+    }
     pthread_mutex_destroy(&link->lock);
     free(link);
 }
@@ -117,16 +124,19 @@ static enum status ask(struct keeper_link *link, const struct keeper_question *q
                              .msg_iovlen = 1,
                              .msg_control = control.bytes,
                              .msg_controllen = sizeof control.bytes};
-    ssize_t n;
+    ssize_t n = -1;
 
     pthread_mutex_lock(&link->lock);
-    while ((n = send(link->fd, question, sizeof *question, MSG_NOSIGNAL)) < 0 && errno == EINTR)
+    while (!link->is_lost && (n = send(link->fd, question, sizeof *question, MSG_NOSIGNAL)) < 0 &&
+           errno == EINTR)
         ;
     bool is_sent = n == (ssize_t)sizeof *question;
     while (is_sent && (n = recvmsg(link->fd, &message, MSG_CMSG_CLOEXEC)) < 0 && errno == EINTR)
         ;
+    link->is_lost |= !is_sent || n != (ssize_t)sizeof *answer;
+    bool is_lost = link->is_lost;
     pthread_mutex_unlock(&link->lock);
-    if (!is_sent || n != (ssize_t)sizeof *answer)
+    if (is_lost)
         return STATUS_PEER_LOST;
     *descriptor_out = descriptor_of(&message);
     return STATUS_OK;

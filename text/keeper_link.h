@@ -16,10 +16,10 @@ struct keeper_link;
 /* program: path of this program, NULL: the one that runs. IO_FAILED, NO_MEMORY: error says why. */
 MUST_CHECK enum status keeper_link_open(const char *program, struct error *error,
                                         struct keeper_link **link_out);
-/* The keeper and its workers end. NULL is fine. */
+/* The keeper and its workers end. Nobody reaps it: it is a zombie until this process ends. NULL is fine. */
 void keeper_link_close(struct keeper_link *link);
 
-/* A new worker; the caller closes the descriptor, which does not outlive exec. PEER_LOST: the keeper is gone. IO_FAILED: it
+/* A new worker; the caller closes the descriptor, which does not outlive exec. PEER_LOST: the keeper is gone, or silent, now or before. IO_FAILED: it
  * could not start one, error says why. */
 MUST_CHECK enum status keeper_link_start(struct keeper_link *link,
                                          const struct template_limits *limits, struct error *error,

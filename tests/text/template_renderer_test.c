@@ -2,6 +2,7 @@
  * right sentence, and the next one is served. */
 #include "base/clock.h"
 #include "base/metrics/metrics.h"
+#include "process/syscall_filter.h"
 #include "text/template_renderer.h"
 #include "text/text_build.h"
 #include "text/text_config.h"
@@ -15,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define N_CALLERS 8
@@ -324,7 +326,23 @@ Test(template_renderer, a_worker_that_is_killed_or_stopped_is_replaced)
     kill(child_of(keeper), SIGTERM);
     check_renders(renderer, SAYS("d"), "<d>");
     template_renderer_destroy(renderer);
-    cr_assert_eq(child_of(getpid()), 0);
+    while (child_of(getpid()) != 0)
+        sched_yield(); /* it has closed its end, and exits */
+}
+
+/* Its silence has a bound of its own. */
+Test(template_renderer, a_keeper_that_is_stopped_holds_nobody_up_for_ever)
+{
+    struct template_renderer_options options = options_of(1);
+    struct template_renderer *renderer = renderer_of(&options, ACTS);
+    pid_t keeper = child_of(getpid());
+    kill(keeper, SIGSTOP);
+    check_renders(renderer, SAYS("a"), "<a>");
+    kill(child_of(keeper), SIGKILL);
+    check_refuses(renderer, SAYS("b"), STATUS_NOT_READY, "");
+    check_refuses(renderer, SAYS("c"), STATUS_NOT_READY, "");
+    kill(keeper, SIGCONT);
+    template_renderer_destroy(renderer);
 }
 
 Test(template_renderer, a_keeper_that_is_killed_takes_its_workers_along_and_is_told)
@@ -337,6 +355,42 @@ Test(template_renderer, a_keeper_that_is_killed_takes_its_workers_along_and_is_t
         sched_yield(); /* its parent's death kills it */
     check_refuses(renderer, SAYS("a"), STATUS_NOT_READY, "");
     template_renderer_destroy(renderer);
+}
+
+/* 0, or which step went wrong. */
+static int render_under_the_filter(struct template_renderer *renderer)
+{
+    enum status status;
+    char *text = ask(renderer, SAYS("a"), &status);
+    if (status != STATUS_OK || strcmp(text, "<a>") != 0)
+        return 2;
+    free(text);
+    (void)ask(renderer, SAYS("steps"), &status); /* takes the worker's life */
+    if (status != STATUS_TEMPLATE_LIMIT)
+        return 3;
+    text = ask(renderer, SAYS("b"), &status);
+    if (status != STATUS_OK || strcmp(text, "<b>") != 0)
+        return 4;
+    free(text);
+    template_renderer_destroy(renderer);
+    return 0;
+}
+
+Test(template_renderer, a_router_under_its_system_call_filter_gets_new_workers)
+{
+    struct template_renderer_options options = options_of(1);
+    int status;
+    options.limits.cpu_ms = 50;
+    if (!text_is_built())
+        cr_skip_test("this build has no chat templates");
+    pid_t child = fork();
+    if (child == 0) {
+        struct template_renderer *renderer = renderer_of(&options, ACTS);
+        syscall_filter_begin();
+        _exit(render_under_the_filter(renderer));
+    }
+    cr_assert_eq(waitpid(child, &status, 0), child);
+    cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == 0, "%x", status);
 }
 
 struct caller {

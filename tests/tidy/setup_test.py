@@ -85,6 +85,13 @@ class SetupTest(unittest.TestCase):
         self.assertIn("only root may install them: libyaml-dev\n", done.stderr)
         self.assertEqual(self.asked_of_apt(), before)
 
+    def test_a_rust_compiler_that_is_new_enough_will_do(self):
+        self.command("cargo", ":")
+        for version, is_wanted in (("1.86.0", True), ("1.87.0", False), ("2.0.1", False)):
+            self.command("rustc", f'echo "rustc {version} (0123 2026-01-01)"')
+            self.assertEqual(self.run_setup("build", BROKEN="1").returncode, 1)
+            self.assertEqual("rustc-web" in self.asked_of_apt()[-1], is_wanted, version)
+
     def test_uses_sudo_that_asks_nothing(self):
         self.run_setup("ci")
         self.command("sudo", 'shift\necho "sudo $*" >>"$STATE/sudo.log"\nexec "$@"')
