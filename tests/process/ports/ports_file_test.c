@@ -46,7 +46,8 @@ Test(ports_file, is_read_as_it_was_written)
 }
 
 #define BEHIND_NAME                                                                                \
-    "\"pid\": 12, \"incarnation\": \"00f3\", \"ready\": true, \"grpc\": \"\", \"control\": \"\", " \
+    "\"pid\": 12, \"incarnation\": \"00f3\", \"ready\": true, \"grpc\": \"\", \"http\": \"\", "    \
+    "\"control\": \"\", "                                                                          \
     "\"health\": \"\", \"metrics\": \"\", \"unseen\": \"\"}"
 
 static enum status read_text(const char *text, struct ports *ports_out)
@@ -77,7 +78,8 @@ static const char *const BAD[] = {
     "{\"role\": \"router\", \"role\": \"router\", \"name\": \"\", " BEHIND_NAME,
     "{\"pid\": -1, \"role\": \"router\", \"name\": \"\", \"incarnation\": \"00f3\", \"ready\": "
     "true, "
-    "\"grpc\": \"\", \"control\": \"\", \"health\": \"\", \"metrics\": \"\", \"unseen\": \"\"}",
+    "\"grpc\": \"\", \"http\": \"\", \"control\": \"\", \"health\": \"\", \"metrics\": \"\", "
+    "\"unseen\": \"\"}",
 };
 
 Test(ports_file, what_no_process_writes_is_refused)
