@@ -256,7 +256,8 @@ static enum status open_edit(struct line_reader *reader)
     (void)el_set(reader->edit, EL_EDITOR, "emacs");
     (void)el_set(reader->edit, EL_HIST, history, reader->history);
     (void)el_set(reader->edit, EL_GETCFN, read_character);
-    (void)el_set(reader->edit, EL_ADDFN, "kvferry-paste", "insert a paste", take_paste);
+    /* el_set would copy the texts, and lose them. */
+    (void)el_wset(reader->edit, EL_ADDFN, L"kvferry-paste", L"insert a paste", take_paste);
     (void)el_set(reader->edit, EL_BIND, PASTE_BEGIN, "kvferry-paste", NULL);
     (void)el_set(reader->edit, EL_BIND, "^R", "em-inc-search-prev", NULL);
     return STATUS_OK;

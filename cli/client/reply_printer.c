@@ -71,8 +71,11 @@ static bool show(struct reply_printer *printer)
 {
     while (printer->on_show < printer->options.n_choices) {
         const struct reply_choice *choice = &printer->reply.choices[printer->on_show];
-        if (!show_header(printer) || !write_text(printer, choice->text + printer->n_shown,
-                                                 choice->n_text - printer->n_shown))
+        if (!show_header(printer))
+            return false;
+        if (choice->n_text > printer->n_shown &&
+            !write_text(printer, choice->text + printer->n_shown,
+                        choice->n_text - printer->n_shown))
             return false;
         printer->n_shown = choice->n_text;
         if (!choice->has_ended)
