@@ -1,7 +1,7 @@
 /*
  * reply_texts - the text of single tokens, asked of the router that made them (Detokenize, one call for each id).
  *
- * A token that is a part of a character has U+FFFD.
+ * A token has the blank before it, also where decoders drop that of a first token. A part of a character has U+FFFD.
  *
  * Bounds: REPLY_TEXTS_MAX different ids; ids after these have no text.
  * Thread: main.
