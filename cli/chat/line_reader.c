@@ -52,12 +52,23 @@ static char *prompt_of(EditLine *edit)
 
 /* ---- characters ---- */
 
+static void switch_paste(const struct line_reader *reader, const char *sequence)
+{
+    if (!reader->knows_paste)
+        return;
+    fputs(sequence, stdout);
+    (void)fflush(stdout);
+}
+
 /* As the shell wants it: the terminal is its own meanwhile. */
 static void stop_until_continued(EditLine *edit)
 {
+    const struct line_reader *reader = reader_of(edit);
+    switch_paste(reader, PASTE_OFF);
     (void)el_set(edit, EL_PREP_TERM, 0);
     (void)raise(SIGSTOP);
     (void)el_set(edit, EL_PREP_TERM, 1);
+    switch_paste(reader, PASTE_ON);
     (void)el_set(edit, EL_REFRESH);
 }
 
@@ -180,6 +191,8 @@ static enum line_end read_line(struct line_reader *reader, bool *continues_out)
 {
     int n = 0;
     reader->end = LINE_CLOSED;
+    (void)el_set(reader->edit, EL_PREP_TERM,
+                 1); /* libedit would show the prompt first, and lose what is typed then */
     const char *line = el_gets(reader->edit, &n);
     if (!line || n <= 0)
         return reader->end;
@@ -191,14 +204,6 @@ static enum line_end read_line(struct line_reader *reader, bool *continues_out)
     if (end == LINE_READ && *continues_out)
         end = add_line(reader, "\n", 1);
     return reader->is_too_long && end == LINE_READ ? LINE_TOO_LONG : end;
-}
-
-static void switch_paste(const struct line_reader *reader, const char *sequence)
-{
-    if (!reader->knows_paste)
-        return;
-    fputs(sequence, stdout);
-    (void)fflush(stdout);
 }
 
 enum line_end line_reader_read(struct line_reader *reader, char **text_out, size_t *bytes_out)

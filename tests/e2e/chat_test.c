@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
 
 #define CTRL_C      "\003"
@@ -262,6 +263,30 @@ Test(chat, a_terminal_that_goes_and_a_signal_end_it)
     chat(NULL, NULL);
     kill(terminal.pid, SIGTERM);
     expect_exit(128 + SIGTERM);
+    stop();
+}
+
+Test(chat, a_stopped_chat_gives_the_terminal_back_and_goes_on_with_its_line)
+{
+    int status;
+    start(TEMPLATE);
+    chat(NULL, NULL);
+    terminal_type(&terminal, "/sys");
+    terminal_wait(&terminal, "/sys");
+    terminal_type(&terminal, "\032");
+    cr_assert_eq(waitpid(terminal.pid, &status, WUNTRACED), terminal.pid);
+    cr_assert(WIFSTOPPED(status));
+    struct termios modes;
+    cr_assert_eq(tcgetattr(terminal.master, &modes), 0);
+    cr_assert(modes.c_lflag & ICANON);
+    terminal.n = 0;
+    memset(terminal.text, 0, sizeof terminal.text);
+    kill(terminal.pid, SIGCONT);
+    terminal_wait(&terminal, "\033[?2004h" PROMPT "/sys");
+    terminal_type(&terminal, "tem\n");
+    terminal_wait(&terminal, "(no system message)");
+    terminal_type(&terminal, CTRL_D);
+    expect_exit(EXIT_SUCCESS);
     stop();
 }
 
