@@ -48,6 +48,21 @@ static const struct command COMMANDS[] = {
         .run = generate_main,
     },
     {
+        .name = "chat",
+        .full_name = "kvferry chat",
+        .usage = "[TEXT]",
+        .summary = "talk to a model that has a chat template",
+        .help =
+            "Sends messages to a router, which makes the prompt by the model's chat template, "
+            "and prints\nthe answers. With TEXT, or with text from a pipe, it prints one answer "
+            "and exits; on a terminal\nit is a conversation, and /help shows its commands.",
+        .examples = "  kvferry chat\n"
+                    "  kvferry chat --system \"Answer in one sentence.\" \"What is a KV cache?\"\n"
+                    "  kvferry chat --temperature 0 < question.txt\n",
+        .table = chat_config_table,
+        .run = chat_main,
+    },
+    {
         .name = "ps",
         .full_name = "kvferry ps",
         .summary = "show the state of a router and its workers",
@@ -180,9 +195,11 @@ static const struct command COMMANDS[] = {
 
 static const struct config_group GROUPS[] = {
     {"Server", "server model deadline_ms wait_ms"},
-    {"Prompt and output",
-     "prompt_file echo verbose expect_handover handover_wait_ms json manifest max_tokens stop "
-     "ignore_eos add_special_tokens request_id cache_salt"},
+    {"Prompt and output", "prompt_file system system_file echo verbose expect_handover "
+                          "handover_wait_ms choices logprobs json "
+                          "answer_bytes_max messages_max history_lines manifest max_tokens stop "
+                          "ignore_eos add_special_tokens request_id "
+                          "cache_salt"},
     {"Sampling", "temperature top_k top_p min_p repetition_penalty presence_penalty "
                  "frequency_penalty seed"},
     {"Processes", "n_context_workers n_generation_workers restart quiet name"},

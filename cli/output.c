@@ -1,5 +1,6 @@
 #include "cli/output.h"
 
+#include "base/utf8.h"
 #include "cli/interrupt.h"
 
 #include <errno.h>
@@ -33,6 +34,25 @@ bool output_write(const void *bytes, size_t n)
     errno = 0;
     if (fwrite(bytes, 1, n, stdout) != n && failure == 0)
         failure = errno;
+    return flush();
+}
+
+bool output_write_text(const void *text, size_t n)
+{
+    const char *at = text, *end = at + n;
+    if (!isatty(STDOUT_FILENO))
+        return output_write(text, n);
+    while (at < end) {
+        size_t length;
+        uint32_t codepoint = 0;
+        bool is_whole = utf8_sequence((const uint8_t *)at, (size_t)(end - at), &length) ==
+                        UTF8_WHOLE;
+        if (is_whole)
+            (void)utf8_read(at, &codepoint);
+        bool is_shown = is_whole && (*at == '\n' || *at == '\t' || !utf8_is_control(codepoint));
+        (void)fwrite(is_shown ? at : "?", 1, is_shown ? length : 1, stdout);
+        at += length;
+    }
     return flush();
 }
 

@@ -15,7 +15,7 @@ set -eu
 build_packages="gcc libc6-dev make cmake ninja-build pkg-config ccache python3
     libgrpc-dev zlib1g-dev libprotobuf-c-dev protobuf-c-compiler protobuf-compiler libprotobuf-dev
     libucx-dev libjansson-dev libpcre2-dev libutf8proc-dev libyaml-dev libevent-dev libxxhash-dev
-    libssl-dev libseccomp-dev libcriterion-dev"
+    libssl-dev libseccomp-dev libedit-dev libcriterion-dev"
 # Chat templates are written in Rust. Debian's compiler for its browsers is new enough, Debian's own is not.
 is_new_enough() { # is_new_enough FIRST.SECOND
     [ "${1%%.*}" -gt 1 ] || [ "${1#*.}" -ge 87 ]

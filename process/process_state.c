@@ -35,6 +35,7 @@ void model_card_encode(const struct model_card *card, struct model_card_message 
     message->context_tokens = card->context_tokens;
     message->vocabulary = card->vocabulary;
     message->tokenizer_digest = borrow(card->tokenizer_digest);
+    message->has_chat_template = card->has_chat_template;
     if (!card->has_geometry)
         return;
     geometry_encode(&card->geometry, &message_out->geometry);
@@ -48,6 +49,7 @@ static enum status model_card_decode(const Kvferry__V1__ModelCard *message,
         .context_tokens = message->context_tokens,
         .vocabulary = message->vocabulary,
         .has_geometry = message->geometry != NULL,
+        .has_chat_template = message->has_chat_template,
     };
     if (card.has_geometry)
         TRY(geometry_decode(message->geometry, &card.geometry, error));

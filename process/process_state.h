@@ -28,6 +28,7 @@ struct model_card {
     uint32_t context_tokens;
     uint32_t vocabulary;
     char tokenizer_digest[64]; /* hexadecimal */
+    bool has_chat_template;    /* of a router */
     bool has_geometry;
     struct geometry geometry;
 };

@@ -84,6 +84,7 @@ static enum status start_renderer(struct router *router, struct error *error)
         .folder = router->folder, TEXT_LIMITS(config), .metrics = router->process.metrics};
     struct error why = {0};
     enum status status = template_renderer_create(&options, &why, &router->renderer);
+    router->model.has_chat_template = status == STATUS_OK;
     if (status == STATUS_OK) {
         log_info("chat template %s",
                  config->chat_template[0] ? config->chat_template : "of the model");

@@ -12,5 +12,6 @@ enum status served_model_card(const struct served_model *model, struct model_car
     snprintf(card_out->name, sizeof card_out->name, "%s", model->name);
     snprintf(card_out->tokenizer_digest, sizeof card_out->tokenizer_digest, "%s",
              model->tokenizer_digest);
+    card_out->has_chat_template = model->has_chat_template;
     return is_known ? STATUS_OK : STATUS_NO_GENERATION_WORKER;
 }

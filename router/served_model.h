@@ -13,6 +13,7 @@ struct served_model {
     const char *name;
     const char *tokenizer_digest;   /* hexadecimal; set before process_serving, as workers */
     struct worker_clients *workers; /* which know the rest */
+    bool has_chat_template;         /* set before process_serving */
 };
 
 /* LOADING, DRAINING are not looked at. NO_GENERATION_WORKER: no worker has told yet; the card has name and digest alone. */

@@ -7,7 +7,7 @@
  *         X(kv_pool_bytes,     SIZE(0, CONFIG_NO_MAX), "64M",        "bytes",  "...")          \
  *         X(drain_timeout_ms,  DURATION_MS(0, 600000), "30s",        "ms",     "...")          \
  *         X(kv_driver,         WORD(enum kv_driver, "pull|shm"), "pull", "",   "...")
- *     #define ROUTER_ALIASES(X) X("block-size", kv_block_tokens)
+ *     #define ROUTER_ALIASES(X) X("block-size", kv_block_tokens)      one letter: also -n
  *
  *     CONFIG_DECLARE(router_config, ROUTER_CONFIG);                     in router_config.h
  *     CONFIG_DEFINE(router_config, ROUTER_CONFIG, ROUTER_ALIASES)       in router_config.c

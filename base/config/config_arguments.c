@@ -132,6 +132,15 @@ static enum status check_positionals(const struct config *config, struct error *
     return STATUS_OK;
 }
 
+/* -n and -n=3, where n is an alias. */
+static bool is_short(const struct config_table *table, const char *argument)
+{
+    for (const struct config_alias *alias = table->aliases; alias->flag; alias++)
+        if (alias->flag[0] == argument[1] && !alias->flag[1])
+            return argument[2] == '\0' || argument[2] == '=';
+    return false;
+}
+
 enum status config_read_arguments(struct config *config, struct error *error)
 {
     const struct config_input *input = &config->input;
@@ -144,7 +153,7 @@ enum status config_read_arguments(struct config *config, struct error *error)
             is_past_flags = true;
         } else if (strcmp(argument, "-h") == 0) {
             config->action = ACTION_HELP;
-        } else if (argument[1] != '-') {
+        } else if (argument[1] != '-' && !is_short(config->table, argument)) {
             return error_set(error, STATUS_INVALID_ARGUMENT, "unknown flag %.100s", argument);
         } else {
             TRY(take_flag(config, &i, error));

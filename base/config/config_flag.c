@@ -17,8 +17,8 @@ void config_flag_name(const char *key, char name_out[CONFIG_NAME_BYTES])
 
 struct config_flag config_flag_split(const char *argument)
 {
-    assert(argument[0] == '-' && argument[1] == '-');
-    struct config_flag flag = {.name = argument + 2};
+    assert(argument[0] == '-' && argument[1] != '\0');
+    struct config_flag flag = {.name = argument + (argument[1] == '-' ? 2 : 1)};
     const char *equals = strchr(flag.name, '=');
     flag.name_length = equals ? (size_t)(equals - flag.name) : strlen(flag.name);
     flag.value = equals ? equals + 1 : NULL;

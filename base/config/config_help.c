@@ -97,7 +97,8 @@ static void print_aliases(const struct config_table *table, FILE *out)
     for (const struct config_alias *alias = table->aliases; alias->flag; alias++) {
         char flag[CONFIG_NAME_BYTES];
         config_flag_name(alias->key, flag);
-        fprintf(out, "  --%s\n        the same as %s\n", alias->flag, flag);
+        fprintf(out, "  %s%s\n        the same as %s\n", alias->flag[1] ? "--" : "-", alias->flag,
+                flag);
     }
 }
 

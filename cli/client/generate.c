@@ -30,7 +30,7 @@
 #define SALT_MAX      128 /* bytes, of a request */
 #define STOP_LIMIT_MS 20000
 
-CONFIG_DEFINE(generate_config, GENERATE_CONFIG, CONFIG_NO_ALIASES)
+CONFIG_DEFINE(generate_config, GENERATE_CONFIG, GENERATE_ALIASES)
 
 struct generate {
     struct generate_config values;
@@ -46,6 +46,7 @@ struct generate {
     int signal_number; /* the signal that ended it; 0: none */
     char salt[SALT_MAX + 1];
     uint32_t n_asked;
+    bool has_hinted;
     struct generation_result result;
 };
 
@@ -56,45 +57,17 @@ static bool is_given(const struct config *config, const char *key)
     return strcmp(config_source(config, key), "default") != 0;
 }
 
-#define SET_GIVEN(field, FIELD, value)                                                             \
-    if (is_given(config, #field)) {                                                                \
-        sampling_out                                                                               \
-            ->field##_presence_case = KVFERRY__V1__SAMPLING_PARAMS__##FIELD##_PRESENCE_##FIELD;    \
-        sampling_out->field = (value);                                                             \
-    }
-
-static void set_sampling(const struct generate_config *values, const struct config *config,
-                         Kvferry__V1__SamplingParams *sampling_out)
-{
-    kvferry__v1__sampling_params__init(sampling_out);
-    SET_GIVEN(max_tokens, MAX_TOKENS, values->max_tokens)
-    SET_GIVEN(temperature, TEMPERATURE, (float)values->temperature)
-    SET_GIVEN(top_k, TOP_K, values->top_k)
-    SET_GIVEN(top_p, TOP_P, (float)values->top_p)
-    SET_GIVEN(repetition_penalty, REPETITION_PENALTY, (float)values->repetition_penalty)
-    SET_GIVEN(seed, SEED, values->seed)
-    SET_GIVEN(min_p, MIN_P, (float)values->min_p)
-    SET_GIVEN(presence_penalty, PRESENCE_PENALTY, (float)values->presence_penalty)
-    SET_GIVEN(frequency_penalty, FREQUENCY_PENALTY, (float)values->frequency_penalty)
-    sampling_out->ignore_eos = values->ignore_eos;
-}
-
-static void make_request(struct generate *generate, Kvferry__V1__SamplingParams *sampling,
-                         ProtobufCBinaryData stop[CONFIG_LIST_MAX],
+static void make_request(struct generate *generate, struct sampling_fields *sampling,
                          Kvferry__V1__GenerateRequest *request_out)
 {
     const struct generate_config *values = &generate->values;
-    set_sampling(values, generate->config, sampling);
-    sampling->stop = stop;
-    sampling->n_stop = values->stop.n;
-    assert(values->stop.n <= CONFIG_LIST_MAX);
-    for (uint32_t i = 0; i < values->stop.n; i++)
-        stop[i] = (ProtobufCBinaryData){strlen(values->stop.texts[i]),
-                                        (uint8_t *)borrow(values->stop.texts[i])};
+    sampling_fields_take(generate->config, generate_config_table(), values, sampling);
+    sampling->params.logprobs = values->logprobs;
+    sampling->params.n = values->choices;
     kvferry__v1__generate_request__init(request_out);
     request_out->prompt_case = KVFERRY__V1__GENERATE_REQUEST__PROMPT_TEXT;
     request_out->text = (ProtobufCBinaryData){generate->prompt.bytes, generate->prompt.data};
-    request_out->sampling = sampling;
+    request_out->sampling = &sampling->params;
     request_out->request_id = borrow(values->request_id);
     request_out->cache_salt = generate->n_asked ? generate->salt : borrow(values->cache_salt);
     if (is_given(generate->config, "priority")) {
@@ -112,21 +85,34 @@ static void make_request(struct generate *generate, Kvferry__V1__SamplingParams 
 
 static void end_server(void *arg, int signal_number);
 
+/* Whoever says that the text has its special tokens knows what a template is. */
+static void hint_at_chat(struct generate *generate)
+{
+    if (!generate->result.has_chat_template || generate->has_hinted)
+        return;
+    generate->has_hinted = true;
+    fprintf(stderr,
+            "%s: the model has a chat template, and this text was sent without it; `kvferry chat` "
+            "uses the template\n",
+            generate->command);
+}
+
 static void call_server(struct generate *generate, const char *server)
 {
     const struct generate_config *values = &generate->values;
     struct generation_result *result = &generate->result;
     assert(server);
-    Kvferry__V1__SamplingParams sampling;
+    struct sampling_fields sampling;
     Kvferry__V1__GenerateRequest request;
-    ProtobufCBinaryData stop[CONFIG_LIST_MAX];
-    make_request(generate, &sampling, stop, &request);
+    struct reply_printer printer;
+    make_request(generate, &sampling, &request);
     struct generation_call_options options = {
         .server = server,
         .tls = generate->has_tls ? &generate->tls : NULL,
         .authorization = generate->authorization,
         .deadline_ms = values->deadline_ms,
         .wait_for_server = values->model[0] != '\0',
+        .asks_for_template = values->add_special_tokens && !generate->has_hinted,
         .command = generate->command,
         .end = end_server,
         .arg = generate,
@@ -135,7 +121,16 @@ static void call_server(struct generate *generate, const char *server)
         result->is_unprinted = true;
         return;
     }
-    generation_call_run(&options, &request, result);
+    const struct reply_printer_options printing = {
+        .n_choices = values->choices,
+        .is_json = values->json,
+        .has_logprobs = values->logprobs > 0,
+        .bytes_max = values->answer_bytes_max,
+    };
+    reply_printer_init(&printer, &printing);
+    generation_call_run(&options, &request, &printer, result);
+    reply_printer_finish(&printer);
+    hint_at_chat(generate);
     generate->signal_number = result->signal_number;
     if (!result->has_text && values->echo)
         (void)output_write("\n", 1);
@@ -262,26 +257,6 @@ static enum status check(const struct config *config, const void *values, struct
                      priority);
 }
 
-static enum status check_result(const struct generate *generate, struct error *error)
-{
-    const struct rpc_error *found = &generate->result.error;
-    enum status status = found->status;
-    bool is_own = generate->values.model[0] != '\0';
-    if (status == STATUS_PEER_LOST && !is_own && !generate->result.has_text)
-        listener_explain(generate->address, found->message, error);
-    else if (status == STATUS_UNIMPLEMENTED && !is_own)
-        error_write(
-            error,
-            "%s does not accept prompts: is it a control port? give the public port of a router",
-            generate->address);
-    else if (status == STATUS_TIMED_OUT)
-        error_write(error, "%s: not done after %" PRIu64 " ms (--deadline-ms): %s",
-                    status_name(status), generate->values.deadline_ms, found->message);
-    else if (status != STATUS_OK)
-        error_write(error, "%s: %s", status_name(status), found->message);
-    return status;
-}
-
 /* Text was printed, but only the last reply says where the prompt was computed. */
 static enum status check_handover(const struct generate *generate, struct error *error)
 {
@@ -338,7 +313,9 @@ static int run(struct generate *generate, const char *command)
     if (generate->result.is_unprinted)
         return EXIT_FAILURE; /* output_end prints the reason */
     if (status == STATUS_OK)
-        status = check_result(generate, &error);
+        status = generation_result_check(&generate->result,
+                                         generate->values.model[0] ? NULL : generate->address,
+                                         generate->values.deadline_ms, &error);
     if (status == STATUS_OK && generate->values.verbose)
         generation_result_print(&generate->result, stderr);
     if (status == STATUS_OK)

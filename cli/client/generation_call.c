@@ -3,9 +3,10 @@
 #include "base/clock.h"
 #include "base/wake.h"
 #include "cli/client/call_guard.h"
+#include "cli/client/listener.h"
 #include "cli/client/prompt_bar.h"
-#include "cli/output.h"
 #include "process/process_state.h"
+#include "proto/kvferry/v1/model.pb-c.h"
 #include "rpc/client/client.h"
 
 #include <assert.h>
@@ -14,13 +15,17 @@
 #include <string.h>
 #include <unistd.h>
 
+#define TEMPLATE_LIMIT_MS 1000
+
 /* The queue thread writes these members until it sends `ended`. */
 struct running {
     struct generation_result *result;
     struct rpc_client_call *call;
     struct prompt_bar bar;
-    bool ends_line; /* the last printed byte is a line feed */
-    int ended;      /* a wake */
+    struct reply_printer *printer;
+    enum status refusal; /* of the printer, with why */
+    struct error why;
+    int ended; /* a wake */
 };
 
 static void take_end(const Kvferry__V1__GenerateResponse *response,
@@ -55,21 +60,18 @@ static void on_message(void *arg, const ProtobufCMessage *message)
 {
     struct running *running = arg;
     const Kvferry__V1__GenerateResponse *response = (const Kvferry__V1__GenerateResponse *)message;
-    const ProtobufCBinaryData *text = &response->text;
     assert(running->call); /* set before any message arrives */
     if (response->prompt_progress)
         prompt_bar_show(&running->bar, response->prompt_progress->done_tokens,
                         response->prompt_progress->prompt_tokens);
     else
         prompt_bar_erase(&running->bar);
-    if (text->len > 0) {
-        running->result->has_text = true;
-        running->ends_line = text->data[text->len - 1] == '\n';
-        if (!output_write(text->data, text->len) && !running->result->is_unprinted) {
-            running->result->is_unprinted = true;
-            rpc_client_call_cancel(running->call);
-        }
-    }
+    if (running->refusal != STATUS_OK)
+        return;
+    if (!response->prompt_progress)
+        running->refusal = reply_printer_take(running->printer, response, &running->why);
+    if (running->refusal != STATUS_OK)
+        rpc_client_call_cancel(running->call);
     if (response->finish_reason != KVFERRY__V1__FINISH_REASON__FINISH_REASON_UNSPECIFIED)
         take_end(response, running->result);
 }
@@ -79,13 +81,10 @@ static void on_end(void *arg, const struct rpc_error *error)
     struct running *running = arg;
     prompt_bar_erase(&running->bar);
     running->result->error = *error;
+    if (running->refusal != STATUS_OK)
+        rpc_error_set(&running->result->error, running->refusal, NULL, NULL, "%s",
+                      running->why.text[0] ? running->why.text : status_text(running->refusal));
     wake_send(running->ended);
-}
-
-static void end_line(const struct running *running)
-{
-    if (running->result->has_text && !running->ends_line)
-        (void)output_write("\n", 1);
 }
 
 /* Waits until the call has ended; a signal cancels it. After that it may still wait without end for
@@ -104,7 +103,7 @@ static void wait_for_end(const struct running *running)
             fds[1].fd = -1;
         }
     }
-    end_line(running); /* a later signal ends the process at once */
+    reply_printer_end_line(running->printer); /* a later signal ends the process at once */
     call_guard_leave_call();
 }
 
@@ -130,6 +129,53 @@ static enum status call(struct rpc_channel *channel, const struct generation_cal
     return STATUS_OK;
 }
 
+static void on_models(void *arg, const ProtobufCMessage *message)
+{
+    const Kvferry__V1__ListModelsResponse *response = (const Kvferry__V1__ListModelsResponse *)
+        message;
+    bool *has_template = arg;
+    for (size_t i = 0; i < response->n_models; i++)
+        *has_template = *has_template || response->models[i]->has_chat_template;
+}
+
+/* A client that may not ask, or a router of before, gets no hint. */
+static bool has_chat_template(struct rpc_channel *channel,
+                              const struct generation_call_options *options)
+{
+    bool has_template = false;
+    struct rpc_error ignored;
+    Kvferry__V1__ListModelsRequest message = KVFERRY__V1__LIST_MODELS_REQUEST__INIT;
+    const struct rpc_request request = {
+        .path = "/kvferry.v1.ModelService/ListModels",
+        .message = &message.base,
+        .response = &kvferry__v1__list_models_response__descriptor,
+        .deadline_ns = clock_now_ns() + TEMPLATE_LIMIT_MS * NS_PER_MS,
+        .on_message = on_models,
+        .arg = &has_template,
+        .headers = {{"authorization", options->authorization}},
+        .n_headers = options->authorization[0] != '\0',
+    };
+    enum status status = rpc_channel_call_wait(channel, &request, &ignored);
+    return status == STATUS_OK && has_template;
+}
+
+/* Of a whole reply: what else is to be asked, and the end of what is printed. */
+static void end_reply(struct rpc_channel *channel, const struct generation_call_options *options,
+                      const struct running *running)
+{
+    struct reply_printer *printer = running->printer;
+    struct rpc_error error = {0};
+    if (reply_printer_needs_texts(printer) &&
+        reply_texts_ask(channel, options->authorization,
+                        clock_now_ns() + options->deadline_ms * NS_PER_MS, &printer->reply,
+                        &printer->texts, &error) != STATUS_OK)
+        fprintf(stderr, "%s: warning: tokens without text: %s: %s\n", options->command,
+                status_name(error.status), error.message);
+    reply_printer_end(printer);
+    if (options->asks_for_template)
+        running->result->has_chat_template = has_chat_template(channel, options);
+}
+
 static enum status connect_and_call(const struct generation_call_options *options,
                                     const Kvferry__V1__GenerateRequest *message,
                                     struct running *running, struct error *error)
@@ -147,6 +193,8 @@ static enum status connect_and_call(const struct generation_call_options *option
         status = rpc_channel_open(client, options->server, &channel);
     if (status == STATUS_OK)
         status = call(channel, options, message, running);
+    if (status == STATUS_OK && running->result->error.status == STATUS_OK)
+        end_reply(channel, options, running);
     call_guard_limit(0);
     rpc_channel_close(channel);
     rpc_client_destroy(client);
@@ -155,13 +203,13 @@ static enum status connect_and_call(const struct generation_call_options *option
 }
 
 void generation_call_run(const struct generation_call_options *options,
-                         const Kvferry__V1__GenerateRequest *request,
+                         const Kvferry__V1__GenerateRequest *request, struct reply_printer *printer,
                          struct generation_result *result_out)
 {
     assert(options->server && options->authorization && options->command);
     *result_out = (struct generation_result){0};
     uint64_t began_ns = clock_now_ns();
-    struct running running = {.result = result_out, .ended = wake_open()};
+    struct running running = {.result = result_out, .printer = printer, .ended = wake_open()};
     struct error error = {0};
     const struct call_guard_options guard = {.command = options->command,
                                              .takes_signals = true,
@@ -173,12 +221,34 @@ void generation_call_run(const struct generation_call_options *options,
         status = connect_and_call(options, request, &running, &error);
         result_out->signal_number = call_guard_end();
     }
+    result_out->has_text = printer->has_text;
+    result_out->is_unprinted = printer->is_unprinted;
     if (running.ended >= 0)
         close(running.ended);
     if (status != STATUS_OK)
         rpc_error_set(&result_out->error, status, NULL, NULL, "%s",
                       error.text[0] ? error.text : status_text(status));
     result_out->total_us = (clock_now_ns() - began_ns) / NS_PER_US;
+}
+
+enum status generation_result_check(const struct generation_result *result, const char *address,
+                                    uint64_t deadline_ms, struct error *error)
+{
+    const struct rpc_error *found = &result->error;
+    const enum status status = found->status;
+    if (status == STATUS_PEER_LOST && address && !result->has_text)
+        listener_explain(address, found->message, error);
+    else if (status == STATUS_UNIMPLEMENTED && address)
+        error_write(
+            error,
+            "%s does not accept prompts: is it a control port? give the public port of a router",
+            address);
+    else if (status == STATUS_TIMED_OUT)
+        error_write(error, "%s: not done after %" PRIu64 " ms (--deadline-ms): %s",
+                    status_name(status), deadline_ms, found->message);
+    else if (status != STATUS_OK)
+        error_write(error, "%s: %s", status_name(status), found->message);
+    return status;
 }
 
 static void print_ms(FILE *out, const char *what, uint64_t us)

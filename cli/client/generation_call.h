@@ -1,11 +1,12 @@
 /*
- * generation_call - one Generate call: prints text to standard output as it arrives, then returns
+ * generation_call - one Generate call: gives the reply to a printer as it arrives, then returns
  * the statistics.
  *
  * Thread: main; messages arrive on the client's queue thread.
  */
 #pragma once
 
+#include "cli/client/reply_printer.h"
 #include "process/ports/address.h"
 #include "proto/kvferry/v1/generation.pb-c.h"
 #include "rpc/client/client.h"
@@ -25,9 +26,10 @@ struct generation_result {
     char context_worker[ADDRESS_TEXT_MAX], generation_worker[ADDRESS_TEXT_MAX], transport[24];
     Kvferry__V1__PrefillPlace prefill_place;
     char prefill_reason[320];
-    bool has_text;     /* text was printed, with a line feed at its end */
-    bool is_unprinted; /* standard output failed: the call was cancelled, or not started */
-    int signal_number; /* the signal that cancelled it; 0: none */
+    bool has_text;          /* text was printed, with a line feed at its end */
+    bool is_unprinted;      /* standard output failed: the call was cancelled, or not started */
+    bool has_chat_template; /* of the model; asked if asks_for_template is set */
+    int signal_number;      /* the signal that cancelled it; 0: none */
 };
 
 struct generation_call_options {
@@ -36,6 +38,7 @@ struct generation_call_options {
     const char *authorization;        /* the value of the metadata; "": none */
     uint64_t deadline_ms;             /* from the start of the call */
     bool wait_for_server;             /* the server was just started */
+    bool asks_for_template;           /* after the reply */
     const char *command;              /* this and the members below: see call_guard.h */
     void (*end)(void *arg, int signal_number);
     void *arg;
@@ -43,10 +46,16 @@ struct generation_call_options {
 
 /* Returns when the call has ended. A first SIGINT or SIGTERM cancels it; a second one ends the process, and so does
  * gRPC if it exceeds the deadline. Opens and closes gRPC. A request with progress shows a bar on standard error until
- * its first token. */
+ * its first token. After a whole reply the printer has printed its end, too. */
 void generation_call_run(const struct generation_call_options *options,
-                         const Kvferry__V1__GenerateRequest *request,
+                         const Kvferry__V1__GenerateRequest *request, struct reply_printer *printer,
                          struct generation_result *result_out);
+
+/* Returns the status of the call, and says what a person can do about a failure. address: of a server that was there
+ * before; NULL: it was started for this call. */
+MUST_CHECK enum status generation_result_check(const struct generation_result *result,
+                                               const char *address, uint64_t deadline_ms,
+                                               struct error *error);
 
 /* Prints workers, bytes, stage times, tokens/s. */
 void generation_result_print(const struct generation_result *result, FILE *out);

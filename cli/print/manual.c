@@ -54,6 +54,20 @@ static void print_row(const struct config_row *row, FILE *out)
     fputs(")\n", out);
 }
 
+/* Short flags; longer aliases are in --help alone. */
+static void print_short(const struct config_table *table, FILE *out)
+{
+    for (const struct config_alias *alias = table->aliases; alias->flag; alias++) {
+        char flag[CONFIG_NAME_BYTES];
+        if (alias->flag[1])
+            continue;
+        config_flag_name(alias->key, flag);
+        fprintf(out, ".TP\n.B \\-%s\nThe same as ", alias->flag);
+        print_text(flag, out);
+        fputs(".\n", out);
+    }
+}
+
 static void print_options(const struct command *command, FILE *out)
 {
     struct config_shown rows[CONFIG_ROWS_MAX];
@@ -67,6 +81,7 @@ static void print_options(const struct command *command, FILE *out)
             fprintf(out, ".SS %s\n", rows[i].title);
         print_row(rows[i].row, out);
     }
+    print_short(command->table(), out);
     fputs(".SS Configuration\n", out);
     for (const struct config_built_in *flag = CONFIG_BUILT_IN; flag->flag; flag++) {
         fputs(".TP\n.B \\-\\-", out);

@@ -1,163 +1,357 @@
-/* Chat by gRPC: the model's template makes the prompt, so the answer is that of the rendered text; a special token that somebody
- * writes stays text, unless the operator says otherwise; a model without a template says so; what the template refuses is told. */
-#include "proto/kvferry/v1/generation.pb-c.h"
-#include "rpc/client/client.h"
-#include "support/cluster.h"
+/* `kvferry chat` is a conversation on a terminal and one answer elsewhere, by the model's template; `generate` says that there is one,
+ * and shows choices, log-probabilities and JSON. */
+#include "support/child.h"
 #include "support/command.h"
+#include "support/server.h"
+#include "support/terminal.h"
 
 #include <criterion/criterion.h>
+#include <jansson.h>
+#include <signal.h>
 #include <stdio.h>
-#include <string.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <termios.h>
+#include <unistd.h>
 
-TestSuite(chat, .init = command_folder_make, .fini = command_folder_remove);
+#define CTRL_C      "\003"
+#define CTRL_D      "\004"
+#define PASTE(text) "\033[200~" text "\033[201~"
+#define PROMPT      "> "
+#define INTERRUPTED 130
 
-#define LIMIT_NS (60 * NS_PER_S)
+/* Each message in brackets, so that the demo model's text depends on every role and text. */
+#define TEMPLATE                                                                                   \
+    "{% for m in messages %}[{{ m.role }}: {{ m.content }}] {% endfor %}"                          \
+    "{% if add_generation_prompt %}In the beginning{% endif %}"
 
-static const char TEMPLATE[] = "{% for m in messages %}{% if m.role == 'nobody' %}{{ "
-                               "raise_exception('nobody may not speak') }}"
-                               "{% endif %}{{ m.role }}: {{ m.content }}\n{% endfor %}"
-                               "{% if add_generation_prompt %}assistant:{% endif %}";
+static struct child server;
+static struct terminal terminal; /* large */
 
-struct caller {
-    struct cluster cluster;
-    struct rpc_runtime *runtime;
-    struct rpc_client *calls;
-    struct rpc_channel *router;
-    struct rpc_error error;
-    uint32_t prompt_tokens, n_ids, ids[32];
-    uint64_t kv_bytes;
-};
-
-static void open_caller(struct caller *caller, const char *const *router)
+static void start(const char *template)
 {
-    char address[32];
-    memset(caller, 0, sizeof *caller);
-    cluster_start(&caller->cluster,
-                  &(struct cluster_options){.n_contexts = 1, .n_generations = 1, .router = router});
-    snprintf(address, sizeof address, "127.0.0.1:%u", caller->cluster.router.grpc);
-    cr_assert_eq(rpc_runtime_create("chat", NULL, &caller->runtime), STATUS_OK);
-    cr_assert_eq(rpc_client_create(caller->runtime, NULL, &caller->calls), STATUS_OK);
-    cr_assert_eq(rpc_channel_open(caller->calls, address, &caller->router), STATUS_OK);
+    static char path[160];
+    command_folder_make();
+    snprintf(path, sizeof path, "%s", in_folder("template.jinja"));
+    write_file(path, TEMPLATE, sizeof TEMPLATE - 1);
+    const char *const with[] = {"--chat-template", path, NULL};
+    server_start(&server, template ? with : NULL);
+    setenv("KVFERRY_SERVER", address_of(server.grpc), 1);
+    setenv("KVFERRY_TEMPERATURE", "0", 1);
+    setenv("KVFERRY_MAX_TOKENS", "6", 1);
+    setenv("TERM", "xterm", 1);
+    setenv("XDG_STATE_HOME", in_folder("state"), 1);
 }
 
-static void close_caller(struct caller *caller)
+static void stop(void)
 {
-    cluster_wait_quiet(&caller->cluster);
-    rpc_channel_close(caller->router);
-    rpc_client_destroy(caller->calls);
-    rpc_runtime_destroy(caller->runtime);
-    cluster_stop(&caller->cluster);
+    child_stop(&server);
+    command_folder_remove();
 }
 
-static void on_message(void *arg, const ProtobufCMessage *message)
+static void expect_exit(int exit_status)
 {
-    struct caller *caller = arg;
-    const Kvferry__V1__CompleteResponse *whole = (const Kvferry__V1__CompleteResponse *)message;
-    cr_assert_leq(whole->n_token_ids, 32);
-    caller->n_ids = (uint32_t)whole->n_token_ids;
-    memcpy(caller->ids, whole->token_ids, whole->n_token_ids * sizeof *caller->ids);
-    caller->prompt_tokens = whole->usage->prompt_tokens;
-    caller->kv_bytes = whole->timing->kv_bytes_received;
+    int status = terminal_finish(&terminal);
+    cr_assert(WIFEXITED(status) && WEXITSTATUS(status) == exit_status, "wait status %d:\n%s",
+              status, terminal.text);
 }
 
-static enum status complete(struct caller *caller, Kvferry__V1__GenerateRequest *message)
+/* Starts a chat on the terminal and waits for its prompt. */
+static void chat(const char *flag, const char *value)
 {
-    Kvferry__V1__SamplingParams sampling = KVFERRY__V1__SAMPLING_PARAMS__INIT;
-    sampling
-        .max_tokens_presence_case = KVFERRY__V1__SAMPLING_PARAMS__MAX_TOKENS_PRESENCE_MAX_TOKENS;
-    sampling.max_tokens = 8;
-    sampling
-        .temperature_presence_case = KVFERRY__V1__SAMPLING_PARAMS__TEMPERATURE_PRESENCE_TEMPERATURE;
-    sampling.ignore_eos = true;
-    message->sampling = &sampling;
-    message->return_timing = true;
-    const struct rpc_request request = {
-        .path = "/kvferry.v1.GenerationService/Complete",
-        .message = &message->base,
-        .response = &kvferry__v1__complete_response__descriptor,
-        .deadline_ns = clock_now_ns() + LIMIT_NS,
-        .on_message = on_message,
-        .arg = caller,
-    };
-    return rpc_channel_call_wait(caller->router, &request, &caller->error);
+    terminal_start(&terminal, (const char *const[]){"chat", flag, value, NULL});
+    terminal_wait(&terminal, PROMPT);
 }
 
-static enum status say(struct caller *caller, const char *role, const char *content)
+/* Forgets what was shown, types, and waits until the next prompt. */
+static void type(const char *keys)
 {
-    Kvferry__V1__GenerateRequest message = KVFERRY__V1__GENERATE_REQUEST__INIT;
-    Kvferry__V1__ChatPrompt chat = KVFERRY__V1__CHAT_PROMPT__INIT;
-    Kvferry__V1__ChatMessage one = KVFERRY__V1__CHAT_MESSAGE__INIT;
-    Kvferry__V1__ChatMessage *list[] = {&one};
-    one.role = (char *)role;
-    one.content_presence_case = KVFERRY__V1__CHAT_MESSAGE__CONTENT_PRESENCE_CONTENT;
-    one.content = (ProtobufCBinaryData){strlen(content), (uint8_t *)content};
-    chat.messages = list;
-    chat.n_messages = 1;
-    message.prompt_case = KVFERRY__V1__GENERATE_REQUEST__PROMPT_CHAT;
-    message.chat = &chat;
-    return complete(caller, &message);
+    terminal.n = 0;
+    memset(terminal.text, 0, sizeof terminal.text);
+    terminal_type(&terminal, keys);
+    terminal_wait(&terminal, "\033[?2004l"); /* the line was taken */
+    terminal_wait(&terminal, "\033[?2004h" PROMPT);
 }
 
-static enum status say_text(struct caller *caller, const char *text)
+static json_t *load(const char *name)
 {
-    Kvferry__V1__GenerateRequest message = KVFERRY__V1__GENERATE_REQUEST__INIT;
-    message.prompt_case = KVFERRY__V1__GENERATE_REQUEST__PROMPT_TEXT;
-    message.text = (ProtobufCBinaryData){strlen(text), (uint8_t *)text};
-    message.add_special_tokens_presence_case =
-        KVFERRY__V1__GENERATE_REQUEST__ADD_SPECIAL_TOKENS_PRESENCE_ADD_SPECIAL_TOKENS;
-    return complete(caller, &message);
+    json_error_t why;
+    json_t *root = json_load_file(in_folder(name), 0, &why);
+    cr_assert_not_null(root, "%s", why.text);
+    return root;
 }
 
-static const char QUESTION[] =
-    "In the beginning God created the heaven and the earth. And the earth was without form, and "
-    "void; "
-    "and darkness was upon the face of the deep. And the Spirit of God moved upon the face of the "
-    "waters. And God said, Let there be light: and there was light. Who said that? <|end_of_text|>";
-
-static void expect_as_text(struct caller *caller, bool is_protected)
+static void expect_message(const json_t *root, size_t index, const char *role, const char *content)
 {
-    struct caller asked;
-    char text[1024];
-    cr_assert_eq(say(caller, "user", QUESTION), STATUS_OK, "%s", caller->error.message);
-    cr_assert_gt(caller->kv_bytes, 0);
-    asked = *caller;
-    snprintf(text, sizeof text, "user: %s\nassistant:", QUESTION);
-    cr_assert_eq(say_text(caller, text), STATUS_OK, "%s", caller->error.message);
-    if (is_protected) { /* the token that was typed is its letters */
-        cr_assert_gt(asked.prompt_tokens, caller->prompt_tokens);
-        return;
+    const json_t *message = json_array_get(json_object_get(root, "messages"), index);
+    cr_expect_str_eq(json_string_value(json_object_get(message, "role")), role);
+    if (content)
+        cr_expect_str_eq(json_string_value(json_object_get(message, "content")), content);
+}
+
+/* ---- one answer ---- */
+
+Test(chat, argument_and_pipe_are_answered_by_the_template_and_alone)
+{
+    static char text[COMMAND_TEXT_MAX];
+    start(TEMPLATE);
+    RUN("generate", "--add-special-tokens=no", "[system: S] [user: Hello] In the beginning");
+    EXPECT_OK();
+    cr_assert_str_empty(last_command.err, "the text has its special tokens: %s", last_command.err);
+    snprintf(text, sizeof text, "%s", last_command.out);
+    RUN("chat", "--system", "S", "Hello");
+    EXPECT_OK();
+    cr_assert_str_eq(last_command.out, text);
+    cr_assert_str_empty(last_command.err);
+    write_file(in_folder("system"), "S\n", 2);
+    char system[160];
+    snprintf(system, sizeof system, "%s", in_folder("system"));
+    char question[160];
+    snprintf(question, sizeof question, "%s", in_folder("question"));
+    write_file(question, "Hello\n", 6);
+    command_run(question, (const char *const[]){"chat", "--system-file", system, NULL});
+    EXPECT_OK();
+    cr_assert_str_eq(last_command.out, text);
+    RUN("chat", "--system", "S", "--system-file", system, "Hello");
+    expect_misused("the system message is given twice");
+    RUN("chat", "");
+    expect_refused("the prompt is empty");
+    RUN("chat", "--temperature", "101", "Hello");
+    expect_misused("--temperature");
+    RUN("chat", "--messages-max", "2", "--system", "S", "--verbose", "Hello");
+    cr_assert_eq(last_command.exit_status, 1);
+    EXPECT_IN(last_command.err, "messages_max is 2");
+    cr_assert_eq(access(in_folder("state"), F_OK), -1, "one answer has no history");
+    stop();
+}
+
+Test(chat, a_model_without_a_template_says_what_to_do)
+{
+    start(NULL);
+    RUN("chat", "Hello");
+    cr_assert_eq(last_command.exit_status, 1);
+    EXPECT_IN(last_command.err, "NO_CHAT_TEMPLATE: ");
+    EXPECT_IN(last_command.err, "start the router with --chat-template FILE");
+    cr_assert_str_empty(last_command.out);
+    RUN("generate", "Hello");
+    EXPECT_OK();
+    cr_assert_str_empty(last_command.err);
+    chat(NULL, NULL);
+    terminal_type(&terminal, "Hello\n");
+    expect_exit(EXIT_FAILURE);
+    EXPECT_IN(terminal.text, "NO_CHAT_TEMPLATE");
+    stop();
+}
+
+/* ---- a conversation ---- */
+
+Test(chat, a_conversation_grows_is_saved_and_goes_on)
+{
+    char line[300];
+    start(TEMPLATE);
+    chat("--system", "S");
+    type("one\\\ntwo\n");
+    type(PASTE("a\rb") " c\n");
+    type("//x\n");
+    snprintf(line, sizeof line, "/save %s\n", in_folder("saved.json"));
+    type(line);
+    json_t *root = load("saved.json");
+    cr_assert_eq(json_array_size(json_object_get(root, "messages")), 7);
+    expect_message(root, 0, "system", "S");
+    expect_message(root, 1, "user", "one\ntwo");
+    expect_message(root, 2, "assistant", NULL);
+    expect_message(root, 3, "user", "a\nb c");
+    expect_message(root, 5, "user", "/x");
+    const char *answer = json_string_value(
+        json_object_get(json_array_get(json_object_get(root, "messages"), 6), "content"));
+    const char *last_line = strrchr(answer, '\n') ? strrchr(answer, '\n') + 1 : answer;
+    cr_assert_str_not_empty(last_line);
+    type("/retry\n");
+    EXPECT_IN(terminal.text, last_line);
+
+    type("/set max_tokens 1\n");
+    type("/set\n");
+    EXPECT_IN(terminal.text, "  max_tokens 1\r\n");
+    type("/clear\n");
+    type("/retry\n");
+    EXPECT_IN(terminal.text, "there is no message to answer");
+    snprintf(line, sizeof line, "/load %s\n", in_folder("saved.json"));
+    type(line);
+    type("/set max_tokens 6\n");
+    type("/retry\n");
+    EXPECT_IN(terminal.text, last_line);
+    type("/nothing\n");
+    EXPECT_IN(terminal.text, "unknown command /nothing");
+    terminal_type(&terminal, CTRL_D);
+    expect_exit(EXIT_SUCCESS);
+    json_decref(root);
+
+    struct stat about;
+    char history[200];
+    snprintf(history, sizeof history, "%s/kvferry/chat_history", in_folder("state"));
+    cr_assert_eq(stat(history, &about), 0);
+    cr_assert_eq(about.st_mode & 0777, 0600);
+    chat(NULL, NULL);
+    terminal_type(&terminal, "\033[A");
+    terminal_wait(&terminal, "/nothing");
+    terminal_type(&terminal, CTRL_C);
+    terminal_wait(&terminal, "\n\033[?2004h" PROMPT);
+    terminal_type(&terminal, "/quit\n");
+    expect_exit(EXIT_SUCCESS);
+    stop();
+}
+
+Test(chat, no_history_is_kept_where_it_is_off)
+{
+    start(TEMPLATE);
+    chat("--history-lines", "0");
+    type("Hello\n");
+    terminal_type(&terminal, CTRL_D);
+    expect_exit(EXIT_SUCCESS);
+    cr_assert_eq(access(in_folder("state"), F_OK), -1);
+    stop();
+}
+
+Test(chat, ctrl_c_ends_an_answer_and_twice_at_an_empty_prompt_the_chat)
+{
+    char line[300];
+    start(TEMPLATE);
+    chat("--max-tokens", "1500");
+    terminal_type(&terminal, "/set ignore_eos yes\n");
+    terminal_wait(&terminal, "yes\r\n\033[?2004l\033[?2004h" PROMPT);
+    terminal.n = 0;
+    memset(terminal.text, 0, sizeof terminal.text);
+    terminal_type(&terminal, "Hello\n");
+    uint64_t until_ns = clock_now_ns() + COMMAND_LIMIT_NS;
+    while (terminal.n < 200) { /* the answer is on its way */
+        cr_assert_lt(clock_now_ns(), until_ns, "no answer:\n%s", terminal.text);
+        terminal_read(&terminal);
     }
-    cr_assert_eq(asked.prompt_tokens, caller->prompt_tokens);
-    cr_assert_arr_eq(asked.ids, caller->ids, sizeof asked.ids);
+    terminal_type(&terminal, CTRL_C);
+    terminal_wait(&terminal, "\033[?2004h" PROMPT);
+    snprintf(line, sizeof line, "/save %s\n", in_folder("saved.json"));
+    type(line);
+    json_t *root = load("saved.json");
+    const json_t *messages = json_object_get(root, "messages");
+    cr_assert_eq(json_array_size(messages), 2, "what came of the answer is kept");
+    expect_message(root, 1, "assistant", NULL);
+    size_t bytes = json_string_length(json_object_get(json_array_get(messages, 1), "content"));
+    cr_assert(bytes > 50, "%zu bytes", bytes);
+    json_decref(root);
+
+    terminal.n = 0;
+    memset(terminal.text, 0, sizeof terminal.text);
+    terminal_type(&terminal, "typed");
+    terminal_wait(&terminal, "typed");
+    terminal_type(&terminal, CTRL_C);
+    terminal_wait(&terminal, "\033[?2004h" PROMPT);
+    cr_assert_null(strstr(terminal.text, "Ctrl-C again"), "%s", terminal.text);
+    terminal_type(&terminal, CTRL_C);
+    terminal_wait(&terminal, "(Ctrl-C again or Ctrl-D ends the chat)\r\n\033[?2004h" PROMPT);
+    terminal_type(&terminal, CTRL_C);
+    expect_exit(INTERRUPTED);
+    stop();
 }
 
-Test(chat, the_prompt_is_what_the_template_makes)
+Test(chat, a_terminal_that_goes_and_a_signal_end_it)
 {
-    static struct caller caller;
-    char file[128];
-    snprintf(file, sizeof file, "%s", in_folder("chat.jinja"));
-    write_file(file, TEMPLATE, sizeof TEMPLATE - 1);
-    const char *const as_transformers[] = {"--chat-template", file, "--chat-protect-tokens=no",
-                                           NULL};
-    const char *const protected[] = {"--chat-template", file, "--seccomp", "on", NULL};
-    open_caller(&caller, as_transformers);
-    expect_as_text(&caller, false);
-    close_caller(&caller);
-    open_caller(&caller, protected);
-    expect_as_text(&caller, true);
-    cr_assert_eq(say(&caller, "nobody", "Hi"), STATUS_INVALID_ARGUMENT);
-    cr_assert(strstr(caller.error.message, "nobody may not speak"), "%s", caller.error.message);
-    cr_assert_eq(say(&caller, "", "Hi"), STATUS_INVALID_ARGUMENT);
-    cr_assert_str_eq(caller.error.field, "chat.messages[0].role");
-    close_caller(&caller);
+    start(TEMPLATE);
+    chat(NULL, NULL);
+    terminal_close(&terminal);
+    expect_exit(EXIT_FAILURE); /* its output cannot be written */
+    chat(NULL, NULL);
+    kill(terminal.pid, SIGTERM);
+    expect_exit(128 + SIGTERM);
+    stop();
 }
 
-Test(chat, a_model_without_a_template_says_so)
+Test(chat, a_stopped_chat_gives_the_terminal_back_and_goes_on_with_its_line)
 {
-    static struct caller caller;
-    open_caller(&caller, NULL);
-    cr_assert_eq(say(&caller, "user", "Hi"), STATUS_NO_CHAT_TEMPLATE, "%s", caller.error.message);
-    cr_assert(strncmp(caller.error.message, "the model has no chat template", 30) == 0, "%s",
-              caller.error.message);
-    close_caller(&caller);
+    int status;
+    start(TEMPLATE);
+    chat(NULL, NULL);
+    terminal_type(&terminal, "/sys");
+    terminal_wait(&terminal, "/sys");
+    terminal_type(&terminal, "\032");
+    cr_assert_eq(waitpid(terminal.pid, &status, WUNTRACED), terminal.pid);
+    cr_assert(WIFSTOPPED(status));
+    struct termios modes;
+    cr_assert_eq(tcgetattr(terminal.master, &modes), 0);
+    cr_assert(modes.c_lflag & ICANON);
+    terminal.n = 0;
+    memset(terminal.text, 0, sizeof terminal.text);
+    kill(terminal.pid, SIGCONT);
+    terminal_wait(&terminal, "\033[?2004h" PROMPT "/sys");
+    terminal_type(&terminal, "tem\n");
+    terminal_wait(&terminal, "(no system message)");
+    terminal_type(&terminal, CTRL_D);
+    expect_exit(EXIT_SUCCESS);
+    stop();
+}
+
+/* ---- generate ---- */
+
+/* The next line of a text. */
+static json_t *next_line(const char **at)
+{
+    size_t length = strcspn(*at, "\n");
+    json_t *root = json_loadb(*at, length, 0, NULL);
+    cr_assert_not_null(root, "%s", *at);
+    *at += length + 1;
+    return root;
+}
+
+Test(chat, generate_shows_choices_logprobs_and_json_and_names_the_chat_once)
+{
+    start(TEMPLATE);
+    RUN("generate", "-n", "2", "In the beginning");
+    EXPECT_OK();
+    const char *second = strstr(last_command.out, "--- choice 2 of 2 ---\n");
+    cr_assert(second && strncmp(last_command.out, "--- choice 1 of 2 ---\n", 22) == 0, "%s",
+              last_command.out);
+    cr_assert_eq(
+        strncmp(last_command.out + 22, second + 22, (size_t)(second - last_command.out) - 22), 0,
+        "greedy choices are equal: %s", last_command.out);
+    const char *hint = strstr(last_command.err, "`kvferry chat` uses the template");
+    cr_assert_not_null(hint, "%s", last_command.err);
+    cr_assert_null(strstr(hint + 1, "`kvferry chat`"));
+
+    RUN("generate", "--logprobs", "2", "--max-tokens", "2", "In the beginning");
+    EXPECT_OK();
+    EXPECT_IN(last_command.err, "log-probabilities of choice 1");
+    double logprob, best;
+    unsigned id, best_id;
+    const char *row = strstr(last_command.err, "\n  ");
+    cr_assert(
+        row && sscanf(row, " %lf %u \"%*[^\"]\" | %lf %u \"", &logprob, &id, &best, &best_id) == 4,
+        "%s", last_command.err);
+    cr_assert(logprob < 0 && logprob == best && id == best_id, "greedy takes the likeliest: %s",
+              last_command.err);
+
+    RUN("generate", "--json", "--choices", "3", "--logprobs", "1", "In the beginning");
+    EXPECT_OK();
+    const char *at = last_command.out;
+    for (int i = 0; i < 3; i++) {
+        json_t *root = next_line(&at), *logprobs = json_object_get(root, "logprobs");
+        cr_expect_eq(json_integer_value(json_object_get(root, "index")), i);
+        cr_expect_eq(json_array_size(logprobs), 6);
+        const char *rest = json_string_value(json_object_get(root, "text"));
+        for (size_t t = 0; t < json_array_size(logprobs); t++) {
+            const char *token = json_string_value(
+                json_object_get(json_array_get(logprobs, t), "text"));
+            cr_assert_eq(strncmp(rest, token, strlen(token)), 0, "%s: %s", token, rest);
+            rest += strlen(token);
+        }
+        cr_expect_str_empty(rest);
+        cr_expect_str_eq(json_string_value(json_object_get(root, "finish_reason")), "length");
+        json_decref(root);
+    }
+    cr_assert_eq(*at, '\0', "%s", at);
+    RUN("generate", "-n", "17", "In the beginning");
+    expect_misused("--n");
+    RUN("generate", "--json", "--answer-bytes-max", "1K", "--max-tokens", "1000", "--ignore-eos",
+        "In the beginning");
+    expect_refused("the reply needs more than 1024 bytes (--answer-bytes-max)");
+    stop();
 }

@@ -83,6 +83,13 @@ Test(config, flags_come_in_their_usual_forms)
     cr_expect_str_eq(config_source(loaded.config, "block_tokens"), "flag --block-size");
     config_destroy(loaded.config);
 
+    load_ok(&(struct given){.arguments = {"-b", "64", "--seed=1"}}, &loaded);
+    cr_expect_eq(loaded.values.block_tokens, 64);
+    config_destroy(loaded.config);
+    load_ok(&(struct given){.arguments = {"-b=16"}}, &loaded);
+    cr_expect_eq(loaded.values.block_tokens, 16);
+    config_destroy(loaded.config);
+
     load_ok(&(struct given){.arguments = {"--is-on", "--no-is-on", "--seed=1", "--seed=2"}},
             &loaded);
     cr_expect_not(loaded.values.is_on);
@@ -173,6 +180,8 @@ static struct mistake mistakes[] = {
     {{.arguments = {"--block-tokens=16M"}},
      STATUS_INVALID_ARGUMENT,
      "--block-tokens: \"16M\" is not a whole number"},
+    {{.arguments = {"-bb", "64"}}, STATUS_INVALID_ARGUMENT, "unknown flag -bb"},
+    {{.arguments = {"-x"}}, STATUS_INVALID_ARGUMENT, "unknown flag -x"},
     {{.arguments = {"--block-size=7"}},
      STATUS_INVALID_ARGUMENT,
      "--block-size: 7 is not between 8 and 128"},
@@ -367,7 +376,8 @@ Test(config, help_shows_flag_unit_range_default_and_variable)
     cr_expect(strstr(text, "a seed (default 7;"), "a number without bounds has no range");
     cr_expect(strstr(text, "where (default 127.0.0.1:1;"), "nor has a text");
     cr_expect(strstr(text, "  --colour red|green|blue\n"));
-    cr_expect(strstr(text, "  --block-size\n        the same as --block-tokens\n"));
+    cr_expect(strstr(text, "  --block-size\n        the same as --block-tokens\n  -b\n        the "
+                           "same as --block-tokens\n"));
     free(text);
 }
 

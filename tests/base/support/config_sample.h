@@ -21,7 +21,7 @@ enum colour { RED, GREEN, BLUE };
     X(colour, WORD(enum colour, "red|green|blue"), "green", "", "which")                           \
     X(texts, LIST, "", "", "some")                                                                 \
     X(parent, HIDDEN(U32(0, 9)), "1", "", "nobody's business")
-#define SAMPLE_ALIASES(X) X("block-size", block_tokens)
+#define SAMPLE_ALIASES(X) X("block-size", block_tokens) X("b", block_tokens)
 
 CONFIG_DECLARE(sample_config, SAMPLE_CONFIG);
 

@@ -1,0 +1,105 @@
+#include "cli/chat/chat.h"
+#include "cli/client/generation_call.h"
+#include "cli/client/prompt_bar.h"
+#include "rpc/borrow.h"
+
+#include <assert.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+
+static void make_request(struct chat *chat, struct conversation_prompt *prompt,
+                         Kvferry__V1__GenerateRequest *request_out)
+{
+    kvferry__v1__generate_request__init(request_out);
+    request_out->prompt_case = KVFERRY__V1__GENERATE_REQUEST__PROMPT_CHAT;
+    request_out->chat = &prompt->chat;
+    request_out->sampling = &chat->sampling.params;
+    request_out->cache_salt = borrow(chat->values.cache_salt);
+    request_out->return_timing = chat->values.verbose;
+    request_out->return_progress = prompt_bar_is_possible();
+}
+
+static void call(struct chat *chat, struct conversation_prompt *prompt,
+                 struct reply_printer *printer, struct generation_result *result)
+{
+    Kvferry__V1__GenerateRequest request;
+    make_request(chat, prompt, &request);
+    const struct generation_call_options options = {
+        .server = chat->address,
+        .tls = chat->has_tls ? &chat->tls : NULL,
+        .authorization = chat->authorization,
+        .deadline_ms = chat->values.deadline_ms,
+        .command = chat->command,
+    };
+    generation_call_run(&options, &request, printer, result);
+    chat->signal_number = result->signal_number;
+    chat->is_unprinted = result->is_unprinted;
+}
+
+static enum status explain(const struct chat *chat, const struct generation_result *result,
+                           struct error *error)
+{
+    struct error why = {0};
+    enum status status = generation_result_check(result, chat->address, chat->values.deadline_ms,
+                                                 &why);
+    if (status == STATUS_NO_CHAT_TEMPLATE)
+        error_write(error,
+                    "%s; start the router with --chat-template FILE, or use `kvferry generate`",
+                    why.text);
+    else if (status == STATUS_PROMPT_TOO_LONG && chat->is_conversation)
+        error_write(error, "%s; /clear begins a new conversation", why.text);
+    else if (status != STATUS_OK)
+        error_write(error, "%s", why.text);
+    return status;
+}
+
+/* The last message is the user's. */
+static enum status ask(struct chat *chat, struct error *error)
+{
+    struct conversation_prompt prompt;
+    struct reply_printer printer;
+    struct generation_result result;
+    TRY(conversation_prompt_make(&chat->conversation, &prompt, error));
+    const struct reply_printer_options printing = {
+        .n_choices = 1, .keeps = true, .bytes_max = chat->values.answer_bytes_max};
+    reply_printer_init(&printer, &printing);
+    call(chat, &prompt, &printer, &result);
+    conversation_prompt_finish(&prompt);
+    const struct reply_choice *answer = &printer.reply.choices[0];
+    enum status status = STATUS_OK;
+    bool is_broken_off = chat->signal_number == SIGINT && answer->n_text > 0;
+    if (!is_broken_off && chat->signal_number == 0)
+        status = explain(chat, &result, error);
+    if (status == STATUS_OK && (is_broken_off || chat->signal_number == 0)) {
+        status = conversation_add(&chat->conversation, "assistant", answer->text, answer->n_text,
+                                  error);
+        chat->is_unanswered = status != STATUS_OK;
+    }
+    if (status == STATUS_OK && chat->signal_number == 0 && chat->values.verbose)
+        generation_result_print(&result, stderr);
+    reply_printer_finish(&printer);
+    return status;
+}
+
+enum status chat_say(struct chat *chat, const char *text, size_t bytes, struct error *error)
+{
+    if (chat->is_unanswered)
+        conversation_drop_last(&chat->conversation);
+    chat->is_unanswered = false;
+    TRY(conversation_add(&chat->conversation, "user", text, bytes, error));
+    chat->is_unanswered = true;
+    return ask(chat, error);
+}
+
+enum status chat_retry(struct chat *chat, struct error *error)
+{
+    const char *role = conversation_last_role(&chat->conversation);
+    if (role && strcmp(role, "assistant") == 0)
+        conversation_drop_last(&chat->conversation);
+    role = conversation_last_role(&chat->conversation);
+    if (!role || strcmp(role, "system") == 0)
+        return error_set(error, STATUS_NOT_FOUND, "there is no message to answer");
+    chat->is_unanswered = strcmp(role, "user") == 0;
+    return ask(chat, error);
+}
