@@ -256,7 +256,7 @@ DEVICE void flash_attend(const struct attention_parameters &p, const struct flas
     flash_load_queries<HEAD>(p, t, q);
     for (; first < t.keys.end; first += FLASH_KEYS, now ^= 1) {
         float s[FLASH_KEYS / 8][4], factor[2];
-        cp_async_wait<1>(); /* V may still be loading */
+        cp_async_wait<1>(); /* V may be under way */
         cta_sync();
         key = flash_find(p, t, first + FLASH_KEYS);
         flash_load<HEAD>(p, stages + (now ^ 1) * BYTES, key.k);
@@ -264,7 +264,7 @@ DEVICE void flash_attend(const struct attention_parameters &p, const struct flas
         flash_hide(p, t, first, s);
         flash_weigh<HEAD>(sums, s, factor);
         flash_scale<HEAD>(factor, sums);
-        cp_async_wait<1>(); /* the next K may still be */
+        cp_async_wait<1>(); /* the next K may be */
         cta_sync();
         flash_load<HEAD>(p, stages + (2 + (now ^ 1)) * BYTES, key.v);
         flash_add<HEAD, IS_BF16>(stages + (2 + now) * BYTES, s, sums);

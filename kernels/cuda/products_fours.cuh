@@ -97,7 +97,7 @@ DEVICE void product_fours(const struct products_parameters &parameters)
     for (uint32_t step = 0; step < n_steps; step++) {
         cp_async_wait<STAGES - 3>();
         publish_smem_to_async();
-        cta_sync(); /* the data of this step is there for all, and the step before the last has ended for all */
+        cta_sync(); /* all have what this step needs, and the step before the last has ended for all */
         const uint32_t stage = base + step % STAGES * STAGE;
         const uint32_t of_w = stage + warp / 4 * (64 * FOURS_ROW_BYTES), of_x = stage + W_BYTES;
         wgmma_begin();

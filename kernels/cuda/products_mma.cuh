@@ -199,7 +199,7 @@ DEVICE void product_body(const struct products_parameters &parameters)
     for (uint32_t step = 0; step < n_steps; step++) {
         const uint32_t ahead = step + STAGES - 1;
         cp_async_wait<STAGES - 2>();
-        cta_sync(); /* the data of this step is there for all, and all have finished the step before */
+        cta_sync(); /* all have what this step needs, and have finished the step before */
         if (ahead < n_steps) {
             const uint32_t target = base + ahead % STAGES * STAGE;
             product_rows_load(w_rows, target, ahead);
