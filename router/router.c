@@ -13,6 +13,7 @@
 #include "router/router_config.h"
 #include "router/worker_sources.h"
 #include "text/template_renderer.h"
+#include "text/text_metrics.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -42,6 +43,7 @@ struct router {
     struct tokenizer *tokenizer;
     struct text_thread *text_thread;
     struct template_renderer *renderer; /* NULL: no chat template */
+    struct text_metrics no_renderer;
     struct early_requests *early;
     struct rpc_runtime *client_runtime;
     struct rpc_client *rpc;
@@ -92,6 +94,8 @@ static enum status start_renderer(struct router *router, struct error *error)
     }
     if (config->chat_template[0])
         return error_set(error, status, "%s", why.text[0] ? why.text : status_text(status));
+    text_metrics_init(&router->no_renderer,
+                      router->process.metrics); /* a role has one set of metrics */
     log_write(status == STATUS_NO_CHAT_TEMPLATE ? LOG_INFO : LOG_WARN, NULL, "no chat: %s",
               why.text[0] ? why.text : status_text(status));
     return STATUS_OK;

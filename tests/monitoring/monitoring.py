@@ -23,7 +23,7 @@ CASES = SOURCE / "tests/monitoring/alerts_test.yaml"
 BOARDS = SOURCE / "deploy/monitoring/boards"
 OPERATIONS = SOURCE / "docs/operations.md"
 RUNBOOK = "operations.md#"
-SOURCES = ("base", "rpc", "process", "device", "worker_common", "ctx_worker", "gen_worker", "router", "kvtransfer", "cli")
+SOURCES = ("base", "rpc", "process", "device", "worker_common", "ctx_worker", "gen_worker", "router", "kvtransfer", "cli", "api", "text")
 PROMPT = "In the beginning was the word, and the word was long enough to be handed over. " * 8
 
 SERIES_MAX = int(re.search(r"METRICS_SERIES_MAX (\d+)", (SOURCE / "base/metrics/metrics.h").read_text())[1])
