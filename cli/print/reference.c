@@ -8,8 +8,8 @@
 #include "process/process_trace.h"
 #include "router/router_metrics.h"
 #include "router/tenant_metrics.h"
-#include "text/text_metrics.h"
 #include "rpc/relay/limits.h"
+#include "text/text_metrics.h"
 #include "worker_common/worker_metrics.h"
 
 #include <stdlib.h>

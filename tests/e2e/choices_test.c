@@ -88,7 +88,8 @@ static void add(struct choice_out *choice, const uint32_t *ids, size_t n,
 {
     cr_assert_leq(choice->n_ids + n, N_TOKENS);
     cr_assert_lt(choice->n_text + text->len, sizeof choice->text);
-    memcpy(choice->ids + choice->n_ids, ids, n * sizeof *ids);
+    if (n > 0)
+        memcpy(choice->ids + choice->n_ids, ids, n * sizeof *ids);
     choice->n_ids += (uint32_t)n;
     if (text->len > 0)
         memcpy(choice->text + choice->n_text, text->data, text->len);
