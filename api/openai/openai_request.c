@@ -153,20 +153,11 @@ static bool is_nothing(const json_t *value)
 
 static void refuse_unserved(const struct json_fields *fields)
 {
-    static const char *const NAMES[] = {"logit_bias",
-                                        "suffix",
-                                        "audio",
-                                        "prediction",
-                                        "web_search_options",
-                                        "functions",
-                                        "guided_json",
-                                        "guided_regex",
-                                        "guided_choice",
-                                        "guided_grammar",
-                                        "structured_outputs",
-                                        "min_tokens",
-                                        "bad_words",
-                                        "allowed_token_ids",
+    static const char *const NAMES[] = {"suffix",         "audio",
+                                        "prediction",     "web_search_options",
+                                        "functions",      "guided_json",
+                                        "guided_regex",   "guided_choice",
+                                        "guided_grammar", "structured_outputs",
                                         "prompt_logprobs"};
     for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++) {
         const json_t *value = json_field(fields, NAMES[i]);
@@ -418,6 +409,7 @@ bool openai_request_read(struct openai_request *request, bool is_chat, const cha
     read_stop(request, &fields);
     read_stop_ids(request, &fields);
     read_logprobs(request, &fields);
+    openai_rules_read(&fields, &request->sampling, &request->rules);
     refuse_unserved(&fields);
     if (error->code != 0)
         return false;
@@ -431,6 +423,7 @@ bool openai_request_read(struct openai_request *request, bool is_chat, const cha
 void openai_request_finish(struct openai_request *request)
 {
     chat_messages_free(request->chat);
+    openai_rules_free(request->rules);
     free(request->ids.ids);
     json_decref(request->body);
     *request = (struct openai_request){0};

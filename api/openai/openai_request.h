@@ -10,6 +10,7 @@
 #pragma once
 
 #include "api/openai/openai_error.h"
+#include "api/openai/openai_rules.h"
 #include "router/generation_state.h"
 
 struct tokenizer;
@@ -36,6 +37,7 @@ struct openai_request {
     /* Of the prompt that message has now. */
     Kvferry__V1__TokenIds ids;
     struct chat_message *chat;
+    struct openai_rules *rules;
 };
 
 /* False: error says why. In both cases openai_request_finish. */

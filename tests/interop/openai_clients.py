@@ -315,6 +315,16 @@ class Chat(unittest.TestCase):
                      {"service_tier": "auto"}, {"modalities": ["text"]}):
             self.assertEqual(chat(**more).choices[0].message.content, text, more)
 
+    def test_rules_say_which_tokens_come(self):
+        def ids(**more):
+            body = {"model": NAME, "prompt": "In the beginning", "max_tokens": 6, "temperature": 0, "return_token_ids": True} | more
+            return client.post("/completions", body=body, cast_to=object)["choices"][0]["token_ids"]
+        plain = ids()
+        self.assertEqual(ids(logit_bias={"65": 100}), [65] * 6)
+        self.assertTrue(set(ids(allowed_token_ids=[70, 71, 72])) <= {70, 71, 72})
+        self.assertNotIn(plain[0], ids(logit_bias={str(plain[0]): -100}))
+        self.assertEqual(ids(min_tokens=6), plain)
+
     def test_a_tool_answers(self):
         call = {"id": "c1", "type": "function", "function": {"name": "f", "arguments": "{\"a\": 1}"}}
         messages = HELLO + [{"role": "assistant", "content": None, "tool_calls": [call]},
@@ -341,11 +351,13 @@ class Errors(unittest.TestCase):
                 ("max_tokens", 2**40), ("presence_penalty", 2.1), ("frequency_penalty", -2.1), ("stop", 5),
                 ("stop", ["a"] * 17), ("stop", [1]), ("stop", ""), ("stop", "x" * 257), ("seed", 0.5), ("seed", "1"),
                 ("stream", "yes"), ("stream_options", 3), ("top_k", -2), ("min_p", 1.1), ("repetition_penalty", 0),
-                ("stop_token_ids", [-1]), ("stop_token_ids", ["a"]), ("ignore_eos", 1), ("logit_bias", {"5": 1}),
+                ("stop_token_ids", [-1]), ("stop_token_ids", ["a"]), ("ignore_eos", 1), ("logit_bias", {"x": 1}),
+                ("min_tokens", 10**6),
                 ("cache_salt", 1), ("priority", "high"), ("model", 5)]
         completions = [("prompt", 5), ("prompt", []), ("prompt", [[]]), ("prompt", ["a", 5]), ("prompt", [1, "a"]),
                        ("prompt", [-1]), ("prompt[1]", [1, 10**7]), ("prompt", ""), ("prompt", ["a"] * 65), ("logprobs", 6),
-                       ("logprobs", -1), ("suffix", "x"), ("best_of", 2), ("echo", "yes")]
+                       ("logprobs", -1), ("suffix", "x"), ("best_of", 2), ("echo", "yes"),
+                       ("allowed_token_ids[0]", [10**9]), ("bad_words[0]", [""])]
         chats = [("messages", []), ("messages", "hello"), ("messages[0].role", None), ("messages[0].content", 5),
                  ("messages[0].content[0]", None), ("top_logprobs", 21), ("top_logprobs", 2), ("logprobs", 1),
                  ("response_format", {"type": "json_object"}), ("tool_choice", "required"), ("max_completion_tokens", 0),

@@ -31,7 +31,7 @@ enum kinds { COMPLETIONS = 1, CHAT = 2, BOTH = 3 };
 
 struct row {
     enum kinds kinds;
-    char member[24], right[2][100], wrong[4][100];
+    char member[32], right[2][100], wrong[4][100];
 };
 
 #define STRING_17                                                                                  \
@@ -60,10 +60,17 @@ static struct row rows[] = {
     {BOTH, "priority", {"-2147483648", "2147483647"}, {"2147483648", "\"high\""}},
     {BOTH, "model", {"\"\"", "\"demo\""}, {"5", "[]", "\"demo\\u0000\""}},
     {BOTH, "cache_salt", {"\"\"", "\"salt\""}, {"5", "\"a\\u0000b\""}},
-    {BOTH, "logit_bias", {"{}", "null"}, {"{\"5\": 1}"}},
+    {BOTH,
+     "logit_bias",
+     {"{}", "{\"5\": -1.5}"},
+     {"[5]", "{\"a\": 1}", "{\"5\": \"1\"}", "{\"4294967296\": 1}"}},
+    {BOTH, "allowed_token_ids", {"[]", "[0, 4294967295]"}, {"5", "[-1]", "[\"a\"]"}},
+    {BOTH, "bad_words", {"[]", "[\"a\", \"b c\"]"}, {"\"a\"", "[1]"}},
+    {BOTH, "include_stop_str_in_output", {"true", "false"}, {"1"}},
+    {BOTH, "skip_special_tokens", {"true", "null"}, {"\"no\""}},
     {BOTH, "guided_json", {"null", "\"\""}, {"{\"type\": \"object\"}"}},
     {BOTH, "structured_outputs", {"null", "{}"}, {"{\"json\": 1}"}},
-    {BOTH, "min_tokens", {"null", "0"}, {"1"}},
+    {BOTH, "min_tokens", {"null", "4294967295"}, {"-1", "4294967296", "\"1\""}},
     {BOTH,
      "response_format",
      {"null", "{\"type\": \"text\"}"},
