@@ -7,5 +7,5 @@
 
 #include "ctx_worker/ctx_engine_state.h"
 
-/* engine is a struct ctx_engine. */
-struct engine_admission ctx_engine_admit(void *engine, uint64_t now_ns);
+/* arg is a struct ctx_engine. */
+struct engine_admission ctx_engine_admit(void *arg, uint64_t now_ns);

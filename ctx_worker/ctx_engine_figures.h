@@ -7,5 +7,5 @@
 
 #include "ctx_worker/ctx_engine_state.h"
 
-/* engine is a struct ctx_engine. */
-void ctx_engine_publish(void *engine, uint64_t now_ns);
+/* arg is a struct ctx_engine. */
+void ctx_engine_publish(void *arg, uint64_t now_ns);

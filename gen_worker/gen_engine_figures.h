@@ -7,5 +7,5 @@
 
 #include "gen_worker/gen_engine_state.h"
 
-/* engine is a struct gen_engine. */
-void gen_engine_publish(void *engine, uint64_t now_ns);
+/* arg is a struct gen_engine. */
+void gen_engine_publish(void *arg, uint64_t now_ns);

@@ -48,9 +48,9 @@ void choice_tokens(struct choice *choice, const Kvferry__Internal__V1__DecodeRes
                    struct reply_scratch *scratch, const struct router_metrics *metrics,
                    uint64_t now_ns);
 
-/* Tells the door the end of this choice, or, once, that the request has failed. end may be NULL. */
+/* Tells the door the end of this choice, or, once, that the request has failed. last may be NULL. */
 void choice_finish(struct choice *choice, enum status status, const char *sentence,
-                   const struct decode_end *end);
+                   const struct decode_end *last);
 /* It is not to be started any more. */
 void choice_abandon(struct choice *choice);
 /* Whether what is left of it is to be ended: the client went, or a choice has failed. */

@@ -33,6 +33,7 @@ static size_t n_characters(const char *text, size_t bytes)
 /* Its bytes as text: those that are no character are U+FFFD, as Python shows them. */
 static json_t *token_text(const char *bytes, size_t n)
 {
+    static const char replacement[3] = {'\xef', '\xbf', '\xbd'};
     char text[3 * TOKEN_BYTES_MAX + 1];
     size_t at = 0, n_out = 0;
     if (n > TOKEN_BYTES_MAX)
@@ -43,8 +44,8 @@ static json_t *token_text(const char *bytes, size_t n)
         n_out += n_valid;
         at += n_valid;
         if (at < n) {
-            memcpy(text + n_out, "\xef\xbf\xbd", 3);
-            n_out += 3;
+            memcpy(text + n_out, replacement, sizeof replacement);
+            n_out += sizeof replacement;
             at++;
         }
     }
@@ -140,7 +141,7 @@ static json_t *usage_json(const struct reply_usage *usage)
 {
     return json_pack("{s:I, s:I, s:I, s:{s:I}}", "prompt_tokens", (json_int_t)usage->prompt_tokens,
                      "completion_tokens", (json_int_t)usage->generated_tokens, "total_tokens",
-                     (json_int_t)(usage->prompt_tokens + usage->generated_tokens),
+                     (json_int_t)usage->prompt_tokens + (json_int_t)usage->generated_tokens,
                      "prompt_tokens_details", "cached_tokens", (json_int_t)usage->cached_tokens);
 }
 
