@@ -242,6 +242,8 @@ static const struct config_group GROUPS[] = {
     {"Chat", "chat_template chat_template_bytes_max chat_protect_tokens chat_renderers "
              "chat_render_ms chat_render_cpu_ms chat_render_steps chat_render_memory "
              "chat_request_bytes_max chat_prompt_bytes_max"},
+    {"Page", "page page_names page_readers_max page_interval_ms page_behind_ms page_requests_max "
+             "page_ended_max"},
     {"Tenants",
      "tokens_file salt_key_file token_file methods requests_per_second tokens_per_minute "
      "requests_at_once shares_prefix_cache weight priority priority_max"},

@@ -1,0 +1,411 @@
+/* page - shows what /events sends: one object each time, the whole state of the cluster (watch_json.h).
+ * Whatever comes from there is set as text, never as HTML. */
+'use strict';
+
+const RATE_WINDOW_MS = 4000;  // rates are of so long
+const LINKS_MAX = 256;        // pairs of workers with a line
+const LABEL_AT = 0.3;         // of a curve's way: where those from one worker are apart
+const TRY_AGAIN_MS = 2000;
+const SVG = 'http://www.w3.org/2000/svg';
+
+const at = id => document.getElementById(id);
+
+function make(tag, className, text) {
+  const node = document.createElement(tag);
+  if (className) node.className = className;
+  if (text !== undefined) node.textContent = text;
+  return node;
+}
+
+function setText(node, text) {
+  if (node.textContent !== text) node.textContent = text;
+}
+
+/* ---- figures for people ---- */
+
+const whole = new Intl.NumberFormat('en-US', { maximumFractionDigits: 0 });
+
+function bytes(n) {
+  for (const unit of ['B', 'KiB', 'MiB', 'GiB']) {
+    if (n < 1024 || unit === 'GiB') return (n < 10 && unit !== 'B' ? n.toFixed(1) : whole.format(n)) + ' ' + unit;
+    n /= 1024;
+  }
+}
+
+function span(us) {
+  if (us < 1000) return us + ' µs';
+  const ms = us / 1000;
+  if (ms < 1000) return (ms < 10 ? ms.toFixed(1) : whole.format(ms)) + ' ms';
+  const s = ms / 1000;
+  return s < 60 ? s.toFixed(s < 10 ? 2 : 1) + ' s' : Math.floor(s / 60) + ' min ' + Math.floor(s % 60) + ' s';
+}
+
+function percent(part, all) {
+  return all > 0 ? Math.min(100, 100 * part / all) : 0;
+}
+
+/* How fast counters grow: each has a few points of the last seconds. A counter that fell began again. */
+const points = new Map();
+
+function rate(key, value, now) {
+  let list = points.get(key) || [];
+  if (list.length && value < list[list.length - 1].value) list = [];
+  list.push({ now, value });
+  while (list.length > 2 && now - list[1].now >= RATE_WINDOW_MS) list.shift();
+  points.set(key, list);
+  const first = list[0];
+  return now > first.now ? 1000 * (value - first.value) / (now - first.now) : 0;
+}
+
+/* The children of a list, one for each key: made once, then updated, and removed when their key is gone. */
+function keyed(parent, items, keyOf, create, update) {
+  const old = parent.kept || new Map(), kept = new Map();
+  let place = parent.firstChild;
+  for (const item of items) {
+    const key = keyOf(item);
+    let node = old.get(key);
+    old.delete(key);
+    if (!node) node = create(item);
+    kept.set(key, node);
+    update(node, item);
+    if (node === place) place = place.nextSibling;
+    else parent.insertBefore(node, place);
+  }
+  for (const node of old.values()) node.remove();
+  parent.kept = kept;
+}
+
+/* ---- workers ---- */
+
+const BLOCKS = [['active', 'in use'], ['inbound', 'arriving'], ['pinned', 'being sent'], ['cached', 'cached'], ['quarantined', 'quarantined']];
+
+function makeCard(worker) {
+  const card = make('article');
+  card.role = worker.role;
+  const top = make('header');
+  card.title_ = top.appendChild(make('h4'));
+  card.word = top.appendChild(make('span', 'word'));
+  card.appendChild(top);
+  card.reason = card.appendChild(make('p', 'reason'));
+  card.pool = card.appendChild(make('div', 'bar blocks'));
+  card.pool.setAttribute('role', 'img');
+  card.parts = BLOCKS.map(([name]) => card.pool.appendChild(make('i', 'k-' + name)));
+  card.blocks = card.appendChild(make('p', 'pool'));
+  card.prefill = card.appendChild(make('div', 'bar prefill'));
+  card.prefill.setAttribute('role', 'progressbar');
+  card.prefill.setAttribute('aria-label', 'Prompts that are being computed');
+  card.done = card.prefill.appendChild(make('i', 's-prefill'));
+  card.work = card.appendChild(make('p', 'work'));
+  card.moved = card.appendChild(make('p', 'moved'));
+  return card;
+}
+
+function updateCard(card, worker) {
+  const good = worker.state === 'ready' && worker.used;
+  card.className = 'card ' + worker.role + (good ? ' good' : worker.state === 'no answer' ? ' bad' : '');
+  card.dataset.address = worker.address;
+  card.firstChild.className = good ? 'good' : 'bad';
+  setText(card.title_, worker.name);
+  card.title_.title = worker.address;
+  setText(card.word, worker.state + (worker.state === 'ready' && !worker.used ? ', not used' : ''));
+  setText(card.reason, worker.reason);
+  card.reason.hidden = !worker.reason;
+  const has = worker.blocks !== undefined;
+  for (const node of [card.pool, card.blocks, card.work, card.moved]) node.hidden = !has;
+  card.prefill.hidden = !has || worker.prompts === 0;
+  if (!has) return;
+  const pool = worker.blocks, used = pool.all - pool.free - pool.cached;
+  BLOCKS.forEach(([name], i) => { card.parts[i].style.width = percent(pool[name], pool.all) + '%'; });
+  const text = whole.format(used) + ' used, ' + whole.format(pool.cached) + ' cached, ' + whole.format(pool.free) + ' free of ' +
+    whole.format(pool.all) + ' KV blocks';
+  setText(card.blocks, text);
+  card.pool.setAttribute('aria-label', text);
+  card.done.style.width = percent(worker.prompt_done, worker.prompt_tokens) + '%';
+  card.prefill.setAttribute('aria-valuenow', Math.round(percent(worker.prompt_done, worker.prompt_tokens)));
+  let work = worker.running + ' running, ' + worker.waiting + ' waiting';
+  if (worker.prompts > 0)
+    work += (worker.role === 'context' ? ' · prefill ' : ' · awaited prompts ') + whole.format(worker.prompt_done) + ' of ' + whole.format(worker.prompt_tokens) + ' tokens';
+  setText(card.work, work);
+  const context = worker.role === 'context', total = context ? worker.kv_out : worker.kv_in;
+  setText(card.moved, 'KV ' + (context ? 'out ' : 'in ') + bytes(worker.rate) + '/s, ' + bytes(total) + ' in all' +
+    (worker.transport ? ' · ' + worker.transport : ''));
+}
+
+function updateRouter(state) {
+  const router = state.router;
+  keyed(at('router-card'), [router], () => 'router', () => {
+    const card = make('article');
+    const top = make('header');
+    card.title_ = top.appendChild(make('h4'));
+    card.word = top.appendChild(make('span', 'word'));
+    card.appendChild(top);
+    card.reason = card.appendChild(make('p', 'reason'));
+    card.lines = ['waiting', 'prefill', 'transfer', 'decode'].map(() => card.appendChild(make('p')));
+    return card;
+  }, card => {
+    const good = router.state === 'ready';
+    card.className = 'card router' + (good ? ' good' : ' bad');
+    card.firstChild.className = good ? 'good' : 'bad';
+    setText(card.title_, router.name || 'router');
+    setText(card.word, router.state);
+    setText(card.reason, router.reason);
+    card.reason.hidden = !router.reason;
+    const counts = state.counts;
+    [[counts.waiting, 'waiting for a worker'], [counts.prefill, 'in prefill'], [counts.transfer, 'in KV transfer'], [counts.decode, 'in decode']]
+      .forEach(([n, words], i) => setText(card.lines[i], whole.format(n) + ' ' + words));
+  });
+}
+
+/* ---- the map ---- */
+
+function cardsByAddress() {
+  const cards = new Map();
+  for (const card of document.querySelectorAll('.card[data-address]')) cards.set(card.dataset.address, card);
+  return cards;
+}
+
+/* Side by side: from edge to edge. Below each other: around at the right, where there is no room for figures. */
+function curve(from, to, box) {
+  const a = from.getBoundingClientRect(), b = to.getBoundingClientRect();
+  if (b.left >= a.right) {
+    const x1 = a.right - box.left, y1 = a.top + a.height / 2 - box.top;
+    const x2 = b.left - box.left, y2 = b.top + b.height / 2 - box.top, bend = (x2 - x1) / 2;
+    const d = `M${x1} ${y1}C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2} ${y2}`;
+    return { d, x: x1 + 0.34 * (x2 - x1), y: y1 + LABEL_AT * LABEL_AT * (3 - 2 * LABEL_AT) * (y2 - y1) + 4 };
+  }
+  const x = a.right - box.left, y1 = a.top + a.height / 2 - box.top, y2 = b.top + b.height / 2 - box.top;
+  return { d: `M${x} ${y1}C${x + 14} ${y1} ${x + 14} ${y2} ${x} ${y2}`, isStacked: true };
+}
+
+function makeLink() {
+  const link = document.createElementNS(SVG, 'g');
+  link.path = link.appendChild(document.createElementNS(SVG, 'path'));
+  link.label = link.appendChild(document.createElementNS(SVG, 'text'));
+  return link;
+}
+
+function updateLinks(state) {
+  const cards = cardsByAddress(), box = at('map').getBoundingClientRect();
+  const flows = new Map(state.flows.map(flow => [flow.from + ' ' + flow.to, flow]));
+  const ready = role => state.workers.filter(worker => worker.role === role && worker.state === 'ready' && worker.used);
+  const pairs = [];
+  for (const from of ready('context'))
+    for (const to of ready('generation'))
+      if (pairs.length < LINKS_MAX) pairs.push({ from: from.address, to: to.address, flow: flows.get(from.address + ' ' + to.address) });
+  const transfers = new Set(state.live.filter(request => request.phase === 'transfer' || request.phase === 'prefill')
+    .map(request => request.context + ' ' + request.generation));
+  keyed(at('links'), pairs, pair => pair.from + ' ' + pair.to, makeLink, (link, pair) => {
+    const shape = curve(cards.get(pair.from), cards.get(pair.to), box);
+    const speed = pair.flow ? pair.flow.rate : 0;
+    const flowing = speed > 0 || transfers.has(pair.from + ' ' + pair.to);
+    link.path.setAttribute('d', shape.d);
+    link.path.setAttribute('class', flowing ? 'used flowing' : pair.flow ? 'used' : '');
+    link.path.style.strokeWidth = speed > 0 ? Math.min(9, 2.5 + Math.log2(1 + speed / 65536)) + 'px' : '';
+    link.label.setAttribute('x', shape.x || 0);
+    link.label.setAttribute('y', shape.y || 0);
+    setText(link.label, speed > 0 && !shape.isStacked ? bytes(speed) + '/s' : '');
+  });
+}
+
+function updateFlows(state, nameOf) {
+  at('flows').hidden = state.flows.length === 0;
+  keyed(at('flows').tBodies[0], state.flows, flow => flow.from + ' ' + flow.to, () => {
+    const row = make('tr');
+    for (let i = 0; i < 5; i++) row.appendChild(make('td'));
+    return row;
+  }, (row, flow) => {
+    const cells = [nameOf(flow.from), nameOf(flow.to), bytes(flow.rate) + '/s', bytes(flow.bytes), whole.format(flow.transfers)];
+    cells.forEach((text, i) => setText(row.children[i], text));
+  });
+}
+
+/* ---- requests ---- */
+
+/* Stages as [name, from, length] in microseconds from the arrival. */
+function stagesOf(request) {
+  if (request.parts)
+    return Object.entries(request.parts).map(([name, [from, length]]) => [name, from, length]).filter(stage => stage[2] > 0);
+  const placed = request.phase === 'waiting' ? request.age : request.placed, first = request.first_token || request.age;
+  const stages = [['route', 0, placed], ['prefill', placed, Math.max(0, first - placed)]];
+  if (request.first_token) {
+    stages.push(['decode', first, request.age - first]);
+    if (request.context && (request.kv_there || request.phase === 'transfer'))
+      stages.push(['transfer', first, (request.kv_there || request.age) - first]);
+  }
+  return stages.filter(stage => stage[2] > 0);
+}
+
+function drawStages(strip, stages, total, only) {
+  keyed(strip, stages.filter(stage => !only || only.includes(stage[0])), stage => stage[0], stage => make('i', 's-' + stage[0]),
+    (part, [, from, length]) => {
+      part.style.left = percent(from, total) + '%';
+      part.style.width = percent(length, total) + '%';
+    });
+}
+
+function lengthOf(stages, name) {
+  const stage = stages.find(one => one[0] === name);
+  return stage ? span(stage[2]) : '–';
+}
+
+/* One line for each process that took part, and one for what went between them. */
+function lanesOf(request, stages, nameOf) {
+  const remote = request.context !== '';
+  const lanes = [['router', '', lengthOf(stages, 'route'), ['route']]];
+  if (remote) {
+    lanes.push(['context worker', nameOf(request.context), 'queue ' + lengthOf(stages, 'queue') + ', prefill ' + lengthOf(stages, 'prefill'), ['queue', 'prefill']]);
+    lanes.push(['KV transfer', '', lengthOf(stages, 'transfer') + (request.kv_bytes ? ', ' + bytes(request.kv_bytes) : '') +
+      (request.transport ? ' by ' + request.transport : ''), ['transfer']]);
+  }
+  if (request.generation)
+    lanes.push(['generation worker', nameOf(request.generation),
+      (remote ? '' : 'queue ' + lengthOf(stages, 'queue') + ', prefill ' + lengthOf(stages, 'prefill') + ', ') + 'decode ' + lengthOf(stages, 'decode'),
+      remote ? ['decode'] : ['queue', 'prefill', 'decode']]);
+  return lanes;
+}
+
+function drawLanes(box, request, stages, total, nameOf) {
+  keyed(box, lanesOf(request, stages, nameOf), lane => lane[0], () => {
+    const group = make('div', 'lanes');
+    const words = group.appendChild(make('span', 'lane'));
+    group.title_ = words.appendChild(make('b'));
+    group.rest = words.appendChild(make('span'));
+    group.strip = group.appendChild(make('span', 'strip'));
+    return group;
+  }, (group, [title, name, figures, only]) => {
+    setText(group.title_, title);
+    setText(group.rest, (name ? ' ' + name : '') + ': ' + figures);
+    drawStages(group.strip, stages, total, only);
+  });
+}
+
+function makeRow() {
+  const row = make('li');
+  const button = row.appendChild(make('button'));
+  button.type = 'button';
+  button.setAttribute('aria-expanded', 'false');
+  row.who = button.appendChild(make('span', 'who'));
+  row.phase = button.appendChild(make('span', 'phase'));
+  row.bar = button.appendChild(make('span', 'bar'));
+  row.done = row.bar.appendChild(make('i', 's-prefill'));
+  row.bar.setAttribute('role', 'progressbar');
+  row.bar.setAttribute('aria-label', 'Prefill');
+  row.strip = button.appendChild(make('span', 'strip'));
+  row.sum = button.appendChild(make('span', 'sum'));
+  row.more = row.appendChild(make('div', 'more'));
+  row.more.hidden = true;
+  button.addEventListener('click', () => {
+    row.more.hidden = !row.more.hidden;
+    button.setAttribute('aria-expanded', String(!row.more.hidden));
+    if (row.redraw) row.redraw();
+  });
+  return row;
+}
+
+function updateRow(row, request, total, nameOf) {
+  const stages = stagesOf(request);
+  const draw = () => { if (!row.more.hidden) drawLanes(row.more, request, stages, total, nameOf); };
+  row.dataset.n = request.n;
+  row.dataset.id = request.id;
+  setText(row.who, '#' + request.n + (request.id ? ' ' + request.id : '') + (request.tenant ? ' · ' + request.tenant : ''));
+  row.who.title = request.id;
+  drawStages(row.strip, stages, total);
+  row.redraw = draw;
+  draw();
+}
+
+const PHASES = { waiting: 'waiting', placed: 'queued', prefill: 'prefill', transfer: 'KV transfer', decode: 'decode' };
+
+function updateLive(row, request, nameOf) {
+  const inPrompt = !request.first_token;
+  row.phase.className = 'phase p-' + request.phase;
+  setText(row.phase, PHASES[request.phase]);
+  row.bar.hidden = !inPrompt;
+  row.strip.hidden = inPrompt;
+  row.done.style.width = percent(request.done, request.prompt) + '%';
+  row.bar.setAttribute('aria-valuenow', Math.round(percent(request.done, request.prompt)));
+  setText(row.sum, (inPrompt ? whole.format(request.done) + ' of ' + whole.format(request.prompt) + ' prompt tokens'
+    : whole.format(request.generated) + ' tokens') + ' · ' + span(request.age));
+  updateRow(row, request, request.age, nameOf);
+}
+
+function updateEnded(row, request, nameOf) {
+  const good = request.status === 'OK';
+  row.phase.className = good ? 'phase' : 'phase bad';
+  setText(row.phase, good ? (request.context ? 'transferred' : 'local') : request.status.toLowerCase().replaceAll('_', ' '));
+  row.bar.hidden = true;
+  setText(row.sum, whole.format(request.prompt) + ' + ' + whole.format(request.generated) + ' tokens · first ' +
+    (request.first_token ? span(request.first_token) : '–') + ' · ' + span(request.total));
+  updateRow(row, request, request.total, nameOf);
+}
+
+/* ---- the whole ---- */
+
+function addRates(state, now) {
+  for (const worker of state.workers)
+    if (worker.blocks) worker.rate = rate('w ' + worker.address, worker.role === 'context' ? worker.kv_out : worker.kv_in, now);
+  for (const flow of state.flows) flow.rate = rate('f ' + flow.from + ' ' + flow.to, flow.bytes, now);
+  state.moved = state.workers.reduce((sum, worker) => sum + (worker.role === 'generation' && worker.rate || 0), 0);
+}
+
+function show(state) {
+  const names = new Map(state.workers.map(worker => [worker.address, worker.name]));
+  const nameOf = address => names.get(address) || address;
+  const now = performance.now(), counts = state.counts, router = state.router;
+  addRates(state, now);
+  setText(at('model'), router.model);
+  setText(at('state'), router.state);
+  at('state').className = 'pill ' + (router.state === 'ready' ? 'good' : 'bad');
+  setText(at('running'), whole.format(counts.live - counts.waiting));
+  setText(at('waiting'), whole.format(counts.waiting));
+  setText(at('tokens'), whole.format(rate('tokens', counts.tokens, now)));
+  setText(at('moved'), bytes(state.moved));
+  setText(at('ended-count'), whole.format(counts.ended) + (counts.failed ? ' (' + whole.format(counts.failed) + ' failed)' : ''));
+  updateRouter(state);
+  for (const role of ['context', 'generation'])
+    keyed(at(role + '-cards'), state.workers.filter(worker => worker.role === role), worker => worker.address, makeCard, updateCard);
+  updateLinks(state);
+  updateFlows(state, nameOf);
+  keyed(at('live'), [...state.live].reverse(), request => request.n, makeRow, (row, request) => updateLive(row, request, nameOf));
+  keyed(at('ended'), state.ended, request => request.n, makeRow, (row, request) => updateEnded(row, request, nameOf));
+  setText(at('live-count'), state.live.length < counts.live ? state.live.length + ' of ' + whole.format(counts.live) + ' shown' : '');
+  at('live-none').hidden = state.live.length > 0;
+  at('ended-none').hidden = state.ended.length > 0;
+  setText(at('about'), 'kvferry ' + router.version + (state.names ? '' : ' · ids of requests are not shown on this port (page_names)'));
+  document.body.classList.remove('gone');
+}
+
+let source = null, last = null;
+
+function lose(words) {
+  setText(at('state'), words);
+  at('state').className = 'pill bad';
+  document.body.classList.add('gone');
+}
+
+function connect() {
+  if (source) return;
+  source = new EventSource('/events');
+  source.onmessage = message => {
+    const state = JSON.parse(message.data);
+    if (state.error) return lose(state.error);
+    last = state;
+    show(state);
+  };
+  source.onerror = () => {
+    lose('no connection to the router');
+    if (source && source.readyState === EventSource.CLOSED) {
+      source = null;
+      setTimeout(() => { if (!document.hidden) connect(); }, TRY_AGAIN_MS);
+    }
+  };
+}
+
+/* A page that nobody sees takes no reader's place. */
+document.addEventListener('visibilitychange', () => {
+  if (!document.hidden) return connect();
+  if (source) source.close();
+  source = null;
+});
+addEventListener('resize', () => { if (last) updateLinks(last); });
+connect();
