@@ -77,7 +77,7 @@ function keyed(parent, items, keyOf, create, update) {
 
 /* ---- workers ---- */
 
-const BLOCKS = [['active', 'in use'], ['inbound', 'arriving'], ['pinned', 'being sent'], ['cached', 'cached'], ['quarantined', 'quarantined']];
+const BLOCKS = [['active', 'in use'], ['inbound', 'arriving'], ['pinned', 'being sent'], ['cached', 'cached'], ['quarantined', 'held by a transfer']];
 
 function makeCard(worker) {
   const card = make('article');
