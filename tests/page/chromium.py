@@ -1,6 +1,7 @@
 """Drives a headless Chromium by its debugging protocol over two pipes: opens a page, asks it, makes pictures."""
 
 import base64
+import fcntl
 import json
 import os
 import select
@@ -17,6 +18,15 @@ def find():
     return next((path for path in map(shutil.which, NAMES) if path), None)
 
 
+def place(to_read, to_write):
+    """The browser has its pipes at 3 and 4."""
+    pipes = [fcntl.fcntl(pipe, fcntl.F_DUPFD, 10) for pipe in (to_read, to_write)]
+    os.dup2(pipes[0], 3)
+    os.dup2(pipes[1], 4)
+    for pipe in pipes:
+        os.close(pipe)
+
+
 class Page:
     """One page. Errors of its scripts, of its console and of its content security policy are in `complaints`."""
 
@@ -25,10 +35,10 @@ class Page:
         to_read, self.to_browser = os.pipe()
         self.from_browser, to_write = os.pipe()
         self.browser = subprocess.Popen(
-            ["/bin/sh", "-c", f'exec "$@" 3<&{to_read} 4>&{to_write}', "sh", find(), "--headless=new", "--no-sandbox",
-             "--disable-gpu", "--no-first-run", "--disable-extensions", "--remote-debugging-pipe",
+            [find(), "--headless=new", "--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-extensions", "--remote-debugging-pipe",
              "--disable-background-networking", "--hide-scrollbars", f"--user-data-dir={self.folder}", "about:blank"],
-            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, pass_fds=(to_read, to_write))
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, close_fds=False,
+            preexec_fn=lambda: place(to_read, to_write))
         os.close(to_read)
         os.close(to_write)
         self.buffer, self.number, self.session, self.complaints = b"", 0, None, []
