@@ -79,80 +79,111 @@ function keyed(parent, items, keyOf, create, update) {
 
 const BLOCKS = [['active', 'in use'], ['inbound', 'arriving'], ['pinned', 'being sent'], ['cached', 'cached'], ['quarantined', 'held by a transfer']];
 
-function makeCard(worker) {
-  const card = make('article');
-  card.role = worker.role;
-  const top = make('header');
+function makeTop(card) {
+  const top = card.appendChild(make('header'));
   card.title_ = top.appendChild(make('h4'));
   card.word = top.appendChild(make('span', 'word'));
-  card.appendChild(top);
   card.reason = card.appendChild(make('p', 'reason'));
-  card.pool = card.appendChild(make('div', 'bar blocks'));
-  card.pool.setAttribute('role', 'img');
-  card.parts = BLOCKS.map(([name]) => card.pool.appendChild(make('i', 'k-' + name)));
-  card.blocks = card.appendChild(make('p', 'pool'));
-  card.prefill = card.appendChild(make('div', 'bar prefill'));
-  card.prefill.setAttribute('role', 'progressbar');
-  card.prefill.setAttribute('aria-label', 'Prompts that are being computed');
-  card.done = card.prefill.appendChild(make('i', 's-prefill'));
-  card.work = card.appendChild(make('p', 'work'));
-  card.moved = card.appendChild(make('p', 'moved'));
+}
+
+/* A bar under its name and its figures. */
+function makeGauge(card, className, title, role) {
+  const gauge = card.appendChild(make('div', 'gauge ' + className));
+  gauge.appendChild(make('span', 'name', title));
+  gauge.text = gauge.appendChild(make('span', 'text'));
+  gauge.bar = gauge.appendChild(make('div', 'bar'));
+  gauge.bar.setAttribute('role', role);
+  return gauge;
+}
+
+function makeFigure(card, title) {
+  const box = card.figures.appendChild(make('div'));
+  const value = make('dd');
+  box.append(make('dt', '', title), value);
+  return value;
+}
+
+function makeCard(worker) {
+  const card = make('article'), context = worker.role === 'context';
+  makeTop(card);
+  card.pool = makeGauge(card, 'pool', 'KV blocks', 'img');
+  card.parts = BLOCKS.map(([name]) => card.pool.bar.appendChild(make('i', 'k-' + name)));
+  card.prefill = makeGauge(card, 'prefill', 'Prefill', 'progressbar');
+  card.prefill.bar.setAttribute('aria-label', 'Prompts that are being computed');
+  card.done = card.prefill.bar.appendChild(make('i', 's-prefill'));
+  card.figures = card.appendChild(make('dl', 'figures'));
+  card.running = makeFigure(card, 'running');
+  card.waiting = makeFigure(card, 'waiting');
+  card.speed = makeFigure(card, context ? 'KV out/s' : 'KV in/s');
+  card.total = makeFigure(card, context ? 'KV out' : 'KV in');
   return card;
 }
 
-function updateCard(card, worker) {
-  const good = worker.state === 'ready' && worker.used;
+function updatePool(card, pool) {
+  BLOCKS.forEach(([name], i) => { card.parts[i].style.width = percent(pool[name], pool.all) + '%'; });
+  const used = pool.all - pool.free - pool.cached;
+  setText(card.pool.text, whole.format(used) + ' used · ' + whole.format(pool.cached) + ' cached of ' + whole.format(pool.all));
+  card.pool.bar.setAttribute('aria-label', 'KV blocks: ' + card.pool.text.textContent);
+}
+
+/* A generation worker shows prompts only if it computes them itself: others have a context worker that shows them. */
+function updatePrefill(card, worker, isShown) {
+  card.prefill.hidden = !isShown;
+  card.done.style.width = percent(worker.prompt_done, worker.prompt_tokens) + '%';
+  card.prefill.bar.setAttribute('aria-valuenow', Math.round(percent(worker.prompt_done, worker.prompt_tokens)));
+  setText(card.prefill.text, worker.prompts === 0 ? 'no prompt' : whole.format(worker.prompt_done) + ' of ' +
+    whole.format(worker.prompt_tokens) + ' tokens' + (worker.prompts > 1 ? ' · ' + whole.format(worker.prompts) + ' prompts' : ''));
+}
+
+function updateTop(card, name, word, reason, good) {
+  card.firstChild.className = good ? 'good' : 'bad';
+  setText(card.title_, name);
+  setText(card.word, word);
+  setText(card.reason, reason);
+  card.reason.hidden = !reason;
+}
+
+function updateCard(card, worker, computesPrompts) {
+  const good = worker.state === 'ready' && worker.used, context = worker.role === 'context';
   card.className = 'card ' + worker.role + (good ? ' good' : worker.state === 'no answer' ? ' bad' : '');
   card.dataset.address = worker.address;
-  card.firstChild.className = good ? 'good' : 'bad';
-  setText(card.title_, worker.name);
-  card.title_.title = worker.address;
-  setText(card.word, worker.state + (worker.state === 'ready' && !worker.used ? ', not used' : ''));
-  setText(card.reason, worker.reason);
-  card.reason.hidden = !worker.reason;
+  updateTop(card, worker.name, worker.state + (worker.state === 'ready' && !worker.used ? ', not used' : ''), worker.reason, good);
+  card.title_.title = worker.address + (worker.transport ? ', KV by ' + worker.transport : '');
   const has = worker.blocks !== undefined;
-  for (const node of [card.pool, card.blocks, card.work, card.moved]) node.hidden = !has;
-  card.prefill.hidden = !has || worker.prompts === 0;
+  for (const node of [card.pool, card.prefill, card.figures]) node.hidden = !has;
   if (!has) return;
-  const pool = worker.blocks, used = pool.all - pool.free - pool.cached;
-  BLOCKS.forEach(([name], i) => { card.parts[i].style.width = percent(pool[name], pool.all) + '%'; });
-  const text = whole.format(used) + ' used, ' + whole.format(pool.cached) + ' cached, ' + whole.format(pool.free) + ' free of ' +
-    whole.format(pool.all) + ' KV blocks';
-  setText(card.blocks, text);
-  card.pool.setAttribute('aria-label', text);
-  card.done.style.width = percent(worker.prompt_done, worker.prompt_tokens) + '%';
-  card.prefill.setAttribute('aria-valuenow', Math.round(percent(worker.prompt_done, worker.prompt_tokens)));
-  let work = worker.running + ' running, ' + worker.waiting + ' waiting';
-  if (worker.prompts > 0)
-    work += (worker.role === 'context' ? ' · prefill ' : ' · awaited prompts ') + whole.format(worker.prompt_done) + ' of ' + whole.format(worker.prompt_tokens) + ' tokens';
-  setText(card.work, work);
-  const context = worker.role === 'context', total = context ? worker.kv_out : worker.kv_in;
-  setText(card.moved, 'KV ' + (context ? 'out ' : 'in ') + bytes(worker.rate) + '/s, ' + bytes(total) + ' in all' +
-    (worker.transport ? ' · ' + worker.transport : ''));
+  updatePool(card, worker.blocks);
+  updatePrefill(card, worker, context || computesPrompts);
+  setText(card.running, whole.format(worker.running));
+  setText(card.waiting, whole.format(worker.waiting));
+  setText(card.speed, bytes(worker.rate));
+  setText(card.total, bytes(context ? worker.kv_out : worker.kv_in));
+}
+
+const STAGES = [['waiting', 'queue', 'wait for a worker'], ['prefill', 'prefill', 'in prefill'],
+  ['transfer', 'transfer', 'in KV transfer'], ['decode', 'decode', 'in decode']];
+
+function makeRouter() {
+  const card = make('article');
+  makeTop(card);
+  const list = card.appendChild(make('ul', 'stages'));
+  card.counts = STAGES.map(([, colour, words]) => {
+    const row = list.appendChild(make('li'));
+    row.appendChild(make('i', 's-' + colour));
+    const count = row.appendChild(make('b'));
+    row.append(' ' + words);
+    return count;
+  });
+  return card;
 }
 
 function updateRouter(state) {
   const router = state.router;
-  keyed(at('router-card'), [router], () => 'router', () => {
-    const card = make('article');
-    const top = make('header');
-    card.title_ = top.appendChild(make('h4'));
-    card.word = top.appendChild(make('span', 'word'));
-    card.appendChild(top);
-    card.reason = card.appendChild(make('p', 'reason'));
-    card.lines = ['waiting', 'prefill', 'transfer', 'decode'].map(() => card.appendChild(make('p')));
-    return card;
-  }, card => {
+  keyed(at('router-card'), [router], () => 'router', makeRouter, card => {
     const good = router.state === 'ready';
     card.className = 'card router' + (good ? ' good' : ' bad');
-    card.firstChild.className = good ? 'good' : 'bad';
-    setText(card.title_, router.name || 'router');
-    setText(card.word, router.state);
-    setText(card.reason, router.reason);
-    card.reason.hidden = !router.reason;
-    const counts = state.counts;
-    [[counts.waiting, 'waiting for a worker'], [counts.prefill, 'in prefill'], [counts.transfer, 'in KV transfer'], [counts.decode, 'in decode']]
-      .forEach(([n, words], i) => setText(card.lines[i], whole.format(n) + ' ' + words));
+    updateTop(card, router.name || 'router', router.state, router.reason, good);
+    STAGES.forEach(([name], i) => setText(card.counts[i], whole.format(state.counts[name])));
   });
 }
 
@@ -164,7 +195,7 @@ function cardsByAddress() {
   return cards;
 }
 
-/* Side by side: from edge to edge. Below each other: around at the right, where there is no room for figures. */
+/* A line from the right edge of one box to the left edge of another, or, where they are below each other, from bottom to top. */
 function curve(from, to, box) {
   const a = from.getBoundingClientRect(), b = to.getBoundingClientRect();
   if (b.left >= a.right) {
@@ -173,42 +204,60 @@ function curve(from, to, box) {
     const d = `M${x1} ${y1}C${x1 + bend} ${y1} ${x2 - bend} ${y2} ${x2} ${y2}`;
     return { d, x: x1 + 0.34 * (x2 - x1), y: y1 + LABEL_AT * LABEL_AT * (3 - 2 * LABEL_AT) * (y2 - y1) + 4 };
   }
-  const x = a.right - box.left, y1 = a.top + a.height / 2 - box.top, y2 = b.top + b.height / 2 - box.top;
-  return { d: `M${x} ${y1}C${x + 14} ${y1} ${x + 14} ${y2} ${x} ${y2}`, isStacked: true };
+  const x = a.left + a.width / 2 - box.left, y1 = a.bottom - box.top, y2 = b.top - box.top;
+  return { d: `M${x} ${y1}L${x} ${y2}`, x: x + 12, y: (y1 + y2) / 2 + 4, isBeside: true };
 }
 
-function makeLink() {
-  const link = document.createElementNS(SVG, 'g');
-  link.path = link.appendChild(document.createElementNS(SVG, 'path'));
-  link.label = link.appendChild(document.createElementNS(SVG, 'text'));
-  return link;
+/* Lines of prompts from the router, and of KV between workers; one from column to column where they are below each other. */
+function linesOf(state) {
+  const cards = cardsByAddress(), router = at('router-card').firstChild, lines = [];
+  const ready = role => state.workers.filter(worker => worker.role === role && worker.state === 'ready' && worker.used);
+  const contexts = ready('context'), generations = ready('generation'), atWork = new Set();
+  for (const request of state.live) {
+    if (request.phase === 'transfer' || request.phase === 'prefill') atWork.add(request.context + ' ' + request.generation);
+    if (request.phase === 'placed' || request.phase === 'prefill') atWork.add(request.context || request.generation);
+  }
+  if (isStacked()) {
+    lines.push({ key: 'asked', kind: 'asked', from: router, to: at(contexts.length ? 'context-column' : 'generation-column'), on: atWork.size > 0 });
+    if (contexts.length && generations.length)
+      lines.push({ key: 'moved', kind: 'moved', from: at('context-cards'), to: at('generation-column'), rate: state.moved,
+        on: state.moved > 0, used: state.flows.length > 0 });
+    return lines;
+  }
+  for (const worker of contexts.length ? contexts : generations)
+    lines.push({ key: worker.address, kind: 'asked', from: router, to: cards.get(worker.address), on: atWork.has(worker.address) });
+  const flows = new Map(state.flows.map(flow => [flow.from + ' ' + flow.to, flow]));
+  for (const from of contexts)
+    for (const to of generations) {
+      const key = from.address + ' ' + to.address, flow = flows.get(key), speed = flow ? flow.rate : 0;
+      lines.push({ key, kind: 'moved', from: cards.get(from.address), to: cards.get(to.address), rate: speed,
+        on: speed > 0 || atWork.has(key), used: flow !== undefined });
+    }
+  return lines.slice(0, LINKS_MAX);
+}
+
+function isStacked() {
+  return at('generation-column').getBoundingClientRect().left < at('router-column').getBoundingClientRect().right;
 }
 
 function updateLinks(state) {
-  const cards = cardsByAddress(), box = at('map').getBoundingClientRect();
-  const flows = new Map(state.flows.map(flow => [flow.from + ' ' + flow.to, flow]));
-  const ready = role => state.workers.filter(worker => worker.role === role && worker.state === 'ready' && worker.used);
-  const pairs = [];
-  for (const from of ready('context'))
-    for (const to of ready('generation'))
-      if (pairs.length < LINKS_MAX) pairs.push({ from: from.address, to: to.address, flow: flows.get(from.address + ' ' + to.address) });
-  const transfers = new Set(state.live.filter(request => request.phase === 'transfer' || request.phase === 'prefill')
-    .map(request => request.context + ' ' + request.generation));
-  keyed(at('links'), pairs, pair => pair.from + ' ' + pair.to, makeLink, (link, pair) => {
-    const shape = curve(cards.get(pair.from), cards.get(pair.to), box);
-    const speed = pair.flow ? pair.flow.rate : 0;
-    const flowing = speed > 0 || transfers.has(pair.from + ' ' + pair.to);
-    link.path.setAttribute('d', shape.d);
-    link.path.setAttribute('class', flowing ? 'used flowing' : pair.flow ? 'used' : '');
-    link.path.style.strokeWidth = speed > 0 ? Math.min(9, 2.5 + Math.log2(1 + speed / 65536)) + 'px' : '';
-    link.label.setAttribute('x', shape.x || 0);
-    link.label.setAttribute('y', shape.y || 0);
-    setText(link.label, speed > 0 && !shape.isStacked ? bytes(speed) + '/s' : '');
+  const box = at('map').getBoundingClientRect(), lines = linesOf(state);
+  for (const line of lines) line.shape = curve(line.from, line.to, box);
+  keyed(at('lines'), lines, line => line.key, () => document.createElementNS(SVG, 'path'), (path, line) => {
+    path.setAttribute('d', line.shape.d);
+    path.setAttribute('class', line.kind + (line.used ? ' used' : '') + (line.on ? ' flowing' : ''));
+    path.style.strokeWidth = line.rate > 0 ? Math.min(9, 2.5 + Math.log2(1 + line.rate / 65536)) + 'px' : '';
+  });
+  keyed(at('labels'), lines.filter(line => line.rate > 0), line => line.key, () => document.createElementNS(SVG, 'text'), (text, line) => {
+    text.setAttribute('x', line.shape.x);
+    text.setAttribute('y', line.shape.y);
+    text.setAttribute('class', line.shape.isBeside ? 'beside' : '');
+    setText(text, bytes(line.rate) + '/s');
   });
 }
 
 function updateFlows(state, nameOf) {
-  at('flows').hidden = state.flows.length === 0;
+  at('moves').hidden = state.flows.length === 0;
   keyed(at('flows').tBodies[0], state.flows, flow => flow.from + ' ' + flow.to, () => {
     const row = make('tr');
     for (let i = 0; i < 5; i++) row.appendChild(make('td'));
@@ -285,12 +334,18 @@ function makeRow() {
   button.type = 'button';
   button.setAttribute('aria-expanded', 'false');
   row.who = button.appendChild(make('span', 'who'));
+  row.n = row.who.appendChild(make('span'));
+  row.name = row.who.appendChild(make('small'));
   row.phase = button.appendChild(make('span', 'phase'));
   row.bar = button.appendChild(make('span', 'bar'));
   row.done = row.bar.appendChild(make('i', 's-prefill'));
   row.bar.setAttribute('role', 'progressbar');
   row.bar.setAttribute('aria-label', 'Prefill');
   row.strip = button.appendChild(make('span', 'strip'));
+  row.way = button.appendChild(make('span', 'way'));
+  row.context = row.way.appendChild(make('span', 'c-prefill'));
+  row.arrow = row.way.appendChild(make('span', 'c-transfer', ' → '));
+  row.generation = row.way.appendChild(make('span', 'c-decode'));
   row.sum = button.appendChild(make('span', 'sum'));
   row.more = row.appendChild(make('div', 'more'));
   row.more.hidden = true;
@@ -307,8 +362,13 @@ function updateRow(row, request, total, nameOf) {
   const draw = () => { if (!row.more.hidden) drawLanes(row.more, request, stages, total, nameOf); };
   row.dataset.n = request.n;
   row.dataset.id = request.id;
-  setText(row.who, '#' + request.n + (request.id ? ' ' + request.id : '') + (request.tenant ? ' · ' + request.tenant : ''));
+  setText(row.n, '#' + request.n);
+  setText(row.name, ' ' + request.id + (request.tenant ? ' · ' + request.tenant : ''));
   row.who.title = request.id;
+  setText(row.context, request.context && nameOf(request.context));
+  row.arrow.hidden = !request.context || !request.generation;
+  setText(row.generation, request.generation && nameOf(request.generation));
+  row.way.title = row.way.textContent;
   drawStages(row.strip, stages, total);
   row.redraw = draw;
   draw();
@@ -362,8 +422,12 @@ function show(state) {
   setText(at('moved'), bytes(state.moved));
   setText(at('ended-count'), whole.format(counts.ended) + (counts.failed ? ' (' + whole.format(counts.failed) + ' failed)' : ''));
   updateRouter(state);
+  const contexts = state.workers.filter(worker => worker.role === 'context');
+  const splits = contexts.some(worker => worker.state === 'ready' && worker.used);
+  at('context-none').hidden = contexts.length > 0;
   for (const role of ['context', 'generation'])
-    keyed(at(role + '-cards'), state.workers.filter(worker => worker.role === role), worker => worker.address, makeCard, updateCard);
+    keyed(at(role + '-cards'), state.workers.filter(worker => worker.role === role), worker => worker.address, makeCard,
+      (card, worker) => updateCard(card, worker, !splits));
   updateLinks(state);
   updateFlows(state, nameOf);
   keyed(at('live'), [...state.live].reverse(), request => request.n, makeRow, (row, request) => updateLive(row, request, nameOf));

@@ -12,11 +12,12 @@ import pathlib
 import random
 import re
 import sys
+import tempfile
 import threading
 import unittest
 
 import chromium
-from cluster import Cluster, Process
+from cluster import Process
 
 BINARY, MODEL = sys.argv[1:3]
 PICTURES = os.environ.get("PICTURES")
@@ -31,7 +32,7 @@ class Load(threading.Thread):
 
     def __init__(self, address, number):
         super().__init__(daemon=True)
-        self.address, self.random, self.goes_on, self.n = address, random.Random(number), True, 0
+        self.address, self.number, self.random, self.goes_on, self.n = address, number, random.Random(number), True, 0
         self.start()
 
     def run(self):
@@ -39,7 +40,8 @@ class Load(threading.Thread):
         while self.goes_on:
             prompt = f"{self.random.random()} " + WORDS[:self.random.choice((80, 1200, 3600, 5600))]
             body = json.dumps({"prompt": prompt, "max_tokens": self.random.choice((16, 120, 400)), "ignore_eos": True})
-            connection.request("POST", "/v1/completions", body, {"Content-Type": "application/json"})
+            connection.request("POST", "/v1/completions", body,
+                               {"Content-Type": "application/json", "X-Request-Id": f"user-{self.number}.{self.n}"})
             reply = connection.getresponse()
             reply.read()
             if reply.status != 200:
@@ -63,52 +65,51 @@ def picture(page, name):
 
 class PageTest(unittest.TestCase):
     def setUp(self):
-        """Two workers of each role."""
-        self.cluster = Cluster(BINARY, MODEL, True, "--name", "one", router_arguments=("--page-interval-ms", "100", "--name", "router"))
-        cluster = self.cluster
+        self.folder, self.processes = tempfile.TemporaryDirectory(), []
         self.addCleanup(self.end)
-        folder = cluster.folder.name
-        router = cluster.processes.pop(0)
-        router.stop()
-        self.contexts = [cluster.context, self.another(folder, "ctx-worker")]
-        self.generations = [cluster.generation, self.another(folder, "gen-worker", "--local-prefill-max-tokens", "0")]
-        cluster.processes.insert(0, Process(
-            BINARY, MODEL, folder, "router", "--page-interval-ms", "100", "--name", "router", "--poll-limit-ms", "500",
-            "--context-workers", ",".join(worker.ports["control"] for worker in self.contexts),
-            "--generation-workers", ",".join(worker.ports["control"] for worker in self.generations)))
-        self.router = cluster.processes[0]
-        self.url = f"http://{self.router.ports['metrics']}/"
 
-    def another(self, folder, role, *arguments):
-        os.mkdir(f"{folder}/{role}")
-        process = Process(BINARY, MODEL, f"{folder}/{role}", role, "--name", HOSTILE if role == "gen-worker" else "two", *arguments)
-        self.cluster.processes.append(process)
+    def start(self, name, role, *arguments):
+        os.mkdir(f"{self.folder.name}/{len(self.processes)}")
+        process = Process(BINARY, MODEL, f"{self.folder.name}/{len(self.processes)}", role, "--name", name, *arguments)
+        self.processes.append(process)
         return process
 
+    def start_all(self, last_name="decode-2"):
+        """Two workers of each role, and a router that has seen them."""
+        generation = ("gen-worker", "--local-prefill-max-tokens", "0")
+        self.contexts = [self.start(name, "ctx-worker") for name in ("prefill-1", "prefill-2")]
+        self.generations = [self.start(name, *generation) for name in ("decode-1", last_name)]
+        self.router = self.start(
+            "router", "router", "--page-interval-ms", "100", "--poll-limit-ms", "500",
+            "--context-workers", ",".join(worker.ports["control"] for worker in self.contexts),
+            "--generation-workers", ",".join(worker.ports["control"] for worker in self.generations))
+        self.url = f"http://{self.router.ports['metrics']}/"
+
     def end(self):
-        for process in self.cluster.processes:
+        for process in reversed(self.processes):
             if process.child.poll() is None:
                 process.child.kill()
             process.child.wait()
             process.log.close()
-        self.cluster.folder.cleanup()
+        self.folder.cleanup()
 
     def expect_content(self, page):
         page.ask("document.fonts.ready.then(() => true)")
         self.assertEqual(page.complaints, [])
 
     def test_an_idle_cluster(self):
+        self.start_all(HOSTILE)
         with chromium.Page(self.url) as page:
             page.wait("document.querySelectorAll('.card.good').length === 5")
             self.assertEqual(page.ask("[...document.querySelectorAll('.card h4')].map(node => node.textContent).sort()"),
-                             sorted(["router", "one", "one", "two", HOSTILE]))
+                             sorted(["router", "prefill-1", "prefill-2", "decode-1", HOSTILE]))
             self.assertEqual(page.ask("document.querySelectorAll('main script, main img').length"), 0, "names stay text")
-            self.assertEqual(page.ask("document.querySelectorAll('#links path').length"), 4, "each pair has a line")
+            self.assertEqual(page.ask("document.querySelectorAll('#links path.moved').length"), 4, "each pair has a line")
             self.assertEqual(page.ask("document.getElementById('running').textContent"), "0")
             self.assertFalse(page.ask("document.getElementById('live-none').hidden"))
-            self.assertTrue(page.ask("document.getElementById('flows').hidden"))
-            text = page.ask("document.querySelector('.card.context .pool').textContent")
-            self.assertRegex(text, r"^0 used, 0 cached, [\d,]+ free of [\d,]+ KV blocks$")
+            self.assertTrue(page.ask("document.getElementById('moves').hidden"))
+            text = page.ask("document.querySelector('.card.context .pool .text').textContent")
+            self.assertRegex(text, r"^0 used · 0 cached of [\d,]+$")
             self.expect_content(page)
             page.ask("setTimeout('window.broken = 1'), document.body.insertAdjacentHTML('beforeend', '<b onclick=x() style=color:red>')")
             page.wait("true")
@@ -117,6 +118,7 @@ class PageTest(unittest.TestCase):
             self.assertIsNone(page.ask("window.broken"))
 
     def test_a_cluster_at_work(self):
+        self.start_all()
         loads = [Load(self.router.ports["http"], number) for number in range(6)]
         for width, height in SIZES:
             with chromium.Page(self.url, width, height, dark=width == 1600) as page:
@@ -125,7 +127,7 @@ class PageTest(unittest.TestCase):
                 page.wait("document.querySelectorAll('#ended li').length === 32")
                 page.wait("[...document.querySelectorAll('#live .bar:not([hidden]) i')].some(bar => parseFloat(bar.style.width) > 0)")
                 page.wait("[...document.querySelectorAll('.card .k-cached')].every(bar => parseFloat(bar.style.width) > 0)")
-                page.wait("document.querySelectorAll('#links path.flowing').length > 0")
+                page.wait("document.querySelectorAll('#links path.moved.flowing').length > 0")
                 page.wait("parseFloat(document.getElementById('tokens').textContent.replace(',', '')) > 0")
                 page.wait("/^[\\d.,]+ [KM]iB$/.test(document.getElementById('moved').textContent)")
                 page.ask("document.querySelector('#ended li button').click()")
@@ -137,6 +139,11 @@ class PageTest(unittest.TestCase):
                                           ".filter(node => !node.getAttribute('aria-label') && !node.textContent).length"), 0)
                 self.expect_content(page)
                 picture(page, f"watch-{width}")
+                if width == 1280:
+                    page.resize(1200, 1240)
+                    page.wait("document.querySelectorAll('#live .p-decode').length >= 2 && document.querySelector('#live .p-prefill')")
+                    page.ask("document.querySelector('#ended li button[aria-expanded=false]').click()")
+                    picture(page, "watch")
         for load in loads:
             load.goes_on = False
         for load in loads:
@@ -144,6 +151,7 @@ class PageTest(unittest.TestCase):
             self.assertGreater(load.n, 0)
 
     def test_one_request_and_its_figures(self):
+        self.start_all()
         with chromium.Page(self.url) as page:
             page.wait("document.querySelectorAll('.card.good').length === 5")
             identity = "a<b>bold</b>"
@@ -171,13 +179,14 @@ class PageTest(unittest.TestCase):
             self.expect_content(page)
 
     def test_a_killed_worker_and_a_router_that_goes(self):
+        self.start_all()
         with chromium.Page(self.url) as page:
             page.wait("document.querySelectorAll('.card.good').length === 5")
             self.contexts[0].child.kill()
             page.wait("document.querySelectorAll('.card.context.bad').length === 1")
             self.assertEqual(page.ask("document.querySelector('.card.context.bad .word').textContent"), "no answer")
             self.assertNotEqual(page.ask("document.querySelector('.card.context.bad .reason').textContent"), "")
-            page.wait("document.querySelectorAll('#links path').length === 2")
+            page.wait("document.querySelectorAll('#links path.moved').length === 2")
             self.expect_content(page)
             self.router.stop()
             page.wait("document.getElementById('state').textContent === 'no connection to the router'")
