@@ -46,7 +46,13 @@ static void add_part(struct trace *trace, int pid, const char *name,
                          (json_int_t)part->us, "args", args ? args : json_object()));
 }
 
-/* An arrow between two stages. */
+/* A viewer draws an arrow only from within a stage to within another. */
+static uint64_t within(uint64_t us, const struct timeline_part *part)
+{
+    const uint64_t end_us = part->from_us + part->us;
+    return us < part->from_us ? part->from_us : us > end_us ? end_us : us;
+}
+
 static void add_arrow(struct trace *trace, int id, int from, uint64_t from_us, int to,
                       uint64_t to_us)
 {
@@ -92,9 +98,9 @@ static void add_stages(struct trace *trace, const struct generation_result *resu
              json_pack("{s:I}", "generated_tokens", (json_int_t)result->generated_tokens));
     if (!is_remote || timeline.transfer.us == 0 || timeline.decode.us == 0)
         return;
-    add_arrow(trace, 1, CONTEXT, timeline.transfer.from_us, TRANSFER, timeline.transfer.from_us);
-    add_arrow(trace, 2, TRANSFER, timeline.transfer.from_us + timeline.transfer.us, GENERATION,
-              timeline.decode.from_us + timeline.decode.us);
+    const uint64_t begin_us = timeline.transfer.from_us, end_us = begin_us + timeline.transfer.us;
+    add_arrow(trace, 1, CONTEXT, within(begin_us, &timeline.prefill), TRANSFER, begin_us);
+    add_arrow(trace, 2, TRANSFER, end_us, GENERATION, within(end_us, &timeline.decode));
 }
 
 enum status trace_json(const struct generation_result *result, char **text_out)

@@ -160,7 +160,7 @@ function updateCard(card, worker, computesPrompts) {
   setText(card.total, bytes(context ? worker.kv_out : worker.kv_in));
 }
 
-const STAGES = [['waiting', 'queue', 'wait for a worker'], ['prefill', 'prefill', 'in prefill'],
+const STAGES = [['waiting', 'queue', 'waiting'], ['prefill', 'prefill', 'in prefill'],
   ['transfer', 'transfer', 'in KV transfer'], ['decode', 'decode', 'in decode']];
 
 function makeRouter() {
@@ -299,17 +299,17 @@ function lengthOf(stages, name) {
 
 /* One line for each process that took part, and one for what went between them. */
 function lanesOf(request, stages, nameOf) {
-  const remote = request.context !== '';
+  const remote = request.context !== '', told = names => names.filter(name => stages.some(one => one[0] === name))
+    .map(name => name + ' ' + lengthOf(stages, name)).join(', ') || '–';
   const lanes = [['router', '', lengthOf(stages, 'route'), ['route']]];
   if (remote) {
-    lanes.push(['context worker', nameOf(request.context), 'queue ' + lengthOf(stages, 'queue') + ', prefill ' + lengthOf(stages, 'prefill'), ['queue', 'prefill']]);
+    lanes.push(['context worker', nameOf(request.context), told(['queue', 'prefill']), ['queue', 'prefill']]);
     lanes.push(['KV transfer', '', lengthOf(stages, 'transfer') + (request.kv_bytes ? ', ' + bytes(request.kv_bytes) : '') +
       (request.transport ? ' by ' + request.transport : ''), ['transfer']]);
   }
   if (request.generation)
     lanes.push(['generation worker', nameOf(request.generation),
-      (remote ? '' : 'queue ' + lengthOf(stages, 'queue') + ', prefill ' + lengthOf(stages, 'prefill') + ', ') + 'decode ' + lengthOf(stages, 'decode'),
-      remote ? ['decode'] : ['queue', 'prefill', 'decode']]);
+      told(remote ? ['decode'] : ['queue', 'prefill', 'decode']), remote ? ['decode'] : ['queue', 'prefill', 'decode']]);
   return lanes;
 }
 
@@ -385,7 +385,7 @@ function updateLive(row, request, nameOf) {
   row.done.style.width = percent(request.done, request.prompt) + '%';
   row.bar.setAttribute('aria-valuenow', Math.round(percent(request.done, request.prompt)));
   setText(row.sum, (inPrompt ? whole.format(request.done) + ' of ' + whole.format(request.prompt) + ' prompt tokens'
-    : whole.format(request.generated) + ' tokens') + ' · ' + span(request.age));
+    : whole.format(request.generated) + (request.generated === 1 ? ' token' : ' tokens')) + ' · ' + span(request.age));
   updateRow(row, request, request.age, nameOf);
 }
 

@@ -141,7 +141,7 @@ class PageTest(unittest.TestCase):
                 picture(page, f"watch-{width}")
                 if width == 1280:
                     page.resize(1200, 1240)
-                    page.wait("document.querySelectorAll('#live .p-decode').length >= 2 && document.querySelector('#live .p-prefill')")
+                    page.wait("document.querySelectorAll('#live .p-decode').length >= 2 && document.querySelector('#live .p-prefill') !== null")
                     page.ask("document.querySelector('#ended li button[aria-expanded=false]').click()")
                     picture(page, "watch")
         for load in loads:

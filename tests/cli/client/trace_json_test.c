@@ -87,6 +87,30 @@ static json_int_t process_of(const json_t *events, const char *name)
     return 0;
 }
 
+/* Each arrow is between two stages, at times that are theirs; how many there are. */
+static unsigned check_arrows(const json_t *events)
+{
+    size_t i, k;
+    const json_t *arrow, *stage;
+    unsigned n = 0;
+    json_array_foreach(events, i, arrow)
+    {
+        bool is_in_stage = text(arrow, "ph")[0] != 's' && text(arrow, "ph")[0] != 'f';
+        n += !is_in_stage;
+        json_array_foreach(events, k, stage)
+        {
+            if (is_in_stage || text(stage, "ph")[0] != 'X' ||
+                number(stage, "pid") != number(arrow, "pid"))
+                continue;
+            json_int_t at = number(arrow, "ts") - number(stage, "ts");
+            is_in_stage = at >= 0 && at <= number(stage, "dur");
+        }
+        cr_expect(is_in_stage, "an arrow at %lld of process %lld", (long long)number(arrow, "ts"),
+                  (long long)number(arrow, "pid"));
+    }
+    return n / 2;
+}
+
 static const json_t *check(const json_t *root)
 {
     size_t i;
@@ -110,6 +134,16 @@ Test(trace_json, each_process_has_its_track)
     cr_expect_eq(process_of(events, "transfer"), 4);
     cr_expect_eq(process_of(events, "decode"), 5);
     cr_expect_str_eq(text(json_object_get(root, "otherData"), "request_id"), "mine");
+    cr_expect_eq(check_arrows(events), 2);
+    json_decref(root);
+}
+
+Test(trace_json, kv_that_moves_while_the_prompt_is_computed_has_its_arrows)
+{
+    struct generation_result result = split();
+    result.transfer_us = 100000;
+    json_t *root = trace_of(&result);
+    cr_expect_eq(check_arrows(check(root)), 2);
     json_decref(root);
 }
 
