@@ -15,6 +15,7 @@ import sys
 import tempfile
 import threading
 import unittest
+import urllib.request
 
 import chromium
 from cluster import Process
@@ -58,6 +59,12 @@ def ask(address, request_id, prompt, max_tokens):
     connection.close()
 
 
+def in_bytes(n):
+    unit = next(unit for unit in (0, 1, 2, 3) if n < 1024 ** (unit + 1))
+    n /= 1024 ** unit
+    return (f"{n:.1f}" if n < 10 and unit else f"{n:,.0f}") + " " + ("B", "KiB", "MiB", "GiB")[unit]
+
+
 def picture(page, name):
     if PICTURES:
         page.picture(pathlib.Path(PICTURES) / f"{name}.png", whole=False)
@@ -96,6 +103,27 @@ class PageTest(unittest.TestCase):
     def expect_content(self, page):
         page.ask("document.fonts.ready.then(() => true)")
         self.assertEqual(page.complaints, [])
+
+    def expect_workers(self, page):
+        """Each card says of its worker what the feed says."""
+        with urllib.request.urlopen(self.url + "events", timeout=LIMIT_S) as feed:
+            workers = json.loads(feed.readline()[len("data: "):])["workers"]
+        self.assertEqual(len(workers), 4)
+        self.assertEqual(sum(worker["kv_in"] > 0 for worker in workers), 1)
+        for worker in workers:
+            blocks = worker["blocks"]
+            shown = page.ask("(card => ({ name: card.querySelector('h4').textContent, role: card.className, "
+                             "blocks: card.querySelector('.pool .text').textContent, "
+                             "cached: parseFloat(card.querySelector('.k-cached').style.width), "
+                             "figures: [...card.querySelectorAll('dd')].map(node => node.textContent) }))"
+                             f"(document.querySelector('.card[data-address=\"{worker['address']}\"]'))")
+            self.assertEqual(shown["name"], worker["name"])
+            self.assertEqual(shown["role"], f"card {worker['role']} good")
+            used = blocks["all"] - blocks["free"] - blocks["cached"]
+            self.assertEqual(shown["blocks"], f"{used:,} used · {blocks['cached']:,} cached of {blocks['all']:,}")
+            self.assertAlmostEqual(shown["cached"], 100 * blocks["cached"] / blocks["all"], places=2)
+            moved = worker["kv_out"] if worker["role"] == "context" else worker["kv_in"]
+            self.assertEqual(shown["figures"], ["0", "0", "0 B", in_bytes(moved)])
 
     def test_an_idle_cluster(self):
         self.start_all(HOSTILE)
@@ -176,6 +204,8 @@ class PageTest(unittest.TestCase):
             self.assertRegex(cells[3], r"^[\d.]+ [KM]iB$")
             self.assertEqual(cells[4], "1")
             page.wait("[...document.querySelectorAll('.card.generation .k-cached')].some(bar => parseFloat(bar.style.width) > 0)")
+            page.wait("document.getElementById('moved').textContent === '0 B'")  # nothing changes any more
+            self.expect_workers(page)
             self.expect_content(page)
 
     def test_a_killed_worker_and_a_router_that_goes(self):
