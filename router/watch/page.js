@@ -44,11 +44,12 @@ function percent(part, all) {
   return all > 0 ? Math.min(100, 100 * part / all) : 0;
 }
 
-/* How fast counters grow: each has a few points of the last seconds. A counter that fell began again. */
+/* How fast counters grow: each has a few points of the last seconds. A counter that fell began again; one that comes while
+ * others have been seen began at 0. */
 const points = new Map();
 
-function rate(key, value, now) {
-  let list = points.get(key) || [];
+function rate(key, value, now, seen) {
+  let list = points.get(key) || (seen ? [{ now: seen, value: 0 }] : []);
   if (list.length && value < list[list.length - 1].value) list = [];
   list.push({ now, value });
   while (list.length > 2 && now - list[1].now >= RATE_WINDOW_MS) list.shift();
@@ -401,10 +402,13 @@ function updateEnded(row, request, nameOf) {
 
 /* ---- the whole ---- */
 
+let seenAt = 0;  // the last event
+
 function addRates(state, now) {
   for (const worker of state.workers)
     if (worker.blocks) worker.rate = rate('w ' + worker.address, worker.role === 'context' ? worker.kv_out : worker.kv_in, now);
-  for (const flow of state.flows) flow.rate = rate('f ' + flow.from + ' ' + flow.to, flow.bytes, now);
+  for (const flow of state.flows) flow.rate = rate('f ' + flow.from + ' ' + flow.to, flow.bytes, now, seenAt);
+  seenAt = now;
   state.moved = state.workers.reduce((sum, worker) => sum + (worker.role === 'generation' && worker.rate || 0), 0);
 }
 

@@ -201,6 +201,7 @@ class PageTest(unittest.TestCase):
             self.assertGreater(parts["s-transfer"][1], 0)
             cells = page.ask("[...document.querySelectorAll('#flows tbody td')].map(node => node.textContent)")
             self.assertEqual(len(cells), 5)
+            self.assertRegex(cells[2], r"^[1-9][\d.,]* [KM]?i?B/s$")
             self.assertRegex(cells[3], r"^[\d.]+ [KM]iB$")
             self.assertEqual(cells[4], "1")
             page.wait("[...document.querySelectorAll('.card.generation .k-cached')].some(bar => parseFloat(bar.style.width) > 0)")
