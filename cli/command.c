@@ -67,9 +67,22 @@ static const struct command COMMANDS[] = {
         .full_name = "kvferry ps",
         .summary = "show the state of a router and its workers",
         .help = "Shows the state of a router and of each worker that it knows.",
-        .examples = "  kvferry ps\n  kvferry ps --server 10.0.0.7:50051\n",
+        .examples = "  kvferry ps\n  kvferry ps --server 10.0.0.7:50051\n  kvferry ps --watch\n",
         .table = ps_config_table,
         .run = ps_main,
+    },
+    {
+        .name = "trace",
+        .full_name = "kvferry trace",
+        .usage = "[TEXT]",
+        .summary = "send a prompt and write where its time went, for Perfetto",
+        .help = "Sends TEXT, or the text of a file, to a router, prints the reply, and writes a "
+                "trace with a track "
+                "for each\nprocess: router, context worker, KV transfer and generation worker.",
+        .examples = "  kvferry trace --prompt-file question.txt --out trace.json\n"
+                    "  kvferry trace --config request.yaml\n",
+        .table = trace_config_table,
+        .run = trace_main,
     },
     {
         .name = "drain",
@@ -195,11 +208,12 @@ static const struct command COMMANDS[] = {
 
 static const struct config_group GROUPS[] = {
     {"Server", "server model deadline_ms wait_ms"},
-    {"Prompt and output", "prompt_file system system_file echo verbose expect_handover "
-                          "handover_wait_ms choices logprobs json "
-                          "answer_bytes_max messages_max history_lines manifest max_tokens stop "
-                          "ignore_eos add_special_tokens request_id "
-                          "cache_salt"},
+    {"Prompt and output",
+     "prompt_file system system_file echo verbose expect_handover "
+     "handover_wait_ms choices logprobs json "
+     "watch watch_ms out answer_bytes_max messages_max history_lines manifest max_tokens stop "
+     "ignore_eos add_special_tokens request_id "
+     "cache_salt"},
     {"Sampling", "temperature top_k top_p min_p repetition_penalty presence_penalty "
                  "frequency_penalty seed"},
     {"Processes", "n_context_workers n_generation_workers restart quiet name"},
@@ -242,6 +256,8 @@ static const struct config_group GROUPS[] = {
     {"Chat", "chat_template chat_template_bytes_max chat_protect_tokens chat_renderers "
              "chat_render_ms chat_render_cpu_ms chat_render_steps chat_render_memory "
              "chat_request_bytes_max chat_prompt_bytes_max"},
+    {"Page", "page page_names page_readers_max page_interval_ms page_behind_ms page_requests_max "
+             "page_ended_max"},
     {"Tenants",
      "tokens_file salt_key_file token_file methods requests_per_second tokens_per_minute "
      "requests_at_once shares_prefix_cache weight priority priority_max"},

@@ -37,6 +37,7 @@ struct config_input command_input(const struct command *command, int argc, char 
 int serve_main(const struct config_input *input);
 int generate_main(const struct config_input *input);
 int chat_main(const struct config_input *input);
+int trace_main(const struct config_input *input);
 int ps_main(const struct config_input *input);
 int drain_main(const struct config_input *input);
 int check_model_main(const struct config_input *input);
@@ -49,6 +50,7 @@ int reference_main(const struct config_input *input);
 const struct config_table *serve_config_table(void);
 const struct config_table *generate_config_table(void);
 const struct config_table *chat_config_table(void);
+const struct config_table *trace_config_table(void);
 const struct config_table *ps_config_table(void);
 const struct config_table *drain_config_table(void);
 const struct config_table *check_model_config_table(void);

@@ -11,7 +11,8 @@ uint64_t descriptor_needs_sum(const struct descriptor_needs *needs)
 {
     return DESCRIPTORS_OWN +
            (uint64_t)needs->n_ports * needs->connections_max * DESCRIPTORS_PER_CONNECTION +
-           (uint64_t)needs->peers_max * DESCRIPTORS_PER_PEER + needs->data_connections_max;
+           (uint64_t)needs->peers_max * DESCRIPTORS_PER_PEER + needs->data_connections_max +
+           needs->feed_readers_max;
 }
 
 enum status descriptor_limit_raise(const struct descriptor_needs *needs, struct error *error)

@@ -21,6 +21,7 @@ struct descriptor_needs {
     uint32_t n_ports;
     uint32_t connections_max; /* of one port */
     uint32_t peers_max;
+    uint32_t feed_readers_max;     /* of the metrics port */
     uint32_t data_connections_max; /* unauthenticated ones at a worker's data port */
 };
 

@@ -107,6 +107,7 @@ static enum status raise_limits(const struct process_options *options, struct er
                    (options->http_address && options->http_address[0]),
         .connections_max = options->relay.connections_max,
         .peers_max = options->peers_max,
+        .feed_readers_max = options->feed ? options->feed->readers_max : 0,
         .data_connections_max = options->data_connections_max,
     };
     assert(needs.n_ports <= PROCESS_PORTS + 1);

@@ -10,7 +10,7 @@
  *
  * Health services: "" and "readiness" (takes requests), "startup" (has loaded), "liveness" (makes progress, and
  * its ports accept: self_check.h), and the full name of each service, with the same status as readiness. The
- * metrics port has /metrics, /healthz (liveness) and /readyz (readiness); / lists them.
+ * metrics port has /metrics, /healthz (liveness), /readyz (readiness) and the role's pages; / of a role without pages lists them.
  *
  * A drain, which a signal or a call starts, begins with drain_delay_ms: health and state say not ready, but the
  * process still accepts new work from clients that do not know that yet. A second signal ends delay and drain

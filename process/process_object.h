@@ -57,8 +57,12 @@ struct process_options {
     uint64_t watchdog_ms;
     uint32_t calls_max;
     uint32_t streams_per_connection_max;
-    uint32_t peers_max;                      /* other processes at the same time */
-    uint32_t data_connections_max;           /* of unauthenticated peers, at the role's data port */
+    uint32_t peers_max;            /* other processes at the same time */
+    uint32_t data_connections_max; /* of unauthenticated peers, at the role's data port */
+    const struct http_page
+        *pages; /* [n_pages] more of the metrics port; live until process_close */
+    size_t n_pages;
+    const struct http_feed *feed;            /* the same; NULL: none */
     const struct rpc_doorkeeper *doorkeeper; /* of the grpc port; NULL: all calls are admitted */
     struct relay_limits relay;
     const char *cluster_key; /* path; "": the key of the user on this host */
@@ -71,7 +75,7 @@ struct process_options {
 enum process_port { PORT_GRPC, PORT_CONTROL, PORT_HEALTH, PROCESS_PORTS };
 
 #define PROCESS_SERVICES_MAX 8 /* on one port */
-#define PROCESS_PAGES        3
+#define PROCESS_PAGES_MAX    8
 
 struct process {
     struct process_options options;
@@ -83,7 +87,8 @@ struct process {
     struct call_counters call_counters;
     struct gauge *ready;
     struct http_server *http;
-    struct http_page pages[PROCESS_PAGES];
+    struct http_page pages[PROCESS_PAGES_MAX];
+    size_t n_pages;
     struct process_auth auth;
     struct process_tls tls;
     struct process_trace trace;

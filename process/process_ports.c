@@ -42,6 +42,36 @@ static void make_readiness(void *arg, struct http_answer *answer)
         http_answer_text(answer, 503, "not ready\n");
 }
 
+/* Of a role without a page of its own. */
+static void make_index(void *arg, struct http_answer *answer)
+{
+    const struct process *process = arg;
+    char text[160];
+    bool is_router = process->options.role == KVFERRY__INTERNAL__V1__ROLE__ROLE_ROUTER;
+    snprintf(text, sizeof text, "kvferry %s\n\n/metrics\n/healthz\n/readyz\n\n%s",
+             role_name(process->options.role),
+             is_router ? "There is no page for people: page is no.\n"
+                       : "The page for people is / of the router's metrics port.\n");
+    http_answer_text(answer, 200, text);
+}
+
+static void add_page(struct process *process, const struct http_page *page)
+{
+    assert(process->n_pages < PROCESS_PAGES_MAX);
+    process->pages[process->n_pages++] = *page;
+}
+
+static void add_pages(struct process *process)
+{
+    add_page(process, &(struct http_page){"/metrics", make_metrics, process});
+    add_page(process, &(struct http_page){"/healthz", make_liveness, process});
+    add_page(process, &(struct http_page){"/readyz", make_readiness, process});
+    for (size_t i = 0; i < process->options.n_pages; i++)
+        add_page(process, &process->options.pages[i]);
+    if (process->options.n_pages == 0)
+        add_page(process, &(struct http_page){"/", make_index, process});
+}
+
 struct gauge *process_metrics_ready(struct metrics *metrics)
 {
     return metrics_gauge(metrics, "kvferry_ready", "",
@@ -56,9 +86,7 @@ enum status process_ports_open_metrics(struct process *process, struct error *er
     process->ready = process_metrics_ready(process->metrics);
     if (!process->options.metrics_address[0])
         return STATUS_OK;
-    process->pages[0] = (struct http_page){"/metrics", make_metrics, process};
-    process->pages[1] = (struct http_page){"/healthz", make_liveness, process};
-    process->pages[2] = (struct http_page){"/readyz", make_readiness, process};
+    add_pages(process);
     struct address address;
     char text[ADDRESS_TEXT_MAX];
     TRY(address_parse_listen(process->options.metrics_address, &address, error));
@@ -66,7 +94,8 @@ enum status process_ports_open_metrics(struct process *process, struct error *er
     struct http_server_options options = {
         .address = text,
         .pages = process->pages,
-        .n_pages = PROCESS_PAGES,
+        .n_pages = process->n_pages,
+        .feed = process->options.feed,
     };
     TRY(http_server_open(&options, &process->http, error));
     address.port = http_server_port(process->http);

@@ -26,6 +26,7 @@ static void generation_add(struct dispatch *dispatch, struct generation *generat
     if (generation->next)
         generation->next->previous = generation;
     dispatch->generations = generation;
+    generation->number = ++dispatch->n_requests;
 }
 
 static void generation_remove(struct dispatch *dispatch, struct generation *generation)
@@ -71,7 +72,9 @@ static void sweep_later(struct dispatch *dispatch, struct generation *generation
 
 static void close_generation(struct dispatch *dispatch, struct generation *generation)
 {
-    generation_close(generation, dispatch->metrics, clock_now_ns());
+    uint64_t now_ns = clock_now_ns();
+    generation_close(generation, dispatch->metrics, now_ns);
+    dispatch_watch_end(dispatch, generation, now_ns);
     generation_remove(dispatch, generation);
     generation_release(generation);
 }
@@ -200,6 +203,7 @@ static void tokens(void *arg, void *stream, const void *payload)
     bool had_tokens = choice->first_token_ns != 0;
     assert(!choice->is_finished && choice->n_attempts > 0);
     choice_tokens(choice, payload, &dispatch->scratch, dispatch->metrics, clock_now_ns());
+    dispatch_watch_kv(dispatch, choice);
     bool is_prompt_there = choice->index == 0 && !had_tokens && choice->first_token_ns;
     if (choice->is_stopping || generation_is_over(generation) ||
         (is_prompt_there && generation->n_choices > 1))
@@ -213,6 +217,7 @@ static void finish(void *arg, void *stream, enum status status, const char *sent
     struct choice *choice = stream;
     struct generation *generation = choice->generation;
     choice_finish(choice, status, sentence, payload);
+    dispatch_watch_kv(dispatch, choice);
     if (generation->n_live == 0)
         close_generation(dispatch, generation);
     else if (generation_is_over(generation))
@@ -298,6 +303,7 @@ enum status dispatch_create(const struct dispatch_options *options, struct error
         return STATUS_NO_MEMORY;
     pthread_mutex_init(&dispatch->mutex, NULL);
     dispatch->metrics = options->metrics;
+    dispatch->watch = options->watch;
     struct router_core_ops ops = {
         .arg = dispatch,
         .start_decode = start_decode,
@@ -307,6 +313,8 @@ enum status dispatch_create(const struct dispatch_options *options, struct error
         .finish = finish,
     };
     enum status status = random_secret(&dispatch->id_key, sizeof dispatch->id_key, error);
+    if (status == STATUS_OK && options->watch)
+        status = watch_history_create(options->ended_max, &dispatch->history);
     if (status == STATUS_OK)
         status = router_core_create(&options->core, &ops, &dispatch->core);
     if (status != STATUS_OK) {
@@ -323,6 +331,7 @@ void dispatch_destroy(struct dispatch *dispatch)
         return;
     assert(!dispatch->attempts && !dispatch->generations);
     router_core_destroy(dispatch->core);
+    watch_history_destroy(dispatch->history);
     pthread_mutex_destroy(&dispatch->mutex);
     free(dispatch);
 }

@@ -16,6 +16,7 @@
 
 #include "router/generation.h"
 #include "router/router_core.h"
+#include "router/watch/watch.h"
 #include "rpc/client/client.h"
 
 struct dispatch;
@@ -23,6 +24,8 @@ struct dispatch;
 struct dispatch_options {
     struct router_core_options core;
     struct router_metrics *metrics; /* borrowed until destroy */
+    const struct watch *watch;      /* the same; NULL: nothing is remembered for it */
+    uint32_t ended_max;             /* with watch: requests that are remembered */
 };
 
 MUST_CHECK enum status dispatch_create(const struct dispatch_options *options, struct error *error,
@@ -62,5 +65,8 @@ struct dispatch_view {
     uint32_t waiting;
 };
 void dispatch_look(struct dispatch *dispatch, struct dispatch_view *view_out);
+/* Sets the lists and counts of requests, and the flows, of what is shown to people. Holds the mutex for a look at each
+ * live request, and copies at most the view's bounds. */
+void dispatch_watch(struct dispatch *dispatch, struct watch_view *view);
 /* Updates the metrics. early: requests that wait in early_requests. */
 void dispatch_count(struct dispatch *dispatch, uint32_t early);

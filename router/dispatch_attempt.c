@@ -121,6 +121,11 @@ static Kvferry__V1__PrefillPlace why_local(const struct dispatch *dispatch,
                                    : KVFERRY__V1__PREFILL_PLACE__PREFILL_PLACE_PAIR_UNFIT;
 }
 
+static bool is_watched(const struct dispatch *dispatch)
+{
+    return dispatch->watch && watch_is_read(dispatch->watch);
+}
+
 static enum status call_worker(struct dispatch *dispatch, const struct choice *choice,
                                struct attempt *attempt)
 {
@@ -144,7 +149,8 @@ static enum status call_worker(struct dispatch *dispatch, const struct choice *c
     message.cache_salt = borrow(generation->cache_salt);
     message.context_worker = borrow(choice->context_worker);
     message.why_local = why_local(dispatch, choice, attempt->id);
-    message.return_progress = generation->return_progress && choice->index == 0;
+    message.return_progress = (generation->return_progress || is_watched(dispatch)) &&
+                              choice->index == 0;
     message.ends_when_context_full = true;
     struct rpc_request request = {
         .path = "/kvferry.internal.v1.GenerationWorkerService/Decode",

@@ -1,5 +1,6 @@
 /*
- * dispatch_parts - what dispatch is made of: its lists, and the Decode calls to workers (dispatch_attempt.c).
+ * dispatch_parts - what dispatch is made of: its lists, the Decode calls to workers (dispatch_attempt.c), and what people see
+ * of it (dispatch_watch.c).
  *
  * Lock: the mutex, for all of it.
  */
@@ -8,6 +9,8 @@
 #include "process/process_state.h"
 #include "router/generation.h"
 #include "router/router_core.h"
+#include "router/watch/watch.h"
+#include "router/watch/watch_history.h"
 #include "rpc/client/client.h"
 
 #include <pthread.h>
@@ -34,6 +37,9 @@ struct dispatch {
     pthread_mutex_t mutex;
     struct router_core *core;
     struct router_metrics *metrics;
+    const struct watch *watch;     /* NULL: nobody watches */
+    struct watch_history *history; /* the same */
+    uint64_t n_requests;
     struct reply_scratch scratch;
     struct hash_key id_key;
     struct dispatch_worker workers[PROCESS_PEERS_MAX];
@@ -51,5 +57,9 @@ void dispatch_unlock(struct dispatch *dispatch);
  * rpc_channel_start. */
 MUST_CHECK enum status attempt_start(struct dispatch *dispatch, const struct choice *choice,
                                      uint64_t id);
+/* For the page: a request has ended; a choice has got, or may have got, figures of its KV. */
+void dispatch_watch_end(struct dispatch *dispatch, const struct generation *generation,
+                        uint64_t now_ns);
+void dispatch_watch_kv(struct dispatch *dispatch, struct choice *choice);
 /* One of the core's ops: arg is the dispatch. */
 void attempt_cancel(void *arg, uint64_t id);

@@ -181,12 +181,14 @@ static void take_some(struct choice *choice, const Kvferry__Internal__V1__Decode
 static void take_progress(struct choice *choice, const Kvferry__V1__PromptProgress *progress)
 {
     struct generation *generation = choice->generation;
-    if (!generation->return_progress || choice->first_token_ns || choice->index > 0)
+    if (choice->first_token_ns || choice->index > 0)
         return;
-    const uint32_t n = progress->done_tokens;
     const uint32_t n_all = generation->n_tokens;
-    enum status status = generation->call->ops->progress(generation->call, n < n_all ? n : n_all,
-                                                         n_all);
+    choice->has_progress = true;
+    choice->n_done = progress->done_tokens < n_all ? progress->done_tokens : n_all;
+    if (!generation->return_progress)
+        return;
+    enum status status = generation->call->ops->progress(generation->call, choice->n_done, n_all);
     if (status != STATUS_OK)
         stop_sending(generation, status);
 }
@@ -231,6 +233,7 @@ void choice_tokens(struct choice *choice, const Kvferry__Internal__V1__DecodeRes
     if (message->timing) {
         decode_end_take(message, &choice->end);
         choice->end.is_there = false; /* only finish says so */
+        choice->kv_there_ns = choice->kv_there_ns ? choice->kv_there_ns : now_ns;
     }
     counter_add(metrics->series.relayed, message->n_token_ids);
     for (size_t from = 0; from < message->n_token_ids && !generation->is_unheard;
@@ -304,7 +307,7 @@ void choice_abandon(struct choice *choice)
     generation->n_live--;
 }
 
-static uint32_t n_generated(const struct generation *generation)
+uint32_t generation_n_generated(const struct generation *generation)
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < generation->n_choices; i++)
@@ -319,7 +322,7 @@ static void count(const struct generation *generation, const struct router_metri
     const struct choice *first = &generation->choices[0];
     status_counters_add(&metrics->requests, generation->status);
     histogram_observe(metrics->series.duration, duration_s);
-    histogram_observe(metrics->series.reply_length, n_generated(generation));
+    histogram_observe(metrics->series.reply_length, generation_n_generated(generation));
     if (!first->first_token_ns)
         observe_queue(generation, metrics, now_ns);
     else
@@ -337,8 +340,8 @@ void generation_close(struct generation *generation, const struct router_metrics
     if (generation->status == STATUS_OK)
         generation->status = generation->left; /* of choices that were never started */
     if (pass)
-        tenant_pass_settle(pass, generation->choices[0].n_attempts > 0, n_generated(generation),
-                           now_ns);
+        tenant_pass_settle(pass, generation->choices[0].n_attempts > 0,
+                           generation_n_generated(generation), now_ns);
     count(generation, metrics, now_ns);
-    generation_tell(generation, n_generated(generation), now_ns);
+    generation_tell(generation, generation_n_generated(generation), now_ns);
 }

@@ -55,6 +55,7 @@ void choice_finish(struct choice *choice, enum status status, const char *senten
 void choice_abandon(struct choice *choice);
 /* Whether what is left of it is to be ended: the client went, or a choice has failed. */
 bool generation_is_over(const struct generation *generation);
+uint32_t generation_n_generated(const struct generation *generation); /* by all choices */
 /* All choices are finished: settles, counts and logs the request. */
 void generation_close(struct generation *generation, const struct router_metrics *metrics,
                       uint64_t now_ns);

@@ -56,6 +56,11 @@ struct choice {
     bool was_handed_over; /* by an earlier attempt: it named a context worker */
     bool is_beside;       /* placed where the first choice has the prompt */
 
+    bool has_progress;    /* of the prompt, from its worker: */
+    uint32_t n_done;      /* tokens with KV */
+    uint64_t kv_there_ns; /* its worker told figures of the prompt; 0: not yet */
+    bool is_kv_counted;   /* among the flows */
+
     struct token_decoder decoder;
     struct stop_strings stops;
     uint32_t n_generated;
@@ -76,6 +81,7 @@ struct generation {
     enum status status; /* of the first choice that failed; OK: none has */
 
     char request_id[REQUEST_ID_MAX + 1];
+    uint64_t number;          /* in dispatch, from 1; 0: not there */
     struct tracer *tracer;    /* may be NULL */
     struct trace_place place; /* its context is what workers are told */
     uint64_t dispatched_ns;   /* 0: not yet */

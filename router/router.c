@@ -11,6 +11,7 @@
 #include "router/discovery/reminder.h"
 #include "router/doors.h"
 #include "router/router_config.h"
+#include "router/router_watch.h"
 #include "router/worker_sources.h"
 #include "text/template_renderer.h"
 #include "text/text_metrics.h"
@@ -47,6 +48,8 @@ struct router {
     struct early_requests *early;
     struct rpc_runtime *client_runtime;
     struct rpc_client *rpc;
+    struct watch *watch; /* NULL: no page */
+    struct router_watch watched;
     struct dispatch *dispatch;
     struct worker_clients *workers;
     struct worker_sources *sources;
@@ -142,6 +145,8 @@ static enum status create_dispatch(struct router *router, struct error *error)
                  .wait_max = config->wait_max,
                  .wait_limit_ns = config->wait_limit_ms * NS_PER_MS},
         .metrics = &router->metrics,
+        .watch = router->watch,
+        .ended_max = config->page_ended_max,
     };
     TRY(random_secret(&options.core.prefix_key, sizeof options.core.prefix_key, error));
     TRY(dispatch_create(&options, error, &router->dispatch));
@@ -184,6 +189,19 @@ static void connect_intake(struct router *router)
     intake->dispatch = router->dispatch;
     intake->workers = router->workers;
     router->model.workers = router->workers;
+}
+
+static void connect_watch(struct router *router)
+{
+    router->watched = (struct router_watch){
+        .process = &router->process,
+        .model_name = router->model_name,
+        .dispatch = router->dispatch,
+        .workers = router->workers,
+        .early = router->early,
+    };
+    if (router->watch)
+        watch_connect(router->watch, router_watch_fill, &router->watched);
 }
 
 static void fill_process_options(const void *values, struct process_options *options_out)
@@ -325,6 +343,11 @@ static enum status listen(struct router *router, struct error *error)
     struct process_options options;
     fill_process_options(&router->config, &options);
     options.doorkeeper = &router->admission.doorkeeper;
+    TRY(router_watch_open(&router->config, &router->watch));
+    if (router->watch) {
+        options.pages = watch_pages(router->watch, &options.n_pages);
+        options.feed = watch_feed(router->watch);
+    }
     TRY(process_open(&router->process, &options, error));
     router_metrics_create(&router->metrics, router->process.metrics);
     TRY(open_tenants(router, error));
@@ -362,6 +385,7 @@ static enum status start(struct router *router, struct error *error)
     TRY(create_dispatch(router, error));
     dispatch_step(router->dispatch, clock_now_ns()); /* waits are counted from the last step */
     connect_intake(router);
+    connect_watch(router);
     gauge_set(router->metrics.series.requests_max, router->config.requests_max);
     process_serving(&router->process);
     return STATUS_OK;
@@ -465,6 +489,8 @@ static void stop(struct router *router)
      * thread stays until no handler can run. Closing waits for its jobs, which hold their calls. */
     process_close_ports(&router->process);
     each_door(router, DOOR_CLOSE);
+    if (router->watch)
+        watch_connect(router->watch, NULL, NULL);
     text_thread_stop(router->text_thread);
     template_renderer_destroy(router->renderer);
     worker_sources_stop(router->sources);
@@ -477,6 +503,7 @@ static void stop(struct router *router)
     early_requests_destroy(router->early);
     tokenizer_destroy(router->tokenizer);
     process_close(&router->process);
+    watch_destroy(router->watch);
     admission_close(&router->admission);
 }
 

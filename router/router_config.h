@@ -5,6 +5,23 @@
 #include "process/process_config.h"
 #include "text/text_config.h"
 
+enum page_names { PAGE_NAMES_OFF, PAGE_NAMES_LOOPBACK, PAGE_NAMES_ON };
+
+/* The page at / of the metrics port. */
+#define PAGE_CONFIG_ROWS(X)                                                                        \
+    X(page, BOOL, "yes", "", "show a page for people at / of the metrics port (docs/watch.md)")    \
+    X(page_names, WORD(enum page_names, "off|loopback|on"), "loopback", "",                        \
+      "whether the page shows the ids of requests and the names of tenants; loopback: only if "    \
+      "metrics_address is on a loopback interface")                                                \
+    X(page_readers_max, U32(0, 1024), "16", "connections",                                         \
+      "most connections that follow the page's events; a further one is refused")                  \
+    X(page_interval_ms, DURATION_MS(100, 60000), "500ms", "ms", "time between two events")         \
+    X(page_behind_ms, DURATION_MS(1000, 600000), "10s", "ms",                                      \
+      "time in which a reader of the events has read nothing, after which it is disconnected")     \
+    X(page_requests_max, U32(1, 1000), "64", "requests",                                           \
+      "most running requests that the page lists, the newest first; it counts all")                \
+    X(page_ended_max, U32(1, 1000), "32", "requests", "ended requests that the page remembers")
+
 #define ROUTER_CONFIG(X)                                                                           \
     PROCESS_CONFIG_ROWS(X)                                                                         \
     X(grpc_address, STRING, "127.0.0.1:50051", "", "address of the public API")                    \
@@ -44,6 +61,7 @@
       "text may be larger")                                                                        \
     X(reply_bytes_max, SIZE(1024, 67108864), "4M", "bytes",                                        \
       "largest reply of Complete, and largest text of an HTTP reply that is not a stream")         \
+    PAGE_CONFIG_ROWS(X)                                                                            \
     TEXT_CONFIG_ROWS(X)                                                                            \
     X(priority_max, U32(0, 100), "0", "",                                                          \
       "highest priority that clients may ask for without a tokens_file, where it counts among "    \

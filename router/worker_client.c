@@ -293,3 +293,49 @@ uint32_t worker_clients_peers(struct worker_clients *clients, struct process_pee
     pthread_mutex_unlock(&clients->mutex);
     return n_out;
 }
+
+/* ---- for people ---- */
+
+static enum watch_worker_state state_for_people(const struct worker_client *worker)
+{
+    if (worker->was_asked && !worker->is_heard)
+        return WATCH_NO_ANSWER;
+    if (worker->is_heard && worker->state.is_draining)
+        return WATCH_DRAINING;
+    return worker->would_serve ? WATCH_READY : WATCH_NOT_READY;
+}
+
+static void show(const struct worker_client *worker, struct watch_worker *out)
+{
+    const struct process_state *state = &worker->state;
+    *out = (struct watch_worker){
+        .is_context = worker->role == WORKER_CONTEXT,
+        .state = state_for_people(worker),
+        .is_used = worker->peer.is_ready,
+        .has_state = worker->is_heard,
+        .running = state->requests_running,
+        .waiting = state->requests_waiting,
+        .blocks = state->blocks,
+        .prefills = state->prefills,
+        .kv_bytes_received = state->kv_bytes_received,
+        .kv_bytes_sent = state->kv_bytes_sent,
+        .uptime_ms = state->uptime_ms,
+    };
+    snprintf(out->address, sizeof out->address, "%s", worker->peer.address);
+    snprintf(out->name, sizeof out->name, "%s", state->name);
+    snprintf(out->reason, sizeof out->reason, "%s", worker->peer.reason);
+    snprintf(out->transport, sizeof out->transport, "%s", state->transport);
+}
+
+uint32_t worker_clients_watch(struct worker_clients *clients,
+                              struct watch_worker workers_out[PROCESS_PEERS_MAX])
+{
+    uint32_t n = 0;
+    struct worker_client *worker;
+    pthread_mutex_lock(&clients->mutex);
+    for (worker = worker_clients_first(clients); worker;
+         worker = worker_clients_next(clients, worker))
+        show(worker, &workers_out[n++]);
+    pthread_mutex_unlock(&clients->mutex);
+    return n;
+}

@@ -16,6 +16,7 @@
 
 #include "process/process_state.h"
 #include "router/discovery/address_set.h"
+#include "router/watch/watch_view.h"
 #include "router/worker_client_options.h"
 
 /* It has no workers at first. NO_MEMORY. */
@@ -40,5 +41,8 @@ uint32_t worker_clients_poll(struct worker_clients *clients, uint64_t now_ns);
 bool worker_clients_card(struct worker_clients *clients, struct model_card *card_out);
 /* The workers that were never ready, with reasons, separated by "; " and cut to size; "": none. */
 void worker_clients_unseen(struct worker_clients *clients, char *text_out, size_t text_bytes);
+/* For people: all that are known, in the order of their slots; returns how many. */
+uint32_t worker_clients_watch(struct worker_clients *clients,
+                              struct watch_worker workers_out[PROCESS_PEERS_MAX]);
 uint32_t worker_clients_peers(struct worker_clients *clients, struct process_peer *peers_out,
                               uint32_t n);

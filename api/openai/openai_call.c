@@ -535,7 +535,6 @@ static void ask(struct openai_call *call)
     struct openai_request *request = &call->request;
     for (uint32_t i = 0; i < request->n_prompts && !call->has_failed; i++) {
         if (openai_request_set_prompt(request, i, &wrong)) {
-            request->message.request_id = call->prompts[i].request_id;
             intake_generate(call->place->intake, &call->prompts[i].base, &request->message);
             continue;
         }

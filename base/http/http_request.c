@@ -1,6 +1,7 @@
 #include "base/http/http_request.h"
 
 #include <string.h>
+#include <strings.h>
 
 /* Takes the word before `end` from the start of *text; false: there is none. */
 static bool take_word(const char **text, size_t *n, char end, const char **word_out,
@@ -29,6 +30,52 @@ static bool is_upper_case(const char *word, size_t n)
     return true;
 }
 
+/* ---- Host ---- */
+
+/* An IPv4 address needs no closer look: a name in a URL whose last label is a number is none to browsers. */
+static bool is_address_or_localhost(const char *host, size_t n)
+{
+    bool is_ipv6 = n >= 4 && host[0] == '[';
+    if (is_ipv6)
+        return true;
+    const char *colon = memchr(host, ':', n);
+    size_t name_bytes = colon ? (size_t)(colon - host) : n;
+    size_t n_digits = 0;
+    while (n_digits < name_bytes &&
+           ((host[n_digits] >= '0' && host[n_digits] <= '9') || host[n_digits] == '.'))
+        n_digits++;
+    return name_bytes > 0 &&
+           (n_digits == name_bytes ||
+            (name_bytes == strlen("localhost") && strncasecmp(host, "localhost", name_bytes) == 0));
+}
+
+static bool is_host_line(const char *line, size_t n)
+{
+    return n >= strlen("host:") && strncasecmp(line, "host:", strlen("host:")) == 0;
+}
+
+/* lines: those after the request line. Of several Hosts each must be local. */
+static bool is_local(const char *lines, size_t n)
+{
+    while (n > 0) {
+        const char *feed = memchr(lines, '\n', n);
+        size_t line_bytes = feed ? (size_t)(feed - lines) : n;
+        const char *line = lines, *end = lines + line_bytes;
+        lines += feed ? line_bytes + 1 : n;
+        n -= feed ? line_bytes + 1 : n;
+        if (!is_host_line(line, line_bytes))
+            continue;
+        line += strlen("host:");
+        while (line < end && (*line == ' ' || *line == '\t'))
+            line++;
+        while (line < end && (end[-1] == ' ' || end[-1] == '\t' || end[-1] == '\r'))
+            end--;
+        if (!is_address_or_localhost(line, (size_t)(end - line)))
+            return false;
+    }
+    return true;
+}
+
 bool http_request_parse(const char *head, size_t n, struct http_request *request_out)
 {
     const char *method, *target, *version;
@@ -43,7 +90,7 @@ bool http_request_parse(const char *head, size_t n, struct http_request *request
 
     const char *query = memchr(target, '?', target_bytes);
     size_t path_bytes = query ? (size_t)(query - target) : target_bytes;
-    struct http_request request = {.method = HTTP_OTHER};
+    struct http_request request = {.method = HTTP_OTHER, .is_local = is_local(head + 1, n - 1)};
     if (is_word(method, method_bytes, "GET"))
         request.method = HTTP_GET;
     else if (is_word(method, method_bytes, "HEAD"))

@@ -6,11 +6,20 @@
  * not HTTP/1 gets 400. / lists the paths, unless it is itself a page.
  *
  *     head within HEAD_LIMIT_MS -> answer within ANSWER_LIMIT_MS -> the peer's end within LINGER_MS
+ *                               -> events of a feed, until the peer leaves or reads too slowly
+ *
+ * A feed is a path whose answer does not end: its readers get one event at once and then one each interval_ms, as
+ * text/event-stream. An event is made once for all readers, and only while there are some. A reader that has not
+ * read the last event does not get the next one; after behind_ms of that it is cut off. So a reader holds the memory
+ * of one event, and of FEED_SEND_BYTES in the kernel.
+ *
+ * Every answer has a content security policy: scripts, styles, images and connections only from the same port,
+ * nothing inline, in no frame.
  *
  * Bounds: CONNECTIONS_MAX connections; a further one closes the oldest, so that idle connections cannot
  * block others. A head of HEAD_BYTES_MAX (431 beyond). A peer that stops reading holds the memory of
  * its page until its limit. The oldest connection is also closed when no descriptor is free for a new
- * one.
+ * one. A feed's readers do not count among the connections: readers_max, and a further one gets 503.
  *
  * Thread: the server has its own thread, which calls the pages; pages must not block it. open and
  * close: any thread.
@@ -19,6 +28,7 @@
 
 #include "base/status.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -40,10 +50,25 @@ void http_answer_set(struct http_answer *answer, unsigned code, const char *type
                      size_t n);
 void http_answer_text(struct http_answer *answer, unsigned code, const char *text); /* plain */
 
+struct http_feed {
+    const char *path;     /* "/events" */
+    uint32_t readers_max; /* 0: every reader gets 404 */
+    uint32_t interval_ms; /* at least 1 */
+    uint32_t behind_ms;
+    /* 421 for a reader whose Host is a name other than localhost: a page of somebody else's site, whose name was
+     * made to lead to this machine, cannot read the feed then. */
+    bool is_local;
+    /* One event's text, without line feeds, on the server's thread; it is used until the next call. */
+    void (*make)(void *arg, const char **text_out, size_t *n_out);
+    void (*count)(void *arg, uint32_t n_readers); /* there are now so many */
+    void *arg;
+};
+
 struct http_server_options {
     const char *address; /* "127.0.0.1:9400", "[::1]:0"; port 0: any free one; ":9400": loopback */
     const struct http_page *pages; /* borrowed until close */
     size_t n_pages;
+    const struct http_feed *feed; /* the same; NULL: none */
 };
 
 /* INVALID_ARGUMENT: the address cannot be read. IO_FAILED: the address cannot be bound. NO_MEMORY,

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "cli/client/call_guard.h"
 #include "cli/client/listener.h"
+#include "cli/client/screen.h"
 #include "cli/command.h"
 #include "process/run_folder.h"
 
@@ -178,12 +179,19 @@ static void say_why_not(const char *command, const char *address, enum status st
     fprintf(stderr, "%s: %s\n", command, error.text);
 }
 
-/* There is nothing to clean up. */
+/* Before a limit ends the process. */
+static void end(void *arg, int signal_number)
+{
+    (void)arg;
+    (void)signal_number;
+    screen_close();
+}
+
 static enum status run(const struct inquiry *inquiry, struct rpc_error *error)
 {
     struct rpc_runtime *runtime = NULL;
     struct error start = {""};
-    const struct call_guard_options guard = {.command = inquiry->command};
+    const struct call_guard_options guard = {.command = inquiry->command, .end = end};
     enum status status = call_guard_begin(&guard, &start);
     call_guard_limit(0);
     if (status == STATUS_OK)

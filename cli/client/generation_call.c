@@ -16,11 +16,13 @@
 #include <unistd.h>
 
 #define TEMPLATE_LIMIT_MS 1000
+#define TIMELINE_CELLS    40
 
 /* The queue thread writes these members until it sends `ended`. */
 struct running {
     struct generation_result *result;
     struct rpc_client_call *call;
+    uint64_t called_ns;
     struct prompt_bar bar;
     struct reply_printer *printer;
     enum status refusal; /* of the printer, with why */
@@ -32,6 +34,7 @@ static void take_end(const Kvferry__V1__GenerateResponse *response,
                      struct generation_result *result)
 {
     result->reason = response->finish_reason;
+    snprintf(result->request_id, sizeof result->request_id, "%s", response->request_id);
     if (response->usage) {
         result->prompt_tokens = response->usage->prompt_tokens;
         result->cached_tokens = response->usage->cached_tokens;
@@ -56,6 +59,15 @@ static void take_end(const Kvferry__V1__GenerateResponse *response,
     snprintf(result->prefill_reason, sizeof result->prefill_reason, "%s", timing->prefill_reason);
 }
 
+static void take_time(struct generation_result *result, uint64_t us)
+{
+    if (!result->first_seen_us)
+        result->first_seen_us = us;
+    else if (!result->second_seen_us)
+        result->second_seen_us = us;
+    result->last_seen_us = us;
+}
+
 static void on_message(void *arg, const ProtobufCMessage *message)
 {
     struct running *running = arg;
@@ -66,6 +78,8 @@ static void on_message(void *arg, const ProtobufCMessage *message)
                         response->prompt_progress->prompt_tokens);
     else
         prompt_bar_erase(&running->bar);
+    if (response->n_token_ids > 0 && response->index == 0)
+        take_time(running->result, (clock_now_ns() - running->called_ns) / NS_PER_US);
     if (running->refusal != STATUS_OK)
         return;
     if (!response->prompt_progress)
@@ -123,6 +137,7 @@ static enum status call(struct rpc_channel *channel, const struct generation_cal
         .headers = {{"authorization", options->authorization}},
         .n_headers = options->authorization[0] != '\0',
     };
+    running->called_ns = clock_now_ns();
     TRY(rpc_channel_start(channel, &request, &running->call));
     wait_for_end(running);
     rpc_client_call_release(running->call);
@@ -267,6 +282,57 @@ static void print_context_worker(const struct generation_result *result, FILE *o
         fprintf(out, "  %-18s none: computed locally\n", "context worker");
 }
 
+void generation_result_timeline(const struct generation_result *result,
+                                struct timeline *timeline_out)
+{
+    const struct timeline_times times = {
+        .first_token_us = result->first_seen_us ? result->first_seen_us : result->first_token_us,
+        .kv_there_us = result->second_seen_us,
+        .total_us = result->last_seen_us ? result->last_seen_us : result->total_us,
+        .queue_us = result->queue_us,
+        .prefill_us = result->prefill_us,
+        .transfer_us = result->transfer_us,
+        .decode_us = result->decode_us,
+    };
+    timeline_make(&times, timeline_out);
+}
+
+/* A part that is there has a cell at least. */
+static void print_part(FILE *out, const char *name, const struct timeline_part *part,
+                       uint64_t total_us, const char *where)
+{
+    char cells[TIMELINE_CELLS + 1];
+    uint64_t from = part->from_us * TIMELINE_CELLS / total_us;
+    uint64_t to = (part->from_us + part->us) * TIMELINE_CELLS / total_us;
+    memset(cells, ' ', TIMELINE_CELLS);
+    cells[TIMELINE_CELLS] = '\0';
+    from = from < TIMELINE_CELLS ? from : TIMELINE_CELLS - 1;
+    for (uint64_t at = from; part->us > 0 && (at == from || at < to); at++)
+        cells[at] = '#';
+    fprintf(out, "    %-16s |%s|%s%s\n", name, cells, where[0] ? " " : "", where);
+}
+
+static void print_timeline(const struct generation_result *result, FILE *out)
+{
+    struct timeline timeline;
+    char moved[64] = "";
+    generation_result_timeline(result, &timeline);
+    if (timeline.total_us == 0 || !result->generation_worker[0])
+        return;
+    bool is_remote = result->context_worker[0] != '\0';
+    const char *where = is_remote ? result->context_worker : result->generation_worker;
+    if (timeline.transfer.us > 0)
+        snprintf(moved, sizeof moved, "%.1f KiB over %s", (double)result->kv_bytes_received / 1024,
+                 result->transport);
+    fprintf(out, "  %-18s %.2f ms to the last token, seen from here\n", "timeline",
+            (double)timeline.total_us / 1000);
+    print_part(out, "router, network", &timeline.route, timeline.total_us, "");
+    print_part(out, "queue", &timeline.queue, timeline.total_us, where);
+    print_part(out, "prefill", &timeline.prefill, timeline.total_us, where);
+    print_part(out, "transfer", &timeline.transfer, timeline.total_us, moved);
+    print_part(out, "decode", &timeline.decode, timeline.total_us, result->generation_worker);
+}
+
 void generation_result_print(const struct generation_result *result, FILE *out)
 {
     print_context_worker(result, out);
@@ -285,4 +351,5 @@ void generation_result_print(const struct generation_result *result, FILE *out)
     if (result->decode_us > 0 && result->generated_tokens > 1)
         fprintf(out, "  %-18s %.0f tokens/s\n", "speed",
                 (double)(result->generated_tokens - 1) * 1e6 / (double)result->decode_us);
+    print_timeline(result, out);
 }

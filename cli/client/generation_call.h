@@ -9,6 +9,7 @@
 #include "cli/client/reply_printer.h"
 #include "process/ports/address.h"
 #include "proto/kvferry/v1/generation.pb-c.h"
+#include "router/watch/timeline.h"
 #include "rpc/client/client.h"
 
 #include <stdbool.h>
@@ -21,6 +22,9 @@ struct generation_result {
     uint32_t prompt_tokens, cached_tokens, generated_tokens;
     uint64_t queue_us, prefill_us, transfer_us, decode_us, first_token_us;
     uint64_t total_us; /* measured here */
+    /* The same, after the start of the call: the messages with tokens of the first choice; 0: there was none. */
+    uint64_t first_seen_us, second_seen_us, last_seen_us;
+    char request_id[136];
     uint64_t kv_bytes_received;
     uint32_t kv_tokens_received, kv_tokens_recomputed;
     char context_worker[ADDRESS_TEXT_MAX], generation_worker[ADDRESS_TEXT_MAX], transport[24];
@@ -57,5 +61,8 @@ MUST_CHECK enum status generation_result_check(const struct generation_result *r
                                                const char *address, uint64_t deadline_ms,
                                                struct error *error);
 
-/* Prints workers, bytes, stage times, tokens/s. */
+/* Where its stages were between the start of the call and its last token. */
+void generation_result_timeline(const struct generation_result *result,
+                                struct timeline *timeline_out);
+/* Prints workers, bytes, stage times, tokens/s, and a timeline. */
 void generation_result_print(const struct generation_result *result, FILE *out);

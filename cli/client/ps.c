@@ -2,6 +2,8 @@
  * JSON. */
 #include "base/utf8.h"
 #include "cli/client/admin_client.h"
+#include "cli/client/call_guard.h"
+#include "cli/client/screen.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
 
@@ -16,6 +18,10 @@
     X(server, STRING, "127.0.0.1:50051", "",                                                       \
       "address of the router, or of the control port of any process")                              \
     X(json, BOOL, "no", "", "print JSON; ps.md explains the keys")                                 \
+    X(watch, BOOL, "no", "",                                                                       \
+      "print again and again: on a terminal in place, until q or Ctrl-C; else one after the "      \
+      "other")                                                                                     \
+    X(watch_ms, DURATION_MS(100, 3600000), "1s", "ms", "with watch: time between two looks")       \
     ADMIN_CLIENT_ROWS(X)
 
 CONFIG_DECLARE(ps_config, PS_CONFIG);
@@ -86,7 +92,7 @@ static enum status look(const struct admin_clients *clients, const char *address
 
 /* ---- for people ---- */
 
-static void print_state(const struct entry *entry)
+static void print_state(const struct entry *entry, FILE *out)
 {
     assert(entry->has_answered);
     const struct process_state *state = &entry->state;
@@ -98,28 +104,28 @@ static void print_state(const struct entry *entry)
     if (state->prefills.n > 0)
         snprintf(prefill, sizeof prefill, "%" PRIu64 "/%" PRIu64, state->prefills.done_tokens,
                  state->prefills.tokens);
-    printf("%-10s %-22s %-9s %8u %8.1f %7u %7u %13s  %-20s %10.1f %10.1f %8.1f\n",
-           role_name(entry->role), entry->address, word(entry), state->process_id,
-           (double)state->uptime_ms / 1000, state->requests_running, state->requests_waiting,
-           prefill, pool, (double)state->kv_bytes_received / (1 << 20),
-           (double)state->kv_bytes_sent / (1 << 20), (double)state->resident_bytes / (1 << 20));
+    fprintf(out, "%-10s %-22s %-9s %8u %8.1f %7u %7u %13s  %-20s %10.1f %10.1f %8.1f\n",
+            role_name(entry->role), entry->address, word(entry), state->process_id,
+            (double)state->uptime_ms / 1000, state->requests_running, state->requests_waiting,
+            prefill, pool, (double)state->kv_bytes_received / (1 << 20),
+            (double)state->kv_bytes_sent / (1 << 20), (double)state->resident_bytes / (1 << 20));
 }
 
-static void print_table(const struct listing *listing)
+static void print_table(const struct listing *listing, FILE *out)
 {
-    printf("%-10s %-22s %-9s %8s %8s %7s %7s %13s  %-20s %10s %10s %8s\n", "ROLE", "ADDRESS",
-           "STATE", "PID", "UP s", "RUNNING", "WAITING", "PREFILL", "BLOCKS/FREE/CACHE/USE",
-           "KV IN MiB", "KV OUT MiB", "RSS MiB");
+    fprintf(out, "%-10s %-22s %-9s %8s %8s %7s %7s %13s  %-20s %10s %10s %8s\n", "ROLE", "ADDRESS",
+            "STATE", "PID", "UP s", "RUNNING", "WAITING", "PREFILL", "BLOCKS/FREE/CACHE/USE",
+            "KV IN MiB", "KV OUT MiB", "RSS MiB");
     for (uint32_t i = 0; i < listing->n; i++) {
         const struct entry *entry = &listing->entries[i];
         if (entry->has_answered)
-            print_state(entry);
+            print_state(entry, out);
         else
-            printf("%-10s %-22s no answer: %s\n", role_name(entry->role), entry->address,
-                   entry->error);
+            fprintf(out, "%-10s %-22s no answer: %s\n", role_name(entry->role), entry->address,
+                    entry->error);
         if (entry->unused[0])
-            printf("%-10s   the router does not use it%s: %s\n", "",
-                   entry->is_used ? " with every generation worker" : "", entry->unused);
+            fprintf(out, "%-10s   the router does not use it%s: %s\n", "",
+                    entry->is_used ? " with every generation worker" : "", entry->unused);
     }
 }
 
@@ -181,8 +187,8 @@ static json_t *entry_json(const struct entry *entry)
     return process;
 }
 
-/* Prints all processes or, without memory, nothing. */
-static enum status print_json(const struct listing *listing)
+/* Prints all processes or, without memory, nothing. flags: of jansson; 0: one line. */
+static enum status print_json(const struct listing *listing, size_t flags, FILE *out)
 {
     assert(listing->n >= 1 && listing->entries[0].has_answered);
     json_t *processes = json_array();
@@ -191,27 +197,84 @@ static enum status print_json(const struct listing *listing)
         if (json_array_append_new(processes, entry_json(&listing->entries[i])) != 0)
             status = STATUS_NO_MEMORY;
     json_t *all = json_pack("{s:o}", "processes", processes);
-    char *text = status == STATUS_OK && all ? json_dumps(all, JSON_INDENT(2)) : NULL;
+    char *text = status == STATUS_OK && all ? json_dumps(all, flags) : NULL;
     json_decref(all);
     if (!text)
         return STATUS_NO_MEMORY;
-    puts(text);
+    fprintf(out, "%s\n", text);
     free(text);
+    return STATUS_OK;
+}
+
+/* ---- again and again ---- */
+
+struct search {
+    const char *address;
+    const struct ps_config *values;
+    struct listing *listing;
+};
+
+static enum status print(const struct search *search, FILE *out)
+{
+    if (search->values->json)
+        return print_json(search->listing, search->values->watch ? JSON_COMPACT : JSON_INDENT(2),
+                          out);
+    print_table(search->listing, out);
+    return STATUS_OK;
+}
+
+/* What a look says, as a text; the caller frees it. NULL: no memory. */
+static char *text_of_look(const struct search *search, enum status status,
+                          const struct rpc_error *why, size_t *n_out)
+{
+    char *text = NULL;
+    FILE *out = open_memstream(&text, n_out);
+    if (!out)
+        return NULL;
+    if (status == STATUS_OK)
+        status = print(search, out);
+    else if (!search->values->json)
+        fprintf(out, "%s: no answer: %s\n", search->address,
+                why->message[0] ? why->message : status_text(status));
+    if (!search->values->json)
+        fputc('\n', out);
+    if (fclose(out) == 0)
+        return text;
+    free(text);
+    return NULL;
+}
+
+/* A process that stops answering may come back; one that never did is an error. */
+static enum status watch(const struct search *search, const struct admin_clients *clients,
+                         struct rpc_error *error)
+{
+    enum status status = STATUS_OK;
+    bool goes_on = true;
+    screen_open();
+    while (goes_on) {
+        struct rpc_error why = *error;
+        size_t n = 0;
+        char *text = text_of_look(search, status, &why, &n);
+        goes_on = text && screen_show(text, n);
+        free(text);
+        call_guard_limit(0);
+        goes_on = goes_on && screen_wait(search->values->watch_ms);
+        *error = (struct rpc_error){0};
+        if (goes_on)
+            status = look(clients, search->address, search->values->deadline_ms, search->listing,
+                          error);
+    }
+    screen_close();
     return STATUS_OK;
 }
 
 /* ---- main ---- */
 
-struct search {
-    const char *address;
-    uint64_t limit_ms;
-    struct listing *listing;
-};
-
 static enum status search(void *arg, const struct admin_clients *clients, struct rpc_error *error)
 {
     const struct search *search = arg;
-    return look(clients, search->address, search->limit_ms, search->listing, error);
+    TRY(look(clients, search->address, search->values->deadline_ms, search->listing, error));
+    return search->values->watch ? watch(search, clients, error) : STATUS_OK;
 }
 
 int ps_main(const struct config_input *input)
@@ -224,13 +287,11 @@ int ps_main(const struct config_input *input)
     interrupt_ends();
     const struct admin_client_options options = ADMIN_CLIENT_OPTIONS(&values);
     char address[ADDRESS_TEXT_MAX];
-    struct search task = {address, values.deadline_ms, calloc(1, sizeof *task.listing)};
+    struct search task = {address, &values, calloc(1, sizeof *task.listing)};
     exit_status = task.listing ? admin_client_main(input->command, &options, address, search, &task)
                                : EXIT_FAILURE;
-    if (exit_status == EXIT_SUCCESS && values.json && print_json(task.listing) != STATUS_OK)
+    if (exit_status == EXIT_SUCCESS && !values.watch && print(&task, stdout) != STATUS_OK)
         exit_status = EXIT_FAILURE;
-    else if (exit_status == EXIT_SUCCESS && !values.json)
-        print_table(task.listing);
     free(task.listing);
     config_destroy(config);
     return exit_status;

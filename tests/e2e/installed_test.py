@@ -76,8 +76,8 @@ class Installed(unittest.TestCase):
 
     def test_licence_changelog_and_pages_for_users_are_there(self):
         installed = self.usr / "share/doc/kvferry"
-        sources = {"LICENSE": "LICENSE", "CHANGELOG.md": "CHANGELOG.md"}
-        names = ("ps", "tenants", "cluster-key", "tls", "tracing", "three-machines", "kubernetes", "operations")
+        sources = {"LICENSE": "LICENSE", "CHANGELOG.md": "CHANGELOG.md", "watch.png": "docs/watch.png"}
+        names = ("ps", "watch", "tenants", "cluster-key", "tls", "tracing", "three-machines", "kubernetes", "operations")
         sources |= {f"{page}.md": f"docs/{page}.md" for page in names}
         pages = ("config", "errors", "metrics", "ports")
         sources |= {f"reference/{page}.md": f"docs/reference/{page}.md" for page in pages}
@@ -86,7 +86,7 @@ class Installed(unittest.TestCase):
         self.assertEqual(found - crates, set(sources))
         self.assertEqual("crates/crates.tsv" in crates, (Path(BUILD) / "crates").is_dir())
         for name, source in sources.items():
-            self.assertEqual((installed / name).read_text(), Path(SOURCE, source).read_text(), name)
+            self.assertEqual((installed / name).read_bytes(), Path(SOURCE, source).read_bytes(), name)
 
     def test_the_library_of_kernels_is_laid_down_only_when_it_is_asked_for(self):
         self.assertEqual({path.name for path in self.usr.iterdir()}, {"bin", "share"})

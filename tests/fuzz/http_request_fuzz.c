@@ -1,4 +1,5 @@
-/* http_request_fuzz - any bytes are refused, or have a method and a path that ends within its room. */
+/* http_request_fuzz - any bytes are refused, or have a method and a path that ends within its room. No other byte than those
+ * of the head is read for its Host. */
 #include "base/http/http_request.h"
 
 #include <stdint.h>

@@ -64,7 +64,7 @@ BANNED_CALLS = [
      r"|text/(render_frame|template_renderer)\.c"
      r"|kvtransfer/(drivers/(ucx|stream|shm|ipc)/\w+|transfer_thread)\.c"
      r"|ctx_worker/ctx_(service|worker)\.c|gen_worker/(context_client|context_description|gen_service|gen_worker)\.c"
-     r"|api/openai/openai(_call)?\.c|router/(admission|dispatch|intake|discovery/name_lookup|router|worker_client|worker_judge|worker_sources)\.c"
+     r"|api/openai/openai(_call)?\.c|router/(admission|dispatch|intake|discovery/name_lookup|router|router_watch|worker_client|worker_judge|worker_sources)\.c"
      r"|router/discovery/k8s/(fd_wait|https_stream|k8s_endpoints)\.c"
      r"|api/http/http_(connection\w*|port)\.c"
      r"|rpc/(server/(call|call_send|server)|client/client_call|runtime/runtime|relay/(relay|handshakes))\.c"),

@@ -45,7 +45,8 @@ static const struct http_page PAGES[] = {
 static enum status try_open(const char *address, struct http_server **server_out,
                             struct error *error)
 {
-    const struct http_server_options options = {address, PAGES, sizeof PAGES / sizeof *PAGES};
+    const struct http_server_options options = {
+        .address = address, .pages = PAGES, .n_pages = sizeof PAGES / sizeof *PAGES};
     return http_server_open(&options, server_out, error);
 }
 

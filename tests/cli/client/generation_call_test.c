@@ -78,3 +78,35 @@ Test(generation_call, what_was_not_there_is_not_invented)
     cr_assert_null(strstr(text, "speed"), "%s", text);
     free(text);
 }
+
+Test(generation_call, the_timeline_has_a_bar_for_each_stage)
+{
+    const struct generation_result result = {
+        .prefill_us = 200,
+        .transfer_us = 100,
+        .decode_us = 600,
+        .first_seen_us = 400,
+        .second_seen_us = 450,
+        .last_seen_us = 1000,
+        .total_us = 1200,
+        .kv_bytes_received = 2048,
+        .context_worker = "c:1",
+        .generation_worker = "g:1",
+        .transport = "am-tcp",
+    };
+    static const char *const lines[] = {
+        "  timeline           1.00 ms to the last token, seen from here\n",
+        "    router, network  |########                                |\n",
+        "    queue            |                                        | c:1\n",
+        "    prefill          |        ########                        | c:1\n",
+        "    transfer         |              ####                      | 2.0 KiB over am-tcp\n",
+        "    decode           |                ########################| g:1\n",
+    };
+    char *text = print(&result);
+    const char *at = text;
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        at = strstr(at, lines[i]);
+        cr_assert_not_null(at, "no \"%s\" in:\n%s", lines[i], text);
+    }
+    free(text);
+}
