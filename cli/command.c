@@ -204,9 +204,10 @@ static const struct config_group GROUPS[] = {
                  "frequency_penalty seed"},
     {"Processes", "n_context_workers n_generation_workers restart quiet name"},
     {"Workers", "generation_workers context_workers resolve_ms poll_ms poll_limit_ms attempts_max"},
-    {"Addresses", "grpc_address http_address control_address health_address metrics_address "
-                  "metrics_compat advertise_address "
-                  "insecure ports_file"},
+    {"Addresses",
+     "grpc_address http_address engine_address control_address health_address metrics_address "
+     "metrics_compat advertise_address "
+     "insecure ports_file"},
     {"Model", "served_model_name max_context_tokens weights tokenizer"},
     {"KV blocks", "kv_block_tokens kv_blocks kv_memory kv_dtype prefix_cache prefixes_max"},
     {"Computing",

@@ -170,6 +170,8 @@ static void take_some(struct choice *choice, const Kvferry__Internal__V1__Decode
                                       .token_ids = ids,
                                       .logprobs = has_logprobs ? scratch->logprobs : NULL,
                                       .n = taken,
+                                      .prompt_ids = generation->token_ids,
+                                      .n_prompt = generation->n_tokens,
                                       .text = scratch->text,
                                       .text_bytes = bytes};
     enum status status = generation->call->ops->piece(generation->call, &piece);

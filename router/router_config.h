@@ -11,6 +11,9 @@
     X(http_address, STRING, "", "",                                                                \
       "address of the OpenAI-compatible HTTP API; empty: no such port")                            \
     HTTP_CONFIG_ROWS(X)                                                                            \
+    X(engine_address, STRING, "", "",                                                              \
+      "address of the gRPC APIs by which gateways drive an engine (docs/gateways.md), in clear "   \
+      "text and without tokens; empty: no such port")                                              \
     X(generation_workers, STRING, "", "",                                                          \
       "control addresses (host:port) of generation workers, separated by commas; each address of " \
       "a host name is one worker")                                                                 \
