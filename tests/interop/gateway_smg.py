@@ -1,0 +1,204 @@
+"""smg, unmodified, before the engine port of a real router: OpenAI's client speaks to smg, smg to vllm.grpc.engine.
+
+    gateway_smg.py KVFERRY_BINARY MODEL_FOLDER TOOLS_FOLDER
+
+At the end KV must have crossed, no block may be owned, and every process must exit with 0.
+"""
+
+import concurrent.futures
+import pathlib
+import sys
+import unittest
+
+import openai
+from gateway_case import BOS, LIMIT_S, NAME, TOOLS, Gateway, Service, free_port, within
+
+PROMPT = "In the beginning God created the heaven and the earth. And the earth was without form, "
+HELLO = [{"role": "user", "content": "In the beginning God created the heaven"}]
+
+
+def launch(service):
+    port = free_port()
+    command = [f"{TOOLS}/gateway_smg/bin/smg", "launch", "--host", "127.0.0.1", "--port", str(port), "--worker-urls", f"grpc://{service.engine}",
+               "--worker-startup-check-interval", "1", "--health-check-interval-secs", "1", "--health-failure-threshold", "2",
+               "--health-success-threshold", "1", "--prometheus-host", "127.0.0.1", "--prometheus-port", str(free_port())]
+    gateway = Gateway(command, port, pathlib.Path(service.folder.name) / "smg.log")
+    gateway.wait_ready()
+    return gateway
+
+
+def client_of(url, **more):
+    return openai.OpenAI(base_url=url, api_key="none", timeout=LIMIT_S, **({"max_retries": 0} | more))
+
+
+def setUpModule():
+    global service, gateway, client, direct
+    service = Service()
+    gateway = launch(service)
+    client = client_of(f"{gateway.url}/v1")
+    direct = client_of(service.openai)
+
+
+def tearDownModule():
+    client.close()
+    direct.close()
+    gateway.stop()
+    assert service.crossed() > 0, "no KV has crossed"
+    service.stop()
+
+
+def complete(prompt=PROMPT, who=None, **more):
+    """smg adds no beginning of text: it must be in the prompt."""
+    return (who or client).completions.create(**({"model": NAME, "prompt": BOS + prompt, "max_tokens": 12, "temperature": 0} | more))
+
+
+def chat(who=None, **more):
+    return (who or client).chat.completions.create(**({"model": NAME, "messages": HELLO, "max_tokens": 12, "temperature": 0} | more))
+
+
+class Text(unittest.TestCase):
+    def test_a_completion_is_that_of_kvferry_v1(self):
+        reply = complete()
+        self.assertEqual((reply.choices[0].text, reply.choices[0].finish_reason), (service.text(PROMPT, 12), "length"))
+        self.assertEqual(reply.usage.completion_tokens, 12)
+
+    def test_streams_have_the_text_of_the_whole(self):
+        self.assertEqual("".join(e.choices[0].text for e in complete(stream=True) if e.choices), complete().choices[0].text)
+        events = list(chat(stream=True, stream_options={"include_usage": True}))
+        text = "".join(e.choices[0].delta.content or "" for e in events if e.choices)
+        whole = chat()
+        self.assertEqual(text, whole.choices[0].message.content)
+        self.assertEqual(events[-1].usage.completion_tokens, 12)
+        self.assertEqual(events[-1].usage.prompt_tokens, whole.usage.prompt_tokens)
+
+    def test_a_chat_is_that_of_our_own_http(self):
+        for messages in (HELLO, HELLO + [{"role": "assistant", "content": "and"}, {"role": "user", "content": "the earth?"}]):
+            self.assertEqual(chat(messages=messages).choices[0].message.content,
+                             chat(direct, messages=messages).choices[0].message.content)
+
+    def test_unicode_comes_through(self):
+        for prompt in ("caf\u00e9 \U0001f642 and \u5149 was, ", "\u05d1\u05e8\u05d0\u05e9\u05d9\u05ea \u05d1\u05e8\u05d0 \u05d0\u05dc\u05d4\u05d9\u05dd "):
+            self.assertEqual(complete(prompt).choices[0].text, service.text(prompt, 12))
+
+    def test_choices_with_a_seed_are_those_of_our_own_http(self):
+        of = lambda who: [c.message.content for c in chat(who, n=3, seed=5, temperature=1.0, top_p=0.95).choices]
+        self.assertEqual(of(client), of(direct))
+        self.assertGreater(len(set(of(client))), 1)
+
+    def test_a_seed_gives_the_same_text_again(self):
+        of = lambda seed: complete(seed=seed, temperature=1, max_tokens=20).choices[0].text
+        self.assertEqual(of(3), of(3))
+        self.assertNotEqual(of(3), of(4))
+
+    def test_log_probabilities_are_those_of_our_own_http(self):
+        of = lambda who: chat(who, logprobs=True, top_logprobs=3).choices[0].logprobs.content
+        for ours, theirs in zip(of(direct), of(client), strict=True):
+            self.assertEqual((ours.token, [t.token for t in ours.top_logprobs]), (theirs.token, [t.token for t in theirs.top_logprobs]))
+            self.assertAlmostEqual(ours.logprob, theirs.logprob, 4)
+
+    def test_a_stop_string_ends_the_reply(self):
+        whole = complete(max_tokens=40).choices[0].text
+        word = whole.split(" ")[4]
+        reply = complete(max_tokens=40, stop=["zzz", word])
+        self.assertEqual((reply.choices[0].text, reply.choices[0].finish_reason), (whole[: whole.index(word)], "stop"))
+        self.assertLess(reply.usage.completion_tokens, 40)
+        said = chat(max_tokens=40, stop=[chat(max_tokens=40).choices[0].message.content.split(" ")[4]])
+        self.assertEqual(said.choices[0].finish_reason, "stop")
+
+    def test_min_tokens_and_ignore_eos_are_kept(self):
+        reply = complete(max_tokens=40, extra_body={"min_tokens": 30, "ignore_eos": True})
+        self.assertEqual(reply.usage.completion_tokens, 40)
+
+    def test_without_max_tokens_a_chat_ends(self):
+        reply = client.chat.completions.create(model=NAME, messages=HELLO, temperature=0)
+        self.assertIn(reply.choices[0].finish_reason, ("stop", "length"))
+        self.assertLessEqual(reply.usage.total_tokens, 2048)
+
+    def test_32_at_once(self):
+        prompts = [f"And it came to pass in the year {i} that the king sent, " for i in range(32)]
+        before = service.crossed()
+        with concurrent.futures.ThreadPoolExecutor(32) as pool:
+            texts = list(pool.map(lambda p: complete(p).choices[0].text, prompts))
+        self.assertEqual(service.crossed() - before, 32, "each prompt's KV crosses")
+        for prompt, text in list(zip(prompts, texts))[::5]:
+            self.assertEqual(text, service.text(prompt, 12))
+
+    def test_the_responses_api_answers(self):
+        reply = client.responses.create(model=NAME, input="In the beginning God created the heaven", max_output_tokens=12, temperature=0)
+        self.assertTrue(reply.output_text)
+
+
+class Ends(unittest.TestCase):
+    def test_a_client_that_leaves_leaves_nothing(self):
+        long = {"max_tokens": 1900, "stream": True, "extra_body": {"ignore_eos": True}}
+        for ask in (complete, chat):
+            for _ in range(3):
+                with ask(**long) as stream:
+                    next(iter(stream))
+            within(5, "no block is owned", lambda: service.owned() == 0)
+
+    def test_what_is_not_served_is_400_by_name(self):
+        schema = {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "object"}, "strict": True}}
+        with self.assertRaises(openai.BadRequestError) as caught:
+            chat(response_format=schema)
+        self.assertIn("json_schema", str(caught.exception))
+        with self.assertRaises(openai.BadRequestError) as caught:
+            complete(max_tokens=0)
+        self.assertIn("max_tokens is 0", str(caught.exception))
+        self.assertNotIn("127.0.0.1", str(caught.exception))
+
+    def test_statuses_are_those_of_openai(self):
+        with self.assertRaises(openai.NotFoundError):
+            chat(model="another")
+        with self.assertRaises(openai.BadRequestError):
+            chat(temperature=3)
+        with self.assertRaises(openai.BadRequestError):
+            complete("word " * 4000)
+
+    def test_a_killed_worker_comes_again(self):
+        own = Service("--wait-limit-ms", "300")
+        front = launch(own)
+        try:
+            with client_of(f"{front.url}/v1") as careful:
+                stream = complete(who=careful, stream=True, max_tokens=1900, extra_body={"ignore_eos": True})
+                next(iter(stream))
+                own.kill_generation_worker()
+                with self.assertRaises(openai.APIError):  # told in the stream, or cut: never a silent end
+                    for _ in stream:
+                        pass
+                with self.assertRaises(openai.InternalServerError) as caught:
+                    complete(who=careful)
+                self.assertEqual(caught.exception.status_code, 503)
+                self.assertNotIn("127.0.0.1", str(caught.exception))
+                own.revive_generation_worker()
+
+                def works():
+                    try:
+                        return complete(who=careful).choices[0].text == complete().choices[0].text
+                    except openai.InternalServerError:
+                        return False
+
+                within(30, "it serves again", works)
+        finally:
+            front.stop()
+            own.stop()
+
+    def test_full_is_429_and_does_not_take_us_out(self):
+        own = Service("--requests-max", "1", "--wait-max", "0")
+        front = launch(own)
+        try:
+            with client_of(f"{front.url}/v1") as busy:
+                with complete(who=busy, stream=True, max_tokens=1900, extra_body={"ignore_eos": True}) as stream:
+                    next(iter(stream))
+                    with concurrent.futures.ThreadPoolExecutor(12) as pool:  # at once: each is tried five times
+                        refused = [pool.submit(complete, who=busy) for _ in range(12)]
+                        self.assertEqual([type(call.exception()) for call in refused], [openai.RateLimitError] * 12)
+                within(10, "there is room again", lambda: own.owned() == 0)
+                self.assertEqual(complete(who=busy).choices[0].text, complete().choices[0].text)
+        finally:
+            front.stop()
+            own.stop()
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[4:], verbosity=2)
