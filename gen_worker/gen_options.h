@@ -22,6 +22,7 @@ struct gen_engine_options {
         forward; /* warmed up, pool attached, for batch_tokens + sequences_max tokens of sequences_max */
     struct device *device; /* where the pool is; its compute queue is this engine's */
     struct block_pool *pool;
+    struct constraint_desk *desk; /* NULL: none; its waiting_max is at most streams_max */
     /* Created with transfers_max >= prefills_max, blocks_max >= blocks of context_tokens. */
     struct kv_receiver *receiver;
     struct geometry geometry;
