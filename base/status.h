@@ -41,7 +41,6 @@
       "a request with this request_id is still running")                                           \
     X(TIMED_OUT, 4, "DEADLINE", "deadline exceeded")                                               \
     X(CANCELLED, 1, "CANCELLED", "cancelled")                                                      \
-    X(CONSTRAINT_UNMET, 9, "CONSTRAINT_UNMET", "no token fits the request's constraint")           \
     X(LOGITS_NOT_FINITE, 13, "LOGITS_NOT_FINITE", "the model's logits are not finite numbers")     \
     X(REPLY_TOO_LONG, 8, "REPLY_TOO_LONG", "the reply does not fit into one message")              \
     X(SLOW_READER, 8, "SLOW_READER", "the client reads too slowly")                                \

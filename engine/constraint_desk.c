@@ -183,8 +183,8 @@ static struct constraint_order *next_order(struct constraint_desk *desk)
     return order;
 }
 
-/* True: it can be taken. */
-static bool put_done(struct constraint_desk *desk, struct constraint_order *order)
+/* Who takes it may destroy its engine at once: so the engine is told before anyone can take it. */
+static void put_done(struct constraint_desk *desk, struct constraint_order *order)
 {
     pthread_mutex_lock(&desk->mutex);
     desk->running = NULL;
@@ -193,10 +193,11 @@ static bool put_done(struct constraint_desk *desk, struct constraint_order *orde
         list_push(&desk->done, order);
     else
         desk->n_orders--;
+    if (is_wanted && desk->on_done)
+        desk->on_done(desk->arg);
     pthread_mutex_unlock(&desk->mutex);
     if (!is_wanted)
         order_destroy(order);
-    return is_wanted;
 }
 
 static void *run(void *arg)
@@ -205,8 +206,7 @@ static void *run(void *arg)
     struct constraint_order *order;
     while ((order = next_order(desk))) {
         compile(desk, order);
-        if (put_done(desk, order) && desk->on_done)
-            desk->on_done(desk->arg);
+        put_done(desk, order);
     }
     return NULL;
 }

@@ -33,7 +33,7 @@ MUST_CHECK enum status constraint_desk_create(const struct constraint_desk_optio
                                               struct constraint_desk **desk_out);
 /* Its constraints are destroyed, and nothing waits for an order. Waits for what is being compiled. NULL is fine. */
 void constraint_desk_destroy(struct constraint_desk *desk);
-/* done(arg) is called on the desk's thread when something can be taken. */
+/* done(arg) is called on the desk's thread when something can be taken. It calls nothing of the desk. */
 void constraint_desk_on_done(struct constraint_desk *desk, void (*done)(void *arg), void *arg);
 
 /* The most that an order waits and is compiled: twice limits.compile_ns. NULL: 0. */

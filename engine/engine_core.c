@@ -22,7 +22,7 @@ static void order(struct engine_core *core, struct engine_request *request)
     }
     if (status == STATUS_OK && request_queue_push(core->pending, request))
         return;
-    assert(status != STATUS_OK && "the desk has no more room than pending");
+    assert(status != STATUS_OK && "pending has room for all streams");
     core->ops->end(core->engine, request, status, sentence);
 }
 

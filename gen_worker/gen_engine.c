@@ -37,7 +37,8 @@ static enum status make_slots(struct gen_engine *engine)
     if (options->prefix_cache)
         TRY(prefix_tree_create(options->pool, &engine->home.tree));
     engine->home.sequences = calloc(options->sequences_max, sizeof *engine->home.sequences);
-    if (!engine->home.sequences)
+    engine->home.mask = calloc((options->vocabulary + 31) / 32, sizeof *engine->home.mask);
+    if (!engine->home.sequences || !engine->home.mask)
         return STATUS_NO_MEMORY;
     for (uint32_t i = 0; i < options->sequences_max; i++)
         TRY(sequence_init(&engine->home.sequences[i], &engine->home));
@@ -134,6 +135,7 @@ void gen_engine_destroy(struct gen_engine *engine)
     gen_batch_finish(&engine->batch);
     block_owners_finish(&engine->owners);
     free(engine->home.sequences);
+    free(engine->home.mask);
     published_finish(&engine->published);
     free(engine);
 }

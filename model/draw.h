@@ -13,6 +13,7 @@ struct draw {
     const struct sampling_params *params;
     const uint32_t *tokens;
     uint32_t n_prompt, n_tokens;
+    const char *mask_fault; /* why the mask is empty; NULL: it is not */
     const uint32_t *
         mask; /* [(vocabulary + 31) / 32] bit i: token i may be drawn, as far as the constraint goes; NULL: there is none */
     struct token_logprobs

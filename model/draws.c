@@ -113,6 +113,11 @@ static void draw_from_row(struct draws *draws, struct draw *draw, const float *l
 void draw_say_fault(const struct draw *draw, struct error *error)
 {
     const float logit = isnan(draw->logit) ? NAN : draw->logit; /* without a sign */
+    if (draw->mask && draw->mask_fault) {
+        error_write(error, "sampling.constraint, after %u tokens: %s", draw->n_tokens,
+                    draw->mask_fault);
+        return;
+    }
     if (draw->status == STATUS_INVALID_ARGUMENT || draw->status == STATUS_CONSTRAINT_UNMET) {
         error_write(
             error,

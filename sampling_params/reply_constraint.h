@@ -11,7 +11,7 @@
 #define REPLY_CHOICES_MAX 1024u
 
 /* UNSET: there is a constraint, but it says nothing; a fault. */
-enum reply_kind {
+enum reply_constraint_kind {
     REPLY_FREE,
     REPLY_UNSET,
     REPLY_JSON_SCHEMA,
@@ -23,7 +23,7 @@ enum reply_kind {
 
 /* The texts are borrowed, but for those of a copy (token_rules_copy). */
 struct reply_constraint {
-    enum reply_kind kind;
+    enum reply_constraint_kind kind;
     uint32_t n_texts; /* the choices; 1 of a schema, a regex, a grammar; else 0 */
     const char *const *texts;
 };

@@ -208,7 +208,7 @@ static void expect_constraint(const struct reply_constraint *sent)
 Test(sampling_message, a_constraint_of_each_kind_survives_the_wire)
 {
     static const char *const TEXTS[] = {"{\"type\": \"integer\"}", "", "yes"};
-    for (enum reply_kind kind = REPLY_JSON_SCHEMA; kind < REPLY_CHOICES; kind++)
+    for (enum reply_constraint_kind kind = REPLY_JSON_SCHEMA; kind < REPLY_CHOICES; kind++)
         expect_constraint(&(struct reply_constraint){
             .kind = kind, .n_texts = kind != REPLY_JSON_OBJECT, .texts = TEXTS});
     expect_constraint(&(struct reply_constraint){REPLY_CHOICES, 3, TEXTS});
