@@ -202,6 +202,7 @@ static const struct config_group GROUPS[] = {
                           "cache_salt"},
     {"Sampling", "temperature top_k top_p min_p repetition_penalty presence_penalty "
                  "frequency_penalty seed"},
+    {"Text of the reply", "json_schema json_object regex grammar choice"},
     {"Processes", "n_context_workers n_generation_workers restart quiet name"},
     {"Workers", "generation_workers context_workers resolve_ms poll_ms poll_limit_ms attempts_max"},
     {"Addresses",
@@ -243,6 +244,8 @@ static const struct config_group GROUPS[] = {
     {"Chat", "chat_template chat_template_bytes_max chat_protect_tokens chat_renderers "
              "chat_render_ms chat_render_cpu_ms chat_render_steps chat_render_memory "
              "chat_request_bytes_max chat_prompt_bytes_max"},
+    {"Constraints", "constraint_bytes_max constraint_choices_max constraint_compile_ms "
+                    "constraints_kept constraint_queue_max"},
     {"Tenants",
      "tokens_file salt_key_file token_file methods requests_per_second tokens_per_minute "
      "requests_at_once shares_prefix_cache weight priority priority_max"},

@@ -2,6 +2,7 @@
 
 #include "base/log/log.h"
 #include "schedule/schedule.h"
+#include "text/constraint/constraint.h"
 
 #include <assert.h>
 #include <string.h>
@@ -72,12 +73,18 @@ static bool is_stop(const struct sequence *sequence, const struct gen_home *home
     return false;
 }
 
+static bool is_complete(const struct sequence *sequence)
+{
+    const struct constraint *constraint = sequence->job->request.constraint;
+    return constraint && constraint_is_done(constraint);
+}
+
 enum gen_finish_reason sequence_finish_reason(const struct sequence *sequence,
                                               const struct gen_home *home)
 {
     if (sequence_n_generated(sequence) == 0)
         return GEN_FINISH_NONE;
-    if (is_stop(sequence, home, sequence->tokens[sequence->n_tokens - 1]))
+    if (is_stop(sequence, home, sequence->tokens[sequence->n_tokens - 1]) || is_complete(sequence))
         return GEN_FINISH_STOP;
     if (sequence_n_generated(sequence) == sequence->job->request.sampling.max_tokens)
         return GEN_FINISH_LENGTH;
@@ -106,6 +113,31 @@ static struct gen_finish figures(const struct sequence *sequence)
     return figures;
 }
 
+enum status sequence_judge_token(struct sequence *sequence, const struct gen_home *home,
+                                 uint32_t token_id, struct error *error)
+{
+    struct constraint *constraint = sequence->job->request.constraint;
+    if (!constraint)
+        return STATUS_OK;
+    assert(token_id < home->options->vocabulary);
+    TRY(constraint_mask(constraint, home->mask, error));
+    if (!(home->mask[token_id / 32] >> token_id % 32 & 1))
+        return error_set(error, STATUS_CONSTRAINT_UNMET,
+                         "token %u does not fit the request's constraint", token_id);
+    return STATUS_OK;
+}
+
+/* Not OK: the sequence has ended. */
+static enum status accept(struct sequence *sequence, const struct gen_home *home, uint32_t token_id)
+{
+    struct error error = {0};
+    struct constraint *constraint = sequence->job->request.constraint;
+    enum status status = constraint ? constraint_accept(constraint, token_id, &error) : STATUS_OK;
+    if (status != STATUS_OK)
+        sequence_end(sequence, home, status, error.text);
+    return status;
+}
+
 void sequence_add_token(struct sequence *sequence, const struct gen_home *home, uint32_t token_id,
                         const struct token_logprobs *logprobs)
 {
@@ -113,6 +145,8 @@ void sequence_add_token(struct sequence *sequence, const struct gen_home *home, 
     /* Drawn behind the last known token, or the first token, from a context worker. */
     assert(sequence->handover ? sequence_n_generated(sequence) == 0
                               : sequence->n_kv == sequence->n_tokens);
+    if (accept(sequence, home, token_id) != STATUS_OK)
+        return;
     uint64_t now_ns = gen_home_now_ns(home);
     sequence->tokens[sequence->n_tokens++] = token_id;
     if (sequence_n_generated(sequence) == 1) {

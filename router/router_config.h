@@ -3,6 +3,7 @@
 
 #include "process/ports/http_config.h"
 #include "process/process_config.h"
+#include "text/constraint/constraint_config.h"
 #include "text/text_config.h"
 
 #define ROUTER_CONFIG(X)                                                                           \
@@ -47,6 +48,7 @@
       "text may be larger")                                                                        \
     X(reply_bytes_max, SIZE(1024, 67108864), "4M", "bytes",                                        \
       "largest reply of Complete, and largest text of an HTTP reply that is not a stream")         \
+    CONSTRAINT_CONFIG_ROWS(X)                                                                      \
     TEXT_CONFIG_ROWS(X)                                                                            \
     X(priority_max, U32(0, 100), "0", "",                                                          \
       "highest priority that clients may ask for without a tokens_file, where it counts among "    \

@@ -72,6 +72,7 @@ static void take_rules(const Kvferry__V1__SamplingParams *message, struct sampli
         .n_allowed = n_allowed < UINT32_MAX ? (uint32_t)n_allowed : UINT32_MAX,
         .allowed_ids = message->allowed_token_ids,
     };
+    reply_constraint_decode(message->constraint, &lists_out->rules.constraint);
     for (size_t i = 0; i < n_biases && i < LOGIT_BIASES_MAX; i++) {
         lists_out->bias_ids[i] = message->logit_bias[i]->token_id;
         lists_out->biases[i] = message->logit_bias[i]->bias;

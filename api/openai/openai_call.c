@@ -27,6 +27,7 @@ struct openai_choice {
     Kvferry__V1__FinishReason reason;
     bool has_begun; /* of a stream */
     uint64_t text_offset;
+    struct tool_text tools; /* of a stream */
 };
 
 struct openai_call {
@@ -244,6 +245,28 @@ static enum status begin_choice(struct openai_call *call, struct openai_choice *
     return send_event(call, chunk);
 }
 
+/* Text of a choice, which may be that of calls. */
+static enum status stream_text(struct openai_call *call, struct openai_choice *choice,
+                               const char *text, size_t bytes, const struct reply_tokens *tokens)
+{
+    const uint32_t index = index_of(call, choice);
+    const bool shows_tokens = tokens && (call->kind.has_logprobs || call->kind.return_token_ids);
+    struct tool_piece piece;
+    if (call->kind.tools == TOOL_FREE)
+        return bytes == 0 && !shows_tokens
+                   ? STATUS_OK
+                   : send_event(call, reply_chunk(&call->kind, index, false, text, bytes, tokens,
+                                                  NULL, NULL));
+    if (shows_tokens)
+        TRY(send_event(call, reply_chunk(&call->kind, index, false, "", 0, tokens, NULL, NULL)));
+    for (size_t at = 0, n; at < bytes; at += n) {
+        n = bytes - at;
+        if (tool_text_next(&choice->tools, text + at, &n, &piece))
+            TRY(send_event(call, reply_tool_chunk(&call->kind, index, &piece)));
+    }
+    return STATUS_OK;
+}
+
 static enum status stream_piece(struct openai_call *call, struct openai_choice *choice,
                                 const struct reply_piece *piece)
 {
@@ -251,12 +274,8 @@ static enum status stream_piece(struct openai_call *call, struct openai_choice *
                                         .logprobs = piece->logprobs,
                                         .n = piece->n,
                                         .text_offset = &choice->text_offset};
-    bool shows_tokens = call->kind.has_logprobs || call->kind.return_token_ids;
     TRY(begin_choice(call, choice));
-    if (piece->text_bytes == 0 && !shows_tokens)
-        return STATUS_OK;
-    return send_event(call, reply_chunk(&call->kind, index_of(call, choice), false, piece->text,
-                                        piece->text_bytes, &tokens, NULL, NULL));
+    return stream_text(call, choice, piece->text, piece->text_bytes, &tokens);
 }
 
 static enum status end_choice(struct openai_call *call, struct openai_choice *choice,
@@ -264,11 +283,9 @@ static enum status end_choice(struct openai_call *call, struct openai_choice *ch
 {
     uint32_t index = index_of(call, choice);
     TRY(begin_choice(call, choice));
-    if (end->text_bytes > 0)
-        TRY(send_event(call, reply_chunk(&call->kind, index, false, end->text, end->text_bytes,
-                                         NULL, NULL, NULL)));
-    return send_event(
-        call, reply_chunk(&call->kind, index, false, "", 0, NULL, reply_reason(end->reason), end));
+    TRY(stream_text(call, choice, end->text, end->text_bytes, NULL));
+    return send_event(call, reply_chunk(&call->kind, index, false, "", 0, NULL,
+                                        reply_reason(&call->kind, end->reason), end));
 }
 
 static enum status end_stream(struct openai_call *call)
@@ -493,6 +510,8 @@ static enum status make_prompts(struct openai_call *call, uint64_t now_ns, struc
         TRY(openai_admit(call->place->admission, call->exchange, &prompt->base.pass, error));
         prompt->owns_pass = true;
     }
+    for (uint32_t i = 0; i < n_choices; i++)
+        tool_text_init(&call->choices[i].tools, request->constraint.tools);
     call->n_live = request->n_prompts;
     return STATUS_OK;
 }
@@ -527,6 +546,8 @@ static void describe(struct openai_call *call)
     call->kind.n_top_logprobs = request->n_top_logprobs;
     call->kind.return_token_ids = request->return_token_ids;
     call->kind.include_usage = request->is_stream && request->include_usage;
+    call->kind.tools = request->constraint.tools;
+    call->kind.tool_name = request->constraint.tool_name;
 }
 
 static void ask(struct openai_call *call)

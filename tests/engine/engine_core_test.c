@@ -12,7 +12,7 @@ enum { WAIT_LIMIT_NS = 100, NOW_NS = 1000 };
 /* An engine that writes a letter for each call. */
 struct pretend {
     struct engine_inbox inbox;
-    struct request_queue queue;
+    struct request_queue queue, pending;
     struct engine_core core;
     char calls[64];
     enum status lacks;
@@ -159,13 +159,15 @@ static void open_pretend(struct pretend *pretend)
     *pretend = (struct pretend){.lacks = STATUS_NO_BLOCKS, .limit_ns = DEADLINE_NONE};
     cr_assert_eq(engine_inbox_init(&pretend->inbox, sizeof(uint32_t), &bounds), STATUS_OK);
     cr_assert_eq(request_queue_init(&pretend->queue, 4, WAIT_LIMIT_NS), STATUS_OK);
+    cr_assert_eq(request_queue_init(&pretend->pending, 4, WAIT_LIMIT_NS), STATUS_OK);
     pretend->device = fault_device_open(&(struct fault_options){.steps_max = 1});
     cr_assert(pretend->device);
     pretend->core = (struct engine_core){.ops = &OPS,
                                          .engine = pretend,
                                          .device = pretend->device,
                                          .inbox = &pretend->inbox,
-                                         .queue = &pretend->queue};
+                                         .queue = &pretend->queue,
+                                         .pending = &pretend->pending};
 }
 
 static void close_pretend(struct pretend *pretend)
@@ -174,6 +176,7 @@ static void close_pretend(struct pretend *pretend)
     cr_assert_eq(pretend->n_listed, (int)request_queue_count(&pretend->queue),
                  "who waits is in the schedule, and nobody else");
     request_queue_finish(&pretend->queue);
+    request_queue_finish(&pretend->pending);
     device_close(pretend->device);
 }
 
