@@ -18,6 +18,23 @@ void engine_ask_init(struct engine_ask *ask)
     ask->client_id = "";
 }
 
+Kvferry__V1__Constraint *engine_ask_constrain(struct engine_ask *ask,
+                                              Kvferry__V1__Constraint__KindCase kind)
+{
+    kvferry__v1__constraint__init(&ask->constraint);
+    ask->constraint.kind_case = kind;
+    ask->sampling.constraint = &ask->constraint;
+    return &ask->constraint;
+}
+
+void engine_ask_choose(struct engine_ask *ask, char *const *texts, size_t n)
+{
+    kvferry__v1__constraint_choices__init(&ask->choices);
+    ask->choices.n_texts = n;
+    ask->choices.texts = borrow(texts);
+    engine_ask_constrain(ask, KVFERRY__V1__CONSTRAINT__KIND_CHOICES)->choices = &ask->choices;
+}
+
 enum status engine_ask_refuse(const char *field, const char *value, const char *why,
                               struct rpc_error *error)
 {

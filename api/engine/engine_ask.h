@@ -30,6 +30,8 @@ struct engine_ask {
     Kvferry__V1__GenerateRequest request;
     Kvferry__V1__SamplingParams sampling;
     Kvferry__V1__TokenIds ids;
+    Kvferry__V1__Constraint constraint;
+    Kvferry__V1__ConstraintChoices choices;
     Kvferry__V1__LogitBias biases[LOGIT_BIASES_MAX];
     Kvferry__V1__LogitBias *bias_list[LOGIT_BIASES_MAX];
     char salt[33]; /* of a request that is to find no cached prefix */
@@ -57,6 +59,12 @@ void engine_ask_add_bias(struct engine_ask *ask, uint32_t token_id, float bias);
 /* Asks for log-probabilities, those of the n likeliest tokens, too. INVALID_ARGUMENT: n is not 0 to LOGPROBS_MAX. */
 MUST_CHECK enum status engine_ask_logprobs(struct engine_ask *ask, int64_t n, const char *field,
                                            struct rpc_error *error);
+
+/* What the text of the reply must be. A member of constraint is set by who calls it. */
+Kvferry__V1__Constraint *engine_ask_constrain(struct engine_ask *ask,
+                                              Kvferry__V1__Constraint__KindCase kind);
+/* One of these texts. */
+void engine_ask_choose(struct engine_ask *ask, char *const *texts, size_t n);
 
 /* INVALID_ARGUMENT: "FIELD is VALUE: WHY"; without a value "FIELD: WHY". */
 MUST_CHECK enum status engine_ask_refuse(const char *field, const char *value, const char *why,

@@ -4,7 +4,6 @@
 #define NO_MEDIA "media is not served"
 #define NO_PAIRS                                                                                   \
     "this engine places prefill and decode itself: give the gateway its address as one worker"
-#define NO_CONSTRAINT "constrained decoding is not served"
 
 typedef Vllm__Grpc__Engine__SamplingParams params_message;
 
@@ -14,26 +13,35 @@ typedef Vllm__Grpc__Engine__SamplingParams params_message;
      VLLM__GRPC__ENGINE__##MESSAGE##__##FIELD##_PRESENCE_##FIELD)
 #define HAS_PARAM(params, field, FIELD) HAS(params, SAMPLING_PARAMS, field, FIELD)
 
-/* The one place where constraints are read. */
-static enum status read_constraint(const params_message *params, struct rpc_error *error)
+#define CONSTRAIN(KIND) engine_ask_constrain(ask, KVFERRY__V1__CONSTRAINT__KIND_##KIND)
+
+static enum status read_constraint(const params_message *params, struct engine_ask *ask,
+                                   struct rpc_error *error)
 {
     switch (params->constraint_case) {
     case VLLM__GRPC__ENGINE__SAMPLING_PARAMS__CONSTRAINT_JSON_SCHEMA:
-        return engine_ask_refuse(PARAMS "json_schema", NULL, NO_CONSTRAINT, error);
+        CONSTRAIN(JSON_SCHEMA)->json_schema = params->json_schema;
+        break;
     case VLLM__GRPC__ENGINE__SAMPLING_PARAMS__CONSTRAINT_REGEX:
-        return engine_ask_refuse(PARAMS "regex", NULL, NO_CONSTRAINT, error);
+        CONSTRAIN(REGEX)->regex = params->regex;
+        break;
     case VLLM__GRPC__ENGINE__SAMPLING_PARAMS__CONSTRAINT_GRAMMAR:
-        return engine_ask_refuse(PARAMS "grammar", NULL, NO_CONSTRAINT, error);
-    case VLLM__GRPC__ENGINE__SAMPLING_PARAMS__CONSTRAINT_STRUCTURAL_TAG:
-        return engine_ask_refuse(PARAMS "structural_tag", NULL, NO_CONSTRAINT, error);
+        CONSTRAIN(GRAMMAR)->grammar = params->grammar;
+        break;
     case VLLM__GRPC__ENGINE__SAMPLING_PARAMS__CONSTRAINT_JSON_OBJECT:
-        return engine_ask_refuse_if(params->json_object, PARAMS "json_object", NO_CONSTRAINT,
-                                    error);
+        if (params->json_object)
+            CONSTRAIN(JSON_OBJECT)->json_object = true;
+        break;
     case VLLM__GRPC__ENGINE__SAMPLING_PARAMS__CONSTRAINT_CHOICE:
-        return engine_ask_refuse(PARAMS "choice", NULL, NO_CONSTRAINT, error);
+        engine_ask_choose(ask, params->choice->choices, params->choice->n_choices);
+        break;
+    case VLLM__GRPC__ENGINE__SAMPLING_PARAMS__CONSTRAINT_STRUCTURAL_TAG:
+        return engine_ask_refuse(PARAMS "structural_tag", NULL, "structural tags are not served",
+                                 error);
     default:
-        return STATUS_OK;
+        break;
     }
+    return STATUS_OK;
 }
 
 /* Zero is what is not given, but for temperature. */
@@ -80,7 +88,7 @@ static enum status read_biases(const params_message *params, struct engine_ask *
 static enum status read_params(const params_message *params, struct engine_ask *ask,
                                struct rpc_error *error)
 {
-    TRY(read_constraint(params, error));
+    TRY(read_constraint(params, ask, error));
     TRY(engine_ask_refuse_if(HAS_PARAM(params, prompt_logprobs, PROMPT_LOGPROBS),
                              PARAMS "prompt_logprobs", "they are not served", error));
     TRY(engine_ask_refuse_if(HAS_PARAM(params, truncate_prompt_tokens, TRUNCATE_PROMPT_TOKENS),

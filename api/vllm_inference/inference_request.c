@@ -11,38 +11,45 @@
 #define SALT_BYTES        16
 #define NO_PAIRS                                                                                   \
     "this engine places prefill and decode itself: give the gateway its address as one worker"
-#define NO_CONSTRAINT "constrained decoding is not served"
 
 #define HAS(message, MESSAGE, field, FIELD)                                                        \
     ((message)->field##_presence_case == VLLM__##MESSAGE##__##FIELD##_PRESENCE_##FIELD)
 
-/* The one place where constraints are read. */
-static enum status read_constraint(const Vllm__DecodingParameters *decoding,
+#define CONSTRAIN(KIND) engine_ask_constrain(ask, KVFERRY__V1__CONSTRAINT__KIND_##KIND)
+
+static enum status read_constraint(const Vllm__DecodingParameters *decoding, struct engine_ask *ask,
                                    struct rpc_error *error)
 {
     switch (decoding->structured_output_case) {
     case VLLM__DECODING_PARAMETERS__STRUCTURED_OUTPUT_JSON:
-        return engine_ask_refuse("decoding.json", NULL, NO_CONSTRAINT, error);
+        CONSTRAIN(JSON_SCHEMA)->json_schema = decoding->json;
+        break;
     case VLLM__DECODING_PARAMETERS__STRUCTURED_OUTPUT_REGEX:
-        return engine_ask_refuse("decoding.regex", NULL, NO_CONSTRAINT, error);
+        CONSTRAIN(REGEX)->regex = decoding->regex;
+        break;
     case VLLM__DECODING_PARAMETERS__STRUCTURED_OUTPUT_CHOICE:
-        return engine_ask_refuse("decoding.choice", NULL, NO_CONSTRAINT, error);
+        engine_ask_choose(ask, decoding->choice->choices, decoding->choice->n_choices);
+        break;
     case VLLM__DECODING_PARAMETERS__STRUCTURED_OUTPUT_GRAMMAR:
-        return engine_ask_refuse("decoding.grammar", NULL, NO_CONSTRAINT, error);
+        CONSTRAIN(GRAMMAR)->grammar = decoding->grammar;
+        break;
     case VLLM__DECODING_PARAMETERS__STRUCTURED_OUTPUT_JSON_OBJECT:
-        return engine_ask_refuse_if(decoding->json_object, "decoding.json_object", NO_CONSTRAINT,
-                                    error);
+        if (decoding->json_object)
+            CONSTRAIN(JSON_OBJECT)->json_object = true;
+        break;
     case VLLM__DECODING_PARAMETERS__STRUCTURED_OUTPUT_STRUCTURAL_TAG:
-        return engine_ask_refuse("decoding.structural_tag", NULL, NO_CONSTRAINT, error);
+        return engine_ask_refuse("decoding.structural_tag", NULL, "structural tags are not served",
+                                 error);
     default:
-        return STATUS_OK;
+        break;
     }
+    return STATUS_OK;
 }
 
 static enum status read_decoding(const Vllm__DecodingParameters *decoding, struct engine_ask *ask,
                                  struct rpc_error *error)
 {
-    TRY(read_constraint(decoding, error));
+    TRY(read_constraint(decoding, ask, error));
     TRY(engine_ask_refuse_if(decoding->n_bad_words_token_ids > 0, "decoding.bad_words_token_ids",
                              "sequences of tokens are not served", error));
     ENGINE_SET(ask, presence_penalty, PRESENCE_PENALTY, decoding->presence_penalty);

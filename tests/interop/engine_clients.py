@@ -192,6 +192,27 @@ class EngineGenerate(Case):
                 self.assertEqual(list(zip(row.token_ids, row.values)), [(i, of.logprob)] + others)
                 self.assertEqual(len(row.token_ids), 1 if n == 0 else n if is_top else n + 1)
 
+    def test_a_constraint_is_that_of_kvferry_v1(self):
+        schema = json.dumps({"type": "object", "properties": {"a": {"type": "boolean"}}, "required": ["a"], "additionalProperties": False})
+        texts = ["the king of Egypt", "the king of Babylon"]
+        choice, choices = vllm_engine_pb2.ChoiceConstraint(choices=texts), sampling_pb2.ConstraintChoices(texts=texts)
+        grammar = 'root ::= "so" | "be it"'
+        for theirs, ours, fits in (
+            ({"json_schema": schema}, {"json_schema": schema}, lambda text: set(json.loads(text)) == {"a"}),
+            ({"regex": "[0-9]{4}"}, {"regex": "[0-9]{4}"}, lambda text: len(text) == 4 and text.isdigit()),
+            ({"grammar": grammar}, {"grammar": grammar}, lambda text: text in ("so", "be it")),
+            ({"choice": choice}, {"choices": choices}, lambda text: text in texts),
+        ):
+            (wanted,) = v1(constraint=sampling_pb2.Constraint(**ours), max_tokens=60)
+            self.assertTrue(fits(wanted.text), wanted.text)
+            self.assertEqual(ids_in(parts(engine(max_tokens=60, **theirs))[0]), list(wanted.token_ids))
+            decoding = {"json": schema} if "json_schema" in theirs else theirs
+            if "choice" in theirs:
+                decoding = {"choice": inference_pb2.StringChoices(choices=texts)}
+            self.assertEqual(told(inference(decoding=decoding, stopping={"max_new_tokens": 60}))[1], wanted.text)
+        (wanted,) = v1(constraint=sampling_pb2.Constraint(json_object=True), max_tokens=10)
+        self.assertEqual(ids_in(parts(engine(max_tokens=10, json_object=True))[0]), list(wanted.token_ids))
+
     def test_what_ended_a_reply_is_told(self):
         (wanted,) = v1(max_tokens=40)
         words = wanted.text.split(" ")
@@ -229,9 +250,9 @@ class EngineGenerate(Case):
     def test_what_is_not_served_is_refused_by_name(self):
         pb = vllm_engine_pb2
         bad_params = {
-            "json_schema": {"json_schema": "{}"}, "regex": {"regex": "a"}, "grammar": {"grammar": "a"},
-            "structural_tag": {"structural_tag": "a"}, "json_object": {"json_object": True},
-            "choice": {"choice": pb.ChoiceConstraint(choices=["a"])}, "prompt_logprobs": {"prompt_logprobs": 0},
+            "json_schema": {"json_schema": "{"}, "regex": {"regex": "("}, "grammar": {"grammar": "?"},
+            "structural_tag": {"structural_tag": "a"}, "choices": {"choice": pb.ChoiceConstraint()},
+            "prompt_logprobs": {"prompt_logprobs": 0},
             "truncate_prompt_tokens": {"truncate_prompt_tokens": 5}, "logprobs is 21": {"logprobs": 21},
             "logprobs is -1": {"logprobs": -1}, "max_tokens is 0": {"max_tokens": 0}, "n is 17": {"n": 17},
             "temperature is -1": {"temperature": -1}, "top_p is 2": {"top_p": 2},
@@ -455,9 +476,8 @@ class Inference(Case):
         pb = inference_pb2
         ids = pb.TokenIds(ids=[1])
         bad = {
-            "decoding.json:": {"decoding": {"json": "{}"}}, "decoding.regex": {"decoding": {"regex": "a"}},
-            "decoding.choice": {"decoding": {"choice": pb.StringChoices(choices=["a"])}}, "decoding.grammar": {"decoding": {"grammar": "a"}},
-            "decoding.json_object": {"decoding": {"json_object": True}}, "decoding.structural_tag": {"decoding": {"structural_tag": "a"}},
+            "json_schema": {"decoding": {"json": "{"}}, "regex": {"decoding": {"regex": "("}}, "grammar": {"decoding": {"grammar": "?"}},
+            "choices": {"decoding": {"choice": pb.StringChoices()}}, "decoding.structural_tag": {"decoding": {"structural_tag": "a"}},
             "bad_words_token_ids": {"decoding": {"bad_words_token_ids": [ids]}}, "prompt_logprobs": {"response": {"prompt_logprobs": True}},
             "prompt_candidates": {"response": {"prompt_candidates": pb.CandidateTokens(top_n=1)}},
             "output_candidates": {"response": {"output_candidates": pb.CandidateTokens(token_ids=ids)}},

@@ -120,12 +120,35 @@ Test(engine_request, ids_have_a_bound)
 Test(engine_request, a_constraint_is_never_ignored)
 {
     static char text[] = "x";
+    static char *texts[] = {text, text};
+    Vllm__Grpc__Engine__ChoiceConstraint choice = VLLM__GRPC__ENGINE__CHOICE_CONSTRAINT__INIT;
     params.constraint_case = VLLM__GRPC__ENGINE__SAMPLING_PARAMS__CONSTRAINT_STRUCTURAL_TAG;
     params.structural_tag = text;
     expect_refused("sampling_params.structural_tag");
     params.constraint_case = VLLM__GRPC__ENGINE__SAMPLING_PARAMS__CONSTRAINT_JSON_OBJECT;
     params.json_object = false;
     expect_taken();
+    cr_expect_null(ask.sampling.constraint);
+    params.json_object = true;
+    expect_taken();
+    cr_assert_not_null(ask.sampling.constraint);
+    cr_expect_eq(ask.constraint.kind_case, KVFERRY__V1__CONSTRAINT__KIND_JSON_OBJECT);
+    cr_expect(ask.constraint.json_object);
+    params.constraint_case = VLLM__GRPC__ENGINE__SAMPLING_PARAMS__CONSTRAINT_REGEX;
+    params.regex = text;
+    expect_taken();
+    cr_expect_eq(ask.constraint.kind_case, KVFERRY__V1__CONSTRAINT__KIND_REGEX);
+    cr_expect_eq(ask.constraint.regex, text);
+    choice.choices = texts;
+    choice.n_choices = 2;
+    params.constraint_case = VLLM__GRPC__ENGINE__SAMPLING_PARAMS__CONSTRAINT_CHOICE;
+    params.choice = &choice;
+    expect_taken();
+    cr_expect_eq(ask.constraint.kind_case, KVFERRY__V1__CONSTRAINT__KIND_CHOICES);
+    cr_expect_eq(ask.choices.n_texts, 2);
+    params.constraint_case = VLLM__GRPC__ENGINE__SAMPLING_PARAMS__CONSTRAINT__NOT_SET;
+    expect_taken();
+    cr_expect_null(ask.sampling.constraint, "of the request before");
 }
 
 Test(engine_request, counts_beyond_the_bounds_are_refused_with_their_value)
