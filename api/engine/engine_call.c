@@ -19,8 +19,10 @@ static void destroy(struct rpc_door_call *door)
     struct engine_call *call = (struct engine_call *)door;
     if (call->leave) /* before anything of it goes: until then it may be found */
         call->leave(call);
-    for (uint32_t i = 0; i < call->n_choices; i++)
+    for (uint32_t i = 0; i < call->n_choices; i++) {
         collected_finish(&call->choices[i].collected);
+        free(call->choices[i].stop_string);
+    }
     free(call->choices);
     free(call->prompt_ids);
     pthread_mutex_destroy(&call->lock);
@@ -99,6 +101,44 @@ static enum status say_end(struct engine_call *call, uint32_t index, const struc
     return status;
 }
 
+/* Of what end borrows it has its own. */
+static enum status keep_end(struct engine_call *call, const struct reply_end *end)
+{
+    struct engine_choice *choice = &call->choices[end->index];
+    ProtobufCBinaryData *stop = &choice->end.stop_string;
+    if (call->wants.has_text)
+        TRY(collected_add_text(&choice->collected, end->text, end->text_bytes,
+                               reply_bytes_max(call)));
+    choice->end = *end;
+    choice->end.text = choice->end.request_id = NULL;
+    choice->end.text_bytes = 0;
+    if (stop->len > 0) {
+        choice->stop_string = malloc(stop->len);
+        if (!choice->stop_string)
+            return STATUS_NO_MEMORY;
+        memcpy(choice->stop_string, stop->data, stop->len);
+        stop->data = choice->stop_string;
+    }
+    choice->has_ended = true;
+    return STATUS_OK;
+}
+
+static enum status say_ends_in_order(struct engine_call *call)
+{
+    for (uint32_t i = 0; i < call->n_choices && call->choices[i].has_ended; i++)
+        if (!call->choices[i].is_done)
+            TRY(say_end(call, i, &call->choices[i].end));
+    return STATUS_OK;
+}
+
+static enum status take_end(struct engine_call *call, const struct reply_end *end)
+{
+    if (call->wants.is_stream)
+        return say_end(call, end->index, end);
+    TRY(keep_end(call, end));
+    return say_ends_in_order(call);
+}
+
 static void finish(struct engine_call *call)
 {
     if (!call->door.base.is_whole)
@@ -130,11 +170,8 @@ static enum status end(struct door_call *door, struct reply_end *end)
     pthread_mutex_lock(&call->lock);
     assert(end->index < call->n_choices);
     bool is_aborted = call->is_aborted;
-    if (!is_aborted && !call->wants.is_stream && call->wants.has_text)
-        status = collected_add_text(&call->choices[end->index].collected, end->text,
-                                    end->text_bytes, reply_bytes_max(call));
-    if (!is_aborted && status == STATUS_OK)
-        status = say_end(call, end->index, end);
+    if (!is_aborted)
+        status = take_end(call, end);
     pthread_mutex_unlock(&call->lock);
     if (is_aborted)
         return STATUS_OK;
@@ -156,9 +193,11 @@ void engine_call_abort(struct engine_call *call)
     if (was_aborted || rpc_call_is_over(call->door.rpc))
         return;
     enum status status = STATUS_OK;
-    for (uint32_t i = 0; i < call->n_choices && status == STATUS_OK; i++)
-        if (!call->choices[i].is_done)
-            status = say_end(call, i, NULL);
+    for (uint32_t i = 0; i < call->n_choices && status == STATUS_OK; i++) {
+        struct engine_choice *choice = &call->choices[i];
+        if (!choice->is_done)
+            status = say_end(call, i, choice->has_ended ? &choice->end : NULL);
+    }
     finish(call);
 }
 

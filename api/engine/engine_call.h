@@ -2,7 +2,8 @@
  * engine_call - one call of a gateway, as the router knows it (router/door.h).
  *
  *     stream        each piece is a message, and the end of each choice
- *     not a stream  a choice is kept until it ends, and then is one message
+ *     not a stream  a choice is kept until it and those before it have ended, and then is one message: gateways number
+ *                   choices in the order of their coming
  *     abort         the end of each choice that goes on, at once
  *
  * Bounds: what is kept has reply_bytes_max bytes of text, and as many as a message.
@@ -23,7 +24,10 @@
 struct engine_choice {
     uint32_t n_tokens; /* generated so far */
     bool is_done;
-    struct collected collected; /* not of a stream */
+    struct collected collected; /* not of a stream; as what follows */
+    bool has_ended;
+    struct reply_end end; /* without its text, if it has ended */
+    uint8_t *stop_string; /* that of end, or NULL */
 };
 
 /* The end of a choice. */

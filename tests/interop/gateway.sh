@@ -10,7 +10,7 @@ smg) packages=smg==1.13.0 ;;
 vllm_router) packages=vllm-router==0.1.17 ;;
 dynamo) # one of its dependencies, which serving does not need, is on a registry of its own
     alone=ai-dynamo==1.6.1
-    packages="ai-dynamo-runtime==1.6.1 aiohttp certifi kubernetes msgspec prometheus-client pyzmq redis tqdm transformers typing-extensions zstandard" ;;
+    packages="ai-dynamo-runtime==1.6.1 aiohttp certifi kubernetes==32.0.1 msgspec prometheus-client pyzmq redis tqdm transformers typing-extensions zstandard" ;;
 *) echo "no such gateway: $gateway" >&2; exit 1 ;;
 esac
 folder=$tools/gateway_$gateway

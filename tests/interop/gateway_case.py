@@ -22,6 +22,11 @@ BINARY, SOURCE_MODEL, TOOLS = sys.argv[1:4]
 NAME = "demo"
 BOS = "<|begin_of_text|>"
 LIMIT_S = 180
+LEFT_LIMIT_S = 1  # after a client has left, until nothing is owned
+BRIEF = {"frequency_penalty": 2, "max_tokens": 300}  # the demo model repeats blanks, which JSON may have anywhere, without end
+WEATHER = {"type": "object", "properties": {"city": {"enum": ["Rome", "Tyre"]}, "days": {"type": "integer", "minimum": 1, "maximum": 9}},
+           "required": ["city", "days"], "additionalProperties": False}
+TOOLS_OFFERED = [{"type": "function", "function": {"name": "weather", "description": "of a city", "parameters": WEATHER}}]
 STATES = ("active", "pinned", "inbound", "quarantined")
 
 
@@ -30,6 +35,11 @@ def within(limit_s, what, is_so):
     while not is_so():
         assert time.monotonic() < until, f"{what}: not within {limit_s} s"
         time.sleep(0.02)
+
+
+def is_weather(text):
+    value = json.loads(text)
+    return value["city"] in ("Rome", "Tyre") and 1 <= value["days"] <= 9 and len(value) == 2
 
 
 def free_port():
@@ -58,6 +68,13 @@ class Service:
     def crossed(self):
         """Prompts that a context worker has computed."""
         return self.cluster.generation.metric("kvferry_prompts_total", 'place="context_worker"')
+
+    def expect_crossing(self, n, ask):
+        """Each of n calls of ask, which gets a number for a prompt of its own, has its KV computed by the context worker."""
+        for i in range(n):
+            before = self.crossed()
+            ask(i)
+            assert self.crossed() > before, f"call {i}: no KV has crossed"
 
     def kill_generation_worker(self):
         worker = self.cluster.generation

@@ -9,7 +9,7 @@ import sys
 import unittest
 
 import openai
-from gateway_case import BOS, LIMIT_S, NAME, TOOLS, Gateway, Service, free_port, within
+from gateway_case import BOS, BRIEF, LEFT_LIMIT_S, LIMIT_S, NAME, TOOLS, TOOLS_OFFERED, WEATHER, Gateway, Service, free_port, is_weather, within
 
 PROMPT = "In the beginning God created the heaven and the earth. And the earth was without form, "
 HELLO = [{"role": "user", "content": "In the beginning God created the heaven"}]
@@ -89,6 +89,36 @@ class Text(unittest.TestCase):
         for more in ({"seed": 4, "temperature": 1.0, "top_p": 0.9}, {"presence_penalty": 1.5}, {"frequency_penalty": 1.5}):
             self.assertEqual(chat(**more).choices[0].message.content, chat(direct, **more).choices[0].message.content, more)
 
+    def test_a_seed_gives_the_same_text_again(self):
+        of = lambda seed: complete(seed=seed, temperature=1, max_tokens=20).choices[0].text
+        self.assertEqual(of(3), of(3))
+        self.assertNotEqual(of(3), of(4))
+
+    def test_log_probabilities_are_those_of_our_own_http(self):
+        of = lambda who: chat(who, logprobs=True, top_logprobs=3).choices[0].logprobs.content
+        for ours, theirs in zip(of(direct), of(client), strict=True):
+            self.assertEqual([t.token for t in ours.top_logprobs], [t.token for t in theirs.top_logprobs])
+            self.assertAlmostEqual(ours.logprob, theirs.logprob, 4)
+
+    def test_kv_crosses_on_every_request(self):
+        def prompt(i):
+            return f"In the year {i} of his reign the king went to the city of his fathers, and "
+
+        for ask in (lambda i: complete(prompt(10 + i)), lambda i: list(complete(prompt(20 + i), stream=True)),
+                    lambda i: chat(messages=[{"role": "user", "content": prompt(30 + i)}])):
+            service.expect_crossing(3, ask)
+
+    def test_a_json_schema_is_kept(self):
+        form = {"type": "json_schema", "json_schema": {"name": "weather", "schema": WEATHER, "strict": True}}
+        said = chat(response_format=form, **BRIEF).choices[0].message.content
+        self.assertTrue(is_weather(said))
+        self.assertEqual(said, chat(direct, response_format=form, **BRIEF).choices[0].message.content)
+
+    def test_a_tool_that_must_be_called_is_called(self):
+        (call,) = chat(tools=TOOLS_OFFERED, tool_choice={"type": "function", "function": {"name": "weather"}}, **BRIEF).choices[0].message.tool_calls
+        self.assertEqual(call.function.name, "weather")
+        self.assertTrue(is_weather(call.function.arguments))
+
     def test_32_at_once_wait_for_their_turn(self):
         prompts = [f"And it came to pass in the year {i} that the king sent, " for i in range(32)]
         before = service.crossed()
@@ -104,7 +134,7 @@ class Ends(unittest.TestCase):
         for _ in range(3):
             with complete(stream=True, max_tokens=1900, extra_body={"ignore_eos": True}) as stream:
                 next(iter(stream))
-        within(5, "no block is owned", lambda: service.owned() == 0)
+        within(LEFT_LIMIT_S, "no block is owned", lambda: service.owned() == 0)
 
     def test_a_prompt_that_is_too_long_is_refused(self):
         with self.assertRaises(openai.APIStatusError) as caught:

@@ -11,7 +11,8 @@ import sys
 import unittest
 
 import openai
-from gateway_case import BOS, LIMIT_S, NAME, TOOLS, Gateway, Service, free_port, within
+from gateway_case import (
+    BOS, BRIEF, LEFT_LIMIT_S, LIMIT_S, NAME, TOOLS, TOOLS_OFFERED, WEATHER, Gateway, Service, free_port, is_weather, within)
 
 PROMPT = "In the beginning God created the heaven and the earth. And the earth was without form, "
 HELLO = [{"role": "user", "content": "In the beginning God created the heaven"}]
@@ -79,6 +80,75 @@ class Text(unittest.TestCase):
     def test_unicode_comes_through(self):
         for prompt in ("caf\u00e9 \U0001f642 and \u5149 was, ", "\u05d1\u05e8\u05d0\u05e9\u05d9\u05ea \u05d1\u05e8\u05d0 \u05d0\u05dc\u05d4\u05d9\u05dd "):
             self.assertEqual(complete(prompt).choices[0].text, service.text(prompt, 12))
+            said = [{"role": "user", "content": prompt}]
+            self.assertEqual(chat(messages=said).choices[0].message.content, chat(direct, messages=said).choices[0].message.content)
+
+    def test_characters_of_several_tokens_are_whole_in_a_stream(self):
+        choice = {"extra_body": {"regex": "(\u5149|\u05d0|\U0001f642)+"}, "temperature": 1, "seed": 3, "max_tokens": 60}
+        whole = complete(**choice).choices[0].text
+        self.assertEqual("".join(e.choices[0].text for e in complete(stream=True, **choice) if e.choices), whole)
+        self.assertTrue(whole)
+        self.assertLessEqual(set(whole), set("\u5149\u05d0\U0001f642"))
+
+    def test_kv_crosses_on_every_request(self):
+        def prompt(i):
+            return f"In the year {i} of his reign the king went to the city of his fathers, and "
+
+        def said(i):
+            return [{"role": "user", "content": prompt(i)}]
+
+        for ask in (lambda i: complete(prompt(10 + i)), lambda i: list(complete(prompt(20 + i), stream=True)),
+                    lambda i: complete(prompt(30 + i), n=2), lambda i: chat(messages=said(40 + i)),
+                    lambda i: list(chat(messages=said(50 + i), stream=True)), lambda i: chat(messages=said(60 + i), n=2, seed=i)):
+            service.expect_crossing(3, ask)
+
+    def test_choices_of_a_stream_are_those_of_the_whole(self):
+        more = {"n": 3, "seed": 5, "temperature": 1.0}
+        texts = ["", "", ""]
+        for event in complete(stream=True, **more):
+            for choice in event.choices:
+                texts[choice.index] += choice.text
+        self.assertEqual(texts, [c.text for c in complete(**more).choices])
+        self.assertGreater(len(set(texts)), 1)
+
+    def test_a_json_schema_is_kept(self):
+        form = {"type": "json_schema", "json_schema": {"name": "weather", "schema": WEATHER, "strict": True}}
+        for more in ({}, {"seed": 8, "temperature": 1}):
+            reply = chat(response_format=form, **BRIEF, **more)
+            self.assertTrue(is_weather(reply.choices[0].message.content))
+            self.assertEqual(reply.choices[0].finish_reason, "stop")
+            self.assertEqual(reply.choices[0].message.content,
+                             chat(direct, response_format=form, **BRIEF, **more).choices[0].message.content)
+            events = chat(response_format=form, stream=True, **BRIEF, **more)
+            self.assertEqual("".join(e.choices[0].delta.content or "" for e in events if e.choices), reply.choices[0].message.content)
+
+    def test_a_regex_and_a_grammar_are_kept(self):
+        self.assertRegex(complete(extra_body={"regex": "[0-9]{4}"}).choices[0].text, "^[0-9]{4}$")
+        self.assertIn(complete(extra_body={"ebnf": 'start: "so" | "be it"'}).choices[0].text, ("so", "be it"))
+
+    def test_a_tool_that_must_be_called_is_called(self):
+        named = {"type": "function", "function": {"name": "weather"}}
+        (call,) = chat(tools=TOOLS_OFFERED, tool_choice=named, **BRIEF).choices[0].message.tool_calls
+        self.assertEqual(call.function.name, "weather")
+        self.assertTrue(is_weather(call.function.arguments))
+        arguments = ""
+        for event in chat(tools=TOOLS_OFFERED, tool_choice=named, stream=True, **BRIEF):
+            for part in event.choices[0].delta.tool_calls or [] if event.choices else []:
+                arguments += part.function.arguments or ""
+        self.assertTrue(is_weather(arguments))
+        self.assertTrue(chat(tools=TOOLS_OFFERED, tool_choice="auto").choices[0].message.content)
+
+    def test_some_tool_that_must_be_called_is_called(self):
+        """Of several draws, as the demo model calls on and on: those that end have calls, and no other is told as a call."""
+        drawn = [chat(tools=TOOLS_OFFERED, tool_choice="required", seed=seed, temperature=1, **BRIEF).choices[0] for seed in range(12)]
+        ended = [choice for choice in drawn if choice.finish_reason == "tool_calls"]
+        self.assertTrue(ended)
+        for choice in ended:
+            for call in choice.message.tool_calls:
+                self.assertEqual(call.function.name, "weather")
+                self.assertTrue(is_weather(call.function.arguments))
+        for choice in drawn:
+            self.assertIn(choice.finish_reason, ("tool_calls", "length"))
 
     def test_choices_with_a_seed_are_those_of_our_own_http(self):
         of = lambda who: [c.message.content for c in chat(who, n=3, seed=5, temperature=1.0, top_p=0.95).choices]
@@ -135,13 +205,15 @@ class Ends(unittest.TestCase):
             for _ in range(3):
                 with ask(**long) as stream:
                     next(iter(stream))
-            within(5, "no block is owned", lambda: service.owned() == 0)
+            within(LEFT_LIMIT_S, "no block is owned", lambda: service.owned() == 0)
 
     def test_what_is_not_served_is_400_by_name(self):
-        schema = {"type": "json_schema", "json_schema": {"name": "a", "schema": {"type": "object"}, "strict": True}}
-        with self.assertRaises(openai.BadRequestError) as caught:
-            chat(response_format=schema)
-        self.assertIn("json_schema", str(caught.exception))
+        for more, words in (({"extra_body": {"regex": "("}}, "regex"), ({"logprobs": 21}, "logprobs"),
+                            ({"extra_body": {"ebnf": "?"}}, "grammar")):
+            with self.assertRaises(openai.BadRequestError) as caught:
+                complete(**more)
+            self.assertIn(words, str(caught.exception))
+            self.assertNotIn("127.0.0.1", str(caught.exception))
         with self.assertRaises(openai.BadRequestError) as caught:
             complete(max_tokens=0)
         self.assertIn("max_tokens is 0", str(caught.exception))

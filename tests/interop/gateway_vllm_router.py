@@ -10,8 +10,9 @@ import pathlib
 import sys
 import unittest
 
+import httpx2 as httpx  # what openai uses
 import openai
-from gateway_case import LIMIT_S, NAME, TOOLS, Gateway, Service, free_port, within
+from gateway_case import BRIEF, LEFT_LIMIT_S, LIMIT_S, NAME, TOOLS, WEATHER, Gateway, Service, free_port, is_weather, within
 
 HELLO = [{"role": "user", "content": "In the beginning God created the heaven"}]
 
@@ -74,6 +75,33 @@ class Chat(unittest.TestCase):
         self.assertEqual(reply.choices[0].finish_reason, "stop")
         self.assertTrue(reply.choices[0].message.content.startswith(whole[: whole.index(word)]))
 
+    def test_a_chat_has_the_tokens_of_kvferry_v1(self):
+        self.assertEqual(text(), service.text(f"user: {HELLO[0]['content']}\nassistant:", 12, "--no-special-tokens"))
+
+    def test_unicode_comes_through(self):
+        for said in ("caf\u00e9 \U0001f642 and \u5149 was", "\u05d1\u05e8\u05d0\u05e9\u05d9\u05ea \u05d1\u05e8\u05d0"):
+            messages = [{"role": "user", "content": said}]
+            self.assertEqual(text(messages=messages), text(direct, messages=messages))
+            stream = "".join(e.choices[0].delta.content or "" for e in chat(messages=messages, stream=True) if e.choices)
+            self.assertEqual(stream, text(messages=messages))
+
+    def test_a_seed_gives_the_same_text_again(self):
+        self.assertEqual(text(seed=3, temperature=1), text(seed=3, temperature=1))
+        self.assertNotEqual(text(seed=3, temperature=1), text(seed=4, temperature=1))
+
+    def test_kv_crosses_on_every_request(self):
+        def said(i):
+            return [{"role": "user", "content": f"In the year {i} of his reign the king went to the city of his fathers"}]
+
+        service.expect_crossing(3, lambda i: chat(messages=said(10 + i)))
+        service.expect_crossing(3, lambda i: list(chat(messages=said(20 + i), stream=True)))
+
+    def test_a_json_schema_is_kept(self):
+        form = {"type": "json_schema", "json_schema": {"name": "weather", "schema": WEATHER, "strict": True}}
+        said = text(response_format=form, **BRIEF)
+        self.assertTrue(is_weather(said))
+        self.assertEqual(said, text(direct, response_format=form, **BRIEF))
+
     def test_32_at_once(self):
         messages = [[{"role": "user", "content": f"And it came to pass in the year {i} that the king"}] for i in range(32)]
         before = service.crossed()
@@ -95,12 +123,46 @@ class Ends(unittest.TestCase):
         for _ in range(3):
             with chat(stream=True, max_tokens=1900, extra_body={"ignore_eos": True}) as stream:
                 next(iter(stream))
-        within(5, "no block is owned", lambda: service.owned() == 0)
+        within(LEFT_LIMIT_S, "no block is owned", lambda: service.owned() == 0)
 
     def test_what_is_not_served_is_told_by_name(self):
         with self.assertRaises(openai.APIStatusError) as caught:
             chat(extra_body={"guided_regex": "a+"}, temperature=101)
         self.assertNotIn("127.0.0.1", str(caught.exception))
+
+    def test_a_prompt_that_is_too_long_is_refused(self):
+        with self.assertRaises(openai.BadRequestError) as caught:
+            chat(messages=[{"role": "user", "content": "word " * 4000}])
+        self.assertNotIn("127.0.0.1", str(caught.exception))
+
+    def test_a_killed_worker_comes_again(self):
+        own = Service("--wait-limit-ms", "300")
+        front = launch(own)
+        careful = openai.OpenAI(base_url=f"{front.url}/v1", api_key="none", timeout=LIMIT_S, max_retries=0)
+        try:
+            wanted = text()
+            stream = chat(careful, model=str(own.model), stream=True, max_tokens=1900, extra_body={"ignore_eos": True})
+            next(iter(stream))
+            own.kill_generation_worker()
+            with self.assertRaises((openai.APIError, httpx.HTTPError)):  # told in the stream, or cut: never a silent end
+                for _ in stream:
+                    pass
+            with self.assertRaises(openai.InternalServerError) as caught:
+                chat(careful, model=str(own.model))
+            self.assertNotIn("127.0.0.1", str(caught.exception))
+            own.revive_generation_worker()
+
+            def works():
+                try:
+                    return text(careful, model=str(own.model)) == wanted
+                except openai.InternalServerError:
+                    return False
+
+            within(30, "it serves again", works)
+        finally:
+            careful.close()
+            front.stop()
+            own.stop()
 
 
 if __name__ == "__main__":
