@@ -138,17 +138,13 @@ class Text(unittest.TestCase):
         self.assertTrue(is_weather(arguments))
         self.assertTrue(chat(tools=TOOLS_OFFERED, tool_choice="auto").choices[0].message.content)
 
-    def test_some_tool_that_must_be_called_is_called(self):
-        """Of several draws, as the demo model calls on and on: those that end have calls, and no other is told as a call."""
-        drawn = [chat(tools=TOOLS_OFFERED, tool_choice="required", seed=seed, temperature=1, **BRIEF).choices[0] for seed in range(12)]
-        ended = [choice for choice in drawn if choice.finish_reason == "tool_calls"]
-        self.assertTrue(ended)
-        for choice in ended:
-            for call in choice.message.tool_calls:
-                self.assertEqual(call.function.name, "weather")
-                self.assertTrue(is_weather(call.function.arguments))
-        for choice in drawn:
-            self.assertIn(choice.finish_reason, ("tool_calls", "length"))
+    def test_a_reply_that_must_call_begins_with_a_call(self):
+        """The demo model calls on and on, until the reply is full: smg tells what is no whole list of calls as content."""
+        choice = chat(tools=TOOLS_OFFERED, tool_choice="required", **BRIEF).choices[0]
+        if choice.finish_reason == "length":
+            self.assertRegex(choice.message.content, r'^\[\s*\{\s*"name"\s*:\s*"weather"\s*,\s*"parameters"\s*:\s*\{\s*"city"\s*:\s*"(Rome|Tyre)"')
+        else:
+            self.assertEqual({call.function.name for call in choice.message.tool_calls}, {"weather"})
 
     def test_choices_with_a_seed_are_those_of_our_own_http(self):
         of = lambda who: [c.message.content for c in chat(who, n=3, seed=5, temperature=1.0, top_p=0.95).choices]

@@ -76,7 +76,7 @@ class Chat(unittest.TestCase):
         self.assertTrue(reply.choices[0].message.content.startswith(whole[: whole.index(word)]))
 
     def test_a_chat_has_the_tokens_of_kvferry_v1(self):
-        self.assertEqual(text(), service.text(f"user: {HELLO[0]['content']}\nassistant:", 12, "--no-special-tokens"))
+        self.assertEqual(text(), service.text(f"user: {HELLO[0]['content']}\nassistant:", 12, "--no-add-special-tokens"))
 
     def test_unicode_comes_through(self):
         for said in ("caf\u00e9 \U0001f642 and \u5149 was", "\u05d1\u05e8\u05d0\u05e9\u05d9\u05ea \u05d1\u05e8\u05d0"):
