@@ -1,6 +1,5 @@
 #include "api/openai/openai_constraint.h"
 
-#include "api/openai/tool_schema.h"
 #include "base/status.h"
 #include "sampling_params/reply_constraint.h"
 

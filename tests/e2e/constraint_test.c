@@ -474,12 +474,13 @@ Test(constraint, a_worker_of_an_earlier_version_is_not_asked_for_one)
 static void constrain_by_words(struct question *question, uint32_t number)
 {
     enum { N_WORDS = 5000, WORD = 24 };
-    char *at = question->owned = malloc(N_WORDS * WORD + 32);
-    cr_assert_not_null(at);
-    at += sprintf(at, "{\"enum\": [\"a\"");
+    const size_t room = N_WORDS * WORD + 32;
+    char *text = question->owned = malloc(room);
+    cr_assert_not_null(text);
+    size_t n = (size_t)snprintf(text, room, "{\"enum\": [\"a\"");
     for (uint32_t i = 0; i < N_WORDS; i++)
-        at += sprintf(at, ", \"b%u word %u\"", number, i * 7919 % 100003);
-    strcpy(at, "]}");
+        n += (size_t)snprintf(text + n, room - n, ", \"b%u word %u\"", number, i * 7919 % 100003);
+    cr_assert_lt((size_t)snprintf(text + n, room - n, "]}"), room - n);
     question->sampling.constraint = &question->constraint;
     question->constraint.kind_case = KVFERRY__V1__CONSTRAINT__KIND_JSON_SCHEMA;
     question->constraint.json_schema = question->owned;
