@@ -112,34 +112,64 @@ Test(constraints, hold_behind_pauses)
         cr_assert_arr_eq(roomy[i].tokens, paused[i].tokens, 38 * sizeof(uint32_t));
 }
 
+#define SHORT "[p-r][a-c]{4}"
+
+/* A request whose prompt a context worker has computed, with that first token. */
+static void ask_context(struct setup *setup, struct rig_client *client,
+                        struct gen_rig_options options, uint32_t first_token)
+{
+    open_setup(setup, options);
+    ask(setup, client, "a", SHORT, "ctx:1");
+    cr_assert_eq(setup->gen.n_starts, 0, "nobody is asked before it is compiled");
+    desk_rig_wait(&setup->desk);
+    gen_rig_step(&setup->gen);
+    cr_assert_eq(setup->gen.n_starts, 1);
+    gen_rig_describe(&setup->gen);
+    gen_rig_accept(&setup->gen);
+    gen_rig_ready(&setup->gen, 0, N_PROMPT / RIG_BLOCK_TOKENS, 0);
+    gen_rig_first_token(&setup->gen, first_token);
+}
+
 Test(constraints, a_first_token_of_a_context_worker_has_to_fit)
 {
-    for (int fits = 0; fits < 2; fits++) {
-        for (int is_strict = 0; is_strict < 2; is_strict++) {
-            struct setup setup;
-            struct rig_client client = {0};
-            open_setup(&setup, is_strict ? STRICT : ROOMY);
-            ask(&setup, &client, "a", "[p-r][a-c]{4}", "ctx:1");
-            cr_assert_eq(setup.gen.n_starts, 0, "nobody is asked before it is compiled");
-            desk_rig_wait(&setup.desk);
-            gen_rig_step(&setup.gen);
-            gen_rig_describe(&setup.gen);
-            gen_rig_accept(&setup.gen);
-            gen_rig_ready(&setup.gen, 0, N_PROMPT / RIG_BLOCK_TOKENS, 0);
-            gen_rig_first_token(&setup.gen, DESK_ID(fits ? 'q' : 's'));
-            if (fits)
-                gen_rig_seal(&setup.gen);
-            gen_rig_settle(&setup.gen);
-            if (fits)
-                expect_text(&client, "q", "abc", 5);
-            else if (!is_strict)
-                expect_text(&client, "", "abcpqr", 5);
-            else
-                expect_ended(&client, STATUS_TRANSFER_FAILED);
-            gen_rig_close(&setup.gen);
-            desk_rig_close(&setup.desk);
-        }
+    struct setup setup;
+    for (int is_strict = 0; is_strict < 2; is_strict++) {
+        struct rig_client client = {0};
+        ask_context(&setup, &client, is_strict ? STRICT : ROOMY, DESK_ID('s'));
+        gen_rig_settle(&setup.gen);
+        if (is_strict)
+            expect_ended(&client, STATUS_TRANSFER_FAILED);
+        else
+            expect_text(&client, "", "abcpqr", 5);
+        close_setup(&setup);
     }
+}
+
+Test(constraints, hold_behind_a_first_token_of_a_context_worker_also_when_its_kv_is_lost)
+{
+    struct setup setup;
+    struct rig_client alone = {0}, kept = {0}, lost = {0};
+    open_setup(&setup, ROOMY);
+    ask(&setup, &alone, "a", SHORT, "");
+    desk_rig_wait(&setup.desk);
+    gen_rig_settle(&setup.gen);
+    expect_text(&alone, "", "abcpqr", 5);
+    close_setup(&setup);
+
+    ask_context(&setup, &kept, STRICT, DESK_ID('q'));
+    gen_rig_seal(&setup.gen);
+    gen_engine_commit_result(setup.gen.engine, setup.gen.prefill, STATUS_OK, "");
+    gen_rig_settle(&setup.gen);
+    expect_text(&kept, "q", "abc", 5);
+    close_setup(&setup);
+
+    ask_context(&setup, &lost, ROOMY, alone.tokens[0]);
+    gen_rig_seal(&setup.gen);
+    gen_engine_commit_result(setup.gen.engine, setup.gen.prefill, STATUS_NOT_HELD, "");
+    gen_rig_settle(&setup.gen);
+    expect_text(&lost, "", "abcpqr", 5);
+    cr_assert_arr_eq(lost.tokens, alone.tokens, 5 * sizeof(uint32_t));
+    close_setup(&setup);
 }
 
 /* 'b' must come, and must not. */
