@@ -1,6 +1,7 @@
 /* What constraint.h says of constraint_check: also in builds without the Rust library. */
 #include "base/utf8.h"
 #include "text/constraint/constraint.h"
+#include "text/constraint/lark_check.h"
 #include "text/constraint/schema_check.h"
 
 #include <string.h>
@@ -75,10 +76,14 @@ enum status constraint_check(const struct constraint_text *text,
         return error_set(error, STATUS_INVALID_ARGUMENT, "unknown kind %d", (int)text->kind);
     }
     TRY(check_length(text->text.n_bytes, limits, error));
+    if (text->kind != CONSTRAINT_JSON_SCHEMA && text->text.n_bytes > limits->grammar_bytes_max)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "it is longer than %zu bytes (constraint_grammar_bytes_max)",
+                         limits->grammar_bytes_max);
     TRY(check_bytes(&text->text, error));
     if (text->kind == CONSTRAINT_JSON_SCHEMA)
         return schema_check(text->text.bytes, text->text.n_bytes, error);
     if (text->kind == CONSTRAINT_REGEX)
         return check_regex(&text->text, error);
-    return STATUS_OK;
+    return lark_check(text->text.bytes, text->text.n_bytes, error);
 }
