@@ -3,8 +3,9 @@
  *
  *     create, services  before the ports open: the public gRPC port gets the services of all doors
  *     listen            after it: ports of the door's own
- *     drain             nothing new is taken over ports of its own; what runs goes on
- *     close             no handler of the door runs any more, nor will
+ *     drain             nothing new is taken over ports of its own from now on; what runs goes on. It does not wait
+ *     close             requests have ended, or their time is over: after a moment for the last replies no handler of the door
+ *                       runs any more, nor will
  *     destroy           all its calls have been released
  *
  * Thread: main.

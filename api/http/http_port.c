@@ -436,11 +436,16 @@ static void wish(struct http_port *port, enum wish what)
     wake_send(http_outbox_wake(port->common.outbox));
 }
 
+void http_port_drain_start(struct http_port *port)
+{
+    wish(port, WISH_DRAIN);
+}
+
 bool http_port_drain(struct http_port *port, uint64_t limit_ns)
 {
     uint64_t until_ns = clock_now_ns() + limit_ns;
     bool has_time = true;
-    wish(port, WISH_DRAIN);
+    http_port_drain_start(port);
     pthread_mutex_lock(&port->lock);
     while (!port->is_drained && has_time)
         has_time = cond_wait_until(&port->changed, &port->lock, until_ns);

@@ -46,8 +46,9 @@ MUST_CHECK enum status http_port_open(const struct http_port_options *options, s
                                       struct http_port **port_out);
 uint16_t http_port_number(const struct http_port *port); /* the bound one; 0: of a Unix socket */
 
-/* Nobody is accepted any more, idle connections end, and each answer ends its connection. Blocks until all requests
- * are answered, limit_ns at most. True: they are. */
+/* Nobody is accepted any more, idle connections end, and each answer ends its connection. Does not wait. */
+void http_port_drain_start(struct http_port *port);
+/* The same, and waits until all requests are answered, limit_ns at most. True: they are. */
 bool http_port_drain(struct http_port *port, uint64_t limit_ns);
 /* What is not answered is cut; on_end of each exchange has been called when it returns. NULL is fine. */
 void http_port_close(struct http_port *port);

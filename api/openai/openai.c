@@ -12,6 +12,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#define LAST_WORDS_NS                                                                              \
+    (2 * NS_PER_S) /* for replies that are still being sent after the last request */
+
 enum { N_ROUTES = 5 };
 
 struct openai {
@@ -23,6 +26,7 @@ struct openai {
     struct http_doorkeeper doorkeeper;
     struct http_metrics metrics;
     struct http_port *port;
+    bool is_draining;
     int64_t created; /* Unix time, in seconds */
 };
 
@@ -254,12 +258,15 @@ static void drain(void *arg)
 {
     struct openai *openai = arg;
     if (openai->port)
-        (void)http_port_drain(openai->port, openai->config->drain_limit_ms * NS_PER_MS);
+        http_port_drain_start(openai->port);
+    openai->is_draining = true;
 }
 
 static void close_port(void *arg)
 {
     struct openai *openai = arg;
+    if (openai->port && openai->is_draining)
+        (void)http_port_drain(openai->port, LAST_WORDS_NS);
     http_port_close(openai->port);
     openai->port = NULL;
 }

@@ -609,5 +609,45 @@ class Workers(unittest.TestCase):
             raise
 
 
+class Drain(unittest.TestCase):
+    def setUp(self):
+        self.local = start_cluster("--drain-delay-ms", "0")
+        self.router = self.local.router
+        self.client = make_client(self.local)
+        body = {"extra_body": {"ignore_eos": True}, "max_tokens": 1500, "temperature": 0}
+        self.stream = self.client.completions.create(model=NAME, prompt=LONG, stream=True, **body)
+        next(self.stream)
+        self.worker = self.local.generation.child
+        self.worker.send_signal(signal.SIGSTOP)  # so the stream lasts
+        self.router.child.send_signal(signal.SIGTERM)
+        within(30, "it says that it drains", self.not_ready)
+
+    def tearDown(self):
+        self.client.close()
+        self.worker.send_signal(signal.SIGCONT)
+        self.local.processes.remove(self.router)
+        stop_cluster(self.local)
+
+    def not_ready(self):
+        return httpx.get(f"http://{self.router.ports['metrics']}/readyz").status_code == 503
+
+    def test_a_stream_ends_well_and_nobody_else_begins(self):
+        late = subprocess.run([BINARY, "generate", "--server", self.router.ports["grpc"], "In"],
+                              capture_output=True, text=True, timeout=LIMIT_S)
+        self.assertNotEqual(late.returncode, 0)
+        self.assertIn("DRAINING", late.stderr)
+        with self.assertRaises(openai.APIConnectionError):
+            self.client.completions.create(model=NAME, prompt="In", max_tokens=1)
+        self.worker.send_signal(signal.SIGCONT)
+        self.assertEqual(list(self.stream)[-1].choices[0].finish_reason, "length")
+        self.assertEqual(self.router.child.wait(LIMIT_S), 0)
+
+    def test_a_second_signal_ends_it_at_once(self):
+        self.router.child.send_signal(signal.SIGTERM)
+        with self.assertRaises((openai.APIError, httpx.RemoteProtocolError)):  # told, or cut: never a silent end
+            list(self.stream)
+        self.router.child.wait(20)
+
+
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1] + sys.argv[3:], verbosity=2)
