@@ -7,6 +7,7 @@
 #include "text/constraint/token_spelling.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -140,11 +141,28 @@ static const char *skip_drawing(const char *text)
     return label ? label + strlen(LABEL) : text;
 }
 
+/* "at 12(6): " */
+static const char *skip_place(const char *text)
+{
+    int n = 0;
+    sscanf(text, "at %*u(%*u): %n", &n);
+    return text + n;
+}
+
+/* Words of the library that a user cannot know. */
+static const char *put_plainly(const char *text)
+{
+    return strcmp(text, "NoExtensionBias") == 0 ? "no text can meet it" : text;
+}
+
 void constraint_library_error(LlgMatcher *matcher, struct error *error)
 {
     const char *text = llg_matcher_get_error(matcher);
     text = skip_drawing(text ? text : "");
     utf8_clean(text, strcspn(text, "\n"), error->text, sizeof error->text);
+    const char *plain = put_plainly(error->text);
+    if (plain != error->text)
+        snprintf(error->text, sizeof error->text, "%s", plain);
 }
 
 /* Chosen by what hostile constraints need: tests/text/peers/constraint_cases.py. */
@@ -207,7 +225,8 @@ static enum status compile(struct constraint_compiler *compiler,
         return STATUS_NO_THREAD;
     pthread_join(thread, NULL);
     if (!compile.matcher)
-        return error_set(error, STATUS_INVALID_ARGUMENT, "%s", why.text);
+        return error_set(error, STATUS_INVALID_ARGUMENT, "%s",
+                         source->is_converted ? skip_place(why.text) : why.text);
     *matcher_out = compile.matcher;
     return STATUS_OK;
 }
