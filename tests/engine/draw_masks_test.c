@@ -13,8 +13,11 @@ struct setup {
 
 static void open_setup(struct setup *setup)
 {
-    const struct constraint_limits limits = {
-        .bytes_max = 1 << 10, .choices_max = 4, .compile_ns = UINT64_C(60000000000), .n_kept = 4};
+    const struct constraint_limits limits = {.bytes_max = 1 << 10,
+                                             .grammar_bytes_max = 1 << 10,
+                                             .choices_max = 4,
+                                             .compile_ns = UINT64_C(60000000000),
+                                             .n_kept = 4};
     struct error error = {0};
     if (!text_is_built())
         cr_skip_test("this build has no Rust library");

@@ -5,7 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct constraint_limits LIMITS = {.bytes_max = 64, .choices_max = 2};
+static const struct constraint_limits LIMITS = {
+    .bytes_max = 96, .grammar_bytes_max = 48, .choices_max = 2};
 
 static struct rpc_error error;
 
@@ -50,7 +51,7 @@ Test(constraint_request, a_fault_has_its_field_and_value)
     expect_fault(check_one(REPLY_REGEX, "0123456789012345678901234567890123456789012345678901234567"
                                         "89abcdef"
                                         "x"),
-                 "sampling.constraint.regex", "01234", "64");
+                 "sampling.constraint.regex", "01234", "48");
     expect_fault(check_one(REPLY_GRAMMAR, "\xff"), "sampling.constraint.grammar", "", "UTF-8");
     expect_fault(check(REPLY_CHOICES, 3, THREE), "sampling.constraint.choices", "yes", "2");
 }

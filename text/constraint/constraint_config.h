@@ -13,7 +13,7 @@
       "longest JSON schema, regex, grammar or list of choices of one request")                     \
     X(constraint_grammar_bytes_max, SIZE(1024, 4194304), "64K", "bytes",                           \
       "longest regex or grammar of one request")                                                   \
-    X(constraint_choices_max, U32(1, 65536), "1024", "texts", "most choices of one request")
+    X(constraint_choices_max, U32(1, 1024), "1024", "texts", "most choices of one request")
 
 #define CONSTRAINT_COMPILER_ROWS(X)                                                                \
     X(constraint_compile_ms, DURATION_MS(10, 600000), "10s", "ms",                                 \

@@ -43,6 +43,7 @@ static inline void desk_rig_open(struct desk_rig *rig, const char *folder, uint3
         .ends = DESK_ENDS,
         .n_ends = 1,
         .limits = {.bytes_max = 1 << 18,
+                   .grammar_bytes_max = 1 << 18,
                    .choices_max = 1024,
                    .compile_ns = 60 * UINT64_C(1000000000),
                    .n_kept = 4},
