@@ -244,7 +244,8 @@ static const struct config_group GROUPS[] = {
     {"Chat", "chat_template chat_template_bytes_max chat_protect_tokens chat_renderers "
              "chat_render_ms chat_render_cpu_ms chat_render_steps chat_render_memory "
              "chat_request_bytes_max chat_prompt_bytes_max"},
-    {"Constraints", "constraint_bytes_max constraint_choices_max constraint_compile_ms "
+    {"Constraints", "constraint_bytes_max constraint_grammar_bytes_max constraint_choices_max "
+                    "constraint_compile_ms "
                     "constraints_kept constraint_queue_max"},
     {"Tenants",
      "tokens_file salt_key_file token_file methods requests_per_second tokens_per_minute "

@@ -1,10 +1,9 @@
 #include "api/openai/openai_constraint.h"
 
-#include "api/openai/tool_schema.h"
 #include "base/status.h"
 #include "sampling_params/reply_constraint.h"
 
-#include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -95,12 +94,13 @@ static const struct member MEMBERS[] = {{"guided_json", "json", IS_JSON},
 
 #define N_MEMBERS (sizeof MEMBERS / sizeof *MEMBERS)
 
+/* Members of structured_outputs that change nothing here. */
+static const char *const HINTS[] = {"disable_fallback", "_backend", "_backend_was_auto"};
+
 /* As if it were not there. */
-static bool is_nothing(const json_t *value)
+static bool is_nothing(const json_t *value, enum value_kind kind)
 {
-    return !value || json_is_false(value) ||
-           (json_is_string(value) && json_string_length(value) == 0) ||
-           (json_is_array(value) && json_array_size(value) == 0);
+    return !value || (kind == IS_OBJECT && json_is_false(value));
 }
 
 static void set_value(struct openai_constraint *constraint, const struct json_fields *fields,
@@ -136,25 +136,51 @@ static void set_value(struct openai_constraint *constraint, const struct json_fi
 static void read_guided(struct openai_constraint *constraint, const struct json_fields *fields)
 {
     for (size_t i = 0; i < N_MEMBERS; i++)
-        if (!is_nothing(json_field(fields, MEMBERS[i].name)) &&
+        if (!is_nothing(json_field(fields, MEMBERS[i].name), MEMBERS[i].kind) &&
             begin(constraint, fields, MEMBERS[i].name))
             set_value(constraint, fields, MEMBERS[i].name, MEMBERS[i].kind);
+}
+
+static bool is_known(const char *name)
+{
+    for (size_t i = 0; i < N_MEMBERS; i++)
+        if (strcmp(name, MEMBERS[i].in_outputs) == 0)
+            return true;
+    for (size_t i = 0; i < sizeof HINTS / sizeof *HINTS; i++)
+        if (strcmp(name, HINTS[i]) == 0)
+            return true;
+    return false;
+}
+
+/* What is left out would be a reply of another kind than the client asked for. */
+static void refuse_others(const struct json_fields *inner)
+{
+    const char *name;
+    json_t *value;
+    json_object_foreach((json_t *)inner->object, name, value)
+    {
+        if (is_known(name) || json_is_null(value) || json_is_false(value))
+            continue;
+        char shown[64];
+        snprintf(shown, sizeof shown, "%s", name);
+        json_field_fail(inner, "unsupported_parameter", shown, "is not served");
+        return;
+    }
 }
 
 static void read_outputs(struct openai_constraint *constraint, const struct json_fields *fields)
 {
     const json_t *outputs = json_field(fields, "structured_outputs");
     const struct json_fields inner = {outputs, "structured_outputs.", fields->error};
-    if (is_nothing(outputs))
+    if (!outputs)
         return;
     if (!json_is_object(outputs)) {
         json_field_refuse_type(fields, "structured_outputs", "an object");
         return;
     }
-    if (!is_nothing(json_field(&inner, "structural_tag")))
-        json_field_fail(&inner, "unsupported_parameter", "structural_tag", "is not served");
+    refuse_others(&inner);
     for (size_t i = 0; i < N_MEMBERS; i++)
-        if (!is_nothing(json_field(&inner, MEMBERS[i].in_outputs)) &&
+        if (!is_nothing(json_field(&inner, MEMBERS[i].in_outputs), MEMBERS[i].kind) &&
             begin(constraint, fields, "structured_outputs"))
             set_value(constraint, &inner, MEMBERS[i].in_outputs, MEMBERS[i].kind);
 }

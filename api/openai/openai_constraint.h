@@ -11,10 +11,8 @@
  */
 #pragma once
 
-#include "api/openai/json_fields.h"
-#include "proto/kvferry/v1/sampling.pb-c.h"
-
-#define TOOL_NAME_BYTES_MAX 64u
+#include "api/openai/tool_schema.h"
+#include "router/door.h"
 
 /* Whether the reply is a call of tools. */
 enum tool_mode { TOOL_FREE, TOOL_REQUIRED, TOOL_NAMED };

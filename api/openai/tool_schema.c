@@ -1,7 +1,6 @@
 #include "api/openai/tool_schema.h"
 
 #include "api/openai/chat_message.h"
-#include "api/openai/openai_constraint.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -12,6 +12,8 @@
 
 #include "api/openai/json_fields.h"
 
+#define TOOL_NAME_BYTES_MAX 64u
+
 /* Not empty, and each has a function with a name of 1 .. TOOL_NAME_BYTES_MAX bytes that no other has, and parameters that are an
  * object, or none. False: the error is set. */
 bool tool_schema_check(const struct json_fields *fields, const json_t *tools);

@@ -5,8 +5,7 @@
  */
 #pragma once
 
-#include "base/config/config.h"
-#include "proto/kvferry/v1/sampling.pb-c.h"
+#include "cli/client/sampling_fields.h"
 
 #define CONSTRAINT_FIELD_ROWS(X)                                                                   \
     X(json_schema, STRING, "", "file or {...}",                                                    \

@@ -5,7 +5,8 @@
  *     before each draw: constraint_mask; after it: constraint_accept; constraint_forced: what can only come next
  *
  * By llguidance (text/rust). A constraint comes from strangers: its bytes, its compiling and each mask are bounded. The work has a
- * bound in steps, not in time; CONSTRAINT_STACK_BYTES is what a thread needs that compiles or calls for a mask.
+ * bound in steps, not in time. It is compiled on a thread of its own, with the stack that this takes; CONSTRAINT_STACK_BYTES is what all
+ * other calls need.
  *
  * What tokens a mask allows depends on the constraint and the tokens accepted, on nothing else: a constraint that is compiled
  * elsewhere and accepts the same tokens has the same mask.
@@ -20,7 +21,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CONSTRAINT_STACK_BYTES ((size_t)2 << 20)
+#define CONSTRAINT_STACK_BYTES ((size_t)256 << 10)
 
 struct tokenizer;
 
@@ -47,7 +48,8 @@ struct constraint_text {
 
 /* Rows of configuration: constraint_config.h. */
 struct constraint_limits {
-    size_t bytes_max; /* of the text, or of all choices */
+    size_t bytes_max;         /* of the text, or of all choices */
+    size_t grammar_bytes_max; /* of a regex, or of a grammar; also at most bytes_max */
     uint32_t choices_max;
     uint64_t compile_ns;
     uint32_t
@@ -69,15 +71,15 @@ MUST_CHECK enum status constraint_compiler_create(const struct tokenizer *tokeni
 /* Its constraints are destroyed, and no call is in it. NULL is fine. */
 void constraint_compiler_destroy(struct constraint_compiler *compiler);
 
-/* What is wrong without compiling it, in little time: too many bytes, no UTF-8, no JSON, what is refused of a schema, by name.
- * Also in a build without text/rust. INVALID_ARGUMENT: error says what; the caller names the field. NO_MEMORY. */
+/* What is wrong without compiling it, in little time: too many bytes, no UTF-8, no JSON, what is refused of a schema, by name, what
+ * GBNF has wrong. Also in a build without text/rust. INVALID_ARGUMENT: error says what; the caller names the field. NO_MEMORY. */
 MUST_CHECK enum status constraint_check(const struct constraint_text *text,
                                         const struct constraint_limits *limits,
                                         struct error *error);
 
 /* Checks and compiles. Equal texts are compiled once while they are among the last used. is_over, called now and then: true ends it;
  * NULL: never.
- * INVALID_ARGUMENT: error says what is wrong. TIMED_OUT: compile_ns is over. CANCELLED: is_over said so. NO_MEMORY. */
+ * INVALID_ARGUMENT: error says what is wrong, also when no text could meet it. TIMED_OUT: compile_ns is over. CANCELLED: is_over said so. NO_MEMORY, NO_THREAD. */
 MUST_CHECK enum status constraint_compile(struct constraint_compiler *compiler,
                                           const struct constraint_text *text,
                                           bool (*is_over)(void *arg), void *arg,

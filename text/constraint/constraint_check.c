@@ -1,8 +1,11 @@
 /* What constraint.h says of constraint_check: also in builds without the Rust library. */
 #include "base/utf8.h"
 #include "text/constraint/constraint.h"
+#include "text/constraint/gbnf.h"
+#include "text/constraint/lark_check.h"
 #include "text/constraint/schema_check.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 static enum status check_bytes(const struct constraint_bytes *text, struct error *error)
@@ -59,6 +62,14 @@ static enum status check_regex(const struct constraint_bytes *regex, struct erro
     return STATUS_OK;
 }
 
+static enum status check_gbnf(const struct constraint_bytes *grammar, struct error *error)
+{
+    char *lark = NULL;
+    const enum status status = gbnf_to_lark(grammar->bytes, grammar->n_bytes, error, &lark);
+    free(lark);
+    return status;
+}
+
 enum status constraint_check(const struct constraint_text *text,
                              const struct constraint_limits *limits, struct error *error)
 {
@@ -75,10 +86,16 @@ enum status constraint_check(const struct constraint_text *text,
         return error_set(error, STATUS_INVALID_ARGUMENT, "unknown kind %d", (int)text->kind);
     }
     TRY(check_length(text->text.n_bytes, limits, error));
+    if (text->kind != CONSTRAINT_JSON_SCHEMA && text->text.n_bytes > limits->grammar_bytes_max)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "it is longer than %zu bytes (constraint_grammar_bytes_max)",
+                         limits->grammar_bytes_max);
     TRY(check_bytes(&text->text, error));
     if (text->kind == CONSTRAINT_JSON_SCHEMA)
         return schema_check(text->text.bytes, text->text.n_bytes, error);
     if (text->kind == CONSTRAINT_REGEX)
         return check_regex(&text->text, error);
-    return STATUS_OK;
+    if (gbnf_is_here(text->text.bytes, text->text.n_bytes))
+        return check_gbnf(&text->text, error);
+    return lark_check(text->text.bytes, text->text.n_bytes, error);
 }

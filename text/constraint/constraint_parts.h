@@ -28,5 +28,5 @@ bool constraint_compiler_is_end(const struct constraint_compiler *compiler, uint
 /* A compiled text failed: clones of it share what the library has computed, and would fail, too. */
 void constraint_compiler_forget(struct constraint_compiler *compiler, uint64_t text_id);
 
-/* What the library says, without the mark at its end. */
+/* What the library says, in one line. */
 void constraint_library_error(LlgMatcher *matcher, struct error *error);

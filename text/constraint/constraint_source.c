@@ -1,5 +1,7 @@
 #include "text/constraint/constraint_source.h"
 
+#include "text/constraint/gbnf.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,14 +16,6 @@ static char *copy_text(const char *bytes, size_t n_bytes)
     memcpy(text, bytes, n_bytes);
     text[n_bytes] = 0;
     return text;
-}
-
-/* What begins with ^ and ends in $, neither of them in an alternative. */
-static char *copy_regex(const struct constraint_bytes *regex)
-{
-    const char *text = regex->bytes;
-    size_t n_bytes = regex->n_bytes;
-    return copy_text(text, n_bytes);
 }
 
 static size_t write_escaped(const struct constraint_bytes *choice, char *out)
@@ -58,7 +52,6 @@ static char *join_choices(const struct constraint_text *text)
 enum status constraint_source_init(struct constraint_source *source,
                                    const struct constraint_text *text, struct error *error)
 {
-    (void)error;
     *source = (struct constraint_source){.key_kind = text->kind};
     switch (text->kind) {
     case CONSTRAINT_JSON_OBJECT:
@@ -71,7 +64,8 @@ enum status constraint_source_init(struct constraint_source *source,
         break;
     case CONSTRAINT_REGEX:
         source->kind = "regex";
-        source->text = copy_regex(&text->text);
+        source->text = copy_text(text->text.bytes, text->text.n_bytes);
+        source->is_converted = true;
         break;
     case CONSTRAINT_CHOICE:
         source->kind = "regex";
@@ -79,6 +73,9 @@ enum status constraint_source_init(struct constraint_source *source,
         break;
     case CONSTRAINT_GRAMMAR:
         source->kind = "lark";
+        source->is_converted = gbnf_is_here(text->text.bytes, text->text.n_bytes);
+        if (source->is_converted)
+            return gbnf_to_lark(text->text.bytes, text->text.n_bytes, error, &source->text);
         source->text = copy_text(text->text.bytes, text->text.n_bytes);
         break;
     }

@@ -3,7 +3,7 @@
  *
  *     kind     the library's word for it       text    NUL-terminated
  *
- * A regex loses a ^ before it and a $ after it, since the whole text is to match anyway. Choices become a regex, GBNF becomes Lark.
+ * Choices become a regex, GBNF becomes Lark.
  *
  * Thread: any (plain data).
  */
@@ -15,6 +15,7 @@ struct constraint_source {
     enum constraint_kind key_kind; /* equal kind and text: equal constraints */
     const char *kind;
     char *text;
+    bool is_converted; /* lines and names in errors of the library are not the caller's */
 };
 
 /* text has passed constraint_check. INVALID_ARGUMENT: what is wrong in GBNF. NO_MEMORY. On failure nothing is kept. */

@@ -2,6 +2,7 @@
 
 #include "base/json_text.h"
 
+#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -18,8 +19,13 @@ struct place {
 
 struct walk {
     struct error *error;
-    uint32_t n_multiple_of;
+    uint64_t n_values;
+    uint64_t n_required;
+    uint64_t multiple; /* of all multipleOf so far; 0: there was none */
+    uint32_t n_digits; /* of multiple, behind the point */
     uint64_t n_optional;
+    uint64_t n_patterns;
+    uint64_t pattern_bytes;
     bool is_data; /* what keywords such as const hold: no schema */
 };
 
@@ -74,19 +80,85 @@ static enum status count_optional(struct walk *walk, const struct place *place,
     return STATUS_OK;
 }
 
+static uint64_t common_divisor(uint64_t a, uint64_t b)
+{
+    while (b) {
+        const uint64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+/* Schemas that are put together make one multiple of their multipleOf, and an automaton of as many states. */
+static enum status count_multiple(struct walk *walk, const struct place *place, const json_t *value)
+{
+    double multiple = json_number_value(value);
+    uint32_t n_digits = 0;
+    if (!(multiple > 0))
+        return refuse(walk, place, "a multipleOf is above 0");
+    while (multiple != floor(multiple) && multiple <= SCHEMA_MULTIPLE_MAX) {
+        multiple *= 10;
+        n_digits++;
+    }
+    for (; n_digits < walk->n_digits && multiple <= SCHEMA_MULTIPLE_MAX; n_digits++)
+        multiple *= 10;
+    for (; n_digits > walk->n_digits && walk->multiple <= SCHEMA_MULTIPLE_MAX; walk->n_digits++)
+        walk->multiple *= 10;
+    if (multiple <= SCHEMA_MULTIPLE_MAX && walk->multiple <= SCHEMA_MULTIPLE_MAX) {
+        const uint64_t one = (uint64_t)multiple;
+        walk->multiple = walk->multiple ? one / common_divisor(one, walk->multiple) * walk->multiple
+                                        : one;
+    }
+    if (multiple > SCHEMA_MULTIPLE_MAX || walk->multiple > SCHEMA_MULTIPLE_MAX)
+        return refuse(
+            walk, place,
+            "a multipleOf of too many digits, or several with too large a common multiple");
+    return STATUS_OK;
+}
+
+static enum status count_pattern(struct walk *walk, const struct place *place, size_t n_bytes)
+{
+    walk->pattern_bytes += n_bytes;
+    if (walk->pattern_bytes > SCHEMA_PATTERN_BYTES_MAX)
+        return refuse(walk, place, "with this, the patterns of the schema are too long");
+    return STATUS_OK;
+}
+
+static enum status count_pattern_properties(struct walk *walk, const struct place *place,
+                                            json_t *patterns)
+{
+    const char *pattern;
+    json_t *value;
+    walk->n_patterns += json_object_size(patterns);
+    if (walk->n_patterns > SCHEMA_PATTERNS_MAX)
+        return refuse(walk, place, "too many patternProperties in one schema");
+    json_object_foreach(patterns, pattern, value)
+    {
+        TRY(count_pattern(walk, place, strlen(pattern)));
+    }
+    return STATUS_OK;
+}
+
+/* What a reference may lead to is counted wherever it stands; a property of that name has a value of another type. */
 static enum status check_member(struct walk *walk, const struct place *place, const json_t *schema,
                                 json_t *value)
 {
-    if (strcmp(place->key, "multipleOf") == 0 && json_is_number(value) &&
-        ++walk->n_multiple_of > SCHEMA_MULTIPLE_OF_MAX)
-        return refuse(walk, place, "too many multipleOf in one schema");
-    if (walk->is_data)
-        return STATUS_OK;
-    if (strcmp(place->key, "$ref") == 0 && json_is_string(value) &&
+    const char *key = place->key;
+    if (strcmp(key, "multipleOf") == 0 && json_is_number(value))
+        return count_multiple(walk, place, value);
+    if (strcmp(key, "pattern") == 0 && json_is_string(value))
+        return count_pattern(walk, place, json_string_length(value));
+    if (strcmp(key, "patternProperties") == 0 && json_is_object(value))
+        return count_pattern_properties(walk, place, value);
+    if (strcmp(key, "properties") == 0 && json_is_object(value))
+        return count_optional(walk, place, schema, value);
+    if (strcmp(key, "required") == 0 && json_is_array(value) &&
+        (walk->n_required += json_array_size(value)) > SCHEMA_REQUIRED_MAX)
+        return refuse(walk, place, "with these, too many properties of the schema are required");
+    if (strcmp(key, "$ref") == 0 && json_is_string(value) && !walk->is_data &&
         json_string_value(value)[0] != '#')
         return refuse(walk, place, "only references into the schema itself (#...) are read");
-    if (strcmp(place->key, "properties") == 0 && json_is_object(value))
-        return count_optional(walk, place, schema, value);
     return STATUS_OK;
 }
 
@@ -100,16 +172,22 @@ static bool holds_data(const char *key)
 }
 
 /* Recursion: SCHEMA_DEPTH_MAX at most. */
-static enum status walk_value(struct walk *walk, const struct place *outer, json_t *node)
+static enum status walk_value(struct walk *walk, const struct place *at, json_t *node)
 {
-    struct place place = {.outer = outer};
+    struct place place = {.outer = at};
     json_t *value;
+    if (json_string_length(node) > SCHEMA_STRING_BYTES_MAX)
+        return refuse(walk, at, "too long a string");
+    if ((json_is_object(node) || json_is_array(node)) && ++walk->n_values > SCHEMA_VALUES_MAX)
+        return refuse(walk, at, "with this, too many objects and arrays");
     json_array_foreach(node, place.index, value)
     {
         TRY(walk_value(walk, &place, value));
     }
     json_object_foreach(node, place.key, value)
     {
+        if (strlen(place.key) > SCHEMA_STRING_BYTES_MAX)
+            return refuse(walk, at, "too long a name");
         TRY(check_member(walk, &place, node, value));
         const bool was_data = walk->is_data;
         walk->is_data |= holds_data(place.key);
@@ -146,8 +224,8 @@ enum status schema_check(const char *text, size_t n_bytes, struct error *error)
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "objects and arrays lie more than %d deep in one another",
                          SCHEMA_DEPTH_MAX);
-    enum status status = json_text_parse(text, n_bytes, "the schema", JSON_ALLOW_NUL, &schema,
-                                         error);
+    enum status status = json_text_parse(text, n_bytes, "the schema",
+                                         JSON_ALLOW_NUL | JSON_DECODE_ANY, &schema, error);
     if (status == STATUS_OK) {
         struct walk walk = {.error = error};
         if (json_is_object(schema) || json_is_boolean(schema))

@@ -12,9 +12,15 @@
 
 #include <stddef.h>
 
-#define SCHEMA_DEPTH_MAX       64   /* of objects and arrays in one another */
-#define SCHEMA_MULTIPLE_OF_MAX 1    /* times multipleOf in one schema */
-#define SCHEMA_OPTIONAL_MAX    1024 /* properties that need not be there, of all objects */
+#define SCHEMA_DEPTH_MAX        64    /* of objects and arrays in one another */
+#define SCHEMA_VALUES_MAX       8192  /* objects and arrays */
+#define SCHEMA_REQUIRED_MAX     8192  /* names that must be there, of all objects */
+#define SCHEMA_STRING_BYTES_MAX 32768 /* of one string */
+#define SCHEMA_MULTIPLE_MAX                                                                        \
+    20000 /* least common multiple of all multipleOf, in units of their last digit */
+#define SCHEMA_OPTIONAL_MAX      1000  /* properties that need not be there, of all objects */
+#define SCHEMA_PATTERNS_MAX      32    /* patternProperties, of all objects */
+#define SCHEMA_PATTERN_BYTES_MAX 65536 /* of all patterns */
 
 /* text: UTF-8. INVALID_ARGUMENT: error says what is wrong, and where. NO_MEMORY. */
 MUST_CHECK enum status schema_check(const char *text, size_t n_bytes, struct error *error);

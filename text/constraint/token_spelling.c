@@ -132,10 +132,8 @@ static size_t encode_longest(const struct token_spelling *spelling, const uint8_
     size_t n_ids = 0;
     for (size_t at = 0; at < n_bytes;) {
         const uint32_t id = longest_token(spelling, piece + at, n_bytes - at);
-        if (id == TOKEN_NONE) { /* a byte that no UTF-8 has */
-            at++;
-            continue;
-        }
+        if (id == TOKEN_NONE)
+            break;
         if (n_ids < ids_max)
             ids_out[n_ids] = id;
         n_ids++;
@@ -160,13 +158,13 @@ static bool spells(const struct token_spelling *spelling, const uint32_t *ids, s
     return at == n_bytes;
 }
 
-#define ENCODED_IDS_MAX (SPELLING_ENCODED_MAX + 16)
+#define ENCODED_IDS_MAX (SPELLING_WINDOW_MAX + 16)
 
 /* By the encoder; what it makes of lead goes. 0: not as it is, or not at all. */
 static size_t encode_text(const struct token_spelling *spelling, const uint8_t *piece,
                           size_t n_bytes, uint32_t ids_out[ENCODED_IDS_MAX])
 {
-    char text[SPELLING_ENCODED_MAX + 1];
+    char text[SPELLING_WINDOW_MAX + 1];
     const size_t n_lead = spelling->n_lead ? 1 : 0;
     text[0] = spelling->lead;
     memcpy(text + n_lead, piece, n_bytes);
@@ -187,8 +185,7 @@ static size_t encode_text(const struct token_spelling *spelling, const uint8_t *
 static size_t whole_bytes(const uint8_t *piece, size_t n_bytes)
 {
     size_t at = 0, length;
-    while (at < n_bytes && at < SPELLING_ENCODED_MAX - 4 &&
-           utf8_sequence(piece + at, n_bytes - at, &length) == UTF8_WHOLE)
+    while (at < n_bytes && utf8_sequence(piece + at, n_bytes - at, &length) == UTF8_WHOLE)
         at += length;
     return at;
 }
@@ -196,7 +193,8 @@ static size_t whole_bytes(const uint8_t *piece, size_t n_bytes)
 size_t token_spelling_encode(const struct token_spelling *spelling, const uint8_t *piece,
                              size_t n_bytes, uint32_t *ids_out, size_t ids_max)
 {
-    assert(spelling->spells_all);
+    assert(spelling->spells_ascii);
+    n_bytes = n_bytes < spelling->window ? n_bytes : spelling->window;
     /* The rest of a character that has begun before. */
     size_t begun = 0;
     while (begun < n_bytes && begun < 3 && (piece[begun] & 0xC0) == 0x80)
@@ -218,13 +216,23 @@ size_t token_spelling_encode(const struct token_spelling *spelling, const uint8_
 
 /* ---- create and destroy ---- */
 
-static bool has_all_bytes(const struct token_spelling *spelling)
+/* A few of the longest tokens are to be whole in it: the library leaves out those at the end. */
+static uint32_t window_bytes(const struct token_spelling *spelling)
 {
-    for (int byte = 0; byte <= 0xF4; byte++) {
-        const uint8_t bytes[1] = {(uint8_t)byte};
-        if (byte != 0xC0 && byte != 0xC1 && longest_token(spelling, bytes, 1) == TOKEN_NONE)
+    uint32_t longest = 0;
+    for (uint32_t i = 0; i < spelling->n_texts; i++)
+        if (spelling->lengths[spelling->texts[i]] > longest)
+            longest = spelling->lengths[spelling->texts[i]];
+    if (longest > SPELLING_WINDOW_MAX / 4)
+        return SPELLING_WINDOW_MAX;
+    return 4 * longest > SPELLING_WINDOW_MIN ? 4 * longest : SPELLING_WINDOW_MIN;
+}
+
+static bool has_ascii(const struct token_spelling *spelling)
+{
+    for (int byte = ' '; byte <= '~'; byte++)
+        if (longest_token(spelling, &(const uint8_t){(uint8_t)byte}, 1) == TOKEN_NONE)
             return false;
-    }
     return true;
 }
 
@@ -271,8 +279,9 @@ enum status token_spelling_create(const struct tokenizer *tokenizer, uint32_t n_
     if (status != STATUS_OK)
         goto fail;
     qsort_r(spelling->texts, spelling->n_texts, sizeof *spelling->texts, by_bytes, spelling);
-    spelling->spells_all = has_all_bytes(spelling);
-    if (spelling->spells_all)
+    spelling->window = window_bytes(spelling);
+    spelling->spells_ascii = has_ascii(spelling);
+    if (spelling->spells_ascii)
         choose_lead(spelling);
     *spelling_out = spelling;
     return STATUS_OK;

@@ -17,7 +17,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define SPELLING_SPECIAL 0xFF /* the first byte of a special token's: llguidance's mark */
+#define SPELLING_WINDOW_MIN 512
+#define SPELLING_WINDOW_MAX 4096
+#define SPELLING_SPECIAL    0xFF /* the first byte of a special token's: llguidance's mark */
 
 struct tokenizer;
 
@@ -28,12 +30,11 @@ struct token_spelling {
     uint32_t *lengths; /* [n_ids] */
     uint32_t *starts;  /* [n_ids] in bytes */
     uint8_t *bytes;
-    uint32_t *
-        texts; /* [n_texts] ids in the order of their bytes; of equal ones, the highest first: byte tokens are low */
-    bool spells_all; /* each byte that UTF-8 has is a token: any piece can be spelled */
-    uint32_t
-        n_lead; /* tokens of lead, which the encoder puts before a text that follows it; 0: there is no need of it */
+    uint32_t *texts;   /* [n_texts] ids by their bytes; of equal ones the highest first */
+    bool spells_ascii; /* each printable character of ASCII can be spelled */
+    uint32_t n_lead;   /* tokens of lead; 0: the encoder puts nothing before a text */
     char lead;
+    uint32_t window; /* bytes of a piece that are looked at */
 };
 
 /* Bytes of tokens that are no special ones begin with no SPELLING_SPECIAL. NO_MEMORY. */
@@ -42,10 +43,8 @@ MUST_CHECK enum status token_spelling_create(const struct tokenizer *tokenizer, 
                                              struct token_spelling **spelling_out);
 void token_spelling_destroy(struct token_spelling *spelling); /* NULL is fine */
 
-/* The tokens of a piece, which may begin and end within a character. Their bytes are those of the piece: where the encoder would change
- * it, and beyond SPELLING_ENCODED_MAX bytes, the longest token that fits is taken. Returns how many there are, also when more than
- * ids_max. Only if spells_all. */
+/* The tokens of a piece, which may begin and end within a character, or of what its window shows. Their bytes are those of the piece
+ * up to there, or to where no token has the next byte: where the encoder would change it, the longest token that fits is taken.
+ * Returns how many there are, also when more than ids_max. Only if spells_ascii. */
 size_t token_spelling_encode(const struct token_spelling *spelling, const uint8_t *piece,
                              size_t n_bytes, uint32_t *ids_out, size_t ids_max);
-
-#define SPELLING_ENCODED_MAX 1024

@@ -68,7 +68,10 @@ Test(openai_constraint, each_member_reaches_the_message)
     cr_assert_eq(constraint->choices->n_texts, 2);
     cr_expect_str_eq(constraint->choices->texts[0], "yes");
     cr_expect_str_eq(constraint->choices->texts[1], "");
-    cr_assert(read_body("\"response_format\": {\"type\": \"text\"}, \"guided_json\": null"));
+    cr_assert(read_body("\"response_format\": {\"type\": \"text\"}, \"guided_json\": null,"
+                        "\"structured_outputs\": {\"json_object\": false, \"regex\": null,"
+                        "\"disable_any_whitespace\": false}"),
+              "%s", error.message);
     cr_expect_null(request.sampling.constraint);
 }
 
@@ -88,6 +91,17 @@ Test(openai_constraint, what_does_not_go_is_refused_by_name)
                    "both");
     expect_refused("\"structured_outputs\": {\"structural_tag\": {\"a\": 1}}",
                    "structured_outputs.structural_tag", "not served");
+    expect_refused("\"structured_outputs\": {\"regexp\": \"a\"}", "structured_outputs.regexp",
+                   "not served");
+    expect_refused("\"structured_outputs\": {\"regex\": \"a\", \"whitespace_pattern\": \" \"}",
+                   "structured_outputs.whitespace_pattern", "not served");
+    expect_refused("\"structured_outputs\": 3", "structured_outputs", "object");
+    expect_refused("\"guided_choice\": []", "guided_choice", "1 to 1024 texts");
+    expect_refused("\"guided_choice\": [\"a\", 2]", "guided_choice", "[1] is no text");
+    expect_refused("\"structured_outputs\": {\"choice\": [\"a\\u0000\"]}",
+                   "structured_outputs.choice", "U+0000");
+    expect_refused("\"response_format\": {\"type\": \"xml\"}", "response_format", "\"xml\"");
+    expect_refused("\"response_format\": \"json\"", "response_format", "\"text\"");
     expect_refused("\"structured_outputs\": {\"regex\": 5}", "structured_outputs.regex", "");
     expect_refused("\"response_format\": {\"type\": \"json_schema\", \"json_schema\": {}}",
                    "response_format", "schema");

@@ -12,8 +12,11 @@
 #define GOLDEN  KVFERRY_SOURCE_DIR "/tests/golden/tokenizer/"
 #define PADDING 37 /* logits beyond the tokenizer's ids */
 
-static const struct constraint_limits LIMITS = {
-    .bytes_max = 1 << 18, .choices_max = 1024, .compile_ns = 60000000000, .n_kept = 4};
+static const struct constraint_limits LIMITS = {.bytes_max = 1 << 18,
+                                                .grammar_bytes_max = 1 << 16,
+                                                .choices_max = 1024,
+                                                .compile_ns = 60000000000,
+                                                .n_kept = 4};
 
 struct setup {
     struct tokenizer *tokenizer;
