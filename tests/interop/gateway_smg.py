@@ -7,6 +7,7 @@ At the end KV must have crossed, no block may be owned, and every process must e
 
 import concurrent.futures
 import pathlib
+import subprocess
 import sys
 import unittest
 
@@ -18,9 +19,10 @@ PROMPT = "In the beginning God created the heaven and the earth. And the earth w
 HELLO = [{"role": "user", "content": "In the beginning God created the heaven"}]
 
 
-def launch(service):
+def launch(service, *before):
+    """before: the words of a command that runs the rest of its arguments."""
     port = free_port()
-    command = [f"{TOOLS}/gateway_smg/bin/smg", "launch", "--host", "127.0.0.1", "--port", str(port), "--worker-urls", f"grpc://{service.engine}",
+    command = [*before, f"{TOOLS}/gateway_smg/bin/smg", "launch", "--host", "127.0.0.1", "--port", str(port), "--worker-urls", f"grpc://{service.engine}",
                "--worker-startup-check-interval", "1", "--health-check-interval-secs", "1", "--health-failure-threshold", "2",
                "--health-success-threshold", "1", "--prometheus-host", "127.0.0.1", "--prometheus-port", str(free_port())]
     gateway = Gateway(command, port, pathlib.Path(service.folder.name) / "smg.log")
@@ -192,6 +194,23 @@ class Text(unittest.TestCase):
     def test_the_responses_api_answers(self):
         reply = client.responses.create(model=NAME, input="In the beginning God created the heaven", max_output_tokens=12, temperature=0)
         self.assertTrue(reply.output_text)
+
+
+class Far(unittest.TestCase):
+    """A gateway of another machine: where the model's folder is for us, there is nothing for it."""
+
+    HIDE = ("unshare", "-rm", "sh", "-c", 'mount -t tmpfs none "$1" && shift && exec "$@"', "sh")
+
+    def test_a_gateway_without_the_folder_gets_the_tokenizer_from_us(self):
+        if subprocess.run([*self.HIDE, "/mnt", "true"], capture_output=True).returncode != 0:
+            self.skipTest("no mount namespace can be made here")
+        front = launch(service, *self.HIDE, str(service.model))
+        try:
+            with client_of(f"{front.url}/v1") as far:
+                self.assertEqual(complete(who=far).choices[0].text, service.text(PROMPT, 12))
+                self.assertEqual(chat(far).choices[0].message.content, chat(direct).choices[0].message.content)
+        finally:
+            front.stop()
 
 
 class Ends(unittest.TestCase):
