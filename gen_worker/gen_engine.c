@@ -37,6 +37,7 @@ static enum status make_slots(struct gen_engine *engine)
     if (options->prefix_cache)
         TRY(prefix_tree_create(options->pool, &engine->home.tree));
     engine->home.sequences = calloc(options->sequences_max, sizeof *engine->home.sequences);
+    engine->home.runs_ahead = !forward_phases_differ_by(options->forward);
     engine->home.mask = calloc((options->vocabulary + 31) / 32, sizeof *engine->home.mask);
     if (!engine->home.sequences || !engine->home.mask)
         return STATUS_NO_MEMORY;

@@ -27,6 +27,7 @@ struct gen_home {
     struct request_queue *queue; /* jobs that wait for their first admission */
     struct handover_set *handovers;
     uint32_t *mask;   /* [(vocabulary + 31) / 32] scratch */
+    bool runs_ahead;  /* several generated tokens in a pass have the bits of one by one */
     uint64_t step_ns; /* the longest step, less an eighth with each later step */
 };
 

@@ -138,13 +138,10 @@ static enum status accept(struct sequence *sequence, const struct gen_home *home
     return status;
 }
 
-void sequence_add_token(struct sequence *sequence, const struct gen_home *home, uint32_t token_id,
-                        const struct token_logprobs *logprobs)
+static void append(struct sequence *sequence, const struct gen_home *home, uint32_t token_id,
+                   const struct token_logprobs *logprobs)
 {
     assert(sequence->n_tokens < home->options->context_tokens);
-    /* Drawn behind the last known token, or the first token, from a context worker. */
-    assert(sequence->handover ? sequence_n_generated(sequence) == 0
-                              : sequence->n_kv == sequence->n_tokens);
     if (accept(sequence, home, token_id) != STATUS_OK)
         return;
     uint64_t now_ns = gen_home_now_ns(home);
@@ -173,9 +170,46 @@ void sequence_add_token(struct sequence *sequence, const struct gen_home *home, 
         sequence_end(sequence, home, STATUS_OK, "");
 }
 
+void sequence_add_token(struct sequence *sequence, const struct gen_home *home, uint32_t token_id,
+                        const struct token_logprobs *logprobs)
+{
+    /* Drawn behind the last known token, or the first token, from a context worker. */
+    assert(sequence->handover ? sequence_n_generated(sequence) == 0
+                              : sequence->n_kv == sequence->n_tokens);
+    append(sequence, home, token_id, logprobs);
+}
+
 static uint32_t smaller(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;
+}
+
+/* A draw has to say what other rules leave, and with what log-probability. */
+static bool may_run_ahead(const struct sequence *sequence, const struct gen_home *home)
+{
+    const struct engine_request *request = &sequence->job->request;
+    return request->constraint && home->runs_ahead && request->sampling.n_logprobs == 0 &&
+           request->rules->n_allowed == 0 && request->rules->n_bad == 0;
+}
+
+/* Tokens that alone can come need no draw, and no pass of their own: they are computed with the next one. */
+static void run_ahead(struct sequence *sequence, const struct gen_home *home)
+{
+    uint32_t ids[SEQUENCE_AHEAD_MAX];
+    if (sequence->state != SEQUENCE_DECODING || !may_run_ahead(sequence, home))
+        return;
+    const struct sampling_params *sampling = &sequence->job->request.sampling;
+    const uint32_t n_left = sampling->max_tokens - sequence_n_generated(sequence);
+    const uint32_t n = constraint_forced(sequence->job->request.constraint, ids,
+                                         smaller(n_left, SEQUENCE_AHEAD_MAX));
+    for (uint32_t i = 0; i < n && sequence->state == SEQUENCE_DECODING; i++) {
+        if (sequence_n_generated(sequence) < sampling->min_tokens &&
+            is_stop(sequence, home, ids[i]))
+            return;
+        schedule_run_ahead(home->schedule, sequence_schedule_id(sequence));
+        sequence->n_ahead++;
+        append(sequence, home, ids[i], NULL);
+    }
 }
 
 /* Counts prompt tokens that are computed for the first time, and all that is computed again. */
@@ -199,6 +233,7 @@ static void count_computed(struct sequence *sequence, const struct gen_home *hom
     if (end > sequence->n_kv_max)
         sequence->n_kv_max = end;
     sequence->n_kv = end;
+    sequence->n_ahead -= smaller(n_tokens, sequence->n_ahead);
 }
 
 /* This worker has computed the KV of the prompt. */
@@ -248,6 +283,7 @@ void sequence_computed(struct sequence *sequence, const struct gen_home *home,
     sequence_tell_progress(sequence, home);
     if (is_next) {
         sequence_add_token(sequence, home, computed->token_id, &computed->logprobs);
+        run_ahead(sequence, home);
         return;
     }
     if (!computed->has_token)

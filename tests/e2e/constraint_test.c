@@ -261,17 +261,25 @@ static void expect_equal(const struct choice *one, const struct choice *other)
     cr_assert_eq(one->reason, other->reason);
 }
 
-/* A whole reply of that kind, but of json_object, which has no end of its own. */
-static struct question *ask_well(struct caller *caller, uint32_t kind, uint64_t seed)
+/* A whole reply of that kind, but of json_object, which has no end of its own. With log-probabilities each token is drawn, also one that
+ * alone can come. */
+static struct question *ask_well_with(struct caller *caller, uint32_t kind, uint64_t seed,
+                                      uint32_t logprobs)
 {
     struct question *question = ask_for(caller, seed, kind == 4 ? 24 : N_TOKENS);
     constrain(question, kind);
+    question->sampling.logprobs = logprobs;
     ask(caller, question);
     expect_ok(question);
     expect_fits(&question->replies[0], kind);
     if (kind < 4)
         cr_assert_eq(question->replies[0].reason, KVFERRY__V1__FINISH_REASON__FINISH_REASON_STOP);
     return question;
+}
+
+static struct question *ask_well(struct caller *caller, uint32_t kind, uint64_t seed)
+{
+    return ask_well_with(caller, kind, seed, 0);
 }
 
 static struct caller single, split;
@@ -293,7 +301,7 @@ Test(constraint, each_kind_holds_and_split_equals_single)
     open_both();
     for (uint32_t kind = 0; kind < N_KINDS; kind++) {
         for (uint64_t seed = 1; seed <= 3; seed++) {
-            struct question *here = ask_well(&single, kind, seed);
+            struct question *here = ask_well_with(&single, kind, seed, 1);
             struct question *there = ask_well(&split, kind, seed);
             expect_equal(&here->replies[0], &there->replies[0]);
             cr_assert_eq(there->replies[0].place,
@@ -304,6 +312,38 @@ Test(constraint, each_kind_holds_and_split_equals_single)
         }
     }
     close_both();
+}
+
+static double steps_of(const struct caller *caller)
+{
+    return child_metric(&caller->cluster.generations[0], "kvferry_step_seconds_count", "");
+}
+
+/* Each way its steps; the tokens of both are equal. */
+Test(constraint, tokens_that_alone_can_come_take_no_step_of_their_own)
+{
+    struct question *questions[2];
+    double steps[2];
+    open_caller(&single, &(struct cluster_options){.n_generations = 1});
+    for (uint32_t i = 0; i < 2; i++) {
+        const double before = steps_of(&single);
+        questions[i] = ask_for(&single, 1, N_TOKENS);
+        questions[i]->sampling.constraint = &questions[i]->constraint;
+        questions[i]->constraint.kind_case = KVFERRY__V1__CONSTRAINT__KIND_REGEX;
+        questions[i]->constraint.regex = (char *)"In the [a-z]{5} God created the heaven and the "
+                                                 "earth[.] And the [a-z]{5} was without form";
+        questions[i]->sampling.logprobs = 1 - i;
+        ask(&single, questions[i]);
+        expect_ok(questions[i]);
+        cluster_wait_quiet(&single.cluster);
+        steps[i] = steps_of(&single) - before;
+    }
+    expect_equal(&questions[0]->replies[0], &questions[1]->replies[0]);
+    cr_assert_geq(steps[0] + 1, questions[0]->replies[0].n_ids);
+    cr_assert_lt(2 * steps[1], steps[0], "%g steps, and %g for all tokens", steps[1], steps[0]);
+    ask_end(questions[0]);
+    ask_end(questions[1]);
+    close_caller(&single);
 }
 
 Test(constraint, choices_and_company_change_no_token)
@@ -345,19 +385,23 @@ Test(constraint, choices_and_company_change_no_token)
 
 /* ---- pauses ---- */
 
-#define LONG "[a-z ]{600,640}[.]"
+/* With long parts that alone can come. */
+#define LONG                                                                                       \
+    "([a-z ]{20}, and it came to pass in those days; [a-z ]{30} of the children of Israel[.] ){5}" \
+    "[a-z ]{60,70}[.]"
 
 /* About 26 blocks each in the end. */
 static const char *const SMALL[] = {
     "--kv-blocks", "64", "--capacity-policy", "max-utilization", "--capacity-headroom-blocks",
     "1",           NULL};
 
-static struct question *ask_long(struct caller *caller, uint64_t seed)
+static struct question *ask_long(struct caller *caller, uint64_t seed, uint32_t logprobs)
 {
     struct question *question = ask_for(caller, seed, N_TOKENS);
     question->sampling.constraint = &question->constraint;
     question->constraint.kind_case = KVFERRY__V1__CONSTRAINT__KIND_REGEX;
     question->constraint.regex = (char *)LONG;
+    question->sampling.logprobs = logprobs;
     start(caller, question);
     return question;
 }
@@ -371,9 +415,9 @@ static void run_paused(uint32_t n_contexts)
     open_caller(&small, &(struct cluster_options){
                             .n_contexts = n_contexts, .n_generations = 1, .generation = SMALL});
     for (uint32_t i = 0; i < N; i++)
-        together[i] = ask_long(&small, i);
+        together[i] = ask_long(&small, i, 0);
     for (uint32_t i = 0; i < N; i++) {
-        struct question *alone = ask_long(&single, i);
+        struct question *alone = ask_long(&single, i, 1);
         wait_for(alone);
         expect_ok(alone);
         wait_for(together[i]);
