@@ -206,7 +206,7 @@ class EngineGenerate(Case):
         schema = json.dumps({"type": "object", "properties": {"a": {"type": "boolean"}}, "required": ["a"], "additionalProperties": False})
         texts = ["the king of Egypt", "the king of Babylon"]
         choice, choices = vllm_engine_pb2.ChoiceConstraint(choices=texts), sampling_pb2.ConstraintChoices(texts=texts)
-        grammar = 'start: "so" | "be it"'
+        grammar = 'root ::= "so" | "be it"'
         for theirs, ours, fits in (
             ({"json_schema": schema}, {"json_schema": schema}, lambda text: set(json.loads(text)) == {"a"}),
             ({"regex": "[0-9]{4}"}, {"regex": "[0-9]{4}"}, lambda text: len(text) == 4 and text.isdigit()),

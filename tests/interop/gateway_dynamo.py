@@ -130,6 +130,22 @@ class Ends(unittest.TestCase):
                 next(iter(stream))
         within(LEFT_LIMIT_S, "no block is owned", lambda: service.owned() == 0)
 
+    def test_several_choices_are_refused_by_the_gateway(self):
+        with self.assertRaises(openai.APIStatusError):
+            complete(n=2, temperature=1)
+
+    def test_statuses_are_those_of_openai(self):
+        for status, more in ((404, {"model": "another"}), (400, {"temperature": 3}), (400, {"top_p": 2})):
+            with self.assertRaises(openai.APIStatusError) as caught:
+                complete(**more)
+            self.assertEqual(caught.exception.status_code, status, caught.exception)
+
+    def test_a_constraint_that_is_none_is_refused(self):
+        with self.assertRaises(openai.APIStatusError) as caught:
+            chat(extra_body={"nvext": {"guided_regex": "("}})
+        self.assertIn("regex", str(caught.exception))
+        self.assertNotIn("127.0.0.1", str(caught.exception))
+
     def test_a_prompt_that_is_too_long_is_refused(self):
         with self.assertRaises(openai.APIStatusError) as caught:
             complete("word " * 4000)

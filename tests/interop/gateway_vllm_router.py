@@ -130,6 +130,10 @@ class Ends(unittest.TestCase):
             chat(extra_body={"guided_regex": "a+"}, temperature=101)
         self.assertNotIn("127.0.0.1", str(caught.exception))
 
+    def test_several_choices_are_refused_by_the_gateway(self):
+        with self.assertRaises(openai.APIStatusError):
+            chat(n=2)
+
     def test_a_prompt_that_is_too_long_is_refused(self):
         with self.assertRaises(openai.BadRequestError) as caught:
             chat(messages=[{"role": "user", "content": "word " * 4000}])
