@@ -86,7 +86,13 @@ class Service:
         new = Process(BINARY, str(self.model), self.folder.name, "gen-worker", "--local-prefill-max-tokens", "8", "--control-address",
                       old.ports["control"])
         self.cluster.processes[self.cluster.processes.index(old)] = self.cluster.generation = new
-        within(30, "the router sees it", lambda: self.cluster.router.metric("kvferry_peers", 'state="ready"') == 2)
+
+        def is_seen():
+            for process in self.cluster.processes:
+                assert process.child.poll() is None, f"it ended:\n{pathlib.Path(process.log.name).read_text()[-4000:]}"
+            return self.cluster.router.metric("kvferry_peers", 'state="ready"') == 2
+
+        within(30, "the router sees it", is_seen)
 
     def text(self, prompt, max_tokens, *flags):
         """What kvferry.v1 answers."""

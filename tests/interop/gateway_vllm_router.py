@@ -145,6 +145,7 @@ class Ends(unittest.TestCase):
         careful = openai.OpenAI(base_url=f"{front.url}/v1", api_key="none", timeout=LIMIT_S, max_retries=0)
         try:
             wanted = text()
+            chat(careful, model=str(own.model))  # UCX 1.13 may end a process whose peer dies while they connect
             stream = chat(careful, model=str(own.model), stream=True, max_tokens=1900, extra_body={"ignore_eos": True})
             next(iter(stream))
             own.kill_generation_worker()
