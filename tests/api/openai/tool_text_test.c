@@ -51,7 +51,7 @@ Test(tool_text, calls_are_found_however_the_text_is_cut)
         json_t *calls = json_array();
         tool_text_init(&text, TOOL_REQUIRED);
         for (size_t at = 0; at < bytes; at += step)
-            feed(calls, &text, TEXT + at, at + step < bytes ? step : bytes - at);
+            feed(calls, &text, &TEXT[at], at + step < bytes ? step : bytes - at);
         cr_assert_eq(json_array_size(calls), 3, "%zu", step);
         expect_call(calls, 0, "f", "{\"name\": \"x\", \"b\": [1, {\"}\": \"\\\"]\"}]}");
         expect_call(calls, 1, "a\xc3\xa9\"b", "{}");
