@@ -100,7 +100,8 @@ static const char *const HINTS[] = {"disable_fallback", "_backend", "_backend_wa
 /* As if it were not there. */
 static bool is_nothing(const json_t *value, enum value_kind kind)
 {
-    return !value || (kind == IS_OBJECT && json_is_false(value));
+    return !value || (kind == IS_OBJECT && json_is_false(value)) ||
+           (json_is_string(value) && json_string_length(value) == 0);
 }
 
 static void set_value(struct openai_constraint *constraint, const struct json_fields *fields,

@@ -424,7 +424,7 @@ static void expect_masked(struct sampler *sampler, const struct sampling_params 
     enum { N = 300 };
     static const uint32_t NO_TOKENS[64];
     static float kept[N];
-    struct token_logprobs whole = {0}, masked = {0};
+    struct token_logprobs whole = {0}, masked = {0}, of_kept = {0};
     struct draw draw = {.params = params,
                         .tokens = NO_TOKENS,
                         .n_prompt = position,
@@ -435,6 +435,7 @@ static void expect_masked(struct sampler *sampler, const struct sampling_params 
         kept[i] = mask[i / 32] >> i % 32 & 1 ? logits[i] : -INFINITY;
     const uint32_t token = sampler_draw_row(sampler, &draw, logits);
     draw.mask = NULL;
+    draw.logprobs = &of_kept;
     cr_assert_eq(token, sampler_draw_row(sampler, &draw, kept), "at %u", position);
     cr_assert(mask[token / 32] >> token % 32 & 1);
     draw.logprobs = &whole;

@@ -3,6 +3,7 @@
 #include "text/constraint/constraint.h"
 #include "text/constraint/gbnf.h"
 #include "text/constraint/lark_check.h"
+#include "text/constraint/regex_weight.h"
 #include "text/constraint/schema_check.h"
 
 #include <stdlib.h>
@@ -59,13 +60,24 @@ static enum status check_regex(const struct constraint_bytes *regex, struct erro
         n++;
     if (n % 2)
         return error_set(error, STATUS_INVALID_ARGUMENT, "it ends in a backslash");
+    if (regex_weight(regex->bytes, regex->n_bytes) > REGEX_WEIGHT_MAX)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "more than %d parts of it may be empty",
+                         REGEX_WEIGHT_MAX);
     return STATUS_OK;
 }
 
 static enum status check_gbnf(const struct constraint_bytes *grammar, struct error *error)
 {
     char *lark = NULL;
-    const enum status status = gbnf_to_lark(grammar->bytes, grammar->n_bytes, error, &lark);
+    struct error why = {0};
+    enum status status = gbnf_to_lark(grammar->bytes, grammar->n_bytes, error, &lark);
+    if (status == STATUS_OK)
+        status = lark_check(lark, strlen(lark), &why);
+    if (status == STATUS_INVALID_ARGUMENT && lark) /* the line is not the caller's */
+        status = error_set(error, status,
+                           "it is too large: more than %d parts of what becomes one regex may be "
+                           "empty, or its rules refer to one another in too long a chain",
+                           REGEX_WEIGHT_MAX);
     free(lark);
     return status;
 }

@@ -1,6 +1,7 @@
 #include "text/constraint/schema_check.h"
 
 #include "base/json_text.h"
+#include "text/constraint/regex_weight.h"
 
 #include <math.h>
 #include <stdbool.h>
@@ -26,6 +27,7 @@ struct walk {
     uint64_t n_optional;
     uint64_t n_patterns;
     uint64_t pattern_bytes;
+    uint64_t pattern_weight;
     bool is_data; /* what keywords such as const hold: no schema */
 };
 
@@ -117,9 +119,14 @@ static enum status count_multiple(struct walk *walk, const struct place *place, 
     return STATUS_OK;
 }
 
-static enum status count_pattern(struct walk *walk, const struct place *place, size_t n_bytes)
+static enum status count_pattern(struct walk *walk, const struct place *place, const char *pattern)
 {
+    const size_t n_bytes = strlen(pattern);
     walk->pattern_bytes += n_bytes;
+    walk->pattern_weight += regex_weight(pattern, n_bytes);
+    if (walk->pattern_weight > REGEX_WEIGHT_MAX)
+        return refuse(walk, place,
+                      "with this, too many parts of the schema's patterns may be empty");
     if (walk->pattern_bytes > SCHEMA_PATTERN_BYTES_MAX)
         return refuse(walk, place, "with this, the patterns of the schema are too long");
     return STATUS_OK;
@@ -135,7 +142,7 @@ static enum status count_pattern_properties(struct walk *walk, const struct plac
         return refuse(walk, place, "too many patternProperties in one schema");
     json_object_foreach(patterns, pattern, value)
     {
-        TRY(count_pattern(walk, place, strlen(pattern)));
+        TRY(count_pattern(walk, place, pattern));
     }
     return STATUS_OK;
 }
@@ -148,7 +155,7 @@ static enum status check_member(struct walk *walk, const struct place *place, co
     if (strcmp(key, "multipleOf") == 0 && json_is_number(value))
         return count_multiple(walk, place, value);
     if (strcmp(key, "pattern") == 0 && json_is_string(value))
-        return count_pattern(walk, place, json_string_length(value));
+        return count_pattern(walk, place, json_string_value(value));
     if (strcmp(key, "patternProperties") == 0 && json_is_object(value))
         return count_pattern_properties(walk, place, value);
     if (strcmp(key, "properties") == 0 && json_is_object(value))

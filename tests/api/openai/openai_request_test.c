@@ -72,7 +72,7 @@ static struct row rows[] = {
     {BOTH, "guided_json_object", {"false", "true"}, {"1", "\"yes\""}},
     {BOTH, "guided_regex", {"null", "\"a+\""}, {"1", "[1]", "\"a\\u0000\""}},
     {BOTH, "guided_grammar", {"null", "\"start: A\""}, {"1", "{\"a\": 1}"}},
-    {BOTH, "guided_choice", {"[]", "[\"a\", \"\"]"}, {"1", "\"a\"", "[1]", "[\"\\u0000\"]"}},
+    {BOTH, "guided_choice", {"null", "[\"a\", \"\"]"}, {"[]", "\"a\"", "[1]", "[\"\\u0000\"]"}},
     {BOTH, "structured_outputs", {"{}", "{\"json\": {}}"}, {"1", "[1]", "\"a\""}},
     {BOTH, "min_tokens", {"null", "4294967295"}, {"-1", "4294967296", "\"1\""}},
     {BOTH,
