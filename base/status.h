@@ -35,6 +35,7 @@
     X(PROMPT_TOO_LONG, 3, "PROMPT_TOO_LONG", "the prompt does not fit into the context window")    \
     X(NO_CHAT_TEMPLATE, 9, "NO_CHAT_TEMPLATE", "the model has no chat template")                   \
     X(TEMPLATE_LIMIT, 8, "TEMPLATE_LIMIT", "the chat template needs more than it may use")         \
+    X(CONSTRAINT_UNMET, 9, "CONSTRAINT_UNMET", "no token can meet the constraint")                 \
     X(MODEL_NOT_FOUND, 5, "MODEL_NOT_FOUND", "unknown model")                                      \
     X(DUPLICATE_REQUEST, 6, "DUPLICATE_REQUEST",                                                   \
       "a request with this request_id is still running")                                           \

@@ -216,11 +216,13 @@ static const struct config_group GROUPS[] = {
      "cache_salt"},
     {"Sampling", "temperature top_k top_p min_p repetition_penalty presence_penalty "
                  "frequency_penalty seed"},
+    {"Text of the reply", "json_schema json_object regex grammar choice"},
     {"Processes", "n_context_workers n_generation_workers restart quiet name"},
     {"Workers", "generation_workers context_workers resolve_ms poll_ms poll_limit_ms attempts_max"},
-    {"Addresses", "grpc_address http_address control_address health_address metrics_address "
-                  "metrics_compat advertise_address "
-                  "insecure ports_file"},
+    {"Addresses",
+     "grpc_address http_address engine_address control_address health_address metrics_address "
+     "metrics_compat advertise_address "
+     "insecure ports_file"},
     {"Model", "served_model_name max_context_tokens weights tokenizer"},
     {"KV blocks", "kv_block_tokens kv_blocks kv_memory kv_dtype prefix_cache prefixes_max"},
     {"Computing",
@@ -258,6 +260,9 @@ static const struct config_group GROUPS[] = {
              "chat_request_bytes_max chat_prompt_bytes_max"},
     {"Page", "page page_names page_readers_max page_interval_ms page_behind_ms page_requests_max "
              "page_ended_max"},
+    {"Constraints", "constraint_bytes_max constraint_grammar_bytes_max constraint_choices_max "
+                    "constraint_compile_ms "
+                    "constraints_kept constraint_queue_max"},
     {"Tenants",
      "tokens_file salt_key_file token_file methods requests_per_second tokens_per_minute "
      "requests_at_once shares_prefix_cache weight priority priority_max"},

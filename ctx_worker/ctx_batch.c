@@ -22,12 +22,15 @@ enum status ctx_batch_init(struct ctx_batch *batch, const struct ctx_engine_opti
         return STATUS_NO_MEMORY;
     TRY(draws_create(batch->forward, model_host_kernels(options->model), &batch->draws));
     draws_set_ends(batch->draws, options->eos_ids, options->n_eos_ids);
+    TRY(draw_masks_create(options->slots_max, options->vocabulary, forward->threads,
+                          &batch->masks));
     return STATUS_OK;
 }
 
 void ctx_batch_finish(struct ctx_batch *batch)
 {
     draws_destroy(batch->draws);
+    draw_masks_destroy(batch->masks);
     free(batch->chunks);
     free(batch->prefills);
     free(batch->wanted);
@@ -42,6 +45,8 @@ void ctx_batch_add(struct ctx_batch *batch, struct prefill *prefill, uint32_t n_
     assert(batch->n < batch->chunks_max);
     assert(prefill->state == PREFILL_COMPUTING);
     assert(n_query > 0 && n_query <= prefill_n_left(prefill));
+    if (batch->n == 0)
+        draw_masks_clear(batch->masks);
     for (uint32_t i = 0; i < batch->n; i++)
         assert(batch->prefills[i] != prefill && "a chunk needs the KV of the one before");
     const bool is_last = n_query == prefill_n_left(prefill);
@@ -64,6 +69,16 @@ void ctx_batch_add(struct ctx_batch *batch, struct prefill *prefill, uint32_t n_
                                       .n_prompt = request->n_tokens,
                                       .n_tokens = request->n_tokens,
                                       .logprobs = &batch->logprobs[at]};
+    if (request->constraint)
+        batch->wanted[at].mask = draw_masks_add(batch->masks, request->constraint, NULL, 0);
+}
+
+static void make_masks(struct ctx_batch *batch)
+{
+    draw_masks_make(batch->masks);
+    for (uint32_t i = 0; i < batch->n_wanted; i++)
+        if (batch->wanted[i].mask)
+            batch->wanted[i].mask_fault = draw_masks_fault(batch->masks, batch->wanted[i].mask);
 }
 
 /* Only this prompt ends. If it overflowed, other requests get nothing that it computed. */
@@ -88,6 +103,7 @@ enum status ctx_batch_run(struct ctx_batch *batch, const struct prefill_home *ho
     const struct draw *drawn = batch->wanted;
     const uint32_t n = batch->n;
     assert(n > 0);
+    make_masks(batch);
     batch->n = batch->n_wanted = batch->n_failed = 0;
     TRY(draws_run(batch->draws, batch->chunks, n, n, batch->wanted));
     for (uint32_t i = 0; i < n; i++) {

@@ -9,17 +9,20 @@
 #pragma once
 
 #include "ctx_worker/prefill.h"
+#include "engine/draw_masks.h"
 
 /* A prompt that did not advance: its logits are not finite, so it has no first token. */
 struct ctx_failed {
     struct prefill *prefill;
-    enum status status; /* LOGITS_NOT_FINITE; INVALID_ARGUMENT: its rules leave no token */
+    enum status
+        status; /* LOGITS_NOT_FINITE; INVALID_ARGUMENT, CONSTRAINT_UNMET: its rules leave no token */
     struct error why;
 };
 
 struct ctx_batch {
     struct forward *forward; /* the options' */
     struct draws *draws;
+    struct draw_masks *masks;
     uint32_t n, chunks_max;
     struct forward_sequence *chunks; /* [chunks_max] */
     struct prefill **prefills;       /* [chunks_max] whose chunk it is */

@@ -49,6 +49,8 @@ static enum status make_parts(struct ctx_engine *engine, struct error *error)
                                                .others_max = options->slots_max};
     TRY(published_init(&engine->published, sizeof engine->stats));
     TRY(engine_inbox_init(&engine->inbox, sizeof(struct ctx_message), &bounds));
+    TRY(request_queue_init(&engine->pending, options->streams_max,
+                           constraint_desk_limit_ns(options->desk)));
     TRY(request_queue_init(&engine->queue, options->queue_max, options->queue_limit_ns));
     TRY(make_schedule(engine, error));
     TRY(held_transfers_init(&engine->held, options->incarnation, options->slots_max));
@@ -84,7 +86,9 @@ enum status ctx_engine_create(const struct ctx_engine_options *options,
                                         .engine = engine,
                                         .device = options->device,
                                         .inbox = &engine->inbox,
-                                        .queue = &engine->queue};
+                                        .queue = &engine->queue,
+                                        .pending = &engine->pending,
+                                        .desk = options->desk};
     enum status status = make_parts(engine, error);
     if (status != STATUS_OK) {
         ctx_engine_destroy(engine);
@@ -102,6 +106,7 @@ void ctx_engine_destroy(struct ctx_engine *engine)
         return;
     forward_on_layer(engine->options.forward, NULL, NULL);
     ctx_inbox_finish(&engine->inbox);
+    request_queue_finish(&engine->pending);
     request_queue_finish(&engine->queue);
     schedule_destroy(engine->schedule);
     prefill_set_finish(&engine->slots, &engine->home);

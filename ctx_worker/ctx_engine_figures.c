@@ -7,14 +7,15 @@ static void count_prompts(struct ctx_engine *engine)
     struct ctx_engine_stats *stats = &engine->stats;
     struct schedule_counts counts;
     schedule_count(engine->schedule, &counts);
-    stats->queued = request_queue_count(&engine->queue);
+    const uint32_t n_pending = request_queue_count(&engine->pending);
+    stats->queued = request_queue_count(&engine->queue) + n_pending;
     stats->waiting_tokens = ctx_backlog_tokens(&engine->backlog);
     prefill_set_count(&engine->slots, stats);
     /* While prompts wait, a free slot does not help a new one: blocks, or the caller's share of them, are short. */
     stats->room = engine->options.queue_max - counts.n_waiting;
     if (counts.n_waiting == 0)
         stats->room += engine->slots.n - stats->computing - stats->sealed - stats->closing;
-    assert(counts.n_waiting == stats->queued);
+    assert(counts.n_waiting + n_pending == stats->queued);
     assert(counts.n_computing + counts.n_done == stats->computing + stats->sealed + stats->closing);
     /* When the device is lost, a prompt that was computed is not sealed. */
     assert(counts.n_computing == stats->computing || device_is_lost(engine->options.device));

@@ -20,8 +20,9 @@ struct ctx_engine {
     struct ctx_engine_ops ops;
     struct prefill_home home;
     struct engine_inbox inbox;
-    struct request_queue queue; /* what is in it waits in the schedule, too */
-    struct schedule *schedule;  /* has an admitted request for each slot that is not FREE */
+    struct request_queue pending; /* wait for their constraints */
+    struct request_queue queue;   /* what is in it waits in the schedule, too */
+    struct schedule *schedule;    /* has an admitted request for each slot that is not FREE */
     struct prefill_set slots;
     struct held_transfers held; /* transfers that are sealed and not granted */
     struct engine_core core;    /* the order of a step */

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "base/status.h"
+#include "engine/constraint_desk.h"
 #include "kvcache/prefix_tree.h"
 #include "kvtransfer/kv_sender.h"
 #include "model/forward.h"
@@ -20,6 +21,7 @@ struct ctx_engine_options {
         forward; /* warmed up, pool attached, for ctx_options_step_tokens and slots_max sequences */
     struct device *device; /* where the pool is; its compute queue is this engine's */
     struct block_pool *pool;
+    struct constraint_desk *desk; /* NULL: none, and constraints are refused */
     struct kv_sender *sender; /* created with transfers_max >= slots_max, blocks_max >= blocks of
                                  context_tokens */
     struct geometry geometry;

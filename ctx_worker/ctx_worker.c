@@ -115,6 +115,7 @@ static enum status create_engine(struct ctx_worker *ctx, struct error *error)
         .forward = worker->forward,
         .device = worker->device,
         .pool = worker->pool,
+        .desk = worker->desk,
         .sender = ctx->sender,
         .geometry = worker->identity.geometry,
         .vocabulary = worker->config->vocabulary,
@@ -139,6 +140,7 @@ static enum status create_engine(struct ctx_worker *ctx, struct error *error)
     struct ctx_engine_ops ops = ctx_service_ops(&ctx->service);
     TRY(ctx_engine_create(&options, &ops, error, &ctx->engine));
     kv_sender_on_event(ctx->sender, ctx_engine_wake, ctx->engine);
+    constraint_desk_on_done(worker->desk, ctx_engine_wake, ctx->engine);
     TRY(described_lives_create(&ctx->service.lives));
     ctx->service.engine = ctx->engine;
     ctx->service.sender = ctx->sender;

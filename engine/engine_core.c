@@ -2,6 +2,44 @@
 
 #include <assert.h>
 
+/* ---- arriving ---- */
+
+static bool is_known(const struct engine_core *core, const struct engine_request *request)
+{
+    return core->ops->is_running(core->engine, request) ||
+           request_queue_has(core->queue, request->request_id) ||
+           request_queue_has(core->pending, request->request_id);
+}
+
+/* It is pending, or ended. */
+static void order(struct engine_core *core, struct engine_request *request)
+{
+    enum status status = STATUS_UNSUPPORTED;
+    const char *sentence = "this worker compiles no constraints";
+    if (core->desk) {
+        status = constraint_desk_order(core->desk, &request->rules->constraint, &request->order);
+        sentence = status == STATUS_QUEUE_FULL ? "too many constraints wait to be compiled" : "";
+    }
+    if (status == STATUS_OK && request_queue_push(core->pending, request))
+        return;
+    assert(status != STATUS_OK && "pending has room for all streams");
+    core->ops->end(core->engine, request, status, sentence);
+}
+
+/* It is queued, or ended. */
+static void enlist(struct engine_core *core, struct engine_request *request, uint64_t now_ns)
+{
+    const char *sentence = "";
+    enum status status = core->ops->enlist(core->engine, request, now_ns, &sentence);
+    if (status != STATUS_OK) {
+        core->ops->end(core->engine, request, status, sentence);
+        return;
+    }
+    bool has_place = request_queue_push(core->queue, request);
+    assert(has_place && "the schedule refuses before the queue is full");
+    (void)has_place;
+}
+
 void engine_core_request(struct engine_core *core, struct engine_request *request, uint64_t now_ns)
 {
     const struct engine_core_ops *ops = core->ops;
@@ -13,20 +51,66 @@ void engine_core_request(struct engine_core *core, struct engine_request *reques
     } else if (request->deadline_ns <= now_ns) {
         status = STATUS_TIMED_OUT;
         sentence = "the deadline had passed on arrival";
-    } else if (ops->is_running(core->engine, request) ||
-               request_queue_has(core->queue, request->request_id)) {
+    } else if (is_known(core, request)) {
         status = STATUS_DUPLICATE_REQUEST;
-    } else {
-        status = ops->enlist(core->engine, request, now_ns, &sentence);
     }
-    if (status != STATUS_OK) {
+    if (status != STATUS_OK)
         ops->end(core->engine, request, status, sentence);
-        return;
-    }
-    bool has_place = request_queue_push(core->queue, request);
-    assert(has_place && "the schedule refuses before the queue is full");
-    (void)has_place;
+    else if (engine_request_lacks_constraint(request))
+        order(core, request);
+    else
+        enlist(core, request, now_ns);
 }
+
+/* ---- pending ---- */
+
+/* Of a request that has left pending. */
+static void end_pending(struct engine_core *core, struct engine_request *request,
+                        enum status status, const char *sentence)
+{
+    assert(status != STATUS_OK);
+    if (request->order)
+        constraint_desk_cancel(core->desk, request->order);
+    request->order = NULL;
+    core->ops->end(core->engine, request, status, sentence);
+}
+
+static struct engine_request *take_ordered(struct engine_core *core,
+                                           const struct constraint_order *ordered)
+{
+    for (uint32_t i = 0; i < request_queue_count(core->pending); i++)
+        if (request_queue_at(core->pending, i)->order == ordered)
+            return request_queue_remove_at(core->pending, i);
+    return NULL;
+}
+
+static void take_constraints(struct engine_core *core, uint64_t now_ns)
+{
+    struct constraint_done done;
+    while (core->desk && constraint_desk_take(core->desk, &done)) {
+        struct engine_request *request = take_ordered(core, done.order);
+        assert(request && "an order is cancelled when its request ends");
+        request->order = NULL;
+        request->constraint = done.constraint;
+        if (done.status == STATUS_OK)
+            enlist(core, request, now_ns);
+        else
+            end_pending(core, request, done.status, done.error.text);
+    }
+}
+
+static void end_late_pending(struct engine_core *core, uint64_t now_ns)
+{
+    struct engine_request *request;
+    while ((request = request_queue_remove_expired(core->pending, now_ns))) {
+        const bool is_late = request->deadline_ns <= now_ns;
+        end_pending(core, request, is_late ? STATUS_TIMED_OUT : STATUS_QUEUE_FULL,
+                    is_late ? "the deadline passed before the constraint was compiled"
+                            : "too many constraints wait to be compiled");
+    }
+}
+
+/* ---- ending ---- */
 
 void engine_core_refuse(struct engine_core *core, struct engine_request *request,
                         enum status status, const char *sentence)
@@ -39,8 +123,11 @@ void engine_core_refuse(struct engine_core *core, struct engine_request *request
 void engine_core_stream_ended(struct engine_core *core, const void *stream)
 {
     assert(stream && "NULL would end all");
+    struct engine_request *pending = request_queue_remove_stream(core->pending, stream);
     struct engine_request *queued = request_queue_remove_stream(core->queue, stream);
-    if (queued)
+    if (pending)
+        end_pending(core, pending, STATUS_CANCELLED, "");
+    else if (queued)
         engine_core_refuse(core, queued, STATUS_CANCELLED, "");
     else
         core->ops->end_running(core->engine, stream, STATUS_CANCELLED);
@@ -51,6 +138,8 @@ static void end_all(struct engine_core *core, enum status status)
     struct engine_request *queued;
     while ((queued = request_queue_pop(core->queue)))
         engine_core_refuse(core, queued, status, "");
+    while ((queued = request_queue_pop(core->pending)))
+        end_pending(core, queued, status, "");
     core->ops->end_running(core->engine, NULL, status);
 }
 
@@ -94,8 +183,10 @@ static bool end_waits(struct engine_core *core, enum status lacks, uint64_t now_
 static uint64_t next_limit_ns(const struct engine_core *core)
 {
     uint64_t queue_ns = request_queue_next_expiry_ns(core->queue);
+    uint64_t pending_ns = request_queue_next_expiry_ns(core->pending);
     uint64_t running_ns = core->ops->next_limit_ns(core->engine);
-    return queue_ns < running_ns ? queue_ns : running_ns;
+    uint64_t waiting_ns = queue_ns < pending_ns ? queue_ns : pending_ns;
+    return waiting_ns < running_ns ? waiting_ns : running_ns;
 }
 
 uint64_t engine_core_step(struct engine_core *core, uint64_t now_ns)
@@ -106,6 +197,8 @@ uint64_t engine_core_step(struct engine_core *core, uint64_t now_ns)
     core->began_ns = now_ns;
     ops->take_events(core->engine, now_ns);
     take_messages(core, now_ns);
+    take_constraints(core, now_ns);
+    end_late_pending(core, now_ns);
     ops->expire_running(core->engine, now_ns);
     end_late(core, now_ns);
     const struct engine_admission admission = ops->admit(core->engine, now_ns);

@@ -2,12 +2,15 @@
  * engine_core - the round of both engines: the order of its parts, and all of a request until it starts. The parts that differ are
  * functions in a table.
  *
- *     step:  (time of the last step) -> events of transfers -> messages, drain, stop -> timeouts of running requests
+ *     step:  (time of the last step) -> events of transfers -> messages, drain, stop -> constraints -> timeouts of running requests
  *            -> deadlines of waiting requests -> admission -> queue limit -> one batch -> figures
  *
  * Callers rely on the order. Events come first, because they free blocks and slots for the admission. Deadlines come before the
  * admission, so a late request does not start. The queue limit comes after the admission, so with a limit of 0 a request that can
  * start at once does. The batch comes last, so a request that ended in this round is not computed.
+ *
+ * A request with a constraint is pending until that is compiled; then it is queued, or refused with what is wrong in the constraint.
+ * This takes constraint_desk_limit_ns at most. The queue limit counts from the arrival.
  *
  * A request that arrives while the engine drains, after its deadline, or with the id of another request is refused. A waiting
  * request ends with CANCELLED when its stream ends, with DRAINING at a stop, with DEVICE_LOST after the loss of the device, with
@@ -18,6 +21,7 @@
 #pragma once
 
 #include "device/device.h"
+#include "engine/constraint_desk.h"
 #include "engine/engine_inbox.h"
 #include "engine/request_queue.h"
 
@@ -56,9 +60,11 @@ struct engine_core {
     const struct device *device; /* what it computes on */
     struct engine_inbox *inbox;
     struct request_queue *queue;
-    bool is_draining;  /* from the first round after engine_inbox_drain */
-    bool has_computed; /* in the last round, */
-    uint64_t began_ns; /* which began at this time */
+    struct request_queue *pending; /* their constraints are ordered */
+    struct constraint_desk *desk;  /* NULL: requests with constraints are refused, UNSUPPORTED */
+    bool is_draining;              /* from the first round after engine_inbox_drain */
+    bool has_computed;             /* in the last round, */
+    uint64_t began_ns;             /* which began at this time */
 };
 
 /* A request has arrived: it is queued or refused. Becomes its owner. */

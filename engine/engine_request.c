@@ -1,6 +1,7 @@
 #include "engine/engine_request.h"
 
 #include "base/hash.h"
+#include "text/constraint/constraint.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -78,10 +79,17 @@ enum status engine_request_create(size_t bytes, const struct engine_request_inpu
     return STATUS_OK;
 }
 
+bool engine_request_lacks_constraint(const struct engine_request *request)
+{
+    return request->rules && request->rules->constraint.kind != REPLY_FREE && !request->constraint;
+}
+
 void engine_request_destroy(struct engine_request *request)
 {
-    if (request)
-        free(request->rules);
+    if (!request)
+        return;
+    constraint_destroy(request->constraint);
+    free(request->rules);
     free(request);
 }
 

@@ -17,6 +17,9 @@
 #define ENGINE_REQUEST_ID_MAX 128u /* bytes */
 #define ENGINE_SALT_MAX       128u /* bytes */
 
+struct constraint;
+struct constraint_order;
+
 struct engine_request {
     void *stream;
     uint64_t id_hash; /* engine_request_id_hash of request_id */
@@ -25,6 +28,9 @@ struct engine_request {
     struct standing standing; /* weight at least 1 */
     struct sampling_params sampling;
     struct token_rules *rules; /* sampling's; NULL: none */
+    /* Of the text that the rules ask for, after all tokens that are known; owned. NULL: they ask for none, or it is ordered. */
+    struct constraint *constraint;
+    struct constraint_order *order; /* at the desk; NULL: none */
     uint8_t salt[ENGINE_SALT_MAX];
     size_t salt_bytes;
     uint64_t deadline_ns; /* DEADLINE_NONE: none */
@@ -53,11 +59,15 @@ MUST_CHECK enum status engine_request_check_text(const struct engine_request_inp
 MUST_CHECK enum status engine_request_check_tokens(const struct engine_request_input *input,
                                                    uint32_t vocabulary, struct error *error);
 
+/* Its rules have a constraint, which was not compiled yet. */
+bool engine_request_lacks_constraint(const struct engine_request *request);
+
 /* bytes: of the struct of which it is the head; its other fields are zeros. The caller has checked the input. NO_MEMORY. */
 MUST_CHECK enum status engine_request_create(size_t bytes, const struct engine_request_input *input,
                                              void *stream, struct error *error,
                                              struct engine_request **request_out);
-void engine_request_destroy(struct engine_request *request); /* NULL is fine */
+/* Without an order. NULL is fine. */
+void engine_request_destroy(struct engine_request *request);
 
 /* For a search of many requests: is_named compares the ids only where the hashes are equal. */
 uint64_t engine_request_id_hash(const char *request_id);

@@ -18,6 +18,7 @@ enum status gen_batch_init(struct gen_batch *batch, const struct gen_engine_opti
         return STATUS_NO_MEMORY;
     TRY(draws_create(batch->forward, model_host_kernels(options->model), &batch->draws));
     draws_set_ends(batch->draws, options->eos_ids, options->n_eos_ids);
+    TRY(draw_masks_create(n, options->vocabulary, forward->threads, &batch->masks));
     const char *differ_by = forward_phases_differ_by(batch->forward);
     if (options->capacity_policy == SCHEDULE_MAX_UTILIZATION && differ_by)
         return error_set(error, STATUS_INVALID_ARGUMENT,
@@ -30,6 +31,7 @@ enum status gen_batch_init(struct gen_batch *batch, const struct gen_engine_opti
 void gen_batch_finish(struct gen_batch *batch)
 {
     draws_destroy(batch->draws);
+    draw_masks_destroy(batch->masks);
     free(batch->inputs);
     free(batch->results);
     free(batch->wanted);
@@ -43,6 +45,22 @@ static uint32_t n_in_piece(const struct sequence *sequence, uint32_t n_tokens)
     uint32_t n_prompt = sequence_n_prompt(sequence);
     bool is_over = sequence->n_kv < n_prompt && sequence->n_kv + n_tokens > n_prompt;
     return is_over && sequence->must_verify ? n_prompt - sequence->n_kv : n_tokens;
+}
+
+/* A token that is drawn again must not see the tokens behind it, as in the first draw. */
+static void want(struct gen_batch *batch, struct sequence *sequence, uint32_t n_kv,
+                 struct token_logprobs *logprobs)
+{
+    struct engine_request *request = &sequence->job->request;
+    struct draw *draw = &batch->wanted[batch->n_wanted++];
+    *draw = (struct draw){.params = &request->sampling,
+                          .tokens = sequence->tokens,
+                          .n_prompt = request->n_tokens,
+                          .n_tokens = n_kv,
+                          .logprobs = logprobs};
+    if (request->constraint)
+        draw->mask = draw_masks_add(batch->masks, request->constraint, sequence->tokens + n_kv,
+                                    sequence->n_tokens - n_kv);
 }
 
 static void add(struct gen_batch *batch, struct sequence *sequence, uint32_t n_tokens)
@@ -67,15 +85,8 @@ static void add(struct gen_batch *batch, struct sequence *sequence, uint32_t n_t
     };
     batch->results[n].sequence = sequence;
     batch->results[n].computed = (struct computed){.n_tokens = n_tokens, .has_token = wants_logits};
-    /* A token that is drawn again must not see the tokens behind it, as in the first draw. */
     if (wants_logits)
-        batch->wanted[batch->n_wanted++] = (struct draw){
-            .params = &sequence->job->request.sampling,
-            .tokens = sequence->tokens,
-            .n_prompt = n_prompt,
-            .n_tokens = n_kv,
-            .logprobs = &batch->results[n].computed.logprobs,
-        };
+        want(batch, sequence, n_kv, &batch->results[n].computed.logprobs);
 }
 
 /* In the order of the plan: chunks first. */
@@ -95,16 +106,26 @@ static void add_all(struct gen_batch *batch, const struct gen_home *home,
     }
 }
 
+static void make_masks(struct gen_batch *batch)
+{
+    draw_masks_make(batch->masks);
+    for (uint32_t i = 0; i < batch->n_wanted; i++)
+        if (batch->wanted[i].mask)
+            batch->wanted[i].mask_fault = draw_masks_fault(batch->masks, batch->wanted[i].mask);
+}
+
 enum status gen_batch_run(struct gen_batch *batch, const struct gen_home *home,
                           const struct schedule_batch *plan)
 {
     batch->n = batch->n_contexts = batch->n_decodes = batch->n_left_out = batch->n_wanted = 0;
+    draw_masks_clear(batch->masks);
     add_all(batch, home, plan);
     assert(batch->n_contexts + batch->n_decodes == batch->n && batch->n_wanted <= batch->n);
     assert(batch->n + batch->n_left_out == plan->n);
     if (batch->n == 0)
         return STATUS_OK;
 
+    make_masks(batch);
     TRY(draws_run(batch->draws, batch->inputs, batch->n, batch->n_contexts, batch->wanted));
     const struct draw *drawn = batch->wanted;
     for (uint32_t i = 0; i < batch->n; i++) {

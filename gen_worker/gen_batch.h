@@ -10,6 +10,7 @@
  */
 #pragma once
 
+#include "engine/draw_masks.h"
 #include "gen_worker/sequence.h"
 #include "schedule/schedule.h"
 
@@ -21,6 +22,7 @@ struct gen_result {
 struct gen_batch {
     struct forward *forward; /* the options' */
     struct draws *draws;
+    struct draw_masks *masks;
     struct forward_sequence *inputs; /* [sequences_max] */
     struct gen_result *results;      /* [sequences_max] */
     struct draw *wanted;             /* [sequences_max], of those whose logits are */

@@ -37,7 +37,9 @@ static enum status make_slots(struct gen_engine *engine)
     if (options->prefix_cache)
         TRY(prefix_tree_create(options->pool, &engine->home.tree));
     engine->home.sequences = calloc(options->sequences_max, sizeof *engine->home.sequences);
-    if (!engine->home.sequences)
+    engine->home.runs_ahead = !forward_phases_differ_by(options->forward);
+    engine->home.mask = calloc((options->vocabulary + 31) / 32, sizeof *engine->home.mask);
+    if (!engine->home.sequences || !engine->home.mask)
         return STATUS_NO_MEMORY;
     for (uint32_t i = 0; i < options->sequences_max; i++)
         TRY(sequence_init(&engine->home.sequences[i], &engine->home));
@@ -72,6 +74,8 @@ static enum status make_parts(struct gen_engine *engine, struct error *error)
 {
     TRY(published_init(&engine->published, sizeof engine->stats));
     TRY(gen_inbox_init(&engine->inbox, &engine->options));
+    TRY(request_queue_init(&engine->pending, engine->options.streams_max,
+                           constraint_desk_limit_ns(engine->options.desk)));
     TRY(request_queue_init(&engine->queue, engine->options.queue_max,
                            engine->options.queue_limit_ns));
     TRY(make_slots(engine));
@@ -103,7 +107,9 @@ enum status gen_engine_create(const struct gen_engine_options *options,
                                         .engine = engine,
                                         .device = options->device,
                                         .inbox = &engine->inbox,
-                                        .queue = &engine->queue};
+                                        .queue = &engine->queue,
+                                        .pending = &engine->pending,
+                                        .desk = options->desk};
     enum status status = make_parts(engine, error);
     if (status != STATUS_OK) {
         gen_engine_destroy(engine);
@@ -119,6 +125,7 @@ void gen_engine_destroy(struct gen_engine *engine)
     if (!engine)
         return;
     gen_inbox_finish(&engine->inbox);
+    request_queue_finish(&engine->pending);
     request_queue_finish(&engine->queue);
     handover_set_finish(&engine->handovers, &engine->home);
     for (uint32_t i = 0; engine->home.sequences && i < engine->options.sequences_max; i++)
@@ -129,6 +136,7 @@ void gen_engine_destroy(struct gen_engine *engine)
     gen_batch_finish(&engine->batch);
     block_owners_finish(&engine->owners);
     free(engine->home.sequences);
+    free(engine->home.mask);
     published_finish(&engine->published);
     free(engine);
 }

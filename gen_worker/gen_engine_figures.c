@@ -19,7 +19,8 @@ static void count_states(struct gen_engine *engine)
     stats->local_prefill = n[SEQUENCE_LOCAL_PREFILL];
     stats->decoding = n[SEQUENCE_DECODING];
     stats->paused = n[SEQUENCE_PAUSED];
-    stats->queued = request_queue_count(&engine->queue);
+    const uint32_t n_pending = request_queue_count(&engine->pending);
+    stats->queued = request_queue_count(&engine->queue) + n_pending;
     stats->waiting_tokens = request_queue_tokens(&engine->queue);
     stats->quarantined_transfers = handover_set_n_quarantined(&engine->handovers);
     schedule_count(engine->home.schedule, &counts);
@@ -28,7 +29,7 @@ static void count_states(struct gen_engine *engine)
     stats->room = counts.n_waiting < queue_max ? queue_max - counts.n_waiting : 0;
     if (counts.n_waiting == 0)
         stats->room += n[SEQUENCE_FREE];
-    assert(counts.n_waiting == stats->queued + stats->paused);
+    assert(counts.n_waiting + n_pending == stats->queued + stats->paused);
     assert(counts.n_fetching == stats->reserved + stats->fetching + stats->committing);
     assert(counts.n_computing + counts.n_decoding == stats->local_prefill + stats->decoding);
     assert(counts.n_done == 0 && "no reader holds a request after its end");

@@ -17,6 +17,7 @@ struct gen_engine {
     struct gen_engine_ops ops;
     struct gen_home home;
     struct engine_inbox inbox;
+    struct request_queue pending; /* wait for their constraints */
     struct request_queue queue;
     struct gen_batch batch;
     struct handover_set handovers;

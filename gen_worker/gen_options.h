@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "engine/constraint_desk.h"
 #include "kvcache/prefix_tree.h"
 #include "kvtransfer/kv_receiver.h"
 #include "model/forward.h"
@@ -22,6 +23,7 @@ struct gen_engine_options {
         forward; /* warmed up, pool attached, for batch_tokens + sequences_max tokens of sequences_max */
     struct device *device; /* where the pool is; its compute queue is this engine's */
     struct block_pool *pool;
+    struct constraint_desk *desk; /* NULL: none, and constraints are refused */
     /* Created with transfers_max >= prefills_max, blocks_max >= blocks of context_tokens. */
     struct kv_receiver *receiver;
     struct geometry geometry;

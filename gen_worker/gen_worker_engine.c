@@ -95,6 +95,7 @@ static void engine_options(const struct gen_worker *gen, struct gen_engine_optio
         .forward = worker->forward,
         .device = worker->device,
         .pool = worker->pool,
+        .desk = worker->desk,
         .receiver = gen->receiver,
         .geometry = worker->identity.geometry,
         .vocabulary = worker->config->vocabulary,
@@ -175,6 +176,7 @@ enum status gen_worker_create_engine(struct gen_worker *gen, struct error *error
     TRY(gen_engine_create(&options, &ops, error, &gen->engine));
     /* These were made before the engine, which they need. */
     kv_receiver_on_event(gen->receiver, gen_engine_wake, gen->engine);
+    constraint_desk_on_done(gen->worker.desk, gen_engine_wake, gen->engine);
     context_client_set_engine(gen->contexts, gen->engine);
     gen->service.engine = gen->engine;
     gen->service.vocabulary = gen->worker.config->vocabulary;

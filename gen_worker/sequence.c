@@ -2,6 +2,7 @@
 
 #include "base/log/log.h"
 #include "schedule/schedule.h"
+#include "text/constraint/constraint.h"
 
 #include <assert.h>
 #include <string.h>
@@ -72,12 +73,18 @@ static bool is_stop(const struct sequence *sequence, const struct gen_home *home
     return false;
 }
 
+static bool is_complete(const struct sequence *sequence)
+{
+    const struct constraint *constraint = sequence->job->request.constraint;
+    return constraint && constraint_is_done(constraint);
+}
+
 enum gen_finish_reason sequence_finish_reason(const struct sequence *sequence,
                                               const struct gen_home *home)
 {
     if (sequence_n_generated(sequence) == 0)
         return GEN_FINISH_NONE;
-    if (is_stop(sequence, home, sequence->tokens[sequence->n_tokens - 1]))
+    if (is_stop(sequence, home, sequence->tokens[sequence->n_tokens - 1]) || is_complete(sequence))
         return GEN_FINISH_STOP;
     if (sequence_n_generated(sequence) == sequence->job->request.sampling.max_tokens)
         return GEN_FINISH_LENGTH;
@@ -106,13 +113,37 @@ static struct gen_finish figures(const struct sequence *sequence)
     return figures;
 }
 
-void sequence_add_token(struct sequence *sequence, const struct gen_home *home, uint32_t token_id,
-                        const struct token_logprobs *logprobs)
+enum status sequence_judge_token(struct sequence *sequence, const struct gen_home *home,
+                                 uint32_t token_id, struct error *error)
+{
+    struct constraint *constraint = sequence->job->request.constraint;
+    if (!constraint)
+        return STATUS_OK;
+    assert(token_id < home->options->vocabulary);
+    TRY(constraint_mask(constraint, home->mask, error));
+    if (!(home->mask[token_id / 32] >> token_id % 32 & 1))
+        return error_set(error, STATUS_CONSTRAINT_UNMET,
+                         "token %u does not fit the request's constraint", token_id);
+    return STATUS_OK;
+}
+
+/* Not OK: the sequence has ended. */
+static enum status accept(struct sequence *sequence, const struct gen_home *home, uint32_t token_id)
+{
+    struct error error = {0};
+    struct constraint *constraint = sequence->job->request.constraint;
+    enum status status = constraint ? constraint_accept(constraint, token_id, &error) : STATUS_OK;
+    if (status != STATUS_OK)
+        sequence_end(sequence, home, status, error.text);
+    return status;
+}
+
+static void append(struct sequence *sequence, const struct gen_home *home, uint32_t token_id,
+                   const struct token_logprobs *logprobs)
 {
     assert(sequence->n_tokens < home->options->context_tokens);
-    /* Drawn behind the last known token, or the first token, from a context worker. */
-    assert(sequence->handover ? sequence_n_generated(sequence) == 0
-                              : sequence->n_kv == sequence->n_tokens);
+    if (accept(sequence, home, token_id) != STATUS_OK)
+        return;
     uint64_t now_ns = gen_home_now_ns(home);
     sequence->tokens[sequence->n_tokens++] = token_id;
     if (sequence_n_generated(sequence) == 1) {
@@ -139,9 +170,46 @@ void sequence_add_token(struct sequence *sequence, const struct gen_home *home, 
         sequence_end(sequence, home, STATUS_OK, "");
 }
 
+void sequence_add_token(struct sequence *sequence, const struct gen_home *home, uint32_t token_id,
+                        const struct token_logprobs *logprobs)
+{
+    /* Drawn behind the last known token, or the first token, from a context worker. */
+    assert(sequence->handover ? sequence_n_generated(sequence) == 0
+                              : sequence->n_kv == sequence->n_tokens);
+    append(sequence, home, token_id, logprobs);
+}
+
 static uint32_t smaller(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;
+}
+
+/* A draw has to say what other rules leave, and with what log-probability. */
+static bool may_run_ahead(const struct sequence *sequence, const struct gen_home *home)
+{
+    const struct engine_request *request = &sequence->job->request;
+    return request->constraint && home->runs_ahead && request->sampling.n_logprobs == 0 &&
+           request->rules->n_allowed == 0 && request->rules->n_bad == 0;
+}
+
+/* Tokens that alone can come need no draw, and no pass of their own: they are computed with the next one. */
+static void run_ahead(struct sequence *sequence, const struct gen_home *home)
+{
+    uint32_t ids[SEQUENCE_AHEAD_MAX];
+    if (sequence->state != SEQUENCE_DECODING || !may_run_ahead(sequence, home))
+        return;
+    const struct sampling_params *sampling = &sequence->job->request.sampling;
+    const uint32_t n_left = sampling->max_tokens - sequence_n_generated(sequence);
+    const uint32_t n = constraint_forced(sequence->job->request.constraint, ids,
+                                         smaller(n_left, SEQUENCE_AHEAD_MAX));
+    for (uint32_t i = 0; i < n && sequence->state == SEQUENCE_DECODING; i++) {
+        if (sequence_n_generated(sequence) < sampling->min_tokens &&
+            is_stop(sequence, home, ids[i]))
+            return;
+        schedule_run_ahead(home->schedule, sequence_schedule_id(sequence));
+        sequence->n_ahead++;
+        append(sequence, home, ids[i], NULL);
+    }
 }
 
 /* Counts prompt tokens that are computed for the first time, and all that is computed again. */
@@ -165,6 +233,7 @@ static void count_computed(struct sequence *sequence, const struct gen_home *hom
     if (end > sequence->n_kv_max)
         sequence->n_kv_max = end;
     sequence->n_kv = end;
+    sequence->n_ahead -= smaller(n_tokens, sequence->n_ahead);
 }
 
 /* This worker has computed the KV of the prompt. */
@@ -214,6 +283,7 @@ void sequence_computed(struct sequence *sequence, const struct gen_home *home,
     sequence_tell_progress(sequence, home);
     if (is_next) {
         sequence_add_token(sequence, home, computed->token_id, &computed->logprobs);
+        run_ahead(sequence, home);
         return;
     }
     if (!computed->has_token)

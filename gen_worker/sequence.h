@@ -42,6 +42,9 @@ void sequence_begin_local(struct sequence *sequence, const struct gen_home *home
 /* One more token, drawn here or by the context worker. logprobs may be NULL. */
 void sequence_add_token(struct sequence *sequence, const struct gen_home *home, uint32_t token_id,
                         const struct token_logprobs *logprobs);
+/* Of a token that another process drew. CONSTRAINT_UNMET: the constraint does not allow it. Changes nothing. */
+MUST_CHECK enum status sequence_judge_token(struct sequence *sequence, const struct gen_home *home,
+                                            uint32_t token_id, struct error *error);
 /* The result of a forward pass for one sequence. */
 struct computed {
     uint32_t n_tokens; /* computed, after n_kv */

@@ -144,7 +144,7 @@ void sequence_pause(struct sequence *sequence, const struct gen_home *home)
     sequence_keep_all(sequence, home);
     block_table_clear(table);
     sequence->job->lookup_at = 0; /* the schedule has forgotten its prefix */
-    sequence->n_kv = 0;
+    sequence->n_kv = sequence->n_ahead = 0;
     sequence->has_other_kv = false;
     sequence->state = SEQUENCE_PAUSED;
 }

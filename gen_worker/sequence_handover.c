@@ -44,6 +44,8 @@ static enum status on_first_token(struct sequence *sequence, const struct gen_ho
                              "first token %u is not that of the first KV transfer", token_id);
         return STATUS_OK;
     }
+    if (sequence_judge_token(sequence, home, token_id, error) != STATUS_OK)
+        return STATUS_TRANSFER_FAILED;
     sequence->has_other_token = handover->has_other_numerics;
     schedule_computed(home->schedule, sequence_schedule_id(sequence), 0, 1);
     sequence_add_token(sequence, home, token_id, &event->first_token.logprobs);
@@ -168,6 +170,7 @@ static enum status client_status(const struct sequence *sequence, enum status st
         return status;
     switch (status) {
     case STATUS_UNSUPPORTED:
+    case STATUS_CONSTRAINT_UNMET:
     case STATUS_NO_BLOCKS:
     case STATUS_QUEUE_FULL:
     case STATUS_LOADING:
@@ -220,8 +223,9 @@ static void fall_back(struct sequence *sequence, const struct gen_home *home, en
                      status == STATUS_SHARE_FULL ? status : STATUS_NO_CONTEXT_WORKER, sentence);
         return;
     }
-    /* The same numerics overflow here, too. */
-    bool is_vain = status == STATUS_LOGITS_NOT_FINITE && !handover->has_other_numerics;
+    /* The same numerics overflow here, too, and the same rules leave no token. */
+    bool is_vain = (status == STATUS_LOGITS_NOT_FINITE || status == STATUS_CONSTRAINT_UNMET) &&
+                   !handover->has_other_numerics;
     if (!home->options->local_prefill || is_vain) {
         sequence_end(sequence, home, client_status(sequence, status), sentence);
         return;

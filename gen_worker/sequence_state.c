@@ -50,7 +50,7 @@ void sequence_settle(struct sequence *sequence)
 {
     assert(sequence->n_kv <= sequence->n_tokens && sequence->n_kv <= sequence->n_kv_max);
     bool is_last = sequence->n_kv >= sequence_n_prompt(sequence) &&
-                   sequence->n_kv + 1 >= sequence->n_tokens;
+                   sequence->n_kv + 1 + sequence->n_ahead >= sequence->n_tokens;
     sequence->state = is_last ? SEQUENCE_DECODING : SEQUENCE_LOCAL_PREFILL;
 }
 

@@ -19,6 +19,7 @@ enum sequence_state {
 };
 
 #define SEQUENCE_ORIGINS_MAX 8u
+#define SEQUENCE_AHEAD_MAX   8u /* so that no sequence makes a step long */
 
 struct sequence {
     enum sequence_state state;
@@ -28,6 +29,8 @@ struct sequence {
     uint32_t *tokens;           /* [context_tokens] prompt, then generated */
     uint32_t n_tokens;
     uint32_t n_kv; /* leading tokens whose KV is in the blocks and may be used */
+    uint32_t
+        n_ahead; /* while DECODING: tokens behind the last drawn one, which a constraint forced; computed with that */
     uint32_t
         n_kv_max; /* the most that n_kv ever was: computing these again counts as tokens_again */
     uint32_t n_cached; /* prompt tokens that the prefix cache had when they were needed first */
@@ -53,7 +56,7 @@ struct sequence {
 MUST_CHECK enum status sequence_init(struct sequence *sequence, const struct gen_home *home);
 void sequence_finish(struct sequence *sequence); /* gives all back; a zeroed one is fine */
 
-/* LOCAL_PREFILL or DECODING, by what is left to compute of the tokens that it knows. */
+/* LOCAL_PREFILL or DECODING, by what is left to compute of the tokens that it knows; of those ahead, n_ahead. */
 void sequence_settle(struct sequence *sequence);
 /* May be in a batch now. */
 bool sequence_is_runnable(const struct sequence *sequence);

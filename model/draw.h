@@ -13,11 +13,14 @@ struct draw {
     const struct sampling_params *params;
     const uint32_t *tokens;
     uint32_t n_prompt, n_tokens;
+    const char *mask_fault; /* why the mask is empty; NULL: it is not */
+    const uint32_t *
+        mask; /* [(vocabulary + 31) / 32] bit i: token i may be drawn, as far as the constraint goes; NULL: there is none */
     struct token_logprobs
         *logprobs; /* filled where params->n_logprobs is above 0; else it may be NULL */
     uint32_t token_id;
     /* LOGITS_NOT_FINITE: a NaN among them, or no finite largest. Then token_id is whose logit is at fault. INVALID_ARGUMENT: the
-     * request's rules leave no token. */
+     * request's rules leave no token; CONSTRAINT_UNMET: its mask and its rules do not. */
     enum status status;
     float logit;
 };

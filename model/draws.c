@@ -105,21 +105,25 @@ static void draw_from_row(struct draws *draws, struct draw *draw, const float *l
 {
     if (!judge_row(draws, draw, logits))
         return;
-    draw->token_id = sampler_draw(draws->sampler, draw->params, logits, draw->tokens,
-                                  draw->n_prompt, draw->n_tokens, draw->logprobs);
+    draw->token_id = sampler_draw_row(draws->sampler, draw, logits);
     if (draw->token_id == SAMPLER_NO_TOKEN)
-        draw->status = STATUS_INVALID_ARGUMENT;
+        draw->status = draw->mask ? STATUS_CONSTRAINT_UNMET : STATUS_INVALID_ARGUMENT;
 }
 
 void draw_say_fault(const struct draw *draw, struct error *error)
 {
     const float logit = isnan(draw->logit) ? NAN : draw->logit; /* without a sign */
-    if (draw->status == STATUS_INVALID_ARGUMENT) {
+    if (draw->mask && draw->mask_fault) {
+        error_write(error, "sampling.constraint, after %u tokens: %s", draw->n_tokens,
+                    draw->mask_fault);
+        return;
+    }
+    if (draw->status == STATUS_INVALID_ARGUMENT || draw->status == STATUS_CONSTRAINT_UNMET) {
         error_write(
             error,
-            "sampling leaves no token to draw after %u tokens: allowed_token_ids, bad_words "
+            "sampling leaves no token to draw after %u tokens: %sallowed_token_ids, bad_words "
             "and min_tokens exclude all",
-            draw->n_tokens);
+            draw->n_tokens, draw->mask ? "constraint, " : "");
         return;
     }
     assert(draw->status == STATUS_LOGITS_NOT_FINITE);
@@ -138,7 +142,7 @@ static const struct forward_wish *wish_for(struct draws *draws, const struct dra
     const uint32_t n = sampler_list_penalties(draws->sampler, draw, &list);
     struct sampling_penalty *kept = draws->penalties + *n_listed;
     assert(n <= draws->vocabulary && *n_listed <= (size_t)row * FORWARD_PENALTIES_MAX);
-    if (n > FORWARD_PENALTIES_MAX || sampler_takes_row(draw->params))
+    if (n > FORWARD_PENALTIES_MAX || sampler_takes_row(draw))
         return NULL;
     memcpy(kept, list, n * sizeof *list);
     *n_listed += n;

@@ -8,12 +8,12 @@
  *     host draws from     the 256 best (candidates.h)                           candidates that it selects itself
  *     host fetches a row  if u or a filter reaches beyond the 256 best          -
  *
- * A whole row is also fetched if more than FORWARD_PENALTIES_MAX of its tokens have penalties, or only some are allowed. This depends only on a
+ * A whole row is also fetched if more than FORWARD_PENALTIES_MAX of its tokens have penalties, or only some are allowed (also by a mask). This depends only on a
  * request and its tokens, never on the batch, and so do the bits of a token and its log-probabilities.
  *
  * A row with a NaN, or with a largest logit that is not finite, has no token: the sampler does not get it. A device
  * reports this in its sums, and the row is fetched to name the logit. Where a request's rules leave no token, its draw has none
- * either: INVALID_ARGUMENT.
+ * either: INVALID_ARGUMENT, CONSTRAINT_UNMET.
  *
  * Thread: the one of the forward pass.
  */

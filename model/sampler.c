@@ -63,15 +63,22 @@ uint32_t sampler_list_penalties(struct sampler *sampler, const struct draw *draw
     return penalties_make(&sampler->penalties, draw);
 }
 
-bool sampler_takes_row(const struct sampling_params *params)
+static bool has_allowed(const struct sampling_params *params)
 {
     return params->rules && params->rules->n_allowed > 0;
 }
 
-/* The row, or what of it is allowed. */
-static void copy_row(struct sampler *sampler, const struct token_rules *rules, const float *logits)
+bool sampler_takes_row(const struct draw *draw)
 {
-    if (!rules || rules->n_allowed == 0) {
+    return draw->mask || has_allowed(draw->params);
+}
+
+/* The row, or what of it is allowed. */
+static void copy_row(struct sampler *sampler, const struct sampling_params *params,
+                     const float *logits)
+{
+    const struct token_rules *rules = params->rules;
+    if (!has_allowed(params)) {
         memcpy(sampler->logits, logits, sampler->vocabulary * sizeof *logits);
         return;
     }
@@ -81,14 +88,30 @@ static void copy_row(struct sampler *sampler, const struct token_rules *rules, c
         sampler->logits[rules->allowed_ids[i]] = logits[rules->allowed_ids[i]];
 }
 
+/* Most masks have whole words of ones or of zeros. */
+static void apply_mask(struct sampler *sampler, const uint32_t *mask)
+{
+    for (uint32_t first = 0; first < sampler->vocabulary; first += 32) {
+        const uint32_t word = mask[first / 32];
+        if (word == UINT32_MAX)
+            continue;
+        const uint32_t left = sampler->vocabulary - first, n = left < 32 ? left : 32;
+        for (uint32_t i = 0; i < n; i++)
+            if (!(word >> i & 1))
+                sampler->logits[first + i] = -INFINITY;
+    }
+}
+
 /* The row after the penalties; the same row if there are none. */
 static const float *penalise(struct sampler *sampler, const struct draw *draw, const float *logits)
 {
     const struct sampling_penalty *list;
     const uint32_t n = sampler_list_penalties(sampler, draw, &list);
-    if (n == 0 && !sampler_takes_row(draw->params))
+    if (n == 0 && !sampler_takes_row(draw))
         return logits;
-    copy_row(sampler, draw->params->rules, logits);
+    copy_row(sampler, draw->params, logits);
+    if (draw->mask)
+        apply_mask(sampler, draw->mask);
     for (uint32_t i = 0; i < n; i++) {
         float *logit = &sampler->logits[list[i].id];
         *logit = *logit > 0 ? *logit / list[i].factor : *logit * list[i].factor;
@@ -208,13 +231,15 @@ static bool takes_likeliest(const struct logit_row *row)
     return row->temperature == 0 || !isfinite(row->largest);
 }
 
-static uint32_t draw_token(struct sampler *sampler, const struct sampling_params *asked,
-                           const float *logits, uint32_t position)
+/* logits: after the penalties. */
+static uint32_t draw_token(struct sampler *sampler, const struct draw *draw, const float *logits)
 {
+    const struct sampling_params *asked = draw->params;
+    const bool is_masked = draw->mask;
     uint32_t likeliest = sampler->kernels->argmax(logits, sampler->vocabulary), token;
     const struct logit_row row = {logits, sampler->vocabulary, logits[likeliest],
                                   asked->temperature};
-    if (row.largest == -INFINITY && sampling_has_rules(asked))
+    if (row.largest == -INFINITY && (is_masked || sampling_has_rules(asked)))
         return SAMPLER_NO_TOKEN;
     if (takes_likeliest(&row))
         return likeliest;
@@ -224,7 +249,7 @@ static uint32_t draw_token(struct sampler *sampler, const struct sampling_params
     candidates_select(&row, is_few ? params.top_k : CANDIDATES_MAX, candidates);
     if (candidates_need_sum(candidates, &params))
         candidates->sum = logit_row_sum(&row, sampler->kernels);
-    double unit = random_of(params.seed, position);
+    double unit = random_of(params.seed, draw->n_tokens);
     if (candidates_draw(candidates, &params, unit, &token))
         return token;
     return draw_from_row(sampler, &params, &row, unit);
@@ -257,13 +282,22 @@ uint32_t sampler_draw(struct sampler *sampler, const struct sampling_params *par
                       const float *logits, const uint32_t *tokens, uint32_t n_prompt,
                       uint32_t n_tokens, struct token_logprobs *logprobs_out)
 {
-    const struct draw draw = {
-        .params = params, .tokens = tokens, .n_prompt = n_prompt, .n_tokens = n_tokens};
-    assert(n_prompt <= n_tokens && params->n_logprobs <= LOGPROBS_MAX);
-    assert(params->n_logprobs == 0 || logprobs_out);
-    uint32_t token = draw_token(sampler, params, penalise(sampler, &draw, logits), n_tokens);
-    if (params->n_logprobs > 0 && token != SAMPLER_NO_TOKEN)
-        fill_logprobs(sampler, logits, params->n_logprobs, token, logprobs_out);
+    const struct draw draw = {.params = params,
+                              .tokens = tokens,
+                              .n_prompt = n_prompt,
+                              .n_tokens = n_tokens,
+                              .logprobs = logprobs_out};
+    return sampler_draw_row(sampler, &draw, logits);
+}
+
+uint32_t sampler_draw_row(struct sampler *sampler, const struct draw *draw, const float *logits)
+{
+    const uint32_t n_logprobs = draw->params->n_logprobs;
+    assert(draw->n_prompt <= draw->n_tokens && n_logprobs <= LOGPROBS_MAX);
+    assert(n_logprobs == 0 || draw->logprobs);
+    const uint32_t token = draw_token(sampler, draw, penalise(sampler, draw, logits));
+    if (n_logprobs > 0 && token != SAMPLER_NO_TOKEN)
+        fill_logprobs(sampler, logits, n_logprobs, token, draw->logprobs);
     return token;
 }
 

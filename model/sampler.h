@@ -6,7 +6,7 @@
  *
  *     repetition   for tokens of prompt and generation: divides a positive logit, multiplies any other
  *     presence     for generated tokens: subtracted once;  frequency: subtracted for each occurrence
- *     not drawn    all but allowed_token_ids; before min_tokens the tokens that end a reply; bad_words (penalties.h): -infinity
+ *     not drawn    all but allowed_token_ids and those of a mask (a constraint's); before min_tokens the tokens that end a reply; bad_words (penalties.h): -infinity
  *     rank         by logit; with equal logits the lower id is first; temperature 0 takes the first rank
  *     top-k        keeps exactly the k first ranks
  *     top-p        of the tokens that top-k keeps, keeps the fewest first ranks whose share reaches top_p
@@ -57,8 +57,11 @@ uint32_t sampler_draw(struct sampler *sampler, const struct sampling_params *par
                       const float *logits, const uint32_t *tokens, uint32_t n_prompt,
                       uint32_t n_tokens, struct token_logprobs *logprobs_out);
 
-/* The rules concern most of the row: candidates of a device do not help. */
-bool sampler_takes_row(const struct sampling_params *params);
+/* Of the parts of draw above token_id, and with its mask: also within allowed_token_ids. */
+uint32_t sampler_draw_row(struct sampler *sampler, const struct draw *draw, const float *logits);
+
+/* The rules or the mask concern most of the row: candidates of a device do not help. */
+bool sampler_takes_row(const struct draw *draw);
 /* Lists the penalties of the row, one entry for each token that they change. Returns the number of entries: at most
  * n_tokens, and at most the vocabulary. list_out is borrowed until the next call of the sampler. */
 uint32_t sampler_list_penalties(struct sampler *sampler, const struct draw *draw,

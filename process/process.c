@@ -104,7 +104,8 @@ static enum status raise_limits(const struct process_options *options, struct er
 {
     struct descriptor_needs needs = {
         .n_ports = 1u + (options->grpc_address != NULL) + (options->health_address[0] != '\0') +
-                   (options->http_address && options->http_address[0]),
+                   (options->http_address && options->http_address[0]) +
+                   (options->engine_address && options->engine_address[0]),
         .connections_max = options->relay.connections_max,
         .peers_max = options->peers_max,
         .feed_readers_max = options->feed ? options->feed->readers_max : 0,

@@ -31,6 +31,7 @@ struct process_options {
     const char *advertise_address; /* "": see advertised_host.h */
     const char *grpc_address;      /* of the router; else NULL */
     const char *http_address;      /* the same */
+    const char *engine_address;    /* the same */
     const char *control_address;
     const char *health_address;
     const char *metrics_address;
@@ -72,7 +73,7 @@ struct process_options {
     struct process_tls_options tls; /* role is set by process_open */
 };
 
-enum process_port { PORT_GRPC, PORT_CONTROL, PORT_HEALTH, PROCESS_PORTS };
+enum process_port { PORT_GRPC, PORT_CONTROL, PORT_HEALTH, PORT_ENGINE, PROCESS_PORTS };
 
 #define PROCESS_SERVICES_MAX 8 /* on one port */
 #define PROCESS_PAGES_MAX    8

@@ -114,6 +114,8 @@ static struct tls_files *tls_of(const struct process *process, enum process_port
         return process->tls.grpc;
     case PORT_CONTROL:
         return process->tls.peer;
+    case PORT_ENGINE:
+        return NULL; /* gateways speak none */
     default:
         return process->tls.health;
     }
@@ -156,6 +158,8 @@ static const char *wanted_address(const struct process *process, enum process_po
         return process->options.grpc_address;
     case PORT_CONTROL:
         return process->options.control_address;
+    case PORT_ENGINE:
+        return process->options.engine_address;
     default:
         return process->options.health_address;
     }
@@ -252,6 +256,7 @@ enum status process_ports_write(const struct process *process, struct error *err
     snprintf(ports.name, sizeof ports.name, "%s", process->name);
     snprintf(ports.grpc, sizeof ports.grpc, "%s", process->addresses[PORT_GRPC]);
     snprintf(ports.http, sizeof ports.http, "%s", process->http_address);
+    snprintf(ports.engine, sizeof ports.engine, "%s", process->addresses[PORT_ENGINE]);
     snprintf(ports.control, sizeof ports.control, "%s", process->addresses[PORT_CONTROL]);
     snprintf(ports.health, sizeof ports.health, "%s", process->addresses[PORT_HEALTH]);
     snprintf(ports.metrics, sizeof ports.metrics, "%s", process->metrics_address);
@@ -262,9 +267,10 @@ enum status process_ports_write(const struct process *process, struct error *err
 void process_ports_log(const struct process *process)
 {
     const char *metrics = process->metrics_address;
-    log_info("ports%s%s%s%s control %s health %s metrics %s tls%s%s%s key %s",
+    log_info("ports%s%s%s%s%s%s control %s health %s metrics %s tls%s%s%s key %s",
              process->addresses[PORT_GRPC][0] ? " grpc " : "", process->addresses[PORT_GRPC],
              process->http_address[0] ? " http " : "", process->http_address,
+             process->addresses[PORT_ENGINE][0] ? " engine " : "", process->addresses[PORT_ENGINE],
              process->addresses[PORT_CONTROL],
              process->addresses[PORT_HEALTH][0] ? process->addresses[PORT_HEALTH] : "-",
              metrics[0] ? metrics : "-", process->tls.grpc ? " on" : "",

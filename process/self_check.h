@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 #define SELF_CHECK_RUNTIMES_MAX 2
-#define SELF_CHECK_PORTS_MAX    4
+#define SELF_CHECK_PORTS_MAX    5
 
 struct self_check;
 

@@ -18,7 +18,7 @@ bool attempt_end_is_retryable(enum status status)
     case STATUS_PEER_LOST:
     case STATUS_DEVICE_LOST:
     case STATUS_NO_MEMORY:
-    case STATUS_UNSUPPORTED: /* by a worker of an earlier version */
+    case STATUS_UNSUPPORTED: /* by a worker of an earlier version, or without a tokenizer */
         return true;
     default:
         return false;

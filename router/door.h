@@ -30,6 +30,8 @@ struct reply_piece {
     const uint32_t *token_ids;             /* [n] */
     const struct token_logprobs *logprobs; /* [n], or NULL: none were asked for */
     uint32_t n;
+    const uint32_t *prompt_ids; /* [n_prompt] of the request */
+    uint32_t n_prompt;
     const char *
         text; /* whole UTF-8 characters: none while one is incomplete, or may become a stop string */
     size_t text_bytes;
@@ -87,6 +89,8 @@ struct door_call {
     struct tenant_pass *pass; /* NULL: there are no tenants */
     uint64_t deadline_ns;
     bool is_whole; /* the reply leaves in one piece: it has no progress */
+    bool
+        ends_with_context; /* max_tokens is a bound, not a demand; absent: to the end of the context */
 };
 
 /* "": there are no tenants. */

@@ -2,6 +2,7 @@
  * doors - what a router knows of the protocols that it is asked by: a table of doors, each a folder of api/.
  *
  *     create, services  before the ports open: the public gRPC port gets the services of all doors
+ *     engine_services   the same for the port of gateways (engine_address)
  *     listen            after it: ports of the door's own
  *     drain             nothing new is taken over ports of its own from now on; what runs goes on. It does not wait
  *     close             requests have ended, or their time is over: after a moment for the last replies no handler of the door
@@ -21,6 +22,7 @@
 
 /* What a door is opened with; all of it outlives the door. */
 struct door_place {
+    const char *folder; /* of the model, as it was given */
     struct process *process;
     struct intake *intake;
     struct served_model *model;
@@ -34,6 +36,8 @@ struct door {
                                      void **door_out);
     /* How many rows it wrote, at most DOOR_SERVICES_MAX; they live until destroy. NULL: none. */
     size_t (*services)(void *door, struct rpc_service *services_out);
+    /* The same of the engine port. */
+    size_t (*engine_services)(void *door, struct rpc_service *services_out);
     /* What follows may be NULL: the door has no port of its own. */
     MUST_CHECK enum status (*listen)(void *door, struct error *error);
     void (*drain)(void *door);

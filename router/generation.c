@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/utf8.h"
 #include "router/choice_end.h"
+#include "router/constraint_request.h"
 #include "router/generation_record.h"
 #include "sampling_params/sampling_codec.h"
 
@@ -170,6 +171,8 @@ static void take_some(struct choice *choice, const Kvferry__Internal__V1__Decode
                                       .token_ids = ids,
                                       .logprobs = has_logprobs ? scratch->logprobs : NULL,
                                       .n = taken,
+                                      .prompt_ids = generation->token_ids,
+                                      .n_prompt = generation->n_tokens,
                                       .text = scratch->text,
                                       .text_bytes = bytes};
     enum status status = generation->call->ops->piece(generation->call, &piece);
@@ -255,7 +258,10 @@ bool generation_is_over(const struct generation *generation)
 static void fail(struct generation *generation, enum status status, const char *sentence)
 {
     struct rpc_error error = {0};
-    rpc_error_set(&error, status, NULL, NULL, "%s",
+    char field[64];
+    const bool is_of_constraint = sentence &&
+                                  constraint_request_field(sentence, field, sizeof field);
+    rpc_error_set(&error, status, is_of_constraint ? field : NULL, NULL, "%s",
                   sentence && sentence[0] ? sentence : status_text(status));
     generation->call->ops->fail(generation->call, &error);
 }

@@ -240,6 +240,7 @@ enum status generation_take(struct generation *generation,
     TRY(take_salt(generation, message->cache_salt, error));
     TRY(take_standing(generation, message, limits->priority_max, error));
     TRY(take_sampling(generation, message->sampling, limits, error));
+    generation->sampling.ends_with_context = generation->call->ends_with_context;
     TRY(take_n(generation, message->sampling, error));
     TRY(take_prompt(generation, message, limits, error));
     generation->return_timing = message->return_timing;

@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/log/log.h"
 #include "router/admission.h"
+#include "router/constraint_request.h"
 #include "router/generation_record.h"
 #include "router/generation_request.h"
 #include "rpc/request_id.h"
@@ -121,6 +122,20 @@ static void tell_double(struct intake *intake, const struct generation *generati
               ids[0]);
 }
 
+static const struct reply_constraint *constraint_of(const struct generation *generation)
+{
+    const struct token_rules *rules = generation->rules;
+    return rules && rules->constraint.kind != REPLY_FREE ? &rules->constraint : NULL;
+}
+
+static enum status check_constraint(const struct intake *intake,
+                                    const struct generation *generation, struct rpc_error *error)
+{
+    const struct reply_constraint *constraint = constraint_of(generation);
+    return constraint ? constraint_request_check(constraint, &intake->constraints, error)
+                      : STATUS_OK;
+}
+
 /* The prompt of a chat request; on the text thread. */
 static enum status render(struct intake *intake, struct generation *generation,
                           struct rpc_error *error)
@@ -146,6 +161,8 @@ static void start(struct intake *intake, struct generation *generation, uint32_t
     if (door_call_is_over(generation->call))
         status = door_call_end_status(generation->call);
     else
+        status = check_constraint(intake, generation, &error);
+    if (status == STATUS_OK)
         status = render(intake, generation, &error);
     if (status == STATUS_OK)
         status = generation_tokenize(generation, intake->tokenizer, context_tokens, &error);
@@ -170,7 +187,13 @@ static void start_later(void *arg)
     start(work.intake, work.generation, work.context_tokens);
 }
 
-/* The generation's text is long. */
+static size_t constraint_bytes(const struct generation *generation)
+{
+    const struct reply_constraint *constraint = constraint_of(generation);
+    return constraint ? reply_constraint_bytes(constraint) : 0;
+}
+
+/* The generation's text is long, or its constraint. */
 static enum status start_on_text_thread(struct intake *intake, struct generation *generation,
                                         uint32_t context_tokens)
 {
@@ -179,7 +202,7 @@ static enum status start_on_text_thread(struct intake *intake, struct generation
         return STATUS_NO_MEMORY;
     *work = (struct text_work){intake, generation, context_tokens};
     enum status status = text_thread_push(intake->text_thread, start_later, work,
-                                          generation->text_bytes);
+                                          generation->text_bytes + constraint_bytes(generation));
     if (status != STATUS_OK)
         free(work);
     return status;
@@ -207,7 +230,8 @@ static void judge(struct intake *intake, const struct arrival *arrival,
                                                       arrival->message;
     enum status status = generation_take(generation, message, &limits, &error);
     name(generation);
-    bool is_long = generation->is_chat || generation->text_bytes > intake->text_inline_bytes;
+    bool is_long = generation->is_chat || generation->text_bytes + constraint_bytes(generation) >
+                                              intake->text_inline_bytes;
     if (status == STATUS_OK && is_long)
         status = start_on_text_thread(intake, generation, card->context_tokens);
     if (status != STATUS_OK)

@@ -18,6 +18,7 @@
 #include "router/early_requests.h"
 #include "router/text_thread.h"
 #include "router/worker_client.h"
+#include "text/constraint/constraint.h"
 
 #include <stdatomic.h>
 
@@ -29,8 +30,9 @@ struct intake {
     const char *model_name;
     uint64_t text_inline_bytes; /* of a text that is tokenized at once */
     uint64_t text_bytes_max;
-    uint64_t chat_bytes_max; /* of a chat request, as JSON */
-    int32_t priority_max;    /* where there are no tenants */
+    uint64_t chat_bytes_max;              /* of a chat request, as JSON */
+    struct constraint_limits constraints; /* no more than is checked here */
+    int32_t priority_max;                 /* where there are no tenants */
     /* Set before process_serving: */
     const struct generation_defaults *defaults;
     const struct tokenizer *tokenizer;

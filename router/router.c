@@ -211,6 +211,7 @@ static void fill_process_options(const void *values, struct process_options *opt
         .role = KVFERRY__INTERNAL__V1__ROLE__ROLE_ROUTER,
         .grpc_address = config->grpc_address,
         .http_address = config->http_address,
+        .engine_address = config->engine_address,
         .peers_max = PROCESS_PEERS_MAX,
         PROCESS_OPTIONS(config),
     };
@@ -299,10 +300,30 @@ static enum status open_tenants(struct router *router, struct error *error)
     return STATUS_OK;
 }
 
-/* The public gRPC port, with the services of all doors, and then the doors' own ports. */
+/* What gateways use has no tokens: port_needs says where it may be. */
+static enum status open_engine_port(struct router *router, struct error *error)
+{
+    struct rpc_service services[PROCESS_SERVICES_MAX];
+    size_t n_services = 0;
+    if (!router->config.engine_address[0])
+        return STATUS_OK;
+    for (size_t i = 0; i < router->table->n; i++) {
+        const struct door *door = router->table->doors[i];
+        if (door->engine_services)
+            n_services += door->engine_services(router->doors[i], services + n_services);
+        assert(n_services < PROCESS_SERVICES_MAX);
+    }
+    if (router->admission.tenants)
+        log_warn("engine_address %s: requests to this port need no token and belong to no tenant",
+                 router->config.engine_address);
+    return process_listen(&router->process, PORT_ENGINE, services, n_services, error);
+}
+
+/* The public gRPC port, with the services of all doors, the port of gateways, and then the doors' own ports. */
 static enum status open_doors(struct router *router, struct error *error)
 {
     const struct door_place place = {
+        .folder = router->folder,
         .process = &router->process,
         .intake = &router->intake,
         .model = &router->model,
@@ -321,6 +342,7 @@ static enum status open_doors(struct router *router, struct error *error)
         assert(n_services < PROCESS_SERVICES_MAX);
     }
     TRY(process_listen(&router->process, PORT_GRPC, services, n_services, error));
+    TRY(open_engine_port(router, error));
     for (size_t i = 0; i < router->table->n; i++)
         if (router->table->doors[i]->listen)
             TRY(router->table->doors[i]->listen(router->doors[i], error));
@@ -360,6 +382,7 @@ static enum status listen(struct router *router, struct error *error)
         .text_inline_bytes = router->config.text_inline_bytes,
         .text_bytes_max = router->config.message_bytes_max,
         .chat_bytes_max = router->config.chat_request_bytes_max,
+        .constraints = {CONSTRAINT_LIMITS(&router->config)},
         .priority_max = (int32_t)router->config.priority_max,
     };
     router->model = (struct served_model){

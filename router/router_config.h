@@ -3,6 +3,7 @@
 
 #include "process/ports/http_config.h"
 #include "process/process_config.h"
+#include "text/constraint/constraint_config.h"
 #include "text/text_config.h"
 
 enum page_names { PAGE_NAMES_OFF, PAGE_NAMES_LOOPBACK, PAGE_NAMES_ON };
@@ -28,6 +29,9 @@ enum page_names { PAGE_NAMES_OFF, PAGE_NAMES_LOOPBACK, PAGE_NAMES_ON };
     X(http_address, STRING, "", "",                                                                \
       "address of the OpenAI-compatible HTTP API; empty: no such port")                            \
     HTTP_CONFIG_ROWS(X)                                                                            \
+    X(engine_address, STRING, "", "",                                                              \
+      "address of the gRPC APIs by which gateways drive an engine (docs/gateways.md), in clear "   \
+      "text and without tokens; empty: no such port")                                              \
     X(generation_workers, STRING, "", "",                                                          \
       "control addresses (host:port) of generation workers, separated by commas; each address of " \
       "a host name is one worker")                                                                 \
@@ -62,6 +66,7 @@ enum page_names { PAGE_NAMES_OFF, PAGE_NAMES_LOOPBACK, PAGE_NAMES_ON };
     X(reply_bytes_max, SIZE(1024, 67108864), "4M", "bytes",                                        \
       "largest reply of Complete, and largest text of an HTTP reply that is not a stream")         \
     PAGE_CONFIG_ROWS(X)                                                                            \
+    CONSTRAINT_CONFIG_ROWS(X)                                                                      \
     TEXT_CONFIG_ROWS(X)                                                                            \
     X(priority_max, U32(0, 100), "0", "",                                                          \
       "highest priority that clients may ask for without a tokens_file, where it counts among "    \

@@ -72,6 +72,7 @@ static void take_rules(const Kvferry__V1__SamplingParams *message, struct sampli
         .n_allowed = n_allowed < UINT32_MAX ? (uint32_t)n_allowed : UINT32_MAX,
         .allowed_ids = message->allowed_token_ids,
     };
+    reply_constraint_decode(message->constraint, &lists_out->rules.constraint);
     for (size_t i = 0; i < n_biases && i < LOGIT_BIASES_MAX; i++) {
         lists_out->bias_ids[i] = message->logit_bias[i]->token_id;
         lists_out->biases[i] = message->logit_bias[i]->bias;
@@ -117,7 +118,8 @@ enum status sampling_choice_fit(struct sampling_choice *choice, uint32_t prompt_
                                 uint32_t context_tokens, struct rpc_error *error)
 {
     const uint32_t min_tokens = choice->params.min_tokens > 0 ? choice->params.min_tokens : 1;
-    uint32_t least = choice->has_max_tokens ? choice->params.max_tokens : min_tokens;
+    const bool is_fixed = choice->has_max_tokens && !choice->ends_with_context;
+    uint32_t least = is_fixed ? choice->params.max_tokens : min_tokens;
     uint64_t wanted = (uint64_t)prompt_tokens + least;
     if (wanted > context_tokens) {
         char value[32];
@@ -129,7 +131,8 @@ enum status sampling_choice_fit(struct sampling_choice *choice, uint32_t prompt_
         return STATUS_PROMPT_TOO_LONG;
     }
     uint32_t rest = context_tokens - prompt_tokens;
-    if (!choice->has_max_tokens && choice->params.max_tokens > rest)
+    const bool is_all = choice->ends_with_context && !choice->has_max_tokens;
+    if (!is_fixed && (choice->params.max_tokens > rest || is_all))
         choice->params.max_tokens = rest;
     assert((uint64_t)prompt_tokens + choice->params.max_tokens <= context_tokens);
     return STATUS_OK;

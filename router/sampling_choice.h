@@ -24,8 +24,9 @@ struct sampling_lists {
 
 struct sampling_choice {
     struct sampling_params params;
-    bool has_seed;       /* else the caller draws one */
-    bool has_max_tokens; /* else sampling_choice_fit may lower it */
+    bool has_seed;          /* else the caller draws one */
+    bool has_max_tokens;    /* else sampling_choice_fit may lower it */
+    bool ends_with_context; /* it may lower what was given, too; none was: all of the context */
 };
 
 /* message NULL: all defaults. Fills stops, too, and checks bad_words, which are not among the rules yet. The rules, if there are
@@ -37,7 +38,7 @@ MUST_CHECK enum status sampling_choice_make(const Kvferry__V1__SamplingParams *m
                                             struct sampling_lists *lists_out,
                                             struct rpc_error *error);
 
-/* If max_tokens was not given, lowers it to the rest of the context, which min_tokens must fit into. PROMPT_TOO_LONG: the sentence
+/* If max_tokens was not given, or may be lowered, lowers it to the rest of the context, which min_tokens must fit into. PROMPT_TOO_LONG: the sentence
  * has the limits. */
 MUST_CHECK enum status sampling_choice_fit(struct sampling_choice *choice, uint32_t prompt_tokens,
                                            uint32_t context_tokens, struct rpc_error *error);

@@ -258,6 +258,22 @@ bool worker_clients_card(struct worker_clients *clients, struct model_card *card
     return has_card;
 }
 
+void worker_clients_room(struct worker_clients *clients, struct worker_room *room_out)
+{
+    struct worker_client *worker;
+    *room_out = (struct worker_room){0};
+    pthread_mutex_lock(&clients->mutex);
+    for (worker = worker_clients_first(clients); worker;
+         worker = worker_clients_next(clients, worker)) {
+        if (worker->role != WORKER_GENERATION || !worker->peer.is_ready)
+            continue;
+        room_out->n_workers++;
+        room_out->blocks += worker->state.blocks.all;
+        room_out->blocks_usable += worker->state.blocks.free + worker->state.blocks.cached;
+    }
+    pthread_mutex_unlock(&clients->mutex);
+}
+
 uint32_t worker_clients_losses(struct worker_clients *clients)
 {
     pthread_mutex_lock(&clients->mutex);

@@ -39,6 +39,12 @@ uint32_t worker_clients_poll(struct worker_clients *clients, uint64_t now_ns);
 
 /* The served model, from the first ready generation worker. False: none was ready yet. */
 bool worker_clients_card(struct worker_clients *clients, struct model_card *card_out);
+/* KV blocks of the generation workers that are ready, as they reported last. */
+struct worker_room {
+    uint32_t n_workers;
+    uint64_t blocks, blocks_usable; /* free or cached */
+};
+void worker_clients_room(struct worker_clients *clients, struct worker_room *room_out);
 /* The workers that were never ready, with reasons, separated by "; " and cut to size; "": none. */
 void worker_clients_unseen(struct worker_clients *clients, char *text_out, size_t text_bytes);
 /* For people: all that are known, in the order of their slots; returns how many. */

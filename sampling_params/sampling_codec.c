@@ -3,6 +3,11 @@
 #include <assert.h>
 #include <string.h>
 
+static uint32_t bounded(size_t n)
+{
+    return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
+}
+
 /* The fields for which absent and zero differ. */
 #define PRESENCE_FIELDS(X)                                                                         \
     X(max_tokens, MAX_TOKENS)                                                                      \
@@ -90,6 +95,95 @@ void sampling_encode(const struct sampling_params *params, Kvferry__V1__Sampling
 
 /* ---- with rules ---- */
 
+void reply_constraint_decode(const Kvferry__V1__Constraint *message,
+                             struct reply_constraint *constraint_out)
+{
+    struct reply_constraint constraint = {.kind = message ? REPLY_UNSET : REPLY_FREE};
+    char *const *texts = NULL;
+    switch (message ? message->kind_case : KVFERRY__V1__CONSTRAINT__KIND__NOT_SET) {
+    case KVFERRY__V1__CONSTRAINT__KIND_JSON_SCHEMA:
+        constraint.kind = REPLY_JSON_SCHEMA;
+        texts = &message->json_schema;
+        break;
+    case KVFERRY__V1__CONSTRAINT__KIND_JSON_OBJECT:
+        constraint.kind = message->json_object ? REPLY_JSON_OBJECT : REPLY_UNSET;
+        break;
+    case KVFERRY__V1__CONSTRAINT__KIND_REGEX:
+        constraint.kind = REPLY_REGEX;
+        texts = &message->regex;
+        break;
+    case KVFERRY__V1__CONSTRAINT__KIND_GRAMMAR:
+        constraint.kind = REPLY_GRAMMAR;
+        texts = &message->grammar;
+        break;
+    case KVFERRY__V1__CONSTRAINT__KIND_CHOICES:
+        constraint.kind = REPLY_CHOICES;
+        constraint.n_texts = bounded(message->choices->n_texts);
+        texts = message->choices->texts;
+        break;
+    default:
+        break;
+    }
+    if (texts && constraint.kind != REPLY_CHOICES)
+        constraint.n_texts = 1;
+    constraint.texts = (const char *const *)texts;
+    *constraint_out = constraint;
+}
+
+/* Packing only reads them. */
+static char *text_of(const struct reply_constraint *constraint)
+{
+    const union {
+        const char *in;
+        char *out;
+    } either = {.in = constraint->texts[0]};
+    return either.out;
+}
+
+static char **texts_of(const struct reply_constraint *constraint)
+{
+    const union {
+        const char *const *in;
+        char **out;
+    } either = {.in = constraint->texts};
+    return either.out;
+}
+
+static void encode_constraint(const struct reply_constraint *constraint,
+                              struct sampling_message *message_out)
+{
+    Kvferry__V1__Constraint *to = &message_out->constraint;
+    kvferry__v1__constraint__init(to);
+    kvferry__v1__constraint_choices__init(&message_out->choices);
+    switch (constraint->kind) {
+    case REPLY_JSON_SCHEMA:
+        to->kind_case = KVFERRY__V1__CONSTRAINT__KIND_JSON_SCHEMA;
+        to->json_schema = text_of(constraint);
+        break;
+    case REPLY_JSON_OBJECT:
+        to->kind_case = KVFERRY__V1__CONSTRAINT__KIND_JSON_OBJECT;
+        to->json_object = true;
+        break;
+    case REPLY_REGEX:
+        to->kind_case = KVFERRY__V1__CONSTRAINT__KIND_REGEX;
+        to->regex = text_of(constraint);
+        break;
+    case REPLY_GRAMMAR:
+        to->kind_case = KVFERRY__V1__CONSTRAINT__KIND_GRAMMAR;
+        to->grammar = text_of(constraint);
+        break;
+    case REPLY_CHOICES:
+        to->kind_case = KVFERRY__V1__CONSTRAINT__KIND_CHOICES;
+        to->choices = &message_out->choices;
+        message_out->choices.n_texts = constraint->n_texts;
+        message_out->choices.texts = texts_of(constraint);
+        break;
+    case REPLY_FREE:
+    case REPLY_UNSET:
+        break;
+    }
+}
+
 static void encode_rules(const struct token_rules *rules,
                          Kvferry__Internal__V1__RuledSampling *message_out)
 {
@@ -117,18 +211,23 @@ void sampling_message_make(const struct sampling_params *params,
     message_out->ruled.sampling = &message_out->params;
     if (params->rules)
         encode_rules(params->rules, &message_out->ruled);
+    if (params->rules && params->rules->constraint.kind != REPLY_FREE) {
+        encode_constraint(&params->rules->constraint, message_out);
+        message_out->params.constraint = &message_out->constraint;
+        message_out->ruled.constrained_sampling = &message_out->params;
+        message_out->ruled.sampling = NULL;
+    }
     message_out->sampling = is_ruled ? NULL : &message_out->params;
     message_out->ruled_sampling = is_ruled ? &message_out->ruled : NULL;
 }
 
-static uint32_t bounded(size_t n)
-{
-    return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
-}
-
 static struct token_rules rules_of(const Kvferry__Internal__V1__RuledSampling *message)
 {
-    return (struct token_rules){.n_biases = bounded(message->n_biases),
+    const Kvferry__V1__SamplingParams *constrained = message->constrained_sampling;
+    struct reply_constraint constraint;
+    reply_constraint_decode(constrained ? constrained->constraint : NULL, &constraint);
+    return (struct token_rules){.constraint = constraint,
+                                .n_biases = bounded(message->n_biases),
                                 .bias_ids = message->bias_token_ids,
                                 .biases = message->biases,
                                 .n_allowed = bounded(message->n_allowed_token_ids),
@@ -139,13 +238,26 @@ static struct token_rules rules_of(const Kvferry__Internal__V1__RuledSampling *m
                                 .bad_ids = message->bad_token_ids};
 }
 
+/* Of the fields that are for parameters without one. */
+static enum status refuse_constraint(const Kvferry__V1__SamplingParams *sampling,
+                                     struct error *error)
+{
+    if (!sampling || !sampling->constraint)
+        return STATUS_OK;
+    return error_set(error, STATUS_INVALID_ARGUMENT,
+                     "sampling.constraint is there; between processes it belongs into "
+                     "ruled_sampling.constrained_sampling");
+}
+
 enum status sampling_message_decode(const Kvferry__V1__SamplingParams *sampling,
                                     const Kvferry__Internal__V1__RuledSampling *ruled,
                                     uint32_t vocabulary, struct sampling_params *params_out,
                                     struct token_rules *rules_out, struct error *error)
 {
+    TRY(refuse_constraint(sampling, error));
     if (!ruled)
         return sampling_decode(sampling, vocabulary, params_out, error);
+    TRY(refuse_constraint(ruled->sampling, error));
     if (sampling)
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "sampling and ruled_sampling are both there; one of them is wanted");
@@ -154,7 +266,12 @@ enum status sampling_message_decode(const Kvferry__V1__SamplingParams *sampling,
                          "ruled_sampling.biases are %zu, and bias_token_ids %zu", ruled->n_biases,
                          ruled->n_bias_token_ids);
     struct sampling_params params;
-    TRY(sampling_decode(ruled->sampling, vocabulary, &params, error));
+    const Kvferry__V1__SamplingParams *constrained = ruled->constrained_sampling;
+    if (constrained && (ruled->sampling || !constrained->constraint))
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "ruled_sampling.constrained_sampling takes the place of sampling, and has "
+                         "a constraint");
+    TRY(sampling_decode(constrained ? constrained : ruled->sampling, vocabulary, &params, error));
     *rules_out = rules_of(ruled);
     params.rules = token_rules_is_empty(rules_out) ? NULL : rules_out;
     TRY(sampling_check(&params, vocabulary, error));
@@ -170,6 +287,8 @@ bool sampling_is_absent(enum status status, const char *sentence)
 const char *sampling_first_rule(const struct sampling_params *params)
 {
     const struct token_rules *rules = params->rules;
+    if (rules && rules->constraint.kind != REPLY_FREE)
+        return "sampling.constraint";
     if (params->min_tokens > 0)
         return "sampling.min_tokens";
     if (!rules)

@@ -26,6 +26,10 @@ MUST_CHECK enum status sampling_decode(const Kvferry__V1__SamplingParams *messag
                                        uint32_t vocabulary, struct sampling_params *params_out,
                                        struct error *error);
 
+/* Of the field constraint; NULL: FREE. Borrows the message's texts. */
+void reply_constraint_decode(const Kvferry__V1__Constraint *message,
+                             struct reply_constraint *constraint_out);
+
 /* Makes a complete message, without rules of tokens; borrows the arrays of params. */
 void sampling_encode(const struct sampling_params *params,
                      Kvferry__V1__SamplingParams *message_out);
@@ -33,6 +37,8 @@ void sampling_encode(const struct sampling_params *params,
 /* Of the fields sampling and ruled_sampling of a request: one is NULL, the other points into here. */
 struct sampling_message {
     Kvferry__V1__SamplingParams params;
+    Kvferry__V1__Constraint constraint;
+    Kvferry__V1__ConstraintChoices choices;
     Kvferry__Internal__V1__RuledSampling ruled;
     Kvferry__V1__SamplingParams *sampling;
     Kvferry__Internal__V1__RuledSampling *ruled_sampling;
@@ -50,9 +56,9 @@ MUST_CHECK enum status sampling_message_decode(const Kvferry__V1__SamplingParams
                                                struct sampling_params *params_out,
                                                struct token_rules *rules_out, struct error *error);
 
-/* A worker that refuses a ruled request with that status and sentence has a version without ruled_sampling. */
+/* A worker that refuses a ruled request with that status and sentence has a version without ruled_sampling, or without constraints. */
 bool sampling_is_absent(enum status status, const char *sentence);
-/* The path of the first field with rules: a literal. NULL: there are none. */
+/* The path of the newest field with rules: a literal. NULL: there are none. */
 const char *sampling_first_rule(const struct sampling_params *params);
 
 /* A message with the memory that it points to. */

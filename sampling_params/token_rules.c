@@ -10,7 +10,8 @@
 
 bool token_rules_is_empty(const struct token_rules *rules)
 {
-    return rules->n_biases == 0 && rules->n_allowed == 0 && rules->n_bad == 0;
+    return rules->n_biases == 0 && rules->n_allowed == 0 && rules->n_bad == 0 &&
+           rules->constraint.kind == REPLY_FREE;
 }
 
 /* ---- faults ---- */
@@ -103,12 +104,25 @@ static bool find_in_bad(const struct token_rules *rules, uint32_t vocabulary,
     return find_foreign(rules->bad_ids, rules->n_bad_ids, vocabulary, AROUND, fault_out);
 }
 
+static bool find_in_constraint(const struct reply_constraint *constraint,
+                               struct sampling_fault *fault_out)
+{
+    if (constraint->kind == REPLY_UNSET)
+        return sampling_fault_set(fault_out, "constraint", "empty", "of one of its kinds");
+    if (constraint->kind == REPLY_CHOICES &&
+        (constraint->n_texts < 1 || constraint->n_texts > REPLY_CHOICES_MAX))
+        return sampling_fault_set_count(fault_out, "constraint.choices", constraint->n_texts,
+                                        "1 .. 1024 texts");
+    return false;
+}
+
 bool token_rules_find_fault(const struct token_rules *rules, uint32_t vocabulary,
                             struct sampling_fault *fault_out)
 {
     return find_in_biases(rules, vocabulary, fault_out) ||
            find_in_allowed(rules, vocabulary, fault_out) ||
-           find_in_bad(rules, vocabulary, fault_out);
+           find_in_bad(rules, vocabulary, fault_out) ||
+           find_in_constraint(&rules->constraint, fault_out);
 }
 
 /* ---- a copy ---- */
@@ -123,21 +137,39 @@ static void *put(uint32_t **at, const void *from, uint32_t n)
     return to;
 }
 
+/* The pointers to the texts lie at at, the texts at bytes. */
+static void put_texts(struct reply_constraint *constraint, const char **at, char *bytes)
+{
+    for (uint32_t i = 0; i < constraint->n_texts; i++) {
+        const size_t n = strlen(constraint->texts[i]) + 1;
+        memcpy(bytes, constraint->texts[i], n);
+        at[i] = bytes;
+        bytes += n;
+    }
+    constraint->texts = at;
+}
+
 struct token_rules *token_rules_copy(const struct token_rules *rules)
 {
     static_assert(sizeof(float) == sizeof(uint32_t), "lists of words");
     const size_t n_words = 2 * (size_t)rules->n_biases + rules->n_allowed + rules->n_bad +
                            rules->n_bad_ids;
-    struct token_rules *copy = malloc(sizeof *copy + n_words * sizeof(uint32_t));
+    const uint32_t n_texts = rules->constraint.n_texts;
+    const size_t text_bytes = reply_constraint_bytes(&rules->constraint) + n_texts;
+    struct token_rules *copy = malloc(sizeof *copy + n_texts * sizeof(char *) +
+                                      n_words * sizeof(uint32_t) + text_bytes);
     if (!copy)
         return NULL;
-    uint32_t *at = (uint32_t *)(copy + 1);
+    const char **texts = (const char **)(copy + 1);
+    uint32_t *const words = (uint32_t *)(texts + n_texts);
+    uint32_t *at = words;
     *copy = *rules;
     copy->bias_ids = put(&at, rules->bias_ids, rules->n_biases);
     copy->biases = put(&at, rules->biases, rules->n_biases);
     copy->allowed_ids = put(&at, rules->allowed_ids, rules->n_allowed);
     copy->bad_lengths = put(&at, rules->bad_lengths, rules->n_bad);
     copy->bad_ids = put(&at, rules->bad_ids, rules->n_bad_ids);
-    assert((size_t)(at - (uint32_t *)(copy + 1)) == n_words);
+    assert((size_t)(at - words) == n_words);
+    put_texts(&copy->constraint, texts, (char *)at);
     return copy;
 }

@@ -1,5 +1,6 @@
 /*
- * token_rules - which tokens of a request may be drawn, and how much likelier: logit_bias, allowed_token_ids, bad_words.
+ * token_rules - which tokens of a request may be drawn, and how much likelier: logit_bias, allowed_token_ids, bad_words, and the
+ * constraint of the reply's text.
  *
  * A sequence (of bad_words) forbids its last token wherever the tokens before it are the last generated ones.
  *
@@ -10,6 +11,7 @@
 #pragma once
 
 #include "base/status.h"
+#include "sampling_params/reply_constraint.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,7 +25,8 @@
 #define BAD_SEQUENCE_IDS_MAX  512u
 /* Of all lists together. */
 #define TOKEN_RULES_ELEMENTS_MAX                                                                   \
-    (2 * LOGIT_BIASES_MAX + ALLOWED_TOKEN_IDS_MAX + BAD_SEQUENCES_MAX * (1 + BAD_SEQUENCE_IDS_MAX))
+    (2 * LOGIT_BIASES_MAX + ALLOWED_TOKEN_IDS_MAX +                                                \
+     BAD_SEQUENCES_MAX * (1 + BAD_SEQUENCE_IDS_MAX) + REPLY_CHOICES_MAX)
 
 struct sampling_fault;
 
@@ -38,13 +41,14 @@ struct token_rules {
     const uint32_t *bad_lengths;
     uint32_t n_bad_ids;
     const uint32_t *bad_ids; /* [n_bad_ids], of one sequence after the other */
+    struct reply_constraint constraint;
 };
 
 /* There are none. */
 bool token_rules_is_empty(const struct token_rules *rules);
 
 /* Finds the first fault: too many, an id that is not below the vocabulary, a bias out of range (NaN is), a token with two biases,
- * lengths that do not fit the ids. */
+ * lengths that do not fit the ids, a constraint that says nothing. */
 bool token_rules_find_fault(const struct token_rules *rules, uint32_t vocabulary,
                             struct sampling_fault *fault_out);
 

@@ -152,7 +152,8 @@ static void settle(struct schedule_entry *entry)
 {
     bool is_over = entry->n_kv == entry->n_tokens ||
                    (entry->max_new > 0 && entry->n_tokens == entry->n_prompt + entry->max_new);
-    bool is_last = entry->n_kv >= entry->n_prompt && entry->n_kv + 1 == entry->n_tokens;
+    bool is_last = entry->n_kv >= entry->n_prompt &&
+                   entry->n_kv + 1 + entry->n_ahead == entry->n_tokens;
     entry->state = is_over ? SCHEDULE_DONE : is_last ? SCHEDULE_DECODING : SCHEDULE_COMPUTING;
 }
 
@@ -216,7 +217,7 @@ static void give_up(struct schedule *schedule, schedule_id id)
             (schedule->n_admitted - at) * sizeof *schedule->admitted);
     hold(schedule, id, false);
     entry->state = SCHEDULE_WAITING;
-    entry->n_kv = entry->n_cached = entry->n_shared = 0;
+    entry->n_kv = entry->n_cached = entry->n_shared = entry->n_ahead = 0;
     entry->n_blocks = entry->n_granted = 0;
     promise(schedule, id);
 }
@@ -360,6 +361,7 @@ static void advance(struct schedule *schedule, schedule_id id, uint32_t n_tokens
     struct schedule_entry *entry = &schedule->entries[id];
     uint32_t n_before = entry->n_kv > entry->n_charged ? entry->n_kv : entry->n_charged;
     entry->n_kv += n_tokens;
+    entry->n_ahead -= n_tokens < entry->n_ahead ? n_tokens : entry->n_ahead;
     assert(entry->n_kv <= entry->n_tokens && entry->n_kv <= n_kv_at_end(entry));
     uint32_t n_first = entry->n_kv > n_before ? entry->n_kv - n_before : 0;
     entry->n_charged = n_before + n_first;
@@ -408,6 +410,16 @@ void schedule_computed(struct schedule *schedule, schedule_id id, uint32_t n_tok
     entry->n_tokens += n_new;
     if (!is_fetching)
         settle(entry);
+}
+
+void schedule_run_ahead(struct schedule *schedule, schedule_id id)
+{
+    struct schedule_entry *entry = known_entry(schedule, id);
+    assert(entry->state == SCHEDULE_DECODING);
+    assert(entry->n_tokens < entry->n_prompt + entry->max_new);
+    entry->n_tokens++;
+    entry->n_ahead++;
+    settle(entry);
 }
 
 void schedule_took(struct schedule *schedule, uint64_t step_ns)

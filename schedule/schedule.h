@@ -178,15 +178,17 @@ void schedule_capacity(struct schedule *schedule, const struct schedule_room *ro
 
 struct schedule_work {
     schedule_id id;
-    uint32_t first;    /* position of the first token to compute: n_kv */
-    uint32_t n_tokens; /* ends at a block boundary, unless it is the last chunk; a decode: 1 */
+    uint32_t first; /* position of the first token to compute: n_kv */
+    uint32_t
+        n_tokens; /* ends at a block boundary, unless it is the last chunk; a decode: 1, or those that ran ahead, too */
     uint32_t n_blocks; /* that its table must have */
     bool draws;        /* computes the last known token, so the next one is drawn */
 };
 
 /* Borrowed until the next call of schedule_batch. */
 struct schedule_batch {
-    uint32_t n, n_chunks; /* n_chunks chunks of prompts first, then decodes */
+    uint32_t n,
+        n_chunks; /* n_chunks chunks of prompts, and decodes that ran ahead, first; then decodes */
     uint32_t n_tokens;
     const struct schedule_work *work;
 };
@@ -200,6 +202,10 @@ void schedule_batch(struct schedule *schedule, struct schedule_batch *batch_out)
  * reported: for example the first token of a prompt with 0 on a context worker. */
 void schedule_computed(struct schedule *schedule, schedule_id id, uint32_t n_tokens,
                        uint32_t n_new);
+
+/* Of a decode: one more token is known without being drawn. It is computed with the one before it, in one step if the batch has
+ * room, and the next one is drawn behind it. */
+void schedule_run_ahead(struct schedule *schedule, schedule_id id);
 
 /* Reports the time of a step: all reports since the last call were this step, or a part of it. */
 void schedule_took(struct schedule *schedule, uint64_t step_ns);

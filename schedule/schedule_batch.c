@@ -33,20 +33,34 @@ static bool is_after_turn(const struct schedule *schedule, schedule_id id)
            (item->rank == schedule->turn_rank && item->seq > schedule->turn_seq);
 }
 
-/* Up to n_max decodes by rank; if there are more, in a circle from where the last batch stopped. */
-static uint32_t choose_decodes(struct schedule *schedule, uint32_t n_max)
+/* The tokens of all decodes. */
+static uint64_t count_decodes(const struct schedule *schedule)
 {
-    uint32_t n_admitted = schedule->n_admitted, n_decoding = 0, start = 0, n = 0;
-    for (uint32_t i = 0; i < n_admitted; i++)
-        n_decoding += computes(&schedule->entries[schedule->admitted[i]], SCHEDULE_DECODING);
-    bool is_too_much = n_decoding > n_max;
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < schedule->n_admitted; i++) {
+        const struct schedule_entry *entry = &schedule->entries[schedule->admitted[i]];
+        n += computes(entry, SCHEDULE_DECODING) ? 1 + entry->n_ahead : 0;
+    }
+    return n;
+}
+
+/* Decodes of up to n_max tokens by rank; if there are more, in a circle from where the last batch stopped. Returns how many. */
+static uint32_t choose_decodes(struct schedule *schedule, uint32_t n_max, uint32_t *n_tokens_out)
+{
+    uint32_t n_admitted = schedule->n_admitted, start = 0, n = 0, n_tokens = 0;
+    bool is_too_much = count_decodes(schedule) > n_max;
     while (is_too_much && schedule->has_turn && start < n_admitted &&
            !is_after_turn(schedule, schedule->admitted[start]))
         start++;
-    for (uint32_t i = 0; i < n_admitted && n < n_max; i++) {
+    for (uint32_t i = 0; i < n_admitted && n_tokens < n_max; i++) {
         schedule_id id = schedule->admitted[(start + i) % n_admitted];
-        if (computes(&schedule->entries[id], SCHEDULE_DECODING))
-            schedule->decodes[n++] = id;
+        struct schedule_entry *entry = &schedule->entries[id];
+        if (!computes(entry, SCHEDULE_DECODING))
+            continue;
+        uint32_t n_left = n_max - n_tokens;
+        entry->n_chosen = 1 + entry->n_ahead < n_left ? 1 + entry->n_ahead : n_left;
+        n_tokens += entry->n_chosen;
+        schedule->decodes[n++] = id;
     }
     schedule->has_turn = is_too_much;
     if (is_too_much) {
@@ -54,7 +68,19 @@ static uint32_t choose_decodes(struct schedule *schedule, uint32_t n_max)
         schedule->turn_rank = last->rank;
         schedule->turn_seq = last->seq;
     }
+    *n_tokens_out = n_tokens;
     return n;
+}
+
+/* Those that ran ahead, or those that did not. */
+static void add_decodes(struct schedule *schedule, struct schedule_batch *batch, uint32_t n,
+                        bool ran_ahead)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const struct schedule_entry *entry = &schedule->entries[schedule->decodes[i]];
+        if ((entry->n_ahead > 0) == ran_ahead)
+            add_work(schedule, batch, schedule->decodes[i], entry->n_chosen);
+    }
 }
 
 /* ---- chunks ---- */
@@ -162,12 +188,13 @@ void schedule_batch(struct schedule *schedule, struct schedule_batch *batch_out)
     list_prompts(schedule);
     add_prompt_turns(schedule);
     uint32_t n_kept = fair_turns_first(&schedule->turns) ? schedule->options.block_tokens : 0;
-    uint32_t n_decodes = choose_decodes(schedule, budget - n_kept);
-    uint32_t n_fit = pace_tokens(&schedule->pace);
-    add_chunks(schedule, &batch, n_fit < budget - n_decodes ? n_fit : budget - n_decodes);
+    uint32_t n_decode_tokens;
+    uint32_t n_decodes = choose_decodes(schedule, budget - n_kept, &n_decode_tokens);
+    uint32_t n_fit = pace_tokens(&schedule->pace), n_left = budget - n_decode_tokens;
+    add_chunks(schedule, &batch, n_fit < n_left ? n_fit : n_left);
+    add_decodes(schedule, &batch, n_decodes, true);
     batch.n_chunks = batch.n;
-    for (uint32_t i = 0; i < n_decodes; i++)
-        add_work(schedule, &batch, schedule->decodes[i], 1);
+    add_decodes(schedule, &batch, n_decodes, false);
     assert(batch.n_tokens <= budget);
     *batch_out = batch;
 }

@@ -26,6 +26,8 @@ struct schedule_entry {
     uint32_t n_prompt, max_new;
     uint32_t n_tokens;   /* known tokens: the prompt and the generated ones */
     uint32_t n_kv;       /* of these, computed; 0 while it waits */
+    uint32_t n_ahead;    /* of a decode: known tokens behind its last one, computed with it */
+    uint32_t n_chosen;   /* of a decode: tokens in the batch that is made */
     uint32_t n_charged;  /* the most that n_kv has been: computing again is free of charge */
     uint32_t n_cached;   /* where the computation begins */
     uint32_t n_shared;   /* blocks that other sequences hold, too */

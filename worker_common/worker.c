@@ -5,6 +5,7 @@
 #include "base/log/log.h"
 #include "base/random.h"
 #include "base/secret.h"
+#include "engine/constraint_desk.h"
 #include "kernels/kernels.h"
 #include "kvtransfer/drivers/ucx/ucx_process.h"
 #include "kvtransfer/revision.h"
@@ -314,6 +315,19 @@ static enum status draw_prefix_key(struct worker *worker, struct error *error)
     return STATUS_OK;
 }
 
+static enum status create_desk(struct worker *worker, const struct worker_options *options)
+{
+    const struct constraint_desk_options desk = {
+        .folder = options->folder,
+        .vocabulary = worker->config->vocabulary,
+        .ends = worker->config->eos_ids,
+        .n_ends = worker->config->n_eos_ids,
+        .limits = options->constraints,
+        .waiting_max = options->constraint_queue_max,
+    };
+    return constraint_desk_create(&desk, &worker->desk);
+}
+
 enum status worker_load(struct worker *worker, struct process *process,
                         const struct worker_options *options, struct error *error)
 {
@@ -341,6 +355,7 @@ enum status worker_load(struct worker *worker, struct process *process,
     TRY(worker_device_advise(forward_attach(worker->forward, worker->pool, error), worker->device,
                              worker_device_less_work(options), error));
     set_identity(worker);
+    TRY(create_desk(worker, options));
     return set_card(worker, options, error);
 }
 
@@ -401,6 +416,7 @@ bool worker_is_lost(const struct worker *worker)
 
 void worker_unload(struct worker *worker)
 {
+    constraint_desk_destroy(worker->desk);
     forward_destroy(worker->forward);
     block_pool_destroy(worker->pool);
     if (worker->transport) /* first: until then other processes may have the pool mapped */

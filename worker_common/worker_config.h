@@ -8,6 +8,7 @@
 #include "kvtransfer/driver.h"
 #include "model/forward.h"
 #include "process/process_config.h"
+#include "text/constraint/constraint_config.h"
 
 /* auto: the dtype of the weights. */
 enum worker_kv_dtype { WORKER_KV_AUTO, WORKER_KV_F32, WORKER_KV_BF16, WORKER_KV_F16 };
@@ -120,6 +121,10 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
     X(peers_max, U32(1, 4096), "64", "workers", "most workers of the other role at one time")      \
     X(pieces_max, U32(1, 4096), "64", "parts",                                                     \
       "most parts of KV in transfer at one time, for one peer")                                    \
+    CONSTRAINT_CONFIG_ROWS(X)                                                                      \
+    CONSTRAINT_COMPILER_ROWS(X)                                                                    \
+    X(constraint_queue_max, U32(1, 65536), "256", "requests",                                      \
+      "most requests that wait for their constraint to be compiled")                               \
     KV_NETWORK_CONFIG_ROW(X)                                                                       \
     METRICS_COMPAT_CONFIG_ROW(X)                                                                   \
     DATA_PORT_CONFIG_ROWS(X)
@@ -144,4 +149,5 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
     .kv_network = (config)->kv_network, .ucx_net_devices = (config)->ucx_net_devices,              \
     .ucx_port_range = (config)->ucx_port_range, .peers_max = (config)->peers_max,                  \
     .pieces_max = (config)->pieces_max, .kv_unproven_max = (config)->kv_unproven_max,              \
-    .kv_proof_ms = (config)->kv_proof_ms
+    .kv_proof_ms = (config)->kv_proof_ms, .constraints = {CONSTRAINT_COMPILER_LIMITS(config)},     \
+    .constraint_queue_max = (config)->constraint_queue_max

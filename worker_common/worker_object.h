@@ -25,6 +25,7 @@ struct worker {
     struct device_memory pool_memory;
     struct device_memory on_paper[2]; /* of a plan_device (worker_paper.h) */
     struct block_pool *pool;
+    struct constraint_desk *desk; /* the engine's, until that is destroyed */
     struct prefix_key prefix_key; /* for blocks with the worker's own numerics */
     uint32_t context_tokens;
     uint32_t n_blocks;

@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "text/constraint/constraint.h"
 #include "worker_common/worker_config.h"
 
 #include <stdbool.h>
@@ -38,6 +39,8 @@ struct worker_options {
     uint32_t pieces_max;
     uint32_t kv_unproven_max;
     uint64_t kv_proof_ms;
+    struct constraint_limits constraints;
+    uint32_t constraint_queue_max;
     /* Set by the role, not from the common rows. */
     uint32_t sequences_max;     /* in a batch */
     uint32_t step_tokens_max;   /* of all sequences in a batch */

@@ -19,7 +19,7 @@ static struct v1_call *begin(struct generation_service *service, struct rpc_call
 
 static void end(struct v1_call *call)
 {
-    call->base.ops->release(&call->base);
+    call->door.base.ops->release(&call->door.base);
 }
 
 /* ---- Generate, Complete ---- */
@@ -38,7 +38,7 @@ static void take(struct generation_service *service, struct rpc_call *rpc,
     struct v1_call *call = begin(service, rpc, is_whole, is_whole ? n_choices(request) : 0);
     if (!call)
         return;
-    intake_generate(service->intake, &call->base, request);
+    intake_generate(service->intake, &call->door.base, request);
     end(call);
 }
 
@@ -72,7 +72,7 @@ static void take_text(struct generation_service *service, struct rpc_call *rpc,
     struct v1_call *call = begin(service, rpc, true, 0);
     if (!call)
         return;
-    const struct arrival arrival = {.call = &call->base,
+    const struct arrival arrival = {.call = &call->door.base,
                                     .message = message,
                                     .needs = EARLY_TOKENIZER,
                                     .serve = serve,
@@ -81,7 +81,7 @@ static void take_text(struct generation_service *service, struct rpc_call *rpc,
     if (status == STATUS_OK)
         intake_serve(service->intake, &arrival);
     else
-        intake_fail(service->intake, &call->base, status, &error);
+        intake_fail(service->intake, &call->door.base, status, &error);
     end(call);
 }
 

@@ -20,7 +20,7 @@ struct text_work {
 
 static void work_destroy(struct text_work *work)
 {
-    work->call->base.ops->release(&work->call->base);
+    work->call->door.base.ops->release(&work->call->door.base);
     free(work);
 }
 
@@ -30,7 +30,7 @@ static enum status push(struct text_calls *calls, text_job job, struct v1_call *
     struct text_work *work = malloc(sizeof *work + items->len);
     if (!work)
         return STATUS_NO_MEMORY;
-    call->base.ops->share(&call->base);
+    call->door.base.ops->share(&call->door.base);
     *work = (struct text_work){calls, call, special, items->len};
     memcpy(work->items, items->data, items->len);
     enum status status = text_thread_push(calls->intake->text_thread, job, work, items->len);
@@ -43,10 +43,10 @@ static enum status push(struct text_calls *calls, text_job job, struct v1_call *
 static bool is_wanted(struct text_work *work)
 {
     struct rpc_error error = {0};
-    if (!door_call_is_over(&work->call->base))
+    if (!door_call_is_over(&work->call->door.base))
         return true;
-    intake_fail(work->calls->intake, &work->call->base, door_call_end_status(&work->call->base),
-                &error);
+    intake_fail(work->calls->intake, &work->call->door.base,
+                door_call_end_status(&work->call->door.base), &error);
     return false;
 }
 
@@ -79,7 +79,7 @@ static bool is_enough(void *arg)
 {
     const struct tokenizing *tokenizing = arg;
     return tokenizing->buffer.n_ids > tokenizing->ids_max ||
-           door_call_is_over(&tokenizing->call->base);
+           door_call_is_over(&tokenizing->call->door.base);
 }
 
 /* A token has a byte or more and the template adds a few; but a normalizer may lengthen the text, and then
@@ -105,7 +105,7 @@ static enum status encode(const struct tokenizer *tokenizer, const struct encode
                              tokenizing->ids_max);
         room = buffer->n_ids;
     }
-    return status == STATUS_CANCELLED ? door_call_end_status(&tokenizing->call->base) : status;
+    return status == STATUS_CANCELLED ? door_call_end_status(&tokenizing->call->door.base) : status;
 }
 
 static void answer_tokenize(struct text_calls *calls, struct v1_call *call, const char *text,
@@ -124,12 +124,12 @@ static void answer_tokenize(struct text_calls *calls, struct v1_call *call, cons
         Kvferry__V1__TokenizeResponse response = KVFERRY__V1__TOKENIZE_RESPONSE__INIT;
         response.n_token_ids = tokenizing.buffer.n_ids;
         response.token_ids = tokenizing.buffer.ids;
-        rpc_call_reply(call->rpc, &response.base);
+        rpc_call_reply(call->door.rpc, &response.base);
     } else {
         struct rpc_error error = {0};
         rpc_error_set(&error, status, "text", NULL, "%s",
                       reason.text[0] ? reason.text : status_text(status));
-        intake_fail(calls->intake, &call->base, status, &error);
+        intake_fail(calls->intake, &call->door.base, status, &error);
     }
     free(tokenizing.buffer.ids);
 }
@@ -156,7 +156,7 @@ void text_calls_tokenize(struct text_calls *calls, struct v1_call *call,
     }
     enum status status = push(calls, tokenize_later, call, text, request->add_special_tokens);
     if (status != STATUS_OK)
-        intake_fail(calls->intake, &call->base, status, &error);
+        intake_fail(calls->intake, &call->door.base, status, &error);
 }
 
 /* ---- Detokenize ---- */
@@ -198,9 +198,9 @@ static void answer_detokenize(struct text_calls *calls, struct v1_call *call, co
     enum status status = decode(calls, &input, &text, &error);
     response.text = (ProtobufCBinaryData){text.n_bytes, (uint8_t *)text.bytes};
     if (status == STATUS_OK)
-        rpc_call_reply(call->rpc, &response.base);
+        rpc_call_reply(call->door.rpc, &response.base);
     else
-        intake_fail(calls->intake, &call->base, status, &error);
+        intake_fail(calls->intake, &call->door.base, status, &error);
     free(text.bytes);
 }
 
@@ -227,5 +227,5 @@ void text_calls_detokenize(struct text_calls *calls, struct v1_call *call,
     }
     enum status status = push(calls, detokenize_later, call, &ids, request->skip_special_tokens);
     if (status != STATUS_OK)
-        intake_fail(calls->intake, &call->base, status, &error);
+        intake_fail(calls->intake, &call->door.base, status, &error);
 }

@@ -3,7 +3,6 @@
 #include "rpc/borrow.h"
 
 #include <assert.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 
 static struct v1_call *v1_of(struct door_call *call)
@@ -11,60 +10,13 @@ static struct v1_call *v1_of(struct door_call *call)
     return (struct v1_call *)call;
 }
 
-static void share(struct door_call *call)
+static void destroy(struct rpc_door_call *call)
 {
-    uint32_t n = atomic_fetch_add(&v1_of(call)->n_holders, 1);
-    assert(n > 0);
-    (void)n;
-}
-
-static void release(struct door_call *call)
-{
-    struct v1_call *v1 = v1_of(call);
-    uint32_t n = atomic_fetch_sub(&v1->n_holders, 1);
-    assert(n > 0);
-    if (n > 1)
-        return;
-    rpc_call_release(v1->rpc);
+    struct v1_call *v1 = (struct v1_call *)call;
     for (uint32_t i = 0; i < v1->n_choices; i++)
         collected_finish(&v1->choices[i].collected);
     free(v1->choices);
     free(v1);
-}
-
-static bool is_over(struct door_call *call)
-{
-    return rpc_call_is_over(v1_of(call)->rpc);
-}
-
-static enum status end_status(struct door_call *call)
-{
-    return rpc_call_end_status(v1_of(call)->rpc);
-}
-
-static void on_end(struct door_call *call, void (*end)(void *arg, enum status why), void *arg)
-{
-    rpc_call_on_end(v1_of(call)->rpc, end, arg);
-}
-
-static const char *request_id(struct door_call *call)
-{
-    return rpc_call_request_id(v1_of(call)->rpc);
-}
-
-static void set_request_id(struct door_call *call, const char *id)
-{
-    rpc_call_set_request_id(v1_of(call)->rpc, id);
-}
-
-static void origin(struct door_call *call, struct request_origin *origin_out)
-{
-    rpc_call_origin(v1_of(call)->rpc, origin_out);
-}
-
-static void peer(struct door_call *call, char *peer_out, size_t peer_bytes)
-{
-    rpc_call_peer(v1_of(call)->rpc, peer_out, peer_bytes);
 }
 
 /* ---- the reply ---- */
@@ -124,7 +76,7 @@ static enum status piece(struct door_call *call, const struct reply_piece *piece
         response.n_logprobs = piece->n;
         response.logprobs = v1->scratch->list;
     }
-    return rpc_call_send(v1->rpc, &response.base);
+    return rpc_call_send(v1->door.rpc, &response.base);
 }
 
 static enum status progress(struct door_call *call, uint32_t n_done, uint32_t n)
@@ -135,7 +87,7 @@ static enum status progress(struct door_call *call, uint32_t n_done, uint32_t n)
     told.prompt_tokens = n;
     told.done_tokens = n_done;
     response.prompt_progress = &told;
-    return rpc_call_send(v1_of(call)->rpc, &response.base);
+    return rpc_call_send(v1_of(call)->door.rpc, &response.base);
 }
 
 /* The fields that both kinds have. */
@@ -160,8 +112,8 @@ static void send_last(struct v1_call *v1, struct reply_end *end)
     response.text = (ProtobufCBinaryData){end->text_bytes, borrow(end->text)};
     SET_END(&response, GENERATE_RESPONSE, end);
     response.request_id = borrow(end->request_id);
-    if (rpc_call_send(v1->rpc, &response.base) == STATUS_OK && end->is_last)
-        rpc_call_finish(v1->rpc);
+    if (rpc_call_send(v1->door.rpc, &response.base) == STATUS_OK && end->is_last)
+        rpc_call_finish(v1->door.rpc);
     /* Otherwise the call is over already, and its on_end says how. */
 }
 
@@ -221,7 +173,7 @@ static void send_whole(struct v1_call *v1, struct whole_reply *whole)
     }
     first->n_more_choices = v1->n_choices - 1;
     first->more_choices = whole->list;
-    rpc_call_reply(v1->rpc, &first->base);
+    rpc_call_reply(v1->door.rpc, &first->base);
 }
 
 static enum status reply_whole(struct v1_call *v1)
@@ -247,11 +199,11 @@ static void fail(struct door_call *call, const struct rpc_error *error)
 {
     struct v1_call *v1 = v1_of(call);
     if (error->status == STATUS_REPLY_TOO_LONG && v1->choices)
-        rpc_call_fail_status(v1->rpc, STATUS_REPLY_TOO_LONG,
+        rpc_call_fail_status(v1->door.rpc, STATUS_REPLY_TOO_LONG,
                              "the reply is longer than %zu bytes; Generate has no such limit",
                              v1->reply_bytes_max);
     else
-        rpc_call_fail(v1->rpc, error);
+        rpc_call_fail(v1->door.rpc, error);
 }
 
 static enum status end(struct door_call *call, struct reply_end *end)
@@ -276,19 +228,7 @@ static enum status end(struct door_call *call, struct reply_end *end)
 }
 
 static const struct door_ops OPS = {
-    .share = share,
-    .release = release,
-    .is_over = is_over,
-    .end_status = end_status,
-    .on_end = on_end,
-    .request_id = request_id,
-    .set_request_id = set_request_id,
-    .origin = origin,
-    .peer = peer,
-    .piece = piece,
-    .progress = progress,
-    .end = end,
-    .fail = fail,
+    RPC_DOOR_OPS, .piece = piece, .progress = progress, .end = end, .fail = fail,
 };
 
 struct v1_call *v1_call_create(struct rpc_call *rpc, bool is_whole, uint32_t n_choices,
@@ -305,12 +245,7 @@ struct v1_call *v1_call_create(struct rpc_call *rpc, bool is_whole, uint32_t n_c
         free(v1);
         return NULL;
     }
-    v1->base = (struct door_call){.ops = &OPS,
-                                  .pass = rpc_call_pass(rpc),
-                                  .deadline_ns = rpc_call_deadline_ns(rpc),
-                                  .is_whole = is_whole};
-    atomic_init(&v1->n_holders, 1);
-    v1->rpc = rpc_call_share(rpc);
+    rpc_door_call_init(&v1->door, &OPS, rpc, is_whole, destroy);
     v1->scratch = scratch;
     v1->reply_bytes_max = reply_bytes_max;
     return v1;

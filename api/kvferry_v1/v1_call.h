@@ -8,9 +8,9 @@
 #pragma once
 
 #include "api/reply/collected.h"
+#include "api/reply/rpc_door_call.h"
 #include "router/generation_state.h"
 #include "router/intake.h"
-#include "rpc/server/call.h"
 #include "sampling_params/sampling_codec.h"
 
 #define V1_LOGPROBS_ROOM 64u /* tokens encoded at one time for a stream */
@@ -30,9 +30,7 @@ struct v1_choice {
 };
 
 struct v1_call {
-    struct door_call base; /* first */
-    _Atomic uint32_t n_holders;
-    struct rpc_call *rpc;
+    struct rpc_door_call door;  /* first */
     struct v1_scratch *scratch; /* the service's; of a stream */
     size_t reply_bytes_max;     /* of one message */
     /* Of one message: */

@@ -27,6 +27,7 @@ struct openai_choice {
     Kvferry__V1__FinishReason reason;
     bool has_begun; /* of a stream */
     uint64_t text_offset;
+    struct tool_text tools; /* of a stream */
 };
 
 struct openai_call {
@@ -123,8 +124,8 @@ static void on_end(struct door_call *base, void (*end)(void *arg, enum status wh
     struct openai_prompt *prompt = prompt_of(base);
     struct openai_call *call = prompt->call;
     pthread_mutex_lock(&call->mutex);
-    bool is_late = call->is_over;
-    enum status why = call->over;
+    const bool is_late = call->is_over;
+    const enum status why = call->over;
     assert(!prompt->on_end && "set once");
     if (!is_late) {
         prompt->on_end = end;
@@ -228,20 +229,44 @@ static char *echo_of(const struct openai_call *call, uint32_t index, size_t *byt
 /* The role of chat, the prompt of echo. */
 static enum status begin_choice(struct openai_call *call, struct openai_choice *choice)
 {
-    uint32_t index = index_of(call, choice);
     size_t bytes = 0;
     if (choice->has_begun)
         return STATUS_OK;
     choice->has_begun = true;
+    tool_text_init(&choice->tools, call->kind.tools);
     if (!call->kind.is_chat && !call->request.echo)
         return STATUS_OK;
-    char *echo = call->request.echo ? echo_of(call, index, &bytes) : NULL;
+    char *echo = call->request.echo ? echo_of(call, index_of(call, choice), &bytes) : NULL;
     if (call->request.echo && !echo)
         return STATUS_NO_MEMORY;
-    json_t *chunk = reply_chunk(&call->kind, index, call->kind.is_chat, echo ? echo : "", bytes,
-                                NULL, NULL, NULL);
+    json_t *chunk = reply_chunk(&call->kind, index_of(call, choice), call->kind.is_chat,
+                                echo ? echo : "", bytes, NULL, NULL, NULL);
     free(echo);
     return send_event(call, chunk);
+}
+
+/* Text of a choice that is calls of tools. */
+static enum status stream_calls(struct openai_call *call, struct openai_choice *choice,
+                                const char *text, size_t bytes)
+{
+    struct tool_piece piece;
+    for (size_t at = 0, n; at < bytes; at += n) {
+        n = bytes - at;
+        if (tool_text_next(&choice->tools, text + at, &n, &piece))
+            TRY(send_event(call, reply_tool_chunk(&call->kind, index_of(call, choice), &piece)));
+    }
+    return STATUS_OK;
+}
+
+static enum status stream_text(struct openai_call *call, struct openai_choice *choice,
+                               const char *text, size_t bytes, const struct reply_tokens *tokens)
+{
+    const struct reply_kind *kind = &call->kind;
+    const bool is_call = kind->tools != TOOL_FREE;
+    if ((tokens && (kind->has_logprobs || kind->return_token_ids)) || (bytes > 0 && !is_call))
+        TRY(send_event(call, reply_chunk(kind, index_of(call, choice), false, text,
+                                         is_call ? 0 : bytes, tokens, NULL, NULL)));
+    return is_call ? stream_calls(call, choice, text, bytes) : STATUS_OK;
 }
 
 static enum status stream_piece(struct openai_call *call, struct openai_choice *choice,
@@ -251,24 +276,17 @@ static enum status stream_piece(struct openai_call *call, struct openai_choice *
                                         .logprobs = piece->logprobs,
                                         .n = piece->n,
                                         .text_offset = &choice->text_offset};
-    bool shows_tokens = call->kind.has_logprobs || call->kind.return_token_ids;
     TRY(begin_choice(call, choice));
-    if (piece->text_bytes == 0 && !shows_tokens)
-        return STATUS_OK;
-    return send_event(call, reply_chunk(&call->kind, index_of(call, choice), false, piece->text,
-                                        piece->text_bytes, &tokens, NULL, NULL));
+    return stream_text(call, choice, piece->text, piece->text_bytes, &tokens);
 }
 
 static enum status end_choice(struct openai_call *call, struct openai_choice *choice,
                               const struct reply_end *end)
 {
-    uint32_t index = index_of(call, choice);
     TRY(begin_choice(call, choice));
-    if (end->text_bytes > 0)
-        TRY(send_event(call, reply_chunk(&call->kind, index, false, end->text, end->text_bytes,
-                                         NULL, NULL, NULL)));
-    return send_event(
-        call, reply_chunk(&call->kind, index, false, "", 0, NULL, reply_reason(end->reason), end));
+    TRY(stream_text(call, choice, end->text, end->text_bytes, NULL));
+    return send_event(call, reply_chunk(&call->kind, index_of(call, choice), false, "", 0, NULL,
+                                        reply_reason(&call->kind, end->reason), end));
 }
 
 static enum status end_stream(struct openai_call *call)
@@ -313,8 +331,7 @@ static enum status reply_all(struct openai_call *call)
 {
     const struct http_field fields[] = {{"Content-Type", "application/json"},
                                         {"x-request-id", call->request_id}};
-    const struct http_answer_head head = {
-        .code = 200, .fields = fields, .n_fields = sizeof fields / sizeof *fields};
+    const struct http_answer_head head = {.code = 200, .fields = fields, .n_fields = 2};
     json_t *body = whole_body(call);
     char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
     enum status status = text ? http_exchange_reply(call->exchange, &head, text, strlen(text))
@@ -347,9 +364,7 @@ static enum status piece(struct door_call *base, const struct reply_piece *piece
 
 static enum status progress(struct door_call *call, uint32_t n_done, uint32_t n)
 {
-    (void)call;
-    (void)n_done;
-    (void)n;
+    (void)call, (void)n_done, (void)n;
     return STATUS_OK;
 }
 
@@ -527,6 +542,8 @@ static void describe(struct openai_call *call)
     call->kind.n_top_logprobs = request->n_top_logprobs;
     call->kind.return_token_ids = request->return_token_ids;
     call->kind.include_usage = request->is_stream && request->include_usage;
+    call->kind.tools = request->constraint.tools;
+    call->kind.tool_name = request->constraint.tool_name;
 }
 
 static void ask(struct openai_call *call)

@@ -1,5 +1,6 @@
 #include "api/openai/openai_reply.h"
 
+#include "api/openai/tool_reply.h"
 #include "base/utf8.h"
 #include "tokenizer/tokenizer.h"
 
@@ -10,9 +11,11 @@
 
 #define LEAST_LOGPROB (-9999.0) /* JSON has no infinity */
 
-const char *reply_reason(Kvferry__V1__FinishReason reason)
+const char *reply_reason(const struct reply_kind *kind, Kvferry__V1__FinishReason reason)
 {
-    return reason == KVFERRY__V1__FINISH_REASON__FINISH_REASON_LENGTH ? "length" : "stop";
+    if (reason == KVFERRY__V1__FINISH_REASON__FINISH_REASON_LENGTH)
+        return "length";
+    return kind->tools == TOOL_FREE ? "stop" : "tool_calls";
 }
 
 /* ---- log-probabilities ---- */
@@ -176,7 +179,9 @@ json_t *reply_chunk(const struct reply_kind *kind, uint32_t index, bool has_role
         json_t *delta = json_object();
         if (has_role)
             json_object_set_new(delta, "role", json_string("assistant"));
-        if (has_role || text_bytes > 0)
+        if (has_role && kind->tools != TOOL_FREE)
+            json_object_set_new(delta, "content", json_null());
+        else if (has_role || text_bytes > 0)
             json_object_set_new(delta, "content", json_stringn(text, text_bytes));
         json_object_set_new(choice, "delta", delta);
     } else {
@@ -190,6 +195,27 @@ json_t *reply_chunk(const struct reply_kind *kind, uint32_t index, bool has_role
     if (body && kind->include_usage)
         json_object_set_new(body, "usage", json_null());
     return body;
+}
+
+json_t *reply_tool_chunk(const struct reply_kind *kind, uint32_t index,
+                         const struct tool_piece *piece)
+{
+    json_t *choice = json_pack("{s:I, s:n, s:n, s:{s:[o]}}", "index", (json_int_t)index, "logprobs",
+                               "finish_reason", "delta", "tool_calls",
+                               tool_reply_delta(piece, kind->tool_name));
+    json_t *body = body_of(kind, chunk_object(kind), json_pack("[o]", choice));
+    if (body && kind->include_usage)
+        json_object_set_new(body, "usage", json_null());
+    return body;
+}
+
+static json_t *message_of(const struct reply_kind *kind, const char *text, size_t bytes)
+{
+    if (kind->tools == TOOL_FREE)
+        return json_pack("{s:s, s:o, s:n}", "role", "assistant", "content",
+                         json_stringn(text, bytes), "refusal");
+    return json_pack("{s:s, s:n, s:n, s:o}", "role", "assistant", "content", "refusal",
+                     "tool_calls", tool_reply_calls(kind->tools, kind->tool_name, text, bytes));
 }
 
 json_t *reply_usage_chunk(const struct reply_kind *kind, const struct reply_usage *usage)
@@ -209,12 +235,11 @@ json_t *reply_choice(const struct reply_kind *kind, uint32_t index, const char *
                                         .n = collected->n,
                                         .text_offset = &offset};
     json_t *choice = json_pack("{s:I, s:o, s:s}", "index", (json_int_t)index, "logprobs",
-                               logprobs_of(kind, &tokens), "finish_reason", reply_reason(reason));
+                               logprobs_of(kind, &tokens), "finish_reason",
+                               reply_reason(kind, reason));
     const char *text = collected->text ? collected->text : "";
     if (kind->is_chat) {
-        json_object_set_new(choice, "message",
-                            json_pack("{s:s, s:o, s:n}", "role", "assistant", "content",
-                                      json_stringn(text, collected->text_bytes), "refusal"));
+        json_object_set_new(choice, "message", message_of(kind, text, collected->text_bytes));
     } else {
         char *whole = malloc(before_bytes + collected->text_bytes + 1);
         if (whole) {

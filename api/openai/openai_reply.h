@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "api/openai/tool_text.h"
 #include "api/reply/collected.h"
 #include "router/door.h"
 
@@ -18,6 +19,8 @@ struct reply_kind {
     bool has_logprobs;
     bool return_token_ids;
     bool include_usage;
+    enum tool_mode tools;
+    const char *tool_name; /* of TOOL_NAMED */
     uint32_t n_top_logprobs;
     const char *id, *model;
     int64_t created; /* seconds */
@@ -40,11 +43,14 @@ struct reply_tokens {
 json_t *reply_chunk(const struct reply_kind *kind, uint32_t index, bool has_role, const char *text,
                     size_t text_bytes, const struct reply_tokens *tokens, const char *reason,
                     const struct reply_end *end);
+/* A chunk with more of a call. */
+json_t *reply_tool_chunk(const struct reply_kind *kind, uint32_t index,
+                         const struct tool_piece *piece);
 /* The last one, with usage alone. */
 json_t *reply_usage_chunk(const struct reply_kind *kind, const struct reply_usage *usage);
 
-/* "stop", "length" */
-const char *reply_reason(Kvferry__V1__FinishReason reason);
+/* "stop", "length", "tool_calls" */
+const char *reply_reason(const struct reply_kind *kind, Kvferry__V1__FinishReason reason);
 
 /* A choice of a whole reply. before: text of echo. */
 json_t *reply_choice(const struct reply_kind *kind, uint32_t index, const char *before,

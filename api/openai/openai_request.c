@@ -153,28 +153,14 @@ static bool is_nothing(const json_t *value)
 
 static void refuse_unserved(const struct json_fields *fields)
 {
-    static const char *const NAMES[] = {"suffix",         "audio",
-                                        "prediction",     "web_search_options",
-                                        "functions",      "guided_json",
-                                        "guided_regex",   "guided_choice",
-                                        "guided_grammar", "structured_outputs",
-                                        "prompt_logprobs"};
+    static const char *const NAMES[] = {
+        "suffix", "audio", "prediction", "web_search_options", "functions", "prompt_logprobs"};
     for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++) {
         const json_t *value = json_field(fields, NAMES[i]);
         bool is_zero = json_is_integer(value) && json_integer_value(value) == 0;
         if (!is_nothing(value) && !is_zero)
             json_field_fail(fields, "unsupported_parameter", NAMES[i], "is not served");
     }
-    const json_t *format = json_field(fields, "response_format");
-    const char *type = json_string_value(json_object_get(format, "type"));
-    if (format && (!type || strcmp(type, "text") != 0))
-        json_field_fail(fields, "unsupported_parameter", "response_format",
-                        "of type \"%.40s\" is not served; \"text\" is", type ? type : "");
-    const json_t *choice = json_field(fields, "tool_choice");
-    const char *word = json_string_value(choice);
-    if (choice && !(word && (strcmp(word, "auto") == 0 || strcmp(word, "none") == 0)))
-        json_field_fail(fields, "unsupported_parameter", "tool_choice",
-                        "is %.40s; \"auto\" and \"none\" are served", word ? word : "a function");
     bool is_there;
     json_int_t best_of;
     if (json_field_integer(fields, "best_of", 1, CHOICES_MAX, &is_there, &best_of) && is_there &&
@@ -354,8 +340,18 @@ static void rename_field(struct openai_error *error, const char *from, const cha
     snprintf(error->message, sizeof error->message, "%s%.350s", to, rest);
 }
 
+/* "constraint.json_schema" is the member that said it. */
+static void rename_constraint(const char *member, struct openai_error *error)
+{
+    char field[sizeof error->param];
+    snprintf(field, sizeof field, "%s", error->param);
+    if (member && strncmp(field, "constraint", 10) == 0)
+        rename_field(error, field, member);
+}
+
 void openai_request_rename(const struct openai_request *request, struct openai_error *error)
 {
+    rename_constraint(request->constraint.member, error);
     const char *prompt = request->is_chat ? "messages" : "prompt";
     if (strncmp(error->param, "chat.", 5) == 0)
         rename_field(error, "chat.", "");
@@ -410,6 +406,9 @@ bool openai_request_read(struct openai_request *request, bool is_chat, const cha
     read_stop_ids(request, &fields);
     read_logprobs(request, &fields);
     openai_rules_read(&fields, &request->sampling, &request->rules);
+    openai_constraint_read(&fields, is_chat, &request->constraint);
+    if (request->constraint.message.kind_case != KVFERRY__V1__CONSTRAINT__KIND__NOT_SET)
+        request->sampling.constraint = &request->constraint.message;
     refuse_unserved(&fields);
     if (error->code != 0)
         return false;
@@ -424,6 +423,7 @@ void openai_request_finish(struct openai_request *request)
 {
     chat_messages_free(request->chat);
     openai_rules_free(request->rules);
+    openai_constraint_free(&request->constraint);
     free(request->ids.ids);
     json_decref(request->body);
     *request = (struct openai_request){0};

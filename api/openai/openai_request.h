@@ -9,6 +9,7 @@
  */
 #pragma once
 
+#include "api/openai/openai_constraint.h"
 #include "api/openai/openai_error.h"
 #include "api/openai/openai_rules.h"
 #include "router/generation_state.h"
@@ -38,6 +39,7 @@ struct openai_request {
     Kvferry__V1__TokenIds ids;
     struct chat_message *chat;
     struct openai_rules *rules;
+    struct openai_constraint constraint;
 };
 
 /* False: error says why. In both cases openai_request_finish. */

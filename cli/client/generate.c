@@ -41,6 +41,7 @@ struct generate {
     struct rpc_client_tls tls;
     bool has_tls;
     struct prompt prompt;
+    struct constraint_fields constraint;
     struct child server; /* for --model */
     char work[CHILD_PATH_MAX];
     int signal_number; /* the signal that ended it; 0: none */
@@ -64,6 +65,8 @@ static void make_request(struct generate *generate, struct sampling_fields *samp
     sampling_fields_take(generate->config, generate_config_table(), values, sampling);
     sampling->params.logprobs = values->logprobs;
     sampling->params.n = values->choices;
+    if (generate->constraint.is_there)
+        sampling->params.constraint = &generate->constraint.message;
     kvferry__v1__generate_request__init(request_out);
     request_out->prompt_case = KVFERRY__V1__GENERATE_REQUEST__PROMPT_TEXT;
     request_out->text = (ProtobufCBinaryData){generate->prompt.bytes, generate->prompt.data};
@@ -300,6 +303,9 @@ static int run(struct generate *generate, const char *command)
         status = token_source_read(generate->values.token_file, generate->authorization, &error);
     if (status == STATUS_OK)
         status = read_tls(generate, &error);
+    const struct constraint_rows constraint = CONSTRAINT_ROWS_OF(&generate->values);
+    if (status == STATUS_OK)
+        status = constraint_fields_read(&constraint, &generate->constraint, &error);
     if (status == STATUS_OK)
         status = take_prompt(generate, &error);
     if (status == STATUS_INVALID_ARGUMENT)
@@ -337,6 +343,7 @@ int generate_main(const struct config_input *input)
     exit_status = run(&generate, input->command);
     secret_wipe(generate.authorization, sizeof generate.authorization);
     free(generate.prompt.data);
+    constraint_fields_finish(&generate.constraint);
     config_destroy(generate.config);
     return exit_status;
 }

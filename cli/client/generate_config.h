@@ -2,6 +2,7 @@
  * the request unset. */
 #pragma once
 
+#include "cli/client/constraint_fields.h"
 #include "cli/client/sampling_fields.h"
 #include "cli/client/server_tls.h"
 
@@ -10,6 +11,7 @@
     X(model, STRING, "", "", "model folder: start a server for this one request")                  \
     X(prompt_file, STRING, "", "", "file with the prompt; - or no prompt at all: standard input")  \
     SAMPLING_ROWS(X)                                                                               \
+    CONSTRAINT_FIELD_ROWS(X)                                                                       \
     X(add_special_tokens, BOOL, "yes", "",                                                         \
       "put the tokenizer's special tokens before the text; no: the text contains them")            \
     X(cache_salt, STRING, "", "",                                                                  \

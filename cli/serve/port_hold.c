@@ -30,8 +30,8 @@ static int hold(const char *text)
 
 void port_hold_begin(struct port_hold *hold_out, const struct ports *ports)
 {
-    const char *const addresses[PORT_HOLD_MAX] = {ports->grpc, ports->http, ports->control,
-                                                  ports->health, ports->metrics};
+    const char *const addresses[PORT_HOLD_MAX] = {ports->grpc,    ports->http,   ports->engine,
+                                                  ports->control, ports->health, ports->metrics};
     assert(hold_out->n == 0);
     for (int i = 0; i < PORT_HOLD_MAX; i++) {
         int held = hold(addresses[i]);

@@ -12,7 +12,7 @@
 
 #include "process/ports/ports_file.h"
 
-#define PORT_HOLD_MAX 5
+#define PORT_HOLD_MAX 6
 
 struct port_hold {
     int sockets[PORT_HOLD_MAX];

@@ -39,15 +39,16 @@ static void print_summary(const struct serve *serve)
     char generations[LIST_BYTES_MAX];
     serve_children_list(serve->contexts, serve->config.n_context_workers, contexts);
     serve_children_list(serve->generations, serve->config.n_generation_workers, generations);
-    printf(
-        "kvferry %s serves %s at %s%s%s (control %s, health %s, metrics %s); context workers %s; "
-        "generation workers %s; ready in %.1f s%s%s\n",
-        build_version(), serve->folder, serve->router.ports.grpc,
-        serve->router.ports.http[0] ? " and http://" : "", serve->router.ports.http,
-        serve->router.ports.control, serve->router.ports.health, serve->router.ports.metrics,
-        contexts[0] ? contexts : "none", generations,
-        (double)(clock_now_ns() - serve->began_ns) / (double)NS_PER_S,
-        serve->router.ports.unseen[0] ? ", without " : "", serve->router.ports.unseen);
+    printf("kvferry %s serves %s at %s%s%s%s%s (control %s, health %s, metrics %s); context "
+           "workers %s; "
+           "generation workers %s; ready in %.1f s%s%s\n",
+           build_version(), serve->folder, serve->router.ports.grpc,
+           serve->router.ports.http[0] ? " and http://" : "", serve->router.ports.http,
+           serve->router.ports.engine[0] ? ", to gateways at " : "", serve->router.ports.engine,
+           serve->router.ports.control, serve->router.ports.health, serve->router.ports.metrics,
+           contexts[0] ? contexts : "none", generations,
+           (double)(clock_now_ns() - serve->began_ns) / (double)NS_PER_S,
+           serve->router.ports.unseen[0] ? ", without " : "", serve->router.ports.unseen);
     (void)fflush(stdout);
     clearerr(stdout); /* it also serves without a reader of that line */
 }

@@ -84,6 +84,7 @@ enum status serve_port_arguments(const struct serve_config *values, bool is_rout
     } rows[] = {
         {"--grpc-address", is_router ? values->grpc_address : "", ports->grpc},
         {"--http-address", is_router ? values->http_address : "", ports->http},
+        {"--engine-address", is_router ? values->engine_address : "", ports->engine},
         {"--control-address", is_router ? values->control_address : ANY_PORT, ports->control},
         {"--health-address", is_router ? values->health_address : ANY_PORT, ports->health},
         {"--metrics-address", is_router ? values->metrics_address : ANY_PORT, ports->metrics},

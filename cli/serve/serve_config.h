@@ -31,6 +31,9 @@ enum serve_restart { SERVE_RESTART_ALWAYS, SERVE_RESTART_NEVER };
     X(grpc_address, STRING, "127.0.0.1:50051", "", "address of the public API")                    \
     X(http_address, STRING, "127.0.0.1:8000", "",                                                  \
       "address of the OpenAI-compatible HTTP API; empty: no such port")                            \
+    X(engine_address, STRING, "", "",                                                              \
+      "address of the gRPC APIs by which gateways drive an engine (docs/gateways.md), in clear "   \
+      "text and without tokens; empty: no such port")                                              \
     X(control_address, STRING, "127.0.0.1:50052", "", "address of the router's control port")      \
     X(health_address, STRING, "127.0.0.1:50053", "", "address of the router's health port")        \
     X(advertise_address, STRING, "", "",                                                           \

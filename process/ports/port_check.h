@@ -25,7 +25,7 @@ struct port_row {
     enum port_use use;
 };
 
-enum { N_PORT_ROWS = 5 };
+enum { N_PORT_ROWS = 6 };
 
 /* Initialises a struct port_row[N_PORT_ROWS] from the rows of a role, or of a command that starts
  * roles, whose struct is at options. */
@@ -33,6 +33,7 @@ enum { N_PORT_ROWS = 5 };
     {                                                                                              \
         {"grpc_address", (options)->grpc_address, true, PORT_USE_PUBLIC},                          \
             {"http_address", (options)->http_address, false, PORT_USE_PUBLIC},                     \
+            {"engine_address", (options)->engine_address, false, PORT_USE_ENGINE},                 \
             {"control_address", (options)->control_address, true, PORT_USE_CONTROL},               \
             {"health_address", (options)->health_address, false, PORT_USE_HEALTH},                 \
             {"metrics_address", (options)->metrics_address, false, PORT_USE_METRICS},              \

@@ -32,7 +32,7 @@ bool port_has_tls(enum port_use use, const struct port_given *given)
         return given->has_peer_tls;
     if (use == PORT_USE_HEALTH && given->has_clear_health)
         return false;
-    return given->has_tls && use != PORT_USE_METRICS;
+    return given->has_tls && use != PORT_USE_METRICS && use != PORT_USE_ENGINE;
 }
 
 enum status port_needs_check(enum port_use use, enum port_reach reach,
@@ -50,6 +50,12 @@ enum status port_needs_check(enum port_use use, enum port_reach reach,
             "%s \"%s\" is not a loopback address and needs a cluster_key, even with --insecure: "
             "anyone who reaches it could use it (`kvferry key FILE` makes a key)",
             key, address);
+    if (need == PORT_NEEDS_TRUST && !given->is_insecure)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "%s \"%s\" is not a loopback address: gateways speak clear text to this "
+                         "port and send no tokens, so anyone on the network could use it and read "
+                         "its requests; --insecure allows that",
+                         key, address);
     if ((need == PORT_NEEDS_KEY_AND_TLS || need == PORT_NEEDS_TLS) && is_clear)
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "%s \"%s\" is not a loopback address and has no TLS: anyone on the "
@@ -61,7 +67,7 @@ enum status port_needs_check(enum port_use use, enum port_reach reach,
 
 void port_needs_print(FILE *out)
 {
-    static const char *const USES[] = {"grpc", "control", "health", "metrics"};
+    static const char *const USES[] = {"grpc", "engine", "control", "health", "metrics"};
     static const char *const REACHES[] = {"this host", "a network"};
     fputs("# Ports\n\nMade by `make reference`. What each port needs: one that only this host can "
           "reach (a loopback address or a\nunix socket), and one on a network. See [the cluster "

@@ -3,7 +3,7 @@
  * reached.
  *
  * HOST: a loopback or a Unix socket; NETWORK: every other address. --insecure permits ports without TLS;
- * nothing permits a control port without a key. The metrics port has no TLS.
+ * nothing permits a control port without a key. The metrics port and the engine port have no TLS.
  *
  * Thread: any; no state.
  */
@@ -18,6 +18,10 @@
 #define PORT_NEEDS_TABLE(X)                                                                        \
     X(PUBLIC, HOST, NOTHING, "nothing; GetState needs the cluster key")                            \
     X(PUBLIC, NETWORK, TLS, "TLS, or `--insecure` for clear text; GetState needs the cluster key") \
+    X(ENGINE, HOST, NOTHING,                                                                       \
+      "nothing, also with a `tokens_file`: the port takes no tokens and speaks clear text")        \
+    X(ENGINE, NETWORK, TRUST,                                                                      \
+      "`--insecure`, because gateways speak clear text to it and send no tokens")                  \
     X(CONTROL, HOST, OWN_KEY, "the cluster key; the key of this user if `cluster_key` is empty")   \
     X(CONTROL, NETWORK, KEY_AND_TLS,                                                               \
       "`cluster_key`, and TLS or `--insecure` for clear text; `--insecure` never replaces the "    \
@@ -27,9 +31,21 @@
     X(METRICS, HOST, NOTHING, "nothing; the port serves `/`, `/metrics`, `/healthz`, `/readyz`")   \
     X(METRICS, NETWORK, TLS, "`--insecure`, because the port speaks clear text")
 
-enum port_use { PORT_USE_PUBLIC, PORT_USE_CONTROL, PORT_USE_HEALTH, PORT_USE_METRICS };
+enum port_use {
+    PORT_USE_PUBLIC,
+    PORT_USE_ENGINE,
+    PORT_USE_CONTROL,
+    PORT_USE_HEALTH,
+    PORT_USE_METRICS
+};
 enum port_reach { PORT_REACH_HOST, PORT_REACH_NETWORK };
-enum port_need { PORT_NEEDS_NOTHING, PORT_NEEDS_TLS, PORT_NEEDS_OWN_KEY, PORT_NEEDS_KEY_AND_TLS };
+enum port_need {
+    PORT_NEEDS_NOTHING,
+    PORT_NEEDS_TLS,
+    PORT_NEEDS_TRUST,
+    PORT_NEEDS_OWN_KEY,
+    PORT_NEEDS_KEY_AND_TLS
+};
 
 /* What the configuration of a process has. */
 struct port_given {

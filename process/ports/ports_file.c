@@ -30,12 +30,13 @@ static json_t *ports_json(const struct ports *ports)
 {
     char incarnation[20];
     snprintf(incarnation, sizeof incarnation, "%016" PRIx64, ports->incarnation);
-    return json_pack("{s:o, s:o, s:I, s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:o}", "role",
+    return json_pack("{s:o, s:o, s:I, s:s, s:b, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "role",
                      text_json(ports->role), "name", text_json(ports->name), "pid",
                      (json_int_t)ports->pid, "incarnation", incarnation, "ready", ports->is_ready,
-                     "grpc", text_json(ports->grpc), "http", text_json(ports->http), "control",
-                     text_json(ports->control), "health", text_json(ports->health), "metrics",
-                     text_json(ports->metrics), "unseen", text_json(ports->unseen));
+                     "grpc", text_json(ports->grpc), "http", text_json(ports->http), "engine",
+                     text_json(ports->engine), "control", text_json(ports->control), "health",
+                     text_json(ports->health), "metrics", text_json(ports->metrics), "unseen",
+                     text_json(ports->unseen));
 }
 
 static bool write_all(FILE *file, const json_t *root)
@@ -152,9 +153,9 @@ static bool read_all(const json_t *root, struct ports *ports_out)
     return json_is_boolean(is_ready) && READ_TEXT(root, ports_out, role) &&
            READ_TEXT(root, ports_out, name) && read_pid(root, &ports_out->pid) &&
            read_incarnation(root, &ports_out->incarnation) && READ_TEXT(root, ports_out, grpc) &&
-           READ_TEXT(root, ports_out, http) && READ_TEXT(root, ports_out, control) &&
-           READ_TEXT(root, ports_out, health) && READ_TEXT(root, ports_out, metrics) &&
-           READ_TEXT(root, ports_out, unseen);
+           READ_TEXT(root, ports_out, http) && READ_TEXT(root, ports_out, engine) &&
+           READ_TEXT(root, ports_out, control) && READ_TEXT(root, ports_out, health) &&
+           READ_TEXT(root, ports_out, metrics) && READ_TEXT(root, ports_out, unseen);
 }
 
 enum status ports_file_read(const char *path, struct ports *ports_out)

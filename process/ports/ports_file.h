@@ -2,7 +2,8 @@
  * ports_file - the file in which a process tells its parent the addresses that it has bound.
  *
  *     {"role": "router", "name": "...", "pid": 4711, "incarnation": "00f3...", "ready": true,
- *      "grpc": "127.0.0.1:50051", "http": "", "control": "...", "health": "...", "metrics": "...", "unseen": ""}
+ *      "grpc": "127.0.0.1:50051", "http": "", "engine": "", "control": "...", "health": "...",
+ *      "metrics": "...", "unseen": ""}
  *
  * It is written under another name in the same folder and renamed, so that a reader never sees half
  * of it. Only a regular file is replaced or removed: never a link, a device or a folder.
@@ -24,8 +25,9 @@ struct ports {
     uint32_t pid;
     uint64_t incarnation;
     bool is_ready;
-    char grpc[ADDRESS_TEXT_MAX]; /* "": no such port */
-    char http[ADDRESS_TEXT_MAX]; /* the same; of a router */
+    char grpc[ADDRESS_TEXT_MAX];   /* "": no such port */
+    char http[ADDRESS_TEXT_MAX];   /* the same; of a router */
+    char engine[ADDRESS_TEXT_MAX]; /* the same */
     char control[ADDRESS_TEXT_MAX];
     char health[ADDRESS_TEXT_MAX];
     char metrics[ADDRESS_TEXT_MAX];

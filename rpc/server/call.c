@@ -202,7 +202,13 @@ static void on_sent(struct rpc_tag *tag, bool is_ok)
     else
         rpc_call_drop_unsent(call); /* the peer has left: the end will be reported soon */
     rpc_call_read_if_quiet(call);
+    void (*on_quiet)(void *arg) = is_ok && !call->is_sending && !call->is_ending && !call->is_over
+                                      ? call->on_quiet
+                                      : NULL;
+    void *arg = call->on_quiet_arg;
     rpc_call_leave(call);
+    if (on_quiet) /* the end comes on this thread, too: arg is still there */
+        on_quiet(arg);
 }
 
 static void on_closed(struct rpc_tag *tag, bool is_ok)
@@ -375,6 +381,15 @@ void rpc_call_on_end(struct rpc_call *call, rpc_call_end on_end, void *arg)
     pthread_mutex_unlock(&call->lock);
     if (is_over)
         on_end(arg, why);
+}
+
+void rpc_call_on_quiet(struct rpc_call *call, void (*on_quiet)(void *arg), void *arg)
+{
+    pthread_mutex_lock(&call->lock);
+    assert(!call->on_quiet && !call->has_sent_headers);
+    call->on_quiet = on_quiet;
+    call->on_quiet_arg = arg;
+    pthread_mutex_unlock(&call->lock);
 }
 
 bool rpc_call_is_over(struct rpc_call *call)

@@ -55,6 +55,11 @@ typedef void (*rpc_call_end)(void *arg, enum status why);
  * over already; no lock is held. */
 void rpc_call_on_end(struct rpc_call *call, rpc_call_end on_end, void *arg);
 
+/* Sets the function that runs whenever all that was sent has left and the call goes on: a stream that is longer than
+ * call_buffer_bytes_max sends its next piece there. Set it before the first message. It runs on the queue thread, with no
+ * lock held, never after on_end. */
+void rpc_call_on_quiet(struct rpc_call *call, void (*on_quiet)(void *arg), void *arg);
+
 /* True as soon as nothing can reach the peer any more. */
 bool rpc_call_is_over(struct rpc_call *call);
 /* How a call that is over ended, with the values of on_end. */

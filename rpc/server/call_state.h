@@ -81,6 +81,8 @@ struct rpc_call {
     int is_cancelled;                           /* gRPC sets it before it reports the end */
     void (*on_end)(void *arg, enum status why); /* rpc_call_end */
     void *on_end_arg;
+    void (*on_quiet)(void *arg); /* rpc_call_on_quiet */
+    void *on_quiet_arg;
 };
 
 /* In call.c. create: an unarmed slot. destroy: only without tags and holders. */

@@ -37,9 +37,8 @@
 
 enum status __wrap_forward_run(struct forward *forward, const struct forward_sequence *sequences,
                                uint32_t n_sequences, uint32_t n_contexts, float *logits_out);
-uint32_t __wrap_sampler_draw(struct sampler *sampler, const struct sampling_params *params,
-                             const float *logits, const uint32_t *tokens, uint32_t n_prompt,
-                             uint32_t n_tokens, struct token_logprobs *logprobs_out);
+uint32_t __wrap_sampler_draw_row(struct sampler *sampler, const struct draw *draw,
+                                 const float *logits);
 
 static uint64_t n_pieces; /* of all batches */
 
@@ -52,12 +51,11 @@ enum status __wrap_forward_run(struct forward *forward, const struct forward_seq
 }
 
 /* Parameters: the sampler's own. */
-uint32_t __wrap_sampler_draw(struct sampler *sampler, const struct sampling_params *params,
-                             const float *logits, const uint32_t *tokens, uint32_t n_prompt,
-                             uint32_t n_tokens, struct token_logprobs *logprobs_out)
+uint32_t __wrap_sampler_draw_row(struct sampler *sampler, const struct draw *draw,
+                                 const float *logits)
 {
-    (void)sampler, (void)params, (void)logits, (void)tokens, (void)n_prompt, (void)n_tokens;
-    *logprobs_out = (struct token_logprobs){0};
+    (void)sampler, (void)logits;
+    *draw->logprobs = (struct token_logprobs){0};
     return 5;
 }
 

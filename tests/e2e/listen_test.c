@@ -72,11 +72,32 @@ static uint32_t listens_at_all(const struct child *child)
 Test(listen, nothing_is_open_beyond_the_loopback_unless_told)
 {
     struct cluster cluster;
-    cluster_start(&cluster, &(struct cluster_options){.n_contexts = 1, .n_generations = 1});
+    cluster_start(&cluster,
+                  &(struct cluster_options){
+                      .n_contexts = 1,
+                      .n_generations = 1,
+                      .router = (const char *const[]){"--engine-address", "127.0.0.1:0", NULL}});
     cr_assert_geq(listens_at_all(&cluster.contexts[0]), 4, "control, health, metrics, data");
     cr_assert_geq(listens_at_all(&cluster.generations[0]), 4, "control, health, metrics, data");
-    cr_assert_geq(listens_at_all(&cluster.router), 4, "grpc, control, health, metrics");
+    cr_assert_geq(listens_at_all(&cluster.router), 5, "grpc, engine, control, health, metrics");
     cluster_stop(&cluster);
+}
+
+/* Which no certificate changes, as the port has none. */
+Test(listen, a_port_of_gateways_beyond_the_loopback_wants_to_be_asked_for,
+     .init = command_folder_make, .fini = command_folder_remove)
+{
+    static const char *const ADDRESSES[] = {"0.0.0.0:0", "[::]:0", ":0"};
+    for (size_t i = 0; i < 3; i++) {
+        RUN("router", KVFERRY_DEMO_MODEL, "--check-config", "--engine-address", ADDRESSES[i]);
+        expect_refused("gateways speak clear text to this port and send no tokens");
+        expect_refused(ADDRESSES[i]);
+        RUN("serve", KVFERRY_DEMO_MODEL, "--check-config", "--engine-address", ADDRESSES[i]);
+        expect_refused("gateways speak clear text to this port and send no tokens");
+    }
+    RUN("router", KVFERRY_DEMO_MODEL, "--check-config", "--engine-address", "0.0.0.0:0",
+        "--insecure");
+    EXPECT_OK();
 }
 
 /* ---- every interface, of both families ---- */
@@ -95,9 +116,11 @@ static void expect_both_families(const char *any)
     child_start_unready(&router, command_folder, "router",
                         (const char *const[]){"router", KVFERRY_DEMO_MODEL, "--grpc-address", any,
                                               "--control-address", any, "--health-address", any,
-                                              "--metrics-address", any, "--insecure",
-                                              "--cluster-key", in_folder("key"), NULL});
-    const uint16_t ports[] = {router.grpc, router.control, router.health, router.metrics};
+                                              "--metrics-address", any, "--engine-address", any,
+                                              "--insecure", "--cluster-key", in_folder("key"),
+                                              NULL});
+    const uint16_t ports[] = {router.grpc, router.engine, router.control, router.health,
+                              router.metrics};
     for (size_t i = 0; i < sizeof ports / sizeof *ports; i++) {
         cr_expect(answers(AF_INET, ports[i]), "%s: port %zu takes no IPv4", any, i);
         cr_expect(answers(AF_INET6, ports[i]), "%s: port %zu takes no IPv6", any, i);

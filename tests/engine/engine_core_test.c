@@ -2,6 +2,7 @@
 #include "base/clock.h"
 #include "engine/engine_core.h"
 #include "tests/device/fault_device.h"
+#include "tests/engine/support/desk_rig.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -12,7 +13,7 @@ enum { WAIT_LIMIT_NS = 100, NOW_NS = 1000 };
 /* An engine that writes a letter for each call. */
 struct pretend {
     struct engine_inbox inbox;
-    struct request_queue queue;
+    struct request_queue queue, pending;
     struct engine_core core;
     char calls[64];
     enum status lacks;
@@ -159,13 +160,15 @@ static void open_pretend(struct pretend *pretend)
     *pretend = (struct pretend){.lacks = STATUS_NO_BLOCKS, .limit_ns = DEADLINE_NONE};
     cr_assert_eq(engine_inbox_init(&pretend->inbox, sizeof(uint32_t), &bounds), STATUS_OK);
     cr_assert_eq(request_queue_init(&pretend->queue, 4, WAIT_LIMIT_NS), STATUS_OK);
+    cr_assert_eq(request_queue_init(&pretend->pending, 4, WAIT_LIMIT_NS), STATUS_OK);
     pretend->device = fault_device_open(&(struct fault_options){.steps_max = 1});
     cr_assert(pretend->device);
     pretend->core = (struct engine_core){.ops = &OPS,
                                          .engine = pretend,
                                          .device = pretend->device,
                                          .inbox = &pretend->inbox,
-                                         .queue = &pretend->queue};
+                                         .queue = &pretend->queue,
+                                         .pending = &pretend->pending};
 }
 
 static void close_pretend(struct pretend *pretend)
@@ -174,6 +177,7 @@ static void close_pretend(struct pretend *pretend)
     cr_assert_eq(pretend->n_listed, (int)request_queue_count(&pretend->queue),
                  "who waits is in the schedule, and nobody else");
     request_queue_finish(&pretend->queue);
+    request_queue_finish(&pretend->pending);
     device_close(pretend->device);
 }
 
@@ -424,5 +428,117 @@ Test(engine_core, who_waits_and_who_comes_end_with_the_device)
     engine_core_step(&pretend.core, NOW_NS);
     expect_calls(&pretend, "erExacp");
     cr_assert_eq(pretend.refused_with, STATUS_DEVICE_LOST);
+    close_pretend(&pretend);
+}
+
+/* ---- constraints ---- */
+
+static struct engine_request *request_of(const char *id, void *stream, const char *regex,
+                                         uint64_t deadline_ns)
+{
+    static const uint32_t TOKENS[] = {1};
+    const struct token_rules rules = {.constraint = desk_rig_regex(&regex)};
+    struct sampling_params sampling = SAMPLING_GREEDY;
+    sampling.rules = &rules;
+    const struct engine_request_input input = {.request_id = id,
+                                               .token_ids = TOKENS,
+                                               .n_tokens = 1,
+                                               .sampling = &sampling,
+                                               .deadline_ns = deadline_ns};
+    struct engine_request *made;
+    cr_assert_eq(engine_request_create(sizeof *made, &input, stream, NULL, &made), STATUS_OK);
+    return made;
+}
+
+static void open_with_desk(struct pretend *pretend, struct desk_rig *rig, uint32_t waiting_max)
+{
+    desk_rig_open(rig, DESK_FOLDER, waiting_max);
+    open_pretend(pretend);
+    pretend->core.desk = rig->desk;
+}
+
+static void close_with_desk(struct pretend *pretend, struct desk_rig *rig)
+{
+    cr_assert_eq(request_queue_count(&pretend->pending), 0);
+    close_pretend(pretend);
+    desk_rig_close(rig);
+}
+
+Test(engine_core, who_has_a_constraint_waits_in_the_queue_when_that_is_compiled)
+{
+    struct pretend pretend;
+    struct desk_rig rig;
+    int stream;
+    open_with_desk(&pretend, &rig, 4);
+    engine_core_request(&pretend.core, request_of("r", &stream, "a", DEADLINE_NONE), NOW_NS);
+    cr_assert_eq(pretend.n_listed, 0);
+    cr_assert_eq(request_queue_count(&pretend.pending), 1);
+    engine_core_request(&pretend.core, request("r", &stream, DEADLINE_NONE), NOW_NS);
+    cr_assert_eq(pretend.refused_with, STATUS_DUPLICATE_REQUEST, "it is known already");
+    desk_rig_wait(&rig);
+    cr_assert_eq(engine_core_step(&pretend.core, NOW_NS), NOW_NS + WAIT_LIMIT_NS);
+    cr_assert_eq(request_queue_count(&pretend.queue), 1);
+    cr_assert_eq(pretend.n_listed, 1);
+    cr_assert_eq(pretend.n_refused, 1);
+    const struct engine_request *waiting = request_queue_at(&pretend.queue, 0);
+    cr_assert_not_null(waiting->constraint);
+    cr_assert_null(waiting->order);
+    close_with_desk(&pretend, &rig);
+}
+
+Test(engine_core, whose_constraint_is_wrong_is_told_what_is)
+{
+    struct pretend pretend;
+    struct desk_rig rig;
+    int stream;
+    open_with_desk(&pretend, &rig, 4);
+    engine_core_request(&pretend.core, request_of("r", &stream, "a(", DEADLINE_NONE), NOW_NS);
+    desk_rig_wait(&rig);
+    engine_core_step(&pretend.core, NOW_NS);
+    cr_assert_eq(pretend.n_refused, 1);
+    cr_assert_eq(pretend.refused_with, STATUS_INVALID_ARGUMENT);
+    cr_assert_eq(strncmp(pretend.sentence, "sampling.constraint.regex: ", 27), 0, "%s",
+                 pretend.sentence);
+    close_with_desk(&pretend, &rig);
+}
+
+/* Whether it is compiled by then or not. */
+Test(engine_core, who_waits_for_a_constraint_ends_as_any_other)
+{
+    struct pretend pretend;
+    struct desk_rig rig;
+    int streams[4];
+    open_with_desk(&pretend, &rig, 2);
+    engine_core_request(&pretend.core, request_of("a", &streams[0], "a", DEADLINE_NONE), NOW_NS);
+    engine_core_stream_ended(&pretend.core, &streams[0]);
+    cr_assert_eq(pretend.refused_with, STATUS_CANCELLED);
+    cr_assert_eq(request_queue_count(&pretend.pending), 0);
+
+    engine_core_request(&pretend.core, request_of("b", &streams[1], "b", NOW_NS + 1), NOW_NS);
+    engine_core_request(&pretend.core, request_of("c", &streams[2], "c", NOW_NS + 1), NOW_NS);
+    engine_core_request(&pretend.core, request_of("d", &streams[3], "d", DEADLINE_NONE), NOW_NS);
+    cr_assert_eq(pretend.refused_with, STATUS_QUEUE_FULL, "the desk has two");
+    cr_assert_eq(pretend.n_refused, 2);
+    engine_core_step(&pretend.core, NOW_NS + 1);
+    cr_assert_eq(pretend.refused_with, STATUS_TIMED_OUT);
+    cr_assert_eq(pretend.n_refused, 4);
+
+    engine_core_request(&pretend.core, request_of("e", &streams[0], "e", DEADLINE_NONE), NOW_NS);
+    engine_core_request(&pretend.core, request_of("f", &streams[1], "f", DEADLINE_NONE), NOW_NS);
+    engine_inbox_stop(&pretend.inbox);
+    engine_core_step(&pretend.core, NOW_NS);
+    cr_assert_eq(pretend.refused_with, STATUS_DRAINING);
+    cr_assert_eq(pretend.n_refused, 6);
+    close_with_desk(&pretend, &rig);
+}
+
+Test(engine_core, without_a_desk_constraints_are_refused)
+{
+    struct pretend pretend;
+    int stream;
+    open_pretend(&pretend);
+    engine_core_request(&pretend.core, request_of("a", &stream, "a", DEADLINE_NONE), NOW_NS);
+    cr_assert_eq(pretend.refused_with, STATUS_UNSUPPORTED);
+    cr_assert_eq(request_queue_count(&pretend.pending), 0);
     close_pretend(&pretend);
 }

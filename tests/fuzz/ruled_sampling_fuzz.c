@@ -45,6 +45,14 @@ static void check_penalties(const struct sampling_params *params)
     penalties_finish(&penalties);
 }
 
+static bool is_same_text(const struct reply_constraint *a, const struct reply_constraint *b)
+{
+    bool is_same = a->kind == b->kind && a->n_texts == b->n_texts;
+    for (uint32_t i = 0; is_same && i < a->n_texts; i++)
+        is_same = strcmp(a->texts[i], b->texts[i]) == 0;
+    return is_same;
+}
+
 /* Sent on, it is the same. */
 static void check_again(const struct sampling_params *params)
 {
@@ -62,6 +70,7 @@ static void check_again(const struct sampling_params *params)
         require(rules.n_biases == params->rules->n_biases &&
                 rules.n_allowed == params->rules->n_allowed &&
                 rules.n_bad == params->rules->n_bad &&
+                is_same_text(&rules.constraint, &params->rules->constraint) &&
                 (rules.n_bad_ids == 0 || memcmp(rules.bad_ids, params->rules->bad_ids,
                                                 rules.n_bad_ids * sizeof *rules.bad_ids) == 0));
     check_penalties(&own);

@@ -12,10 +12,12 @@ import ssl
 import subprocess
 import sys
 import tempfile
+import typing
 import unittest
 
 import httpx2 as httpx  # what the package itself uses
 import openai
+import pydantic
 from certificates import Folder
 from cluster import Process
 from openai_case import BINARY, LIMIT_S, LONG, MODEL, NAME, generated, owned_blocks, start_cluster, stop_cluster, url_of, within
@@ -332,6 +334,137 @@ class Chat(unittest.TestCase):
         self.assertEqual(chat(messages).choices[0].message.role, "assistant")
 
 
+class Animal(pydantic.BaseModel):
+    model_config = {"extra": "forbid"}
+    kind: typing.Literal["sheep", "goat"]
+    age: int = pydantic.Field(ge=0, le=99)
+    of: "list[Animal]" = pydantic.Field(max_length=1)
+
+
+BRIEF = {"max_tokens": 300, "temperature": 0.7, "frequency_penalty": 2}  # the model of the demo repeats blanks, where they may be
+ANIMAL = {"type": "json_schema", "json_schema": {"name": "animal", "strict": True, "schema": Animal.model_json_schema()}}
+FIND = openai.pydantic_function_tool(Animal, name="find", description="finds an animal")
+NOW = {"type": "function", "function": {"name": "now"}}
+THAT = {"type": "function", "function": {"name": "find"}}
+
+
+class Constraints(unittest.TestCase):
+    def parsed(self, call):
+        """The first of some replies that is whole: a constraint may leave room for a text without end."""
+        for seed in range(1, 9):
+            reply = call(seed)
+            if reply.choices[0].finish_reason != "length":
+                return reply.choices[0]
+        self.fail("no reply has ended")
+
+    def test_a_schema(self):
+        choice = self.parsed(lambda seed: chat(response_format=ANIMAL, seed=seed, **BRIEF))
+        self.assertEqual(choice.finish_reason, "stop")
+        Animal.model_validate_json(choice.message.content)
+
+    def test_parse_by_pydantic(self):
+        def parse(seed):
+            try:
+                return client.chat.completions.parse(model=NAME, messages=HELLO, response_format=Animal, seed=seed, **BRIEF)
+            except openai.LengthFinishReasonError as error:
+                return error.completion
+        self.assertIsInstance(self.parsed(parse).message.parsed, Animal)
+
+    def test_a_stream_has_what_the_whole_has(self):
+        for seed in (1, 2):
+            whole = chat(response_format=ANIMAL, seed=seed, **BRIEF).choices[0].message.content
+            self.assertEqual(said(chat(response_format=ANIMAL, seed=seed, stream=True, **BRIEF)), whole)
+
+    def test_any_object(self):
+        content = chat(response_format={"type": "json_object"}, seed=1, **BRIEF).choices[0].message.content
+        self.assertEqual(content.lstrip()[0], "{")
+
+    def test_vllm_members(self):
+        for more, pattern in (({"guided_regex": "[a-c]{3}-[0-9]{2}"}, "[a-c]{3}-[0-9]{2}"),
+                              ({"guided_choice": ["yes", "no"]}, "yes|no"),
+                              ({"guided_grammar": 'start: "x" /[0-9]/ "y"'}, "x[0-9]y"),
+                              ({"guided_json": {"enum": ["p", "q"]}}, '"[pq]"'),
+                              ({"structured_outputs": {"regex": "ab+c"}}, "ab+c"),
+                              ({"structured_outputs": {"choice": ["left", "right"]}}, "left|right"),
+                              ({"structured_outputs": {"grammar": 'start: "m" | "n"'}}, "m|n"),
+                              ({"structured_outputs": {"json": {"enum": [1, 22]}}}, "1|22")):
+            with self.subTest(more=more):
+                reply = chat(extra_body=more, seed=2, **BRIEF).choices[0]
+                self.assertRegex(reply.message.content, f"^({pattern})$")
+                self.assertEqual(reply.finish_reason, "stop")
+                text = complete(extra_body=more, **(BRIEF | {"seed": 3})).choices[0]
+                self.assertRegex(text.text, f"^({pattern})$")
+
+    def test_several_choices_keep_to_it(self):
+        reply = chat(extra_body={"guided_regex": "[a-z]{8}"}, n=3, seed=1, max_tokens=20, temperature=1)
+        texts = [choice.message.content for choice in reply.choices]
+        for text in texts:
+            self.assertRegex(text, "^[a-z]{8}$")
+        self.assertGreater(len(set(texts)), 1, "each is drawn for itself")
+
+    def expect_calls(self, choice):
+        self.assertEqual(choice.finish_reason, "tool_calls")
+        self.assertIsNone(choice.message.content)
+        for call in choice.message.tool_calls:
+            self.assertEqual(call.type, "function")
+            self.assertTrue(call.id.startswith("call_"))
+            if call.function.name == "find":
+                Animal.model_validate_json(call.function.arguments)
+            else:
+                self.assertEqual((call.function.name, json.loads(call.function.arguments)), ("now", {}))
+        self.assertEqual(len({call.id for call in choice.message.tool_calls}), len(choice.message.tool_calls))
+        return choice.message.tool_calls
+
+    def test_a_named_tool(self):
+        (call,) = self.expect_calls(self.parsed(
+            lambda seed: chat(tools=[NOW, FIND], tool_choice=THAT, seed=seed, **BRIEF)))
+        self.assertEqual(call.function.name, "find")
+
+    def test_any_tool(self):
+        several = chat(tools=[NOW, FIND], tool_choice="required", seed=1, **BRIEF).choices[0].message.tool_calls
+        for call in several[:-1]:  # the demo's model calls on and on
+            json.loads(call.function.arguments)
+        self.assertLessEqual({call.function.name for call in several}, {"now", "find"})
+        one = self.expect_calls(self.parsed(lambda seed: chat(tools=[NOW, FIND], tool_choice="required", seed=seed,
+                                                              parallel_tool_calls=False, **BRIEF)))
+        self.assertEqual(len(one), 1)
+
+    def test_streamed_calls_are_those_of_the_whole(self):
+        for more in ({"tool_choice": THAT}, {"tool_choice": "required"}, {"tool_choice": "required", "parallel_tool_calls": False}):
+            more = {"tools": [NOW, FIND], "seed": 3} | BRIEF | more
+            whole, calls, reasons = chat(**more).choices[0], [], []
+            for event in chat(stream=True, **more):
+                for choice in event.choices:
+                    reasons.append(choice.finish_reason)
+                    self.assertFalse(choice.delta.content)
+                    for delta in choice.delta.tool_calls or []:
+                        if delta.index == len(calls):  # it begins: with all but the arguments
+                            self.assertTrue(delta.id.startswith("call_"))
+                            self.assertEqual(delta.type, "function")
+                            calls.append([delta.function.name, ""])
+                        else:
+                            self.assertEqual((delta.id, delta.function.name), (None, None))
+                        calls[delta.index][1] += delta.function.arguments or ""
+            self.assertEqual(calls, [[call.function.name, call.function.arguments] for call in whole.message.tool_calls])
+            self.assertEqual([r for r in reasons if r], [whole.finish_reason])
+
+    def test_the_packages_own_stream_of_calls(self):
+        def ask(seed):
+            with client.chat.completions.stream(model=NAME, messages=HELLO, tools=[FIND], tool_choice=THAT, seed=seed,
+                                                **BRIEF) as stream:
+                try:
+                    return stream.until_done().get_final_completion()
+                except openai.LengthFinishReasonError as error:
+                    return error.completion
+        self.assertIsInstance(self.parsed(ask).message.tool_calls[0].function.parsed_arguments, Animal)
+
+    def test_who_calls_no_tool_is_free(self):
+        for choice in ("auto", "none"):
+            reply = chat(tools=[NOW], tool_choice=choice).choices[0]
+            self.assertTrue(reply.message.content)
+            self.assertFalse(reply.message.tool_calls)
+
+
 class Errors(unittest.TestCase):
     def refused(self, kind, call, param=None, code=None):
         with self.assertRaises(kind) as caught:
@@ -360,7 +493,7 @@ class Errors(unittest.TestCase):
                        ("allowed_token_ids[0]", [10**9]), ("bad_words[0]", [""])]
         chats = [("messages", []), ("messages", "hello"), ("messages[0].role", None), ("messages[0].content", 5),
                  ("messages[0].content[0]", None), ("top_logprobs", 21), ("top_logprobs", 2), ("logprobs", 1),
-                 ("response_format", {"type": "json_object"}), ("tool_choice", "required"), ("max_completion_tokens", 0),
+                 ("response_format", {"type": "xml"}), ("tool_choice", "perhaps"), ("max_completion_tokens", 0),
                  ("audio", {"voice": "x"}), ("functions", [{"name": "f"}])]
         content = {"messages[0].role": [{"content": "x"}], "messages[0].content": [{"role": "user", "content": 5}],
                    "messages[0].content[0]": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]}
@@ -394,10 +527,25 @@ class Errors(unittest.TestCase):
                              code="context_length_exceeded")
         self.assertEqual(error.param, "messages")
 
-    def test_structured_output_is_refused(self):
-        with self.assertRaises(openai.BadRequestError) as caught:
-            chat(response_format={"type": "json_schema", "json_schema": {"name": "x", "schema": {"type": "object"}}})
-        self.assertEqual(caught.exception.param, "response_format")
+    def test_constraints_that_cannot_be_are_refused_by_name(self):
+        tools = [{"type": "function", "function": {"name": "f"}}]
+        schema = {"name": "x", "schema": {"type": "nothing"}}
+        for param, more in (("response_format", {"response_format": {"type": "json_schema"}}),
+                            ("response_format", {"response_format": {"type": "json_schema", "json_schema": schema}}),
+                            ("guided_regex", {"guided_regex": "a("}), ("guided_choice", {"guided_choice": []}),
+                            ("guided_grammar", {"guided_grammar": "start: missing"}),
+                            ("guided_json", {"guided_json": "{"}), ("guided_regex", {"guided_regex": "x" * 300_000}),
+                            ("structured_outputs.regexp", {"structured_outputs": {"regexp": "a"}}),
+                            ("guided_regex", {"guided_regex": "a", "response_format": {"type": "json_object"}}),
+                            ("tools", {"tool_choice": "required"}),
+                            ("tool_choice", {"tools": tools, "tool_choice": {"type": "function", "function": {"name": "g"}}}),
+                            ("tool_choice", {"tools": tools, "tool_choice": "required", "guided_regex": "a"})):
+            for stream in (False, True):
+                with self.subTest(param=param, more=str(more)[:80], stream=stream):
+                    self.refused(openai.BadRequestError, lambda: chat(stream=stream, extra_body=more), param)
+        error = self.refused(openai.BadRequestError,
+                             lambda: chat(extra_body={"guided_choice": ["aaa"], "allowed_token_ids": [5]}))
+        self.assertIn("leaves no token to draw", error.message)
 
     def test_bodies_that_are_no_request(self):
         for content in (b"", b"{", b"[]", b"null", b"\xff\xfe", b'{"prompt": "\\ud800"}', b'{"a":' * 5000, b'{"seed": 1e999}'):

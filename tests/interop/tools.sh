@@ -39,7 +39,8 @@ if [ "$stamp" != "$(cat "$tools/stamp" 2>/dev/null)" ]; then
     cd "$source/proto"
     "$tools/venv/bin/python" -m grpc_tools.protoc -I. \
         --python_out="$tools/stubs" --grpc_python_out="$tools/stubs" \
-        kvferry/v1/*.proto kvferry/internal/v1/*.proto
+        kvferry/v1/*.proto kvferry/internal/v1/*.proto \
+        vllm/*.proto vllm/grpc/engine/*.proto smg/grpc/common/*.proto
     "$tools/venv/bin/python" -m grpc_tools.protoc -I. \
         --plugin="protoc-gen-go=$tools/protoc-gen-go-$protoc_gen_go_version" \
         --plugin="protoc-gen-go-grpc=$tools/protoc-gen-go-grpc-$protoc_gen_go_grpc_version" \

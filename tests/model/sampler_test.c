@@ -1,5 +1,6 @@
 /* sampler: the tokens of Transformers' processors, exact tie rules, honest frequencies, one number a
  * (seed, position). */
+#include "base/random.h"
 #include "kernels/kernels.h"
 #include "model/sampler.h"
 #include "tests/model/support/golden.h"
@@ -412,5 +413,80 @@ Test(sampler, rules_that_leave_nothing_draw_nothing)
         params.rules = NULL;
         cr_assert_lt(draw_behind(sampler, &params, LOGITS, BAD, 0, 0), 3);
     }
+    sampler_destroy(sampler);
+}
+
+/* ---- masks ---- */
+
+static void expect_masked(struct sampler *sampler, const struct sampling_params *params,
+                          const float *logits, const uint32_t *mask, uint32_t position)
+{
+    enum { N = 300 };
+    static const uint32_t NO_TOKENS[64];
+    static float kept[N];
+    struct token_logprobs whole = {0}, masked = {0}, of_kept = {0};
+    struct draw draw = {.params = params,
+                        .tokens = NO_TOKENS,
+                        .n_prompt = position,
+                        .n_tokens = position,
+                        .mask = mask,
+                        .logprobs = &masked};
+    for (uint32_t i = 0; i < N; i++)
+        kept[i] = mask[i / 32] >> i % 32 & 1 ? logits[i] : -INFINITY;
+    const uint32_t token = sampler_draw_row(sampler, &draw, logits);
+    draw.mask = NULL;
+    draw.logprobs = &of_kept;
+    cr_assert_eq(token, sampler_draw_row(sampler, &draw, kept), "at %u", position);
+    cr_assert(mask[token / 32] >> token % 32 & 1);
+    draw.logprobs = &whole;
+    (void)sampler_draw_row(sampler, &draw, logits);
+    cr_assert_arr_eq(masked.top_ids, whole.top_ids, 3 * sizeof(uint32_t));
+}
+
+Test(sampler, a_mask_leaves_what_a_row_without_the_others_leaves)
+{
+    enum { N = 300, WORDS = (N + 31) / 32 };
+    struct sampler *sampler = new_sampler(N);
+    float logits[N];
+    uint32_t mask[WORDS];
+    struct random random;
+    random_init(&random, 21);
+    for (uint32_t i = 0; i < N; i++)
+        logits[i] = (float)random_below(&random, 1000) / 100;
+    for (uint32_t round = 0; round < 400; round++) {
+        struct sampling_params params = sampled(round % 2 ? 1 : 0, round);
+        params.top_k = round % 3 ? 0 : 5;
+        params.top_p = round % 5 ? 1 : 0.5f;
+        params.n_logprobs = 3;
+        for (uint32_t i = 0; i < WORDS; i++)
+            mask[i] = round % 4 ? (uint32_t)random_below(&random, 8) : UINT32_MAX;
+        mask[WORDS - 1] |= 1u << (N - 1) % 32;
+        expect_masked(sampler, &params, logits, mask, round % 64);
+    }
+    sampler_destroy(sampler);
+}
+
+Test(sampler, a_mask_holds_beside_the_rules_and_may_leave_nothing)
+{
+    static const float LOGITS[4] = {1, 4, 3, 2};
+    static const uint32_t ALLOWED[] = {0, 1}, BIASED[] = {3};
+    struct sampler *sampler = new_sampler(4);
+    struct token_rules rules = {.n_allowed = 2, .allowed_ids = ALLOWED};
+    struct sampling_params params = SAMPLING_GREEDY;
+    uint32_t mask = 1u << 0 | 1u << 3;
+    struct draw draw = {.params = &params, .mask = &mask};
+    cr_assert_eq(sampler_draw_row(sampler, &draw, LOGITS), 3);
+    cr_assert(sampler_takes_row(&draw));
+    params.rules = &rules;
+    cr_assert_eq(sampler_draw_row(sampler, &draw, LOGITS), 0);
+    mask = 1u << 2;
+    cr_assert_eq(sampler_draw_row(sampler, &draw, LOGITS), SAMPLER_NO_TOKEN);
+    params.rules = NULL;
+    mask = 0;
+    cr_assert_eq(sampler_draw_row(sampler, &draw, LOGITS), SAMPLER_NO_TOKEN);
+    rules = (struct token_rules){.n_biases = 1, .bias_ids = BIASED, .biases = (const float[]){100}};
+    params.rules = &rules;
+    mask = 1u << 1 | 1u << 2;
+    cr_assert_eq(sampler_draw_row(sampler, &draw, LOGITS), 1, "a bias brings nothing back");
     sampler_destroy(sampler);
 }

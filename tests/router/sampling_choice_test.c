@@ -143,6 +143,28 @@ Test(sampling_choice, prompt_and_max_tokens_fit_the_context)
     cr_assert_eq(sampling_choice_fit(&choice, UINT32_MAX, 2048, &error), STATUS_PROMPT_TOO_LONG);
 }
 
+Test(sampling_choice, a_reply_may_end_with_the_context)
+{
+    struct rpc_error error = {0};
+    const struct sampling_choice open = {.params.max_tokens = MAX_TOKENS_DEFAULT,
+                                         .ends_with_context = true};
+    struct sampling_choice choice = open;
+    cr_assert_eq(sampling_choice_fit(&choice, 100, 2048, &error), STATUS_OK);
+    cr_assert_eq(choice.params.max_tokens, 1948, "all of it");
+    choice = open;
+    choice.has_max_tokens = true;
+    cr_assert_eq(sampling_choice_fit(&choice, 100, 2048, &error), STATUS_OK);
+    cr_assert_eq(choice.params.max_tokens, MAX_TOKENS_DEFAULT, "as asked for");
+    cr_assert_eq(sampling_choice_fit(&choice, 2040, 2048, &error), STATUS_OK);
+    cr_assert_eq(choice.params.max_tokens, 8);
+    choice = open;
+    cr_assert_eq(sampling_choice_fit(&choice, 2048, 2048, &error), STATUS_PROMPT_TOO_LONG);
+    choice.params.min_tokens = 9;
+    cr_assert_eq(sampling_choice_fit(&choice, 2040, 2048, &error), STATUS_PROMPT_TOO_LONG);
+    cr_assert_eq(sampling_choice_fit(&choice, 2039, 2048, &error), STATUS_OK);
+    cr_assert_eq(choice.params.max_tokens, 9);
+}
+
 /* ---- rules ---- */
 
 enum { N_MANY = LOGIT_BIASES_MAX + 1 };

@@ -128,7 +128,7 @@ static enum status cross(const struct sampling_params *params, struct sampling_p
 
 Test(sampling_message, rules_survive_the_wire)
 {
-    const struct token_rules rules = {2, BIAS_IDS, BIASES, 2, ALLOWED, 1, LENGTHS, 2, BAD};
+    const struct token_rules rules = {2, BIAS_IDS, BIASES, 2, ALLOWED, 1, LENGTHS, 2, BAD, {0}};
     struct sampling_params params = SAMPLING_GREEDY, again;
     struct token_rules into;
     struct error error = {0};
@@ -165,7 +165,7 @@ Test(sampling_message, without_rules_it_is_what_it_was)
 
 Test(sampling_message, what_does_not_fit_is_refused_by_name)
 {
-    const struct token_rules rules = {2, BIAS_IDS, BIASES, 2, ALLOWED, 1, LENGTHS, 2, BAD};
+    const struct token_rules rules = {2, BIAS_IDS, BIASES, 2, ALLOWED, 1, LENGTHS, 2, BAD, {0}};
     struct sampling_params params = SAMPLING_GREEDY, again;
     struct sampling_message message;
     struct token_rules into;
@@ -187,6 +187,61 @@ Test(sampling_message, what_does_not_fit_is_refused_by_name)
     message.ruled.sampling = NULL;
     cr_assert_eq(sampling_message_decode(NULL, &message.ruled, 10, &again, &into, &error),
                  STATUS_INVALID_ARGUMENT);
+}
+
+static void expect_constraint(const struct reply_constraint *sent)
+{
+    const struct token_rules rules = {.constraint = *sent};
+    struct sampling_params params = SAMPLING_GREEDY, again;
+    struct token_rules into;
+    struct error error = {0};
+    params.rules = &rules;
+    cr_assert_eq(cross(&params, &again, &into, &error), STATUS_OK, "%s", error.text);
+    cr_assert_eq(again.rules, &into);
+    cr_assert_eq(into.constraint.kind, sent->kind);
+    cr_assert_eq(into.constraint.n_texts, sent->n_texts);
+    for (uint32_t i = 0; i < sent->n_texts; i++)
+        cr_assert_str_eq(into.constraint.texts[i], sent->texts[i]);
+    cr_assert_str_eq(sampling_first_rule(&again), "sampling.constraint");
+}
+
+Test(sampling_message, a_constraint_of_each_kind_survives_the_wire)
+{
+    static const char *const TEXTS[] = {"{\"type\": \"integer\"}", "", "yes"};
+    for (enum reply_constraint_kind kind = REPLY_JSON_SCHEMA; kind < REPLY_CHOICES; kind++)
+        expect_constraint(&(struct reply_constraint){
+            .kind = kind, .n_texts = kind != REPLY_JSON_OBJECT, .texts = TEXTS});
+    expect_constraint(&(struct reply_constraint){REPLY_CHOICES, 3, TEXTS});
+}
+
+/* A worker that knows rules, but no constraints, looks for the field sampling of RuledSampling. */
+Test(sampling_message, a_constraint_is_never_where_it_could_be_ignored)
+{
+    const struct token_rules rules = {.constraint = {.kind = REPLY_JSON_OBJECT}};
+    struct sampling_params params = SAMPLING_GREEDY, again;
+    struct sampling_message message;
+    struct token_rules into;
+    struct error error = {0};
+    params.rules = &rules;
+    sampling_message_make(&params, &message);
+    cr_assert_null(message.sampling);
+    cr_assert_null(message.ruled_sampling->sampling);
+    cr_assert_eq(sampling_message_decode(&message.params, NULL, 10, &again, &into, &error),
+                 STATUS_INVALID_ARGUMENT);
+    cr_assert_not_null(strstr(error.text, "sampling.constraint"));
+    message.ruled.sampling = &message.params;
+    cr_assert_eq(sampling_message_decode(NULL, &message.ruled, 10, &again, &into, &error),
+                 STATUS_INVALID_ARGUMENT);
+    message.ruled.sampling = NULL;
+    message.params.constraint = NULL;
+    cr_assert_eq(sampling_message_decode(NULL, &message.ruled, 10, &again, &into, &error),
+                 STATUS_INVALID_ARGUMENT);
+    cr_assert_not_null(strstr(error.text, "constrained_sampling"));
+    message.params.constraint = &message.constraint;
+    message.constraint.kind_case = KVFERRY__V1__CONSTRAINT__KIND__NOT_SET;
+    cr_assert_eq(sampling_message_decode(NULL, &message.ruled, 10, &again, &into, &error),
+                 STATUS_INVALID_ARGUMENT);
+    cr_assert_str_eq(error.text, "sampling.constraint is empty; it must be of one of its kinds");
 }
 
 /* As a worker without the field ruled_sampling does. */

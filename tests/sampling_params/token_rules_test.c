@@ -138,3 +138,34 @@ Test(token_rules, a_copy_is_its_own)
     cr_assert(token_rules_is_empty(&(struct token_rules){0}));
     cr_assert_not(token_rules_is_empty(&rules));
 }
+
+Test(token_rules, a_copy_has_its_own_texts)
+{
+    char first[] = "yes", second[] = "";
+    const char *texts[] = {first, second};
+    struct token_rules rules = sample();
+    rules.constraint = (struct reply_constraint){REPLY_CHOICES, 2, texts};
+    struct token_rules *copy = token_rules_copy(&rules);
+    cr_assert_not_null(copy);
+    first[0] = '?';
+    texts[1] = "?";
+    cr_assert_eq(copy->constraint.kind, REPLY_CHOICES);
+    cr_assert_eq(copy->constraint.n_texts, 2);
+    cr_assert_str_eq(copy->constraint.texts[0], "yes");
+    cr_assert_str_eq(copy->constraint.texts[1], "");
+    cr_assert_arr_eq(copy->bad_ids, BAD, sizeof BAD);
+    cr_assert_eq(reply_constraint_bytes(&copy->constraint), 3);
+    free(copy);
+    cr_assert_not(
+        token_rules_is_empty(&(struct token_rules){.constraint = {.kind = REPLY_JSON_OBJECT}}));
+}
+
+Test(token_rules, a_constraint_says_something_and_has_a_bound)
+{
+    struct token_rules rules = {.constraint = {.kind = REPLY_UNSET}};
+    expect_fault(&rules, "constraint", "empty");
+    rules.constraint.kind = REPLY_CHOICES;
+    expect_fault(&rules, "constraint.choices", "0");
+    rules.constraint.n_texts = REPLY_CHOICES_MAX + 1;
+    expect_fault(&rules, "constraint.choices", "1025");
+}

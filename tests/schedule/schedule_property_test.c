@@ -66,6 +66,8 @@ static struct pretend_arrival random_arrival(const struct pretend_engine *engine
     arrival.generates = between(random, 0, arrival.max_new_tokens);
     if (arrival.max_new_tokens == 0)
         arrival.lease_steps = between(random, 0, 9);
+    if (one_in(random, 3))
+        arrival.runs_ahead = between(random, 1, 9);
     if (arrival.max_new_tokens > 0 && one_in(random, 4)) {
         arrival.fetch_steps = between(random, 1, 9);
         arrival.fetch_fails = one_in(random, 4);
@@ -243,17 +245,17 @@ Test(schedule_property, two_backlogged_tenants_stay_within_the_bound_of_each_oth
 {
     const struct backlog pairs[][2] = {
         /* as many of each, always more than are admitted at once */
-        {{{0, 1, 0, 100, 100, 0, PRETEND_NO_GROUP, 0, false, 0}, 17},
-         {{1, 1, 0, 100, 100, 0, PRETEND_NO_GROUP, 0, false, 0}, 17}},
+        {{{0, 1, 0, 100, 100, 0, PRETEND_NO_GROUP, 0, false, 0, 0}, 17},
+         {{1, 1, 0, 100, 100, 0, PRETEND_NO_GROUP, 0, false, 0, 0}, 17}},
         /* a crowd whose requests are urgent against few, but more than are admitted at once */
-        {{{0, 1, 9, 100, 100, 0, PRETEND_NO_GROUP, 0, false, 0}, 150},
-         {{1, 1, 0, 100, 100, 0, PRETEND_NO_GROUP, 0, false, 0}, 17}},
+        {{{0, 1, 9, 100, 100, 0, PRETEND_NO_GROUP, 0, false, 0, 0}, 150},
+         {{1, 1, 0, 100, 100, 0, PRETEND_NO_GROUP, 0, false, 0, 0}, 17}},
         /* long prompts against long answers */
-        {{{0, 1, 0, 400, 4, 0, PRETEND_NO_GROUP, 0, false, 0}, 20},
-         {{1, 1, 0, 8, 300, 0, PRETEND_NO_GROUP, 0, false, 0}, 20}},
+        {{{0, 1, 0, 400, 4, 0, PRETEND_NO_GROUP, 0, false, 0, 0}, 20},
+         {{1, 1, 0, 8, 300, 0, PRETEND_NO_GROUP, 0, false, 0, 0}, 20}},
         /* weights */
-        {{{0, 1, 0, 200, 100, 0, PRETEND_NO_GROUP, 0, false, 0}, 20},
-         {{1, 4, 0, 60, 60, 0, PRETEND_NO_GROUP, 0, false, 0}, 20}},
+        {{{0, 1, 0, 200, 100, 0, PRETEND_NO_GROUP, 0, false, 0, 0}, 20},
+         {{1, 4, 0, 60, 60, 0, PRETEND_NO_GROUP, 0, false, 0, 0}, 20}},
     };
     for (size_t i = 0; i < sizeof pairs / sizeof *pairs; i++)
         for (int policy = 0; policy < N_POLICIES; policy++)
@@ -294,11 +296,11 @@ Test(schedule_property, a_large_request_of_low_priority_ends_beside_a_crowd_that
 {
     /* Almost the whole pool, and of least priority: overtaken by what arrives in 109 * 100 ms, a step a ms;
      * beside its own tenant only. */
-    const struct backlog crowd = {{0, 1, 9, 60, 60, 0, PRETEND_NO_GROUP, 0, false, 0}, 30};
+    const struct backlog crowd = {{0, 1, 9, 60, 60, 0, PRETEND_NO_GROUP, 0, false, 0, 0}, 30};
     const struct pretend_arrival of_other = {1, 1,     -100, 900, 100, 100, PRETEND_NO_GROUP,
-                                             0, false, 0};
+                                             0, false, 0,    0};
     const struct pretend_arrival of_same = {0, 1,     -10, 900, 100, 100, PRETEND_NO_GROUP,
-                                            0, false, 0};
+                                            0, false, 0,   0};
     for (int policy = 0; policy < N_POLICIES; policy++) {
         uint32_t n_steps = steps_beside_a_crowd(POLICIES[policy], &crowd, &of_other);
         cr_assert_lt(n_steps, 1000, "%s: %u steps", schedule_policy_name(POLICIES[policy]),

@@ -78,6 +78,66 @@ Test(schedule, a_step_has_as_many_prompt_tokens_as_its_time_and_decodes_beside_t
     schedule_destroy(schedule);
 }
 
+Test(schedule, a_decode_that_ran_ahead_is_computed_as_one_before_those_that_did_not)
+{
+    struct schedule *schedule = new_schedule(&SMALL);
+    schedule_id plain = add_plain(schedule, 4, 8), ahead = add_plain(schedule, 4, 8);
+    capacity(schedule, 8);
+    compute(schedule); /* both prompts, and their first tokens */
+    for (int i = 0; i < 5; i++)
+        schedule_run_ahead(schedule, ahead);
+    cr_assert_eq(schedule_state_of(schedule, ahead), SCHEDULE_DECODING);
+    capacity(schedule, 4);
+    struct schedule_batch batch = compute(schedule);
+    cr_assert_eq(batch.n, 2);
+    cr_assert_eq(batch.n_chunks, 1);
+    cr_assert_eq(batch.work[0].id, ahead);
+    cr_assert_eq(batch.work[0].first, 4);
+    cr_assert_eq(batch.work[0].n_tokens, 6, "the token that was drawn, and five behind it");
+    cr_assert_eq(batch.work[0].n_blocks, 3, "of ten tokens");
+    cr_assert(batch.work[0].draws);
+    cr_assert_eq(batch.work[1].id, plain);
+    cr_assert_eq(batch.n_tokens, 7);
+    capacity(schedule, 3);
+    batch = compute(schedule);
+    cr_assert_eq(batch.n_chunks, 0, "it is level again");
+    cr_assert_eq(batch.n_tokens, 2);
+    cr_assert_eq(schedule_state_of(schedule, ahead), SCHEDULE_DONE, "eight tokens are known");
+    schedule_destroy(schedule);
+}
+
+/* 16 tokens a step; one prompt keeps a block of them. */
+Test(schedule, decodes_that_ran_ahead_further_than_a_step_has_room_take_turns)
+{
+    struct schedule_options options = SMALL;
+    options.n_blocks = 64;
+    struct schedule *schedule = new_schedule(&options);
+    schedule_id first = add_plain(schedule, 4, 30), second = add_plain(schedule, 4, 30);
+    capacity(schedule, 64);
+    compute(schedule);
+    for (int i = 0; i < 9; i++) {
+        schedule_run_ahead(schedule, first);
+        schedule_run_ahead(schedule, second);
+    }
+    add_plain(schedule, 8, 1);
+    capacity(schedule, 64);
+    struct schedule_batch batch = compute(schedule);
+    cr_assert_eq(batch.n, 3);
+    cr_assert_eq(batch.n_tokens, 16);
+    cr_assert_eq(batch.work[0].n_tokens, 4, "the prompt's block");
+    cr_assert_eq(batch.work[1].id, first);
+    cr_assert_eq(batch.work[1].n_tokens, 10);
+    cr_assert_eq(batch.work[2].n_tokens, 2);
+    cr_assert_not(batch.work[2].draws, "it has eight more");
+    capacity(schedule, 64);
+    batch = compute(schedule);
+    cr_assert_eq(batch.n, 3);
+    cr_assert_eq(batch.work[1].id, second);
+    cr_assert_eq(batch.work[1].n_tokens, 8);
+    cr_assert(batch.work[1].draws);
+    schedule_destroy(schedule);
+}
+
 Test(schedule, what_is_cached_is_not_computed_and_what_is_shared_costs_nothing)
 {
     struct schedule *schedule = new_schedule(&SMALL);

@@ -39,6 +39,7 @@ FOREIGN_HEADERS = [
     # Also what a request looks like while it is being answered; never the cores (engines, placement).
     (r'<protobuf-c/|["<].*\.pb-c\.h', r"(rpc|proto)/.*|(%s)/\w*(_service|_client|_codec|codec)\.[ch]"
      r"|process/process_state\.h|router/(door|generation|sampling_choice)\.h|cli/client/(generation_call|reply|sampling_fields)\.[ch]|cli/chat/conversation\.h"
+     r"|api/(vllm_engine|vllm_inference)/\w+\.[ch]"
      % "|".join(sorted(PROCESS_FOLDERS))),
 ]
 
@@ -61,10 +62,11 @@ BANNED_CALLS = [
     (r"clock_now_ns", "time is an argument (now_ns) of everything that can be simulated",
      r"(tests|cli|process)/.*|base/(clock|thread_pool)\.[ch]|engine/engine_thread\.c|worker_common/worker\.c"
      r"|device/device\.c"    # a wait that has a bound, for what no simulation runs
-     r"|text/(render_frame|template_renderer)\.c"
+     r"|text/(render_frame|template_renderer|constraint/constraint_(compiler|store))\.c"
      r"|kvtransfer/(drivers/(ucx|stream|shm|ipc)/\w+|transfer_thread)\.c"
      r"|ctx_worker/ctx_(service|worker)\.c|gen_worker/(context_client|context_description|gen_service|gen_worker)\.c"
-     r"|api/openai/openai(_call)?\.c|router/(admission|dispatch|intake|discovery/name_lookup|router|router_watch|worker_client|worker_judge|worker_sources)\.c"
+     r"|api/openai/openai(_call)?\.c|api/vllm_engine/vllm_engine\.c"
+     r"|router/(admission|dispatch|intake|discovery/name_lookup|router|router_watch|worker_client|worker_judge|worker_sources)\.c"
      r"|router/discovery/k8s/(fd_wait|https_stream|k8s_endpoints)\.c"
      r"|api/http/http_(connection\w*|port)\.c"
      r"|rpc/(server/(call|call_send|server)|client/client_call|runtime/runtime|relay/(relay|handshakes))\.c"),

@@ -86,6 +86,7 @@ void ctx_rig_open(struct ctx_rig *rig, struct ctx_rig_options options)
         .forward = rig->base.forward,
         .device = rig->base.device,
         .pool = rig->base.pool,
+        .desk = options.desk,
         .sender = rig->sender,
         .geometry = rig->base.geometry,
         .vocabulary = RIG_VOCABULARY,

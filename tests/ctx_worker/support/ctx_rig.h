@@ -37,7 +37,8 @@ struct ctx_rig_options {
     bool overflows;        /* at this token, as tests/model/support/overflow.h has it */
     uint32_t overflow_token;
     bool without_digests;
-    bool is_read_alone; /* readers do not ask: transport_ops.is_direct */
+    bool is_read_alone;           /* readers do not ask: transport_ops.is_direct */
+    struct constraint_desk *desk; /* the test's, for DESK_VOCABULARY tokens; NULL: none */
 };
 
 struct ctx_rig {

@@ -95,6 +95,7 @@ static bool read_ports(struct child *child, bool may_be_unready)
     if (!root)
         return false;
     child->grpc = port_of(root, "grpc");
+    child->engine = port_of(root, "engine");
     child->control = port_of(root, "control");
     child->health = port_of(root, "health");
     child->metrics = port_of(root, "metrics");

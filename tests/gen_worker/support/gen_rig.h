@@ -39,6 +39,7 @@ struct gen_rig_options {
     struct device *device; /* the test's; NULL: the host */
     bool overflows;        /* at this token, as tests/model/support/overflow.h has it */
     uint32_t overflow_token;
+    struct constraint_desk *desk; /* the test's, for DESK_VOCABULARY tokens; NULL: none */
 };
 
 struct gen_rig {

@@ -93,6 +93,23 @@ Test(port_check, a_health_port_that_stays_clear_wants_to_be_asked_for_too)
     cr_expect_eq(port_check(&health, 1, &given, &error), STATUS_OK);
 }
 
+Test(port_check, a_port_of_gateways_is_clear_and_wants_to_be_asked_for)
+{
+    struct error error = {""};
+    struct port_row row = {"engine_address", "0.0.0.0:0", false, PORT_USE_ENGINE};
+    const struct port_given tls = {.has_tls = true, .has_key = true, .has_peer_tls = true};
+    cr_expect_eq(port_check(&row, 1, &NOTHING, &error), STATUS_INVALID_ARGUMENT);
+    cr_expect_eq(port_check(&row, 1, &tls, &error), STATUS_INVALID_ARGUMENT);
+    cr_expect(strstr(error.text, "engine_address \"0.0.0.0:0\" is not a loopback address") &&
+                  strstr(error.text, "no tokens") && strstr(error.text, "--insecure"),
+              "%s", error.text);
+    cr_expect_eq(port_check(&row, 1, &INSECURE, &error), STATUS_OK);
+    row.address = "127.0.0.1:0";
+    cr_expect_eq(port_check(&row, 1, &NOTHING, &error), STATUS_OK);
+    row.address = "";
+    cr_expect_eq(port_check(&row, 1, &NOTHING, &error), STATUS_OK, "there need be none");
+}
+
 /* Everything that can be given, on every port from everywhere: a control port is never without a key. */
 Test(port_check, a_control_port_of_a_network_needs_a_key_whatever_else_is_given)
 {

@@ -47,7 +47,7 @@ Test(ports_file, is_read_as_it_was_written)
 
 #define BEHIND_NAME                                                                                \
     "\"pid\": 12, \"incarnation\": \"00f3\", \"ready\": true, \"grpc\": \"\", \"http\": \"\", "    \
-    "\"control\": \"\", "                                                                          \
+    "\"engine\": \"\", \"control\": \"\", "                                                        \
     "\"health\": \"\", \"metrics\": \"\", \"unseen\": \"\"}"
 
 static enum status read_text(const char *text, struct ports *ports_out)
@@ -78,7 +78,8 @@ static const char *const BAD[] = {
     "{\"role\": \"router\", \"role\": \"router\", \"name\": \"\", " BEHIND_NAME,
     "{\"pid\": -1, \"role\": \"router\", \"name\": \"\", \"incarnation\": \"00f3\", \"ready\": "
     "true, "
-    "\"grpc\": \"\", \"http\": \"\", \"control\": \"\", \"health\": \"\", \"metrics\": \"\", "
+    "\"grpc\": \"\", \"http\": \"\", \"engine\": \"\", \"control\": \"\", \"health\": \"\", "
+    "\"metrics\": \"\", "
     "\"unseen\": \"\"}",
 };
 

@@ -516,3 +516,35 @@ Test(call, nobody_there_fails_at_once_unless_told_to_wait)
     outcome_finish(&outcome);
     probe_stop(&probe);
 }
+
+/* 100 times more than a call may have unsent, to a client that stands still at first, and one that leaves. */
+Test(call, a_stream_that_sends_when_it_is_quiet_is_never_too_long)
+{
+    struct rpc_server_options options;
+    struct probe probe;
+    struct outcome outcome;
+    rpc_server_options_init(&options);
+    options.call_buffer_bytes_max = 32 << 10;
+    probe_start(&probe, &options);
+    outcome_init(&outcome);
+    outcome.is_stuck = true;
+    rpc_client_call_release(begin(&probe, "Pull", 200, 16000, probe_in_ms(60000), &outcome));
+    outcome_unstick(&outcome);
+    outcome_wait_end(&outcome);
+    expect(&probe, &outcome, STATUS_OK, STATUS_OK);
+    cr_expect_eq(outcome.n_messages, 200);
+    cr_expect(outcome.is_in_order);
+    outcome_finish(&outcome);
+
+    outcome_init(&outcome);
+    struct rpc_client_call *call = begin(&probe, "Pull", 100000, 16000, probe_in_ms(60000),
+                                         &outcome);
+    outcome_wait_messages(&outcome, 10);
+    rpc_client_call_cancel(call);
+    outcome_wait_end(&outcome);
+    rpc_client_call_release(call);
+    probe_wait_ends(&probe, 2);
+    cr_expect_eq(probe.last_end, STATUS_CANCELLED);
+    outcome_finish(&outcome);
+    probe_stop(&probe);
+}

@@ -142,6 +142,43 @@ static void flood(void *service, struct rpc_call *call, const ProtobufCMessage *
     pthread_mutex_unlock(&probe->lock);
 }
 
+/* Sends the next message when the one before has left. */
+struct pull_job {
+    struct probe *probe;
+    struct rpc_call *call;
+    uint32_t sent, count, size;
+};
+
+static void pull_next(void *arg)
+{
+    struct pull_job *job = arg;
+    uint32_t index = job->sent;
+    if (index == job->count)
+        return;
+    job->sent++;
+    if (send_one(job->call, index, job->size) == STATUS_OK && index + 1 == job->count)
+        rpc_call_finish(job->call);
+}
+
+static void pull_end(void *arg, enum status why)
+{
+    struct pull_job *job = arg;
+    struct probe *probe = job->probe;
+    rpc_call_release(job->call);
+    free(job);
+    note_end(probe, why);
+}
+
+static void pull(void *service, struct rpc_call *call, const ProtobufCMessage *message)
+{
+    const Kvferry__Probe__Ask *ask = (const Kvferry__Probe__Ask *)message;
+    struct pull_job *job = calloc(1, sizeof *job);
+    *job = (struct pull_job){service, rpc_call_share(call), 0, ask->count, ask->size};
+    rpc_call_on_end(call, pull_end, job);
+    rpc_call_on_quiet(call, pull_next, job);
+    pull_next(job);
+}
+
 #define ROW(method, of_kind, function)                                                             \
     {                                                                                              \
         .path = "/kvferry.probe.Probe/" method, .kind = of_kind,                                   \
@@ -154,7 +191,7 @@ const struct rpc_method PROBE_METHODS[] = {
     ROW("Echo", RPC_UNARY, echo),           ROW("Fail", RPC_UNARY, fail),
     ROW("Forget", RPC_UNARY, forget),       ROW("Hold", RPC_UNARY, hold),
     ROW("Count", RPC_SERVER_STREAM, count), ROW("HoldStream", RPC_SERVER_STREAM, hold_stream),
-    ROW("Flood", RPC_SERVER_STREAM, flood),
+    ROW("Flood", RPC_SERVER_STREAM, flood), ROW("Pull", RPC_SERVER_STREAM, pull),
 };
 const size_t PROBE_N_METHODS = sizeof PROBE_METHODS / sizeof *PROBE_METHODS;
 

@@ -3,7 +3,7 @@
  *
  * Echo answers; Fail fails with what probe_fail_with holds; Forget returns without an answer; Hold
  * and HoldStream keep the call until the test says so; Count sends from a thread of its own; Flood
- * sends from the handler until it is refused.
+ * sends from the handler until it is refused; Pull sends a message when the one before has left.
  */
 #pragma once
 

@@ -342,8 +342,16 @@ static void serve(struct pretend_engine *engine, struct pretend_request *request
 static void draw(struct pretend_engine *engine, schedule_id id)
 {
     struct pretend_request *request = &engine->requests[id];
+    const struct pretend_arrival *arrival = &request->arrival;
+    uint32_t n_end = arrival->prompt_tokens + arrival->generates;
     request->n_tokens++;
     engine->outcome.drew[engine->outcome.n_drew++] = id;
+    for (uint32_t i = 0; i < arrival->runs_ahead && request->n_tokens < n_end &&
+                         schedule_state_of(engine->schedule, id) == SCHEDULE_DECODING;
+         i++) {
+        schedule_run_ahead(engine->schedule, id);
+        request->n_tokens++;
+    }
 }
 
 static void end_if_over(struct pretend_engine *engine, schedule_id id)
@@ -404,8 +412,11 @@ static void check_work(const struct pretend_engine *engine, const struct schedul
     assert(request->fetch_left == 0 && request->lease_left == 0);
     assert(work->n_tokens > 0 && work->first == request->n_kv && n_end <= request->n_tokens);
     assert(work->draws == (n_end == request->n_tokens));
-    assert(work->draws || n_end % block_tokens == 0);
-    assert(work->n_tokens <= engine->options.chunk_tokens && (is_chunk || work->n_tokens == 1));
+    bool runs_ahead = request->arrival.runs_ahead > 0 &&
+                      work->first >= request->arrival.prompt_tokens;
+    assert(work->draws || n_end % block_tokens == 0 || runs_ahead);
+    assert(work->n_tokens <= engine->options.chunk_tokens || runs_ahead);
+    assert(is_chunk || work->n_tokens == 1);
     assert((uint64_t)work->n_blocks * block_tokens >= n_end);
 }
 

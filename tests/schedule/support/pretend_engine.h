@@ -31,6 +31,7 @@ struct pretend_arrival {
         fetch_steps; /* its prompt comes from elsewhere and takes so long, or PRETEND_NOT_FETCH */
     bool fetch_fails;
     uint32_t lease_steps; /* that its blocks are kept after its end: somebody reads them */
+    uint32_t runs_ahead;  /* tokens that are known behind each that is drawn here */
 };
 
 struct pretend_request {

@@ -1,0 +1,65 @@
+#include "router/constraint_request.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define FIELDS "sampling.constraint"
+
+static struct constraint_bytes bytes_of(const char *text)
+{
+    return (struct constraint_bytes){text, strlen(text)};
+}
+
+/* choices: room for them. */
+static struct constraint_text text_of(const struct reply_constraint *asked,
+                                      struct constraint_bytes *choices)
+{
+    static const enum constraint_kind KINDS[] = {
+        [REPLY_JSON_SCHEMA] = CONSTRAINT_JSON_SCHEMA,
+        [REPLY_JSON_OBJECT] = CONSTRAINT_JSON_OBJECT,
+        [REPLY_REGEX] = CONSTRAINT_REGEX,
+        [REPLY_GRAMMAR] = CONSTRAINT_GRAMMAR,
+        [REPLY_CHOICES] = CONSTRAINT_CHOICE,
+    };
+    assert(asked->kind >= REPLY_JSON_SCHEMA && asked->kind <= REPLY_CHOICES);
+    struct constraint_text text = {.kind = KINDS[asked->kind]};
+    for (uint32_t i = 0; i < asked->n_texts; i++)
+        choices[i] = bytes_of(asked->texts[i]);
+    if (asked->kind == REPLY_CHOICES) {
+        text.choices = choices;
+        text.n_choices = asked->n_texts;
+    } else if (asked->n_texts == 1) {
+        text.text = choices[0];
+    }
+    return text;
+}
+
+enum status constraint_request_check(const struct reply_constraint *asked,
+                                     const struct constraint_limits *limits,
+                                     struct rpc_error *error)
+{
+    struct constraint_bytes *choices;
+    struct error why = {0};
+    char field[64];
+    snprintf(field, sizeof field, "sampling.%s", reply_constraint_field(asked));
+    choices = calloc((size_t)asked->n_texts + 1, sizeof *choices);
+    if (!choices)
+        return STATUS_NO_MEMORY;
+    const struct constraint_text text = text_of(asked, choices);
+    const enum status status = constraint_check(&text, limits, &why);
+    free(choices);
+    if (status != STATUS_OK)
+        rpc_error_set(error, status, field, asked->n_texts > 0 ? asked->texts[0] : "", "%s: %s",
+                      field, why.text[0] ? why.text : status_text(status));
+    return status;
+}
+
+bool constraint_request_field(const char *sentence, char *field_out, size_t field_bytes)
+{
+    if (strncmp(sentence, FIELDS, sizeof FIELDS - 1) != 0)
+        return false;
+    snprintf(field_out, field_bytes, "%.*s", (int)strcspn(sentence, ":, "), sentence);
+    return true;
+}

@@ -1,0 +1,7 @@
+#!/usr/bin/env bash
+# grpcio before the port of gateways: engine.sh KVFERRY_BINARY SOURCE_FOLDER TOOLS_FOLDER
+set -euo pipefail
+binary=$1 source=$2 tools=$3
+"$source/tests/interop/tools.sh" "$source" "$tools"
+export PYTHONPATH=$tools/stubs:$source/tests/roles
+exec "$tools/venv/bin/python" -B "$source/tests/interop/engine_clients.py" "$binary" "$source/model/demo"
