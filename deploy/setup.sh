@@ -6,7 +6,7 @@
 #   cuda    build, the needs of setup-cuda.sh and nvcc, and tools to fetch UCX for the cuda flavour of the image
 #   test    build, and the programs that tests run (the default)
 #   ci      test, and the needs of .ci/run: clang, formatter, linter
-#   nightly test, and programs that run containers: podman, containerd
+#   nightly test, and programs that run containers: podman, containerd; on Debian a browser for the page of the router
 #
 # If no package is missing, it needs neither root nor the network. If a package is missing and
 # it may not install, it prints the packages and ends with 1. Debian 12 and Ubuntu 22.04 or later.
@@ -30,6 +30,8 @@ command -v npm >/dev/null || test_packages="$test_packages npm" # any npm will d
 command -v go >/dev/null || test_packages="$test_packages golang-go" # any Go will do
 ci_packages="clang libclang-rt-dev clang-format clang-tidy"
 nightly_packages="podman crun containerd runc containernetworking-plugins nftables"
+# Ubuntu's package of this name brings a snap, which containers cannot run.
+if grep -qsx "ID=debian" /etc/os-release; then nightly_packages="$nightly_packages chromium"; fi
 
 usage() {
     sed -n '2,12s/^# \{0,1\}//p' "$0"
