@@ -265,7 +265,7 @@ static enum status compile_source(struct constraint_compiler *compiler,
                                   struct constraint **constraint_out)
 {
     struct compiling compiling = {0};
-    const struct store_key key = {source->key_kind, source->text, strlen(source->text)};
+    const struct store_key key = {(int)source->key_kind, source->text, strlen(source->text)};
     enum status status = constraint_store_find(compiler->store, &key, wait, &compiling.answer,
                                                &compiling.text_id, &compiling.matcher);
     if (status == STATUS_OK && compiling.answer != STORE_FOUND)
