@@ -13,6 +13,7 @@ struct scorer {
     struct forward *forward;
     const struct kernels *kernels;
     uint32_t vocabulary, rows_max;
+    uint64_t n_not_finite;
     float *rows;                                       /* [rows_max][vocabulary] */
     struct token_logprobs logprobs[PROMPT_SCORES_MAX]; /* of the last call */
 };
@@ -45,6 +46,11 @@ void scorer_destroy(struct scorer *scorer)
     free(scorer);
 }
 
+uint64_t scorer_n_not_finite(const struct scorer *scorer)
+{
+    return scorer->n_not_finite;
+}
+
 uint32_t scored_chunk_end(const struct scored_chunk *chunk)
 {
     const uint32_t end = chunk->n_past + chunk->n_query + 1;
@@ -57,6 +63,7 @@ static enum status score(struct scorer *scorer, const struct scored_chunk *chunk
 {
     const uint32_t id = logprobs_find_fault(logits, scorer->vocabulary);
     if (id < scorer->vocabulary) {
+        scorer->n_not_finite++;
         *fault_out = (struct draw){.status = STATUS_LOGITS_NOT_FINITE,
                                    .n_tokens = token,
                                    .token_id = id,

@@ -25,6 +25,9 @@ MUST_CHECK enum status scorer_create(struct forward *forward, const struct kerne
                                      struct scorer **scorer_out);
 void scorer_destroy(struct scorer *scorer); /* NULL is fine */
 
+/* Rows without scores since the start. */
+uint64_t scorer_n_not_finite(const struct scorer *scorer);
+
 /* A chunk of the last step that keeps its rows. */
 struct scored_chunk {
     uint32_t first_row; /* of its first token, counted from the step's first sequence on */

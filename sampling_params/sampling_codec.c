@@ -24,6 +24,10 @@ void sampling_decode_given(const Kvferry__V1__SamplingParams *message,
         params_inout->field = message->field;
     PRESENCE_FIELDS(X)
 #undef X
+    params_inout
+        ->scores_prompt = message->prompt_logprobs_presence_case ==
+                          KVFERRY__V1__SAMPLING_PARAMS__PROMPT_LOGPROBS_PRESENCE_PROMPT_LOGPROBS;
+    params_inout->n_prompt_logprobs = params_inout->scores_prompt ? message->prompt_logprobs : 0;
     params_inout->min_tokens = message->min_tokens;
     params_inout->n_logprobs = message->logprobs;
     params_inout->ignore_eos = message->ignore_eos;
@@ -81,6 +85,11 @@ void sampling_encode(const struct sampling_params *params, Kvferry__V1__Sampling
     message_out->field = params->field;
     PRESENCE_FIELDS(X)
 #undef X
+    if (params->scores_prompt) {
+        message_out->prompt_logprobs_presence_case =
+            KVFERRY__V1__SAMPLING_PARAMS__PROMPT_LOGPROBS_PRESENCE_PROMPT_LOGPROBS;
+        message_out->prompt_logprobs = params->n_prompt_logprobs;
+    }
     message_out->min_tokens = params->min_tokens;
     message_out->logprobs = params->n_logprobs;
     message_out->ignore_eos = params->ignore_eos;
@@ -111,12 +120,16 @@ static void encode_rules(const struct token_rules *rules,
 void sampling_message_make(const struct sampling_params *params,
                            struct sampling_message *message_out)
 {
-    const bool is_ruled = sampling_has_rules(params);
+    const bool is_ruled = sampling_has_rules(params) || params->scores_prompt;
     sampling_encode(params, &message_out->params);
     kvferry__internal__v1__ruled_sampling__init(&message_out->ruled);
     message_out->ruled.sampling = &message_out->params;
     if (params->rules)
         encode_rules(params->rules, &message_out->ruled);
+    if (params->scores_prompt) {
+        message_out->ruled.scored_sampling = &message_out->params;
+        message_out->ruled.sampling = NULL;
+    }
     message_out->sampling = is_ruled ? NULL : &message_out->params;
     message_out->ruled_sampling = is_ruled ? &message_out->ruled : NULL;
 }
@@ -139,13 +152,26 @@ static struct token_rules rules_of(const Kvferry__Internal__V1__RuledSampling *m
                                 .bad_ids = message->bad_token_ids};
 }
 
+/* Of the fields for parameters without them, which any version reads. */
+static enum status refuse_scores(const Kvferry__V1__SamplingParams *sampling, struct error *error)
+{
+    if (!sampling || sampling->prompt_logprobs_presence_case !=
+                         KVFERRY__V1__SAMPLING_PARAMS__PROMPT_LOGPROBS_PRESENCE_PROMPT_LOGPROBS)
+        return STATUS_OK;
+    return error_set(error, STATUS_INVALID_ARGUMENT,
+                     "sampling.prompt_logprobs is there; between processes it belongs into "
+                     "ruled_sampling.scored_sampling");
+}
+
 enum status sampling_message_decode(const Kvferry__V1__SamplingParams *sampling,
                                     const Kvferry__Internal__V1__RuledSampling *ruled,
                                     uint32_t vocabulary, struct sampling_params *params_out,
                                     struct token_rules *rules_out, struct error *error)
 {
+    TRY(refuse_scores(sampling, error));
     if (!ruled)
         return sampling_decode(sampling, vocabulary, params_out, error);
+    TRY(refuse_scores(ruled->sampling, error));
     if (sampling)
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "sampling and ruled_sampling are both there; one of them is wanted");
@@ -154,7 +180,11 @@ enum status sampling_message_decode(const Kvferry__V1__SamplingParams *sampling,
                          "ruled_sampling.biases are %zu, and bias_token_ids %zu", ruled->n_biases,
                          ruled->n_bias_token_ids);
     struct sampling_params params;
-    TRY(sampling_decode(ruled->sampling, vocabulary, &params, error));
+    if (ruled->scored_sampling && ruled->sampling)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "ruled_sampling has sampling and scored_sampling; one of them is wanted");
+    TRY(sampling_decode(ruled->scored_sampling ? ruled->scored_sampling : ruled->sampling,
+                        vocabulary, &params, error));
     *rules_out = rules_of(ruled);
     params.rules = token_rules_is_empty(rules_out) ? NULL : rules_out;
     TRY(sampling_check(&params, vocabulary, error));
@@ -170,6 +200,8 @@ bool sampling_is_absent(enum status status, const char *sentence)
 const char *sampling_first_rule(const struct sampling_params *params)
 {
     const struct token_rules *rules = params->rules;
+    if (params->scores_prompt)
+        return "sampling.prompt_logprobs";
     if (params->min_tokens > 0)
         return "sampling.min_tokens";
     if (!rules)
@@ -197,6 +229,16 @@ void token_logprobs_encode(const struct token_logprobs *logprobs,
     message_out->message.top = message_out->top_list;
 }
 
+void prompt_scores_encode(const struct prompt_scores *scores,
+                          struct prompt_scores_message *message_out)
+{
+    assert(scores->n >= 1 && scores->n <= PROMPT_SCORES_MAX);
+    for (uint32_t i = 0; i < scores->n; i++) {
+        token_logprobs_encode(&scores->logprobs[i], &message_out->tokens[i]);
+        message_out->list[i] = &message_out->tokens[i].message;
+    }
+}
+
 enum status token_logprobs_decode(const Kvferry__V1__TokenLogprobs *message,
                                   struct token_logprobs *logprobs_out)
 {
@@ -208,5 +250,15 @@ enum status token_logprobs_decode(const Kvferry__V1__TokenLogprobs *message,
         logprobs_out->top_ids[i] = message->top[i]->token_id;
         logprobs_out->top_logprobs[i] = message->top[i]->logprob;
     }
+    return STATUS_OK;
+}
+
+enum status prompt_scores_decode(Kvferry__V1__TokenLogprobs *const *messages, size_t n,
+                                 struct token_logprobs *logprobs_out)
+{
+    if (n < 1 || n > PROMPT_SCORES_MAX)
+        return STATUS_INVALID_ARGUMENT;
+    for (size_t i = 0; i < n; i++)
+        TRY(token_logprobs_decode(messages[i], &logprobs_out[i]));
     return STATUS_OK;
 }

@@ -1,53 +1,13 @@
-#include "api/openai/openai_call.h"
-
 #include "api/openai/openai_admission.h"
+#include "api/openai/openai_call_parts.h"
 #include "base/clock.h"
 #include "router/generation_record.h"
-#include "rpc/request_id.h"
 
 #include <assert.h>
 #include <inttypes.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct openai_prompt {
-    struct door_call base; /* first */
-    struct openai_call *call;
-    bool owns_pass; /* else it is the exchange's */
-    char request_id[RPC_REQUEST_ID_MAX + 1];
-    void (*on_end)(void *arg, enum status why); /* NULL: none, or called */
-    void *arg;
-};
-
-struct openai_choice {
-    struct collected collected; /* of a whole reply */
-    Kvferry__V1__FinishReason reason;
-    bool has_begun; /* of a stream */
-    uint64_t text_offset;
-};
-
-struct openai_call {
-    const struct openai_place *place;
-    struct http_exchange *exchange;
-    atomic_uint n_holders;
-    struct openai_request request;
-    struct reply_kind kind;
-    char id[RPC_REQUEST_ID_MAX + 16];
-    char request_id[RPC_REQUEST_ID_MAX + 1];
-    struct openai_prompt *prompts; /* [request.n_prompts] */
-    struct openai_choice *choices; /* [request.n_prompts * request.n_choices] */
-    atomic_bool has_failed;        /* the client has been told, or is about to be */
-    pthread_mutex_t mutex;         /* what follows; behind dispatch's */
-    bool is_over;
-    enum status over; /* how the exchange ended */
-    bool has_begun;
-    uint32_t n_live; /* prompts whose reply has not ended */
-    size_t text_bytes;
-    struct reply_usage usage;
-};
 
 static struct openai_prompt *prompt_of(struct door_call *call)
 {
@@ -83,6 +43,8 @@ static void call_release(struct openai_call *call)
     for (uint32_t i = 0; i < call->request.n_prompts; i++)
         if (call->prompts && call->prompts[i].owns_pass)
             tenant_pass_destroy(call->prompts[i].base.pass, clock_now_ns());
+    for (uint32_t i = 0; call->prompts && i < call->request.n_prompts; i++)
+        collected_scores_finish(&call->prompts[i].scores);
     for (uint32_t i = 0; call->choices && i < call->request.n_prompts * call->request.n_choices;
          i++)
         collected_finish(&call->choices[i].collected);
@@ -225,7 +187,14 @@ static char *echo_of(const struct openai_call *call, uint32_t index, size_t *byt
                                       call->kind.tokenizer, bytes_out);
 }
 
-/* The role of chat, the prompt of echo. */
+/* Of the prompt of choice index; NULL: none were asked for. */
+static const struct collected_scores *scores_of(const struct openai_call *call, uint32_t index)
+{
+    const struct openai_prompt *prompt = &call->prompts[index / call->request.n_choices];
+    return prompt->scores.n > 0 ? &prompt->scores : NULL;
+}
+
+/* The role of chat, the prompt of echo with its logprobs. */
 static enum status begin_choice(struct openai_call *call, struct openai_choice *choice)
 {
     uint32_t index = index_of(call, choice);
@@ -238,8 +207,10 @@ static enum status begin_choice(struct openai_call *call, struct openai_choice *
     char *echo = call->request.echo ? echo_of(call, index, &bytes) : NULL;
     if (call->request.echo && !echo)
         return STATUS_NO_MEMORY;
+    const struct reply_tokens tokens = {.prompt = scores_of(call, index),
+                                        .text_offset = &choice->text_offset};
     json_t *chunk = reply_chunk(&call->kind, index, call->kind.is_chat, echo ? echo : "", bytes,
-                                NULL, NULL, NULL);
+                                call->request.echo ? &tokens : NULL, NULL, NULL);
     free(echo);
     return send_event(call, chunk);
 }
@@ -253,7 +224,7 @@ static enum status stream_piece(struct openai_call *call, struct openai_choice *
                                         .text_offset = &choice->text_offset};
     bool shows_tokens = call->kind.has_logprobs || call->kind.return_token_ids;
     TRY(begin_choice(call, choice));
-    if (piece->text_bytes == 0 && !shows_tokens)
+    if ((piece->text_bytes == 0 && !shows_tokens) || call->request.is_echo_alone)
         return STATUS_OK;
     return send_event(call, reply_chunk(&call->kind, index_of(call, choice), false, piece->text,
                                         piece->text_bytes, &tokens, NULL, NULL));
@@ -264,6 +235,9 @@ static enum status end_choice(struct openai_call *call, struct openai_choice *ch
 {
     uint32_t index = index_of(call, choice);
     TRY(begin_choice(call, choice));
+    if (call->request.is_echo_alone)
+        return send_event(call,
+                          reply_chunk(&call->kind, index, false, "", 0, NULL, "length", NULL));
     if (end->text_bytes > 0)
         TRY(send_event(call, reply_chunk(&call->kind, index, false, end->text, end->text_bytes,
                                          NULL, NULL, NULL)));
@@ -296,17 +270,25 @@ static json_t *whole_body(struct openai_call *call)
         const struct openai_choice *choice = &call->choices[i];
         size_t bytes = 0;
         char *echo = call->request.echo ? echo_of(call, i, &bytes) : NULL;
+        const struct reply_prompt prompt = {.text = echo ? echo : "",
+                                            .bytes = bytes,
+                                            .scores = scores_of(call, i),
+                                            .is_echo = call->request.echo};
         json_t *one = call->request.echo && !echo
                           ? NULL
-                          : reply_choice(&call->kind, i, echo ? echo : "", bytes,
-                                         &choice->collected, choice->reason);
+                          : reply_choice(&call->kind, i, &prompt, &choice->collected,
+                                         choice->reason);
         free(echo);
         if (json_array_append_new(choices, one) != 0) {
             json_decref(choices);
             return NULL;
         }
     }
-    return reply_whole(&call->kind, choices, &call->usage);
+    json_t *body = reply_whole(&call->kind, choices, &call->usage);
+    if (body && call->kind.is_chat && call->kind.has_prompt_logprobs && scores_of(call, 0))
+        json_object_set_new(body, "prompt_logprobs",
+                            reply_prompt_logprobs(&call->kind, scores_of(call, 0)));
+    return body;
 }
 
 static enum status reply_all(struct openai_call *call)
@@ -337,12 +319,32 @@ static enum status piece(struct door_call *base, const struct reply_piece *piece
     if (!call->is_over && !call->has_failed) {
         if (call->request.is_stream)
             status = stream_piece(call, choice, piece);
+        else if (call->request.is_echo_alone)
+            status = STATUS_OK;
         else if ((status = add_text(call, piece->text_bytes)) == STATUS_OK)
             status = collected_add(&choice->collected, piece, SIZE_MAX);
     }
     pthread_mutex_unlock(&call->mutex);
     return status == STATUS_QUEUE_FULL ? STATUS_CANCELLED
                                        : status; /* a slow reader: on_end says so */
+}
+
+/* Kept until the reply leaves, or the echo of a stream. */
+static enum status scores(struct door_call *base, const uint32_t *token_ids,
+                          const struct prompt_scores *told)
+{
+    struct openai_prompt *prompt = prompt_of(base);
+    struct openai_call *call = prompt->call;
+    enum status status = STATUS_CANCELLED;
+    pthread_mutex_lock(&call->mutex);
+    if (!call->is_over && !call->has_failed) {
+        const size_t before = collected_scores_bytes(&prompt->scores);
+        status = collected_scores_add(&prompt->scores, token_ids, told, SIZE_MAX);
+        if (status == STATUS_OK)
+            status = add_text(call, collected_scores_bytes(&prompt->scores) - before);
+    }
+    pthread_mutex_unlock(&call->mutex);
+    return status;
 }
 
 static enum status progress(struct door_call *call, uint32_t n_done, uint32_t n)
@@ -362,8 +364,9 @@ static void tell_failure(struct openai_call *call, const struct rpc_error *error
     openai_error_explain(&told);
     if (error->status == STATUS_REPLY_TOO_LONG)
         snprintf(told.message, sizeof told.message,
-                 "the reply is longer than %" PRIu64 " bytes; a stream has no such limit",
-                 call->place->reply_bytes_max);
+                 "the reply is longer than %" PRIu64 " bytes; a stream has no such limit%s",
+                 call->place->reply_bytes_max,
+                 call->request.is_stream ? ", but for logprobs of its prompt" : "");
     if (!call->has_begun) {
         openai_error_reply(call->exchange, &told, call->request_id);
     } else if (send_event(call, openai_error_json(&told)) == STATUS_OK) {
@@ -385,7 +388,8 @@ static void fail(struct door_call *base, const struct rpc_error *error)
 
 static void add_usage(struct openai_call *call, const struct reply_end *end)
 {
-    call->usage.generated_tokens += end->usage.generated_tokens;
+    if (!call->request.is_echo_alone)
+        call->usage.generated_tokens += end->usage.generated_tokens;
     if (end->index > 0) /* the others share the prompt */
         return;
     call->usage.prompt_tokens += end->usage.prompt_tokens;
@@ -397,13 +401,16 @@ static enum status take_end(struct openai_call *call, struct openai_choice *choi
 {
     enum status status;
     add_usage(call, end);
-    choice->reason = end->reason;
+    choice->reason = call->request.is_echo_alone ? KVFERRY__V1__FINISH_REASON__FINISH_REASON_LENGTH
+                                                 : end->reason;
     if (end->is_last)
         call->n_live--;
     if (call->request.is_stream) {
         status = end_choice(call, choice, end);
         return status == STATUS_OK && call->n_live == 0 ? end_stream(call) : status;
     }
+    if (call->request.is_echo_alone)
+        return call->n_live == 0 ? reply_all(call) : STATUS_OK;
     TRY(add_text(call, end->text_bytes));
     TRY(collected_add_text(&choice->collected, end->text, end->text_bytes, SIZE_MAX));
     return call->n_live == 0 ? reply_all(call) : STATUS_OK;
@@ -440,6 +447,7 @@ static const struct door_ops OPS = {
     .peer = peer,
     .piece = piece,
     .progress = progress,
+    .scores = scores,
     .end = end,
     .fail = fail,
 };
@@ -487,6 +495,7 @@ static enum status make_prompts(struct openai_call *call, uint64_t now_ns, struc
                                           .pass = http_exchange_pass(call->exchange),
                                           .deadline_ns = now_ns + call->place->default_deadline_ns,
                                           .is_whole = !request->is_stream};
+        prompt->scores.n_top = request->sampling.prompt_logprobs;
         name_prompt(call, prompt, i);
         if (i == 0 || !prompt->base.pass)
             continue;
@@ -525,6 +534,8 @@ static void describe(struct openai_call *call)
     call->kind.is_chat = request->is_chat;
     call->kind.has_logprobs = request->has_logprobs;
     call->kind.n_top_logprobs = request->n_top_logprobs;
+    call->kind.has_prompt_logprobs = request->has_prompt_logprobs;
+    call->kind.n_prompt_logprobs = request->n_prompt_logprobs;
     call->kind.return_token_ids = request->return_token_ids;
     call->kind.include_usage = request->is_stream && request->include_usage;
 }

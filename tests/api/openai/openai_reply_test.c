@@ -155,7 +155,9 @@ Test(openai_reply, whole_replies)
     static const struct reply_usage USAGE = {.prompt_tokens = 2, .generated_tokens = 1};
     struct collected collected = {0};
     cr_assert_eq(collected_add_text(&collected, "light", 5, 100), STATUS_OK);
-    json_t *one = reply_choice(&kind, 0, "Let ", 4, &collected,
+    const struct reply_prompt let = {.text = "Let ", .bytes = 4, .is_echo = true},
+                              none = {.text = ""};
+    json_t *one = reply_choice(&kind, 0, &let, &collected,
                                KVFERRY__V1__FINISH_REASON__FINISH_REASON_LENGTH);
     expect(reply_whole(&kind, json_pack("[o]", one), &USAGE),
            "{\"id\":\"id\",\"object\":\"text_completion\",\"created\":7,\"model\":\"m\","
@@ -164,7 +166,7 @@ Test(openai_reply, whole_replies)
            "light\"}],\"usage\":{\"prompt_tokens\":2,\"completion_tokens\":1,"
            "\"total_tokens\":3,\"prompt_tokens_details\":{\"cached_tokens\":0}}}");
     kind.is_chat = true;
-    one = reply_choice(&kind, 1, "", 0, &collected, KVFERRY__V1__FINISH_REASON__FINISH_REASON_STOP);
+    one = reply_choice(&kind, 1, &none, &collected, KVFERRY__V1__FINISH_REASON__FINISH_REASON_STOP);
     expect(one, "{\"index\":1,\"logprobs\":null,\"finish_reason\":\"stop\",\"message\":{\"role\":"
                 "\"assistant\",\"content\":"
                 "\"light\",\"refusal\":null}}");
