@@ -1,6 +1,6 @@
 """Runs the benchmarks and prints a table and JSON: run.py BUILD_FOLDER PEERS_FOLDER [--quick] [section...]
 
-Sections: attention, gemm, transfer, handover, tokenize, telemetry, security, floods, memory, model, model1b, slow. Ratios
+Sections: attention, gemm, transfer, handover, tokenize, doors, telemetry, security, floods, memory, model, model1b, slow. Ratios
 come from one run. --quick: only the cells that goals are stated for, and of the model F32 and BF16 up to 512 tokens.
 """
 
@@ -16,7 +16,7 @@ import tempfile
 BUILD, PEERS = (pathlib.Path(path).resolve() for path in sys.argv[1:3])
 IS_QUICK = "--quick" in sys.argv[3:]
 SECTIONS = [word for word in sys.argv[3:] if word != "--quick"] or [
-    "attention", "gemm", "transfer", "handover", "tokenize", "telemetry", "security", "floods", "memory", "model", "model1b", "slow"]
+    "attention", "gemm", "transfer", "handover", "tokenize", "doors", "telemetry", "security", "floods", "memory", "model", "model1b", "slow"]
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "roles"))
 from certificates import CLUSTER, Folder  # noqa: E402
@@ -136,6 +136,29 @@ def telemetry():
         row(f"first token, watched: {name}",
             f"{more_us:+.0f} us ({low_us:+.0f} to {high_us:+.0f}), CPU {one['cpu_more_us']:+.0f} us",
             "< 50 us" if is_judged else "", more_us < 50 if is_judged else None)
+
+
+def doors():
+    """Whole streamed generations through each door of one split cluster, in turn."""
+    n_tokens, n_rounds = "64", 5 if IS_QUICK else 15
+    cluster = Cluster(BINARY, DEMO, True, "--threads", "1")
+    ports = cluster.router.ports
+    calls = {"gRPC": lambda n: program("rpc_bench", ports["grpc"], "1", n, "--json", "--generate", n_tokens),
+             "HTTP": lambda n: program("http_bench", ports["http"], "1", n, n_tokens)}
+    found = results["doors"] = {}
+    for n in ("1", "32"):
+        rounds = [{name: call(n)[0] for name, call in calls.items()} for _ in range(n_rounds)]
+        for name in calls:
+            found[f"{name} {n}"] = {key: statistics.median(one[name][key] for one in rounds) for key in rounds[0][name]}
+            one = found[f"{name} {n}"]
+            row(f"streams of {n_tokens} tokens by {name}, {n} at once",
+                f"{one['calls_per_s'] * int(n_tokens):.0f} tokens/s, first token {one['first_p50_us']:.0f} us")
+        more_us = statistics.median(one["HTTP"]["first_p50_us"] - one["gRPC"]["first_p50_us"] for one in rounds)
+        ratio = statistics.median(one["HTTP"]["calls_per_s"] / one["gRPC"]["calls_per_s"] for one in rounds)
+        if n == "1":
+            row("first token, HTTP beside gRPC", f"{more_us:+.0f} us", "< 150 us", more_us < 150)
+        ratio_row(f"tokens/s, HTTP beside gRPC, {n} at once", f"{ratio:.3f}", ratio, 0.97 if n == "32" else None)
+    cluster.stop()
 
 
 def rpc_rounds(targets, n_at_once, n_rounds=7):

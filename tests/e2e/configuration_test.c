@@ -170,6 +170,7 @@ static const struct refusal REFUSALS[] = {
 static void use_any_ports(void)
 {
     cr_assert_eq(setenv("KVFERRY_GRPC_ADDRESS", "127.0.0.1:0", 1), 0);
+    cr_assert_eq(setenv("KVFERRY_HTTP_ADDRESS", "127.0.0.1:0", 1), 0);
     cr_assert_eq(setenv("KVFERRY_CONTROL_ADDRESS", "127.0.0.1:0", 1), 0);
     cr_assert_eq(setenv("KVFERRY_HEALTH_ADDRESS", "127.0.0.1:0", 1), 0);
     cr_assert_eq(setenv("KVFERRY_METRICS_ADDRESS", "127.0.0.1:0", 1), 0);

@@ -26,6 +26,7 @@ static void enter(void)
     setenv("KVFERRY_CONTROL_ADDRESS", "127.0.0.1:0", 1);
     setenv("KVFERRY_HEALTH_ADDRESS", "127.0.0.1:0", 1);
     setenv("KVFERRY_METRICS_ADDRESS", "127.0.0.1:0", 1);
+    setenv("KVFERRY_HTTP_ADDRESS", "127.0.0.1:0", 1);
     setenv("KVFERRY_LOG_FORMAT", "human", 1);
 }
 

@@ -57,7 +57,7 @@ objcopy --keep-global-symbols="$work/visible" --strip-debug --remove-section=.ll
 (cd "$work" && ar rcsD libkvferry_text.a text.o && rm text.o visible)
 
 # Each crate that is compiled in: cargo tree has those of this machine's kind alone, and no build scripts' own.
-run_cargo tree --locked --prefix none --edges normal,no-proc-macro --format '{p}|{l}' |
+run_cargo tree --color never --locked --prefix none --edges normal,no-proc-macro --format '{p}|{l}' |
     sed -n 's/ (\*)$//; s/^\([^ ]*\) v\([^ |]*\)[^|]*|\(.*\)$/\1\t\2\t\3/p' | sort -u | while IFS="$(printf '\t')" read -r name version licence; do
     if [ "$name" = kvferry-text ]; then continue; fi
     source=$(ls -d "$cargo_home"/registry/src/*/"$name-$version" | head -n 1)
@@ -70,6 +70,11 @@ run_cargo tree --locked --prefix none --edges normal,no-proc-macro --format '{p}
     done
     if [ "$name" = llguidance ]; then cp "$source/llguidance.h" "$work/"; fi
 done
+# A bill of materials is made of this: a line that says anything but names and a licence's expression ends the build.
+if grep -vP '^[\w-]+\t[\w.+-]+\t[\w.()/+ -]+\t[0-9a-f]{64}$' "$work/crates.tsv" >&2 || [ "$(cut -f 1,2 "$work/crates.tsv" | sort | uniq -d)" ]; then
+    echo "build.sh: cargo tree gave these lines, or one crate twice" >&2
+    exit 1
+fi
 # Rust's own library is in it, too: its licences lie with the compiler, wherever that comes from.
 printf 'rust-std\t%s\tMIT OR Apache-2.0\t\n' "$("$rustc" -vV | sed -n 's/^release: //p')" >>"$work/crates.tsv"
 mkdir "$work/licences/rust-std"
