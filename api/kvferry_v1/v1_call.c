@@ -96,6 +96,17 @@ static void encode_logprobs(const struct v1_call *v1, const struct token_logprob
     }
 }
 
+/* The same of tokens of a prompt. */
+static void encode_scores(const struct v1_call *v1, const struct token_logprobs *scores,
+                          const uint32_t *ids, uint32_t n,
+                          struct token_logprobs_message *messages_out,
+                          Kvferry__V1__TokenLogprobs **list_out)
+{
+    encode_logprobs(v1, scores, ids, n, messages_out, list_out);
+    for (uint32_t i = 0; i < n; i++)
+        list_out[i]->token_id = ids[i];
+}
+
 /* Of the one message, what the prompt's scores and the texts of the other choices leave. */
 static size_t text_room(const struct v1_call *v1, uint32_t index)
 {
@@ -147,8 +158,8 @@ static enum status scores(struct door_call *call, const uint32_t *token_ids,
     if (call->is_whole)
         return collected_scores_add(&v1->scores, token_ids, scores, v1->reply_bytes_max);
     assert(scores->n >= 1 && scores->n <= V1_LOGPROBS_ROOM);
-    encode_logprobs(v1, scores->logprobs, token_ids, scores->n, v1->scratch->messages,
-                    v1->scratch->list);
+    encode_scores(v1, scores->logprobs, token_ids, scores->n, v1->scratch->messages,
+                  v1->scratch->list);
     response.n_prompt_logprobs = scores->n;
     response.prompt_logprobs = v1->scratch->list;
     return rpc_call_send(v1->rpc, &response.base);
@@ -229,7 +240,7 @@ static void add_scores(const struct v1_call *v1, struct whole_reply *whole)
     for (uint32_t i = 0; i < v1->scores.n; i++) {
         struct token_logprobs score;
         const uint32_t id = collected_scores_get(&v1->scores, i, &score), at = first + i;
-        encode_logprobs(v1, &score, &id, 1, whole->messages + at, whole->logprobs + at);
+        encode_scores(v1, &score, &id, 1, whole->messages + at, whole->logprobs + at);
     }
     whole->n_encoded += v1->scores.n;
     whole->first.n_prompt_logprobs = v1->scores.n;
