@@ -1,5 +1,6 @@
 #include "api/openai/openai_admission.h"
 #include "api/openai/openai_call_parts.h"
+#include "api/openai/openai_whole.h"
 #include "base/clock.h"
 #include "router/generation_record.h"
 
@@ -187,14 +188,7 @@ static char *echo_of(const struct openai_call *call, uint32_t index, size_t *byt
                                       call->kind.tokenizer, bytes_out);
 }
 
-/* Of the prompt of choice index; NULL: none were asked for. */
-static const struct collected_scores *scores_of(const struct openai_call *call, uint32_t index)
-{
-    const struct openai_prompt *prompt = &call->prompts[index / call->request.n_choices];
-    return prompt->scores.n > 0 ? &prompt->scores : NULL;
-}
-
-/* The role of chat, the prompt of echo with its logprobs. */
+/* The role of chat, the prompt of echo. */
 static enum status begin_choice(struct openai_call *call, struct openai_choice *choice)
 {
     uint32_t index = index_of(call, choice);
@@ -207,12 +201,26 @@ static enum status begin_choice(struct openai_call *call, struct openai_choice *
     char *echo = call->request.echo ? echo_of(call, index, &bytes) : NULL;
     if (call->request.echo && !echo)
         return STATUS_NO_MEMORY;
-    const struct reply_tokens tokens = {.prompt = scores_of(call, index),
-                                        .text_offset = &choice->text_offset};
     json_t *chunk = reply_chunk(&call->kind, index, call->kind.is_chat, echo ? echo : "", bytes,
-                                call->request.echo ? &tokens : NULL, NULL, NULL);
+                                NULL, NULL, NULL);
     free(echo);
     return send_event(call, chunk);
+}
+
+/* Behind the echo of each choice of the prompt. */
+static enum status stream_scores(struct openai_prompt *prompt)
+{
+    struct openai_call *call = prompt->call;
+    for (uint32_t i = 0; i < call->request.n_choices; i++) {
+        struct openai_choice *choice = choice_of(prompt, i);
+        const struct reply_tokens tokens = {.prompt = &prompt->scores,
+                                            .text_offset = &choice->text_offset};
+        TRY(begin_choice(call, choice));
+        TRY(send_event(call, reply_chunk(&call->kind, index_of(call, choice), false, "", 0, &tokens,
+                                         NULL, NULL)));
+    }
+    collected_scores_clear(&prompt->scores);
+    return STATUS_OK;
 }
 
 static enum status stream_piece(struct openai_call *call, struct openai_choice *choice,
@@ -263,49 +271,6 @@ static enum status add_text(struct openai_call *call, size_t bytes)
     return call->text_bytes > call->place->reply_bytes_max ? STATUS_REPLY_TOO_LONG : STATUS_OK;
 }
 
-static json_t *whole_body(struct openai_call *call)
-{
-    json_t *choices = json_array();
-    for (uint32_t i = 0; i < call->request.n_prompts * call->request.n_choices; i++) {
-        const struct openai_choice *choice = &call->choices[i];
-        size_t bytes = 0;
-        char *echo = call->request.echo ? echo_of(call, i, &bytes) : NULL;
-        const struct reply_prompt prompt = {.text = echo ? echo : "",
-                                            .bytes = bytes,
-                                            .scores = scores_of(call, i),
-                                            .is_echo = call->request.echo};
-        json_t *one = call->request.echo && !echo
-                          ? NULL
-                          : reply_choice(&call->kind, i, &prompt, &choice->collected,
-                                         choice->reason);
-        free(echo);
-        if (json_array_append_new(choices, one) != 0) {
-            json_decref(choices);
-            return NULL;
-        }
-    }
-    json_t *body = reply_whole(&call->kind, choices, &call->usage);
-    if (body && call->kind.is_chat && call->kind.has_prompt_logprobs && scores_of(call, 0))
-        json_object_set_new(body, "prompt_logprobs",
-                            reply_prompt_logprobs(&call->kind, scores_of(call, 0)));
-    return body;
-}
-
-static enum status reply_all(struct openai_call *call)
-{
-    const struct http_field fields[] = {{"Content-Type", "application/json"},
-                                        {"x-request-id", call->request_id}};
-    const struct http_answer_head head = {
-        .code = 200, .fields = fields, .n_fields = sizeof fields / sizeof *fields};
-    json_t *body = whole_body(call);
-    char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
-    enum status status = text ? http_exchange_reply(call->exchange, &head, text, strlen(text))
-                              : STATUS_NO_MEMORY;
-    free(text);
-    json_decref(body);
-    return status;
-}
-
 /* ---- door_ops ---- */
 
 static enum status piece(struct door_call *base, const struct reply_piece *piece)
@@ -329,7 +294,7 @@ static enum status piece(struct door_call *base, const struct reply_piece *piece
                                        : status; /* a slow reader: on_end says so */
 }
 
-/* Kept until the reply leaves, or the echo of a stream. */
+/* A stream has them as they come; a whole reply keeps them. */
 static enum status scores(struct door_call *base, const uint32_t *token_ids,
                           const struct prompt_scores *told)
 {
@@ -337,14 +302,17 @@ static enum status scores(struct door_call *base, const uint32_t *token_ids,
     struct openai_call *call = prompt->call;
     enum status status = STATUS_CANCELLED;
     pthread_mutex_lock(&call->mutex);
+    call->kind.tokenizer = call->place->intake->tokenizer;
     if (!call->is_over && !call->has_failed) {
         const size_t before = collected_scores_bytes(&prompt->scores);
         status = collected_scores_add(&prompt->scores, token_ids, told, SIZE_MAX);
         if (status == STATUS_OK)
-            status = add_text(call, collected_scores_bytes(&prompt->scores) - before);
+            status = call->request.is_stream
+                         ? stream_scores(prompt)
+                         : add_text(call, collected_scores_bytes(&prompt->scores) - before);
     }
     pthread_mutex_unlock(&call->mutex);
-    return status;
+    return status == STATUS_QUEUE_FULL ? STATUS_CANCELLED : status; /* as piece */
 }
 
 static enum status progress(struct door_call *call, uint32_t n_done, uint32_t n)
@@ -364,9 +332,8 @@ static void tell_failure(struct openai_call *call, const struct rpc_error *error
     openai_error_explain(&told);
     if (error->status == STATUS_REPLY_TOO_LONG)
         snprintf(told.message, sizeof told.message,
-                 "the reply is longer than %" PRIu64 " bytes; a stream has no such limit%s",
-                 call->place->reply_bytes_max,
-                 call->request.is_stream ? ", but for logprobs of its prompt" : "");
+                 "the reply is longer than %" PRIu64 " bytes; a stream has no such limit",
+                 call->place->reply_bytes_max);
     if (!call->has_begun) {
         openai_error_reply(call->exchange, &told, call->request_id);
     } else if (send_event(call, openai_error_json(&told)) == STATUS_OK) {
@@ -410,10 +377,10 @@ static enum status take_end(struct openai_call *call, struct openai_choice *choi
         return status == STATUS_OK && call->n_live == 0 ? end_stream(call) : status;
     }
     if (call->request.is_echo_alone)
-        return call->n_live == 0 ? reply_all(call) : STATUS_OK;
+        return call->n_live == 0 ? openai_whole_reply(call) : STATUS_OK;
     TRY(add_text(call, end->text_bytes));
     TRY(collected_add_text(&choice->collected, end->text, end->text_bytes, SIZE_MAX));
-    return call->n_live == 0 ? reply_all(call) : STATUS_OK;
+    return call->n_live == 0 ? openai_whole_reply(call) : STATUS_OK;
 }
 
 static enum status end(struct door_call *base, struct reply_end *end)

@@ -134,7 +134,8 @@ static json_t *completion_logprobs(const struct reply_kind *kind, const struct r
     for (uint32_t i = 0; tokens->prompt && i < tokens->prompt->n; i++) {
         struct token_logprobs one;
         const uint32_t id = collected_scores_get(tokens->prompt, i, &one);
-        add_token(kind, &lists, id, i > 0 ? &one : NULL, tokens->text_offset);
+        const bool is_first = tokens->prompt->first + i == 0;
+        add_token(kind, &lists, id, is_first ? NULL : &one, tokens->text_offset);
     }
     for (uint32_t i = 0; i < tokens->n; i++)
         add_token(kind, &lists, tokens->ids[i], &tokens->logprobs[i], tokens->text_offset);

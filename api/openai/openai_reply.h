@@ -36,7 +36,7 @@ struct reply_tokens {
     const uint32_t *ids;
     const struct token_logprobs *logprobs; /* NULL: none came */
     uint32_t n;
-    const struct collected_scores *prompt; /* the prompt's, before them; NULL: none */
+    const struct collected_scores *prompt; /* some of the prompt's, before them; NULL: none */
     uint64_t *text_offset;                 /* characters before them all; moved on */
 };
 

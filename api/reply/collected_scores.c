@@ -43,7 +43,8 @@ enum status collected_scores_add(struct collected_scores *collected, const uint3
                                  const struct prompt_scores *scores, size_t bytes_max)
 {
     const size_t stride = 1 + (size_t)collected->n_top;
-    assert(collected->n_top <= LOGPROBS_MAX && scores->first == collected->n && "in order");
+    assert(collected->n_top <= LOGPROBS_MAX && scores->first == collected->first + collected->n &&
+           "in order");
     if ((collected->n + (size_t)scores->n) * stride * REPLY_BYTES > bytes_max)
         return STATUS_REPLY_TOO_LONG;
     TRY(make_room(collected, scores->n));
@@ -66,6 +67,12 @@ uint32_t collected_scores_get(const struct collected_scores *collected, uint32_t
         out->n_top++;
     }
     return from[0].id;
+}
+
+void collected_scores_clear(struct collected_scores *collected)
+{
+    collected->first += collected->n;
+    collected->n = 0;
 }
 
 void collected_scores_finish(struct collected_scores *collected)

@@ -52,6 +52,12 @@ def lists_of(logprobs):
     return {name: list(getattr(logprobs, name)) for name in LISTS}
 
 
+def joined(events, index=0):
+    """The logprobs of a choice of a stream."""
+    parts = [lists_of(c.logprobs) for e in events for c in e.choices if c.logprobs and c.index == index]
+    return {name: [one for part in parts for one in part[name]] for name in LISTS}
+
+
 class Echo(unittest.TestCase):
     def test_the_prompt_has_the_log_probabilities_of_kvferry_v1(self):
         reply = echoed().choices[0]
@@ -81,9 +87,9 @@ class Echo(unittest.TestCase):
 
     def test_a_stream_has_those_of_the_whole(self):
         events = list(echoed(stream=True))
-        parts = [lists_of(c.logprobs) for e in events for c in e.choices if c.logprobs]
         whole = echoed().choices[0]
-        self.assertEqual({name: [one for part in parts for one in part[name]] for name in LISTS}, lists_of(whole.logprobs))
+        self.assertEqual(joined(events), lists_of(whole.logprobs))
+        self.assertEqual(events[0].choices[0].text, LONG, "the echo comes first")
         self.assertEqual("".join(c.text for e in events for c in e.choices), whole.text)
 
     def test_zero_tokens_are_the_echo_alone(self):
@@ -93,8 +99,7 @@ class Echo(unittest.TestCase):
         self.assertEqual(reply.choices[0].logprobs.token_logprobs, echoed().choices[0].logprobs.token_logprobs[:-4])
         events = list(echoed(max_tokens=0, stream=True))
         self.assertEqual("".join(c.text for e in events for c in e.choices), LONG)
-        parts = [c.logprobs for e in events for c in e.choices if c.logprobs]
-        self.assertEqual([lists_of(part) for part in parts], [lists_of(reply.choices[0].logprobs)])
+        self.assertEqual(joined(events), lists_of(reply.choices[0].logprobs))
         self.assertEqual(complete(echo=True, max_tokens=0).choices[0].text, LONG)
 
     def test_several_prompts_and_choices_have_their_own(self):
@@ -104,6 +109,9 @@ class Echo(unittest.TestCase):
             prompt = LONG if choice.index < 2 else "In the beginning"
             self.assertTrue(choice.text.startswith(prompt))
             self.assertEqual(choice.logprobs.token_logprobs[:-4], alone[prompt])
+        events = list(echoed([LONG, "In the beginning"], n=2, temperature=1, seed=3, stream=True))
+        for choice in reply.choices:
+            self.assertEqual(joined(events, choice.index), lists_of(choice.logprobs))
 
     def test_transformers_says_so(self):
         for case in json.loads(GOLDEN.read_text())["cases"]:

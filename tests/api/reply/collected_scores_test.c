@@ -13,7 +13,7 @@ static uint32_t ids[N_MAX];
 static enum status add(struct collected_scores *collected, uint32_t n, size_t bytes_max)
 {
     for (uint32_t i = 0; i < n; i++) {
-        const uint32_t at = collected->n + i;
+        const uint32_t at = collected->first + collected->n + i;
         rows[i] = (struct token_logprobs){.logprob = -(float)at,
                                           .n_top = at % (collected->n_top + 1)};
         for (uint32_t k = 0; k < rows[i].n_top; k++) {
@@ -23,14 +23,15 @@ static enum status add(struct collected_scores *collected, uint32_t n, size_t by
         ids[i] = 7 * at;
     }
     return collected_scores_add(
-        collected, ids, &(struct prompt_scores){.first = collected->n, .n = n, .logprobs = rows},
+        collected, ids,
+        &(struct prompt_scores){.first = collected->first + collected->n, .n = n, .logprobs = rows},
         bytes_max);
 }
 
 static void expect(const struct collected_scores *collected, uint32_t i)
 {
     struct token_logprobs out;
-    cr_assert_eq(collected_scores_get(collected, i, &out), 7 * i);
+    cr_assert_eq(collected_scores_get(collected, i - collected->first, &out), 7 * i);
     cr_assert_eq(out.logprob, -(float)i);
     cr_assert_eq(out.n_top, i % (collected->n_top + 1));
     for (uint32_t k = 0; k < out.n_top; k++)
@@ -50,6 +51,22 @@ Test(collected_scores, come_out_as_they_went_in)
         collected_scores_finish(&collected);
         cr_assert(!collected.tokens && collected.n == 0);
     }
+}
+
+Test(collected_scores, that_have_left_give_room_to_the_next)
+{
+    struct collected_scores collected = {.n_top = 2};
+    cr_assert_eq(add(&collected, 50, SIZE_MAX), STATUS_OK);
+    const uint32_t room = collected.room;
+    for (uint32_t first = 50; first < 500; first += 50) {
+        collected_scores_clear(&collected);
+        cr_assert(collected.first == first && collected.n == 0);
+        cr_assert_eq(add(&collected, 50, SIZE_MAX), STATUS_OK);
+        cr_assert_eq(collected.room, room);
+        expect(&collected, first);
+        expect(&collected, first + 49);
+    }
+    collected_scores_finish(&collected);
 }
 
 Test(collected_scores, have_a_bound)
