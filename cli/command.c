@@ -210,7 +210,7 @@ static const struct config_group GROUPS[] = {
     {"Server", "server model deadline_ms wait_ms"},
     {"Prompt and output",
      "prompt_file system system_file echo verbose expect_handover "
-     "handover_wait_ms choices logprobs json "
+     "handover_wait_ms choices logprobs prompt_logprobs json "
      "watch watch_ms out answer_bytes_max messages_max history_lines manifest max_tokens stop "
      "ignore_eos add_special_tokens request_id "
      "cache_salt"},

@@ -1,6 +1,7 @@
 #include "ctx_worker/ctx_batch.h"
 
 #include "base/log/log.h"
+#include "ctx_worker/ctx_scores.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -24,13 +25,14 @@ enum status ctx_batch_init(struct ctx_batch *batch, const struct ctx_engine_opti
     draws_set_ends(batch->draws, options->eos_ids, options->n_eos_ids);
     TRY(draw_masks_create(options->slots_max, options->vocabulary, forward->threads,
                           &batch->masks));
-    return STATUS_OK;
+    return scorer_create(batch->forward, model_host_kernels(options->model), &batch->scorer);
 }
 
 void ctx_batch_finish(struct ctx_batch *batch)
 {
     draws_destroy(batch->draws);
     draw_masks_destroy(batch->masks);
+    scorer_destroy(batch->scorer);
     free(batch->chunks);
     free(batch->prefills);
     free(batch->wanted);
@@ -60,6 +62,7 @@ void ctx_batch_add(struct ctx_batch *batch, struct prefill *prefill, uint32_t n_
         .blocks = prefill->table.blocks,
         .n_blocks = prefill->table.n_blocks,
         .wants_logits = is_last,
+        .keeps_rows = prompt_wants_scores(prefill->prompt),
     };
     if (!is_last)
         return;
@@ -108,9 +111,16 @@ enum status ctx_batch_run(struct ctx_batch *batch, const struct prefill_home *ho
     TRY(draws_run(batch->draws, batch->chunks, n, n, batch->wanted));
     for (uint32_t i = 0; i < n; i++) {
         struct prefill *prefill = batch->prefills[i];
+        struct draw fault = {.status = STATUS_OK};
+        if (batch->chunks[i].keeps_rows &&
+            ctx_scores_tell(batch->scorer, home, prefill, batch->chunks[i].n_query, result.n_tokens,
+                            &fault) == STATUS_DEVICE_LOST)
+            return STATUS_DEVICE_LOST;
         uint32_t n_published = prefill->n_published;
         const bool is_last = batch->chunks[i].wants_logits;
-        if (is_last && drawn->status != STATUS_OK)
+        if (fault.status != STATUS_OK)
+            fail(batch, prefill, home, &fault);
+        else if (is_last && drawn->status != STATUS_OK)
             fail(batch, prefill, home, drawn);
         else
             prefill_advance(prefill, home, batch->chunks[i].n_query, drawn);

@@ -10,6 +10,7 @@
 
 #include "ctx_worker/prefill.h"
 #include "engine/draw_masks.h"
+#include "model/scorer.h"
 
 /* A prompt that did not advance: its logits are not finite, so it has no first token. */
 struct ctx_failed {
@@ -23,6 +24,7 @@ struct ctx_batch {
     struct forward *forward; /* the options' */
     struct draws *draws;
     struct draw_masks *masks;
+    struct scorer *scorer;
     uint32_t n, chunks_max;
     struct forward_sequence *chunks; /* [chunks_max] */
     struct prefill **prefills;       /* [chunks_max] whose chunk it is */
@@ -45,6 +47,6 @@ struct ctx_batch_result {
 /* The next n_query tokens of a prompt that is computing; prefill is borrowed until run. */
 void ctx_batch_add(struct ctx_batch *batch, struct prefill *prefill, uint32_t n_query);
 /* Computes what was added, at least one chunk. The batch is empty afterwards. The caller ends the prompts in failed, with
- * their status. DEVICE_LOST: no prefill advanced. */
+ * their status. DEVICE_LOST: perhaps not all prefills advanced. */
 MUST_CHECK enum status ctx_batch_run(struct ctx_batch *batch, const struct prefill_home *home,
                                      struct ctx_batch_result *result_out);

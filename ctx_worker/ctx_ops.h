@@ -9,8 +9,16 @@
 #include "engine/backlog.h"
 #include "kvcache/block_pool.h"
 #include "model/draws.h"
+#include "sampling_params/prompt_scores.h"
 
-enum ctx_event_kind { CTX_BACKLOG, CTX_ACCEPTED, CTX_READY, CTX_FIRST_TOKEN, CTX_SEALED };
+enum ctx_event_kind {
+    CTX_BACKLOG,
+    CTX_ACCEPTED,
+    CTX_READY,
+    CTX_SCORES,
+    CTX_FIRST_TOKEN,
+    CTX_SEALED
+};
 
 struct ctx_event {
     enum ctx_event_kind kind;
@@ -26,6 +34,7 @@ struct ctx_event {
             const block_id *block_ids; /* [n_blocks], good during the call */
             const uint32_t *digests;   /* [n_blocks], or NULL when digests are off */
         } ready;
+        struct prompt_scores scores; /* its array is good during the call */
         struct {
             uint32_t token_id;
             bool has_logprobs;
@@ -43,7 +52,7 @@ enum ctx_abort_found { CTX_FOUND_NOTHING, CTX_FOUND_QUEUED, CTX_FOUND_RUNNING, C
 
 /* Called on the engine thread, from step only. They must not block; they may call the functions marked (any). now_ns is the
  * clock of step's argument, which advances during a step. A stream gets at most 3 events and one for each block of its prompt,
- * besides BACKLOG. */
+ * besides BACKLOG; if it wants scores, also one for each PROMPT_SCORES_MAX tokens and chunk. */
 struct ctx_engine_ops {
     void *arg;
     uint64_t (*now_ns)(void *arg);

@@ -28,6 +28,7 @@ void ctx_record_note(struct ctx_record *record, const struct ctx_event *event, u
 {
     switch (event->kind) {
     case CTX_BACKLOG:
+    case CTX_SCORES:
         break;
     case CTX_ACCEPTED:
         assert(!record->accepted_ns && "a prompt is accepted once");

@@ -218,6 +218,20 @@ static void send_first_token(struct prefill_stream *stream, const struct ctx_eve
     send(stream, &response);
 }
 
+static void send_scores(struct prefill_stream *stream, const struct ctx_event *event)
+{
+    struct prompt_scores_message *message = &stream->service->scores;
+    Kvferry__Internal__V1__PrefillScores scores = KVFERRY__INTERNAL__V1__PREFILL_SCORES__INIT;
+    prompt_scores_encode(&event->scores, message);
+    scores.first_token = event->scores.first;
+    scores.n_logprobs = event->scores.n;
+    scores.logprobs = message->list;
+    Kvferry__Internal__V1__PrefillResponse response = KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__INIT;
+    response.event_case = KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__EVENT_SCORES;
+    response.scores = &scores;
+    send(stream, &response);
+}
+
 static void observe_place(const struct ctx_service *service, struct prefill_stream *stream)
 {
     if (!stream->has_place)
@@ -245,6 +259,9 @@ static void send_event(void *arg, void *handle, const struct ctx_event *event)
         break;
     case CTX_READY:
         send_ready(stream, event);
+        return;
+    case CTX_SCORES:
+        send_scores(stream, event);
         return;
     case CTX_FIRST_TOKEN:
         send_first_token(stream, event);

@@ -14,6 +14,7 @@
 #include "ctx_worker/ctx_metrics.h"
 #include "ctx_worker/described_lives.h"
 #include "process/admin_service.h"
+#include "sampling_params/sampling_codec.h"
 #include "worker_common/identity_codec.h"
 
 struct ctx_service {
@@ -24,6 +25,7 @@ struct ctx_service {
     const struct worker_identity *identity;
     uint32_t vocabulary;
     struct ctx_metrics metrics;
+    struct prompt_scores_message scores; /* of the engine's thread */
 };
 
 /* The row of a server's table. */

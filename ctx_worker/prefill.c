@@ -109,20 +109,21 @@ uint32_t prefill_peek(struct prefill *prefill, const struct prefill_home *home,
 {
     assert(prefill->state == PREFILL_FREE && "only the hashes of a free slot may be overwritten");
     *held_out = 0;
-    if (!home->tree)
+    if (!home->tree || prompt->request.sampling.scores_prompt)
         return 0;
     uint32_t n = hash_blocks(prefill, home, &prompt->request);
     return prefix_tree_peek_held(home->tree, prefill->hashes, n, held_out);
 }
 
-/* Takes the blocks that the prefix cache has, and acquires the rest. */
+/* Takes the blocks that the prefix cache has, and acquires the rest. A prompt whose tokens are to be scored is computed whole. */
 static enum status reserve(struct prefill *prefill, const struct prefill_home *home,
                            const struct prompt *prompt)
 {
     const struct ctx_engine_options *options = home->options;
     if (home->tree) {
         uint32_t n = hash_blocks(prefill, home, &prompt->request);
-        prefill->n_cached = block_table_match(&prefill->table, prefill->hashes, n);
+        if (!prompt->request.sampling.scores_prompt)
+            prefill->n_cached = block_table_match(&prefill->table, prefill->hashes, n);
     }
     enum status status = block_table_grow(&prefill->table, prompt->request.n_tokens);
     if (status != STATUS_OK)

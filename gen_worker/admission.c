@@ -55,7 +55,9 @@ static uint32_t look_up(const struct gen_home *home, struct job *job)
         return job->lookup_blocks;
     uint32_t block_tokens = home->options->geometry.block_tokens;
     uint32_t n_tokens = sequence ? sequence->n_tokens : job->request.n_tokens;
-    uint32_t n_lookup = sequence ? sequence_lookup_blocks(sequence) : (n_tokens - 1) / block_tokens;
+    uint32_t n_lookup = sequence                              ? sequence_lookup_blocks(sequence)
+                        : job->request.sampling.scores_prompt ? 0 /* it is computed whole */
+                                                              : (n_tokens - 1) / block_tokens;
     uint32_t n_held;
     uint32_t n_known = prefix_tree_peek_held(home->tree, sequence ? sequence->hashes : job->hashes,
                                              n_lookup, &n_held);

@@ -109,7 +109,7 @@ static enum status hand_on(struct context_prefill *prefill,
                            const Kvferry__Internal__V1__PrefillResponse *message)
 {
     struct gen_prefill_event event;
-    TRY(prefill_event_decode(message, &event));
+    TRY(prefill_event_decode(message, &prefill->client->scratch, &event));
     bool lacks_digests = event.kind == GEN_PREFILL_READY && !event.ready.digests;
     if (lacks_digests && prefill->client->options.wants_digests)
         return STATUS_CORRUPT;

@@ -19,6 +19,7 @@ struct context_client {
     pthread_mutex_t mutex;
     struct context_peers peers;
     struct context_prefill **prefills; /* [prefills_max], NULL: free */
+    struct prefill_scratch scratch;    /* for one event */
     /* The end of each description. OK: the peer is known; sentence is "" when the status says all. */
     void (*on_described)(struct context_client *client, struct context_peer *peer,
                          enum status status, const char *sentence);

@@ -1,5 +1,7 @@
 #include "gen_worker/gen_batch.h"
 
+#include "gen_worker/sequence_scores.h"
+
 #include <assert.h>
 #include <stdlib.h>
 
@@ -19,6 +21,7 @@ enum status gen_batch_init(struct gen_batch *batch, const struct gen_engine_opti
     TRY(draws_create(batch->forward, model_host_kernels(options->model), &batch->draws));
     draws_set_ends(batch->draws, options->eos_ids, options->n_eos_ids);
     TRY(draw_masks_create(n, options->vocabulary, forward->threads, &batch->masks));
+    TRY(scorer_create(batch->forward, model_host_kernels(options->model), &batch->scorer));
     const char *differ_by = forward_phases_differ_by(batch->forward);
     if (options->capacity_policy == SCHEDULE_MAX_UTILIZATION && differ_by)
         return error_set(error, STATUS_INVALID_ARGUMENT,
@@ -32,6 +35,7 @@ void gen_batch_finish(struct gen_batch *batch)
 {
     draws_destroy(batch->draws);
     draw_masks_destroy(batch->masks);
+    scorer_destroy(batch->scorer);
     free(batch->inputs);
     free(batch->results);
     free(batch->wanted);
@@ -82,7 +86,11 @@ static void add(struct gen_batch *batch, struct sequence *sequence, uint32_t n_t
         .blocks = sequence->table.blocks,
         .n_blocks = sequence->table.n_blocks,
         .wants_logits = wants_logits,
+        .keeps_rows = sequence_keeps_rows(sequence, n_tokens),
     };
+    batch->results[n].keeps_rows = batch->inputs[n].keeps_rows;
+    batch->results[n].first_row = batch->n_rows;
+    batch->n_rows += n_tokens;
     batch->results[n].sequence = sequence;
     batch->results[n].computed = (struct computed){.n_tokens = n_tokens, .has_token = wants_logits};
     if (wants_logits)
@@ -119,6 +127,7 @@ enum status gen_batch_run(struct gen_batch *batch, const struct gen_home *home,
 {
     batch->n = batch->n_contexts = batch->n_decodes = batch->n_left_out = batch->n_wanted = 0;
     draw_masks_clear(batch->masks);
+    batch->n_rows = 0;
     add_all(batch, home, plan);
     assert(batch->n_contexts + batch->n_decodes == batch->n && batch->n_wanted <= batch->n);
     assert(batch->n + batch->n_left_out == plan->n);

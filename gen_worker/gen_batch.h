@@ -12,17 +12,21 @@
 
 #include "engine/draw_masks.h"
 #include "gen_worker/sequence.h"
+#include "model/scorer.h"
 #include "schedule/schedule.h"
 
 struct gen_result {
     struct sequence *sequence;
     struct computed computed;
+    bool keeps_rows;    /* for its scores; */
+    uint32_t first_row; /* of the pass, that of its first token */
 };
 
 struct gen_batch {
     struct forward *forward; /* the options' */
     struct draws *draws;
     struct draw_masks *masks;
+    struct scorer *scorer;
     struct forward_sequence *inputs; /* [sequences_max] */
     struct gen_result *results;      /* [sequences_max] */
     struct draw *wanted;             /* [sequences_max], of those whose logits are */
@@ -31,6 +35,7 @@ struct gen_batch {
     uint32_t n_contexts; /* of these, chunks; they come first */
     uint32_t n_decodes;  /* of these, decodes: one token each, and the next one is drawn */
     uint32_t n_left_out; /* the pool had no block for them */
+    uint32_t n_rows;     /* tokens in the pass */
 };
 
 MUST_CHECK enum status gen_batch_init(struct gen_batch *batch,

@@ -3,6 +3,7 @@
 #include "engine/engine_sizes.h"
 #include "gen_worker/admission.h"
 #include "gen_worker/gen_engine_figures.h"
+#include "gen_worker/sequence_scores.h"
 #include "gen_worker/trust.h"
 
 #include <assert.h>
@@ -286,6 +287,21 @@ static struct engine_admission admit(void *arg, uint64_t now_ns)
     return admission_run(&engine->home, now_ns);
 }
 
+/* DEVICE_LOST: not all were taken. */
+static enum status take_results(struct gen_engine *engine)
+{
+    struct gen_batch *batch = &engine->batch;
+    for (uint32_t i = 0; i < batch->n; i++) {
+        const struct gen_result *result = &batch->results[i];
+        if (result->keeps_rows)
+            TRY(sequence_score(result->sequence, &engine->home, batch->scorer,
+                               result->computed.n_tokens, result->first_row));
+        if (result->sequence->state != SEQUENCE_FREE) /* its scores could not be told */
+            sequence_computed(result->sequence, &engine->home, &result->computed);
+    }
+    return STATUS_OK;
+}
+
 static bool compute(void *arg)
 {
     struct gen_engine *engine = arg;
@@ -299,12 +315,13 @@ static bool compute(void *arg)
     assert(batch->n <= engine->options.sequences_max && "each sequence is in the batch once");
     if (batch->n == 0)
         return batch->n_left_out > 0;
-    for (uint32_t i = 0; i < batch->n; i++)
-        sequence_computed(batch->results[i].sequence, &engine->home, &batch->results[i].computed);
+    if (take_results(engine) != STATUS_OK)
+        return true;
     engine->stats.steps++;
     engine->stats.batch_sequences = batch->n_decodes;
     engine->stats.rows_fetched = draws_n_fetched(batch->draws);
-    engine->stats.rows_not_finite = draws_n_not_finite(batch->draws);
+    engine->stats.rows_not_finite = draws_n_not_finite(batch->draws) +
+                                    scorer_n_not_finite(batch->scorer);
     if (batch->n_decodes > 0)
         engine->stats.steps_decode++;
     return true;

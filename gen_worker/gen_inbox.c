@@ -43,8 +43,23 @@ enum status gen_inbox_take_job(struct engine_inbox *inbox, struct job *job)
                                                                  .job = job});
 }
 
+static struct gen_event_box *box_scores(const struct gen_prefill_event *event)
+{
+    const size_t bytes = event->scores.n * sizeof *event->scores.logprobs;
+    static_assert(_Alignof(struct token_logprobs) == _Alignof(uint32_t), "arrays has them");
+    struct gen_event_box *box = malloc(sizeof *box + bytes);
+    if (!box)
+        return NULL;
+    box->event = *event;
+    memcpy(box->arrays, event->scores.logprobs, bytes);
+    box->event.scores.logprobs = (const struct token_logprobs *)(const void *)box->arrays;
+    return box;
+}
+
 static struct gen_event_box *box_event(const struct gen_prefill_event *event)
 {
+    if (event->kind == GEN_PREFILL_SCORES)
+        return box_scores(event);
     bool has_arrays = event->kind == GEN_PREFILL_READY;
     uint32_t n = has_arrays ? event->ready.n_blocks : 0;
     size_t array_bytes = n * sizeof(uint32_t);

@@ -27,10 +27,10 @@ enum gen_message_kind {
     GEN_MESSAGE_FLUSH
 };
 
-/* A prefill event with its arrays, in one allocation. */
+/* A prefill event with its arrays, in one allocation. Scores are arrays of 4-byte words, too. */
 struct gen_event_box {
     struct gen_prefill_event event;
-    uint32_t arrays[]; /* block ids, then digests */
+    uint32_t arrays[]; /* block ids, then digests; or scores */
 };
 
 struct gen_message {

@@ -7,6 +7,7 @@
 
 #include "gen_worker/gen_place.h"
 #include "gen_worker/gen_prefill.h"
+#include "sampling_params/prompt_scores.h"
 
 enum gen_finish_reason { GEN_FINISH_NONE, GEN_FINISH_STOP, GEN_FINISH_LENGTH };
 
@@ -67,6 +68,8 @@ struct gen_engine_ops {
 
     /* SLOW_READER: the stream has no room; the request ends with that status. */
     enum status (*tokens)(void *arg, void *stream, const struct gen_tokens *tokens);
+    /* Scores of the prompt's tokens, in order and each once, before the first token; only for requests that ask for them. As tokens. */
+    enum status (*scores)(void *arg, void *stream, const struct prompt_scores *scores);
     /* n_done of the prompt's n_prompt tokens have their KV. For requests that want progress: at the start and after each chunk,
      * until the first token. A stream without room ends by itself. */
     void (*progress)(void *arg, void *stream, uint32_t n_done, uint32_t n_prompt);

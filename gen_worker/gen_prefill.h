@@ -10,6 +10,7 @@
 #include "engine/engine_request.h"
 #include "kvtransfer/transport/transport.h"
 #include "model/draws.h"
+#include "sampling_params/prompt_scores.h"
 
 struct gen_prefill_request {
     struct engine_request_input input; /* the request's: standing as the router told it */
@@ -23,6 +24,7 @@ enum gen_prefill_event_kind {
     GEN_PREFILL_BACKLOG,
     GEN_PREFILL_ACCEPTED,
     GEN_PREFILL_READY,
+    GEN_PREFILL_SCORES,
     GEN_PREFILL_FIRST_TOKEN,
     GEN_PREFILL_SEALED
 };
@@ -42,6 +44,7 @@ struct gen_prefill_event {
             const uint32_t *block_ids; /* [n_blocks]; copied */
             const uint32_t *digests;   /* [n_blocks], or NULL; copied */
         } ready;
+        struct prompt_scores scores; /* its array is copied */
         struct {
             uint32_t token_id;
             bool has_logprobs;

@@ -252,6 +252,22 @@ enum status gen_service_tokens(struct gen_service *service, void *handle,
     return STATUS_OK;
 }
 
+enum status gen_service_scores(struct gen_service *service, void *handle,
+                               const struct prompt_scores *scores)
+{
+    struct decode_stream *stream = handle;
+    Kvferry__Internal__V1__DecodeResponse response = KVFERRY__INTERNAL__V1__DECODE_RESPONSE__INIT;
+    assert(!atomic_load(&stream->base.is_finished) && "finish is the last that the engine says");
+    prompt_scores_encode(scores, &service->scores);
+    response.first_prompt_token = scores->first;
+    response.n_prompt_logprobs = scores->n;
+    response.prompt_logprobs = service->scores.list;
+    /* CANCELLED: on_left tells the engine. */
+    return rpc_call_send(stream->base.call, &response.base) == STATUS_QUEUE_FULL
+               ? STATUS_SLOW_READER
+               : STATUS_OK;
+}
+
 void gen_service_progress(void *handle, uint32_t n_done, uint32_t n_prompt)
 {
     struct decode_stream *stream = handle;

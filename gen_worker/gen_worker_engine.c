@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define EVENTS_EACH 16u /* events of one prefill that may wait for the engine */
+#define EVENTS_EACH 32u /* events of one prefill that may wait for the engine */
 
 /* ---- the engine's ops ---- */
 
@@ -23,6 +23,12 @@ static enum status tokens(void *arg, void *stream, const struct gen_tokens *gene
 {
     struct gen_worker *gen = arg;
     return gen_service_tokens(&gen->service, stream, generated);
+}
+
+static enum status scores(void *arg, void *stream, const struct prompt_scores *told)
+{
+    struct gen_worker *gen = arg;
+    return gen_service_scores(&gen->service, stream, told);
 }
 
 static void progress(void *arg, void *stream, uint32_t n_done, uint32_t n_prompt)
@@ -166,6 +172,7 @@ enum status gen_worker_create_engine(struct gen_worker *gen, struct error *error
         .now_ns = engine_thread_now_ns,
         .draw_transfer_id = draw_transfer_id,
         .tokens = tokens,
+        .scores = scores,
         .progress = progress,
         .finish = finish,
         .start_prefill = start_prefill,

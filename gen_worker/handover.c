@@ -77,7 +77,10 @@ void handover_start(struct handover *handover, const struct gen_home *home,
         .first_block = plan->held_tokens / geometry->block_tokens,
         .n_prompt = job->request.n_tokens,
         .limit_ns = DEADLINE_NONE,
+        .wants_scores = plan->wants_scores,
     };
+    struct sampling_params sampling = job->request.sampling;
+    sampling.scores_prompt = plan->wants_scores;
     assert(plan->held_tokens % geometry->block_tokens == 0 && "whole blocks are transferred");
     assert(plan->held_tokens < job->request.n_tokens && "the logits of the last token are needed");
     renew_word_limit(handover, home, now_ns);
@@ -92,7 +95,7 @@ void handover_start(struct handover *handover, const struct gen_home *home,
         .input = {.request_id = job->request.request_id,
                   .token_ids = job->request.token_ids,
                   .n_tokens = job->request.n_tokens,
-                  .sampling = &job->request.sampling,
+                  .sampling = &sampling,
                   .salt = job->request.salt,
                   .salt_bytes = job->request.salt_bytes,
                   .deadline_ns = job->request.deadline_ns,

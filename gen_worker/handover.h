@@ -44,6 +44,8 @@ struct handover {
     bool awaits_end, awaits_commit;
     bool is_accepted, is_sealed;
     bool has_first_token;
+    bool wants_scores;    /* of the prompt's tokens; */
+    uint32_t n_scored;    /* so many have come */
     uint32_t first_block; /* of the fetched blocks, in the prompt */
     uint32_t n_blocks;    /* to fetch */
     uint32_t n_announced, n_arrived;
@@ -70,6 +72,7 @@ struct handover_plan {
     uint64_t id;
     const struct job *job;
     uint32_t held_tokens;   /* whole blocks */
+    bool wants_scores;      /* of the prompt's tokens */
     const block_id *blocks; /* of the prompt, from its beginning */
 };
 

@@ -119,7 +119,21 @@ static enum status decode_first_token(const Kvferry__Internal__V1__PrefillFirstT
     return STATUS_OK;
 }
 
+static enum status decode_scores(const Kvferry__Internal__V1__PrefillScores *scores,
+                                 struct prefill_scratch *scratch,
+                                 struct gen_prefill_event *event_out)
+{
+    if (prompt_scores_decode(scores->logprobs, scores->n_logprobs, scratch->scores) != STATUS_OK)
+        return STATUS_CORRUPT;
+    event_out->kind = GEN_PREFILL_SCORES;
+    event_out->scores = (struct prompt_scores){.first = scores->first_token,
+                                               .n = (uint32_t)scores->n_logprobs,
+                                               .logprobs = scratch->scores};
+    return STATUS_OK;
+}
+
 enum status prefill_event_decode(const Kvferry__Internal__V1__PrefillResponse *message,
+                                 struct prefill_scratch *scratch,
                                  struct gen_prefill_event *event_out)
 {
     memset(event_out, 0, sizeof *event_out);
@@ -136,6 +150,8 @@ enum status prefill_event_decode(const Kvferry__Internal__V1__PrefillResponse *m
         return STATUS_OK;
     case KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__EVENT_READY:
         return decode_ready(message->ready, event_out);
+    case KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__EVENT_SCORES:
+        return decode_scores(message->scores, scratch, event_out);
     case KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__EVENT_FIRST_TOKEN:
         return decode_first_token(message->first_token, event_out);
     case KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__EVENT_SEALED:

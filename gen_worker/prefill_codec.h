@@ -22,6 +22,12 @@ const ProtobufCMessage *prefill_message_encode(struct prefill_message *message,
                                                uint64_t callee_incarnation);
 uint64_t prefill_message_deadline_ns(const struct prefill_message *message);
 
-/* event_out borrows from message. CORRUPT: no event, or arrays that do not match. */
+/* Memory for the scores of one event. */
+struct prefill_scratch {
+    struct token_logprobs scores[PROMPT_SCORES_MAX];
+};
+
+/* event_out borrows from message and scratch. CORRUPT: no event, or arrays that do not match. */
 MUST_CHECK enum status prefill_event_decode(const Kvferry__Internal__V1__PrefillResponse *message,
+                                            struct prefill_scratch *scratch,
                                             struct gen_prefill_event *event_out);

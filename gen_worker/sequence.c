@@ -250,9 +250,8 @@ static void has_computed_prompt(struct sequence *sequence, const struct gen_home
                                   NS_PER_US;
 }
 
-/* Its logits are not finite, or its rules leave no token: only this sequence ends. */
-static void end_without_token(struct sequence *sequence, const struct gen_home *home,
-                              const struct draw *fault)
+void sequence_end_without_token(struct sequence *sequence, const struct gen_home *home,
+                                const struct draw *fault)
 {
     struct error error;
     const struct log_about about = job_about(sequence->job);
@@ -274,7 +273,7 @@ void sequence_computed(struct sequence *sequence, const struct gen_home *home,
     schedule_computed(home->schedule, sequence_schedule_id(sequence), computed->n_tokens, is_next);
     count_computed(sequence, home, computed->n_tokens);
     if (computed->fault) {
-        end_without_token(sequence, home, computed->fault);
+        sequence_end_without_token(sequence, home, computed->fault);
         return;
     }
     if (first < n_prompt && sequence->n_kv >= n_prompt)

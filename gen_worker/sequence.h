@@ -56,6 +56,10 @@ struct computed {
 void sequence_computed(struct sequence *sequence, const struct gen_home *home,
                        const struct computed *computed);
 
+/* Its logits are not finite, or its rules leave no token: only this sequence ends. */
+void sequence_end_without_token(struct sequence *sequence, const struct gen_home *home,
+                                const struct draw *fault);
+
 /* STOP or LENGTH when the last token ends the generation; STOP when it is both. */
 enum gen_finish_reason sequence_finish_reason(const struct sequence *sequence,
                                               const struct gen_home *home);

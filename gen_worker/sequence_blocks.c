@@ -11,7 +11,7 @@ uint32_t sequence_lookup_blocks(const struct sequence *sequence)
 {
     /* The last token is always computed, because its logits are needed. */
     uint32_t n_tokens = sequence->must_verify ? sequence_n_prompt(sequence) : sequence->n_tokens;
-    return (n_tokens - 1) / sequence->table.block_tokens;
+    return sequence_n_rowless(sequence, n_tokens - 1) / sequence->table.block_tokens;
 }
 
 /* Counts tokens that the cache has beyond all that this sequence ever had. */

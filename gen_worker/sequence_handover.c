@@ -1,6 +1,7 @@
 #include "gen_worker/sequence_handover.h"
 
 #include "base/log/log.h"
+#include "gen_worker/sequence_scores.h"
 #include "sampling_params/sampling_codec.h"
 #include "schedule/schedule.h"
 
@@ -17,6 +18,7 @@ void sequence_start_handover(struct sequence *sequence, const struct gen_home *h
                    &(struct handover_plan){.id = id,
                                            .job = sequence->job,
                                            .held_tokens = sequence->n_kv,
+                                           .wants_scores = sequence_wants_scores(sequence),
                                            .blocks = sequence->table.blocks},
                    now_ns);
     handover->sequence = sequence;
@@ -36,6 +38,10 @@ static enum status on_first_token(struct sequence *sequence, const struct gen_ho
     if (token_id >= home->options->vocabulary ||
         (wants_logprobs && !event->first_token.has_logprobs))
         return error_set(error, STATUS_TRANSFER_FAILED, "first token %u is no token", token_id);
+    if (handover->wants_scores && handover->n_scored < sequence_n_prompt(sequence))
+        return error_set(error, STATUS_TRANSFER_FAILED,
+                         "a first token came behind %u of %u prompt log-probabilities",
+                         handover->n_scored, sequence_n_prompt(sequence));
     handover->has_first_token = true;
     if (sequence_n_generated(sequence) > 0) { /* it was sent before the pause */
         bool is_equal = sequence->tokens[sequence_n_prompt(sequence)] == token_id;
@@ -99,6 +105,9 @@ void sequence_on_event(struct sequence *sequence, const struct gen_home *home,
             sequence->state = SEQUENCE_FETCHING;
             sequence_tell_progress(sequence, home);
         }
+        break;
+    case GEN_PREFILL_SCORES:
+        status = sequence_on_scores(sequence, home, &event->scores, &error);
         break;
     case GEN_PREFILL_FIRST_TOKEN:
         status = on_first_token(sequence, home, event, &error);

@@ -58,3 +58,15 @@ bool sequence_is_runnable(const struct sequence *sequence)
 {
     return sequence->state == SEQUENCE_DECODING || sequence->state == SEQUENCE_LOCAL_PREFILL;
 }
+
+bool sequence_wants_scores(const struct sequence *sequence)
+{
+    return sequence->job->request.sampling.scores_prompt &&
+           sequence->n_scored < sequence_n_prompt(sequence);
+}
+
+uint32_t sequence_n_rowless(const struct sequence *sequence, uint32_t n_tokens)
+{
+    const uint32_t n = sequence->n_scored > 0 ? sequence->n_scored - 1 : 0;
+    return sequence_wants_scores(sequence) && n < n_tokens ? n : n_tokens;
+}

@@ -34,6 +34,7 @@ struct sequence {
     uint32_t
         n_kv_max; /* the most that n_kv ever was: computing these again counts as tokens_again */
     uint32_t n_cached; /* prompt tokens that the prefix cache had when they were needed first */
+    uint32_t n_scored; /* prompt tokens whose log-probabilities were told: sequence_scores.h */
     struct handover *handover; /* NULL: none, or closed */
     bool is_fallback;
     bool must_verify; /* a context worker drew the first token, and the prompt is computed here */
@@ -65,3 +66,8 @@ uint32_t sequence_n_generated(const struct sequence *sequence);
 schedule_id sequence_schedule_id(const struct sequence *sequence);
 /* Of its first n_tokens tokens, those that are the prompt's. */
 uint32_t sequence_n_of_prompt(const struct sequence *sequence, uint32_t n_tokens);
+
+/* Scores of the prompt are asked for, and some are still to be told. */
+bool sequence_wants_scores(const struct sequence *sequence);
+/* Of its first n_tokens tokens, how many need no row for that: their KV may come from anywhere. */
+uint32_t sequence_n_rowless(const struct sequence *sequence, uint32_t n_tokens);

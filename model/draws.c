@@ -1,7 +1,7 @@
 #include "model/draws.h"
 
 #include "kernels/cuda/sampling_parameters.h"
-#include "kernels/finite.h"
+#include "model/logprobs.h"
 
 #include <assert.h>
 #include <math.h>
@@ -75,23 +75,9 @@ void draws_destroy(struct draws *draws)
     free(draws);
 }
 
-/* The first logit with which no token can be drawn: a NaN or +inf, or the first one if all are -inf. Returns vocabulary
- * if there is none. */
-static uint32_t find_fault(const float *logits, uint32_t vocabulary)
-{
-    uint32_t id = (uint32_t)first_not_finite(DTYPE_F32, logits, vocabulary);
-    bool has_finite = id > 0;
-    for (; id < vocabulary; id++) {
-        if (isnan(logits[id]) || logits[id] == INFINITY)
-            return id;
-        has_finite = has_finite || isfinite(logits[id]);
-    }
-    return has_finite ? vocabulary : 0;
-}
-
 static bool judge_row(struct draws *draws, struct draw *draw, const float *logits)
 {
-    const uint32_t id = find_fault(logits, draws->vocabulary);
+    const uint32_t id = logprobs_find_fault(logits, draws->vocabulary);
     if (id == draws->vocabulary)
         return true;
     draw->status = STATUS_LOGITS_NOT_FINITE;

@@ -16,6 +16,7 @@ struct packed {
     const uint32_t *token_ids, *logit_rows;
     uint32_t n_sequences, n_tokens,
         n_logits; /* in a static step the other counts include padding rows, n_logits does not */
+    bool keeps_rows;
 };
 
 static void check_sequence(const struct forward *forward, const struct forward_sequence *sequence,
@@ -54,6 +55,7 @@ static void pack(struct forward *forward, const struct forward_sequence *sequenc
             token_ids[n_tokens + t] = sequence->token_ids[t];
         }
         n_tokens += sequence->n_query;
+        packed->keeps_rows |= sequence->keeps_rows;
         if (sequence->wants_logits)
             logit_rows[n_logits++] = n_tokens - 1;
     }
@@ -280,13 +282,25 @@ static void embed(const struct forward *forward, const struct packed *packed)
                                                   });
 }
 
-/* logits <- head(norm(hidden)) */
-static void score(const struct forward *forward, uint32_t n_rows, struct rows logits)
+/* logits <- head(x) */
+static void head(const struct forward *forward, struct rows x, uint32_t n_rows, struct rows logits)
 {
     static const struct tensor NO_BIAS = {0};
+    struct gemm gemm = product(&forward->weights->head, &NO_BIAS, x, logits, n_rows);
+    forward->kernels->gemm(forward->threads, &gemm, 1);
+}
+
+/* logits <- head(norm(hidden)) of the wanted rows. Where all rows are kept, these are gathered from normed, which stays for
+ * forward_rows; hidden is not needed any more, and has the room. */
+static void score(const struct forward *forward, const struct packed *packed, uint32_t n_rows,
+                  struct rows logits)
+{
+    struct rows x = forward->normed;
     norm(forward, &forward->weights->norm, n_rows);
-    struct gemm head = product(&forward->weights->head, &NO_BIAS, forward->normed, logits, n_rows);
-    forward->kernels->gemm(forward->threads, &head, 1);
+    if (packed->keeps_rows && packed->n_logits > 0)
+        x = gather(forward, packed, x, forward->config->hidden, forward->hidden.data);
+    if (packed->n_logits > 0)
+        head(forward, x, packed->n_logits, logits);
 }
 
 static void layer_done(struct forward *forward)
@@ -305,7 +319,7 @@ static void compute(struct forward *forward, const struct packed *packed, struct
     for (uint32_t layer = 0; layer < n_layers; layer++) {
         struct rows attended = forward->attended;
         attend(forward, packed, layer);
-        if (layer + 1 == n_layers) {
+        if (layer + 1 == n_layers && !packed->keeps_rows) {
             attended = keep_rows(forward, packed);
             n_rows = packed->n_logits;
         }
@@ -317,7 +331,7 @@ static void compute(struct forward *forward, const struct packed *packed, struct
     }
     if (n_rows == 0)
         return;
-    score(forward, n_rows, logits);
+    score(forward, packed, n_rows, logits);
     forward->hidden = hidden; /* every step begins with the same addresses */
     forward->normed = normed;
 }
@@ -405,7 +419,7 @@ static enum status enqueue(struct forward *forward, struct step *step)
     assert(step->sequences && n_sequences >= 1 && n_sequences <= forward->options.sequences_max);
     assert(step->n_contexts <= n_sequences && forward->kv.base && "a pool is attached");
     device_bind(device);
-    forward->n_found = 0;
+    forward->n_found = forward->n_kept = 0;
     const struct step_layout *layout = forward_layout_of(forward, n_sequences, step->n_contexts);
     TRY(lay_out(forward, layout, step->sequences, n_sequences, step->n_contexts, &packed));
     if (packed.n_logits == n_sequences && layout->n_graphs > 0) {
@@ -416,6 +430,7 @@ static enum status enqueue(struct forward *forward, struct step *step)
             forward_enqueue_find(forward, layout, packed.sent, packed.n_logits);
     }
     step->n_logits = packed.n_logits;
+    forward->n_kept = packed.keeps_rows ? packed.n_tokens : 0;
     step->ticket = device_record(device, DEVICE_COMPUTE);
     stage_keep(forward->stage, step->ticket);
     return STATUS_OK;
@@ -458,6 +473,23 @@ enum status forward_find(struct forward *forward, const struct forward_sequence 
     TRY(device_fetch(device, forward->found.data, step.n_logits * sizeof *found_out, found_out));
     forward->n_found = step.n_logits;
     return STATUS_OK;
+}
+
+enum status forward_rows(struct forward *forward, uint32_t first, uint32_t n, float *logits_out)
+{
+    struct device *device = forward->options.device;
+    const bool is_fetched = forward->logits.data;
+    const struct rows logits = is_fetched ? forward->logits : (struct rows){logits_out, DTYPE_F32};
+    assert(n >= 1 && n <= forward->options.sequences_max);
+    assert(first < forward->n_kept && n <= forward->n_kept - first && "rows of the last step");
+    device_bind(device);
+    forward->n_found = 0;
+    head(forward, rows_from(forward->normed, (size_t)first * forward->config->hidden), n, logits);
+    atomic_fetch_add_explicit(&forward->layers_done, 1, memory_order_relaxed);
+    if (!is_fetched)
+        return device_wait(device, device_record(device, DEVICE_COMPUTE));
+    return device_fetch(device, logits.data,
+                        n * (size_t)forward->config->vocabulary * sizeof *logits_out, logits_out);
 }
 
 /* ---- planning of products ---- */

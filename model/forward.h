@@ -63,6 +63,7 @@ struct forward_sequence {
     const block_id *blocks; /* room for n_past + n_query tokens */
     uint32_t n_blocks;
     bool wants_logits;               /* of its last query token */
+    bool keeps_rows;                 /* for forward_rows: of all its query tokens */
     const struct forward_wish *wish; /* for forward_find, if wants_logits; NULL: no search */
 };
 
@@ -123,7 +124,14 @@ MUST_CHECK enum status forward_run(struct forward *forward,
                                    const struct forward_sequence *sequences, uint32_t n_sequences,
                                    uint32_t n_contexts, float *logits_out);
 
-/* The count of finished layers. It shows whether a step advances. On a device with its own queue a layer counts as
+/* After a step in which a sequence keeps its rows, until the next step: computes the logits of n of the step's query tokens, which
+ * are counted from its first sequence's on. n is at most sequences_max. logits_out [n][vocabulary] has the bits that each token's
+ * row would have had as a wanted one. Such a step computes its last layer for all its tokens. On a device that finds, the rows of
+ * forward_fetch are gone. DEVICE_LOST. */
+MUST_CHECK enum status forward_rows(struct forward *forward, uint32_t first, uint32_t n,
+                                    float *logits_out);
+
+/* The count of finished layers, and of calls of forward_rows. It shows whether a step advances. On a device with its own queue a layer counts as
  * finished when it is enqueued; device_wait bounds the rest. Any thread. */
 uint64_t forward_layers_done(const struct forward *forward);
 

@@ -85,6 +85,7 @@ struct forward {
     struct rows penalised; /* [sequences_max][vocabulary] float, scratch */
     struct rows found;     /* [sequences_max] struct sampling_result */
     uint32_t n_found;      /* rows of the last step if it was one of forward_find, else 0 */
+    uint32_t n_kept; /* rows of normed that forward_rows may read: all of the last step, or 0 */
 
     atomic_uint_fast64_t layers_done; /* of all steps since the start */
     forward_layer_done on_layer;      /* may be NULL */

@@ -3,6 +3,7 @@
 #include "kernels/cuda/sampling_parameters.h"
 #include "kernels/kernels.h"
 #include "model/candidates.h"
+#include "model/logprobs.h"
 #include "model/penalties.h"
 
 #include <assert.h>
@@ -255,28 +256,7 @@ static uint32_t draw_token(struct sampler *sampler, const struct draw *draw, con
     return draw_from_row(sampler, &params, &row, unit);
 }
 
-/* ---- log-probabilities: of the model's own distribution, before penalties and filters ---- */
-
-/* One pass with a short insertion sort: n_top is at most LOGPROBS_MAX, and few ids get in. */
-static void fill_logprobs(const struct sampler *sampler, const float *logits, uint32_t n_top,
-                          uint32_t token, struct token_logprobs *out)
-{
-    float log_sum = sampler->kernels->log_sum_exp(logits, sampler->vocabulary);
-    uint32_t n = 0;
-    for (uint32_t id = 0; id < sampler->vocabulary; id++) {
-        float logit = logits[id];
-        if (isnan(logit) || (n == n_top && !(logit > logits[out->top_ids[n - 1]])))
-            continue;
-        uint32_t at = n < n_top ? n++ : n - 1;
-        for (; at > 0 && logit > logits[out->top_ids[at - 1]]; at--)
-            out->top_ids[at] = out->top_ids[at - 1];
-        out->top_ids[at] = id;
-    }
-    out->n_top = n;
-    for (uint32_t i = 0; i < n; i++)
-        out->top_logprobs[i] = logits[out->top_ids[i]] - log_sum;
-    out->logprob = logits[token] - log_sum;
-}
+/* ---- a draw ---- */
 
 uint32_t sampler_draw(struct sampler *sampler, const struct sampling_params *params,
                       const float *logits, const uint32_t *tokens, uint32_t n_prompt,
@@ -297,7 +277,8 @@ uint32_t sampler_draw_row(struct sampler *sampler, const struct draw *draw, cons
     assert(n_logprobs == 0 || draw->logprobs);
     const uint32_t token = draw_token(sampler, draw, penalise(sampler, draw, logits));
     if (n_logprobs > 0 && token != SAMPLER_NO_TOKEN)
-        fill_logprobs(sampler, logits, n_logprobs, token, draw->logprobs);
+        logprobs_fill(sampler->kernels, logits, sampler->vocabulary, n_logprobs, token,
+                      draw->logprobs);
     return token;
 }
 

@@ -1,4 +1,5 @@
 #include "base/log/log.h"
+#include "router/choice_scores.h"
 #include "router/dispatch_parts.h"
 #include "rpc/borrow.h"
 #include "sampling_params/sampling_codec.h"
@@ -37,7 +38,7 @@ static void on_message(void *arg, const ProtobufCMessage *message)
     dispatch_lock(dispatch);
     if (response->finish_reason != KVFERRY__V1__FINISH_REASON__FINISH_REASON_UNSPECIFIED)
         decode_end_take(response, &attempt->end);
-    if (response->n_token_ids > 0 || response->prompt_progress)
+    if (response->n_token_ids > 0 || response->prompt_progress || response->n_prompt_logprobs > 0)
         router_core_tokens(dispatch->core, attempt->id, (uint32_t)response->n_token_ids, response);
     dispatch_unlock(dispatch);
 }
@@ -137,6 +138,7 @@ static enum status call_worker(struct dispatch *dispatch, const struct choice *c
     choice_attempt_id(choice, &dispatch->id_key, attempt->id, request_id);
     struct sampling_params params = generation->sampling.params;
     params.seed += choice->index;
+    params.scores_prompt = choice_asks_for_scores(choice) && choice_lacks_scores(choice);
     sampling_message_make(&params, &sampling);
     attempt->rule = sampling_first_rule(&params);
     message.request_id = request_id;

@@ -16,7 +16,7 @@
 #include "proto/kvferry/v1/generation.pb-c.h"
 #include "router/tenants.h"
 #include "rpc/rpc_error.h"
-#include "sampling_params/sampling_params.h"
+#include "sampling_params/prompt_scores.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -77,6 +77,10 @@ struct door_ops {
     enum status (*piece)(struct door_call *call, const struct reply_piece *piece);
     /* n_done of n tokens of the prompt have their KV. Only where return_progress was asked for. As piece. */
     enum status (*progress)(struct door_call *call, uint32_t n_done, uint32_t n);
+    /* Log-probabilities of the prompt's tokens token_ids [scores->n]: in order, each once, before the first piece; at most as many as
+     * a piece has. Only where sampling.prompt_logprobs was asked for. As piece. */
+    enum status (*scores)(struct door_call *call, const uint32_t *token_ids,
+                          const struct prompt_scores *scores);
     /* Of one choice. What it ended with: OK, or a failure that the client has been told. */
     enum status (*end)(struct door_call *call, struct reply_end *end);
     /* Any thread, and before anything was sent, too. error->status is not OK, its message not empty. */

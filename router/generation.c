@@ -3,6 +3,7 @@
 #include "base/clock.h"
 #include "base/utf8.h"
 #include "router/choice_end.h"
+#include "router/choice_scores.h"
 #include "router/constraint_request.h"
 #include "router/generation_record.h"
 #include "sampling_params/sampling_codec.h"
@@ -139,12 +140,12 @@ static void take_logprobs(const Kvferry__V1__TokenLogprobs *message, struct toke
         *out = (struct token_logprobs){.logprob = message->logprob};
 }
 
-/* What could not be sent: the call is over and on_end is about to say how, or the reply has no room. */
+/* What could not be sent: the call is over and on_end is about to say how, the reply has no room, or a worker gave it wrong. */
 static void stop_sending(struct generation *generation, enum status why)
 {
     assert(why != STATUS_OK && !generation->is_unheard);
     generation->is_unheard = true;
-    if (why == STATUS_NO_MEMORY || why == STATUS_REPLY_TOO_LONG)
+    if (why == STATUS_NO_MEMORY || why == STATUS_REPLY_TOO_LONG || why == STATUS_BUG)
         generation->left = why;
 }
 
@@ -215,6 +216,21 @@ static void begin_reply(struct choice *choice, const struct router_metrics *metr
         observe_queue(choice->generation, metrics, now_ns);
 }
 
+/* What is told of the prompt. */
+static void take_before_tokens(struct choice *choice,
+                               const Kvferry__Internal__V1__DecodeResponse *message,
+                               struct reply_scratch *scratch)
+{
+    enum status status = STATUS_OK;
+    if (message->prompt_progress)
+        take_progress(choice, message->prompt_progress);
+    if (message->n_prompt_logprobs > 0 && !choice->generation->is_unheard)
+        status = choice_scores(choice, message->first_prompt_token, message->prompt_logprobs,
+                               message->n_prompt_logprobs, scratch->logprobs);
+    if (status != STATUS_OK)
+        stop_sending(choice->generation, status);
+}
+
 void choice_tokens(struct choice *choice, const Kvferry__Internal__V1__DecodeResponse *message,
                    struct reply_scratch *scratch, const struct router_metrics *metrics,
                    uint64_t now_ns)
@@ -223,8 +239,11 @@ void choice_tokens(struct choice *choice, const Kvferry__Internal__V1__DecodeRes
     if (choice->is_stopping || generation->is_unheard || generation->status != STATUS_OK)
         return;
     if (message->n_token_ids == 0) {
-        if (message->prompt_progress)
-            take_progress(choice, message->prompt_progress);
+        take_before_tokens(choice, message, scratch);
+        return;
+    }
+    if (choice_lacks_scores(choice)) {
+        stop_sending(choice->generation, STATUS_BUG);
         return;
     }
     if (choice->first_token_ns)

@@ -99,6 +99,7 @@ struct generation {
     uint32_t mark; /* in the text (encode_input); 0: none */
     uint32_t *token_ids;
     uint32_t n_tokens;
+    uint32_t n_scored; /* of them, whose scores the door has (choice_scores.h) */
     struct sampling_choice sampling;
     struct token_rules *rules;   /* sampling's; NULL: none */
     struct bad_words *bad_words; /* which are to be among them; NULL: none, or they are */

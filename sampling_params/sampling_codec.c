@@ -29,6 +29,10 @@ void sampling_decode_given(const Kvferry__V1__SamplingParams *message,
         params_inout->field = message->field;
     PRESENCE_FIELDS(X)
 #undef X
+    params_inout
+        ->scores_prompt = message->prompt_logprobs_presence_case ==
+                          KVFERRY__V1__SAMPLING_PARAMS__PROMPT_LOGPROBS_PRESENCE_PROMPT_LOGPROBS;
+    params_inout->n_prompt_logprobs = params_inout->scores_prompt ? message->prompt_logprobs : 0;
     params_inout->min_tokens = message->min_tokens;
     params_inout->n_logprobs = message->logprobs;
     params_inout->ignore_eos = message->ignore_eos;
@@ -86,6 +90,11 @@ void sampling_encode(const struct sampling_params *params, Kvferry__V1__Sampling
     message_out->field = params->field;
     PRESENCE_FIELDS(X)
 #undef X
+    if (params->scores_prompt) {
+        message_out->prompt_logprobs_presence_case =
+            KVFERRY__V1__SAMPLING_PARAMS__PROMPT_LOGPROBS_PRESENCE_PROMPT_LOGPROBS;
+        message_out->prompt_logprobs = params->n_prompt_logprobs;
+    }
     message_out->min_tokens = params->min_tokens;
     message_out->logprobs = params->n_logprobs;
     message_out->ignore_eos = params->ignore_eos;
@@ -202,10 +211,19 @@ static void encode_rules(const struct token_rules *rules,
     message_out->bad_lengths = ids_of(rules->bad_lengths);
 }
 
+/* The newest of the fields that not every version reads; NULL: it has none. */
+static const char *newest_field(const Kvferry__V1__SamplingParams *message)
+{
+    if (message->prompt_logprobs_presence_case ==
+        KVFERRY__V1__SAMPLING_PARAMS__PROMPT_LOGPROBS_PRESENCE_PROMPT_LOGPROBS)
+        return "prompt_logprobs";
+    return message->constraint ? "constraint" : NULL;
+}
+
 void sampling_message_make(const struct sampling_params *params,
                            struct sampling_message *message_out)
 {
-    const bool is_ruled = sampling_has_rules(params);
+    const bool is_ruled = sampling_has_rules(params) || params->scores_prompt;
     sampling_encode(params, &message_out->params);
     kvferry__internal__v1__ruled_sampling__init(&message_out->ruled);
     message_out->ruled.sampling = &message_out->params;
@@ -214,7 +232,9 @@ void sampling_message_make(const struct sampling_params *params,
     if (params->rules && params->rules->constraint.kind != REPLY_FREE) {
         encode_constraint(&params->rules->constraint, message_out);
         message_out->params.constraint = &message_out->constraint;
-        message_out->ruled.constrained_sampling = &message_out->params;
+    }
+    if (newest_field(&message_out->params)) {
+        message_out->ruled.newer_sampling = &message_out->params;
         message_out->ruled.sampling = NULL;
     }
     message_out->sampling = is_ruled ? NULL : &message_out->params;
@@ -223,9 +243,9 @@ void sampling_message_make(const struct sampling_params *params,
 
 static struct token_rules rules_of(const Kvferry__Internal__V1__RuledSampling *message)
 {
-    const Kvferry__V1__SamplingParams *constrained = message->constrained_sampling;
+    const Kvferry__V1__SamplingParams *newer = message->newer_sampling;
     struct reply_constraint constraint;
-    reply_constraint_decode(constrained ? constrained->constraint : NULL, &constraint);
+    reply_constraint_decode(newer ? newer->constraint : NULL, &constraint);
     return (struct token_rules){.constraint = constraint,
                                 .n_biases = bounded(message->n_biases),
                                 .bias_ids = message->bias_token_ids,
@@ -238,15 +258,16 @@ static struct token_rules rules_of(const Kvferry__Internal__V1__RuledSampling *m
                                 .bad_ids = message->bad_token_ids};
 }
 
-/* Of the fields that are for parameters without one. */
-static enum status refuse_constraint(const Kvferry__V1__SamplingParams *sampling,
-                                     struct error *error)
+/* Of the fields that are for parameters without such. */
+static enum status refuse_newer(const Kvferry__V1__SamplingParams *sampling, struct error *error)
 {
-    if (!sampling || !sampling->constraint)
+    const char *field = sampling ? newest_field(sampling) : NULL;
+    if (!field)
         return STATUS_OK;
     return error_set(error, STATUS_INVALID_ARGUMENT,
-                     "sampling.constraint is there; between processes it belongs into "
-                     "ruled_sampling.constrained_sampling");
+                     "sampling.%s is there; between processes it belongs into "
+                     "ruled_sampling.newer_sampling",
+                     field);
 }
 
 enum status sampling_message_decode(const Kvferry__V1__SamplingParams *sampling,
@@ -254,10 +275,10 @@ enum status sampling_message_decode(const Kvferry__V1__SamplingParams *sampling,
                                     uint32_t vocabulary, struct sampling_params *params_out,
                                     struct token_rules *rules_out, struct error *error)
 {
-    TRY(refuse_constraint(sampling, error));
+    TRY(refuse_newer(sampling, error));
     if (!ruled)
         return sampling_decode(sampling, vocabulary, params_out, error);
-    TRY(refuse_constraint(ruled->sampling, error));
+    TRY(refuse_newer(ruled->sampling, error));
     if (sampling)
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "sampling and ruled_sampling are both there; one of them is wanted");
@@ -266,12 +287,12 @@ enum status sampling_message_decode(const Kvferry__V1__SamplingParams *sampling,
                          "ruled_sampling.biases are %zu, and bias_token_ids %zu", ruled->n_biases,
                          ruled->n_bias_token_ids);
     struct sampling_params params;
-    const Kvferry__V1__SamplingParams *constrained = ruled->constrained_sampling;
-    if (constrained && (ruled->sampling || !constrained->constraint))
+    const Kvferry__V1__SamplingParams *newer = ruled->newer_sampling;
+    if (newer && (ruled->sampling || !newest_field(newer)))
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "ruled_sampling.constrained_sampling takes the place of sampling, and has "
-                         "a constraint");
-    TRY(sampling_decode(constrained ? constrained : ruled->sampling, vocabulary, &params, error));
+                         "ruled_sampling.newer_sampling takes the place of sampling, and has a "
+                         "constraint or prompt_logprobs");
+    TRY(sampling_decode(newer ? newer : ruled->sampling, vocabulary, &params, error));
     *rules_out = rules_of(ruled);
     params.rules = token_rules_is_empty(rules_out) ? NULL : rules_out;
     TRY(sampling_check(&params, vocabulary, error));
@@ -287,6 +308,8 @@ bool sampling_is_absent(enum status status, const char *sentence)
 const char *sampling_first_rule(const struct sampling_params *params)
 {
     const struct token_rules *rules = params->rules;
+    if (params->scores_prompt)
+        return "sampling.prompt_logprobs";
     if (rules && rules->constraint.kind != REPLY_FREE)
         return "sampling.constraint";
     if (params->min_tokens > 0)
@@ -316,6 +339,16 @@ void token_logprobs_encode(const struct token_logprobs *logprobs,
     message_out->message.top = message_out->top_list;
 }
 
+void prompt_scores_encode(const struct prompt_scores *scores,
+                          struct prompt_scores_message *message_out)
+{
+    assert(scores->n >= 1 && scores->n <= PROMPT_SCORES_MAX);
+    for (uint32_t i = 0; i < scores->n; i++) {
+        token_logprobs_encode(&scores->logprobs[i], &message_out->tokens[i]);
+        message_out->list[i] = &message_out->tokens[i].message;
+    }
+}
+
 enum status token_logprobs_decode(const Kvferry__V1__TokenLogprobs *message,
                                   struct token_logprobs *logprobs_out)
 {
@@ -327,5 +360,15 @@ enum status token_logprobs_decode(const Kvferry__V1__TokenLogprobs *message,
         logprobs_out->top_ids[i] = message->top[i]->token_id;
         logprobs_out->top_logprobs[i] = message->top[i]->logprob;
     }
+    return STATUS_OK;
+}
+
+enum status prompt_scores_decode(Kvferry__V1__TokenLogprobs *const *messages, size_t n,
+                                 struct token_logprobs *logprobs_out)
+{
+    if (n < 1 || n > PROMPT_SCORES_MAX)
+        return STATUS_INVALID_ARGUMENT;
+    for (size_t i = 0; i < n; i++)
+        TRY(token_logprobs_decode(messages[i], &logprobs_out[i]));
     return STATUS_OK;
 }

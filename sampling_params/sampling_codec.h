@@ -5,7 +5,7 @@
  *     client --incomplete-> router: given fields replace the model's defaults
  *     router --complete---> workers: an absent field is an error of the sender and is refused by name
  *
- * Parameters with rules (sampling_has_rules) are a RuledSampling in place of a SamplingParams, so that a worker that does not know
+ * Parameters with rules (sampling_has_rules), and those that ask for scores of the prompt, are a RuledSampling in place of a SamplingParams, so that a worker that does not know
  * them refuses them. What only the router uses is not handled here: stop strings, texts of bad words, what text leaves out.
  *
  * Thread: any; no state.
@@ -14,6 +14,7 @@
 
 #include "proto/kvferry/internal/v1/ruled_sampling.pb-c.h"
 #include "proto/kvferry/v1/sampling.pb-c.h"
+#include "sampling_params/prompt_scores.h"
 #include "sampling_params/sampling_params.h"
 
 /* Sets the fields of params that message has. Checks nothing: n_stop_token_ids may be larger than the
@@ -73,3 +74,15 @@ void token_logprobs_encode(const struct token_logprobs *logprobs,
 /* INVALID_ARGUMENT: more than LOGPROBS_MAX. */
 MUST_CHECK enum status token_logprobs_decode(const Kvferry__V1__TokenLogprobs *message,
                                              struct token_logprobs *logprobs_out);
+
+/* The scores of a prompt's tokens in one message, whose field gets list [scores->n]. */
+struct prompt_scores_message {
+    struct token_logprobs_message tokens[PROMPT_SCORES_MAX];
+    Kvferry__V1__TokenLogprobs *list[PROMPT_SCORES_MAX];
+};
+
+void prompt_scores_encode(const struct prompt_scores *scores,
+                          struct prompt_scores_message *message_out);
+/* logprobs_out [PROMPT_SCORES_MAX]. INVALID_ARGUMENT: n is not 1 .. PROMPT_SCORES_MAX, or as above. */
+MUST_CHECK enum status prompt_scores_decode(Kvferry__V1__TokenLogprobs *const *messages, size_t n,
+                                            struct token_logprobs *logprobs_out);

@@ -91,6 +91,9 @@ bool sampling_find_fault(const struct sampling_params *params, uint32_t vocabula
         return sampling_fault_set(fault_out, "max_tokens", "0", "at least 1");
     if (params->n_logprobs > LOGPROBS_MAX)
         return sampling_fault_set_count(fault_out, "logprobs", params->n_logprobs, "0 .. 20");
+    if (params->n_prompt_logprobs > LOGPROBS_MAX)
+        return sampling_fault_set_count(fault_out, "prompt_logprobs", params->n_prompt_logprobs,
+                                        "0 .. 20");
     if (find_in_min_tokens(params, fault_out) || find_in_stop_ids(params, vocabulary, fault_out))
         return true;
     return params->rules && token_rules_find_fault(params->rules, vocabulary, fault_out);

@@ -27,6 +27,8 @@ struct sampling_params {
     uint32_t max_tokens; /* >= 1 */
     uint32_t min_tokens; /* 0 .. max_tokens: before so many nothing is drawn that ends the reply */
     uint32_t n_logprobs; /* 0: none */
+    bool scores_prompt;  /* asks for the log-probabilities of the prompt's tokens, */
+    uint32_t n_prompt_logprobs; /* with so many likeliest ones beside each */
     uint32_t n_stop_token_ids;
     uint32_t stop_token_ids[STOP_TOKEN_IDS_MAX];
     bool ignore_eos;

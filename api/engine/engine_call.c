@@ -201,7 +201,15 @@ void engine_call_abort(struct engine_call *call)
     finish(call);
 }
 
-/* Progress is never asked for. */
+/* Neither is ever asked for. */
+static enum status scores(struct door_call *call, const uint32_t *token_ids,
+                          const struct prompt_scores *told)
+{
+    (void)call, (void)token_ids, (void)told;
+    assert(false && "no gateway asks for them");
+    return STATUS_BUG;
+}
+
 static enum status progress(struct door_call *call, uint32_t n_done, uint32_t n)
 {
     (void)call, (void)n_done, (void)n;
@@ -210,7 +218,7 @@ static enum status progress(struct door_call *call, uint32_t n_done, uint32_t n)
 }
 
 static const struct door_ops OPS = {
-    RPC_DOOR_OPS, .piece = piece, .progress = progress, .end = end, .fail = fail,
+    RPC_DOOR_OPS, .piece = piece, .progress = progress, .scores = scores, .end = end, .fail = fail,
 };
 
 enum status engine_call_send(struct engine_call *call, const ProtobufCMessage *message)

@@ -31,6 +31,12 @@ static uint32_t n_choices(const Kvferry__V1__GenerateRequest *request)
     return n < CHOICES_MAX ? n : CHOICES_MAX;
 }
 
+static uint32_t n_prompt_logprobs(const Kvferry__V1__GenerateRequest *request)
+{
+    uint32_t n = request->sampling ? request->sampling->prompt_logprobs : 0;
+    return n < LOGPROBS_MAX ? n : LOGPROBS_MAX;
+}
+
 static void take(struct generation_service *service, struct rpc_call *rpc,
                  const ProtobufCMessage *message, bool is_whole)
 {
@@ -38,6 +44,7 @@ static void take(struct generation_service *service, struct rpc_call *rpc,
     struct v1_call *call = begin(service, rpc, is_whole, is_whole ? n_choices(request) : 0);
     if (!call)
         return;
+    call->scores.n_top = n_prompt_logprobs(request);
     intake_generate(service->intake, &call->door.base, request);
     end(call);
 }

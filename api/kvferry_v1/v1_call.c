@@ -16,6 +16,7 @@ static void destroy(struct rpc_door_call *call)
     for (uint32_t i = 0; i < v1->n_choices; i++)
         collected_finish(&v1->choices[i].collected);
     free(v1->choices);
+    collected_scores_finish(&v1->scores);
     free(v1);
 }
 
@@ -47,10 +48,21 @@ static void encode_logprobs(const struct v1_call *v1, const struct token_logprob
     }
 }
 
-/* Of the one message, what the texts of the other choices leave. */
+/* The same of tokens of a prompt. */
+static void encode_scores(const struct v1_call *v1, const struct token_logprobs *scores,
+                          const uint32_t *ids, uint32_t n,
+                          struct token_logprobs_message *messages_out,
+                          Kvferry__V1__TokenLogprobs **list_out)
+{
+    encode_logprobs(v1, scores, ids, n, messages_out, list_out);
+    for (uint32_t i = 0; i < n; i++)
+        list_out[i]->token_id = ids[i];
+}
+
+/* Of the one message, what the prompt's scores and the texts of the other choices leave. */
 static size_t text_room(const struct v1_call *v1, uint32_t index)
 {
-    size_t bytes = 0;
+    size_t bytes = collected_scores_bytes(&v1->scores);
     for (uint32_t i = 0; i < v1->n_choices; i++)
         bytes += i == index ? 0 : v1->choices[i].collected.text_bytes;
     return bytes < v1->reply_bytes_max ? v1->reply_bytes_max - bytes : 0;
@@ -90,6 +102,21 @@ static enum status progress(struct door_call *call, uint32_t n_done, uint32_t n)
     return rpc_call_send(v1_of(call)->door.rpc, &response.base);
 }
 
+static enum status scores(struct door_call *call, const uint32_t *token_ids,
+                          const struct prompt_scores *scores)
+{
+    struct v1_call *v1 = v1_of(call);
+    Kvferry__V1__GenerateResponse response = KVFERRY__V1__GENERATE_RESPONSE__INIT;
+    if (call->is_whole)
+        return collected_scores_add(&v1->scores, token_ids, scores, v1->reply_bytes_max);
+    assert(scores->n >= 1 && scores->n <= V1_LOGPROBS_ROOM);
+    encode_scores(v1, scores->logprobs, token_ids, scores->n, v1->scratch->messages,
+                  v1->scratch->list);
+    response.n_prompt_logprobs = scores->n;
+    response.prompt_logprobs = v1->scratch->list;
+    return rpc_call_send(v1->door.rpc, &response.base);
+}
+
 /* The fields that both kinds have. */
 #define SET_END(response, MESSAGE, end)                                                            \
     do {                                                                                           \
@@ -122,14 +149,14 @@ struct whole_reply {
     Kvferry__V1__CompleteResponse first;
     Kvferry__V1__CompleteChoice choices[CHOICES_MAX];
     Kvferry__V1__CompleteChoice *list[CHOICES_MAX];
-    struct token_logprobs_message *messages; /* of all choices */
+    struct token_logprobs_message *messages; /* of the prompt and all choices */
     Kvferry__V1__TokenLogprobs **logprobs;
     uint32_t n_encoded; /* of the two before */
 };
 
 static uint32_t n_logprobs(const struct v1_call *v1)
 {
-    uint32_t n = 0;
+    uint32_t n = v1->scores.n;
     for (uint32_t i = 0; i < v1->n_choices; i++)
         n += v1->choices[i].collected.logprobs ? v1->choices[i].collected.n : 0;
     return n;
@@ -159,12 +186,27 @@ add_logprobs(const struct v1_call *v1, struct whole_reply *whole, const struct c
     return whole->logprobs + at;
 }
 
+static void add_scores(const struct v1_call *v1, struct whole_reply *whole)
+{
+    const uint32_t first = whole->n_encoded;
+    for (uint32_t i = 0; i < v1->scores.n; i++) {
+        struct token_logprobs score;
+        const uint32_t id = collected_scores_get(&v1->scores, i, &score), at = first + i;
+        encode_scores(v1, &score, &id, 1, whole->messages + at, whole->logprobs + at);
+    }
+    whole->n_encoded += v1->scores.n;
+    whole->first.n_prompt_logprobs = v1->scores.n;
+    whole->first.prompt_logprobs = whole->logprobs + first;
+}
+
 static void send_whole(struct v1_call *v1, struct whole_reply *whole)
 {
     Kvferry__V1__CompleteResponse *first = &whole->first;
     kvferry__v1__complete_response__init(first);
     SET_CHOICE(first, COMPLETE_RESPONSE, &v1->choices[0], whole);
     first->request_id = borrow(v1->choices[0].end.request_id);
+    if (v1->scores.n > 0)
+        add_scores(v1, whole);
     for (uint32_t i = 1; i < v1->n_choices; i++) {
         Kvferry__V1__CompleteChoice *choice = &whole->choices[i];
         kvferry__v1__complete_choice__init(choice);
@@ -228,7 +270,7 @@ static enum status end(struct door_call *call, struct reply_end *end)
 }
 
 static const struct door_ops OPS = {
-    RPC_DOOR_OPS, .piece = piece, .progress = progress, .end = end, .fail = fail,
+    RPC_DOOR_OPS, .piece = piece, .progress = progress, .scores = scores, .end = end, .fail = fail,
 };
 
 struct v1_call *v1_call_create(struct rpc_call *rpc, bool is_whole, uint32_t n_choices,

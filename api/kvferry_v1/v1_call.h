@@ -8,6 +8,7 @@
 #pragma once
 
 #include "api/reply/collected.h"
+#include "api/reply/collected_scores.h"
 #include "api/reply/rpc_door_call.h"
 #include "router/generation_state.h"
 #include "router/intake.h"
@@ -36,6 +37,7 @@ struct v1_call {
     /* Of one message: */
     uint32_t n_choices;
     struct v1_choice *choices; /* [n_choices] */
+    struct collected_scores scores;
 };
 
 /* One holder, the caller; takes one of rpc. is_whole: the reply is one message, with n_choices (Complete), or the caller's own

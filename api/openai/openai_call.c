@@ -1,54 +1,14 @@
-#include "api/openai/openai_call.h"
-
 #include "api/openai/openai_admission.h"
+#include "api/openai/openai_call_parts.h"
+#include "api/openai/openai_whole.h"
 #include "base/clock.h"
 #include "router/generation_record.h"
-#include "rpc/request_id.h"
 
 #include <assert.h>
 #include <inttypes.h>
-#include <pthread.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-struct openai_prompt {
-    struct door_call base; /* first */
-    struct openai_call *call;
-    bool owns_pass; /* else it is the exchange's */
-    char request_id[RPC_REQUEST_ID_MAX + 1];
-    void (*on_end)(void *arg, enum status why); /* NULL: none, or called */
-    void *arg;
-};
-
-struct openai_choice {
-    struct collected collected; /* of a whole reply */
-    Kvferry__V1__FinishReason reason;
-    bool has_begun; /* of a stream */
-    uint64_t text_offset;
-    struct tool_text tools; /* of a stream */
-};
-
-struct openai_call {
-    const struct openai_place *place;
-    struct http_exchange *exchange;
-    atomic_uint n_holders;
-    struct openai_request request;
-    struct reply_kind kind;
-    char id[RPC_REQUEST_ID_MAX + 16];
-    char request_id[RPC_REQUEST_ID_MAX + 1];
-    struct openai_prompt *prompts; /* [request.n_prompts] */
-    struct openai_choice *choices; /* [request.n_prompts * request.n_choices] */
-    atomic_bool has_failed;        /* the client has been told, or is about to be */
-    pthread_mutex_t mutex;         /* what follows; behind dispatch's */
-    bool is_over;
-    enum status over; /* how the exchange ended */
-    bool has_begun;
-    uint32_t n_live; /* prompts whose reply has not ended */
-    size_t text_bytes;
-    struct reply_usage usage;
-};
 
 static struct openai_prompt *prompt_of(struct door_call *call)
 {
@@ -84,6 +44,8 @@ static void call_release(struct openai_call *call)
     for (uint32_t i = 0; i < call->request.n_prompts; i++)
         if (call->prompts && call->prompts[i].owns_pass)
             tenant_pass_destroy(call->prompts[i].base.pass, clock_now_ns());
+    for (uint32_t i = 0; call->prompts && i < call->request.n_prompts; i++)
+        collected_scores_finish(&call->prompts[i].scores);
     for (uint32_t i = 0; call->choices && i < call->request.n_prompts * call->request.n_choices;
          i++)
         collected_finish(&call->choices[i].collected);
@@ -269,6 +231,22 @@ static enum status stream_text(struct openai_call *call, struct openai_choice *c
     return is_call ? stream_calls(call, choice, text, bytes) : STATUS_OK;
 }
 
+/* Behind the echo of each choice of the prompt. */
+static enum status stream_scores(struct openai_prompt *prompt)
+{
+    struct openai_call *call = prompt->call;
+    for (uint32_t i = 0; i < call->request.n_choices; i++) {
+        struct openai_choice *choice = choice_of(prompt, i);
+        const struct reply_tokens tokens = {.prompt = &prompt->scores,
+                                            .text_offset = &choice->text_offset};
+        TRY(begin_choice(call, choice));
+        TRY(send_event(call, reply_chunk(&call->kind, index_of(call, choice), false, "", 0, &tokens,
+                                         NULL, NULL)));
+    }
+    collected_scores_clear(&prompt->scores);
+    return STATUS_OK;
+}
+
 static enum status stream_piece(struct openai_call *call, struct openai_choice *choice,
                                 const struct reply_piece *piece)
 {
@@ -277,13 +255,18 @@ static enum status stream_piece(struct openai_call *call, struct openai_choice *
                                         .n = piece->n,
                                         .text_offset = &choice->text_offset};
     TRY(begin_choice(call, choice));
-    return stream_text(call, choice, piece->text, piece->text_bytes, &tokens);
+    return call->request.is_echo_alone
+               ? STATUS_OK
+               : stream_text(call, choice, piece->text, piece->text_bytes, &tokens);
 }
 
 static enum status end_choice(struct openai_call *call, struct openai_choice *choice,
                               const struct reply_end *end)
 {
     TRY(begin_choice(call, choice));
+    if (call->request.is_echo_alone)
+        return send_event(call, reply_chunk(&call->kind, index_of(call, choice), false, "", 0, NULL,
+                                            "length", NULL));
     TRY(stream_text(call, choice, end->text, end->text_bytes, NULL));
     return send_event(call, reply_chunk(&call->kind, index_of(call, choice), false, "", 0, NULL,
                                         reply_reason(&call->kind, end->reason), end));
@@ -307,40 +290,6 @@ static enum status add_text(struct openai_call *call, size_t bytes)
     return call->text_bytes > call->place->reply_bytes_max ? STATUS_REPLY_TOO_LONG : STATUS_OK;
 }
 
-static json_t *whole_body(struct openai_call *call)
-{
-    json_t *choices = json_array();
-    for (uint32_t i = 0; i < call->request.n_prompts * call->request.n_choices; i++) {
-        const struct openai_choice *choice = &call->choices[i];
-        size_t bytes = 0;
-        char *echo = call->request.echo ? echo_of(call, i, &bytes) : NULL;
-        json_t *one = call->request.echo && !echo
-                          ? NULL
-                          : reply_choice(&call->kind, i, echo ? echo : "", bytes,
-                                         &choice->collected, choice->reason);
-        free(echo);
-        if (json_array_append_new(choices, one) != 0) {
-            json_decref(choices);
-            return NULL;
-        }
-    }
-    return reply_whole(&call->kind, choices, &call->usage);
-}
-
-static enum status reply_all(struct openai_call *call)
-{
-    const struct http_field fields[] = {{"Content-Type", "application/json"},
-                                        {"x-request-id", call->request_id}};
-    const struct http_answer_head head = {.code = 200, .fields = fields, .n_fields = 2};
-    json_t *body = whole_body(call);
-    char *text = body ? json_dumps(body, JSON_COMPACT) : NULL;
-    enum status status = text ? http_exchange_reply(call->exchange, &head, text, strlen(text))
-                              : STATUS_NO_MEMORY;
-    free(text);
-    json_decref(body);
-    return status;
-}
-
 /* ---- door_ops ---- */
 
 static enum status piece(struct door_call *base, const struct reply_piece *piece)
@@ -354,12 +303,35 @@ static enum status piece(struct door_call *base, const struct reply_piece *piece
     if (!call->is_over && !call->has_failed) {
         if (call->request.is_stream)
             status = stream_piece(call, choice, piece);
+        else if (call->request.is_echo_alone)
+            status = STATUS_OK;
         else if ((status = add_text(call, piece->text_bytes)) == STATUS_OK)
             status = collected_add(&choice->collected, piece, SIZE_MAX);
     }
     pthread_mutex_unlock(&call->mutex);
     return status == STATUS_QUEUE_FULL ? STATUS_CANCELLED
                                        : status; /* a slow reader: on_end says so */
+}
+
+/* A stream has them as they come; a whole reply keeps them. */
+static enum status scores(struct door_call *base, const uint32_t *token_ids,
+                          const struct prompt_scores *told)
+{
+    struct openai_prompt *prompt = prompt_of(base);
+    struct openai_call *call = prompt->call;
+    enum status status = STATUS_CANCELLED;
+    pthread_mutex_lock(&call->mutex);
+    call->kind.tokenizer = call->place->intake->tokenizer;
+    if (!call->is_over && !call->has_failed) {
+        const size_t before = collected_scores_bytes(&prompt->scores);
+        status = collected_scores_add(&prompt->scores, token_ids, told, SIZE_MAX);
+        if (status == STATUS_OK)
+            status = call->request.is_stream
+                         ? stream_scores(prompt)
+                         : add_text(call, collected_scores_bytes(&prompt->scores) - before);
+    }
+    pthread_mutex_unlock(&call->mutex);
+    return status == STATUS_QUEUE_FULL ? STATUS_CANCELLED : status; /* as piece */
 }
 
 static enum status progress(struct door_call *call, uint32_t n_done, uint32_t n)
@@ -400,7 +372,8 @@ static void fail(struct door_call *base, const struct rpc_error *error)
 
 static void add_usage(struct openai_call *call, const struct reply_end *end)
 {
-    call->usage.generated_tokens += end->usage.generated_tokens;
+    if (!call->request.is_echo_alone)
+        call->usage.generated_tokens += end->usage.generated_tokens;
     if (end->index > 0) /* the others share the prompt */
         return;
     call->usage.prompt_tokens += end->usage.prompt_tokens;
@@ -412,16 +385,19 @@ static enum status take_end(struct openai_call *call, struct openai_choice *choi
 {
     enum status status;
     add_usage(call, end);
-    choice->reason = end->reason;
+    choice->reason = call->request.is_echo_alone ? KVFERRY__V1__FINISH_REASON__FINISH_REASON_LENGTH
+                                                 : end->reason;
     if (end->is_last)
         call->n_live--;
     if (call->request.is_stream) {
         status = end_choice(call, choice, end);
         return status == STATUS_OK && call->n_live == 0 ? end_stream(call) : status;
     }
+    if (call->request.is_echo_alone)
+        return call->n_live == 0 ? openai_whole_reply(call) : STATUS_OK;
     TRY(add_text(call, end->text_bytes));
     TRY(collected_add_text(&choice->collected, end->text, end->text_bytes, SIZE_MAX));
-    return call->n_live == 0 ? reply_all(call) : STATUS_OK;
+    return call->n_live == 0 ? openai_whole_reply(call) : STATUS_OK;
 }
 
 static enum status end(struct door_call *base, struct reply_end *end)
@@ -455,6 +431,7 @@ static const struct door_ops OPS = {
     .peer = peer,
     .piece = piece,
     .progress = progress,
+    .scores = scores,
     .end = end,
     .fail = fail,
 };
@@ -502,6 +479,7 @@ static enum status make_prompts(struct openai_call *call, uint64_t now_ns, struc
                                           .pass = http_exchange_pass(call->exchange),
                                           .deadline_ns = now_ns + call->place->default_deadline_ns,
                                           .is_whole = !request->is_stream};
+        prompt->scores.n_top = request->sampling.prompt_logprobs;
         name_prompt(call, prompt, i);
         if (i == 0 || !prompt->base.pass)
             continue;
@@ -540,6 +518,8 @@ static void describe(struct openai_call *call)
     call->kind.is_chat = request->is_chat;
     call->kind.has_logprobs = request->has_logprobs;
     call->kind.n_top_logprobs = request->n_top_logprobs;
+    call->kind.has_prompt_logprobs = request->has_prompt_logprobs;
+    call->kind.n_prompt_logprobs = request->n_prompt_logprobs;
     call->kind.return_token_ids = request->return_token_ids;
     call->kind.include_usage = request->is_stream && request->include_usage;
     call->kind.tools = request->constraint.tools;

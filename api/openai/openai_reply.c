@@ -5,7 +5,9 @@
 #include "tokenizer/tokenizer.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -94,40 +96,103 @@ static json_t *chat_logprobs(const struct reply_kind *kind, const struct reply_t
     return json_pack("{s:o, s:n}", "content", content, "refusal");
 }
 
+/* The four lists of completions. */
+struct logprob_lists {
+    json_t *texts, *values, *tops, *offsets;
+};
+
+/* Tokens that look alike have one name: the likeliest keeps it. */
+static json_t *top_by_text(const struct reply_kind *kind, const struct token_logprobs *one)
+{
+    json_t *top = json_object();
+    for (uint32_t k = 0; k < one->n_top && k < kind->n_top_logprobs; k++) {
+        size_t n_top;
+        const char *top_bytes = bytes_of(kind, one->top_ids[k], &n_top);
+        json_t *name = token_text(top_bytes, n_top);
+        if (json_string_length(name) == strlen(json_string_value(name)) &&
+            !json_object_get(top, json_string_value(name)))
+            json_object_set_new(top, json_string_value(name),
+                                json_real(shown(one->top_logprobs[k])));
+        json_decref(name);
+    }
+    return top;
+}
+
+/* one NULL: the token has no log-probability. */
+static void add_token(const struct reply_kind *kind, struct logprob_lists *lists, uint32_t id,
+                      const struct token_logprobs *one, uint64_t *text_offset)
+{
+    size_t n;
+    const char *bytes = bytes_of(kind, id, &n);
+    json_array_append_new(lists->offsets, json_integer((json_int_t)*text_offset));
+    *text_offset += n_characters(bytes, n);
+    json_array_append_new(lists->texts, token_text(bytes, n));
+    json_array_append_new(lists->values, one ? json_real(shown(one->logprob)) : json_null());
+    json_array_append_new(lists->tops, one ? top_by_text(kind, one) : json_null());
+}
+
 static json_t *completion_logprobs(const struct reply_kind *kind, const struct reply_tokens *tokens)
 {
-    json_t *texts = json_array(), *values = json_array(), *tops = json_array(),
-           *offsets = json_array();
-    for (uint32_t i = 0; i < tokens->n; i++) {
-        const struct token_logprobs *one = &tokens->logprobs[i];
-        size_t n;
-        const char *bytes = bytes_of(kind, tokens->ids[i], &n);
-        json_t *top = json_object();
-        for (uint32_t k = 0; k < one->n_top && k < kind->n_top_logprobs; k++) {
-            size_t n_top;
-            const char *top_bytes = bytes_of(kind, one->top_ids[k], &n_top);
-            json_t *name = token_text(top_bytes, n_top);
-            if (json_string_length(name) == strlen(json_string_value(name)))
-                json_object_set_new(top, json_string_value(name),
-                                    json_real(shown(one->top_logprobs[k])));
-            json_decref(name);
-        }
-        json_array_append_new(offsets, json_integer((json_int_t)*tokens->text_offset));
-        *tokens->text_offset += n_characters(bytes, n);
-        json_array_append_new(texts, token_text(bytes, n));
-        json_array_append_new(values, json_real(shown(one->logprob)));
-        json_array_append_new(tops, top);
+    struct logprob_lists lists = {json_array(), json_array(), json_array(), json_array()};
+    for (uint32_t i = 0; tokens->prompt && i < tokens->prompt->n; i++) {
+        struct token_logprobs one;
+        const uint32_t id = collected_scores_get(tokens->prompt, i, &one);
+        const bool is_first = tokens->prompt->first + i == 0;
+        add_token(kind, &lists, id, is_first ? NULL : &one, tokens->text_offset);
     }
-    return json_pack("{s:o, s:o, s:o, s:o}", "tokens", texts, "token_logprobs", values,
-                     "top_logprobs", tops, "text_offset", offsets);
+    for (uint32_t i = 0; i < tokens->n; i++)
+        add_token(kind, &lists, tokens->ids[i], &tokens->logprobs[i], tokens->text_offset);
+    return json_pack("{s:o, s:o, s:o, s:o}", "tokens", lists.texts, "token_logprobs", lists.values,
+                     "top_logprobs", lists.tops, "text_offset", lists.offsets);
 }
 
 /* A new null where there are none. */
 static json_t *logprobs_of(const struct reply_kind *kind, const struct reply_tokens *tokens)
 {
-    if (!kind->has_logprobs || !tokens || !tokens->logprobs || tokens->n == 0)
+    const bool has_own = tokens && tokens->logprobs && tokens->n > 0;
+    if (!kind->has_logprobs || !tokens || (!has_own && !tokens->prompt))
         return json_null();
     return kind->is_chat ? chat_logprobs(kind, tokens) : completion_logprobs(kind, tokens);
+}
+
+static void add_ranked(const struct reply_kind *kind, json_t *ranked, uint32_t id, float logprob,
+                       uint32_t rank)
+{
+    char name[16];
+    size_t n;
+    const char *bytes = bytes_of(kind, id, &n);
+    snprintf(name, sizeof name, "%" PRIu32, id);
+    if (json_object_get(ranked, name))
+        return;
+    json_object_set_new(ranked, name,
+                        json_pack("{s:f, s:o, s:o}", "logprob", shown(logprob), "rank",
+                                  rank > 0 ? json_integer(rank) : json_null(), "decoded_token",
+                                  token_text(bytes, n)));
+}
+
+/* 0: not among the likeliest. */
+static uint32_t rank_of(const struct token_logprobs *one, uint32_t id)
+{
+    for (uint32_t k = 0; k < one->n_top; k++)
+        if (one->top_ids[k] == id)
+            return k + 1;
+    return 0;
+}
+
+json_t *reply_prompt_logprobs(const struct reply_kind *kind, const struct collected_scores *scores)
+{
+    json_t *list = json_array();
+    for (uint32_t i = 0; i < scores->n; i++) {
+        struct token_logprobs one;
+        const uint32_t id = collected_scores_get(scores, i, &one);
+        json_t *ranked = i > 0 ? json_object() : json_null();
+        if (i > 0)
+            add_ranked(kind, ranked, id, one.logprob, rank_of(&one, id));
+        for (uint32_t k = 0; i > 0 && k < one.n_top && k < kind->n_prompt_logprobs; k++)
+            add_ranked(kind, ranked, one.top_ids[k], one.top_logprobs[k], k + 1);
+        json_array_append_new(list, ranked);
+    }
+    return list;
 }
 
 static json_t *id_list(const uint32_t *ids, uint32_t n)
@@ -187,7 +252,7 @@ json_t *reply_chunk(const struct reply_kind *kind, uint32_t index, bool has_role
     } else {
         json_object_set_new(choice, "text", json_stringn(text, text_bytes));
     }
-    if (kind->return_token_ids && tokens)
+    if (kind->return_token_ids && tokens && tokens->n > 0)
         json_object_set_new(choice, "token_ids", id_list(tokens->ids, tokens->n));
     if (reason)
         add_stop(choice, end);
@@ -225,32 +290,39 @@ json_t *reply_usage_chunk(const struct reply_kind *kind, const struct reply_usag
     return body;
 }
 
-json_t *reply_choice(const struct reply_kind *kind, uint32_t index, const char *before,
-                     size_t before_bytes, const struct collected *collected,
+static json_t *echoed_text(const struct reply_prompt *prompt, const char *text, size_t bytes)
+{
+    char *whole = malloc(prompt->bytes + bytes + 1);
+    if (!whole)
+        return NULL;
+    memcpy(whole, prompt->text, prompt->bytes);
+    memcpy(whole + prompt->bytes, text, bytes);
+    json_t *made = json_stringn(whole, prompt->bytes + bytes);
+    free(whole);
+    return made;
+}
+
+json_t *reply_choice(const struct reply_kind *kind, uint32_t index,
+                     const struct reply_prompt *prompt, const struct collected *collected,
                      Kvferry__V1__FinishReason reason)
 {
-    uint64_t offset = n_characters(before, before_bytes);
+    const bool has_prompt = prompt->is_echo && prompt->scores;
+    uint64_t offset = has_prompt ? 0 : n_characters(prompt->text, prompt->bytes);
     const struct reply_tokens tokens = {.ids = collected->token_ids,
                                         .logprobs = collected->logprobs,
-                                        .n = collected->n,
+                                        .n = collected->logprobs ? collected->n : 0,
+                                        .prompt = has_prompt ? prompt->scores : NULL,
                                         .text_offset = &offset};
     json_t *choice = json_pack("{s:I, s:o, s:s}", "index", (json_int_t)index, "logprobs",
                                logprobs_of(kind, &tokens), "finish_reason",
                                reply_reason(kind, reason));
     const char *text = collected->text ? collected->text : "";
-    if (kind->is_chat) {
+    if (kind->is_chat)
         json_object_set_new(choice, "message", message_of(kind, text, collected->text_bytes));
-    } else {
-        char *whole = malloc(before_bytes + collected->text_bytes + 1);
-        if (whole) {
-            memcpy(whole, before, before_bytes);
-            memcpy(whole + before_bytes, text, collected->text_bytes);
-        }
-        json_object_set_new(choice, "text",
-                            whole ? json_stringn(whole, before_bytes + collected->text_bytes)
-                                  : NULL);
-        free(whole);
-    }
+    else
+        json_object_set_new(choice, "text", echoed_text(prompt, text, collected->text_bytes));
+    if (!kind->is_chat && kind->has_prompt_logprobs && prompt->scores)
+        json_object_set_new(choice, "prompt_logprobs", reply_prompt_logprobs(kind, prompt->scores));
     if (kind->return_token_ids)
         json_object_set_new(choice, "token_ids", id_list(collected->token_ids, collected->n));
     return choice;

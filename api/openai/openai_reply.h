@@ -7,6 +7,7 @@
 
 #include "api/openai/tool_text.h"
 #include "api/reply/collected.h"
+#include "api/reply/collected_scores.h"
 #include "router/door.h"
 
 #include <jansson.h>
@@ -22,6 +23,8 @@ struct reply_kind {
     enum tool_mode tools;
     const char *tool_name; /* of TOOL_NAMED */
     uint32_t n_top_logprobs;
+    bool has_prompt_logprobs;
+    uint32_t n_prompt_logprobs;
     const char *id, *model;
     int64_t created; /* seconds */
     const struct tokenizer *tokenizer;
@@ -36,7 +39,8 @@ struct reply_tokens {
     const uint32_t *ids;
     const struct token_logprobs *logprobs; /* NULL: none came */
     uint32_t n;
-    uint64_t *text_offset; /* characters before them; moved on */
+    const struct collected_scores *prompt; /* some of the prompt's, before them; NULL: none */
+    uint64_t *text_offset;                 /* characters before them all; moved on */
 };
 
 /* A chunk of choice index: its role (chat), text, tokens; reason NULL: it goes on. NULL: no memory, as below. */
@@ -52,10 +56,21 @@ json_t *reply_usage_chunk(const struct reply_kind *kind, const struct reply_usag
 /* "stop", "length", "tool_calls" */
 const char *reply_reason(const struct reply_kind *kind, Kvferry__V1__FinishReason reason);
 
-/* A choice of a whole reply. before: text of echo. */
-json_t *reply_choice(const struct reply_kind *kind, uint32_t index, const char *before,
-                     size_t before_bytes, const struct collected *collected,
+/* The prompt of a choice of a whole reply: its text, of echo, and its log-probabilities, which are among those of the choice if
+ * there is an echo. */
+struct reply_prompt {
+    const char *text; /* [bytes] */
+    size_t bytes;
+    const struct collected_scores *scores; /* NULL: none came */
+    bool is_echo;
+};
+
+json_t *reply_choice(const struct reply_kind *kind, uint32_t index,
+                     const struct reply_prompt *prompt, const struct collected *collected,
                      Kvferry__V1__FinishReason reason);
+/* As vLLM has them: a list with null for the first token, then {"ID": {"logprob", "rank", "decoded_token"}} of the token itself and of
+ * the likeliest ones. rank is null where it is not known. */
+json_t *reply_prompt_logprobs(const struct reply_kind *kind, const struct collected_scores *scores);
 /* The body; steals choices. */
 json_t *reply_whole(const struct reply_kind *kind, json_t *choices,
                     const struct reply_usage *usage);

@@ -52,8 +52,13 @@ static void read_counts(struct openai_request *request, const struct json_fields
         SET(sampling, seed, SEED, (uint64_t)value);
     if (!request->is_chat)
         SET(sampling, max_tokens, MAX_TOKENS, DEFAULT_COMPLETION_TOKENS);
-    if (json_field_integer(fields, "max_tokens", 1, UINT32_MAX, &is_there, &value) && is_there)
-        SET(sampling, max_tokens, MAX_TOKENS, (uint32_t)value);
+    /* Of OpenAI's API: 0 asks for the echo alone. */
+    const bool echoes = !request->is_chat && json_is_true(json_field(fields, "echo"));
+    if (json_field_integer(fields, "max_tokens", echoes ? 0 : 1, UINT32_MAX, &is_there, &value) &&
+        is_there) {
+        request->is_echo_alone = value == 0;
+        SET(sampling, max_tokens, MAX_TOKENS, value > 0 ? (uint32_t)value : 1);
+    }
     if (request->is_chat &&
         json_field_integer(fields, "max_completion_tokens", 1, UINT32_MAX, &is_there, &value) &&
         is_there)
@@ -141,6 +146,24 @@ static void read_logprobs(struct openai_request *request, const struct json_fiel
         request->sampling.logprobs = n > 0 ? (uint32_t)n : 1;
 }
 
+/* Of the prompt's tokens: in the logprobs of an echo, or as a list of their own. */
+static void read_prompt_logprobs(struct openai_request *request, const struct json_fields *fields)
+{
+    json_int_t n = 0;
+    const bool echoes = !request->is_chat && json_is_true(json_field(fields, "echo"));
+    json_field_integer(fields, "prompt_logprobs", 0, LOGPROBS_MAX, &request->has_prompt_logprobs,
+                       &n);
+    request->n_prompt_logprobs = (uint32_t)n;
+    if (request->has_prompt_logprobs && request->is_stream)
+        json_field_fail(fields, "unsupported_parameter", "prompt_logprobs",
+                        "is not served in a stream; echo with logprobs is");
+    if (!request->has_prompt_logprobs && !(echoes && request->has_logprobs))
+        return;
+    if (echoes && request->has_logprobs && request->n_top_logprobs > (uint32_t)n)
+        n = request->n_top_logprobs;
+    SET(&request->sampling, prompt_logprobs, PROMPT_LOGPROBS, (uint32_t)n);
+}
+
 /* ---- what is not served ---- */
 
 static bool is_nothing(const json_t *value)
@@ -153,8 +176,8 @@ static bool is_nothing(const json_t *value)
 
 static void refuse_unserved(const struct json_fields *fields)
 {
-    static const char *const NAMES[] = {
-        "suffix", "audio", "prediction", "web_search_options", "functions", "prompt_logprobs"};
+    static const char *const NAMES[] = {"suffix", "audio", "prediction", "web_search_options",
+                                        "functions"};
     for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++) {
         const json_t *value = json_field(fields, NAMES[i]);
         bool is_zero = json_is_integer(value) && json_integer_value(value) == 0;
@@ -224,8 +247,6 @@ static void read_prompts(struct openai_request *request, const struct json_field
                         "and n make %" PRIu32 " choices; at most %u are made",
                         request->n_prompts * request->n_choices, OPENAI_CHOICES_MAX);
     json_field_bool(fields, "echo", &request->echo);
-    if (request->echo && request->has_logprobs)
-        json_field_fail(fields, "unsupported_parameter", "echo", "with logprobs is not served");
     if (json_field_bool(fields, "add_special_tokens", &add_special)) {
         request->message.add_special_tokens_presence_case =
             KVFERRY__V1__GENERATE_REQUEST__ADD_SPECIAL_TOKENS_PRESENCE_ADD_SPECIAL_TOKENS;
@@ -405,6 +426,7 @@ bool openai_request_read(struct openai_request *request, bool is_chat, const cha
     read_stop(request, &fields);
     read_stop_ids(request, &fields);
     read_logprobs(request, &fields);
+    read_prompt_logprobs(request, &fields);
     openai_rules_read(&fields, &request->sampling, &request->rules);
     openai_constraint_read(&fields, is_chat, &request->constraint);
     if (request->constraint.message.kind_case != KVFERRY__V1__CONSTRAINT__KIND__NOT_SET)

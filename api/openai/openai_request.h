@@ -26,6 +26,9 @@ struct openai_request {
     bool include_usage;
     bool has_logprobs;
     bool echo;
+    bool is_echo_alone; /* max_tokens is 0: the reply is the prompt, and what is drawn stays here */
+    bool has_prompt_logprobs;   /* shown beside the reply, as vLLM has them */
+    uint32_t n_prompt_logprobs; /* likeliest tokens in them */
     bool return_token_ids;
     uint32_t n_top_logprobs; /* shown for each token */
     uint32_t n_choices;      /* for each prompt */

@@ -67,6 +67,11 @@ static void make_request(struct generate *generate, struct sampling_fields *samp
     sampling->params.n = values->choices;
     if (generate->constraint.is_there)
         sampling->params.constraint = &generate->constraint.message;
+    if (is_given(generate->config, "prompt_logprobs")) {
+        sampling->params.prompt_logprobs_presence_case =
+            KVFERRY__V1__SAMPLING_PARAMS__PROMPT_LOGPROBS_PRESENCE_PROMPT_LOGPROBS;
+        sampling->params.prompt_logprobs = values->prompt_logprobs;
+    }
     kvferry__v1__generate_request__init(request_out);
     request_out->prompt_case = KVFERRY__V1__GENERATE_REQUEST__PROMPT_TEXT;
     request_out->text = (ProtobufCBinaryData){generate->prompt.bytes, generate->prompt.data};
@@ -128,6 +133,7 @@ static void call_server(struct generate *generate, const char *server)
         .n_choices = values->choices,
         .is_json = values->json,
         .has_logprobs = values->logprobs > 0,
+        .has_prompt_logprobs = is_given(generate->config, "prompt_logprobs"),
         .bytes_max = values->answer_bytes_max,
     };
     reply_printer_init(&printer, &printing);

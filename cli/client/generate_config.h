@@ -25,9 +25,12 @@
       "replies to the one prompt, each printed under a header; choice i has the seed + i")         \
     X(logprobs, U32(0, 20), "0", "tokens",                                                         \
       "print the log-probability of each token, and those of this many likeliest tokens; 0: none") \
+    X(prompt_logprobs, U32(0, 20), "0", "tokens",                                                  \
+      "print the log-probability of each token of the prompt, and those of this many likeliest "   \
+      "tokens; not given: none")                                                                   \
     X(json, BOOL, "no", "", "print one JSON object a line for each choice, when all have ended")   \
     X(answer_bytes_max, SIZE(1024, 17179869184), "64M", "bytes",                                   \
-      "most memory for a reply that is kept: for choices, logprobs and json")                      \
+      "most memory for a reply that is kept: for choices, logprobs, prompt_logprobs and json")     \
     X(echo, BOOL, "no", "", "print the prompt before the text")                                    \
     X(verbose, BOOL, "no", "", "print workers, bytes moved, stage times and tokens/s at the end")  \
     X(expect_handover, BOOL, "no", "",                                                             \

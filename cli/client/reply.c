@@ -22,6 +22,8 @@ void reply_finish(struct reply *reply)
         free(reply->choices[i].tops);
         free(reply->choices[i].stop_text);
     }
+    free(reply->prompt.tokens);
+    free(reply->prompt.tops);
     *reply = (struct reply){0};
 }
 
@@ -58,24 +60,46 @@ static enum status make_room(struct reply *reply, void **array, size_t *room, si
             return status_;                                                                        \
     } while (0)
 
+static enum status take_logprobs(struct reply *reply, struct reply_choice *choice,
+                                 const Kvferry__V1__TokenLogprobs *logprobs,
+                                 struct reply_token *token, struct error *error)
+{
+    ROOM_FOR(reply, choice, tops, tops_room, n_tops, logprobs->n_top, error);
+    token->first_top = (uint32_t)choice->n_tops;
+    token->logprob = logprobs->logprob;
+    token->n_top = (uint32_t)logprobs->n_top;
+    for (size_t t = 0; t < logprobs->n_top; t++)
+        choice->tops[choice->n_tops++] = (struct reply_top){logprobs->top[t]->token_id,
+                                                            logprobs->top[t]->logprob};
+    return STATUS_OK;
+}
+
 static enum status take_tokens(struct reply *reply, struct reply_choice *choice,
                                const Kvferry__V1__GenerateResponse *message, struct error *error)
 {
     ROOM_FOR(reply, choice, tokens, tokens_room, n_tokens, message->n_token_ids, error);
     for (size_t i = 0; i < message->n_token_ids; i++) {
         struct reply_token token = {.id = message->token_ids[i],
-                                    .has_logprob = i < message->n_logprobs,
-                                    .first_top = (uint32_t)choice->n_tops};
-        if (token.has_logprob) {
-            const Kvferry__V1__TokenLogprobs *logprobs = message->logprobs[i];
-            ROOM_FOR(reply, choice, tops, tops_room, n_tops, logprobs->n_top, error);
-            token.logprob = logprobs->logprob;
-            token.n_top = (uint32_t)logprobs->n_top;
-            for (size_t t = 0; t < logprobs->n_top; t++)
-                choice->tops[choice->n_tops++] = (struct reply_top){logprobs->top[t]->token_id,
-                                                                    logprobs->top[t]->logprob};
-        }
+                                    .has_logprob = i < message->n_logprobs};
+        if (token.has_logprob)
+            TRY(take_logprobs(reply, choice, message->logprobs[i], &token, error));
         choice->tokens[choice->n_tokens++] = token;
+    }
+    return STATUS_OK;
+}
+
+/* The first token of a prompt has none. */
+static enum status take_prompt(struct reply *reply, const Kvferry__V1__GenerateResponse *message,
+                               struct error *error)
+{
+    struct reply_choice *prompt = &reply->prompt;
+    ROOM_FOR(reply, prompt, tokens, tokens_room, n_tokens, message->n_prompt_logprobs, error);
+    for (size_t i = 0; i < message->n_prompt_logprobs; i++) {
+        const Kvferry__V1__TokenLogprobs *logprobs = message->prompt_logprobs[i];
+        struct reply_token token = {.id = logprobs->token_id, .has_logprob = prompt->n_tokens > 0};
+        if (token.has_logprob)
+            TRY(take_logprobs(reply, prompt, logprobs, &token, error));
+        prompt->tokens[prompt->n_tokens++] = token;
     }
     return STATUS_OK;
 }
@@ -117,6 +141,7 @@ enum status reply_take(struct reply *reply, const Kvferry__V1__GenerateResponse 
     if (message->text.len > 0)
         memcpy(choice->text + choice->n_text, message->text.data, message->text.len);
     choice->n_text += message->text.len;
+    TRY(take_prompt(reply, message, error));
     TRY(take_tokens(reply, choice, message, error));
     if (message->request_id && message->request_id[0])
         snprintf(reply->request_id, sizeof reply->request_id, "%s", message->request_id);

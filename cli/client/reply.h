@@ -1,5 +1,5 @@
 /*
- * reply - what a Generate call has answered so far: the text and the tokens of each choice.
+ * reply - what a Generate call has answered so far: the text and the tokens of each choice, and log-probabilities of the prompt.
  *
  * Bounds: REPLY_CHOICES_MAX choices; bytes_max of memory for all of them.
  * Thread: one at a time.
@@ -44,6 +44,7 @@ struct reply_choice {
 
 struct reply {
     struct reply_choice choices[REPLY_CHOICES_MAX];
+    struct reply_choice prompt; /* its tokens and tops alone; none: they were not asked for */
     uint32_t n_choices;
     uint64_t bytes, bytes_max;
     char request_id[136];

@@ -28,12 +28,13 @@ void reply_printer_finish(struct reply_printer *printer)
 static bool keeps(const struct reply_printer *printer)
 {
     const struct reply_printer_options *options = &printer->options;
-    return options->keeps || options->is_json || options->has_logprobs || options->n_choices > 1;
+    return options->keeps || options->is_json || options->has_logprobs ||
+           options->has_prompt_logprobs || options->n_choices > 1;
 }
 
 bool reply_printer_needs_texts(const struct reply_printer *printer)
 {
-    return printer->options.has_logprobs;
+    return printer->options.has_logprobs || printer->options.has_prompt_logprobs;
 }
 
 static bool write_text(struct reply_printer *printer, const void *text, size_t n)
@@ -113,12 +114,9 @@ static void print_token(const struct reply_printer *printer, uint32_t id, float 
             shown);
 }
 
-static void print_logprobs(const struct reply_printer *printer, uint32_t index)
+/* Of a choice, or of the prompt. */
+static void print_tokens(const struct reply_printer *printer, const struct reply_choice *choice)
 {
-    const struct reply_choice *choice = &printer->reply.choices[index];
-    fprintf(stderr,
-            "log-probabilities of choice %" PRIu32 ": of the token, then of the likeliest\n",
-            index + 1);
     for (size_t i = 0; i < choice->n_tokens; i++) {
         const struct reply_token *token = &choice->tokens[i];
         if (!token->has_logprob)
@@ -131,6 +129,20 @@ static void print_logprobs(const struct reply_printer *printer, uint32_t index)
             print_token(printer, top->id, top->logprob);
         }
         fputc('\n', stderr);
+    }
+}
+
+static void print_logprobs(const struct reply_printer *printer)
+{
+    const struct reply_printer_options *options = &printer->options;
+    if (options->has_prompt_logprobs)
+        fputs("log-probabilities of the prompt: of the token, then of the likeliest\n", stderr);
+    print_tokens(printer, &printer->reply.prompt);
+    for (uint32_t i = 0; options->has_logprobs && i < options->n_choices; i++) {
+        fprintf(stderr,
+                "log-probabilities of choice %" PRIu32 ": of the token, then of the likeliest\n",
+                i + 1);
+        print_tokens(printer, &printer->reply.choices[i]);
     }
 }
 
@@ -150,6 +162,8 @@ static json_t *logprobs_json(const struct reply_printer *printer, const struct r
     for (size_t i = 0; i < choice->n_tokens; i++) {
         const struct reply_token *token = &choice->tokens[i];
         json_t *top = json_array(), *row = token_json(printer, token->id, token->logprob);
+        if (!token->has_logprob) /* a prompt's first token */
+            (void)json_object_set_new(row, "logprob", json_null());
         for (uint32_t t = 0; t < token->n_top; t++) {
             const struct reply_top *one = &choice->tops[token->first_top + t];
             (void)json_array_append_new(top, token_json(printer, one->id, one->logprob));
@@ -180,6 +194,9 @@ static json_t *choice_json(const struct reply_printer *printer, uint32_t index)
                                   json_stringn(choice->stop_text, choice->n_stop_text));
     if (root && printer->options.has_logprobs)
         (void)json_object_set_new(root, "logprobs", logprobs_json(printer, choice));
+    if (root && printer->options.has_prompt_logprobs && index == 0)
+        (void)json_object_set_new(root, "prompt_logprobs",
+                                  logprobs_json(printer, &printer->reply.prompt));
     return root;
 }
 
@@ -204,7 +221,6 @@ void reply_printer_end(struct reply_printer *printer)
 {
     if (printer->options.is_json)
         print_json(printer);
-    else if (printer->options.has_logprobs)
-        for (uint32_t i = 0; i < printer->options.n_choices; i++)
-            print_logprobs(printer, i);
+    else
+        print_logprobs(printer);
 }

@@ -17,7 +17,7 @@
 
 struct reply_printer_options {
     uint32_t n_choices; /* 1 .. REPLY_CHOICES_MAX */
-    bool is_json, has_logprobs;
+    bool is_json, has_logprobs, has_prompt_logprobs;
     bool keeps;         /* the caller wants the reply: reply_printer.reply */
     uint64_t bytes_max; /* of what is kept */
 };

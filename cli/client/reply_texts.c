@@ -16,22 +16,29 @@ static int row_by_id(const void *id, const void *row)
     return (a > b) - (a < b);
 }
 
+/* Behind the n that are there; returns how many there are then. */
+static size_t put(const struct reply_choice *choice, uint32_t *ids, size_t n)
+{
+    for (size_t i = 0; i < choice->n_tokens; i++)
+        ids[n++] = choice->tokens[i].id;
+    for (size_t i = 0; i < choice->n_tops; i++)
+        ids[n++] = choice->tops[i].id;
+    return n;
+}
+
 /* All ids, repeated ones, too. NULL: no memory. */
 static uint32_t *gather(const struct reply *reply, size_t *n_out)
 {
-    size_t n = 0;
+    size_t n = reply->prompt.n_tokens + reply->prompt.n_tops;
     for (uint32_t c = 0; c < reply->n_choices; c++)
         n += reply->choices[c].n_tokens + reply->choices[c].n_tops;
     uint32_t *ids = malloc((n + 1) * sizeof *ids);
     *n_out = n;
-    n = 0;
-    for (uint32_t c = 0; ids && c < reply->n_choices; c++) {
-        const struct reply_choice *choice = &reply->choices[c];
-        for (size_t i = 0; i < choice->n_tokens; i++)
-            ids[n++] = choice->tokens[i].id;
-        for (size_t i = 0; i < choice->n_tops; i++)
-            ids[n++] = choice->tops[i].id;
-    }
+    if (!ids)
+        return NULL;
+    n = put(&reply->prompt, ids, 0);
+    for (uint32_t c = 0; c < reply->n_choices; c++)
+        n = put(&reply->choices[c], ids, n);
     return ids;
 }
 

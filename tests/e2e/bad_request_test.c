@@ -147,6 +147,12 @@ static void sampling_counts(void)
         good(&bad);
         bad.sampling.logprobs = logprobs[i];
         refuse("logprobs", &bad.request, STATUS_INVALID_ARGUMENT, "sampling.logprobs");
+        good(&bad);
+        bad.sampling.prompt_logprobs_presence_case =
+            KVFERRY__V1__SAMPLING_PARAMS__PROMPT_LOGPROBS_PRESENCE_PROMPT_LOGPROBS;
+        bad.sampling.prompt_logprobs = logprobs[i];
+        refuse("prompt_logprobs", &bad.request, STATUS_INVALID_ARGUMENT,
+               "sampling.prompt_logprobs");
     }
     static uint32_t stop_ids[17] = {1, 2, VOCABULARY};
     good(&bad);

@@ -302,6 +302,41 @@ static json_t *next_line(const char **at)
     return root;
 }
 
+/* "In the beginning" is 6 tokens with the one before it. */
+static void expect_prompt_logprobs(void)
+{
+    RUN("generate", "--prompt-logprobs", "1", "--max-tokens", "2", "In the beginning");
+    EXPECT_OK();
+    EXPECT_IN(last_command.err, "log-probabilities of the prompt");
+    cr_assert_null(strstr(last_command.err, "of choice 1"));
+    const char *row = strstr(last_command.err, "\n  ");
+    double logprob, best;
+    cr_assert(row && sscanf(row, " %lf 40 \"I\" | %lf 32 \"A\"", &logprob, &best) == 2, "%s",
+              last_command.err);
+    cr_assert(logprob < best && best < 0);
+
+    RUN("generate", "--json", "-n", "2", "--prompt-logprobs", "0", "In the beginning");
+    EXPECT_OK();
+    const char *at = last_command.out;
+    json_t *first = next_line(&at), *second = next_line(&at),
+           *scores = json_object_get(first, "prompt_logprobs");
+    cr_assert_eq(json_array_size(scores), 6);
+    cr_assert(json_is_null(json_object_get(json_array_get(scores, 0), "logprob")));
+    const char *rest = "In the beginning";
+    for (size_t i = 1; i < 6; i++) {
+        const json_t *one = json_array_get(scores, i);
+        const char *text = json_string_value(json_object_get(one, "text"));
+        cr_assert_lt(json_real_value(json_object_get(one, "logprob")), 0);
+        cr_assert_eq(json_array_size(json_object_get(one, "top")), 0);
+        cr_assert_eq(strncmp(rest, text, strlen(text)), 0, "%s: %s", text, rest);
+        rest += strlen(text);
+    }
+    cr_assert_str_empty(rest);
+    cr_assert_null(json_object_get(second, "prompt_logprobs"), "the prompt is that of both");
+    json_decref(first);
+    json_decref(second);
+}
+
 Test(chat, generate_shows_choices_logprobs_and_json_and_names_the_chat_once)
 {
     start(TEMPLATE);
@@ -348,6 +383,7 @@ Test(chat, generate_shows_choices_logprobs_and_json_and_names_the_chat_once)
         json_decref(root);
     }
     cr_assert_eq(*at, '\0', "%s", at);
+    expect_prompt_logprobs();
     RUN("generate", "-n", "17", "In the beginning");
     expect_misused("--n");
     RUN("generate", "--json", "--answer-bytes-max", "1K", "--max-tokens", "1000", "--ignore-eos",

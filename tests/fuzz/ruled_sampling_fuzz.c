@@ -66,6 +66,9 @@ static void check_again(const struct sampling_params *params)
     require(sampling_message_decode(message.sampling, message.ruled_sampling, VOCABULARY, &again,
                                     &rules, &error) == STATUS_OK);
     require(again.min_tokens == params->min_tokens && !again.rules == !params->rules);
+    require(again.scores_prompt == params->scores_prompt &&
+            again.n_prompt_logprobs == params->n_prompt_logprobs &&
+            again.n_prompt_logprobs <= LOGPROBS_MAX);
     if (copy)
         require(rules.n_biases == params->rules->n_biases &&
                 rules.n_allowed == params->rules->n_allowed &&

@@ -108,6 +108,22 @@ class Grpcio(unittest.TestCase):
             self.assertGreater(timing.kv_bytes_received, 0)
             self.assertNotEqual(timing.context_worker, "")
 
+    def test_log_probabilities_of_a_prompt_come_in_both_kinds(self):
+        asks = {"prompt_logprobs": 3, "n": 2, "logprobs": 1}
+        whole = self.stub.Complete(complete_request(sampling=asks), timeout=60)
+        messages = list(self.stub.Generate(request(sampling=asks), timeout=60))
+        told = [row for message in messages for row in message.prompt_logprobs]
+        self.assertEqual([r.SerializeToString() for r in told], [r.SerializeToString() for r in whole.prompt_logprobs])
+        self.assertEqual([row.token_id for row in told][1:], list(self.tokens(PROMPT)))  # the first one is before any text
+        self.assertEqual(len(told), whole.usage.prompt_tokens)
+        self.assertEqual((told[0].logprob, len(told[0].top)), (0, 0))
+        self.assertTrue(all(row.logprob < 0 and len(row.top) == 3 for row in told[1:]))
+        self.assertTrue(all(top.bytes for row in told[1:] for top in row.top))
+        first = next(i for i, message in enumerate(messages) if message.token_ids)
+        self.assertFalse(any(message.prompt_logprobs for message in messages[first:]))
+        self.assertEqual(len(self.complete(sampling=asks | {"prompt_logprobs": 0}).prompt_logprobs[1].top), 0)
+        self.assertEqual(len(self.complete().prompt_logprobs), 0)
+
     def test_tokenize_and_back(self):
         text = "And God said, Let there be light: äöü 光 🙂"
         ids = self.stub.Tokenize(generation_pb2.TokenizeRequest(text=text), timeout=10).token_ids

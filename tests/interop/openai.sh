@@ -4,4 +4,6 @@ set -euo pipefail
 binary=$1 source=$2 tools=$3
 here=$source/tests/interop
 "$here/venv.sh" "$tools"
-PYTHONPATH=$source/tests/roles "$tools/venv/bin/python" -B "$here/openai_clients.py" "$binary" "$source/model/demo"
+for script in openai_clients openai_scores; do
+    PYTHONPATH=$source/tests/roles "$tools/venv/bin/python" -B "$here/$script.py" "$binary" "$source/model/demo"
+done

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Another client of OpenAI's API before the HTTP port: openai_peer.sh KVFERRY_BINARY SOURCE_FOLDER TOOLS_FOLDER node|litellm|langchain
+# Another client of OpenAI's API before the HTTP port: openai_peer.sh KVFERRY_BINARY SOURCE_FOLDER TOOLS_FOLDER node|litellm|langchain|lm_eval
 # Fetches it, pinned, into TOOLS_FOLDER. 77: it cannot be installed here, and this says so.
 set -euo pipefail
 binary=$1 source=$2 tools=$3 peer=$4
@@ -8,6 +8,7 @@ case $peer in
 node) packages=openai@6.49.0 ;;
 litellm) packages=litellm==1.110.2 ;;
 langchain) packages=langchain-openai==1.7.4 ;;
+lm_eval) packages="lm_eval[api]==0.4.13 transformers==5.23.0" ;;
 *) echo "no such client: $peer" >&2; exit 1 ;;
 esac
 folder=$tools/openai_$peer

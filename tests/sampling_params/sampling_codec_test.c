@@ -149,6 +149,81 @@ Test(sampling_message, rules_survive_the_wire)
     cr_assert_eq(again.min_tokens, 4);
 }
 
+Test(sampling_message, scores_of_the_prompt_survive_where_an_older_worker_finds_no_sampling)
+{
+    const struct token_rules rules = {.n_biases = 2,
+                                      .bias_ids = BIAS_IDS,
+                                      .biases = BIASES,
+                                      .n_allowed = 2,
+                                      .allowed_ids = ALLOWED,
+                                      .n_bad = 1,
+                                      .bad_lengths = LENGTHS,
+                                      .n_bad_ids = 2,
+                                      .bad_ids = BAD};
+    static const uint32_t TOPS[] = {0, 5, LOGPROBS_MAX};
+    for (size_t i = 0; i < 2 * sizeof TOPS / sizeof *TOPS; i++) {
+        struct sampling_params params = SAMPLING_GREEDY, again;
+        struct sampling_message message;
+        struct token_rules into;
+        struct error error = {0};
+        params.scores_prompt = true;
+        params.n_prompt_logprobs = TOPS[i / 2];
+        params.rules = i % 2 ? &rules : NULL;
+        sampling_message_make(&params, &message);
+        cr_assert_null(message.sampling);
+        cr_assert_null(message.ruled_sampling->sampling);
+        cr_assert_eq(cross(&params, &again, &into, &error), STATUS_OK, "%s", error.text);
+        cr_assert(again.scores_prompt && again.n_prompt_logprobs == params.n_prompt_logprobs);
+        cr_assert_eq(again.rules, i % 2 ? &into : NULL);
+        cr_assert_str_eq(sampling_first_rule(&params), "sampling.prompt_logprobs");
+    }
+}
+
+Test(sampling_message, scores_in_a_place_that_any_version_reads_are_refused)
+{
+    struct sampling_params params = SAMPLING_GREEDY, again;
+    struct sampling_message message, both;
+    struct token_rules into;
+    struct error error = {0};
+    params.scores_prompt = true;
+    sampling_message_make(&params, &message);
+    cr_assert_eq(sampling_message_decode(&message.params, NULL, 10, &again, &into, &error),
+                 STATUS_INVALID_ARGUMENT);
+    cr_assert_not_null(strstr(error.text, "sampling.prompt_logprobs is there"));
+    both = message;
+    both.ruled.sampling = &message.params;
+    cr_assert_eq(sampling_message_decode(NULL, &both.ruled, 10, &again, &into, &error),
+                 STATUS_INVALID_ARGUMENT);
+    Kvferry__V1__SamplingParams plain;
+    sampling_encode(&SAMPLING_GREEDY, &plain);
+    both.ruled.sampling = &plain;
+    cr_assert_eq(sampling_message_decode(NULL, &both.ruled, 10, &again, &into, &error),
+                 STATUS_INVALID_ARGUMENT);
+    cr_assert_not_null(strstr(error.text, "newer_sampling takes the place of sampling"));
+    message.params.prompt_logprobs = LOGPROBS_MAX + 1;
+    cr_assert_eq(sampling_message_decode(NULL, &message.ruled, 10, &again, &into, &error),
+                 STATUS_INVALID_ARGUMENT);
+    cr_assert_not_null(strstr(error.text, "prompt_logprobs"), "%s", error.text);
+}
+
+Test(prompt_scores, survive_the_wire_up_to_their_bounds)
+{
+    static struct token_logprobs rows[PROMPT_SCORES_MAX], again[PROMPT_SCORES_MAX];
+    static struct prompt_scores_message message;
+    struct prompt_scores scores = {.first = 5, .n = PROMPT_SCORES_MAX, .logprobs = rows};
+    for (uint32_t i = 0; i < PROMPT_SCORES_MAX; i++)
+        rows[i] = (struct token_logprobs){
+            .logprob = -(float)i, .n_top = 1, .top_ids = {i}, .top_logprobs = {-0.5f}};
+    prompt_scores_encode(&scores, &message);
+    cr_assert_eq(prompt_scores_decode(message.list, PROMPT_SCORES_MAX, again), STATUS_OK);
+    cr_assert_arr_eq(again, rows, sizeof rows);
+    cr_assert_eq(prompt_scores_decode(message.list, 0, again), STATUS_INVALID_ARGUMENT);
+    cr_assert_eq(prompt_scores_decode(message.list, PROMPT_SCORES_MAX + 1, again),
+                 STATUS_INVALID_ARGUMENT);
+    message.list[3]->n_top = LOGPROBS_MAX + 1;
+    cr_assert_eq(prompt_scores_decode(message.list, 4, again), STATUS_INVALID_ARGUMENT);
+}
+
 Test(sampling_message, without_rules_it_is_what_it_was)
 {
     struct sampling_params params = SAMPLING_GREEDY, again;
@@ -236,12 +311,28 @@ Test(sampling_message, a_constraint_is_never_where_it_could_be_ignored)
     message.params.constraint = NULL;
     cr_assert_eq(sampling_message_decode(NULL, &message.ruled, 10, &again, &into, &error),
                  STATUS_INVALID_ARGUMENT);
-    cr_assert_not_null(strstr(error.text, "constrained_sampling"));
+    cr_assert_not_null(strstr(error.text, "newer_sampling"));
     message.params.constraint = &message.constraint;
     message.constraint.kind_case = KVFERRY__V1__CONSTRAINT__KIND__NOT_SET;
     cr_assert_eq(sampling_message_decode(NULL, &message.ruled, 10, &again, &into, &error),
                  STATUS_INVALID_ARGUMENT);
     cr_assert_str_eq(error.text, "sampling.constraint is empty; it must be of one of its kinds");
+}
+
+Test(sampling_message, a_constraint_and_scores_of_the_prompt_survive_together)
+{
+    static const char *const TEXT[] = {"[0-9]+"};
+    const struct token_rules rules = {
+        .constraint = {.kind = REPLY_REGEX, .n_texts = 1, .texts = TEXT}};
+    struct sampling_params params = SAMPLING_GREEDY, again;
+    struct token_rules into;
+    struct error error = {0};
+    params.rules = &rules;
+    params.scores_prompt = true;
+    params.n_prompt_logprobs = 3;
+    cr_assert_eq(cross(&params, &again, &into, &error), STATUS_OK, "%s", error.text);
+    cr_assert(again.scores_prompt && again.n_prompt_logprobs == 3 && again.rules == &into);
+    cr_assert_eq(into.constraint.kind, REPLY_REGEX);
 }
 
 /* As a worker without the field ruled_sampling does. */

@@ -4,6 +4,7 @@
 
 #include <criterion/criterion.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -133,6 +134,72 @@ Test(openai_reply, logprobs_of_completions_have_offsets_that_go_on)
     json_decref(body);
 }
 
+/* " And", " God": the first has no log-probability, the second is not the likeliest. */
+static void two_scores(struct collected_scores *scores)
+{
+    const struct token_logprobs rows[] = {
+        {.logprob = 0},
+        {.logprob = -2, .n_top = 2, .top_ids = {ids[0], ids[1]}, .top_logprobs = {-0.5f, -2}}};
+    *scores = (struct collected_scores){.n_top = 2};
+    cr_assert_eq(collected_scores_add(scores, ids,
+                                      &(struct prompt_scores){.n = 2, .logprobs = rows}, SIZE_MAX),
+                 STATUS_OK);
+}
+
+Test(openai_reply, of_an_echo_the_prompt_has_logprobs_and_offsets_before_the_reply)
+{
+    uint64_t offset = 0;
+    struct collected_scores scores;
+    struct reply_tokens two = two_tokens(&offset);
+    two_scores(&scores);
+    two.prompt = &scores;
+    json_t *body = reply_chunk(&kind, 0, false, " And God And God", 16, &two, NULL, NULL);
+    json_t *choice = json_array_get(json_object_get(body, "choices"), 0);
+    expect(json_incref(json_object_get(choice, "logprobs")),
+           "{\"tokens\":[\" And\",\" God\",\" And\",\" God\"],"
+           "\"token_logprobs\":[null,-2.0,-0.5,-9999.0],"
+           "\"top_logprobs\":[null,{\" And\":-0.5},{\" And\":-0.5},{\" And\":-0.25}],"
+           "\"text_offset\":[0,4,8,12]}");
+    json_decref(body);
+
+    const struct reply_prompt prompt = {
+        .text = " And God", .bytes = 8, .scores = &scores, .is_echo = true};
+    const struct collected nothing = {0};
+    choice = reply_choice(&kind, 0, &prompt, &nothing,
+                          KVFERRY__V1__FINISH_REASON__FINISH_REASON_LENGTH);
+    expect(choice, "{\"index\":0,\"logprobs\":{\"tokens\":[\" And\",\" God\"],"
+                   "\"token_logprobs\":[null,-2.0],\"top_logprobs\":[null,{\" And\":-0.5}],"
+                   "\"text_offset\":[0,4]},\"finish_reason\":\"length\",\"text\":\" And God\"}");
+    collected_scores_finish(&scores);
+}
+
+Test(openai_reply, prompt_logprobs_are_by_id_with_ranks)
+{
+    struct collected_scores scores;
+    char wanted[256], own[256];
+    two_scores(&scores);
+    kind.n_prompt_logprobs = 2;
+    snprintf(wanted, sizeof wanted,
+             "[null,{\"%u\":{\"logprob\":-2.0,\"rank\":2,\"decoded_token\":\" God\"},"
+             "\"%u\":{\"logprob\":-0.5,\"rank\":1,\"decoded_token\":\" And\"}}]",
+             ids[1], ids[0]);
+    expect(reply_prompt_logprobs(&kind, &scores), wanted);
+    kind.n_prompt_logprobs = 0;
+    snprintf(own, sizeof own,
+             "[null,{\"%u\":{\"logprob\":-2.0,\"rank\":2,\"decoded_token\":\" God\"}}]", ids[1]);
+    expect(reply_prompt_logprobs(&kind, &scores), own);
+    collected_scores_finish(&scores);
+
+    const struct token_logprobs rows[2] = {{0}, {.logprob = -3}};
+    cr_assert_eq(collected_scores_add(&scores, ids,
+                                      &(struct prompt_scores){.n = 2, .logprobs = rows}, SIZE_MAX),
+                 STATUS_OK);
+    snprintf(own, sizeof own,
+             "[null,{\"%u\":{\"logprob\":-3.0,\"rank\":null,\"decoded_token\":\" God\"}}]", ids[1]);
+    expect(reply_prompt_logprobs(&kind, &scores), own);
+    collected_scores_finish(&scores);
+}
+
 Test(openai_reply, a_token_beyond_the_tokenizer_has_no_text)
 {
     uint64_t offset = 0;
@@ -155,7 +222,9 @@ Test(openai_reply, whole_replies)
     static const struct reply_usage USAGE = {.prompt_tokens = 2, .generated_tokens = 1};
     struct collected collected = {0};
     cr_assert_eq(collected_add_text(&collected, "light", 5, 100), STATUS_OK);
-    json_t *one = reply_choice(&kind, 0, "Let ", 4, &collected,
+    const struct reply_prompt let = {.text = "Let ", .bytes = 4, .is_echo = true},
+                              none = {.text = ""};
+    json_t *one = reply_choice(&kind, 0, &let, &collected,
                                KVFERRY__V1__FINISH_REASON__FINISH_REASON_LENGTH);
     expect(reply_whole(&kind, json_pack("[o]", one), &USAGE),
            "{\"id\":\"id\",\"object\":\"text_completion\",\"created\":7,\"model\":\"m\","
@@ -164,7 +233,7 @@ Test(openai_reply, whole_replies)
            "light\"}],\"usage\":{\"prompt_tokens\":2,\"completion_tokens\":1,"
            "\"total_tokens\":3,\"prompt_tokens_details\":{\"cached_tokens\":0}}}");
     kind.is_chat = true;
-    one = reply_choice(&kind, 1, "", 0, &collected, KVFERRY__V1__FINISH_REASON__FINISH_REASON_STOP);
+    one = reply_choice(&kind, 1, &none, &collected, KVFERRY__V1__FINISH_REASON__FINISH_REASON_STOP);
     expect(one, "{\"index\":1,\"logprobs\":null,\"finish_reason\":\"stop\",\"message\":{\"role\":"
                 "\"assistant\",\"content\":"
                 "\"light\",\"refusal\":null}}");

@@ -228,8 +228,71 @@ Test(openai_request, prompts_that_are_none_are_refused)
         cr_expect_str_eq(error.param, "prompt");
         cr_expect_eq(error.code, 400);
     }
-    cr_expect_not(read_body(false, "{" PROMPT ", \"echo\": true, \"logprobs\": 1}"));
-    cr_expect_str_eq(error.param, "echo");
+}
+
+/* Of the prompt's log-probabilities: what is asked of the router, and what the reply shows. */
+struct scored_row {
+    bool is_chat;
+    const char *members;
+    int asked; /* -1: none */
+    uint32_t shown;
+    bool is_echo_alone;
+    const char *refused; /* the member's name; NULL: none */
+};
+
+static const struct scored_row SCORED[] = {
+    {false, "\"logprobs\": 3", -1, 0, false, NULL},
+    {false, "\"echo\": true", -1, 0, false, NULL},
+    {false, "\"echo\": false, \"logprobs\": 3", -1, 0, false, NULL},
+    {false, "\"echo\": true, \"logprobs\": 3", 3, 0, false, NULL},
+    {false, "\"echo\": true, \"logprobs\": 0", 0, 0, false, NULL},
+    {false, "\"echo\": true, \"logprobs\": 1, \"stream\": true", 1, 0, false, NULL},
+    {false, "\"echo\": true, \"logprobs\": 1, \"max_tokens\": 0", 1, 0, true, NULL},
+    {false, "\"echo\": true, \"max_tokens\": 0", -1, 0, true, NULL},
+    {false, "\"prompt_logprobs\": null", -1, 0, false, NULL},
+    {false, "\"prompt_logprobs\": 0", 0, 0, false, NULL},
+    {false, "\"prompt_logprobs\": 20", 20, 20, false, NULL},
+    {true, "\"prompt_logprobs\": 2", 2, 2, false, NULL},
+    {false, "\"prompt_logprobs\": 2, \"echo\": true, \"logprobs\": 5", 5, 2, false, NULL},
+    {false, "\"prompt_logprobs\": 7, \"echo\": true, \"logprobs\": 5", 7, 7, false, NULL},
+    {false, "\"prompt_logprobs\": 21", 0, 0, false, "prompt_logprobs"},
+    {true, "\"prompt_logprobs\": -1", 0, 0, false, "prompt_logprobs"},
+    {false, "\"prompt_logprobs\": true", 0, 0, false, "prompt_logprobs"},
+    {false, "\"prompt_logprobs\": 1, \"stream\": true", 0, 0, false, "prompt_logprobs"},
+    {false, "\"max_tokens\": 0", 0, 0, false, "max_tokens"},
+    {false, "\"echo\": false, \"max_tokens\": 0", 0, 0, false, "max_tokens"},
+    {true, "\"echo\": true, \"max_tokens\": 0", 0, 0, false, "max_tokens"},
+};
+
+static void expect_scored(const struct scored_row *row)
+{
+    const Kvferry__V1__SamplingParams *sampling = &request.sampling;
+    const bool asks = sampling->prompt_logprobs_presence_case ==
+                      KVFERRY__V1__SAMPLING_PARAMS__PROMPT_LOGPROBS_PRESENCE_PROMPT_LOGPROBS;
+    cr_expect_eq(asks, row->asked >= 0, "%s", row->members);
+    if (asks)
+        cr_expect_eq(sampling->prompt_logprobs, (uint32_t)row->asked, "%s", row->members);
+    cr_expect_eq(request.has_prompt_logprobs,
+                 strstr(row->members, "prompt_logprobs\": ") && !strstr(row->members, "null"));
+    cr_expect_eq(request.n_prompt_logprobs, row->shown, "%s", row->members);
+    cr_expect_eq(request.is_echo_alone, row->is_echo_alone, "%s", row->members);
+    if (row->is_echo_alone)
+        cr_expect_eq(sampling->max_tokens, 1, "a worker draws one at least");
+}
+
+Test(openai_request, scores_of_the_prompt_are_asked_for_with_echo_or_by_name)
+{
+    for (size_t i = 0; i < sizeof SCORED / sizeof *SCORED; i++) {
+        const struct scored_row *row = &SCORED[i];
+        char body[256];
+        snprintf(body, sizeof body, "{%s, %s}", row->is_chat ? MESSAGES : PROMPT, row->members);
+        const bool is_read = read_body(row->is_chat, body);
+        cr_expect_eq(is_read, !row->refused, "%s: %s", body, is_read ? "" : error.message);
+        if (is_read)
+            expect_scored(row);
+        else
+            cr_expect_str_eq(error.param, row->refused ? row->refused : "", "%s", body);
+    }
 }
 
 Test(openai_request, bodies_that_are_no_object_are_refused)

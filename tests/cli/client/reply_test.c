@@ -57,6 +57,34 @@ Test(reply, choices_are_put_together)
     reply_finish(&reply);
 }
 
+Test(reply, of_a_prompt_all_but_the_first_token_have_a_logprob)
+{
+    Kvferry__V1__TokenLogprob top = KVFERRY__V1__TOKEN_LOGPROB__INIT, *tops[] = {&top};
+    Kvferry__V1__TokenLogprobs score = KVFERRY__V1__TOKEN_LOGPROBS__INIT, *rows[] = {&score};
+    Kvferry__V1__GenerateResponse message = KVFERRY__V1__GENERATE_RESPONSE__INIT;
+    reply_init(&reply, 2, 1 << 20);
+    message.prompt_logprobs = rows;
+    message.n_prompt_logprobs = 1;
+    score.token_id = 7;
+    cr_assert_eq(reply_take(&reply, &message, &error), STATUS_OK);
+    score.token_id = 8;
+    score.logprob = -2.5f;
+    score.top = tops;
+    score.n_top = 1;
+    top.token_id = 9;
+    top.logprob = -0.5f;
+    cr_assert_eq(reply_take(&reply, &message, &error), STATUS_OK);
+    cr_assert_eq(take(0, "a", 10, false), STATUS_OK);
+
+    const struct reply_choice *prompt = &reply.prompt;
+    cr_assert(prompt->n_tokens == 2 && prompt->n_tops == 1);
+    cr_expect(prompt->tokens[0].id == 7 && !prompt->tokens[0].has_logprob);
+    cr_expect(prompt->tokens[1].id == 8 && prompt->tokens[1].logprob == -2.5f);
+    cr_expect(prompt->tokens[1].n_top == 1 && prompt->tops[0].id == 9);
+    cr_expect_eq(reply.choices[0].n_tokens, 1);
+    reply_finish(&reply);
+}
+
 Test(reply, memory_is_bounded)
 {
     enum status status = STATUS_OK;

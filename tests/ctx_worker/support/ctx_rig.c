@@ -20,6 +20,13 @@ static void on_event(void *arg, void *handle, const struct ctx_event *event)
     (void)arg;
     cr_assert_eq(stream->n_finishes, 0, "an event after the end");
     cr_assert_lt(stream->n_events, RIG_EVENTS_MAX);
+    if (event->kind == CTX_SCORES) {
+        cr_assert_eq(event->scores.first, stream->n_scored, "each once and in order");
+        cr_assert_leq(stream->n_scored + event->scores.n, RIG_CONTEXT_TOKENS);
+        memcpy(stream->scores + stream->n_scored, event->scores.logprobs,
+               event->scores.n * sizeof *stream->scores);
+        stream->n_scored += event->scores.n;
+    }
     stream->kinds[stream->n_events] = event->kind;
     stream->events[stream->n_events++] = *event;
 }

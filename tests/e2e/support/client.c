@@ -89,6 +89,32 @@ static void take_progress(struct generation *generation,
         generation->progress[generation->n_progress++] = progress->done_tokens;
 }
 
+static void take_score(struct client_score *score, const Kvferry__V1__TokenLogprobs *told)
+{
+    memset(score, 0, sizeof *score);
+    cr_assert_leq(told->n_top, SCORE_TOP_MAX);
+    score->logprob = told->logprob;
+    score->n_top = (uint32_t)told->n_top;
+    for (size_t i = 0; i < told->n_top; i++) {
+        score->ids[i] = told->top[i]->token_id;
+        score->top[i] = told->top[i]->logprob;
+    }
+}
+
+static void take_scores(struct generation *generation,
+                        const Kvferry__V1__GenerateResponse *response)
+{
+    const size_t n = response->n_prompt_logprobs;
+    if (n == 0)
+        return;
+    cr_assert(response->n_token_ids == 0 && response->text.len == 0 && !response->usage);
+    cr_assert_not_null(generation->scores, "nobody asked");
+    cr_assert_leq(generation->n_scored + n, generation->n_tokens);
+    generation->has_late_scores |= generation->n_generated > 0 || response->index > 0;
+    for (size_t i = 0; i < n; i++)
+        take_score(&generation->scores[generation->n_scored++], response->prompt_logprobs[i]);
+}
+
 static void on_message(void *arg, const ProtobufCMessage *message)
 {
     struct generation *generation = arg;
@@ -99,6 +125,7 @@ static void on_message(void *arg, const ProtobufCMessage *message)
         if (generation->n_generated < TOKENS_MAX)
             generation->generated[generation->n_generated++] = response->token_ids[i];
     take_progress(generation, response);
+    take_scores(generation, response);
     take_text(generation, &response->text);
     if (response->finish_reason)
         generation->finish_reason = (int)response->finish_reason;
@@ -167,6 +194,12 @@ void client_start(struct client *client, struct generation *generation)
     sampling.seed_presence_case = KVFERRY__V1__SAMPLING_PARAMS__SEED_PRESENCE_SEED;
     sampling.seed = generation->seed;
     sampling.ignore_eos = generation->ignore_eos;
+    sampling.n = generation->n_choices;
+    if (generation->scores) {
+        sampling.prompt_logprobs_presence_case =
+            KVFERRY__V1__SAMPLING_PARAMS__PROMPT_LOGPROBS_PRESENCE_PROMPT_LOGPROBS;
+        sampling.prompt_logprobs = generation->n_top;
+    }
     ProtobufCBinaryData stop = text_of(generation->stop ? generation->stop : "");
     sampling.stop = &stop;
     sampling.n_stop = generation->stop ? 1 : 0;

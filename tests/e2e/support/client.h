@@ -15,6 +15,15 @@
 #define TOKENS_MAX   2048
 #define PROGRESS_MAX 128
 
+#define SCORE_TOP_MAX 20u
+
+/* The log-probability of a token of the prompt, and the likeliest ones. */
+struct client_score {
+    float logprob;
+    uint32_t n_top, ids[SCORE_TOP_MAX];
+    float top[SCORE_TOP_MAX];
+};
+
 struct generation {
     /* The request. text or tokens. */
     const char *text;
@@ -34,6 +43,10 @@ struct generation {
     uint32_t deadline_ms;           /* 0: 60 s */
     uint32_t cancel_after_messages; /* 0: never */
     bool return_progress;
+    uint32_t n_choices; /* 0: one */
+    struct client_score
+        *scores;    /* [n_tokens], which get the prompt's; NULL: they are not asked for */
+    uint32_t n_top; /* likeliest ones of each */
 
     /* How it ended. */
     uint32_t n_ends;
@@ -44,7 +57,9 @@ struct generation {
     uint32_t n_progress; /* messages of prompt_progress, and of each what is done */
     uint32_t progress[PROGRESS_MAX], progress_tokens;
     bool has_late_progress; /* behind a token */
-    size_t n_text_out;      /* bytes; NUL may be among them */
+    uint32_t n_scored;
+    bool has_late_scores; /* behind a token, or of another choice than the first */
+    size_t n_text_out;    /* bytes; NUL may be among them */
     char text_out[16384];
     int finish_reason;
     uint32_t prompt_tokens, cached_tokens, usage_generated;

@@ -1,6 +1,7 @@
 #include "raw_generate.h"
 
 #include "base/clock.h"
+#include "client.h"
 #include "command.h"
 #include "proto/kvferry/v1/generation.pb-c.h"
 #include "tests/rpc/support/raw_call.h"
@@ -10,19 +11,16 @@
 #include <poll.h>
 #include <stdio.h>
 
-enum { MESSAGE_BYTES_MAX = 512 };
+enum { MESSAGE_BYTES_MAX = 4096 };
 
-int raw_generate_start(const struct cluster *cluster, const char *text, uint32_t max_tokens,
-                       const char *timeout)
+static int start(const struct cluster *cluster, const char *text, const char *timeout,
+                 Kvferry__V1__SamplingParams *sampling)
 {
-    Kvferry__V1__SamplingParams sampling = KVFERRY__V1__SAMPLING_PARAMS__INIT;
     Kvferry__V1__GenerateRequest request = KVFERRY__V1__GENERATE_REQUEST__INIT;
     uint8_t packed[MESSAGE_BYTES_MAX];
     sampling
-        .max_tokens_presence_case = KVFERRY__V1__SAMPLING_PARAMS__MAX_TOKENS_PRESENCE_MAX_TOKENS;
-    sampling.max_tokens = max_tokens;
-    sampling.ignore_eos = 1;
-    request.sampling = &sampling;
+        ->max_tokens_presence_case = KVFERRY__V1__SAMPLING_PARAMS__MAX_TOKENS_PRESENCE_MAX_TOKENS;
+    request.sampling = sampling;
     request.prompt_case = KVFERRY__V1__GENERATE_REQUEST__PROMPT_TEXT;
     request.text = text_of(text);
     size_t n = kvferry__v1__generate_request__get_packed_size(&request);
@@ -33,6 +31,25 @@ int raw_generate_start(const struct cluster *cluster, const char *text, uint32_t
                                              .timeout = timeout,
                                              .message = packed,
                                              .message_bytes = (uint16_t)n});
+}
+
+int raw_generate_start(const struct cluster *cluster, const char *text, uint32_t max_tokens,
+                       const char *timeout)
+{
+    Kvferry__V1__SamplingParams sampling = KVFERRY__V1__SAMPLING_PARAMS__INIT;
+    sampling.max_tokens = max_tokens;
+    sampling.ignore_eos = 1;
+    return start(cluster, text, timeout, &sampling);
+}
+
+int raw_score_start(const struct cluster *cluster, const char *text)
+{
+    Kvferry__V1__SamplingParams sampling = KVFERRY__V1__SAMPLING_PARAMS__INIT;
+    sampling.max_tokens = 1;
+    sampling.prompt_logprobs_presence_case =
+        KVFERRY__V1__SAMPLING_PARAMS__PROMPT_LOGPROBS_PRESENCE_PROMPT_LOGPROBS;
+    sampling.prompt_logprobs = SCORE_TOP_MAX;
+    return start(cluster, text, NULL, &sampling);
 }
 
 uint32_t requests_ended(const struct cluster *cluster, const char *reason)

@@ -12,6 +12,9 @@
 int raw_generate_start(const struct cluster *cluster, const char *text, uint32_t max_tokens,
                        const char *timeout);
 
+/* The same of a prompt's log-probabilities, with 20 likeliest tokens beside each. */
+int raw_score_start(const struct cluster *cluster, const char *text);
+
 /* Requests that the router counts as ended for reason (a status' name); NULL: for any. */
 uint32_t requests_ended(const struct cluster *cluster, const char *reason);
 

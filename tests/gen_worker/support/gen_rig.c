@@ -48,6 +48,19 @@ static enum status on_tokens(void *arg, void *stream, const struct gen_tokens *t
                                                                             : STATUS_OK;
 }
 
+static enum status on_scores(void *arg, void *stream, const struct prompt_scores *scores)
+{
+    struct rig_client *client = stream;
+    (void)arg;
+    cr_assert_eq(client->n_finishes, 0, "scores after the end");
+    cr_assert_eq(client->n_tokens, 0, "scores behind a token");
+    cr_assert_eq(scores->first, client->n_scored, "each once and in order");
+    cr_assert_leq(client->n_scored + scores->n, RIG_CONTEXT_TOKENS);
+    memcpy(client->scores + client->n_scored, scores->logprobs, scores->n * sizeof *client->scores);
+    client->n_scored += scores->n;
+    return client->refuses_scores ? STATUS_SLOW_READER : STATUS_OK;
+}
+
 static void on_progress(void *arg, void *stream, uint32_t n_done, uint32_t n_prompt)
 {
     struct rig_client *client = stream;
@@ -80,6 +93,7 @@ static void start_prefill(void *arg, uint64_t prefill, const char *context_worke
     rig->transfer = request->transfer_id;
     rig->standing = request->input.standing;
     rig->step_ns = request->step_ns;
+    rig->wants_scores = request->input.sampling->scores_prompt;
 }
 
 static void cancel_prefill(void *arg, uint64_t prefill)
@@ -194,6 +208,7 @@ void gen_rig_open(struct gen_rig *rig, struct gen_rig_options options)
                                        .now_ns = now_ns,
                                        .draw_transfer_id = draw_transfer_id,
                                        .tokens = on_tokens,
+                                       .scores = on_scores,
                                        .progress = on_progress,
                                        .finish = on_finish,
                                        .start_prefill = start_prefill,

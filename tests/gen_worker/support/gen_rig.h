@@ -22,6 +22,9 @@ struct rig_client {
     uint32_t told_at;    /* how many tokens had come before the first of them */
     struct gen_finish told;
     char told_worker[64];
+    uint32_t n_scored; /* tokens of the prompt, and what was told of them */
+    struct token_logprobs scores[RIG_CONTEXT_TOKENS];
+    bool refuses_scores;
     uint32_t n_progress, n_prompt; /* messages of progress, and the size of the prompt in them */
     uint32_t progress[32];         /* tokens with KV, of each message */
     uint32_t n_finishes;
@@ -59,7 +62,8 @@ struct gen_rig {
     uint64_t prefill;
     uint32_t held_tokens, n_prompt;
     struct standing standing;
-    uint64_t step_ns; /* of the last prefill */
+    uint64_t step_ns;  /* of the last prefill */
+    bool wants_scores; /* of the last prefill */
     struct transfer_id transfer;
     uint64_t commit_bytes;
     bool has_other_numerics; /* of the context worker */

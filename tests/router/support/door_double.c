@@ -89,6 +89,20 @@ static enum status progress(struct door_call *call, uint32_t n_done, uint32_t n)
     return STATUS_OK;
 }
 
+static enum status scores(struct door_call *base, const uint32_t *token_ids,
+                          const struct prompt_scores *scores)
+{
+    struct door_double *call = double_of(base);
+    cr_assert_eq(call->n_ids, 0, "scores behind a token");
+    cr_assert_eq(scores->first, call->n_scores, "each once and in order");
+    cr_assert_leq(call->n_scores + scores->n, DOUBLE_IDS_MAX);
+    for (uint32_t i = 0; i < scores->n; i++) {
+        call->scored_ids[call->n_scores] = token_ids[i];
+        call->scores[call->n_scores++] = scores->logprobs[i].logprob;
+    }
+    return STATUS_OK;
+}
+
 static enum status end(struct door_call *call, struct reply_end *end)
 {
     cr_assert_eq(double_of(call)->n_ends++, 0);
@@ -113,6 +127,7 @@ static const struct door_ops OPS = {
     .peer = peer,
     .piece = take_piece,
     .progress = progress,
+    .scores = scores,
     .end = end,
     .fail = fail,
 };

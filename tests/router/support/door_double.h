@@ -18,6 +18,9 @@ struct door_double {
     enum status refuses;   /* not OK: what piece answers */
     uint32_t ids[DOUBLE_IDS_MAX];
     uint32_t n_ids, n_progress, n_ends;
+    uint32_t n_scores; /* tokens of the prompt */
+    uint32_t scored_ids[DOUBLE_IDS_MAX];
+    float scores[DOUBLE_IDS_MAX];
     char text[DOUBLE_TEXT_MAX]; /* with a NUL */
     size_t text_bytes;
     struct rpc_error failure; /* status OK: it did not fail */
