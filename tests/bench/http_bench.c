@@ -159,7 +159,7 @@ int main(int argc, char **argv)
 {
     static struct bench bench;
     char host[64];
-    unsigned port;
+    unsigned port = 0;
     must(argc == 5 && sscanf(argv[1], "%63[0-9.]:%u", host, &port) == 2,
          "usage: http_bench ADDRESS SECONDS CONCURRENCY TOKENS");
     bench.address = (struct sockaddr_in){.sin_family = AF_INET, .sin_port = htons((uint16_t)port)};

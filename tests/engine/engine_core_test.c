@@ -503,32 +503,48 @@ Test(engine_core, whose_constraint_is_wrong_is_told_what_is)
 }
 
 /* Whether it is compiled by then or not. */
-Test(engine_core, who_waits_for_a_constraint_ends_as_any_other)
+Test(engine_core, who_waits_for_a_constraint_ends_with_its_stream)
 {
     struct pretend pretend;
     struct desk_rig rig;
-    int streams[4];
+    int stream;
     open_with_desk(&pretend, &rig, 2);
-    engine_core_request(&pretend.core, request_of("a", &streams[0], "a", DEADLINE_NONE), NOW_NS);
-    engine_core_stream_ended(&pretend.core, &streams[0]);
+    engine_core_request(&pretend.core, request_of("a", &stream, "a", DEADLINE_NONE), NOW_NS);
+    engine_core_stream_ended(&pretend.core, &stream);
     cr_assert_eq(pretend.refused_with, STATUS_CANCELLED);
-    cr_assert_eq(request_queue_count(&pretend.pending), 0);
+    close_with_desk(&pretend, &rig);
+}
 
-    engine_core_request(&pretend.core, request_of("b", &streams[1], "b", NOW_NS + 1), NOW_NS);
-    engine_core_request(&pretend.core, request_of("c", &streams[2], "c", NOW_NS + 1), NOW_NS);
-    engine_core_request(&pretend.core, request_of("d", &streams[3], "d", DEADLINE_NONE), NOW_NS);
+Test(engine_core, who_waits_for_a_constraint_ends_at_its_deadline_and_who_is_one_too_many_at_once)
+{
+    struct pretend pretend;
+    struct desk_rig rig;
+    int streams[3];
+    open_with_desk(&pretend, &rig, 2);
+    engine_core_request(&pretend.core, request_of("b", &streams[0], "b", NOW_NS + 1), NOW_NS);
+    engine_core_request(&pretend.core, request_of("c", &streams[1], "c", NOW_NS + 1), NOW_NS);
+    cr_assert_eq(pretend.n_refused, 0);
+    engine_core_request(&pretend.core, request_of("d", &streams[2], "d", DEADLINE_NONE), NOW_NS);
     cr_assert_eq(pretend.refused_with, STATUS_QUEUE_FULL, "the desk has two");
-    cr_assert_eq(pretend.n_refused, 2);
+    cr_assert_eq(pretend.n_refused, 1);
     engine_core_step(&pretend.core, NOW_NS + 1);
     cr_assert_eq(pretend.refused_with, STATUS_TIMED_OUT);
-    cr_assert_eq(pretend.n_refused, 4);
+    cr_assert_eq(pretend.n_refused, 3);
+    close_with_desk(&pretend, &rig);
+}
 
+Test(engine_core, who_waits_for_a_constraint_ends_with_the_engine)
+{
+    struct pretend pretend;
+    struct desk_rig rig;
+    int streams[2];
+    open_with_desk(&pretend, &rig, 2);
     engine_core_request(&pretend.core, request_of("e", &streams[0], "e", DEADLINE_NONE), NOW_NS);
     engine_core_request(&pretend.core, request_of("f", &streams[1], "f", DEADLINE_NONE), NOW_NS);
     engine_inbox_stop(&pretend.inbox);
     engine_core_step(&pretend.core, NOW_NS);
     cr_assert_eq(pretend.refused_with, STATUS_DRAINING);
-    cr_assert_eq(pretend.n_refused, 6);
+    cr_assert_eq(pretend.n_refused, 2);
     close_with_desk(&pretend, &rig);
 }
 

@@ -298,9 +298,9 @@ Test(schedule_property, a_large_request_of_low_priority_ends_beside_a_crowd_that
      * beside its own tenant only. */
     const struct backlog crowd = {{0, 1, 9, 60, 60, 0, PRETEND_NO_GROUP, 0, false, 0, 0}, 30};
     const struct pretend_arrival of_other = {1, 1,     -100, 900, 100, 100, PRETEND_NO_GROUP,
-                                             0, false, 0, 0};
+                                             0, false, 0,    0};
     const struct pretend_arrival of_same = {0, 1,     -10, 900, 100, 100, PRETEND_NO_GROUP,
-                                            0, false, 0, 0};
+                                            0, false, 0,   0};
     for (int policy = 0; policy < N_POLICIES; policy++) {
         uint32_t n_steps = steps_beside_a_crowd(POLICIES[policy], &crowd, &of_other);
         cr_assert_lt(n_steps, 1000, "%s: %u steps", schedule_policy_name(POLICIES[policy]),

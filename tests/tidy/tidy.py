@@ -106,6 +106,9 @@ WRAPPERS = [("kernels/cuda/hardware.cuh", "tests/simt/harness/hardware_host.h"),
             ("kernels/cuda/hardware_sm90.cuh", "tests/simt/harness/hardware_sm90_host.h")]
 CONFORMS = "kernels/cuda/conform/"
 
+# Lists of planted mistakes, the folder of the files in the first column, and the column of the text that is there.
+MISTAKES = [("tests/simt/mutants.tsv", "kernels/cuda/", 3), ("tests/simt/driver/mutants.tsv", "device/", 2)]
+
 UNFINISHED = r"\b(T[O]DO|F[I]XME|X[X]X|H[A]CK|not implem[e]nted|placeh[o]lder)\b"
 TEST_HOOK = r"\w+_for_test\b|#\s*if(def)?\s+.*\b(TEST|TESTING|UNIT_TEST)\b"
 
@@ -502,8 +505,22 @@ def conformed(tree: Tree) -> Iterator[Finding]:
                 yield Finding(host, 0, "wrapper", f"{name} has no body in {device}")
 
 
+def mistakes_fit(tree: Tree) -> Iterator[Finding]:
+    """A planted mistake is a text of the product that stands there once; only nightly runs plant all of them."""
+    for path, folder, old in MISTAKES:
+        lines = tree.text(path).splitlines() if tree.has(path) else []
+        for number, fields in enumerate((line.split("\t") for line in lines), 1):
+            source = fields[0] if fields[0].startswith("tests/") else folder + fields[0]
+            if fields[0] == "file":
+                continue
+            n = tree.text(source).count(fields[old].replace("\\n", "\n")) if tree.has(source) else 0
+            if n != 1:
+                yield Finding(path, number, "mistake", f"{source} has its text {n} times")
+
+
 RULES = [include_arrows, room_order, circles, foreign_headers, pure_policy, device_bytes, readmes, lengths, banned_calls, sized_once, config_rows,
-         status_rows, foreign_places, unfinished, test_hooks, listed_sources, conformed]
+         status_rows, foreign_places, unfinished, test_hooks, listed_sources, conformed,
+         mistakes_fit]
 
 
 def print_lengths(tree: Tree) -> None:

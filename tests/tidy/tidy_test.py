@@ -114,6 +114,8 @@ PLANTED = {
     "machine": ("docs.md", "see /ro" + "ot/x\n", "docs.md:1: place"),
     "registry": ("docs.md", "pypi." + "org\n", "docs.md:1: place"),
     "outside": ("docs.md", "see ../sha" + "red/design\n", "docs.md:1: place"),
+    "mistakes": ("tests/simt/driver/mutants.tsv", "cuda.c\twrong\tright();\t\n",
+                 "tests/simt/driver/mutants.tsv:1: mistake: device/cuda.c has its text 0 times"),
     "unfinished": ("base/x.c", "/* TO" + "DO */\n", "base/x.c:1: unfinished"),
     "in no list": ("kernels/cpu/rows.c", "\n", "kernels/cpu/rows.c:0: list: in none of the lists"),
     "listed twice": ("kernels/CMakeLists.txt", "set(a cpu/x.c)\nset(b cpu/x.c)\n",

@@ -86,6 +86,48 @@ GRAMMARS = {
     "not": "start: /(?s:.*)/ & ~/(?s:.*)(a|b)[ab]{20}(?s:.*)/\n",
 }
 
+CHAIN = 'root ::= "x" a0\n' + "".join(f"a{i} ::= a{i + 1}\n" for i in range(3000))
+GBNFS = {
+    "optional": "root ::= " + '"a"? ' * 12000,
+    "twice": "root ::= a0\n" + "".join(f"a{i} ::= a{i + 1} a{i + 1}\n" for i in range(40)) + 'a40 ::= "x"\n',
+    "chain": CHAIN + 'a3000 ::= "y"\n',
+    "chain_round": CHAIN + 'a3000 ::= "y" | "(" root ")"\n',
+    "itself": "root ::= root\n",
+    "ambiguous": 'root ::= e\ne ::= e e | e "+" e | [a-z] | ""\n',
+    "characters": 'root ::= "(" c ")"\nc ::= [^()] c | "(" c ")" c | ""\n',
+    "dots": "root ::= " + "." * 60000,
+    "deep": "root ::= " + "(" * 20000 + '"a"' + ")" * 20000,
+    "repeated": 'root ::= (((("a" root | "b"){1,1000}){1,1000}){1,1000}){1,1000}\n',
+}
+
+REGEXES |= {
+    "optional_8k": ".?" * 8000,
+    "optional_900": "\\w?" * 900,
+    "starred": "".join(f"{'abcdef'[i % 6]}*" for i in range(32000)),
+    "any_power": "(?s)(.*a.{30}|.*b.{31}|.*c.{37}|.*d.{41})x{50}",
+    "stars_in_stars": "a" + "*" * 100,
+    "words_7k": "|".join(f"w{i}.*" for i in range(7000)),
+}
+GRAMMARS |= {
+    "optional_twice": "start: T\nT: A A\nA: B B\nB: C C\nC: D D\nD: /" + ".?" * 250 + "/\n",
+    "optional_and": "start: T\nT: " + " & ".join("/" + part * 300 + "/" for part in (".?", "\\w?", "[a-z]?")) + "\n",
+    "terminals_1k": "start: (" + "|".join(f"T{i}" for i in range(1000)) + ")*\n" + "".join(f"T{i}: /[a-z]*x{i}[a-z]*/\n" for i in range(1000)),
+    "rules_chain": "start: t0\n" + "".join(f"t{i}: t{i + 1}\n" for i in range(4500)) + "t4500: /[a-c]/\n",
+    "terminal_itself": 'start: A\nA: "x" A\n',
+    "special": 'start: "a" <|im_end|> "b"\n',
+    "stop": 'start: a "z"\na[stop="STOP", max_tokens=10]: /.*/\n',
+    "file": '%import "/etc/passwd"\nstart: "a"\n',
+}
+SCHEMAS |= {
+    "pattern_optional": {"type": "string", "pattern": ".?" * 8000},
+    "patterns_optional": {"anyOf": [{"type": "string", "pattern": ".?" * 500} for _ in range(16)]},
+    "long_const": {"const": "x y " * 50000},
+    "required_5k": {"type": "object", "required": [f"r{i}" for i in range(5000)]},
+    "items_80k": '{"type":"array","prefixItems":[' + ",".join("{}" for _ in range(80000)) + "]}",
+    "ref_chain": {"$defs": {**{f"d{i}": {"$ref": f"#/$defs/d{i + 1}"} for i in range(6000)}, "d6000": {"type": "string"}}, "$ref": "#/$defs/d0"},
+}
+
 CASES: dict[str, Case] = {f"schema_{name}": schema(value) for name, value in SCHEMAS.items()}
 CASES |= {f"regex_{name}": regex(text) for name, text in REGEXES.items()}
 CASES |= {f"grammar_{name}": grammar(text) for name, text in GRAMMARS.items()}
+CASES |= {f"gbnf_{name}": grammar(text) for name, text in GBNFS.items()}
