@@ -110,6 +110,32 @@ Test(engine_port, who_does_not_read_is_ended_and_owns_nothing)
     engine_bed_close(&bed);
 }
 
+/* It answers no ping: a gateway's machine that is gone, while its request waits for a worker. */
+Test(engine_port, a_gateway_that_is_dead_is_found)
+{
+    static struct engine_bed bed;
+    struct engine_question question;
+    uint8_t packed[1024];
+    engine_bed_open(&bed, (const char *const[]){ENGINE_PORT, "--keepalive-ms", "1s",
+                                                "--keepalive-timeout-ms", "500ms",
+                                                "--wait-limit-ms", "10m", NULL});
+    child_kill(&bed.cluster.generations[0]);
+    engine_question_init(&question, &bed, N_TOKENS);
+    size_t n = vllm__grpc__engine__generate_request__pack(&question.request, packed);
+    int fd = raw_call_start(bed.cluster.router.engine,
+                            &(struct raw_call){.path = ENGINE "Generate",
+                                               .window = 255,
+                                               .message = packed,
+                                               .message_bytes = (uint16_t)n});
+    requests_wait_ended(&bed.cluster, 2);
+    cr_expect_eq(requests_ended(&bed.cluster, "CANCELLED"), 1);
+    close(fd);
+    child_restart(&bed.cluster.generations[0]);
+    cluster_wait_ready(&bed.cluster, 1, 1);
+    engine_expect_good(&bed);
+    engine_bed_close(&bed);
+}
+
 static void expect_full(struct engine_bed *bed)
 {
     static struct engine_reply reply;

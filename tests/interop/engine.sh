@@ -4,4 +4,4 @@ set -euo pipefail
 binary=$1 source=$2 tools=$3
 "$source/tests/interop/tools.sh" "$source" "$tools"
 export PYTHONPATH=$tools/stubs:$source/tests/roles
-exec "$tools/venv/bin/python" -B "$source/tests/interop/engine_clients.py" "$binary" "$source/model/demo"
+exec "$tools/venv/bin/python" -W ignore -B "$source/tests/interop/engine_clients.py" "$binary" "$source/model/demo"

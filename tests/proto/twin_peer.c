@@ -14,6 +14,9 @@
 #include "proto/kvferry/internal/v1/generation_worker.pb-c.h"
 #include "proto/kvferry/v1/generation.pb-c.h"
 #include "proto/kvferry/v1/model.pb-c.h"
+#include "proto/vllm/control.pb-c.h"
+#include "proto/vllm/grpc/engine/vllm_engine.pb-c.h"
+#include "proto/vllm/inference.pb-c.h"
 
 #include <assert.h>
 #include <stdbool.h>
@@ -30,6 +33,9 @@ static const ProtobufCServiceDescriptor *const SERVICES[] = {
     &kvferry__internal__v1__admin_service__descriptor,
     &kvferry__internal__v1__context_worker_service__descriptor,
     &kvferry__internal__v1__generation_worker_service__descriptor,
+    &vllm__control__descriptor,
+    &vllm__inference__descriptor,
+    &vllm__grpc__engine__vllm_engine__descriptor,
 };
 
 static const ProtobufCMessageDescriptor *find_in(const ProtobufCMessageDescriptor *message,
@@ -97,8 +103,10 @@ static size_t width(ProtobufCType type)
         return sizeof(void *);
     case PROTOBUF_C_TYPE_BYTES:
         return sizeof(ProtobufCBinaryData);
+    case PROTOBUF_C_TYPE_INT64:
     case PROTOBUF_C_TYPE_UINT64:
     case PROTOBUF_C_TYPE_FIXED64:
+    case PROTOBUF_C_TYPE_DOUBLE:
         return 8;
     default:
         return 4;
@@ -123,9 +131,13 @@ static void fill_value(const ProtobufCFieldDescriptor *field, struct random *ran
     case PROTOBUF_C_TYPE_MESSAGE:
         *(ProtobufCMessage **)value = fill(field->descriptor, random);
         break;
+    case PROTOBUF_C_TYPE_INT64: /* any bits are a number, also below */
     case PROTOBUF_C_TYPE_UINT64:
     case PROTOBUF_C_TYPE_FIXED64:
         *(uint64_t *)value = number;
+        break;
+    case PROTOBUF_C_TYPE_DOUBLE:
+        *(double *)value = (double)(number % 4096) / 64;
         break;
     case PROTOBUF_C_TYPE_FLOAT:
         *(float *)value = (float)(number % 4096) / 64;
@@ -138,7 +150,8 @@ static void fill_value(const ProtobufCFieldDescriptor *field, struct random *ran
         break;
     case PROTOBUF_C_TYPE_UINT32:
     case PROTOBUF_C_TYPE_FIXED32:
-    case PROTOBUF_C_TYPE_SINT32: /* any bits are a number */
+    case PROTOBUF_C_TYPE_SINT32:
+    case PROTOBUF_C_TYPE_INT32:
         *(uint32_t *)value = (uint32_t)number;
         break;
     default:

@@ -15,9 +15,13 @@ from google.protobuf.message_factory import GetMessageClass
 from google.protobuf.unknown_fields import UnknownFieldSet
 from kvferry.internal.v1 import admin_pb2, context_worker_pb2, generation_worker_pb2
 from kvferry.v1 import generation_pb2, model_pb2, sampling_pb2
+from smg.grpc.common import common_pb2
+from vllm import control_pb2, inference_pb2
+from vllm.grpc.engine import vllm_engine_pb2
 
 FILES = (
-    admin_pb2, context_worker_pb2, generation_worker_pb2, generation_pb2, model_pb2, sampling_pb2)
+    admin_pb2, context_worker_pb2, generation_worker_pb2, generation_pb2, model_pb2, sampling_pb2, common_pb2, control_pb2, inference_pb2,
+    vllm_engine_pb2)
 ROUNDS = 300
 UNSIGNED = {Field.TYPE_UINT32: 32, Field.TYPE_FIXED32: 32, Field.TYPE_UINT64: 64, Field.TYPE_FIXED64: 64}
 
@@ -25,9 +29,11 @@ UNSIGNED = {Field.TYPE_UINT32: 32, Field.TYPE_FIXED32: 32, Field.TYPE_UINT64: 64
 def value(field, draw):
     if field.type in UNSIGNED:
         return draw.choice((0, 1, draw.getrandbits(UNSIGNED[field.type])))
-    if field.type == Field.TYPE_SINT32:
+    if field.type in (Field.TYPE_SINT32, Field.TYPE_INT32):
         return draw.choice((0, -1, 2**31 - 1, -(2**31), draw.randrange(-200, 200)))
-    if field.type == Field.TYPE_FLOAT:
+    if field.type == Field.TYPE_INT64:
+        return draw.choice((0, -1, 2**63 - 1, -(2**63), draw.randrange(-200, 200)))
+    if field.type in (Field.TYPE_FLOAT, Field.TYPE_DOUBLE):
         return draw.choice((0.0, 1.0, -0.5, float("inf"), draw.getrandbits(20) / 64))
     if field.type == Field.TYPE_BOOL:
         return draw.random() < 0.5
@@ -114,7 +120,7 @@ class Twin(unittest.TestCase):
                 self.assertEqual(message.SerializeToString(deterministic=True), packed, str(message))
 
     def test_text_that_may_hold_nul_and_zeros_that_were_given(self):
-        given = [f for f in sampling_pb2.SamplingParams.DESCRIPTOR.fields if f.has_presence]
+        given = [f for f in sampling_pb2.SamplingParams.DESCRIPTOR.fields if f.has_presence and not f.message_type]
         self.assertEqual(len(given), 10)
         for field in given:
             message = sampling_pb2.SamplingParams()
@@ -128,6 +134,9 @@ class Twin(unittest.TestCase):
             generation_pb2.CompleteResponse(text="\0", stop_string="\0"),
             generation_pb2.TokenizeRequest(text="\0"), generation_pb2.DetokenizeResponse(text="\0"),
             sampling_pb2.SamplingParams(stop=["\0", "a\0"], bad_words=["\0b"]),
+            inference_pb2.GenerateRequest(text="\0"), inference_pb2.StoppingCriteria(stop_strings=["a\0", "\0"]),
+            inference_pb2.SequenceOutput(text="a\0b"), inference_pb2.FinishInfo(stop_string="\0"),
+            vllm_engine_pb2.SamplingParams(stop=["\0b"]), vllm_engine_pb2.GenerateComplete(matched_stop_str="a\0"),
         ):
             packed = message.SerializeToString()
             self.assertEqual(self.ask("again", type(message), packed.hex()), packed)

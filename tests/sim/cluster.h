@@ -68,10 +68,12 @@ struct client {
     const struct plan_request *plan;
     uint32_t *prompt;
     struct sampling_params sampling;
+    bool wants_scores;   /* of its prompt */
     uint32_t n_expected; /* tokens of the right answer */
     enum gen_finish_reason reason_expected;
     const uint32_t *expected;
     uint32_t n_tokens; /* received */
+    uint32_t n_scored; /* of the prompt, in order, each once */
     uint32_t n_ends;
     uint32_t n_attempts;
     uint32_t n_commits;     /* granted, of the attempt under way */
@@ -84,7 +86,7 @@ struct client {
 struct totals {
     uint64_t runs, requests, ok, failed, cancelled, late;
     uint64_t handovers_committed, handovers_failed, fell_back, retried, waited, quarantines,
-        recomputed, pauses, tokens_again;
+        recomputed, pauses, tokens_again, scored;
     uint64_t kv_bytes, prefix_cached, kills, late_pieces, commits_refused;
     uint64_t local_prompts; /* in a crowd */
     uint64_t told_in_steps, committed_in_steps;

@@ -125,6 +125,8 @@ static void on_event(void *arg, void *stream, const struct ctx_event *event)
         message->event.ready.block_ids = sim_copy(wire, event->ready.block_ids, bytes);
         if (event->ready.digests)
             message->event.ready.digests = sim_copy(wire, event->ready.digests, bytes);
+    } else if (event->kind == CTX_SCORES) {
+        sim_copy_scores(wire, &event->scores, &message->event.scores);
     }
     wire_send(call->call, WIRE_SERVER, &message->base);
 }

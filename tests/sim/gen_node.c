@@ -66,6 +66,19 @@ static enum status on_tokens(void *arg, void *stream, const struct gen_tokens *t
     return STATUS_OK;
 }
 
+static enum status on_scores(void *arg, void *stream, const struct prompt_scores *scores)
+{
+    struct worker_node *worker = arg;
+    struct wire *wire = &worker->cluster->wire;
+    struct gen_call *call = stream;
+    if (!call->is_known)
+        cluster_fail(worker->cluster, "scores on a stream that was finished");
+    struct sim_message *message = sim_message_new(wire, SIM_SCORES);
+    sim_copy_scores(wire, scores, &message->scores);
+    wire_send(call->call, WIRE_SERVER, &message->base);
+    return STATUS_OK;
+}
+
 static void on_finish(void *arg, void *stream, const struct gen_finish *finish)
 {
     struct worker_node *worker = arg;
@@ -159,6 +172,10 @@ static void on_event(struct gen_prefill_call *call, const struct ctx_event *from
         event.ready.n_blocks = from->ready.n_blocks;
         event.ready.block_ids = from->ready.block_ids;
         event.ready.digests = from->ready.digests;
+        break;
+    case CTX_SCORES:
+        event.kind = GEN_PREFILL_SCORES;
+        event.scores = from->scores;
         break;
     case CTX_FIRST_TOKEN:
         event.kind = GEN_PREFILL_FIRST_TOKEN;
@@ -330,6 +347,7 @@ const struct gen_engine_ops GEN_NODE_OPS = {
     .now_ns = now_ns,
     .draw_transfer_id = draw_transfer_id,
     .tokens = on_tokens,
+    .scores = on_scores,
     .finish = on_finish,
     .start_prefill = start_prefill,
     .cancel_prefill = cancel_prefill,

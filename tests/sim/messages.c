@@ -19,6 +19,13 @@ void *sim_copy(struct wire *wire, const void *bytes, size_t n_bytes)
     return copy;
 }
 
+void sim_copy_scores(struct wire *wire, const struct prompt_scores *scores,
+                     struct prompt_scores *copy_out)
+{
+    *copy_out = *scores;
+    copy_out->logprobs = sim_copy(wire, scores->logprobs, scores->n * sizeof *scores->logprobs);
+}
+
 void sim_send_end(struct wire_call *call, struct wire *wire, enum status status,
                   const char *sentence)
 {

@@ -15,6 +15,7 @@ enum sim_message_kind {
     SIM_DESCRIBED,
     SIM_CTX_EVENT,
     SIM_TOKENS,
+    SIM_SCORES,
     SIM_END
 };
 
@@ -34,6 +35,7 @@ struct sim_message {
             uint32_t token_id;
             bool has_logprobs;
         } tokens;
+        struct prompt_scores scores; /* with a pointer to wire memory */
         struct {
             enum status status;
             char sentence[128];
@@ -44,5 +46,7 @@ struct sim_message {
 
 struct sim_message *sim_message_new(struct wire *wire, enum sim_message_kind kind);
 void *sim_copy(struct wire *wire, const void *bytes, size_t n_bytes);
+void sim_copy_scores(struct wire *wire, const struct prompt_scores *scores,
+                     struct prompt_scores *copy_out);
 void sim_send_end(struct wire_call *call, struct wire *wire, enum status status,
                   const char *sentence);

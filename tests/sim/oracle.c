@@ -1,5 +1,7 @@
 #include "tests/sim/oracle.h"
 
+#include "model/logprobs.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,6 +18,12 @@ struct answer {
     uint32_t tokens[ORACLE_LONG_MAX];
 };
 
+/* Of the longest prompt of a family; others are its beginnings. */
+struct scores {
+    bool is_known;
+    float logprobs[ORACLE_PROMPT_MAX];
+};
+
 struct oracle {
     struct device *device;
     struct model *models[ORACLE_MODELS];
@@ -25,6 +33,7 @@ struct oracle {
     float *logits;
     struct answer answers[ORACLE_MODELS][ORACLE_DTYPES][ORACLE_VARIANTS][ORACLE_FAMILIES]
                          [ORACLE_PROMPT_MAX + 1];
+    struct scores scores[ORACLE_MODELS][ORACLE_DTYPES][ORACLE_FAMILIES];
 };
 
 static void must(enum status status, const struct error *error, const char *what)
@@ -170,4 +179,42 @@ const uint32_t *oracle_answer(struct oracle *oracle, const struct oracle_questio
         compute(oracle, question, answer->n_known, answer->tokens);
     }
     return answer->tokens;
+}
+
+/* A token at a time, each as the end of a prompt: these are the bits of a prompt that is computed at once. */
+static void score(struct oracle *oracle, const struct oracle_question *question,
+                  struct scores *scores)
+{
+    uint32_t tokens[ORACLE_PROMPT_MAX];
+    block_id blocks[N_BLOCKS];
+    const struct model *model = oracle->models[question->model];
+    struct block_pool *pool = oracle->pools[question->model][question->dtype];
+    oracle_prompt(oracle, question->model, question->family, ORACLE_PROMPT_MAX, tokens);
+    must(block_pool_acquire(pool, N_BLOCKS, blocks), NULL, "blocks");
+    for (uint32_t i = 0; i + 1 < ORACLE_PROMPT_MAX; i++) {
+        struct token_logprobs found;
+        const struct forward_sequence sequence = {.token_ids = tokens + i,
+                                                  .n_query = 1,
+                                                  .n_past = i,
+                                                  .prompt_len = i + 1,
+                                                  .blocks = blocks,
+                                                  .n_blocks = N_BLOCKS,
+                                                  .wants_logits = true};
+        must(forward_run(oracle->forwards[question->model][question->dtype], &sequence, 1, 1,
+                         oracle->logits),
+             NULL, "step");
+        logprobs_fill(model_kernels(model), oracle->logits, model_get_config(model)->vocabulary, 0,
+                      tokens[i + 1], &found);
+        scores->logprobs[i + 1] = found.logprob;
+    }
+    block_pool_release(pool, blocks, N_BLOCKS);
+    scores->is_known = true;
+}
+
+const float *oracle_scores(struct oracle *oracle, const struct oracle_question *question)
+{
+    struct scores *scores = &oracle->scores[question->model][question->dtype][question->family];
+    if (!scores->is_known)
+        score(oracle, question, scores);
+    return scores->logprobs;
 }

@@ -36,3 +36,5 @@ struct sampling_params oracle_sampling(uint32_t variant);
 /* n_tokens at least, up to ORACLE_LONG_MAX, as if none ended the generation. Borrowed until destroy. */
 const uint32_t *oracle_answer(struct oracle *oracle, const struct oracle_question *question,
                               uint32_t n_tokens);
+/* The log-probability of each token of the prompt, given those before it; of the first 0. [n_prompt], borrowed until destroy. */
+const float *oracle_scores(struct oracle *oracle, const struct oracle_question *question);

@@ -113,6 +113,7 @@ static void end_client(struct client *client, enum status status, const char *se
     totals->requests++;
     totals->by_status[status]++;
     totals->cancelled += status == STATUS_CANCELLED;
+    totals->scored += client->wants_scores && status == STATUS_OK;
     *(status == STATUS_OK ? &totals->ok : &totals->failed) += 1;
     judge_end(cluster, client, status, sentence, finish);
 }
@@ -181,6 +182,8 @@ void router_node_add_client(struct cluster *cluster, uint32_t index)
     client->sampling = oracle_sampling(plan->question.variant);
     client->sampling.max_tokens = plan->max_tokens;
     client->sampling.ignore_eos = plan->ignore_eos;
+    client->wants_scores = plan->question.variant == 4 && index % 2 == 1;
+    client->sampling.n_prompt_logprobs = client->wants_scores ? 2 : 0;
     if (plan->stop_at != UINT32_MAX) {
         client->sampling.n_stop_token_ids = 1;
         client->sampling.stop_token_ids[0] = oracle_answer(cluster->oracle, &plan->question,
@@ -207,6 +210,8 @@ static void on_message(void *arg, const struct wire_message *base)
     struct decode_call *call = arg;
     if (base->kind == SIM_TOKENS)
         router_core_tokens(call->cluster->router, call->attempt, message->tokens.n, message);
+    else if (base->kind == SIM_SCORES)
+        router_core_tokens(call->cluster->router, call->attempt, 0, message);
     else
         router_core_ended(call->cluster->router, call->attempt, message->end.status,
                           message->end.sentence, &message->end.finish);
@@ -274,6 +279,8 @@ static void start_decode(void *arg, void *stream, uint64_t attempt, const char *
     client->n_commits = 0;
     client->placed_on[0] = node;
     client->placed_on[1] = context_worker[0] ? worker_node_find(cluster, context_worker) : 0;
+    client->sampling.scores_prompt = client->wants_scores &&
+                                     client->n_scored < client->plan->question.n_prompt;
     for (int i = 0; i < 2; i++)
         if (client->placed_on[i] && !cluster->workers[client->placed_on[i]].is_listed)
             cluster_fail(cluster, "r%u placed on %s, which left", client->index,
@@ -321,12 +328,39 @@ static void on_refused(void *arg, void *stream)
         cluster_fail(arg, "r%u was refused after a token or its end", client->index);
 }
 
+/* Those behind what came before; an attempt that was ended may have told some. */
+static void take_scores(struct client *client, const struct prompt_scores *scores)
+{
+    struct cluster *cluster = client->cluster;
+    const float *expected = oracle_scores(cluster->oracle, &client->plan->question);
+    const uint32_t end = scores->first + scores->n;
+    if (!client->wants_scores || client->n_tokens > 0 || scores->first > client->n_scored ||
+        end > client->plan->question.n_prompt)
+        cluster_fail(cluster, "r%u: scores %u .. %u came after %u scores and %u tokens",
+                     client->index, scores->first, end, client->n_scored, client->n_tokens);
+    for (; client->n_scored < end; client->n_scored++) {
+        const struct token_logprobs *score = &scores->logprobs[client->n_scored - scores->first];
+        if (score->logprob != expected[client->n_scored] ||
+            score->n_top != (client->n_scored > 0 ? client->sampling.n_prompt_logprobs : 0))
+            cluster_fail(cluster, "r%u: score %u is %g with %u others, wanted %g", client->index,
+                         client->n_scored, (double)score->logprob, score->n_top,
+                         (double)expected[client->n_scored]);
+    }
+}
+
 static void on_tokens(void *arg, void *stream, const void *payload)
 {
     struct cluster *cluster = arg;
     struct client *client = stream;
     const struct sim_message *message = payload;
+    if (message->base.kind == SIM_SCORES) {
+        take_scores(client, &message->scores);
+        return;
+    }
     uint32_t i = client->n_tokens++;
+    if (client->wants_scores && client->n_scored < client->plan->question.n_prompt)
+        cluster_fail(cluster, "r%u got a token after %u of %u scores", client->index,
+                     client->n_scored, client->plan->question.n_prompt);
     if (client->n_ends > 0)
         cluster_fail(cluster, "r%u got a token after its end", client->index);
     if (i >= client->n_expected || client->expected[i] != message->tokens.token_id)

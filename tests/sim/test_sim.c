@@ -55,6 +55,7 @@ static void print_totals(const struct totals *totals)
            (unsigned long long)totals->kv_bytes);
     printf("pauses %llu, tokens computed or fetched again %llu\n",
            (unsigned long long)totals->pauses, (unsigned long long)totals->tokens_again);
+    printf("prompts scored %llu\n", (unsigned long long)totals->scored);
     printf("retried %llu, waited %llu, commits refused %llu, kills %llu, steps with quarantine "
            "%llu, late "
            "pieces %llu\n",
