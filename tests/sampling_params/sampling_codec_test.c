@@ -151,7 +151,11 @@ Test(sampling_message, rules_survive_the_wire)
 
 Test(sampling_message, scores_of_the_prompt_survive_where_an_older_worker_finds_no_sampling)
 {
-    const struct token_rules rules = {2, BIAS_IDS, BIASES, 2, ALLOWED, 1, LENGTHS, 2, BAD};
+    const struct token_rules rules = {.n_biases = 2,
+                                      .bias_ids = BIAS_IDS,
+                                      .biases = BIASES,
+                                      .n_allowed = 2,
+                                      .allowed_ids = ALLOWED};
     static const uint32_t TOPS[] = {0, 5, LOGPROBS_MAX};
     for (size_t i = 0; i < 2 * sizeof TOPS / sizeof *TOPS; i++) {
         struct sampling_params params = SAMPLING_GREEDY, again;
