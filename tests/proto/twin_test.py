@@ -114,7 +114,7 @@ class Twin(unittest.TestCase):
                 self.assertEqual(message.SerializeToString(deterministic=True), packed, str(message))
 
     def test_text_that_may_hold_nul_and_zeros_that_were_given(self):
-        given = [f for f in sampling_pb2.SamplingParams.DESCRIPTOR.fields if f.has_presence]
+        given = [f for f in sampling_pb2.SamplingParams.DESCRIPTOR.fields if f.has_presence and not f.message_type]
         self.assertEqual(len(given), 11)
         for field in given:
             message = sampling_pb2.SamplingParams()
