@@ -60,12 +60,13 @@ void ctx_backlog_layer(struct ctx_backlog *backlog, const struct prefill_home *h
                        uint64_t token_ns, uint64_t now_ns)
 {
     backlog->n_done++;
-    assert(backlog->n_done <= backlog->n_layers && now_ns >= backlog->began_ns);
+    assert(now_ns >= backlog->began_ns);
     if (now_ns < backlog->tell_ns)
         return;
     backlog->tell_ns = now_ns + BACKLOG_TELL_NS;
     double layer_ns = (double)(now_ns - backlog->began_ns) / backlog->n_done;
-    uint64_t so_far_ns = (uint64_t)(layer_ns * backlog->n_layers / backlog->n_tokens);
+    uint32_t n_all = backlog->n_done > backlog->n_layers ? backlog->n_done : backlog->n_layers;
+    uint64_t so_far_ns = (uint64_t)(layer_ns * n_all / backlog->n_tokens);
     if (so_far_ns > token_ns)
         token_ns = so_far_ns;
     ctx_backlog_tell(backlog, home, token_ns, now_ns);

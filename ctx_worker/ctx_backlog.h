@@ -6,6 +6,8 @@
  *     during a step    after a layer, for these and for prompts in the inbox: the time of a token if the other layers take
  *                      as long as the finished ones, where that is more than the measured time
  *
+ * Log-probabilities of prompts follow the layers: how long the rest of them takes is not known, so it is not in the time.
+ *
  * So readers wait for a step that takes longer than all timeouts, such as the first one with weights that come from a disk, as
  * long as its layers get done. A step that makes no progress sends nothing, just as a stopped process.
  *
@@ -29,7 +31,7 @@ struct ctx_backlog {
     const struct engine_inbox *inbox; /* of struct ctx_message */
     uint32_t n_layers;                /* of a step */
     /* Of the step under way: */
-    uint32_t n_tokens, n_done; /* n_done: layers */
+    uint32_t n_tokens, n_done; /* n_done: layers, and behind them parts of scores */
     uint64_t began_ns;
     uint64_t tell_ns; /* not before */
 };
@@ -42,6 +44,6 @@ void ctx_backlog_tell(const struct ctx_backlog *backlog, const struct prefill_ho
 
 /* A step of n_tokens begins. */
 void ctx_backlog_step(struct ctx_backlog *backlog, uint32_t n_tokens, uint64_t now_ns);
-/* One more layer of the step is done. token_ns: as above. */
+/* One more layer of the step is done, or one more part of its scores. token_ns: as above. */
 void ctx_backlog_layer(struct ctx_backlog *backlog, const struct prefill_home *home,
                        uint64_t token_ns, uint64_t now_ns);

@@ -485,7 +485,7 @@ enum status forward_rows(struct forward *forward, uint32_t first, uint32_t n, fl
     device_bind(device);
     forward->n_found = 0;
     head(forward, rows_from(forward->normed, (size_t)first * forward->config->hidden), n, logits);
-    atomic_fetch_add_explicit(&forward->layers_done, 1, memory_order_relaxed);
+    layer_done(forward);
     if (!is_fetched)
         return device_wait(device, device_record(device, DEVICE_COMPUTE));
     return device_fetch(device, logits.data,

@@ -135,7 +135,7 @@ MUST_CHECK enum status forward_rows(struct forward *forward, uint32_t first, uin
  * finished when it is enqueued; device_wait bounds the rest. Any thread. */
 uint64_t forward_layers_done(const struct forward *forward);
 
-/* Calls done(arg) after each layer, on the thread that runs the step, which continues when it returns. NULL: no calls.
+/* Calls done(arg) after each layer and in each forward_rows, on the thread that runs the step, which continues when it returns. NULL: no calls.
  * Set it between steps. */
 typedef void (*forward_layer_done)(void *arg);
 void forward_on_layer(struct forward *forward, forward_layer_done done, void *arg);

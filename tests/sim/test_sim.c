@@ -100,6 +100,7 @@ static const struct event EVENTS[] = {
     EVENT(recomputed, 25000),
     EVENT(late_pieces, 150),
     EVENT(commits_refused, 1),
+    EVENT(scored, 300),
     {NULL, 0, 0},
 };
 static const struct event CHURN_EVENTS[] = {
