@@ -18,7 +18,7 @@ enum page_names { PAGE_NAMES_OFF, PAGE_NAMES_LOOPBACK, PAGE_NAMES_ON };
       "most connections that follow the page's events; a further one is refused")                  \
     X(page_interval_ms, DURATION_MS(100, 60000), "500ms", "ms", "time between two events")         \
     X(page_behind_ms, DURATION_MS(1000, 600000), "10s", "ms",                                      \
-      "time in which a reader of the events has read nothing, after which it is disconnected")     \
+      "time for which a reader of the events is behind, after which it is disconnected")           \
     X(page_requests_max, U32(1, 1000), "64", "requests",                                           \
       "most running requests that the page lists, the newest first; it counts all")                \
     X(page_ended_max, U32(1, 1000), "32", "requests", "ended requests that the page remembers")
@@ -64,7 +64,8 @@ enum page_names { PAGE_NAMES_OFF, PAGE_NAMES_LOOPBACK, PAGE_NAMES_ON };
       "most bytes of these texts, and of requests that arrive before the first worker; a single "  \
       "text may be larger")                                                                        \
     X(reply_bytes_max, SIZE(1024, 67108864), "4M", "bytes",                                        \
-      "largest reply of Complete, and largest text of an HTTP reply that is not a stream")         \
+      "largest reply of Complete, and largest text of an HTTP reply that is not a stream, in "     \
+      "which a log-probability counts as 64 bytes")                                                \
     PAGE_CONFIG_ROWS(X)                                                                            \
     CONSTRAINT_CONFIG_ROWS(X)                                                                      \
     TEXT_CONFIG_ROWS(X)                                                                            \

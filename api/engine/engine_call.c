@@ -278,6 +278,8 @@ struct engine_call *engine_call_create(const struct engine_place *place, struct 
     pthread_mutex_init(&call->lock, NULL);
     rpc_door_call_init(&call->door, &OPS, rpc, ask->wants.is_unary, destroy);
     call->door.base.ends_with_context = true;
+    if (!ask->wants.is_stream && !ask->wants.is_unary)
+        rpc_call_keeps(rpc, reply_bytes_max(call));
     name(rpc, ask->client_id);
     return call;
 }

@@ -77,6 +77,8 @@ static struct engine_call *find(struct engine_calls *calls, const char *client_i
 void engine_calls_abort(struct engine_calls *calls, const char *client_id)
 {
     struct engine_call *call;
+    if (!client_id[0]) /* calls without an id have this one */
+        return;
     while ((call = find(calls, client_id))) {
         engine_call_abort(call);
         rpc_door_call_release(&call->door.base);

@@ -30,7 +30,7 @@ void engine_view_read(const struct engine_place *place, struct engine_view *view
     view_out->waiting = requests.waiting + early_requests_count(place->intake->early);
     worker_clients_room(place->intake->workers, &room);
     view_out->blocks = room.blocks;
-    view_out->blocks_used = room.blocks - room.blocks_usable;
+    view_out->blocks_used = room.blocks_usable < room.blocks ? room.blocks - room.blocks_usable : 0;
     if (served_model_card(place->model, &card) != STATUS_OK || !card.has_geometry)
         return;
     view_out->block_tokens = card.geometry.block_tokens;

@@ -107,7 +107,7 @@ void openai_error_set(struct openai_error *error, unsigned code, const char *rea
     va_end(arguments);
     *error = (struct openai_error){.code = code, .kind = kind_of(code), .reason = reason};
     utf8_clean(text, strlen(text), error->message, sizeof error->message);
-    snprintf(error->param, sizeof error->param, "%s", param ? param : "");
+    utf8_clean(param ? param : "", param ? strlen(param) : 0, error->param, sizeof error->param);
 }
 
 void openai_error_explain(struct openai_error *error)

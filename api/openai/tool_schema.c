@@ -55,11 +55,27 @@ bool tool_schema_check(const struct json_fields *fields, const json_t *tools)
 
 /* ---- references ---- */
 
+static bool is_one_of(const char *key, const char *const names[], size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (strcmp(key, names[i]) == 0)
+            return true;
+    return false;
+}
+
 /* These hold data, not schemas. */
 static bool is_data(const char *key)
 {
-    return strcmp(key, "enum") == 0 || strcmp(key, "const") == 0 || strcmp(key, "default") == 0 ||
-           strcmp(key, "examples") == 0;
+    static const char *const NAMES[] = {"enum", "const", "default", "examples"};
+    return is_one_of(key, NAMES, sizeof NAMES / sizeof *NAMES);
+}
+
+/* These hold schemas by names of the schema's own. */
+static bool is_map(const char *key)
+{
+    static const char *const NAMES[] = {"properties", "patternProperties", "$defs", "definitions",
+                                        "dependentSchemas"};
+    return is_one_of(key, NAMES, sizeof NAMES / sizeof *NAMES);
 }
 
 /* at: where the schema will be, as a JSON pointer. */
@@ -78,8 +94,8 @@ static bool move_reference(json_t *schema, const char *at)
     return is_set;
 }
 
-/* NOLINTNEXTLINE(misc-no-recursion): DEPTH_MAX */
-static bool move_references(json_t *schema, const char *at, int depth)
+/* is_names: its keys are names, not words of JSON Schema. NOLINTNEXTLINE(misc-no-recursion): DEPTH_MAX */
+static bool move_references(json_t *schema, const char *at, bool is_names, int depth)
 {
     json_t *value;
     const char *key;
@@ -88,12 +104,12 @@ static bool move_references(json_t *schema, const char *at, int depth)
     if (depth == DEPTH_MAX)
         return true;
     if (json_is_object(schema)) {
-        is_moved = move_reference(schema, at);
-        json_object_foreach(schema, key, value) if (is_moved && !is_data(key))
-            is_moved = move_references(value, at, depth + 1);
+        is_moved = is_names || move_reference(schema, at);
+        json_object_foreach(schema, key, value) if (is_moved && (is_names || !is_data(key)))
+            is_moved = move_references(value, at, !is_names && is_map(key), depth + 1);
     } else if (json_is_array(schema)) {
         json_array_foreach(schema, i, value)
-            is_moved = is_moved && move_references(value, at, depth + 1);
+            is_moved = is_moved && move_references(value, at, false, depth + 1);
     }
     return is_moved;
 }
@@ -123,7 +139,7 @@ static json_t *call_of(const json_t *tools, size_t i)
     char at[64];
     json_t *parameters = parameters_of(tool);
     snprintf(at, sizeof at, "/items/anyOf/%zu/properties/parameters", i);
-    if (!parameters || !move_references(parameters, at, 0)) {
+    if (!parameters || !move_references(parameters, at, false, 0)) {
         json_decref(parameters);
         return NULL;
     }

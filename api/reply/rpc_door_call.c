@@ -44,8 +44,10 @@ void rpc_door_call_release(struct door_call *call)
     assert(n > 0);
     if (n > 1)
         return;
-    rpc_call_release(self->rpc);
+    struct rpc_call *rpc = self->rpc;
     self->destroy(self);
+    rpc_call_release(
+        rpc); /* last: the server's end waits for its calls, and what is opened with it goes then */
 }
 
 bool rpc_door_call_is_over(struct door_call *call)

@@ -233,7 +233,7 @@ static void on_next_event(evutil_socket_t fd, short what, void *arg)
         next = TAILQ_NEXT(reader, link);
         bool is_behind = evbuffer_get_length(bufferevent_get_output(reader->stream)) > 0;
         if (is_behind && (uint64_t)++reader->n_missed * feed->interval_ms >= feed->behind_ms) {
-            log_info("a reader of %s is cut off: it has read nothing for %u ms", feed->path,
+            log_info("a reader of %s is cut off: it has been behind for %u ms", feed->path,
                      feed->behind_ms);
             connection_close(reader);
         } else if (!is_behind) {

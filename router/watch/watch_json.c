@@ -150,7 +150,9 @@ static json_t *ended_json(const struct watch_ended *ended, uint64_t now_ns, bool
     set_text(json, "id", names ? ended->id : "", is_whole);
     set_text(json, "tenant", names ? ended->tenant : "", is_whole);
     set_text(json, "status", status_name(ended->status), is_whole);
-    set_number(json, "ago_ms", (now_ns - ended->ended_ns) / NS_PER_MS, is_whole);
+    /* It may have ended since the view was begun. */
+    set_number(json, "ago_ms",
+               now_ns > ended->ended_ns ? (now_ns - ended->ended_ns) / NS_PER_MS : 0, is_whole);
     set_number(json, "total", ended->total_us, is_whole);
     set_number(json, "first_token", ended->first_token_us, is_whole);
     set_number(json, "prompt", ended->n_prompt, is_whole);

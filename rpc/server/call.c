@@ -300,7 +300,8 @@ enum status rpc_call_send(struct rpc_call *call, const ProtobufCMessage *message
     if (call->is_ending || call->is_over) {
         status = STATUS_CANCELLED;
     } else if (call->unsent_bytes > 0 &&
-               call->unsent_bytes + packed->cost_bytes > rpc_call_unsent_bytes_max(call->server)) {
+               call->unsent_bytes + packed->cost_bytes >
+                   rpc_call_unsent_bytes_max(call->server) + call->kept_bytes_max) {
         kill_locked(call, STATUS_SLOW_READER);
         status = STATUS_QUEUE_FULL;
     } else {
@@ -386,9 +387,18 @@ void rpc_call_on_end(struct rpc_call *call, rpc_call_end on_end, void *arg)
 void rpc_call_on_quiet(struct rpc_call *call, void (*on_quiet)(void *arg), void *arg)
 {
     pthread_mutex_lock(&call->lock);
-    assert(!call->on_quiet && !call->has_sent_headers);
-    call->on_quiet = on_quiet;
-    call->on_quiet_arg = arg;
+    if (!call->is_ending && !call->is_over) {
+        assert(!call->on_quiet && !call->has_sent_headers);
+        call->on_quiet = on_quiet;
+        call->on_quiet_arg = arg;
+    }
+    pthread_mutex_unlock(&call->lock);
+}
+
+void rpc_call_keeps(struct rpc_call *call, size_t bytes_max)
+{
+    pthread_mutex_lock(&call->lock);
+    call->kept_bytes_max = bytes_max;
     pthread_mutex_unlock(&call->lock);
 }
 

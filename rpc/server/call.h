@@ -56,9 +56,12 @@ typedef void (*rpc_call_end)(void *arg, enum status why);
 void rpc_call_on_end(struct rpc_call *call, rpc_call_end on_end, void *arg);
 
 /* Sets the function that runs whenever all that was sent has left and the call goes on: a stream that is longer than
- * call_buffer_bytes_max sends its next piece there. Set it before the first message. It runs on the queue thread, with no
+ * call_buffer_bytes_max sends its next piece there. Set it before the first message; of a call that has been ended it is ignored. It runs on the queue thread, with no
  * lock held, never after on_end. */
 void rpc_call_on_quiet(struct rpc_call *call, void (*on_quiet)(void *arg), void *arg);
+
+/* The call's messages are a reply that was kept until its end, of so many bytes: so much more may wait to be sent. */
+void rpc_call_keeps(struct rpc_call *call, size_t bytes_max);
 
 /* True as soon as nothing can reach the peer any more. */
 bool rpc_call_is_over(struct rpc_call *call);

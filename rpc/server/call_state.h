@@ -66,7 +66,8 @@ struct rpc_call {
     struct rpc_message *unsent; /* oldest first */
     struct rpc_message **unsent_end;
     struct rpc_message *in_flight;
-    size_t unsent_bytes; /* with the message in flight */
+    size_t unsent_bytes;   /* with the message in flight */
+    size_t kept_bytes_max; /* see rpc_call_keeps */
     uint64_t send_start_ns;
     enum status end_status;
     char request_id[RPC_REQUEST_ID_MAX + 1];

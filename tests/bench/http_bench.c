@@ -23,7 +23,6 @@
 
 struct caller {
     int fd;
-    uint32_t n_asked;
     uint64_t began_ns, first_ns;
     bool is_running;
     size_t n_kept;
@@ -50,12 +49,12 @@ static void must(bool holds, const char *what)
 static void begin(const struct bench *bench, struct caller *caller)
 {
     char body[1024], request[2048];
-    int n_body = snprintf(body, sizeof body,
-                          "{\"prompt\": \"%s\", \"max_tokens\": %u, \"temperature\": 0, "
-                          "\"ignore_eos\": true, \"stream\": "
-                          "true, \"cache_salt\": \"%p %u %llu\"}",
-                          PROMPT, bench->n_tokens, (void *)caller, caller->n_asked++,
-                          (unsigned long long)clock_now_ns());
+    int n_body = snprintf(
+        body, sizeof body,
+        "{\"prompt\": \"%016llx " PROMPT "\", \"max_tokens\": %u, \"temperature\": "
+        "0, \"ignore_eos\": true, \"stream\": true}",
+        (unsigned long long)(clock_now_ns() * 0x9e3779b97f4a7c15u + (uintptr_t)caller),
+        bench->n_tokens);
     int n = snprintf(request, sizeof request,
                      "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: "
                      "application/json\r\nContent-Length: %d\r\n\r\n%s",

@@ -1,14 +1,16 @@
 /* rpc_bench ADDRESS SECONDS CONCURRENCY [--json] [--ca FILE [--certificate FILE --key FILE] [--cluster NAME]]
- *           [--token TEXT] [--cluster-key FILE | --generate N] - calls, so many at a time: calls/s, and the median and
+ *           [--token TEXT] [--cluster-key FILE | --generate N [--door v1|engine|inference]] - calls, so many at a time: calls/s, and the median and
  * 99th percentile of a call in us. ModelService.ListModels of a router; with --cluster-key AdminService.GetState of
  * any process's control port, signed; with --generate whole streamed generations of N tokens, each of a prompt that no
- * cache holds, and the same of the time to the first token.
+ * cache holds, and the same of the time to the first token. --door: by kvferry.v1, vllm.grpc.engine.VllmEngine or vllm.Inference.
  *
  * For a comparison start the processes side by side and run it at each in turn, several times. */
 #include "base/clock.h"
 #include "kvferry/internal/v1/admin.pb-c.h"
 #include "kvferry/v1/generation.pb-c.h"
 #include "kvferry/v1/model.pb-c.h"
+#include "proto/vllm/grpc/engine/vllm_engine.pb-c.h"
+#include "proto/vllm/inference.pb-c.h"
 #include "rpc/auth/key_file.h"
 #include "rpc/client/client.h"
 
@@ -16,15 +18,26 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define CALLS_MAX (4u << 20)
 #define PROMPT                                                                                     \
     "In the beginning God created the heaven and the earth. And the earth was without form, and "  \
     "void; and darkness was upon the face of the deep."
 
+struct caller;
+
+/* One API for generations. */
+struct door {
+    const char *name, *path;
+    const ProtobufCMessageDescriptor *response;
+    void (*start)(struct caller *caller, struct rpc_request *request, char *prompt);
+};
+
 struct bench {
     struct rpc_request request; /* but for arg, and of generations the message */
-    uint32_t n_tokens;          /* of a generation; 0: other calls */
+    const struct door *door;
+    uint32_t n_tokens; /* of a generation; 0: other calls */
     uint64_t until_ns;
     pthread_mutex_t lock; /* of what follows */
     pthread_cond_t changed;
@@ -79,10 +92,10 @@ static void start(struct caller *caller, const struct rpc_request *request)
         exit(1);
 }
 
-static void start_generation(struct caller *caller, struct rpc_request *request)
+/* ---- generations: greedy, of n_tokens ---- */
+
+static void start_v1(struct caller *caller, struct rpc_request *request, char *prompt)
 {
-    static char prompt[] = PROMPT;
-    char salt[64];
     Kvferry__V1__SamplingParams sampling = KVFERRY__V1__SAMPLING_PARAMS__INIT;
     sampling
         .max_tokens_presence_case = KVFERRY__V1__SAMPLING_PARAMS__MAX_TOKENS_PRESENCE_MAX_TOKENS;
@@ -92,12 +105,68 @@ static void start_generation(struct caller *caller, struct rpc_request *request)
     sampling.ignore_eos = true;
     Kvferry__V1__GenerateRequest message = KVFERRY__V1__GENERATE_REQUEST__INIT;
     message.prompt_case = KVFERRY__V1__GENERATE_REQUEST__PROMPT_TEXT;
-    message.text = (ProtobufCBinaryData){sizeof prompt - 1, (uint8_t *)prompt};
+    message.text = (ProtobufCBinaryData){strlen(prompt), (uint8_t *)prompt};
     message.sampling = &sampling;
-    snprintf(salt, sizeof salt, "%p %lu", (void *)caller, (unsigned long)clock_now_ns());
-    message.cache_salt = salt;
     request->message = &message.base;
     start(caller, request);
+}
+
+static void start_engine(struct caller *caller, struct rpc_request *request, char *prompt)
+{
+    Vllm__Grpc__Engine__SamplingParams sampling = VLLM__GRPC__ENGINE__SAMPLING_PARAMS__INIT;
+    Vllm__Grpc__Engine__GenerateRequest message = VLLM__GRPC__ENGINE__GENERATE_REQUEST__INIT;
+    sampling.temperature_presence_case =
+        VLLM__GRPC__ENGINE__SAMPLING_PARAMS__TEMPERATURE_PRESENCE_TEMPERATURE;
+    sampling.max_tokens_presence_case =
+        VLLM__GRPC__ENGINE__SAMPLING_PARAMS__MAX_TOKENS_PRESENCE_MAX_TOKENS;
+    sampling.max_tokens = caller->bench->n_tokens;
+    sampling.ignore_eos = true;
+    message.input_case = VLLM__GRPC__ENGINE__GENERATE_REQUEST__INPUT_TEXT;
+    message.text = (ProtobufCBinaryData){strlen(prompt), (uint8_t *)prompt};
+    message.sampling_params = &sampling;
+    message.stream = true;
+    request->message = &message.base;
+    start(caller, request);
+}
+
+static void start_inference(struct caller *caller, struct rpc_request *request, char *prompt)
+{
+    Vllm__StoppingCriteria stopping = VLLM__STOPPING_CRITERIA__INIT;
+    Vllm__GenerateRequest message = VLLM__GENERATE_REQUEST__INIT;
+    stopping.max_new_tokens = caller->bench->n_tokens;
+    stopping.ignore_eos = true;
+    message.temperature_presence_case = VLLM__GENERATE_REQUEST__TEMPERATURE_PRESENCE_TEMPERATURE;
+    message.prompt_case = VLLM__GENERATE_REQUEST__PROMPT_TEXT;
+    message.text = (ProtobufCBinaryData){strlen(prompt), (uint8_t *)prompt};
+    message.stopping = &stopping;
+    request->message = &message.base;
+    start(caller, request);
+}
+
+static const struct door DOORS[] = {
+    {"v1", "/kvferry.v1.GenerationService/Generate", &kvferry__v1__generate_response__descriptor,
+     start_v1},
+    {"engine", "/vllm.grpc.engine.VllmEngine/Generate",
+     &vllm__grpc__engine__generate_response__descriptor, start_engine},
+    {"inference", "/vllm.Inference/GenerateStream", &vllm__generate_response__descriptor,
+     start_inference},
+};
+
+static const struct door *find_door(const char *name)
+{
+    for (size_t i = 0; i < sizeof DOORS / sizeof *DOORS; i++)
+        if (strcmp(DOORS[i].name, name) == 0)
+            return &DOORS[i];
+    return NULL;
+}
+
+/* It begins as no other: not even its first block is cached. */
+static void start_generation(struct caller *caller, struct rpc_request *request)
+{
+    char prompt[sizeof PROMPT + 32];
+    snprintf(prompt, sizeof prompt, "%016llx " PROMPT,
+             (unsigned long long)(clock_now_ns() * 0x9e3779b97f4a7c15u + (uintptr_t)caller));
+    caller->bench->door->start(caller, request, prompt);
 }
 
 static void begin(struct caller *caller)
@@ -134,6 +203,7 @@ struct arguments {
     struct rpc_client_tls tls;
     const char *token, *cluster_key;
     uint32_t n_tokens;
+    const struct door *door;
 };
 
 static int read_arguments(int argc, char **argv, struct arguments *out)
@@ -147,9 +217,11 @@ static int read_arguments(int argc, char **argv, struct arguments *out)
         {"token", required_argument, NULL, 't'},
         {"cluster-key", required_argument, NULL, 's'},
         {"generate", required_argument, NULL, 'g'},
+        {"door", required_argument, NULL, 'd'},
         {0},
     };
-    *out = (struct arguments){.tls = {.ca = "", .certificate = "", .key = ""}, .token = ""};
+    *out = (struct arguments){
+        .tls = {.ca = "", .certificate = "", .key = ""}, .token = "", .door = DOORS};
     for (int option; (option = getopt_long(argc, argv, "", OPTIONS, NULL)) != -1;) {
         switch (option) {
         case 'j':
@@ -176,11 +248,14 @@ static int read_arguments(int argc, char **argv, struct arguments *out)
         case 'g':
             out->n_tokens = (uint32_t)strtoul(optarg, NULL, 10);
             break;
+        case 'd':
+            out->door = find_door(optarg);
+            break;
         default:
             return 2;
         }
     }
-    if (argc - optind != 3)
+    if (argc - optind != 3 || !out->door)
         return 2;
     out->address = argv[optind];
     out->seconds = strtod(argv[optind + 1], NULL);
@@ -205,8 +280,8 @@ static struct rpc_request request_of(const struct arguments *arguments, char *be
         .on_end = on_end,
     };
     if (arguments->n_tokens > 0) {
-        request.path = "/kvferry.v1.GenerationService/Generate";
-        request.response = &kvferry__v1__generate_response__descriptor;
+        request.path = arguments->door->path;
+        request.response = arguments->door->response;
         request.is_stream = true;
     }
     if (arguments->cluster_key) {
@@ -262,6 +337,7 @@ int main(int argc, char **argv)
     snprintf(bearer, sizeof bearer, "Bearer %s", arguments.token);
     bench.request = request_of(&arguments, bearer);
     bench.n_tokens = arguments.n_tokens;
+    bench.door = arguments.door;
     bench.times_us = malloc(CALLS_MAX * sizeof *bench.times_us);
     bench.first_us = malloc(CALLS_MAX * sizeof *bench.first_us);
     struct caller *callers = calloc(n_callers, sizeof *callers);

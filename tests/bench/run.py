@@ -141,23 +141,27 @@ def telemetry():
 def doors():
     """Whole streamed generations through each door of one split cluster, in turn."""
     n_tokens, n_rounds = "64", 5 if IS_QUICK else 15
-    cluster = Cluster(BINARY, DEMO, True, "--threads", "1")
+    cluster = Cluster(BINARY, DEMO, True, "--threads", "1", router_arguments=("--engine-address", "127.0.0.1:0"))
     ports = cluster.router.ports
-    calls = {"gRPC": lambda n: program("rpc_bench", ports["grpc"], "1", n, "--json", "--generate", n_tokens),
-             "HTTP": lambda n: program("http_bench", ports["http"], "1", n, n_tokens)}
+
+    def by_rpc(port, door):
+        return lambda n: program("rpc_bench", ports[port], "1", n, "--json", "--generate", n_tokens, "--door", door)
+
+    calls = {"kvferry.v1": by_rpc("grpc", "v1"), "HTTP": lambda n: program("http_bench", ports["http"], "1", n, n_tokens),
+             "VllmEngine": by_rpc("engine", "engine"), "vllm.Inference": by_rpc("engine", "inference")}
     found = results["doors"] = {}
     for n in ("1", "32"):
         rounds = [{name: call(n)[0] for name, call in calls.items()} for _ in range(n_rounds)]
         for name in calls:
-            found[f"{name} {n}"] = {key: statistics.median(one[name][key] for one in rounds) for key in rounds[0][name]}
-            one = found[f"{name} {n}"]
+            one = found[f"{name} {n}"] = {key: statistics.median(one[name][key] for one in rounds) for key in rounds[0][name]}
             row(f"streams of {n_tokens} tokens by {name}, {n} at once",
                 f"{one['calls_per_s'] * int(n_tokens):.0f} tokens/s, first token {one['first_p50_us']:.0f} us")
-        more_us = statistics.median(one["HTTP"]["first_p50_us"] - one["gRPC"]["first_p50_us"] for one in rounds)
-        ratio = statistics.median(one["HTTP"]["calls_per_s"] / one["gRPC"]["calls_per_s"] for one in rounds)
-        if n == "1":
-            row("first token, HTTP beside gRPC", f"{more_us:+.0f} us", "< 150 us", more_us < 150)
-        ratio_row(f"tokens/s, HTTP beside gRPC, {n} at once", f"{ratio:.3f}", ratio, 0.97 if n == "32" else None)
+        for name in list(calls)[1:]:
+            more_us = statistics.median(one[name]["first_p50_us"] - one["kvferry.v1"]["first_p50_us"] for one in rounds)
+            ratio = statistics.median(one[name]["calls_per_s"] / one["kvferry.v1"]["calls_per_s"] for one in rounds)
+            if n == "1":
+                row(f"first token, {name} beside kvferry.v1", f"{more_us:+.0f} us", "< 150 us", more_us < 150)
+            ratio_row(f"tokens/s, {name} beside kvferry.v1, {n} at once", f"{ratio:.3f}", ratio, 0.97 if n == "32" else None)
     cluster.stop()
 
 

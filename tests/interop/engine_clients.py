@@ -311,6 +311,22 @@ class EngineEnds(Case):
             self.assertEqual(call.code(), grpc.StatusCode.OK)
         self.assert_nothing_owned()
 
+    def test_an_abort_of_no_name_ends_nobody(self):
+        call = self.begin("")
+        stubs.engine.Abort(vllm_engine_pb2.AbortRequest(request_ids=[""]), timeout=LIMIT_S)
+        self.assertTrue(next(call).chunk.token_ids)
+        call.cancel()
+        self.assert_nothing_owned()
+
+    def test_plain_choices_may_be_longer_than_what_waits_of_a_stream(self):
+        """About 1.4 MB in one burst, of which a stream may hold back 1 MB."""
+        call = stubs.engine.Generate(
+            engine_request(LONG_IDS[:20], stream=False, n=4, max_tokens=1500, ignore_eos=True, logprobs=20), timeout=LIMIT_S)
+        replies = list(call)
+        self.assertGreater(sum(reply.ByteSize() for reply in replies), 1 << 20)
+        for i in range(4):
+            self.assertEqual(len(parts(replies, i)[1].output_ids), 1500)
+
     def test_an_abort_ends_a_plain_call_with_what_it_has(self):
         call = stubs.engine.Generate(
             engine_request(LONG_IDS[:20], "plain", stream=False, max_tokens=1900, ignore_eos=True), timeout=LIMIT_S)

@@ -140,6 +140,14 @@ Test(openai_constraint, a_call_of_tools_is_a_schema)
                   "{\"a\": [{\"$ref\": \"#/$defs/x\"}], \"enum\": [{\"$ref\": \"#\"}]}}}]",
                   ALL_OF(CALL_OF("f", "{\"a\":[{\"$ref\":\"#/items/anyOf/0/properties/parameters"
                                       "/$defs/x\"}],\"enum\":[{\"$ref\":\"#\"}]}")) "}");
+    /* A property may have the name of a keyword. */
+    expect_schema(
+        "\"tool_choice\": \"required\", \"tools\": [" F
+        "{\"properties\": {\"default\": {\"$ref\": \"#/$defs/x\"}, \"$ref\": {\"enum\": [1]}},"
+        "\"default\": {\"$ref\": \"#/a\"}}}}]",
+        ALL_OF(CALL_OF("f", "{\"properties\":{\"default\":{\"$ref\":\"#/items/anyOf/0/properties"
+                            "/parameters/$defs/x\"},\"$ref\":{\"enum\":[1]}},"
+                            "\"default\":{\"$ref\":\"#/a\"}}")) "}");
     cr_assert(read_body("\"tool_choice\": \"auto\", \"tools\": [" G "]"), "%s", error.message);
     cr_expect_null(request.sampling.constraint);
     cr_expect_eq(request.constraint.tools, TOOL_FREE);

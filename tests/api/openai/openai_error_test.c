@@ -102,6 +102,10 @@ Test(openai_error, texts_that_are_no_utf8_become_json_all_the_same)
     json_t *body = openai_error_json(&error);
     cr_expect_not_null(body);
     json_decref(body);
+    openai_error_set(&error, 400, "unsupported_parameter", "x.\xc3", "x is not served");
+    body = openai_error_json(&error);
+    cr_expect_not_null(body);
+    json_decref(body);
 }
 
 Test(openai_error, a_prompt_that_is_too_long_is_told_in_words_that_programs_look_for)

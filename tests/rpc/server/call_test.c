@@ -332,6 +332,29 @@ Test(call, on_end_set_after_the_end_is_called_at_once)
     probe_stop(&probe);
 }
 
+static void never(void *arg)
+{
+    (void)arg;
+    cr_assert_fail("the call is over");
+}
+
+Test(call, on_quiet_set_after_the_end_is_ignored)
+{
+    struct probe probe;
+    struct outcome outcome;
+    probe_start(&probe, NULL);
+    outcome_init(&outcome);
+    struct rpc_client_call *call = begin(&probe, "HoldStream", 1, 10, DEADLINE_NONE, &outcome);
+    outcome_wait_messages(&outcome, 1);
+    rpc_client_call_cancel(call);
+    probe_wait_ends(&probe, 1);
+    rpc_call_on_quiet(probe.held[0], never, NULL);
+    outcome_wait_end(&outcome);
+    rpc_client_call_release(call);
+    outcome_finish(&outcome);
+    probe_stop(&probe);
+}
+
 Test(call, cancelling_at_random_moments_ends_each_once)
 {
     enum { N_CALLS = 120 };
