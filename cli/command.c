@@ -254,7 +254,7 @@ static const struct config_group GROUPS[] = {
      "relay_half_open_ms "
      "relay_request_ms "
      "relay_exempt http_target_bytes_max http_fields_max http_reply_bytes_max http_head_ms "
-     "http_idle_ms http_comment_ms"},
+     "http_idle_ms http_comment_ms http_hosts"},
     {"Chat", "chat_template chat_template_bytes_max chat_protect_tokens chat_renderers "
              "chat_render_ms chat_render_cpu_ms chat_render_steps chat_render_memory "
              "chat_request_bytes_max chat_prompt_bytes_max"},

@@ -284,24 +284,6 @@ static enum status end_stream(struct openai_call *call)
 
 /* ---- a whole reply; the call's mutex is held ---- */
 
-/* A log-probability as JSON, about: with what it is of. */
-#define LOGPROB_BYTES 64u
-
-static size_t logprobs_bytes(uint32_t n_tokens, uint32_t n_top)
-{
-    return (size_t)n_tokens * (1 + (size_t)n_top) * LOGPROB_BYTES;
-}
-
-/* How many lists in the reply have the scores of a prompt. */
-static size_t n_score_lists(const struct openai_call *call)
-{
-    const struct openai_request *request = &call->request;
-    size_t n = request->echo && request->has_logprobs ? request->n_choices : 0;
-    if (request->has_prompt_logprobs)
-        n += request->is_chat ? 1 : request->n_choices;
-    return n;
-}
-
 static enum status add_text(struct openai_call *call, size_t bytes)
 {
     call->text_bytes += bytes;
@@ -309,11 +291,6 @@ static enum status add_text(struct openai_call *call, size_t bytes)
 }
 
 /* ---- door_ops ---- */
-
-static size_t piece_logprobs_bytes(const struct openai_call *call, const struct reply_piece *piece)
-{
-    return call->kind.has_logprobs ? logprobs_bytes(piece->n, call->kind.n_top_logprobs) : 0;
-}
 
 static enum status piece(struct door_call *base, const struct reply_piece *piece)
 {
@@ -328,8 +305,7 @@ static enum status piece(struct door_call *base, const struct reply_piece *piece
             status = stream_piece(call, choice, piece);
         else if (call->request.is_echo_alone)
             status = STATUS_OK;
-        else if ((status = add_text(call, piece->text_bytes + piece_logprobs_bytes(call, piece))) ==
-                 STATUS_OK)
+        else if ((status = add_text(call, openai_whole_piece_bytes(call, piece))) == STATUS_OK)
             status = collected_add(&choice->collected, piece, SIZE_MAX);
     }
     pthread_mutex_unlock(&call->mutex);
@@ -351,8 +327,7 @@ static enum status scores(struct door_call *base, const uint32_t *token_ids,
         if (status == STATUS_OK)
             status = call->request.is_stream
                          ? stream_scores(prompt)
-                         : add_text(call, n_score_lists(call) *
-                                              logprobs_bytes(told->n, prompt->scores.n_top));
+                         : add_text(call, openai_whole_scores_bytes(prompt, told->n));
     }
     pthread_mutex_unlock(&call->mutex);
     return status == STATUS_QUEUE_FULL ? STATUS_CANCELLED : status; /* as piece */

@@ -57,3 +57,34 @@ enum status openai_whole_reply(struct openai_call *call)
     json_decref(body);
     return status;
 }
+
+/* ---- how long it gets ---- */
+
+/* A log-probability as JSON, about: with what it is of. */
+#define LOGPROB_BYTES 64u
+
+static size_t logprobs_bytes(uint32_t n_tokens, uint32_t n_top)
+{
+    return (size_t)n_tokens * (1 + (size_t)n_top) * LOGPROB_BYTES;
+}
+
+size_t openai_whole_piece_bytes(const struct openai_call *call, const struct reply_piece *piece)
+{
+    const struct reply_kind *kind = &call->kind;
+    return piece->text_bytes +
+           (kind->has_logprobs ? logprobs_bytes(piece->n, kind->n_top_logprobs) : 0);
+}
+
+/* In how many lists of the reply they are. */
+static size_t n_score_lists(const struct openai_request *request)
+{
+    size_t n = request->echo && request->has_logprobs ? request->n_choices : 0;
+    if (request->has_prompt_logprobs)
+        n += request->is_chat ? 1 : request->n_choices;
+    return n;
+}
+
+size_t openai_whole_scores_bytes(const struct openai_prompt *prompt, uint32_t n_tokens)
+{
+    return n_score_lists(&prompt->call->request) * logprobs_bytes(n_tokens, prompt->scores.n_top);
+}

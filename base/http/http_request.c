@@ -1,5 +1,7 @@
 #include "base/http/http_request.h"
 
+#include "base/http/http_host.h"
+
 #include <string.h>
 #include <strings.h>
 
@@ -32,23 +34,6 @@ static bool is_upper_case(const char *word, size_t n)
 
 /* ---- Host ---- */
 
-/* An IPv4 address needs no closer look: a name in a URL whose last label is a number is none to browsers. */
-static bool is_address_or_localhost(const char *host, size_t n)
-{
-    bool is_ipv6 = n >= 4 && host[0] == '[';
-    if (is_ipv6)
-        return true;
-    const char *colon = memchr(host, ':', n);
-    size_t name_bytes = colon ? (size_t)(colon - host) : n;
-    size_t n_digits = 0;
-    while (n_digits < name_bytes &&
-           ((host[n_digits] >= '0' && host[n_digits] <= '9') || host[n_digits] == '.'))
-        n_digits++;
-    return name_bytes > 0 &&
-           (n_digits == name_bytes ||
-            (name_bytes == strlen("localhost") && strncasecmp(host, "localhost", name_bytes) == 0));
-}
-
 static bool is_host_line(const char *line, size_t n)
 {
     return n >= strlen("host:") && strncasecmp(line, "host:", strlen("host:")) == 0;
@@ -70,7 +55,7 @@ static bool is_local(const char *lines, size_t n)
             line++;
         while (line < end && (end[-1] == ' ' || end[-1] == '\t' || end[-1] == '\r'))
             end--;
-        if (!is_address_or_localhost(line, (size_t)(end - line)))
+        if (!http_host_is_local(line, (size_t)(end - line)))
             return false;
     }
     return true;

@@ -319,12 +319,12 @@ class EngineEnds(Case):
         self.assert_nothing_owned()
 
     def test_plain_choices_may_be_longer_than_what_waits_of_a_stream(self):
-        """About 1.4 MB in one burst, of which a stream may hold back 1 MB."""
+        """About 1.2 MB in one burst, of which a stream may hold back 1 MB."""
         call = stubs.engine.Generate(
-            engine_request(LONG_IDS[:20], stream=False, n=4, max_tokens=1500, ignore_eos=True, logprobs=20), timeout=LIMIT_S)
+            engine_request(LONG_IDS[:20], stream=False, n=6, max_tokens=1500, ignore_eos=True, logprobs=20), timeout=LIMIT_S)
         replies = list(call)
         self.assertGreater(sum(reply.ByteSize() for reply in replies), 1 << 20)
-        for i in range(4):
+        for i in range(6):
             self.assertEqual(len(parts(replies, i)[1].output_ids), 1500)
 
     def test_an_abort_ends_a_plain_call_with_what_it_has(self):

@@ -478,6 +478,18 @@ class Errors(unittest.TestCase):
         self.assertTrue(error.request_id, "has no x-request-id")
         return error
 
+    def test_web_pages_of_others_may_not_use_a_loopback_port(self):
+        """By a name of their own that leads here, or across origins."""
+        refused = [({"Host": "evil.example"}, "foreign_host"), ({"Host": "evil.example:8000"}, "foreign_host"),
+                   ({"Host": "localhost.evil.example"}, "foreign_host"), ({"Origin": "http://evil.example"}, "foreign_origin"),
+                   ({"Origin": "https://127.0.0.1.evil.example"}, "foreign_origin"), ({"Origin": "null"}, "foreign_origin")]
+        body = {"model": NAME, "prompt": "x", "max_tokens": 1}
+        for headers, code in refused:
+            reply = raw("POST", "/completions", headers=headers, json=body)
+            self.assertEqual((reply.status_code, reply.json()["error"]["code"]), (403, code), headers)
+        for headers in ({"Host": "localhost:8000"}, {"Host": "[::1]:1"}, {"Origin": "http://localhost:3000"}, {"Host": "127.0.0.1"}):
+            self.assertEqual(raw("POST", "/completions", headers=headers, json=body).status_code, 200, headers)
+
     def test_wrong_values_are_refused_by_name(self):
         both = [("temperature", -0.1), ("temperature", 2.1), ("temperature", "hot"), ("top_p", 0), ("top_p", 1.1), ("n", 0),
                 ("n", 1.5), ("n", 1000), ("n", "2"), ("max_tokens", 0), ("max_tokens", -1), ("max_tokens", True),
