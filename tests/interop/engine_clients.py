@@ -557,13 +557,6 @@ class Full(Case):
         for call in calls:
             call.cancel()
 
-    def test_plain_choices_may_be_longer_than_what_may_wait_of_a_stream(self):
-        """All come at once: they were kept until they ended."""
-        request = engine_request(LONG_IDS, stream=False, n=8, max_tokens=100, ignore_eos=True, logprobs=20)
-        replies = list(self.stubs.engine.Generate(request, timeout=LIMIT_S))
-        for i in range(8):
-            self.assertEqual(len(parts(replies, i)[1].output_ids), 100)
-
     def test_a_tokenizer_is_sent_as_it_is_read(self):
         inference(of=self.stubs)  # some KV must cross
         call = self.stubs.engine.GetTokenizer(common_pb2.GetTokenizerRequest(), timeout=LIMIT_S)
@@ -571,6 +564,21 @@ class Full(Case):
         self.assertFalse(chunks[0].sha256, "it has several pieces")
         chunks += call
         self.assertEqual(chunks[-1].sha256, hashlib.sha256(b"".join(chunk.data for chunk in chunks)).hexdigest())
+
+
+class Kept(Case):
+    """Plain calls, whose choices come at once when they end, on a router where 4 KiB of a stream may wait."""
+
+    def test_choices_may_be_longer_than_that(self):
+        own = start("--stream-buffer-bytes-max", "4K")
+        stubs = Stubs(own)
+        try:
+            request = engine_request(LONG_IDS, stream=False, n=8, max_tokens=100, ignore_eos=True, logprobs=20)
+            replies = list(stubs.engine.Generate(request, timeout=LIMIT_S))
+            self.assertEqual([len(parts(replies, i)[1].output_ids) for i in range(8)], [100] * 8)
+        finally:
+            stubs.close()
+            stop_cluster(own)
 
 
 class Busy(Case):
