@@ -10,6 +10,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Of a reply that is no stream: a shorter one is made at once. */
+#define REPLY_INLINE_BYTES (64u << 10)
+
 static struct openai_prompt *prompt_of(struct door_call *call)
 {
     return (struct openai_prompt *)call;
@@ -369,21 +372,37 @@ static void fail(struct door_call *base, const struct rpc_error *error)
     pthread_mutex_unlock(&call->mutex);
 }
 
-static void add_usage(struct openai_call *call, const struct reply_end *end)
+/* On the text thread. Nobody adds to the reply any more. */
+static void reply_later(void *arg)
 {
-    if (!call->request.is_echo_alone)
-        call->usage.generated_tokens += end->usage.generated_tokens;
-    if (end->index > 0) /* the others share the prompt */
-        return;
-    call->usage.prompt_tokens += end->usage.prompt_tokens;
-    call->usage.cached_tokens += end->usage.cached_tokens;
+    struct openai_call *call = arg;
+    struct rpc_error error = {0};
+    enum status status = openai_whole_reply(call);
+    if (status != STATUS_OK && status != STATUS_CANCELLED) {
+        rpc_error_set(&error, status, NULL, NULL, "%s", status_text(status));
+        fail(&call->prompts[0].base, &error);
+    }
+    call_release(call);
+}
+
+/* A long one is made where nobody's stream waits for it. */
+static enum status reply(struct openai_call *call)
+{
+    if (call->text_bytes > REPLY_INLINE_BYTES) {
+        call_share(call);
+        if (text_thread_push(call->place->intake->text_thread, reply_later, call,
+                             call->text_bytes) == STATUS_OK)
+            return STATUS_OK;
+        call_release(call); /* not the last: the prompt has it, too */
+    }
+    return openai_whole_reply(call);
 }
 
 static enum status take_end(struct openai_call *call, struct openai_choice *choice,
                             const struct reply_end *end)
 {
     enum status status;
-    add_usage(call, end);
+    reply_usage_add(&call->usage, end, !call->request.is_echo_alone);
     choice->reason = call->request.is_echo_alone ? KVFERRY__V1__FINISH_REASON__FINISH_REASON_LENGTH
                                                  : end->reason;
     if (end->is_last)
@@ -392,11 +411,11 @@ static enum status take_end(struct openai_call *call, struct openai_choice *choi
         status = end_choice(call, choice, end);
         return status == STATUS_OK && call->n_live == 0 ? end_stream(call) : status;
     }
-    if (call->request.is_echo_alone)
-        return call->n_live == 0 ? openai_whole_reply(call) : STATUS_OK;
-    TRY(add_text(call, end->text_bytes));
-    TRY(collected_add_text(&choice->collected, end->text, end->text_bytes, SIZE_MAX));
-    return call->n_live == 0 ? openai_whole_reply(call) : STATUS_OK;
+    if (!call->request.is_echo_alone) {
+        TRY(add_text(call, end->text_bytes));
+        TRY(collected_add_text(&choice->collected, end->text, end->text_bytes, SIZE_MAX));
+    }
+    return call->n_live == 0 ? reply(call) : STATUS_OK;
 }
 
 static enum status end(struct door_call *base, struct reply_end *end)

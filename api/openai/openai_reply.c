@@ -205,6 +205,16 @@ static json_t *id_list(const uint32_t *ids, uint32_t n)
 
 /* ---- bodies ---- */
 
+void reply_usage_add(struct reply_usage *usage, const struct reply_end *end, bool has_tokens)
+{
+    if (has_tokens)
+        usage->generated_tokens += end->usage.generated_tokens;
+    if (end->index > 0) /* the others share the prompt */
+        return;
+    usage->prompt_tokens += end->usage.prompt_tokens;
+    usage->cached_tokens += end->usage.cached_tokens;
+}
+
 static json_t *usage_json(const struct reply_usage *usage)
 {
     return json_pack("{s:I, s:I, s:I, s:{s:I}}", "prompt_tokens", (json_int_t)usage->prompt_tokens,

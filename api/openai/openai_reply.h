@@ -34,6 +34,9 @@ struct reply_usage {
     uint64_t prompt_tokens, generated_tokens, cached_tokens;
 };
 
+/* The tokens of one choice's end; has_tokens: those that were generated, too. */
+void reply_usage_add(struct reply_usage *usage, const struct reply_end *end, bool has_tokens);
+
 /* Tokens for the logprobs of a choice, and where its text is in completions' text_offset. */
 struct reply_tokens {
     const uint32_t *ids;

@@ -1,7 +1,7 @@
 /*
  * openai_whole - the reply of a call that is no stream: one body of all its choices.
  *
- * Lock: the call's mutex is held.
+ * Lock: the call's mutex is held, or all of its choices have ended.
  */
 #pragma once
 
