@@ -229,16 +229,17 @@ static char *text_of_look(const struct search *search, enum status status,
 {
     char *text = NULL;
     FILE *out = open_memstream(&text, n_out);
+    bool is_whole = true;
     if (!out)
         return NULL;
     if (status == STATUS_OK)
-        status = print(search, out);
+        is_whole = print(search, out) == STATUS_OK;
     else if (!search->values->json)
         fprintf(out, "%s: no answer: %s\n", search->address,
                 why->message[0] ? why->message : status_text(status));
     if (!search->values->json)
         fputc('\n', out);
-    if (fclose(out) == 0)
+    if (fclose(out) == 0 && is_whole)
         return text;
     free(text);
     return NULL;
