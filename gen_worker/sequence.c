@@ -304,6 +304,8 @@ static void tell(struct sequence *sequence, const struct gen_home *home, enum st
     finish.sentence = sentence;
     if (status == STATUS_OK)
         finish.reason = sequence_finish_reason(sequence, home);
+    finish.is_complete = finish.reason == GEN_FINISH_STOP &&
+                         !is_stop(sequence, home, sequence->tokens[sequence->n_tokens - 1]);
     gen_home_finish_stream(home, sequence->job, &finish);
 }
 

@@ -22,7 +22,7 @@ struct choice {
     uint32_t ids[N_TOKENS], n_ids;
     char text[4096];
     size_t n_text;
-    int reason, place;
+    int reason, matched, place;
     uint64_t kv_bytes;
 };
 
@@ -184,6 +184,7 @@ static void on_piece(void *arg, const ProtobufCMessage *message)
     if (!piece->finish_reason)
         return;
     reply->reason = (int)piece->finish_reason;
+    reply->matched = (int)piece->matched_stop_case;
     if (piece->timing) {
         reply->place = (int)piece->timing->prefill_place;
         reply->kv_bytes = piece->timing->kv_bytes_received;
@@ -259,6 +260,7 @@ static void expect_equal(const struct choice *one, const struct choice *other)
     cr_assert_eq(one->n_ids, other->n_ids);
     cr_assert_arr_eq(one->ids, other->ids, one->n_ids * sizeof *one->ids);
     cr_assert_eq(one->reason, other->reason);
+    cr_assert_eq(one->matched, other->matched);
 }
 
 /* A whole reply of that kind, but of json_object, which has no end of its own. With log-probabilities each token is drawn, also one that
@@ -274,6 +276,9 @@ static struct question *ask_well_with(struct caller *caller, uint32_t kind, uint
     expect_fits(&question->replies[0], kind);
     if (kind < 4)
         cr_assert_eq(question->replies[0].reason, KVFERRY__V1__FINISH_REASON__FINISH_REASON_STOP);
+    if (kind == 3)
+        cr_assert_eq(question->replies[0].matched,
+                     KVFERRY__V1__GENERATE_RESPONSE__MATCHED_STOP__NOT_SET, "no stop token came");
     return question;
 }
 
