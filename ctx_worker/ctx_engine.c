@@ -212,13 +212,10 @@ static void on_committed(struct ctx_engine *engine, uint64_t held_number)
 static void on_abort(struct ctx_engine *engine, const struct ctx_message *message)
 {
     enum ctx_abort_found found = CTX_FOUND_NOTHING;
-    struct engine_request *queued = request_queue_remove_request(&engine->queue,
-                                                                 message->request_id);
     struct prefill *prefill = prefill_set_find_request(&engine->slots, message->request_id);
-    assert(!(queued && prefill) && "a request id is unique while its request lives");
-    if (queued) {
+    if (engine_core_abort(&engine->core, message->request_id, STATUS_CANCELLED, "aborted")) {
         found = CTX_FOUND_QUEUED;
-        engine_core_refuse(&engine->core, queued, STATUS_CANCELLED, "aborted");
+        assert(!prefill && "a request id is unique while its request lives");
     } else if (prefill) {
         found = prefill->state == PREFILL_SEALED ? CTX_FOUND_SEALED : CTX_FOUND_RUNNING;
         end_prefill(engine, prefill, STATUS_CANCELLED, "aborted");

@@ -120,6 +120,19 @@ void engine_core_refuse(struct engine_core *core, struct engine_request *request
     core->ops->end(core->engine, request, status, sentence);
 }
 
+bool engine_core_abort(struct engine_core *core, const char *request_id, enum status status,
+                       const char *sentence)
+{
+    struct engine_request *pending = request_queue_remove_request(core->pending, request_id);
+    struct engine_request *queued = request_queue_remove_request(core->queue, request_id);
+    assert(!(pending && queued) && "a request id is unique while its request lives");
+    if (pending)
+        end_pending(core, pending, status, sentence);
+    else if (queued)
+        engine_core_refuse(core, queued, status, sentence);
+    return pending || queued;
+}
+
 void engine_core_stream_ended(struct engine_core *core, const void *stream)
 {
     assert(stream && "NULL would end all");

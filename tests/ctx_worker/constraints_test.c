@@ -103,3 +103,23 @@ Test(constraints, that_are_wrong_or_left_end_before_anything_is_computed)
     cr_assert_eq(ctx_rig_blocks(&setup.ctx, BLOCK_FREE), N_BLOCKS);
     close_setup(&setup);
 }
+
+Test(constraints, an_abort_finds_who_waits_for_one)
+{
+    struct setup setup;
+    struct rig_stream waits = {0}, again = {0};
+    struct rig_call call = {0};
+    open_setup(&setup);
+    prefill(&setup, &waits, "a", "[a-z]{9}", 0);
+    cr_assert_eq(waits.n_finishes, 0);
+    cr_assert_eq(ctx_engine_abort(setup.ctx.engine, &call, "a"), STATUS_OK);
+    prefill(&setup, &again, "a", "q[a-z]{3}", 0);
+    cr_assert_eq(call.found, CTX_FOUND_QUEUED);
+    cr_assert_eq(waits.n_finishes, 1);
+    cr_assert_eq(waits.status, STATUS_CANCELLED);
+    while (!first_token(&again))
+        settle(&setup, 1);
+    cr_assert_eq(first_token(&again)->first_token.token_id, DESK_ID('q'));
+    cr_assert_eq(waits.n_finishes, 1);
+    close_setup(&setup);
+}

@@ -515,6 +515,28 @@ Test(engine_core, who_waits_for_a_constraint_ends_with_its_stream)
     close_with_desk(&pretend, &rig);
 }
 
+Test(engine_core, an_abort_finds_who_is_queued_and_who_waits_for_a_constraint)
+{
+    struct pretend pretend;
+    struct desk_rig rig;
+    int streams[2];
+    open_with_desk(&pretend, &rig, 2);
+    engine_core_request(&pretend.core, request_of("a", &streams[0], "a", DEADLINE_NONE), NOW_NS);
+    engine_core_request(&pretend.core, request("b", &streams[1], DEADLINE_NONE), NOW_NS);
+    cr_assert_not(engine_core_abort(&pretend.core, "c", STATUS_CANCELLED, "aborted"));
+    cr_assert_eq(pretend.n_refused, 0);
+    for (int i = 1; i <= 2; i++) {
+        cr_assert(
+            engine_core_abort(&pretend.core, i == 1 ? "a" : "b", STATUS_CANCELLED, "aborted"));
+        cr_assert_eq(pretend.n_refused, i);
+        cr_assert_eq(pretend.refused_with, STATUS_CANCELLED);
+        cr_assert_str_eq(pretend.sentence, "aborted");
+    }
+    cr_assert_eq(pretend.n_listed, 0);
+    cr_assert_not(engine_core_abort(&pretend.core, "a", STATUS_CANCELLED, "aborted"));
+    close_with_desk(&pretend, &rig);
+}
+
 Test(engine_core, who_waits_for_a_constraint_ends_at_its_deadline_and_who_is_one_too_many_at_once)
 {
     struct pretend pretend;
