@@ -164,10 +164,14 @@ Test(constraints, a_first_token_of_a_context_worker_has_to_fit)
         struct rig_client client = {0};
         ask_context(&setup, &client, is_strict ? STRICT : ROOMY, DESK_ID('s'));
         gen_rig_settle(&setup.gen);
-        if (is_strict)
+        if (is_strict) {
             expect_ended(&client, STATUS_TRANSFER_FAILED);
-        else
+            cr_assert_not_null(
+                strstr(client.finish_sentence, "sampling.constraint, after 16 tokens"), "%s",
+                client.finish_sentence);
+        } else {
             expect_text(&client, "", "abcpqr", 5);
+        }
         close_setup(&setup);
     }
 }
