@@ -79,6 +79,7 @@ enum status ctx_engine_create(const struct ctx_engine_options *options,
     engine->home.ops = &engine->ops;
     engine->home.held = &engine->held;
     engine->backlog = (struct ctx_backlog){.queue = &engine->queue,
+                                           .pending = &engine->pending,
                                            .slots = &engine->slots,
                                            .inbox = &engine->inbox,
                                            .n_layers = model_get_config(options->model)->n_layers};
