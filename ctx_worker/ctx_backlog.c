@@ -6,7 +6,8 @@
 
 uint64_t ctx_backlog_tokens(const struct ctx_backlog *backlog)
 {
-    return request_queue_tokens(backlog->queue) + prefill_set_n_left(backlog->slots);
+    return request_queue_tokens(backlog->queue) + request_queue_tokens(backlog->pending) +
+           prefill_set_n_left(backlog->slots);
 }
 
 static void tell(struct prompt *prompt, const struct prefill_home *home,
@@ -19,14 +20,21 @@ static void tell(struct prompt *prompt, const struct prefill_home *home,
                      &(struct ctx_event){.kind = CTX_BACKLOG, .backlog = *backlog});
 }
 
+static void tell_waiting(const struct request_queue *waiting, const struct prefill_home *home,
+                         const struct backlog *backlog, uint64_t now_ns)
+{
+    for (uint32_t i = 0; i < request_queue_count(waiting); i++)
+        tell(prompt_of(request_queue_at(waiting, i)), home, backlog, now_ns);
+}
+
 void ctx_backlog_tell(const struct ctx_backlog *backlog, const struct prefill_home *home,
                       uint64_t token_ns, uint64_t now_ns)
 {
     const struct backlog all = {.token_ns = token_ns, .n_tokens = ctx_backlog_tokens(backlog)};
     if (backlog_ns(&all) < BACKLOG_TELL_NS)
         return;
-    for (uint32_t i = 0; i < request_queue_count(backlog->queue); i++)
-        tell(prompt_of(request_queue_at(backlog->queue, i)), home, &all, now_ns);
+    tell_waiting(backlog->queue, home, &all, now_ns);
+    tell_waiting(backlog->pending, home, &all, now_ns);
     for (uint32_t i = 0; i < backlog->slots->n; i++)
         if (backlog->slots->prefills[i].state == PREFILL_COMPUTING)
             tell(backlog->slots->prefills[i].prompt, home, &all, now_ns);

@@ -2,7 +2,8 @@
  * ctx_backlog - tells each reader that waits for a prompt how many tokens there are to compute and how long a token takes. A
  * reader sets its timeouts by that (gen_worker/handover.h).
  *
- *     between steps    the measured time of a token, for prompts in the queue and prompts that are computed
+ *     between steps    the measured time of a token, for prompts in the queue, prompts whose constraint is being compiled, and
+ *                      prompts that are computed
  *     during a step    after a layer, for these and for prompts in the inbox: the time of a token if the other layers take
  *                      as long as the finished ones, where that is more than the measured time
  *
@@ -26,7 +27,7 @@
 #define BACKLOG_TELL_NS NS_PER_S
 
 struct ctx_backlog {
-    const struct request_queue *queue;
+    const struct request_queue *queue, *pending;
     const struct prefill_set *slots;
     const struct engine_inbox *inbox; /* of struct ctx_message */
     uint32_t n_layers;                /* of a step */

@@ -79,6 +79,7 @@ enum status ctx_engine_create(const struct ctx_engine_options *options,
     engine->home.ops = &engine->ops;
     engine->home.held = &engine->held;
     engine->backlog = (struct ctx_backlog){.queue = &engine->queue,
+                                           .pending = &engine->pending,
                                            .slots = &engine->slots,
                                            .inbox = &engine->inbox,
                                            .n_layers = model_get_config(options->model)->n_layers};
@@ -212,13 +213,10 @@ static void on_committed(struct ctx_engine *engine, uint64_t held_number)
 static void on_abort(struct ctx_engine *engine, const struct ctx_message *message)
 {
     enum ctx_abort_found found = CTX_FOUND_NOTHING;
-    struct engine_request *queued = request_queue_remove_request(&engine->queue,
-                                                                 message->request_id);
     struct prefill *prefill = prefill_set_find_request(&engine->slots, message->request_id);
-    assert(!(queued && prefill) && "a request id is unique while its request lives");
-    if (queued) {
+    if (engine_core_abort(&engine->core, message->request_id, STATUS_CANCELLED, "aborted")) {
         found = CTX_FOUND_QUEUED;
-        engine_core_refuse(&engine->core, queued, STATUS_CANCELLED, "aborted");
+        assert(!prefill && "a request id is unique while its request lives");
     } else if (prefill) {
         found = prefill->state == PREFILL_SEALED ? CTX_FOUND_SEALED : CTX_FOUND_RUNNING;
         end_prefill(engine, prefill, STATUS_CANCELLED, "aborted");

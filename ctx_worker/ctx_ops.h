@@ -48,6 +48,7 @@ struct ctx_event {
     };
 };
 
+/* QUEUED: also one whose constraint is being compiled. */
 enum ctx_abort_found { CTX_FOUND_NOTHING, CTX_FOUND_QUEUED, CTX_FOUND_RUNNING, CTX_FOUND_SEALED };
 
 /* Called on the engine thread, from step only. They must not block; they may call the functions marked (any). now_ns is the

@@ -332,6 +332,16 @@ enum status constraint_desk_order(struct constraint_desk *desk, const struct rep
     return STATUS_OK;
 }
 
+bool constraint_desk_has_begun(struct constraint_desk *desk, const struct constraint_order *order)
+{
+    pthread_mutex_lock(&desk->mutex);
+    const struct constraint_order *at = desk->waiting.first;
+    while (at && at != order)
+        at = at->next;
+    pthread_mutex_unlock(&desk->mutex);
+    return !at;
+}
+
 void constraint_desk_cancel(struct constraint_desk *desk, struct constraint_order *order)
 {
     pthread_mutex_lock(&desk->mutex);

@@ -43,6 +43,8 @@ uint64_t constraint_desk_limit_ns(const struct constraint_desk *desk);
 MUST_CHECK enum status constraint_desk_order(struct constraint_desk *desk,
                                              const struct reply_constraint *text,
                                              struct constraint_order **order_out);
+/* It does not wait for others any more. */
+bool constraint_desk_has_begun(struct constraint_desk *desk, const struct constraint_order *order);
 /* Nothing of that order is taken any more. */
 void constraint_desk_cancel(struct constraint_desk *desk, struct constraint_order *order);
 

@@ -99,6 +99,13 @@ static void take_constraints(struct engine_core *core, uint64_t now_ns)
     }
 }
 
+static const char *why_late(const struct engine_core *core, const struct engine_request *request)
+{
+    return constraint_desk_has_begun(core->desk, request->order)
+               ? "the constraint was not compiled in the time that is left behind others"
+               : "too many constraints wait to be compiled";
+}
+
 static void end_late_pending(struct engine_core *core, uint64_t now_ns)
 {
     struct engine_request *request;
@@ -106,7 +113,7 @@ static void end_late_pending(struct engine_core *core, uint64_t now_ns)
         const bool is_late = request->deadline_ns <= now_ns;
         end_pending(core, request, is_late ? STATUS_TIMED_OUT : STATUS_QUEUE_FULL,
                     is_late ? "the deadline passed before the constraint was compiled"
-                            : "too many constraints wait to be compiled");
+                            : why_late(core, request));
     }
 }
 
@@ -118,6 +125,19 @@ void engine_core_refuse(struct engine_core *core, struct engine_request *request
     assert(status != STATUS_OK);
     core->ops->delist(core->engine, request);
     core->ops->end(core->engine, request, status, sentence);
+}
+
+bool engine_core_abort(struct engine_core *core, const char *request_id, enum status status,
+                       const char *sentence)
+{
+    struct engine_request *pending = request_queue_remove_request(core->pending, request_id);
+    struct engine_request *queued = request_queue_remove_request(core->queue, request_id);
+    assert(!(pending && queued) && "a request id is unique while its request lives");
+    if (pending)
+        end_pending(core, pending, status, sentence);
+    else if (queued)
+        engine_core_refuse(core, queued, status, sentence);
+    return pending || queued;
 }
 
 void engine_core_stream_ended(struct engine_core *core, const void *stream)

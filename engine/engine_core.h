@@ -72,6 +72,9 @@ void engine_core_request(struct engine_core *core, struct engine_request *reques
 /* Ends a request that has left the queue and does not run. Becomes its owner. */
 void engine_core_refuse(struct engine_core *core, struct engine_request *request,
                         enum status status, const char *sentence);
+/* Ends the request of that id if it is pending or queued. False: there is none. */
+bool engine_core_abort(struct engine_core *core, const char *request_id, enum status status,
+                       const char *sentence);
 /* The reader or client has left. Ignored if the stream has finished meanwhile. */
 void engine_core_stream_ended(struct engine_core *core, const void *stream);
 

@@ -109,8 +109,10 @@ static void add_all(struct gen_batch *batch, const struct gen_home *home,
             batch->n_left_out++; /* the schedule proposes it again when it knows the true room */
             continue;
         }
+        const bool is_chunk = i < plan->n_chunks;
         add(batch, sequence, n_in_piece(sequence, work->n_tokens));
-        *(i < plan->n_chunks ? &batch->n_contexts : &batch->n_decodes) += 1;
+        batch->n_contexts += is_chunk;
+        batch->n_decodes += !is_chunk || sequence->n_ahead > 0;
     }
 }
 
@@ -129,7 +131,7 @@ enum status gen_batch_run(struct gen_batch *batch, const struct gen_home *home,
     draw_masks_clear(batch->masks);
     batch->n_rows = 0;
     add_all(batch, home, plan);
-    assert(batch->n_contexts + batch->n_decodes == batch->n && batch->n_wanted <= batch->n);
+    assert(batch->n_contexts + batch->n_decodes >= batch->n && batch->n_wanted <= batch->n);
     assert(batch->n + batch->n_left_out == plan->n);
     if (batch->n == 0)
         return STATUS_OK;

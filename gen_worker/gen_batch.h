@@ -32,8 +32,9 @@ struct gen_batch {
     struct draw *wanted;             /* [sequences_max], of those whose logits are */
     uint32_t n_wanted;
     uint32_t n;          /* sequences in the pass */
-    uint32_t n_contexts; /* of these, chunks; they come first */
-    uint32_t n_decodes;  /* of these, decodes: one token each, and the next one is drawn */
+    uint32_t n_contexts; /* of these, chunks, and decodes that ran ahead; they come first */
+    uint32_t
+        n_decodes; /* of these, decodes: one token each, or those ahead, too, and the next one is drawn */
     uint32_t n_left_out; /* the pool had no block for them */
     uint32_t n_rows;     /* tokens in the pass */
 };

@@ -38,6 +38,7 @@ struct gen_finish {
     enum status status;
     const char *sentence;          /* "" when the status says all */
     enum gen_finish_reason reason; /* NONE unless status is OK */
+    bool is_complete; /* STOP because the constraint is complete: the last token is no stop token */
     /* The token that stops a generation (end of sequence, stop id) is one of generated_tokens. */
     uint32_t prompt_tokens, generated_tokens;
     /* Prompt tokens that the worker that computed the prompt found in its prefix cache. */

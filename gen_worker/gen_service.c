@@ -290,6 +290,7 @@ static enum status send_last(struct gen_service *service, struct decode_stream *
     response.finish_reason = finish->reason == GEN_FINISH_STOP
                                  ? KVFERRY__V1__FINISH_REASON__FINISH_REASON_STOP
                                  : KVFERRY__V1__FINISH_REASON__FINISH_REASON_LENGTH;
+    response.constraint_complete = finish->is_complete;
     response.usage = &figures.usage;
     response.timing = &figures.timing;
     return rpc_call_send(stream->base.call, &response.base);

@@ -113,6 +113,13 @@ static struct gen_finish figures(const struct sequence *sequence)
     return figures;
 }
 
+static enum status say_unmet(const struct sequence *sequence, enum status status, const char *why,
+                             struct error *error)
+{
+    return error_set(error, status, "sampling.constraint, after %u tokens: %s", sequence->n_tokens,
+                     why[0] ? why : status_text(status));
+}
+
 enum status sequence_judge_token(struct sequence *sequence, const struct gen_home *home,
                                  uint32_t token_id, struct error *error)
 {
@@ -120,21 +127,21 @@ enum status sequence_judge_token(struct sequence *sequence, const struct gen_hom
     if (!constraint)
         return STATUS_OK;
     assert(token_id < home->options->vocabulary);
-    TRY(constraint_mask(constraint, home->mask, error));
-    if (!(home->mask[token_id / 32] >> token_id % 32 & 1))
-        return error_set(error, STATUS_CONSTRAINT_UNMET,
-                         "token %u does not fit the request's constraint", token_id);
-    return STATUS_OK;
+    struct error why = {0};
+    enum status status = constraint_mask(constraint, home->mask, &why);
+    if (status == STATUS_OK && !(home->mask[token_id / 32] >> token_id % 32 & 1))
+        status = error_set(&why, STATUS_CONSTRAINT_UNMET, "token %u does not fit", token_id);
+    return status == STATUS_OK ? STATUS_OK : say_unmet(sequence, status, why.text, error);
 }
 
 /* Not OK: the sequence has ended. */
 static enum status accept(struct sequence *sequence, const struct gen_home *home, uint32_t token_id)
 {
-    struct error error = {0};
+    struct error error, why = {0};
     struct constraint *constraint = sequence->job->request.constraint;
-    enum status status = constraint ? constraint_accept(constraint, token_id, &error) : STATUS_OK;
+    enum status status = constraint ? constraint_accept(constraint, token_id, &why) : STATUS_OK;
     if (status != STATUS_OK)
-        sequence_end(sequence, home, status, error.text);
+        sequence_end(sequence, home, say_unmet(sequence, status, why.text, &error), error.text);
     return status;
 }
 
@@ -304,6 +311,8 @@ static void tell(struct sequence *sequence, const struct gen_home *home, enum st
     finish.sentence = sentence;
     if (status == STATUS_OK)
         finish.reason = sequence_finish_reason(sequence, home);
+    finish.is_complete = finish.reason == GEN_FINISH_STOP &&
+                         !is_stop(sequence, home, sequence->tokens[sequence->n_tokens - 1]);
     gen_home_finish_stream(home, sequence->job, &finish);
 }
 

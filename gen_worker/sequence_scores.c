@@ -3,7 +3,6 @@
 #include "gen_worker/sequence.h"
 
 #include <assert.h>
-#include <math.h>
 
 static struct scored_chunk chunk_of(const struct sequence *sequence, uint32_t n_tokens,
                                     uint32_t first_row)
@@ -70,15 +69,18 @@ static enum status check(const struct sequence *sequence, const struct gen_home 
     const struct sampling_params *sampling = &sequence->job->request.sampling;
     for (uint32_t i = 0; i < scores->n; i++) {
         const struct token_logprobs *score = &scores->logprobs[i];
-        if (isnan(score->logprob) || score->n_top > sampling->n_prompt_logprobs)
+        const uint32_t token = scores->first + i;
+        if (!prompt_score_is_valid(score, token, sampling->n_prompt_logprobs))
             return error_set(error, STATUS_TRANSFER_FAILED,
-                             "prompt token %u has log-probability %g and %u likeliest tokens",
-                             scores->first + i, (double)score->logprob, score->n_top);
+                             "prompt token %u has log-probability %g and %u likeliest tokens, of "
+                             "which the first has %g: that cannot be",
+                             token, (double)score->logprob, score->n_top,
+                             score->n_top > 0 ? (double)score->top_logprobs[0] : 0.0);
         for (uint32_t t = 0; t < score->n_top; t++)
             if (score->top_ids[t] >= home->options->vocabulary)
                 return error_set(error, STATUS_TRANSFER_FAILED,
-                                 "a likeliest token of prompt token %u is %u, which is none",
-                                 scores->first + i, score->top_ids[t]);
+                                 "a likeliest token of prompt token %u is %u, which is none", token,
+                                 score->top_ids[t]);
     }
     return STATUS_OK;
 }

@@ -99,7 +99,7 @@ static void draw_from_row(struct draws *draws, struct draw *draw, const float *l
 void draw_say_fault(const struct draw *draw, struct error *error)
 {
     const float logit = isnan(draw->logit) ? NAN : draw->logit; /* without a sign */
-    if (draw->mask && draw->mask_fault) {
+    if (draw->mask && draw->mask_fault && draw->status != STATUS_LOGITS_NOT_FINITE) {
         error_write(error, "sampling.constraint, after %u tokens: %s", draw->n_tokens,
                     draw->mask_fault);
         return;

@@ -33,18 +33,19 @@ static void set_worker_timing(const struct decode_end *end, Kvferry__V1__Timing 
     timing->prefill_reason = borrow(end->prefill_reason);
 }
 
-/* A worker's STOP comes with the token that it stopped at; a stop string is found here. */
-static void set_matched(const struct choice *choice, bool has_end, struct reply_end *end)
+/* A worker's STOP comes with the token that it stopped at, unless the constraint is complete; a stop string is found here. */
+static void set_matched(const struct choice *choice, struct reply_end *end)
 {
     const struct stop_strings *stops = &choice->stops;
+    const struct decode_end *told = &choice->end;
     end->matched = MATCHED_NOTHING;
     if (stops->is_found) {
         assert(stops->found < stops->n);
         end->matched = MATCHED_STRING;
         end->stop_string = (ProtobufCBinaryData){stops->bytes[stops->found],
                                                  borrow(stops->text[stops->found])};
-    } else if (has_end && end->reason == KVFERRY__V1__FINISH_REASON__FINISH_REASON_STOP &&
-               choice->n_generated > 0) {
+    } else if (told->is_there && !told->is_complete && choice->n_generated > 0 &&
+               end->reason == KVFERRY__V1__FINISH_REASON__FINISH_REASON_STOP) {
         end->matched = MATCHED_TOKEN;
         end->stop_token_id = choice->last_token_id;
     }
@@ -63,7 +64,7 @@ void choice_end_make(const struct choice *choice, struct reply_end *end_out)
     end_out->reason = end->is_there && !choice->stops.is_found
                           ? end->reason
                           : KVFERRY__V1__FINISH_REASON__FINISH_REASON_STOP;
-    set_matched(choice, end->is_there, end_out);
+    set_matched(choice, end_out);
     end_out->usage.prompt_tokens = generation->n_tokens;
     end_out->usage.generated_tokens = choice->n_generated;
     end_out->usage.cached_tokens = end->cached_tokens;

@@ -3,7 +3,6 @@
 #include "sampling_params/sampling_codec.h"
 
 #include <assert.h>
-#include <math.h>
 
 bool choice_asks_for_scores(const struct choice *choice)
 {
@@ -24,9 +23,9 @@ static enum status tell(struct generation *generation, Kvferry__V1__TokenLogprob
         .first = generation->n_scored, .n = n, .logprobs = scratch};
     assert(n <= REPLY_TOKENS_MAX);
     for (uint32_t i = 0; i < n; i++) {
-        const struct token_logprobs *score = &scratch[i];
         if (token_logprobs_decode(entries[i], &scratch[i]) != STATUS_OK ||
-            score->n_top > generation->sampling.params.n_prompt_logprobs || isnan(score->logprob))
+            !prompt_score_is_valid(&scratch[i], scores.first + i,
+                                   generation->sampling.params.n_prompt_logprobs))
             return STATUS_BUG;
     }
     generation->n_scored += n;

@@ -36,6 +36,22 @@ static struct constraint_text text_of(const struct reply_constraint *asked,
     return text;
 }
 
+/* The text that is at fault: of choices, the first that is wrong alone. */
+static const char *faulty_text(const struct reply_constraint *asked,
+                               const struct constraint_text *text,
+                               const struct constraint_limits *limits)
+{
+    struct error ignored;
+    const bool are_too_many = text->n_choices > limits->choices_max;
+    for (uint32_t i = 0; !are_too_many && i < text->n_choices; i++) {
+        const struct constraint_text one = {
+            .kind = text->kind, .choices = &text->choices[i], .n_choices = 1};
+        if (constraint_check(&one, limits, &ignored) != STATUS_OK)
+            return asked->texts[i];
+    }
+    return asked->n_texts > 0 ? asked->texts[0] : "";
+}
+
 enum status constraint_request_check(const struct reply_constraint *asked,
                                      const struct constraint_limits *limits,
                                      struct rpc_error *error)
@@ -49,10 +65,10 @@ enum status constraint_request_check(const struct reply_constraint *asked,
         return STATUS_NO_MEMORY;
     const struct constraint_text text = text_of(asked, choices);
     const enum status status = constraint_check(&text, limits, &why);
-    free(choices);
     if (status != STATUS_OK)
-        rpc_error_set(error, status, field, asked->n_texts > 0 ? asked->texts[0] : "", "%s: %s",
-                      field, why.text[0] ? why.text : status_text(status));
+        rpc_error_set(error, status, field, faulty_text(asked, &text, limits), "%s: %s", field,
+                      why.text[0] ? why.text : status_text(status));
+    free(choices);
     return status;
 }
 

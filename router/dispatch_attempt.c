@@ -2,12 +2,16 @@
 #include "router/choice_scores.h"
 #include "router/dispatch_parts.h"
 #include "rpc/borrow.h"
+#include "sampling_params/prompt_scores.h"
 #include "sampling_params/sampling_codec.h"
 #include "sampling_params/standing_codec.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* Of a worker's message: a prompt's log-probabilities, each with its likeliest tokens, or fewer tokens with theirs. */
+#define ANSWER_ELEMENTS_MAX (2 * PROMPT_SCORES_MAX * (1 + LOGPROBS_MAX))
 
 static void attempt_add(struct attempt **list, struct attempt *attempt)
 {
@@ -159,6 +163,7 @@ static enum status call_worker(struct dispatch *dispatch, const struct choice *c
         .message = &message.base,
         .response = &kvferry__internal__v1__decode_response__descriptor,
         .is_stream = true,
+        .elements_max = ANSWER_ELEMENTS_MAX,
         .deadline_ns = generation->deadline_ns,
         .on_message = on_message,
         .on_end = on_end,

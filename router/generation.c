@@ -19,6 +19,7 @@ void decode_end_take(const Kvferry__Internal__V1__DecodeResponse *message,
 {
     *end_out = (struct decode_end){
         .is_there = message->finish_reason != KVFERRY__V1__FINISH_REASON__FINISH_REASON_UNSPECIFIED,
+        .is_complete = message->constraint_complete,
         .has_timing = message->timing != NULL,
         .reason = message->finish_reason,
     };

@@ -20,7 +20,8 @@
 
 /* Figures of a worker's message. */
 struct decode_end {
-    bool is_there; /* the last message has arrived */
+    bool is_there;    /* the last message has arrived */
+    bool is_complete; /* STOP because of the constraint: the last token is no stop token */
     bool has_timing;
     Kvferry__V1__FinishReason reason;
     uint32_t prompt_tokens, cached_tokens, generated_tokens;

@@ -3,6 +3,7 @@
 
 #include <criterion/criterion.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pty.h>
 #include <stdio.h>
 #include <string.h>
@@ -15,6 +16,9 @@ static const char TEXT[] = "a\033[2Jb\033]0;t\007c\xc2\x9b"
                            "e\0f\bg\x7fh\r\n\ti\xc3\xa9\xf0\x9f\x98\x80";
 static const char SHOWN[] = "a?[2Jb?]0;t?c?d?e?f?g?h?\n\ti\xc3\xa9\xf0\x9f\x98\x80";
 
+#define END           "[end]" /* behind all that is to come */
+#define READ_LIMIT_MS 10000
+
 static size_t print_to(int descriptor)
 {
     int saved = dup(STDOUT_FILENO);
@@ -24,6 +28,19 @@ static size_t print_to(int descriptor)
     cr_assert_geq(dup2(saved, STDOUT_FILENO), 0);
     close(saved);
     return is_written ? sizeof TEXT - 1 : 0;
+}
+
+/* A terminal hands on what was written in as many parts as it likes. Until n bytes are there, or nothing more comes. */
+static size_t read_all(int master, char *out, size_t n)
+{
+    size_t n_read = 0;
+    struct pollfd readable = {.fd = master, .events = POLLIN};
+    while (n_read < n && poll(&readable, 1, READ_LIMIT_MS) > 0) {
+        ssize_t part = read(master, out + n_read, n - n_read);
+        cr_assert_gt(part, 0);
+        n_read += (size_t)part;
+    }
+    return n_read;
 }
 
 Test(output, text_of_a_model_has_no_controls_on_a_terminal)
@@ -36,9 +53,11 @@ Test(output, text_of_a_model_has_no_controls_on_a_terminal)
     cfmakeraw(&raw);
     cr_assert_eq(tcsetattr(terminal, TCSANOW, &raw), 0);
     cr_assert_gt(print_to(terminal), 0);
-    ssize_t n = read(master, shown, sizeof shown);
-    cr_assert_eq(n, sizeof SHOWN - 1, "%zd bytes: %s", n, shown);
+    cr_assert_eq(write(terminal, END, sizeof END - 1), (ssize_t)sizeof END - 1);
+    size_t n = read_all(master, shown, sizeof SHOWN - 1 + sizeof END - 1);
+    cr_assert_eq(n, sizeof SHOWN - 1 + sizeof END - 1, "%zu bytes: %s", n, shown);
     cr_assert_arr_eq(shown, SHOWN, sizeof SHOWN - 1);
+    cr_assert_arr_eq(shown + sizeof SHOWN - 1, END, sizeof END - 1, "more was written: %s", shown);
     close(terminal);
     close(master);
 }

@@ -103,3 +103,51 @@ Test(constraints, that_are_wrong_or_left_end_before_anything_is_computed)
     cr_assert_eq(ctx_rig_blocks(&setup.ctx, BLOCK_FREE), N_BLOCKS);
     close_setup(&setup);
 }
+
+Test(constraints, an_abort_finds_who_waits_for_one)
+{
+    struct setup setup;
+    struct rig_stream waits = {0}, again = {0};
+    struct rig_call call = {0};
+    open_setup(&setup);
+    prefill(&setup, &waits, "a", "[a-z]{9}", 0);
+    cr_assert_eq(waits.n_finishes, 0);
+    cr_assert_eq(ctx_engine_abort(setup.ctx.engine, &call, "a"), STATUS_OK);
+    prefill(&setup, &again, "a", "q[a-z]{3}", 0);
+    cr_assert_eq(call.found, CTX_FOUND_QUEUED);
+    cr_assert_eq(waits.n_finishes, 1);
+    cr_assert_eq(waits.status, STATUS_CANCELLED);
+    while (!first_token(&again))
+        settle(&setup, 1);
+    cr_assert_eq(first_token(&again)->first_token.token_id, DESK_ID('q'));
+    cr_assert_eq(waits.n_finishes, 1);
+    close_setup(&setup);
+}
+
+Test(constraints, who_waits_for_one_hears_of_the_backlog)
+{
+    struct setup setup;
+    struct rig_stream first = {0}, waits = {0};
+    char *text = desk_rig_long_regex();
+    const char *regex = text;
+    const struct token_rules rules = {.constraint = desk_rig_regex(&regex)};
+    struct sampling_params sampling = SAMPLING_GREEDY;
+    open_setup(&setup);
+    setup.ctx.layer_ns = NS_PER_S;
+    cr_assert_eq(ctx_rig_prefill(&setup.ctx, &first, "a", 1, 64), STATUS_OK);
+    sampling.rules = &rules;
+    struct ctx_prefill_request request = ctx_rig_request("b", 2, N_PROMPT);
+    request.input.sampling = &sampling;
+    request.takes_backlog = true;
+    cr_assert_eq(ctx_engine_prefill(setup.ctx.engine, &waits, &request, NULL), STATUS_OK);
+    ctx_rig_step(&setup.ctx);
+    cr_assert_geq(waits.n_events, 1);
+    cr_assert_eq(waits.kinds[0], CTX_BACKLOG);
+    cr_assert_eq(waits.events[0].backlog.n_tokens, 64 + N_PROMPT);
+    ctx_engine_stream_ended(setup.ctx.engine, &waits);
+    ctx_engine_stream_ended(setup.ctx.engine, &first);
+    setup.ctx.layer_ns = 0;
+    ctx_rig_settle(&setup.ctx);
+    free(text);
+    close_setup(&setup);
+}

@@ -22,7 +22,7 @@ struct choice {
     uint32_t ids[N_TOKENS], n_ids;
     char text[4096];
     size_t n_text;
-    int reason, place;
+    int reason, matched, place;
     uint64_t kv_bytes;
 };
 
@@ -184,6 +184,7 @@ static void on_piece(void *arg, const ProtobufCMessage *message)
     if (!piece->finish_reason)
         return;
     reply->reason = (int)piece->finish_reason;
+    reply->matched = (int)piece->matched_stop_case;
     if (piece->timing) {
         reply->place = (int)piece->timing->prefill_place;
         reply->kv_bytes = piece->timing->kv_bytes_received;
@@ -259,6 +260,7 @@ static void expect_equal(const struct choice *one, const struct choice *other)
     cr_assert_eq(one->n_ids, other->n_ids);
     cr_assert_arr_eq(one->ids, other->ids, one->n_ids * sizeof *one->ids);
     cr_assert_eq(one->reason, other->reason);
+    cr_assert_eq(one->matched, other->matched);
 }
 
 /* A whole reply of that kind, but of json_object, which has no end of its own. With log-probabilities each token is drawn, also one that
@@ -274,6 +276,9 @@ static struct question *ask_well_with(struct caller *caller, uint32_t kind, uint
     expect_fits(&question->replies[0], kind);
     if (kind < 4)
         cr_assert_eq(question->replies[0].reason, KVFERRY__V1__FINISH_REASON__FINISH_REASON_STOP);
+    if (kind == 3)
+        cr_assert_eq(question->replies[0].matched,
+                     KVFERRY__V1__GENERATE_RESPONSE__MATCHED_STOP__NOT_SET, "no stop token came");
     return question;
 }
 
@@ -319,14 +324,19 @@ static double steps_of(const struct caller *caller)
     return child_metric(&caller->cluster.generations[0], "kvferry_step_seconds_count", "");
 }
 
+static double decodes_of(const struct caller *caller)
+{
+    return child_metric(&caller->cluster.generations[0], "kvferry_batch_sequences_count", "");
+}
+
 /* Each way its steps; the tokens of both are equal. */
 Test(constraint, tokens_that_alone_can_come_take_no_step_of_their_own)
 {
     struct question *questions[2];
-    double steps[2];
+    double steps[2], decodes[2];
     open_caller(&single, &(struct cluster_options){.n_generations = 1});
     for (uint32_t i = 0; i < 2; i++) {
-        const double before = steps_of(&single);
+        const double before = steps_of(&single), decodes_before = decodes_of(&single);
         questions[i] = ask_for(&single, 1, N_TOKENS);
         questions[i]->sampling.constraint = &questions[i]->constraint;
         questions[i]->constraint.kind_case = KVFERRY__V1__CONSTRAINT__KIND_REGEX;
@@ -337,10 +347,13 @@ Test(constraint, tokens_that_alone_can_come_take_no_step_of_their_own)
         expect_ok(questions[i]);
         cluster_wait_quiet(&single.cluster);
         steps[i] = steps_of(&single) - before;
+        decodes[i] = decodes_of(&single) - decodes_before;
     }
     expect_equal(&questions[0]->replies[0], &questions[1]->replies[0]);
     cr_assert_geq(steps[0] + 1, questions[0]->replies[0].n_ids);
     cr_assert_lt(2 * steps[1], steps[0], "%g steps, and %g for all tokens", steps[1], steps[0]);
+    cr_assert_eq(decodes[0] + 1, questions[0]->replies[0].n_ids);
+    cr_assert_geq(decodes[1], 2, "those with tokens ahead count, too");
     ask_end(questions[0]);
     ask_end(questions[1]);
     close_caller(&single);

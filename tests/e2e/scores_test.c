@@ -1,6 +1,9 @@
 /* A prompt's log-probabilities: those of Transformers, each once and before the first token, the same bits where the prompt is computed
  * in one process, in two, beside a cache that has it, behind pauses, and when a worker dies while it tells them. */
+#include "proto/kvferry/v1/generation.pb-c.h"
+#include "rpc/client/client.h"
 #include "support/client.h"
+#include "support/command.h"
 #include "support/raw_generate.h"
 #include "tests/model/support/golden.h"
 
@@ -171,6 +174,101 @@ Test(scores, are_those_of_transformers_in_one_process_and_in_two)
         place_close(&places[1]);
     }
     json_decref(golden);
+}
+
+/* ---- the most there are ---- */
+
+static void on_complete(void *arg, const ProtobufCMessage *message)
+{
+    const Kvferry__V1__CompleteResponse *response = (const Kvferry__V1__CompleteResponse *)message;
+    struct asked *asked = arg;
+    cr_assert_eq(response->n_prompt_logprobs, asked->generation.n_tokens);
+    for (size_t i = 0; i < response->n_prompt_logprobs; i++) {
+        const Kvferry__V1__TokenLogprobs *told = response->prompt_logprobs[i];
+        struct client_score *score = &asked->scores[i];
+        cr_assert_leq(told->n_top, SCORE_TOP_MAX);
+        score->logprob = told->logprob;
+        score->n_top = (uint32_t)told->n_top;
+        for (size_t k = 0; k < told->n_top; k++) {
+            score->ids[k] = told->top[k]->token_id;
+            score->top[k] = told->top[k]->logprob;
+        }
+    }
+}
+
+static void complete(const struct place *place, struct asked *asked)
+{
+    char address[32];
+    struct rpc_runtime *runtime;
+    struct rpc_client *calls;
+    struct rpc_channel *channel;
+    struct rpc_error error;
+    Kvferry__V1__TokenIds ids = KVFERRY__V1__TOKEN_IDS__INIT;
+    Kvferry__V1__SamplingParams sampling = KVFERRY__V1__SAMPLING_PARAMS__INIT;
+    Kvferry__V1__GenerateRequest message = KVFERRY__V1__GENERATE_REQUEST__INIT;
+    ids.ids = (uint32_t *)asked->generation.tokens;
+    ids.n_ids = asked->generation.n_tokens;
+    sampling
+        .max_tokens_presence_case = KVFERRY__V1__SAMPLING_PARAMS__MAX_TOKENS_PRESENCE_MAX_TOKENS;
+    sampling.max_tokens = 1;
+    sampling.prompt_logprobs_presence_case =
+        KVFERRY__V1__SAMPLING_PARAMS__PROMPT_LOGPROBS_PRESENCE_PROMPT_LOGPROBS;
+    sampling.prompt_logprobs = asked->generation.n_top;
+    message.prompt_case = KVFERRY__V1__GENERATE_REQUEST__PROMPT_TOKEN_IDS;
+    message.token_ids = &ids;
+    message.sampling = &sampling;
+    const struct rpc_request request = {
+        .path = "/kvferry.v1.GenerationService/Complete",
+        .message = &message.base,
+        .response = &kvferry__v1__complete_response__descriptor,
+        .elements_max = 2 * N_LONG * (1 + SCORE_TOP_MAX),
+        .deadline_ns = clock_now_ns() + 60 * NS_PER_S,
+        .on_message = on_complete,
+        .arg = asked,
+    };
+    snprintf(address, sizeof address, "127.0.0.1:%u", place->cluster.router.grpc);
+    cr_assert_eq(rpc_runtime_create("scores", NULL, &runtime), STATUS_OK);
+    cr_assert_eq(rpc_client_create(runtime, NULL, &calls), STATUS_OK);
+    cr_assert_eq(rpc_channel_open(calls, address, &channel), STATUS_OK);
+    cr_assert_eq(rpc_channel_call_wait(channel, &request, &error), STATUS_OK, "%s", error.message);
+    rpc_channel_close(channel);
+    rpc_client_destroy(calls);
+    rpc_runtime_destroy(runtime);
+}
+
+/* By a text about as long. */
+static void generate(const struct place *place)
+{
+    static char text[N_LONG + 1];
+    memset(text, 'a', N_LONG);
+    for (size_t i = 0; i + 3 < N_LONG; i += 4)
+        memcpy(text + i, (const char *[]){"q7x ", "zw! ", "J#k ", "vv0 "}[i / 4 % 4], 4);
+    RUN("generate", text, "--server", address_of(place->cluster.router.grpc), "--max-tokens", "2",
+        "--prompt-logprobs", "20");
+    EXPECT_OK();
+    cr_assert_eq(strlen(last_command.err), COMMAND_TEXT_MAX - 1, "more than is looked at");
+}
+
+Test(scores, with_the_most_likeliest_tokens_of_a_long_prompt_reach_each_client,
+     .init = command_folder_make, .fini = command_folder_remove)
+{
+    static struct asked asked[2], whole;
+    static uint32_t tokens[N_LONG];
+    prompt_tokens(5, tokens, N_LONG);
+    for (uint32_t i = 0; i < 2; i++) {
+        struct place place;
+        set(&asked[i], tokens, N_LONG);
+        asked[i].generation.n_top = SCORE_TOP_MAX;
+        place_open(&place, &(struct cluster_options){.n_contexts = i, .n_generations = 1});
+        run(&place, &asked[i]);
+        set(&whole, tokens, N_LONG);
+        whole.generation.n_top = SCORE_TOP_MAX;
+        complete(&place, &whole);
+        cr_assert_arr_eq(whole.scores, asked[i].scores, sizeof whole.scores);
+        generate(&place);
+        place_close(&place);
+    }
+    expect_equal(&asked[0], &asked[1]);
 }
 
 /* ---- caches, choices ---- */

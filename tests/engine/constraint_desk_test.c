@@ -59,12 +59,7 @@ static void expect_fault(struct desk_rig *rig, const struct constraint_order *or
 /* It takes long enough for the next lines of a test. */
 static struct constraint_order *order_long(struct desk_rig *rig)
 {
-    enum { N = 20000 };
-    char *text = malloc(16 * N);
-    cr_assert_not_null(text);
-    size_t n = 0;
-    for (uint32_t i = 0; i < N; i++)
-        n += (size_t)snprintf(text + n, 16, "%sw%u", i > 0 ? "|" : "", i * 7919 % 100003);
+    char *text = desk_rig_long_regex();
     struct constraint_order *long_one = order_regex(rig, text);
     free(text);
     return long_one;

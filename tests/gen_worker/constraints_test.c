@@ -73,7 +73,34 @@ Test(constraints, a_reply_keeps_to_its_own_and_stops_when_that_is_complete)
     expect_text(&clients[1], "", "xyz", 12);
     expect_ended(&clients[2], STATUS_OK);
     cr_assert_eq(clients[2].n_tokens, N_NEW);
+    cr_assert(clients[0].finish.is_complete && clients[1].finish.is_complete);
+    cr_assert_not(clients[2].finish.is_complete);
     close_setup(&setup);
+}
+
+Test(constraints, a_stop_token_that_comes_at_the_end_of_one_is_told_as_such)
+{
+    const char *regex = "ab";
+    const struct token_rules rules = {.constraint = desk_rig_regex(&regex)};
+    const uint32_t stops[] = {DESK_ID('a'), DESK_ID('b')};
+    for (uint32_t i = 0; i < 2; i++) {
+        struct setup setup;
+        struct rig_client client = {0};
+        struct sampling_params sampling = gen_rig_sampling(N_NEW);
+        sampling.rules = &rules;
+        sampling.stop_token_ids[0] = stops[i];
+        sampling.n_stop_token_ids = 1;
+        open_setup(&setup, ROOMY);
+        struct gen_request request = gen_rig_request("a", 'a', N_PROMPT, &sampling);
+        request.context_worker = "";
+        cr_assert_eq(gen_engine_generate(setup.gen.engine, &client, &request, NULL), STATUS_OK);
+        gen_rig_step(&setup.gen);
+        desk_rig_wait(&setup.desk);
+        gen_rig_settle(&setup.gen);
+        expect_text(&client, i == 0 ? "a" : "ab", "", i + 1);
+        cr_assert_not(client.finish.is_complete);
+        close_setup(&setup);
+    }
 }
 
 #define LONG "[a-z]{9}bcdef[a-z]{9}ghijklmno[a-z]{5}[A-Z]"
@@ -137,10 +164,14 @@ Test(constraints, a_first_token_of_a_context_worker_has_to_fit)
         struct rig_client client = {0};
         ask_context(&setup, &client, is_strict ? STRICT : ROOMY, DESK_ID('s'));
         gen_rig_settle(&setup.gen);
-        if (is_strict)
+        if (is_strict) {
             expect_ended(&client, STATUS_TRANSFER_FAILED);
-        else
+            cr_assert_not_null(
+                strstr(client.finish_sentence, "sampling.constraint, after 16 tokens"), "%s",
+                client.finish_sentence);
+        } else {
             expect_text(&client, "", "abcpqr", 5);
+        }
         close_setup(&setup);
     }
 }

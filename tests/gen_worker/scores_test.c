@@ -172,6 +172,21 @@ static void say_nan(struct token_logprobs *score)
     score->logprob = NAN;
 }
 
+static void say_nan_of_a_likely_one(struct token_logprobs *score)
+{
+    score->top_logprobs[N_TOP - 1] = NAN;
+}
+
+static void say_likelier_than_sure(struct token_logprobs *score)
+{
+    score->logprob = 0.01f;
+}
+
+static void say_infinite(struct token_logprobs *score)
+{
+    score->top_logprobs[0] = INFINITY;
+}
+
 static void say_too_many(struct token_logprobs *score)
 {
     score->n_top = N_TOP + 1;
@@ -189,6 +204,9 @@ Test(scores, that_are_lies_are_computed_here)
         {"twice", 16, 4, NULL},
         {"behind the prompt", 17, N_PROMPT - 16, NULL},
         {"NaN", 17, 4, say_nan},
+        {"NaN of a likely one", 17, 4, say_nan_of_a_likely_one},
+        {"above 0", 17, 4, say_likelier_than_sure},
+        {"infinity", 17, 4, say_infinite},
         {"too many likeliest", 17, 4, say_too_many},
         {"no token", 17, 4, say_no_token},
         {"a token before the last score", 0, 0, NULL},
@@ -217,6 +235,24 @@ Test(scores, that_are_lies_are_computed_here)
         expect_scores(&client);
         gen_rig_close(&rig);
     }
+}
+
+Test(scores, of_token_0_are_a_lie)
+{
+    struct token_logprobs scores[2] = {{.logprob = -1}, {.logprob = -1}};
+    struct gen_rig rig;
+    struct rig_client client = {0};
+    struct gen_engine_stats stats;
+    gen_rig_open(&rig, ROOMY);
+    ask_scored(&rig, &client, "ctx:1");
+    gen_rig_describe(&rig);
+    gen_rig_accept(&rig);
+    say_scores(&rig, 0, 2, scores);
+    gen_rig_settle(&rig);
+    gen_engine_read_stats(rig.engine, &stats);
+    cr_assert_eq(stats.handovers_fell_back, 1);
+    expect_scores(&client);
+    gen_rig_close(&rig);
 }
 
 Test(scores, that_nobody_asked_for_are_a_lie)

@@ -392,6 +392,7 @@ class Constraints(unittest.TestCase):
                 reply = chat(extra_body=more, seed=2, **BRIEF).choices[0]
                 self.assertRegex(reply.message.content, f"^({pattern})$")
                 self.assertEqual(reply.finish_reason, "stop")
+                self.assertIsNone(reply.to_dict().get("stop_reason"), "no stop token came")
                 text = complete(extra_body=more, **(BRIEF | {"seed": 3})).choices[0]
                 self.assertRegex(text.text, f"^({pattern})$")
 

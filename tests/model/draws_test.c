@@ -270,3 +270,31 @@ Test(draws, steps_have_the_tokens_of_the_host_on_a_device_whose_rows_are_fetched
     runner_close(&runners[0]);
     device_close(device);
 }
+
+/* ---- sentences ---- */
+
+Test(draws, a_fault_is_said_as_its_status_is)
+{
+    const struct {
+        enum status status;
+        const char *mask_fault, *says;
+    } CASES[] = {
+        {STATUS_CONSTRAINT_UNMET, "too deep", "sampling.constraint, after 7 tokens: too deep"},
+        {STATUS_LOGITS_NOT_FINITE, "too deep", "after 7 tokens the logit of token 3 is inf"},
+        {STATUS_LOGITS_NOT_FINITE, NULL, "after 7 tokens the logit of token 3 is inf"},
+        {STATUS_CONSTRAINT_UNMET, NULL,
+         "sampling leaves no token to draw after 7 tokens: constraint"},
+    };
+    const uint32_t mask = 0;
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        const struct draw draw = {.n_tokens = 7,
+                                  .token_id = 3,
+                                  .logit = INFINITY,
+                                  .mask = &mask,
+                                  .mask_fault = CASES[i].mask_fault,
+                                  .status = CASES[i].status};
+        struct error error = {0};
+        draw_say_fault(&draw, &error);
+        cr_expect_not_null(strstr(error.text, CASES[i].says), "%s", error.text);
+    }
+}

@@ -126,6 +126,10 @@ Test(choice_end, says_which_stop_string_or_token_ended_it)
     choice_end_make(choice, &end);
     cr_assert_eq(end.matched, MATCHED_TOKEN);
     cr_assert_eq(end.stop_token_id, 77);
+    choice->end.is_complete = true;
+    choice_end_make(choice, &end);
+    cr_assert_eq(end.matched, MATCHED_NOTHING, "its constraint ended it");
+    cr_assert_eq(end.stop_token_id, 0);
 
     char out[64];
     stop_strings_add(&choice->stops, "never", 5);

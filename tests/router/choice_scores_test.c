@@ -101,6 +101,18 @@ Test(choice_scores, that_are_not_as_asked_for_are_a_bug)
     cr_assert_eq(tell(0, 30), STATUS_BUG);
     cr_assert_eq(call.n_scores, 0);
     messages[20].n_top = N_TOP;
+    tops[1].logprob = NAN;
+    cr_assert_eq(tell(0, 30), STATUS_BUG);
+    tops[1].logprob = 0.5f;
+    cr_assert_eq(tell(0, 30), STATUS_BUG);
+    tops[1].logprob = -1;
+    messages[29].logprob = INFINITY;
+    cr_assert_eq(tell(0, 30), STATUS_BUG);
+    messages[29].logprob = -29;
+    messages[0].logprob = -1; /* nothing comes before it */
+    cr_assert_eq(tell(0, 30), STATUS_BUG);
+    messages[0].logprob = 0;
+    cr_assert_eq(call.n_scores, 0);
     cr_assert_eq(tell(0, 30), STATUS_OK);
     cr_assert_eq(call.n_scores, 30);
 }

@@ -56,6 +56,13 @@ Test(constraint_request, a_fault_has_its_field_and_value)
     expect_fault(check(REPLY_CHOICES, 3, THREE), "sampling.constraint.choices", "yes", "2");
 }
 
+Test(constraint_request, of_choices_the_wrong_one_is_the_value)
+{
+    static const char *const CHOICES[] = {"yes", "\x01\xff"};
+    expect_fault(check(REPLY_CHOICES, 2, CHOICES), "sampling.constraint.choices", "", "choice 1");
+    cr_expect_str_neq(error.value, "yes");
+}
+
 Test(constraint_request, the_field_of_a_workers_sentence)
 {
     char field[64];

@@ -9,6 +9,8 @@
 
 #include <criterion/criterion.h>
 #include <semaphore.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define DESK_FOLDER     KVFERRY_SOURCE_DIR "/tests/golden/tokenizer/gpt2"
@@ -66,6 +68,18 @@ static inline void desk_rig_close(struct desk_rig *rig)
 static inline struct reply_constraint desk_rig_regex(const char *const *texts)
 {
     return (struct reply_constraint){.kind = REPLY_REGEX, .n_texts = 1, .texts = texts};
+}
+
+/* Takes long enough to compile for the next lines of a test. The caller frees it. */
+static inline char *desk_rig_long_regex(void)
+{
+    enum { N = 20000 };
+    char *text = malloc(16 * N);
+    size_t n = 0;
+    cr_assert_not_null(text);
+    for (uint32_t i = 0; i < N; i++)
+        n += (size_t)snprintf(text + n, 16, "%sw%u", i > 0 ? "|" : "", i * 7919 % 100003);
+    return text;
 }
 
 static inline bool desk_mask_has(const uint32_t *mask, uint32_t id)

@@ -78,6 +78,7 @@ static void on_finish(void *arg, void *stream, const struct gen_finish *finish)
     cr_assert_eq(client->n_finishes++, 0, "finished twice");
     client->finish = *finish;
     snprintf(client->finish_worker, sizeof client->finish_worker, "%s", finish->context_worker);
+    snprintf(client->finish_sentence, sizeof client->finish_sentence, "%s", finish->sentence);
     client->finish.context_worker = client->finish_worker; /* lent for the call alone */
 }
 

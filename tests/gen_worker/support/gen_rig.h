@@ -29,7 +29,7 @@ struct rig_client {
     uint32_t progress[32];         /* tokens with KV, of each message */
     uint32_t n_finishes;
     struct gen_finish finish;
-    char finish_worker[64];
+    char finish_worker[64], finish_sentence[256];
 };
 
 struct gen_rig_options {
