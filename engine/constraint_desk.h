@@ -6,7 +6,8 @@
  * Orders are compiled in the order of their arrival. The first one loads the model's tokenizer, which a worker needs for nothing else;
  * until that succeeds, each further order tries again.
  *
- * Bounds: waiting_max orders that were not taken; a compilation has those of constraint.h. Who orders ends the wait.
+ * Bounds: waiting_max orders that were not taken; a compilation has those of constraint.h. Who orders ends the wait, but not a compilation
+ * under way: nothing stops it, and the next order waits for its end.
  *
  * Thread: create, on_done and destroy main's, while no other thread uses it; order, cancel and take the engine's.
  */

@@ -83,8 +83,9 @@ MUST_CHECK enum status constraint_check(const struct constraint_text *text,
                                         const struct constraint_limits *limits,
                                         struct error *error);
 
-/* Checks and compiles. Equal texts are compiled once while they are among the last used. is_over, called now and then: true ends it;
- * NULL: never.
+/* Checks and compiles. Equal texts are compiled once while they are among the last used. is_over, called now and then until it
+ * compiles: true ends it; NULL: never. What compiles is not stopped: llguidance can be told to only during masks, which take a few ms of
+ * it. Its steps are its bound, 1 s for the worst text that is known; what comes too late is kept for the next request.
  * INVALID_ARGUMENT: error says what is wrong, also when no text could meet it. TIMED_OUT: compile_ns is over. CANCELLED: is_over said so.
  * QUEUE_FULL: memory_max, which error names. NO_MEMORY, NO_THREAD. */
 MUST_CHECK enum status constraint_compile(struct constraint_compiler *compiler,
