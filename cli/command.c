@@ -262,7 +262,7 @@ static const struct config_group GROUPS[] = {
              "page_ended_max"},
     {"Constraints", "constraint_bytes_max constraint_grammar_bytes_max constraint_choices_max "
                     "constraint_compile_ms "
-                    "constraints_kept constraint_queue_max"},
+                    "constraints_kept constraint_memory_max constraint_queue_max"},
     {"Tenants",
      "tokens_file salt_key_file token_file methods requests_per_second tokens_per_minute "
      "requests_at_once shares_prefix_cache weight priority priority_max"},

@@ -12,6 +12,8 @@
 
 struct constraint_order {
     struct constraint_order *next;
+    uint64_t tenant;
+    uint64_t turn;             /* the lowest goes first; of equal ones the one that came first */
     struct token_rules *rules; /* a copy of the text */
     atomic_bool is_over;
     struct constraint_done done;
@@ -31,6 +33,7 @@ struct constraint_desk {
     struct order_list waiting, done;
     struct constraint_order *running; /* NULL: none */
     uint32_t n_orders;                /* waiting, running and done */
+    uint64_t turn;                    /* of the last one that was compiled */
     bool is_stopping;
     /* The thread's, until it has ended: */
     bool has_told; /* why there is no compiler */
@@ -172,12 +175,24 @@ static void compile(struct constraint_desk *desk, struct constraint_order *order
                     why.text[0] ? why.text : status_text(status));
 }
 
+/* The mutex is held. */
+static struct constraint_order *pop_turn(struct constraint_desk *desk)
+{
+    struct constraint_order *first = desk->waiting.first;
+    for (struct constraint_order *order = first; order; order = order->next)
+        if (order->turn < first->turn)
+            first = order;
+    list_remove(&desk->waiting, first);
+    desk->turn = first->turn;
+    return first;
+}
+
 static struct constraint_order *next_order(struct constraint_desk *desk)
 {
     pthread_mutex_lock(&desk->mutex);
     while (!desk->waiting.first && !desk->is_stopping)
         pthread_cond_wait(&desk->changed, &desk->mutex);
-    struct constraint_order *order = desk->is_stopping ? NULL : list_pop(&desk->waiting);
+    struct constraint_order *order = desk->is_stopping ? NULL : pop_turn(desk);
     desk->running = order;
     pthread_mutex_unlock(&desk->mutex);
     return order;
@@ -310,14 +325,35 @@ static struct constraint_order *order_create(const struct reply_constraint *text
     return order;
 }
 
+/* Behind the tenant's other orders; a tenant without any has its turn beside what is being compiled. False: too many wait. The mutex is
+ * held. */
+static bool give_turn(struct constraint_desk *desk, struct constraint_order *order)
+{
+    const uint32_t waiting_max = desk->options.waiting_max;
+    uint32_t n_of_tenant = 0;
+    order->turn = desk->turn;
+    if (desk->running && desk->running->tenant == order->tenant)
+        order->turn++;
+    for (const struct constraint_order *other = desk->waiting.first; other; other = other->next) {
+        if (other->tenant != order->tenant)
+            continue;
+        n_of_tenant++;
+        if (other->turn >= order->turn)
+            order->turn = other->turn + 1;
+    }
+    return desk->n_orders < waiting_max &&
+           (order->tenant == 0 || n_of_tenant < waiting_max - waiting_max / 2);
+}
+
 enum status constraint_desk_order(struct constraint_desk *desk, const struct reply_constraint *text,
-                                  struct constraint_order **order_out)
+                                  uint64_t tenant, struct constraint_order **order_out)
 {
     struct constraint_order *order = order_create(text);
     if (!order)
         return STATUS_NO_MEMORY;
+    order->tenant = tenant;
     pthread_mutex_lock(&desk->mutex);
-    const bool has_room = desk->n_orders < desk->options.waiting_max;
+    const bool has_room = give_turn(desk, order);
     if (has_room) {
         desk->n_orders++;
         list_push(&desk->waiting, order);

@@ -3,10 +3,11 @@
  *
  *     engine: order ... take: the constraint, or what is wrong with it
  *
- * Orders are compiled in the order of their arrival. The first one loads the model's tokenizer, which a worker needs for nothing else;
+ * Tenants take turns; the orders of a tenant are compiled in the order of their arrival. The first one loads the model's tokenizer, which a worker needs for nothing else;
  * until that succeeds, each further order tries again.
  *
- * Bounds: waiting_max orders that were not taken; a compilation has those of constraint.h. Who orders ends the wait.
+ * Bounds: waiting_max orders that were not taken, of which half may be of one tenant if there are tenants; a compilation has those of constraint.h. Who orders ends the wait, but not a compilation
+ * under way: nothing stops it, and the next order waits for its end.
  *
  * Thread: create, on_done and destroy main's, while no other thread uses it; order, cancel and take the engine's.
  */
@@ -39,9 +40,9 @@ void constraint_desk_on_done(struct constraint_desk *desk, void (*done)(void *ar
 /* The most that an order waits and is compiled: twice limits.compile_ns. NULL: 0. */
 uint64_t constraint_desk_limit_ns(const struct constraint_desk *desk);
 
-/* Copies the text. QUEUE_FULL, NO_MEMORY. */
+/* Copies the text. tenant: as struct standing has it. QUEUE_FULL, NO_MEMORY. */
 MUST_CHECK enum status constraint_desk_order(struct constraint_desk *desk,
-                                             const struct reply_constraint *text,
+                                             const struct reply_constraint *text, uint64_t tenant,
                                              struct constraint_order **order_out);
 /* It does not wait for others any more. */
 bool constraint_desk_has_begun(struct constraint_desk *desk, const struct constraint_order *order);

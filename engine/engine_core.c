@@ -17,7 +17,8 @@ static void order(struct engine_core *core, struct engine_request *request)
     enum status status = STATUS_UNSUPPORTED;
     const char *sentence = "this worker compiles no constraints";
     if (core->desk) {
-        status = constraint_desk_order(core->desk, &request->rules->constraint, &request->order);
+        status = constraint_desk_order(core->desk, &request->rules->constraint,
+                                       request->standing.tenant, &request->order);
         sentence = status == STATUS_QUEUE_FULL ? "too many constraints wait to be compiled" : "";
     }
     if (status == STATUS_OK && request_queue_push(core->pending, request))

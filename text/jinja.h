@@ -73,3 +73,8 @@ void jinja_prepare(void (*on_no_memory)(void));
 
 /* NULL is fine. */
 void jinja_destroy(struct jinja *jinja);
+
+/* Of the whole library, in bytes: what the process holds, and what this thread has allocated, less what it freed, which wraps below 0.
+ * Any thread. */
+size_t jinja_memory_held(void);
+size_t jinja_memory_of_thread(void);

@@ -8,7 +8,15 @@
 static struct constraint_order *order(struct desk_rig *rig, const struct reply_constraint *text)
 {
     struct constraint_order *order = NULL;
-    cr_assert_eq(constraint_desk_order(rig->desk, text, &order), STATUS_OK);
+    cr_assert_eq(constraint_desk_order(rig->desk, text, 0, &order), STATUS_OK);
+    return order;
+}
+
+static struct constraint_order *order_of(struct desk_rig *rig, uint64_t tenant, const char *regex)
+{
+    struct constraint_order *order = NULL;
+    const struct reply_constraint text = desk_rig_regex(&regex);
+    cr_assert_eq(constraint_desk_order(rig->desk, &text, tenant, &order), STATUS_OK);
     return order;
 }
 
@@ -113,12 +121,52 @@ Test(constraint_desk, so_many_may_wait_and_no_more)
     struct constraint_order *refused = NULL;
     desk_rig_open(&rig, DESK_FOLDER, 2);
     const struct constraint_order *orders[] = {order_regex(&rig, "a"), order_regex(&rig, "b")};
-    cr_assert_eq(constraint_desk_order(rig.desk, &text, &refused), STATUS_QUEUE_FULL);
+    cr_assert_eq(constraint_desk_order(rig.desk, &text, 0, &refused), STATUS_QUEUE_FULL);
     cr_assert_null(refused);
     expect_taken(&rig, orders[0], "a");
     const struct constraint_order *more = order_regex(&rig, "c");
     expect_taken(&rig, orders[1], "b");
     expect_taken(&rig, more, "c");
+    desk_rig_close(&rig);
+}
+
+Test(constraint_desk, tenants_take_turns)
+{
+    struct desk_rig rig;
+    desk_rig_open(&rig, DESK_FOLDER, 16);
+    const struct constraint_order *running = order_long(&rig);
+    const struct constraint_order *many[] = {order_of(&rig, 1, "a"), order_of(&rig, 1, "b"),
+                                             order_of(&rig, 1, "c"), order_of(&rig, 1, "d")};
+    const struct constraint_order *few[] = {order_of(&rig, 2, "x"), order_of(&rig, 2, "y")};
+    const struct constraint_order *one = order_of(&rig, 3, "z");
+    expect_taken(&rig, running, "w");
+    expect_taken(&rig, many[0], "a");
+    expect_taken(&rig, few[0], "x");
+    expect_taken(&rig, one, "z");
+    expect_taken(&rig, many[1], "b");
+    expect_taken(&rig, few[1], "y");
+    expect_taken(&rig, many[2], "c");
+    expect_taken(&rig, many[3], "d");
+    desk_rig_close(&rig);
+}
+
+Test(constraint_desk, a_tenant_has_half_of_the_places)
+{
+    const char *regex = "x";
+    const struct reply_constraint text = desk_rig_regex(&regex);
+    struct desk_rig rig;
+    struct constraint_order *refused = NULL;
+    desk_rig_open(&rig, DESK_FOLDER, 7);
+    const struct constraint_order *running = order_long(&rig);
+    const struct constraint_order *many[] = {order_of(&rig, 1, "a"), order_of(&rig, 1, "b"),
+                                             order_of(&rig, 1, "c"), order_of(&rig, 1, "d")};
+    cr_assert_eq(constraint_desk_order(rig.desk, &text, 1, &refused), STATUS_QUEUE_FULL);
+    const struct constraint_order *other = order_of(&rig, 2, "y");
+    expect_taken(&rig, running, "w");
+    expect_taken(&rig, many[0], "a");
+    expect_taken(&rig, other, "y");
+    for (uint32_t i = 1; i < 4; i++)
+        expect_taken(&rig, many[i], &"a\0b\0c\0d"[2 * i]);
     desk_rig_close(&rig);
 }
 

@@ -1,20 +1,21 @@
 #include "text/constraint/constraint.h"
 
 #include "text/constraint/constraint_parts.h"
+#include "text/jinja.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum status constraint_create(struct constraint_compiler *compiler, uint64_t text_id,
-                              LlgMatcher *take_matcher, struct constraint **constraint_out)
+enum status constraint_create(struct constraint_compiler *compiler, LlgMatcher *take_matcher,
+                              size_t n_bytes, struct constraint **constraint_out)
 {
     struct constraint *constraint = calloc(1, sizeof *constraint);
     if (!constraint)
         return STATUS_NO_MEMORY;
     constraint->compiler = compiler;
-    constraint->text_id = text_id;
     constraint->matcher = take_matcher;
+    constraint->n_bytes = n_bytes;
     constraint->vocabulary = constraint_compiler_vocabulary(compiler);
     *constraint_out = constraint;
     return STATUS_OK;
@@ -32,16 +33,30 @@ static enum status fail(struct constraint *constraint, const char *what, struct 
 {
     struct error why = {0};
     constraint_library_error(constraint->matcher, &why);
-    constraint_compiler_forget(constraint->compiler, constraint->text_id);
     return error_set(error, STATUS_CONSTRAINT_UNMET, "%s: %s", what, why.text);
+}
+
+/* Small ones go on: they are bounded by their number. */
+static enum status check_memory(const struct constraint *constraint, struct error *error)
+{
+    if (constraint->n_bytes <= CONSTRAINT_SMALL_BYTES || constraint->n_bytes > SIZE_MAX / 2 ||
+        constraint_compiler_check_memory(constraint->compiler, error) == STATUS_OK)
+        return STATUS_OK;
+    return error_set(error, STATUS_CONSTRAINT_UNMET,
+                     "it has grown to %zu bytes, and all constraints have more than "
+                     "constraint_memory_max",
+                     constraint->n_bytes);
 }
 
 enum status constraint_mask(struct constraint *constraint, uint32_t *mask_out, struct error *error)
 {
     const size_t n_words = (constraint->vocabulary + 31) / 32;
-    if (llg_matcher_compute_mask_into(constraint->matcher, mask_out, n_words * sizeof *mask_out))
-        return fail(constraint, "which tokens may come", error);
-    return STATUS_OK;
+    TRY(check_memory(constraint, error));
+    const size_t before = jinja_memory_of_thread();
+    const bool has_failed = llg_matcher_compute_mask_into(constraint->matcher, mask_out,
+                                                          n_words * sizeof *mask_out);
+    constraint->n_bytes += jinja_memory_of_thread() - before;
+    return has_failed ? fail(constraint, "which tokens may come", error) : STATUS_OK;
 }
 
 enum status constraint_accept(struct constraint *constraint, uint32_t token_id, struct error *error)
@@ -55,7 +70,10 @@ enum status constraint_accept(struct constraint *constraint, uint32_t token_id, 
         constraint->has_ended = true;
         return STATUS_OK;
     }
-    if (llg_matcher_consume_token(constraint->matcher, token_id))
+    const size_t before = jinja_memory_of_thread();
+    const bool has_failed = llg_matcher_consume_token(constraint->matcher, token_id);
+    constraint->n_bytes += jinja_memory_of_thread() - before;
+    if (has_failed)
         return fail(constraint, "a token cannot come here", error);
     constraint->n_accepted++;
     return STATUS_OK;

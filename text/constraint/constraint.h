@@ -11,6 +11,10 @@
  * What tokens a mask allows depends on the constraint and the tokens accepted, on nothing else: a constraint that is compiled
  * elsewhere and accepts the same tokens has the same mask.
  *
+ * Memory: a constraint is a copy of the compiled one, of 30 to 400 KB for usual texts and up to 10 MB for hostile ones, and grows with
+ * the reply. While all of the process, those being compiled and those kept included, have more than memory_max, nothing is compiled,
+ * and one of more than CONSTRAINT_SMALL_BYTES fails at its next mask.
+ *
  * Thread: a compiler: any, several at once; a constraint: one at a time.
  */
 #pragma once
@@ -22,6 +26,7 @@
 #include <stdint.h>
 
 #define CONSTRAINT_STACK_BYTES ((size_t)256 << 10)
+#define CONSTRAINT_SMALL_BYTES ((size_t)1 << 20)
 
 struct tokenizer;
 
@@ -54,6 +59,7 @@ struct constraint_limits {
     uint64_t compile_ns;
     uint32_t
         n_kept; /* compiled ones that a compiler keeps for the next request with the same text */
+    uint64_t memory_max; /* bytes of all constraints of the process; 0: no limit */
 };
 
 struct constraint_compiler;
@@ -77,9 +83,11 @@ MUST_CHECK enum status constraint_check(const struct constraint_text *text,
                                         const struct constraint_limits *limits,
                                         struct error *error);
 
-/* Checks and compiles. Equal texts are compiled once while they are among the last used. is_over, called now and then: true ends it;
- * NULL: never.
- * INVALID_ARGUMENT: error says what is wrong, also when no text could meet it. TIMED_OUT: compile_ns is over. CANCELLED: is_over said so. NO_MEMORY, NO_THREAD. */
+/* Checks and compiles. Equal texts are compiled once while they are among the last used. is_over, called now and then until it
+ * compiles: true ends it; NULL: never. What compiles is not stopped: llguidance can be told to only during masks, which take a few ms of
+ * it. Its steps are its bound, 1 s for the worst text that is known; what comes too late is kept for the next request.
+ * INVALID_ARGUMENT: error says what is wrong, also when no text could meet it. TIMED_OUT: compile_ns is over. CANCELLED: is_over said so.
+ * QUEUE_FULL: memory_max, which error names. NO_MEMORY, NO_THREAD. */
 MUST_CHECK enum status constraint_compile(struct constraint_compiler *compiler,
                                           const struct constraint_text *text,
                                           bool (*is_over)(void *arg), void *arg,
@@ -87,7 +95,7 @@ MUST_CHECK enum status constraint_compile(struct constraint_compiler *compiler,
 void constraint_destroy(struct constraint *constraint); /* NULL is fine */
 
 /* mask_out [(vocabulary + 31) / 32]: bit i % 32 of word i / 32: token i may be drawn. Never empty when OK.
- * CONSTRAINT_UNMET: there is none, or to find them takes too many steps. It stays so. */
+ * CONSTRAINT_UNMET: there is none, or to find them takes too many steps, and it stays so; or memory_max. */
 MUST_CHECK enum status constraint_mask(struct constraint *constraint, uint32_t *mask_out,
                                        struct error *error);
 /* An end of sequence may be accepted, too, and is then the last.

@@ -5,6 +5,7 @@
 #include "text/constraint/constraint_source.h"
 #include "text/constraint/constraint_store.h"
 #include "text/constraint/token_spelling.h"
+#include "text/jinja.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@ struct constraint_compiler {
     LlgTokenizer *tokenizer;
     struct constraint_store *store;
     struct constraint_limits limits;
+    size_t base_bytes; /* of the library, without constraints */
     uint32_t vocabulary;
     uint32_t n_ends;
     uint32_t ends[];
@@ -92,6 +94,7 @@ enum status constraint_compiler_create(const struct tokenizer *tokenizer, uint32
     status = create_tokenizer(compiler, error);
     if (status != STATUS_OK)
         goto fail;
+    compiler->base_bytes = jinja_memory_held();
     *compiler_out = compiler;
     return STATUS_OK;
 
@@ -124,9 +127,17 @@ bool constraint_compiler_is_end(const struct constraint_compiler *compiler, uint
     return false;
 }
 
-void constraint_compiler_forget(struct constraint_compiler *compiler, uint64_t text_id)
+enum status constraint_compiler_check_memory(const struct constraint_compiler *compiler,
+                                             struct error *error)
 {
-    constraint_store_forget(compiler->store, text_id);
+    const uint64_t max = compiler->limits.memory_max;
+    const size_t held = jinja_memory_held();
+    if (max == 0 || held <= compiler->base_bytes || held - compiler->base_bytes <= max)
+        return STATUS_OK;
+    return error_set(error, STATUS_QUEUE_FULL,
+                     "the constraints of all requests have more than %llu bytes "
+                     "(constraint_memory_max)",
+                     (unsigned long long)max);
 }
 
 /* ---- compile ---- */
@@ -185,7 +196,7 @@ struct compile {
     struct constraint_compiler *compiler;
     const struct constraint_source *source;
     struct error *error;
-    LlgMatcher *matcher;
+    struct store_copy made;
 };
 
 /* The first mask belongs to it: it shows whether there is a text at all, and is the one that takes longest. */
@@ -193,6 +204,7 @@ static void *compile_run(void *arg)
 {
     struct compile *compile = arg;
     LlgConstraintInit init = {0};
+    const size_t before = jinja_memory_of_thread();
     llg_constraint_init_set_defaults(&init, compile->compiler->tokenizer);
     init.log_buffer_level = 0;
     init.log_stderr_level = 0;
@@ -204,13 +216,13 @@ static void *compile_run(void *arg)
         llg_free_matcher(matcher);
         return NULL;
     }
-    compile->matcher = matcher;
+    compile->made = (struct store_copy){matcher, jinja_memory_of_thread() - before};
     return NULL;
 }
 
 static enum status compile(struct constraint_compiler *compiler,
                            const struct constraint_source *source, struct error *error,
-                           LlgMatcher **matcher_out)
+                           struct store_copy *made_out)
 {
     struct error why = {0};
     struct compile compile = {.compiler = compiler, .source = source, .error = &why};
@@ -224,10 +236,10 @@ static enum status compile(struct constraint_compiler *compiler,
     if (failed)
         return STATUS_NO_THREAD;
     pthread_join(thread, NULL);
-    if (!compile.matcher)
+    if (!compile.made.matcher)
         return error_set(error, STATUS_INVALID_ARGUMENT, "%s",
                          source->is_converted ? skip_place(why.text) : why.text);
-    *matcher_out = compile.matcher;
+    *made_out = compile.made;
     return STATUS_OK;
 }
 
@@ -235,7 +247,7 @@ static enum status compile(struct constraint_compiler *compiler,
 struct compiling {
     enum store_answer answer;
     uint64_t text_id;
-    LlgMatcher *matcher;
+    struct store_copy copy;
 };
 
 static enum status compile_into(struct constraint_compiler *compiler,
@@ -243,19 +255,20 @@ static enum status compile_into(struct constraint_compiler *compiler,
                                 const struct store_wait *wait, struct error *error,
                                 struct compiling *compiling)
 {
-    LlgMatcher *matcher = NULL;
-    const enum status status = compile(compiler, source, error, &matcher);
+    struct store_copy made = {0};
+    const enum status status = compile(compiler, source, error, &made);
     if (compiling->answer == STORE_RESERVED && status == STATUS_OK)
-        matcher = constraint_store_put(compiler->store, compiling->text_id, matcher);
+        constraint_store_put(compiler->store, compiling->text_id, made.matcher, &compiling->copy);
+    else if (status == STATUS_OK)
+        compiling->copy = made;
     else if (compiling->answer == STORE_RESERVED)
         constraint_store_give_up(compiler->store, compiling->text_id);
     if (status != STATUS_OK)
         return status;
     if (clock_now_ns() >= wait->until_ns) {
-        llg_free_matcher(matcher);
+        llg_free_matcher(compiling->copy.matcher);
         return STATUS_TIMED_OUT;
     }
-    compiling->matcher = matcher;
     return STATUS_OK;
 }
 
@@ -266,8 +279,12 @@ static enum status compile_source(struct constraint_compiler *compiler,
 {
     struct compiling compiling = {0};
     const struct store_key key = {(int)source->key_kind, source->text, strlen(source->text)};
+    struct error why = {0};
+    if (constraint_compiler_check_memory(compiler, &why) != STATUS_OK)
+        constraint_store_clear(compiler->store);
+    TRY(constraint_compiler_check_memory(compiler, error));
     enum status status = constraint_store_find(compiler->store, &key, wait, &compiling.answer,
-                                               &compiling.text_id, &compiling.matcher);
+                                               &compiling.text_id, &compiling.copy);
     if (status == STATUS_OK && compiling.answer != STORE_FOUND)
         status = compile_into(compiler, source, wait, error, &compiling);
     if (status == STATUS_TIMED_OUT)
@@ -276,9 +293,10 @@ static enum status compile_source(struct constraint_compiler *compiler,
                          (unsigned long long)(compiler->limits.compile_ns / NS_PER_MS));
     if (status != STATUS_OK)
         return status;
-    status = constraint_create(compiler, compiling.text_id, compiling.matcher, constraint_out);
+    status = constraint_create(compiler, compiling.copy.matcher, compiling.copy.n_bytes,
+                               constraint_out);
     if (status != STATUS_OK)
-        llg_free_matcher(compiling.matcher);
+        llg_free_matcher(compiling.copy.matcher);
     return status;
 }
 

@@ -19,7 +19,9 @@
     X(constraint_compile_ms, DURATION_MS(10, 600000), "10s", "ms",                                 \
       "longest time to compile the constraint of one request")                                     \
     X(constraints_kept, U32(1, 1024), "8", "",                                                     \
-      "compiled constraints kept for further requests with the same text")
+      "compiled constraints kept for further requests with the same text")                         \
+    X(constraint_memory_max, SIZE(16777216, 1099511627776), "512M", "bytes",                       \
+      "memory of all constraints, beyond which none is compiled and the large ones end")
 
 /* The members of struct constraint_limits that come from these rows. */
 #define CONSTRAINT_LIMITS(config)                                                                  \
@@ -28,4 +30,5 @@
     .choices_max = (config)->constraint_choices_max
 #define CONSTRAINT_COMPILER_LIMITS(config)                                                         \
     CONSTRAINT_LIMITS(config), .compile_ns = (config)->constraint_compile_ms * NS_PER_MS,          \
-                               .n_kept = (config)->constraints_kept
+                               .n_kept = (config)->constraints_kept,                               \
+                               .memory_max = (config)->constraint_memory_max

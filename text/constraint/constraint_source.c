@@ -18,11 +18,12 @@ static char *copy_text(const char *bytes, size_t n_bytes)
     return text;
 }
 
+/* Not < and >: with a backslash they mean where a word begins and ends. */
 static size_t write_escaped(const struct constraint_bytes *choice, char *out)
 {
     size_t n = 0;
     for (size_t i = 0; i < choice->n_bytes; i++) {
-        if (strchr("\\.+*?()|[]{}^$/#&-~<>\"' ", choice->bytes[i]))
+        if (strchr("\\.+*?()|[]{}^$/#&-~\"' ", choice->bytes[i]))
             out[n++] = '\\';
         out[n++] = choice->bytes[i];
     }

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "base/cond.h"
+#include "text/jinja.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -10,7 +11,7 @@
 
 #define LOOK_MS 20 /* between two looks whether a waiting call is over */
 
-enum place_state { PLACE_FREE, PLACE_COMPILING, PLACE_READY };
+enum place_state { PLACE_FREE, PLACE_COMPILING, PLACE_COPYING, PLACE_READY };
 
 struct place {
     enum place_state state;
@@ -57,7 +58,7 @@ void constraint_store_destroy(struct constraint_store *store)
     if (!store)
         return;
     for (uint32_t i = 0; i < store->n_places; i++) {
-        assert(store->places[i].state != PLACE_COMPILING);
+        assert(store->places[i].state == PLACE_FREE || store->places[i].state == PLACE_READY);
         clear(&store->places[i]);
     }
     pthread_cond_destroy(&store->compiled);
@@ -83,6 +84,25 @@ static struct place *find_id(struct constraint_store *store, uint64_t id)
         if (store->places[i].state != PLACE_FREE && store->places[i].id == id)
             return &store->places[i];
     return NULL;
+}
+
+static void copy(const LlgMatcher *matcher, struct store_copy *copy_out)
+{
+    const size_t before = jinja_memory_of_thread();
+    copy_out->matcher = llg_clone_matcher(matcher);
+    copy_out->n_bytes = jinja_memory_of_thread() - before;
+}
+
+/* The place stays what it is meanwhile. The lock is held before and after. */
+static void copy_place(struct constraint_store *store, struct place *place,
+                       struct store_copy *copy_out)
+{
+    place->state = PLACE_COPYING;
+    pthread_mutex_unlock(&store->lock);
+    copy(place->matcher, copy_out);
+    pthread_mutex_lock(&store->lock);
+    place->state = PLACE_READY;
+    pthread_cond_broadcast(&store->compiled);
 }
 
 /* A free place, or else the one that was not used for longest. NULL: all are being compiled into. */
@@ -124,12 +144,12 @@ static enum status reserve(struct constraint_store *store, const struct store_ke
     return STATUS_OK;
 }
 
-/* Until no other call compiles it. place_out NULL: it is not there. */
+/* Until no other call compiles or copies it. place_out NULL: it is not there. */
 static enum status wait_for(struct constraint_store *store, const struct store_key *key,
                             const struct store_wait *wait, struct place **place_out)
 {
     struct place *place;
-    while ((place = find_key(store, key)) && place->state == PLACE_COMPILING) {
+    while ((place = find_key(store, key)) && place->state != PLACE_READY) {
         const uint64_t now_ns = clock_now_ns();
         if (now_ns >= wait->until_ns)
             return STATUS_TIMED_OUT;
@@ -144,16 +164,16 @@ static enum status wait_for(struct constraint_store *store, const struct store_k
 
 enum status constraint_store_find(struct constraint_store *store, const struct store_key *key,
                                   const struct store_wait *wait, enum store_answer *answer_out,
-                                  uint64_t *id_out, LlgMatcher **matcher_out)
+                                  uint64_t *id_out, struct store_copy *copy_out)
 {
     struct place *place = NULL;
     pthread_mutex_lock(&store->lock);
     enum status status = wait_for(store, key, wait, &place);
     if (status == STATUS_OK && place) {
         place->used = ++store->n_uses;
-        *matcher_out = llg_clone_matcher(place->matcher);
         *id_out = place->id;
         *answer_out = STORE_FOUND;
+        copy_place(store, place, copy_out);
     } else if (status == STATUS_OK) {
         status = reserve(store, key, answer_out, id_out);
     }
@@ -161,19 +181,18 @@ enum status constraint_store_find(struct constraint_store *store, const struct s
     return status;
 }
 
-LlgMatcher *constraint_store_put(struct constraint_store *store, uint64_t id,
-                                 LlgMatcher *take_matcher)
+void constraint_store_put(struct constraint_store *store, uint64_t id, LlgMatcher *take_matcher,
+                          struct store_copy *copy_out)
 {
+    copy(take_matcher, copy_out);
     pthread_mutex_lock(&store->lock);
     struct place *place = find_id(store, id);
     assert(place && place->state == PLACE_COMPILING);
     place->state = PLACE_READY;
     place->matcher = take_matcher;
     place->used = ++store->n_uses;
-    LlgMatcher *copy = llg_clone_matcher(take_matcher);
     pthread_cond_broadcast(&store->compiled);
     pthread_mutex_unlock(&store->lock);
-    return copy;
 }
 
 void constraint_store_give_up(struct constraint_store *store, uint64_t id)
@@ -186,11 +205,11 @@ void constraint_store_give_up(struct constraint_store *store, uint64_t id)
     pthread_mutex_unlock(&store->lock);
 }
 
-void constraint_store_forget(struct constraint_store *store, uint64_t id)
+void constraint_store_clear(struct constraint_store *store)
 {
     pthread_mutex_lock(&store->lock);
-    struct place *place = find_id(store, id);
-    if (place && place->state == PLACE_READY)
-        clear(place);
+    for (uint32_t i = 0; i < store->n_places; i++)
+        if (store->places[i].state == PLACE_READY)
+            clear(&store->places[i]);
     pthread_mutex_unlock(&store->lock);
 }

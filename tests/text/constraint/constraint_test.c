@@ -40,7 +40,7 @@ static struct setup new_setup(const char *folder)
     setup.vocabulary = tokenizer_n_ids(setup.tokenizer) + PADDING;
     setup.end = tokenizer_special_ids(setup.tokenizer).eos;
     if (setup.end == TOKEN_NONE)
-        setup.end = 0;
+        setup.end = setup.vocabulary - PADDING;
     cr_assert_eq(constraint_compiler_create(setup.tokenizer, setup.vocabulary, &setup.end, 1,
                                             &LIMITS, &error, &setup.compiler),
                  STATUS_OK, "%s: %s", folder, error.text);
@@ -112,13 +112,15 @@ struct drawing {
 static void add_token(struct drawing *drawing, uint32_t id)
 {
     size_t n = 0;
+    drawing->ids[drawing->n_tokens++] = id;
+    if (id == drawing->setup->end)
+        return;
     const char *bytes = tokenizer_token_bytes(drawing->setup->tokenizer, id, &n);
     cr_assert_lt(drawing->n_text + n, REPLY_MAX);
-    if (n && id != drawing->setup->end)
+    if (n)
         memcpy(drawing->text + drawing->n_text, bytes, n);
-    drawing->n_text += id != drawing->setup->end ? n : 0;
+    drawing->n_text += n;
     drawing->text[drawing->n_text] = 0;
-    drawing->ids[drawing->n_tokens++] = id;
 }
 
 static uint32_t count_allowed(const struct drawing *drawing, uint32_t *last)
@@ -248,6 +250,59 @@ Test(constraint, replies_are_one_of_the_choices, .timeout = 120)
     const struct constraint_text text = {
         .kind = CONSTRAINT_CHOICE, .choices = choices, .n_choices = 3};
     check_replies(&text, is_choice);
+}
+
+/* Each choice can be the reply, by the tokens of its characters. */
+static void check_choices(struct setup *setup, const struct constraint_bytes *choices, uint32_t n)
+{
+    const struct constraint_text text = {
+        .kind = CONSTRAINT_CHOICE, .choices = choices, .n_choices = n};
+    for (uint32_t i = 0; i < n; i++) {
+        struct constraint *constraint = NULL;
+        struct error error = {0};
+        uint32_t ids[256];
+        struct token_buffer buffer = {.ids = ids, .ids_max = 256};
+        const struct encode_input input = {.text = choices[i].bytes,
+                                           .text_bytes = choices[i].n_bytes};
+        cr_assert_eq(tokenizer_encode(setup->tokenizer, &input, &buffer, NULL), STATUS_OK);
+        cr_assert_eq(constraint_compile(setup->compiler, &text, NULL, NULL, &error, &constraint),
+                     STATUS_OK, "%s", error.text);
+        for (size_t k = 0; k < buffer.n_ids; k++)
+            cr_assert_eq(constraint_accept(constraint, ids[k], &error), STATUS_OK,
+                         "choice %u, token %zu: %s", i, k, error.text);
+        cr_assert_eq(constraint_accept(constraint, setup->end, &error), STATUS_OK, "choice %u: %s",
+                     i, error.text);
+        constraint_destroy(constraint);
+    }
+}
+
+Test(constraint, a_choice_may_have_any_character)
+{
+    static char ascii['~' - ' ' + 1];
+    static const char *const TEXTS[] = {"a->b",
+                                        "<html>",
+                                        "x > 5",
+                                        "\\<b\\>\\b\\B",
+                                        "a\tb\r\nc",
+                                        "[^a-z&&~-]",
+                                        "(?i)x{2}",
+                                        "\x01\x7f",
+                                        "# no comment",
+                                        "\\d\\n\\",
+                                        "\xc3\xa4<\xe2\x82\xac>",
+                                        "//",
+                                        "$^|.*+?"};
+    enum { N = 1 + sizeof TEXTS / sizeof *TEXTS };
+    struct constraint_bytes choices[N] = {{ascii, sizeof ascii}};
+    struct setup setup = new_setup("qwen2");
+    for (size_t i = 0; i < sizeof ascii; i++)
+        ascii[i] = (char)(' ' + i);
+    for (size_t i = 1; i < N; i++)
+        choices[i] = (struct constraint_bytes){TEXTS[i - 1], strlen(TEXTS[i - 1])};
+    check_choices(&setup, choices, N);
+    for (size_t i = 0; i < sizeof ascii; i++) /* each character alone */
+        check_choices(&setup, &(struct constraint_bytes){&ascii[i], 1}, 1);
+    free_setup(&setup);
 }
 
 /* Digits and parentheses that close. */

@@ -256,3 +256,13 @@ pub unsafe extern "C" fn jinja_destroy(jinja: *mut Jinja) {
         drop(unsafe { Box::from_raw(jinja) });
     }
 }
+
+#[no_mangle]
+pub extern "C" fn jinja_memory_held() -> usize {
+    crate::memory::held()
+}
+
+#[no_mangle]
+pub extern "C" fn jinja_memory_of_thread() -> usize {
+    crate::memory::of_thread()
+}
