@@ -44,9 +44,19 @@ class LangChain(unittest.TestCase):
     def test_text(self):
         self.assertEqual(self.model(OpenAI).invoke(LONG), generated(self.cluster, LONG, 12))
 
-    def test_structured_output_is_refused(self):
+    def test_structured_output_and_a_call_of_a_tool(self):
+        properties = {"kind": {"enum": ["sheep", "goat"]}, "is_old": {"type": "boolean"}}
+        schema = {"title": "animal", "description": "one", "type": "object", "properties": properties,
+                  "required": ["kind", "is_old"], "additionalProperties": False}
+        # The model of the demo repeats blanks, where they may be.
+        model = ChatOpenAI(model=NAME, base_url=url_of(self.cluster), api_key="none", max_tokens=300, temperature=0.7, seed=1,
+                           frequency_penalty=2, max_retries=0, timeout=LIMIT_S)
+        for method in ("json_schema", "function_calling"):
+            animal = model.with_structured_output(schema, method=method).invoke(HELLO)
+            self.assertEqual(set(animal), {"kind", "is_old"}, method)
+            self.assertIn(animal["kind"], properties["kind"]["enum"], method)
         with self.assertRaises(openai.BadRequestError):
-            self.model().with_structured_output({"title": "x", "type": "object", "properties": {}}).invoke(HELLO)
+            model.with_structured_output(schema | {"properties": {"kind": {"type": "nothing"}}}, method="json_schema").invoke(HELLO)
 
 
 if __name__ == "__main__":
