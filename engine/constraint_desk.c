@@ -179,7 +179,8 @@ static void compile(struct constraint_desk *desk, struct constraint_order *order
 static struct constraint_order *pop_turn(struct constraint_desk *desk)
 {
     struct constraint_order *first = desk->waiting.first;
-    for (struct constraint_order *order = first; order; order = order->next)
+    assert(first && "who calls it has waited for one");
+    for (struct constraint_order *order = first->next; order; order = order->next)
         if (order->turn < first->turn)
             first = order;
     list_remove(&desk->waiting, first);
