@@ -28,6 +28,8 @@ struct walk {
     uint64_t n_patterns;
     uint64_t pattern_bytes;
     uint64_t pattern_weight;
+    uint64_t constant_bytes; /* as JSON */
+    uint64_t name_bytes;
     bool is_data; /* what keywords such as const hold: no schema */
 };
 
@@ -63,6 +65,17 @@ static bool is_required(const json_t *required, const char *name)
     return false;
 }
 
+static enum status check_texts(struct walk *walk, const struct place *place)
+{
+    if (walk->constant_bytes > SCHEMA_CONSTANT_BYTES_MAX)
+        return refuse(walk, place, "with this, what const and enum hold is too long");
+    if (walk->constant_bytes + walk->name_bytes > SCHEMA_TEXT_BYTES_MAX)
+        return refuse(
+            walk, place,
+            "with this, what const and enum hold and the names of properties are too long");
+    return STATUS_OK;
+}
+
 /* At most SCHEMA_OPTIONAL_MAX names are looked up in required, each of which may be as long as the schema. */
 static enum status count_optional(struct walk *walk, const struct place *place,
                                   const json_t *schema, json_t *properties)
@@ -75,7 +88,9 @@ static enum status count_optional(struct walk *walk, const struct place *place,
     json_object_foreach(properties, name, value)
     {
         walk->n_optional += !is_required(required, name);
+        walk->name_bytes += strlen(name);
     }
+    TRY(check_texts(walk, place));
     if (walk->n_optional > SCHEMA_OPTIONAL_MAX)
         return refuse(walk, place,
                       "with these, too many properties of the schema are not required");
@@ -147,6 +162,31 @@ static enum status count_pattern_properties(struct walk *walk, const struct plac
     return STATUS_OK;
 }
 
+static size_t json_bytes(const json_t *value)
+{
+    return json_dumpb(value, NULL, 0, JSON_COMPACT | JSON_ENCODE_ANY);
+}
+
+static enum status count_constant(struct walk *walk, const struct place *place, const json_t *value)
+{
+    walk->constant_bytes += json_bytes(value);
+    return check_texts(walk, place);
+}
+
+/* A reply has one of them. */
+static enum status count_enum(struct walk *walk, const struct place *place, const json_t *values)
+{
+    size_t i, longest = 0;
+    json_t *value;
+    json_array_foreach(values, i, value)
+    {
+        const size_t n_bytes = json_bytes(value);
+        longest = n_bytes > longest ? n_bytes : longest;
+    }
+    walk->constant_bytes += longest;
+    return check_texts(walk, place);
+}
+
 /* What a reference may lead to is counted wherever it stands; a property of that name has a value of another type. */
 static enum status check_member(struct walk *walk, const struct place *place, const json_t *schema,
                                 json_t *value)
@@ -154,6 +194,10 @@ static enum status check_member(struct walk *walk, const struct place *place, co
     const char *key = place->key;
     if (strcmp(key, "multipleOf") == 0 && json_is_number(value))
         return count_multiple(walk, place, value);
+    if (strcmp(key, "const") == 0 && !walk->is_data)
+        return count_constant(walk, place, value);
+    if (strcmp(key, "enum") == 0 && json_is_array(value) && !walk->is_data)
+        return count_enum(walk, place, value);
     if (strcmp(key, "pattern") == 0 && json_is_string(value))
         return count_pattern(walk, place, json_string_value(value));
     if (strcmp(key, "patternProperties") == 0 && json_is_object(value))

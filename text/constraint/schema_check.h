@@ -16,6 +16,9 @@
 #define SCHEMA_VALUES_MAX       8192  /* objects and arrays */
 #define SCHEMA_REQUIRED_MAX     8192  /* names that must be there, of all objects */
 #define SCHEMA_STRING_BYTES_MAX 32768 /* of one string */
+/* As JSON. Each byte is a state of llguidance's lexer, which has 50,000 of them for a reply, and is looked at again at each step before it. */
+#define SCHEMA_CONSTANT_BYTES_MAX 16384 /* of all const, and of the longest value of each enum */
+#define SCHEMA_TEXT_BYTES_MAX     40000 /* of these and all names of properties */
 #define SCHEMA_MULTIPLE_MAX                                                                        \
     20000 /* least common multiple of all multipleOf, in units of their last digit */
 #define SCHEMA_OPTIONAL_MAX      1000  /* properties that need not be there, of all objects */

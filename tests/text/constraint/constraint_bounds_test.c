@@ -96,7 +96,7 @@ static uint32_t fill(struct setup *setup, const char *schema, struct constraint 
     return 0;
 }
 
-Test(constraint_bounds, memory, .timeout = 120)
+Test(constraint_bounds, memory, .timeout = 60)
 {
     struct setup setup = new_setup(8 << 20, 60 * NS_PER_S);
     struct error error = {0};
@@ -121,7 +121,7 @@ Test(constraint_bounds, memory, .timeout = 120)
 }
 
 /* One that grows with each token of its reply. */
-Test(constraint_bounds, memory_of_a_long_reply, .timeout = 120)
+Test(constraint_bounds, memory_of_a_long_reply, .timeout = 60)
 {
     struct setup setup = new_setup(2 << 20, 60 * NS_PER_S);
     struct error error = {0};
@@ -141,4 +141,50 @@ Test(constraint_bounds, memory_of_a_long_reply, .timeout = 120)
     cr_assert_gt(n, 20);
     constraint_destroy(constraint);
     free_setup(&setup);
+}
+
+/* ---- texts that a schema forces ---- */
+
+/* A free field, and two that can only be texts of n_bytes. */
+static char *const_schema(size_t n_bytes, const char *character)
+{
+    static const char *const PARTS[] = {
+        "{\"type\":\"object\",\"properties\":{\"f\":{\"type\":\"boolean\"},\"a\":{\"const\":\"",
+        "\"},\"b\":{\"enum\":[\"", "\"]}},\"required\":[\"f\",\"a\",\"b\"]}"};
+    const size_t n_character = strlen(character);
+    char *text = malloc(512 + 2 * n_bytes);
+    cr_assert_not_null(text);
+    size_t n = 0;
+    for (int part = 0; part < 3; part++) {
+        memcpy(text + n, PARTS[part], strlen(PARTS[part]));
+        n += strlen(PARTS[part]);
+        for (size_t i = 0; part < 2 && i + n_character <= n_bytes;
+             i += n_character, n += n_character)
+            memcpy(text + n, character, n_character);
+    }
+    text[n] = 0;
+    return text;
+}
+
+static enum status check_schema(char *take_text, struct error *error)
+{
+    const struct constraint_limits limits = {.bytes_max = 1 << 18};
+    const struct constraint_text text = {.text = {take_text, strlen(take_text)}};
+    const enum status status = constraint_check(&text, &limits, error);
+    free(take_text);
+    return status;
+}
+
+Test(constraint_bounds, texts_that_a_schema_forces)
+{
+    struct error error = {0};
+    cr_assert_eq(check_schema(const_schema(8000, "x"), &error), STATUS_OK, "%s", error.text);
+    cr_assert_eq(check_schema(const_schema(8400, "x"), &error), STATUS_INVALID_ARGUMENT);
+    cr_assert(strstr(error.text, "$.properties.b.enum: with this, what const and enum hold"), "%s",
+              error.text);
+    cr_assert_eq(check_schema(const_schema(17000, "x"), &error), STATUS_INVALID_ARGUMENT);
+    cr_assert(strstr(error.text, "$.properties.a.const: with this"), "%s", error.text);
+    /* It counts as it stands in the reply. */
+    cr_assert_eq(check_schema(const_schema(8000, "\\u0001"), &error), STATUS_OK, "%s", error.text);
+    cr_assert_eq(check_schema(const_schema(8400, "\\u0001"), &error), STATUS_INVALID_ARGUMENT);
 }
