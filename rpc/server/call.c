@@ -248,10 +248,12 @@ void rpc_call_kill(struct rpc_call *call, enum status why)
     pthread_mutex_unlock(&call->lock);
 }
 
-void rpc_call_check_time(struct rpc_call *call, uint64_t now_ns)
+void rpc_call_check_time(struct rpc_call *call, uint64_t now_ns, uint64_t stopped_ns)
 {
     uint64_t slow_reader_ns = call->server->options.slow_reader_ns;
     pthread_mutex_lock(&call->lock);
+    if (call->is_sending)
+        call->send_start_ns += stopped_ns;
     if (call->is_sending && now_ns > call->send_start_ns &&
         now_ns - call->send_start_ns > slow_reader_ns)
         kill_locked(call, STATUS_SLOW_READER);

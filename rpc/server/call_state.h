@@ -127,5 +127,5 @@ void rpc_call_leave_late(struct rpc_call *call);
 
 /* In call.c. Ends it now, also with unsent messages. */
 void rpc_call_kill(struct rpc_call *call, enum status why);
-/* Ends the call if it exceeds a time limit. */
-void rpc_call_check_time(struct rpc_call *call, uint64_t now_ns);
+/* Ends the call if it exceeds a time limit. stopped_ns: time in which this process did nothing, which no reader answers for. */
+void rpc_call_check_time(struct rpc_call *call, uint64_t now_ns, uint64_t stopped_ns);

@@ -1,6 +1,7 @@
 /* server - see server.h and server_state.h. */
 #include "rpc/server/server.h"
 
+#include "base/clock.h"
 #include "base/cond.h"
 #include "base/log/log.h"
 #include "proto/descriptor_set.h"
@@ -134,12 +135,18 @@ static void on_accepted(struct rpc_tag *tag, bool is_ok)
 
 /* --- time limits, drain --- */
 
+/* The process was stopped, or got no processor, if this is called so late: what was sent meanwhile says nothing of readers. */
+#define LATE_TICK_NS NS_PER_S
+
 static void check_time(void *owner, uint64_t now_ns)
 {
     struct rpc_server *server = owner;
     pthread_mutex_lock(&server->lock);
+    uint64_t passed_ns = server->last_tick_ns > 0 ? now_ns - server->last_tick_ns : 0;
+    uint64_t stopped_ns = passed_ns > LATE_TICK_NS ? passed_ns : 0;
+    server->last_tick_ns = now_ns;
     for (struct rpc_call *call = server->calls; call; call = call->next)
-        rpc_call_check_time(call, now_ns);
+        rpc_call_check_time(call, now_ns, stopped_ns);
     pthread_mutex_unlock(&server->lock);
 }
 

@@ -44,6 +44,7 @@ struct rpc_server {
     uint16_t port;
     bool has_started;
     struct rpc_tick tick;
+    uint64_t last_tick_ns; /* 0: none yet */
     struct rpc_tag shut_down;
     atomic_bool is_draining;
     atomic_bool is_closing; /* slots are not armed any more */

@@ -1,4 +1,6 @@
 /* server: every limit answers with its own status, a drain loses nothing, and nothing is left. */
+#include "base/clock.h"
+#include "rpc/server/call_state.h"
 #include "tests/rpc/support/probe.h"
 
 #include <dirent.h>
@@ -268,6 +270,31 @@ Test(server, a_slow_reader_is_cut_off_at_its_time)
     outcome_unstick(&outcome);
     outcome_wait_end(&outcome);
     cr_assert_eq(outcome.error.status, STATUS_SLOW_READER, "%s", outcome.error.message);
+    outcome_finish(&outcome);
+    probe_stop(&probe);
+}
+
+Test(server, time_in_which_this_process_was_stopped_is_no_readers_fault)
+{
+    struct probe probe;
+    struct outcome outcome;
+    struct rpc_server_options options;
+    rpc_server_options_init(&options);
+    options.slow_reader_ns = 60 * NS_PER_S;
+    options.call_buffer_bytes_max = 64 << 20;
+    probe_start(&probe, &options);
+    outcome_init(&outcome);
+    outcome.is_stuck = true;
+    rpc_client_call_release(begin_sized(&probe, "HoldStream", 4, 4 << 20, &outcome));
+    probe_wait_held(&probe, 1);
+    const uint64_t later_ns = clock_now_ns() + 90 * NS_PER_S;
+    rpc_call_check_time(probe.held[0], later_ns, 90 * NS_PER_S);
+    cr_assert(!rpc_call_is_over(probe.held[0]));
+    rpc_call_check_time(probe.held[0], later_ns + 90 * NS_PER_S, 0);
+    probe_wait_ends(&probe, 1);
+    cr_assert_eq(probe.last_end, STATUS_SLOW_READER, "%s", status_name(probe.last_end));
+    outcome_unstick(&outcome);
+    outcome_wait_end(&outcome);
     outcome_finish(&outcome);
     probe_stop(&probe);
 }
