@@ -30,11 +30,9 @@ enum page_names { PAGE_NAMES_OFF, PAGE_NAMES_LOOPBACK, PAGE_NAMES_ON };
       "address of the OpenAI-compatible HTTP API; empty: no such port")                            \
     HTTP_CONFIG_ROWS(X)                                                                            \
     X(http_hosts, STRING, "", "",                                                                  \
-      "names that an HTTP request may have as its Host or Origin, beside localhost and "           \
-      "addresses, "                                                                                \
-      "separated by commas; *: any. Only a loopback port without a tokens_file looks at them: "    \
-      "web "                                                                                       \
-      "pages of others must not use it")                                                           \
+      "host names by which clients and web pages may use the HTTP port, beside localhost and "     \
+      "addresses, separated by commas; *: any. Only a port on a loopback address without a "       \
+      "tokens_file looks at them: no other web page can use the model")                            \
     X(engine_address, STRING, "", "",                                                              \
       "address of the gRPC APIs by which gateways drive an engine (docs/gateways.md), in clear "   \
       "text and without tokens; empty: no such port")                                              \

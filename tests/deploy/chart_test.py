@@ -482,6 +482,7 @@ def served(objects: dict, folder: Path):
     addresses = [f"--{port}-address=127.0.0.1:0" for port in ("grpc", "http", "health", "metrics") if config[f"{port}_address"]]
     server = subprocess.Popen(
         [KVFERRY, "serve", SOURCE / "model/demo", f"--config={config_file('aggregated', config, folder)}", *addresses,
+         "--http-hosts=*",  # in a pod it is no loopback port
          "--drain-delay-ms=0", f"--ports-file={ports_file}"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True)
     try:
         server.stdout.readline()  # it says so when it is ready
