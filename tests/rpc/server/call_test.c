@@ -15,8 +15,12 @@ static void expect(struct probe *probe, const struct outcome *outcome, enum stat
     cr_assert_eq(outcome->error.status, client, "client: %s (%s)",
                  status_name(outcome->error.status), outcome->error.message);
     probe_wait_ends(probe, 1);
-    cr_assert_eq(probe->n_ends, 1);
-    cr_assert_eq(probe->last_end, server, "server: %s", status_name(probe->last_end));
+    pthread_mutex_lock(&probe->lock); /* a later call may end meanwhile */
+    const uint32_t n_ends = probe->n_ends;
+    const enum status last_end = probe->last_end;
+    pthread_mutex_unlock(&probe->lock);
+    cr_assert_eq(n_ends, 1);
+    cr_assert_eq(last_end, server, "server: %s", status_name(last_end));
 }
 
 static struct rpc_client_call *begin(struct probe *probe, const char *method, uint32_t count,
