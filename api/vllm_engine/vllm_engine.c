@@ -1,6 +1,6 @@
 #include "api/vllm_engine/vllm_engine.h"
 
-#include "api/engine/engine_calls.h"
+#include "api/engine/engine_door.h"
 #include "api/vllm_engine/engine_info.h"
 #include "api/vllm_engine/engine_reply.h"
 #include "api/vllm_engine/engine_request.h"
@@ -8,20 +8,9 @@
 #include "base/clock.h"
 #include "proto/smg/grpc/common/common.pb-c.h"
 
-#include <stdlib.h>
-
-#define IDS_MAX         (1u << 20) /* token ids in one message */
-#define SMALL_BYTES_MAX 4096u
-
-struct vllm_engine {
-    struct engine_place place;
-    struct engine_calls calls;
-    struct engine_ask ask; /* of the handler that runs */
-};
-
 static void generate(void *arg, struct rpc_call *rpc, const ProtobufCMessage *message)
 {
-    struct vllm_engine *door = arg;
+    struct engine_door *door = arg;
     struct rpc_error error = {0};
     enum status status = engine_request_read((const Vllm__Grpc__Engine__GenerateRequest *)message,
                                              &door->ask, &error);
@@ -30,7 +19,7 @@ static void generate(void *arg, struct rpc_call *rpc, const ProtobufCMessage *me
 
 static void abort_calls(void *arg, struct rpc_call *rpc, const ProtobufCMessage *message)
 {
-    struct vllm_engine *door = arg;
+    struct engine_door *door = arg;
     const Vllm__Grpc__Engine__AbortRequest *request = (const Vllm__Grpc__Engine__AbortRequest *)
         message;
     Vllm__Grpc__Engine__AbortResponse response = VLLM__GRPC__ENGINE__ABORT_RESPONSE__INIT;
@@ -42,31 +31,31 @@ static void abort_calls(void *arg, struct rpc_call *rpc, const ProtobufCMessage 
 static void health(void *arg, struct rpc_call *rpc, const ProtobufCMessage *message)
 {
     (void)message;
-    engine_info_health(&((struct vllm_engine *)arg)->place, rpc);
+    engine_info_health(&((struct engine_door *)arg)->place, rpc);
 }
 
 static void model(void *arg, struct rpc_call *rpc, const ProtobufCMessage *message)
 {
     (void)message;
-    engine_info_model(&((struct vllm_engine *)arg)->place, rpc);
+    engine_info_model(&((struct engine_door *)arg)->place, rpc);
 }
 
 static void server(void *arg, struct rpc_call *rpc, const ProtobufCMessage *message)
 {
     (void)message;
-    engine_info_server(&((struct vllm_engine *)arg)->calls, rpc, clock_now_ns());
+    engine_info_server(&((struct engine_door *)arg)->calls, rpc, clock_now_ns());
 }
 
 static void loads(void *arg, struct rpc_call *rpc, const ProtobufCMessage *message)
 {
     (void)message;
-    engine_info_loads(&((struct vllm_engine *)arg)->place, rpc);
+    engine_info_loads(&((struct engine_door *)arg)->place, rpc);
 }
 
 static void tokenizer(void *arg, struct rpc_call *rpc, const ProtobufCMessage *message)
 {
     (void)message;
-    tokenizer_stream_start(&((struct vllm_engine *)arg)->place, rpc);
+    tokenizer_stream_start(&((struct engine_door *)arg)->place, rpc);
 }
 
 static void flush(void *arg, struct rpc_call *rpc, const ProtobufCMessage *message)
@@ -80,16 +69,17 @@ static void flush(void *arg, struct rpc_call *rpc, const ProtobufCMessage *messa
 /* A call that tells of the engine, while it drains, too. */
 #define INFO(method, message, function)                                                            \
     {                                                                                              \
-        PATH(method),                                                                              \
-            .kind = RPC_UNARY, .request = &vllm__grpc__engine__##message##_request__descriptor,    \
-            .response = &vllm__grpc__engine__##message##_response__descriptor,                     \
-            .request_bytes_max = SMALL_BYTES_MAX, .while_draining = true, .handler = function      \
+        PATH(method), .kind = RPC_UNARY,                                                           \
+                      .request = &vllm__grpc__engine__##message##_request__descriptor,             \
+                      .response = &vllm__grpc__engine__##message##_response__descriptor,           \
+                      .request_bytes_max = ENGINE_SMALL_BYTES_MAX, .while_draining = true,         \
+                      .handler = function                                                          \
     }
 
 static const struct rpc_method METHODS[] = {
     {PATH("Generate"), .kind = RPC_SERVER_STREAM,
      .request = &vllm__grpc__engine__generate_request__descriptor,
-     .response = &vllm__grpc__engine__generate_response__descriptor, .elements_max = IDS_MAX,
+     .response = &vllm__grpc__engine__generate_response__descriptor, .elements_max = ENGINE_IDS_MAX,
      .handler = generate},
     {PATH("Abort"), .kind = RPC_UNARY, .request = &vllm__grpc__engine__abort_request__descriptor,
      .response = &vllm__grpc__engine__abort_response__descriptor, .while_draining = true,
@@ -101,40 +91,15 @@ static const struct rpc_method METHODS[] = {
     {PATH("GetTokenizer"), .kind = RPC_SERVER_STREAM,
      .request = &smg__grpc__common__get_tokenizer_request__descriptor,
      .response = &smg__grpc__common__get_tokenizer_chunk__descriptor,
-     .request_bytes_max = SMALL_BYTES_MAX, .calls_max = TOKENIZER_STREAMS_MAX,
+     .request_bytes_max = ENGINE_SMALL_BYTES_MAX, .calls_max = TOKENIZER_STREAMS_MAX,
      .handler = tokenizer},
     {PATH("FlushCache"), .kind = RPC_UNARY,
      .request = &smg__grpc__common__flush_cache_request__descriptor,
      .response = &smg__grpc__common__flush_cache_response__descriptor,
-     .request_bytes_max = SMALL_BYTES_MAX, .handler = flush},
+     .request_bytes_max = ENGINE_SMALL_BYTES_MAX, .handler = flush},
 };
 
 /* ---- the door ---- */
-
-static void destroy(void *arg)
-{
-    struct vllm_engine *door = arg;
-    if (!door)
-        return;
-    engine_calls_finish(&door->calls);
-    engine_place_finish(&door->place);
-    free(door);
-}
-
-static enum status create(const struct door_place *place, struct error *error, void **door_out)
-{
-    struct vllm_engine *door = calloc(1, sizeof *door);
-    if (!door)
-        return error_set(error, STATUS_NO_MEMORY, "%s", status_text(STATUS_NO_MEMORY));
-    enum status status = engine_place_init(&door->place, place, error);
-    if (status == STATUS_OK)
-        status = engine_calls_init(&door->calls, &door->place, error);
-    if (status == STATUS_OK)
-        *door_out = door;
-    else
-        destroy(door);
-    return status;
-}
 
 static size_t engine_services(void *arg, struct rpc_service *services_out)
 {
@@ -146,6 +111,6 @@ static size_t engine_services(void *arg, struct rpc_service *services_out)
 }
 
 const struct door vllm_engine_door = {.name = "vllm.grpc.engine",
-                                      .create = create,
+                                      .create = engine_door_create,
                                       .engine_services = engine_services,
-                                      .destroy = destroy};
+                                      .destroy = engine_door_destroy};

@@ -1,23 +1,12 @@
 #include "api/vllm_inference/vllm_inference.h"
 
-#include "api/engine/engine_calls.h"
+#include "api/engine/engine_door.h"
 #include "api/vllm_inference/control_info.h"
 #include "api/vllm_inference/inference_reply.h"
 #include "api/vllm_inference/inference_request.h"
 #include "proto/vllm/control.pb-c.h"
 
-#include <stdlib.h>
-
-#define IDS_MAX         (1u << 20) /* token ids in one message */
-#define SMALL_BYTES_MAX 4096u
-
-struct vllm_inference {
-    struct engine_place place;
-    struct engine_calls calls;
-    struct engine_ask ask; /* of the handler that runs */
-};
-
-static void take(struct vllm_inference *door, struct rpc_call *rpc, const ProtobufCMessage *message,
+static void take(struct engine_door *door, struct rpc_call *rpc, const ProtobufCMessage *message,
                  bool is_unary)
 {
     struct rpc_error error = {0};
@@ -41,18 +30,18 @@ static void generate_stream(void *arg, struct rpc_call *rpc, const ProtobufCMess
 static void server(void *arg, struct rpc_call *rpc, const ProtobufCMessage *message)
 {
     (void)message;
-    control_info_server(&((struct vllm_inference *)arg)->place, rpc);
+    control_info_server(&((struct engine_door *)arg)->place, rpc);
 }
 
 static void model(void *arg, struct rpc_call *rpc, const ProtobufCMessage *message)
 {
     (void)message;
-    control_info_model(&((struct vllm_inference *)arg)->place, rpc);
+    control_info_model(&((struct engine_door *)arg)->place, rpc);
 }
 
 static void abort_calls(void *arg, struct rpc_call *rpc, const ProtobufCMessage *message)
 {
-    struct vllm_inference *door = arg;
+    struct engine_door *door = arg;
     const Vllm__AbortRequest *request = (const Vllm__AbortRequest *)message;
     Vllm__AbortResponse response = VLLM__ABORT_RESPONSE__INIT;
     for (size_t i = 0; i < request->n_request_ids; i++)
@@ -73,13 +62,13 @@ static const struct rpc_method INFERENCE[] = {
      .kind = RPC_UNARY,
      .request = &vllm__generate_request__descriptor,
      .response = &vllm__generate_response__descriptor,
-     .elements_max = IDS_MAX,
+     .elements_max = ENGINE_IDS_MAX,
      .handler = generate},
     {.path = "/vllm.Inference/GenerateStream",
      .kind = RPC_SERVER_STREAM,
      .request = &vllm__generate_request__descriptor,
      .response = &vllm__generate_response__descriptor,
-     .elements_max = IDS_MAX,
+     .elements_max = ENGINE_IDS_MAX,
      .handler = generate_stream},
 };
 
@@ -88,14 +77,14 @@ static const struct rpc_method CONTROL[] = {
      .kind = RPC_UNARY,
      .request = &vllm__get_server_info_request__descriptor,
      .response = &vllm__server_info__descriptor,
-     .request_bytes_max = SMALL_BYTES_MAX,
+     .request_bytes_max = ENGINE_SMALL_BYTES_MAX,
      .while_draining = true,
      .handler = server},
     {.path = "/vllm.Control/GetModelInfo",
      .kind = RPC_UNARY,
      .request = &vllm__get_model_info_request__descriptor,
      .response = &vllm__model_info__descriptor,
-     .request_bytes_max = SMALL_BYTES_MAX,
+     .request_bytes_max = ENGINE_SMALL_BYTES_MAX,
      .while_draining = true,
      .handler = model},
     {.path = "/vllm.Control/Abort",
@@ -108,37 +97,12 @@ static const struct rpc_method CONTROL[] = {
      .kind = RPC_UNARY,
      .request = &vllm__get_kv_event_sources_request__descriptor,
      .response = &vllm__get_kv_event_sources_response__descriptor,
-     .request_bytes_max = SMALL_BYTES_MAX,
+     .request_bytes_max = ENGINE_SMALL_BYTES_MAX,
      .while_draining = true,
      .handler = event_sources},
 };
 
 /* ---- the door ---- */
-
-static void destroy(void *arg)
-{
-    struct vllm_inference *door = arg;
-    if (!door)
-        return;
-    engine_calls_finish(&door->calls);
-    engine_place_finish(&door->place);
-    free(door);
-}
-
-static enum status create(const struct door_place *place, struct error *error, void **door_out)
-{
-    struct vllm_inference *door = calloc(1, sizeof *door);
-    if (!door)
-        return error_set(error, STATUS_NO_MEMORY, "%s", status_text(STATUS_NO_MEMORY));
-    enum status status = engine_place_init(&door->place, place, error);
-    if (status == STATUS_OK)
-        status = engine_calls_init(&door->calls, &door->place, error);
-    if (status == STATUS_OK)
-        *door_out = door;
-    else
-        destroy(door);
-    return status;
-}
 
 static size_t engine_services(void *arg, struct rpc_service *services_out)
 {
@@ -154,6 +118,6 @@ static size_t engine_services(void *arg, struct rpc_service *services_out)
 }
 
 const struct door vllm_inference_door = {.name = "vllm.Inference",
-                                         .create = create,
+                                         .create = engine_door_create,
                                          .engine_services = engine_services,
-                                         .destroy = destroy};
+                                         .destroy = engine_door_destroy};
