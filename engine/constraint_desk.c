@@ -2,13 +2,13 @@
 
 #include "base/log/log.h"
 #include "sampling_params/token_rules.h"
+#include "text/constraint/constraint_asked.h"
 #include "tokenizer/tokenizer.h"
 
 #include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <string.h>
 
 struct constraint_order {
     struct constraint_order *next;
@@ -125,36 +125,6 @@ static bool is_over(void *arg)
     return atomic_load(&((struct constraint_order *)arg)->is_over);
 }
 
-static struct constraint_bytes bytes_of(const char *text)
-{
-    return (struct constraint_bytes){text, strlen(text)};
-}
-
-/* Its choices are the desk's scratch. */
-static struct constraint_text text_of(struct constraint_desk *desk,
-                                      const struct reply_constraint *asked)
-{
-    static const enum constraint_kind KINDS[] = {
-        [REPLY_JSON_SCHEMA] = CONSTRAINT_JSON_SCHEMA,
-        [REPLY_JSON_OBJECT] = CONSTRAINT_JSON_OBJECT,
-        [REPLY_REGEX] = CONSTRAINT_REGEX,
-        [REPLY_GRAMMAR] = CONSTRAINT_GRAMMAR,
-        [REPLY_CHOICES] = CONSTRAINT_CHOICE,
-    };
-    struct constraint_text text = {.kind = KINDS[asked->kind]};
-    assert(asked->kind >= REPLY_JSON_SCHEMA && asked->kind <= REPLY_CHOICES);
-    if (asked->kind == REPLY_CHOICES) {
-        assert(asked->n_texts <= REPLY_CHOICES_MAX);
-        for (uint32_t i = 0; i < asked->n_texts; i++)
-            desk->choices[i] = bytes_of(asked->texts[i]);
-        text.choices = desk->choices;
-        text.n_choices = asked->n_texts;
-    } else if (asked->n_texts == 1) {
-        text.text = bytes_of(asked->texts[0]);
-    }
-    return text;
-}
-
 static void compile(struct constraint_desk *desk, struct constraint_order *order)
 {
     const struct reply_constraint *asked = &order->rules->constraint;
@@ -162,7 +132,8 @@ static void compile(struct constraint_desk *desk, struct constraint_order *order
     struct error why = {0};
     enum status status = make_compiler(desk, &why);
     if (status == STATUS_OK) {
-        const struct constraint_text text = text_of(desk, asked);
+        assert(asked->kind != REPLY_CHOICES || asked->n_texts <= REPLY_CHOICES_MAX);
+        const struct constraint_text text = constraint_asked_text(asked, desk->choices);
         status = constraint_compile(desk->compiler, &text, is_over, order, &why,
                                     &order->done.constraint);
         if (status == STATUS_TIMED_OUT) /* no deadline of the request's */

@@ -1,40 +1,12 @@
 #include "router/constraint_request.h"
 
-#include <assert.h>
+#include "text/constraint/constraint_asked.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define FIELDS "sampling.constraint"
-
-static struct constraint_bytes bytes_of(const char *text)
-{
-    return (struct constraint_bytes){text, strlen(text)};
-}
-
-/* choices: room for them. */
-static struct constraint_text text_of(const struct reply_constraint *asked,
-                                      struct constraint_bytes *choices)
-{
-    static const enum constraint_kind KINDS[] = {
-        [REPLY_JSON_SCHEMA] = CONSTRAINT_JSON_SCHEMA,
-        [REPLY_JSON_OBJECT] = CONSTRAINT_JSON_OBJECT,
-        [REPLY_REGEX] = CONSTRAINT_REGEX,
-        [REPLY_GRAMMAR] = CONSTRAINT_GRAMMAR,
-        [REPLY_CHOICES] = CONSTRAINT_CHOICE,
-    };
-    assert(asked->kind >= REPLY_JSON_SCHEMA && asked->kind <= REPLY_CHOICES);
-    struct constraint_text text = {.kind = KINDS[asked->kind]};
-    for (uint32_t i = 0; i < asked->n_texts; i++)
-        choices[i] = bytes_of(asked->texts[i]);
-    if (asked->kind == REPLY_CHOICES) {
-        text.choices = choices;
-        text.n_choices = asked->n_texts;
-    } else if (asked->n_texts == 1) {
-        text.text = choices[0];
-    }
-    return text;
-}
 
 /* The text that is at fault: of choices, the first that is wrong alone. */
 static const char *faulty_text(const struct reply_constraint *asked,
@@ -63,7 +35,7 @@ enum status constraint_request_check(const struct reply_constraint *asked,
     choices = calloc((size_t)asked->n_texts + 1, sizeof *choices);
     if (!choices)
         return STATUS_NO_MEMORY;
-    const struct constraint_text text = text_of(asked, choices);
+    const struct constraint_text text = constraint_asked_text(asked, choices);
     const enum status status = constraint_check(&text, limits, &why);
     if (status != STATUS_OK)
         rpc_error_set(error, status, field, faulty_text(asked, &text, limits), "%s: %s", field,
