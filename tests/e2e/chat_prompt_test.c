@@ -1,9 +1,9 @@
 /* Chat by gRPC: the model's template makes the prompt, so the answer is that of the rendered text; a special token that somebody
  * writes stays text, unless the operator says otherwise; a model without a template says so; what the template refuses is told. */
 #include "proto/kvferry/v1/generation.pb-c.h"
-#include "rpc/client/client.h"
 #include "support/cluster.h"
 #include "support/command.h"
+#include "support/dial.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -26,9 +26,7 @@ static const char TEMPLATE[] = "{% for m in messages %}{% if m.role == 'nobody' 
 
 struct caller {
     struct cluster cluster;
-    struct rpc_runtime *runtime;
-    struct rpc_client *calls;
-    struct rpc_channel *router;
+    struct dial router;
     struct rpc_error error;
     uint32_t prompt_tokens, n_ids, ids[32];
     uint64_t kv_bytes;
@@ -36,22 +34,16 @@ struct caller {
 
 static void open_caller(struct caller *caller, const char *const *router)
 {
-    char address[32];
     memset(caller, 0, sizeof *caller);
     cluster_start(&caller->cluster,
                   &(struct cluster_options){.n_contexts = 1, .n_generations = 1, .router = router});
-    snprintf(address, sizeof address, "127.0.0.1:%u", caller->cluster.router.grpc);
-    cr_assert_eq(rpc_runtime_create("chat", NULL, &caller->runtime), STATUS_OK);
-    cr_assert_eq(rpc_client_create(caller->runtime, NULL, &caller->calls), STATUS_OK);
-    cr_assert_eq(rpc_channel_open(caller->calls, address, &caller->router), STATUS_OK);
+    dial_open(&caller->router, "chat", caller->cluster.router.grpc);
 }
 
 static void close_caller(struct caller *caller)
 {
     cluster_wait_quiet(&caller->cluster);
-    rpc_channel_close(caller->router);
-    rpc_client_destroy(caller->calls);
-    rpc_runtime_destroy(caller->runtime);
+    dial_close(&caller->router);
     cluster_stop(&caller->cluster);
 }
 
@@ -85,7 +77,7 @@ static enum status complete(struct caller *caller, Kvferry__V1__GenerateRequest 
         .on_message = on_message,
         .arg = caller,
     };
-    return rpc_channel_call_wait(caller->router, &request, &caller->error);
+    return rpc_channel_call_wait(caller->router.channel, &request, &caller->error);
 }
 
 static enum status say(struct caller *caller, const char *role, const char *content)

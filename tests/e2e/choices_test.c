@@ -1,9 +1,9 @@
 /* Several choices of one request: each has the tokens that a request of its own with seed + i has; the prompt's KV crosses once and
  * is shared; one message has them all, or a stream has them by index; a client that leaves, and a tenant's places, leave nothing. */
 #include "proto/kvferry/v1/generation.pb-c.h"
-#include "rpc/client/client.h"
 #include "support/client.h"
 #include "support/cluster.h"
+#include "support/dial.h"
 
 #include <criterion/criterion.h>
 #include <poll.h>
@@ -25,9 +25,7 @@ struct choice_out {
 
 struct caller {
     struct cluster cluster;
-    struct rpc_runtime *runtime;
-    struct rpc_client *calls;
-    struct rpc_channel *router;
+    struct dial router;
     uint32_t prompt[N_PROMPT];
     struct choice_out choices[N_CHOICES];
     uint32_t n_messages;
@@ -37,23 +35,17 @@ struct caller {
 
 static void open_caller(struct caller *caller, const struct cluster_options *options)
 {
-    char address[32];
     memset(caller, 0, sizeof *caller);
     sem_init(&caller->ended, 0, 0);
     cluster_start(&caller->cluster, options);
     prompt_tokens(3, caller->prompt, N_PROMPT);
-    snprintf(address, sizeof address, "127.0.0.1:%u", caller->cluster.router.grpc);
-    cr_assert_eq(rpc_runtime_create("choices", NULL, &caller->runtime), STATUS_OK);
-    cr_assert_eq(rpc_client_create(caller->runtime, NULL, &caller->calls), STATUS_OK);
-    cr_assert_eq(rpc_channel_open(caller->calls, address, &caller->router), STATUS_OK);
+    dial_open(&caller->router, "choices", caller->cluster.router.grpc);
 }
 
 static void close_caller(struct caller *caller)
 {
     cluster_wait_quiet(&caller->cluster);
-    rpc_channel_close(caller->router);
-    rpc_client_destroy(caller->calls);
-    rpc_runtime_destroy(caller->runtime);
+    dial_close(&caller->router);
     cluster_stop(&caller->cluster);
 }
 
@@ -158,7 +150,7 @@ static struct rpc_client_call *start(struct caller *caller, bool is_stream, uint
         .on_end = on_end,
         .arg = caller,
     };
-    cr_assert_eq(rpc_channel_start(caller->router, &request, &call), STATUS_OK);
+    cr_assert_eq(rpc_channel_start(caller->router.channel, &request, &call), STATUS_OK);
     return call;
 }
 

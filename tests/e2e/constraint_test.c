@@ -2,9 +2,9 @@
  * choices; what cannot be compiled or met is said with its field; whoever leaves while it is compiled leaves nothing behind, and nobody else
  * waits for it. */
 #include "proto/kvferry/v1/generation.pb-c.h"
-#include "rpc/client/client.h"
 #include "support/client.h"
 #include "support/cluster.h"
+#include "support/dial.h"
 
 #include <criterion/criterion.h>
 #include <jansson.h>
@@ -43,31 +43,23 @@ struct question {
 
 struct caller {
     struct cluster cluster;
-    struct rpc_runtime *runtime;
-    struct rpc_client *calls;
-    struct rpc_channel *router;
+    struct dial router;
     uint32_t prompt[N_PROMPT];
 };
 
 static void open_caller(struct caller *caller, const struct cluster_options *options)
 {
-    char address[32];
     memset(caller, 0, sizeof *caller);
     cluster_start(&caller->cluster, options);
     prompt_tokens(3, caller->prompt, N_PROMPT);
-    snprintf(address, sizeof address, "127.0.0.1:%u", caller->cluster.router.grpc);
-    cr_assert_eq(rpc_runtime_create("constraints", NULL, &caller->runtime), STATUS_OK);
-    cr_assert_eq(rpc_client_create(caller->runtime, NULL, &caller->calls), STATUS_OK);
-    cr_assert_eq(rpc_channel_open(caller->calls, address, &caller->router), STATUS_OK);
+    dial_open(&caller->router, "constraints", caller->cluster.router.grpc);
 }
 
 static void close_caller(struct caller *caller)
 {
     cluster_wait_quiet(&caller->cluster);
     cr_assert_eq(child_metric(&caller->cluster.generations[0], "kvferry_kv_blocks_unowned", ""), 0);
-    rpc_channel_close(caller->router);
-    rpc_client_destroy(caller->calls);
-    rpc_runtime_destroy(caller->runtime);
+    dial_close(&caller->router);
     cluster_stop(&caller->cluster);
 }
 
@@ -213,7 +205,7 @@ static void start(struct caller *caller, struct question *question)
         .on_end = on_end,
         .arg = question,
     };
-    cr_assert_eq(rpc_channel_start(caller->router, &request, &question->call), STATUS_OK);
+    cr_assert_eq(rpc_channel_start(caller->router.channel, &request, &question->call), STATUS_OK);
 }
 
 static void wait_for(struct question *question)

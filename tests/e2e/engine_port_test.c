@@ -206,7 +206,7 @@ static void ask_health(struct engine_bed *bed, const char *path, const ProtobufC
                                         .response = response,
                                         .deadline_ns = clock_now_ns() + ENGINE_LIMIT_MS * NS_PER_MS,
                                         .on_message = take_health};
-    cr_assert_eq(rpc_channel_call_wait(bed->port, &request, &error), STATUS_OK, "%s",
+    cr_assert_eq(rpc_channel_call_wait(bed->port.channel, &request, &error), STATUS_OK, "%s",
                  error.message);
 }
 

@@ -3,8 +3,8 @@
 
 #include "base/clock.h"
 #include "grpc/health/v1/health.pb-c.h"
-#include "rpc/client/client.h"
 #include "support/cluster.h"
+#include "support/dial.h"
 #include "support/ports.h"
 #include "support/spawn.h"
 #include "tests/base/support/folder.h"
@@ -137,15 +137,9 @@ static void read_status(void *arg, const ProtobufCMessage *message)
 /* What the health service says of one name. */
 static bool is_serving(const struct child *child, const char *name)
 {
-    struct rpc_runtime *runtime;
-    struct rpc_client *client;
-    struct rpc_channel *channel;
-    char address[32];
+    struct dial dial;
     int status = 0;
-    snprintf(address, sizeof address, "127.0.0.1:%u", child->health);
-    cr_assert_eq(rpc_runtime_create("health", NULL, &runtime), STATUS_OK);
-    cr_assert_eq(rpc_client_create(runtime, NULL, &client), STATUS_OK);
-    cr_assert_eq(rpc_channel_open(client, address, &channel), STATUS_OK);
+    dial_open(&dial, "health", child->health);
     Grpc__Health__V1__HealthCheckRequest message = GRPC__HEALTH__V1__HEALTH_CHECK_REQUEST__INIT;
     message.service = (char *)name;
     struct rpc_request request = {
@@ -157,10 +151,9 @@ static bool is_serving(const struct child *child, const char *name)
         .arg = &status,
     };
     struct rpc_error error;
-    cr_assert_eq(rpc_channel_call_wait(channel, &request, &error), STATUS_OK, "%s", error.message);
-    rpc_channel_close(channel);
-    rpc_client_destroy(client);
-    rpc_runtime_destroy(runtime);
+    cr_assert_eq(rpc_channel_call_wait(dial.channel, &request, &error), STATUS_OK, "%s",
+                 error.message);
+    dial_close(&dial);
     return status == GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__SERVING_STATUS__SERVING;
 }
 

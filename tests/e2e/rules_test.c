@@ -1,9 +1,9 @@
 /* Rules of sampling: what may be drawn, and what the text shows. Each does what it says, from the first token on, and split equals
  * single bit for bit. A worker of an earlier version is asked for none: others are, or the request ends with the field's name. */
 #include "proto/kvferry/v1/generation.pb-c.h"
-#include "rpc/client/client.h"
 #include "support/client.h"
 #include "support/cluster.h"
+#include "support/dial.h"
 
 #include <criterion/criterion.h>
 #include <semaphore.h>
@@ -31,9 +31,7 @@ struct reply {
 
 struct caller {
     struct cluster cluster;
-    struct rpc_runtime *runtime;
-    struct rpc_client *calls;
-    struct rpc_channel *router;
+    struct dial router;
     uint32_t prompt[N_PROMPT];
     struct reply reply;
     sem_t ended;
@@ -41,23 +39,17 @@ struct caller {
 
 static void open_caller(struct caller *caller, const struct cluster_options *options)
 {
-    char address[32];
     memset(caller, 0, sizeof *caller);
     sem_init(&caller->ended, 0, 0);
     cluster_start(&caller->cluster, options);
     prompt_tokens(3, caller->prompt, N_PROMPT);
-    snprintf(address, sizeof address, "127.0.0.1:%u", caller->cluster.router.grpc);
-    cr_assert_eq(rpc_runtime_create("rules", NULL, &caller->runtime), STATUS_OK);
-    cr_assert_eq(rpc_client_create(caller->runtime, NULL, &caller->calls), STATUS_OK);
-    cr_assert_eq(rpc_channel_open(caller->calls, address, &caller->router), STATUS_OK);
+    dial_open(&caller->router, "rules", caller->cluster.router.grpc);
 }
 
 static void close_caller(struct caller *caller)
 {
     cluster_wait_quiet(&caller->cluster);
-    rpc_channel_close(caller->router);
-    rpc_client_destroy(caller->calls);
-    rpc_runtime_destroy(caller->runtime);
+    dial_close(&caller->router);
     cluster_stop(&caller->cluster);
 }
 
@@ -170,7 +162,7 @@ static const struct reply *ask(struct caller *caller, const struct question *que
         .on_end = on_end,
         .arg = caller,
     };
-    cr_assert_eq(rpc_channel_start(caller->router, &request, &call), STATUS_OK);
+    cr_assert_eq(rpc_channel_start(caller->router.channel, &request, &call), STATUS_OK);
     while (sem_wait(&caller->ended) != 0) /* EINTR */
         ;
     rpc_client_call_release(call);

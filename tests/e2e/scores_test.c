@@ -1,9 +1,9 @@
 /* A prompt's log-probabilities: those of Transformers, each once and before the first token, the same bits where the prompt is computed
  * in one process, in two, beside a cache that has it, behind pauses, and when a worker dies while it tells them. */
 #include "proto/kvferry/v1/generation.pb-c.h"
-#include "rpc/client/client.h"
 #include "support/client.h"
 #include "support/command.h"
+#include "support/dial.h"
 #include "support/raw_generate.h"
 #include "tests/model/support/golden.h"
 
@@ -198,10 +198,7 @@ static void on_complete(void *arg, const ProtobufCMessage *message)
 
 static void complete(const struct place *place, struct asked *asked)
 {
-    char address[32];
-    struct rpc_runtime *runtime;
-    struct rpc_client *calls;
-    struct rpc_channel *channel;
+    struct dial dial;
     struct rpc_error error;
     Kvferry__V1__TokenIds ids = KVFERRY__V1__TOKEN_IDS__INIT;
     Kvferry__V1__SamplingParams sampling = KVFERRY__V1__SAMPLING_PARAMS__INIT;
@@ -226,14 +223,10 @@ static void complete(const struct place *place, struct asked *asked)
         .on_message = on_complete,
         .arg = asked,
     };
-    snprintf(address, sizeof address, "127.0.0.1:%u", place->cluster.router.grpc);
-    cr_assert_eq(rpc_runtime_create("scores", NULL, &runtime), STATUS_OK);
-    cr_assert_eq(rpc_client_create(runtime, NULL, &calls), STATUS_OK);
-    cr_assert_eq(rpc_channel_open(calls, address, &channel), STATUS_OK);
-    cr_assert_eq(rpc_channel_call_wait(channel, &request, &error), STATUS_OK, "%s", error.message);
-    rpc_channel_close(channel);
-    rpc_client_destroy(calls);
-    rpc_runtime_destroy(runtime);
+    dial_open(&dial, "scores", place->cluster.router.grpc);
+    cr_assert_eq(rpc_channel_call_wait(dial.channel, &request, &error), STATUS_OK, "%s",
+                 error.message);
+    dial_close(&dial);
 }
 
 /* By a text about as long. */

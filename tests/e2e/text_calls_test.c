@@ -1,9 +1,9 @@
 /* Tokenize and Detokenize of what is long are answered beside the others; what a reply does not hold is refused in
  * the router's own words, and so is a text on which the tokenizer's pattern looks too far ahead. */
 #include "proto/kvferry/v1/generation.pb-c.h"
-#include "rpc/client/client.h"
 #include "support/cluster.h"
 #include "support/command.h"
+#include "support/dial.h"
 #include "support/model_copy.h"
 
 #include <criterion/criterion.h>
@@ -18,26 +18,18 @@ TestSuite(text_calls, .init = command_folder_make, .fini = command_folder_remove
 
 struct caller {
     struct cluster cluster;
-    struct rpc_runtime *runtime;
-    struct rpc_client *calls;
-    struct rpc_channel *router;
+    struct dial router;
 };
 
 static void open_caller(struct caller *caller, const struct cluster_options *options)
 {
-    char address[32];
     cluster_start(&caller->cluster, options);
-    snprintf(address, sizeof address, "127.0.0.1:%u", caller->cluster.router.grpc);
-    cr_assert_eq(rpc_runtime_create("text calls", NULL, &caller->runtime), STATUS_OK);
-    cr_assert_eq(rpc_client_create(caller->runtime, NULL, &caller->calls), STATUS_OK);
-    cr_assert_eq(rpc_channel_open(caller->calls, address, &caller->router), STATUS_OK);
+    dial_open(&caller->router, "text calls", caller->cluster.router.grpc);
 }
 
 static void close_caller(struct caller *caller)
 {
-    rpc_channel_close(caller->router);
-    rpc_client_destroy(caller->calls);
-    rpc_runtime_destroy(caller->runtime);
+    dial_close(&caller->router);
     cluster_stop(&caller->cluster);
 }
 
@@ -56,7 +48,7 @@ static struct rpc_error call(const struct caller *caller, const char *method,
         .elements_max = 1u << 20,
     };
     struct rpc_error error;
-    (void)!rpc_channel_call_wait(caller->router, &request, &error);
+    (void)!rpc_channel_call_wait(caller->router.channel, &request, &error);
     return error;
 }
 

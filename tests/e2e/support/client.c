@@ -2,8 +2,8 @@
 
 #include "base/clock.h"
 #include "base/random.h"
+#include "dial.h"
 #include "proto/kvferry/v1/generation.pb-c.h"
-#include "rpc/client/client.h"
 #include "text.h"
 
 #include <criterion/criterion.h>
@@ -16,9 +16,7 @@
 #define DEADLINE_DEFAULT_MS 60000u
 
 struct client {
-    struct rpc_runtime *runtime;
-    struct rpc_client *calls;
-    struct rpc_channel *channel;
+    struct dial dial;
     pthread_mutex_t mutex;
     pthread_cond_t changed;
 };
@@ -34,19 +32,13 @@ struct client *client_create(uint16_t grpc_port)
     pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);
     pthread_cond_init(&client->changed, &attributes);
     pthread_condattr_destroy(&attributes);
-    cr_assert_eq(rpc_runtime_create("e2e client", NULL, &client->runtime), STATUS_OK);
-    cr_assert_eq(rpc_client_create(client->runtime, NULL, &client->calls), STATUS_OK);
-    char address[32];
-    snprintf(address, sizeof address, "127.0.0.1:%u", grpc_port);
-    cr_assert_eq(rpc_channel_open(client->calls, address, &client->channel), STATUS_OK);
+    dial_open(&client->dial, "e2e client", grpc_port);
     return client;
 }
 
 void client_destroy(struct client *client)
 {
-    rpc_channel_close(client->channel);
-    rpc_client_destroy(client->calls);
-    rpc_runtime_destroy(client->runtime);
+    dial_close(&client->dial);
     pthread_cond_destroy(&client->changed);
     pthread_mutex_destroy(&client->mutex);
     free(client);
@@ -175,7 +167,7 @@ static void start_call(struct client *client, struct generation *generation,
         .headers = {{"authorization", authorization}},
         .n_headers = generation->token != NULL,
     };
-    cr_assert_eq(rpc_channel_start(client->channel, &request, &generation->call), STATUS_OK);
+    cr_assert_eq(rpc_channel_start(client->dial.channel, &request, &generation->call), STATUS_OK);
 }
 
 void client_start(struct client *client, struct generation *generation)

@@ -24,16 +24,12 @@ static void ask_v1(struct engine_bed *bed)
 
 void engine_bed_open(struct engine_bed *bed, const char *const *router)
 {
-    char address[32];
     memset(bed, 0, sizeof *bed);
     cluster_start(&bed->cluster,
                   &(struct cluster_options){.n_contexts = 1, .n_generations = 1, .router = router});
     prompt_tokens(7, bed->prompt, N_PROMPT);
     bed->client = client_create(bed->cluster.router.grpc);
-    snprintf(address, sizeof address, "127.0.0.1:%u", bed->cluster.router.engine);
-    cr_assert_eq(rpc_runtime_create("gateway", NULL, &bed->runtime), STATUS_OK);
-    cr_assert_eq(rpc_client_create(bed->runtime, NULL, &bed->calls), STATUS_OK);
-    cr_assert_eq(rpc_channel_open(bed->calls, address, &bed->port), STATUS_OK);
+    dial_open(&bed->port, "gateway", bed->cluster.router.engine);
     ask_v1(bed);
 }
 
@@ -43,9 +39,7 @@ void engine_bed_close(struct engine_bed *bed)
     cluster_wait_quiet(&bed->cluster);
     cr_expect_eq(child_metric(worker, "kvferry_kv_blocks_unowned", ""), 0);
     cr_expect_gt(child_metric(worker, "kvferry_kv_transfer_bytes_total", ""), 0);
-    rpc_channel_close(bed->port);
-    rpc_client_destroy(bed->calls);
-    rpc_runtime_destroy(bed->runtime);
+    dial_close(&bed->port);
     client_destroy(bed->client);
     cluster_stop(&bed->cluster);
 }
@@ -115,7 +109,7 @@ void engine_begin(struct engine_bed *bed, const char *path, const ProtobufCMessa
         .arg = reply,
     };
     memset(reply, 0, sizeof *reply);
-    cr_assert_eq(rpc_channel_start(bed->port, &request, &reply->call), STATUS_OK);
+    cr_assert_eq(rpc_channel_start(bed->port.channel, &request, &reply->call), STATUS_OK);
 }
 
 void engine_await(struct engine_reply *reply, uint32_t n_messages)

@@ -7,8 +7,8 @@
 
 #include "client.h"
 #include "cluster.h"
+#include "dial.h"
 #include "proto/vllm/grpc/engine/vllm_engine.pb-c.h"
-#include "rpc/client/client.h"
 
 #include <stdatomic.h>
 
@@ -31,9 +31,7 @@ struct engine_reply {
 struct engine_bed {
     struct cluster cluster;
     struct client *client; /* of the public port */
-    struct rpc_runtime *runtime;
-    struct rpc_client *calls;
-    struct rpc_channel *port; /* of gateways */
+    struct dial port;      /* of gateways */
     uint32_t prompt[N_PROMPT];
     uint32_t wanted[N_TOKENS]; /* what kvferry.v1 answers to it */
     char text[256];
