@@ -111,6 +111,8 @@ class WorkersByName(WorkersCase):
         self.within(NEW_WITHIN_S, "the other address is used", is_followed)
         self.assertEqual(self.peers("gen-worker", "ready"), 1)
         self.assertIn(None, [one.poll() for one in long], "some are under way at the address that left")
+        # What ask() counts must not be mixed with prefills of those that began last.
+        self.within(20, "all have begun", lambda: self.served_by_all() == before + len(long))
         self.ask(2)
         for one in long:
             self.assertEqual(self.end(one), 0)
