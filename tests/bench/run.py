@@ -271,23 +271,21 @@ def memory():
     cluster.stop()
 
 
+SET_FLAGS = ("avx2", "avx_vnni", "avx512f", "avx512_vnni", "avx512_bf16", "avx512_fp16", "amx_int8", "amx_bf16", "asimd", "asimddp", "i8mm")
 # BF16 dot products pay on the matrix unit alone, in a set of kernels for context workers.
 HAS_BF16_UNIT = bool(re.search(r"\bamx_bf16\b", pathlib.Path("/proc/cpuinfo").read_text()))
-READ_GOAL, BATCH_GOAL = 0.85, 2
-# What a context worker may do besides, by the peer it is measured against: weights, set of kernels, goal.
+READ_GOAL = 0.85
+PREFILL_GOALS = {"f32": 1.5, "bf16": 1.5, "int8": 2}  # by what the weights are loaded as
+PEER_GOALS = {"decode_0": 1.1, "decode_4096": 1.4, "batch_8": 1.5, "batch_16": 1.5}
+# What a context worker may do besides, by what the weights are loaded as: set of kernels, goal.
 # Attention multiplies BF16 then.
-PREFILL_OPTIONS = {"f16": ("auto", "amx_bf16", 2), "q8_0": ("int8", None, 3)}
-# Weights' dtype, what they are loaded as, and the peers with the goal of prefill against each; none:
-# no goal of batches either.
+PREFILL_OPTIONS = {"bf16": ("amx_bf16", 2), "int8": (None, 3)}
+# Weights' dtype, what they are loaded as, and the peers: the fastest of them in a cell is what counts.
 MODEL_RUNS = {
-    "135m": [("f32", "auto", {"f32": 1.3}),
-             ("bf16", "auto", {"f16": 1.3, "bf16": None}),
-             ("bf16", "int8", {"q8_0": 3})],
-    "1.1b": [("bf16", "auto", {"f16": 1.3}),
-             ("bf16", "int8", {"q8_0": 3})],
+    "135m": [("f32", "auto", ["f32"]), ("bf16", "auto", ["f16", "bf16"]), ("bf16", "int8", ["q8_0"])],
+    "1.1b": [("bf16", "auto", ["f16"]), ("bf16", "int8", ["q8_0"])],
 }
-QUICK_RUNS = [("f32", "auto", {"f32": 1.3}),
-              ("bf16", "auto", {"f16": 1.3, "bf16": 0.7})]
+QUICK_RUNS = [("f32", "auto", ["f32"]), ("bf16", "auto", ["f16", "bf16"])]
 
 
 def model_folder(size, dtype):
@@ -317,15 +315,20 @@ def own_rows(name, ours):
                       gbs / ours["read_gbs"], READ_GOAL)
 
 
-def peer_rows(name, kind, ours, theirs, prefill_goal):
-    for cell, speed in theirs.items():
-        if cell == "peer":
-            continue
-        goal = prefill_goal if cell.startswith("prefill") else None
-        if cell.startswith("batch") and prefill_goal:
-            goal = BATCH_GOAL
+def fastest(peers):
+    """By cell: the fastest peer's speed and name."""
+    return {cell: max((cells[cell], kind) for kind, cells in peers.items() if cell in cells)
+            for cell in dict.fromkeys(cell for cells in peers.values() for cell in cells) if cell != "peer"}
+
+
+def peer_goal(cell, loaded_as):
+    return PREFILL_GOALS[loaded_as] if cell.startswith("prefill") else PEER_GOALS.get(cell)
+
+
+def peer_rows(name, loaded_as, ours, theirs):
+    for cell, (speed, kind) in theirs.items():
         ratio_row(f"{name} {cell} against {kind.upper()}",
-                  f"{ours[cell]:.1f} tokens/s, llama.cpp {speed:.1f}", ours[cell] / speed, goal)
+                  f"{ours[cell]:.1f} tokens/s, llama.cpp {speed:.1f}", ours[cell] / speed, peer_goal(cell, loaded_as))
 
 
 def own_cells(folder, weights, attention="compute", kernels=None):
@@ -334,12 +337,12 @@ def own_cells(folder, weights, attention="compute", kernels=None):
     return cells
 
 
-def option_rows(name, folder, kind, theirs):
+def option_rows(name, folder, weights, loaded_as, theirs):
     """Prompts as a context worker may compute them, by the matrix unit."""
-    weights, kernels, goal = PREFILL_OPTIONS[kind]
+    kernels, goal = PREFILL_OPTIONS[loaded_as]
     ours = results[f"{name} options"] = own_cells(folder, weights, "bf16", kernels)
     how = "BF16 attention" + (f", {kernels}" if kernels else "")
-    for cell, speed in theirs.items():
+    for cell, (speed, kind) in theirs.items():
         if cell.startswith("prefill"):
             ratio_row(f"{name} {cell}, {how}, against {kind.upper()}",
                       f"{ours[cell]:.1f} tokens/s, llama.cpp {speed:.1f}", ours[cell] / speed, goal)
@@ -349,14 +352,14 @@ def whole_model(size):
     for dtype, weights, peers in QUICK_RUNS if IS_QUICK else MODEL_RUNS[size]:
         folder = model_folder(size, dtype)
         ours = own_cells(folder, weights)
-        name = f"{size} {dtype if weights == 'auto' else weights}"
-        results[name] = {"ours": ours, "peers": {}}
+        loaded_as = dtype if weights == "auto" else weights
+        name = f"{size} {loaded_as}"
+        results[name] = {"ours": ours, "peers": {kind: peer_cells(folder / f"model-{kind}.gguf") for kind in peers}}
         own_rows(name, ours)
-        for kind, goal in peers.items():
-            theirs = results[name]["peers"][kind] = peer_cells(folder / f"model-{kind}.gguf")
-            peer_rows(name, kind, ours, theirs, goal)
-            if kind in PREFILL_OPTIONS and HAS_BF16_UNIT:
-                option_rows(name, folder, kind, theirs)
+        theirs = fastest(results[name]["peers"])
+        peer_rows(name, loaded_as, ours, theirs)
+        if loaded_as in PREFILL_OPTIONS and HAS_BF16_UNIT:
+            option_rows(name, folder, weights, loaded_as, theirs)
 
 
 def smollm2():
@@ -393,6 +396,19 @@ def slow():
         "probes failed", "kept", is_kept)
 
 
+def machine():
+    """The processor, its caches, and the instructions that sets of kernels ask for."""
+    text = pathlib.Path("/proc/cpuinfo").read_text()
+    name = re.search(r"^model name\s*:\s*(.*)$", text, re.MULTILINE)
+    has = [flag for flag in SET_FLAGS if re.search(rf"\b{flag}\b", text)]
+    caches = []
+    for index in sorted(pathlib.Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
+        level, kind, size = ((index / part).read_text().strip() for part in ("level", "type", "size"))
+        if kind != "Instruction":
+            caches.append(f"L{level} {size}")
+    return {"name": name.group(1) if name else os.uname().machine, "cpus": len(os.sched_getaffinity(0)), "caches": caches, "flags": has}
+
+
 def print_rows(some):
     print(f"{'figure':58} {'measured':52} {'ratio':>6} {'goal':10}")
     for entry in some:
@@ -401,6 +417,8 @@ def print_rows(some):
         print(f"{entry['what']:58} {entry['measured']:52} {ratio:>6} {entry['goal']:10} {met}")
 
 
+results["machine"] = here = machine()
+print(f"{here['name']}, {here['cpus']} CPUs, {', '.join(here['caches'])}: {' '.join(here['flags'])}")
 for section in SECTIONS:
     print(f"\n== {section}", flush=True)
     n_before = len(rows)
