@@ -1,17 +1,15 @@
 #include "device/host.h"
 
 #include "base/crc32c.h"
+#include "base/huge_memory.h"
 #include "base/thread_pool.h"
 #include "device/device_ops.h"
 
 #include <assert.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #define PIECE_BYTES (16ull << 20) /* that one thread touches at a time */
-/* From this size on, memory gets huge pages: touching a pool of 4 GiB takes a fifth of the time. */
-#define HUGE_BYTES (32ull << 20)
 
 static void host_close(struct device *device)
 {
@@ -21,21 +19,17 @@ static void host_close(struct device *device)
 static enum status host_allocate(struct device *device, size_t bytes, uint8_t **base_out)
 {
     (void)device;
-    void *mapped = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (mapped == MAP_FAILED)
+    uint8_t *base = huge_memory_map(bytes); /* touching a pool of 4 GiB takes a fifth of the time */
+    if (!base)
         return STATUS_NO_MEMORY;
-    if (bytes >= HUGE_BYTES)
-        (void)madvise(mapped, bytes, MADV_HUGEPAGE); /* a failure leaves small pages */
-    *base_out = mapped;
+    *base_out = base;
     return STATUS_OK;
 }
 
 static void host_free(struct device *device, uint8_t *base, size_t bytes)
 {
     (void)device;
-    int code = munmap(base, bytes);
-    assert(code == 0 && "it was mapped by allocate, whole");
-    (void)code;
+    huge_memory_unmap(base, bytes);
 }
 
 static enum status host_wrap(struct device *device, uint8_t *base, size_t bytes)

@@ -1,12 +1,14 @@
 #include "model/quantized_weights.h"
 
+#include "base/huge_memory.h"
 #include "kernels/kernels.h"
 #include "kernels/quantize.h"
 #include "model/mapped_file.h"
 
+#include <assert.h>
 #include <stdlib.h>
 
-enum { MATRICES_PER_LAYER = 7, BUFFERS_PER_MATRIX = 2, ALIGNMENT = 64 };
+enum { MATRICES_PER_LAYER = 7, ALIGNMENT = 64 };
 
 static const size_t LAYER_MATRICES[MATRICES_PER_LAYER] = {
     offsetof(struct layer_weights, q),    offsetof(struct layer_weights, k),
@@ -60,14 +62,9 @@ enum status quantized_weights_bytes(enum weight_format format, const struct weig
     return STATUS_OK;
 }
 
-static void *keep_buffer(struct quantized_weights *quantized, size_t bytes)
+static size_t aligned_bytes(size_t bytes)
 {
-    void *buffer = aligned_alloc(ALIGNMENT, (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT);
-    if (!buffer)
-        return NULL;
-    quantized->matrices[quantized->n_matrices++] = buffer;
-    quantized->bytes += bytes;
-    return buffer;
+    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
 /* The same for every matrix. */
@@ -75,62 +72,90 @@ struct making {
     const struct kernels *kernels;
     struct thread_pool *threads;
     enum quantize_format format;
+    struct quantized_weights *quantized;
+    size_t used; /* bytes of quantized's memory that have an owner */
 };
 
-/* Rounds the tensor to integers and scales, in two buffers of the caller. */
-static void round_matrix(const struct making *making, struct quantized *counts,
-                         const struct tensor *tensor, struct gemm *gemm_out)
+/* One mapping for all matrices, since most matrices of a small model are smaller than a huge page. */
+static void *take_part(struct making *making, size_t bytes)
 {
-    quantize(making->threads, counts, tensor->dtype, tensor->data);
-    *gemm_out = (struct gemm){.w = counts->w,
-                              .w_dtype = counts->dtype,
-                              .w_scales = counts->scales,
-                              .w_scale_rows = counts->scale_rows,
-                              .w_scale_columns = counts->scale_columns,
-                              .n_in = counts->n_in,
-                              .n_out = counts->n_out};
+    assert(making->used + bytes <= making->quantized->memory_bytes && "count_parts counted it");
+    void *part = making->quantized->memory + making->used;
+    making->used += aligned_bytes(bytes);
+    making->quantized->bytes += bytes;
+    return part;
 }
 
-static enum status pack_matrix(const struct making *making, const struct gemm *gemm,
-                               struct quantized_weights *quantized, struct tensor *tensor)
+/* The product of rounded weights, whose arrays may not exist yet. */
+static struct gemm gemm_of(const struct quantized *counts)
 {
-    const size_t bytes = making->kernels->gemm_packed_bytes(gemm);
-    void *packed = keep_buffer(quantized, bytes);
-    if (!packed)
-        return STATUS_NO_MEMORY;
-    making->kernels->gemm_pack(making->threads, gemm, packed);
+    return (struct gemm){.w = counts->w,
+                         .w_dtype = counts->dtype,
+                         .w_scales = counts->scales,
+                         .w_scale_rows = counts->scale_rows,
+                         .w_scale_columns = counts->scale_columns,
+                         .n_in = counts->n_in,
+                         .n_out = counts->n_out};
+}
+
+static void pack_matrix(struct making *making, const struct quantized *counts,
+                        struct tensor *tensor)
+{
+    const struct gemm gemm = gemm_of(counts);
+    const size_t bytes = making->kernels->gemm_packed_bytes(&gemm);
+    void *packed = take_part(making, bytes);
+    making->kernels->gemm_pack(making->threads, &gemm, packed);
     tensor->data = packed;
+    tensor->scales = NULL;
     tensor->is_packed = true;
     tensor->packed_bytes = bytes;
-    return STATUS_OK;
 }
 
-static enum status make_matrix(const struct making *making, struct quantized_weights *quantized,
-                               struct tensor *tensor, struct error *error)
+/* Rounds the tensor to integers and scales: in buffers of its own if they are packed afterwards. */
+static enum status make_matrix(struct making *making, struct tensor *tensor, struct error *error)
 {
     struct quantized counts;
-    struct gemm gemm;
     TRY(quantized_init(making->format, tensor->n_out, tensor->n_in, &counts, error));
-    bool is_packing = making->kernels->gemm_pack;
-    size_t w_bytes = quantized_w_bytes(&counts), scales_bytes = quantized_scales_bytes(&counts);
-    counts.w = is_packing ? malloc(w_bytes) : keep_buffer(quantized, w_bytes);
-    counts.scales = is_packing ? malloc(scales_bytes) : keep_buffer(quantized, scales_bytes);
+    const bool is_packing = making->kernels->gemm_pack;
+    const size_t w_bytes = quantized_w_bytes(&counts);
+    const size_t scales_bytes = quantized_scales_bytes(&counts);
+    counts.w = is_packing ? malloc(w_bytes) : take_part(making, w_bytes);
+    counts.scales = is_packing ? malloc(scales_bytes) : take_part(making, scales_bytes);
     enum status status = counts.w && counts.scales ? STATUS_OK : STATUS_NO_MEMORY;
     if (status == STATUS_OK) {
-        round_matrix(making, &counts, tensor, &gemm);
+        quantize(making->threads, &counts, tensor->dtype, tensor->data);
         tensor->data = counts.w;
         tensor->dtype = counts.dtype;
         tensor->scales = counts.scales;
         tensor->scale_columns = counts.scale_columns;
     }
     if (status == STATUS_OK && is_packing)
-        status = pack_matrix(making, &gemm, quantized, tensor);
+        pack_matrix(making, &counts, tensor);
     if (is_packing) {
-        tensor->scales = NULL;
         free(counts.w);
         free(counts.scales);
     }
     return status;
+}
+
+/* The bytes that take_part will give away for all matrices. */
+static enum status count_parts(const struct making *making, const struct weights *weights,
+                               uint32_t n_layers, size_t *bytes_out, struct error *error)
+{
+    struct tensor head = weights->head;
+    size_t bytes = 0;
+    for (uint32_t i = 0; i <= n_layers * MATRICES_PER_LAYER; i++) {
+        const struct tensor *tensor = matrix_at(weights, n_layers, i, &head);
+        struct quantized counts;
+        TRY(quantized_init(making->format, tensor->n_out, tensor->n_in, &counts, error));
+        const struct gemm gemm = gemm_of(&counts);
+        bytes += making->kernels->gemm_pack
+                     ? aligned_bytes(making->kernels->gemm_packed_bytes(&gemm))
+                     : aligned_bytes(quantized_w_bytes(&counts)) +
+                           aligned_bytes(quantized_scales_bytes(&counts));
+    }
+    *bytes_out = bytes;
+    return STATUS_OK;
 }
 
 static enum status make_all(const struct quantized_weights_options *options,
@@ -141,18 +166,21 @@ static enum status make_all(const struct quantized_weights_options *options,
         .threads = options->threads,
         .kernels = options->kernels,
         .format = format_of(options->format),
+        .quantized = quantized,
     };
-    uint32_t n_matrices = n_layers * MATRICES_PER_LAYER + 1;
+    const uint32_t n_matrices = n_layers * MATRICES_PER_LAYER + 1;
     uint64_t done = 0;
-    quantized->matrices = calloc((size_t)n_matrices * BUFFERS_PER_MATRIX,
-                                 sizeof *quantized->matrices);
-    if (!quantized->matrices)
+    size_t bytes_all;
+    TRY(count_parts(&making, weights, n_layers, &bytes_all, error));
+    quantized->memory = huge_memory_map(bytes_all);
+    if (!quantized->memory)
         return STATUS_NO_MEMORY;
+    quantized->memory_bytes = bytes_all;
     for (uint32_t i = 0; i < n_matrices; i++) {
         struct tensor *tensor = matrix_at(weights, n_layers, i, &weights->head);
         const void *source = tensor->data;
         const uint64_t bytes = source_bytes(tensor);
-        TRY(make_matrix(&making, quantized, tensor, error));
+        TRY(make_matrix(&making, tensor, error));
         if (source != weights->embedding.data) /* each step reads the embedding of a tied head */
             mapped_file_give_back(source, bytes);
         done += bytes;
@@ -180,8 +208,7 @@ enum status quantized_weights_make(const struct quantized_weights_options *optio
 
 void quantized_weights_finish(struct quantized_weights *quantized)
 {
-    for (uint32_t i = 0; i < quantized->n_matrices; i++)
-        free(quantized->matrices[i]);
-    free(quantized->matrices);
+    if (quantized->memory)
+        huge_memory_unmap(quantized->memory, quantized->memory_bytes);
     *quantized = (struct quantized_weights){0};
 }

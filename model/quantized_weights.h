@@ -15,9 +15,10 @@
 #include "model/weights.h"
 
 struct quantized_weights {
-    void **matrices; /* [n_matrices] owned; data and scales of the tensors point to them */
-    uint32_t n_matrices;
-    uint64_t bytes;
+    uint8_t *
+        memory; /* [memory_bytes] owned, in huge pages; data and scales of the tensors point into it */
+    size_t memory_bytes;
+    uint64_t bytes; /* of the matrices, without what aligns them */
 };
 
 /* The bytes of the matrices in the file, for the progress. */
