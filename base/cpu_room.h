@@ -5,8 +5,8 @@
  *     quota       CPU time in a period divided by the period: cpu.max or cpu.cfs_quota_us, the lowest of
  *                 its cgroup and those above; "limits.cpu: 1500m" of a pod is 1.5
  *
- * Threads: the number of allowed CPUs, or the quota rounded up where that is less. It is rounded up because
- * one thread would leave a third of a quota of 1.5 unused. Two threads use it up after three quarters of a
+ * Threads: the number of allowed CPUs, or the quota rounded up where that is less; cpu_cores.h has how many of them
+ * compute. It is rounded up because one thread would leave a third of a quota of 1.5 unused. Two threads use it up after three quarters of a
  * period, but the prompt or the step still ends sooner. More threads would use it up even sooner; then all
  * of them stop until the next period, also those that hold a lock.
  *

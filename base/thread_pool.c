@@ -1,7 +1,8 @@
 #include "base/thread_pool.h"
 
 #include "base/clock.h"
-#include "base/cpu_room.h"
+#include "base/cpu_cores.h"
+#include "base/thread_place.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -221,9 +222,12 @@ enum status thread_pool_create(uint32_t n_threads, bool pin, struct thread_pool 
         return STATUS_INVALID_ARGUMENT;
 
     struct cpu_room room;
+    struct cpu_cores cores;
     cpu_room_read("", &room);
+    cpu_cores_read("", &room, &cores);
     if (n_threads == 0)
-        n_threads = room.threads < THREADS_MAX ? room.threads : THREADS_MAX;
+        n_threads = cores.threads < THREADS_MAX ? cores.threads : THREADS_MAX;
+    const bool has_core_each = n_threads <= (uint32_t)CPU_COUNT(&cores.computing);
 
     assert(n_threads > 0);
     size_t bytes = sizeof(struct thread_pool) + n_threads * sizeof(pthread_t);
@@ -233,7 +237,9 @@ enum status thread_pool_create(uint32_t n_threads, bool pin, struct thread_pool 
         return STATUS_NO_MEMORY;
     *pool = (struct thread_pool){.n_threads = n_threads, .spins = has_cpu_each(&room, n_threads)};
 
-    enum status status = start_threads(pool, pin ? &room.allowed : NULL);
+    enum status status = start_threads(pool, !pin            ? NULL
+                                             : has_core_each ? &cores.computing
+                                                             : &room.allowed);
     if (status != STATUS_OK)
         goto fail;
     *pool_out = pool;
@@ -242,6 +248,15 @@ enum status thread_pool_create(uint32_t n_threads, bool pin, struct thread_pool 
 fail:
     thread_pool_destroy(pool);
     return status;
+}
+
+void thread_pool_place(struct thread_pool *pool, const struct cpu_cores *cores)
+{
+    for (uint32_t i = 0; i < pool->n_started; i++) {
+        cpu_set_t cpus;
+        cpu_cores_of_thread(cores, i + 1, &cpus);
+        pthread_setaffinity_np(pool->threads[i], sizeof cpus, &cpus);
+    }
 }
 
 void thread_pool_destroy(struct thread_pool *pool)

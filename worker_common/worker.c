@@ -1,7 +1,6 @@
 #include "worker_common/worker.h"
 
 #include "base/clock.h"
-#include "base/cpu_room.h"
 #include "base/log/log.h"
 #include "base/random.h"
 #include "base/secret.h"
@@ -18,6 +17,7 @@
 #include "worker_common/worker_metrics.h"
 #include "worker_common/worker_paper.h"
 #include "worker_common/worker_pool.h"
+#include "worker_common/worker_threads.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -283,26 +283,6 @@ static enum status check_rows(const struct worker_options *options, struct error
     return STATUS_OK;
 }
 
-/* Checks the configured kernels before anything is loaded. */
-static enum status create_threads(struct worker *worker, const struct worker_options *options,
-                                  struct error *error)
-{
-    struct kernel_choice choice;
-    TRY(kernel_choice_make(kernel_choice_is_own(worker->device),
-                           worker_device_kernels(worker->device, options),
-                           options->attention_kernels, error, &choice));
-    enum status status = thread_pool_create(options->threads, options->pin, &worker->threads);
-    if (status != STATUS_OK)
-        return error_set(error, status, "threads %u: %s", options->threads, status_text(status));
-    struct cpu_room room;
-    char why[CPU_ROOM_TEXT_MAX];
-    cpu_room_read("", &room);
-    cpu_room_format(&room, why);
-    log_info("cpu threads %u (%s%s) kernels %s", thread_pool_size(worker->threads),
-             options->threads ? "as configured, on " : "", why, choice.products->name);
-    return STATUS_OK;
-}
-
 static enum status draw_prefix_key(struct worker *worker, struct error *error)
 {
     const char *numerics = worker->identity.geometry.numerics;
@@ -337,7 +317,7 @@ enum status worker_load(struct worker *worker, struct process *process,
     TRY(worker_device_open(options, &worker->device, error));
     device_set_wait_limit(worker->device,
                           WATCHDOGS_TO_LOSS * process->options.watchdog_ms * NS_PER_MS);
-    TRY(create_threads(worker, options, error));
+    TRY(worker_create_threads(worker, options, error)); /* checks the configured kernels */
     if (options->device_math == WORKER_MATH_FAST)
         TRY(worker_device_advise(device_open_products(worker->device, error), worker->device,
                                  ADVICE_EXACT_MATH, error));

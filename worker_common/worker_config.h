@@ -19,6 +19,9 @@ enum worker_metrics_compat { WORKER_COMPAT_NONE, WORKER_COMPAT_VLLM };
 /* Matrix products on a GPU: with kernels of this program, or with cuBLASLt. */
 enum worker_device_math { WORKER_MATH_EXACT, WORKER_MATH_FAST };
 
+/* Whether compute threads and memory are placed on cores and memory nodes. */
+enum worker_cpu_placement { WORKER_PLACEMENT_AUTO, WORKER_PLACEMENT_OFF };
+
 enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
 
 #define KV_TRANSPORT_CONFIG_ROW(X)                                                                 \
@@ -108,11 +111,16 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
       "waiting time that counts as much as one level of priority, among requests of one tenant; "  \
       "0: the order of arrival alone decides")                                                     \
     X(threads, U32(0, 256), "0", "threads",                                                        \
-      "compute threads; 0: one per CPU, or the CPU quota rounded up")                              \
+      "compute threads; 0: one per core (only fast cores, if they differ), or the CPU quota "      \
+      "rounded up")                                                                                \
     KERNELS_CONFIG_ROWS(X)                                                                         \
     ATTENTION_MATH_CONFIG_ROW(X)                                                                   \
     DEVICE_CONFIG_ROWS(X)                                                                          \
     X(pin, BOOL, "no", "", "bind each compute thread to one CPU")                                  \
+    X(cpu_placement, WORD(enum worker_cpu_placement, "auto|off"), "auto", "",                      \
+      "auto: threads that need several memory nodes (NUMA) are bound to the nodes in turn, and "   \
+      "memory is interleaved over them; on a CPU with efficiency cores, threads are bound to the " \
+      "fast cores; off: the kernel decides")                                                       \
     KV_TRANSPORT_CONFIG_ROW(X)                                                                     \
     X(kv_digest, BOOL, "no", "", "send a CRC32C of every KV block, and require it when receiving") \
     X(ucx_net_devices, STRING, "", "",                                                             \
@@ -145,9 +153,10 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
     .cpu_kernels = (config)->cpu_kernels, .attention_kernels = (config)->attention_kernels,        \
     .context_math = (config)->attention_math, .device = (config)->device,                          \
     .device_memory = (config)->device_memory, .device_math = (config)->device_math,                \
-    .pin = (config)->pin, .kv_transport = (config)->kv_transport,                                  \
-    .kv_network = (config)->kv_network, .ucx_net_devices = (config)->ucx_net_devices,              \
-    .ucx_port_range = (config)->ucx_port_range, .peers_max = (config)->peers_max,                  \
-    .pieces_max = (config)->pieces_max, .kv_unproven_max = (config)->kv_unproven_max,              \
-    .kv_proof_ms = (config)->kv_proof_ms, .constraints = {CONSTRAINT_COMPILER_LIMITS(config)},     \
+    .pin = (config)->pin, .cpu_placement = (config)->cpu_placement,                                \
+    .kv_transport = (config)->kv_transport, .kv_network = (config)->kv_network,                    \
+    .ucx_net_devices = (config)->ucx_net_devices, .ucx_port_range = (config)->ucx_port_range,      \
+    .peers_max = (config)->peers_max, .pieces_max = (config)->pieces_max,                          \
+    .kv_unproven_max = (config)->kv_unproven_max, .kv_proof_ms = (config)->kv_proof_ms,            \
+    .constraints = {CONSTRAINT_COMPILER_LIMITS(config)},                                           \
     .constraint_queue_max = (config)->constraint_queue_max

@@ -31,6 +31,7 @@ struct worker_options {
     uint64_t device_memory;
     enum worker_device_math device_math;
     bool pin;
+    enum worker_cpu_placement cpu_placement;
     enum kv_driver kv_transport;
     enum worker_kv_network kv_network;
     const char *ucx_net_devices;

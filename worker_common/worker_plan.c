@@ -1,4 +1,4 @@
-#include "base/cpu_room.h"
+#include "base/cpu_cores.h"
 #include "base/memory_room.h"
 #include "device/plan_device.h"
 #include "worker_common/pool_memory.h"
@@ -155,12 +155,14 @@ static enum status print_device(const struct worker *worker, const struct worker
 
 static void print_threads(const struct worker_options *options, FILE *out)
 {
-    struct cpu_room cpus;
-    char text[CPU_ROOM_TEXT_MAX];
-    cpu_room_read("", &cpus);
-    cpu_room_format(&cpus, text);
+    struct cpu_room room;
+    struct cpu_cores cores;
+    char text[CPU_CORES_TEXT_MAX];
+    cpu_room_read("", &room);
+    cpu_cores_read("", &room, &cores);
+    cpu_cores_format(&cores, &room, text);
     fprintf(out, "threads     %u compute%s; %s\n",
-            options->threads ? options->threads : cpus.threads,
+            options->threads ? options->threads : cores.threads,
             options->threads ? ", as configured" : "", text);
 }
 

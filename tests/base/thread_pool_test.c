@@ -1,8 +1,10 @@
 /* thread_pool: each index runs exactly once, run is a barrier, whatever the threads do meanwhile. */
 
+#include "base/thread_place.h"
 #include "base/thread_pool.h"
 
 #include <criterion/criterion.h>
+#include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -129,14 +131,55 @@ Test(thread_pool, is_made_and_ended_without_a_run, .timeout = 60)
 
 Test(thread_pool, takes_the_cpus_by_default_and_refuses_too_many)
 {
-    cpu_set_t allowed;
+    struct cpu_room room;
+    struct cpu_cores cores;
     struct thread_pool *pool;
-    sched_getaffinity(0, sizeof allowed, &allowed);
+    cpu_room_read("", &room);
+    cpu_cores_read("", &room, &cores);
     cr_assert_eq(thread_pool_create(0, true, &pool), STATUS_OK);
-    cr_expect_eq(thread_pool_size(pool), (uint32_t)CPU_COUNT(&allowed));
+    cr_expect_eq(thread_pool_size(pool), cores.threads);
     run_and_check(pool, 50);
     thread_pool_destroy(pool);
     cr_expect_eq(thread_pool_create(THREADS_MAX + 1, false, &pool), STATUS_INVALID_ARGUMENT);
+}
+
+struct places {
+    atomic_uint n_here;
+    atomic_uint n_bound; /* threads whose CPUs are those of the placement */
+    cpu_set_t wanted;
+    pthread_t caller;
+};
+
+static void look_where(void *arg, uint32_t index)
+{
+    (void)index;
+    struct places *places = arg;
+    cpu_set_t here;
+    sched_getaffinity(0, sizeof here, &here);
+    if (!pthread_equal(pthread_self(), places->caller))
+        atomic_fetch_add(&places->n_bound, CPU_EQUAL(&here, &places->wanted));
+    atomic_fetch_add(&places->n_here, 1);
+    while (atomic_load(&places->n_here) < 3)
+        sched_yield();
+}
+
+Test(thread_pool, placed_threads_run_on_the_cpus_of_their_node, .timeout = 60)
+{
+    struct cpu_room room;
+    struct cpu_cores cores = {.nodes = 1, .n_cores = 1, .threads = 1};
+    struct places places = {.caller = pthread_self()};
+    cpu_room_read("", &room);
+    uint32_t last = CPU_SETSIZE - 1;
+    while (!CPU_ISSET(last, &room.allowed))
+        last--;
+    CPU_SET(last, &cores.computing);
+    CPU_SET(last, &cores.fast);
+    places.wanted = cores.fast;
+    struct thread_pool *pool = new_pool(3);
+    thread_pool_place(pool, &cores);
+    thread_pool_run(pool, 3, look_where, &places);
+    cr_expect_eq(places.n_bound, 2);
+    thread_pool_destroy(pool);
 }
 
 /* Room for the pool, not for a stack. The sanitizers' own threads and shadows want more than a limit. */
