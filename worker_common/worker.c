@@ -14,6 +14,7 @@
 #include "worker_common/load_progress.h"
 #include "worker_common/worker_device.h"
 #include "worker_common/worker_forward.h"
+#include "worker_common/worker_kernels.h"
 #include "worker_common/worker_metrics.h"
 #include "worker_common/worker_paper.h"
 #include "worker_common/worker_pool.h"
@@ -44,12 +45,13 @@ static void on_progress(void *arg, uint64_t done, uint64_t all)
 }
 
 static struct model_options model_options(const struct worker *worker,
-                                          const struct worker_options *options)
+                                          const struct worker_options *options,
+                                          const struct worker_kernels *kernels)
 {
     return (struct model_options){
         .weights = options->weights,
-        .cpu_kernels = worker_device_kernels(worker->device, options),
-        .attention_kernels = options->attention_kernels,
+        .cpu_kernels = kernels->products,
+        .attention_kernels = kernels->attention,
         .threads = worker->threads,
         .device = worker->device,
     };
@@ -59,10 +61,12 @@ static enum status load_model(struct worker *worker, const struct worker_options
                               struct error *error)
 {
     assert(!worker->model && worker->threads && "its weights are made by them");
+    struct worker_kernels kernels;
+    TRY(worker_kernels_choose(worker, options, &kernels, error));
     struct loading loading = {.process = worker->process};
     load_progress_init(&loading.progress, worker_metrics_load_progress(worker->process->metrics),
                        clock_now_ns());
-    struct model_options model = model_options(worker, options);
+    struct model_options model = model_options(worker, options, &kernels);
     model.on_progress = on_progress;
     model.arg = &loading;
     enum status status = model_load(options->folder, &model, error, &worker->model);
@@ -342,7 +346,8 @@ enum status worker_load(struct worker *worker, struct process *process,
 enum status worker_load_shape(struct worker *worker, const struct worker_options *options,
                               struct error *error)
 {
-    struct model_options model = model_options(worker, options);
+    const struct worker_kernels kernels = worker_kernels_configured(worker, options);
+    struct model_options model = model_options(worker, options, &kernels);
     TRY(worker_note_room(worker, options, error));
     model.without_weights = true;
     if (!worker->device && strcmp(worker_device_name(options), "cpu") != 0)

@@ -52,7 +52,7 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
 #define KERNELS_CONFIG_ROWS(X)                                                                     \
     X(cpu_kernels, STRING, "", "name",                                                             \
       "CPU instruction set of the kernels (`kvferry version` lists them); empty: KVFERRY_CPU, "    \
-      "else the fastest")                                                                          \
+      "else the fastest, by a measurement at start where several compute the same bits")           \
     X(attention_kernels, STRING, "", "name",                                                       \
       "the same for attention; empty: KVFERRY_ATTENTION, else as cpu_kernels")
 

@@ -56,11 +56,11 @@ BANNED_CALLS = [
      r"cli/\w+\.c|tests/.*|text/template_keeper\.c"),
     (r"getenv|secure_getenv", "configuration comes from the process's table",
      r"base/(config/config|crc32c)\.c|cli/.*|tests/.*|process/(process|run_folder)\.c|kernels/(kernels|attention_backends)\.c"
-     r"|router/discovery/k8s/k8s_endpoints\.c"),
+     r"|router/discovery/k8s/k8s_endpoints\.c|worker_common/worker_kernels\.c"),
     (r"rand|srand|random|srandom", "base/random.h is seeded and the same everywhere", r"tests/runner/.*"),
     # Only what no simulation runs looks at a clock: commands, what joins a process, threads, real transports, gRPC.
     (r"clock_now_ns", "time is an argument (now_ns) of everything that can be simulated",
-     r"(tests|cli|process)/.*|base/(clock|thread_pool)\.[ch]|engine/engine_thread\.c|worker_common/worker\.c"
+     r"(tests|cli|process)/.*|base/(clock|thread_pool)\.[ch]|engine/engine_thread\.c|worker_common/worker(_kernels)?\.c|model/kernel_trial_time\.c"
      r"|device/device\.c"    # a wait that has a bound, for what no simulation runs
      r"|text/(render_frame|template_renderer|constraint/constraint_(compiler|store))\.c"
      r"|kvtransfer/(drivers/(ucx|stream|shm|ipc)/\w+|transfer_thread)\.c"
