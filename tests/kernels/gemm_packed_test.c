@@ -152,9 +152,10 @@ static void check_product(const struct kernels *kernels, const struct product *p
     operands_destroy(&op);
 }
 
-static const uint32_t token_counts[] = {0,  1,  2,  3,  4,  5,  6,  7,  8,  9,  12,
-                                        13, 15, 16, 17, 31, 33, 64, 65, 67, 130};
-static const uint32_t in_sizes[] = {1, 2, 3, 4, 5, 31, 32, 33, 63, 64, 65, 100, 128, 576, 1000};
+static const uint32_t token_counts[] = {0,  1,  2,  3,  4,  5,  6,  7,  8,   9,   12,  13,
+                                        15, 16, 17, 31, 33, 64, 65, 67, 130, 191, 193, 389};
+static const uint32_t in_sizes[] = {1,  2,  3,  4,   5,   31,  32,   33,
+                                    63, 64, 65, 100, 128, 576, 1000, 1312};
 static const uint32_t out_sizes[] = {1, 2, 15, 16, 17, 31, 32, 33, 48, 63, 64, 65, 100};
 
 #define COUNT(array) (sizeof array / sizeof array[0])
@@ -211,6 +212,67 @@ Test(gemm_packed, long_rows_meet_fewer_tokens_at_a_time, .description = ONE_THRE
             product.is_grouped = true;
             check_product(list[k], &product);
         }
+}
+
+enum { N_PATTERNS = 4 };
+
+/* 1 or -1: all 1, all -1, alternating, alternating by two. */
+static int sign_at(uint32_t pattern, uint32_t i)
+{
+    return pattern < 2 ? 1 - 2 * (int)pattern : 1 - 2 * (int)(i >> (pattern - 2) & 1);
+}
+
+/* Token t has the pattern t, row o the pattern o / 4; every count is 127 or -127. */
+static void fill_extremes(struct operands *op)
+{
+    const struct gemm *gemm = &op->gemm;
+    for (uint32_t t = 0; t < gemm->n_tokens; t++)
+        for (uint32_t i = 0; i < gemm->n_in; i++)
+            ((float *)op->x.data)[t * gemm->x_stride + i] = (float)sign_at(t % N_PATTERNS, i);
+    for (uint32_t o = 0; o < gemm->n_out; o++) {
+        ((float *)op->scales.data)[o] = 0.25f;
+        for (uint32_t i = 0; i < gemm->n_in; i++)
+            ((int8_t *)
+                 op->w.data)[(size_t)o * gemm->n_in + i] = (int8_t)(127 *
+                                                                    sign_at(o / 4 % N_PATTERNS, i));
+    }
+}
+
+static void check_extremes(const struct kernels *kernels, const struct product *product)
+{
+    struct operands op = operands_create(kernels, product);
+    fill_extremes(&op);
+    struct gemm weights = op.gemm;
+    weights.w = op.w.data;
+    weights.w_scales = op.scales.data;
+    weights.w_is_packed = false;
+    kernels->gemm_pack(NULL, &weights, op.packed.data);
+    kernels->gemm(NULL, &op.gemm, 1);
+    for (uint32_t t = 0; t < product->n_tokens; t++)
+        for (uint32_t o = 0; o < product->n_out; o++) {
+            int64_t sum = 0;
+            for (uint32_t i = 0; i < product->n_in; i++)
+                sum += 127 * 127 * sign_at(t % N_PATTERNS, i) * sign_at(o / 4 % N_PATTERNS, i);
+            float expected = (float)sum * (0.25f * (1.0f / 127));
+            float y = ((const float *)op.y.data)[(size_t)t * product->n_out + o];
+            cr_assert_eq(y, expected, "%s %u x %u: y[%u][%u] is %g, not %g", kernels->name,
+                         product->n_tokens, product->n_in, t, o, (double)y, (double)expected);
+        }
+    operands_destroy(&op);
+}
+
+Test(gemm_packed, sums_of_the_largest_counts_are_exact, .description = ONE_THREAD)
+{
+    const struct kernels *list[KERNELS_MAX];
+    uint32_t n = packing_list(list);
+    static const uint32_t tokens[] = {1, 4, 5, 18}, sizes[] = {64, 640, 1344, 131072};
+    for (uint32_t k = 0; k < n; k++)
+        for (uint32_t i = 0; i < COUNT(sizes); i++)
+            for (uint32_t t = 0; t < COUNT(tokens); t++) {
+                struct product product = {
+                    .n_tokens = tokens[t], .n_in = sizes[i], .n_out = 4 * N_PATTERNS + 1};
+                check_extremes(list[k], &product);
+            }
 }
 
 Test(gemm_packed, threads_pack_what_one_packs)

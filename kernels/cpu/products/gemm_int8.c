@@ -1,5 +1,6 @@
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/products/gemm_amx_int8.h"
+#include "kernels/cpu/products/gemm_pairs.h"
 #include "kernels/cpu/products/gemm_panels.h"
 #include "kernels/cpu/vector/int8.h"
 
@@ -83,7 +84,7 @@ void cpu_gemm_pack(struct thread_pool *pool, const struct gemm *weights, void *p
 /* ---- tokens ---- */
 
 /* Rounds n elements, and adds zeros up to len. A NaN or an infinity makes the scale NaN. */
-static void round_group(const float *x, uint32_t n, uint32_t len, int8_t *counts, float *scale_out,
+static void round_group(const float *x, uint32_t n, uint32_t len, count *counts, float *scale_out,
                         int32_t *correction_out)
 {
     vec most = vec_zero(), poison = vec_zero();
@@ -101,7 +102,7 @@ static void round_group(const float *x, uint32_t n, uint32_t len, int8_t *counts
             v = n - k < LANES ? vec_load_some(DTYPE_F32, x + k, n - k) : vec_load(x + k);
         /* In this order NaN becomes a number: the scale shows the NaN. */
         v = vec_min(vec_set(127), vec_max(vec_round(vec_mul(v, inverse)), vec_set(-127)));
-        vec_store_int8(counts + k, v);
+        counts_store(counts + k, v);
         sums = vec_add(sums, v);
     }
     *scale_out = largest / 127 + vec_sum(poison);
@@ -135,7 +136,7 @@ struct tile {
     uint32_t token, row;
 };
 
-INLINE void group_dot(const uint32_t mr, const uint32_t nr, const int8_t *x, size_t x_stride,
+INLINE void group_dot(const uint32_t mr, const uint32_t nr, const count *x, size_t x_stride,
                       const uint8_t *w, size_t panel_bytes, uint32_t len, vec_int *acc)
 {
     for (uint32_t k = 0; k < len; k += 4) {
@@ -220,12 +221,15 @@ static void run(const struct gemm_part *part)
     _Alignas(64) char memory[TOKENS_BYTES_MAX];
     struct panels panels = panels_of(part->gemm);
     uint32_t n_tokens = part->token_end - part->token;
-    struct rounded x = {.counts = (int8_t *)memory,
-                        .stride = (size_t)panels.n_groups * panels.group_len};
+    struct rounded x = {.counts = (count *)(void *)memory, .stride = panels.stride};
+    size_t n_rounded = n_tokens;
+#ifndef HAS_PAIRS
     /* The matrix unit reads whole tiles of 16 tokens. */
-    size_t n_rounded = n_tokens < MATRIX_TOKENS_MIN ? n_tokens : (n_tokens + 15) / 16 * 16;
+    if (n_tokens >= MATRIX_TOKENS_MIN)
+        n_rounded = (n_tokens + 15) / 16 * 16;
+#endif
     assert(part->row % PANEL_ROWS == 0 && n_rounded * panels.token_bytes <= sizeof memory);
-    x.scales = (float *)(void *)(memory + n_rounded * x.stride);
+    x.scales = (float *)(void *)(memory + n_rounded * x.stride * sizeof(count));
     x.corrections = (int32_t *)(void *)(x.scales + n_rounded * panels.n_groups);
     memset(x.scales, 0, n_rounded * panels.n_groups * sizeof *x.scales);
     round_tokens(part, &panels, &x);
@@ -235,20 +239,40 @@ static void run(const struct gemm_part *part)
         return;
     }
 #endif
+#ifdef HAS_PAIRS
+    if (n_tokens >= PAIRS_TOKENS_MIN) {
+        gemm_pairs(part, &x);
+        return;
+    }
+#endif
     if (panels.n_groups > 1)
         panels_run(GROUP_MR, true, part, &panels, &x);
     else
         panels_run(ROW_MR, false, part, &panels, &x);
 }
 
+/* The tokens of a task, of which at most room fit. */
+static uint32_t task_tokens(uint32_t n_tokens, uint32_t room)
+{
+#ifdef HAS_PAIRS
+    /* Blocks of about the same size, of whole tiles. */
+    uint32_t tokens = room < PAIRS_TILE ? room : room / PAIRS_TILE * PAIRS_TILE;
+    uint32_t n_blocks = (n_tokens + tokens - 1) / tokens;
+    uint32_t even = ((n_tokens + n_blocks - 1) / n_blocks + PAIRS_TILE - 1) / PAIRS_TILE *
+                    PAIRS_TILE;
+    return even < tokens ? even : tokens;
+#else
+    (void)n_tokens;
+    if (room >= 16)
+        return room / 16 * 16;
+    return room >= MATRIX_TOKENS_MIN ? MATRIX_TOKENS_MIN - 1 : room;
+#endif
+}
+
 struct gemm_path gemm_int8_path(const struct gemm *gemm)
 {
     struct panels panels = panels_of(gemm);
-    uint32_t room = (uint32_t)(TOKENS_BYTES_MAX / panels.token_bytes);
-    uint32_t tokens = room < TOKENS_MAX ? room : TOKENS_MAX;
-    if (tokens >= 16)
-        tokens = tokens / 16 * 16;
-    else if (tokens >= MATRIX_TOKENS_MIN)
-        tokens = MATRIX_TOKENS_MIN - 1;
+    uint32_t room = (uint32_t)(TOKENS_BYTES_BEST / panels.token_bytes);
+    uint32_t tokens = task_tokens(gemm->n_tokens, room < TOKENS_MAX ? room : TOKENS_MAX);
     return (struct gemm_path){tokens, NR * PANEL_ROWS, ROWS_MIN, run};
 }

@@ -12,6 +12,7 @@
 #pragma once
 
 #include "kernels/cpu/products/gemm_path.h"
+#include "kernels/cpu/vector/int8.h"
 #include "kernels/cpu/vector/vec.h"
 
 enum {
@@ -19,14 +20,23 @@ enum {
     PANEL_SCALE_BYTES = PANEL_ROWS * sizeof(float),
     GROUP_LEN = 32,
     ROW_LEN_STEP = 64,
-    TOKENS_MAX = 64,
-    N_IN_MAX = 131072, /* a sum of this many products of counts is below 2^31 */
-    TOKENS_BYTES_MAX = 512 << 10,
+    N_IN_MAX = 131072,            /* a sum of this many products of counts is below 2^31 */
+    TOKENS_BYTES_MAX = 512 << 10, /* of a task, which meets at least one token */
 };
+#ifdef HAS_PAIRS
+enum {
+    TOKENS_MAX = 192,
+    TOKENS_BYTES_BEST = 320 << 10, /* leaves room in a second-level cache of 512 KiB */
+    COUNTS_PAD = 32, /* rows apart by 4 KiB would share a few sets of the first level */
+};
+#else
+enum { TOKENS_MAX = 64, TOKENS_BYTES_BEST = TOKENS_BYTES_MAX, COUNTS_PAD = 0 };
+#endif
 
 struct panels {
     uint32_t n_groups, group_len;
     size_t group_bytes, panel_bytes;
+    size_t stride;      /* counts from token to token */
     size_t token_bytes; /* counts, scales and corrections of a rounded token */
 };
 
@@ -39,13 +49,15 @@ INLINE struct panels panels_of(const struct gemm *gemm)
         panels.group_len = (gemm->n_in + ROW_LEN_STEP - 1) / ROW_LEN_STEP * ROW_LEN_STEP;
     panels.group_bytes = PANEL_SCALE_BYTES + (size_t)PANEL_ROWS * panels.group_len;
     panels.panel_bytes = panels.n_groups * panels.group_bytes;
-    panels.token_bytes = panels.n_groups * (panels.group_len + sizeof(float) + sizeof(int32_t));
+    panels.stride = (size_t)panels.n_groups * panels.group_len + COUNTS_PAD;
+    panels.token_bytes = panels.stride * sizeof(count) +
+                         panels.n_groups * (sizeof(float) + sizeof(int32_t));
     return panels;
 }
 
 /* The rounded tokens of a part: x ~ counts * scales. A correction is -128 * the sum of a group's counts. */
 struct rounded {
-    int8_t *counts;       /* [tokens][stride] */
+    count *counts;        /* [tokens][stride] */
     float *scales;        /* [tokens][n_groups] */
     int32_t *corrections; /* [tokens][n_groups] */
     size_t stride;

@@ -4,12 +4,38 @@
  * vec_int_dot adds w[4 i + j] * x[j] for j = 0 .. 3 to lane i. Weights are stored plus 128, because the dot product
  * instructions need one unsigned factor; the caller subtracts 128 times the sum of x. All numbers are whole, so every
  * instruction set gives the same.
+ *
+ * A count is a rounded activation, as the set keeps it. AVX2 without dot products (HAS_PAIRS) multiplies pairs in 16
+ * bits: the even bytes of a register of weights, and the odd ones. So four counts are stored as 0, 2, 1, 3.
  */
 #pragma once
 
 #include "kernels/cpu/vector/vec.h"
 
-#ifdef __AVX2__
+#if defined __AVX2__ && !defined __AVX512F__ && !defined __AVXVNNI__
+#define HAS_PAIRS
+typedef int16_t count;
+
+/* Stores sixteen whole numbers from -128 to 127 as pairs. */
+INLINE void counts_store(count *counts, vec v)
+{
+    const __m256i to_pairs = _mm256_setr_epi8(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15,
+                                              0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15);
+    __m256i words = _mm256_packs_epi32(_mm256_cvtps_epi32(v.low), _mm256_cvtps_epi32(v.high));
+    words = _mm256_permute4x64_epi64(words, 0xd8); /* the quarters of both registers alternate */
+    _mm256_storeu_si256((__m256i *)(void *)counts, _mm256_shuffle_epi8(words, to_pairs));
+}
+#else
+typedef int8_t count;
+
+/* Stores sixteen whole numbers from -128 to 127. */
+INLINE void counts_store(count *counts, vec v)
+{
+    vec_store_int8(counts, v);
+}
+#endif
+
+#if defined __AVX2__ && !defined HAS_PAIRS
 /* The factors of four products as one number. */
 INLINE int32_t factors_four(const int8_t *x)
 {
@@ -63,8 +89,6 @@ INLINE vec_int vec_int_dot(vec_int s, weights64 w, factors x)
 typedef struct {
     __m256i low, high;
 } vec_int;
-typedef vec_int weights64;
-typedef __m256i factors;
 
 INLINE vec_int vec_int_set(int32_t value)
 {
@@ -76,33 +100,79 @@ INLINE vec vec_int_to_vec(vec_int s)
     return (vec){_mm256_cvtepi32_ps(s.low), _mm256_cvtepi32_ps(s.high)};
 }
 
+#ifdef HAS_PAIRS
+
+/* A core's own prefetcher asks too late for what a few tokens multiply. */
+enum { WEIGHTS_AHEAD = 2048 };
+
+typedef struct {
+    vec_int even, odd; /* bytes 0 and 2, 1 and 3 of each row's four */
+} weights64;
+typedef struct {
+    __m256i even, odd;
+} factors;
+
+INLINE __m256i bytes_even(__m256i w)
+{
+    return _mm256_and_si256(w, _mm256_set1_epi16(0xff));
+}
+
+INLINE weights64 weights_load(const uint8_t *w)
+{
+    __m256i low = _mm256_loadu_si256((const __m256i *)(const void *)w);
+    __m256i high = _mm256_loadu_si256((const __m256i *)(const void *)(w + 32));
+    _mm_prefetch((const char *)w + WEIGHTS_AHEAD, _MM_HINT_T0);
+    return (weights64){.even = {bytes_even(low), bytes_even(high)},
+                       .odd = {_mm256_srli_epi16(low, 8), _mm256_srli_epi16(high, 8)}};
+}
+
+INLINE __m256i counts_pair(const count *x)
+{
+    int32_t pair;
+    memcpy(&pair, x, sizeof pair);
+    return _mm256_set1_epi32(pair);
+}
+
+INLINE factors factors_load(const count *x)
+{
+    return (factors){counts_pair(x), counts_pair(x + 2)};
+}
+
+INLINE __m256i half_dot(__m256i s, __m256i even, __m256i odd, factors x)
+{
+    return _mm256_add_epi32(
+        s, _mm256_add_epi32(_mm256_madd_epi16(even, x.even), _mm256_madd_epi16(odd, x.odd)));
+}
+
+INLINE vec_int vec_int_dot(vec_int s, weights64 w, factors x)
+{
+    return (vec_int){half_dot(s.low, w.even.low, w.odd.low, x),
+                     half_dot(s.high, w.even.high, w.odd.high, x)};
+}
+
+#else
+
+typedef vec_int weights64;
+typedef __m256i factors;
+
 INLINE weights64 weights_load(const uint8_t *w)
 {
     return (weights64){_mm256_loadu_si256((const __m256i *)(const void *)w),
                        _mm256_loadu_si256((const __m256i *)(const void *)(w + 32))};
 }
 
-INLINE factors factors_load(const int8_t *x)
+INLINE factors factors_load(const count *x)
 {
     return _mm256_set1_epi32(factors_four(x));
 }
 
-INLINE __m256i half_dot(__m256i s, __m256i w, factors x)
-{
-#ifdef __AVXVNNI__
-    return _mm256_dpbusd_avx_epi32(s, w, x);
-#else
-    __m256i low = _mm256_madd_epi16(_mm256_and_si256(w, _mm256_set1_epi16(0xff)),
-                                    _mm256_srai_epi16(_mm256_slli_epi16(x, 8), 8));
-    __m256i high = _mm256_madd_epi16(_mm256_srli_epi16(w, 8), _mm256_srai_epi16(x, 8));
-    return _mm256_add_epi32(s, _mm256_add_epi32(low, high));
-#endif
-}
-
 INLINE vec_int vec_int_dot(vec_int s, weights64 w, factors x)
 {
-    return (vec_int){half_dot(s.low, w.low, x), half_dot(s.high, w.high, x)};
+    return (vec_int){_mm256_dpbusd_avx_epi32(s.low, w.low, x),
+                     _mm256_dpbusd_avx_epi32(s.high, w.high, x)};
 }
+
+#endif
 
 #else
 
