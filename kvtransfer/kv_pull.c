@@ -232,8 +232,8 @@ static enum status next_pieces(const struct kv_receiver *receiver, uint32_t inde
         uint32_t block_index = slot->order[position->n_done];
         const struct wanted *wanted = &slot->wanted[block_index];
         uint32_t bytes = block_bytes - position->offset;
-        if (bytes > PIECE_BYTES_MAX)
-            bytes = PIECE_BYTES_MAX;
+        if (bytes > receiver->piece_bytes)
+            bytes = receiver->piece_bytes;
         pieces[n] = (struct piece){.block_index = block_index,
                                    .remote_block = wanted->remote,
                                    .offset = position->offset,

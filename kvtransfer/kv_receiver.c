@@ -61,6 +61,8 @@ enum status kv_receiver_create(const struct kv_receiver_options *options,
         return STATUS_NO_MEMORY;
     receiver->options = *options;
     receiver->transport = transport;
+    receiver->piece_bytes = transport->ops->piece_bytes_max ? transport->ops->piece_bytes_max
+                                                            : PIECE_BYTES_MAX;
 
     enum status status = create_rings(receiver);
     if (status == STATUS_OK)

@@ -76,6 +76,7 @@ struct event {
 struct kv_receiver {
     struct kv_receiver_options options;
     struct transport *transport;
+    uint32_t piece_bytes; /* that a block is asked for in; its last piece may be shorter */
     struct ring *commands, *drops, *events;
     _Atomic bool drop_all;  /* drops was full */
     uint32_t n_outstanding; /* (transfer) pieces, of all peers */

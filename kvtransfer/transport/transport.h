@@ -118,6 +118,7 @@ struct transport_ops {
     /* It copies on the device's copy queue, straight from the owner's memory to the target, without views. The owner is not asked, so
      * the device must have written a block before it is published. */
     bool is_direct;
+    uint32_t piece_bytes_max; /* what readers ask for at most; 0: PIECE_BYTES_MAX */
     /* Ends everything. Gets are not reported; reads of the source end. When it returns, nothing touches local
      * memory. */
     void (*close)(struct transport *transport);

@@ -10,6 +10,10 @@
 
 #include <stdint.h>
 
+/* What one of UCX's TCP segments (64 KiB) holds with both headers. UCX puts longer messages together in memory of its own before
+ * it hands them over: a copy more. */
+#define UCX_PIECE_BYTES (60u * 1024u)
+
 struct ucp_config;
 
 struct ucx_options {

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "kvtransfer/drivers/ucx/ucx_am.h"
+#include "kvtransfer/drivers/ucx/ucx_options.h"
 #include "kvtransfer/drivers/ucx/ucx_peer.h"
 #include "kvtransfer/drivers/ucx/ucx_pieces.h"
 #include "kvtransfer/drivers/ucx/ucx_setup.h"
@@ -215,6 +216,7 @@ static void ucx_close(struct transport *base)
 
 static const struct transport_ops AM_TCP_OPS = {
     .name = "am-tcp",
+    .piece_bytes_max = UCX_PIECE_BYTES,
     .close = ucx_close,
     .address = ucx_address,
     .expect = ucx_expect,
