@@ -32,6 +32,16 @@ def group_of(controller):
     return HOME / pathlib.Path("/proc/self/cgroup").read_text().split("::")[1].strip().lstrip("/")
 
 
+def n_cores():
+    """Cores of the CPUs that this process may use; all CPUs if the kernel does not say. Of a CPU with efficiency cores, too many."""
+    allowed = os.sched_getaffinity(0)
+    topology = "/sys/devices/system/cpu/cpu{}/topology/thread_siblings_list"
+    try:
+        return len({pathlib.Path(topology.format(cpu)).read_text() for cpu in allowed})
+    except OSError:
+        return len(allowed)
+
+
 class Limits:
     """Groups of this process's own with these limits; processes enter them as they start."""
 
@@ -96,7 +106,7 @@ class LimitsTest(unittest.TestCase):
             with Limits(cpus=cpus) as limits:
                 ended = limits.run("ctx-worker", MODEL, "--dry-run")
                 self.assertEqual(ended.returncode, 0, ended.stderr)
-                threads = min(n_cpus, -int(-cpus // 1))
+                threads = min(n_cores(), -int(-cpus // 1))
                 self.assertIn(f"threads     {threads} compute; CPU quota {cpus:g} of {n_cpus} CPU", ended.stdout)
 
     def test_the_pool_is_a_share_of_the_limit(self):
