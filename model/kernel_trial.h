@@ -19,7 +19,7 @@
 
 #define KERNEL_TRIAL_MAX 12u /* sets */
 #define KERNEL_TRIAL_NS                                                                            \
-    (24 * 1000 * 1000ull) /* for all sets together, without making their inputs */
+    (16 * 1000 * 1000ull) /* for all sets together, without making their inputs */
 
 struct kernel_trial {
     const struct model_config *config;
