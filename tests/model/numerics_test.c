@@ -117,7 +117,9 @@ static void check(const char *folder, enum weight_format weights)
         if (weights == WEIGHTS_AUTO)
             make_mixed(&list, folder, &(struct runner_options){.context_math = math});
         uint32_t n_equal = expect_equal_where_ids_are(&list);
-        if (kernels_list((const struct kernels *[KERNELS_MAX]){0}, KERNELS_MAX) > 3)
+        /* Beside reference and sse2 a machine with AVX2 alone has scalar and avx2, which round no weights alike. */
+        const uint32_t n_alone = weights == WEIGHTS_AUTO ? 3 : 4;
+        if (kernels_list((const struct kernels *[KERNELS_MAX]){0}, KERNELS_MAX) > n_alone)
             cr_expect_gt(n_equal, 0,
                          "of unlike sets none has another's id: the test shows nothing");
     }
