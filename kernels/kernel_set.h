@@ -45,7 +45,15 @@ struct gemm {
     uint64_t y_stride;
     uint32_t n_tokens, n_in, n_out;
     bool accumulate;
+    /* Aligned to 64 bytes; the same for all products of a call, and no other call uses it at the same time. NULL, or too
+     * small: products of many tokens take longer, with the same bits. */
+    void *workspace;
+    size_t workspace_bytes;
 };
+
+/* The workspace of products of n_tokens rows of n_in elements, on any set of the host; a call uses the sum over its
+ * different x. Grows with both. */
+size_t gemm_workspace_bytes(uint32_t n_tokens, uint32_t n_in);
 
 /* For callers that fill in a gemm from a file; gemm itself only asserts.
  * INVALID_ARGUMENT, with a sentence: no gemm of the host takes these sizes, strides, dtypes or scales. */

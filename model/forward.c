@@ -153,6 +153,15 @@ static struct gemm product(const struct tensor *weight, const struct tensor *bia
     };
 }
 
+static void multiply(const struct forward *forward, struct gemm *products, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        products[i].workspace = forward->workspace.data;
+        products[i].workspace_bytes = forward->workspace_bytes;
+    }
+    forward->kernels->gemm(forward->threads, products, n);
+}
+
 /* hidden -> attended: norm, Q K V, rotate, append to the cache, attend.
  * qkv row: [Q heads][K heads][V heads], so three products write side by side. */
 static void attend(const struct forward *forward, const struct packed *packed, uint32_t layer)
@@ -172,7 +181,7 @@ static void attend(const struct forward *forward, const struct packed *packed, u
     };
     for (int i = 0; i < 3; i++)
         products[i].y_stride = forward->qkv_width;
-    forward->kernels->gemm(forward->threads, products, 3);
+    multiply(forward, products, 3);
 
     struct attention_io io = attention_io_fused(&forward->shape, q.data, forward->qkv_width,
                                                 forward->attended.data, q_width);
@@ -189,7 +198,7 @@ static void project(const struct forward *forward, uint32_t layer, struct rows a
     const struct layer_weights *weights = &forward->weights->layers[layer];
     struct gemm output = product(&weights->o, &weights->o_bias, attended, forward->hidden, n_rows);
     output.accumulate = true;
-    forward->kernels->gemm(forward->threads, &output, 1);
+    multiply(forward, &output, 1);
 }
 
 /* Rows first .. first + n_rows - 1, at most mlp_rows_max: hidden += down(silu(gate(normed)) * up(normed)) */
@@ -203,7 +212,7 @@ static void mlp_rows(const struct forward *forward, const struct layer_weights *
         product(&weights->gate, &weights->gate_bias, x, forward->gate, n_rows),
         product(&weights->up, &weights->up_bias, x, forward->up, n_rows),
     };
-    forward->kernels->gemm(forward->threads, inner, 2);
+    multiply(forward, inner, 2);
     forward->kernels->gated(forward->threads, &(struct gated){
                                                   .gate = forward->gate.data,
                                                   .up = forward->up.data,
@@ -219,7 +228,7 @@ static void mlp_rows(const struct forward *forward, const struct layer_weights *
     struct gemm outer = product(&weights->down, &weights->down_bias, forward->gate,
                                 rows_from(forward->hidden, at), n_rows);
     outer.accumulate = true;
-    forward->kernels->gemm(forward->threads, &outer, 1);
+    multiply(forward, &outer, 1);
 }
 
 static void mlp(const struct forward *forward, uint32_t layer, uint32_t n_rows)
@@ -287,7 +296,7 @@ static void head(const struct forward *forward, struct rows x, uint32_t n_rows, 
 {
     static const struct tensor NO_BIAS = {0};
     struct gemm gemm = product(&forward->weights->head, &NO_BIAS, x, logits, n_rows);
-    forward->kernels->gemm(forward->threads, &gemm, 1);
+    multiply(forward, &gemm, 1);
 }
 
 /* logits <- head(norm(hidden)) of the wanted rows. Where all rows are kept, these are gathered from normed, which stays for

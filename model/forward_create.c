@@ -126,6 +126,28 @@ static enum status create_operators(struct forward *forward, struct error *error
     return forward_layouts_create(forward, &limits, error);
 }
 
+/* A device with its own kernels needs no small working set, but many rows to keep it busy. */
+static uint32_t mlp_rows_max(const struct forward_options *options)
+{
+    bool takes_all = kernel_choice_is_own(options->device);
+    return takes_all || options->tokens_max < MLP_ROWS ? options->tokens_max : MLP_ROWS;
+}
+
+/* The most that products of a step use. Q, K and V read the same rows, and so do gate and up. */
+static size_t workspace_bytes(const struct model_config *config,
+                              const struct forward_options *options)
+{
+    const uint32_t tokens = options->tokens_max, attended = config->n_heads * config->head_dim;
+    const size_t inner = gemm_workspace_bytes(mlp_rows_max(options), config->ffn);
+    const size_t outer = gemm_workspace_bytes(tokens, config->hidden > attended ? config->hidden
+                                                                                : attended);
+    const size_t head = gemm_workspace_bytes(options->sequences_max, config->hidden);
+    const size_t most = inner > outer ? inner : outer;
+    if (kernel_choice_is_own(options->device))
+        return 0;
+    return most > head ? most : head;
+}
+
 /* Places the activations one after the other in one allocation. Without base, only counts the bytes. */
 static size_t lay_out_activations(struct forward *forward, uint8_t *base)
 {
@@ -146,6 +168,7 @@ static size_t lay_out_activations(struct forward *forward, uint8_t *base)
         {&forward->attended, tokens, (size_t)config->n_heads * config->head_dim, dtype, dtype},
         {&forward->gate, mlp_rows, config->ffn, dtype, dtype},
         {&forward->up, mlp_rows, config->ffn, dtype, dtype},
+        {&forward->workspace, 1, forward->workspace_bytes / sizeof(float), DTYPE_F32, DTYPE_F32},
         {&forward->logits, writes_to_host ? 0 : rows, config->vocabulary, DTYPE_F32, DTYPE_F32},
         {&forward->penalised, found, config->vocabulary, DTYPE_F32, DTYPE_F32},
         {&forward->found, found, sizeof(struct sampling_result) / sizeof(float), DTYPE_F32,
@@ -188,13 +211,6 @@ static uint32_t qkv_width(const struct model_config *config)
     return (config->n_heads + 2 * config->n_kv_heads) * config->head_dim;
 }
 
-/* A device with its own kernels needs no small working set, but many rows to keep it busy. */
-static uint32_t mlp_rows_max(const struct forward_options *options)
-{
-    bool takes_all = kernel_choice_is_own(options->device);
-    return takes_all || options->tokens_max < MLP_ROWS ? options->tokens_max : MLP_ROWS;
-}
-
 static struct forward shape_of(const struct model_config *config,
                                const struct forward_options *options)
 {
@@ -205,6 +221,7 @@ static struct forward shape_of(const struct model_config *config,
         .kv_tokens_max = kv_tokens_max(config, options),
         .qkv_width = qkv_width(config),
         .mlp_rows_max = mlp_rows_max(options),
+        .workspace_bytes = workspace_bytes(config, options),
     };
 }
 

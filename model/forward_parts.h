@@ -79,6 +79,8 @@ struct forward {
     struct rows qkv;                      /* [tokens_max][qkv_width] */
     struct rows attended;                 /* [tokens_max][n_heads * head_dim] */
     struct rows gate, up;                 /* [mlp_rows_max][ffn] */
+    struct rows workspace;                /* of products: workspace_bytes; on a host only */
+    size_t workspace_bytes;
     struct rows
         logits; /* [sequences_max][vocabulary] float; data NULL: kernels write to the caller's memory */
     /* Only where forward_finds: */

@@ -18,7 +18,7 @@ struct product {
 };
 
 struct operands {
-    struct guarded x, w, bias, y;
+    struct guarded x, w, bias, y, workspace;
     struct gemm gemm;
 };
 
@@ -45,6 +45,7 @@ static struct operands operands_create(const struct product *product)
                           sizeof(float));
     op.w = guarded_create((size_t)product->n_in * product->n_out * w_bytes);
     op.bias = guarded_create(product->n_out * w_bytes);
+    op.workspace = guarded_create(gemm_workspace_bytes(product->n_tokens, product->n_in));
     for (uint32_t t = 0; t < product->n_tokens; t++)
         for (uint32_t i = 0; i < product->n_in; i++)
             ((float *)op.x.data)[(size_t)t * x_stride + i] = values_at(1, t, i);
@@ -53,18 +54,21 @@ static struct operands operands_create(const struct product *product)
     for (uint32_t t = 0; product->accumulate && t < product->n_tokens; t++)
         for (uint32_t o = 0; o < product->n_out; o++)
             ((float *)op.y.data)[(size_t)t * y_stride + o] = values_at(4, t, o);
-    op.gemm = (struct gemm){.x = op.x.data,
-                            .x_stride = x_stride,
-                            .w = op.w.data,
-                            .w_dtype = product->dtype,
-                            .bias = product->has_bias ? op.bias.data : NULL,
-                            .bias_dtype = product->dtype,
-                            .y = op.y.data,
-                            .y_stride = y_stride,
-                            .n_tokens = product->n_tokens,
-                            .n_in = product->n_in,
-                            .n_out = product->n_out,
-                            .accumulate = product->accumulate};
+    op.gemm = (struct gemm){
+        .x = op.x.data,
+        .x_stride = x_stride,
+        .w = op.w.data,
+        .w_dtype = product->dtype,
+        .bias = product->has_bias ? op.bias.data : NULL,
+        .bias_dtype = product->dtype,
+        .y = op.y.data,
+        .y_stride = y_stride,
+        .n_tokens = product->n_tokens,
+        .n_in = product->n_in,
+        .n_out = product->n_out,
+        .accumulate = product->accumulate,
+        .workspace = op.workspace.data,
+        .workspace_bytes = gemm_workspace_bytes(product->n_tokens, product->n_in)};
     return op;
 }
 
@@ -74,6 +78,7 @@ static void operands_destroy(struct operands *op)
     guarded_destroy(&op->w);
     guarded_destroy(&op->bias);
     guarded_destroy(&op->y);
+    guarded_destroy(&op->workspace);
 }
 
 static double expected_at(const struct operands *op, const struct product *product, uint32_t t,
@@ -264,6 +269,8 @@ Test(gemm, several_products_in_one_call_equal_them_one_by_one)
         for (uint32_t n_tokens = 1; n_tokens <= 70; n_tokens += 23) {
             struct operands one[3], all[3];
             struct gemm gemms[3];
+            const size_t bytes = 3 * gemm_workspace_bytes(n_tokens, 200);
+            struct guarded workspace = guarded_create(bytes);
             for (uint32_t i = 0; i < 3; i++) {
                 struct product product = {
                     .n_tokens = n_tokens, .n_in = 200, .n_out = 150 + 61 * i, .dtype = DTYPE_BF16};
@@ -271,6 +278,8 @@ Test(gemm, several_products_in_one_call_equal_them_one_by_one)
                 all[i] = operands_create(&product);
                 list[k]->gemm(NULL, &one[i].gemm, 1);
                 gemms[i] = all[i].gemm;
+                gemms[i].workspace = workspace.data;
+                gemms[i].workspace_bytes = bytes;
             }
             list[k]->gemm(pool, gemms, 3);
             for (uint32_t i = 0; i < 3; i++) {
@@ -279,6 +288,7 @@ Test(gemm, several_products_in_one_call_equal_them_one_by_one)
                 operands_destroy(&one[i]);
                 operands_destroy(&all[i]);
             }
+            guarded_destroy(&workspace);
         }
     thread_pool_destroy(pool);
 }

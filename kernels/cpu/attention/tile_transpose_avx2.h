@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/cpu/attention/tile.h"
+#include "kernels/cpu/vector/transpose.h"
 
 enum { TRANSPOSED_STRIPS = 1 };
 
@@ -18,29 +19,6 @@ INLINE __m256 load8(enum dtype dtype, const char *row, uint32_t dim)
     if (dtype == DTYPE_F16)
         return _mm256_cvtph_ps(raw);
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(raw), 16));
-}
-
-/* 8 x 8: lane j of row i becomes lane i of out[j]. */
-INLINE void transpose8(const __m256 row[8], __m256 out[8])
-{
-    __m256 pair[8], quad[8];
-    UNROLL
-    for (int i = 0; i < 8; i += 2) {
-        pair[i] = _mm256_unpacklo_ps(row[i], row[i + 1]);
-        pair[i + 1] = _mm256_unpackhi_ps(row[i], row[i + 1]);
-    }
-    UNROLL
-    for (int i = 0; i < 8; i += 4) {
-        quad[i] = _mm256_shuffle_ps(pair[i], pair[i + 2], 0x44);
-        quad[i + 1] = _mm256_shuffle_ps(pair[i], pair[i + 2], 0xee);
-        quad[i + 2] = _mm256_shuffle_ps(pair[i + 1], pair[i + 3], 0x44);
-        quad[i + 3] = _mm256_shuffle_ps(pair[i + 1], pair[i + 3], 0xee);
-    }
-    UNROLL
-    for (int i = 0; i < 4; i++) {
-        out[i] = _mm256_permute2f128_ps(quad[i], quad[i + 4], 0x20);
-        out[i + 4] = _mm256_permute2f128_ps(quad[i], quad[i + 4], 0x31);
-    }
 }
 
 /* Sixteen dims of a strip of BF16: transposes pairs of elements as one, then separates them. */

@@ -8,37 +8,9 @@
 #pragma once
 
 #include "kernels/cpu/attention/tile.h"
+#include "kernels/cpu/vector/transpose.h"
 
 enum { TRANSPOSED_STRIPS = 2, TRANSPOSED_KEYS = TRANSPOSED_STRIPS * STRIP_KEYS };
-
-/* Lane j of row i becomes lane i of row j, in place. */
-INLINE void transpose16(__m512 row[16])
-{
-    __m512 pair[16], quad[16];
-    UNROLL
-    for (int i = 0; i < 16; i += 2) {
-        pair[i] = _mm512_unpacklo_ps(row[i], row[i + 1]);
-        pair[i + 1] = _mm512_unpackhi_ps(row[i], row[i + 1]);
-    }
-    UNROLL
-    for (int i = 0; i < 16; i += 4) { /* quarter q of quad[i + c]: rows i .. i + 3 of 4 q + c */
-        quad[i] = _mm512_shuffle_ps(pair[i], pair[i + 2], 0x44);
-        quad[i + 1] = _mm512_shuffle_ps(pair[i], pair[i + 2], 0xee);
-        quad[i + 2] = _mm512_shuffle_ps(pair[i + 1], pair[i + 3], 0x44);
-        quad[i + 3] = _mm512_shuffle_ps(pair[i + 1], pair[i + 3], 0xee);
-    }
-    UNROLL
-    for (int c = 0; c < 4; c++) {
-        __m512 even_low = _mm512_shuffle_f32x4(quad[c], quad[4 + c], 0x88);
-        __m512 even_high = _mm512_shuffle_f32x4(quad[8 + c], quad[12 + c], 0x88);
-        __m512 odd_low = _mm512_shuffle_f32x4(quad[c], quad[4 + c], 0xdd);
-        __m512 odd_high = _mm512_shuffle_f32x4(quad[8 + c], quad[12 + c], 0xdd);
-        row[c] = _mm512_shuffle_f32x4(even_low, even_high, 0x88);
-        row[8 + c] = _mm512_shuffle_f32x4(even_low, even_high, 0xdd);
-        row[4 + c] = _mm512_shuffle_f32x4(odd_low, odd_high, 0x88);
-        row[12 + c] = _mm512_shuffle_f32x4(odd_low, odd_high, 0xdd);
-    }
-}
 
 /* Thirty-two E4M3 as BF16: the exponent moves from 7 to 127; subnormals and NaN from a table. */
 INLINE __m512i e4m3_to_bf16(__m256i bytes)

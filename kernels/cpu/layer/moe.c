@@ -35,12 +35,22 @@ struct scratch {
     float *gate, *up;   /* [inner_rows][n_inner or n_shared_inner] */
     float *shared;      /* [n_tokens][n_in], with a shared expert only */
     float *shared_gate; /* [n_tokens] */
+    void *products;     /* workspace of a call of products */
+    size_t products_bytes;
 };
 
 /* The rows for which gate and up are computed at once: one expert has at most n_tokens_max rows. */
 static uint32_t inner_rows(uint32_t n_tokens_max)
 {
     return n_tokens_max > EXPERTS_AT_ONCE ? n_tokens_max : EXPERTS_AT_ONCE;
+}
+
+/* Of a call of products: its tokens, or the rows of some experts, each of which may need a block of its own. */
+static size_t products_bytes(const struct moe_config *config, uint32_t n_tokens_max, size_t inner)
+{
+    const uint32_t width = config->n_in > inner ? config->n_in : (uint32_t)inner;
+    return gemm_workspace_bytes(inner_rows(n_tokens_max), width) +
+           EXPERTS_AT_ONCE * gemm_workspace_bytes(1, width);
 }
 
 /* Lays out the scratch at base. bytes_out: the bytes of all parts. */
@@ -66,7 +76,9 @@ static struct scratch scratch_at(char *base, const struct moe_config *config, ui
         .up = moe_space_take(&space, n_inner_rows * inner),
         .shared = moe_space_take(&space, n_shared * config->n_in),
         .shared_gate = moe_space_take(&space, n_shared),
+        .products_bytes = products_bytes(config, n_tokens_max, inner),
     };
+    scratch.products = moe_space_take(&space, scratch.products_bytes / sizeof(float));
     *bytes_out = space.used;
     return scratch;
 }
@@ -87,6 +99,15 @@ struct run {
     struct scratch scratch;
     uint32_t n_in, n_experts, top_k;
 };
+
+static void multiply(const struct run *run, struct gemm *gemms, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        gemms[i].workspace = run->scratch.products;
+        gemms[i].workspace_bytes = run->scratch.products_bytes;
+    }
+    run->moe->kernels->gemm(run->pool, gemms, n);
+}
 
 /* Calls body for all tokens, several in a task. work: that of one token. */
 static void each_token(struct run *run, uint64_t work, thread_pool_body body)
@@ -121,7 +142,7 @@ static void route(struct run *run)
     router.x_stride = run->io->x_stride;
     router.y = run->scratch.logits;
     router.n_tokens = run->io->n_tokens;
-    run->moe->kernels->gemm(run->pool, &router, 1);
+    multiply(run, &router, 1);
     each_token(run, (uint64_t)run->n_experts * (run->top_k + 16), route_task);
 }
 
@@ -193,7 +214,7 @@ static void multiply_fused(struct run *run, const struct group *group)
         gemms[i].x_stride = group->x_stride;
         gemms[i] = of_rows(group, i, gemms[i], group->x, run->scratch.gate_up);
     }
-    run->moe->kernels->gemm(run->pool, gemms, group->n);
+    multiply(run, gemms, group->n);
     parallel_run(run->pool, (uint64_t)n_rows * group->n_inner, n_rows, split_task, run);
 }
 
@@ -207,7 +228,7 @@ static void multiply_apart(struct run *run, const struct group *group)
         gemms[2 * i] = of_rows(group, i, gate, group->x, run->scratch.gate);
         gemms[2 * i + 1] = of_rows(group, i, up, group->x, run->scratch.up);
     }
-    run->moe->kernels->gemm(run->pool, gemms, 2 * group->n);
+    multiply(run, gemms, 2 * group->n);
 }
 
 static void group_forward(struct run *run, const struct group *group)
@@ -226,7 +247,7 @@ static void group_forward(struct run *run, const struct group *group)
         gemms[i] = of_rows(group, i,
                            moe_product(&group->experts[i]->down, run->n_in, group->n_inner),
                            run->scratch.gate, group->y);
-    run->moe->kernels->gemm(run->pool, gemms, group->n);
+    multiply(run, gemms, group->n);
 }
 
 /* Collects the experts from expert on that have rows, as many as fit. Returns the first expert after them. */
@@ -282,7 +303,7 @@ static void shared_forward(struct run *run)
     gate.x_stride = io->x_stride;
     gate.y = run->scratch.shared_gate;
     gate.n_tokens = io->n_tokens;
-    run->moe->kernels->gemm(run->pool, &gate, 1);
+    multiply(run, &gate, 1);
     for (uint32_t token = 0; token < io->n_tokens; token++)
         run->scratch.shared_gate[token] = moe_sigmoid(run->scratch.shared_gate[token]);
 }

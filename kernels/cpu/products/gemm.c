@@ -1,9 +1,11 @@
 /*
- * gemm - divides a list of products into tasks: rectangles of weight rows and token blocks.
+ * gemm - divides a list of products into tasks: rectangles of weight rows and token blocks. Before them, gemm_lanes
+ * rearranges its tokens in the workspace, once for all products of the same x.
  *
  * The division decides which thread computes a task, and changes no bit.
  */
 #include "kernels/cpu/parallel.h"
+#include "kernels/cpu/products/gemm_lanes.h"
 #include "kernels/cpu/products/gemm_path.h"
 
 #include <assert.h>
@@ -15,6 +17,8 @@ struct plan {
     struct gemm_path paths[GEMMS_MAX];
     uint32_t rows[GEMMS_MAX];      /* weight rows of a task */
     uint32_t first[GEMMS_MAX + 1]; /* first task of each product */
+    float *tokens[GEMMS_MAX];      /* rearranged; NULL: the path reads x */
+    uint32_t pieces[GEMMS_MAX];    /* of them, which this product rearranges */
 };
 
 static uint32_t least(uint32_t a, uint32_t b)
@@ -27,13 +31,63 @@ static uint32_t divide_up(uint64_t n, uint64_t by)
     return (uint32_t)((n + by - 1) / by);
 }
 
-static struct gemm_path path_of(const struct gemm *gemm)
+static bool has_x_of(const struct gemm *a, const struct gemm *b)
 {
+    return a->x == b->x && a->x_stride == b->x_stride && a->n_tokens == b->n_tokens &&
+           a->n_in == b->n_in;
+}
+
+/* Rearranged tokens for product g, or NULL: those of a product before it, or room behind the used bytes of the workspace. */
+static float *tokens_of(struct plan *plan, uint32_t g, size_t *used)
+{
+    const struct gemm *gemm = &plan->gemms[g];
+    const size_t bytes = gemm_workspace_bytes(gemm->n_tokens, gemm->n_in);
+    for (uint32_t same = 0; same < g; same++)
+        if (plan->tokens[same] && has_x_of(&plan->gemms[same], gemm))
+            return plan->tokens[same];
+    if (!gemm->workspace || bytes > gemm->workspace_bytes - *used)
+        return NULL;
+    float *tokens = (float *)(void *)((char *)gemm->workspace + *used);
+    *used += bytes;
+    plan->pieces[g] = gemm_lanes_pieces(gemm);
+    return tokens;
+}
+
+static void choose_path(struct plan *plan, uint32_t g, size_t *used)
+{
+    const struct gemm *gemm = &plan->gemms[g];
 #ifdef HAS_AMX_BF16
-    if (gemm->w_dtype == DTYPE_BF16)
-        return gemm_amx_bf16_path();
+    if (gemm->w_dtype == DTYPE_BF16) {
+        plan->paths[g] = gemm_amx_bf16_path();
+        return;
+    }
 #endif
-    return gemm->w_is_packed ? gemm_int8_path(gemm) : gemm_f32_path(gemm);
+    if (!gemm->w_is_packed && gemm_lanes_suit(gemm))
+        plan->tokens[g] = tokens_of(plan, g, used);
+    if (plan->tokens[g])
+        plan->paths[g] = gemm_lanes_path(gemm);
+    else
+        plan->paths[g] = gemm->w_is_packed ? gemm_int8_path(gemm) : gemm_f32_path(gemm);
+}
+
+static void run_piece(void *arg, uint32_t index)
+{
+    const struct plan *plan = arg;
+    uint32_t g = 0;
+    for (; index >= plan->pieces[g]; g++)
+        index -= plan->pieces[g];
+    gemm_lanes_prepare(&plan->gemms[g], index, plan->tokens[g]);
+}
+
+static void rearrange(struct thread_pool *pool, struct plan *plan, uint32_t n_gemms)
+{
+    uint64_t work = 0;
+    uint32_t n_pieces = 0;
+    for (uint32_t g = 0; g < n_gemms; g++) {
+        n_pieces += plan->pieces[g];
+        work += plan->pieces[g] ? (uint64_t)plan->gemms[g].n_tokens * plan->gemms[g].n_in : 0;
+    }
+    parallel_run(pool, work, n_pieces, run_piece, plan);
 }
 
 static void run_task(void *arg, uint32_t index)
@@ -46,7 +100,7 @@ static void run_task(void *arg, uint32_t index)
     const struct gemm_path *path = &plan->paths[g];
     uint32_t n_blocks = divide_up(gemm->n_tokens, path->token_block);
     uint32_t task = index - plan->first[g];
-    struct gemm_part part = {.gemm = gemm};
+    struct gemm_part part = {.gemm = gemm, .tokens = plan->tokens[g]};
     part.row = task / n_blocks * plan->rows[g];
     part.row_end = least(part.row + plan->rows[g], gemm->n_out);
     part.token = task % n_blocks * path->token_block;
@@ -76,10 +130,12 @@ void cpu_gemm(struct thread_pool *pool, const struct gemm *gemms, uint32_t n_gem
 {
     struct plan plan = {.gemms = gemms};
     uint64_t work = 0;
+    size_t used = 0;
     assert(n_gemms <= GEMMS_MAX);
     for (uint32_t g = 0; g < n_gemms; g++) {
         assert(gemms[g].n_in > 0 && gemms[g].x_dtype == DTYPE_F32);
         assert(gemms[g].y_dtype == DTYPE_F32);
+        assert(gemms[g].workspace == gemms[0].workspace);
         work += gemm_work(&gemms[g]);
     }
     uint32_t n_threads = parallel_threads(pool, work);
@@ -89,10 +145,11 @@ void cpu_gemm(struct thread_pool *pool, const struct gemm *gemms, uint32_t n_gem
         plan.first[g + 1] = plan.first[g];
         if (gemm->n_tokens == 0 || gemm->n_out == 0)
             continue;
-        plan.paths[g] = path_of(gemm);
+        choose_path(&plan, g, &used);
         plan.rows[g] = task_rows(&plan, g, gemm_work(gemm) / task_work + 1);
         plan.first[g + 1] += divide_up(gemm->n_tokens, plan.paths[g].token_block) *
                              divide_up(gemm->n_out, plan.rows[g]);
     }
+    rearrange(pool, &plan, n_gemms);
     parallel_run(pool, work, plan.first[n_gemms], run_task, &plan);
 }

@@ -12,6 +12,8 @@
  * Bound: skinny, the bytes of the weights; wide, multiply-adds.
  */
 #include "kernels/cpu/products/gemm_path.h"
+#include "kernels/cpu/products/weights_ahead.h"
+#include "kernels/cpu/products/widen.h"
 #include "kernels/cpu/vector/vec.h"
 #include "kernels/quantize.h"
 
@@ -32,7 +34,6 @@ enum {
     K_BLOCK = 1024,    /* NR rows of it fit the L1 cache */
     SKINNY_MAX = 8,    /* up to this many tokens, reading twice is cheaper than widening */
     IN_PLACE_MAX = 32, /* up to this many tokens, float32 weights are not copied to align them */
-    LINE_BYTES = 64,
     NEAR_BYTES = 8192, /* two tiles of this size and their x fit the L1 cache */
 };
 
@@ -209,27 +210,6 @@ struct wide_block {
     uint32_t row, k, k_len;
 };
 
-/* The same K block of the next weight rows. It is prefetched while this block is multiplied, some lines for each
- * tile. */
-struct weights_ahead {
-    const char *at;
-    size_t row_bytes, block_bytes, byte; /* of a row; of its K block; already prefetched of it */
-    uint32_t n_rows, n_lines;            /* rows left; lines for each tile */
-};
-
-INLINE void ask_ahead(struct weights_ahead *ahead)
-{
-    for (uint32_t i = 0; i < ahead->n_lines && ahead->n_rows > 0; i++) {
-        vec_prefetch(ahead->at + ahead->byte);
-        ahead->byte += LINE_BYTES;
-        if (ahead->byte >= ahead->block_bytes) {
-            ahead->byte = 0;
-            ahead->at += ahead->row_bytes;
-            ahead->n_rows--;
-        }
-    }
-}
-
 static struct weights_ahead look_ahead(const struct wide_block *block, uint32_t n_rows,
                                        uint32_t n_tokens)
 {
@@ -277,57 +257,6 @@ INLINE void wide_tokens(const uint32_t nr, const struct wide_block *block, uint3
         ask_ahead(&ahead);
         wide_tile(1, nr, block, token, scratch->acc[tile++]);
     }
-}
-
-INLINE void widen_run(const enum dtype dtype, const char *source, uint32_t n, float *wide_out)
-{
-    uint32_t k = 0;
-    const size_t bytes = dtype_bytes(dtype);
-    for (; k + LANES <= n; k += LANES)
-        vec_store(wide_out + k, vec_load_as(dtype, source + k * bytes));
-    if (k < n)
-        vec_store_some(wide_out + k, vec_load_some(dtype, source + k * bytes, n - k), n - k);
-}
-
-static void widen_e2m1(const uint8_t *source, uint32_t n, float *wide_out)
-{
-    for (uint32_t k = 0; k < n; k += LANES)
-        vec_store(wide_out + k, vec_load_e2m1(source + k / 2));
-}
-
-static void widen_scaled(const struct gemm *gemm, uint32_t row, uint32_t first, uint32_t n,
-                         float *wide_out)
-{
-    for (uint32_t k = 0, n_same; k < n; k += n_same) {
-        uint32_t to_next = gemm->w_scale_columns - (first + k) % gemm->w_scale_columns;
-        n_same = to_next < n - k ? to_next : n - k;
-        float scale = dequantize_scale(gemm, row, first + k);
-        for (uint32_t i = k; i < k + n_same; i++)
-            wide_out[i] *= scale;
-    }
-}
-
-/* Widens elements first .. first + n - 1 of a row; first is a multiple of 16. */
-static void widen(const struct gemm *gemm, uint32_t row, uint32_t first, uint32_t n,
-                  float *wide_out)
-{
-    size_t row_bytes = dtype_array_bytes(gemm->w_dtype, gemm->n_in);
-    const char *source = (const char *)gemm->w + row * row_bytes +
-                         dtype_array_bytes(gemm->w_dtype, first);
-    if (gemm->w_dtype == DTYPE_F32)
-        widen_run(DTYPE_F32, source, n, wide_out);
-    else if (gemm->w_dtype == DTYPE_BF16)
-        widen_run(DTYPE_BF16, source, n, wide_out);
-    else if (gemm->w_dtype == DTYPE_F16)
-        widen_run(DTYPE_F16, source, n, wide_out);
-    else if (gemm->w_dtype == DTYPE_E4M3)
-        widen_run(DTYPE_E4M3, source, n, wide_out);
-    else if (gemm->w_dtype == DTYPE_INT8)
-        widen_run(DTYPE_INT8, source, n, wide_out);
-    else
-        widen_e2m1((const uint8_t *)source, n, wide_out);
-    if (gemm->w_scales)
-        widen_scaled(gemm, row, first, n, wide_out);
 }
 
 /* The length of the K blocks of n_in: about equal, whole vectors, at most K_BLOCK. */

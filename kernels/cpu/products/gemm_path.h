@@ -3,6 +3,7 @@
  * computes them.
  *
  *     gemm_f32    float32 multiply-adds; every weight is widened exactly (times its scale)
+ *     gemm_lanes  the same sums for many tokens, in another division
  *     gemm_int8   packed INT8 weights: x is rounded to INT8, sums of a group are whole numbers
  *
  *     gemm_amx_bf16   BF16 weights with the matrix unit, activations in three parts: float32 precision
@@ -19,6 +20,7 @@ struct gemm_part {
     const struct gemm *gemm;
     uint32_t row, row_end;
     uint32_t token, token_end;
+    const float *tokens; /* of the call, rearranged for gemm_lanes; NULL: not */
 };
 
 /* How a product is divided, and the function that computes a part. */
@@ -53,6 +55,17 @@ static inline void gemm_store(const struct gemm *gemm, uint32_t token, uint32_t 
         if (gemm->accumulate)
             sum = vec_add(vec_load_first(y, n), sum);
         vec_store_first(y, sum, n);
+        return;
+    }
+#endif
+#ifdef __AVX2__
+    if (n == LANES && (!gemm->bias || gemm->bias_dtype <= DTYPE_F16)) {
+        vec sum = vec_load(sums);
+        if (gemm->bias)
+            sum = vec_add(sum,
+                          vec_load_as(gemm->bias_dtype, (const char *)gemm->bias +
+                                                            row * dtype_bytes(gemm->bias_dtype)));
+        vec_store(y, gemm->accumulate ? vec_add(vec_load(y), sum) : sum);
         return;
     }
 #endif
