@@ -7,6 +7,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+/* From this size on, the kernel is asked to read a file into huge pages, where the file system has them: with small pages a product
+ * whose weights come from memory is up to a sixth slower. */
+#define HUGE_BYTES (2u << 20)
+
 static enum status map(int descriptor, size_t bytes, const char *name, struct mapped_file *file_out,
                        struct error *error)
 {
@@ -15,6 +19,8 @@ static enum status map(int descriptor, size_t bytes, const char *name, struct ma
         void *data = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, descriptor, 0);
         if (data == MAP_FAILED)
             return error_set(error, errno_status(errno), "%.200s: %s", name, strerror(errno));
+        if (bytes >= HUGE_BYTES)
+            (void)madvise(data, bytes, MADV_HUGEPAGE); /* a failure leaves small pages */
         file.data = data;
     }
     *file_out = file;
