@@ -46,7 +46,6 @@ struct router {
     struct template_renderer *renderer; /* NULL: no chat template */
     struct text_metrics no_renderer;
     struct early_requests *early;
-    struct rpc_runtime *client_runtime;
     struct rpc_client *rpc;
     struct watch *watch; /* NULL: no page */
     struct router_watch watched;
@@ -159,8 +158,8 @@ static enum status create_dispatch(struct router *router, struct error *error)
     rpc.keepalive_timeout_ms = (uint32_t)config->keepalive_timeout_ms;
     rpc.key = router->process.auth.key;
     rpc.tls = router->process.tls.client;
-    TRY(process_add_runtime(&router->process, "rpc-client", error, &router->client_runtime));
-    TRY(rpc_client_create(router->client_runtime, &rpc, &router->rpc));
+    /* One queue for both: a second thread in gRPC would take the poller's place at each call, and give it back. */
+    TRY(rpc_client_create(router->process.runtime, &rpc, &router->rpc));
     struct worker_clients_options workers = {
         .rpc = router->rpc,
         .dispatch = router->dispatch,
@@ -519,7 +518,6 @@ static void stop(struct router *router)
     worker_sources_stop(router->sources);
     worker_clients_close(router->workers);
     rpc_client_destroy(router->rpc);
-    rpc_runtime_destroy(router->client_runtime);
     worker_clients_destroy(router->workers);
     dispatch_destroy(router->dispatch);
     each_door(router, DOOR_DESTROY);

@@ -2,8 +2,7 @@
  * router - the process that clients talk to: `kvferry router MODEL`.
  *
  *     main            signals, polls of workers, health, start and stop
- *     rpc-server      queue thread: the services of the doors, AdminService, health
- *     rpc-client      queue thread: Decode and GetState of workers
+ *     rpc-server      queue thread: the services of the doors, AdminService, health; Decode and GetState of workers
  *     text            tokenizes long texts
  *
  * It reads only the tokenizer and generation_config.json of MODEL, and asks the workers for the
