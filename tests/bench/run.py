@@ -1,6 +1,6 @@
 """Runs the benchmarks and prints a table and JSON: run.py BUILD_FOLDER PEERS_FOLDER [--quick] [section...]
 
-Sections: attention, gemm, transfer, handover, tokenize, doors, telemetry, security, floods, memory, model, model1b, slow. Ratios
+Sections: attention, gemm, transfer, handover, tokenize, unary, doors, telemetry, security, floods, memory, model, model1b, slow. Ratios
 come from one run. --quick: only the cells that goals are stated for, and of the model F32 and BF16 up to 512 tokens.
 """
 
@@ -16,7 +16,7 @@ import tempfile
 BUILD, PEERS = (pathlib.Path(path).resolve() for path in sys.argv[1:3])
 IS_QUICK = "--quick" in sys.argv[3:]
 SECTIONS = [word for word in sys.argv[3:] if word != "--quick"] or [
-    "attention", "gemm", "transfer", "handover", "tokenize", "doors", "telemetry", "security", "floods", "memory", "model", "model1b", "slow"]
+    "attention", "gemm", "transfer", "handover", "tokenize", "unary", "doors", "telemetry", "security", "floods", "memory", "model", "model1b", "slow"]
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "roles"))
 from certificates import CLUSTER, Folder  # noqa: E402
@@ -116,6 +116,29 @@ def tokenize():
     cluster.stop()
     for result in results["tokenize"]:
         row(f"unary Tokenize, {result['concurrency']} at once", f"{result['calls_per_s']:.0f} calls/s")
+
+
+def unary():
+    """ListModels of a router beside gRPC's C++ server, which answers the same message, synchronously and by callbacks."""
+    if not (PEERS / "grpcxx_server").exists():
+        row("unary calls beside gRPC's C++ server", "run.sh did not build the peer")
+        return
+    cluster = Cluster(BINARY, DEMO, False, "--threads", "1")
+    router = cluster.router.ports["grpc"]
+    peers = {kind: subprocess.Popen([PEERS / "grpcxx_server", kind, router], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+             for kind in ("sync", "callback")}
+    targets = {"router": (router,)} | {kind: (f"127.0.0.1:{peer.stdout.readline().strip()}",) for kind, peer in peers.items()}
+    results["unary"] = {}
+    for n_at_once in (1, 8, 64):
+        figures = results["unary"][str(n_at_once)] = rpc_rounds(targets, n_at_once, 5)
+        calls = {name: one["calls_per_s"] for name, one in figures.items()}
+        ratio = calls["router"] / max(calls["sync"], calls["callback"])
+        ratio_row(f"ListModels, {n_at_once} at once, beside gRPC's C++ server",
+                  ", ".join(f"{name} {rate:.0f}" for name, rate in calls.items()) + " calls/s", ratio, 1)
+    for peer in peers.values():
+        peer.stdin.close()
+        peer.wait()
+    cluster.stop()
 
 
 def telemetry():

@@ -2,7 +2,7 @@
 # Runs benchmarks and prints tables and JSON: run.sh BUILD_FOLDER [--quick] [section...]
 # Peers are installed here, never by set-up: llama.cpp, pinned, into build/peers for the sections that
 # measure models, numpy alone for slow; oneDNN by apt when the section gemm is asked for by name, by root; the collector of traces into
-# build/foreign.
+# build/foreign; gRPC's C++ library by apt when the section unary is asked for by name, by root.
 set -euo pipefail
 build=$(realpath "$1")
 shift
@@ -18,6 +18,21 @@ if [[ $sections == *" gemm "* && $(id -u) == 0 && ! -e /usr/include/oneapi/dnnl/
     { apt-get update -q && apt-get install -qy --no-install-recommends libdnnl-dev; } >/dev/null
     cmake "$build" >/dev/null
     cmake --build "$build" --target gemm_bench
+fi
+
+if [[ $sections == *" unary "* && $(id -u) == 0 ]] && ! command -v grpc_cpp_plugin >/dev/null &&
+    command -v apt-get >/dev/null; then
+    echo "installing gRPC's C++ library"
+    { apt-get update -q && apt-get install -qy --no-install-recommends libgrpc++-dev protobuf-compiler-grpc; } >/dev/null
+fi
+peer=$here/peers/grpcxx_server.cpp
+if [[ ($sections =~ ^(\ --quick)?\ *$ || $sections == *" unary "*) && $peer -nt $peers/grpcxx_server ]] &&
+    command -v grpc_cpp_plugin >/dev/null; then
+    protoc -I "$here/../../proto" --cpp_out="$peers" --grpc_out="$peers" \
+        --plugin=protoc-gen-grpc="$(command -v grpc_cpp_plugin)" "$here/../../proto/kvferry/v1/model.proto"
+    # shellcheck disable=SC2046 # these are words
+    g++ -std=c++17 -O2 -I "$peers" -o "$peers/grpcxx_server" "$peer" "$peers"/kvferry/v1/model{,.grpc}.pb.cc \
+        $(pkg-config --cflags --libs grpc++ protobuf)
 fi
 
 if [[ $sections =~ ^(\ --quick)?\ *$ || $sections == *" model"* ]]; then
