@@ -33,6 +33,28 @@ static uint32_t tile_n_keys(const struct attend *attend, uint32_t start)
     return n_keys < TILE_KEYS ? n_keys : TILE_KEYS;
 }
 
+/* Q K of rows that are few; false: there are too many. */
+static bool few_scores(const struct attend *attend, uint32_t n_keys, struct tile *tile)
+{
+#ifdef TILE_HAS_FEW
+    const uint32_t n_rows = attend->block->n_rows;
+    const struct tile_few_keys op = {.k = &tile->k,
+                                     .ahead = &tile->ahead,
+                                     .q = attend->scratch->q,
+                                     .packed = attend->scratch->k_t,
+                                     .scores = attend->scratch->scores,
+                                     .n_keys = n_keys,
+                                     .head_dim = attend->call->attention->host.config.head_dim};
+    if (n_rows > TILE_FEW_ROWS || attend->is_int8)
+        return false;
+    tile_few(n_rows, &op);
+    return true;
+#else
+    (void)attend, (void)n_keys, (void)tile;
+    return false;
+#endif
+}
+
 bool attend_scores(const struct attend *attend, uint32_t start, struct seen *seen_out,
                    struct tile *tile_out)
 {
@@ -47,7 +69,7 @@ bool attend_scores(const struct attend *attend, uint32_t start, struct seen *see
     source_tile(&attend->source, start, tile_out);
     if (attend->half) {
         attend->half->scores(attend, n_keys, seen_out, &tile_out->k, &tile_out->ahead);
-    } else {
+    } else if (!few_scores(attend, n_keys, tile_out)) {
         tile_transpose(&tile_out->k, n_keys, head_dim, &tile_out->ahead, scratch->k_t);
         if (attend->is_int8)
             quantized_qk(n_rows, start < attend->oldest ? attend->oldest - start : 0, n_keys,
@@ -60,13 +82,13 @@ bool attend_scores(const struct attend *attend, uint32_t start, struct seen *see
     return true;
 }
 
-/* Widening V is faster if more than one group of rows reads it. If head_dim is no multiple of LANES, V must be widened:
+/* Widening V is faster if many rows read it. If head_dim is no multiple of LANES, V must be widened:
  * a vector load would read past the end of a row. */
 static bool needs_widening(const struct attend *attend, enum dtype dtype)
 {
     if (attend->call->attention->host.config.head_dim % LANES != 0)
         return true;
-    return dtype != DTYPE_F32 && attend->block->n_rows > TILE_ROWS_MAX;
+    return dtype != DTYPE_F32 && attend->block->n_rows > TILE_NARROW_ROWS;
 }
 
 void attend_outputs(const struct attend *attend, uint32_t start, const struct seen *seen,

@@ -18,6 +18,7 @@ INLINE void strip_keys(const struct tile_rows *rows, uint32_t strip, uint32_t n_
 #if defined __AVX512F__
 #include "kernels/cpu/attention/tile_transpose_avx512.h"
 #elif defined __AVX2__
+#include "kernels/cpu/attention/tile_few_avx2.h"
 #include "kernels/cpu/attention/tile_transpose_avx2.h"
 #else
 enum { TRANSPOSED_STRIPS = 1 };
@@ -149,28 +150,127 @@ void tile_qk(uint32_t n_rows, uint32_t n_keys, uint32_t head_dim, const float *q
     }
 }
 
+#if defined __AVX2__ && !defined __AVX512F__
+/* BF16: the sixteen lanes are the even elements, then the odd ones. */
+INLINE void vec_load_lanes(const enum dtype dtype, const char *array, const uint32_t n,
+                           vec *values_out)
+{
+    if (dtype != DTYPE_BF16) {
+        vec_load_run(dtype, array, n, values_out);
+        return;
+    }
+    UNROLL
+    for (uint32_t i = 0; i < n; i++) {
+        __m256i pairs = _mm256_loadu_si256((const __m256i *)(const void *)(array + i * 32));
+        values_out[i].low = _mm256_castsi256_ps(_mm256_slli_epi32(pairs, 16));
+        values_out[i].high = _mm256_castsi256_ps(
+            _mm256_and_si256(pairs, _mm256_set1_epi32((int)0xffff0000u)));
+    }
+}
+
+INLINE __m256 vec_mix_quarters(__m256 v)
+{
+    return _mm256_castpd_ps(_mm256_permute4x64_pd(_mm256_castps_pd(v), 0xd8));
+}
+
+INLINE vec vec_to_lanes(const enum dtype dtype, vec v)
+{
+    if (dtype != DTYPE_BF16)
+        return v;
+    return (vec){vec_mix_quarters(_mm256_shuffle_ps(v.low, v.high, 0x88)),
+                 vec_mix_quarters(_mm256_shuffle_ps(v.low, v.high, 0xdd))};
+}
+
+INLINE vec vec_from_lanes(const enum dtype dtype, vec v)
+{
+    if (dtype != DTYPE_BF16)
+        return v;
+    __m256 low = _mm256_unpacklo_ps(v.low, v.high), high = _mm256_unpackhi_ps(v.low, v.high);
+    return (vec){_mm256_permute2f128_ps(low, high, 0x20), _mm256_permute2f128_ps(low, high, 0x31)};
+}
+#else
+INLINE void vec_load_lanes(const enum dtype dtype, const char *array, const uint32_t n,
+                           vec *values_out)
+{
+    vec_load_run(dtype, array, n, values_out);
+}
+
+INLINE vec vec_to_lanes(const enum dtype dtype, vec v)
+{
+    (void)dtype;
+    return v;
+}
+
+INLINE vec vec_from_lanes(const enum dtype dtype, vec v)
+{
+    (void)dtype;
+    return v;
+}
+#endif
+
+/* The vectors of output of a row that are computed together. One or two rows need more than one, or nothing would hide the
+ * latency of their sums. */
+#if defined __AVX2__ && !defined __AVX512F__
+enum { PV_VECS = 4, PV_ACCS = TILE_ROWS_MAX, PV_ASKS_EVENLY = true };
+
+INLINE uint32_t pv_vecs(const uint32_t n_rows)
+{
+    return n_rows == 1 ? PV_VECS : n_rows == 2 ? 2 : 1;
+}
+#else
+enum { PV_VECS = TILE_VECS, PV_ACCS = TILE_ROWS * TILE_VECS, PV_ASKS_EVENLY = false };
+
+INLINE uint32_t pv_vecs(const uint32_t n_rows)
+{
+    return row_vecs(n_rows);
+}
+#endif
+
+/* The lines that are prefetched at each strip and at each key. */
+struct asking {
+    uint32_t strip_lines, key_lines;
+};
+
+INLINE struct asking asking_of(const struct tile_weighted *op, uint32_t at, const uint32_t n_vecs)
+{
+    if (!PV_ASKS_EVENLY)
+        return (struct asking){0};
+    const uint32_t n_lines = tile_ask_left(op->ahead);
+    const uint32_t n_keys = (op->dim - at + n_vecs * LANES - 1) / (n_vecs * LANES) *
+                            (op->end - op->first);
+    if (n_lines > n_keys)
+        return (struct asking){.key_lines = (n_lines + n_keys - 1) / n_keys};
+    return (struct asking){.strip_lines = (n_lines * STRIP + n_keys - 1) / n_keys};
+}
+
 /* Computes n_vecs vectors of output, beginning at dim at. */
 INLINE void pv(const uint32_t n_rows, const uint32_t n_vecs, const enum dtype dtype,
                const struct tile_weighted *op, uint32_t at)
 {
     const size_t bytes = dtype_bytes(dtype);
-    vec acc[TILE_ROWS * TILE_VECS];
+    vec acc[PV_ACCS];
     UNROLL
     for (uint32_t r = 0; r < n_rows; r++) {
         UNROLL
         for (uint32_t n = 0; n < n_vecs; n++)
-            acc[r * n_vecs + n] = vec_mul(vec_load(op->out + (size_t)r * op->dim + at + n * LANES),
-                                          vec_set(op->keep[r]));
+            acc[r * n_vecs + n] = vec_mul(
+                vec_to_lanes(dtype, vec_load(op->out + (size_t)r * op->dim + at + n * LANES)),
+                vec_set(op->keep[r]));
     }
+    const struct asking asking = asking_of(op, at, n_vecs);
     for (uint32_t key = op->first; key < op->end;) {
+        tile_ask_lines(asking.strip_lines, op->ahead);
         const size_t stride = op->v->strides[key / STRIP];
         const char *row = op->v->strips[key / STRIP] + key % STRIP * stride + at * bytes;
         uint32_t strip_end = key / STRIP * STRIP + STRIP;
         strip_end = strip_end < op->end ? strip_end : op->end;
         for (; key < strip_end; key++, row += stride) {
-            vec values[TILE_VECS];
-            tile_ask(op->ahead);
-            vec_load_run(dtype, row, n_vecs, values);
+            vec values[PV_VECS];
+            if (PV_ASKS_EVENLY)
+                tile_ask_lines(asking.key_lines, op->ahead);
+            else
+                tile_ask(op->ahead);
+            vec_load_lanes(dtype, row, n_vecs, values);
             UNROLL
             for (uint32_t r = 0; r < n_rows; r++) {
                 vec weight = vec_set(op->weights[r * TILE_KEYS + key]);
@@ -184,13 +284,14 @@ INLINE void pv(const uint32_t n_rows, const uint32_t n_vecs, const enum dtype dt
     for (uint32_t r = 0; r < n_rows; r++) {
         UNROLL
         for (uint32_t n = 0; n < n_vecs; n++)
-            vec_store(op->out + (size_t)r * op->dim + at + n * LANES, acc[r * n_vecs + n]);
+            vec_store(op->out + (size_t)r * op->dim + at + n * LANES,
+                      vec_from_lanes(dtype, acc[r * n_vecs + n]));
     }
 }
 
 INLINE void pv_as(const enum dtype dtype, const uint32_t n_rows, const struct tile_weighted *op)
 {
-    const uint32_t n_vecs = row_vecs(n_rows);
+    const uint32_t n_vecs = pv_vecs(n_rows);
     uint32_t at = 0;
     if (n_vecs > 2)
         for (; at + n_vecs * LANES <= op->dim; at += n_vecs * LANES)

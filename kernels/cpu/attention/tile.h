@@ -16,12 +16,20 @@
 #define tile_widen     ISA_JOIN(tile_widen, ISA_LOOPS)
 #define tile_qk        ISA_JOIN(tile_qk, ISA_LOOPS)
 #define tile_pv        ISA_JOIN(tile_pv, ISA_LOOPS)
+#define tile_few       ISA_JOIN(tile_few, ISA_LOOPS)
 
 /* The inner loops compute TILE_ROWS rows together. The last group may have a few more rows, with half as many vectors. */
 #if defined __AVX512F__
 enum { TILE_ROWS = 6, TILE_ROWS_MAX = 8, TILE_VECS = 4 }; /* 24 accumulators of 32 registers */
 #else
 enum { TILE_ROWS = 5, TILE_ROWS_MAX = 5, TILE_VECS = 1 }; /* 10 of 16 registers */
+#endif
+#if defined __AVX2__ && !defined __AVX512F__
+#define TILE_HAS_FEW
+enum { TILE_FEW_ROWS = 8 };
+enum { TILE_NARROW_ROWS = TILE_FEW_ROWS }; /* up to this many rows read V as it is cached */
+#else
+enum { TILE_NARROW_ROWS = TILE_ROWS_MAX };
 #endif
 
 enum {
@@ -67,6 +75,25 @@ INLINE void tile_ask(struct tile_ahead *ahead)
     }
 }
 
+/* Prefetches up to n_lines. */
+INLINE void tile_ask_lines(uint32_t n_lines, struct tile_ahead *ahead)
+{
+    for (uint32_t i = 0; i < n_lines && ahead->strip < ahead->n_strips; i++) {
+        vec_prefetch(ahead->strips[ahead->strip] + ahead->byte);
+        ahead->byte += LINE_BYTES;
+        if (ahead->byte >= ahead->bytes) {
+            ahead->byte = 0;
+            ahead->strip++;
+        }
+    }
+}
+
+/* The lines that are not prefetched yet. */
+static inline uint32_t tile_ask_left(const struct tile_ahead *ahead)
+{
+    return (uint32_t)(((ahead->n_strips - ahead->strip) * ahead->bytes - ahead->byte) / LINE_BYTES);
+}
+
 /* Calls act(dtype, ...) with the dtype of a cache as a constant. */
 #define FOR_DTYPE(dtype, act, ...)                                                                 \
     do {                                                                                           \
@@ -105,6 +132,21 @@ void tile_widen(const struct tile_rows *v, uint32_t n_keys, uint32_t head_dim,
 /* scores[row][key] = sum over dim, in order, for keys 0 .. n_keys - 1 rounded up to LANES. */
 void tile_qk(uint32_t n_rows, uint32_t n_keys, uint32_t head_dim, const float *q, const float *k_t,
              struct tile_ahead *ahead, float *scores);
+
+/* The scores of up to TILE_FEW_ROWS rows, as of tile_transpose and tile_qk. Only sets with TILE_HAS_FEW have it: there the
+ * floats of a whole tile of keys leave no room in the L1 cache. */
+struct tile_few_keys {
+    const struct tile_rows *k;
+    struct tile_ahead *ahead;
+    const float *q; /* [rows][head_dim] */
+    float *packed;  /* [head_dim][TILE_KEYS], for this call */
+    float *scores;  /* [rows][TILE_KEYS] */
+    uint32_t n_keys, head_dim;
+};
+
+#ifdef TILE_HAS_FEW
+void tile_few(uint32_t n_rows, const struct tile_few_keys *op);
+#endif
 
 /* The product P V of some rows. dim is padded; keys first .. end - 1 are read. */
 struct tile_weighted {

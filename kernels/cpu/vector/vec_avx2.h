@@ -41,6 +41,26 @@ INLINE __m256 vec_half_as(enum dtype dtype, const char *array, size_t half)
     return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(raw), 16));
 }
 
+/* E4M3 in the high bytes of 16-bit lanes become F16 that are 2^-8 of their value, also for subnormals: their bits below the
+ * sign, read as F16. Only NaN needs a special case. What the low bytes hold is dropped. */
+INLINE __m256i e4m3_halves(__m256i lanes)
+{
+    const __m256i nan_step = _mm256_set1_epi16(0x80);
+    const __m256i nan_bit = _mm256_set1_epi16(0x4000);
+    __m256i half = _mm256_and_si256(_mm256_srai_epi16(lanes, 1), _mm256_set1_epi16((short)0xbf80));
+    return _mm256_or_si256(half, _mm256_and_si256(_mm256_add_epi16(half, nan_step), nan_bit));
+}
+
+#define E4M3_OF_HALF 256.0f
+
+INLINE vec widen16_e4m3(__m128i bytes)
+{
+    const __m256 unit = _mm256_set1_ps(E4M3_OF_HALF);
+    __m256i half = e4m3_halves(_mm256_slli_epi16(_mm256_cvtepi8_epi16(bytes), 8));
+    return (vec){_mm256_mul_ps(_mm256_cvtph_ps(_mm256_castsi256_si128(half)), unit),
+                 _mm256_mul_ps(_mm256_cvtph_ps(_mm256_extracti128_si256(half, 1)), unit)};
+}
+
 /* In a code three bits are the magnitude, the fourth is the sign. */
 INLINE __m256 e2m1_values(__m128i codes)
 {
@@ -62,6 +82,8 @@ INLINE vec vec_load_e2m1(const uint8_t *array)
 
 INLINE vec vec_load_as(enum dtype dtype, const void *array)
 {
+    if (dtype == DTYPE_E4M3)
+        return widen16_e4m3(_mm_loadu_si128((const __m128i *)array));
     return (vec){vec_half_as(dtype, array, 0), vec_half_as(dtype, array, 1)};
 }
 

@@ -1,0 +1,144 @@
+/* With AVX2, few rows have loops of their own: their scores have the bits of tile_transpose and tile_qk, and their outputs
+ * those of scalar's loops, for all types, numbers of rows and keys, and head sizes. */
+#ifdef __x86_64__
+#define ISA_NAME avx2
+#include "kernels/cpu/attention/tile.h"
+
+#include <criterion/criterion.h>
+
+enum { ROWS = 8, PV_ROWS = 5, DIM_MAX = 256, CALLS = 3 };
+
+void tile_few_avx2(uint32_t n_rows, const struct tile_few_keys *op);
+void tile_pv_scalar_fma(uint32_t n_rows, const struct tile_weighted *op);
+void tile_pv_scalar_plain(uint32_t n_rows, const struct tile_weighted *op);
+
+static const uint32_t dims[] = {8, 16, 24, 40, 64, 72, 128, 200, 256};
+static const uint32_t key_counts[] = {1, 7, 8, 17, 40, 63, 64};
+
+static struct data {
+    char cached[TILE_KEYS * DIM_MAX * sizeof(float)];
+    float q[ROWS * DIM_MAX], weights[ROWS * TILE_KEYS];
+    float k_t[TILE_KEYS * DIM_MAX], scores[2][ROWS * TILE_KEYS];
+    float keep[ROWS], out[2][PV_ROWS * DIM_MAX];
+    struct tile_rows rows;
+} data;
+
+static uint32_t draw(void)
+{
+    static uint64_t state = 88172645463325252u;
+    state = state * 6364136223846793005u + 1442695040888963407u;
+    return (uint32_t)(state >> 32);
+}
+
+static float draw_float(void)
+{
+    return (float)(int32_t)draw() * 0x1p-31f;
+}
+
+/* Of every 64 elements one has any bits: infinities, NaN and subnormals are among them. */
+static void fill(enum dtype dtype, uint32_t head_dim, bool has_any)
+{
+    const size_t bytes = dtype_bytes(dtype), row = head_dim * bytes;
+    for (size_t i = 0; i < (size_t)TILE_KEYS * head_dim; i++) {
+        const uint32_t any = draw();
+        dtype_store(dtype, data.cached, i, draw_float() * (dtype == DTYPE_INT8 ? 127 : 1));
+        if (has_any && draw() % 64 == 0)
+            memcpy(data.cached + i * bytes, &any, bytes);
+    }
+    data.rows = (struct tile_rows){.dtype = dtype};
+    for (uint32_t strip = 0; strip < TILE_STRIPS; strip++) {
+        data.rows.strips[strip] = data.cached + strip * STRIP_KEYS * row;
+        data.rows.strides[strip] = row;
+    }
+    for (size_t i = 0; i < sizeof data.q / sizeof *data.q; i++)
+        data.q[i] = draw_float();
+    for (size_t i = 0; i < sizeof data.weights / sizeof *data.weights; i++)
+        data.weights[i] = draw_float();
+    for (uint32_t r = 0; r < ROWS; r++)
+        data.keep[r] = draw_float();
+    for (size_t i = 0; i < (size_t)PV_ROWS * DIM_MAX; i++)
+        data.out[0][i] = data.out[1][i] = draw_float();
+}
+
+static void expect_same(const char *what, enum dtype dtype, uint32_t n_rows, uint32_t head_dim,
+                        const float *got, const float *expected, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (!isnan(got[i]) || !isnan(expected[i]))
+            cr_assert(memcmp(got + i, expected + i, sizeof *got) == 0,
+                      "%s %s, %u rows, dim %u, element %u: %a, not %a", dtype_name(dtype), what,
+                      n_rows, head_dim, i, (double)got[i], (double)expected[i]);
+}
+
+static void check_scores(uint32_t n_rows, uint32_t n_keys, uint32_t head_dim)
+{
+    struct tile_ahead ahead = {.n_strips = 0};
+    const struct tile_few_keys op = {.k = &data.rows,
+                                     .ahead = &ahead,
+                                     .q = data.q,
+                                     .packed = data.k_t,
+                                     .scores = data.scores[0],
+                                     .n_keys = n_keys,
+                                     .head_dim = head_dim};
+    tile_few_avx2(n_rows, &op);
+    tile_transpose(&data.rows, n_keys, head_dim, &ahead, data.k_t);
+    for (uint32_t r = 0; r < n_rows; r++) {
+        tile_qk(1, n_keys, head_dim, data.q + r * head_dim, data.k_t, &ahead,
+                data.scores[1] + r * TILE_KEYS);
+        expect_same("scores", data.rows.dtype, n_rows, head_dim, data.scores[0] + r * TILE_KEYS,
+                    data.scores[1] + r * TILE_KEYS, n_keys);
+    }
+}
+
+static void check_outputs(uint32_t n_rows, uint32_t first, uint32_t end, uint32_t dim)
+{
+    struct tile_ahead ahead = {.n_strips = 0};
+    struct tile_weighted op = {.v = &data.rows,
+                               .ahead = &ahead,
+                               .weights = data.weights,
+                               .keep = data.keep,
+                               .out = data.out[0],
+                               .first = first,
+                               .end = end,
+                               .dim = dim};
+    tile_pv(n_rows, &op);
+    op.out = data.out[1];
+    (__builtin_cpu_supports("fma") ? tile_pv_scalar_fma : tile_pv_scalar_plain)(n_rows, &op);
+    expect_same("outputs", data.rows.dtype, n_rows, dim, data.out[0], data.out[1], n_rows * dim);
+}
+
+static void check_tile(enum dtype dtype, uint32_t head_dim, bool has_any)
+{
+    for (size_t i = 0; i < sizeof key_counts / sizeof *key_counts; i++) {
+        fill(dtype, head_dim, has_any);
+        for (uint32_t n_rows = 1; n_rows <= ROWS; n_rows++)
+            check_scores(n_rows, key_counts[i], head_dim);
+        for (uint32_t n_rows = 1; n_rows <= PV_ROWS && head_dim % LANES == 0; n_rows++)
+            check_outputs(n_rows, draw() % key_counts[i], key_counts[i], head_dim);
+    }
+}
+
+Test(few_rows, have_the_bits_of_many)
+{
+    if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
+        cr_skip_test("this machine has no AVX2");
+    for (enum dtype dtype = DTYPE_F32; dtype <= DTYPE_E4M3; dtype++)
+        for (size_t i = 0; i < sizeof dims / sizeof *dims; i++)
+            for (uint32_t call = 0; call < CALLS; call++)
+                check_tile(dtype, dims[i], call == 0);
+}
+
+/* Lines are asked for once each, in order, and no more of them than there are. */
+Test(few_rows, asks_for_what_is_left)
+{
+    static const char lines[2][4 * LINE_BYTES];
+    struct tile_ahead ahead = {
+        .strips = {lines[0], lines[1]}, .n_strips = 2, .bytes = sizeof lines[0]};
+    cr_assert_eq(tile_ask_left(&ahead), 8);
+    tile_ask_lines(3, &ahead);
+    cr_assert(ahead.strip == 0 && ahead.byte == 3 * LINE_BYTES);
+    cr_assert_eq(tile_ask_left(&ahead), 5);
+    tile_ask_lines(9, &ahead);
+    cr_assert_eq(tile_ask_left(&ahead), 0);
+}
+#endif
