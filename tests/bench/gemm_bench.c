@@ -117,13 +117,17 @@ static void bench_gemm(const struct bench *bench, const struct format *format, u
     struct run run = {.bench = bench, .n_copies = 1};
     float *x = filled(DTYPE_F32, (size_t)n_tokens * n_in, 1);
     float *y = allocate((size_t)n_tokens * n_out * sizeof(float));
+    const size_t workspace_bytes = gemm_workspace_bytes(n_tokens, n_in);
+    void *workspace = allocate(workspace_bytes);
     run.gemm = (struct gemm){.x = x,
                              .x_stride = n_in,
                              .y = y,
                              .y_stride = n_out,
                              .n_tokens = n_tokens,
                              .n_in = n_in,
-                             .n_out = n_out};
+                             .n_out = n_out,
+                             .workspace = workspace,
+                             .workspace_bytes = workspace_bytes};
     char *one = make_weights(bench->kernels, format, &run.gemm, &run.w_bytes);
     if (n_tokens <= WALK_TOKENS)
         run.n_copies += (uint32_t)(STREAM_BYTES / run.w_bytes);
@@ -134,6 +138,7 @@ static void bench_gemm(const struct bench *bench, const struct format *format, u
     report(bench, format, &run, best_seconds(run_gemm, &run));
     munmap(x, (size_t)n_tokens * n_in * sizeof(float));
     munmap(y, (size_t)n_tokens * n_out * sizeof(float));
+    munmap(workspace, workspace_bytes);
     munmap(one, run.w_bytes);
     munmap(w, run.n_copies * run.w_bytes);
 }
