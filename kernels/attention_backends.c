@@ -12,6 +12,8 @@ extern const struct attention_backend cpu_attention_scalar; /* cpu/attention.c *
 extern const struct attention_backend cpu_attention_sse2, cpu_attention_avx2, cpu_attention_avx512;
 extern const struct attention_backend cpu_attention_avx512_bf16, cpu_attention_avx512_fp16;
 extern const struct attention_backend cpu_attention_amx;
+#elif defined __aarch64__
+extern const struct attention_backend cpu_attention_neon;
 #endif
 
 static const struct entry {
@@ -28,6 +30,8 @@ static const struct entry {
     {"avx512_bf16", &cpu_attention_avx512_bf16, "avx512_bf16"},
     {"avx512_fp16", &cpu_attention_avx512_fp16, "avx512_fp16"},
     {"amx", &cpu_attention_amx, "amx"},
+#elif defined __aarch64__
+    {"neon", &cpu_attention_neon, "neon"},
 #endif
 };
 

@@ -82,6 +82,14 @@ static bool has_amx(void)
     return has_avx512_bf16() && (leaf7(0).edx & LEAF7_EDX_AMX) == LEAF7_EDX_AMX &&
            syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA) == 0;
 }
+#elif defined __aarch64__
+#include <sys/auxv.h>
+
+static bool has_dot_product(void)
+{
+    enum { ASIMD_DOT_PRODUCT = 1 << 20 }; /* HWCAP_ASIMDDP */
+    return getauxval(AT_HWCAP) & ASIMD_DOT_PRODUCT;
+}
 #endif
 
 static bool is_always(void)
@@ -106,6 +114,9 @@ static const struct choice {
     {&kernels_avx512_fp16, has_avx512_fp16},
     {&kernels_amx_bf16, has_amx},
     {&kernels_amx, has_amx},
+#elif defined __aarch64__
+    {&kernels_neon, is_always},
+    {&kernels_neon_dot, has_dot_product},
 #endif
 };
 
@@ -137,7 +148,7 @@ static enum status select_named(const char *name, const struct kernels **kernels
         error, STATUS_INVALID_ARGUMENT,
         "no kernels are called '%s' (cpu_kernels, KVFERRY_CPU): reference, scalar, sse2, avx2, "
         "avx2_vnni, avx512, avx512_vnni, "
-        "avx512_bf16, avx512_fp16, amx or amx_bf16",
+        "avx512_bf16, avx512_fp16, amx, amx_bf16, neon or neon_dot",
         name);
 }
 

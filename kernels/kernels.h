@@ -13,6 +13,8 @@
  *     amx_bf16    amx, and BF16 weights with the matrix unit, in three exact products: for prompts;
  *                 only used if a user asks for it
  *
+ *     neon        for any 64-bit Arm; neon_dot: the same, and packed INT8 weights by dot products
+ *
  * All sets from avx2 on give the same bits. The exceptions are BF16 weights in amx_bf16, and the math for which the last
  * four sets have instructions. The order of a row's sums depends only on the inner dimension, not on the number of rows,
  * threads or calls.

@@ -23,7 +23,8 @@ static const struct sums SUMS[] = {
     {"avx2_vnni", FMA, FMA, {FMA, FMA, FMA}},    {"avx512", FMA, FMA, {FMA, FMA, FMA}},
     {"avx512_vnni", FMA, FMA, {FMA, FMA, FMA}},  {"avx512_bf16", FMA, FMA, {FMA, NULL, FMA}},
     {"avx512_fp16", FMA, FMA, {FMA, FMA, NULL}}, {"amx", FMA, FMA, {FMA, NULL, FMA}},
-    {"amx_bf16", NULL, NULL, {FMA, NULL, FMA}},
+    {"amx_bf16", NULL, NULL, {FMA, NULL, FMA}},  {"neon", FMA, FMA, {FMA, FMA, FMA}},
+    {"neon_dot", FMA, FMA, {FMA, FMA, FMA}},
 };
 
 static const char *const MATHS[] = {"compute", "bf16", "fp16"};

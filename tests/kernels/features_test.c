@@ -204,9 +204,9 @@ Test(features, a_back_end_is_found_by_the_name_of_its_kernels)
 }
 
 /* In the order of the sentence that lists them. */
-static const char *const SETS[] = {"reference",   "scalar", "sse2",        "avx2",
-                                   "avx2_vnni",   "avx512", "avx512_vnni", "avx512_bf16",
-                                   "avx512_fp16", "amx",    "amx_bf16"};
+static const char *const SETS[] = {
+    "reference",   "scalar",      "sse2", "avx2",     "avx2_vnni", "avx512",  "avx512_vnni",
+    "avx512_bf16", "avx512_fp16", "amx",  "amx_bf16", "neon",      "neon_dot"};
 
 static bool runs_here(const char *name)
 {

@@ -11,6 +11,8 @@
 enum { ROW_MR = 12, GROUP_MR = 6, NR = 2 }; /* tokens x panels: 24 registers of sums of 32 */
 #elif defined(__AVX2__)
 enum { ROW_MR = 4, GROUP_MR = 2, NR = 1 };
+#elif defined SET_NEON
+enum { ROW_MR = 4, GROUP_MR = 2, NR = 1 }; /* 16 registers of sums of 32 */
 #else
 enum { ROW_MR = 2, GROUP_MR = 2, NR = 1 };
 #endif
@@ -171,7 +173,7 @@ INLINE void tile_run(const uint32_t mr, const uint32_t nr, const bool is_grouped
         vec_int acc[SUMS_MAX];
         UNROLL
         for (uint32_t i = 0; i < mr * nr; i++)
-            acc[i] = vec_int_set(x->corrections[index + i / nr * n_groups]);
+            acc[i] = vec_int_begin(x->corrections[index + i / nr * n_groups]);
         group_dot(mr, nr, x->counts + tile->token * x->stride + (size_t)g * panels->group_len,
                   x->stride, group + PANEL_SCALE_BYTES, panels->panel_bytes,
                   is_grouped ? GROUP_LEN : panels->group_len, acc);

@@ -87,7 +87,7 @@ static void correct_tokens(const struct pairs *pairs)
 /* Widens len elements of 16 rows, and returns the sums of w0 w1. Asks for what the next block needs. */
 INLINE vec_int widen(const uint8_t *w, uint32_t len, uint16_t *wide)
 {
-    vec_int products = vec_int_set(0);
+    vec_int products = vec_int_begin(0);
     for (const uint8_t *end = w + (size_t)len * PANEL_ROWS; w != end;
          w += LINE, wide += STEP_WIDE) {
         weights64 v = weights_load(w);
@@ -107,7 +107,7 @@ INLINE void tile_dot(const uint32_t mr, const count *x, size_t stride, const uin
     vec_int acc[PAIRS_TILE];
     UNROLL
     for (uint32_t m = 0; m < mr; m++)
-        acc[m] = is_first ? vec_int_set(0) : sums_load(sums[m]);
+        acc[m] = is_first ? vec_int_begin(0) : sums_load(sums[m]);
 #pragma GCC unroll 2
     for (const count *end = x + len; x != end; x += STEP) {
         vec_int even = sums_load(wide), odd = sums_load(wide + STEP_WIDE / 2);
@@ -163,7 +163,7 @@ INLINE vec group_add(const struct pairs *pairs, uint32_t token, uint32_t g, cons
 {
     const struct rounded *x = pairs->x;
     size_t index = (size_t)token * pairs->panels.n_groups + g;
-    sums = sums_add(sums, vec_int_set(x->corrections[index]));
+    sums = sums_add(sums, vec_int_begin(x->corrections[index]));
     vec w_scale = vec_load((const float *)(const void *)group);
     vec scale = vec_mul(w_scale, vec_set(x->scales[index]));
     return vec_fma(vec_int_to_vec(sums_sub(sums, w_products)), scale, y);
@@ -188,7 +188,7 @@ static void rows_run(struct pairs *pairs, const uint8_t *panel)
     const uint32_t block = ((n + n_blocks - 1) / n_blocks + ROW_LEN_STEP - 1) / ROW_LEN_STEP *
                            ROW_LEN_STEP;
     const uint8_t *w = panel + PANEL_SCALE_BYTES;
-    vec_int w_products = vec_int_set(0);
+    vec_int w_products = vec_int_begin(0);
     for (uint32_t k = 0; k < n; k += block) {
         const uint32_t len = n - k < block ? n - k : block;
         w_products = sums_add(w_products, widen(w, len, pairs->wide));

@@ -2,7 +2,8 @@
  * int8 - adds four INT8 products to each of sixteen int32 sums: one step of an INT8 product.
  *
  * vec_int_dot adds w[4 i + j] * x[j] for j = 0 .. 3 to lane i. Weights are stored plus 128, because the dot product
- * instructions need one unsigned factor; the caller subtracts 128 times the sum of x. All numbers are whole, so every
+ * instructions of x86 need one unsigned factor: vec_int_begin takes what is to be added for it, -128 times the sum of x. NEON
+ * subtracts the 128 when it loads weights, and begins with 0. All numbers are whole, so every
  * instruction set gives the same.
  *
  * A count is a rounded activation, as the set keeps it. AVX2 without dot products (HAS_PAIRS) multiplies pairs in 16
@@ -35,7 +36,7 @@ INLINE void counts_store(count *counts, vec v)
 }
 #endif
 
-#if defined __AVX2__ && !defined HAS_PAIRS
+#if (defined __AVX2__ && !defined HAS_PAIRS) || defined SET_NEON
 /* The factors of four products as one number. */
 INLINE int32_t factors_four(const int8_t *x)
 {
@@ -51,9 +52,9 @@ typedef __m512i vec_int;
 typedef __m512i weights64;
 typedef __m512i factors;
 
-INLINE vec_int vec_int_set(int32_t value)
+INLINE vec_int vec_int_begin(int32_t correction)
 {
-    return _mm512_set1_epi32(value);
+    return _mm512_set1_epi32(correction);
 }
 
 INLINE vec vec_int_to_vec(vec_int s)
@@ -90,9 +91,9 @@ typedef struct {
     __m256i low, high;
 } vec_int;
 
-INLINE vec_int vec_int_set(int32_t value)
+INLINE vec_int vec_int_begin(int32_t correction)
 {
-    return (vec_int){_mm256_set1_epi32(value), _mm256_set1_epi32(value)};
+    return (vec_int){_mm256_set1_epi32(correction), _mm256_set1_epi32(correction)};
 }
 
 INLINE vec vec_int_to_vec(vec_int s)
@@ -174,6 +175,63 @@ INLINE vec_int vec_int_dot(vec_int s, weights64 w, factors x)
 
 #endif
 
+#elif defined SET_NEON
+
+typedef struct {
+    int32x4_t quarter[VEC_QUARTERS];
+} vec_int;
+typedef struct {
+    int8x16_t quarter[VEC_QUARTERS];
+} weights64;
+typedef int8x16_t factors;
+
+/* The weights come without their 128, so there is nothing to correct. */
+INLINE vec_int vec_int_begin(int32_t correction)
+{
+    const int32x4_t zero = vdupq_n_s32(0);
+    (void)correction;
+    return (vec_int){{zero, zero, zero, zero}};
+}
+
+INLINE vec vec_int_to_vec(vec_int s)
+{
+    vec v;
+    EACH_QUARTER v.quarter[i] = vcvtq_f32_s32(s.quarter[i]);
+    return v;
+}
+
+INLINE weights64 weights_load(const uint8_t *w)
+{
+    const uint8x16_t sign = vdupq_n_u8(0x80);
+    weights64 weights;
+    EACH_QUARTER weights.quarter[i] = vreinterpretq_s8_u8(
+        veorq_u8(vld1q_u8(w + (size_t)16 * i), sign));
+    return weights;
+}
+
+INLINE factors factors_load(const count *x)
+{
+    return vreinterpretq_s8_s32(vdupq_n_s32(factors_four(x)));
+}
+
+INLINE int32x4_t quarter_dot(int32x4_t s, int8x16_t w, factors x)
+{
+#ifdef __ARM_FEATURE_DOTPROD
+    return vdotq_s32(s, w, x);
+#else
+    /* A product fits 16 bits, two do not. */
+    const int32x4_t low = vpaddlq_s16(vmull_s8(vget_low_s8(w), vget_low_s8(x)));
+    const int32x4_t high = vpaddlq_s16(vmull_high_s8(w, x));
+    return vaddq_s32(s, vpaddq_s32(low, high));
+#endif
+}
+
+INLINE vec_int vec_int_dot(vec_int s, weights64 w, factors x)
+{
+    EACH_QUARTER s.quarter[i] = quarter_dot(s.quarter[i], w.quarter[i], x);
+    return s;
+}
+
 #else
 
 typedef struct {
@@ -182,11 +240,11 @@ typedef struct {
 typedef const uint8_t *weights64;
 typedef const int8_t *factors;
 
-INLINE vec_int vec_int_set(int32_t value)
+INLINE vec_int vec_int_begin(int32_t correction)
 {
     vec_int s;
     for (uint32_t i = 0; i < LANES; i++)
-        s.lanes[i] = value;
+        s.lanes[i] = correction;
     return s;
 }
 

@@ -1,9 +1,10 @@
 /*
- * vec - sixteen float32 lanes: one register with AVX-512, two with AVX2, four with SSE2, an array in plain C.
+ * vec - sixteen float32 lanes: one register with AVX-512, two with AVX2, four with SSE2 or NEON, an array in plain C.
  *
  * All forms do the same operations in the same order, so all code that uses them gives the
  * same bits, except that vec_fma rounds twice with SSE2. vec_sum always adds lanes i and i + 8, then 4, 2 and 1 apart.
- * The build defines SET_SSE2 for the set sse2; compiler macros of the instructions show the other sets.
+ * The build defines SET_SSE2 for the set sse2 and SET_NEON for those of NEON; compiler macros of the instructions show
+ * the other sets.
  */
 #pragma once
 
@@ -16,12 +17,12 @@
 #define LANES 16u
 /* Plain C needs sixteen operations where the others need one or two: with forced unrolling and inlining it
  * would take minutes to compile. */
-#if defined __AVX2__ || defined SET_SSE2
+#if defined __AVX2__ || defined SET_SSE2 || defined SET_NEON
 #define INLINE static inline __attribute__((always_inline))
 #else
 #define INLINE static inline
 #endif
-#if !defined __AVX2__ && !defined SET_SSE2
+#if !defined __AVX2__ && !defined SET_SSE2 && !defined SET_NEON
 #define UNROLL
 #elif defined __clang__
 #define UNROLL _Pragma("clang loop unroll(full)")
@@ -75,6 +76,8 @@ INLINE float lane_load(enum dtype dtype, const void *array, size_t index)
 #include "kernels/cpu/vector/vec_avx2.h"
 #elif defined SET_SSE2
 #include "kernels/cpu/vector/vec_sse2.h"
+#elif defined SET_NEON
+#include "kernels/cpu/vector/vec_neon.h"
 #else
 #include "kernels/cpu/vector/vec_scalar.h"
 #endif
@@ -160,7 +163,7 @@ INLINE float vec_largest(vec v)
     __m128 p = _mm_max_ps(q, _mm_movehl_ps(q, q));
     return _mm_cvtss_f32(_mm_max_ss(p, _mm_shuffle_ps(p, p, 1)));
 }
-#elif !defined SET_SSE2
+#elif !defined SET_SSE2 && !defined SET_NEON
 INLINE float vec_sum(vec v)
 {
     for (uint32_t apart = LANES / 2; apart > 0; apart /= 2)

@@ -53,9 +53,9 @@ static bool has_path(const struct case_report *report, const char *name)
 
 void case_report_init(struct case_report *report_out)
 {
-    static const char *const names[] = {"reference",   "scalar",   "sse2",        "avx2",
-                                        "avx2_vnni",   "avx512",   "avx512_vnni", "avx512_bf16",
-                                        "avx512_fp16", "amx_bf16", "amx"};
+    static const char *const names[] = {
+        "reference",   "scalar",      "sse2",     "avx2", "avx2_vnni", "avx512",  "avx512_vnni",
+        "avx512_bf16", "avx512_fp16", "amx_bf16", "amx",  "neon",      "neon_dot"};
     const struct kernels *list[KERNELS_MAX];
     uint32_t n = kernels_list(list, KERNELS_MAX);
     *report_out = (struct case_report){.mutex = PTHREAD_MUTEX_INITIALIZER};
