@@ -6,7 +6,7 @@
 #   cuda    build, the needs of setup-cuda.sh and nvcc, and tools to fetch UCX for the cuda flavour of the image
 #   test    build, and the programs that tests run (the default)
 #   ci      test, and the needs of .ci/run: clang, formatter, linter, a compiler and an emulator of 64-bit Arm
-#   nightly test, and programs that run containers: podman, containerd; on Debian a browser for the page of the router
+#   nightly test, what ci has for 64-bit Arm, and programs that run containers: podman, containerd; on Debian a browser for the router's page
 #
 # If no package is missing, it needs neither root nor the network. If a package is missing and
 # it may not install, it prints the packages and ends with 1. Debian 12 and Ubuntu 22.04 or later.
@@ -29,8 +29,9 @@ test_packages="g++ python3-venv iproute2 ca-certificates openssl git zsh fish ma
 command -v npm >/dev/null || test_packages="$test_packages npm" # any npm will do
 command -v go >/dev/null || test_packages="$test_packages golang-go" # any Go will do
 ci_packages="clang libclang-rt-dev clang-format clang-tidy"
-ci_packages="$ci_packages gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user" # the kernels for 64-bit Arm
-nightly_packages="podman crun containerd runc containernetworking-plugins nftables"
+arm64_packages="gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user"
+ci_packages="$ci_packages $arm64_packages" # the kernels for 64-bit Arm
+nightly_packages="$arm64_packages podman crun containerd runc containernetworking-plugins nftables"
 # Ubuntu's package of this name brings a snap, which containers cannot run.
 if grep -qsx "ID=debian" /etc/os-release; then nightly_packages="$nightly_packages chromium"; fi
 
