@@ -19,7 +19,8 @@ using kvferry::v1::ModelService;
 
 static ListModelsResponse answer; // constant after main has asked for it
 
-class SyncService final : public ModelService::Service {
+class SyncService final : public ModelService::Service
+{
     grpc::Status ListModels(grpc::ServerContext *, const ListModelsRequest *,
                             ListModelsResponse *response) override
     {
@@ -28,7 +29,8 @@ class SyncService final : public ModelService::Service {
     }
 };
 
-class CallbackService final : public ModelService::CallbackService {
+class CallbackService final : public ModelService::CallbackService
+{
     grpc::ServerUnaryReactor *ListModels(grpc::CallbackServerContext *context,
                                          const ListModelsRequest *,
                                          ListModelsResponse *response) override
