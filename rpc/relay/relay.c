@@ -26,6 +26,7 @@
 #define RESET_DEBT_OF_S 1              /* connections of an address with more debt are refused */
 #define TRIM_BYTES      (16u << 20) /* of large requests at once: memory is given back afterwards */
 #define TRIM_AFTER_NS   NS_PER_S
+#define TRIM_AGAIN_NS   (10 * NS_PER_S)
 #define WAKE_TAG        UINT64_MAX
 #define STACK_BYTES     (256u << 10)
 
@@ -43,6 +44,7 @@ struct relay {
     uint64_t end_ns;          /* DEADLINE_NONE until the relay is stopped */
     uint64_t quit_until_ns;   /* DEADLINE_NONE except while it quits */
     uint64_t trim_ns;         /* DEADLINE_NONE: no memory to give back */
+    bool trims_again;         /* after the next time */
     atomic_int wish;
     atomic_bool sends_away;
     atomic_bool quits;
@@ -253,14 +255,17 @@ static bool is_over(struct relay *relay, uint64_t now_ns)
     return !has_more || now_ns >= relay->end_ns;
 }
 
-/* After a flood of large requests the C library keeps the freed memory; malloc_trim gives it back. */
+/* After a flood of large requests the C library keeps the freed memory; malloc_trim gives it back. Once more later: on a busy
+ * machine gRPC's threads free what they have read after the first time. */
 static void give_back_memory(struct relay *relay, uint64_t now_ns)
 {
     if (relay->common.session.room.bytes >= TRIM_BYTES) {
         relay->trim_ns = now_ns + TRIM_AFTER_NS;
+        relay->trims_again = true;
     } else if (now_ns >= relay->trim_ns) {
         (void)malloc_trim(0);
-        relay->trim_ns = DEADLINE_NONE;
+        relay->trim_ns = relay->trims_again ? now_ns + TRIM_AGAIN_NS : DEADLINE_NONE;
+        relay->trims_again = false;
     }
 }
 
