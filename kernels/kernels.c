@@ -131,6 +131,23 @@ uint32_t kernels_list(const struct kernels **list_out, uint32_t list_max)
     return n;
 }
 
+/* The sets of the other kind of processor. */
+static const char *const ELSEWHERE[] = {
+#if defined __aarch64__
+    "sse2",        "avx2",        "avx2_vnni", "avx512",   "avx512_vnni",
+    "avx512_bf16", "avx512_fp16", "amx",       "amx_bf16",
+#else
+    "neon",
+    "neon_dot",
+#endif
+};
+
+static enum status refuse_here(const char *name, struct error *error)
+{
+    return error_set(error, STATUS_UNSUPPORTED,
+                     "this machine cannot run the kernels '%s' (cpu_kernels, KVFERRY_CPU)", name);
+}
+
 static enum status select_named(const char *name, const struct kernels **kernels_out,
                                 struct error *error)
 {
@@ -138,12 +155,13 @@ static enum status select_named(const char *name, const struct kernels **kernels
         if (strcmp(choices[i].kernels->name, name) != 0)
             continue;
         if (!choices[i].is_available())
-            return error_set(error, STATUS_UNSUPPORTED,
-                             "this machine cannot run the kernels '%s' (cpu_kernels, KVFERRY_CPU)",
-                             name);
+            return refuse_here(name, error);
         *kernels_out = choices[i].kernels;
         return STATUS_OK;
     }
+    for (size_t i = 0; i < sizeof ELSEWHERE / sizeof *ELSEWHERE; i++)
+        if (strcmp(ELSEWHERE[i], name) == 0)
+            return refuse_here(name, error);
     return error_set(
         error, STATUS_INVALID_ARGUMENT,
         "no kernels are called '%s' (cpu_kernels, KVFERRY_CPU): reference, scalar, sse2, avx2, "

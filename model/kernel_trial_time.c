@@ -115,6 +115,8 @@ static uint64_t time_products(const struct kernel_trial *trial, const struct ker
     void *x = filled(DTYPE_F32, (size_t)BATCH_TOKENS * n_in);
     void *w = filled(DTYPE_BF16, (size_t)n_out * n_in);
     void *y = array_of(sizeof(float) * BATCH_TOKENS * n_out), *packed = NULL;
+    const size_t workspace_bytes = gemm_workspace_bytes(BATCH_TOKENS, n_in);
+    void *workspace = array_of(workspace_bytes);
     products.gemm = (struct gemm){.x = x,
                                   .x_dtype = DTYPE_F32,
                                   .x_stride = n_in,
@@ -124,8 +126,10 @@ static uint64_t time_products(const struct kernel_trial *trial, const struct ker
                                   .y_dtype = DTYPE_F32,
                                   .y_stride = n_out,
                                   .n_in = n_in,
-                                  .n_out = n_out};
-    bool is_made = x && w && y;
+                                  .n_out = n_out,
+                                  .workspace = workspace,
+                                  .workspace_bytes = workspace_bytes};
+    bool is_made = x && w && y && workspace;
     if (is_made && trial->weights != WEIGHTS_AUTO) {
         packed = packed_of(trial, &products, w);
         is_made = packed;
@@ -135,6 +139,7 @@ static uint64_t time_products(const struct kernel_trial *trial, const struct ker
     free(x);
     free(w);
     free(y);
+    free(workspace);
     free(packed);
     return time_ns;
 }

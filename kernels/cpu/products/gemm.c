@@ -8,6 +8,7 @@
 #include "kernels/cpu/products/gemm_lanes.h"
 #include "kernels/cpu/products/gemm_path.h"
 #include "kernels/cpu/walk.h"
+#include "kernels/quantize.h"
 
 #include <assert.h>
 
@@ -58,6 +59,9 @@ static float *tokens_of(struct plan *plan, uint32_t g, size_t *used)
 static void choose_path(struct plan *plan, uint32_t g, size_t *used)
 {
     const struct gemm *gemm = &plan->gemms[g];
+    const bool is_scaled = gemm->w_dtype > DTYPE_F16 && !gemm->w_is_packed;
+    assert(!is_scaled || (gemm->w_scales && gemm->w_scale_rows > 0 && gemm->w_scale_columns > 0));
+    assert(gemm->w_dtype != DTYPE_E2M1 || gemm->n_in % QUANTIZE_GROUP == 0);
 #ifdef HAS_AMX_BF16
     if (gemm->w_dtype == DTYPE_BF16) {
         plan->paths[g] = gemm_amx_bf16_path();
@@ -137,7 +141,8 @@ void cpu_gemm(struct thread_pool *pool, const struct gemm *gemms, uint32_t n_gem
     for (uint32_t g = 0; g < n_gemms; g++) {
         assert(gemms[g].n_in > 0 && gemms[g].x_dtype == DTYPE_F32);
         assert(gemms[g].y_dtype == DTYPE_F32);
-        assert(gemms[g].workspace == gemms[0].workspace);
+        assert(gemms[g].workspace == gemms[0].workspace &&
+               gemms[g].workspace_bytes == gemms[0].workspace_bytes);
         work += gemm_work(&gemms[g]);
     }
     uint32_t n_threads = parallel_threads(pool, work);

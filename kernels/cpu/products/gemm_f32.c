@@ -15,7 +15,6 @@
 #include "kernels/cpu/products/weights_ahead.h"
 #include "kernels/cpu/products/widen.h"
 #include "kernels/cpu/vector/vec.h"
-#include "kernels/quantize.h"
 
 #include <assert.h>
 
@@ -307,9 +306,7 @@ static uint32_t token_block(uint32_t n_in)
 
 struct gemm_path gemm_f32_path(const struct gemm *gemm)
 {
-    bool is_scaled = gemm->w_dtype > DTYPE_F16;
-    assert(!is_scaled || (gemm->w_scales && gemm->w_scale_rows > 0 && gemm->w_scale_columns > 0));
-    assert(gemm->w_dtype != DTYPE_E2M1 || gemm->n_in % QUANTIZE_GROUP == 0);
+    const bool is_scaled = gemm->w_dtype > DTYPE_F16;
     if (gemm->n_tokens > SKINNY_MAX || is_scaled)
         return (struct gemm_path){token_block(gemm->n_in), NR, NR, wide};
     uint32_t step = gemm->n_tokens == 1 ? ROW_NR : NR;

@@ -22,7 +22,7 @@
 
 #include "kernels/cpu/products/gemm_path.h"
 
-/* Whether the set has the path, and it is faster than that of gemm_f32. */
+/* Whether the set has the path, and there are tokens enough for it: decision 0042. */
 #define gemm_lanes_suit REST(gemm_lanes_suit)
 bool gemm_lanes_suit(const struct gemm *gemm);
 

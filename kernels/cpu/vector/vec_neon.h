@@ -1,5 +1,5 @@
 /* vec_neon - sixteen lanes in four registers, with the instructions that every 64-bit Arm has. The bits are those of
- * vec_avx2.h but for the sign of a NaN that an operation makes: Arm's has none, x86's has one. */
+ * vec_avx2.h but for those of a NaN. */
 #pragma once
 
 #include <arm_neon.h>
