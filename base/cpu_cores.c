@@ -187,7 +187,7 @@ static uint32_t n_fast(const struct cpu_cores *cores)
 bool cpu_cores_want_places(const struct cpu_cores *cores, uint32_t n_threads)
 {
     if (cpu_cores_nodes(cores) == 1)
-        return n_fast(cores) < cores->n_cores;
+        return n_fast(cores) < cores->n_cores && n_threads <= n_fast(cores);
     for (uint32_t node = 0; node < CPU_NODES_MAX; node++)
         if (cores_of_node(cores, node) >= n_threads)
             return false;

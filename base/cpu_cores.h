@@ -43,7 +43,7 @@ uint32_t cpu_cores_nodes(const struct cpu_cores *cores); /* at least 1 */
  * node has as many as its cores allow. */
 void cpu_cores_of_thread(const struct cpu_cores *cores, uint32_t thread, cpu_set_t *cpus_out);
 /* Whether so many computing threads should be bound: they do not fit on one of several nodes, or there is one node with
- * slow cores beside fast ones. Fewer threads than a node has cores are left to the kernel, as other processes like
+ * slow cores beside fast ones, and no more threads than fast cores. Fewer threads than a node has cores are left to the kernel, as other processes like
  * this one may want the same node. */
 bool cpu_cores_want_places(const struct cpu_cores *cores, uint32_t n_threads);
 

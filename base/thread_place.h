@@ -1,5 +1,5 @@
 /*
- * thread_place - the function of thread_pool that needs the machine's cores. The library of kernels does not have it.
+ * thread_place - the function of thread_pool that needs the machine's cores. The library of kernels does not export it.
  *
  * Thread: as thread_pool.h.
  */

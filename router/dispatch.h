@@ -1,9 +1,8 @@
 /*
  * dispatch - the router's core with its mutex, and the Decode calls to generation workers.
  *
- *     server queue thread   dispatch_start, on_end -> cancel          \
- *     client queue thread   messages and ends of Decode calls          > one mutex, core, generations
- *     main                  reports of workers, metrics               /
+ *     queue thread   dispatch_start, on_end -> cancel; messages and ends of Decode calls   \
+ *     main           reports of workers, metrics                                           / one mutex, core, generations
  *
  * The core's ops run with the mutex held and must not call the core again. Their results (a call that
  * could not be started, a stop string) wait in a list that dispatch_unlock processes.

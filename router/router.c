@@ -229,7 +229,7 @@ static enum status check(const void *values, const char *folder, struct error *e
     return STATUS_OK;
 }
 
-#define THREADS 5 /* main, the log's, the text's, and one each for calls taken and made */
+#define THREADS 4 /* main, the log's, the text's, and one for calls taken and made */
 
 static void print_plan(const struct router_config *config, const struct tokenizer *tokenizer,
                        const char *folder, FILE *out)

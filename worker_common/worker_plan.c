@@ -6,6 +6,7 @@
 #include "worker_common/worker_device.h"
 #include "worker_common/worker_paper.h"
 #include "worker_common/worker_pool.h"
+#include "worker_common/worker_threads.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -161,8 +162,7 @@ static void print_threads(const struct worker_options *options, FILE *out)
     cpu_room_read("", &room);
     cpu_cores_read("", &room, &cores);
     cpu_cores_format(&cores, &room, text);
-    fprintf(out, "threads     %u compute%s; %s\n",
-            options->threads ? options->threads : cores.threads,
+    fprintf(out, "threads     %u compute%s; %s\n", worker_n_threads(options, &cores),
             options->threads ? ", as configured" : "", text);
 }
 

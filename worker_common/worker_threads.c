@@ -11,6 +11,13 @@
 
 #include <assert.h>
 
+uint32_t worker_n_threads(const struct worker_options *options, const struct cpu_cores *cores)
+{
+    if (options->threads > 0)
+        return options->threads;
+    return cores->threads < THREADS_MAX ? cores->threads : THREADS_MAX;
+}
+
 /* Before threads are made, so that they inherit it. A failure costs speed alone. */
 static void spread_memory(const struct cpu_cores *cores)
 {
@@ -38,14 +45,14 @@ enum status worker_create_threads(struct worker *worker, const struct worker_opt
                            options->attention_kernels, error, &choice));
     cpu_room_read("", &room);
     cpu_cores_read("", &room, &cores);
-    const uint32_t n = options->threads ? options->threads : cores.threads;
+    const uint32_t n = worker_n_threads(options, &cores);
     const bool is_placed = !is_own && options->cpu_placement == WORKER_PLACEMENT_AUTO &&
                            cpu_cores_want_places(&cores, n);
     if (is_placed && cpu_cores_nodes(&cores) > 1)
         spread_memory(&cores);
     enum status status = thread_pool_create(n, options->pin, &worker->threads);
     if (status != STATUS_OK)
-        return error_set(error, status, "threads %u: %s", options->threads, status_text(status));
+        return error_set(error, status, "threads %u: %s", n, status_text(status));
     const char *places = "";
     if (is_placed && !options->pin) {
         thread_pool_place(worker->threads, &cores);

@@ -2,8 +2,8 @@
  * runtime - gRPC's library state, one completion queue, and the one thread that serves it.
  *
  * All handlers, on_end functions and client callbacks of the servers and clients on a runtime run
- * on that thread ("the queue thread") and must not block. A process has one runtime for its servers
- * and, if it calls other processes, a second one for its client.
+ * on that thread ("the queue thread") and must not block. A process has one runtime for its servers;
+ * a worker that calls other processes has a second one for its client, and the router uses one for both.
  *
  * Create the first runtime after the last fork, after SIGPIPE is ignored, and after the signals
  * that main waits for are blocked: gRPC's threads inherit the mask.
