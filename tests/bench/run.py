@@ -426,7 +426,7 @@ def machine():
     has = [flag for flag in SET_FLAGS if re.search(rf"\b{flag}\b", text)]
     caches = []
     for index in sorted(pathlib.Path("/sys/devices/system/cpu/cpu0/cache").glob("index*")):
-        level, kind, size = ((index / part).read_text().strip() for part in ("level", "type", "size"))
+        level, kind, size = ((index / part).read_text().strip() if (index / part).exists() else "?" for part in ("level", "type", "size"))
         if kind != "Instruction":
             caches.append(f"L{level} {size}")
     return {"name": name.group(1) if name else os.uname().machine, "cpus": len(os.sched_getaffinity(0)), "caches": caches, "flags": has}

@@ -164,7 +164,7 @@ class LimitsTest(unittest.TestCase):
             for role in ("ctx-worker", "gen-worker"):
                 ports = ("--control-address", "127.0.0.1:0", "--health-address", "127.0.0.1:0", "--metrics-address", "")
                 self.refused(limits.run(role, MODEL, *ports, "--kv-memory", "300M"), "no memory for 300.0 MiB of KV blocks")
-                self.refused(limits.run(role, MODEL, "--kv-memory", "300M", "--dry-run"), "it needs 40")
+                self.refused(limits.run(role, MODEL, "--kv-memory", "300M", "--dry-run"), "it needs 4")
             self.assertEqual(limits.oom_kills(), 0)
 
     def test_a_limit_that_leaves_nothing_is_refused(self):
