@@ -283,8 +283,12 @@ Test(chat, a_stopped_chat_gives_the_terminal_back_and_goes_on_with_its_line)
     memset(terminal.text, 0, sizeof terminal.text);
     kill(terminal.pid, SIGCONT);
     terminal_wait(&terminal, "\033[?2004h" PROMPT "/sys");
+    terminal.n = 0;
+    memset(terminal.text, 0, sizeof terminal.text);
     terminal_type(&terminal, "tem\n");
     terminal_wait(&terminal, "(no system message)");
+    /* Before the prompt the terminal is in its own mode, which takes Ctrl-D for itself. */
+    terminal_wait(&terminal, "\033[?2004h" PROMPT);
     terminal_type(&terminal, CTRL_D);
     expect_exit(EXIT_SUCCESS);
     stop();
