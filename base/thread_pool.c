@@ -216,6 +216,11 @@ static bool has_cpu_each(const struct cpu_room *room, uint32_t n_threads)
            (room->quota == 0 || n_threads <= room->quota);
 }
 
+uint32_t thread_pool_default(const struct cpu_cores *cores)
+{
+    return cores->threads < THREADS_MAX ? cores->threads : THREADS_MAX;
+}
+
 enum status thread_pool_create(uint32_t n_threads, bool pin, struct thread_pool **pool_out)
 {
     if (n_threads > THREADS_MAX)
@@ -226,7 +231,7 @@ enum status thread_pool_create(uint32_t n_threads, bool pin, struct thread_pool 
     cpu_room_read("", &room);
     cpu_cores_read("", &room, &cores);
     if (n_threads == 0)
-        n_threads = cores.threads < THREADS_MAX ? cores.threads : THREADS_MAX;
+        n_threads = thread_pool_default(&cores);
     const bool has_core_each = n_threads <= (uint32_t)CPU_COUNT(&cores.computing);
 
     assert(n_threads > 0);

@@ -1,15 +1,12 @@
 #include "model/mapped_file.h"
 
+#include "base/huge_memory.h"
 #include "base/regular_file.h"
 
 #include <errno.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <unistd.h>
-
-/* From this size on, the kernel is asked to read a file into huge pages, where the file system has them: with small pages a product
- * whose weights come from memory is up to a sixth slower. */
-#define HUGE_BYTES (2u << 20)
 
 static enum status map(int descriptor, size_t bytes, const char *name, struct mapped_file *file_out,
                        struct error *error)
@@ -19,7 +16,8 @@ static enum status map(int descriptor, size_t bytes, const char *name, struct ma
         void *data = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, descriptor, 0);
         if (data == MAP_FAILED)
             return error_set(error, errno_status(errno), "%.200s: %s", name, strerror(errno));
-        if (bytes >= HUGE_BYTES)
+        /* Where the file system has huge pages: with small ones a product whose weights come from memory is up to a sixth slower. */
+        if (bytes >= HUGE_MEMORY_BYTES)
             (void)madvise(data, bytes, MADV_HUGEPAGE); /* a failure leaves small pages */
         file.data = data;
     }

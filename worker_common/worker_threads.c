@@ -13,9 +13,7 @@
 
 uint32_t worker_n_threads(const struct worker_options *options, const struct cpu_cores *cores)
 {
-    if (options->threads > 0)
-        return options->threads;
-    return cores->threads < THREADS_MAX ? cores->threads : THREADS_MAX;
+    return options->threads > 0 ? options->threads : thread_pool_default(cores);
 }
 
 /* Before threads are made, so that they inherit it. A failure costs speed alone. */
