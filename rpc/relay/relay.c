@@ -205,7 +205,8 @@ static void close_listeners(struct relay *relay, uint64_t now_ns)
     tell(relay, &relay->is_closed);
 }
 
-/* Ends the quitting if no connection is open any more, or the time is over. */
+/* Ends the quitting if no connection is open any more, or the time is over. Who is left then, or came after that, hears nothing
+ * more of the core: as it ends it says CANCELLED of calls that it has not begun, which nobody cancelled. */
 static void look_who_is_left(struct relay *relay, uint64_t now_ns)
 {
     if (relay->quit_until_ns == DEADLINE_NONE)
@@ -215,6 +216,12 @@ static void look_who_is_left(struct relay *relay, uint64_t now_ns)
         relayed = relayed->next;
     if (relayed && now_ns < relay->quit_until_ns)
         return;
+    for (struct relayed *left = relay->common.first, *next; left; left = next) {
+        next = left->next;
+        relayed_part(&relay->common, left, now_ns);
+    }
+    if (!relay->common.is_closing)
+        close_listeners(relay, now_ns);
     relay->quit_until_ns = DEADLINE_NONE;
     tell(relay, &relay->has_quit);
 }

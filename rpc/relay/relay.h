@@ -5,7 +5,7 @@
  *     relay_open      listens, but does not accept yet
  *     relay_start     its thread accepts and relays
  *     relay_send_away tells clients to send new calls elsewhere
- *     relay_quit      waits until each call has its answer, and ends the connections
+ *     relay_quit      waits until each call has its answer, ends the connections and accepts no more
  *     relay_close     accepts no more; after it returns, the core gets no new connection
  *     relay_destroy   waits a moment until the core's last output is sent, then closes all
  *
@@ -49,8 +49,9 @@ void relay_send_away(struct relay *relay);
 /* The graceful shutdown of HTTP/2: every client, also one that connects meanwhile, gets a GOAWAY with the highest
  * stream, and a PING. When it has acknowledged the PING and its calls are answered, it gets a GOAWAY with its last
  * stream, and the connection ends. Blocks until all connections have ended, at most RELAY_QUIT_NS; handlers must
- * continue to answer meanwhile. No client is told that a call which the core has seen was not seen: it would retry at a
- * closed port. NULL, or a relay that was never started, is fine. */
+ * continue to answer meanwhile. Then the connections that are left end, and the port is closed. No client is told that a
+ * call which the core has seen was not seen: it would retry at a closed port. NULL, or a relay that was never started, is
+ * fine. */
 void relay_quit(struct relay *relay);
 void relay_close(struct relay *relay);   /* fine if NULL or never started */
 void relay_destroy(struct relay *relay); /* NULL is fine */

@@ -252,6 +252,15 @@ static void on_core_end(struct relayed_common *common, struct relayed *relayed, 
         relayed_linger(common, relayed, now_ns);
 }
 
+void relayed_part(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns)
+{
+    if (relayed->state != RELAYED_OPEN)
+        return;
+    say_why(relayed, FRAME_NO_ERROR, "drained");
+    on_core_end(common, relayed, now_ns);
+    relayed_settle(common, relayed, now_ns);
+}
+
 static void read_side(struct relayed_common *common, struct relayed *relayed,
                       enum relayed_side side, uint64_t now_ns)
 {

@@ -134,6 +134,8 @@ void relayed_on_time(struct relayed_common *common, struct relayed *relayed, uin
 void relayed_make_room(struct relayed_common *common, uint64_t now_ns);
 /* Lets connections continue whose turn it is. */
 void relayed_go_on(struct relayed_common *common, uint64_t now_ns);
+/* Ends the connection of who was told to leave and is still here; what the core has said goes out. */
+void relayed_part(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns);
 /* Ends the connection because of that limit. */
 void relayed_end(struct relayed_common *common, struct relayed *relayed, enum relay_limit limit,
                  enum frame_error error, uint64_t now_ns);

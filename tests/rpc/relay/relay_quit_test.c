@@ -3,10 +3,13 @@
  * The test is the core. */
 #include "tests/rpc/support/relay_bed.h"
 
+#include <arpa/inet.h>
 #include <criterion/criterion.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 TestSuite(relay_quit, .timeout = 120);
@@ -112,13 +115,36 @@ Test(relay_quit, who_comes_meanwhile_hears_the_same)
     relay_bed_stop();
 }
 
-Test(relay_quit, who_confirms_nothing_is_not_waited_for_long)
+/* The core's end says CANCELLED of a call that it has not begun: the client must not hear it. */
+Test(relay_quit, who_has_no_answer_in_time_hears_nothing_more_of_the_core)
 {
+    uint8_t cancelled[64], rest;
     relay_bed_prepare("127.0.0.1:0");
     relay_bed_start();
     struct end end = greet();
-    pass(end.fd, end.core, 20, FRAME_HEADERS, FRAME_FLAG_END_HEADERS, 1);
+    pass(end.fd, end.core, 20, FRAME_HEADERS, FRAME_FLAG_END_HEADERS | FRAME_FLAG_END_STREAM, 1);
     relay_quit(relay_bed.relay);
+    size_t n = relay_bed_put_frame(cancelled, 20, FRAME_HEADERS,
+                                   FRAME_FLAG_END_HEADERS | FRAME_FLAG_END_STREAM, 1);
+    cr_expect_lt(send(end.core, cancelled, n, MSG_NOSIGNAL), 0);
+    cr_expect_eq(recv(end.core, &rest, 1, 0), 0);
+    expect_away(end.fd);
+    expect_goaway(end.fd, 1, "drained");
+    relay_bed_hear_end(end.fd);
     close(end.fd);
+    relay_bed_stop();
+}
+
+Test(relay_quit, nobody_comes_after_it)
+{
+    relay_bed_prepare("127.0.0.1:0");
+    relay_bed_start();
+    struct sockaddr_in address = {.sin_family = AF_INET,
+                                  .sin_port = htons(relay_port(relay_bed.relay)),
+                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    relay_quit(relay_bed.relay);
+    int fd = socket(AF_INET, SOCK_STREAM, 0);
+    cr_expect_neq(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
+    close(fd);
     relay_bed_stop();
 }
