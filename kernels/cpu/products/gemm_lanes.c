@@ -9,8 +9,6 @@
 #include <assert.h>
 
 enum {
-    PANELS = LANES_NP,
-    STEP_ROWS = PANELS * LANES,
     GROUP = 4,           /* tiles that go through all lanes while their sums are in the L1 cache */
     BF16_TOKENS_MIN = 9, /* fewer do not pay for transposing */
     TOKENS_MIN = 13,
@@ -22,17 +20,17 @@ enum {
 static const uint8_t LANE_ORDER[LANES] = {0, 8, 4, 12, 2, 10, 6, 14, 1, 9, 5, 13, 3, 11, 7, 15};
 
 struct scratch {
-    _Alignas(64) float w[PANELS][PANEL_FLOATS];
-    float sums[(GEMM_TOKEN_BLOCK / LANES_MR + GROUP - 1) / GROUP][LANES]
-              [GROUP * PANELS * TILE_FLOATS];
+    _Alignas(64) float w[PANEL_FLOATS];
+    _Alignas(64) float sums[(GEMM_TOKEN_BLOCK / LANES_MR + GROUP - 1) / GROUP][LANES]
+                           [GROUP * TILE_FLOATS];
 };
 
-/* A K block of some panels and a token block. */
+/* A K block of a panel and a token block. */
 struct block {
     const struct gemm_part *part;
     struct lanes_tokens tokens;
     struct weights_ahead ahead;
-    uint32_t row, n_panels;
+    uint32_t row;
     bool is_first, is_last;
 };
 
@@ -64,10 +62,10 @@ void gemm_lanes_prepare(const struct gemm *gemm, uint32_t index, float *tokens_o
 
 #define TILE(mr)                                                                                   \
     case mr:                                                                                       \
-        lane_tile_run(mr, np, tile);                                                               \
+        lane_tile_run(mr, tile);                                                                   \
         break;
 
-INLINE void run_tile(const uint32_t np, uint32_t mr, const struct lane_tile *tile)
+static void run_tile(uint32_t mr, const struct lane_tile *tile)
 {
     switch (mr) {
         TILE(1)
@@ -80,45 +78,34 @@ INLINE void run_tile(const uint32_t np, uint32_t mr, const struct lane_tile *til
 }
 
 /* y of a tile, whose lanes are all added. */
-static void store_tile(const struct block *block, uint32_t token, uint32_t mr, uint32_t panel,
-                       const float *sums)
+static void store_tile(const struct block *block, uint32_t token, uint32_t mr, const float *sums)
 {
     const struct gemm *gemm = block->part->gemm;
-    const uint32_t row = block->row + panel * LANES;
-    const uint32_t n = gemm->n_out - row < LANES ? gemm->n_out - row : LANES;
+    const uint32_t n = gemm->n_out - block->row < LANES ? gemm->n_out - block->row : LANES;
     for (uint32_t m = 0; m < mr; m++)
-        gemm_store(gemm, block->part->token + token + m, row, n, sums + (size_t)m * LANES);
+        gemm_store(gemm, block->part->token + token + m, block->row, n, sums + (size_t)m * LANES);
 }
 
-/* Lane number `number` of a tile and all panels. */
+/* Lane number `number` of a tile. */
 static void run_lane(struct block *block, uint32_t number, uint32_t t, float *sums,
-                     struct scratch *scratch)
+                     const struct scratch *scratch)
 {
     const struct lanes_tokens *tokens = &block->tokens;
     const uint32_t lane = LANE_ORDER[number];
     const uint32_t first = lanes_tile_first(tokens, t), mr = lanes_tile_size(tokens, t);
-    struct lane_tile tile = {.x = tokens->data + lane * tokens->lane_stride +
-                                  (size_t)first * tokens->n_j,
-                             .w_stride = PANEL_FLOATS,
-                             .sums_stride = TILE_FLOATS,
-                             .sums_slot = GROUP * PANELS * TILE_FLOATS,
-                             .n_j = tokens->n_j,
-                             .number = number,
-                             .is_first = block->is_first,
-                             .is_last = block->is_last};
+    const struct lane_tile tile = {
+        .x = tokens->data + lane * tokens->lane_stride + (size_t)first * tokens->n_j,
+        .w = scratch->w + lane * ((size_t)tokens->n_j * LANES + GEMM_LANE_PAD),
+        .sums = sums,
+        .sums_slot = GROUP * TILE_FLOATS,
+        .n_j = tokens->n_j,
+        .number = number,
+        .is_first = block->is_first,
+        .is_last = block->is_last};
     ask_ahead(&block->ahead);
-    for (uint32_t p = 0, np; p < block->n_panels; p += np) {
-        np = block->n_panels - p < LANES_NP ? 1 : LANES_NP;
-        tile.w = scratch->w[p] + lane * ((size_t)tokens->n_j * LANES + GEMM_LANE_PAD);
-        tile.sums = sums + p * tile.sums_stride;
-        if (np == LANES_NP)
-            run_tile(LANES_NP, mr, &tile);
-        else
-            run_tile(1, mr, &tile);
-        for (uint32_t i = 0; block->is_last && number == LANES - 1 && i < np; i++)
-            store_tile(block, first, mr, p + i,
-                       lane_sum(&tile, lane_slot(&tile, LANES - 1, 4), 0, i));
-    }
+    run_tile(mr, &tile);
+    if (block->is_last && number == LANES - 1)
+        store_tile(block, first, mr, lane_sum(&tile, lane_slot(&tile, LANES - 1, 4), 0));
 }
 
 /* The weights that come next: the next K block of these rows, or the first one of the rows behind them. */
@@ -126,7 +113,7 @@ static struct weights_ahead look_ahead(const struct block *block, const struct l
                                        uint32_t j)
 {
     const struct gemm *gemm = block->part->gemm;
-    const uint32_t row = block->is_last ? block->row + STEP_ROWS : block->row;
+    const uint32_t row = block->is_last ? block->row + LANES : block->row;
     const uint32_t k = block->is_last ? 0 : (j + shape->j_step) * LANES;
     const uint32_t left = gemm->n_in - k, len = shape->j_step * LANES;
     struct weights_ahead ahead = {0};
@@ -135,7 +122,7 @@ static struct weights_ahead look_ahead(const struct block *block, const struct l
     ahead.row_bytes = dtype_array_bytes(gemm->w_dtype, gemm->n_in);
     ahead.block_bytes = dtype_array_bytes(gemm->w_dtype, left < len ? left : len);
     ahead.at = (const char *)gemm->w + row * ahead.row_bytes + dtype_array_bytes(gemm->w_dtype, k);
-    ahead.n_rows = gemm->n_out - row < STEP_ROWS ? gemm->n_out - row : STEP_ROWS;
+    ahead.n_rows = gemm->n_out - row < LANES ? gemm->n_out - row : LANES;
     ahead.n_lines = (uint32_t)(ahead.n_rows * (ahead.block_bytes / LINE_BYTES + 1) /
                                    (LANES * block->tokens.n_tiles) +
                                1);
@@ -154,14 +141,12 @@ static void run_block(const struct lanes_shape *shape, struct block *block, uint
     block->is_last = j + shape->j_step >= shape->n_j;
     block->ahead = look_ahead(block, shape, j);
     const size_t w_lane = (size_t)block->tokens.n_j * LANES + GEMM_LANE_PAD;
-    for (uint32_t p = 0; p < block->n_panels; p++)
-        panel_transpose(part->gemm, block->row + p * LANES, k, left < len ? left : len,
-                        scratch->w[p], w_lane);
+    panel_transpose(part->gemm, block->row, k, left < len ? left : len, scratch->w, w_lane);
     for (uint32_t t = 0; t < block->tokens.n_tiles; t += GROUP)
         for (uint32_t number = 0; number < LANES; number++)
             for (uint32_t i = 0; i < GROUP && t + i < block->tokens.n_tiles; i++)
-                run_lane(block, number, t + i,
-                         scratch->sums[t / GROUP][0] + i * PANELS * TILE_FLOATS, scratch);
+                run_lane(block, number, t + i, scratch->sums[t / GROUP][0] + i * TILE_FLOATS,
+                         scratch);
 }
 
 static void run(const struct gemm_part *part)
@@ -170,9 +155,8 @@ static void run(const struct gemm_part *part)
     const struct lanes_shape shape = lanes_shape_of(part->gemm->n_tokens, part->gemm->n_in);
     assert(part->token % shape.token_block == 0);
     assert(part->row % LANES == 0 && part->token_end - part->token <= GEMM_TOKEN_BLOCK);
-    for (uint32_t row = part->row; row < part->row_end; row += STEP_ROWS) {
-        const uint32_t n_rows = part->row_end - row < STEP_ROWS ? part->row_end - row : STEP_ROWS;
-        struct block block = {.part = part, .row = row, .n_panels = lanes_divide_up(n_rows, LANES)};
+    for (uint32_t row = part->row; row < part->row_end; row += LANES) {
+        struct block block = {.part = part, .row = row};
         for (uint32_t j = 0; j < shape.n_j; j += shape.j_step)
             run_block(&shape, &block, j, &scratch);
     }
@@ -181,7 +165,7 @@ static void run(const struct gemm_part *part)
 struct gemm_path gemm_lanes_path(const struct gemm *gemm)
 {
     const struct lanes_shape shape = lanes_shape_of(gemm->n_tokens, gemm->n_in);
-    return (struct gemm_path){shape.token_block, STEP_ROWS, STEP_ROWS, run};
+    return (struct gemm_path){shape.token_block, LANES, LANES, run};
 }
 
 #else
