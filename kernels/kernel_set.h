@@ -51,10 +51,6 @@ struct gemm {
     size_t workspace_bytes;
 };
 
-/* The workspace of products of n_tokens rows of n_in elements, on any set of the host; a call uses the sum over its
- * different x. Grows with both. */
-size_t gemm_workspace_bytes(uint32_t n_tokens, uint32_t n_in);
-
 /* For callers that fill in a gemm from a file; gemm itself only asserts.
  * INVALID_ARGUMENT, with a sentence: no gemm of the host takes these sizes, strides, dtypes or scales. */
 MUST_CHECK enum status gemm_check(const struct gemm *gemm, struct error *error);
@@ -130,6 +126,9 @@ struct kernels {
     const struct moe_backend *moe; /* kernels/moe.h */
     /* Computes n_gemms products in one parallel region: Q, K and V, or gate and up. Their y do not overlap. */
     void (*gemm)(struct thread_pool *pool, const struct gemm *gemms, uint32_t n_gemms);
+    /* The workspace with which products of n_tokens rows of n_in elements are fastest; a call uses the sum over its different x.
+     * Grows with both. NULL: the set's products use none. */
+    size_t (*gemm_workspace_bytes)(uint32_t n_tokens, uint32_t n_in);
     /* Rearranges INT8 weights (w, w_scales, n_in, n_out of their product) into packed_out, which is
      * aligned to 64 bytes. With packed weights gemm also rounds x to INT8, as x / (largest magnitude / 127),
      * with one scale for each token, or for each group of 32 of its elements, as the weights have. Sums of a group
@@ -150,3 +149,6 @@ struct kernels {
 };
 
 #define GEMMS_MAX 8u /* products in one call */
+
+/* What the set's gemm_workspace_bytes says; 0 if it has none. */
+size_t gemm_workspace_bytes(const struct kernels *kernels, uint32_t n_tokens, uint32_t n_in);

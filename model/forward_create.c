@@ -134,17 +134,16 @@ static uint32_t mlp_rows_max(const struct forward_options *options)
 }
 
 /* The most that products of a step use. Q, K and V read the same rows, and so do gate and up. */
-static size_t workspace_bytes(const struct model_config *config,
-                              const struct forward_options *options)
+static size_t workspace_bytes(const struct model *model, const struct forward_options *options)
 {
+    const struct model_config *config = model_get_config(model);
+    const struct kernels *kernels = model_kernels(model);
     const uint32_t tokens = options->tokens_max, attended = config->n_heads * config->head_dim;
-    const size_t inner = gemm_workspace_bytes(mlp_rows_max(options), config->ffn);
-    const size_t outer = gemm_workspace_bytes(tokens, config->hidden > attended ? config->hidden
-                                                                                : attended);
-    const size_t head = gemm_workspace_bytes(options->sequences_max, config->hidden);
+    const size_t inner = gemm_workspace_bytes(kernels, mlp_rows_max(options), config->ffn);
+    const size_t outer = gemm_workspace_bytes(
+        kernels, tokens, config->hidden > attended ? config->hidden : attended);
+    const size_t head = gemm_workspace_bytes(kernels, options->sequences_max, config->hidden);
     const size_t most = inner > outer ? inner : outer;
-    if (kernel_choice_is_own(options->device))
-        return 0;
     return most > head ? most : head;
 }
 
@@ -211,9 +210,9 @@ static uint32_t qkv_width(const struct model_config *config)
     return (config->n_heads + 2 * config->n_kv_heads) * config->head_dim;
 }
 
-static struct forward shape_of(const struct model_config *config,
-                               const struct forward_options *options)
+static struct forward shape_of(const struct model *model, const struct forward_options *options)
 {
+    const struct model_config *config = model_get_config(model);
     return (struct forward){
         .config = config,
         .options = *options,
@@ -221,26 +220,24 @@ static struct forward shape_of(const struct model_config *config,
         .kv_tokens_max = kv_tokens_max(config, options),
         .qkv_width = qkv_width(config),
         .mlp_rows_max = mlp_rows_max(options),
-        .workspace_bytes = workspace_bytes(config, options),
+        .workspace_bytes = workspace_bytes(model, options),
     };
 }
 
-size_t forward_activation_bytes(const struct model_config *config,
-                                const struct forward_options *options)
+size_t forward_activation_bytes(const struct model *model, const struct forward_options *options)
 {
-    struct forward shape = shape_of(config, options);
+    struct forward shape = shape_of(model, options);
     return lay_out_activations(&shape, NULL);
 }
 
 enum status forward_create(const struct model *model, const struct forward_options *options,
                            struct error *error, struct forward **forward_out)
 {
-    const struct model_config *config = model_get_config(model);
     TRY(check_options(options, error));
     struct forward *forward = calloc(1, sizeof *forward);
     if (!forward)
         return error_set(error, STATUS_NO_MEMORY, "no memory for the forward pass");
-    *forward = shape_of(config, options);
+    *forward = shape_of(model, options);
     forward->weights = model_weights(model);
     forward->threads = options->threads;
     device_bind(options->device);

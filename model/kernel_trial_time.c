@@ -115,8 +115,8 @@ static uint64_t time_products(const struct kernel_trial *trial, const struct ker
     void *x = filled(DTYPE_F32, (size_t)BATCH_TOKENS * n_in);
     void *w = filled(DTYPE_BF16, (size_t)n_out * n_in);
     void *y = array_of(sizeof(float) * BATCH_TOKENS * n_out), *packed = NULL;
-    const size_t workspace_bytes = gemm_workspace_bytes(BATCH_TOKENS, n_in);
-    void *workspace = array_of(workspace_bytes);
+    const size_t workspace_bytes = gemm_workspace_bytes(set, BATCH_TOKENS, n_in);
+    void *workspace = workspace_bytes > 0 ? array_of(workspace_bytes) : NULL;
     products.gemm = (struct gemm){.x = x,
                                   .x_dtype = DTYPE_F32,
                                   .x_stride = n_in,
@@ -129,7 +129,7 @@ static uint64_t time_products(const struct kernel_trial *trial, const struct ker
                                   .n_out = n_out,
                                   .workspace = workspace,
                                   .workspace_bytes = workspace_bytes};
-    bool is_made = x && w && y && workspace;
+    bool is_made = x && w && y && (workspace || workspace_bytes == 0);
     if (is_made && trial->weights != WEIGHTS_AUTO) {
         packed = packed_of(trial, &products, w);
         is_made = packed;

@@ -162,7 +162,7 @@ static enum status create_forward(struct worker *worker, const struct worker_opt
     const struct forward_options forward = worker_forward_options(&worker->identity.geometry,
                                                                   &step);
     TRY(worker_device_fits(worker->device, "activations of a step",
-                           forward_activation_bytes(worker->config, &forward), error));
+                           forward_activation_bytes(worker->model, &forward), error));
     return worker_forward_create(worker->model, &worker->identity.geometry, &step, error,
                                  &worker->forward);
 }

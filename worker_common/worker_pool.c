@@ -33,7 +33,7 @@ struct kv_taken worker_computed_bytes(const struct worker *worker,
         return (struct kv_taken){.process_bytes = KV_START_BYTES};
     return (struct kv_taken){.mapped_bytes = model_weight_bytes(worker->model),
                              .process_bytes = KV_START_BYTES +
-                                              forward_activation_bytes(worker->config, &forward)};
+                                              forward_activation_bytes(worker->model, &forward)};
 }
 
 struct kv_taken worker_measured_bytes(const struct worker *worker,

@@ -117,8 +117,8 @@ static void bench_gemm(const struct bench *bench, const struct format *format, u
     struct run run = {.bench = bench, .n_copies = 1};
     float *x = filled(DTYPE_F32, (size_t)n_tokens * n_in, 1);
     float *y = allocate((size_t)n_tokens * n_out * sizeof(float));
-    const size_t workspace_bytes = gemm_workspace_bytes(n_tokens, n_in);
-    void *workspace = allocate(workspace_bytes);
+    const size_t workspace_bytes = gemm_workspace_bytes(bench->kernels, n_tokens, n_in);
+    void *workspace = workspace_bytes > 0 ? allocate(workspace_bytes) : NULL;
     run.gemm = (struct gemm){.x = x,
                              .x_stride = n_in,
                              .y = y,
@@ -138,7 +138,8 @@ static void bench_gemm(const struct bench *bench, const struct format *format, u
     report(bench, format, &run, best_seconds(run_gemm, &run));
     munmap(x, (size_t)n_tokens * n_in * sizeof(float));
     munmap(y, (size_t)n_tokens * n_out * sizeof(float));
-    munmap(workspace, workspace_bytes);
+    if (workspace)
+        munmap(workspace, workspace_bytes);
     munmap(one, run.w_bytes);
     munmap(w, run.n_copies * run.w_bytes);
 }

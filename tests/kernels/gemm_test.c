@@ -45,7 +45,7 @@ static struct operands operands_create(const struct product *product)
                           sizeof(float));
     op.w = guarded_create((size_t)product->n_in * product->n_out * w_bytes);
     op.bias = guarded_create(product->n_out * w_bytes);
-    op.workspace = guarded_create(gemm_workspace_bytes(product->n_tokens, product->n_in));
+    op.workspace = guarded_create(gemm_workspace_most(product->n_tokens, product->n_in));
     for (uint32_t t = 0; t < product->n_tokens; t++)
         for (uint32_t i = 0; i < product->n_in; i++)
             ((float *)op.x.data)[(size_t)t * x_stride + i] = values_at(1, t, i);
@@ -68,7 +68,7 @@ static struct operands operands_create(const struct product *product)
         .n_out = product->n_out,
         .accumulate = product->accumulate,
         .workspace = op.workspace.data,
-        .workspace_bytes = gemm_workspace_bytes(product->n_tokens, product->n_in)};
+        .workspace_bytes = gemm_workspace_most(product->n_tokens, product->n_in)};
     return op;
 }
 
@@ -269,7 +269,7 @@ Test(gemm, several_products_in_one_call_equal_them_one_by_one)
         for (uint32_t n_tokens = 1; n_tokens <= 70; n_tokens += 23) {
             struct operands one[3], all[3];
             struct gemm gemms[3];
-            const size_t bytes = 3 * gemm_workspace_bytes(n_tokens, 200);
+            const size_t bytes = 3 * gemm_workspace_most(n_tokens, 200);
             struct guarded workspace = guarded_create(bytes);
             for (uint32_t i = 0; i < 3; i++) {
                 struct product product = {

@@ -1,5 +1,7 @@
 /* forward: a sequence's logits are the same bits however it is chunked, blocked, batched, threaded. */
 #include "base/random.h"
+#include "kernels/kernels.h"
+#include "model/forward_parts.h"
 #include "tests/model/support/runner.h"
 
 #include <criterion/criterion.h>
@@ -363,10 +365,41 @@ Test(forward, activations_are_the_bytes_that_were_computed)
         struct runner runner;
         runner_open(&runner, DEMO_MODEL,
                     (struct runner_options){.tokens_max = TOKENS[i], .n_blocks = 4});
-        size_t bytes = forward_activation_bytes(model_get_config(runner.model),
-                                                forward_get_options(runner.forward));
+        size_t bytes = forward_activation_bytes(runner.model, forward_get_options(runner.forward));
         cr_expect_eq(device_bytes(runner.device, DEVICE_ACTIVATIONS), bytes);
         cr_expect(bytes > TOKENS[i] * (size_t)model_get_config(runner.model)->hidden * 8);
         runner_close(&runner);
+    }
+}
+
+/* Without it products of a prompt have the same bits, and take longer. */
+Test(forward, products_of_a_prompt_use_the_workspace)
+{
+    const struct kernels *list[KERNELS_MAX];
+    const uint32_t n = kernels_list(list, KERNELS_MAX);
+    for (uint32_t k = 0; k < n; k++) {
+        struct runner runner;
+        struct runner_sequence sequence;
+        uint32_t ids[64];
+        runner_open(&runner, DEMO_MODEL,
+                    (struct runner_options){.cpu_kernels = list[k]->name, .tokens_max = 64});
+        struct forward *forward = runner.forward;
+        float *logits = malloc(runner.vocabulary * sizeof *logits);
+        uint8_t *before = malloc(forward->workspace_bytes + 1);
+        cr_assert(logits && before);
+        cr_expect_eq(forward->workspace_bytes > 0, gemm_workspace_bytes(list[k], 64, 64) > 0);
+        memset(before, 0xff, forward->workspace_bytes);
+        if (forward->workspace_bytes > 0)
+            memcpy(forward->workspace.data, before, forward->workspace_bytes);
+        random_ids(ids, 64, runner.vocabulary, 1);
+        runner_begin(&runner, &sequence, 64);
+        runner_prefill(&runner, &sequence, ids, 64, 0, logits);
+        if (forward->workspace_bytes > 0)
+            cr_expect_neq(memcmp(forward->workspace.data, before, forward->workspace_bytes), 0,
+                          "%s", list[k]->name);
+        runner_end(&runner, &sequence);
+        runner_close(&runner);
+        free(before);
+        free(logits);
     }
 }

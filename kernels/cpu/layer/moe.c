@@ -49,8 +49,8 @@ static uint32_t inner_rows(uint32_t n_tokens_max)
 static size_t products_bytes(const struct moe_config *config, uint32_t n_tokens_max, size_t inner)
 {
     const uint32_t width = config->n_in > inner ? config->n_in : (uint32_t)inner;
-    return gemm_workspace_bytes(inner_rows(n_tokens_max), width) +
-           EXPERTS_AT_ONCE * gemm_workspace_bytes(1, width);
+    return cpu_gemm_workspace_bytes(inner_rows(n_tokens_max), width) +
+           EXPERTS_AT_ONCE * cpu_gemm_workspace_bytes(1, width);
 }
 
 /* Lays out the scratch at base. bytes_out: the bytes of all parts. */

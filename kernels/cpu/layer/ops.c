@@ -82,6 +82,7 @@ const struct kernels kernels_this_isa = {
     .attention = &cpu_attention,
     .moe = &cpu_moe,
     .gemm = cpu_gemm,
+    .gemm_workspace_bytes = cpu_gemm_workspace_bytes,
     .gemm_packed_bytes = cpu_gemm_packed_bytes,
     .gemm_pack = cpu_gemm_pack,
     .rms_norm = cpu_rms_norm,

@@ -44,7 +44,7 @@ static bool has_x_of(const struct gemm *a, const struct gemm *b)
 static float *tokens_of(struct plan *plan, uint32_t g, size_t *used)
 {
     const struct gemm *gemm = &plan->gemms[g];
-    const size_t bytes = gemm_workspace_bytes(gemm->n_tokens, gemm->n_in);
+    const size_t bytes = cpu_gemm_workspace_bytes(gemm->n_tokens, gemm->n_in);
     for (uint32_t same = 0; same < g; same++)
         if (plan->tokens[same] && has_x_of(&plan->gemms[same], gemm))
             return plan->tokens[same];

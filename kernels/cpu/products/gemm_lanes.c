@@ -40,6 +40,14 @@ bool gemm_lanes_suit(const struct gemm *gemm)
     return gemm->n_tokens >= n_min && gemm->n_out >= LANES;
 }
 
+size_t cpu_gemm_workspace_bytes(uint32_t n_tokens, uint32_t n_in)
+{
+    const size_t n_j = lanes_divide_up(n_in, LANES);
+    const size_t n_k_blocks = lanes_divide_up(n_in, GEMM_K_BLOCK);
+    const size_t n_token_blocks = lanes_divide_up(n_tokens, GEMM_TOKEN_BLOCK);
+    return LANES * sizeof(float) * (n_tokens * n_j + GEMM_LANE_PAD * n_k_blocks * n_token_blocks);
+}
+
 uint32_t gemm_lanes_pieces(const struct gemm *gemm)
 {
     const struct lanes_shape shape = lanes_shape_of(gemm->n_tokens, gemm->n_in);
@@ -174,6 +182,12 @@ bool gemm_lanes_suit(const struct gemm *gemm)
 {
     (void)gemm;
     return false;
+}
+
+size_t cpu_gemm_workspace_bytes(uint32_t n_tokens, uint32_t n_in)
+{
+    (void)n_tokens, (void)n_in;
+    return 0;
 }
 
 uint32_t gemm_lanes_pieces(const struct gemm *gemm)

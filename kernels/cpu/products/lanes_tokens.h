@@ -10,9 +10,13 @@
 
 #include "kernels/cpu/products/gemm_path.h"
 #include "kernels/cpu/vector/vec.h"
-#include "kernels/gemm_workspace.h"
 
-enum { LANES_MR = 6 }; /* tokens of a tile, at most */
+enum {
+    LANES_MR = 6,           /* tokens of a tile, at most */
+    GEMM_TOKEN_BLOCK = 192, /* tokens of a task, at most; a multiple of LANES_MR */
+    GEMM_K_BLOCK = 2048,    /* elements that a task rearranges at a time, at most */
+    GEMM_LANE_PAD = 16,     /* floats after a lane */
+};
 
 /* How a product is cut; n_j, j_step: elements of a lane, of a row and of a K block. */
 struct lanes_shape {

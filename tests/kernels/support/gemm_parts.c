@@ -25,3 +25,15 @@ void gemm_check_parts(const struct kernels *kernels, struct thread_pool *pool,
                          "%s and %s differ in row %u of %u x %u -> %u", kernels->name, other->name,
                          t, whole->n_tokens, whole->n_in, whole->n_out);
 }
+
+size_t gemm_workspace_most(uint32_t n_tokens, uint32_t n_in)
+{
+    const struct kernels *list[KERNELS_MAX];
+    const uint32_t n = kernels_list(list, KERNELS_MAX);
+    size_t most = 0;
+    for (uint32_t k = 0; k < n; k++) {
+        const size_t bytes = gemm_workspace_bytes(list[k], n_tokens, n_in);
+        most = bytes > most ? bytes : most;
+    }
+    return most;
+}
