@@ -391,6 +391,7 @@ bool command_configure_checked(const struct config_table *table, const struct co
         return true;
     }
     const char *sentence;
+    assert(config);
     bool is_answered = config_answer(config, stdout);
     for (uint32_t i = 0; !is_answered && (sentence = config_warning(config, i)); i++)
         fprintf(stderr, "%s: warning: %s\n", input->command, sentence);

@@ -3,6 +3,7 @@
 #include "base/utf8.h"
 #include "cli/interrupt.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -47,6 +48,7 @@ bool output_write_text(const void *text, size_t n)
         uint32_t codepoint = 0;
         bool is_whole = utf8_sequence((const uint8_t *)at, (size_t)(end - at), &length) ==
                         UTF8_WHOLE;
+        assert(length > 0 && length <= (size_t)(end - at));
         if (is_whole)
             (void)utf8_read(at, &codepoint);
         bool is_shown = is_whole && (*at == '\n' || *at == '\t' || !utf8_is_control(codepoint));

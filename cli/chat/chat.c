@@ -8,6 +8,7 @@
 #include "cli/interrupt.h"
 #include "cli/output.h"
 
+#include <assert.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -29,6 +30,7 @@ static bool run_line(struct chat *chat, char *line, size_t bytes, int *exit_out)
     struct error error = {0};
     bool ends = false;
     enum status status = STATUS_OK;
+    assert(line[bytes] == '\0');
     chat->signal_number = 0;
     if (line[0] == '/' && line[1] != '/')
         status = chat_command_run(chat, line, &ends, &error);
@@ -119,6 +121,7 @@ static enum status answer_once(struct chat *chat, struct error *error)
     interrupt_ends(); /* while it may wait for a person to type */
     enum status status = prompt_take(&source, &prompt, error);
     interrupt_waits();
+    assert(status != STATUS_OK || prompt.bytes > 0);
     if (status == STATUS_OK)
         status = chat_say(chat, (const char *)prompt.data, prompt.bytes, error);
     free(prompt.data);
@@ -130,6 +133,7 @@ static enum status answer_once(struct chat *chat, struct error *error)
 static enum status take_system(struct chat *chat, struct error *error)
 {
     const struct chat_config *values = &chat->values;
+    assert(!conversation_last_role(&chat->conversation)); /* the system message is the first one */
     if (values->system[0] && values->system_file[0])
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "the system message is given twice: with --system and --system-file");

@@ -41,6 +41,7 @@ static enum status run_set(struct chat *chat, char *words, struct error *error)
         sampling_fields_print(&chat->sampling, stdout);
         return STATUS_OK;
     }
+    assert(value > words); /* words begin with no blank */
     if (*value)
         *value++ = '\0';
     value += strspn(value, BLANKS);

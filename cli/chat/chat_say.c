@@ -60,6 +60,7 @@ static enum status ask(struct chat *chat, struct error *error)
     struct conversation_prompt prompt;
     struct reply_printer printer;
     struct generation_result result;
+    assert(chat->address[0] && conversation_last_role(&chat->conversation));
     TRY(conversation_prompt_make(&chat->conversation, &prompt, error));
     const struct reply_printer_options printing = {
         .n_choices = 1, .keeps = true, .bytes_max = chat->values.answer_bytes_max};

@@ -16,6 +16,7 @@
 
 enum status conversation_init(struct conversation *conversation, uint32_t messages_max)
 {
+    assert(messages_max > 0);
     *conversation = (struct conversation){.messages = json_array(), .messages_max = messages_max};
     return conversation->messages ? STATUS_OK : STATUS_NO_MEMORY;
 }
@@ -44,6 +45,7 @@ static json_t *make_message(const char *role, const char *text, size_t bytes)
 enum status conversation_add(struct conversation *conversation, const char *role, const char *text,
                              size_t bytes, struct error *error)
 {
+    assert(role[0] && (text || bytes == 0));
     TRY(check_room(conversation, json_array_size(conversation->messages) + 1, error));
     json_t *message = make_message(role, bytes ? text : "", bytes);
     return message && json_array_append_new(conversation->messages, message) == 0
@@ -161,6 +163,7 @@ enum status conversation_load(struct conversation *conversation, const char *pat
     TRY(regular_file_read(path, CONVERSATION_FILE_BYTES_MAX, &text, &bytes, error));
     enum status status = messages_parse(text, bytes, path, &messages, error);
     free(text);
+    assert(status != STATUS_OK || json_is_array(messages));
     if (status == STATUS_OK)
         status = check_room(conversation, json_array_size(messages), error);
     if (status != STATUS_OK) {
@@ -260,6 +263,7 @@ enum status conversation_prompt_make(const struct conversation *conversation,
         status = error_set(error, STATUS_PROMPT_TOO_LONG,
                            "the conversation has %zu bytes of text; %u can be sent", bytes,
                            PROMPT_BYTES_MAX);
+    assert(prompt.n_owned <= 2 * n); /* of a message, its calls and its other members */
     prompt.chat.messages = prompt.list;
     prompt.chat.n_messages = n;
     if (status == STATUS_OK)
@@ -271,6 +275,7 @@ enum status conversation_prompt_make(const struct conversation *conversation,
 
 void conversation_prompt_finish(struct conversation_prompt *prompt)
 {
+    assert(prompt->owned || prompt->n_owned == 0);
     for (size_t i = 0; i < prompt->n_owned; i++)
         free(prompt->owned[i]);
     free(prompt->owned);

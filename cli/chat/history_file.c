@@ -1,5 +1,6 @@
 #include "cli/chat/history_file.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdbool.h>
@@ -12,6 +13,7 @@
 /* Each folder of path that is missing. path is changed meanwhile. */
 static bool make_folders(char *path)
 {
+    assert(path[0] == '/');
     for (char *at = strchr(path + 1, '/'); at; at = strchr(at + 1, '/')) {
         *at = '\0';
         bool is_there = mkdir(path, 0700) == 0 || errno == EEXIST;

@@ -113,6 +113,7 @@ struct paste {
 
 static bool paste_add(struct paste *paste, wchar_t character, size_t max)
 {
+    assert(paste->n < paste->room || paste->room == 0); /* the end of the text has its place */
     if (paste->n >= max)
         return false;
     if (paste->n + 2 > paste->room) {
@@ -132,6 +133,7 @@ static bool paste_add(struct paste *paste, wchar_t character, size_t max)
 static bool is_end(struct paste *paste, wchar_t character)
 {
     static const wchar_t END[] = PASTE_END;
+    assert(paste->n_matched < sizeof END / sizeof *END - 1); /* the caller stops at the mark */
     paste->n_matched = character == END[paste->n_matched] ? paste->n_matched + 1
                        : character == END[0]              ? 1
                                                           : 0;
@@ -161,6 +163,7 @@ static unsigned char take_paste(EditLine *edit, int key)
     const size_t mark = sizeof PASTE_END / sizeof(wchar_t) - 3; /* "[201" was taken for text */
     if (got == 1 && paste.n >= mark)
         paste.text[paste.n -= mark] = L'\0';
+    assert(paste.text || paste.n == 0);
     while (paste.n > 0 && paste.text[paste.n - 1] == L'\n')
         paste.text[--paste.n] = L'\0';
     if (got == 1 && paste.n > 0 && el_winsertstr(edit, paste.text) != 0)
@@ -174,6 +177,7 @@ static unsigned char take_paste(EditLine *edit, int key)
 
 static enum line_end add_line(struct line_reader *reader, const char *line, size_t n)
 {
+    assert(reader->n <= reader->options.bytes_max);
     if (n > reader->options.bytes_max - reader->n)
         return LINE_TOO_LONG;
     char *longer = realloc(reader->text, reader->n + n + 2);
@@ -194,6 +198,7 @@ static enum line_end read_line(struct line_reader *reader, bool *continues_out)
     (void)el_set(reader->edit, EL_PREP_TERM,
                  1); /* libedit would show the prompt first, and lose what is typed then */
     const char *line = el_gets(reader->edit, &n);
+    assert(reader->end != LINE_READ);
     if (!line || n <= 0)
         return reader->end;
     size_t length = (size_t)n;
@@ -211,6 +216,7 @@ enum line_end line_reader_read(struct line_reader *reader, char **text_out, size
     HistEvent event;
     bool continues = true;
     enum line_end end = LINE_READ;
+    assert(!reader->text); /* the caller has the message before */
     reader->text = NULL;
     reader->n = 0;
     reader->is_too_long = false;
@@ -227,6 +233,7 @@ enum line_end line_reader_read(struct line_reader *reader, char **text_out, size
         (void)fflush(stdout);
         return end;
     }
+    assert(reader->text);
     if (reader->n > 0)
         (void)history(reader->history, &event, H_ENTER, reader->text);
     *text_out = reader->text;
@@ -283,6 +290,7 @@ static enum status open_history(struct line_reader *reader, struct error *error)
 enum status line_reader_create(const struct line_reader_options *options,
                                struct line_reader **reader_out, struct error *error)
 {
+    assert(options->prompt && options->more_prompt && options->bytes_max > 0);
     struct line_reader *reader = calloc(1, sizeof *reader);
     if (!reader)
         return STATUS_NO_MEMORY;
@@ -307,6 +315,7 @@ bool line_reader_destroy(struct line_reader *reader, struct error *error)
     if (!reader)
         return true;
     enum status status = STATUS_OK;
+    assert(reader->history || !reader->path[0]);
     if (reader->path[0])
         status = history_file_write(reader->path, reader->history, error);
     if (reader->edit)

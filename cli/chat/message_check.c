@@ -2,6 +2,7 @@
 
 #include "base/json_text.h"
 
+#include <assert.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -33,6 +34,7 @@ static enum status join_parts(json_t *message, const json_t *parts, const char *
     char *text = NULL;
     size_t n = 0;
     enum status status = STATUS_OK;
+    assert(json_is_object(message) && json_is_array(parts));
     for (size_t i = 0; status == STATUS_OK && i < json_array_size(parts); i++) {
         const json_t *part = json_array_get(parts, i), *words = json_object_get(part, "text");
         snprintf(part_path, sizeof part_path, "%s.content[%zu]", path, i);

@@ -2,6 +2,7 @@
 
 #include "base/utf8.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <poll.h>
 #include <signal.h>
@@ -36,6 +37,7 @@ enum status terminal_input_open(struct terminal_input *input, struct error *erro
 
 void terminal_input_close(struct terminal_input *input)
 {
+    assert(input->signals >= 0);
     close(input->signals);
 }
 
@@ -69,9 +71,11 @@ static enum input_event fill(struct terminal_input *input)
 {
     struct pollfd fds[] = {{.fd = input->signals, .events = POLLIN},
                            {.fd = STDIN_FILENO, .events = POLLIN}};
+    assert(input->at <= input->n);
     memmove(input->bytes, input->bytes + input->at, input->n - input->at);
     input->n -= input->at;
     input->at = 0;
+    assert(input->n < sizeof input->bytes); /* no more is left than a part of a character */
     for (;;) {
         enum input_event event;
         (void)poll(fds, 2, -1);
@@ -100,6 +104,7 @@ enum input_event terminal_input_next(struct terminal_input *input, wchar_t *char
             uint32_t codepoint = REPLACEMENT;
             if (form == UTF8_WHOLE)
                 (void)utf8_read((const char *)input->bytes + input->at, &codepoint);
+            assert(length > 0 && length <= input->n - input->at);
             input->at += length;
             *character_out = (wchar_t)codepoint;
             return INPUT_CHARACTER;

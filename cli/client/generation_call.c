@@ -302,6 +302,7 @@ static void print_part(FILE *out, const char *name, const struct timeline_part *
                        uint64_t total_us, const char *where)
 {
     char cells[TIMELINE_CELLS + 1];
+    assert(total_us > 0);
     uint64_t from = part->from_us * TIMELINE_CELLS / total_us;
     uint64_t to = (part->from_us + part->us) * TIMELINE_CELLS / total_us;
     memset(cells, ' ', TIMELINE_CELLS);

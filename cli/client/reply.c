@@ -16,6 +16,7 @@ void reply_init(struct reply *reply, uint32_t n_choices, uint64_t bytes_max)
 
 void reply_finish(struct reply *reply)
 {
+    assert(reply->n_choices <= REPLY_CHOICES_MAX);
     for (uint32_t i = 0; i < reply->n_choices; i++) {
         free(reply->choices[i].text);
         free(reply->choices[i].tokens);
@@ -31,6 +32,7 @@ void reply_finish(struct reply *reply)
 static enum status make_room(struct reply *reply, void **array, size_t *room, size_t element_bytes,
                              size_t n_used, size_t n, struct error *error)
 {
+    assert(n_used <= *room && reply->bytes <= reply->bytes_max);
     if (n <= *room - n_used)
         return STATUS_OK;
     size_t wanted = *room * 2 > n_used + n ? *room * 2 : n_used + n;
@@ -71,6 +73,7 @@ static enum status take_logprobs(struct reply *reply, struct reply_choice *choic
     for (size_t t = 0; t < logprobs->n_top; t++)
         choice->tops[choice->n_tops++] = (struct reply_top){logprobs->top[t]->token_id,
                                                             logprobs->top[t]->logprob};
+    assert(choice->n_tops <= choice->tops_room);
     return STATUS_OK;
 }
 
@@ -107,6 +110,7 @@ static enum status take_prompt(struct reply *reply, const Kvferry__V1__GenerateR
 static enum status take_end(struct reply_choice *choice,
                             const Kvferry__V1__GenerateResponse *message)
 {
+    assert(message->finish_reason != KVFERRY__V1__FINISH_REASON__FINISH_REASON_UNSPECIFIED);
     choice->reason = message->finish_reason;
     if (message->usage) {
         choice->prompt_tokens = message->usage->prompt_tokens;

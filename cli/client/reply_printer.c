@@ -62,6 +62,7 @@ static bool show_header(struct reply_printer *printer)
     printer->has_header = true;
     int n = snprintf(header, sizeof header, "--- choice %" PRIu32 " of %" PRIu32 " ---\n",
                      printer->on_show + 1, printer->options.n_choices);
+    assert(n > 0 && (size_t)n < sizeof header);
     printer->has_text = true;
     printer->is_unprinted = !output_write(header, (size_t)n);
     return !printer->is_unprinted;
@@ -74,6 +75,7 @@ static bool show(struct reply_printer *printer)
         const struct reply_choice *choice = &printer->reply.choices[printer->on_show];
         if (!show_header(printer))
             return false;
+        assert(printer->n_shown <= choice->n_text);
         if (choice->n_text > printer->n_shown &&
             !write_text(printer, choice->text + printer->n_shown,
                         choice->n_text - printer->n_shown))
@@ -119,6 +121,7 @@ static void print_tokens(const struct reply_printer *printer, const struct reply
 {
     for (size_t i = 0; i < choice->n_tokens; i++) {
         const struct reply_token *token = &choice->tokens[i];
+        assert(token->first_top + token->n_top <= choice->n_tops);
         if (!token->has_logprob)
             continue;
         fputs("  ", stderr);
@@ -159,6 +162,7 @@ static json_t *token_json(const struct reply_printer *printer, uint32_t id, floa
 static json_t *logprobs_json(const struct reply_printer *printer, const struct reply_choice *choice)
 {
     json_t *all = json_array();
+    assert(keeps(printer));
     for (size_t i = 0; i < choice->n_tokens; i++) {
         const struct reply_token *token = &choice->tokens[i];
         json_t *top = json_array(), *row = token_json(printer, token->id, token->logprob);

@@ -39,12 +39,14 @@ static uint32_t *gather(const struct reply *reply, size_t *n_out)
     n = put(&reply->prompt, ids, 0);
     for (uint32_t c = 0; c < reply->n_choices; c++)
         n = put(&reply->choices[c], ids, n);
+    assert(n == *n_out);
     return ids;
 }
 
 static enum status make_rows(const struct reply *reply, struct reply_texts *texts)
 {
     size_t n;
+    assert(!texts->rows && texts->n == 0); /* a reply's texts are asked for once */
     uint32_t *ids = gather(reply, &n);
     texts->rows = calloc(REPLY_TEXTS_MAX, sizeof *texts->rows);
     if (ids && texts->rows) {

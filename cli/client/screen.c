@@ -65,6 +65,7 @@ static void take_keys(void)
 void screen_open(void)
 {
     struct sigaction action = {.sa_handler = on_signal};
+    assert(!has_typed && !is_drawn); /* one screen in a process */
     interrupt_ends();
     if (!is_terminal())
         return;
@@ -90,6 +91,7 @@ struct frame {
 
 static void add(struct frame *frame, const char *bytes, size_t n)
 {
+    assert(frame->n <= frame->max);
     size_t room = frame->max - frame->n;
     size_t taken = n < room ? n : room;
     memcpy(frame->out + frame->n, bytes, taken);
@@ -140,6 +142,7 @@ bool screen_show(const char *text, size_t n)
     if (!out)
         return output_write(text, n);
     size_t bytes = screen_frame(text, n, lines, columns, out, room);
+    assert(bytes < room); /* so nothing was dropped */
     bool is_written = output_write(out, bytes);
     free(out);
     return is_written;

@@ -10,6 +10,7 @@
 #include "cli/interrupt.h"
 #include "rpc/borrow.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,6 +75,7 @@ static void call(struct trace_task *task)
         .deadline_ms = task->values.deadline_ms,
         .command = task->command,
     };
+    assert(task->address[0] && task->prompt.bytes > 0);
     sampling_fields_take(task->config, trace_config_table(), &task->values, &sampling);
     kvferry__v1__generate_request__init(&request);
     request.prompt_case = KVFERRY__V1__GENERATE_REQUEST__PROMPT_TEXT;
@@ -91,6 +93,7 @@ static enum status write_trace(const struct trace_task *task, struct error *erro
 {
     const char *path = task->values.out;
     char *text;
+    assert(task->result.error.status == STATUS_OK);
     TRY(trace_json(&task->result, &text));
     FILE *file = fopen(path, "we");
     bool is_written = file && fputs(text, file) >= 0 && fputc('\n', file) != EOF;

@@ -12,6 +12,7 @@
 #include "text/text_metrics.h"
 #include "worker_common/worker_metrics.h"
 
+#include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -68,6 +69,7 @@ static void print_command(const struct command *command, FILE *out)
     struct config_shown rows[CONFIG_ROWS_MAX];
     const struct config_table *table = command->table();
     uint32_t n = config_shown_rows(table, command_program(), rows);
+    assert(n <= CONFIG_ROWS_MAX);
     print_head(command->full_name, "| key | accepts | default | meaning |", out);
     for (uint32_t i = 0; i < n; i++)
         print_row(rows[i].row, out);
