@@ -7,8 +7,11 @@
 
 #include "ctx_worker/ctx_backlog.h"
 #include "ctx_worker/ctx_batch.h"
-#include "ctx_worker/ctx_engine.h"
 #include "ctx_worker/ctx_inbox.h"
+#include "ctx_worker/ctx_ops.h"
+#include "ctx_worker/ctx_options.h"
+#include "ctx_worker/ctx_stats.h"
+#include "ctx_worker/held_transfers.h"
 #include "ctx_worker/prefill_set.h"
 #include "engine/block_owners.h"
 #include "engine/engine_core.h"

@@ -9,7 +9,9 @@
 #include "engine/engine_core.h"
 #include "engine/published.h"
 #include "gen_worker/gen_batch.h"
-#include "gen_worker/gen_engine.h"
+#include "gen_worker/gen_ops.h"
+#include "gen_worker/gen_options.h"
+#include "gen_worker/gen_stats.h"
 #include "gen_worker/handover_set.h"
 
 struct gen_engine {

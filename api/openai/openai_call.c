@@ -1,3 +1,5 @@
+#include "api/openai/openai_call.h"
+
 #include "api/openai/openai_admission.h"
 #include "api/openai/openai_call_parts.h"
 #include "api/openai/openai_whole.h"

@@ -5,11 +5,14 @@
  */
 #pragma once
 
-#include "api/openai/openai_call.h"
+#include "api/openai/openai_reply.h"
+#include "api/openai/openai_request.h"
 #include "rpc/request_id.h"
 
 #include <pthread.h>
 #include <stdatomic.h>
+
+struct openai_place;
 
 struct openai_prompt {
     struct door_call base; /* first */

@@ -1,6 +1,7 @@
 /*
  * cuda_fast - computes products with the library of the device, where the library takes them.
  */
+#include "kernels/cuda/cuda.h"
 #include "kernels/cuda/cuda_ops.h"
 #include "kernels/cuda/launch.h"
 

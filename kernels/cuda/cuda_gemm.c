@@ -1,6 +1,7 @@
 /*
  * cuda_gemm - chooses the kernel of a product and launches it.
  */
+#include "kernels/cuda/cuda.h"
 #include "kernels/cuda/cuda_ops.h"
 #include "kernels/cuda/launch.h"
 

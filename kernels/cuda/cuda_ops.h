@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "kernels/cuda/cuda.h"
+#include "kernels/kernel_set.h"
 
 void cuda_gemm(struct thread_pool *pool, const struct gemm *gemms, uint32_t n_gemms);
 void cuda_gemm_fast(struct thread_pool *pool, const struct gemm *gemms, uint32_t n_gemms);

@@ -7,11 +7,12 @@
 #pragma once
 
 #include "rpc/arena.h"
-#include "rpc/runtime/runtime.h"
 
 #include <grpc/grpc.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+struct rpc_runtime;
 
 struct rpc_tag {
     /* is_ok false: the operation failed (the peer has left, shutdown). */

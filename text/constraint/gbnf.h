@@ -20,9 +20,6 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#define GBNF_DEPTH_MAX 24      /* of parentheses and repetitions in one another */
-#define GBNF_TIMES_MAX 1000000 /* of {m,n} */
-
 /* Begins with a rule as above. */
 bool gbnf_is_here(const char *text, size_t n_bytes);
 

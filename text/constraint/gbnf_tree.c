@@ -1,7 +1,6 @@
 #include "text/constraint/gbnf_tree.h"
 
 #include "base/utf8.h"
-#include "text/constraint/gbnf.h"
 #include "text/constraint/gbnf_rules.h"
 
 #include <stdlib.h>

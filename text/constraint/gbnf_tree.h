@@ -15,6 +15,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define GBNF_DEPTH_MAX 24      /* of parentheses and repetitions in one another */
+#define GBNF_TIMES_MAX 1000000 /* of {m,n} */
+
 #define GBNF_NONE    UINT32_MAX
 #define GBNF_NO_LAST UINT32_MAX /* {m,} */
 
