@@ -241,36 +241,39 @@ def strongly_connected(arrows: dict[str, set[str]]) -> Iterator[list[str]]:
 
 
 def circles(tree: Tree) -> Iterator[Finding]:
-    """x.c and x.h are one module. Modules that include each other in a circle are one object, and bear its name
-    (session, session_parts), or their folder's README says why: `Circle: a, b: why`."""
+    """x.c and x.h are one module; a .cu, which is a unit of kernels, is one of its own. Modules that include each other in a
+    circle are x and what it is made of (x_parts, x_state), or their folder's README says why: `Circle: a, b: why`."""
     depends = tree.depends()
     code = [p for p in tree.paths if p.endswith((".c", ".h", ".cu", ".cuh")) and p.split("/")[0] in depends]
-    modules = {p.rsplit(".", 1)[0] for p in code}
 
-    def object_of(module: str) -> str:
-        folder, _, name = module.rpartition("/")
-        words = name.split("_")
-        starts = (f"{folder}/" + "_".join(words[:n]) for n in range(1, len(words)))
-        return next((start for start in starts if start in modules), module)
+    def module_of(path: str) -> str:
+        return path if path.endswith(".cu") else path.rsplit(".", 1)[0]
 
-    def reasons(folder: str) -> list[set[str]]:
-        readme = f"{folder}/README.md"
-        lines = re.findall(r"^Circle: ([\w, ]+): \S", tree.text(readme), re.M) if tree.has(readme) else []
-        return [{f"{folder}/{name.strip()}" for name in names.split(",")} for names in lines]
+    modules = {module_of(p) for p in code}
+    reasons = {}  # a circle -> where it is explained
+    for readme in tree.paths:
+        folder, _, name = readme.rpartition("/")
+        if name == "README.md" and folder.split("/")[0] in depends:
+            for line in re.finditer(r"^Circle: ([\w, ]+): \S", tree.text(readme), re.M):
+                circle = frozenset(f"{folder}/{one.strip()}" for one in line.group(1).split(","))
+                reasons[circle] = readme, line_of(tree.text(readme), line.start())
 
     arrows: dict[str, set[str]] = {module: set() for module in modules}
     for path in code:
-        module = path.rsplit(".", 1)[0]
+        module = module_of(path)
         text = without_comments(tree.text(path), keep_strings=True)
         for target in re.findall(r'^\s*#\s*include\s+"([^"]+)\.\w+"', text, re.M):
             if target in modules and target != module:
                 arrows[module].add(target)
     for circle in strongly_connected(arrows):
         folders = {module.rpartition("/")[0] for module in circle}
-        if len({object_of(module) for module in circle}) > 1 and not any(
-                set(circle) <= reason for folder in folders for reason in reasons(folder)):
+        is_one = len({re.sub(r"_(parts|state)$", "", module) for module in circle}) == 1
+        if not is_one and not reasons.pop(frozenset(circle), None):
             names = ", ".join(m.removeprefix(f"{min(folders)}/") if len(folders) == 1 else m for m in circle)
             yield Finding(min(folders), 0, "circle", f"{names} include each other")
+    for circle, (readme, line) in reasons.items():
+        names = ", ".join(sorted(module.rpartition("/")[2] for module in circle))
+        yield Finding(readme, line, "circle", f"{names} are no circle: delete the line")
 
 
 def foreign_headers(tree: Tree) -> Iterator[Finding]:
