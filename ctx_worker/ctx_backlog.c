@@ -17,7 +17,7 @@ static void tell(struct prompt *prompt, const struct prefill_home *home,
         return;
     prompt->tell_ns = now_ns + BACKLOG_TELL_NS;
     home->ops->event(home->ops->arg, prompt->request.stream,
-                     &(struct ctx_event){.kind = CTX_BACKLOG, .backlog = *backlog});
+                     &(struct prefill_event){.kind = EVENT_BACKLOG, .backlog = *backlog});
 }
 
 static void tell_waiting(const struct request_queue *waiting, const struct prefill_home *home,

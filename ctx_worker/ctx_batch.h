@@ -10,6 +10,7 @@
 
 #include "ctx_worker/prefill.h"
 #include "engine/draw_masks.h"
+#include "model/draws.h"
 #include "model/scorer.h"
 
 /* A prompt that did not advance: its logits are not finite, so it has no first token. */

@@ -24,25 +24,25 @@ static void tell_chunk(struct ctx_record *record, uint32_t n_blocks, uint64_t no
     record->chunk_ns = now_ns;
 }
 
-void ctx_record_note(struct ctx_record *record, const struct ctx_event *event, uint64_t now_ns)
+void ctx_record_note(struct ctx_record *record, const struct prefill_event *event, uint64_t now_ns)
 {
     switch (event->kind) {
-    case CTX_BACKLOG:
-    case CTX_SCORES:
+    case EVENT_BACKLOG:
+    case EVENT_SCORES:
         break;
-    case CTX_ACCEPTED:
+    case EVENT_ACCEPTED:
         assert(!record->accepted_ns && "a prompt is accepted once");
         record->accepted_ns = record->chunk_ns = now_ns;
         break;
-    case CTX_READY:
+    case EVENT_READY:
         assert(record->accepted_ns && event->ready.n_blocks > 0);
         record->n_published += event->ready.n_blocks;
         tell_chunk(record, event->ready.n_blocks, now_ns);
         break;
-    case CTX_FIRST_TOKEN:
+    case EVENT_FIRST_TOKEN:
         assert(record->accepted_ns && !record->sealed_ns && "it comes before the last blocks");
         break;
-    case CTX_SEALED:
+    case EVENT_SEALED:
         assert(record->accepted_ns && !record->sealed_ns);
         assert(event->sealed.cached_tokens < record->n_tokens && "the last one is always computed");
         record->sealed_ns = now_ns;

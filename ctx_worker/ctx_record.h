@@ -28,6 +28,6 @@ struct ctx_record {
 };
 
 void ctx_record_begin(struct ctx_record *record, uint64_t now_ns);
-void ctx_record_note(struct ctx_record *record, const struct ctx_event *event, uint64_t now_ns);
+void ctx_record_note(struct ctx_record *record, const struct prefill_event *event, uint64_t now_ns);
 void ctx_record_tell(const struct ctx_record *record, enum status status, const char *sentence,
                      uint64_t now_ns);

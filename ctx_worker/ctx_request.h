@@ -15,7 +15,7 @@ struct ctx_prefill_request {
     uint64_t caller;      /* caller.h: its share is bounded */
     uint64_t caller_incarnation;
     uint64_t callee_incarnation; /* must be this worker's */
-    bool takes_backlog;          /* knows CTX_BACKLOG */
+    bool takes_backlog;          /* knows EVENT_BACKLOG */
     uint64_t
         reader_step_ns; /* of its engine, which fetches and commits between steps; 0: unknown */
 };

@@ -16,7 +16,7 @@ enum status ctx_scores_tell(struct scorer *scorer, const struct prefill_home *ho
     uint32_t next = chunk.n_past == 0 ? 0 : chunk.n_past + 1;
     assert(prefill->state == PREFILL_COMPUTING && prefill->n_cached == 0 && "none is left out");
     while (next < scored_chunk_end(&chunk)) {
-        struct ctx_event event = {.kind = CTX_SCORES};
+        struct prefill_event event = {.kind = EVENT_SCORES};
         TRY(scorer_run(scorer, &chunk, next, &event.scores, fault_out));
         home->ops->event(home->ops->arg, request->stream, &event);
         next += event.scores.n;

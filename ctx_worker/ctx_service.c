@@ -185,7 +185,7 @@ static void send(struct prefill_stream *stream,
         log_warn("reader of a prefill is too slow");
 }
 
-static void send_ready(struct prefill_stream *stream, const struct ctx_event *event)
+static void send_ready(struct prefill_stream *stream, const struct prefill_event *event)
 {
     Kvferry__Internal__V1__PrefillReady ready = KVFERRY__INTERNAL__V1__PREFILL_READY__INIT;
     assert(event->ready.n_blocks > 0 && event->ready.block_ids);
@@ -202,7 +202,7 @@ static void send_ready(struct prefill_stream *stream, const struct ctx_event *ev
     send(stream, &response);
 }
 
-static void send_first_token(struct prefill_stream *stream, const struct ctx_event *event)
+static void send_first_token(struct prefill_stream *stream, const struct prefill_event *event)
 {
     Kvferry__Internal__V1__PrefillFirstToken first =
         KVFERRY__INTERNAL__V1__PREFILL_FIRST_TOKEN__INIT;
@@ -218,7 +218,7 @@ static void send_first_token(struct prefill_stream *stream, const struct ctx_eve
     send(stream, &response);
 }
 
-static void send_scores(struct prefill_stream *stream, const struct ctx_event *event)
+static void send_scores(struct prefill_stream *stream, const struct prefill_event *event)
 {
     struct prompt_scores_message *message = &stream->service->scores;
     Kvferry__Internal__V1__PrefillScores scores = KVFERRY__INTERNAL__V1__PREFILL_SCORES__INIT;
@@ -240,7 +240,7 @@ static void observe_place(const struct ctx_service *service, struct prefill_stre
     stream->has_place = true;
 }
 
-static void send_event(void *arg, void *handle, const struct ctx_event *event)
+static void send_event(void *arg, void *handle, const struct prefill_event *event)
 {
     const struct ctx_service *service = arg;
     struct prefill_stream *stream = handle;
@@ -251,29 +251,29 @@ static void send_event(void *arg, void *handle, const struct ctx_event *event)
     Kvferry__Internal__V1__PrefillSealed sealed = KVFERRY__INTERNAL__V1__PREFILL_SEALED__INIT;
     Kvferry__Internal__V1__PrefillBacklog backlog = KVFERRY__INTERNAL__V1__PREFILL_BACKLOG__INIT;
     switch (event->kind) {
-    case CTX_BACKLOG:
+    case EVENT_BACKLOG:
         backlog.token_ns = event->backlog.token_ns;
         backlog.waiting_tokens = event->backlog.n_tokens;
         response.event_case = KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__EVENT_BACKLOG;
         response.backlog = &backlog;
         break;
-    case CTX_READY:
+    case EVENT_READY:
         send_ready(stream, event);
         return;
-    case CTX_SCORES:
+    case EVENT_SCORES:
         send_scores(stream, event);
         return;
-    case CTX_FIRST_TOKEN:
+    case EVENT_FIRST_TOKEN:
         send_first_token(stream, event);
         return;
-    case CTX_ACCEPTED:
+    case EVENT_ACCEPTED:
         observe_place(service, stream);
         accepted.n_blocks = event->accepted.n_blocks;
         accepted.block_tokens = event->accepted.block_tokens;
         response.event_case = KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__EVENT_ACCEPTED;
         response.accepted = &accepted;
         break;
-    case CTX_SEALED:
+    case EVENT_SEALED:
         histogram_observe(service->metrics.common.prefill, (double)event->sealed.compute_us / 1e6);
         sealed.n_tokens = event->sealed.n_tokens;
         sealed.cached_tokens = event->sealed.cached_tokens;

@@ -39,7 +39,7 @@ static uint32_t held_blocks(const struct prefill *prefill)
 }
 
 static void say(const struct prefill *prefill, const struct prefill_home *home,
-                const struct ctx_event *event)
+                const struct prefill_event *event)
 {
     assert(prefill_is_live(prefill) && "after the lease only finish follows");
     home->ops->event(home->ops->arg, prefill->prompt->request.stream, event);
@@ -84,11 +84,11 @@ static bool publish(struct prefill *prefill, const struct prefill_home *home, ui
     kv_sender_publish(options->sender, &prefill->id, first, ids, n);
     prefill->n_published = n_blocks;
     say(prefill, home,
-        &(struct ctx_event){.kind = CTX_READY,
-                            .ready = {.first_block = first,
-                                      .n_blocks = n,
-                                      .block_ids = ids,
-                                      .digests = options->kv_digest ? home->digests : NULL}});
+        &(struct prefill_event){.kind = EVENT_READY,
+                                .ready = {.first_block = first,
+                                          .n_blocks = n,
+                                          .block_ids = ids,
+                                          .digests = options->kv_digest ? home->digests : NULL}});
     return true;
 }
 
@@ -158,9 +158,10 @@ enum status prefill_take_prompt(struct prefill *prefill, const struct prefill_ho
     prefill->n_published = held_blocks(prefill);
     prefill->began_ns = now_ns;
     say(prefill, home,
-        &(struct ctx_event){.kind = CTX_ACCEPTED,
-                            .accepted = {.n_blocks = prefill->table.n_blocks - held_blocks(prefill),
-                                         .block_tokens = prefill->table.block_tokens}});
+        &(struct prefill_event){
+            .kind = EVENT_ACCEPTED,
+            .accepted = {.n_blocks = prefill->table.n_blocks - held_blocks(prefill),
+                         .block_tokens = prefill->table.block_tokens}});
     (void)publish(prefill, home,
                   prefill->n_cached / prefill->table.block_tokens); /* the engine ends it */
     return STATUS_OK;
@@ -175,8 +176,8 @@ uint32_t prefill_n_left(const struct prefill *prefill)
 static void say_first_token(struct prefill *prefill, const struct prefill_home *home,
                             const struct draw *drawn)
 {
-    struct ctx_event event = {
-        .kind = CTX_FIRST_TOKEN,
+    struct prefill_event event = {
+        .kind = EVENT_FIRST_TOKEN,
         .first_token = {.has_logprobs = prefill->prompt->request.sampling.n_logprobs > 0,
                         .token_id = drawn->token_id},
     };
@@ -210,8 +211,8 @@ static void seal(struct prefill *prefill, const struct prefill_home *home)
     prefill->held_number = held_transfers_put(home->held, &prefill->id,
                                               prefill_kv_bytes(prefill, home));
     say(prefill, home,
-        &(struct ctx_event){
-            .kind = CTX_SEALED,
+        &(struct prefill_event){
+            .kind = EVENT_SEALED,
             .sealed = {.n_tokens = prompt->request.n_tokens,
                        .cached_tokens = prefill->n_cached,
                        .queue_us = (prefill->began_ns - prompt->request.arrived_ns) / NS_PER_US,

@@ -108,15 +108,15 @@ static enum status tell_described(struct context_prefill *prefill)
 static enum status hand_on(struct context_prefill *prefill,
                            const Kvferry__Internal__V1__PrefillResponse *message)
 {
-    struct gen_prefill_event event;
+    struct prefill_event event;
     TRY(prefill_event_decode(message, &prefill->client->scratch, &event));
-    bool lacks_digests = event.kind == GEN_PREFILL_READY && !event.ready.digests;
+    bool lacks_digests = event.kind == EVENT_READY && !event.ready.digests;
     if (lacks_digests && prefill->client->options.wants_digests)
         return STATUS_CORRUPT;
     TRY(tell_described(prefill));
     enum status status = gen_engine_prefill_event(prefill->client->engine, prefill->id, &event);
     /* A later backlog replaces it. */
-    return status == STATUS_QUEUE_FULL && event.kind == GEN_PREFILL_BACKLOG ? STATUS_OK : status;
+    return status == STATUS_QUEUE_FULL && event.kind == EVENT_BACKLOG ? STATUS_OK : status;
 }
 
 static void on_event(void *arg, const ProtobufCMessage *message)

@@ -12,6 +12,7 @@
 
 #include "engine/draw_masks.h"
 #include "gen_worker/sequence.h"
+#include "model/draws.h"
 #include "model/scorer.h"
 #include "schedule/schedule.h"
 

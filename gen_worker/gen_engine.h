@@ -42,6 +42,7 @@
 #pragma once
 
 #include "base/clock.h"
+#include "engine/prefill_event.h"
 #include "gen_worker/gen_ops.h"
 #include "gen_worker/gen_options.h"
 #include "gen_worker/gen_request.h"
@@ -73,7 +74,7 @@ MUST_CHECK enum status gen_engine_described(struct gen_engine *engine, uint64_t 
 /* (any) QUEUE_FULL (events_max are waiting), NO_MEMORY: the event is lost, and so is the prefill: cancel its stream and call
  * prefill_end with that status. */
 MUST_CHECK enum status gen_engine_prefill_event(struct gen_engine *engine, uint64_t prefill,
-                                                const struct gen_prefill_event *event);
+                                                const struct prefill_event *event);
 /* (any) The last event of a prefill, exactly once for each start_prefill. Never fails. STALE_PEER: the receiver drops what it
  * keeps for that incarnation. */
 void gen_engine_prefill_end(struct gen_engine *engine, uint64_t prefill, enum status status,

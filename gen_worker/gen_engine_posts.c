@@ -42,7 +42,7 @@ enum status gen_engine_described(struct gen_engine *engine, uint64_t prefill,
 }
 
 enum status gen_engine_prefill_event(struct gen_engine *engine, uint64_t prefill,
-                                     const struct gen_prefill_event *event)
+                                     const struct prefill_event *event)
 {
     return gen_inbox_post_event(&engine->inbox, prefill, event);
 }

@@ -43,7 +43,7 @@ enum status gen_inbox_take_job(struct engine_inbox *inbox, struct job *job)
                                                                  .job = job});
 }
 
-static struct gen_event_box *box_scores(const struct gen_prefill_event *event)
+static struct gen_event_box *box_scores(const struct prefill_event *event)
 {
     const size_t bytes = event->scores.n * sizeof *event->scores.logprobs;
     static_assert(_Alignof(struct token_logprobs) == _Alignof(uint32_t), "arrays has them");
@@ -56,11 +56,11 @@ static struct gen_event_box *box_scores(const struct gen_prefill_event *event)
     return box;
 }
 
-static struct gen_event_box *box_event(const struct gen_prefill_event *event)
+static struct gen_event_box *box_event(const struct prefill_event *event)
 {
-    if (event->kind == GEN_PREFILL_SCORES)
+    if (event->kind == EVENT_SCORES)
         return box_scores(event);
-    bool has_arrays = event->kind == GEN_PREFILL_READY;
+    bool has_arrays = event->kind == EVENT_READY;
     uint32_t n = has_arrays ? event->ready.n_blocks : 0;
     size_t array_bytes = n * sizeof(uint32_t);
     struct gen_event_box *box = malloc(sizeof *box + 2 * array_bytes);
@@ -81,7 +81,7 @@ static struct gen_event_box *box_event(const struct gen_prefill_event *event)
 }
 
 enum status gen_inbox_post_event(struct engine_inbox *inbox, uint64_t prefill,
-                                 const struct gen_prefill_event *event)
+                                 const struct prefill_event *event)
 {
     struct gen_event_box *box = box_event(event);
     if (!box)

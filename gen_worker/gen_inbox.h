@@ -11,6 +11,7 @@
 #pragma once
 
 #include "engine/engine_inbox.h"
+#include "engine/prefill_event.h"
 #include "gen_worker/gen_prefill.h"
 #include "gen_worker/job.h"
 
@@ -29,7 +30,7 @@ enum gen_message_kind {
 
 /* A prefill event with its arrays, in one allocation. Scores are arrays of 4-byte words, too. */
 struct gen_event_box {
-    struct gen_prefill_event event;
+    struct prefill_event event;
     uint32_t arrays[]; /* block ids, then digests; or scores */
 };
 
@@ -61,7 +62,7 @@ void gen_inbox_finish(struct engine_inbox *inbox);
 MUST_CHECK enum status gen_inbox_take_job(struct engine_inbox *inbox, struct job *job);
 /* Copies the event. QUEUE_FULL: events_max are waiting. NO_MEMORY. */
 MUST_CHECK enum status gen_inbox_post_event(struct engine_inbox *inbox, uint64_t prefill,
-                                            const struct gen_prefill_event *event);
+                                            const struct prefill_event *event);
 
 /* False: empty. */
 bool gen_inbox_take(struct engine_inbox *inbox, struct gen_message *message_out);

@@ -135,7 +135,7 @@ static enum status check_fetching(const struct handover *handover, struct error 
 }
 
 enum status handover_backlog(struct handover *handover, const struct gen_home *home,
-                             const struct gen_prefill_event *event, struct error *error,
+                             const struct prefill_event *event, struct error *error,
                              uint64_t now_ns)
 {
     TRY(check_fetching(handover, error));
@@ -153,7 +153,7 @@ enum status handover_backlog(struct handover *handover, const struct gen_home *h
 }
 
 enum status handover_accepted(struct handover *handover, const struct gen_home *home,
-                              const struct gen_prefill_event *event, struct error *error,
+                              const struct prefill_event *event, struct error *error,
                               uint64_t now_ns)
 {
     TRY(check_fetching(handover, error));
@@ -190,8 +190,7 @@ static void announce(struct handover *handover, const struct gen_home *home, uin
 }
 
 enum status handover_ready(struct handover *handover, const struct gen_home *home,
-                           const struct gen_prefill_event *event, struct error *error,
-                           uint64_t now_ns)
+                           const struct prefill_event *event, struct error *error, uint64_t now_ns)
 {
     TRY(check_fetching(handover, error));
     uint32_t next = handover->first_block + handover->n_announced;
@@ -215,7 +214,7 @@ enum status handover_ready(struct handover *handover, const struct gen_home *hom
     return STATUS_OK;
 }
 
-enum status handover_sealed(struct handover *handover, const struct gen_prefill_event *event,
+enum status handover_sealed(struct handover *handover, const struct prefill_event *event,
                             struct error *error)
 {
     TRY(check_fetching(handover, error));

@@ -21,6 +21,7 @@
  */
 #pragma once
 
+#include "engine/prefill_event.h"
 #include "gen_worker/gen_home.h"
 
 enum handover_state {
@@ -85,16 +86,16 @@ MUST_CHECK enum status handover_described(struct handover *handover, const struc
                                           const struct transport_address *address,
                                           struct error *error, uint64_t now_ns);
 MUST_CHECK enum status handover_backlog(struct handover *handover, const struct gen_home *home,
-                                        const struct gen_prefill_event *event, struct error *error,
+                                        const struct prefill_event *event, struct error *error,
                                         uint64_t now_ns);
 MUST_CHECK enum status handover_accepted(struct handover *handover, const struct gen_home *home,
-                                         const struct gen_prefill_event *event, struct error *error,
+                                         const struct prefill_event *event, struct error *error,
                                          uint64_t now_ns);
 MUST_CHECK enum status handover_ready(struct handover *handover, const struct gen_home *home,
-                                      const struct gen_prefill_event *event, struct error *error,
+                                      const struct prefill_event *event, struct error *error,
                                       uint64_t now_ns);
-MUST_CHECK enum status handover_sealed(struct handover *handover,
-                                       const struct gen_prefill_event *event, struct error *error);
+MUST_CHECK enum status handover_sealed(struct handover *handover, const struct prefill_event *event,
+                                       struct error *error);
 void handover_arrived(struct handover *handover, const struct kv_receiver_event *event);
 
 /* When it times out; DEADLINE_NONE: never. */

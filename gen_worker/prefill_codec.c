@@ -95,11 +95,11 @@ uint64_t prefill_message_deadline_ns(const struct prefill_message *message)
 }
 
 static enum status decode_ready(const Kvferry__Internal__V1__PrefillReady *ready,
-                                struct gen_prefill_event *event_out)
+                                struct prefill_event *event_out)
 {
     if (ready->n_digests != 0 && ready->n_digests != ready->n_block_ids)
         return STATUS_CORRUPT;
-    event_out->kind = GEN_PREFILL_READY;
+    event_out->kind = EVENT_READY;
     event_out->ready.first_block = ready->first_block;
     event_out->ready.n_blocks = (uint32_t)ready->n_block_ids;
     event_out->ready.block_ids = ready->block_ids;
@@ -108,9 +108,9 @@ static enum status decode_ready(const Kvferry__Internal__V1__PrefillReady *ready
 }
 
 static enum status decode_first_token(const Kvferry__Internal__V1__PrefillFirstToken *first,
-                                      struct gen_prefill_event *event_out)
+                                      struct prefill_event *event_out)
 {
-    event_out->kind = GEN_PREFILL_FIRST_TOKEN;
+    event_out->kind = EVENT_FIRST_TOKEN;
     event_out->first_token.token_id = first->token_id;
     event_out->first_token.has_logprobs = first->logprobs != NULL;
     if (first->logprobs &&
@@ -120,12 +120,11 @@ static enum status decode_first_token(const Kvferry__Internal__V1__PrefillFirstT
 }
 
 static enum status decode_scores(const Kvferry__Internal__V1__PrefillScores *scores,
-                                 struct prefill_scratch *scratch,
-                                 struct gen_prefill_event *event_out)
+                                 struct prefill_scratch *scratch, struct prefill_event *event_out)
 {
     if (prompt_scores_decode(scores->logprobs, scores->n_logprobs, scratch->scores) != STATUS_OK)
         return STATUS_CORRUPT;
-    event_out->kind = GEN_PREFILL_SCORES;
+    event_out->kind = EVENT_SCORES;
     event_out->scores = (struct prompt_scores){.first = scores->first_token,
                                                .n = (uint32_t)scores->n_logprobs,
                                                .logprobs = scratch->scores};
@@ -133,18 +132,17 @@ static enum status decode_scores(const Kvferry__Internal__V1__PrefillScores *sco
 }
 
 enum status prefill_event_decode(const Kvferry__Internal__V1__PrefillResponse *message,
-                                 struct prefill_scratch *scratch,
-                                 struct gen_prefill_event *event_out)
+                                 struct prefill_scratch *scratch, struct prefill_event *event_out)
 {
     memset(event_out, 0, sizeof *event_out);
     switch (message->event_case) {
     case KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__EVENT_BACKLOG:
-        event_out->kind = GEN_PREFILL_BACKLOG;
+        event_out->kind = EVENT_BACKLOG;
         event_out->backlog.token_ns = message->backlog->token_ns;
         event_out->backlog.n_tokens = message->backlog->waiting_tokens;
         return STATUS_OK;
     case KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__EVENT_ACCEPTED:
-        event_out->kind = GEN_PREFILL_ACCEPTED;
+        event_out->kind = EVENT_ACCEPTED;
         event_out->accepted.n_blocks = message->accepted->n_blocks;
         event_out->accepted.block_tokens = message->accepted->block_tokens;
         return STATUS_OK;
@@ -155,7 +153,7 @@ enum status prefill_event_decode(const Kvferry__Internal__V1__PrefillResponse *m
     case KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__EVENT_FIRST_TOKEN:
         return decode_first_token(message->first_token, event_out);
     case KVFERRY__INTERNAL__V1__PREFILL_RESPONSE__EVENT_SEALED:
-        event_out->kind = GEN_PREFILL_SEALED;
+        event_out->kind = EVENT_SEALED;
         event_out->sealed.n_tokens = message->sealed->n_tokens;
         event_out->sealed.cached_tokens = message->sealed->cached_tokens;
         event_out->sealed.queue_us = message->sealed->queue_us;

@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include "engine/prefill_event.h"
 #include "gen_worker/gen_prefill.h"
 #include "proto/kvferry/internal/v1/context_worker.pb-c.h"
 
@@ -30,4 +31,4 @@ struct prefill_scratch {
 /* event_out borrows from message and scratch. CORRUPT: no event, or arrays that do not match. */
 MUST_CHECK enum status prefill_event_decode(const Kvferry__Internal__V1__PrefillResponse *message,
                                             struct prefill_scratch *scratch,
-                                            struct gen_prefill_event *event_out);
+                                            struct prefill_event *event_out);

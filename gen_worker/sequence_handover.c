@@ -28,7 +28,7 @@ void sequence_start_handover(struct sequence *sequence, const struct gen_home *h
 /* ---- what the context worker says ---- */
 
 static enum status on_first_token(struct sequence *sequence, const struct gen_home *home,
-                                  const struct gen_prefill_event *event, struct error *error)
+                                  const struct prefill_event *event, struct error *error)
 {
     uint32_t token_id = event->first_token.token_id;
     bool wants_logprobs = sequence->job->request.sampling.n_logprobs > 0;
@@ -58,7 +58,7 @@ static enum status on_first_token(struct sequence *sequence, const struct gen_ho
     return STATUS_OK;
 }
 
-static enum status on_sealed(struct sequence *sequence, const struct gen_prefill_event *event,
+static enum status on_sealed(struct sequence *sequence, const struct prefill_event *event,
                              struct error *error)
 {
     if (!sequence->handover->has_first_token)
@@ -85,34 +85,34 @@ static void take_figures(struct sequence *sequence, const struct gen_home *home,
 }
 
 void sequence_on_event(struct sequence *sequence, const struct gen_home *home,
-                       const struct gen_prefill_event *event, uint64_t now_ns)
+                       const struct prefill_event *event, uint64_t now_ns)
 {
     struct error error = {""};
     enum status status = STATUS_OK;
     assert(sequence->handover && !sequence_is_runnable(sequence));
     switch (event->kind) {
-    case GEN_PREFILL_BACKLOG:
+    case EVENT_BACKLOG:
         status = handover_backlog(sequence->handover, home, event, &error, now_ns);
         break;
-    case GEN_PREFILL_ACCEPTED:
+    case EVENT_ACCEPTED:
         status = handover_accepted(sequence->handover, home, event, &error, now_ns);
         if (!sequence->has_prompt)
             sequence->marks.accepted_ns = now_ns;
         break;
-    case GEN_PREFILL_READY:
+    case EVENT_READY:
         status = handover_ready(sequence->handover, home, event, &error, now_ns);
         if (status == STATUS_OK) {
             sequence->state = SEQUENCE_FETCHING;
             sequence_tell_progress(sequence, home);
         }
         break;
-    case GEN_PREFILL_SCORES:
+    case EVENT_SCORES:
         status = sequence_on_scores(sequence, home, &event->scores, &error);
         break;
-    case GEN_PREFILL_FIRST_TOKEN:
+    case EVENT_FIRST_TOKEN:
         status = on_first_token(sequence, home, event, &error);
         break;
-    case GEN_PREFILL_SEALED:
+    case EVENT_SEALED:
         status = on_sealed(sequence, event, &error);
         if (status == STATUS_OK && sequence_finish_reason(sequence, home) != GEN_FINISH_NONE) {
             take_figures(sequence, home, now_ns);

@@ -16,7 +16,7 @@ void sequence_start_handover(struct sequence *sequence, const struct gen_home *h
 
 /* An event of its hand-over. */
 void sequence_on_event(struct sequence *sequence, const struct gen_home *home,
-                       const struct gen_prefill_event *event, uint64_t now_ns);
+                       const struct prefill_event *event, uint64_t now_ns);
 /* Commits when all blocks have arrived. */
 void sequence_try_commit(struct sequence *sequence, const struct gen_home *home, uint64_t now_ns);
 /* The commit was granted: the fetched KV may be used. */

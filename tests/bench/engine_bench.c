@@ -16,6 +16,7 @@
 #include "ctx_worker/ctx_engine.h"
 #include "gen_worker/gen_engine.h"
 #include "kvtransfer/drivers/sim/sim_transport.h"
+#include "model/draws.h"
 #include "worker_common/worker.h"
 #include "worker_common/worker_forward.h"
 
@@ -148,10 +149,10 @@ static void on_gen_finish(void *arg, void *stream, const struct gen_finish *fini
     ((struct stream *)stream)->has_ended = true;
 }
 
-static void on_ctx_event(void *arg, void *stream, const struct ctx_event *event)
+static void on_ctx_event(void *arg, void *stream, const struct prefill_event *event)
 {
     (void)arg;
-    ((struct stream *)stream)->is_sealed |= event->kind == CTX_SEALED;
+    ((struct stream *)stream)->is_sealed |= event->kind == EVENT_SEALED;
 }
 
 static void on_ctx_finish(void *arg, void *stream, enum status status, const char *sentence)

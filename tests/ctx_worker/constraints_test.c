@@ -46,10 +46,10 @@ static void settle(struct setup *setup, int n_compiled)
     ctx_rig_settle(&setup->ctx);
 }
 
-static const struct ctx_event *first_token(const struct rig_stream *stream)
+static const struct prefill_event *first_token(const struct rig_stream *stream)
 {
     for (uint32_t i = 0; i < stream->n_events; i++)
-        if (stream->kinds[i] == CTX_FIRST_TOKEN)
+        if (stream->kinds[i] == EVENT_FIRST_TOKEN)
             return &stream->events[i];
     return NULL;
 }
@@ -142,7 +142,7 @@ Test(constraints, who_waits_for_one_hears_of_the_backlog)
     cr_assert_eq(ctx_engine_prefill(setup.ctx.engine, &waits, &request, NULL), STATUS_OK);
     ctx_rig_step(&setup.ctx);
     cr_assert_geq(waits.n_events, 1);
-    cr_assert_eq(waits.kinds[0], CTX_BACKLOG);
+    cr_assert_eq(waits.kinds[0], EVENT_BACKLOG);
     cr_assert_eq(waits.events[0].backlog.n_tokens, 64 + N_PROMPT);
     ctx_engine_stream_ended(setup.ctx.engine, &waits);
     ctx_engine_stream_ended(setup.ctx.engine, &first);

@@ -26,8 +26,8 @@ Test(ctx_engine, says_accepted_ready_by_chunk_first_token_and_sealed)
 {
     struct ctx_rig rig;
     struct rig_stream stream = {0};
-    static const enum ctx_event_kind KINDS[] = {CTX_ACCEPTED,    CTX_READY, CTX_READY,
-                                                CTX_FIRST_TOKEN, CTX_READY, CTX_SEALED};
+    static const enum prefill_event_kind KINDS[] = {EVENT_ACCEPTED,    EVENT_READY, EVENT_READY,
+                                                    EVENT_FIRST_TOKEN, EVENT_READY, EVENT_SEALED};
     ctx_rig_open(&rig, ROOMY);
     cr_assert_eq(ctx_rig_prefill(&rig, &stream, "a", 1, 35), STATUS_OK);
     ctx_rig_settle(&rig);
@@ -156,7 +156,7 @@ Test(ctx_engine, a_full_pool_makes_prompts_wait_and_then_refuses_them)
     cr_assert_eq(ctx_rig_prefill(&rig, &third, "d", 4, 48), STATUS_OK);
     ctx_engine_stream_ended(rig.engine, &first);
     ctx_rig_settle(&rig);
-    cr_assert_eq(third.kinds[third.n_events - 1], CTX_SEALED, "freed blocks serve the next");
+    cr_assert_eq(third.kinds[third.n_events - 1], EVENT_SEALED, "freed blocks serve the next");
     ctx_rig_close(&rig);
 }
 
@@ -188,12 +188,12 @@ Test(ctx_engine, a_prompt_whose_beginning_is_held_already_needs_room_for_the_res
     cr_assert_eq(ctx_rig_prefill(&rig, &like_it, "b", 1, 64), STATUS_OK);
     cr_assert_eq(ctx_rig_prefill(&rig, &unlike_it, "c", 2, 64), STATUS_OK);
     ctx_rig_settle(&rig);
-    cr_assert_eq(like_it.kinds[like_it.n_events - 1], CTX_SEALED, "one block of its own");
+    cr_assert_eq(like_it.kinds[like_it.n_events - 1], EVENT_SEALED, "one block of its own");
     cr_assert_eq(unlike_it.n_events, 0, "it waits for eight");
     ctx_engine_stream_ended(rig.engine, &first);
     ctx_engine_stream_ended(rig.engine, &like_it);
     ctx_rig_settle(&rig);
-    cr_assert_eq(unlike_it.kinds[unlike_it.n_events - 1], CTX_SEALED);
+    cr_assert_eq(unlike_it.kinds[unlike_it.n_events - 1], EVENT_SEALED);
     ctx_rig_close(&rig);
 }
 
@@ -208,7 +208,7 @@ Test(ctx_engine, cached_blocks_above_held_ones_are_room_too)
     cr_assert_eq(ctx_rig_prefill(&rig, &shorter, "s", 1, 16), STATUS_OK);
     cr_assert_eq(ctx_rig_prefill(&rig, &longer, "l", 1, 40), STATUS_OK);
     ctx_rig_settle(&rig);
-    cr_assert_eq(longer.kinds[longer.n_events - 1], CTX_SEALED);
+    cr_assert_eq(longer.kinds[longer.n_events - 1], EVENT_SEALED);
     ctx_engine_stream_ended(rig.engine, &shorter);
     ctx_rig_settle(&rig);
     cr_assert_eq(ctx_rig_blocks(&rig, BLOCK_CACHED), 2,
@@ -216,7 +216,7 @@ Test(ctx_engine, cached_blocks_above_held_ones_are_room_too)
     cr_assert_eq(ctx_rig_prefill(&rig, &third, "t", 2, 24), STATUS_OK);
     ctx_rig_settle(&rig);
     cr_assert_gt(third.n_events, 0, "it waits");
-    cr_assert_eq(third.kinds[third.n_events - 1], CTX_SEALED);
+    cr_assert_eq(third.kinds[third.n_events - 1], EVENT_SEALED);
     ctx_rig_close(&rig);
 }
 
@@ -343,7 +343,7 @@ Test(ctx_engine, drains_and_stops)
     cr_assert_eq(ctx_rig_prefill(&rig, &new, "b", 2, 20), STATUS_OK);
     ctx_rig_settle(&rig);
     expect_ended(&new, STATUS_DRAINING);
-    cr_assert_eq(old.kinds[old.n_events - 1], CTX_SEALED, "the old one goes on");
+    cr_assert_eq(old.kinds[old.n_events - 1], EVENT_SEALED, "the old one goes on");
     ctx_engine_stop(rig.engine);
     ctx_rig_settle(&rig);
     expect_ended(&old, STATUS_DRAINING);
@@ -432,7 +432,7 @@ static uint32_t compute_slowly(struct ctx_rig *rig, const struct rig_stream *str
     struct ctx_engine_stats before, stats;
     uint32_t n_steps = 0;
     ctx_engine_read_stats(rig->engine, &before);
-    while (stream->n_events == 0 || stream->kinds[stream->n_events - 1] != CTX_SEALED) {
+    while (stream->n_events == 0 || stream->kinds[stream->n_events - 1] != EVENT_SEALED) {
         ctx_rig_step(rig);
         ctx_engine_read_stats(rig->engine, &stats);
         uint64_t n_tokens = stats.prompt_tokens_computed - before.prompt_tokens_computed;
@@ -457,13 +457,14 @@ Test(ctx_engine,
     request.takes_backlog = true;
     cr_assert_eq(ctx_engine_prefill(rig.engine, &stream, &request, NULL), STATUS_OK);
     cr_assert_eq(compute_slowly(&rig, &stream, 400 * NS_PER_MS), 8);
-    static const enum ctx_event_kind KINDS[] = {
-        CTX_ACCEPTED, CTX_READY, CTX_BACKLOG, CTX_READY,       CTX_READY, CTX_READY, CTX_BACKLOG,
-        CTX_READY,    CTX_READY, CTX_READY,   CTX_FIRST_TOKEN, CTX_READY, CTX_SEALED};
+    static const enum prefill_event_kind KINDS[] = {
+        EVENT_ACCEPTED,    EVENT_READY,   EVENT_BACKLOG, EVENT_READY, EVENT_READY,
+        EVENT_READY,       EVENT_BACKLOG, EVENT_READY,   EVENT_READY, EVENT_READY,
+        EVENT_FIRST_TOKEN, EVENT_READY,   EVENT_SEALED};
     cr_assert_eq(stream.n_events, sizeof KINDS / sizeof *KINDS);
     for (uint32_t i = 0; i < stream.n_events; i++) {
         cr_assert_eq(stream.kinds[i], KINDS[i], "event %u", i);
-        if (stream.kinds[i] == CTX_READY)
+        if (stream.kinds[i] == EVENT_READY)
             cr_assert_eq(stream.events[i].ready.n_blocks, 1);
     }
     cr_assert_eq(stream.events[2].backlog.token_ns, 50 * NS_PER_MS);
@@ -478,7 +479,7 @@ Test(ctx_engine,
     cr_assert_eq(ctx_rig_prefill(&rig, &deaf, "c", 3, 24), STATUS_OK);
     ctx_rig_step(&rig);
     cr_assert_eq(waits.n_events, 1);
-    cr_assert_eq(waits.kinds[0], CTX_BACKLOG);
+    cr_assert_eq(waits.kinds[0], EVENT_BACKLOG);
     cr_assert_eq(waits.events[0].backlog.n_tokens, 64);
     cr_assert_eq(deaf.n_events, 0);
     ctx_rig_close(&rig);

@@ -67,7 +67,7 @@ Test(ctx_device_lost, without_a_loss_they_go_on)
     bool is_lost;
     cr_expect(run(device, 0, streams, &is_lost) > 0, "two are sealed, and held");
     cr_expect_eq(streams[0].n_finishes + streams[1].n_finishes, 0);
-    cr_expect_eq(streams[0].kinds[streams[0].n_events - 1], CTX_SEALED);
+    cr_expect_eq(streams[0].kinds[streams[0].n_events - 1], EVENT_SEALED);
     device_close(device);
 }
 
@@ -90,7 +90,7 @@ static uint32_t count_ready_on_a_hung_device(bool is_read_alone)
     fault_device_hang(device, NS_PER_MS);
     ctx_rig_settle(&rig);
     for (uint32_t i = 0; i < stream.n_events; i++)
-        n_ready += stream.kinds[i] == CTX_READY;
+        n_ready += stream.kinds[i] == EVENT_READY;
     cr_expect_eq(stream.n_finishes, 1);
     cr_expect_eq(stream.status, STATUS_DEVICE_LOST, "%s", status_name(stream.status));
     ctx_rig_close(&rig);

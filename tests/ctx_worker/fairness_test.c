@@ -35,7 +35,7 @@ static void ask_many(struct ctx_rig *rig, struct hog *hog, uint32_t n, uint32_t 
 
 static bool is_sealed(const struct rig_stream *stream)
 {
-    return stream->n_events > 0 && stream->kinds[stream->n_events - 1] == CTX_SEALED;
+    return stream->n_events > 0 && stream->kinds[stream->n_events - 1] == EVENT_SEALED;
 }
 
 static uint32_t n_sealed(const struct hog *hog)
@@ -61,7 +61,7 @@ static void expect_served(struct ctx_rig *rig, const char *name, uint32_t n_toke
     ask(rig, &stream, OTHER, name, 7, n_tokens);
     ctx_rig_settle(rig);
     cr_assert_gt(stream.n_events, 0, "it waits");
-    cr_assert_eq(stream.kinds[stream.n_events - 1], CTX_SEALED);
+    cr_assert_eq(stream.kinds[stream.n_events - 1], EVENT_SEALED);
     cr_assert_eq(ctx_rig_commit(rig, name, n_tokens / RIG_BLOCK_TOKENS), STATUS_OK);
     ctx_rig_settle(rig);
     cr_assert_eq(stream.n_finishes, 1);
@@ -205,7 +205,7 @@ Test(fairness, callers_are_computed_in_turn)
     ask(&rig, &other, OTHER, "other", 7, 64);
     for (int i = 0; i < 4; i++)
         ctx_rig_step(&rig);
-    cr_assert_eq(other.kinds[other.n_events - 1], CTX_SEALED, "a chunk of its four in each step");
+    cr_assert_eq(other.kinds[other.n_events - 1], EVENT_SEALED, "a chunk of its four in each step");
     cr_assert_gt(hog.streams[0].n_events, 1 + 2, "the other one's go on, too, ");
     for (uint32_t i = 1; i < hog.n; i++)
         cr_assert_leq(hog.streams[i].n_events, hog.streams[i - 1].n_events, "the oldest first");
@@ -273,7 +273,7 @@ static uint64_t served(const struct asked *asked)
     if (is_sealed(&asked->stream))
         return asked->n_tokens;
     for (uint32_t i = 0; i < asked->stream.n_events; i++)
-        if (asked->stream.kinds[i] == CTX_READY)
+        if (asked->stream.kinds[i] == EVENT_READY)
             n_blocks += asked->stream.events[i].ready.n_blocks;
     return n_blocks * RIG_BLOCK_TOKENS;
 }
@@ -309,7 +309,8 @@ static void leave_some(struct crowd *crowd)
 {
     for (uint32_t i = 0; i < PLACES; i++) {
         struct rig_stream *stream = &crowd->asked[i].stream;
-        bool is_sealed = stream->n_events > 0 && stream->kinds[stream->n_events - 1] == CTX_SEALED;
+        bool is_sealed = stream->n_events > 0 &&
+                         stream->kinds[stream->n_events - 1] == EVENT_SEALED;
         if (crowd->asked[i].n_tokens > 0 && is_sealed && stream->n_finishes == 0 &&
             random_below(&crowd->random, 2) == 0)
             ctx_engine_stream_ended(crowd->rig.engine, stream);

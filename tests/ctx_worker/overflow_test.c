@@ -29,7 +29,7 @@ static uint32_t token_of_first(uint32_t first_seed, uint32_t second_seed)
     return 0;
 }
 
-static bool has_event(const struct rig_stream *stream, enum ctx_event_kind kind)
+static bool has_event(const struct rig_stream *stream, enum prefill_event_kind kind)
 {
     for (uint32_t i = 0; i < stream->n_events; i++)
         if (stream->kinds[i] == kind)
@@ -53,10 +53,10 @@ Test(overflow, of_a_prompt_ends_it_alone_and_leaves_nothing_of_it)
     ctx_rig_settle(&rig);
     cr_assert_eq(bad.n_finishes, 1);
     cr_assert_eq(bad.status, STATUS_LOGITS_NOT_FINITE, "%s", status_name(bad.status));
-    cr_assert_not(has_event(&bad, CTX_FIRST_TOKEN));
-    cr_assert_not(has_event(&bad, CTX_SEALED));
+    cr_assert_not(has_event(&bad, EVENT_FIRST_TOKEN));
+    cr_assert_not(has_event(&bad, EVENT_SEALED));
     cr_assert_eq(good.n_finishes, 0);
-    cr_assert(has_event(&good, CTX_FIRST_TOKEN) && has_event(&good, CTX_SEALED));
+    cr_assert(has_event(&good, EVENT_FIRST_TOKEN) && has_event(&good, EVENT_SEALED));
     cr_assert_eq(ctx_rig_commit(&rig, "b", 5), STATUS_OK);
     ctx_rig_settle(&rig);
     cr_assert_eq(good.status, STATUS_OK);

@@ -16,10 +16,10 @@ static enum status prefill(struct ctx_rig *rig, struct rig_stream *stream, const
     return ctx_engine_prefill(rig->engine, stream, &request, NULL);
 }
 
-static const struct ctx_event *first_token(const struct rig_stream *stream)
+static const struct prefill_event *first_token(const struct rig_stream *stream)
 {
     for (uint32_t i = 0; i < stream->n_events; i++)
-        if (stream->kinds[i] == CTX_FIRST_TOKEN)
+        if (stream->kinds[i] == EVENT_FIRST_TOKEN)
             return &stream->events[i];
     return NULL;
 }

@@ -22,9 +22,10 @@ static void prefill(struct ctx_rig *rig, struct rig_stream *stream, const char *
     cr_assert_eq(ctx_engine_prefill(rig->engine, stream, &request, NULL), STATUS_OK);
 }
 
-static const struct ctx_event *last(const struct rig_stream *stream, enum ctx_event_kind kind)
+static const struct prefill_event *last(const struct rig_stream *stream,
+                                        enum prefill_event_kind kind)
 {
-    const struct ctx_event *found = NULL;
+    const struct prefill_event *found = NULL;
     for (uint32_t i = 0; i < stream->n_events; i++)
         if (stream->kinds[i] == kind)
             found = &stream->events[i];
@@ -36,15 +37,15 @@ static void expect_order(const struct rig_stream *stream)
 {
     uint32_t n_scored = 0;
     for (uint32_t i = 0; i < stream->n_events; i++) {
-        const struct ctx_event *event = &stream->events[i];
-        if (event->kind == CTX_SCORES)
+        const struct prefill_event *event = &stream->events[i];
+        if (event->kind == EVENT_SCORES)
             n_scored = event->scores.first + event->scores.n;
-        if (event->kind == CTX_READY) {
+        if (event->kind == EVENT_READY) {
             const uint32_t n = (event->ready.first_block + event->ready.n_blocks) *
                                RIG_BLOCK_TOKENS;
             cr_assert_geq(n_scored, n < N_PROMPT ? n + 1 : N_PROMPT);
         }
-        if (event->kind == CTX_FIRST_TOKEN)
+        if (event->kind == EVENT_FIRST_TOKEN)
             cr_assert_eq(n_scored, N_PROMPT);
     }
     cr_assert_eq(stream->n_scored, N_PROMPT);
@@ -66,23 +67,23 @@ Test(scores, come_before_their_blocks_and_leave_no_token_out)
     prefill(&rig, &scored, "b", true, 0); /* what is cached is computed again */
     ctx_rig_settle(&rig);
     expect_order(&scored);
-    cr_assert_eq(last(&scored, CTX_SEALED)->sealed.cached_tokens, 0);
-    cr_assert_eq(last(&scored, CTX_FIRST_TOKEN)->first_token.token_id,
-                 last(&plain, CTX_FIRST_TOKEN)->first_token.token_id);
+    cr_assert_eq(last(&scored, EVENT_SEALED)->sealed.cached_tokens, 0);
+    cr_assert_eq(last(&scored, EVENT_FIRST_TOKEN)->first_token.token_id,
+                 last(&plain, EVENT_FIRST_TOKEN)->first_token.token_id);
     cr_assert_eq(ctx_rig_commit(&rig, "b", 8), STATUS_OK);
 
     prefill(&rig, &held, "c", true, 16); /* of what the reader has, the scores come, too */
     ctx_rig_settle(&rig);
     cr_assert_eq(held.n_scored, N_PROMPT);
     cr_assert_arr_eq(held.scores, scored.scores, N_PROMPT * sizeof *held.scores);
-    cr_assert_eq(last(&held, CTX_ACCEPTED)->accepted.n_blocks, 6);
+    cr_assert_eq(last(&held, EVENT_ACCEPTED)->accepted.n_blocks, 6);
     cr_assert_eq(ctx_rig_commit(&rig, "c", 6), STATUS_OK);
     ctx_rig_settle(&rig);
 
     prefill(&rig, &again, "d", false, 0);
     prefill(&rig, &beside, "e", true, 0);
     ctx_rig_settle(&rig);
-    cr_assert_gt(last(&again, CTX_SEALED)->sealed.cached_tokens, 0, "others use its blocks");
+    cr_assert_gt(last(&again, EVENT_SEALED)->sealed.cached_tokens, 0, "others use its blocks");
     cr_assert_arr_eq(beside.scores, scored.scores, N_PROMPT * sizeof *beside.scores);
     ctx_rig_close(&rig);
 }
@@ -98,7 +99,7 @@ Test(scores, of_a_cold_prompt_enter_the_prefix_cache)
     ctx_rig_settle(&rig);
     prefill(&rig, &again, "b", false, 0);
     ctx_rig_settle(&rig);
-    cr_assert_eq(last(&again, CTX_SEALED)->sealed.cached_tokens,
+    cr_assert_eq(last(&again, EVENT_SEALED)->sealed.cached_tokens,
                  (N_PROMPT - 1) / RIG_BLOCK_TOKENS * RIG_BLOCK_TOKENS);
     ctx_rig_close(&rig);
 }
@@ -117,8 +118,8 @@ Test(scores, that_are_not_finite_end_their_prompt_alone)
     ctx_rig_settle(&rig);
     cr_assert_eq(bad.n_finishes, 1);
     cr_assert_eq(bad.status, STATUS_LOGITS_NOT_FINITE);
-    cr_assert_null(last(&bad, CTX_FIRST_TOKEN));
-    cr_assert_not_null(last(&good, CTX_SEALED));
+    cr_assert_null(last(&bad, EVENT_FIRST_TOKEN));
+    cr_assert_not_null(last(&good, EVENT_SEALED));
     ctx_engine_read_stats(rig.engine, &stats);
     cr_assert_eq(stats.rows_not_finite, 1);
     ctx_rig_close(&rig);

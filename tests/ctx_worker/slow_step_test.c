@@ -19,7 +19,7 @@ static void ask(struct ctx_rig *rig, struct rig_stream *stream, const char *name
     cr_assert_eq(ctx_engine_prefill(rig->engine, stream, &request, NULL), STATUS_OK);
 }
 
-static void expect_events(const struct rig_stream *stream, const enum ctx_event_kind *kinds,
+static void expect_events(const struct rig_stream *stream, const enum prefill_event_kind *kinds,
                           uint32_t n)
 {
     cr_assert_eq(stream->n_events, n);
@@ -29,7 +29,8 @@ static void expect_events(const struct rig_stream *stream, const enum ctx_event_
 
 Test(slow_step, the_first_step_of_all_is_told_behind_each_of_its_layers)
 {
-    static const enum ctx_event_kind KINDS[] = {CTX_ACCEPTED, CTX_BACKLOG, CTX_BACKLOG, CTX_READY};
+    static const enum prefill_event_kind KINDS[] = {EVENT_ACCEPTED, EVENT_BACKLOG, EVENT_BACKLOG,
+                                                    EVENT_READY};
     struct ctx_rig rig;
     struct rig_stream stream = {0};
     ctx_rig_open(&rig, ROOMY);
@@ -55,16 +56,16 @@ Test(slow_step, so_is_one_that_takes_far_longer_than_those_before)
     uint32_t n_before = stream.n_events;
     rig.layer_ns = 20 * NS_PER_S;
     ctx_rig_step(&rig);
-    cr_assert_eq(stream.kinds[n_before], CTX_BACKLOG, "200 ms a block: 1.6 s");
+    cr_assert_eq(stream.kinds[n_before], EVENT_BACKLOG, "200 ms a block: 1.6 s");
     cr_assert_eq(stream.events[n_before].backlog.token_ns, 25 * NS_PER_MS);
-    cr_assert_eq(stream.kinds[n_before + 1], CTX_BACKLOG);
+    cr_assert_eq(stream.kinds[n_before + 1], EVENT_BACKLOG);
     cr_assert_geq(stream.events[n_before + 1].backlog.token_ns, 2 * NS_PER_S);
     ctx_rig_close(&rig);
 }
 
 Test(slow_step, a_step_of_less_than_a_second_says_nothing_by_itself)
 {
-    static const enum ctx_event_kind KINDS[] = {CTX_ACCEPTED, CTX_READY};
+    static const enum prefill_event_kind KINDS[] = {EVENT_ACCEPTED, EVENT_READY};
     struct ctx_rig rig;
     struct rig_stream stream = {0};
     ctx_rig_open(&rig, ROOMY);
@@ -77,7 +78,7 @@ Test(slow_step, a_step_of_less_than_a_second_says_nothing_by_itself)
 
 Test(slow_step, who_does_not_know_the_word_is_not_told)
 {
-    static const enum ctx_event_kind KINDS[] = {CTX_ACCEPTED, CTX_READY};
+    static const enum prefill_event_kind KINDS[] = {EVENT_ACCEPTED, EVENT_READY};
     struct ctx_rig rig;
     struct rig_stream stream = {0};
     ctx_rig_open(&rig, ROOMY);
@@ -111,13 +112,13 @@ Test(slow_step, who_comes_during_a_step_is_told_before_it_ends)
     ctx_rig_step(&rig);
     cr_assert_null(rig.meanwhile);
     cr_assert_geq(newcomer.n_events, 1);
-    cr_assert_eq(newcomer.kinds[0], CTX_BACKLOG);
+    cr_assert_eq(newcomer.kinds[0], EVENT_BACKLOG);
     cr_assert_eq(newcomer.events[0].backlog.n_tokens, 64 + 24 + 40, "its own among them");
     cr_assert_eq(newcomer.events[0].backlog.token_ns, 5 * NS_PER_S);
     cr_assert_eq(deaf_newcomer.n_events, 0);
     rig.layer_ns = 0;
     ctx_rig_settle(&rig);
-    cr_assert_eq(newcomer.kinds[newcomer.n_events - 1], CTX_SEALED, "and served");
+    cr_assert_eq(newcomer.kinds[newcomer.n_events - 1], EVENT_SEALED, "and served");
     ctx_rig_close(&rig);
 }
 
@@ -136,7 +137,7 @@ Test(slow_step, a_commit_is_answered_during_a_step_and_its_stream_ends_behind_it
     ctx_rig_open(&rig, ROOMY);
     ask(&rig, &stream, "a", 16);
     ctx_rig_settle(&rig);
-    cr_assert_eq(stream.kinds[stream.n_events - 1], CTX_SEALED);
+    cr_assert_eq(stream.kinds[stream.n_events - 1], EVENT_SEALED);
     rig.layer_ns = 20 * NS_PER_S;
     rig.meanwhile = commit_meanwhile;
     answer = STATUS_TIMED_OUT;
@@ -188,7 +189,7 @@ static uint64_t lease_of(uint64_t reader_step_ns)
     request.reader_step_ns = reader_step_ns;
     cr_assert_eq(ctx_engine_prefill(rig.engine, &stream, &request, NULL), STATUS_OK);
     ctx_rig_settle(&rig);
-    cr_assert_eq(stream.kinds[stream.n_events - 1], CTX_SEALED);
+    cr_assert_eq(stream.kinds[stream.n_events - 1], EVENT_SEALED);
     const uint64_t began_ns = rig.now_ns;
     while (stream.n_finishes == 0 && rig.now_ns - began_ns < 1000 * NS_PER_S) {
         rig.now_ns += NS_PER_S;

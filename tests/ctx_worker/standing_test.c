@@ -29,7 +29,7 @@ static void ask(struct ctx_rig *rig, struct asker *asker, uint64_t caller, struc
 static bool is_sealed(const struct asker *asker)
 {
     const struct rig_stream *stream = &asker->stream;
-    return stream->n_events > 0 && stream->kinds[stream->n_events - 1] == CTX_SEALED;
+    return stream->n_events > 0 && stream->kinds[stream->n_events - 1] == EVENT_SEALED;
 }
 
 static uint32_t n_sealed(const struct asker *askers, uint32_t n)

@@ -289,7 +289,7 @@ Test(gen_engine, waits_no_longer_than_each_limit)
 static void say_nonsense(struct gen_rig *rig, int which)
 {
     static const uint32_t ids[40] = {0};
-    struct gen_prefill_event event = {.kind = GEN_PREFILL_READY};
+    struct prefill_event event = {.kind = EVENT_READY};
     event.ready.block_ids = ids;
     switch (which) {
     case 0:
@@ -303,20 +303,19 @@ static void say_nonsense(struct gen_rig *rig, int which)
         event.ready.n_blocks = 0;
         break;
     case 3:
-        event = (struct gen_prefill_event){.kind = GEN_PREFILL_SEALED, .sealed = {.n_tokens = 35}};
+        event = (struct prefill_event){.kind = EVENT_SEALED, .sealed = {.n_tokens = 35}};
         break;
     case 4:
-        event = (struct gen_prefill_event){.kind = GEN_PREFILL_FIRST_TOKEN,
-                                           .first_token = {.token_id = 96}};
+        event = (struct prefill_event){.kind = EVENT_FIRST_TOKEN, .first_token = {.token_id = 96}};
         break;
     case 5:
-        event = (struct gen_prefill_event){.kind = GEN_PREFILL_ACCEPTED, .accepted = {5, 16}};
+        event = (struct prefill_event){.kind = EVENT_ACCEPTED, .accepted = {5, 16}};
         break;
     case 6:
-        event = (struct gen_prefill_event){.kind = GEN_PREFILL_ACCEPTED, .accepted = {4, 8}};
+        event = (struct prefill_event){.kind = EVENT_ACCEPTED, .accepted = {4, 8}};
         break;
     default:
-        event = (struct gen_prefill_event){.kind = GEN_PREFILL_ACCEPTED, .accepted = {5, 8}};
+        event = (struct prefill_event){.kind = EVENT_ACCEPTED, .accepted = {5, 8}};
         gen_rig_say(rig, &event); /* right, but twice */
         break;
     }

@@ -114,8 +114,7 @@ Test(scores, of_a_prompt_of_one_token_are_one_empty_entry)
 static void say_scores(struct gen_rig *rig, uint32_t first, uint32_t n,
                        const struct token_logprobs *scores)
 {
-    const struct gen_prefill_event event = {.kind = GEN_PREFILL_SCORES,
-                                            .scores = {first, n, scores + first}};
+    const struct prefill_event event = {.kind = EVENT_SCORES, .scores = {first, n, scores + first}};
     gen_rig_say(rig, &event);
 }
 

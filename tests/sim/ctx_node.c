@@ -106,7 +106,7 @@ static uint64_t now_ns(void *arg)
     return worker->cluster->timeline.now_ns;
 }
 
-static void on_event(void *arg, void *stream, const struct ctx_event *event)
+static void on_event(void *arg, void *stream, const struct prefill_event *event)
 {
     struct worker_node *worker = arg;
     struct wire *wire = &worker->cluster->wire;
@@ -115,17 +115,17 @@ static void on_event(void *arg, void *stream, const struct ctx_event *event)
         cluster_fail(worker->cluster, "an event on a stream that was finished");
     if (call->incarnation != worker->incarnation)
         cluster_fail(worker->cluster, "node %u answers for another life", worker->node);
-    call->is_sealed |= event->kind == CTX_SEALED;
-    if (event->kind == CTX_BACKLOG && worker->layers_seen > worker->layers_before)
+    call->is_sealed |= event->kind == EVENT_SEALED;
+    if (event->kind == EVENT_BACKLOG && worker->layers_seen > worker->layers_before)
         worker->cluster->totals->told_in_steps++;
     struct sim_message *message = sim_message_new(wire, SIM_CTX_EVENT);
     message->event = *event;
-    if (event->kind == CTX_READY) {
+    if (event->kind == EVENT_READY) {
         size_t bytes = event->ready.n_blocks * sizeof(uint32_t);
         message->event.ready.block_ids = sim_copy(wire, event->ready.block_ids, bytes);
         if (event->ready.digests)
             message->event.ready.digests = sim_copy(wire, event->ready.digests, bytes);
-    } else if (event->kind == CTX_SCORES) {
+    } else if (event->kind == EVENT_SCORES) {
         sim_copy_scores(wire, &event->scores, &message->event.scores);
     }
     wire_send(call->call, WIRE_SERVER, &message->base);

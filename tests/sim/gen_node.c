@@ -153,45 +153,9 @@ static void on_described(struct gen_prefill_call *call, const struct transport_a
     go_on(call, address);
 }
 
-static void on_event(struct gen_prefill_call *call, const struct ctx_event *from)
+static void on_event(struct gen_prefill_call *call, const struct prefill_event *event)
 {
-    struct gen_prefill_event event = {0};
-    switch (from->kind) {
-    case CTX_BACKLOG:
-        event.kind = GEN_PREFILL_BACKLOG;
-        event.backlog = from->backlog;
-        break;
-    case CTX_ACCEPTED:
-        event.kind = GEN_PREFILL_ACCEPTED;
-        event.accepted.n_blocks = from->accepted.n_blocks;
-        event.accepted.block_tokens = from->accepted.block_tokens;
-        break;
-    case CTX_READY:
-        event.kind = GEN_PREFILL_READY;
-        event.ready.first_block = from->ready.first_block;
-        event.ready.n_blocks = from->ready.n_blocks;
-        event.ready.block_ids = from->ready.block_ids;
-        event.ready.digests = from->ready.digests;
-        break;
-    case CTX_SCORES:
-        event.kind = GEN_PREFILL_SCORES;
-        event.scores = from->scores;
-        break;
-    case CTX_FIRST_TOKEN:
-        event.kind = GEN_PREFILL_FIRST_TOKEN;
-        event.first_token.token_id = from->first_token.token_id;
-        event.first_token.has_logprobs = from->first_token.has_logprobs;
-        event.first_token.logprobs = from->first_token.logprobs;
-        break;
-    case CTX_SEALED:
-        event.kind = GEN_PREFILL_SEALED;
-        event.sealed.n_tokens = from->sealed.n_tokens;
-        event.sealed.cached_tokens = from->sealed.cached_tokens;
-        event.sealed.queue_us = from->sealed.queue_us;
-        event.sealed.compute_us = from->sealed.compute_us;
-        break;
-    }
-    enum status status = gen_engine_prefill_event(call->worker->gen, call->prefill, &event);
+    enum status status = gen_engine_prefill_event(call->worker->gen, call->prefill, event);
     if (status != STATUS_OK) {
         wire_close(call->call, WIRE_CLIENT);
         end_prefill(call, status, "an event found no room");

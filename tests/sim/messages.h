@@ -28,8 +28,8 @@ struct sim_message {
             struct transfer_id id;
             uint64_t kv_bytes, callee_incarnation;
         } commit;
-        struct gen_request decode; /* with pointers to wire memory */
-        struct ctx_event event;    /* the same */
+        struct gen_request decode;  /* with pointers to wire memory */
+        struct prefill_event event; /* the same */
         struct {
             uint32_t n;
             uint32_t token_id;

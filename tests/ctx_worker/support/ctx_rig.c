@@ -14,13 +14,13 @@ static uint64_t now_ns(void *arg)
     return rig->now_ns;
 }
 
-static void on_event(void *arg, void *handle, const struct ctx_event *event)
+static void on_event(void *arg, void *handle, const struct prefill_event *event)
 {
     struct rig_stream *stream = handle;
     (void)arg;
     cr_assert_eq(stream->n_finishes, 0, "an event after the end");
     cr_assert_lt(stream->n_events, RIG_EVENTS_MAX);
-    if (event->kind == CTX_SCORES) {
+    if (event->kind == EVENT_SCORES) {
         cr_assert_eq(event->scores.first, stream->n_scored, "each once and in order");
         cr_assert_leq(stream->n_scored + event->scores.n, RIG_CONTEXT_TOKENS);
         memcpy(stream->scores + stream->n_scored, event->scores.logprobs,

@@ -15,9 +15,9 @@
 
 struct rig_stream {
     uint32_t n_events;
-    enum ctx_event_kind kinds[RIG_EVENTS_MAX];
-    struct ctx_event events[RIG_EVENTS_MAX]; /* the arrays of ready and scores are gone */
-    uint32_t n_scored;                       /* tokens of the prompt, and what was told of them */
+    enum prefill_event_kind kinds[RIG_EVENTS_MAX];
+    struct prefill_event events[RIG_EVENTS_MAX]; /* the arrays of ready and scores are gone */
+    uint32_t n_scored; /* tokens of the prompt, and what was told of them */
     struct token_logprobs scores[RIG_CONTEXT_TOKENS];
     uint32_t n_finishes;
     enum status status;

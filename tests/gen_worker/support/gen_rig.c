@@ -296,7 +296,7 @@ void gen_rig_describe(struct gen_rig *rig)
     gen_rig_settle(rig);
 }
 
-void gen_rig_say(struct gen_rig *rig, const struct gen_prefill_event *event)
+void gen_rig_say(struct gen_rig *rig, const struct prefill_event *event)
 {
     cr_assert_eq(gen_engine_prefill_event(rig->engine, rig->prefill, event), STATUS_OK);
     gen_rig_settle(rig);
@@ -309,13 +309,13 @@ static uint32_t n_prompt_blocks(const struct gen_rig *rig)
 
 void gen_rig_backlog(struct gen_rig *rig, struct backlog backlog)
 {
-    gen_rig_say(rig, &(struct gen_prefill_event){.kind = GEN_PREFILL_BACKLOG, .backlog = backlog});
+    gen_rig_say(rig, &(struct prefill_event){.kind = EVENT_BACKLOG, .backlog = backlog});
 }
 
 void gen_rig_accept(struct gen_rig *rig)
 {
-    gen_rig_say(rig, &(struct gen_prefill_event){
-                         .kind = GEN_PREFILL_ACCEPTED,
+    gen_rig_say(rig, &(struct prefill_event){
+                         .kind = EVENT_ACCEPTED,
                          .accepted = {n_prompt_blocks(rig) - rig->held_tokens / RIG_BLOCK_TOKENS,
                                       RIG_BLOCK_TOKENS}});
 }
@@ -329,23 +329,23 @@ void gen_rig_ready(struct gen_rig *rig, uint32_t first, uint32_t n, uint32_t dig
                      digest_error;
     }
     kv_sender_publish(rig->sender, &rig->transfer, first, ids, n);
-    gen_rig_say(rig, &(struct gen_prefill_event){.kind = GEN_PREFILL_READY,
-                                                 .ready = {first, n, ids, digests}});
+    gen_rig_say(rig,
+                &(struct prefill_event){.kind = EVENT_READY, .ready = {first, n, ids, digests}});
 }
 
 void gen_rig_first_token(struct gen_rig *rig, uint32_t token_id)
 {
-    gen_rig_say(rig, &(struct gen_prefill_event){.kind = GEN_PREFILL_FIRST_TOKEN,
-                                                 .first_token = {.token_id = token_id}});
+    gen_rig_say(rig, &(struct prefill_event){.kind = EVENT_FIRST_TOKEN,
+                                             .first_token = {.token_id = token_id}});
 }
 
 void gen_rig_seal(struct gen_rig *rig)
 {
-    gen_rig_say(rig, &(struct gen_prefill_event){.kind = GEN_PREFILL_SEALED,
-                                                 .sealed = {.n_tokens = rig->n_prompt,
-                                                            .cached_tokens = rig->context_cached,
-                                                            .queue_us = 5,
-                                                            .compute_us = 7}});
+    gen_rig_say(rig, &(struct prefill_event){.kind = EVENT_SEALED,
+                                             .sealed = {.n_tokens = rig->n_prompt,
+                                                        .cached_tokens = rig->context_cached,
+                                                        .queue_us = 5,
+                                                        .compute_us = 7}});
 }
 
 void gen_rig_end(struct gen_rig *rig, enum status status)

@@ -89,7 +89,7 @@ uint32_t gen_rig_blocks(const struct gen_rig *rig, enum block_state state);
 
 /* The context worker's part, for the latest prefill. */
 void gen_rig_describe(struct gen_rig *rig);
-void gen_rig_say(struct gen_rig *rig, const struct gen_prefill_event *event);
+void gen_rig_say(struct gen_rig *rig, const struct prefill_event *event);
 void gen_rig_backlog(struct gen_rig *rig, struct backlog backlog);
 void gen_rig_accept(struct gen_rig *rig);
 /* Publishes and announces n blocks; digest_error is added to their digests. */
