@@ -26,7 +26,6 @@
 #define LINGER_MS       1000
 #define ACCEPT_PAUSE_MS 100 /* when there is no free descriptor and no connection to close */
 #define BACKLOG         128
-#define FEED_SEND_BYTES 65536 /* the kernel's buffer of a feed's reader */
 
 #define SECURITY_HEADERS                                                                           \
     "Content-Security-Policy: default-src 'none'; script-src 'self'; style-src 'self'; "           \
@@ -36,14 +35,13 @@
     "X-Content-Type-Options: nosniff\r\n"                                                          \
     "Referrer-Policy: no-referrer\r\n"
 
-enum phase { PHASE_HEAD, PHASE_ANSWER, PHASE_FEED, PHASE_LINGER };
+enum phase { PHASE_HEAD, PHASE_ANSWER, PHASE_LINGER };
 
 struct connection {
     struct http_server *server;
     struct bufferevent *stream;
     struct event *limit;
     enum phase phase;
-    uint32_t n_missed; /* events in a row, of a feed's reader */
     TAILQ_ENTRY(connection) link;
 };
 
@@ -61,9 +59,7 @@ struct http_server {
     bool has_thread;
     struct connections connections;
     uint32_t n_connections;
-    struct connections readers; /* of the feed; not among the connections */
-    uint32_t n_readers;
-    struct event *next_event; /* pending while there are readers */
+    struct http_feed_readers *readers; /* not among the connections; NULL: no feed */
 };
 
 struct http_answer {
@@ -152,23 +148,12 @@ static void make_answer(const struct http_server *server, const struct http_requ
 
 /* ---- one connection ---- */
 
-static void count_readers(struct http_server *server, uint32_t n_readers)
-{
-    server->n_readers = n_readers;
-    server->options.feed->count(server->options.feed->arg, n_readers);
-}
-
 static void connection_close(struct connection *connection)
 {
     struct http_server *server = connection->server;
-    if (connection->phase == PHASE_FEED) {
-        TAILQ_REMOVE(&server->readers, connection, link);
-        count_readers(server, server->n_readers - 1);
-    } else {
-        assert(server->n_connections > 0);
-        TAILQ_REMOVE(&server->connections, connection, link);
-        server->n_connections--;
-    }
+    assert(server->n_connections > 0);
+    TAILQ_REMOVE(&server->connections, connection, link);
+    server->n_connections--;
     if (connection->limit)
         event_free(connection->limit);
     if (connection->stream)
@@ -204,80 +189,26 @@ static void on_written(struct bufferevent *stream, void *arg)
 
 /* ---- the feed ---- */
 
-static void send_event(struct connection *reader, const char *text, size_t n)
+static bool is_feed(const struct http_server *server, const struct http_request *request)
 {
-    struct evbuffer *out = bufferevent_get_output(reader->stream);
-    reader->n_missed = 0;
-    evbuffer_add(out, "data: ", strlen("data: "));
-    evbuffer_add(out, text, n);
-    evbuffer_add(out, "\n\n", 2);
-}
-
-static void await_next_event(struct http_server *server)
-{
-    const uint32_t ms = server->options.feed->interval_ms;
-    const struct timeval interval = {.tv_sec = ms / 1000, .tv_usec = ms % 1000 * 1000};
-    event_add(server->next_event, &interval);
-}
-
-static void on_next_event(evutil_socket_t fd, short what, void *arg)
-{
-    (void)fd;
-    (void)what;
-    struct http_server *server = arg;
-    const struct http_feed *feed = server->options.feed;
-    const char *text = NULL;
-    size_t n = 0;
-    struct connection *next;
-    for (struct connection *reader = TAILQ_FIRST(&server->readers); reader; reader = next) {
-        next = TAILQ_NEXT(reader, link);
-        bool is_behind = evbuffer_get_length(bufferevent_get_output(reader->stream)) > 0;
-        if (is_behind && (uint64_t)++reader->n_missed * feed->interval_ms >= feed->behind_ms) {
-            log_info("a reader of %s is cut off: it has been behind for %u ms", feed->path,
-                     feed->behind_ms);
-            connection_close(reader);
-        } else if (!is_behind) {
-            if (!text)
-                feed->make(feed->arg, &text, &n);
-            send_event(reader, text, n);
-        }
-    }
-    if (server->n_readers > 0)
-        await_next_event(server);
+    return server->readers && request->method == HTTP_GET &&
+           strcmp(request->path, server->options.feed->path) == 0;
 }
 
 /* It leaves the connections, so that neither their number nor a newer one ends it. */
 static void start_reading(struct connection *connection)
 {
-    struct http_server *server = connection->server;
-    const struct http_feed *feed = server->options.feed;
-    const int send_bytes = FEED_SEND_BYTES;
-    const char *text;
-    size_t n;
-    (void)setsockopt(bufferevent_getfd(connection->stream), SOL_SOCKET, SO_SNDBUF, &send_bytes,
-                     sizeof send_bytes);
-    event_del(connection->limit);
-    TAILQ_REMOVE(&server->connections, connection, link);
-    server->n_connections--;
-    connection->phase = PHASE_FEED;
-    TAILQ_INSERT_TAIL(&server->readers, connection, link);
-    count_readers(server, server->n_readers + 1);
-    evbuffer_add_printf(bufferevent_get_output(connection->stream),
+    struct http_feed_readers *readers = connection->server->readers;
+    struct bufferevent *stream = connection->stream;
+    connection->stream = NULL;
+    connection_close(connection);
+    evbuffer_add_printf(bufferevent_get_output(stream),
                         "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n"
                         "Cache-Control: no-store\r\n" SECURITY_HEADERS "Connection: close\r\n\r\n");
-    feed->make(feed->arg, &text, &n);
-    send_event(connection, text, n);
-    if (!event_pending(server->next_event, EV_TIMEOUT, NULL))
-        await_next_event(server);
+    http_feed_readers_add(readers, stream);
 }
 
-static bool is_feed(const struct http_server *server, const struct http_request *request)
-{
-    const struct http_feed *feed = server->options.feed;
-    return feed && feed->readers_max > 0 && request->method == HTTP_GET &&
-           strcmp(request->path, feed->path) == 0;
-}
-
+/* The connection may be gone then. */
 static void answer_reader(struct connection *connection, const struct http_request *request,
                           struct http_answer *answer)
 {
@@ -286,7 +217,7 @@ static void answer_reader(struct connection *connection, const struct http_reque
     if (feed->is_local && !request->is_local)
         http_answer_text(answer, 421,
                          "ask by an address or as localhost: this port is for this machine\n");
-    else if (server->n_readers >= feed->readers_max)
+    else if (http_feed_readers_is_full(server->readers))
         http_answer_text(answer, 503, "as many readers as there may be\n");
     else
         start_reading(connection);
@@ -294,6 +225,7 @@ static void answer_reader(struct connection *connection, const struct http_reque
 
 /* ---- requests ---- */
 
+/* The connection may be gone then. */
 static void answer_head(struct connection *connection, const char *head, size_t n)
 {
     struct http_request request = {.method = HTTP_GET};
@@ -390,12 +322,12 @@ static void on_accept_failed(struct evconnlistener *listener, void *arg)
     if (poll(&queue, 1, 0) == 0)
         return;
     struct connection *oldest = TAILQ_FIRST(&server->connections);
-    if (!oldest)
-        oldest = TAILQ_FIRST(&server->readers);
     if (oldest) {
         connection_close(oldest);
         return;
     }
+    if (server->readers && http_feed_readers_close_oldest(server->readers))
+        return;
     evconnlistener_disable(listener);
     event_add(server->listen_again, &pause);
 }
@@ -507,11 +439,12 @@ static enum status create_events(struct http_server *server)
         return STATUS_NO_MEMORY;
     server->stop = event_new(server->base, server->stop_fd, EV_READ, on_stop, server->base);
     server->listen_again = evtimer_new(server->base, on_listen_again, server);
-    server->next_event = evtimer_new(server->base, on_next_event, server);
-    if (!server->stop || !server->listen_again || !server->next_event ||
-        event_add(server->stop, NULL) != 0)
+    if (!server->stop || !server->listen_again || event_add(server->stop, NULL) != 0)
         return STATUS_NO_MEMORY;
-    return STATUS_OK;
+    const struct http_feed *feed = server->options.feed;
+    return feed && feed->readers_max > 0
+               ? http_feed_readers_create(server->base, feed, &server->readers)
+               : STATUS_OK;
 }
 
 enum status http_server_open(const struct http_server_options *options,
@@ -525,7 +458,6 @@ enum status http_server_open(const struct http_server_options *options,
     server->options = *options;
     server->stop_fd = -1;
     TAILQ_INIT(&server->connections);
-    TAILQ_INIT(&server->readers);
 
     enum status status = create_events(server);
     if (status == STATUS_OK)
@@ -557,14 +489,11 @@ void http_server_close(struct http_server *server)
     }
     while (!TAILQ_EMPTY(&server->connections))
         connection_close(TAILQ_FIRST(&server->connections));
-    while (!TAILQ_EMPTY(&server->readers))
-        connection_close(TAILQ_FIRST(&server->readers));
+    http_feed_readers_destroy(server->readers);
     if (server->listener)
         evconnlistener_free(server->listener);
     if (server->listen_again)
         event_free(server->listen_again);
-    if (server->next_event)
-        event_free(server->next_event);
     if (server->stop)
         event_free(server->stop);
     if (server->base)

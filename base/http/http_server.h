@@ -6,12 +6,7 @@
  * not HTTP/1 gets 400. / lists the paths, unless it is itself a page.
  *
  *     head within HEAD_LIMIT_MS -> answer within ANSWER_LIMIT_MS -> the peer's end within LINGER_MS
- *                               -> events of a feed, until the peer leaves or reads too slowly
- *
- * A feed is a path whose answer does not end: its readers get one event at once and then one each interval_ms, as
- * text/event-stream. An event is made once for all readers, and only while there are some. A reader that has not
- * read the last event does not get the next one; after behind_ms of that it is cut off. So a reader holds the memory
- * of one event, and of FEED_SEND_BYTES in the kernel.
+ *                               -> events of a feed, until the peer leaves or reads too slowly (http_feed.h)
  *
  * Every answer has a content security policy: scripts, styles, images and connections only from the same port,
  * nothing inline, in no frame.
@@ -26,6 +21,7 @@
  */
 #pragma once
 
+#include "base/http/http_feed.h"
 #include "base/status.h"
 
 #include <stdbool.h>
@@ -49,20 +45,6 @@ struct http_page {
 void http_answer_set(struct http_answer *answer, unsigned code, const char *type, const char *text,
                      size_t n);
 void http_answer_text(struct http_answer *answer, unsigned code, const char *text); /* plain */
-
-struct http_feed {
-    const char *path;     /* "/events" */
-    uint32_t readers_max; /* 0: every reader gets 404 */
-    uint32_t interval_ms; /* at least 1 */
-    uint32_t behind_ms;
-    /* 421 for a reader whose Host is a name other than localhost: a page of somebody else's site, whose name was
-     * made to lead to this machine, cannot read the feed then. */
-    bool is_local;
-    /* One event's text, without line feeds, on the server's thread; it is used until the next call. */
-    void (*make)(void *arg, const char **text_out, size_t *n_out);
-    void (*count)(void *arg, uint32_t n_readers); /* there are now so many */
-    void *arg;
-};
 
 struct http_server_options {
     const char *address; /* "127.0.0.1:9400", "[::1]:0"; port 0: any free one; ":9400": loopback */

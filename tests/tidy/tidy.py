@@ -28,7 +28,7 @@ FOREIGN_HEADERS = [
     (r"<uc[tpsm]/", r"kvtransfer/drivers/ucx/.*"),
     (r"<grpc/", r"rpc/.*"),
     (r"<cuda|<nccl", r"kernels/cuda/.*"),
-    (r"<event2/", r"base/http/http_server\.c|api/http/http_(answer_head|connection\w*|exchange|port)\.c"),
+    (r"<event2/", r"base/http/http_(feed|server)\.c|api/http/http_(answer_head|connection\w*|exchange|port)\.c"),
     (r"<yaml\.h>", r"base/config/config_yaml\.c|router/tenant_file\.c"),
     (r"<zlib\.h>", r"rpc/gzip\.c"),
     (r"<seccomp\.h>", r"process/syscall_filter\.c|text/template_filter\.c"),
