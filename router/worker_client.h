@@ -14,8 +14,8 @@
  */
 #pragma once
 
+#include "discovery/address_set.h"
 #include "process/process_state.h"
-#include "router/discovery/address_set.h"
 #include "router/watch/watch_view.h"
 #include "router/worker_client_options.h"
 

@@ -6,8 +6,8 @@
  */
 #pragma once
 
+#include "discovery/reminder.h"
 #include "process/process_state.h"
-#include "router/discovery/reminder.h"
 #include "router/worker_client_options.h"
 
 #include <pthread.h>

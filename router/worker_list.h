@@ -13,8 +13,8 @@
  */
 #pragma once
 
+#include "discovery/k8s/k8s_target.h"
 #include "process/process_state.h"
-#include "router/discovery/k8s/k8s_target.h"
 #include "router/worker_report.h"
 
 #define WORKER_LIST_WATCHED_MAX 32u /* one thread for each */

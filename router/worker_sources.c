@@ -2,9 +2,9 @@
 
 #include "base/clock.h"
 #include "base/log/log.h"
-#include "router/discovery/k8s/k8s_endpoints.h"
-#include "router/discovery/name_lookup.h"
-#include "router/discovery/reminder.h"
+#include "discovery/k8s/k8s_endpoints.h"
+#include "discovery/name_lookup.h"
+#include "discovery/reminder.h"
 #include "router/worker_list.h"
 
 #include <assert.h>

@@ -1,7 +1,7 @@
 /* k8s_answer - any bytes from an API server, cut anywhere, are refused, or give a set within its bounds whose addresses are
  * sorted, each once. The first byte says what was asked for and how the others are cut. */
-#include "router/discovery/k8s/api_answer.h"
-#include "router/discovery/k8s/slice_json.h"
+#include "discovery/k8s/api_answer.h"
+#include "discovery/k8s/slice_json.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 Writes a pod's service account into FOLDER, prints `ready PORT`, answers each request by the scenario's next
 step, prints `done` before its last step ends, and then serves nobody any more. A request that is not what a step expects is a
 sentence on standard error and the end. HTTP requests are read by Python's own server; answers are written byte
-by byte. Their JSON is that of tests/router/discovery/k8s/answers, written after the schema of discovery.k8s.io/v1.
+by byte. Their JSON is that of tests/discovery/k8s/answers, written after the schema of discovery.k8s.io/v1.
 """
 
 import http.server
@@ -19,7 +19,7 @@ import urllib.parse
 
 import certificates
 
-ANSWERS = pathlib.Path(__file__).resolve().parents[1] / "router" / "discovery" / "k8s" / "answers"
+ANSWERS = pathlib.Path(__file__).resolve().parents[1] / "discovery" / "k8s" / "answers"
 PATH = "/apis/discovery.k8s.io/v1/namespaces/llm/endpointslices"
 LIFE_S = 300  # should nobody end it
 TOKEN, NEXT_TOKEN = "eyJhbGciOiJSUzI1NiJ9.first._-", "eyJhbGciOiJSUzI1NiJ9.second"

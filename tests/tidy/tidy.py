@@ -35,7 +35,7 @@ FOREIGN_HEADERS = [
     (r"<xxhash\.h>", r"model/weight_digest\.c"),
     (r"<openssl/",
      r"base/(sha256|secret)\.c|kvtransfer/drivers/stream/stream_tls\.c|rpc/auth/(key_file|sealed_secret)\.c|rpc/tls/tls_\w+\.[ch]"
-     r"|router/discovery/k8s/https_stream\.c"),
+     r"|discovery/k8s/https_stream\.c"),
     # Also what a request looks like while it is being answered; never the cores (engines, placement).
     (r'<protobuf-c/|["<].*\.pb-c\.h', r"(rpc|proto)/.*|(%s)/\w*(_service|_client|_codec|codec)\.[ch]"
      r"|process/process_state\.h|router/(door|generation|sampling_choice)\.h|cli/client/(generation_call|reply|sampling_fields)\.[ch]|cli/chat/conversation\.h"
@@ -56,7 +56,7 @@ BANNED_CALLS = [
      r"cli/\w+\.c|tests/.*|text/template_keeper\.c"),
     (r"getenv|secure_getenv", "configuration comes from the process's table",
      r"base/(config/config|crc32c)\.c|cli/.*|tests/.*|process/(process|run_folder)\.c|kernels/(kernels|attention_backends)\.c"
-     r"|router/discovery/k8s/k8s_endpoints\.c|worker_common/worker_kernels\.c"),
+     r"|discovery/k8s/k8s_endpoints\.c|worker_common/worker_kernels\.c"),
     (r"rand|srand|random|srandom", "base/random.h is seeded and the same everywhere", r"tests/runner/.*"),
     # Only what no simulation runs looks at a clock: commands, what joins a process, threads, real transports, gRPC.
     (r"clock_now_ns", "time is an argument (now_ns) of everything that can be simulated",
@@ -66,8 +66,8 @@ BANNED_CALLS = [
      r"|kvtransfer/(drivers/(ucx|stream|shm|ipc)/\w+|transfer_thread)\.c"
      r"|ctx_worker/ctx_(service|worker)\.c|gen_worker/(context_client|context_description|gen_service|gen_worker)\.c"
      r"|api/openai/openai(_call)?\.c|api/vllm_engine/vllm_engine\.c"
-     r"|router/(admission|dispatch|intake|discovery/name_lookup|router|router_watch|worker_client|worker_judge|worker_sources)\.c"
-     r"|router/discovery/k8s/(fd_wait|https_stream|k8s_endpoints)\.c"
+     r"|router/(admission|dispatch|intake|router|router_watch|worker_client|worker_judge|worker_sources)\.c"
+     r"|discovery/(name_lookup|k8s/(fd_wait|https_stream|k8s_endpoints))\.c"
      r"|api/http/http_(connection\w*|port)\.c"
      r"|rpc/(server/(call|call_send|server)|client/client_call|runtime/runtime|relay/(relay|handshakes))\.c"),
     (r"clock_gettime|gettimeofday|time", "base/clock.h has the clocks",
