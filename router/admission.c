@@ -6,7 +6,7 @@
 #include "base/regular_file.h"
 #include "base/secret.h"
 #include "router/bearer.h"
-#include "router/generation_record.h"
+#include "router/refusal.h"
 #include "rpc/tls/tls_identity.h"
 
 #include <assert.h>

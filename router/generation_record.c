@@ -3,6 +3,7 @@
 #include "base/log/log.h"
 #include "process/process_state.h"
 #include "router/choice_end.h"
+#include "router/refusal.h"
 
 #include <assert.h>
 #include <string.h>
@@ -105,16 +106,6 @@ void generation_tell(const struct generation *generation, uint32_t n_generated, 
     choice_end_make(&generation->choices[0], &end);
     log_end(generation, &end, n_generated, now_ns);
     tell_spans(generation, generation->status, &end, n_generated, now_ns);
-}
-
-void refusal_tell(const struct log_about *about, enum status status, const char *tenant,
-                  const char *sentence)
-{
-    assert(status != STATUS_OK);
-    log_access(about, "request refused", LOG_TEXT("status", status_name(status)),
-               LOG_U64("code", (uint64_t)status_grpc_code(status)),
-               LOG_TEXT("reason", status_reason(status)), LOG_TEXT("tenant", tenant),
-               LOG_TEXT("why", sentence[0] ? sentence : status_text(status)));
 }
 
 static void log_refusal(struct door_call *call, const struct trace_context *trace,

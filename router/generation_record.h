@@ -14,6 +14,3 @@ void generation_tell_refusal(const struct generation *generation, enum status st
                              const char *sentence, uint64_t now_ns);
 /* The access line of a call that has not become a generation. */
 void call_tell_refusal(struct door_call *call, enum status status, const char *sentence);
-/* The same of one that no door has seen. tenant "": it has none. */
-void refusal_tell(const struct log_about *about, enum status status, const char *tenant,
-                  const char *sentence);
