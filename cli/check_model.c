@@ -7,7 +7,7 @@
 #include "cli/split_costs.h"
 #include "model/folder_report.h"
 #include "model/model.h"
-#include "router/generation_defaults.h"
+#include "router/requests/generation_defaults.h"
 #include "tokenizer/tokenizer.h"
 #include "worker_common/kv_plan.h"
 #include "worker_common/worker.h"

@@ -11,7 +11,7 @@
 #include "base/sha256.h"
 #include "cli/command.h"
 #include "cli/token_config.h"
-#include "router/tenant_file.h"
+#include "router/admission/tenant_file.h"
 
 #include <assert.h>
 #include <stdio.h>

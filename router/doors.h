@@ -13,7 +13,7 @@
  */
 #pragma once
 
-#include "router/admission.h"
+#include "router/admission/admission.h"
 #include "router/intake.h"
 #include "router/router_config.h"
 #include "router/served_model.h"

@@ -2,10 +2,10 @@
 
 #include "base/clock.h"
 #include "base/log/log.h"
-#include "router/admission.h"
-#include "router/constraint_request.h"
-#include "router/generation_record.h"
-#include "router/generation_request.h"
+#include "router/admission/admission.h"
+#include "router/requests/constraint_request.h"
+#include "router/requests/generation_record.h"
+#include "router/requests/generation_request.h"
 #include "rpc/request_id.h"
 
 #include <assert.h>

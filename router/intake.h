@@ -14,10 +14,10 @@
 #pragma once
 
 #include "process/process.h"
-#include "router/dispatch.h"
-#include "router/early_requests.h"
+#include "router/dispatch/dispatch.h"
+#include "router/requests/early_requests.h"
 #include "router/text_thread.h"
-#include "router/worker_client.h"
+#include "router/workers/worker_client.h"
 #include "text/constraint/constraint.h"
 
 #include <stdatomic.h>

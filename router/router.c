@@ -8,11 +8,11 @@
 #include "discovery/reminder.h"
 #include "process/admin_service.h"
 #include "process/ports/address.h"
-#include "router/admission.h"
+#include "router/admission/admission.h"
 #include "router/doors.h"
 #include "router/router_config.h"
 #include "router/router_watch.h"
-#include "router/worker_sources.h"
+#include "router/workers/worker_sources.h"
 #include "text/template_renderer.h"
 #include "text/text_metrics.h"
 

@@ -6,10 +6,10 @@
 #pragma once
 
 #include "process/process.h"
-#include "router/dispatch.h"
-#include "router/early_requests.h"
+#include "router/dispatch/dispatch.h"
+#include "router/requests/early_requests.h"
 #include "router/router_config.h"
-#include "router/worker_client.h"
+#include "router/workers/worker_client.h"
 
 /* What a view is gathered from; all borrowed until watch_connect to NULL. */
 struct router_watch {

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "process/process.h"
-#include "router/worker_client.h"
+#include "router/workers/worker_client.h"
 
 struct served_model {
     struct process *process;

@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "router/door.h"
+#include "router/requests/door.h"
 #include "sampling_params/token_rules.h"
 
 #include <stdbool.h>

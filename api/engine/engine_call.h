@@ -1,5 +1,5 @@
 /*
- * engine_call - one call of a gateway, as the router knows it (router/door.h).
+ * engine_call - one call of a gateway, as the router knows it (router/requests/door.h).
  *
  *     stream        each piece is a message, and the end of each choice
  *     not a stream  a choice is kept until it and those before it have ended, and then is one message: gateways number
@@ -17,7 +17,7 @@
 #include "api/engine/engine_place.h"
 #include "api/reply/collected.h"
 #include "api/reply/rpc_door_call.h"
-#include "router/generation_state.h"
+#include "router/requests/generation_state.h"
 
 #include <pthread.h>
 

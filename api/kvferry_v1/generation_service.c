@@ -1,6 +1,6 @@
 #include "api/kvferry_v1/generation_service.h"
 
-#include "router/generation_request.h"
+#include "router/requests/generation_request.h"
 
 #include <assert.h>
 

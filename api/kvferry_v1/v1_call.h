@@ -1,5 +1,5 @@
 /*
- * v1_call - one call of kvferry.v1 as the router knows it (router/door.h): Generate's stream, Complete's one message.
+ * v1_call - one call of kvferry.v1 as the router knows it (router/requests/door.h): Generate's stream, Complete's one message.
  *
  * Messages to the client are built afresh: nothing that a worker sent is packed again.
  *
@@ -10,8 +10,8 @@
 #include "api/reply/collected.h"
 #include "api/reply/collected_scores.h"
 #include "api/reply/rpc_door_call.h"
-#include "router/generation_state.h"
 #include "router/intake.h"
+#include "router/requests/generation_state.h"
 #include "sampling_params/sampling_codec.h"
 
 #define V1_LOGPROBS_ROOM 64u /* tokens encoded at one time for a stream */

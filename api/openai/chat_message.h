@@ -9,7 +9,7 @@
 #pragma once
 
 #include "api/openai/json_fields.h"
-#include "router/door.h"
+#include "router/requests/door.h"
 
 #define CHAT_MESSAGES_MAX 4096u
 #define CHAT_TOOLS_MAX    512u

@@ -1,6 +1,6 @@
 #include "api/openai/openai_admission.h"
 
-#include "router/bearer.h"
+#include "router/admission/bearer.h"
 #include "rpc/request_id.h"
 
 #include <stdio.h>

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "api/http/http_exchange.h"
-#include "router/admission.h"
+#include "router/admission/admission.h"
 
 /* x-request-id where it may be a name, else a drawn one unless id is given; and traceparent. */
 void openai_origin(struct http_exchange *exchange, const char *id,

@@ -4,7 +4,7 @@
 #include "api/openai/openai_call_parts.h"
 #include "api/openai/openai_whole.h"
 #include "base/clock.h"
-#include "router/refusal.h"
+#include "router/admission/refusal.h"
 
 #include <assert.h>
 #include <inttypes.h>

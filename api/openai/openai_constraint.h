@@ -12,7 +12,7 @@
 #pragma once
 
 #include "api/openai/tool_schema.h"
-#include "router/door.h"
+#include "router/requests/door.h"
 
 /* Whether the reply is a call of tools. */
 enum tool_mode { TOOL_FREE, TOOL_REQUIRED, TOOL_NAMED };

@@ -8,7 +8,7 @@
 #include "api/openai/tool_text.h"
 #include "api/reply/collected.h"
 #include "api/reply/collected_scores.h"
-#include "router/door.h"
+#include "router/requests/door.h"
 
 #include <jansson.h>
 

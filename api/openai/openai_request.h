@@ -12,7 +12,7 @@
 #include "api/openai/openai_constraint.h"
 #include "api/openai/openai_error.h"
 #include "api/openai/openai_rules.h"
-#include "router/generation_state.h"
+#include "router/requests/generation_state.h"
 
 struct tokenizer;
 

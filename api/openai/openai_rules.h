@@ -9,7 +9,7 @@
 #pragma once
 
 #include "api/openai/json_fields.h"
-#include "router/door.h"
+#include "router/requests/door.h"
 
 struct openai_rules;
 

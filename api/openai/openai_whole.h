@@ -6,7 +6,7 @@
 #pragma once
 
 #include "base/status.h"
-#include "router/door.h"
+#include "router/requests/door.h"
 
 struct openai_call;
 struct openai_prompt;

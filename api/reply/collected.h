@@ -7,7 +7,7 @@
  */
 #pragma once
 
-#include "router/door.h"
+#include "router/requests/door.h"
 
 struct collected {
     uint32_t *token_ids;             /* [n] */

@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "router/door.h"
+#include "router/requests/door.h"
 #include "rpc/server/call.h"
 
 struct rpc_door_call {

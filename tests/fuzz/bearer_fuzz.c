@@ -3,8 +3,8 @@
  *
  *     input: [which method 1][the value...]
  */
-#include "router/bearer.h"
-#include "router/tenants.h"
+#include "router/admission/bearer.h"
+#include "router/admission/tenants.h"
 
 #include <stdio.h>
 #include <stdlib.h>

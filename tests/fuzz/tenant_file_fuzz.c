@@ -1,6 +1,6 @@
 /* tenant_file - any text is refused with the file's name and a line, or gives rows that keep what the header
  * promises. */
-#include "router/tenant_file.h"
+#include "router/admission/tenant_file.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -18,7 +18,7 @@
 
 #include "ctx_worker/ctx_engine.h"
 #include "gen_worker/gen_engine.h"
-#include "router/router_core.h"
+#include "router/placement/router_core.h"
 #include "tests/sim/plan.h"
 #include "tests/sim/step_thread.h"
 #include "tests/sim/wire.h"

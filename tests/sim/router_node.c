@@ -1,6 +1,6 @@
 #include "tests/sim/router_node.h"
 
-#include "router/generation.h"
+#include "router/requests/generation.h"
 #include "tests/sim/messages.h"
 #include "tests/sim/worker_node.h"
 

@@ -29,7 +29,7 @@ FOREIGN_HEADERS = [
     (r"<grpc/", r"rpc/.*"),
     (r"<cuda|<nccl", r"kernels/cuda/.*"),
     (r"<event2/", r"base/http/http_(feed|server)\.c|api/http/http_(answer_head|connection\w*|exchange|port)\.c"),
-    (r"<yaml\.h>", r"base/config/config_yaml\.c|router/tenant_file\.c"),
+    (r"<yaml\.h>", r"base/config/config_yaml\.c|router/admission/tenant_file\.c"),
     (r"<zlib\.h>", r"rpc/gzip\.c"),
     (r"<seccomp\.h>", r"process/syscall_filter\.c|text/template_filter\.c"),
     (r"<xxhash\.h>", r"model/weight_digest\.c"),
@@ -38,7 +38,7 @@ FOREIGN_HEADERS = [
      r"|discovery/k8s/https_stream\.c"),
     # Also what a request looks like while it is being answered; never the cores (engines, placement).
     (r'<protobuf-c/|["<].*\.pb-c\.h', r"(rpc|proto)/.*|(%s)/\w*(_service|_client|_codec|codec)\.[ch]"
-     r"|process/process_state\.h|router/(door|generation|sampling_choice)\.h|cli/client/(generation_call|reply|sampling_fields)\.[ch]|cli/chat/conversation\.h"
+     r"|process/process_state\.h|router/requests/(door|generation|sampling_choice)\.h|cli/client/(generation_call|reply|sampling_fields)\.[ch]|cli/chat/conversation\.h"
      r"|api/(vllm_engine|vllm_inference)/\w+\.[ch]"
      % "|".join(sorted(PROCESS_FOLDERS))),
 ]
@@ -66,13 +66,13 @@ BANNED_CALLS = [
      r"|kvtransfer/(drivers/(ucx|stream|shm|ipc)/\w+|transfer_thread)\.c"
      r"|ctx_worker/ctx_(service|worker)\.c|gen_worker/(context_client|context_description|gen_service|gen_worker)\.c"
      r"|api/openai/openai(_call)?\.c|api/vllm_engine/vllm_engine\.c"
-     r"|router/(admission|dispatch|intake|router|router_watch|worker_client|worker_judge|worker_sources)\.c"
+     r"|router/(admission/admission|dispatch/dispatch|intake|router|router_watch|workers/worker_(client|judge|sources))\.c"
      r"|discovery/(name_lookup|k8s/(fd_wait|https_stream|k8s_endpoints))\.c"
      r"|api/http/http_(connection\w*|port)\.c"
      r"|rpc/(server/(call|call_send|server)|client/client_call|runtime/runtime|relay/(relay|handshakes))\.c"),
     (r"clock_gettime|gettimeofday|time", "base/clock.h has the clocks",
      r"tests/.*|base/(clock|log/log_line)\.c"
-     r"|router/tenants\.c"    # a file's time of change is of the machine's clock
+     r"|router/admission/tenants\.c"    # a file's time of change is of the machine's clock
      r"|rpc/runtime/runtime\.c"),     # what a thread has computed
 ]
 

@@ -1,6 +1,6 @@
 /* engine_info: a gateway is told the defaults of the model that differ from its own, as JSON. */
 #include "api/vllm_engine/engine_info.h"
-#include "router/generation_defaults.h"
+#include "router/requests/generation_defaults.h"
 
 #include <criterion/criterion.h>
 #include <jansson.h>

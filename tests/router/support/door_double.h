@@ -5,7 +5,7 @@
  */
 #pragma once
 
-#include "router/door.h"
+#include "router/requests/door.h"
 
 enum { DOUBLE_IDS_MAX = 512, DOUBLE_TEXT_MAX = 4096 };
 

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "base/clock.h"
-#include "router/router_core.h"
+#include "router/placement/router_core.h"
 
 enum { BLOCK_TOKENS = 8, STREAMS_MAX = 8, PROMPT_TOKENS_MAX = 256 };
 

@@ -1,0 +1,195 @@
+#include "router/requests/chat_prompt.h"
+
+#include <inttypes.h>
+#include <jansson.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static enum status refuse(struct rpc_error *error, const char *field, const char *what)
+{
+    rpc_error_set(error, STATUS_INVALID_ARGUMENT, field, NULL, "%s %s", field, what);
+    return STATUS_INVALID_ARGUMENT;
+}
+
+static enum status refuse_count(struct rpc_error *error, const char *field, size_t n, unsigned min,
+                                unsigned max)
+{
+    char what[64], value[24];
+    snprintf(value, sizeof value, "%zu", n);
+    snprintf(what, sizeof what, "has %zu elements; it must have %u to %u", n, min, max);
+    rpc_error_set(error, STATUS_INVALID_ARGUMENT, field, value, "%s %s", field, what);
+    return STATUS_INVALID_ARGUMENT;
+}
+
+/* A field that holds a JSON object. */
+static enum status read_object(const char *text, const char *field, json_t **out,
+                               struct rpc_error *error)
+{
+    char what[200];
+    json_error_t why;
+    *out = json_loadb(text, strlen(text), JSON_ALLOW_NUL, &why);
+    if (json_is_object(*out))
+        return STATUS_OK;
+    if (*out)
+        snprintf(what, sizeof what, "is JSON, but not an object");
+    else
+        snprintf(what, sizeof what, "is not JSON: line %d, column %d: %.120s", why.line, why.column,
+                 why.text);
+    json_decref(*out);
+    *out = NULL;
+    return refuse(error, field, what);
+}
+
+/* Takes value. */
+static enum status set(json_t *object, const char *key, json_t *value)
+{
+    return json_object_set_new(object, key, value) == 0 ? STATUS_OK : STATUS_NO_MEMORY;
+}
+
+static enum status append(json_t *array, json_t *value)
+{
+    return json_array_append_new(array, value) == 0 ? STATUS_OK : STATUS_NO_MEMORY;
+}
+
+/* What the model wrote is mostly an object, which templates want; else the text itself. */
+static json_t *arguments_of(const char *text)
+{
+    json_t *value = json_loadb(text, strlen(text), JSON_ALLOW_NUL, NULL);
+    if (json_is_object(value))
+        return value;
+    json_decref(value);
+    return text[0] ? json_string(text) : json_object();
+}
+
+static enum status add_calls(json_t *into, const Kvferry__V1__ChatMessage *message,
+                             const char *path, struct rpc_error *error)
+{
+    char field[64];
+    snprintf(field, sizeof field, "%s.tool_calls", path);
+    if (message->n_tool_calls > CHAT_PROMPT_CALLS_MAX)
+        return refuse_count(error, field, message->n_tool_calls, 0, CHAT_PROMPT_CALLS_MAX);
+    json_t *calls = json_array();
+    TRY(set(into, "tool_calls", calls));
+    for (size_t i = 0; i < message->n_tool_calls; i++) {
+        const Kvferry__V1__ChatToolCall *call = message->tool_calls[i];
+        json_t *one = json_pack("{s:s, s:{s:s, s:o}}", "type", "function", "function", "name",
+                                call->name, "arguments", arguments_of(call->arguments));
+        TRY(append(calls, one));
+        if (call->id[0])
+            TRY(set(one, "id", json_string(call->id)));
+    }
+    return STATUS_OK;
+}
+
+/* Other members first: those that have a field of their own count. */
+static enum status add_more(json_t *into, const Kvferry__V1__ChatMessage *message, const char *path,
+                            struct rpc_error *error)
+{
+    char field[64];
+    json_t *more;
+    snprintf(field, sizeof field, "%s.more", path);
+    if (!message->more[0])
+        return STATUS_OK;
+    TRY(read_object(message->more, field, &more, error));
+    bool is_added = json_object_update(into, more) == 0;
+    json_decref(more);
+    return is_added ? STATUS_OK : STATUS_NO_MEMORY;
+}
+
+static enum status add_message(json_t *into, const Kvferry__V1__ChatMessage *message,
+                               const char *path, struct rpc_error *error)
+{
+    char field[64];
+    snprintf(field, sizeof field, "%s.role", path);
+    if (!message->role[0])
+        return refuse(error, field, "is missing");
+    TRY(add_more(into, message, path, error));
+    TRY(set(into, "role", json_string(message->role)));
+    if (message->content_presence_case == KVFERRY__V1__CHAT_MESSAGE__CONTENT_PRESENCE_CONTENT)
+        TRY(set(into, "content",
+                json_stringn(message->content.data ? (const char *)message->content.data : "",
+                             message->content.len)));
+    if (message->name[0])
+        TRY(set(into, "name", json_string(message->name)));
+    if (message->tool_call_id[0])
+        TRY(set(into, "tool_call_id", json_string(message->tool_call_id)));
+    return message->n_tool_calls > 0 ? add_calls(into, message, path, error) : STATUS_OK;
+}
+
+static enum status add_messages(json_t *into, const Kvferry__V1__ChatPrompt *chat,
+                                struct rpc_error *error)
+{
+    json_t *messages = json_array();
+    TRY(set(into, "messages", messages));
+    if (chat->n_messages == 0 || chat->n_messages > CHAT_PROMPT_MESSAGES_MAX)
+        return refuse_count(error, "chat.messages", chat->n_messages, 1, CHAT_PROMPT_MESSAGES_MAX);
+    for (size_t i = 0; i < chat->n_messages; i++) {
+        char path[40];
+        json_t *one = json_object();
+        snprintf(path, sizeof path, "chat.messages[%zu]", i);
+        TRY(append(messages, one));
+        TRY(add_message(one, chat->messages[i], path, error));
+    }
+    return STATUS_OK;
+}
+
+static enum status add_tools(json_t *into, const Kvferry__V1__ChatPrompt *chat,
+                             struct rpc_error *error)
+{
+    json_t *tools = json_array();
+    TRY(set(into, "tools", tools));
+    if (chat->n_tools > CHAT_PROMPT_TOOLS_MAX)
+        return refuse_count(error, "chat.tools", chat->n_tools, 0, CHAT_PROMPT_TOOLS_MAX);
+    for (size_t i = 0; i < chat->n_tools; i++) {
+        char field[40];
+        json_t *tool;
+        snprintf(field, sizeof field, "chat.tools[%zu]", i);
+        TRY(read_object(chat->tools[i], field, &tool, error));
+        TRY(append(tools, tool));
+    }
+    return STATUS_OK;
+}
+
+static enum status build(json_t *into, const Kvferry__V1__ChatPrompt *chat, struct rpc_error *error)
+{
+    json_t *arguments;
+    bool adds = !chat->continue_final_message;
+    if (chat->add_generation_prompt_presence_case ==
+        KVFERRY__V1__CHAT_PROMPT__ADD_GENERATION_PROMPT_PRESENCE_ADD_GENERATION_PROMPT)
+        adds = chat->add_generation_prompt;
+    if (adds && chat->continue_final_message)
+        return refuse(error, "chat.add_generation_prompt",
+                      "is true, and so is continue_final_message: one of them can be");
+    TRY(add_messages(into, chat, error));
+    if (chat->n_tools > 0)
+        TRY(add_tools(into, chat, error));
+    TRY(set(into, "add_generation_prompt", json_boolean(adds)));
+    if (chat->continue_final_message)
+        TRY(set(into, "continue_final_message", json_true()));
+    if (!chat->template_arguments[0])
+        return STATUS_OK;
+    TRY(read_object(chat->template_arguments, "chat.template_arguments", &arguments, error));
+    return set(into, "chat_template_kwargs", arguments);
+}
+
+enum status chat_prompt_json(const Kvferry__V1__ChatPrompt *chat, size_t bytes_max, char **json_out,
+                             size_t *bytes_out, struct rpc_error *error)
+{
+    json_t *root = json_object();
+    enum status status = root ? build(root, chat, error) : STATUS_NO_MEMORY;
+    *json_out = status == STATUS_OK ? json_dumps(root, JSON_COMPACT) : NULL;
+    json_decref(root);
+    if (status != STATUS_OK)
+        return status;
+    *bytes_out = *json_out ? strlen(*json_out) : 0;
+    if (!*json_out)
+        return STATUS_NO_MEMORY;
+    if (*bytes_out <= bytes_max)
+        return STATUS_OK;
+    free(*json_out);
+    *json_out = NULL;
+    rpc_error_set(error, STATUS_PROMPT_TOO_LONG, "chat", NULL,
+                  "chat has %zu bytes as JSON; at most %zu are taken", *bytes_out, bytes_max);
+    return STATUS_PROMPT_TOO_LONG;
+}

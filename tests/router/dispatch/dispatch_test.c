@@ -1,0 +1,34 @@
+/* dispatch: a call that was refused for want of room leaves no mark on its request: neither an attempt that its tenant pays
+ * for, nor a place in time where its wait ended, nor a hand-over. */
+#include "router/dispatch/dispatch.c" /* what the core tells it is not reachable without workers */
+
+#include <criterion/criterion.h>
+
+static struct choice *new_choice(uint32_t n_attempts)
+{
+    struct choice *choice = calloc(1, sizeof *choice);
+    cr_assert_not_null(choice);
+    choice->n_attempts = n_attempts;
+    choice->placed_ns = 7;
+    snprintf(choice->context_worker, sizeof choice->context_worker, "c0:1");
+    return choice;
+}
+
+Test(dispatch, a_refused_call_is_none)
+{
+    struct choice *choice = new_choice(1);
+    refused(NULL, choice);
+    cr_expect_eq(choice->n_attempts, 0);
+    cr_expect_eq(choice->placed_ns, 0);
+    cr_expect_str_empty(choice->context_worker);
+    free(choice);
+}
+
+Test(dispatch, an_attempt_before_it_stays)
+{
+    struct choice *choice = new_choice(2);
+    refused(NULL, choice);
+    cr_expect_eq(choice->n_attempts, 1);
+    cr_expect_eq(choice->placed_ns, 7);
+    free(choice);
+}

@@ -1,0 +1,172 @@
+/* chat_prompt: messages become the JSON that templates are given; what is no JSON, or beyond a bound, is refused by its field. */
+#include "router/requests/chat_prompt.h"
+
+#include <criterion/criterion.h>
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BYTES_MAX = 1 << 20 };
+
+struct sample {
+    Kvferry__V1__ChatPrompt chat;
+    Kvferry__V1__ChatMessage messages[3];
+    Kvferry__V1__ChatMessage *list[3];
+    Kvferry__V1__ChatToolCall call;
+    Kvferry__V1__ChatToolCall *calls[1];
+    char *tools[2];
+};
+
+static void set_content(Kvferry__V1__ChatMessage *message, const char *text, size_t bytes)
+{
+    message->content_presence_case = KVFERRY__V1__CHAT_MESSAGE__CONTENT_PRESENCE_CONTENT;
+    message->content = (ProtobufCBinaryData){bytes, (uint8_t *)text};
+}
+
+/* A question of a user. */
+static void init(struct sample *sample)
+{
+    memset(sample, 0, sizeof *sample);
+    kvferry__v1__chat_prompt__init(&sample->chat);
+    kvferry__v1__chat_tool_call__init(&sample->call);
+    sample->calls[0] = &sample->call;
+    for (int i = 0; i < 3; i++) {
+        kvferry__v1__chat_message__init(&sample->messages[i]);
+        sample->list[i] = &sample->messages[i];
+    }
+    sample->chat.messages = sample->list;
+    sample->chat.n_messages = 1;
+    sample->chat.tools = sample->tools;
+    sample->messages[0].role = (char *)"user";
+    set_content(&sample->messages[0], "Hi", 2);
+}
+
+static void expect_json(const struct sample *sample, const char *wanted)
+{
+    struct rpc_error error = {0};
+    char *json;
+    size_t bytes;
+    cr_assert_eq(chat_prompt_json(&sample->chat, BYTES_MAX, &json, &bytes, &error), STATUS_OK, "%s",
+                 error.message);
+    cr_assert_eq(bytes, strlen(json));
+    json_t *is = json_loads(json, JSON_ALLOW_NUL, NULL);
+    json_t *should = json_loads(wanted, JSON_ALLOW_NUL, NULL);
+    cr_assert(should);
+    cr_assert(json_equal(is, should), "%s", json);
+    json_decref(is);
+    json_decref(should);
+    free(json);
+}
+
+static void expect_refused(const struct sample *sample, const char *field, const char *sentence)
+{
+    struct rpc_error error = {0};
+    char *json;
+    size_t bytes;
+    cr_assert_eq(chat_prompt_json(&sample->chat, BYTES_MAX, &json, &bytes, &error),
+                 STATUS_INVALID_ARGUMENT);
+    cr_assert_null(json);
+    cr_assert_str_eq(error.field, field);
+    cr_assert_str_eq(error.message, sentence);
+}
+
+Test(chat_prompt, has_what_was_given_and_no_more)
+{
+    struct sample sample;
+    init(&sample);
+    expect_json(&sample, "{\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}], "
+                         "\"add_generation_prompt\": true}");
+    set_content(&sample.messages[0], "a\0b", 3);
+    sample.messages[0].name = (char *)"Ann";
+    sample.chat.continue_final_message = true;
+    sample.chat.template_arguments = (char *)"{\"enable_thinking\": false}";
+    expect_json(&sample,
+                "{\"messages\": [{\"role\": \"user\", \"content\": \"a\\u0000b\", \"name\": "
+                "\"Ann\"}], \"add_generation_prompt\": false, \"continue_final_message\": "
+                "true, \"chat_template_kwargs\": {\"enable_thinking\": false}}");
+}
+
+Test(chat_prompt, tools_and_their_calls_are_objects)
+{
+    struct sample sample;
+    init(&sample);
+    sample.tools[0] = (char *)"{\"type\": \"function\", \"function\": {\"name\": \"f\"}}";
+    sample.chat.n_tools = 1;
+    sample.chat.n_messages = 3;
+    sample.messages[1].role = (char *)"assistant";
+    sample.messages[1].tool_calls = sample.calls;
+    sample.messages[1].n_tool_calls = 1;
+    sample.call.id = (char *)"c1";
+    sample.call.name = (char *)"f";
+    sample.call.arguments = (char *)"{\"x\": 1}";
+    sample.messages[2].role = (char *)"tool";
+    sample.messages[2].tool_call_id = (char *)"c1";
+    sample.messages[2].more = (char *)"{\"role\": \"never\", \"extra\": [1]}";
+    set_content(&sample.messages[2], "2", 1);
+    expect_json(
+        &sample,
+        "{\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}, {\"role\": "
+        "\"assistant\", \"tool_calls\": [{\"type\": \"function\", \"id\": \"c1\", "
+        "\"function\": {\"name\": \"f\", \"arguments\": {\"x\": 1}}}]}, {\"role\": \"tool\", "
+        "\"tool_call_id\": \"c1\", \"content\": \"2\", \"extra\": [1]}], \"tools\": "
+        "[{\"type\": \"function\", \"function\": {\"name\": \"f\"}}], "
+        "\"add_generation_prompt\": true}");
+    sample.call.arguments = (char *)"half {";
+    struct rpc_error error = {0};
+    char *json;
+    size_t bytes;
+    cr_assert_eq(chat_prompt_json(&sample.chat, BYTES_MAX, &json, &bytes, &error), STATUS_OK);
+    cr_assert(strstr(json, "\"arguments\":\"half {\""), "as the model wrote it: %s", json);
+    free(json);
+}
+
+Test(chat_prompt, what_is_wrong_is_refused_by_its_field)
+{
+    struct sample sample;
+    init(&sample);
+    sample.chat.n_messages = 0;
+    expect_refused(&sample, "chat.messages",
+                   "chat.messages has 0 elements; it must have 1 to 4096");
+    init(&sample);
+    sample.messages[0].role = (char *)"";
+    expect_refused(&sample, "chat.messages[0].role", "chat.messages[0].role is missing");
+    init(&sample);
+    sample.messages[0].more = (char *)"[1]";
+    expect_refused(&sample, "chat.messages[0].more",
+                   "chat.messages[0].more is JSON, but not an object");
+    init(&sample);
+    sample.tools[0] = (char *)"{}";
+    sample.tools[1] = (char *)"{\"a\": }";
+    sample.chat.n_tools = 2;
+    expect_refused(&sample, "chat.tools[1]",
+                   "chat.tools[1] is not JSON: line 1, column 7: unexpected token near '}'");
+    init(&sample);
+    sample.chat.template_arguments = (char *)"[7]";
+    expect_refused(&sample, "chat.template_arguments",
+                   "chat.template_arguments is JSON, but not an object");
+    init(&sample);
+    sample.chat.continue_final_message = true;
+    sample.chat.add_generation_prompt_presence_case =
+        KVFERRY__V1__CHAT_PROMPT__ADD_GENERATION_PROMPT_PRESENCE_ADD_GENERATION_PROMPT;
+    sample.chat.add_generation_prompt = true;
+    expect_refused(&sample, "chat.add_generation_prompt",
+                   "chat.add_generation_prompt is true, and so is continue_final_message: one of "
+                   "them can be");
+}
+
+Test(chat_prompt, bytes_have_a_bound)
+{
+    struct sample sample;
+    struct rpc_error error = {0};
+    char *json;
+    size_t bytes, n;
+    init(&sample);
+    cr_assert_eq(chat_prompt_json(&sample.chat, BYTES_MAX, &json, &n, &error), STATUS_OK);
+    free(json);
+    cr_assert_eq(chat_prompt_json(&sample.chat, n, &json, &bytes, &error), STATUS_OK);
+    free(json);
+    cr_assert_eq(chat_prompt_json(&sample.chat, n - 1, &json, &bytes, &error),
+                 STATUS_PROMPT_TOO_LONG);
+    cr_assert_null(json);
+    cr_assert_str_eq(error.field, "chat");
+}
