@@ -110,6 +110,11 @@ CONFORMS = "kernels/cuda/conform/"
 # Lists of planted mistakes, the folder of the files in the first column, and the column of the text that is there.
 MISTAKES = [("tests/simt/mutants.tsv", "kernels/cuda/", 3), ("tests/simt/driver/mutants.tsv", "device/", 2)]
 
+# Pages that say where things are, what looks like the name of a file in them, and files that a build makes.
+PLACES_PAGES = r"CONTRIBUTING\.md|docs/one-request\.md|(?!deploy/chart/)(?:.*/)?README\.md"
+FILE_NAME = r"[\w.*-]*\w\.(?:c|h|cu|cuh|rs|py|sh|md|tsv|txt|proto|cmake|S|js|css|html|yaml)"
+MADE_FILES = r".*\.pb-c\.[ch]|crates\.tsv"
+
 UNFINISHED = r"\b(T[O]DO|F[I]XME|X[X]X|H[A]CK|not implem[e]nted|placeh[o]lder)\b"
 TEST_HOOK = r"\w+_for_test\b|#\s*if(def)?\s+.*\b(TEST|TESTING|UNIT_TEST)\b"
 
@@ -509,6 +514,34 @@ def conformed(tree: Tree) -> Iterator[Finding]:
                 yield Finding(host, 0, "wrapper", f"{name} has no body in {device}")
 
 
+def named_paths(tree: Tree) -> Iterator[Finding]:
+    """A path is named from the root, from the page's folder or by its end; a module without .c, a decision by its number. In a name
+    `*` and words in capitals stand for any text, `{a,b}` for either."""
+    folders = {"/".join(p.split("/")[:n]) for p in tree.paths for n in range(1, p.count("/") + 1)}
+    modules = {p.rsplit(".", 1)[0] for p in tree.paths if p.endswith((".c", ".h"))}
+    decisions = {p[:len("docs/decisions/0000")] for p in tree.paths if p.startswith("docs/decisions/")}
+    places = [f"/{place}" for place in sorted({*tree.paths, *folders, *modules, *decisions})]
+    ends = {place[at + 1:] for place in places for at in range(len(place)) if place[at] == "/"}
+
+    def is_there(name: str, folder: str) -> bool:
+        if name in ends or (tree.root / folder / name).exists() or re.fullmatch(MADE_FILES, name):
+            return True
+        pattern = re.sub(r"\{.*?\}", lambda m: f"({m.group()[1:-1].replace(',', '|')})", name.replace(".", r"\."))
+        pattern = re.sub(r"\*|(?<![A-Z])[A-Z]+(?![A-Z])", "[^/]*", pattern)
+        return pattern != name.replace(".", r"\.") and any(re.search(f"/{pattern}$", place) for place in places)
+
+    for path in tree.paths:
+        if not re.fullmatch(PLACES_PAGES, path):
+            continue
+        folder, text = path.rpartition("/")[0], tree.text(path)
+        roots = {place.split("/")[1] for place in places} | {p[len(folder) + 1:].split("/")[0] for p in folders if p.startswith(f"{folder}/")}
+        for match in re.finditer(r"(?<![\w/.:@$~<-])[\w.{*][\w.*{},-]*(?:/[\w.*{},-]*)*", text):
+            name = match.group().rstrip(".,/")
+            is_path = "/" in name and name.split("/")[0] in roots
+            if (is_path or re.fullmatch(f"(?:[^/]+/)*{FILE_NAME}", name)) and not is_there(name, folder):
+                yield Finding(path, line_of(text, match.start()), "path", f"there is no {name}")
+
+
 def mistakes_fit(tree: Tree) -> Iterator[Finding]:
     """A planted mistake is a text of the product that stands there once; only nightly runs plant all of them."""
     for path, folder, old in MISTAKES:
@@ -524,7 +557,7 @@ def mistakes_fit(tree: Tree) -> Iterator[Finding]:
 
 RULES = [include_arrows, room_order, circles, foreign_headers, pure_policy, device_bytes, readmes, lengths, banned_calls, sized_once, config_rows,
          status_rows, foreign_places, unfinished, test_hooks, listed_sources, conformed,
-         mistakes_fit]
+         mistakes_fit, named_paths]
 
 
 def print_lengths(tree: Tree) -> None:

@@ -126,6 +126,10 @@ PLANTED = {
     "outside": ("docs.md", "see ../sha" + "red/design\n", "docs.md:1: place"),
     "mistakes": ("tests/simt/driver/mutants.tsv", "cuda.c\twrong\tright();\t\n",
                  "tests/simt/driver/mutants.tsv:1: mistake: device/cuda.c has its text 0 times"),
+    "a path that is not there": ("base/README.md", README + "see `base/ring.c`, base/gone.c\n", "base/README.md:6: path: there is no base/gone.c"),
+    "a file that is not there": ("CONTRIBUTING.md", "\n| row | `f` in `ring.c`, `rong.c` beside it |\n", "CONTRIBUTING.md:2: path: there is no rong.c"),
+    "a folder that is not there": ("docs/one-request.md", "base/ and `rpc/servers/` and either/or\n",
+                                   "docs/one-request.md:1: path: there is no rpc/servers"),
     "unfinished": ("base/x.c", "/* TO" + "DO */\n", "base/x.c:1: unfinished"),
     "in no list": ("kernels/cpu/rows.c", "\n", "kernels/cpu/rows.c:0: list: in none of the lists"),
     "listed twice": ("kernels/CMakeLists.txt", "set(a cpu/x.c)\nset(b cpu/x.c)\n",
@@ -163,6 +167,12 @@ class TidyTest(unittest.TestCase):
         text = ("device_read(device, block_pool_data(pool, ids[i]), n, &view);\nmemcpy(to, view, n);\n"
                 "hash128_chain(key, hash, &address->pool_base, sizeof address->pool_base);\n")
         self.assertEqual(findings_in({**RIGHT, "kvtransfer/x.c": text}), [])
+
+    def test_a_path_may_be_named_by_a_part_or_for_many(self):
+        text = ("base/ring.c ring.c ../rpc/server/call.c rpc/server/{call,server}.c `base/r*.c` base/ring server/ X_service.c FOLDER/ring.c "
+                "docs/decisions/0001 build/debug/x prefill/decode https://x.org/base/no.c rpc/a.pb-c.h e.g. 1.5 i.e. x.y\n")
+        self.assertEqual(findings_in({**RIGHT, "base/ring.h": "\n", "docs/decisions/0001-x.md": "\n", "docs/README.md": README,
+                                      "base/README.md": README + "Circle: yang, yin: so\n" + text}), [])
 
     def test_a_length_may_stay_but_not_grow(self):
         files = {**RIGHT, "base/x.c": LONG}
