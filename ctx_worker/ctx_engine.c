@@ -284,7 +284,7 @@ static void expire_leases(void *arg, uint64_t now_ns)
         bool is_late = prefill->prompt->request.deadline_ns <= now_ns;
         engine->stats.leases_expired++;
         log_event(LOG_WARN, &(struct log_about){.request_id = prefill->prompt->request.request_id},
-                  "lease expired", LOG_U64("blocks", prefill->table.n_blocks),
+                  "KV reservation timed out", LOG_U64("blocks", prefill->table.n_blocks),
                   LOG_TEXT("why", is_late ? "deadline" : "no commit"));
         end_prefill(engine, prefill, is_late ? STATUS_TIMED_OUT : STATUS_SLOW_READER,
                     is_late ? "the deadline passed" : "the commit did not come in time");

@@ -76,6 +76,6 @@ enum status described_lives_note(struct described_lives *lives,
     if (hash128_equal(life->address, hash))
         return STATUS_OK;
     return error_set(error, STATUS_NOT_ALLOWED,
-                     "incarnation %016" PRIx64 " has described itself with another address before",
+                     "run %016" PRIx64 " of this worker was described with another address before",
                      address->incarnation);
 }

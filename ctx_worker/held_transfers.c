@@ -86,11 +86,12 @@ static enum status grant(struct held_transfers *held, const struct held_commit *
                          struct error *error, uint64_t *number_out)
 {
     if (commit->incarnation != held->incarnation)
-        return error_set(error, STATUS_STALE_PEER, "incarnation %" PRIx64 " is not this worker's",
+        return error_set(error, STATUS_STALE_PEER,
+                         "callee_incarnation is %" PRIx64 ": another run of the worker",
                          commit->incarnation);
     struct held_transfer *place = find_id(held, &commit->id);
     if (!place)
-        return error_set(error, STATUS_NOT_HELD, "no sealed transfer of that id is held");
+        return error_set(error, STATUS_NOT_HELD, "no complete transfer of that id is held");
     if (place->has_ended)
         return error_set(error, STATUS_CANCELLED, "the transfer has ended");
     if (commit->kv_bytes != place->kv_bytes)

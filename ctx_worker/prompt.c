@@ -9,7 +9,8 @@ static enum status check(const struct ctx_engine_options *options,
     const struct engine_request_input *input = &request->input;
     TRY(engine_request_check_text(input, error));
     if (request->callee_incarnation != options->incarnation)
-        return error_set(error, STATUS_STALE_PEER, "incarnation %" PRIx64 " is not this worker's",
+        return error_set(error, STATUS_STALE_PEER,
+                         "callee_incarnation is %" PRIx64 ": another run of the worker",
                          request->callee_incarnation);
     if (input->n_tokens > options->context_tokens)
         return error_set(error, STATUS_PROMPT_TOO_LONG, "%u prompt tokens, the context holds %u",

@@ -404,7 +404,7 @@ enum status device_load(struct device *device, const struct device_image *image,
 {
     assert(!device->image && "once");
     if (!device->ops->load)
-        return error_set(error, STATUS_UNSUPPORTED, "%s runs no kernels of its own", device->name);
+        return error_set(error, STATUS_UNSUPPORTED, "%s loads no kernels", device->name);
     if (device_is_lost(device))
         return error_set(error, STATUS_DEVICE_LOST, "%s is lost", device->name);
     TRY(judge(device, "load", device->ops->load(device, image, error)));

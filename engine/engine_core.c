@@ -188,8 +188,8 @@ static void end_late(struct engine_core *core, uint64_t now_ns)
 /* True: the queue has a new head, which may start. */
 static bool end_waits(struct engine_core *core, enum status lacks, uint64_t now_ns)
 {
-    const char *sentence = lacks == STATUS_NO_BLOCKS ? "no blocks within the queue limit"
-                                                     : "no room within the queue limit";
+    const char *sentence = lacks == STATUS_NO_BLOCKS ? "timeout in the queue: no free KV blocks"
+                                                     : "timeout in the queue: no free slot";
     struct engine_request *request;
     bool has_ended = false;
     while ((request = request_queue_remove_expired(core->queue, now_ns))) {

@@ -51,7 +51,7 @@ static void take_identity(struct context_client *client, struct context_peer *pe
                   LOG_HEX("incarnation", identity->address.incarnation));
         enum status status = gen_engine_drop_peer(client->engine, old);
         if (status != STATUS_OK)
-            log_debug("what is kept of incarnation %016" PRIx64 " stays", old);
+            log_debug("what is kept of run %016" PRIx64 " stays", old);
     }
     log_event(LOG_INFO, &(struct log_about){.peer = peer->address}, "context worker described",
               LOG_HEX("incarnation", identity->address.incarnation),

@@ -141,7 +141,8 @@ enum status handover_backlog(struct handover *handover, const struct gen_home *h
     TRY(check_fetching(handover, error));
     uint64_t passed_ns = now_ns - handover->began_ns, limit_ns = home->options->context_limit_ns;
     if (++handover->n_backlogs > BACKLOGS_BESIDE + passed_ns / NS_PER_S)
-        return error_set(error, STATUS_TRANSFER_FAILED, "a backlog was reported %u times in %.1f s",
+        return error_set(error, STATUS_TRANSFER_FAILED,
+                         "the context worker reported its queue %u times in %.1f s",
                          handover->n_backlogs, (double)passed_ns / (double)NS_PER_S);
     if (handover->n_announced == handover->n_blocks)
         return STATUS_OK;
@@ -220,10 +221,10 @@ enum status handover_sealed(struct handover *handover, const struct prefill_even
     TRY(check_fetching(handover, error));
     if (event->sealed.n_tokens != handover->n_prompt || handover->n_announced != handover->n_blocks)
         return error_set(
-            error, STATUS_TRANSFER_FAILED, "sealed at %u tokens and %u blocks, wanted %u and %u",
+            error, STATUS_TRANSFER_FAILED, "complete at %u tokens and %u blocks, wanted %u and %u",
             event->sealed.n_tokens, handover->n_announced, handover->n_prompt, handover->n_blocks);
     if (event->sealed.cached_tokens >= handover->n_prompt)
-        return error_set(error, STATUS_TRANSFER_FAILED, "sealed with %u cached tokens of %u",
+        return error_set(error, STATUS_TRANSFER_FAILED, "complete with %u cached tokens of %u",
                          event->sealed.cached_tokens, handover->n_prompt);
     handover->is_sealed = true;
     handover->word_limit_ns = DEADLINE_NONE;

@@ -62,7 +62,7 @@ static enum status on_sealed(struct sequence *sequence, const struct prefill_eve
                              struct error *error)
 {
     if (!sequence->handover->has_first_token)
-        return error_set(error, STATUS_TRANSFER_FAILED, "sealed without a first token");
+        return error_set(error, STATUS_TRANSFER_FAILED, "complete without a first token");
     return handover_sealed(sequence->handover, event, error);
 }
 

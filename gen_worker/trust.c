@@ -25,8 +25,8 @@ void trust_withdraw(const struct gen_home *home, uint64_t incarnation, uint64_t 
     }
     /* After the sequences, because the end of one adds its blocks to the cache. */
     uint32_t n_dropped = home->tree ? prefix_tree_drop(home->tree, incarnation) : 0;
-    log_warn("context worker of incarnation %016" PRIx64
-             " is no longer trusted: cached blocks dropped %u, "
+    log_warn("run %016" PRIx64
+             " of a context worker is no longer trusted: cached blocks dropped %u, "
              "sequences ended %u",
              incarnation, n_dropped, n_ended);
 }

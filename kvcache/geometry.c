@@ -53,23 +53,23 @@ static bool block_bytes(const struct geometry *g, uint64_t *bytes_out)
 enum status geometry_check(const struct geometry *g, struct error *error)
 {
     if (g->n_layers == 0)
-        return error_set(error, STATUS_INVALID_ARGUMENT, "geometry: n_layers is 0");
+        return error_set(error, STATUS_INVALID_ARGUMENT, "KV layout: n_layers is 0");
     if (g->n_kv_heads == 0)
-        return error_set(error, STATUS_INVALID_ARGUMENT, "geometry: n_kv_heads is 0");
+        return error_set(error, STATUS_INVALID_ARGUMENT, "KV layout: n_kv_heads is 0");
     if (g->head_dim == 0)
-        return error_set(error, STATUS_INVALID_ARGUMENT, "geometry: head_dim is 0");
+        return error_set(error, STATUS_INVALID_ARGUMENT, "KV layout: head_dim is 0");
     if (g->block_tokens < BLOCK_TOKENS_MIN || g->block_tokens > BLOCK_TOKENS_MAX ||
         (g->block_tokens & (g->block_tokens - 1)) != 0)
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "geometry: block_tokens is %" PRIu32 ", not a power of two from %d to %d",
+                         "KV layout: block_tokens is %" PRIu32 ", not a power of two from %d to %d",
                          g->block_tokens, BLOCK_TOKENS_MIN, BLOCK_TOKENS_MAX);
     if ((unsigned)g->dtype >= N_DTYPES)
-        return error_set(error, STATUS_INVALID_ARGUMENT, "geometry: dtype %u is unknown",
+        return error_set(error, STATUS_INVALID_ARGUMENT, "KV layout: dtype %u is unknown",
                          (unsigned)g->dtype);
     uint64_t bytes;
     if (!block_bytes(g, &bytes))
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "geometry: a block of %" PRIu32 " layers, %" PRIu32 " kv heads, %" PRIu32
+                         "KV layout: a block of %" PRIu32 " layers, %" PRIu32 " kv heads, %" PRIu32
                          " tokens and head_dim %" PRIu32 " is over %llu bytes",
                          g->n_layers, g->n_kv_heads, g->block_tokens, g->head_dim, BLOCK_BYTES_MAX);
     return STATUS_OK;
@@ -91,7 +91,8 @@ uint32_t geometry_blocks(const struct geometry *geometry, uint32_t n_tokens)
 static enum status differ(struct error *error, const char *field, uint32_t ours, uint32_t theirs)
 {
     return error_set(error, STATUS_GEOMETRY_MISMATCH,
-                     "geometry: %s is %" PRIu32 " here and %" PRIu32 " there", field, ours, theirs);
+                     "KV layout: %s is %" PRIu32 " here and %" PRIu32 " there", field, ours,
+                     theirs);
 }
 
 enum status geometry_match(const struct geometry *ours, const struct geometry *theirs,
@@ -106,20 +107,20 @@ enum status geometry_match(const struct geometry *ours, const struct geometry *t
     if (ours->block_tokens != theirs->block_tokens)
         return differ(error, "block_tokens", ours->block_tokens, theirs->block_tokens);
     if (ours->dtype != theirs->dtype)
-        return error_set(error, STATUS_GEOMETRY_MISMATCH, "geometry: dtype is %s here and %s there",
-                         kv_dtype_name(ours->dtype),
+        return error_set(error, STATUS_GEOMETRY_MISMATCH,
+                         "KV layout: dtype is %s here and %s there", kv_dtype_name(ours->dtype),
                          (unsigned)theirs->dtype < N_DTYPES ? kv_dtype_name(theirs->dtype)
                                                             : "unknown");
     if (ours->model_digest[0] != theirs->model_digest[0] ||
         ours->model_digest[1] != theirs->model_digest[1])
         return error_set(error, STATUS_GEOMETRY_MISMATCH,
-                         "geometry: model_digest is %016" PRIx64 "%016" PRIx64
+                         "KV layout: model_digest is %016" PRIx64 "%016" PRIx64
                          " here and %016" PRIx64 "%016" PRIx64 " there: the models differ",
                          ours->model_digest[0], ours->model_digest[1], theirs->model_digest[0],
                          theirs->model_digest[1]);
     if (numerics_fit(ours->numerics, theirs->numerics, allow_numerics) == NUMERICS_REFUSED)
         return error_set(error, STATUS_GEOMETRY_MISMATCH,
-                         "geometry: numerics is %s here and %s there; allow_numerics is %.40s",
+                         "KV layout: numerics is %s here and %s there; allow_numerics is %.40s",
                          ours->numerics, theirs->numerics[0] ? theirs->numerics : "not told",
                          allow_numerics);
     return STATUS_OK;

@@ -13,7 +13,7 @@ struct key_group {
     const char *keys;
 };
 
-#define STORED    "origin and storage of the model"
+#define STORED    "source and storage of the model"
 #define TRAINING  "training"
 #define RUNNING   "how Transformers runs the model"
 #define TASKS     "for other tasks than text generation"

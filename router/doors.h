@@ -4,7 +4,7 @@
  *     create, services  before the ports open: the public gRPC port gets the services of all doors
  *     engine_services   the same for the port of gateways (engine_address)
  *     listen            after it: ports of the door's own
- *     drain             nothing new is taken over ports of its own from now on; what runs goes on. It does not wait
+ *     drain             nothing new is taken over ports of its own from now on; running calls continue. It does not wait
  *     close             requests have ended, or their time is over: after a moment for the last replies no handler of the door
  *                       runs any more, nor will
  *     destroy           all its calls have been released

@@ -65,7 +65,7 @@ enum status sampling_decode(const Kvferry__V1__SamplingParams *message, uint32_t
     const char *absent = absent_field(message);
     if (absent)
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "sampling.%s is absent; inner requests are complete", absent);
+                         "sampling.%s is absent; requests between processes have it", absent);
     sampling_decode_given(message, &params);
     TRY(sampling_check(&params, vocabulary, error));
     *params_out = params;

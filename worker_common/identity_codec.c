@@ -34,7 +34,7 @@ static enum status seal_secret(const struct transport_address *address,
     enum status status = sealed_secret_make(way->key, &terms, address->secret,
                                             sizeof address->secret, message->secret);
     if (status != STATUS_OK)
-        return error_set(error, status, "transport_secret cannot be sealed: %s",
+        return error_set(error, status, "transport_secret cannot be encrypted: %s",
                          status_text(status));
     message->message.transport_secret.data = message->secret;
     message->message.transport_secret.len = sizeof message->secret;
@@ -50,11 +50,11 @@ static enum status open_secret(const Kvferry__Internal__V1__WorkerIdentity *mess
         return STATUS_OK;
     if (sealed->len != SEALED_TRANSPORT_SECRET_BYTES)
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "transport_secret has %zu bytes; %u, sealed, or none are taken",
+                         "transport_secret has %zu bytes; %u, encrypted, or none are taken",
                          sealed->len, SEALED_TRANSPORT_SECRET_BYTES);
     if (!way->key)
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "transport_secret is sealed, and there is no cluster key here");
+                         "transport_secret is encrypted, and there is no cluster key here");
     const struct seal_terms terms = terms_of(way, message->incarnation);
     enum status status = sealed_secret_open(way->key, &terms, sealed->data, sealed->len,
                                             address->secret);

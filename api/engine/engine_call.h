@@ -4,7 +4,7 @@
  *     stream        each piece is a message, and the end of each choice
  *     not a stream  a choice is kept until it and those before it have ended, and then is one message: gateways number
  *                   choices in the order of their coming
- *     abort         the end of each choice that goes on, at once
+ *     abort         the end of each choice that is not complete, at once
  *
  * Bounds: what is kept has reply_bytes_max bytes of text, and as many as a message.
  *

@@ -198,7 +198,7 @@ static unsigned parse_request_line(char *line, struct http_head *head, struct er
 static unsigned parse_field(char *line, struct http_field *field_out, struct error *error)
 {
     if (*line == ' ' || *line == '\t')
-        return REFUSE(400, "a header field goes on in a second line: \"%.60s\"", line);
+        return REFUSE(400, "a header field continues in a second line: \"%.60s\"", line);
     char *colon = strchr(line, ':');
     if (!colon)
         return REFUSE(400, "a header field without a colon: \"%.60s\"", line);

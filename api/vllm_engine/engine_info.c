@@ -135,6 +135,6 @@ void engine_info_flush(struct rpc_call *rpc)
 {
     Smg__Grpc__Common__FlushCacheResponse response = SMG__GRPC__COMMON__FLUSH_CACHE_RESPONSE__INIT;
     response.message = borrow("the workers' prefix caches cannot be emptied by a call; a request "
-                              "with a cache salt of its own finds nothing in them");
+                              "with a new cache salt finds nothing in them");
     rpc_call_reply(rpc, &response.base);
 }

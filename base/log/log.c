@@ -174,7 +174,7 @@ static void write_next_line(struct log_line *line)
         return;
     }
     char message[80];
-    snprintf(message, sizeof message, "%" PRIu64 " log lines dropped: nobody read them in time",
+    snprintf(message, sizeof message, "%" PRIu64 " log lines dropped: nothing read them in time",
              n_dropped - atomic_load(&queue.n_reported));
     format_line(line, LOG_WARN, NULL, message, NULL, 0);
     write_line(line);

@@ -3,11 +3,11 @@
  *
  * A line has the event first, then the fields, in lower case:
  *
- *     log_event(LOG_INFO, &about, "hand-over done", LOG_U64("blocks", 12), LOG_TEXT("why", "two words"));
+ *     log_event(LOG_WARN, &about, "KV transfer failed", LOG_U64("blocks", 12), LOG_TEXT("why", "two words"));
  *
- *     12:00:00.123 info  ctx-worker  hand-over done blocks=12 why="two words"  request=abc
- *     {"ts":"2026-01-01T12:00:00.123Z","level":"info","role":"ctx-worker","name":"10.0.0.9:50052",
- *      "msg":"hand-over done","request_id":"abc","blocks":12,"why":"two words"}          (one line)
+ *     12:00:00.123 warn  gen-worker  KV transfer failed blocks=12 why="two words"  request=abc
+ *     {"ts":"2026-01-01T12:00:00.123Z","level":"warn","role":"gen-worker","name":"10.0.0.9:50052",
+ *      "msg":"KV transfer failed","request_id":"abc","blocks":12,"why":"two words"}          (one line)
  *
  * In JSON numbers are JSON numbers. Keys of every line: ts, level, role, msg. Keys of some lines: name, request_id,
  * trace_id, peer; and cut, if something did not fit. No field may have one of these names.

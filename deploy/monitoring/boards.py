@@ -146,7 +146,7 @@ BOARDS = {
         *KV,
         *PROCESS,
     ]),
-    "hand-over": ("kvferry: hand-over", "gen-worker|ctx-worker", [
+    "hand-over": ("kvferry: KV transfer", "gen-worker|ctx-worker", [
         panel("KV transfers", "reqps", "By how they ended.",
               (rate("kvferry_kv_handovers_total", "result"), "{{result}}")),
         panel("Failures", "reqps", "KV transfers that failed, by reason.",

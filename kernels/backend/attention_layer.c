@@ -107,8 +107,8 @@ static enum status check_bias(const struct attention_bias *bias, struct error *e
                          bias->is_bidirectional ? " and even" : "");
     if (bias->distance_max <= bias->n_buckets / unit)
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "bias.distance_max is %u, must be over the %u distances with a bucket "
-                         "of their own",
+                         "bias.distance_max is %u, must be over the %u distances that have a "
+                         "bucket each",
                          bias->distance_max, bias->n_buckets / unit);
     return STATUS_OK;
 }

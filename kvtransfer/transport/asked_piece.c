@@ -9,9 +9,9 @@ static void note_overrun(const struct asked_bounds *bounds, struct transport_pee
 {
     atomic_fetch_add(&reader->transport->full_pieces, 1);
     if (!reader->has_overrun)
-        log_event(LOG_WARN, NULL, "a reader that asks for too many pieces at a time is refused",
-                  LOG_HEX("incarnation", reader->incarnation),
-                  LOG_U64("pieces_max", bounds->pieces_max));
+        log_event(
+            LOG_WARN, NULL, "a reader that asks for too many parts of KV at a time is refused",
+            LOG_HEX("incarnation", reader->incarnation), LOG_U64("pieces_max", bounds->pieces_max));
     reader->has_overrun = true;
 }
 

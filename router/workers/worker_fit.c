@@ -32,7 +32,7 @@ bool worker_fits(const struct worker_wanted *wanted, const struct process_state 
         snprintf(reason_out, PEER_REASON_MAX, "its tokenizer is %.32s, not %.32s", theirs,
                  wanted->tokenizer_digest);
     else if (!model->has_geometry)
-        snprintf(reason_out, PEER_REASON_MAX, "tells no geometry");
+        snprintf(reason_out, PEER_REASON_MAX, "its state has no KV layout");
     else if (wanted->model_digest)
         refuse_model(wanted->model_digest, model->geometry.model_digest, reason_out);
     return reason_out[0] == '\0';

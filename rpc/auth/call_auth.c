@@ -301,7 +301,7 @@ static enum status use_nonce(struct call_auth *auth, const struct claim *claim, 
 
 static void say_unproven(struct error *error)
 {
-    error_write(error, "the caller did not prove that it has the cluster key");
+    error_write(error, "the caller did not authenticate with the cluster key");
 }
 
 enum status call_auth_check(struct call_auth *auth, const char *method, bool takes_any_life,

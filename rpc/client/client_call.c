@@ -144,7 +144,7 @@ static void set_unproven(const struct rpc_client_call *call, struct rpc_error *e
         return;
     default:
         rpc_error_set(error_out, STATUS_UNAUTHENTICATED, NULL, NULL,
-                      "the other process did not prove that it has the cluster key");
+                      "the other process did not authenticate with the cluster key");
     }
 }
 

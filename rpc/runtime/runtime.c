@@ -196,7 +196,7 @@ enum status rpc_runtime_create(const char *thread_name, struct error *error,
     pthread_mutex_init(&runtime->ticks_lock, NULL);
     rpc_arena_init(&runtime->arena);
     gpr_set_log_function(log_for_grpc);
-    log_debug("gRPC is told of %u CPUs", rpc_cpu_count());
+    log_debug("gRPC may use %u CPUs", rpc_cpu_count());
     grpc_init();
     runtime->queue = grpc_completion_queue_create_for_next(NULL);
     enum status status = start_thread(runtime, error);

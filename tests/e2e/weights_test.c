@@ -190,7 +190,7 @@ Test(weights, one_bit_in_the_middle_of_a_tensor_is_another_model)
     cr_assert_eq(error.status, STATUS_OK, "%s: %s", status_name(error.status), error.message);
     cr_assert_arr_eq(decoded.tokens, right.generated, sizeof decoded.tokens);
     cr_assert_eq(child_metric(worker, "kvferry_kv_transfer_bytes_total", ""), crossed);
-    cr_assert(child_log_wait(worker, "geometry: model_digest is "));
+    cr_assert(child_log_wait(worker, "KV layout: model_digest is "));
 
     wait_until_router_refuses(&cluster);
     serve_one(&cluster, DECODE_SEED, 0, &again);

@@ -136,13 +136,13 @@ Test(engine_core, who_waits_too_long_is_told_what_it_lacks_and_who_is_late_that)
                  "the next one may start");
     expect_calls(&pretend, "exarcp");
     cr_assert_eq(pretend.refused_with, STATUS_NO_BLOCKS);
-    cr_assert_str_eq(pretend.sentence, "no blocks within the queue limit");
+    cr_assert_str_eq(pretend.sentence, "timeout in the queue: no free KV blocks");
 
     pretend.lacks = STATUS_QUEUE_FULL;
     wait_in_queue(&pretend, &streams[1], NOW_NS, DEADLINE_NONE);
     engine_core_step(&pretend.core, NOW_NS + WAIT_LIMIT_NS);
     cr_assert_eq(pretend.refused_with, STATUS_QUEUE_FULL);
-    cr_assert_str_eq(pretend.sentence, "no room within the queue limit");
+    cr_assert_str_eq(pretend.sentence, "timeout in the queue: no free slot");
 
     wait_in_queue(&pretend, &streams[2], NOW_NS, NOW_NS + 1);
     engine_core_step(&pretend.core, NOW_NS + 1);

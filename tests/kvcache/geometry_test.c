@@ -68,7 +68,7 @@ Test(geometry, other_numerics_differ_unless_they_are_allowed)
     snprintf(theirs.numerics, sizeof theirs.numerics, "cpu-f32-fma-amx-bf16-asis-2");
     cr_assert_eq(geometry_match(&ours, &ours, "equal", &error), STATUS_OK);
     cr_assert_eq(geometry_match(&ours, &theirs, "equal", &error), STATUS_GEOMETRY_MISMATCH);
-    cr_assert_str_eq(error.text, "geometry: numerics is cpu-f32-fma-fma-compute-asis-2 here and "
+    cr_assert_str_eq(error.text, "KV layout: numerics is cpu-f32-fma-fma-compute-asis-2 here and "
                                  "cpu-f32-fma-amx-bf16-asis-2 there; allow_numerics is equal");
     cr_assert_eq(geometry_match(&ours, &theirs, "any", &error), STATUS_OK);
     theirs.numerics[0] = '\0';

@@ -128,7 +128,7 @@ Test(identity_codec, a_secret_of_another_way_is_refused_by_name)
     REFUSES_IDENTITY("transport_secret cannot be decrypted", way.sender = IDENTITY_CALLEE);
     REFUSES_IDENTITY("transport_secret cannot be decrypted", message.message.incarnation++);
     REFUSES_IDENTITY("transport_secret cannot be decrypted", message.secret[20] ^= 1);
-    REFUSES_IDENTITY("transport_secret is sealed, and there is no", way.key = NULL);
+    REFUSES_IDENTITY("transport_secret is encrypted, and there is no", way.key = NULL);
     cluster_key_destroy(other.key);
 }
 

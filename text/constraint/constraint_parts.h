@@ -1,5 +1,5 @@
 /*
- * constraint_parts - inside a constraint: shared by constraint.c, which goes on in a text, and constraint_compiler.c, which makes it.
+ * constraint_parts - inside a constraint: shared by constraint.c, which advances in a text, and constraint_compiler.c, which makes it.
  *
  * Thread: as in constraint.h.
  */

@@ -90,7 +90,7 @@ Test(worker_fit, one_that_tells_no_geometry_is_not_used)
 {
     fitting_state();
     state.model.has_geometry = false;
-    expect_reason(&WANTED, "tells no geometry");
+    expect_reason(&WANTED, "its state has no KV layout");
 }
 
 static struct process_state generation, context;
@@ -116,10 +116,10 @@ Test(worker_fit, a_pair_must_agree_on_its_kv)
     fitting_pair();
     expect_pair("");
     context.model.geometry.block_tokens = 32;
-    expect_pair("geometry: block_tokens is 16 here and 32 there");
+    expect_pair("KV layout: block_tokens is 16 here and 32 there");
     fitting_pair();
     context.model.geometry.dtype = KV_F32;
-    expect_pair("geometry: dtype is bf16 here and f32 there");
+    expect_pair("KV layout: dtype is bf16 here and f32 there");
     fitting_pair();
     snprintf(context.transport, sizeof context.transport, "shm-read");
     expect_pair("transport is am-tcp here and shm-read there");
@@ -135,7 +135,7 @@ Test(worker_fit, other_numerics_are_paired_where_the_generation_worker_allows_th
     snprintf(generation.allow_numerics, sizeof generation.allow_numerics, "equal");
     expect_pair("");
     snprintf(context.model.geometry.numerics, NUMERICS_ID_MAX, THEIRS_ID);
-    expect_pair("geometry: numerics is cpu-f32-fma-fma-compute-asis-1 here and "
+    expect_pair("KV layout: numerics is cpu-f32-fma-fma-compute-asis-1 here and "
                 "cpu-f32-fma-avx512_fp16-fp16-int8_group32-1 there; allow_numerics is equal");
     snprintf(context.allow_numerics, sizeof context.allow_numerics, "any");
     char reason[PEER_REASON_MAX];
