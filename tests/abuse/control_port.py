@@ -148,7 +148,7 @@ def metadata_of(key, method, request, callee, **more):
     return value
 
 
-@attack("calls that were replayed, cut, altered, or made for another minute, method, message, key or incarnation", "done",
+@attack("calls that were replayed, cut, altered, or made for another minute, method, message, key or run of the process", "done",
         is_short=True)
 def forged(binary, model, seconds):
     cluster = Cluster(binary, model, True)
@@ -181,7 +181,7 @@ def forged(binary, model, seconds):
             expect(reason_of(error) == "STALE_PEER", error.details())
     expect_honest(cluster, "after")
     cluster.stop()
-    return f"{len(forgeries)} kinds: each AUTH; for another life STALE_PEER"
+    return f"{len(forgeries)} kinds: each AUTH; for another run STALE_PEER"
 
 
 class FalseContextWorker(
@@ -259,7 +259,7 @@ def false_context_worker(binary, model, seconds):
 
 
 @attack(
-    "81 Describes, the last with an honest reader's incarnation and another address",
+    "81 Describes, the last with an honest reader's number and another address",
     "KV bytes of the next requests went to that address",
     is_short=True,
 )

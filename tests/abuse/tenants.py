@@ -148,7 +148,7 @@ def guesses(binary, model, seconds):
         lines = tenants.log().count("call refused")
         assert n_honest > 0 and n_guessed > CLIENTS and lines <= seconds + 5, (n_honest, n_guessed, lines)
         assert tenants.cluster.router.metric("kvferry_token_failures_total", "unknown_token") == n_guessed
-    return "all UNAUTHENTICATED; one log line a second; honest calls go on"
+    return "all UNAUTHENTICATED; one log line a second; honest calls are answered"
 
 
 @attack("64 clients of one tenant past its quotas", "all served, other tenants wait", is_short=True)

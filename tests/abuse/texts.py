@@ -123,7 +123,7 @@ def end(router):
 
 
 @attack("9 clients with 16,000 to 80,000 digits for a split pattern that looks ahead to the end of a number, and SIGTERM",
-        "10,000 digits 0.03 s of the text thread, 20,000 0.48 s, 40,000 2.58 s; deadlines, cancels and SIGTERM unheard "
+        "10,000 digits 0.03 s of the text thread, 20,000 0.48 s, 40,000 2.58 s; deadlines, cancels and SIGTERM without effect "
         "for 45 s", is_short=True)
 def looks_ahead(binary, model, seconds):
     with tempfile.TemporaryDirectory() as folder, contextlib.ExitStack() as stack:
