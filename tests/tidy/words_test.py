@@ -1,9 +1,10 @@
-"""What the program and docs/reference say to a user has no word that only this project's developers know.
+"""What the program and its documents say to a user has no word that only this project's developers know.
 
     words_test.py KVFERRY SOURCE_FOLDER
 
-Read are `kvferry help`, `--help` of every command, docs/reference and the texts of the status table. Names (of rows, flags,
-variables, metrics, labels, reasons) are not prose: `...`, "...", --x-y, x_y and X_Y are left out.
+Read are `kvferry help`, `--help` of every command, docs/reference, SECURITY.md, the pages of PAGES, the texts of the status table, and each
+sentence in the C code: errors, log lines, output. Names (of rows, flags, variables, metrics, labels, reasons) are not prose: `...`, "...",
+--x-y, x_y, x.y and X_Y are left out.
 """
 
 import re
@@ -11,6 +12,9 @@ import subprocess
 import sys
 import unittest
 from pathlib import Path
+from typing import Iterator
+
+import tidy
 
 KVFERRY, SOURCE = sys.argv[1], Path(sys.argv[2])
 
@@ -51,15 +55,37 @@ WORDS = {
     r"in vain": ("without success", "a name is looked up in vain"),
 }
 
-NAMES = re.compile(r"`[^`]*`|\"[^\"]*\"|--[a-z0-9]+(-[a-z0-9]+)*|\b\w*_\w*\b|\b[A-Z][A-Z0-9]+\b(?!s)")
+# Pages for those who use, run or secure it, read as a whole.
+PAGES = ["SECURITY.md", "docs/cluster-key.md", "docs/gateways.md", "docs/openai.md", "docs/security.md", "docs/tls.md", "docs/tracing.md",
+         "docs/watch.md"]
+
+# A file with C code, a word of its sentences -> why the word is right there.
+ALLOWED = {
+    ("api/openai/openai.c", "origin"): "a header of HTTP",
+    ("base/http/http_server.c", "origin"): "a header of HTTP",
+    ("cli/print/version.c", "numerics"): "the name of a row",
+    ("device/cuda_ring.c", "pinned"): "CUDA's word for memory of the host",
+    ("kernels/moe.c", "gate"): "a weight's name",
+    ("kvcache/geometry.c", "numerics"): "a field's name",
+    ("model/forward_layout.c", "pinned"): "CUDA's word for memory of the host",
+    ("process/geometry_codec.c", "geometry"): "a field's name",
+    ("rpc/auth/sealed_secret.c", "seal"): "bytes of a derived key, never shown",
+    ("worker_common/identity_codec.c", "incarnation"): "a field's name",
+    ("worker_common/worker.c", "numerics"): "the name of a row of `kvferry version`",
+    ("worker_common/worker_plan.c", "numerics"): "the name of a row",
+}
+
+NAMES = re.compile(r"`[^`]*`|\"[^\"]*\"|\b\w+(\.\w+)+\b|--[a-z0-9]+(-[a-z0-9]+)*|\b\w*_\w*\b|\b[A-Z][A-Z0-9]+\b(?!s)")
 FOUND = re.compile("|".join(rf"\b(?:{word})\b" for word in WORDS), re.I)
 
 
-def find(text: str, where: str) -> list[str]:
+def find(text: str, where: str, first: int = 1, allowed: set[str] = frozenset()) -> list[str]:
     """A sentence for each word of the list that a line of text has."""
     found = []
-    for number, line in enumerate(text.split("\n"), 1):
+    for number, line in enumerate(text.split("\n"), first):
         for match in FOUND.finditer(NAMES.sub(" ", line)):
+            if match.group().lower() in allowed:
+                continue
             usual = next(usual for word, (usual, _) in WORDS.items() if re.fullmatch(word, match.group(), re.I))
             found.append(f'{where}:{number}: "{match.group()}": write "{usual}": {line.strip()}')
     return found
@@ -79,6 +105,24 @@ def status_texts() -> str:
     """The last text of each row of STATUS_TABLE, a row a line."""
     table = (SOURCE / "base/status.h").read_text().split("#define STATUS_TABLE(X)")[1].split("enum status")[0]
     return "\n".join(re.findall(r'X\(\w+, \d+, "\w*",[\s\\]*"([^"]*)"\)', table))
+
+
+LITERAL = r'"(?:\\.|[^"\\\n])*"'
+
+
+def sentences(text: str) -> Iterator[tuple[int, str]]:
+    """(line, sentence): each string of C code that has a space, its parts joined; without those of asserts, which no user sees."""
+    text = tidy.without_comments(text, keep_strings=True)
+    bare = tidy.without_comments(text)
+    asserts = [range(m.end(), m.end() + len(tidy.arguments_at(bare, m.end()))) for m in re.finditer(r"assert\(", bare)]
+    for match in re.finditer(rf"{LITERAL}(?:\s*(?:PRI\w+\s*)?{LITERAL})*", text):
+        sentence = re.sub(r'(?<!\\)"\s*(?:PRI\w+\s*)?"', "", match.group())[1:-1].replace('\\"', '"').replace("\\n", " ")
+        if " " in sentence.strip() and not any(match.start() in place for place in asserts):
+            yield tidy.line_of(text, match.start()), sentence
+
+
+def find_in_code(path: str, text: str, allowed: set[str] = frozenset()) -> list[str]:
+    return [finding for line, sentence in sentences(text) for finding in find(sentence, path, line, allowed)]
 
 
 class Words(unittest.TestCase):
@@ -102,6 +146,33 @@ class Words(unittest.TestCase):
         n_rows = (SOURCE / "docs/reference/errors.md").read_text().count("\n| `")
         self.assertEqual(len(status_texts().split("\n")), n_rows + 1, "every row, and OK")
         self.assertEqual(find(status_texts(), "base/status.h"), [])
+
+    def test_pages_have_none(self):
+        for page in PAGES:
+            self.assertEqual(find((SOURCE / page).read_text(), page), [])
+
+    def test_sentences_in_code_have_none(self):
+        tree = tidy.Tree(SOURCE)
+        folders = set(tree.depends())
+        paths = [p for p in tree.paths if p.endswith((".c", ".h", ".cu", ".cuh")) and p.split("/")[0] in folders]
+        n_sentences = sum(len(list(sentences(tree.text(path)))) for path in paths)
+        self.assertGreater(n_sentences, 2000)
+        for path in paths:
+            self.assertEqual(find_in_code(path, tree.text(path), {word for where, word in ALLOWED if where == path}), [])
+
+    def test_each_allowed_word_is_there(self):
+        for path, word in ALLOWED:
+            self.assertIn(f'"{word}"', str(find_in_code(path, (SOURCE / path).read_text())).lower(), path)
+
+    def test_a_sentence_in_code_is_found(self):
+        for code in ('error_set(error, STATUS_BUG, "geometry: %s");', 'x = "not " "sealed";', 'log_info("a \\"b\\" of a\\nlease");',
+                     'rpc_call_fail_status(call, STATUS_BUG,\n    "run %" PRIu64 " is another incarnation");'):
+            self.assertEqual(len(find_in_code("x.c", code)), 1, code)
+        self.assertRegex(find_in_code("x.c", '\n\nlog_warn("no lease");')[0], "^x.c:3: ")
+        for code in ("/* \"the lease ends\" */", '#include "kvcache/geometry.h"', 'LOG_HEX("incarnation", 1)', 'assert(x && "the lease ends");',
+                     'error_set(error, STATUS_BUG, "geometry.dtype is 0, pool_lease is 0");'):
+            self.assertEqual(find_in_code("x.c", code), [], code)
+        self.assertEqual(find_in_code("x.c", 'f("a gate");', {"gate"}), [])
 
     def test_what_is_planted_is_found(self):
         for word, (usual, example) in WORDS.items():
