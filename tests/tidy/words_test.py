@@ -2,9 +2,9 @@
 
     words_test.py KVFERRY SOURCE_FOLDER
 
-Read are `kvferry help`, `--help` of every command, docs/reference, SECURITY.md, the pages of PAGES, the texts of the status table, and each
+Read are `kvferry help`, `--help` of every command, docs/reference, the pages of PAGES, the texts of the status table, and each
 sentence in the C code: errors, log lines, output. Names (of rows, flags, variables, metrics, labels, reasons) are not prose: `...`, "...",
---x-y, x_y, x.y and X_Y are left out.
+--x-y, x_y, x.y and X_Y are left out, and so are the targets of links.
 """
 
 import re
@@ -56,8 +56,9 @@ WORDS = {
 }
 
 # Pages for those who use, run or secure it, read as a whole.
-PAGES = ["SECURITY.md", "docs/cluster-key.md", "docs/gateways.md", "docs/openai.md", "docs/security.md", "docs/tls.md", "docs/tracing.md",
-         "docs/watch.md"]
+PAGES = ["README.md", "SECURITY.md", "docs/README.md", "docs/benchmarks.md", "docs/cluster-key.md", "docs/examples/README.md", "docs/gateways.md",
+         "docs/gpu.md", "docs/kubernetes.md", "docs/openai.md", "docs/operations.md", "docs/proofs.md", "docs/ps.md", "docs/security.md",
+         "docs/tenants.md", "docs/three-machines.md", "docs/tls.md", "docs/tracing.md", "docs/watch.md"]
 
 # A file with C code, a word of its sentences -> why the word is right there.
 ALLOWED = {
@@ -75,7 +76,7 @@ ALLOWED = {
     ("worker_common/worker_plan.c", "numerics"): "the name of a row",
 }
 
-NAMES = re.compile(r"`[^`]*`|\"[^\"]*\"|\b\w+(\.\w+)+\b|--[a-z0-9]+(-[a-z0-9]+)*|\b\w*_\w*\b|\b[A-Z][A-Z0-9]+\b(?!s)")
+NAMES = re.compile(r"`[^`]*`|\]\([^)]*\)|\"[^\"]*\"|\b\w+(\.\w+)+\b|--[a-z0-9]+(-[a-z0-9]+)*|\b\w*_\w*\b|\b[A-Z][A-Z0-9]+\b(?!s)")
 FOUND = re.compile("|".join(rf"\b(?:{word})\b" for word in WORDS), re.I)
 
 
@@ -184,7 +185,7 @@ class Words(unittest.TestCase):
 
     def test_names_are_not_prose(self):
         for text in ("lease_limit_ms is added", "`kvferry_kv_leases_expired_total`", "--pieces-max 4", "KVFERRY_PIECES_MAX",
-                     'by reason: "stranger" or "proof"', "GEOMETRY_MISMATCH", "the release of a piecewise sealant"):
+                     'by reason: "stranger" or "proof"', "GEOMETRY_MISMATCH", "[why](a-hand-over.md)", "geometry.dtype", "the release of a piecewise sealant"):
             self.assertEqual(find(text, "planted"), [], text)
 
 
