@@ -1,14 +1,12 @@
 #include "kvtransfer/drivers/sim/sim_transport.h"
 
-#include "base/random.h"
-#include "kvtransfer/drivers/sim/sim_messages.h"
+#include "kvtransfer/drivers/sim/sim_fabric_state.h"
 #include "kvtransfer/transport/peer_list.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MESSAGES_DEFAULT = 65536, CUTS_MAX = 64 };
 enum { COPY_LOOK_NS = 1000 }; /* until the source is asked again for a read that is not ready */
 
 struct sim_get {
@@ -28,27 +26,10 @@ struct sim_peer {
 
 struct sim_transport {
     struct transport base;
-    struct sim_fabric *fabric;
-    struct sim_transport *next;
-    uint32_t place;
-    uint64_t incarnation;
-    bool is_dead;
-    uint64_t stalled_until_ns;
-    uint64_t link_free_ns;  /* when what it sends has left */
+    struct sim_endpoint endpoint;
     struct peer_list peers; /* of struct sim_peer */
     struct sim_get *gets;   /* [gets_max], grows */
     uint32_t gets_max, n_gets;
-    struct sim_messages messages; /* on their way to it */
-};
-
-struct sim_fabric {
-    struct sim_options options;
-    struct random random;
-    struct sim_transport *transports;
-    uint64_t now_ns, sequence;
-    uint32_t n_messages;
-    uint64_t n_lost;
-    uint32_t cuts[CUTS_MAX][2], n_cuts;
 };
 
 static struct sim_transport *sim_of(const struct transport *transport)
@@ -59,82 +40,6 @@ static struct sim_transport *sim_of(const struct transport *transport)
 static struct sim_peer *peer_of(struct transport_peer *peer)
 {
     return (struct sim_peer *)peer; /* base is its first member */
-}
-
-/* ---- messages ---- */
-
-static void drop(struct sim_fabric *fabric, const struct sim_message *message)
-{
-    free(message->bytes);
-    fabric->n_lost++;
-}
-
-static void push(struct sim_transport *to, struct sim_message message)
-{
-    struct sim_fabric *fabric = to->fabric;
-    message.sequence = ++fabric->sequence;
-    if (sim_messages_push(&to->messages, &message))
-        fabric->n_messages++;
-    else
-        drop(fabric, &message);
-}
-
-static struct sim_message pop(struct sim_transport *from)
-{
-    from->fabric->n_messages--;
-    return sim_messages_pop(&from->messages);
-}
-
-/* ---- the network ---- */
-
-static struct sim_transport *find_place(const struct sim_fabric *fabric, uint32_t place)
-{
-    for (struct sim_transport *t = fabric->transports; t; t = t->next)
-        if (t->place == place && !t->is_dead)
-            return t;
-    return NULL;
-}
-
-static bool is_cut(const struct sim_fabric *fabric, uint32_t a, uint32_t b)
-{
-    for (uint32_t i = 0; i < fabric->n_cuts; i++)
-        if ((fabric->cuts[i][0] == a && fabric->cuts[i][1] == b) ||
-            (fabric->cuts[i][0] == b && fabric->cuts[i][1] == a))
-            return true;
-    return false;
-}
-
-static bool happens(struct sim_fabric *fabric, double probability)
-{
-    return probability > 0 && random_unit(&fabric->random) < probability;
-}
-
-static uint64_t random_delay(struct sim_fabric *fabric, uint64_t max_ns)
-{
-    return max_ns > 0 ? random_below(&fabric->random, max_ns + 1) : 0;
-}
-
-/* Takes message->bytes. */
-static void send_message(struct sim_transport *from, uint32_t to_place, struct sim_message message,
-                         uint64_t bytes)
-{
-    struct sim_fabric *fabric = from->fabric;
-    const struct sim_options *options = &fabric->options;
-    struct sim_transport *to = find_place(fabric, to_place);
-    uint32_t messages_max = options->messages_max ? options->messages_max : MESSAGES_DEFAULT;
-    if (!to || is_cut(fabric, from->place, to_place) || fabric->n_messages >= messages_max ||
-        happens(fabric, options->loss)) {
-        drop(fabric, &message);
-        return;
-    }
-    if (from->link_free_ns < fabric->now_ns)
-        from->link_free_ns = fabric->now_ns;
-    if (options->bytes_per_s > 0)
-        from->link_free_ns += (uint64_t)((double)bytes * 1e9 / (double)options->bytes_per_s);
-    message.from_place = from->place;
-    message.due_ns = from->link_free_ns + options->latency_ns +
-                     random_delay(fabric, options->jitter_ns);
-    push(to, message);
 }
 
 /* ---- the owner's side ---- */
@@ -149,20 +54,21 @@ static void answer(struct sim_transport *owner, const struct sim_message *reques
                                 .bytes = bytes,
                                 .status = status};
     piece.read.view = NULL; /* the owner's */
-    send_message(owner, request->from_place, piece, bytes ? request->read.bytes : 0);
+    sim_fabric_send(&owner->endpoint, request->from_place, piece, bytes ? request->read.bytes : 0);
 }
 
 static void on_request(struct sim_transport *owner, const struct sim_message *request)
 {
-    if (request->to_incarnation != owner->incarnation) {
+    struct sim_fabric *fabric = owner->endpoint.fabric;
+    if (request->to_incarnation != owner->endpoint.incarnation) {
         answer(owner, request, STATUS_STALE_PEER, NULL);
         return;
     }
     struct sim_message sent = *request;
     enum status status = transport_read(&owner->base.source, &sent.read);
     if (status == STATUS_NOT_READY) { /* asks again */
-        sent.due_ns = owner->fabric->now_ns + COPY_LOOK_NS;
-        push(owner, sent);
+        sent.due_ns = fabric->now_ns + COPY_LOOK_NS;
+        sim_fabric_push(&owner->endpoint, sent);
         return;
     }
     if (status != STATUS_OK) {
@@ -170,9 +76,8 @@ static void on_request(struct sim_transport *owner, const struct sim_message *re
         return;
     }
     sent.kind = SIM_SENT;
-    sent.due_ns = owner->fabric->now_ns +
-                  random_delay(owner->fabric, owner->fabric->options.jitter_ns);
-    push(owner, sent);
+    sent.due_ns = fabric->now_ns + sim_fabric_delay(fabric, fabric->options.jitter_ns);
+    sim_fabric_push(&owner->endpoint, sent);
 }
 
 static void end_read(struct sim_transport *owner, struct sim_message *sent, enum status status)
@@ -182,15 +87,15 @@ static void end_read(struct sim_transport *owner, struct sim_message *sent, enum
 
 static void on_sent(struct sim_transport *owner, struct sim_message *sent)
 {
-    struct sim_fabric *fabric = owner->fabric;
+    struct sim_fabric *fabric = owner->endpoint.fabric;
     uint8_t *bytes = malloc(sent->read.bytes);
     if (bytes) {
         memcpy(bytes, sent->read.view, sent->read.bytes);
-        if (happens(fabric, fabric->options.corrupt))
+        if (sim_fabric_happens(fabric, fabric->options.corrupt))
             bytes[random_below(&fabric->random, sent->read.bytes)] ^=
                 (uint8_t)(1 + random_below(&fabric->random, 255));
     }
-    if (bytes && happens(fabric, fabric->options.duplicate)) {
+    if (bytes && sim_fabric_happens(fabric, fabric->options.duplicate)) {
         uint8_t *again = malloc(sent->read.bytes);
         if (again)
             memcpy(again, bytes, sent->read.bytes);
@@ -222,7 +127,7 @@ static void finish_get(struct sim_transport *reader, struct sim_get *get, enum s
 static void on_piece(struct sim_transport *reader, const struct sim_message *piece)
 {
     struct sim_get *get = find_get(reader, piece->number);
-    if (!get || piece->to_incarnation != reader->incarnation ||
+    if (!get || piece->to_incarnation != reader->endpoint.incarnation ||
         memcmp(&get->id, &piece->read.id, sizeof get->id) != 0) {
         atomic_fetch_add(&reader->base.late_pieces, 1);
         return;
@@ -281,10 +186,11 @@ static void deliver(struct sim_transport *transport, struct sim_message *message
 
 static void push_lost(struct sim_transport *transport, const struct sim_peer *peer)
 {
-    struct sim_fabric *fabric = transport->fabric;
+    struct sim_fabric *fabric = transport->endpoint.fabric;
     if (fabric->options.detect_ns == UINT64_MAX)
         return;
-    push(transport, (struct sim_message){.kind = SIM_LOST,
+    sim_fabric_push(&transport->endpoint,
+                    (struct sim_message){.kind = SIM_LOST,
                                          .number = peer->number,
                                          .due_ns = fabric->now_ns + fabric->options.detect_ns});
 }
@@ -294,11 +200,11 @@ static void push_lost(struct sim_transport *transport, const struct sim_peer *pe
 static void sim_close(struct transport *base)
 {
     struct sim_transport *transport = sim_of(base);
-    struct sim_fabric *fabric = transport->fabric;
-    if (!transport->is_dead)
+    struct sim_fabric *fabric = transport->endpoint.fabric;
+    if (!transport->endpoint.is_dead)
         sim_transport_kill(base); /* its peers see the connection end, as with a dead one */
-    for (uint32_t i = 0; i < transport->messages.n; i++) {
-        struct sim_message *message = &transport->messages.heap[i];
+    for (uint32_t i = 0; i < transport->endpoint.messages.n; i++) {
+        struct sim_message *message = &transport->endpoint.messages.heap[i];
         if (message->kind == SIM_SENT || message->kind == SIM_REQUEST)
             end_read(transport, message, STATUS_CANCELLED);
         free(message->bytes);
@@ -306,29 +212,24 @@ static void sim_close(struct transport *base)
     }
     while (transport->peers.first)
         peer_list_remove(&transport->peers, transport->peers.first);
-    struct sim_transport **link = &fabric->transports;
-    while (*link != transport) {
-        assert(*link);
-        link = &(*link)->next;
-    }
-    *link = transport->next;
+    sim_fabric_remove(&transport->endpoint);
     free(transport->gets);
-    sim_messages_finish(&transport->messages);
+    sim_messages_finish(&transport->endpoint.messages);
     free(transport);
 }
 
 static void sim_address(const struct transport *base, struct transport_address *address_out)
 {
     const struct sim_transport *transport = sim_of(base);
-    *address_out = (struct transport_address){.worker_bytes = sizeof transport->place,
-                                              .incarnation = transport->incarnation,
+    *address_out = (struct transport_address){.worker_bytes = sizeof transport->endpoint.place,
+                                              .incarnation = transport->endpoint.incarnation,
                                               .pieces_max = UINT32_MAX};
-    memcpy(address_out->worker, &transport->place, sizeof transport->place);
+    memcpy(address_out->worker, &transport->endpoint.place, sizeof transport->endpoint.place);
 }
 
 static bool is_gone(const struct sim_fabric *fabric, const struct sim_peer *peer)
 {
-    const struct sim_transport *there = find_place(fabric, peer->place);
+    const struct sim_endpoint *there = sim_fabric_find(fabric, peer->place);
     return !there || there->incarnation != peer->base.incarnation;
 }
 
@@ -341,7 +242,7 @@ static enum status sim_connect(struct transport *base, const struct transport_ad
     TRY(peer_list_add(&transport->peers, base, address->incarnation, sizeof(struct sim_peer),
                       peer_out));
     struct sim_peer *peer = peer_of(*peer_out);
-    peer->number = ++transport->fabric->sequence;
+    peer->number = ++transport->endpoint.fabric->sequence;
     memcpy(&peer->place, address->worker, sizeof peer->place);
     return STATUS_OK;
 }
@@ -365,6 +266,7 @@ static enum status sim_get(struct transport_peer *peer_base, const struct transf
 {
     struct sim_peer *peer = peer_of(peer_base);
     struct sim_transport *transport = sim_of(peer_base->transport);
+    struct sim_fabric *fabric = transport->endpoint.fabric;
     assert(n > 0 && n <= GET_PIECES_MAX && !peer_base->is_closing);
     if (peer->base.is_failed)
         return STATUS_PEER_LOST;
@@ -373,20 +275,21 @@ static enum status sim_get(struct transport_peer *peer_base, const struct transf
         assert(pieces[i].bytes > 0 && pieces[i].bytes <= PIECE_BYTES_MAX);
         struct sim_get *get = free_get(transport);
         assert(get); /* a simulation out of memory is of no use */
-        *get = (struct sim_get){++transport->fabric->sequence, peer, *id, pieces[i], got, arg};
+        *get = (struct sim_get){++fabric->sequence, peer, *id, pieces[i], got, arg};
         transport->n_gets++;
-        struct sim_message request = {.kind = SIM_REQUEST,
-                                      .to_incarnation = peer->base.incarnation,
-                                      .number = get->number,
-                                      .read = {.id = *id,
-                                               .reader_incarnation = transport->incarnation,
-                                               .block_index = pieces[i].block_index,
-                                               .remote_block = pieces[i].remote_block,
-                                               .offset = pieces[i].offset,
-                                               .bytes = pieces[i].bytes}};
-        send_message(transport, peer->place, request, 0);
+        struct sim_message request = {
+            .kind = SIM_REQUEST,
+            .to_incarnation = peer->base.incarnation,
+            .number = get->number,
+            .read = {.id = *id,
+                     .reader_incarnation = transport->endpoint.incarnation,
+                     .block_index = pieces[i].block_index,
+                     .remote_block = pieces[i].remote_block,
+                     .offset = pieces[i].offset,
+                     .bytes = pieces[i].bytes}};
+        sim_fabric_send(&transport->endpoint, peer->place, request, 0);
     }
-    if (is_gone(transport->fabric, peer))
+    if (is_gone(fabric, peer))
         push_lost(transport, peer);
     return STATUS_OK;
 }
@@ -395,8 +298,9 @@ static void sim_peer_close(struct transport_peer *peer, transport_done done, voi
 {
     struct sim_transport *transport = sim_of(peer->transport);
     peer_list_close(&transport->peers, peer, done, arg);
-    struct sim_fabric *fabric = transport->fabric;
-    push(transport, (struct sim_message){.kind = SIM_CLOSE_END,
+    struct sim_fabric *fabric = transport->endpoint.fabric;
+    sim_fabric_push(&transport->endpoint,
+                    (struct sim_message){.kind = SIM_CLOSE_END,
                                          .number = peer_of(peer)->number,
                                          .due_ns = fabric->now_ns + fabric->options.close_ns});
 }
@@ -404,19 +308,20 @@ static void sim_peer_close(struct transport_peer *peer, transport_done done, voi
 static unsigned sim_progress(struct transport *base, uint64_t now_ns)
 {
     struct sim_transport *transport = sim_of(base);
-    struct sim_fabric *fabric = transport->fabric;
+    struct sim_fabric *fabric = transport->endpoint.fabric;
     if (fabric->now_ns < now_ns)
         fabric->now_ns = now_ns;
-    if (transport->is_dead || fabric->now_ns < transport->stalled_until_ns)
+    if (transport->endpoint.is_dead || fabric->now_ns < transport->endpoint.stalled_until_ns)
         return 0;
 
     unsigned work = 0;
-    while (transport->messages.n > 0 && transport->messages.heap[0].due_ns <= fabric->now_ns) {
-        struct sim_message message = pop(transport);
+    while (transport->endpoint.messages.n > 0 &&
+           transport->endpoint.messages.heap[0].due_ns <= fabric->now_ns) {
+        struct sim_message message = sim_fabric_pop(&transport->endpoint);
         bool is_new = message.kind == SIM_REQUEST &&
                       !message.read.view; /* else it has come already */
         bool crosses = is_new || message.kind == SIM_PIECE;
-        if (crosses && is_cut(fabric, message.from_place, transport->place))
+        if (crosses && sim_fabric_is_cut(fabric, message.from_place, transport->endpoint.place))
             fabric->n_lost++;
         else
             deliver(transport, &message);
@@ -450,99 +355,41 @@ static const struct transport_ops SIM_OPS = {
     .wake = sim_wake,
 };
 
-/* ---- the fabric ---- */
-
-enum status sim_fabric_create(const struct sim_options *options, struct sim_fabric **fabric_out)
-{
-    struct sim_fabric *fabric = calloc(1, sizeof *fabric);
-    if (!fabric)
-        return STATUS_NO_MEMORY;
-    fabric->options = *options;
-    random_init(&fabric->random, options->seed);
-    *fabric_out = fabric;
-    return STATUS_OK;
-}
-
-void sim_fabric_destroy(struct sim_fabric *fabric)
-{
-    assert(!fabric || !fabric->transports);
-    free(fabric);
-}
-
-void sim_fabric_set_options(struct sim_fabric *fabric, const struct sim_options *options)
-{
-    fabric->options = *options;
-}
-
-uint64_t sim_fabric_next_ns(const struct sim_fabric *fabric)
-{
-    uint64_t next_ns = UINT64_MAX;
-    for (const struct sim_transport *t = fabric->transports; t; t = t->next) {
-        if (t->is_dead || t->messages.n == 0)
-            continue;
-        uint64_t due_ns = t->messages.heap[0].due_ns;
-        if (due_ns < t->stalled_until_ns)
-            due_ns = t->stalled_until_ns;
-        if (due_ns < next_ns)
-            next_ns = due_ns;
-    }
-    return next_ns;
-}
+/* ---- open ---- */
 
 enum status sim_transport_open(struct sim_fabric *fabric, uint32_t place, uint64_t incarnation,
                                struct transport **transport_out)
 {
-    assert(!find_place(fabric, place));
     struct sim_transport *transport = calloc(1, sizeof *transport);
     if (!transport)
         return STATUS_NO_MEMORY;
     transport->base.ops = &SIM_OPS;
     transport->peers.n_max = UINT32_MAX;
-    transport->fabric = fabric;
-    transport->place = place;
-    transport->incarnation = incarnation;
-    transport->next = fabric->transports;
-    fabric->transports = transport;
+    transport->endpoint.transport = transport;
+    transport->endpoint.place = place;
+    transport->endpoint.incarnation = incarnation;
+    sim_fabric_add(fabric, &transport->endpoint);
     *transport_out = &transport->base;
     return STATUS_OK;
 }
 
 void sim_transport_kill(struct transport *base)
 {
-    struct sim_transport *victim = sim_of(base);
+    struct sim_endpoint *victim = &sim_of(base)->endpoint;
     assert(!victim->is_dead);
     victim->is_dead = true;
-    for (struct sim_transport *t = victim->fabric->transports; t; t = t->next) {
-        if (t->is_dead)
+    for (struct sim_endpoint *at = victim->fabric->endpoints; at; at = at->next) {
+        if (at->is_dead)
             continue;
-        for (struct transport_peer *next = t->peers.first; next; next = next->next) {
+        for (struct transport_peer *next = at->transport->peers.first; next; next = next->next) {
             const struct sim_peer *peer = peer_of(next);
             if (peer->place == victim->place && peer->base.incarnation == victim->incarnation)
-                push_lost(t, peer);
+                push_lost(at->transport, peer);
         }
     }
 }
 
 void sim_transport_stall(struct transport *base, uint64_t until_ns)
 {
-    sim_of(base)->stalled_until_ns = until_ns;
-}
-
-void sim_fabric_cut(struct sim_fabric *fabric, uint32_t place_a, uint32_t place_b, bool cut)
-{
-    if (cut && !is_cut(fabric, place_a, place_b)) {
-        assert(fabric->n_cuts < CUTS_MAX);
-        fabric->cuts[fabric->n_cuts][0] = place_a;
-        fabric->cuts[fabric->n_cuts++][1] = place_b;
-        return;
-    }
-    for (uint32_t i = 0; !cut && i < fabric->n_cuts; i++) {
-        if (!((fabric->cuts[i][0] == place_a && fabric->cuts[i][1] == place_b) ||
-              (fabric->cuts[i][0] == place_b && fabric->cuts[i][1] == place_a)))
-            continue;
-        const uint32_t *last = fabric->cuts[--fabric->n_cuts];
-        fabric->cuts[i][0] = last[0];
-        fabric->cuts[i][1] = last[1];
-        return;
-    }
+    sim_of(base)->endpoint.stalled_until_ns = until_ns;
 }
