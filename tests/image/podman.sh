@@ -43,10 +43,11 @@ until podman logs $name 2>/dev/null | grep -q 'ready in .* s$'; do
     [ $tries -le 300 ] || { podman logs $name >&2; exit 1; }
     sleep 0.2
 done
-address=$(podman logs $name 2>/dev/null | sed -n 's/^kvferry .* at \([0-9.:]*\) (.*/\1/p')
+address=$(podman logs $name 2>/dev/null | sed -n 's/^kvferry .* at \([0-9.:]*\) and .*/\1/p')
+[ -n "$address" ] || { podman logs $name >&2; exit 1; }
 # shellcheck disable=SC2086
 podman run --rm --interactive $restricted "$image" generate --server "$address" --verbose --max-tokens 32 \
-    <"$2/cli/demo_prompt.txt" >"$work/text" 2>"$work/figures"
+    <"$2/cli/demo_prompt.txt" >"$work/text" 2>"$work/figures" || { cat "$work/figures" >&2; exit 1; }
 [ -s "$work/text" ]
 grep '^  KV  *[1-9]' "$work/figures"
 podman stop --time 60 $name >/dev/null
