@@ -86,12 +86,12 @@ sim: ## simulate whole clusters in one process, in virtual time, from one seed: 
 simt: ## run the GPU kernels on this machine: copies early and late, threads in order and shuffled
 	@deploy/setup.sh test
 	@mkdir -p build; $(call build,debug) --target test_simt test_simt_cases test_simt_model
-	@$(call check,debug,-R ^simt -LE nightly)
+	@$(call check,debug,-R ^simt -E mutants_all -LE nightly)
 
 simt-tsan: ## the same under ThreadSanitizer, one thread for each thread of a CTA; it must find planted races
 	@deploy/setup.sh ci
 	@mkdir -p build; $(call build,tsan) --target test_simt test_simt_cases test_simt_model
-	@$(call check,tsan,-R ^simt)
+	@$(call check,tsan,-R ^simt -E mutants_all)
 
 cuda: ## compile kernels/cuda for each architecture, without a GPU, and compare it with the table
 	@deploy/setup.sh cuda
