@@ -8,7 +8,9 @@
     X(server, STRING, "127.0.0.1:50051", "", "address of the router")                              \
     X(system, STRING, "", "", "text of the system message, before the conversation")               \
     X(system_file, STRING, "", "", "file with the text of the system message")                     \
-    SAMPLING_ROWS(X)                                                                               \
+    X(max_tokens, U32(1, 16777216), "16777216", "tokens",                                          \
+      "most tokens of an answer; not given: as many as the model's context holds")                 \
+    SAMPLING_ROWS_OF_CHAT(X)                                                                       \
     X(cache_salt, STRING, "", "",                                                                  \
       "share cached prefixes only with requests that have the same salt")                          \
     X(deadline_ms, DURATION_MS(1, 86400000), "10m", "ms", "timeout of the whole request")          \

@@ -4,6 +4,7 @@
 #include "rpc/borrow.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -54,6 +55,24 @@ static enum status explain(const struct chat *chat, const struct generation_resu
     return status;
 }
 
+/* Else a reader takes the beginning of an answer for the whole. */
+static void tell_cut(const struct chat *chat, const struct generation_result *result)
+{
+    const Kvferry__V1__SamplingParams *params = &chat->sampling.params;
+    const bool is_asked = params->max_tokens_presence_case ==
+                              KVFERRY__V1__SAMPLING_PARAMS__MAX_TOKENS_PRESENCE_MAX_TOKENS &&
+                          result->generated_tokens == params->max_tokens;
+    if (result->reason != KVFERRY__V1__FINISH_REASON__FINISH_REASON_LENGTH)
+        return;
+    const char *why = chat->is_conversation ? "/set max_tokens allows more"
+                                            : "--max-tokens allows more";
+    if (!is_asked)
+        why = chat->is_conversation ? "the context is full; /clear begins a new conversation"
+                                    : "the context is full";
+    fprintf(stderr, "%s: the answer was cut after %" PRIu32 " token%s (%s)\n", chat->command,
+            result->generated_tokens, result->generated_tokens == 1 ? "" : "s", why);
+}
+
 /* The last message is the user's. */
 static enum status ask(struct chat *chat, struct error *error)
 {
@@ -77,6 +96,8 @@ static enum status ask(struct chat *chat, struct error *error)
                                   error);
         chat->is_unanswered = status != STATUS_OK;
     }
+    if (status == STATUS_OK && chat->signal_number == 0)
+        tell_cut(chat, &result);
     if (status == STATUS_OK && chat->signal_number == 0 && chat->values.verbose)
         generation_result_print(&result, stderr);
     reply_printer_finish(&printer);

@@ -12,6 +12,10 @@
 
 #define SAMPLING_ROWS(X)                                                                           \
     X(max_tokens, U32(1, 16777216), "256", "tokens", "most tokens to generate")                    \
+    SAMPLING_ROWS_OF_CHAT(X)
+
+/* Without max_tokens, whose default is another one there. */
+#define SAMPLING_ROWS_OF_CHAT(X)                                                                   \
     X(temperature, F64(0, 100), "1", "", "0: greedy; not given: the model's default")              \
     X(top_k, U32(0, 4294967295), "0", "tokens",                                                    \
       "sample from this many of the likeliest tokens; 0: all; not given: the model's default")     \
@@ -35,7 +39,7 @@ struct sampling_fields {
     ProtobufCBinaryData stop[CONFIG_LIST_MAX];
 };
 
-/* values: the struct of a table with SAMPLING_ROWS. Borrows the texts of stop; fields_out must not move. */
+/* values: the struct of a table with these rows. Borrows the texts of stop; fields_out must not move. */
 void sampling_fields_take(const struct config *config, const struct config_table *table,
                           const void *values, struct sampling_fields *fields_out);
 

@@ -229,6 +229,14 @@ static enum status take_prompt(struct generation *generation,
     }
 }
 
+/* Nobody knows beforehand how long an answer is: none is cut while the context has room. */
+static bool is_open_chat(const Kvferry__V1__GenerateRequest *message,
+                         const struct sampling_choice *choice)
+{
+    return message->prompt_case == KVFERRY__V1__GENERATE_REQUEST__PROMPT_CHAT &&
+           !choice->has_max_tokens;
+}
+
 enum status generation_take(struct generation *generation,
                             const Kvferry__V1__GenerateRequest *message,
                             const struct request_limits *limits, struct rpc_error *error)
@@ -240,7 +248,8 @@ enum status generation_take(struct generation *generation,
     TRY(take_salt(generation, message->cache_salt, error));
     TRY(take_standing(generation, message, limits->priority_max, error));
     TRY(take_sampling(generation, message->sampling, limits, error));
-    generation->sampling.ends_with_context = generation->call->ends_with_context;
+    generation->sampling.ends_with_context = generation->call->ends_with_context ||
+                                             is_open_chat(message, &generation->sampling);
     TRY(take_n(generation, message->sampling, error));
     TRY(take_prompt(generation, message, limits, error));
     generation->return_timing = message->return_timing;

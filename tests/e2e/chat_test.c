@@ -103,7 +103,8 @@ Test(chat, argument_and_pipe_are_answered_by_the_template_and_alone)
     RUN("chat", "--system", "S", "Hello");
     EXPECT_OK();
     cr_assert_str_eq(last_command.out, text);
-    cr_assert_str_empty(last_command.err);
+    cr_assert_str_eq(last_command.err, "kvferry chat: the answer was cut after 6 tokens "
+                                       "(--max-tokens allows more)\n");
     write_file(in_folder("system"), "S\n", 2);
     char system[160];
     snprintf(system, sizeof system, "%s", in_folder("system"));
@@ -123,6 +124,21 @@ Test(chat, argument_and_pipe_are_answered_by_the_template_and_alone)
     cr_assert_eq(last_command.exit_status, 1);
     EXPECT_IN(last_command.err, "messages_max is 2");
     cr_assert_eq(access(in_folder("state"), F_OK), -1, "one answer has no history");
+    stop();
+}
+
+Test(chat, without_max_tokens_an_answer_goes_on_to_the_end_of_the_context)
+{
+    static const char WORDS[] = "And God said, ";
+    static char question[400 * (sizeof WORDS - 1) + 1];
+    start(TEMPLATE);
+    unsetenv("KVFERRY_MAX_TOKENS");
+    for (size_t at = 0; at + 1 < sizeof question; at += sizeof WORDS - 1)
+        memcpy(question + at, WORDS, sizeof WORDS - 1);
+    RUN("chat", "--ignore-eos", question);
+    EXPECT_OK();
+    EXPECT_IN(last_command.err, " tokens (the context is full)\n");
+    cr_expect_null(strstr(last_command.err, "after 256 tokens"), "%s", last_command.err);
     stop();
 }
 
@@ -173,6 +189,8 @@ Test(chat, a_conversation_grows_is_saved_and_goes_on)
     type("/set max_tokens 1\n");
     type("/set\n");
     EXPECT_IN(terminal.text, "  max_tokens 1\r\n");
+    type("three\n");
+    EXPECT_IN(terminal.text, "was cut after 1 token (/set max_tokens allows more)");
     type("/clear\n");
     type("/retry\n");
     EXPECT_IN(terminal.text, "there is no message to answer");

@@ -271,6 +271,11 @@ class Chat(unittest.TestCase):
         self.assertEqual(chat(max_tokens=7, **more).usage.completion_tokens, 7)
         self.assertEqual(chat(max_tokens=None, max_completion_tokens=6, **more).usage.completion_tokens, 6)
 
+    def test_without_max_tokens_it_goes_on_to_the_end_of_the_context(self):
+        reply = chat([{"role": "user", "content": "And God said, " * 400}], max_tokens=None, extra_body={"ignore_eos": True})
+        self.assertEqual((reply.usage.total_tokens, reply.choices[0].finish_reason), (2048, "length"))
+        self.assertGreater(reply.usage.completion_tokens, 256)
+
     def test_n_choices(self):
         reply = chat(n=3, temperature=0.9, seed=7)
         for i, choice in enumerate(reply.choices):

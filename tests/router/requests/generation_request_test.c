@@ -20,6 +20,7 @@ static const struct request_limits LIMITS = {
     .defaults = &DEFAULTS,
     .card = {.vocabulary = VOCABULARY, .context_tokens = CONTEXT_TOKENS},
     .text_bytes_max = TEXT_MAX,
+    .chat_bytes_max = 1024,
     .priority_max = PRIORITY_MAX,
 };
 
@@ -388,4 +389,33 @@ Test(generation_request, text_goes_on_behind_a_nul)
     free(generation.token_ids);
     free(without.token_ids);
     tokenizer_destroy(tokenizer);
+}
+
+Test(generation_request, chat_without_max_tokens_goes_on_to_the_end_of_the_context)
+{
+    struct sample sample;
+    struct generation generation;
+    struct rpc_error error;
+    Kvferry__V1__ChatPrompt chat;
+    Kvferry__V1__ChatMessage message, *messages[] = {&message};
+    init_sample(&sample);
+    kvferry__v1__chat_prompt__init(&chat);
+    kvferry__v1__chat_message__init(&message);
+    message.role = (char *)"user";
+    chat.messages = messages;
+    chat.n_messages = 1;
+    cr_assert_eq(take(&sample, &generation, &error), STATUS_OK);
+    cr_expect_not(generation.sampling.ends_with_context, "text has a default of its own");
+    free(generation.text);
+    sample.message.prompt_case = KVFERRY__V1__GENERATE_REQUEST__PROMPT_CHAT;
+    sample.message.chat = &chat;
+    cr_assert_eq(take(&sample, &generation, &error), STATUS_OK, "%s", error.message);
+    cr_expect(generation.sampling.ends_with_context);
+    free(generation.text);
+    sample.sampling
+        .max_tokens_presence_case = KVFERRY__V1__SAMPLING_PARAMS__MAX_TOKENS_PRESENCE_MAX_TOKENS;
+    sample.sampling.max_tokens = 3;
+    cr_assert_eq(take(&sample, &generation, &error), STATUS_OK, "%s", error.message);
+    cr_expect_not(generation.sampling.ends_with_context, "a demand");
+    free(generation.text);
 }
