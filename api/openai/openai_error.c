@@ -3,6 +3,7 @@
 #include "base/utf8.h"
 
 #include <assert.h>
+#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -56,20 +57,30 @@ static const char *kind_of(unsigned code)
     }
 }
 
+/* OpenAI's word, where it has one. */
 static const char *reason_of(enum status status)
 {
     switch (status) {
+    case STATUS_INVALID_ARGUMENT:
+        return "invalid_value";
     case STATUS_PROMPT_TOO_LONG:
         return TOO_LONG;
-    case STATUS_MODEL_NOT_FOUND:
-        return "model_not_found";
     case STATUS_UNAUTHENTICATED:
         return "invalid_api_key";
     case STATUS_QUOTA:
         return "rate_limit_exceeded";
     default:
-        return NULL;
+        return status_reason(status);
     }
+}
+
+/* "CONSTRAINT_UNMET" is "constraint_unmet" here. */
+static void set_reason(struct openai_error *error, const char *reason)
+{
+    size_t n = 0;
+    for (; reason[n] && n < sizeof error->reason - 1; n++)
+        error->reason[n] = (char)tolower((unsigned char)reason[n]);
+    error->reason[n] = '\0';
 }
 
 /* "sampling.top_p" is OpenAI's "top_p"; what a prompt is called is known to the door alone. */
@@ -86,10 +97,10 @@ void openai_error_of(const struct rpc_error *error, struct openai_error *error_o
     *error_out = (struct openai_error){
         .code = code,
         .kind = kind_of(code),
-        .reason = reason_of(error->status),
         .may_retry = rpc_error_is_retryable(error),
         .retry_after_s = (error->retry_after_ms + 999) / 1000,
     };
+    set_reason(error_out, reason_of(error->status));
     if (code == 429 && error_out->retry_after_s == 0)
         error_out->retry_after_s = 1;
     snprintf(error_out->message, sizeof error_out->message, "%s",
@@ -105,7 +116,8 @@ void openai_error_set(struct openai_error *error, unsigned code, const char *rea
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    *error = (struct openai_error){.code = code, .kind = kind_of(code), .reason = reason};
+    *error = (struct openai_error){.code = code, .kind = kind_of(code)};
+    set_reason(error, reason ? reason : "");
     utf8_clean(text, strlen(text), error->message, sizeof error->message);
     utf8_clean(param ? param : "", param ? strlen(param) : 0, error->param, sizeof error->param);
 }
@@ -113,7 +125,7 @@ void openai_error_set(struct openai_error *error, unsigned code, const char *rea
 void openai_error_explain(struct openai_error *error)
 {
     char sentence[sizeof error->message];
-    if (!error->reason || strcmp(error->reason, TOO_LONG) != 0)
+    if (strcmp(error->reason, TOO_LONG) != 0)
         return;
     snprintf(sentence, sizeof sentence, "%s", error->message);
     snprintf(error->message, sizeof error->message, "the prompt is too long: %.350s", sentence);
@@ -123,7 +135,7 @@ json_t *openai_error_json(const struct openai_error *error)
 {
     return json_pack("{s:{s:s, s:s, s:s?, s:s?}}", "error", "message", error->message, "type",
                      error->kind, "param", error->param[0] ? error->param : NULL, "code",
-                     error->reason);
+                     error->reason[0] ? error->reason : NULL);
 }
 
 void openai_error_reply(struct http_exchange *exchange, const struct openai_error *error,

@@ -22,17 +22,17 @@
 
 struct openai_error {
     unsigned code;
-    const char *kind;   /* "invalid_request_error" */
-    const char *reason; /* "context_length_exceeded"; NULL: none */
+    const char *kind; /* "invalid_request_error" */
+    char reason[32];  /* "context_length_exceeded"; "": none */
     char message[400];
     char param[96];         /* "": none */
     unsigned retry_after_s; /* 0: does not say */
     bool may_retry;
 };
 
-/* Field names become those of OpenAI's API. */
+/* Field names become those of OpenAI's API; the reason is its word, or that of base/status.h in small letters. */
 void openai_error_of(const struct rpc_error *error, struct openai_error *error_out);
-/* One that the door itself finds. param may be NULL. */
+/* One that the door itself finds. reason and param may be NULL. */
 void openai_error_set(struct openai_error *error, unsigned code, const char *reason,
                       const char *param, const char *format, ...)
     __attribute__((format(printf, 5, 6)));

@@ -174,10 +174,44 @@ static bool is_nothing(const json_t *value)
            (json_is_string(value) && json_string_length(value) == 0);
 }
 
+/* "auto" and "none": as if there were no functions, of which there are none. */
+static bool is_served_call(const json_t *value)
+{
+    const char *word = json_string_value(value);
+    return is_nothing(value) || (word && (strcmp(word, "auto") == 0 || strcmp(word, "none") == 0));
+}
+
+static bool is_text_alone(const json_t *modalities)
+{
+    const char *one = json_string_value(json_array_get(modalities, 0));
+    return is_nothing(modalities) ||
+           (json_array_size(modalities) == 1 && one && strcmp(one, "text") == 0);
+}
+
+/* Of OpenAI's API, vLLM, SGLang and llama-server. */
 static void refuse_unserved(const struct json_fields *fields)
 {
-    static const char *const NAMES[] = {"suffix", "audio", "prediction", "web_search_options",
-                                        "functions"};
+    static const char *const NAMES[] = {"suffix",
+                                        "audio",
+                                        "prediction",
+                                        "web_search_options",
+                                        "functions",
+                                        "documents",
+                                        "truncate_prompt_tokens",
+                                        "use_beam_search",
+                                        "prompt_embeds",
+                                        "logits_processors",
+                                        "guided_whitespace_pattern",
+                                        "regex",
+                                        "ebnf",
+                                        "grammar",
+                                        "json_schema"};
+    if (!is_served_call(json_field(fields, "function_call")))
+        json_field_fail(fields, "unsupported_parameter", "function_call",
+                        "is not served; tool_choice is");
+    if (!is_text_alone(json_field(fields, "modalities")))
+        json_field_fail(fields, "unsupported_parameter", "modalities",
+                        "must be [\"text\"]: no other is served");
     for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++) {
         const json_t *value = json_field(fields, NAMES[i]);
         bool is_zero = json_is_integer(value) && json_integer_value(value) == 0;
@@ -347,15 +381,22 @@ char *openai_request_prompt_text(const struct openai_request *request, uint32_t 
 
 /* ---- names ---- */
 
+/* Whether text begins with that name, and not with a longer one. from may end with the point between two names. */
+static bool begins_with(const char *text, const char *from)
+{
+    size_t n = strlen(from);
+    return strncmp(text, from, n) == 0 && (from[n - 1] == '.' || strchr(".[: ", text[n]));
+}
+
 static void rename_field(struct openai_error *error, const char *from, const char *to)
 {
     char rest[sizeof error->message];
     size_t n = strlen(from);
-    if (strncmp(error->param, from, n) != 0)
+    if (!begins_with(error->param, from))
         return;
     snprintf(rest, sizeof rest, "%s", error->param + n);
     snprintf(error->param, sizeof error->param, "%s%.80s", to, rest);
-    if (strncmp(error->message, from, n) != 0)
+    if (!begins_with(error->message, from))
         return;
     snprintf(rest, sizeof rest, "%s", error->message + n);
     snprintf(error->message, sizeof error->message, "%s%.350s", to, rest);
@@ -376,7 +417,7 @@ void openai_request_rename(const struct openai_request *request, struct openai_e
     const char *prompt = request->is_chat ? "messages" : "prompt";
     if (strncmp(error->param, "chat.", 5) == 0)
         rename_field(error, "chat.", "");
-    else if (strncmp(error->param, "chat", 4) == 0)
+    else if (strcmp(error->param, "chat") == 0)
         rename_field(error, "chat", prompt);
     else if (strncmp(error->param, "token_ids.ids", 13) == 0)
         rename_field(error, "token_ids.ids", prompt);
@@ -389,8 +430,7 @@ void openai_request_rename(const struct openai_request *request, struct openai_e
     else if (strcmp(error->param, "stop[0]") == 0 &&
              json_is_string(json_object_get(request->body, "stop")))
         rename_field(error, "stop[0]", "stop");
-    if (strcmp(error->param, "template_arguments") == 0)
-        rename_field(error, "template_arguments", "chat_template_kwargs");
+    rename_field(error, "template_arguments", "chat_template_kwargs");
 }
 
 /* ---- the whole ---- */

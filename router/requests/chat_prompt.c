@@ -151,6 +151,20 @@ static enum status add_tools(json_t *into, const Kvferry__V1__ChatPrompt *chat,
     return STATUS_OK;
 }
 
+/* Names that a template gets from elsewhere. */
+static enum status check_arguments(const json_t *arguments, struct rpc_error *error)
+{
+    static const char *const NAMES[] = {"messages", "tools", "documents", "add_generation_prompt",
+                                        "continue_final_message"};
+    for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++) {
+        char field[64];
+        snprintf(field, sizeof field, "chat.template_arguments.%s", NAMES[i]);
+        if (json_object_get(arguments, NAMES[i]))
+            return refuse(error, field, "is a name that no template argument may have");
+    }
+    return STATUS_OK;
+}
+
 static enum status build(json_t *into, const Kvferry__V1__ChatPrompt *chat, struct rpc_error *error)
 {
     json_t *arguments;
@@ -170,7 +184,8 @@ static enum status build(json_t *into, const Kvferry__V1__ChatPrompt *chat, stru
     if (!chat->template_arguments[0])
         return STATUS_OK;
     TRY(read_object(chat->template_arguments, "chat.template_arguments", &arguments, error));
-    return set(into, "chat_template_kwargs", arguments);
+    TRY(set(into, "chat_template_kwargs", arguments));
+    return check_arguments(arguments, error);
 }
 
 enum status chat_prompt_json(const Kvferry__V1__ChatPrompt *chat, size_t bytes_max, char **json_out,

@@ -503,7 +503,9 @@ class Errors(unittest.TestCase):
                 ("stop", ["a"] * 17), ("stop", [1]), ("stop", ""), ("stop", "x" * 257), ("seed", 0.5), ("seed", "1"),
                 ("stream", "yes"), ("stream_options", 3), ("top_k", -2), ("min_p", 1.1), ("repetition_penalty", 0),
                 ("stop_token_ids", [-1]), ("stop_token_ids", ["a"]), ("ignore_eos", 1), ("logit_bias", {"x": 1}),
-                ("min_tokens", 10**6),
+                ("min_tokens", 10**6), ("truncate_prompt_tokens", 5), ("use_beam_search", True), ("prompt_embeds", "gAJ9"),
+                ("logits_processors", ["x"]), ("guided_whitespace_pattern", "x"), ("regex", "a"), ("ebnf", "root ::= x"),
+                ("grammar", "root ::= x"), ("json_schema", {"type": "object"}), ("modalities", ["audio"]),
                 ("cache_salt", 1), ("priority", "high"), ("model", 5)]
         completions = [("prompt", 5), ("prompt", []), ("prompt", [[]]), ("prompt", ["a", 5]), ("prompt", [1, "a"]),
                        ("prompt", [-1]), ("prompt[1]", [1, 10**7]), ("prompt", ""), ("prompt", ["a"] * 65), ("logprobs", 6),
@@ -512,7 +514,9 @@ class Errors(unittest.TestCase):
         chats = [("messages", []), ("messages", "hello"), ("messages[0].role", None), ("messages[0].content", 5),
                  ("messages[0].content[0]", None), ("top_logprobs", 21), ("top_logprobs", 2), ("logprobs", 1),
                  ("response_format", {"type": "xml"}), ("tool_choice", "perhaps"), ("max_completion_tokens", 0),
-                 ("audio", {"voice": "x"}), ("functions", [{"name": "f"}])]
+                 ("audio", {"voice": "x"}), ("functions", [{"name": "f"}]), ("function_call", {"name": "f"}),
+                 ("documents", [{"text": "x"}]), ("chat_template_kwargs.messages", {"messages": []}),
+                 ("chat_template_kwargs.tools", {"tools": None})]
         content = {"messages[0].role": [{"content": "x"}], "messages[0].content": [{"role": "user", "content": 5}],
                    "messages[0].content[0]": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]}
         for name, value in both + completions:
@@ -521,7 +525,7 @@ class Errors(unittest.TestCase):
                 self.refused(openai.BadRequestError, lambda: client.post("/completions", body=body, cast_to=object), name)
         for name, value in both + chats:
             with self.subTest(name=name, value=str(value)[:40]):
-                more = {"messages": content[name]} if name in content else {name: value}
+                more = {"messages": content[name]} if name in content else {name.split(".")[0]: value}
                 body = {"model": NAME, "messages": HELLO, "max_tokens": 1} | more
                 self.refused(openai.BadRequestError, lambda: client.post("/chat/completions", body=body, cast_to=object), name)
 
@@ -562,7 +566,7 @@ class Errors(unittest.TestCase):
                 with self.subTest(param=param, more=str(more)[:80], stream=stream):
                     self.refused(openai.BadRequestError, lambda: chat(stream=stream, extra_body=more), param)
         error = self.refused(openai.BadRequestError,
-                             lambda: chat(extra_body={"guided_choice": ["aaa"], "allowed_token_ids": [5]}))
+                             lambda: chat(extra_body={"guided_choice": ["aaa"], "allowed_token_ids": [5]}), code="constraint_unmet")
         self.assertIn("leaves no token to draw", error.message)
 
     def test_bodies_that_are_no_request(self):

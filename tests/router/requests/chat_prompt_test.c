@@ -144,6 +144,9 @@ Test(chat_prompt, what_is_wrong_is_refused_by_its_field)
     sample.chat.template_arguments = (char *)"[7]";
     expect_refused(&sample, "chat.template_arguments",
                    "chat.template_arguments is JSON, but not an object");
+    sample.chat.template_arguments = (char *)"{\"tools\": []}";
+    expect_refused(&sample, "chat.template_arguments.tools",
+                   "chat.template_arguments.tools is a name that no template argument may have");
     init(&sample);
     sample.chat.continue_final_message = true;
     sample.chat.add_generation_prompt_presence_case =
