@@ -411,12 +411,26 @@ static void rename_constraint(const char *member, struct openai_error *error)
         rename_field(error, field, member);
 }
 
+/* "chat.messages[3].more" is members of messages[3] that have no field. */
+static void rename_chat(struct openai_error *error)
+{
+    char field[sizeof error->param], message[sizeof error->param];
+    rename_field(error, "chat.", "");
+    rename_field(error, "template_arguments", "chat_template_kwargs");
+    const char *more = strstr(error->param, ".more");
+    if (!more || more[5])
+        return;
+    snprintf(field, sizeof field, "%s", error->param);
+    snprintf(message, sizeof message, "%.*s", (int)(more - error->param), field);
+    rename_field(error, field, message);
+}
+
 void openai_request_rename(const struct openai_request *request, struct openai_error *error)
 {
     rename_constraint(request->constraint.member, error);
     const char *prompt = request->is_chat ? "messages" : "prompt";
     if (strncmp(error->param, "chat.", 5) == 0)
-        rename_field(error, "chat.", "");
+        rename_chat(error);
     else if (strcmp(error->param, "chat") == 0)
         rename_field(error, "chat", prompt);
     else if (strncmp(error->param, "token_ids.ids", 13) == 0)
@@ -430,7 +444,6 @@ void openai_request_rename(const struct openai_request *request, struct openai_e
     else if (strcmp(error->param, "stop[0]") == 0 &&
              json_is_string(json_object_get(request->body, "stop")))
         rename_field(error, "stop[0]", "stop");
-    rename_field(error, "template_arguments", "chat_template_kwargs");
 }
 
 /* ---- the whole ---- */

@@ -22,6 +22,22 @@ static enum status refuse_count(struct rpc_error *error, const char *field, size
     return STATUS_INVALID_ARGUMENT;
 }
 
+/* Whether objects and arrays are nested more than levels deep. Recurses as often at most. */
+static bool is_deeper(const json_t *value, unsigned levels)
+{
+    const char *name;
+    json_t *member;
+    size_t i;
+    if (!json_is_object(value) && !json_is_array(value))
+        return false;
+    if (levels == 0)
+        return true;
+    json_object_foreach((json_t *)value, name,
+                        member) if (is_deeper(member, levels - 1)) return true;
+    json_array_foreach(value, i, member) if (is_deeper(member, levels - 1)) return true;
+    return false;
+}
+
 /* A field that holds a JSON object. */
 static enum status read_object(const char *text, const char *field, json_t **out,
                                struct rpc_error *error)
@@ -29,13 +45,15 @@ static enum status read_object(const char *text, const char *field, json_t **out
     char what[200];
     json_error_t why;
     *out = json_loadb(text, strlen(text), JSON_ALLOW_NUL, &why);
-    if (json_is_object(*out))
-        return STATUS_OK;
-    if (*out)
-        snprintf(what, sizeof what, "is JSON, but not an object");
-    else
+    if (!*out)
         snprintf(what, sizeof what, "is not JSON: line %d, column %d: %.120s", why.line, why.column,
                  why.text);
+    else if (!json_is_object(*out))
+        snprintf(what, sizeof what, "is JSON, but not an object");
+    else if (is_deeper(*out, CHAT_PROMPT_DEPTH_MAX))
+        snprintf(what, sizeof what, "is nested deeper than %u", CHAT_PROMPT_DEPTH_MAX);
+    else
+        return STATUS_OK;
     json_decref(*out);
     *out = NULL;
     return refuse(error, field, what);
@@ -65,7 +83,7 @@ static json_t *arguments_of(const char *text)
 static enum status add_calls(json_t *into, const Kvferry__V1__ChatMessage *message,
                              const char *path, struct rpc_error *error)
 {
-    char field[64];
+    char field[96], what[64];
     snprintf(field, sizeof field, "%s.tool_calls", path);
     if (message->n_tool_calls > CHAT_PROMPT_CALLS_MAX)
         return refuse_count(error, field, message->n_tool_calls, 0, CHAT_PROMPT_CALLS_MAX);
@@ -73,9 +91,14 @@ static enum status add_calls(json_t *into, const Kvferry__V1__ChatMessage *messa
     TRY(set(into, "tool_calls", calls));
     for (size_t i = 0; i < message->n_tool_calls; i++) {
         const Kvferry__V1__ChatToolCall *call = message->tool_calls[i];
+        json_t *arguments = arguments_of(call->arguments);
         json_t *one = json_pack("{s:s, s:{s:s, s:o}}", "type", "function", "function", "name",
-                                call->name, "arguments", arguments_of(call->arguments));
+                                call->name, "arguments", arguments);
         TRY(append(calls, one));
+        snprintf(field, sizeof field, "%s.tool_calls[%zu].arguments", path, i);
+        snprintf(what, sizeof what, "is nested deeper than %u", CHAT_PROMPT_DEPTH_MAX);
+        if (is_deeper(arguments, CHAT_PROMPT_DEPTH_MAX))
+            return refuse(error, field, what);
         if (call->id[0])
             TRY(set(one, "id", json_string(call->id)));
     }

@@ -61,6 +61,10 @@ def raw(method, path, **more):
     return httpx.request(method, url_of(cluster) + path, timeout=LIMIT_S, **more)
 
 
+def nested(n):
+    return json.loads('{"a":' * n + "1" + "}" * n)
+
+
 def text_of(stream, index=0):
     return "".join(c.text for event in stream for c in event.choices if c.index == index)
 
@@ -516,7 +520,8 @@ class Errors(unittest.TestCase):
                  ("response_format", {"type": "xml"}), ("tool_choice", "perhaps"), ("max_completion_tokens", 0),
                  ("audio", {"voice": "x"}), ("functions", [{"name": "f"}]), ("function_call", {"name": "f"}),
                  ("documents", [{"text": "x"}]), ("chat_template_kwargs.messages", {"messages": []}),
-                 ("chat_template_kwargs.tools", {"tools": None})]
+                 ("chat_template_kwargs.tools", {"tools": None}), ("tools[0]", [nested(101)]),
+                 ("chat_template_kwargs", nested(200)), ("messages[0]", [{"role": "user", "content": "x", "more": nested(300)}])]
         content = {"messages[0].role": [{"content": "x"}], "messages[0].content": [{"role": "user", "content": 5}],
                    "messages[0].content[0]": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]}
         for name, value in both + completions:

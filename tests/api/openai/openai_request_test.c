@@ -358,6 +358,8 @@ static const struct {
     {false, "\"a\"", "token_ids", "token_ids is empty", "prompt", "prompt is empty"},
     {false, "\"a\"", "token_ids.ids[4]", "token_ids.ids[4] is 9", "prompt[4]", "prompt[4] is 9"},
     {true, "\"a\"", "chat.messages[2]", "chat.messages[2] is x", "messages[2]", "messages[2] is x"},
+    {true, "\"a\"", "chat.messages[2].more", "chat.messages[2].more is x", "messages[2]",
+     "messages[2] is x"},
     {true, "\"a\"", "chat", "chat has 5 bytes", "messages", "messages has 5 bytes"},
     {true, "\"a\"", "chat.template_arguments", "chat.template_arguments is x",
      "chat_template_kwargs", "chat_template_kwargs is x"},

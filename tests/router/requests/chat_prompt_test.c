@@ -120,6 +120,50 @@ Test(chat_prompt, tools_and_their_calls_are_objects)
     free(json);
 }
 
+/* {"a": {"a": ... 1}}: n objects. */
+static char *nested(char *text, size_t n)
+{
+    char *at = text;
+    for (size_t i = 0; i < n; i++)
+        at = stpcpy(at, "{\"a\":");
+    at = stpcpy(at, "1");
+    memset(at, '}', n);
+    at[n] = '\0';
+    return text;
+}
+
+Test(chat_prompt, what_is_nested_too_deep_is_refused_by_its_field)
+{
+    static char deep[1024], deeper[1024];
+    struct sample sample;
+    init(&sample);
+    sample.chat.n_tools = 1;
+    sample.tools[0] = nested(deep, CHAT_PROMPT_DEPTH_MAX);
+    sample.chat.template_arguments = deep;
+    sample.messages[0].more = deep;
+    sample.messages[0].tool_calls = sample.calls;
+    sample.messages[0].n_tool_calls = 1;
+    sample.call.name = (char *)"f";
+    sample.call.arguments = deep;
+    struct rpc_error error = {0};
+    char *json;
+    size_t bytes;
+    cr_assert_eq(chat_prompt_json(&sample.chat, BYTES_MAX, &json, &bytes, &error), STATUS_OK, "%s",
+                 error.message);
+    free(json);
+    sample.chat.template_arguments = nested(deeper, CHAT_PROMPT_DEPTH_MAX + 1);
+    expect_refused(&sample, "chat.template_arguments",
+                   "chat.template_arguments is nested deeper than 100");
+    sample.tools[0] = deeper;
+    expect_refused(&sample, "chat.tools[0]", "chat.tools[0] is nested deeper than 100");
+    sample.call.arguments = deeper;
+    expect_refused(&sample, "chat.messages[0].tool_calls[0].arguments",
+                   "chat.messages[0].tool_calls[0].arguments is nested deeper than 100");
+    sample.messages[0].more = deeper;
+    expect_refused(&sample, "chat.messages[0].more",
+                   "chat.messages[0].more is nested deeper than 100");
+}
+
 Test(chat_prompt, what_is_wrong_is_refused_by_its_field)
 {
     struct sample sample;
