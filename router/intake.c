@@ -234,6 +234,8 @@ static void judge(struct intake *intake, const struct arrival *arrival,
                                               intake->text_inline_bytes;
     if (status == STATUS_OK && is_long)
         status = start_on_text_thread(intake, generation, card->context_tokens);
+    if (status == STATUS_QUEUE_FULL)
+        rpc_error_set(&error, status, NULL, NULL, "%s", TEXT_THREAD_FULL);
     if (status != STATUS_OK)
         refuse_generation(intake, generation, status, &error);
     else if (!is_long)

@@ -21,6 +21,9 @@
 
 struct text_thread;
 
+/* What QUEUE_FULL of text_thread_push is. */
+#define TEXT_THREAD_FULL "the queue of texts that wait to be read is full"
+
 typedef void (*text_job)(void *arg);
 
 MUST_CHECK enum status text_thread_start(uint32_t queue_max, uint64_t bytes_max,

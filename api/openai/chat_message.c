@@ -132,15 +132,10 @@ static void read_call(struct chat_message *chat, const struct json_fields *field
 static void read_calls(struct chat_message *chat, const struct json_fields *fields,
                        Kvferry__V1__ChatMessage *message)
 {
-    const json_t *calls = json_field(fields, "tool_calls");
+    const json_t *calls = json_field_list(fields, "tool_calls", CHAT_CALLS_MAX, "calls");
     size_t n = json_array_size(calls);
-    if (!calls || (json_is_array(calls) && n == 0))
+    if (n == 0)
         return;
-    if (!json_is_array(calls) || n > CHAT_CALLS_MAX) {
-        json_field_fail(fields, "invalid_value", "tool_calls",
-                        "must be an array of at most %u calls", CHAT_CALLS_MAX);
-        return;
-    }
     Kvferry__V1__ChatToolCall *all = own(chat, fields, calloc(n, sizeof *all));
     Kvferry__V1__ChatToolCall **list = own(chat, fields, calloc(n, sizeof(void *)));
     for (size_t i = 0; all && list && i < n; i++) {
@@ -171,10 +166,6 @@ static void read_message(struct chat_message *chat, const struct json_fields *fi
 {
     const char *text;
     kvferry__v1__chat_message__init(message);
-    if (!json_is_object(fields->object)) {
-        json_field_fail(fields, "invalid_type", "", "must be an object");
-        return;
-    }
     if (json_field_string(fields, "role", &text) && text)
         message->role = (char *)text;
     else
@@ -210,6 +201,10 @@ static void read_messages(struct chat_message *chat, const struct json_fields *f
         char path[32];
         snprintf(path, sizeof path, "messages[%zu].", i);
         const struct json_fields one = {json_array_get(messages, i), path, fields->error};
+        if (!json_is_object(one.object)) {
+            json_field_refuse_element(fields, "messages", i, "an object");
+            return;
+        }
         read_message(chat, &one, &chat->messages[i]);
         chat->list[i] = &chat->messages[i];
     }
@@ -219,21 +214,18 @@ static void read_messages(struct chat_message *chat, const struct json_fields *f
 
 static void read_tools(struct chat_message *chat, const struct json_fields *fields)
 {
-    const json_t *tools = json_field(fields, "tools");
     const char *choice = json_string_value(json_field(fields, "tool_choice"));
+    if (choice && strcmp(choice, "none") == 0)
+        return;
+    const json_t *tools = json_field_list(fields, "tools", CHAT_TOOLS_MAX, "tools");
     size_t n = json_array_size(tools);
-    if (!tools || (choice && strcmp(choice, "none") == 0))
+    if (!tools)
         return;
-    if (!json_is_array(tools) || n > CHAT_TOOLS_MAX) {
-        json_field_fail(fields, "invalid_value", "tools", "must be an array of at most %u tools",
-                        CHAT_TOOLS_MAX);
-        return;
-    }
     char **list = own(chat, fields, calloc(n + 1, sizeof(char *)));
     for (size_t i = 0; list && i < n && fields->error->code == 0; i++) {
         const json_t *tool = json_array_get(tools, i);
         if (!json_is_object(tool))
-            json_field_fail(fields, "invalid_type", "tools", "has an element that is no object");
+            json_field_refuse_element(fields, "tools", i, "an object");
         else
             list[i] = own_json(chat, fields, tool);
     }

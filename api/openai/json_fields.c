@@ -60,6 +60,52 @@ bool json_field_refuse_type(const struct json_fields *fields, const char *name, 
                            member ? type_name(member) : "absent", wanted);
 }
 
+static void show(const json_t *value, char *out, size_t bytes)
+{
+    if (json_is_string(value))
+        snprintf(out, bytes, "\"%.40s\"", json_string_value(value));
+    else if (json_is_integer(value))
+        snprintf(out, bytes, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
+    else if (json_is_real(value))
+        snprintf(out, bytes, "%g", json_real_value(value));
+    else
+        snprintf(out, bytes, "%s", type_name(value));
+}
+
+bool json_field_refuse_element(const struct json_fields *fields, const char *name, size_t index,
+                               const char *wanted)
+{
+    char element[80], value[48];
+    snprintf(element, sizeof element, "%s[%zu]", name, index);
+    show(json_array_get(json_object_get(fields->object, name), index), value, sizeof value);
+    return json_field_fail(fields, "invalid_value", element, "is %s; it must be %s", value, wanted);
+}
+
+const json_t *json_field_list(const struct json_fields *fields, const char *name, size_t n_max,
+                              const char *elements)
+{
+    char wanted[64];
+    const json_t *list = json_field(fields, name);
+    snprintf(wanted, sizeof wanted, "an array of %s", elements);
+    if (!list || is_over(fields))
+        return NULL;
+    if (!json_is_array(list)) {
+        json_field_refuse_type(fields, name, wanted);
+        return NULL;
+    }
+    if (json_array_size(list) <= n_max)
+        return list;
+    json_field_fail(fields, "invalid_value", name, "has %zu %s; at most %zu are taken",
+                    json_array_size(list), elements, n_max);
+    return NULL;
+}
+
+bool json_is_id(const json_t *value)
+{
+    return json_is_integer(value) && json_integer_value(value) >= 0 &&
+           json_integer_value(value) <= UINT32_MAX;
+}
+
 bool json_field_number(const struct json_fields *fields, const char *name, double min, double max,
                        bool *has_out, double *out)
 {

@@ -25,6 +25,13 @@ const json_t *json_field(const struct json_fields *fields, const char *name);
 /* Fails for a member of another type than that. */
 bool json_field_refuse_type(const struct json_fields *fields, const char *name, const char *wanted);
 
+/* Fails for an element of the array that the member is. */
+bool json_field_refuse_element(const struct json_fields *fields, const char *name, size_t index,
+                               const char *wanted);
+/* An array of so many elements at most; these are "texts". NULL: absent, or the error is set. */
+const json_t *json_field_list(const struct json_fields *fields, const char *name, size_t n_max,
+                              const char *elements);
+
 /* *has_out: it is there. */
 bool json_field_number(const struct json_fields *fields, const char *name, double min, double max,
                        bool *has_out, double *out);
@@ -34,6 +41,8 @@ bool json_field_integer(const struct json_fields *fields, const char *name, json
 bool json_field_bool(const struct json_fields *fields, const char *name, bool *out);
 /* Borrowed; absent: NULL. One that holds U+0000 is refused: as C has it, it would be another text. */
 bool json_field_string(const struct json_fields *fields, const char *name, const char **out);
+/* Whether value may be a token id. */
+bool json_is_id(const json_t *value);
 /* Whether value is a string without U+0000. */
 bool json_is_text(const json_t *value);
 

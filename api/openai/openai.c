@@ -151,10 +151,13 @@ static void take(struct openai *openai, struct http_exchange *exchange, bool is_
         return;
     struct rpc_error error = {0};
     struct openai_error told;
-    rpc_error_set(&error, status, NULL, NULL, "%s", status_text(status));
+    struct request_origin from;
+    rpc_error_set(&error, status, NULL, NULL, "%s",
+                  status == STATUS_QUEUE_FULL ? TEXT_THREAD_FULL : status_text(status));
     openai_error_of(&error, &told);
+    openai_origin(exchange, NULL, &from);
     status_counters_add(&openai->calls.intake->metrics->requests, status);
-    openai_error_reply(exchange, &told, "");
+    openai_error_reply(exchange, &told, from.request_id);
 }
 
 static void chat(void *arg, struct http_exchange *exchange)

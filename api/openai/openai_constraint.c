@@ -17,6 +17,9 @@ static void fail_memory(const struct json_fields *fields)
 static bool begin(struct openai_constraint *constraint, const struct json_fields *fields,
                   const char *member)
 {
+    if (constraint->member && strcmp(constraint->member, member) == 0)
+        return json_field_fail(fields, "invalid_value", member,
+                               "has two members that say what the reply must be");
     if (constraint->member)
         return json_field_fail(fields, "invalid_value", member,
                                "and %s both say what the reply must be", constraint->member);
@@ -48,9 +51,8 @@ static void set_choices(struct openai_constraint *constraint, const struct json_
                         const char *name, const json_t *value)
 {
     size_t n = json_array_size(value);
-    if (!json_is_array(value) || n == 0 || n > REPLY_CHOICES_MAX) {
-        json_field_fail(fields, "invalid_value", name, "must be an array of 1 to %u texts",
-                        REPLY_CHOICES_MAX);
+    if (!json_field_list(fields, name, REPLY_CHOICES_MAX, "texts") || n == 0) {
+        json_field_fail(fields, "invalid_value", name, "has no texts; it must have one at least");
         return;
     }
     constraint->list = calloc(n, sizeof *constraint->list);
@@ -60,7 +62,7 @@ static void set_choices(struct openai_constraint *constraint, const struct json_
     }
     for (size_t i = 0; i < n; i++) {
         if (!json_is_text(json_array_get(value, i))) {
-            json_field_fail(fields, "invalid_value", name, "[%zu] is no text, or holds U+0000", i);
+            json_field_refuse_element(fields, name, i, "a text without U+0000");
             return;
         }
         constraint->list[i] = (char *)json_string_value(json_array_get(value, i));
@@ -196,15 +198,18 @@ static void read_format(struct openai_constraint *constraint, const struct json_
     const struct json_fields inner = {wrapped, "response_format.json_schema.", fields->error};
     if (!format || (type && strcmp(type, "text") == 0))
         return;
+    if (!json_is_object(format)) {
+        json_field_refuse_type(fields, "response_format", "an object");
+        return;
+    }
     if (!begin(constraint, fields, "response_format"))
         return;
     if (type && strcmp(type, "json_object") == 0)
         set_object(constraint);
     else if (!type || strcmp(type, "json_schema") != 0)
         json_field_fail(fields, "unsupported_parameter", "response_format",
-                        "of type \"%.40s\" is not served; \"text\", \"json_object\" and "
-                        "\"json_schema\" are",
-                        type ? type : "");
+                        "%s%.40s%s; \"text\", \"json_object\" and \"json_schema\" are served",
+                        type ? "is of type \"" : "has no type", type ? type : "", type ? "\"" : "");
     else if (!json_is_object(wrapped) || !json_field(&inner, "schema"))
         json_field_fail(fields, "invalid_value", "response_format",
                         "has no json_schema with a schema");

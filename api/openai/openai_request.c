@@ -6,6 +6,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -92,7 +93,7 @@ static void read_stop(struct openai_request *request, const struct json_fields *
     for (size_t i = 0; i < n; i++) {
         const json_t *one = is_one ? stop : json_array_get(stop, i);
         if (!json_is_string(one)) {
-            json_field_fail(fields, "invalid_type", "stop", "must have strings alone");
+            json_field_refuse_element(fields, "stop", i, "a string");
             return;
         }
         request->stops[i] = (ProtobufCBinaryData){json_string_length(one),
@@ -104,20 +105,12 @@ static void read_stop(struct openai_request *request, const struct json_fields *
 
 static void read_stop_ids(struct openai_request *request, const struct json_fields *fields)
 {
-    const json_t *ids = json_field(fields, "stop_token_ids");
+    const json_t *ids = json_field_list(fields, "stop_token_ids", STOP_TOKEN_IDS_MAX, "token ids");
     size_t n = json_array_size(ids);
-    if (!ids)
-        return;
-    if (!json_is_array(ids) || n > STOP_TOKEN_IDS_MAX) {
-        json_field_fail(fields, "invalid_value", "stop_token_ids",
-                        "must be an array of at most %u token ids", STOP_TOKEN_IDS_MAX);
-        return;
-    }
     for (size_t i = 0; i < n; i++) {
         const json_t *id = json_array_get(ids, i);
-        if (!json_is_integer(id) || json_integer_value(id) < 0 ||
-            json_integer_value(id) > UINT32_MAX) {
-            json_field_fail(fields, "invalid_value", "stop_token_ids", "[%zu] is no token id", i);
+        if (!json_is_id(id)) {
+            json_field_refuse_element(fields, "stop_token_ids", i, "a token id");
             return;
         }
         request->stop_ids[i] = (uint32_t)json_integer_value(id);
@@ -295,7 +288,19 @@ static const json_t *prompt_at(const struct openai_request *request, uint32_t i)
                             : json_object_get(request->body, "prompt");
 }
 
-static bool set_ids(struct openai_request *request, const json_t *ids,
+/* Of prompt i: names an element as clients wrote it, in the one prompt or in one of several. */
+static bool refuse_id(const struct openai_request *request, uint32_t i, size_t element,
+                      const struct json_fields *fields)
+{
+    char name[32];
+    if (!request->prompts)
+        return json_field_refuse_element(fields, "prompt", element, "a token id");
+    snprintf(name, sizeof name, "prompt[%" PRIu32 "]", i);
+    return json_field_fail(fields, "invalid_value", name, "has an element %zu that is no token id",
+                           element);
+}
+
+static bool set_ids(struct openai_request *request, const json_t *ids, uint32_t prompt,
                     const struct json_fields *fields)
 {
     size_t n = json_array_size(ids);
@@ -308,10 +313,8 @@ static bool set_ids(struct openai_request *request, const json_t *ids,
     }
     for (size_t i = 0; i < n; i++) {
         const json_t *id = json_array_get(ids, i);
-        if (!json_is_integer(id) || json_integer_value(id) < 0 ||
-            json_integer_value(id) > UINT32_MAX)
-            return json_field_fail(fields, "invalid_value", "prompt",
-                                   "has an element %zu that is no token id", i);
+        if (!json_is_id(id))
+            return refuse_id(request, prompt, i, fields);
         request->ids.ids[i] = (uint32_t)json_integer_value(id);
     }
     request->ids.n_ids = n;
@@ -328,10 +331,9 @@ bool openai_request_set_prompt(struct openai_request *request, uint32_t i,
         return true; /* since it was read */
     const json_t *prompt = prompt_at(request, i);
     if (is_ids(prompt))
-        return set_ids(request, prompt, &fields);
+        return set_ids(request, prompt, i, &fields);
     if (!json_is_string(prompt))
-        return json_field_fail(&fields, "invalid_type", "prompt",
-                               "has an element %" PRIu32 " that is neither text nor token ids", i);
+        return json_field_refuse_element(&fields, "prompt", i, "a text or token ids");
     request->message.prompt_case = KVFERRY__V1__GENERATE_REQUEST__PROMPT_TEXT;
     request->message.text = (ProtobufCBinaryData){json_string_length(prompt),
                                                   (uint8_t *)json_string_value(prompt)};
@@ -411,6 +413,21 @@ static void rename_constraint(const char *member, struct openai_error *error)
         rename_field(error, field, member);
 }
 
+/* "logit_bias[0].bias" is that of the first member, which has a token id for its name. */
+static void rename_bias(const struct openai_request *request, struct openai_error *error)
+{
+    static const char LIST[] = "logit_bias[";
+    char field[sizeof error->param], name[64], *end;
+    if (strncmp(error->param, LIST, sizeof LIST - 1) != 0)
+        return;
+    const unsigned long i = strtoul(error->param + sizeof LIST - 1, &end, 10);
+    if (*end != ']' || i >= request->sampling.n_logit_bias)
+        return;
+    snprintf(field, sizeof field, "%s", error->param);
+    snprintf(name, sizeof name, "logit_bias.%" PRIu32, request->sampling.logit_bias[i]->token_id);
+    rename_field(error, field, name);
+}
+
 /* "chat.messages[3].more" is members of messages[3] that have no field. */
 static void rename_chat(struct openai_error *error)
 {
@@ -428,6 +445,10 @@ static void rename_chat(struct openai_error *error)
 void openai_request_rename(const struct openai_request *request, struct openai_error *error)
 {
     rename_constraint(request->constraint.member, error);
+    rename_bias(request, error);
+    const json_t *bound = json_object_get(request->body, "max_completion_tokens");
+    if (request->is_chat && json_is_number(bound))
+        rename_field(error, "max_tokens", "max_completion_tokens");
     const char *prompt = request->is_chat ? "messages" : "prompt";
     if (strncmp(error->param, "chat.", 5) == 0)
         rename_chat(error);
@@ -448,11 +469,27 @@ void openai_request_rename(const struct openai_request *request, struct openai_e
 
 /* ---- the whole ---- */
 
+/* JSON may have integers of any size. Names the member that has one beyond 64 bits. */
+static void refuse_large(const char *body, size_t bytes, struct openai_error *error)
+{
+    const char *name;
+    json_t *value, *reals = json_loadb(body, bytes, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL);
+    const struct json_fields fields = {reals, "", error};
+    json_object_foreach(reals, name, value) if (fabs(json_real_value(value)) >= 0x1p63)
+        json_field_fail(&fields, "invalid_value", name,
+                        "is %g; integers beyond 64 bits are not taken", json_real_value(value));
+    json_decref(reals);
+}
+
 static bool parse(struct openai_request *request, const char *body, size_t bytes,
                   struct openai_error *error)
 {
     json_error_t why;
     request->body = json_loadb(body, bytes, JSON_ALLOW_NUL, &why);
+    if (!request->body && json_error_code(&why) == json_error_numeric_overflow)
+        refuse_large(body, bytes, error);
+    if (error->code != 0)
+        return false;
     if (!request->body)
         openai_error_set(error, 400, NULL, NULL, "the body is not JSON: line %d, column %d: %s",
                          why.line, why.column, why.text);

@@ -58,28 +58,16 @@ static void read_biases(const struct json_fields *fields, Kvferry__V1__SamplingP
     sampling->logit_bias = rules->bias_list;
 }
 
-/* NULL: absent, or of a wrong type or with too many elements, as the error says. */
-static const json_t *read_list(const struct json_fields *fields, const char *name, unsigned n_max)
-{
-    const json_t *list = json_field(fields, name);
-    if (!list || (json_is_array(list) && json_array_size(list) <= n_max))
-        return list;
-    json_field_fail(fields, "invalid_value", name, "must be an array of at most %u elements",
-                    n_max);
-    return NULL;
-}
-
 static void read_allowed(const struct json_fields *fields, Kvferry__V1__SamplingParams *sampling,
                          struct openai_rules *rules)
 {
-    const json_t *ids = read_list(fields, "allowed_token_ids", ALLOWED_TOKEN_IDS_MAX);
+    const json_t *ids = json_field_list(fields, "allowed_token_ids", ALLOWED_TOKEN_IDS_MAX,
+                                        "token ids");
     size_t n = json_array_size(ids);
     for (size_t i = 0; i < n; i++) {
         const json_t *id = json_array_get(ids, i);
-        if (!json_is_integer(id) || json_integer_value(id) < 0 ||
-            json_integer_value(id) > UINT32_MAX) {
-            json_field_fail(fields, "invalid_value", "allowed_token_ids",
-                            "has an element %zu that is no token id", i);
+        if (!json_is_id(id)) {
+            json_field_refuse_element(fields, "allowed_token_ids", i, "a token id");
             return;
         }
         rules->allowed_ids[i] = (uint32_t)json_integer_value(id);
@@ -91,12 +79,12 @@ static void read_allowed(const struct json_fields *fields, Kvferry__V1__Sampling
 static void read_words(const struct json_fields *fields, Kvferry__V1__SamplingParams *sampling,
                        struct openai_rules *rules)
 {
-    const json_t *words = read_list(fields, "bad_words", BAD_WORDS_MAX);
+    const json_t *words = json_field_list(fields, "bad_words", BAD_WORDS_MAX, "strings");
     size_t n = json_array_size(words);
     for (size_t i = 0; i < n; i++) {
         const json_t *word = json_array_get(words, i);
         if (!json_is_string(word)) {
-            json_field_fail(fields, "invalid_type", "bad_words", "must have strings alone");
+            json_field_refuse_element(fields, "bad_words", i, "a string");
             return;
         }
         rules->words[i] = (ProtobufCBinaryData){json_string_length(word),

@@ -23,6 +23,12 @@ static void set_built_in(struct config *config, const struct config_flag *flag, 
     }
 }
 
+/* What it begins with: -n is an alias. */
+static const char *dashes(const struct config_flag *flag)
+{
+    return flag->name_length == 1 ? "-" : "--";
+}
+
 /* The value of a flag that needs one: the text after its =, or the next argument. */
 static enum status take_value(const struct config *config, const struct config_flag *flag, int *at,
                               const char **value_out, struct error *error)
@@ -32,7 +38,7 @@ static enum status take_value(const struct config *config, const struct config_f
         strncmp(config->input.argv[*at + 1], "--", 2) != 0)
         value = config->input.argv[++*at];
     if (!value)
-        return error_set(error, STATUS_INVALID_ARGUMENT, "--%.*s needs a value",
+        return error_set(error, STATUS_INVALID_ARGUMENT, "%s%.*s needs a value", dashes(flag),
                          (int)flag->name_length, flag->name);
     *value_out = value;
     return STATUS_OK;
@@ -56,7 +62,8 @@ static void give(struct config *config, const struct config_row *row,
     assert(config->n_given < (uint32_t)config->input.argc);
     struct given *given = &config->given[config->n_given++];
     *given = (struct given){.row = row, .value = value};
-    snprintf(given->name, sizeof given->name, "--%.*s", (int)flag->name_length, flag->name);
+    snprintf(given->name, sizeof given->name, "%s%.*s", dashes(flag), (int)flag->name_length,
+             flag->name);
 }
 
 /* --x, --no-x or --x=yes, where x may be a row or not. */

@@ -121,6 +121,15 @@ enum status sampling_choice_fit(struct sampling_choice *choice, uint32_t prompt_
     const bool is_fixed = choice->has_max_tokens && !choice->ends_with_context;
     uint32_t least = is_fixed ? choice->params.max_tokens : min_tokens;
     uint64_t wanted = (uint64_t)prompt_tokens + least;
+    if (wanted > context_tokens && is_fixed && prompt_tokens < context_tokens) {
+        char value[32];
+        snprintf(value, sizeof value, "%" PRIu32, least);
+        rpc_error_set(error, STATUS_PROMPT_TOO_LONG, "sampling.max_tokens", value,
+                      "sampling.max_tokens is %" PRIu32 ", and the prompt has %" PRIu32
+                      " tokens: they need a context of %" PRIu64 "; the model has %" PRIu32,
+                      least, prompt_tokens, wanted, context_tokens);
+        return STATUS_PROMPT_TOO_LONG;
+    }
     if (wanted > context_tokens) {
         char value[32];
         snprintf(value, sizeof value, "%" PRIu64, wanted);

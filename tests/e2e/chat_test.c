@@ -407,7 +407,7 @@ Test(chat, generate_shows_choices_logprobs_and_json_and_names_the_chat_once)
     cr_assert_eq(*at, '\0', "%s", at);
     expect_prompt_logprobs();
     RUN("generate", "-n", "17", "In the beginning");
-    expect_misused("--n");
+    expect_misused("-n: 17");
     RUN("generate", "--json", "--answer-bytes-max", "1K", "--max-tokens", "1000", "--ignore-eos",
         "In the beginning");
     expect_refused("the reply needs more than 1024 bytes (--answer-bytes-max)");

@@ -504,15 +504,15 @@ class Errors(unittest.TestCase):
         both = [("temperature", -0.1), ("temperature", 2.1), ("temperature", "hot"), ("top_p", 0), ("top_p", 1.1), ("n", 0),
                 ("n", 1.5), ("n", 1000), ("n", "2"), ("max_tokens", 0), ("max_tokens", -1), ("max_tokens", True),
                 ("max_tokens", 2**40), ("presence_penalty", 2.1), ("frequency_penalty", -2.1), ("stop", 5),
-                ("stop", ["a"] * 17), ("stop", [1]), ("stop", ""), ("stop", "x" * 257), ("seed", 0.5), ("seed", "1"),
+                ("stop", ["a"] * 17), ("stop[0]", [1]), ("stop", ""), ("stop", "x" * 257), ("seed", 0.5), ("seed", "1"),
                 ("stream", "yes"), ("stream_options", 3), ("top_k", -2), ("min_p", 1.1), ("repetition_penalty", 0),
-                ("stop_token_ids", [-1]), ("stop_token_ids", ["a"]), ("ignore_eos", 1), ("logit_bias", {"x": 1}),
+                ("stop_token_ids[0]", [-1]), ("stop_token_ids[0]", ["a"]), ("logit_bias.5", {"5": 101}), ("seed", 2**63), ("ignore_eos", 1), ("logit_bias", {"x": 1}),
                 ("min_tokens", 10**6), ("truncate_prompt_tokens", 5), ("use_beam_search", True), ("prompt_embeds", "gAJ9"),
                 ("logits_processors", ["x"]), ("guided_whitespace_pattern", "x"), ("regex", "a"), ("ebnf", "root ::= x"),
                 ("grammar", "root ::= x"), ("json_schema", {"type": "object"}), ("modalities", ["audio"]),
                 ("cache_salt", 1), ("priority", "high"), ("model", 5)]
-        completions = [("prompt", 5), ("prompt", []), ("prompt", [[]]), ("prompt", ["a", 5]), ("prompt", [1, "a"]),
-                       ("prompt", [-1]), ("prompt[1]", [1, 10**7]), ("prompt", ""), ("prompt", ["a"] * 65), ("logprobs", 6),
+        completions = [("prompt", 5), ("prompt", []), ("prompt[0]", [[]]), ("prompt[1]", ["a", 5]), ("prompt[1]", [1, "a"]),
+                       ("prompt[0]", [-1]), ("prompt[1]", [1, 10**7]), ("prompt", ""), ("prompt", ["a"] * 65), ("logprobs", 6),
                        ("logprobs", -1), ("suffix", "x"), ("best_of", 2), ("echo", "yes"),
                        ("allowed_token_ids[0]", [10**9]), ("bad_words[0]", [""])]
         chats = [("messages", []), ("messages", "hello"), ("messages[0].role", None), ("messages[0].content", 5),
@@ -526,11 +526,11 @@ class Errors(unittest.TestCase):
                    "messages[0].content[0]": [{"role": "user", "content": [{"type": "image_url", "image_url": {"url": "x"}}]}]}
         for name, value in both + completions:
             with self.subTest(name=name, value=str(value)[:40]):
-                body = {"model": NAME, "prompt": "x", "max_tokens": 1} | {name.split("[")[0]: value}
+                body = {"model": NAME, "prompt": "x", "max_tokens": 1} | {name.split("[")[0].split(".")[0]: value}
                 self.refused(openai.BadRequestError, lambda: client.post("/completions", body=body, cast_to=object), name)
         for name, value in both + chats:
             with self.subTest(name=name, value=str(value)[:40]):
-                more = {"messages": content[name]} if name in content else {name.split(".")[0]: value}
+                more = {"messages": content[name]} if name in content else {name.split("[")[0].split(".")[0]: value}
                 body = {"model": NAME, "messages": HELLO, "max_tokens": 1} | more
                 self.refused(openai.BadRequestError, lambda: client.post("/chat/completions", body=body, cast_to=object), name)
 
@@ -550,6 +550,8 @@ class Errors(unittest.TestCase):
                                  code="context_length_exceeded")
             self.assertEqual((error.param, error.type), ("prompt", "invalid_request_error"))
             self.assertIn("prompt is too long", error.message)
+        for name, call in (("max_tokens", complete), ("max_tokens", chat), ("max_completion_tokens", chat)):
+            self.refused(openai.BadRequestError, lambda: call(**{name: 5000}), name, "context_length_exceeded")
         error = self.refused(openai.BadRequestError, lambda: chat([{"role": "user", "content": LONG * 40}]),
                              code="context_length_exceeded")
         self.assertEqual(error.param, "messages")

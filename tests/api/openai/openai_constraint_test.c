@@ -88,7 +88,7 @@ Test(openai_constraint, what_does_not_go_is_refused_by_name)
     expect_refused("\"guided_regex\": \"a\", \"response_format\": {\"type\": \"json_object\"}",
                    "guided_regex", "response_format both");
     expect_refused("\"structured_outputs\": {\"json\": {}, \"regex\": \"a\"}", "structured_outputs",
-                   "both");
+                   "two members");
     expect_refused("\"structured_outputs\": {\"structural_tag\": {\"a\": 1}}",
                    "structured_outputs.structural_tag", "not served");
     expect_refused("\"structured_outputs\": {\"regexp\": \"a\"}", "structured_outputs.regexp",
@@ -96,12 +96,12 @@ Test(openai_constraint, what_does_not_go_is_refused_by_name)
     expect_refused("\"structured_outputs\": {\"regex\": \"a\", \"whitespace_pattern\": \" \"}",
                    "structured_outputs.whitespace_pattern", "not served");
     expect_refused("\"structured_outputs\": 3", "structured_outputs", "object");
-    expect_refused("\"guided_choice\": []", "guided_choice", "1 to 1024 texts");
-    expect_refused("\"guided_choice\": [\"a\", 2]", "guided_choice", "[1] is no text");
+    expect_refused("\"guided_choice\": []", "guided_choice", "has no texts");
+    expect_refused("\"guided_choice\": [\"a\", 2]", "guided_choice[1]", "is 2;");
     expect_refused("\"structured_outputs\": {\"choice\": [\"a\\u0000\"]}",
-                   "structured_outputs.choice", "U+0000");
+                   "structured_outputs.choice[0]", "U+0000");
     expect_refused("\"response_format\": {\"type\": \"xml\"}", "response_format", "\"xml\"");
-    expect_refused("\"response_format\": \"json\"", "response_format", "\"text\"");
+    expect_refused("\"response_format\": \"json\"", "response_format", "an object");
     expect_refused("\"structured_outputs\": {\"regex\": 5}", "structured_outputs.regex", "");
     expect_refused("\"response_format\": {\"type\": \"json_schema\", \"json_schema\": {}}",
                    "response_format", "schema");

@@ -122,8 +122,10 @@ static void expect_refused(const struct row *row, bool is_chat, const char *valu
              value);
     cr_expect_not(read_body(is_chat, body), "%s is taken", body);
     cr_expect_eq(error.code, 400);
-    cr_expect_str_eq(error.param, row->member, "%s: %s", body, error.message);
-    cr_expect_eq(strncmp(error.message, row->member, strlen(row->member)), 0, "%s", error.message);
+    const size_t n = strlen(row->member); /* and the place in it */
+    cr_expect(strncmp(error.param, row->member, n) == 0 && strchr("[.", error.param[n]), "%s: %s",
+              body, error.message);
+    cr_expect_eq(strncmp(error.message, row->member, n), 0, "%s", error.message);
 }
 
 static void check_row(const struct row *row, bool is_chat)
@@ -145,6 +147,71 @@ ParameterizedTest(struct row *row, openai_request, members_at_and_beyond_their_b
         check_row(row, false);
     if (row->kinds & CHAT)
         check_row(row, true);
+}
+
+static const struct {
+    enum kinds kind;
+    const char *member, *sentence;
+} SENTENCES[] = {
+    {BOTH, "\"stop_token_ids\": \"5\"",
+     "stop_token_ids is a string; it must be an array of token ids"},
+    {BOTH, "\"stop_token_ids\": [1, -1]", "stop_token_ids[1] is -1; it must be a token id"},
+    {BOTH, "\"stop_token_ids\": [" IDS_17 "]",
+     "stop_token_ids has 17 token ids; at most 16 are taken"},
+    {BOTH, "\"allowed_token_ids\": [\"a\"]",
+     "allowed_token_ids[0] is \"a\"; it must be a token id"},
+    {BOTH, "\"bad_words\": \"a\"", "bad_words is a string; it must be an array of strings"},
+    {BOTH, "\"bad_words\": [1.5]", "bad_words[0] is 1.5; it must be a string"},
+    {BOTH, "\"stop\": [\"a\", {}]", "stop[1] is an object; it must be a string"},
+    {BOTH, "\"guided_choice\": \"a\"", "guided_choice is a string; it must be an array of texts"},
+    {BOTH, "\"guided_choice\": []", "guided_choice has no texts; it must have one at least"},
+    {BOTH, "\"guided_choice\": [7]", "guided_choice[0] is 7; it must be a text without U+0000"},
+    {BOTH, "\"seed\": 9223372036854775808",
+     "seed is 9.22337e+18; integers beyond 64 bits are not taken"},
+    {BOTH, "\"response_format\": \"json\"", "response_format is a string; it must be an object"},
+    {BOTH, "\"response_format\": {}",
+     "response_format has no type; \"text\", \"json_object\" and \"json_schema\" are served"},
+    {BOTH, "\"response_format\": {\"type\": \"xml\"}",
+     "response_format is of type \"xml\"; \"text\", \"json_object\" and \"json_schema\" are "
+     "served"},
+    {BOTH, "\"structured_outputs\": {\"json\": {}, \"regex\": \"a\"}",
+     "structured_outputs has two members that say what the reply must be"},
+    {CHAT, "\"tools\": \"f\"", "tools is a string; it must be an array of tools"},
+    {CHAT, "\"tools\": [\"f\"]", "tools[0] is \"f\"; it must be an object"},
+    {CHAT, "\"messages\": [5]", "messages[0] is 5; it must be an object"},
+};
+
+Test(openai_request, errors_say_what_the_value_is)
+{
+    for (size_t i = 0; i < sizeof SENTENCES / sizeof *SENTENCES; i++) {
+        const bool is_chat = SENTENCES[i].kind == CHAT;
+        char body[400];
+        snprintf(body, sizeof body, "{%s, %s}", is_chat ? MESSAGES : PROMPT, SENTENCES[i].member);
+        cr_expect_not(read_body(is_chat, body), "%s", body);
+        cr_expect_str_eq(error.message, SENTENCES[i].sentence);
+    }
+}
+
+Test(openai_request, a_bias_has_the_name_that_the_body_gave_it)
+{
+    struct openai_error told;
+    cr_assert(read_body(false, "{" PROMPT ", \"logit_bias\": {\"5\": 101}}"));
+    openai_error_set(&told, 400, NULL, "logit_bias[0].bias", "%s", "logit_bias[0].bias is 101");
+    openai_request_rename(&request, &told);
+    cr_expect_str_eq(told.param, "logit_bias.5");
+    cr_expect_str_eq(told.message, "logit_bias.5 is 101");
+}
+
+Test(openai_request, too_many_tokens_are_told_by_the_name_that_asked_for_them)
+{
+    struct openai_error told;
+    cr_assert(read_body(true, "{" MESSAGES ", \"max_completion_tokens\": 5000}"));
+    openai_error_set(&told, 400, "context_length_exceeded", "max_tokens",
+                     "max_tokens is 5000, and");
+    openai_request_rename(&request, &told);
+    openai_error_explain(&told);
+    cr_expect_str_eq(told.param, "max_completion_tokens");
+    cr_expect_str_eq(told.message, "max_completion_tokens is 5000, and");
 }
 
 /* ---- what reaches the router ---- */
@@ -240,7 +307,7 @@ Test(openai_request, prompts_that_are_none_are_refused)
     for (size_t i = 0; i < sizeof LATER / sizeof *LATER; i++) {
         cr_assert(read_body(false, LATER[i]), "%s", LATER[i]);
         cr_expect_not(openai_request_set_prompt(&request, 0, &error), "%s", LATER[i]);
-        cr_expect_str_eq(error.param, "prompt");
+        cr_expect_eq(strncmp(error.param, "prompt[", 7), 0, "%s", error.param);
         cr_expect_eq(error.code, 400);
     }
 }

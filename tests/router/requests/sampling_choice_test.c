@@ -138,7 +138,11 @@ Test(sampling_choice, prompt_and_max_tokens_fit_the_context)
     cr_assert_eq(sampling_choice_fit(&choice, 2040, 2048, &error), STATUS_OK);
     choice.params.max_tokens = 9;
     cr_assert_eq(sampling_choice_fit(&choice, 2040, 2048, &error), STATUS_PROMPT_TOO_LONG);
+    cr_assert_str_eq(error.field, "sampling.max_tokens");
+    cr_assert_str_eq(error.value, "9");
     cr_assert_not_null(strstr(error.message, "2048"));
+    cr_assert_eq(sampling_choice_fit(&choice, 2048, 2048, &error), STATUS_PROMPT_TOO_LONG);
+    cr_assert_str_eq(error.field, "prompt", "no max_tokens would help");
     choice.params.max_tokens = UINT32_MAX;
     cr_assert_eq(sampling_choice_fit(&choice, UINT32_MAX, 2048, &error), STATUS_PROMPT_TOO_LONG);
 }
