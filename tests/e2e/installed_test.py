@@ -77,7 +77,8 @@ class Installed(unittest.TestCase):
     def test_licence_changelog_and_pages_for_users_are_there(self):
         installed = self.usr / "share/doc/kvferry"
         sources = {"LICENSE": "LICENSE", "CHANGELOG.md": "CHANGELOG.md", "watch.png": "docs/watch.png"}
-        names = ("ps", "watch", "tenants", "cluster-key", "tls", "tracing", "three-machines", "kubernetes", "operations")
+        names = ("ps", "watch", "tenants", "cluster-key", "tls", "tracing", "three-machines", "kubernetes", "operations",
+                 "openai", "gateways")
         sources |= {f"{page}.md": f"docs/{page}.md" for page in names}
         pages = ("config", "errors", "metrics", "ports")
         sources |= {f"reference/{page}.md": f"docs/reference/{page}.md" for page in pages}
