@@ -47,7 +47,11 @@ struct http_error_form {
     /* Returns the length; never more than HTTP_ERROR_BYTES_MAX. */
     size_t (*write)(void *arg, unsigned code, const char *sentence,
                     char body_out[HTTP_ERROR_BYTES_MAX]);
+    const char *repeats; /* the field of a request that its refusal has, too; NULL: none */
 };
+
+/* Longer values are not repeated. */
+#define HTTP_REPEATED_BYTES_MAX 128u
 
 struct http_error_answer {
     unsigned code;

@@ -294,12 +294,27 @@ enum status http_exchange_reply(struct http_exchange *exchange, const struct htt
     return status;
 }
 
+/* Those of the exchange, and what its refusal repeats of the request. */
+static size_t refusal_fields(const struct http_exchange *exchange,
+                             struct http_field fields_out[HTTP_EXCHANGE_FIELDS_MAX + 1])
+{
+    const struct http_error_form *form = http_outbox_error_form(exchange->outbox);
+    const char *value = form && form->repeats ? http_exchange_field(exchange, form->repeats) : NULL;
+    memcpy(fields_out, exchange->fields, exchange->n_fields * sizeof *fields_out);
+    if (!value || !value[0] || strlen(value) > HTTP_REPEATED_BYTES_MAX)
+        return exchange->n_fields;
+    fields_out[exchange->n_fields] = (struct http_field){form->repeats, value};
+    return exchange->n_fields + 1;
+}
+
 void http_exchange_refuse_with(struct http_exchange *exchange, unsigned code,
                                unsigned retry_after_s, const char *allow, const char *sentence)
 {
     pthread_mutex_lock(&exchange->lock);
     if (is_unanswered(exchange)) {
         size_t n_before = evbuffer_get_length(exchange->out);
+        struct http_field fields[HTTP_EXCHANGE_FIELDS_MAX + 1];
+        const size_t n_fields = refusal_fields(exchange, fields);
         const struct http_error_answer answer = {
             .code = code,
             .retry_after_s = retry_after_s,
@@ -307,8 +322,8 @@ void http_exchange_refuse_with(struct http_exchange *exchange, unsigned code,
             .sentence = sentence,
             .closes = whole_framing(exchange, 0).closes,
             .lacks_body = !has_answer_body(exchange, code),
-            .fields = exchange->fields,
-            .n_fields = exchange->n_fields,
+            .fields = fields,
+            .n_fields = n_fields,
         };
         exchange->place = HTTP_ANSWERED;
         exchange->code = code;

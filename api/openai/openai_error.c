@@ -1,6 +1,7 @@
 #include "api/openai/openai_error.h"
 
 #include "base/utf8.h"
+#include "rpc/request_id.h"
 
 #include <assert.h>
 #include <ctype.h>
@@ -172,5 +173,5 @@ static size_t write_refusal(void *arg, unsigned code, const char *sentence,
     return n <= HTTP_ERROR_BYTES_MAX ? n : 0;
 }
 
-const struct http_error_form openai_error_form = {.type = "application/json",
-                                                  .write = write_refusal};
+const struct http_error_form openai_error_form = {
+    .type = "application/json", .write = write_refusal, .repeats = RPC_REQUEST_ID_KEY};

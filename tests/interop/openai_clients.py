@@ -588,6 +588,7 @@ class Errors(unittest.TestCase):
             reply = raw(method, path, headers={"x-request-id": "mine"})
             self.assertEqual(reply.status_code, code, (method, path))
             self.assertTrue(reply.json()["error"]["message"])
+            self.assertEqual(reply.headers["x-request-id"], "mine")
         with self.assertRaises(openai.NotFoundError):
             client.embeddings.create(model=NAME, input="x")
 

@@ -55,7 +55,7 @@ static size_t write_json(void *arg, unsigned code, const char *sentence,
 
 static char the_pass;
 static const struct http_doorkeeper DOORKEEPER = {&the_pass, enter, leave, destroy};
-static const struct http_error_form FORM = {NULL, "application/json", write_json};
+static const struct http_error_form FORM = {NULL, "application/json", write_json, NULL};
 
 static void start(void)
 {
