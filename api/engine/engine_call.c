@@ -159,6 +159,7 @@ static void fail(struct door_call *door, const struct rpc_error *error)
                  (unsigned long long)reply_bytes_max(call_of(door)));
     else if (!is_about_request)
         snprintf(told.message, sizeof told.message, "%s", status_text(error->status));
+    engine_fields_rename(call_of(door)->form->fields, &told);
     rpc_call_fail(call_of(door)->door.rpc, &told);
 }
 

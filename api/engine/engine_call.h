@@ -14,6 +14,7 @@
 #pragma once
 
 #include "api/engine/engine_ask.h"
+#include "api/engine/engine_fields.h"
 #include "api/engine/engine_place.h"
 #include "api/reply/collected.h"
 #include "api/reply/rpc_door_call.h"
@@ -61,6 +62,7 @@ struct engine_call {
 
 /* How a protocol says it. One at a time; a message leaves by engine_call_send. */
 struct engine_form {
+    const struct engine_field *fields;
     enum status (*piece)(struct engine_call *call, const struct reply_piece *piece);
     enum status (*end)(struct engine_call *call, const struct engine_end *end);
 };

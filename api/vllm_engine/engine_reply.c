@@ -1,6 +1,7 @@
 #include "api/vllm_engine/engine_reply.h"
 
 #include "api/engine/engine_logprobs.h"
+#include "api/vllm_engine/engine_request.h"
 #include "proto/vllm/grpc/engine/vllm_engine.pb-c.h"
 #include "rpc/borrow.h"
 
@@ -140,4 +141,5 @@ static enum status end(struct engine_call *call, const struct engine_end *end)
     return status;
 }
 
-const struct engine_form engine_reply_form = {.piece = piece, .end = end};
+const struct engine_form engine_reply_form = {
+    .fields = engine_request_fields, .piece = piece, .end = end};

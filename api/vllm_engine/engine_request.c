@@ -15,6 +15,21 @@ typedef Vllm__Grpc__Engine__SamplingParams params_message;
 
 #define CONSTRAIN(KIND) engine_ask_constrain(ask, KVFERRY__V1__CONSTRAINT__KIND_##KIND)
 
+const struct engine_field engine_request_fields[] = {
+    {"prompt", "tokenized.input_ids"},
+    {"token_ids.ids", "tokenized.input_ids"},
+    {"token_ids", "tokenized.input_ids"},
+    {"sampling.constraint.choices", PARAMS "choice.choices"},
+    {"sampling.constraint.json_schema", PARAMS "json_schema"},
+    {"sampling.constraint.json_object", PARAMS "json_object"},
+    {"sampling.constraint.regex", PARAMS "regex"},
+    {"sampling.constraint.grammar", PARAMS "grammar"},
+    {"sampling.logit_bias[#].token_id", PARAMS "logit_bias[#].key"},
+    {"sampling.logit_bias[#].bias", PARAMS "logit_bias[#].value"},
+    {"sampling", "sampling_params"},
+    {0},
+};
+
 static enum status read_constraint(const params_message *params, struct engine_ask *ask,
                                    struct rpc_error *error)
 {

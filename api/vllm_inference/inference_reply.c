@@ -1,6 +1,7 @@
 #include "api/vllm_inference/inference_reply.h"
 
 #include "api/engine/engine_logprobs.h"
+#include "api/vllm_inference/inference_request.h"
 #include "proto/vllm/inference.pb-c.h"
 #include "rpc/borrow.h"
 
@@ -175,4 +176,5 @@ static enum status end(struct engine_call *call, const struct engine_end *end)
     return status;
 }
 
-const struct engine_form inference_reply_form = {.piece = piece, .end = end};
+const struct engine_form inference_reply_form = {
+    .fields = inference_request_fields, .piece = piece, .end = end};

@@ -17,6 +17,31 @@
 
 #define CONSTRAIN(KIND) engine_ask_constrain(ask, KVFERRY__V1__CONSTRAINT__KIND_##KIND)
 
+const struct engine_field inference_request_fields[] = {
+    {"cache_salt", "kv.cache_salt"},
+    {"sampling.n", "sampling.num_sequences"},
+    {"sampling.temperature", "temperature"},
+    {"sampling.presence_penalty", "decoding.presence_penalty"},
+    {"sampling.frequency_penalty", "decoding.frequency_penalty"},
+    {"sampling.repetition_penalty", "decoding.repetition_penalty"},
+    {"sampling.allowed_token_ids", "decoding.allowed_token_ids"},
+    {"sampling.logit_bias[#].token_id", "decoding.logit_bias[#].key"},
+    {"sampling.logit_bias[#].bias", "decoding.logit_bias[#].value"},
+    {"sampling.logit_bias", "decoding.logit_bias"},
+    {"sampling.constraint.choices", "decoding.choice.choices"},
+    {"sampling.constraint.json_schema", "decoding.json"},
+    {"sampling.constraint.json_object", "decoding.json_object"},
+    {"sampling.constraint.regex", "decoding.regex"},
+    {"sampling.constraint.grammar", "decoding.grammar"},
+    {"sampling.constraint", "decoding.structured_output"},
+    {"sampling.max_tokens", "stopping.max_new_tokens"},
+    {"sampling.min_tokens", "stopping.min_new_tokens"},
+    {"sampling.stop_token_ids", "stopping.stop_token_ids"},
+    {"sampling.stop", "stopping.stop_strings"},
+    {"sampling.logprobs", "response.output_candidates.top_n"},
+    {0},
+};
+
 static enum status read_constraint(const Vllm__DecodingParameters *decoding, struct engine_ask *ask,
                                    struct rpc_error *error)
 {

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "api/engine/engine_ask.h"
+#include "api/engine/engine_fields.h"
 #include "proto/vllm/inference.pb-c.h"
 
 /* What the reading depends on. */
@@ -13,6 +14,9 @@ struct inference_limits {
     bool is_unary;        /* Generate: one choice in one message */
     int32_t priority_max; /* that a request may have; what is above has this */
 };
+
+/* What the protocol calls the fields of what is read here. */
+extern const struct engine_field inference_request_fields[];
 
 /* ask_out borrows from message. INVALID_ARGUMENT: the sentence names what is not served, or the id that is too long. IO_FAILED: no
  * random bits for a request that is to find no cached prefix. */

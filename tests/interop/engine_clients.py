@@ -261,14 +261,16 @@ class EngineGenerate(Case):
     def test_what_is_not_served_is_refused_by_name(self):
         pb = vllm_engine_pb2
         bad_params = {
-            "json_schema": {"json_schema": "{"}, "regex": {"regex": "("}, "grammar": {"grammar": "?"},
-            "structural_tag": {"structural_tag": "a"}, "choices": {"choice": pb.ChoiceConstraint()},
+            "sampling_params.json_schema: ": {"json_schema": "{"}, "sampling_params.regex: ": {"regex": "("},
+            "sampling_params.grammar: ": {"grammar": "?"}, "structural_tag": {"structural_tag": "a"},
+            "sampling_params.choice.choices": {"choice": pb.ChoiceConstraint()},
             "prompt_logprobs": {"prompt_logprobs": 0},
             "truncate_prompt_tokens": {"truncate_prompt_tokens": 5}, "logprobs is 21": {"logprobs": 21},
-            "logprobs is -1": {"logprobs": -1}, "max_tokens is 0": {"max_tokens": 0}, "n is 17": {"n": 17},
+            "logprobs is -1": {"logprobs": -1}, "sampling_params.max_tokens is 0": {"max_tokens": 0}, "sampling_params.n is 17": {"n": 17},
             "temperature is -1": {"temperature": -1}, "top_p is 2": {"top_p": 2},
             "logit_bias has 1025": {"logit_bias": [pb.LogitBias(key=i, value=1) for i in range(1025)]},
-            "logit_bias[0]": {"logit_bias": [pb.LogitBias(key=-1, value=1)]},
+            "sampling_params.logit_bias[0].key": {"logit_bias": [pb.LogitBias(key=-1, value=1)]},
+            "sampling_params.logit_bias[0].value is 101": {"logit_bias": [pb.LogitBias(key=1, value=101)]},
         }
         bad_fields = {
             "tokenized": {"text": "In the"}, "mm_inputs": {"mm_inputs": b"\x0a\x00"}, "media_refs": {"media_refs": b"\x0a\x00"},
@@ -282,7 +284,7 @@ class EngineGenerate(Case):
             request = engine_request()
             request.MergeFrom(pb.GenerateRequest(**fields))
             self.assert_refused(stubs.engine.Generate(request, timeout=LIMIT_S), grpc.StatusCode.INVALID_ARGUMENT, words)
-        for ids, words in (([5000], "vocabulary"), (LONG_IDS * 60, "context"), (None, "empty")):
+        for ids, words in (([5000], "tokenized.input_ids[0] is 5000"), (LONG_IDS * 60, "tokenized.input_ids has"), (None, "tokenized.input_ids is empty")):
             request = engine_request(ids or LONG_IDS)
             if not ids:
                 request.tokenized.ClearField("input_ids")
@@ -494,8 +496,9 @@ class Inference(Case):
         pb = inference_pb2
         ids = pb.TokenIds(ids=[1])
         bad = {
-            "json_schema": {"decoding": {"json": "{"}}, "regex": {"decoding": {"regex": "("}}, "grammar": {"decoding": {"grammar": "?"}},
-            "choices": {"decoding": {"choice": pb.StringChoices()}}, "decoding.structural_tag": {"decoding": {"structural_tag": "a"}},
+            "decoding.json: ": {"decoding": {"json": "{"}}, "decoding.regex: ": {"decoding": {"regex": "("}},
+            "decoding.grammar: ": {"decoding": {"grammar": "?"}}, "temperature is -1": {"temperature": -1},
+            "decoding.choice.choices": {"decoding": {"choice": pb.StringChoices()}}, "decoding.structural_tag": {"decoding": {"structural_tag": "a"}},
             "bad_words_token_ids": {"decoding": {"bad_words_token_ids": [ids]}}, "prompt_logprobs": {"response": {"prompt_logprobs": True}},
             "prompt_candidates": {"response": {"prompt_candidates": pb.CandidateTokens(top_n=1)}},
             "output_candidates": {"response": {"output_candidates": pb.CandidateTokens(token_ids=ids)}},
@@ -503,8 +506,16 @@ class Inference(Case):
             "kv_transfer_params": {"kv": {"kv_transfer_params": b"\x0a\x00"}}, "ec_transfer_params": {"kv": {"ec_transfer_params": b"\x0a\x00"}},
             "truncate_prompt_tokens": {"truncate_prompt_tokens": 1}, "media": {"media": [b""]}, "lora_name": {"lora_name": "a"},
             "watermarking": {"watermarking": True}, "thinking_token_budget": {"stopping": {"thinking_token_budget": 1}},
-            "cache_salt": {"kv": {"cache_salt": "s" * 129}}, "request_id has 513": {"request_id": "i" * 513},
-            "n is 17": {"sampling": {"num_sequences": 17}},
+            "kv.cache_salt": {"kv": {"cache_salt": "s" * 129}}, "request_id has 513": {"request_id": "i" * 513},
+            "sampling.num_sequences is 17": {"sampling": {"num_sequences": 17}},
+        }
+        bad |= {
+            "stopping.min_new_tokens": {"stopping": {"min_new_tokens": 10**6}},
+            "stopping.stop_strings[0] is": {"stopping": {"stop_strings": [""]}},
+            "stopping.stop_token_ids[0] is": {"stopping": {"stop_token_ids": [5000]}},
+            "decoding.presence_penalty is 3": {"decoding": {"presence_penalty": 3}},
+            "decoding.allowed_token_ids[0] is": {"decoding": {"allowed_token_ids": [5000]}},
+            "token_ids.ids[0] is 5000": {"prompt": [5000]},
         }
         for words, fields in bad.items():
             request = inference_request(**fields)
