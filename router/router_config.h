@@ -30,9 +30,10 @@ enum page_names { PAGE_NAMES_OFF, PAGE_NAMES_LOOPBACK, PAGE_NAMES_ON };
       "address of the OpenAI-compatible HTTP API; empty: no such port")                            \
     HTTP_CONFIG_ROWS(X)                                                                            \
     X(http_hosts, STRING, "", "",                                                                  \
-      "host names by which clients and web pages may use the HTTP port, beside localhost and "     \
-      "addresses, separated by commas; *: any. Only a port on a loopback address without a "       \
-      "tokens_file looks at them: no other web page can use the model")                            \
+      "host names by which clients and web pages may use the HTTP port, separated by commas; *: "  \
+      "any. Browsers get that as CORS fields, on a loopback address for pages of localhost, too. " \
+      "There a port without a tokens_file refuses other pages, and names other than localhost "    \
+      "and addresses")                                                                             \
     X(engine_address, STRING, "", "",                                                              \
       "address of the gRPC APIs by which gateways drive an engine (docs/gateways.md), in clear "   \
       "text and without tokens; empty: no such port")                                              \

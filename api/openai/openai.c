@@ -4,8 +4,8 @@
 #include "api/http/http_port.h"
 #include "api/openai/openai_admission.h"
 #include "api/openai/openai_call.h"
+#include "api/openai/openai_pages.h"
 #include "base/clock.h"
-#include "base/http/http_host.h"
 #include "base/log/log.h"
 #include "process/ports/address.h"
 
@@ -27,8 +27,7 @@ struct openai {
     struct http_doorkeeper doorkeeper;
     struct http_metrics metrics;
     struct http_port *port;
-    bool
-        is_for_browsers_here; /* a loopback port that everybody may use: not by web pages of others */
+    struct openai_pages pages;
     bool is_draining;
     int64_t created; /* Unix time, in seconds */
 };
@@ -40,41 +39,14 @@ static bool is_open_path(const char *path)
     return strcmp(path, "/health") == 0;
 }
 
-/* What a browser sends for a web page of another machine, one by a name of its own for this one too. */
-static bool is_from_elsewhere(const struct openai *openai, struct http_exchange *exchange,
-                              struct openai_error *told)
-{
-    const char *names = openai->config->http_hosts;
-    const char *host = http_exchange_field(exchange, "Host");
-    const char *origin = http_exchange_field(exchange, "Origin");
-    if (!openai->is_for_browsers_here)
-        return false;
-    if (host && !http_host_is_one_of(host, strlen(host), names)) {
-        openai_error_set(told, 403, "foreign_host", NULL,
-                         "Host \"%.200s\" is none of this machine: use localhost or an address, or "
-                         "put the name into http_hosts",
-                         host);
-        return true;
-    }
-    const char *authority = origin ? strstr(origin, "://") : NULL;
-    if (!origin || (authority && http_host_is_one_of(authority + 3, strlen(authority + 3), names)))
-        return false;
-    openai_error_set(told, 403, "foreign_origin", NULL,
-                     "Origin \"%.200s\" is none of this machine: http_hosts may have its name",
-                     origin);
-    return true;
-}
-
 static bool enter(void *arg, struct http_exchange *exchange, void **pass_out)
 {
     struct openai *openai = arg;
     struct rpc_error error = {0};
     struct openai_error told;
     struct tenant_pass *pass = NULL;
-    if (is_from_elsewhere(openai, exchange, &told)) {
-        openai_error_reply(exchange, &told, "");
+    if (!openai_pages_enter(&openai->pages, exchange))
         return false;
-    }
     if (is_open_path(http_exchange_path(exchange)) ||
         openai_admit(openai->calls.admission, exchange, &pass, &error) == STATUS_OK) {
         *pass_out = pass;
@@ -272,8 +244,11 @@ static enum status listen(void *arg, struct error *error)
         return STATUS_OK;
     TRY(address_parse_listen(openai->config->http_address, &address, error));
     address_format(&address, text);
-    openai->is_for_browsers_here = !address.is_unix && address_is_loopback(&address) &&
-                                   !openai->config->tokens_file[0];
+    const bool is_loopback = !address.is_unix && address_is_loopback(&address);
+    openai->pages = (struct openai_pages){.hosts = openai->config->http_hosts,
+                                          .is_loopback = is_loopback,
+                                          .is_closed = is_loopback &&
+                                                       !openai->config->tokens_file[0]};
     http_metrics_init(&openai->metrics, openai->process->metrics);
     const struct http_port_options options = {
         .address = text,

@@ -26,10 +26,18 @@ bool http_host_is_local(const char *host, size_t n)
             (name_bytes == strlen("localhost") && strncasecmp(host, "localhost", name_bytes) == 0));
 }
 
-bool http_host_is_one_of(const char *host, size_t n, const char *names)
+bool http_host_is_loopback(const char *host, size_t n)
+{
+    if (n > 0 && host[0] == '[')
+        return n >= 5 && memcmp(host, "[::1]", 5) == 0 && (n == 5 || host[5] == ':');
+    const bool is_address = n > 0 && host[0] >= '0' && host[0] <= '9';
+    return http_host_is_local(host, n) && (!is_address || (n > 4 && memcmp(host, "127.", 4) == 0));
+}
+
+bool http_host_is_named(const char *host, size_t n, const char *names)
 {
     const size_t name_bytes = without_port(host, n);
-    if (http_host_is_local(host, n) || strcmp(names, "*") == 0)
+    if (strcmp(names, "*") == 0)
         return true;
     while (*names) {
         names += strspn(names, ", ");
@@ -39,4 +47,9 @@ bool http_host_is_one_of(const char *host, size_t n, const char *names)
         names += bytes;
     }
     return false;
+}
+
+bool http_host_is_one_of(const char *host, size_t n, const char *names)
+{
+    return http_host_is_local(host, n) || http_host_is_named(host, n, names);
 }

@@ -13,5 +13,9 @@
 
 /* host: n bytes of a Host, or of an Origin behind "://", with a port or without. True: an address, or localhost. */
 bool http_host_is_local(const char *host, size_t n);
-/* The same, or one of names, which are separated by commas; "*" is any. */
+/* Of these, localhost and the loopback addresses alone. */
+bool http_host_is_loopback(const char *host, size_t n);
+/* One of names, which are separated by commas; "*" is any. */
+bool http_host_is_named(const char *host, size_t n, const char *names);
+/* Local, or one of names. */
 bool http_host_is_one_of(const char *host, size_t n, const char *names);

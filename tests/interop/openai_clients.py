@@ -65,6 +65,10 @@ def nested(n):
     return json.loads('{"a":' * n + "1" + "}" * n)
 
 
+def cors(reply):
+    return {name: value for name, value in reply.headers.items() if name == "vary" or name.startswith("access-control-")}
+
+
 def text_of(stream, index=0):
     return "".join(c.text for event in stream for c in event.choices if c.index == index)
 
@@ -492,13 +496,41 @@ class Errors(unittest.TestCase):
         """By a name of their own that leads here, or across origins."""
         refused = [({"Host": "evil.example"}, "foreign_host"), ({"Host": "evil.example:8000"}, "foreign_host"),
                    ({"Host": "localhost.evil.example"}, "foreign_host"), ({"Origin": "http://evil.example"}, "foreign_origin"),
-                   ({"Origin": "https://127.0.0.1.evil.example"}, "foreign_origin"), ({"Origin": "null"}, "foreign_origin")]
+                   ({"Origin": "https://127.0.0.1.evil.example"}, "foreign_origin"), ({"Origin": "null"}, "foreign_origin"),
+                   ({"Origin": "http://203.0.113.5"}, "foreign_origin"), ({"Origin": "http://[2001:db8::1]"}, "foreign_origin")]
         body = {"model": NAME, "prompt": "x", "max_tokens": 1}
         for headers, code in refused:
             reply = raw("POST", "/completions", headers=headers, json=body)
             self.assertEqual((reply.status_code, reply.json()["error"]["code"]), (403, code), headers)
+            self.assertEqual(cors(reply), {})
         for headers in ({"Host": "localhost:8000"}, {"Host": "[::1]:1"}, {"Origin": "http://localhost:3000"}, {"Host": "127.0.0.1"}):
             self.assertEqual(raw("POST", "/completions", headers=headers, json=body).status_code, 200, headers)
+        same = {"Host": "192.0.2.7:80", "Origin": "http://192.0.2.7:80"}
+        self.assertEqual(raw("POST", "/completions", headers=same, json=body).status_code, 200)
+
+    def test_browsers_are_told_which_pages_may(self):
+        """CORS: a preflight, then the request, whole, as a stream and refused."""
+        body = {"model": NAME, "prompt": "x", "max_tokens": 1}
+        for origin in ("http://localhost:3000", "http://127.0.0.1:5173", "https://[::1]:1"):
+            asked = {"Origin": origin, "Access-Control-Request-Method": "POST",
+                     "Access-Control-Request-Headers": "authorization,content-type,x-stainless-os"}
+            reply = raw("OPTIONS", "/chat/completions", headers=asked)
+            told = cors(reply)
+            self.assertEqual((reply.status_code, reply.content), (204, b""))
+            self.assertEqual(told["access-control-allow-origin"], origin)
+            self.assertEqual(told["access-control-allow-headers"], asked["Access-Control-Request-Headers"])
+            self.assertIn("POST", told["access-control-allow-methods"])
+            self.assertIn("Origin", told["vary"])
+            for more in ({}, {"stream": True}, {"temperature": -1}):
+                told = cors(raw("POST", "/completions", headers={"Origin": origin}, json=body | more))
+                self.assertEqual((told["access-control-allow-origin"], told["vary"].split(",")[0]), (origin, "Origin"))
+                self.assertIn("x-request-id", told["access-control-expose-headers"])
+            self.assertEqual(cors(raw("GET", "/nothing", headers={"Origin": origin}))["access-control-allow-origin"], origin)
+        reply = raw("OPTIONS", "/completions", headers={"Origin": "http://evil.example", "Access-Control-Request-Method": "POST"})
+        self.assertEqual((reply.status_code, cors(reply)), (403, {}))
+        reply = raw("OPTIONS", "/completions")
+        self.assertEqual((reply.status_code, reply.headers["allow"], cors(reply)), (204, "POST, OPTIONS", {}))
+        self.assertEqual(cors(raw("POST", "/completions", json=body)), {})
 
     def test_wrong_values_are_refused_by_name(self):
         both = [("temperature", -0.1), ("temperature", 2.1), ("temperature", "hot"), ("top_p", 0), ("top_p", 1.1), ("n", 0),
@@ -698,6 +730,17 @@ class Tenants(unittest.TestCase):
 
     def ask(self, key, **more):
         return self.client(key, **more).completions.create(model=NAME, prompt=LONG, max_tokens=2)
+
+    def test_a_preflight_needs_no_token(self):
+        headers = {"Origin": "http://localhost:3000", "Access-Control-Request-Method": "POST"}
+        web = httpx.Client(verify=ssl.create_default_context(cafile=self.ca), base_url=url_of(self.cluster, "https"))
+        reply = web.options("/completions", headers=headers)
+        self.assertEqual((reply.status_code, cors(reply)["access-control-allow-origin"]), (204, headers["Origin"]))
+        reply = web.post("/completions", headers=headers, json={"prompt": "x"})
+        self.assertEqual((reply.status_code, cors(reply)["access-control-allow-origin"]), (401, headers["Origin"]))
+        headers["Origin"] = "http://evil.example"  # its browser shows it no answer
+        for reply in (web.options("/completions", headers=headers), web.post("/completions", headers=headers, json={"prompt": "x"})):
+            self.assertEqual((reply.status_code, cors(reply)), (401, {}))
 
     def test_bearer_tokens_under_tls(self):
         self.assertEqual(self.ask(self.keys["acme"]).usage.completion_tokens, 2)
