@@ -97,15 +97,31 @@ void engine_ask_add_bias(struct engine_ask *ask, uint32_t token_id, float bias)
     ask->bias_list[i] = &ask->biases[i];
 }
 
-enum status engine_ask_logprobs(struct engine_ask *ask, int64_t n, const char *field,
-                                struct rpc_error *error)
+static enum status check_n_top(int64_t n, const char *field, struct rpc_error *error)
 {
     char value[24];
     snprintf(value, sizeof value, "%" PRId64, n);
-    if (n < 0 || n > (int64_t)LOGPROBS_MAX)
-        return engine_ask_refuse(field, value, "it must be 0 to 20", error);
+    return n < 0 || n > (int64_t)LOGPROBS_MAX
+               ? engine_ask_refuse(field, value, "it must be 0 to 20", error)
+               : STATUS_OK;
+}
+
+enum status engine_ask_logprobs(struct engine_ask *ask, int64_t n, const char *field,
+                                struct rpc_error *error)
+{
+    TRY(check_n_top(n, field, error));
     ask->wants.has_logprobs = true;
     ask->wants.n_top = (uint32_t)n;
     ask->sampling.logprobs = n > 0 ? (uint32_t)n : 1; /* of the generated token alone is not told */
+    return STATUS_OK;
+}
+
+enum status engine_ask_scores(struct engine_ask *ask, int64_t n, const char *field,
+                              struct rpc_error *error)
+{
+    TRY(check_n_top(n, field, error));
+    ask->wants.has_scores = true;
+    ask->wants.n_scores_top = (uint32_t)n;
+    ENGINE_SET(ask, prompt_logprobs, PROMPT_LOGPROBS, n > 0 ? (uint32_t)n : 1); /* for the rank */
     return STATUS_OK;
 }

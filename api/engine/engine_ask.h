@@ -23,7 +23,9 @@ struct engine_wants {
     bool has_text, has_ids, has_prompt_ids;
     bool ignores_eos; /* such a token ends the reply only as a stop token */
     bool has_logprobs;
-    uint32_t n_top; /* of the likeliest tokens, beside the generated one */
+    uint32_t n_top;  /* of the likeliest tokens, beside the generated one */
+    bool has_scores; /* log-probabilities of the prompt's tokens, in the first message */
+    uint32_t n_scores_top;
 };
 
 struct engine_ask {
@@ -59,6 +61,10 @@ void engine_ask_add_bias(struct engine_ask *ask, uint32_t token_id, float bias);
 /* Asks for log-probabilities, those of the n likeliest tokens, too. INVALID_ARGUMENT: n is not 0 to LOGPROBS_MAX. */
 MUST_CHECK enum status engine_ask_logprobs(struct engine_ask *ask, int64_t n, const char *field,
                                            struct rpc_error *error);
+
+/* The same of the prompt's tokens. */
+MUST_CHECK enum status engine_ask_scores(struct engine_ask *ask, int64_t n, const char *field,
+                                         struct rpc_error *error);
 
 /* What the text of the reply must be. A member of constraint is set by who calls it. */
 Kvferry__V1__Constraint *engine_ask_constrain(struct engine_ask *ask,

@@ -23,6 +23,7 @@ static void destroy(struct rpc_door_call *door)
         collected_finish(&call->choices[i].collected);
         free(call->choices[i].stop_string);
     }
+    collected_scores_finish(&call->scores);
     free(call->choices);
     free(call->prompt_ids);
     pthread_mutex_destroy(&call->lock);
@@ -62,9 +63,16 @@ static enum status keep(struct engine_call *call, struct engine_choice *choice,
     if (!call->wants.has_text)
         kept.text_bytes = 0;
     call->kept_bytes += kept.text_bytes + piece->n * token_bytes(&call->wants);
-    if (call->kept_bytes > reply_bytes_max(call))
+    if (call->kept_bytes + collected_scores_bytes(&call->scores) > reply_bytes_max(call))
         return STATUS_REPLY_TOO_LONG;
     return collected_add(&choice->collected, &kept, reply_bytes_max(call));
+}
+
+/* A message was made: what only the first has is not needed any more. */
+static void begun(struct engine_call *call)
+{
+    call->has_begun = true;
+    collected_scores_finish(&call->scores);
 }
 
 static enum status piece(struct door_call *door, const struct reply_piece *piece)
@@ -78,7 +86,8 @@ static enum status piece(struct door_call *door, const struct reply_piece *piece
         choice->n_tokens += piece->n;
         call->n_prompt = piece->n_prompt;
         status = call->wants.is_stream ? call->form->piece(call, piece) : keep(call, choice, piece);
-        call->has_begun |= call->wants.is_stream;
+        if (call->wants.is_stream)
+            begun(call);
     }
     pthread_mutex_unlock(&call->lock);
     return status;
@@ -96,7 +105,7 @@ static enum status say_end(struct engine_call *call, uint32_t index, const struc
     if (reply)
         call->n_prompt = reply->usage.prompt_tokens;
     enum status status = call->form->end(call, &end);
-    call->has_begun = true;
+    begun(call);
     collected_finish(&choice->collected);
     return status;
 }
@@ -155,7 +164,8 @@ static void fail(struct door_call *door, const struct rpc_error *error)
                             error->status == STATUS_QUEUE_FULL;
     if (error->status == STATUS_REPLY_TOO_LONG)
         snprintf(told.message, sizeof told.message,
-                 "the reply is longer than %llu bytes; a stream has no such limit",
+                 "the reply is longer than %llu bytes; a stream without log-probabilities of the "
+                 "prompt has no such limit",
                  (unsigned long long)reply_bytes_max(call_of(door)));
     else if (!is_about_request)
         snprintf(told.message, sizeof told.message, "%s", status_text(error->status));
@@ -202,13 +212,16 @@ void engine_call_abort(struct engine_call *call)
     finish(call);
 }
 
-/* Neither is ever asked for. */
-static enum status scores(struct door_call *call, const uint32_t *token_ids,
+static enum status scores(struct door_call *door, const uint32_t *token_ids,
                           const struct prompt_scores *told)
 {
-    (void)call, (void)token_ids, (void)told;
-    assert(false && "no gateway asks for them");
-    return STATUS_BUG;
+    struct engine_call *call = call_of(door);
+    enum status status = STATUS_CANCELLED;
+    pthread_mutex_lock(&call->lock);
+    if (!call->is_aborted)
+        status = collected_scores_add(&call->scores, token_ids, told, reply_bytes_max(call));
+    pthread_mutex_unlock(&call->lock);
+    return status;
 }
 
 static enum status progress(struct door_call *call, uint32_t n_done, uint32_t n)
@@ -279,7 +292,8 @@ struct engine_call *engine_call_create(const struct engine_place *place, struct 
     pthread_mutex_init(&call->lock, NULL);
     rpc_door_call_init(&call->door, &OPS, rpc, ask->wants.is_unary, destroy);
     call->door.base.ends_with_context = true;
-    if (!ask->wants.is_stream && !ask->wants.is_unary)
+    call->scores.n_top = ask->sampling.prompt_logprobs;
+    if ((!ask->wants.is_stream || ask->wants.has_scores) && !ask->wants.is_unary)
         rpc_call_keeps(rpc, reply_bytes_max(call));
     name(rpc, ask->client_id);
     return call;

@@ -4,9 +4,10 @@
  *     stream        each piece is a message, and the end of each choice
  *     not a stream  a choice is kept until it and those before it have ended, and then is one message: gateways number
  *                   choices in the order of their coming
+ *     scores        of the prompt are kept until the first message, which has them
  *     abort         the end of each choice that is not complete, at once
  *
- * Bounds: what is kept has reply_bytes_max bytes of text, and as many as a message.
+ * Bounds: what is kept has reply_bytes_max bytes of text, and as many as a message, the prompt's scores included.
  *
  * Lock: its own, for what follows door; see README.md.
  * Thread: as door_ops; engine_call_abort any.
@@ -17,6 +18,7 @@
 #include "api/engine/engine_fields.h"
 #include "api/engine/engine_place.h"
 #include "api/reply/collected.h"
+#include "api/reply/collected_scores.h"
 #include "api/reply/rpc_door_call.h"
 #include "router/requests/generation_state.h"
 
@@ -55,7 +57,8 @@ struct engine_call {
     bool has_begun;       /* a message was made: what is only in the first is not made again */
     uint32_t n_prompt;    /* tokens; 0: not known yet */
     uint32_t *prompt_ids; /* [n_prompt], of a call that keeps its reply and wants them; else NULL */
-    size_t kept_bytes;    /* of all choices, as messages */
+    struct collected_scores scores; /* of the prompt, until the first message */
+    size_t kept_bytes;              /* of all choices, as messages */
     uint32_t n_choices;
     struct engine_choice *choices; /* [n_choices] */
 };

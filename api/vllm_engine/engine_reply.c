@@ -72,6 +72,95 @@ static struct logprobs *logprobs_create(const uint32_t *ids, const struct token_
     return logprobs;
 }
 
+/* Log-probabilities of a prompt. */
+struct scores {
+    Vllm__Grpc__Engine__InputLogProbs message;
+    uint32_t *ids;                                 /* [n] */
+    Vllm__Grpc__Engine__InputTokenLogProb *values; /* [n] */
+    Vllm__Grpc__Engine__InputTokenLogProb **list;  /* [n] */
+    struct row *rows;                              /* [n], or NULL: the likeliest are not wanted */
+    Vllm__Grpc__Engine__TopLogProbs **top;         /* the same */
+};
+
+static void scores_finish(struct scores *scores)
+{
+    free(scores->ids);
+    free(scores->values);
+    free(scores->list);
+    free(scores->rows);
+    free(scores->top);
+}
+
+static bool scores_have_room(struct scores *scores, uint32_t n, bool has_rows)
+{
+    scores->ids = malloc(n * sizeof *scores->ids);
+    scores->values = malloc(n * sizeof *scores->values);
+    scores->list = malloc(n * sizeof(Vllm__Grpc__Engine__InputTokenLogProb *));
+    if (has_rows) {
+        scores->rows = malloc(n * sizeof *scores->rows);
+        scores->top = malloc(n * sizeof(Vllm__Grpc__Engine__TopLogProbs *));
+    }
+    return scores->ids && scores->values && scores->list &&
+           (!has_rows || (scores->rows && scores->top));
+}
+
+static void add_score(struct scores *scores, uint32_t i, uint32_t token,
+                      const struct token_logprobs *from, uint32_t n_top)
+{
+    vllm__grpc__engine__input_token_log_prob__init(&scores->values[i]);
+    scores->list[i] = &scores->values[i];
+    if (token > 0) { /* the first has none */
+        scores->values[i]
+            .value_presence_case = VLLM__GRPC__ENGINE__INPUT_TOKEN_LOG_PROB__VALUE_PRESENCE_VALUE;
+        scores->values[i].value = from->logprob;
+    }
+    if (!scores->rows)
+        return;
+    fill_row(&scores->rows[i], from, scores->ids[i], n_top);
+    if (token == 0)
+        scores->rows[i].top.n_values = scores->rows[i].top.n_token_ids = 0;
+    scores->top[i] = &scores->rows[i].top;
+}
+
+/* *told_out: what the first message has, or NULL. NO_MEMORY: the caller finishes scores_out all the same. */
+static enum status scores_make(const struct engine_call *call, struct scores *scores_out,
+                               Vllm__Grpc__Engine__InputLogProbs **told_out)
+{
+    const struct collected_scores *from = &call->scores;
+    const uint32_t n_top = call->wants.n_scores_top;
+    *scores_out = (struct scores){.message = VLLM__GRPC__ENGINE__INPUT_LOG_PROBS__INIT};
+    *told_out = NULL;
+    if (from->n == 0)
+        return STATUS_OK;
+    if (!scores_have_room(scores_out, from->n, n_top > 0))
+        return STATUS_NO_MEMORY;
+    for (uint32_t i = 0; i < from->n; i++) {
+        struct token_logprobs score;
+        scores_out->ids[i] = collected_scores_get(from, i, &score);
+        add_score(scores_out, i, from->first + i, &score, n_top);
+    }
+    Vllm__Grpc__Engine__InputLogProbs *message = &scores_out->message;
+    message->n_token_logprobs = message->n_token_ids = from->n;
+    message->n_top_logprobs = n_top > 0 ? from->n : 0;
+    message->token_logprobs = scores_out->list;
+    message->token_ids = scores_out->ids;
+    message->top_logprobs = scores_out->top;
+    *told_out = message;
+    return STATUS_OK;
+}
+
+/* With what only the first message has. */
+static enum status send(struct engine_call *call, Vllm__Grpc__Engine__GenerateResponse *response,
+                        Vllm__Grpc__Engine__InputLogProbs **place)
+{
+    struct scores scores;
+    enum status status = scores_make(call, &scores, place);
+    if (status == STATUS_OK)
+        status = engine_call_send(call, &response->base);
+    scores_finish(&scores);
+    return status;
+}
+
 static enum status piece(struct engine_call *call, const struct reply_piece *piece)
 {
     Vllm__Grpc__Engine__GenerateResponse response = VLLM__GRPC__ENGINE__GENERATE_RESPONSE__INIT;
@@ -90,7 +179,7 @@ static enum status piece(struct engine_call *call, const struct reply_piece *pie
     }
     response.response_case = VLLM__GRPC__ENGINE__GENERATE_RESPONSE__RESPONSE_CHUNK;
     response.chunk = &chunk;
-    enum status status = engine_call_send(call, &response.base);
+    enum status status = send(call, &response, &chunk.input_logprobs);
     logprobs_destroy(logprobs);
     return status;
 }
@@ -136,7 +225,7 @@ static enum status end(struct engine_call *call, const struct engine_end *end)
     }
     response.response_case = VLLM__GRPC__ENGINE__GENERATE_RESPONSE__RESPONSE_COMPLETE;
     response.complete = &complete;
-    enum status status = engine_call_send(call, &response.base);
+    enum status status = send(call, &response, &complete.input_logprobs);
     logprobs_destroy(logprobs);
     return status;
 }

@@ -104,14 +104,14 @@ static enum status read_params(const params_message *params, struct engine_ask *
                                struct rpc_error *error)
 {
     TRY(read_constraint(params, ask, error));
-    TRY(engine_ask_refuse_if(HAS_PARAM(params, prompt_logprobs, PROMPT_LOGPROBS),
-                             PARAMS "prompt_logprobs", "they are not served", error));
     TRY(engine_ask_refuse_if(HAS_PARAM(params, truncate_prompt_tokens, TRUNCATE_PROMPT_TOKENS),
                              PARAMS "truncate_prompt_tokens", "prompts are not cut here", error));
     read_numbers(params, ask);
     read_ends(params, ask);
     if (HAS_PARAM(params, logprobs, LOGPROBS))
         TRY(engine_ask_logprobs(ask, params->logprobs, PARAMS "logprobs", error));
+    if (HAS_PARAM(params, prompt_logprobs, PROMPT_LOGPROBS))
+        TRY(engine_ask_scores(ask, params->prompt_logprobs, PARAMS "prompt_logprobs", error));
     return read_biases(params, ask, error);
 }
 

@@ -55,31 +55,59 @@ static bool has_room(struct logprobs *logprobs, uint32_t n, bool has_rows)
     return logprobs->chosen && logprobs->ranks && (!has_rows || (logprobs->list && logprobs->rows));
 }
 
+static void add_token(struct logprobs *logprobs, uint32_t i, uint32_t id,
+                      const struct token_logprobs *from, uint32_t n_top)
+{
+    struct engine_logprob first[ENGINE_LOGPROBS_MAX];
+    (void)engine_logprobs_first(from, id, 0, first);
+    logprobs->chosen[i] = first[0].logprob;
+    logprobs->ranks[i] = first[0].rank;
+    if (n_top == 0)
+        return;
+    fill_row(&logprobs->rows[i], from, n_top);
+    logprobs->list[i] = &logprobs->rows[i].message;
+}
+
 /* Of the tokens ids [n] into output, which points into logprobs_out; NO_MEMORY: the caller finishes that all the same. */
 static enum status add_logprobs(const struct engine_wants *wants, const uint32_t *ids,
                                 const struct token_logprobs *from, uint32_t n,
                                 Vllm__SequenceOutput *output, struct logprobs *logprobs_out)
 {
-    struct engine_logprob first[ENGINE_LOGPROBS_MAX];
     *logprobs_out = (struct logprobs){0};
     if (!wants->has_logprobs || !from || n == 0)
         return STATUS_OK;
     if (!has_room(logprobs_out, n, wants->n_top > 0))
         return STATUS_NO_MEMORY;
-    for (uint32_t i = 0; i < n; i++) {
-        (void)engine_logprobs_first(&from[i], ids[i], 0, first);
-        logprobs_out->chosen[i] = first[0].logprob;
-        logprobs_out->ranks[i] = first[0].rank;
-        if (wants->n_top == 0)
-            continue;
-        fill_row(&logprobs_out->rows[i], &from[i], wants->n_top);
-        logprobs_out->list[i] = &logprobs_out->rows[i].message;
-    }
+    for (uint32_t i = 0; i < n; i++)
+        add_token(logprobs_out, i, ids[i], &from[i], wants->n_top);
     output->n_logprobs = output->n_ranks = n;
     output->logprobs = logprobs_out->chosen;
     output->ranks = logprobs_out->ranks;
     output->n_candidate_tokens = wants->n_top > 0 ? n : 0;
     output->candidate_tokens = logprobs_out->list;
+    return STATUS_OK;
+}
+
+/* The same of the prompt's tokens into prompt. */
+static enum status add_scores(const struct engine_call *call, Vllm__PromptInfo *prompt,
+                              struct logprobs *logprobs_out)
+{
+    const struct collected_scores *from = &call->scores;
+    const uint32_t n_top = call->wants.n_scores_top;
+    if (from->n == 0)
+        return STATUS_OK;
+    if (!has_room(logprobs_out, from->n, n_top > 0))
+        return STATUS_NO_MEMORY;
+    for (uint32_t i = 0; i < from->n; i++) {
+        struct token_logprobs score;
+        const uint32_t id = collected_scores_get(from, i, &score);
+        add_token(logprobs_out, i, id, &score, n_top);
+    }
+    prompt->n_logprobs = prompt->n_ranks = from->n;
+    prompt->logprobs = logprobs_out->chosen;
+    prompt->ranks = logprobs_out->ranks;
+    prompt->n_candidate_tokens = n_top > 0 ? from->n : 0;
+    prompt->candidate_tokens = logprobs_out->list;
     return STATUS_OK;
 }
 
@@ -89,14 +117,20 @@ static enum status send(struct engine_call *call, Vllm__SequenceOutput *output,
 {
     Vllm__GenerateResponse response = VLLM__GENERATE_RESPONSE__INIT;
     Vllm__PromptInfo prompt = VLLM__PROMPT_INFO__INIT;
+    struct logprobs scores = {0};
+    enum status status = STATUS_OK;
     response.outputs = output;
     if (!call->has_begun) {
         prompt.num_prompt_tokens = n_prompt;
         prompt.n_token_ids = call->wants.has_prompt_ids && prompt_ids ? n_prompt : 0;
         prompt.token_ids = borrow(prompt_ids);
         response.prompt_info = &prompt;
+        status = add_scores(call, &prompt, &scores);
     }
-    return engine_call_send(call, &response.base);
+    if (status == STATUS_OK)
+        status = engine_call_send(call, &response.base);
+    logprobs_finish(&scores);
+    return status;
 }
 
 static enum status piece(struct engine_call *call, const struct reply_piece *piece)

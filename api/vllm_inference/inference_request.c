@@ -38,6 +38,7 @@ const struct engine_field inference_request_fields[] = {
     {"sampling.min_tokens", "stopping.min_new_tokens"},
     {"sampling.stop_token_ids", "stopping.stop_token_ids"},
     {"sampling.stop", "stopping.stop_strings"},
+    {"sampling.prompt_logprobs", "response.prompt_logprobs"},
     {"sampling.logprobs", "response.output_candidates.top_n"},
     {0},
 };
@@ -129,38 +130,44 @@ static enum status read_stopping(const Vllm__StoppingCriteria *stopping, struct 
     return STATUS_OK;
 }
 
-static enum status read_candidates(const Vllm__ResponseOptions *response, struct engine_ask *ask,
-                                   struct rpc_error *error)
+static enum status read_candidates(const Vllm__CandidateTokens *candidates, const char *field,
+                                   uint32_t *n_top_out, struct rpc_error *error)
 {
-    const Vllm__CandidateTokens *candidates = response->output_candidates;
-    uint32_t n_top = 0;
-    if (candidates) {
-        TRY(engine_ask_refuse_if(candidates->select_case == VLLM__CANDIDATE_TOKENS__SELECT_ALL ||
-                                     candidates->select_case ==
-                                         VLLM__CANDIDATE_TOKENS__SELECT_TOKEN_IDS,
-                                 "response.output_candidates", "only top_n is served", error));
-        n_top = candidates->select_case == VLLM__CANDIDATE_TOKENS__SELECT_TOP_N ? candidates->top_n
-                                                                                : 0;
-    }
-    if (!response->output_logprobs && n_top == 0)
+    *n_top_out = 0;
+    if (!candidates)
         return STATUS_OK;
-    return engine_ask_logprobs(ask, n_top, "response.output_candidates.top_n", error);
+    TRY(engine_ask_refuse_if(candidates->select_case == VLLM__CANDIDATE_TOKENS__SELECT_ALL ||
+                                 candidates->select_case ==
+                                     VLLM__CANDIDATE_TOKENS__SELECT_TOKEN_IDS,
+                             field, "only top_n is served", error));
+    if (candidates->select_case == VLLM__CANDIDATE_TOKENS__SELECT_TOP_N)
+        *n_top_out = candidates->top_n;
+    return STATUS_OK;
+}
+
+static enum status read_logprobs(const Vllm__ResponseOptions *response, struct engine_ask *ask,
+                                 struct rpc_error *error)
+{
+    uint32_t n_top;
+    TRY(read_candidates(response->prompt_candidates, "response.prompt_candidates", &n_top, error));
+    if (response->prompt_logprobs || n_top > 0)
+        TRY(engine_ask_scores(ask, n_top, "response.prompt_candidates.top_n", error));
+    TRY(read_candidates(response->output_candidates, "response.output_candidates", &n_top, error));
+    if (response->output_logprobs || n_top > 0)
+        TRY(engine_ask_logprobs(ask, n_top, "response.output_candidates.top_n", error));
+    return STATUS_OK;
 }
 
 static enum status read_response(const Vllm__ResponseOptions *response, struct engine_ask *ask,
                                  struct rpc_error *error)
 {
-    TRY(engine_ask_refuse_if(response->prompt_logprobs, "response.prompt_logprobs",
-                             "they are not served", error));
-    TRY(engine_ask_refuse_if(response->prompt_candidates, "response.prompt_candidates",
-                             "they are not served", error));
     ask->wants.has_text = !HAS(response, RESPONSE_OPTIONS, output_text, OUTPUT_TEXT) ||
                           response->output_text;
     ask->wants.has_ids = response->output_token_ids;
     ask->wants.has_prompt_ids = response->prompt_token_ids;
     if (HAS(response, RESPONSE_OPTIONS, skip_special_tokens, SKIP_SPECIAL_TOKENS))
         ENGINE_SET(ask, skip_special_tokens, SKIP_SPECIAL_TOKENS, response->skip_special_tokens);
-    return read_candidates(response, ask, error);
+    return read_logprobs(response, ask, error);
 }
 
 /* A salt that nobody else has: no cached prefix is found. */

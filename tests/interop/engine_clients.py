@@ -201,6 +201,30 @@ class EngineGenerate(Case):
                 self.assertEqual(list(zip(row.token_ids, row.values)), [(i, of.logprob)] + others)
                 self.assertEqual(len(row.token_ids), 1 if n == 0 else n if is_top else n + 1)
 
+    def test_log_probabilities_of_the_prompt_come_first(self):
+        for n in (0, 1, 5):
+            (wanted,) = v1(prompt_logprobs=max(1, n))
+            responses = engine(prompt_logprobs=n)
+            chunks, end = parts(responses)
+            _, complete = parts(engine(prompt_logprobs=n, stream=False))
+            told = responses[0].chunk.input_logprobs
+            self.assertEqual(told, complete.input_logprobs)
+            self.assertFalse(any(c.HasField("input_logprobs") for c in chunks[1:]) or end.HasField("input_logprobs"))
+            self.assertEqual(list(told.token_ids), LONG_IDS)
+            values = [t.value if t.HasField("value") else None for t in told.token_logprobs]
+            self.assertEqual(values, [None] + [of.logprob for of in wanted.prompt_logprobs[1:]])
+            self.assertEqual(len(told.top_logprobs), len(LONG_IDS) if n else 0)
+            for i, row, of in zip(LONG_IDS, told.top_logprobs, wanted.prompt_logprobs):
+                others = [(t.token_id, t.logprob) for t in of.top if t.token_id != i]
+                self.assertEqual(list(zip(row.token_ids, row.values)), [(i, of.logprob)] + others if of.top else [])
+            self.assertEqual(ids_in(chunks), list(wanted.token_ids))
+
+    def test_log_probabilities_of_a_prompt_come_once_for_all_choices(self):
+        for stream in (True, False):
+            responses = engine(n=3, prompt_logprobs=2, stream=stream)
+            told = [(r.chunk if r.HasField("chunk") else r.complete).HasField("input_logprobs") for r in responses]
+            self.assertEqual(told, [True] + [False] * (len(responses) - 1))
+
     def test_a_constraint_is_that_of_kvferry_v1(self):
         """With a penalty: the demo model repeats blanks, which JSON may have anywhere, without end."""
         schema = json.dumps({"type": "object", "properties": {"a": {"type": "boolean"}}, "required": ["a"], "additionalProperties": False})
@@ -264,7 +288,7 @@ class EngineGenerate(Case):
             "sampling_params.json_schema: ": {"json_schema": "{"}, "sampling_params.regex: ": {"regex": "("},
             "sampling_params.grammar: ": {"grammar": "?"}, "structural_tag": {"structural_tag": "a"},
             "sampling_params.choice.choices": {"choice": pb.ChoiceConstraint()},
-            "prompt_logprobs": {"prompt_logprobs": 0},
+            "prompt_logprobs is 21": {"prompt_logprobs": 21}, "prompt_logprobs is -1": {"prompt_logprobs": -1},
             "truncate_prompt_tokens": {"truncate_prompt_tokens": 5}, "logprobs is 21": {"logprobs": 21},
             "logprobs is -1": {"logprobs": -1}, "sampling_params.max_tokens is 0": {"max_tokens": 0}, "sampling_params.n is 17": {"n": 17},
             "temperature is -1": {"temperature": -1}, "top_p is 2": {"top_p": 2},
@@ -434,6 +458,23 @@ class Inference(Case):
             self.assertEqual([t.rank for t in row.tokens], [1, 2, 3])
             self.assertEqual((row.tokens[0].id, row.tokens[0].logprob, 1), (i, logprob, rank))  # it is greedy
 
+    def test_log_probabilities_of_the_prompt_are_in_the_first_message(self):
+        (wanted,) = v1(prompt_logprobs=3)
+        for more in ({"prompt_logprobs": True}, {"prompt_candidates": inference_pb2.CandidateTokens(top_n=3)}):
+            one = stubs.inference.Generate(inference_request(response=more), timeout=LIMIT_S).prompt_info
+            first, *others = inference(response=more)
+            self.assertEqual(first.prompt_info, one)
+            self.assertFalse(any(r.HasField("prompt_info") for r in others))
+            self.assertEqual((list(one.logprobs), one.ranks[0]), ([of.logprob for of in wanted.prompt_logprobs], 0))
+            self.assertEqual(one.logprobs[0], 0)
+            rows = [[(t.id, t.logprob, t.rank) for t in row.tokens] for row in one.candidate_tokens]
+            if "prompt_logprobs" in more:
+                self.assertEqual(rows, [])
+                continue
+            self.assertEqual(rows, [[(t.token_id, t.logprob, i + 1) for i, t in enumerate(of.top)] for of in wanted.prompt_logprobs])
+            for i, rank, row in zip(LONG_IDS, one.ranks, rows):
+                self.assertEqual(rank, next((r for token, _, r in row if token == i), 0))
+
     def test_text_is_tokenized_as_by_kvferry_v1(self):
         for text in (LONG, "caf\u00e9 \U0001f642 and \u5149: "):
             ids, said, _ = told(inference(text, response={"prompt_token_ids": True}))
@@ -499,8 +540,9 @@ class Inference(Case):
             "decoding.json: ": {"decoding": {"json": "{"}}, "decoding.regex: ": {"decoding": {"regex": "("}},
             "decoding.grammar: ": {"decoding": {"grammar": "?"}}, "temperature is -1": {"temperature": -1},
             "decoding.choice.choices": {"decoding": {"choice": pb.StringChoices()}}, "decoding.structural_tag": {"decoding": {"structural_tag": "a"}},
-            "bad_words_token_ids": {"decoding": {"bad_words_token_ids": [ids]}}, "prompt_logprobs": {"response": {"prompt_logprobs": True}},
-            "prompt_candidates": {"response": {"prompt_candidates": pb.CandidateTokens(top_n=1)}},
+            "bad_words_token_ids": {"decoding": {"bad_words_token_ids": [ids]}},
+            "response.prompt_candidates.top_n is 21": {"response": {"prompt_candidates": pb.CandidateTokens(top_n=21)}},
+            "response.prompt_candidates: ": {"response": {"prompt_candidates": pb.CandidateTokens(all=True)}},
             "output_candidates": {"response": {"output_candidates": pb.CandidateTokens(token_ids=ids)}},
             "top_n is 21": {"response": {"output_candidates": pb.CandidateTokens(top_n=21)}},
             "kv_transfer_params": {"kv": {"kv_transfer_params": b"\x0a\x00"}}, "ec_transfer_params": {"kv": {"ec_transfer_params": b"\x0a\x00"}},
