@@ -6,9 +6,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-static enum status refuse(struct rpc_error *error, const char *field, const char *what)
+static enum status refuse(struct rpc_error *error, const char *field, const char *value,
+                          const char *what)
 {
-    rpc_error_set(error, STATUS_INVALID_ARGUMENT, field, NULL, "%s %s", field, what);
+    rpc_error_set(error, STATUS_INVALID_ARGUMENT, field, value, "%s %s", field, what);
     return STATUS_INVALID_ARGUMENT;
 }
 
@@ -56,7 +57,7 @@ static enum status read_object(const char *text, const char *field, json_t **out
         return STATUS_OK;
     json_decref(*out);
     *out = NULL;
-    return refuse(error, field, what);
+    return refuse(error, field, text, what);
 }
 
 /* Takes value. */
@@ -126,7 +127,7 @@ static enum status add_message(json_t *into, const Kvferry__V1__ChatMessage *mes
     char field[64];
     snprintf(field, sizeof field, "%s.role", path);
     if (!message->role[0])
-        return refuse(error, field, "is missing");
+        return refuse(error, field, "", "is missing");
     TRY(add_more(into, message, path, error));
     TRY(set(into, "role", json_string(message->role)));
     if (message->content_presence_case == KVFERRY__V1__CHAT_MESSAGE__CONTENT_PRESENCE_CONTENT)
@@ -196,7 +197,7 @@ static enum status build(json_t *into, const Kvferry__V1__ChatPrompt *chat, stru
         KVFERRY__V1__CHAT_PROMPT__ADD_GENERATION_PROMPT_PRESENCE_ADD_GENERATION_PROMPT)
         adds = chat->add_generation_prompt;
     if (adds && chat->continue_final_message)
-        return refuse(error, "chat.add_generation_prompt",
+        return refuse(error, "chat.add_generation_prompt", "true",
                       "is true, and so is continue_final_message: one of them can be");
     TRY(add_messages(into, chat, error));
     if (chat->n_tools > 0)
@@ -214,6 +215,7 @@ static enum status build(json_t *into, const Kvferry__V1__ChatPrompt *chat, stru
 enum status chat_prompt_json(const Kvferry__V1__ChatPrompt *chat, size_t bytes_max, char **json_out,
                              size_t *bytes_out, struct rpc_error *error)
 {
+    char value[24];
     json_t *root = json_object();
     enum status status = root ? build(root, chat, error) : STATUS_NO_MEMORY;
     *json_out = status == STATUS_OK ? json_dumps(root, JSON_COMPACT) : NULL;
@@ -227,7 +229,9 @@ enum status chat_prompt_json(const Kvferry__V1__ChatPrompt *chat, size_t bytes_m
         return STATUS_OK;
     free(*json_out);
     *json_out = NULL;
-    rpc_error_set(error, STATUS_PROMPT_TOO_LONG, "chat", NULL,
-                  "chat has %zu bytes as JSON; at most %zu are taken", *bytes_out, bytes_max);
+    snprintf(value, sizeof value, "%zu", *bytes_out);
+    rpc_error_set(error, STATUS_PROMPT_TOO_LONG, "chat", value,
+                  "chat has %zu bytes as JSON; at most %zu are taken (chat_request_bytes_max)",
+                  *bytes_out, bytes_max);
     return STATUS_PROMPT_TOO_LONG;
 }

@@ -23,12 +23,13 @@ static enum status check_bytes(const struct constraint_bytes *text, struct error
     return STATUS_OK;
 }
 
-static enum status check_length(size_t n_bytes, const struct constraint_limits *limits,
+/* row: the configuration's that sets the bound. */
+static enum status check_length(size_t n_bytes, size_t bytes_max, const char *row,
                                 struct error *error)
 {
-    if (n_bytes > limits->bytes_max)
+    if (n_bytes > bytes_max)
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "it is longer than %zu bytes (constraint_bytes_max)", limits->bytes_max);
+                         "it has %zu bytes; at most %zu are taken (%s)", n_bytes, bytes_max, row);
     return STATUS_OK;
 }
 
@@ -40,14 +41,15 @@ static enum status check_choices(const struct constraint_text *text,
         return error_set(error, STATUS_INVALID_ARGUMENT, "there is no choice");
     if (text->n_choices > limits->choices_max)
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "there are %u choices, more than %u (constraint_choices_max)",
+                         "there are %u choices; at most %u are taken (constraint_choices_max)",
                          text->n_choices, limits->choices_max);
+    for (uint32_t i = 0; i < text->n_choices; i++)
+        n_bytes += text->choices[i].n_bytes;
+    TRY(check_length(n_bytes, limits->bytes_max, "constraint_bytes_max", error));
     for (uint32_t i = 0; i < text->n_choices; i++) {
         struct error why = {0};
         if (check_bytes(&text->choices[i], &why) != STATUS_OK)
             return error_set(error, STATUS_INVALID_ARGUMENT, "choice %u: %s", i, why.text);
-        n_bytes += text->choices[i].n_bytes;
-        TRY(check_length(n_bytes, limits, error));
     }
     return STATUS_OK;
 }
@@ -97,11 +99,10 @@ enum status constraint_check(const struct constraint_text *text,
     default:
         return error_set(error, STATUS_INVALID_ARGUMENT, "unknown kind %d", (int)text->kind);
     }
-    TRY(check_length(text->text.n_bytes, limits, error));
-    if (text->kind != CONSTRAINT_JSON_SCHEMA && text->text.n_bytes > limits->grammar_bytes_max)
-        return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "it is longer than %zu bytes (constraint_grammar_bytes_max)",
-                         limits->grammar_bytes_max);
+    TRY(check_length(text->text.n_bytes, limits->bytes_max, "constraint_bytes_max", error));
+    if (text->kind != CONSTRAINT_JSON_SCHEMA)
+        TRY(check_length(text->text.n_bytes, limits->grammar_bytes_max,
+                         "constraint_grammar_bytes_max", error));
     TRY(check_bytes(&text->text, error));
     if (text->kind == CONSTRAINT_JSON_SCHEMA)
         return schema_check(text->text.bytes, text->text.n_bytes, error);

@@ -3,6 +3,7 @@
 
 #include <criterion/criterion.h>
 #include <jansson.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -58,7 +59,8 @@ static void expect_json(const struct sample *sample, const char *wanted)
     free(json);
 }
 
-static void expect_refused(const struct sample *sample, const char *field, const char *sentence)
+static void expect_refused(const struct sample *sample, const char *field, const char *value,
+                           const char *sentence)
 {
     struct rpc_error error = {0};
     char *json;
@@ -68,6 +70,7 @@ static void expect_refused(const struct sample *sample, const char *field, const
     cr_assert_null(json);
     cr_assert_str_eq(error.field, field);
     cr_assert_str_eq(error.message, sentence);
+    cr_expect_str_eq(error.value, value);
 }
 
 Test(chat_prompt, has_what_was_given_and_no_more)
@@ -169,24 +172,24 @@ Test(chat_prompt, what_is_wrong_is_refused_by_its_field)
     struct sample sample;
     init(&sample);
     sample.chat.n_messages = 0;
-    expect_refused(&sample, "chat.messages",
+    expect_refused(&sample, "chat.messages", "0",
                    "chat.messages has 0 elements; it must have 1 to 4096");
     init(&sample);
     sample.messages[0].role = (char *)"";
-    expect_refused(&sample, "chat.messages[0].role", "chat.messages[0].role is missing");
+    expect_refused(&sample, "chat.messages[0].role", "", "chat.messages[0].role is missing");
     init(&sample);
     sample.messages[0].more = (char *)"[1]";
-    expect_refused(&sample, "chat.messages[0].more",
+    expect_refused(&sample, "chat.messages[0].more", "[1]",
                    "chat.messages[0].more is JSON, but not an object");
     init(&sample);
     sample.tools[0] = (char *)"{}";
     sample.tools[1] = (char *)"{\"a\": }";
     sample.chat.n_tools = 2;
-    expect_refused(&sample, "chat.tools[1]",
+    expect_refused(&sample, "chat.tools[1]", "{\"a\": }",
                    "chat.tools[1] is not JSON: line 1, column 7: unexpected token near '}'");
     init(&sample);
     sample.chat.template_arguments = (char *)"[7]";
-    expect_refused(&sample, "chat.template_arguments",
+    expect_refused(&sample, "chat.template_arguments", "[7]",
                    "chat.template_arguments is JSON, but not an object");
     sample.chat.template_arguments = (char *)"{\"tools\": []}";
     expect_refused(&sample, "chat.template_arguments.tools",
@@ -196,7 +199,7 @@ Test(chat_prompt, what_is_wrong_is_refused_by_its_field)
     sample.chat.add_generation_prompt_presence_case =
         KVFERRY__V1__CHAT_PROMPT__ADD_GENERATION_PROMPT_PRESENCE_ADD_GENERATION_PROMPT;
     sample.chat.add_generation_prompt = true;
-    expect_refused(&sample, "chat.add_generation_prompt",
+    expect_refused(&sample, "chat.add_generation_prompt", "true",
                    "chat.add_generation_prompt is true, and so is continue_final_message: one of "
                    "them can be");
 }
@@ -216,4 +219,8 @@ Test(chat_prompt, bytes_have_a_bound)
                  STATUS_PROMPT_TOO_LONG);
     cr_assert_null(json);
     cr_assert_str_eq(error.field, "chat");
+    char wanted[16];
+    snprintf(wanted, sizeof wanted, "%zu", n);
+    cr_expect_str_eq(error.value, wanted);
+    cr_expect(strstr(error.message, "(chat_request_bytes_max)"), "%s", error.message);
 }

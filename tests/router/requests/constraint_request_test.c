@@ -46,14 +46,21 @@ Test(constraint_request, each_kind_passes)
 Test(constraint_request, a_fault_has_its_field_and_value)
 {
     static const char *const THREE[] = {"yes", "no", "maybe"};
+    static const char *const LONG[] = {"01234567890123456789012345678901234567890123456789012345678"
+                                       "90123456789012345678901234567890123",
+                                       "yes"};
     expect_fault(check_one(REPLY_JSON_SCHEMA, "{\"type\": 1"), "sampling.constraint.json_schema",
                  "{\"type\": 1", "JSON");
     expect_fault(check_one(REPLY_REGEX, "0123456789012345678901234567890123456789012345678901234567"
                                         "89abcdef"
                                         "x"),
-                 "sampling.constraint.regex", "01234", "48");
+                 "sampling.constraint.regex", "01234",
+                 "it has 67 bytes; at most 48 are taken (constraint_grammar_bytes_max)");
     expect_fault(check_one(REPLY_GRAMMAR, "\xff"), "sampling.constraint.grammar", "", "UTF-8");
-    expect_fault(check(REPLY_CHOICES, 3, THREE), "sampling.constraint.choices", "yes", "2");
+    expect_fault(check(REPLY_CHOICES, 3, THREE), "sampling.constraint.choices", "yes",
+                 "there are 3 choices; at most 2 are taken (constraint_choices_max)");
+    expect_fault(check(REPLY_CHOICES, 2, LONG), "sampling.constraint.choices", "0123",
+                 "it has 97 bytes; at most 96 are taken (constraint_bytes_max)");
 }
 
 Test(constraint_request, of_choices_the_wrong_one_is_the_value)
