@@ -99,7 +99,7 @@ static enum status add_calls(json_t *into, const Kvferry__V1__ChatMessage *messa
         snprintf(field, sizeof field, "%s.tool_calls[%zu].arguments", path, i);
         snprintf(what, sizeof what, "is nested deeper than %u", CHAT_PROMPT_DEPTH_MAX);
         if (is_deeper(arguments, CHAT_PROMPT_DEPTH_MAX))
-            return refuse(error, field, what);
+            return refuse(error, field, call->arguments, what);
         if (call->id[0])
             TRY(set(one, "id", json_string(call->id)));
     }
@@ -184,7 +184,7 @@ static enum status check_arguments(const json_t *arguments, struct rpc_error *er
         char field[64];
         snprintf(field, sizeof field, "chat.template_arguments.%s", NAMES[i]);
         if (json_object_get(arguments, NAMES[i]))
-            return refuse(error, field, "is a name that no template argument may have");
+            return refuse(error, field, NAMES[i], "is a name that no template argument may have");
     }
     return STATUS_OK;
 }
