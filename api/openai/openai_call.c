@@ -2,6 +2,7 @@
 
 #include "api/openai/openai_admission.h"
 #include "api/openai/openai_call_parts.h"
+#include "api/openai/openai_stream.h"
 #include "api/openai/openai_whole.h"
 #include "base/clock.h"
 #include "router/admission/refusal.h"
@@ -18,19 +19,6 @@
 static struct openai_prompt *prompt_of(struct door_call *call)
 {
     return (struct openai_prompt *)call;
-}
-
-static struct openai_choice *choice_of(const struct openai_prompt *prompt, uint32_t index)
-{
-    struct openai_call *call = prompt->call;
-    uint32_t first = (uint32_t)(prompt - call->prompts) * call->request.n_choices;
-    assert(index < call->request.n_choices);
-    return &call->choices[first + index];
-}
-
-static uint32_t index_of(const struct openai_call *call, const struct openai_choice *choice)
-{
-    return (uint32_t)(choice - call->choices);
 }
 
 /* ---- holders ---- */
@@ -139,154 +127,6 @@ static void peer(struct door_call *call, char *peer_out, size_t peer_bytes)
     snprintf(peer_out, peer_bytes, "%s", from.address);
 }
 
-/* ---- a stream; the call's mutex is held ---- */
-
-static enum status begin(struct openai_call *call)
-{
-    const struct http_field fields[] = {{"Content-Type", "text/event-stream"},
-                                        {"Cache-Control", "no-cache"},
-                                        {"x-request-id", call->request_id}};
-    const struct http_answer_head head = {
-        .code = 200, .fields = fields, .n_fields = sizeof fields / sizeof *fields};
-    if (call->has_begun)
-        return STATUS_OK;
-    call->has_begun = true;
-    return http_exchange_begin(call->exchange, &head);
-}
-
-/* On the port's thread, while nothing is sent. */
-static void on_quiet(void *arg)
-{
-    static const char COMMENT[] = ": \n\n";
-    struct openai_call *call = arg;
-    pthread_mutex_lock(&call->mutex);
-    if (!call->is_over && !call->has_failed && call->n_live > 0 && begin(call) == STATUS_OK)
-        (void)!http_exchange_send(call->exchange, COMMENT, sizeof COMMENT - 1); /* on_end says it */
-    pthread_mutex_unlock(&call->mutex);
-}
-
-/* Takes body, which may be NULL: no memory. */
-static enum status send_event(struct openai_call *call, json_t *body)
-{
-    static const char BEFORE[] = "data: ", BEHIND[] = "\n\n";
-    size_t n = body ? json_dumpb(body, NULL, 0, JSON_COMPACT) : 0;
-    size_t n_before = sizeof BEFORE - 1, n_behind = sizeof BEHIND - 1;
-    char *event = n > 0 ? malloc(n_before + n + n_behind) : NULL;
-    enum status status = STATUS_NO_MEMORY;
-    if (event) {
-        memcpy(event, BEFORE, n_before);
-        (void)json_dumpb(body, event + n_before, n, JSON_COMPACT);
-        memcpy(event + n_before + n, BEHIND, n_behind);
-        status = begin(call);
-        if (status == STATUS_OK)
-            status = http_exchange_send(call->exchange, event, n_before + n + n_behind);
-    }
-    free(event);
-    json_decref(body);
-    return status;
-}
-
-/* The caller frees. NULL: no memory. */
-static char *echo_of(const struct openai_call *call, uint32_t index, size_t *bytes_out)
-{
-    return openai_request_prompt_text(&call->request, index / call->request.n_choices,
-                                      call->kind.tokenizer, bytes_out);
-}
-
-/* The role of chat, the prompt of echo. */
-static enum status begin_choice(struct openai_call *call, struct openai_choice *choice)
-{
-    size_t bytes = 0;
-    if (choice->has_begun)
-        return STATUS_OK;
-    choice->has_begun = true;
-    tool_text_init(&choice->tools, call->kind.tools);
-    if (!call->kind.is_chat && !call->request.echo)
-        return STATUS_OK;
-    char *echo = call->request.echo ? echo_of(call, index_of(call, choice), &bytes) : NULL;
-    if (call->request.echo && !echo)
-        return STATUS_NO_MEMORY;
-    json_t *chunk = reply_chunk(&call->kind, index_of(call, choice), call->kind.is_chat,
-                                echo ? echo : "", bytes, NULL, NULL, NULL);
-    free(echo);
-    return send_event(call, chunk);
-}
-
-/* Text of a choice that is calls of tools. */
-static enum status stream_calls(struct openai_call *call, struct openai_choice *choice,
-                                const char *text, size_t bytes)
-{
-    struct tool_piece piece;
-    for (size_t at = 0, n; at < bytes; at += n) {
-        n = bytes - at;
-        if (tool_text_next(&choice->tools, text + at, &n, &piece))
-            TRY(send_event(call, reply_tool_chunk(&call->kind, index_of(call, choice), &piece)));
-    }
-    return STATUS_OK;
-}
-
-static enum status stream_text(struct openai_call *call, struct openai_choice *choice,
-                               const char *text, size_t bytes, const struct reply_tokens *tokens)
-{
-    const struct reply_kind *kind = &call->kind;
-    const bool is_call = kind->tools != TOOL_FREE;
-    if ((tokens && (kind->has_logprobs || kind->return_token_ids)) || (bytes > 0 && !is_call))
-        TRY(send_event(call, reply_chunk(kind, index_of(call, choice), false, text,
-                                         is_call ? 0 : bytes, tokens, NULL, NULL)));
-    return is_call ? stream_calls(call, choice, text, bytes) : STATUS_OK;
-}
-
-/* Behind the echo of each choice of the prompt. */
-static enum status stream_scores(struct openai_prompt *prompt)
-{
-    struct openai_call *call = prompt->call;
-    for (uint32_t i = 0; i < call->request.n_choices; i++) {
-        struct openai_choice *choice = choice_of(prompt, i);
-        const struct reply_tokens tokens = {.prompt = &prompt->scores,
-                                            .text_offset = &choice->text_offset};
-        TRY(begin_choice(call, choice));
-        TRY(send_event(call, reply_chunk(&call->kind, index_of(call, choice), false, "", 0, &tokens,
-                                         NULL, NULL)));
-    }
-    collected_scores_clear(&prompt->scores);
-    return STATUS_OK;
-}
-
-static enum status stream_piece(struct openai_call *call, struct openai_choice *choice,
-                                const struct reply_piece *piece)
-{
-    const struct reply_tokens tokens = {.ids = piece->token_ids,
-                                        .logprobs = piece->logprobs,
-                                        .n = piece->n,
-                                        .text_offset = &choice->text_offset};
-    TRY(begin_choice(call, choice));
-    return call->request.is_echo_alone
-               ? STATUS_OK
-               : stream_text(call, choice, piece->text, piece->text_bytes, &tokens);
-}
-
-static enum status end_choice(struct openai_call *call, struct openai_choice *choice,
-                              const struct reply_end *end)
-{
-    TRY(begin_choice(call, choice));
-    if (call->request.is_echo_alone)
-        return send_event(call, reply_chunk(&call->kind, index_of(call, choice), false, "", 0, NULL,
-                                            "length", NULL));
-    TRY(stream_text(call, choice, end->text, end->text_bytes, NULL));
-    return send_event(call, reply_chunk(&call->kind, index_of(call, choice), false, "", 0, NULL,
-                                        reply_reason(&call->kind, end->reason), end));
-}
-
-static enum status end_stream(struct openai_call *call)
-{
-    static const char DONE[] = "data: [DONE]\n\n";
-    if (call->request.include_usage)
-        TRY(send_event(call, reply_usage_chunk(&call->kind, &call->usage)));
-    TRY(http_exchange_send(call->exchange, DONE, sizeof DONE - 1));
-    http_exchange_end(call->exchange);
-    return STATUS_OK;
-}
-
 /* ---- a whole reply; the call's mutex is held ---- */
 
 static enum status add_text(struct openai_call *call, size_t bytes)
@@ -301,13 +141,13 @@ static enum status piece(struct door_call *base, const struct reply_piece *piece
 {
     struct openai_prompt *prompt = prompt_of(base);
     struct openai_call *call = prompt->call;
-    struct openai_choice *choice = choice_of(prompt, piece->index);
+    struct openai_choice *choice = openai_choice_of(prompt, piece->index);
     enum status status = STATUS_CANCELLED;
     pthread_mutex_lock(&call->mutex);
     call->kind.tokenizer = call->place->intake->tokenizer;
     if (!call->is_over && !call->has_failed) {
         if (call->request.is_stream)
-            status = stream_piece(call, choice, piece);
+            status = openai_stream_piece(call, choice, piece);
         else if (call->request.is_echo_alone)
             status = STATUS_OK;
         else if ((status = add_text(call, openai_whole_piece_bytes(call, piece))) == STATUS_OK)
@@ -331,7 +171,7 @@ static enum status scores(struct door_call *base, const uint32_t *token_ids,
         status = collected_scores_add(&prompt->scores, token_ids, told, SIZE_MAX);
         if (status == STATUS_OK)
             status = call->request.is_stream
-                         ? stream_scores(prompt)
+                         ? openai_stream_scores(prompt)
                          : add_text(call, openai_whole_scores_bytes(prompt, told->n));
     }
     pthread_mutex_unlock(&call->mutex);
@@ -357,7 +197,7 @@ static void tell_failure(struct openai_call *call, const struct rpc_error *error
                  call->place->reply_bytes_max);
     if (!call->has_begun) {
         openai_error_reply(call->exchange, &told, call->request_id);
-    } else if (send_event(call, openai_error_json(&told)) == STATUS_OK) {
+    } else if (openai_stream_event(call, openai_error_json(&told)) == STATUS_OK) {
         http_exchange_end(call->exchange);
     } else {
         http_exchange_cut(call->exchange);
@@ -410,8 +250,8 @@ static enum status take_end(struct openai_call *call, struct openai_choice *choi
     if (end->is_last)
         call->n_live--;
     if (call->request.is_stream) {
-        status = end_choice(call, choice, end);
-        return status == STATUS_OK && call->n_live == 0 ? end_stream(call) : status;
+        status = openai_stream_end_choice(call, choice, end);
+        return status == STATUS_OK && call->n_live == 0 ? openai_stream_end(call) : status;
     }
     if (!call->request.is_echo_alone) {
         TRY(add_text(call, end->text_bytes));
@@ -430,7 +270,7 @@ static enum status end(struct door_call *base, struct reply_end *end)
     assert(call->n_live > 0);
     call->kind.tokenizer = call->place->intake->tokenizer;
     if (!call->is_over && !call->has_failed)
-        status = take_end(call, choice_of(prompt, end->index), end);
+        status = take_end(call, openai_choice_of(prompt, end->index), end);
     pthread_mutex_unlock(&call->mutex);
     if (status == STATUS_OK || status == STATUS_CANCELLED)
         return status;
@@ -593,7 +433,7 @@ void openai_call_serve(const struct openai_place *place, struct http_exchange *e
     call_share(call);
     http_exchange_on_end(exchange, on_exchange_end, call);
     if (call->request.is_stream)
-        http_exchange_on_quiet(exchange, on_quiet, call);
+        http_exchange_on_quiet(exchange, openai_stream_on_quiet, call);
     ask(call);
     call_release(call);
 }

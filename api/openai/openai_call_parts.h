@@ -9,6 +9,7 @@
 #include "api/openai/openai_request.h"
 #include "rpc/request_id.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdatomic.h>
 
@@ -51,3 +52,13 @@ struct openai_call {
     size_t text_bytes;
     struct reply_usage usage;
 };
+
+/* Choice index of the prompt. */
+static inline struct openai_choice *openai_choice_of(const struct openai_prompt *prompt,
+                                                     uint32_t index)
+{
+    struct openai_call *call = prompt->call;
+    uint32_t first = (uint32_t)(prompt - call->prompts) * call->request.n_choices;
+    assert(index < call->request.n_choices);
+    return &call->choices[first + index];
+}
