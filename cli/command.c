@@ -257,7 +257,7 @@ static const struct config_group GROUPS[] = {
      "http_idle_ms http_comment_ms http_hosts"},
     {"Chat", "chat_template chat_template_bytes_max chat_protect_tokens chat_renderers "
              "chat_render_ms chat_render_cpu_ms chat_render_steps chat_render_memory "
-             "chat_request_bytes_max chat_prompt_bytes_max"},
+             "chat_request_bytes_max chat_prompt_bytes_max chat_tokens_max"},
     {"Page", "page page_names page_readers_max page_interval_ms page_behind_ms page_requests_max "
              "page_ended_max"},
     {"Constraints", "constraint_bytes_max constraint_grammar_bytes_max constraint_choices_max "

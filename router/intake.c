@@ -79,6 +79,16 @@ static enum status dispatch(struct intake *intake, struct generation *generation
     return status;
 }
 
+/* What an answer is expected to take: a bound that nobody has set says little of its length. What is beyond it, the tenant owes. */
+static uint32_t expected_tokens(const struct sampling_choice *choice)
+{
+    const uint32_t least = choice->params.min_tokens > MAX_TOKENS_DEFAULT
+                               ? choice->params.min_tokens
+                               : MAX_TOKENS_DEFAULT;
+    return choice->has_max_tokens || choice->params.max_tokens < least ? choice->params.max_tokens
+                                                                       : least;
+}
+
 /* Of the tenant's tokens a minute. */
 static enum status reserve(const struct generation *generation, struct rpc_error *error)
 {
@@ -87,7 +97,7 @@ static enum status reserve(const struct generation *generation, struct rpc_error
         return STATUS_OK;
     enum status status = tenant_pass_reserve(
         generation->call->pass, generation->n_tokens,
-        generation->n_choices * generation->sampling.params.max_tokens, clock_now_ns(), &refusal);
+        generation->n_choices * expected_tokens(&generation->sampling), clock_now_ns(), &refusal);
     if (status != STATUS_OK)
         admission_refuse(status, &refusal, error);
     return status;
@@ -218,6 +228,7 @@ static void judge(struct intake *intake, const struct arrival *arrival,
         .card = *card,
         .text_bytes_max = intake->text_bytes_max,
         .chat_bytes_max = intake->chat_bytes_max,
+        .chat_tokens_max = intake->chat_tokens_max,
         .priority_max = intake->priority_max,
     };
     struct generation *generation = generation_create(arrival->call, intake->process->trace.tracer,

@@ -31,6 +31,7 @@ struct intake {
     uint64_t text_inline_bytes; /* of a text that is tokenized at once */
     uint64_t text_bytes_max;
     uint64_t chat_bytes_max;              /* of a chat request, as JSON */
+    uint32_t chat_tokens_max;             /* of its answer, without max_tokens */
     struct constraint_limits constraints; /* no more than is checked here */
     int32_t priority_max;                 /* where there are no tenants */
     /* Set before process_serving: */

@@ -381,6 +381,7 @@ static enum status listen(struct router *router, struct error *error)
         .text_inline_bytes = router->config.text_inline_bytes,
         .text_bytes_max = router->config.message_bytes_max,
         .chat_bytes_max = router->config.chat_request_bytes_max,
+        .chat_tokens_max = (uint32_t)router->config.chat_tokens_max,
         .constraints = {CONSTRAINT_LIMITS(&router->config)},
         .priority_max = (int32_t)router->config.priority_max,
     };

@@ -49,6 +49,9 @@ enum page_names { PAGE_NAMES_OFF, PAGE_NAMES_LOOPBACK, PAGE_NAMES_ON };
       "this size")                                                                                 \
     X(local_prefill, BOOL, "yes", "", "accept requests while no context worker is ready")          \
     X(requests_max, U32(1, 65536), "1024", "requests", "most requests at one time")                \
+    X(chat_tokens_max, U32(1, 16777216), "4096", "tokens",                                         \
+      "most tokens of an answer of chat whose request sets no max_tokens; the end of the context " \
+      "ends it, too")                                                                              \
     X(attempts_max, U32(1, 16), "3", "pairs", "most pairs of workers tried for one request")       \
     X(wait_max, U32(0, 65536), "256", "requests",                                                  \
       "most requests that wait while no worker is ready or all are full; 0: such requests are "    \

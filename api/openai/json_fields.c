@@ -60,11 +60,10 @@ bool json_field_refuse_type(const struct json_fields *fields, const char *name, 
                            member ? type_name(member) : "absent", wanted);
 }
 
+/* The sentence is logged, and a text may be a prompt: it is not shown. */
 static void show(const json_t *value, char *out, size_t bytes)
 {
-    if (json_is_string(value))
-        snprintf(out, bytes, "\"%.40s\"", json_string_value(value));
-    else if (json_is_integer(value))
+    if (json_is_integer(value))
         snprintf(out, bytes, "%" JSON_INTEGER_FORMAT, json_integer_value(value));
     else if (json_is_real(value))
         snprintf(out, bytes, "%g", json_real_value(value));

@@ -126,7 +126,8 @@ void openai_error_set(struct openai_error *error, unsigned code, const char *rea
 void openai_error_explain(struct openai_error *error)
 {
     char sentence[sizeof error->message];
-    if (strcmp(error->reason, TOO_LONG) != 0 || strncmp(error->param, "max_", 4) == 0)
+    if (strcmp(error->reason, TOO_LONG) != 0 || strncmp(error->param, "max_", 4) == 0 ||
+        strncmp(error->param, "min_", 4) == 0)
         return;
     snprintf(sentence, sizeof sentence, "%s", error->message);
     snprintf(error->message, sizeof error->message, "the prompt is too long: %.350s", sentence);

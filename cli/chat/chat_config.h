@@ -9,7 +9,7 @@
     X(system, STRING, "", "", "text of the system message, before the conversation")               \
     X(system_file, STRING, "", "", "file with the text of the system message")                     \
     X(max_tokens, U32(1, 16777216), "16777216", "tokens",                                          \
-      "most tokens of an answer; not given: as many as the model's context holds")                 \
+      "most tokens of an answer; not given: the router's chat_tokens_max")                         \
     SAMPLING_ROWS_OF_CHAT(X)                                                                       \
     X(cache_salt, STRING, "", "",                                                                  \
       "share cached prefixes only with requests that have the same salt")                          \

@@ -67,8 +67,9 @@ static void tell_cut(const struct chat *chat, const struct generation_result *re
     const char *why = chat->is_conversation ? "/set max_tokens allows more"
                                             : "--max-tokens allows more";
     if (!is_asked)
-        why = chat->is_conversation ? "the context is full; /clear begins a new conversation"
-                                    : "the context is full";
+        why = chat->is_conversation
+                  ? "/set max_tokens allows more, unless the context is full: /clear"
+                  : "--max-tokens allows more, unless the context is full";
     fprintf(stderr, "%s: the answer was cut after %" PRIu32 " token%s (%s)\n", chat->command,
             result->generated_tokens, result->generated_tokens == 1 ? "" : "s", why);
 }

@@ -229,7 +229,7 @@ static enum status take_prompt(struct generation *generation,
     }
 }
 
-/* Nobody knows beforehand how long an answer is: none is cut while the context has room. */
+/* Nobody knows beforehand how long an answer is. */
 static bool is_open_chat(const Kvferry__V1__GenerateRequest *message,
                          const struct sampling_choice *choice)
 {
@@ -248,8 +248,12 @@ enum status generation_take(struct generation *generation,
     TRY(take_salt(generation, message->cache_salt, error));
     TRY(take_standing(generation, message, limits->priority_max, error));
     TRY(take_sampling(generation, message->sampling, limits, error));
-    generation->sampling.ends_with_context = generation->call->ends_with_context ||
-                                             is_open_chat(message, &generation->sampling);
+    generation->sampling.ends_with_context = generation->call->ends_with_context;
+    if (is_open_chat(message, &generation->sampling))
+        generation->sampling.params.max_tokens = limits->chat_tokens_max >
+                                                         generation->sampling.params.min_tokens
+                                                     ? limits->chat_tokens_max
+                                                     : generation->sampling.params.min_tokens;
     TRY(take_n(generation, message->sampling, error));
     TRY(take_prompt(generation, message, limits, error));
     generation->return_timing = message->return_timing;

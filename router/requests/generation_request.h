@@ -15,8 +15,9 @@ struct request_limits {
     const struct generation_defaults *defaults;
     struct model_card card; /* vocabulary, context_tokens */
     size_t text_bytes_max;
-    size_t chat_bytes_max; /* of a chat request as JSON */
-    int32_t priority_max;  /* of a call without a pass */
+    size_t chat_bytes_max;    /* of a chat request as JSON */
+    uint32_t chat_tokens_max; /* of an answer for which a request of chat sets no max_tokens */
+    int32_t priority_max;     /* of a call without a pass */
 };
 
 /* Copies message into generation; draws the seed if it is absent; request_id may be "".

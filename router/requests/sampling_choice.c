@@ -132,11 +132,18 @@ enum status sampling_choice_fit(struct sampling_choice *choice, uint32_t prompt_
     }
     if (wanted > context_tokens) {
         char value[32];
-        snprintf(value, sizeof value, "%" PRIu64, wanted);
-        rpc_error_set(error, STATUS_PROMPT_TOO_LONG, "prompt", value,
-                      "prompt of %" PRIu32 " tokens and max_tokens %" PRIu32
-                      " need a context of %" PRIu64 "; the model has %" PRIu32,
-                      prompt_tokens, least, wanted, context_tokens);
+        const bool is_min = prompt_tokens < context_tokens;
+        snprintf(value, sizeof value, "%" PRIu32, is_min ? least : prompt_tokens);
+        if (is_min)
+            rpc_error_set(error, STATUS_PROMPT_TOO_LONG, "sampling.min_tokens", value,
+                          "sampling.min_tokens is %" PRIu32 ", and the prompt has %" PRIu32
+                          " tokens: they need a context of %" PRIu64 "; the model has %" PRIu32,
+                          least, prompt_tokens, wanted, context_tokens);
+        else
+            rpc_error_set(error, STATUS_PROMPT_TOO_LONG, "prompt", value,
+                          "the prompt has %" PRIu32 " tokens, and %" PRIu32
+                          " must have room behind it; the context of the model has %" PRIu32,
+                          prompt_tokens, least, context_tokens);
         return STATUS_PROMPT_TOO_LONG;
     }
     uint32_t rest = context_tokens - prompt_tokens;

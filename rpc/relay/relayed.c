@@ -72,8 +72,8 @@ static bool reads_client_of(const struct relayed *relayed)
     case RELAYED_LINGER: /* closing with unread input would make the client's kernel drop the last answers */
         return relayed->farewell_bytes > 0;
     case RELAYED_OPEN: /* a client that takes no answers is not read */
-        return !relayed_is_held(relayed) && !relayed->unsent[RELAYED_CORE].bytes &&
-               !relayed->unsent[RELAYED_CLIENT].bytes;
+        return !relayed->is_parted && !relayed_is_held(relayed) &&
+               !relayed->unsent[RELAYED_CORE].bytes && !relayed->unsent[RELAYED_CLIENT].bytes;
     default:
         return false;
     }
@@ -254,10 +254,15 @@ static void on_core_end(struct relayed_common *common, struct relayed *relayed, 
 
 void relayed_part(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns)
 {
-    if (relayed->state != RELAYED_OPEN)
+    if (relayed->state != RELAYED_OPEN || relayed->is_parted)
         return;
-    say_why(relayed, FRAME_NO_ERROR, "drained");
-    on_core_end(common, relayed, now_ns);
+    relayed->is_parted = true;
+    relayed_keep_none(common, &relayed->unsent[RELAYED_CORE]);
+    relayed_keep_none(common, &relayed->unwalked);
+    relayed->paused_until_ns = relayed->behind_since_ns = 0;
+    relayed_leave_waiting(common, relayed);
+    if (shutdown(relayed->fds[RELAYED_CORE], SHUT_RDWR) != 0)
+        on_core_end(common, relayed, now_ns);
     relayed_settle(common, relayed, now_ns);
 }
 
@@ -273,6 +278,8 @@ static void read_side(struct relayed_common *common, struct relayed *relayed,
     if (n_rest > 0)
         memcpy(common->buffer, relayed->rest, n_rest);
     if (n <= 0 && side == RELAYED_CORE) {
+        if (relayed->is_parted && relayed->session.has_core_settings)
+            say_why(relayed, FRAME_NO_ERROR, "drained");
         on_core_end(common, relayed, now_ns);
     } else if (n <= 0) {
         relayed_drop(common, relayed, now_ns);

@@ -112,6 +112,8 @@ struct relayed {
     } * resets; /* for the client; [RELAYED_RESETS_MAX], allocated for the first */
     uint32_t n_resets;
     bool is_sent_away; /* but the GOAWAY is not sent yet */
+    bool
+        is_parted; /* the core is told that the client has left; what it said before is still forwarded */
 };
 
 /* Becomes the owner of fd and of the connection's entry in the address book. NO_MEMORY: both are released. */
@@ -134,7 +136,8 @@ void relayed_on_time(struct relayed_common *common, struct relayed *relayed, uin
 void relayed_make_room(struct relayed_common *common, uint64_t now_ns);
 /* Lets connections continue whose turn it is. */
 void relayed_go_on(struct relayed_common *common, uint64_t now_ns);
-/* Ends the connection of who was told to leave and is still here; what the core has said goes out. */
+/* Ends the connection of a client that was told to leave and is still here: the core can say nothing more, the client is not
+ * read any more, and gets what the core has said. */
 void relayed_part(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns);
 /* Ends the connection because of that limit. */
 void relayed_end(struct relayed_common *common, struct relayed *relayed, enum relay_limit limit,

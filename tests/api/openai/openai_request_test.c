@@ -159,7 +159,7 @@ static const struct {
     {BOTH, "\"stop_token_ids\": [" IDS_17 "]",
      "stop_token_ids has 17 token ids; at most 16 are taken"},
     {BOTH, "\"allowed_token_ids\": [\"a\"]",
-     "allowed_token_ids[0] is \"a\"; it must be a token id"},
+     "allowed_token_ids[0] is a string; it must be a token id"},
     {BOTH, "\"bad_words\": \"a\"", "bad_words is a string; it must be an array of strings"},
     {BOTH, "\"bad_words\": [1.5]", "bad_words[0] is 1.5; it must be a string"},
     {BOTH, "\"stop\": [\"a\", {}]", "stop[1] is an object; it must be a string"},
@@ -177,7 +177,7 @@ static const struct {
     {BOTH, "\"structured_outputs\": {\"json\": {}, \"regex\": \"a\"}",
      "structured_outputs has two members that say what the reply must be"},
     {CHAT, "\"tools\": \"f\"", "tools is a string; it must be an array of tools"},
-    {CHAT, "\"tools\": [\"f\"]", "tools[0] is \"f\"; it must be an object"},
+    {CHAT, "\"tools\": [\"f\"]", "tools[0] is a string; it must be an object"},
     {CHAT, "\"messages\": [5]", "messages[0] is 5; it must be an object"},
 };
 

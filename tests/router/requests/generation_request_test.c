@@ -21,6 +21,7 @@ static const struct request_limits LIMITS = {
     .card = {.vocabulary = VOCABULARY, .context_tokens = CONTEXT_TOKENS},
     .text_bytes_max = TEXT_MAX,
     .chat_bytes_max = 1024,
+    .chat_tokens_max = 700,
     .priority_max = PRIORITY_MAX,
 };
 
@@ -391,7 +392,7 @@ Test(generation_request, text_goes_on_behind_a_nul)
     tokenizer_destroy(tokenizer);
 }
 
-Test(generation_request, chat_without_max_tokens_goes_on_to_the_end_of_the_context)
+Test(generation_request, chat_without_max_tokens_has_a_bound_of_its_own)
 {
     struct sample sample;
     struct generation generation;
@@ -405,17 +406,22 @@ Test(generation_request, chat_without_max_tokens_goes_on_to_the_end_of_the_conte
     chat.messages = messages;
     chat.n_messages = 1;
     cr_assert_eq(take(&sample, &generation, &error), STATUS_OK);
-    cr_expect_not(generation.sampling.ends_with_context, "text has a default of its own");
+    cr_expect_eq(generation.sampling.params.max_tokens, 256, "text has a default of its own");
     free(generation.text);
     sample.message.prompt_case = KVFERRY__V1__GENERATE_REQUEST__PROMPT_CHAT;
     sample.message.chat = &chat;
     cr_assert_eq(take(&sample, &generation, &error), STATUS_OK, "%s", error.message);
-    cr_expect(generation.sampling.ends_with_context);
+    cr_expect_eq(generation.sampling.params.max_tokens, 700);
     free(generation.text);
+    sample.sampling.min_tokens = 900;
+    cr_assert_eq(take(&sample, &generation, &error), STATUS_OK, "%s", error.message);
+    cr_expect_eq(generation.sampling.params.max_tokens, 900);
+    free(generation.text);
+    sample.sampling.min_tokens = 0;
     sample.sampling
         .max_tokens_presence_case = KVFERRY__V1__SAMPLING_PARAMS__MAX_TOKENS_PRESENCE_MAX_TOKENS;
     sample.sampling.max_tokens = 3;
     cr_assert_eq(take(&sample, &generation, &error), STATUS_OK, "%s", error.message);
-    cr_expect_not(generation.sampling.ends_with_context, "a demand");
+    cr_expect_eq(generation.sampling.params.max_tokens, 3, "a demand");
     free(generation.text);
 }

@@ -132,6 +132,11 @@ Test(sampling_choice, prompt_and_max_tokens_fit_the_context)
     cr_assert_eq(choice.params.max_tokens, 8);
     choice = open;
     cr_assert_eq(sampling_choice_fit(&choice, 2048, 2048, &error), STATUS_PROMPT_TOO_LONG);
+    choice.params.min_tokens = 9;
+    cr_assert_eq(sampling_choice_fit(&choice, 2040, 2048, &error), STATUS_PROMPT_TOO_LONG);
+    cr_assert_str_eq(error.field, "sampling.min_tokens");
+    cr_assert_str_eq(error.value, "9");
+    choice.params.min_tokens = 0;
 
     choice.has_max_tokens = true;
     choice.params.max_tokens = 8;

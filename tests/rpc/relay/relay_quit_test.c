@@ -6,6 +6,7 @@
 #include <arpa/inet.h>
 #include <criterion/criterion.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
@@ -135,16 +136,47 @@ Test(relay_quit, who_has_no_answer_in_time_hears_nothing_more_of_the_core)
     relay_bed_stop();
 }
 
+/* What the core has said before is not lost, however slowly the client reads. */
+Test(relay_quit, who_reads_slowly_gets_what_the_core_has_said)
+{
+    static uint8_t frame[FRAME_HEAD_BYTES + 16384], heard[1 << 20];
+    size_t n_said = 0, n_heard = 0, n;
+    relay_bed_prepare("127.0.0.1:0");
+    relay_bed_start();
+    struct end end = greet();
+    pass(end.fd, end.core, 20, FRAME_HEADERS, FRAME_FLAG_END_HEADERS | FRAME_FLAG_END_STREAM, 1);
+    size_t n_frame = relay_bed_put_frame(frame, 16384, FRAME_DATA, 0, 1);
+    for (ssize_t sent = 0; sent >= 0; n_said += sent > 0 ? (size_t)sent : 0) {
+        struct pollfd room = {.fd = end.core, .events = POLLOUT};
+        size_t begun = n_said % n_frame;
+        sent = poll(&room, 1, 500) == 1
+                   ? send(end.core, frame + begun, n_frame - begun, MSG_NOSIGNAL | MSG_DONTWAIT)
+                   : -1;
+    }
+    relay_quit(relay_bed.relay);
+    while ((n = relay_bed_hear(end.fd, heard, sizeof heard)) > 0)
+        n_heard += n;
+    cr_expect_gt(n_said, 1u << 20);
+    cr_expect_geq(n_heard, n_said);
+    close(end.fd);
+    relay_bed_stop();
+}
+
+/* An address of this test alone: nobody else listens there. */
 Test(relay_quit, nobody_comes_after_it)
 {
-    relay_bed_prepare("127.0.0.1:0");
+    relay_bed_prepare("127.77.0.1:0");
     relay_bed_start();
     struct sockaddr_in address = {.sin_family = AF_INET,
                                   .sin_port = htons(relay_port(relay_bed.relay)),
-                                  .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    relay_quit(relay_bed.relay);
-    int fd = socket(AF_INET, SOCK_STREAM, 0);
-    cr_expect_neq(connect(fd, (struct sockaddr *)&address, sizeof address), 0);
-    close(fd);
+                                  .sin_addr.s_addr = htonl(0x7f4d0001)};
+    int first = socket(AF_INET, SOCK_STREAM, 0), next = socket(AF_INET, SOCK_STREAM, 0);
+    cr_assert_eq(connect(first, (struct sockaddr *)&address, sizeof address), 0);
+    relay_bed_say(first, RELAY_BED_HELLO, RELAY_BED_HELLO_BYTES);
+    relay_bed_core_at(0);
+    relay_quit(relay_bed.relay); /* ended by its time */
+    cr_expect_neq(connect(next, (struct sockaddr *)&address, sizeof address), 0);
+    close(first);
+    close(next);
     relay_bed_stop();
 }
