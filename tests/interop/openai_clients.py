@@ -714,7 +714,8 @@ class Tenants(unittest.TestCase):
         self.home = tempfile.TemporaryDirectory()
         tokens = Tokens(BINARY, f"{self.home.name}/tokens.yaml")
         self.keys = {"acme": tokens.add("acme"), "slow": tokens.add("slow", "--requests-per-second", "0.5"),
-                     "reader": tokens.add("reader", "--methods", "ListModels")}
+                     "reader": tokens.add("reader", "--methods", "ListModels"),
+                     "small": tokens.add("small", "--tokens-per-minute", "2000")}
         certificates = Folder(self.home.name)
         certificates.make_cluster("acme")
         flags = [str(f) for f in ("--tokens-file", tokens.file)]
@@ -757,6 +758,12 @@ class Tenants(unittest.TestCase):
             self.client(self.keys["reader"]).models.retrieve(NAME)
         with self.assertRaises(openai.APIConnectionError):
             make_client(self.cluster, self.keys["acme"], "https").models.list()  # does not know the CA
+
+    def test_chat_without_max_tokens_needs_no_quota_of_a_whole_context(self):
+        client = self.client(self.keys["small"], max_retries=0)
+        for _ in range(4):
+            reply = client.chat.completions.create(model=NAME, messages=[{"role": "user", "content": "x"}], stop=["e", "a", "o", " "])
+            self.assertEqual(reply.choices[0].finish_reason, "stop")
 
     def test_a_quota_says_when_to_come_again(self):
         refused = None
