@@ -2,70 +2,44 @@
 
 #include "api/engine/engine_logprobs.h"
 #include "api/vllm_inference/inference_request.h"
+#include "api/vllm_inference/inference_rows.h"
 #include "proto/vllm/inference.pb-c.h"
 #include "rpc/borrow.h"
 
 #include <stdlib.h>
 
-/* The likeliest tokens at one place. */
-struct row {
-    Vllm__CandidateTokenInfo message;
-    Vllm__TokenInfo tokens[LOGPROBS_MAX];
-    Vllm__TokenInfo *list[LOGPROBS_MAX];
-};
-
 /* Log-probabilities of n tokens, with all that a message points to. */
 struct logprobs {
-    float *chosen;                   /* [n] */
-    uint32_t *ranks;                 /* [n] */
-    Vllm__CandidateTokenInfo **list; /* [n], or NULL: no others are wanted */
-    struct row *rows;                /* the same */
+    float *chosen;              /* [n] */
+    uint32_t *ranks;            /* [n] */
+    struct inference_rows rows; /* nothing: no others are wanted */
 };
 
 static void logprobs_finish(struct logprobs *logprobs)
 {
     free(logprobs->chosen);
     free(logprobs->ranks);
-    free(logprobs->list);
-    free(logprobs->rows);
+    inference_rows_finish(&logprobs->rows);
 }
 
-static void fill_row(struct row *row, const struct token_logprobs *from, uint32_t n_top)
-{
-    vllm__candidate_token_info__init(&row->message);
-    row->message.tokens = row->list;
-    row->message.n_tokens = from->n_top < n_top ? from->n_top : n_top;
-    for (uint32_t i = 0; i < row->message.n_tokens; i++) {
-        vllm__token_info__init(&row->tokens[i]);
-        row->tokens[i].id = from->top_ids[i];
-        row->tokens[i].logprob = from->top_logprobs[i];
-        row->tokens[i].rank = i + 1;
-        row->list[i] = &row->tokens[i];
-    }
-}
-
-static bool has_room(struct logprobs *logprobs, uint32_t n, bool has_rows)
+static enum status make_room(struct logprobs *logprobs, uint32_t n, uint32_t n_top)
 {
     logprobs->chosen = malloc(n * sizeof *logprobs->chosen);
     logprobs->ranks = malloc(n * sizeof *logprobs->ranks);
-    if (has_rows) {
-        logprobs->list = malloc(n * sizeof(Vllm__CandidateTokenInfo *));
-        logprobs->rows = malloc(n * sizeof *logprobs->rows);
-    }
-    return logprobs->chosen && logprobs->ranks && (!has_rows || (logprobs->list && logprobs->rows));
+    if (!logprobs->chosen || !logprobs->ranks)
+        return STATUS_NO_MEMORY;
+    return n_top > 0 ? inference_rows_init(&logprobs->rows, n, n_top) : STATUS_OK;
 }
 
 static void add_token(struct logprobs *logprobs, uint32_t i, uint32_t id,
-                      const struct token_logprobs *from, uint32_t n_top)
+                      const struct token_logprobs *from)
 {
     struct engine_logprob first[ENGINE_LOGPROBS_MAX];
     (void)engine_logprobs_first(from, id, 0, first);
     logprobs->chosen[i] = first[0].logprob;
     logprobs->ranks[i] = first[0].rank;
-    if (n_top == 0)
-        return;
-    fill_row(&logprobs->rows[i], from, n_top);
-    logprobs->list[i] = &logprobs->rows[i].message;
+    if (logprobs->rows.list)
+        inference_rows_set(&logprobs->rows, i, from);
 }
 
 /* Of the tokens ids [n] into output, which points into logprobs_out; NO_MEMORY: the caller finishes that all the same. */
@@ -76,15 +50,14 @@ static enum status add_logprobs(const struct engine_wants *wants, const uint32_t
     *logprobs_out = (struct logprobs){0};
     if (!wants->has_logprobs || !from || n == 0)
         return STATUS_OK;
-    if (!has_room(logprobs_out, n, wants->n_top > 0))
-        return STATUS_NO_MEMORY;
+    TRY(make_room(logprobs_out, n, wants->n_top));
     for (uint32_t i = 0; i < n; i++)
-        add_token(logprobs_out, i, ids[i], &from[i], wants->n_top);
+        add_token(logprobs_out, i, ids[i], &from[i]);
     output->n_logprobs = output->n_ranks = n;
     output->logprobs = logprobs_out->chosen;
     output->ranks = logprobs_out->ranks;
     output->n_candidate_tokens = wants->n_top > 0 ? n : 0;
-    output->candidate_tokens = logprobs_out->list;
+    output->candidate_tokens = logprobs_out->rows.list;
     return STATUS_OK;
 }
 
@@ -96,18 +69,17 @@ static enum status add_scores(const struct engine_call *call, Vllm__PromptInfo *
     const uint32_t n_top = call->wants.n_scores_top;
     if (from->n == 0)
         return STATUS_OK;
-    if (!has_room(logprobs_out, from->n, n_top > 0))
-        return STATUS_NO_MEMORY;
+    TRY(make_room(logprobs_out, from->n, n_top));
     for (uint32_t i = 0; i < from->n; i++) {
         struct token_logprobs score;
         const uint32_t id = collected_scores_get(from, i, &score);
-        add_token(logprobs_out, i, id, &score, n_top);
+        add_token(logprobs_out, i, id, &score);
     }
     prompt->n_logprobs = prompt->n_ranks = from->n;
     prompt->logprobs = logprobs_out->chosen;
     prompt->ranks = logprobs_out->ranks;
     prompt->n_candidate_tokens = n_top > 0 ? from->n : 0;
-    prompt->candidate_tokens = logprobs_out->list;
+    prompt->candidate_tokens = logprobs_out->rows.list;
     return STATUS_OK;
 }
 
