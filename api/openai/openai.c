@@ -45,15 +45,18 @@ static bool enter(void *arg, struct http_exchange *exchange, void **pass_out)
     struct rpc_error error = {0};
     struct openai_error told;
     struct tenant_pass *pass = NULL;
+    struct request_origin from;
     if (!openai_pages_enter(&openai->pages, exchange))
         return false;
-    if (is_open_path(http_exchange_path(exchange)) ||
-        openai_admit(openai->calls.admission, exchange, &pass, &error) == STATUS_OK) {
+    if (is_open_path(http_exchange_path(exchange)))
+        return true;
+    openai_origin(exchange, NULL, &from);
+    if (openai_admit(openai->calls.admission, exchange, &from, &pass, &error) == STATUS_OK) {
         *pass_out = pass;
         return true;
     }
     openai_error_of(&error, &told);
-    openai_error_reply(exchange, &told, "");
+    openai_error_reply(exchange, &told, from.request_id);
     return false;
 }
 
@@ -123,13 +126,11 @@ static void take(struct openai *openai, struct http_exchange *exchange, bool is_
         return;
     struct rpc_error error = {0};
     struct openai_error told;
-    struct request_origin from;
     rpc_error_set(&error, status, NULL, NULL, "%s",
                   status == STATUS_QUEUE_FULL ? TEXT_THREAD_FULL : status_text(status));
     openai_error_of(&error, &told);
-    openai_origin(exchange, NULL, &from);
     status_counters_add(&openai->calls.intake->metrics->requests, status);
-    openai_error_reply(exchange, &told, from.request_id);
+    openai_refuse(exchange, &told);
 }
 
 static void chat(void *arg, struct http_exchange *exchange)
@@ -185,7 +186,7 @@ static void get_model(void *arg, struct http_exchange *exchange)
     openai_error_set(&error, 404, "model_not_found", "model",
                      "model \"%.80s\" is not served here; \"%.100s\" is", name,
                      openai->model->name);
-    openai_error_reply(exchange, &error, "");
+    openai_refuse(exchange, &error);
 }
 
 /* 200 while requests can be placed, as the process's own health says it. */
@@ -200,7 +201,7 @@ static void health(void *arg, struct http_exchange *exchange)
     }
     openai_error_set(&error, 503, NULL, NULL, "not ready");
     error.may_retry = true;
-    openai_error_reply(exchange, &error, "");
+    openai_refuse(exchange, &error);
 }
 
 /* ---- the door ---- */
@@ -247,6 +248,7 @@ static enum status listen(void *arg, struct error *error)
     const bool is_loopback = !address.is_unix && address_is_loopback(&address);
     openai->pages = (struct openai_pages){.hosts = openai->config->http_hosts,
                                           .is_loopback = is_loopback,
+                                          .has_certificates = openai->config->tls_client_ca[0],
                                           .is_closed = is_loopback &&
                                                        !openai->config->tokens_file[0]};
     http_metrics_init(&openai->metrics, openai->process->metrics);

@@ -36,13 +36,21 @@ static enum tenant_method method_of(struct http_exchange *exchange)
     return TENANT_GENERATE;
 }
 
-enum status openai_admit(struct admission *admission, struct http_exchange *exchange,
-                         struct tenant_pass **pass_out, struct rpc_error *error)
+/* NULL: there is none, or more than one. */
+static const char *find_token(const struct http_exchange *exchange, size_t *bytes_out)
 {
-    struct request_origin origin;
+    const char *field = http_exchange_field(exchange, "authorization");
+    if (!field || http_exchange_count_fields(exchange, "authorization") != 1)
+        return NULL;
+    return bearer_token(field, strlen(field), bytes_out);
+}
+
+enum status openai_admit(struct admission *admission, struct http_exchange *exchange,
+                         const struct request_origin *origin, struct tenant_pass **pass_out,
+                         struct rpc_error *error)
+{
     struct rpc_peer peer;
     char method[96];
-    openai_origin(exchange, NULL, &origin);
     http_exchange_peer_of(exchange, &peer);
     snprintf(method, sizeof method, "%s %s",
              http_exchange_verb(exchange) == HTTP_VERB_POST ? "POST" : "GET",
@@ -51,9 +59,20 @@ enum status openai_admit(struct admission *admission, struct http_exchange *exch
         .method = method,
         .kind = method_of(exchange),
         .identity = peer.identity,
-        .about = {.request_id = origin.request_id, .trace = &origin.trace, .peer = peer.address}};
-    const char *field = http_exchange_field(exchange, "authorization");
-    if (field && http_exchange_count_fields(exchange, "authorization") == 1)
-        call.token = bearer_token(field, strlen(field), &call.token_bytes);
+        .about = {.request_id = origin->request_id, .trace = &origin->trace, .peer = peer.address}};
+    call.token = find_token(exchange, &call.token_bytes);
     return admission_enter(admission, &call, pass_out, error);
+}
+
+bool openai_has_token(const struct http_exchange *exchange)
+{
+    size_t bytes;
+    return find_token(exchange, &bytes) != NULL;
+}
+
+void openai_refuse(struct http_exchange *exchange, const struct openai_error *error)
+{
+    struct request_origin origin;
+    openai_origin(exchange, NULL, &origin);
+    openai_error_reply(exchange, error, origin.request_id);
 }

@@ -323,6 +323,16 @@ static void name_prompt(const struct openai_call *call, struct openai_prompt *pr
                  call->request_id, i);
 }
 
+static enum status admit_prompt(struct openai_prompt *prompt, struct rpc_error *error)
+{
+    struct http_exchange *exchange = prompt->call->exchange;
+    struct request_origin from;
+    openai_origin(exchange, prompt->request_id, &from);
+    TRY(openai_admit(prompt->call->place->admission, exchange, &from, &prompt->base.pass, error));
+    prompt->owns_pass = true;
+    return STATUS_OK;
+}
+
 /* Each prompt is a request to the tenant's quotas; the first has the exchange's pass. */
 static enum status make_prompts(struct openai_call *call, uint64_t now_ns, struct rpc_error *error)
 {
@@ -341,10 +351,8 @@ static enum status make_prompts(struct openai_call *call, uint64_t now_ns, struc
                                           .is_whole = !request->is_stream};
         prompt->scores.n_top = request->sampling.prompt_logprobs;
         name_prompt(call, prompt, i);
-        if (i == 0 || !prompt->base.pass)
-            continue;
-        TRY(openai_admit(call->place->admission, call->exchange, &prompt->base.pass, error));
-        prompt->owns_pass = true;
+        if (i > 0 && prompt->base.pass)
+            TRY(admit_prompt(prompt, error));
     }
     call->n_live = request->n_prompts;
     return STATUS_OK;

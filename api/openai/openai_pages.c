@@ -1,6 +1,6 @@
 #include "api/openai/openai_pages.h"
 
-#include "api/openai/openai_error.h"
+#include "api/openai/openai_admission.h"
 #include "base/http/http_host.h"
 
 #include <string.h>
@@ -21,6 +21,7 @@ static bool is_by_foreign_name(const struct openai_pages *pages, const char *hos
     return true;
 }
 
+/* Of the origin the scheme is not compared: a host is this one by http and by https. */
 static bool admits(const struct openai_pages *pages, const char *origin, const char *host)
 {
     const char *authority = strstr(origin, "://");
@@ -55,8 +56,26 @@ static void answer_preflight(struct http_exchange *exchange)
     if (asked)
         add(exchange, "Access-Control-Allow-Headers", asked);
     add(exchange, "Access-Control-Max-Age", "600");
+    add(exchange, "Vary", "Access-Control-Request-Headers");
     if (http_exchange_reply(exchange, &head, "", 0) == STATUS_QUEUE_FULL)
         http_exchange_cut(exchange);
+}
+
+static void refuse_origin(const struct openai_pages *pages, struct http_exchange *exchange,
+                          const char *origin)
+{
+    struct openai_error told;
+    if (pages->is_closed)
+        openai_error_set(&told, 403, "foreign_origin", NULL,
+                         "Origin \"%.200s\" is none of this machine: http_hosts may have its name",
+                         origin);
+    else
+        openai_error_set(
+            &told, 403, "foreign_origin", NULL,
+            "Origin \"%.200s\" sends no token, and a certificate does not admit a page: "
+            "http_hosts may have its name",
+            origin);
+    openai_refuse(exchange, &told);
 }
 
 bool openai_pages_enter(const struct openai_pages *pages, struct http_exchange *exchange)
@@ -64,8 +83,9 @@ bool openai_pages_enter(const struct openai_pages *pages, struct http_exchange *
     const char *host = http_exchange_field(exchange, "Host");
     const char *origin = http_exchange_field(exchange, "Origin");
     struct openai_error told;
+    add(exchange, "Vary", "Origin"); /* also without one: a cache may have the answer for a page */
     if (is_by_foreign_name(pages, host, &told)) {
-        openai_error_reply(exchange, &told, "");
+        openai_refuse(exchange, &told);
         return false;
     }
     if (!origin)
@@ -73,17 +93,13 @@ bool openai_pages_enter(const struct openai_pages *pages, struct http_exchange *
     if (admits(pages, origin, host)) {
         add(exchange, "Access-Control-Allow-Origin", origin);
         add(exchange, "Access-Control-Expose-Headers", TELLS);
-        add(exchange, "Vary", "Origin, Access-Control-Request-Headers");
         if (!is_preflight(exchange))
             return true;
         answer_preflight(exchange);
         return false;
     }
-    if (!pages->is_closed)
+    if (!pages->is_closed && (!pages->has_certificates || openai_has_token(exchange)))
         return true;
-    openai_error_set(&told, 403, "foreign_origin", NULL,
-                     "Origin \"%.200s\" is none of this machine: http_hosts may have its name",
-                     origin);
-    openai_error_reply(exchange, &told, "");
+    refuse_origin(pages, exchange, origin);
     return false;
 }

@@ -66,7 +66,7 @@ def nested(n):
 
 
 def cors(reply):
-    return {name: value for name, value in reply.headers.items() if name == "vary" or name.startswith("access-control-")}
+    return {name: value for name, value in reply.headers.items() if name.startswith("access-control-")}
 
 
 def text_of(stream, index=0):
@@ -502,7 +502,8 @@ class Errors(unittest.TestCase):
         for headers, code in refused:
             reply = raw("POST", "/completions", headers=headers, json=body)
             self.assertEqual((reply.status_code, reply.json()["error"]["code"]), (403, code), headers)
-            self.assertEqual(cors(reply), {})
+            self.assertEqual((cors(reply), reply.headers["vary"]), ({}, "Origin"))
+            self.assertTrue(reply.headers["x-request-id"])
         for headers in ({"Host": "localhost:8000"}, {"Host": "[::1]:1"}, {"Origin": "http://localhost:3000"}, {"Host": "127.0.0.1"}):
             self.assertEqual(raw("POST", "/completions", headers=headers, json=body).status_code, 200, headers)
         same = {"Host": "192.0.2.7:80", "Origin": "http://192.0.2.7:80"}
@@ -520,17 +521,19 @@ class Errors(unittest.TestCase):
             self.assertEqual(told["access-control-allow-origin"], origin)
             self.assertEqual(told["access-control-allow-headers"], asked["Access-Control-Request-Headers"])
             self.assertIn("POST", told["access-control-allow-methods"])
-            self.assertIn("Origin", told["vary"])
+            self.assertEqual(reply.headers["vary"], "Origin, Access-Control-Request-Headers")
             for more in ({}, {"stream": True}, {"temperature": -1}):
-                told = cors(raw("POST", "/completions", headers={"Origin": origin}, json=body | more))
-                self.assertEqual((told["access-control-allow-origin"], told["vary"].split(",")[0]), (origin, "Origin"))
+                reply = raw("POST", "/completions", headers={"Origin": origin}, json=body | more)
+                told = cors(reply)
+                self.assertEqual((told["access-control-allow-origin"], reply.headers["vary"]), (origin, "Origin"))
                 self.assertIn("x-request-id", told["access-control-expose-headers"])
             self.assertEqual(cors(raw("GET", "/nothing", headers={"Origin": origin}))["access-control-allow-origin"], origin)
         reply = raw("OPTIONS", "/completions", headers={"Origin": "http://evil.example", "Access-Control-Request-Method": "POST"})
         self.assertEqual((reply.status_code, cors(reply)), (403, {}))
         reply = raw("OPTIONS", "/completions")
         self.assertEqual((reply.status_code, reply.headers["allow"], cors(reply)), (204, "POST, OPTIONS", {}))
-        self.assertEqual(cors(raw("POST", "/completions", json=body)), {})
+        reply = raw("POST", "/completions", json=body)
+        self.assertEqual((cors(reply), reply.headers["vary"]), ({}, "Origin"))
 
     def test_wrong_values_are_refused_by_name(self):
         both = [("temperature", -0.1), ("temperature", 2.1), ("temperature", "hot"), ("top_p", 0), ("top_p", 1.1), ("n", 0),
@@ -654,8 +657,9 @@ class Models(unittest.TestCase):
         self.assertEqual(client.models.retrieve(NAME).id, NAME)
         self.assertEqual(raw("GET", "/models/acme/demo").json()["id"], NAME)
         for name in ("other", "ä" * 200, "acme"):
-            with self.assertRaises(openai.NotFoundError):
-                client.models.retrieve(name)
+            with self.assertRaises(openai.NotFoundError) as caught:
+                client.models.retrieve(name, extra_headers={"x-request-id": "mine"})
+            self.assertEqual(caught.exception.request_id, "mine")
 
     def test_health(self):
         reply = httpx.get(url_of(cluster).removesuffix("/v1") + "/health")
@@ -712,11 +716,11 @@ class Crowds(unittest.TestCase):
 class Tenants(unittest.TestCase):
     def setUp(self):
         self.home = tempfile.TemporaryDirectory()
-        tokens = Tokens(BINARY, f"{self.home.name}/tokens.yaml")
+        self.tokens = tokens = Tokens(BINARY, f"{self.home.name}/tokens.yaml")
         self.keys = {"acme": tokens.add("acme"), "slow": tokens.add("slow", "--requests-per-second", "0.5"),
                      "reader": tokens.add("reader", "--methods", "ListModels"),
                      "small": tokens.add("small", "--tokens-per-minute", "2000")}
-        certificates = Folder(self.home.name)
+        self.certificates = certificates = Folder(self.home.name)
         certificates.make_cluster("acme")
         flags = [str(f) for f in ("--tokens-file", tokens.file)]
         self.cluster = start_cluster(*flags, role_arguments=certificates.role_arguments)
@@ -765,6 +769,34 @@ class Tenants(unittest.TestCase):
             reply = client.chat.completions.create(model=NAME, messages=[{"role": "user", "content": "x"}], stop=["e", "a", "o", " "])
             self.assertEqual(reply.choices[0].finish_reason, "stop")
 
+    def test_a_refusal_has_the_id_of_the_request_or_a_drawn_one(self):
+        refused = [(self.client("nonsense").models.list, 401), (self.client("nonsense").models.retrieve, 401),
+                   (self.client(self.keys["reader"]).models.retrieve, 403), (self.client(self.keys["acme"]).models.retrieve, 404)]
+        for call, code in refused:
+            name = {} if call.__name__ == "list" else {"model": "other"}
+            with self.assertRaises(openai.APIStatusError) as caught:
+                call(**name, extra_headers={"x-request-id": "mine"})
+            self.assertEqual((caught.exception.status_code, caught.exception.request_id), (code, "mine"))
+            with self.assertRaises(openai.APIStatusError) as caught:
+                call(**name)
+            self.assertEqual(len(caught.exception.request_id), 32)
+
+    def test_a_certificate_does_not_serve_pages_of_others(self):
+        context = ssl.create_default_context(cafile=self.ca)
+        context.load_cert_chain(self.certificates.file("acme"), self.certificates.file("acme", "key"))
+        local = start_cluster("--tokens-file", str(self.tokens.file), "--tls-client-ca", self.ca,
+                              role_arguments=self.certificates.role_arguments)
+        try:
+            web = httpx.Client(verify=context, base_url=url_of(local, "https"), timeout=LIMIT_S)
+            ask = lambda **headers: web.post("/completions", headers=headers, json={"prompt": "x", "max_tokens": 1})
+            self.assertEqual(ask().status_code, 200)
+            reply = ask(Origin="https://evil.example")
+            self.assertEqual((reply.status_code, reply.json()["error"]["code"]), (403, "foreign_origin"))
+            self.assertEqual(ask(Origin="http://localhost:3000").status_code, 200)
+            self.assertEqual(ask(Origin="https://evil.example", Authorization=f"Bearer {self.keys['acme']}").status_code, 200)
+        finally:
+            local.stop()
+
     def test_a_quota_says_when_to_come_again(self):
         refused = None
         for _ in range(4):
@@ -774,6 +806,7 @@ class Tenants(unittest.TestCase):
                 refused = error
         self.assertIsNotNone(refused, "nothing was refused")
         self.assertGreaterEqual(int(refused.response.headers["retry-after"]), 1)
+        self.assertTrue(refused.request_id)
         self.assertNotIn("x-should-retry", refused.response.headers)
         self.assertEqual((refused.code, refused.type), ("rate_limit_exceeded", "rate_limit_error"))
         self.assertEqual(self.ask(self.keys["slow"], max_retries=5).usage.completion_tokens, 2)
@@ -822,6 +855,9 @@ class Workers(unittest.TestCase):
                 ask(careful)
             self.assertEqual(caught.exception.status_code, 503)
             self.assertEqual(len(sent), 2, "503 is to be tried again")
+            health = lambda: httpx.get(url_of(local).removesuffix("/v1") + "/health", headers={"x-request-id": "mine"})
+            within(30, "it says so", lambda: health().status_code == 503)
+            self.assertEqual(health().headers["x-request-id"], "mine")
             with tempfile.TemporaryDirectory() as folder:
                 again = Process(BINARY, MODEL, folder, "gen-worker", "--local-prefill-max-tokens", "8", "--control-address",
                                 worker.ports["control"])
