@@ -195,11 +195,19 @@ static enum status end(struct door_call *door, struct reply_end *end)
     return status;
 }
 
+/* Log-probabilities of a part of the prompt would be taken for those of all of it. */
+static void drop_part_of_scores(struct engine_call *call)
+{
+    if (!collected_scores_are_of(&call->scores, call->n_prompt))
+        collected_scores_finish(&call->scores);
+}
+
 void engine_call_abort(struct engine_call *call)
 {
     pthread_mutex_lock(&call->lock);
     bool was_aborted = call->is_aborted;
     call->is_aborted = true;
+    drop_part_of_scores(call);
     pthread_mutex_unlock(&call->lock);
     if (was_aborted || rpc_call_is_over(call->door.rpc))
         return;

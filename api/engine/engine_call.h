@@ -5,7 +5,7 @@
  *     not a stream  a choice is kept until it and those before it have ended, and then is one message: gateways number
  *                   choices in the order of their coming
  *     scores        of the prompt are kept until the first message, which has them
- *     abort         the end of each choice that is not complete, at once
+ *     abort         the end of each choice that is not complete, at once; scores only if they are whole
  *
  * Bounds: what is kept has reply_bytes_max bytes of text, and as many as a message, the prompt's scores included.
  *

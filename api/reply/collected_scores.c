@@ -55,6 +55,11 @@ enum status collected_scores_add(struct collected_scores *collected, const uint3
     return STATUS_OK;
 }
 
+bool collected_scores_are_of(const struct collected_scores *collected, uint32_t n_prompt)
+{
+    return collected->first == 0 && collected->n == n_prompt;
+}
+
 uint32_t collected_scores_get(const struct collected_scores *collected, uint32_t i,
                               struct token_logprobs *out)
 {

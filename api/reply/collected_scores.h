@@ -9,6 +9,7 @@
 
 #include "sampling_params/prompt_scores.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct scored_token {
@@ -29,6 +30,8 @@ MUST_CHECK enum status collected_scores_add(struct collected_scores *collected,
                                             const struct prompt_scores *scores, size_t bytes_max);
 /* What they count for in a reply of so many bytes. */
 size_t collected_scores_bytes(const struct collected_scores *collected);
+/* Whether they are those of a whole prompt of so many tokens. */
+bool collected_scores_are_of(const struct collected_scores *collected, uint32_t n_prompt);
 /* Of the i-th; returns its id. */
 uint32_t collected_scores_get(const struct collected_scores *collected, uint32_t i,
                               struct token_logprobs *out);

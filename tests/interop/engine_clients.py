@@ -354,6 +354,22 @@ class EngineEnds(Case):
         self.assertEqual(len(complete.output_ids), complete.completion_tokens)
         self.assert_nothing_owned()
 
+    def test_an_abort_tells_no_part_of_a_prompts_log_probabilities(self):
+        """It comes sooner and later: before, while and after the prompt is computed."""
+        ids, reasons = (LONG_IDS * 20)[:1900], set()
+        for n_looks in (0, 1, 2, 3, 5, 8, 12, 20):
+            call = stubs.engine.Generate(engine_request(ids, "scored", stream=False, max_tokens=100, ignore_eos=True, prompt_logprobs=1),
+                                         timeout=LIMIT_S)
+            for _ in range(n_looks):
+                owned_blocks(cluster)
+            stubs.engine.Abort(vllm_engine_pb2.AbortRequest(request_ids=["scored"]), timeout=LIMIT_S)
+            _, complete = parts(list(call))
+            reasons.add(complete.finish_reason)
+            n_whole = len(ids) if complete.completion_tokens else 0
+            self.assertIn(len(complete.input_logprobs.token_ids), {n_whole, len(ids)})
+        self.assertIn("abort", reasons)
+        self.assert_nothing_owned()
+
     def test_an_abort_ends_all_of_that_name_and_no_other(self):
         calls = [self.begin(name) for name in ("twin", "twin", "other")]
         stubs.control.Abort(control_pb2.AbortRequest(request_ids=["twin"]), timeout=LIMIT_S)  # of the other protocol: nobody's

@@ -69,6 +69,19 @@ Test(collected_scores, that_have_left_give_room_to_the_next)
     collected_scores_finish(&collected);
 }
 
+Test(collected_scores, are_of_a_whole_prompt_or_of_a_part)
+{
+    struct collected_scores collected = {.n_top = 1};
+    cr_assert_eq(add(&collected, 10, SIZE_MAX), STATUS_OK);
+    cr_expect(!collected_scores_are_of(&collected, 11));
+    cr_assert_eq(add(&collected, 1, SIZE_MAX), STATUS_OK);
+    cr_expect(collected_scores_are_of(&collected, 11));
+    cr_expect(!collected_scores_are_of(&collected, 0), "it is not known how many it has");
+    collected_scores_clear(&collected);
+    cr_expect(!collected_scores_are_of(&collected, 11), "some have left");
+    collected_scores_finish(&collected);
+}
+
 Test(collected_scores, have_a_bound)
 {
     struct collected_scores collected = {.n_top = 3};
