@@ -2,11 +2,11 @@
 
 #include "api/openai/chat_message.h"
 #include "api/openai/json_fields.h"
+#include "api/openai/large_integer.h"
 #include "tokenizer/tokenizer.h"
 
 #include <assert.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -469,25 +469,13 @@ void openai_request_rename(const struct openai_request *request, struct openai_e
 
 /* ---- the whole ---- */
 
-/* JSON may have integers of any size. Names the member that has one beyond 64 bits. */
-static void refuse_large(const char *body, size_t bytes, struct openai_error *error)
-{
-    const char *name;
-    json_t *value, *reals = json_loadb(body, bytes, JSON_ALLOW_NUL | JSON_DECODE_INT_AS_REAL, NULL);
-    const struct json_fields fields = {reals, "", error};
-    json_object_foreach(reals, name, value) if (fabs(json_real_value(value)) >= 0x1p63)
-        json_field_fail(&fields, "invalid_value", name,
-                        "is %g; integers beyond 64 bits are not taken", json_real_value(value));
-    json_decref(reals);
-}
-
 static bool parse(struct openai_request *request, const char *body, size_t bytes,
                   struct openai_error *error)
 {
     json_error_t why;
     request->body = json_loadb(body, bytes, JSON_ALLOW_NUL, &why);
-    if (!request->body && json_error_code(&why) == json_error_numeric_overflow)
-        refuse_large(body, bytes, error);
+    if (!request->body)
+        large_integer_refuse(body, bytes, &why, error);
     if (error->code != 0)
         return false;
     if (!request->body)

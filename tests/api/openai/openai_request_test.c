@@ -192,6 +192,30 @@ Test(openai_request, errors_say_what_the_value_is)
     }
 }
 
+Test(openai_request, an_integer_beyond_64_bits_is_told_by_the_member_that_has_it)
+{
+    static const struct {
+        const char *body, *param, *sentence;
+    } ROWS[] = {
+        {"\"temperature\": 1e30, \"seed\": -9223372036854775809", "seed", "seed is -9.22337e+18; "},
+        {"\"seed\":99999999999999999999,\"top_k\": 1e30", "seed", "seed is 1e+20; "},
+        {"\"temperature\": 1e30, \"tools\": [{\"a\": [1, 18446744073709551616]}]", "tools",
+         "tools has 1.84467e+19 in it; "},
+        {"\"seed\": 99999999999999999999, \"n\": 99999999999999999999", "seed", "seed is 1e+20; "},
+        {"\"seed\": 1e99999999999999999999", "", "the body is not JSON: "},
+        {"\"seed\": 99999999999999999999, \"n\": ", "", "the body is not JSON: "},
+        {"\"seed\": 99999999999999999999, \"seed\": 1", "", "the body is not JSON: "},
+    };
+    for (size_t i = 0; i < sizeof ROWS / sizeof *ROWS; i++) {
+        char body[400];
+        snprintf(body, sizeof body, "{%s, %s}", PROMPT, ROWS[i].body);
+        cr_expect_not(read_body(false, body), "%s", body);
+        cr_expect_str_eq(error.param, ROWS[i].param, "%s: %s", body, error.message);
+        cr_expect_eq(strncmp(error.message, ROWS[i].sentence, strlen(ROWS[i].sentence)), 0,
+                     "%s: %s", body, error.message);
+    }
+}
+
 Test(openai_request, a_bias_has_the_name_that_the_body_gave_it)
 {
     struct openai_error told;
