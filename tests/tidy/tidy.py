@@ -8,6 +8,7 @@ Each rule is a function from a Tree to findings, and tidy_test.py plants an exam
 """
 
 import argparse
+import posixpath
 import re
 import subprocess
 import sys
@@ -259,9 +260,13 @@ def circles(tree: Tree) -> Iterator[Finding]:
     for readme in tree.paths:
         folder, _, name = readme.rpartition("/")
         if name == "README.md" and folder.split("/")[0] in depends:
-            for line in re.finditer(r"^Circle: ([\w, ]+): \S", tree.text(readme), re.M):
+            for line in re.finditer(r"^Circle: (?:([\w, ]+): \S)?", tree.text(readme), re.M):
+                number = line_of(tree.text(readme), line.start())
+                if not line.group(1):
+                    yield Finding(readme, number, "circle", "a line that begins with Circle: has names, a colon and why")
+                    continue
                 circle = frozenset(f"{folder}/{one.strip()}" for one in line.group(1).split(","))
-                reasons[circle] = readme, line_of(tree.text(readme), line.start())
+                reasons[circle] = readme, number
 
     arrows: dict[str, set[str]] = {module: set() for module in modules}
     for path in code:
@@ -521,13 +526,14 @@ def named_paths(tree: Tree) -> Iterator[Finding]:
     modules = {p.rsplit(".", 1)[0] for p in tree.paths if p.endswith((".c", ".h"))}
     decisions = {p[:len("docs/decisions/0000")] for p in tree.paths if p.startswith("docs/decisions/")}
     places = [f"/{place}" for place in sorted({*tree.paths, *folders, *modules, *decisions})]
+    known = set(places)
     ends = {place[at + 1:] for place in places for at in range(len(place)) if place[at] == "/"}
 
     def is_there(name: str, folder: str) -> bool:
-        if name in ends or (tree.root / folder / name).exists() or re.fullmatch(MADE_FILES, name):
+        if name in ends or f"/{posixpath.normpath(f'{folder}/{name}')}" in known or re.fullmatch(MADE_FILES, name):
             return True
         pattern = re.sub(r"\{.*?\}", lambda m: f"({m.group()[1:-1].replace(',', '|')})", name.replace(".", r"\."))
-        pattern = re.sub(r"\*|(?<![A-Z])[A-Z]+(?![A-Z])", "[^/]*", pattern)
+        pattern = re.sub(r"\*|(?<![A-Za-z0-9])[A-Z]+(?![A-Za-z0-9]|\\\.md$)", "[^/]*", pattern)
         return pattern != name.replace(".", r"\.") and any(re.search(f"/{pattern}$", place) for place in places)
 
     for path in tree.paths:

@@ -56,9 +56,9 @@ WORDS = {
 }
 
 # Pages for those who use, run or secure it, read as a whole.
-PAGES = ["README.md", "SECURITY.md", "docs/README.md", "docs/benchmarks.md", "docs/cluster-key.md", "docs/examples/README.md", "docs/gateways.md",
-         "docs/gpu.md", "docs/kubernetes.md", "docs/openai.md", "docs/operations.md", "docs/proofs.md", "docs/ps.md", "docs/security.md",
-         "docs/tenants.md", "docs/three-machines.md", "docs/tls.md", "docs/tracing.md", "docs/watch.md"]
+FOR_DEVELOPERS = {"glossary.md", "new-backend.md", "one-request.md"}
+PAGES = ["README.md", "SECURITY.md", "docs/examples/README.md", "deploy/README.md", "deploy/image/README.md",
+         *(f"docs/{page.name}" for page in sorted((SOURCE / "docs").glob("*.md")) if page.name not in FOR_DEVELOPERS)]
 
 # A file with C code, a word of its sentences -> why the word is right there.
 ALLOWED = {
