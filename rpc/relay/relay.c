@@ -189,8 +189,11 @@ static void await(struct relay *relay, const bool *fact)
     pthread_mutex_unlock(&relay->lock);
 }
 
+/* Once. */
 static void close_listeners(struct relay *relay, uint64_t now_ns)
 {
+    if (relay->common.is_closing)
+        return;
     if (relay->accept_again_ns == 0)
         watch_listeners(relay, false);
     relay->accept_again_ns = 0;
@@ -220,8 +223,7 @@ static void look_who_is_left(struct relay *relay, uint64_t now_ns)
         next = left->next;
         relayed_part(&relay->common, left, now_ns);
     }
-    if (!relay->common.is_closing)
-        close_listeners(relay, now_ns);
+    close_listeners(relay, now_ns);
     relay->quit_until_ns = DEADLINE_NONE;
     tell(relay, &relay->has_quit);
 }
@@ -244,7 +246,7 @@ static void heed_wish(struct relay *relay, uint64_t now_ns)
         relay->quit_until_ns = now_ns + RELAY_QUIT_NS;
         send_away(relay, now_ns);
     }
-    if (wish != RELAY_RUN && !relay->common.is_closing)
+    if (wish != RELAY_RUN)
         close_listeners(relay, now_ns);
     if (wish == RELAY_STOP && relay->end_ns == DEADLINE_NONE)
         relay->end_ns = now_ns + LAST_BYTES_NS;

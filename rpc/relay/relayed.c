@@ -196,6 +196,15 @@ void relayed_free_gone(struct relayed_common *common)
     }
 }
 
+/* What the client has sent and the core will not get, and the waits for it. */
+static void forget_request_bytes(struct relayed_common *common, struct relayed *relayed)
+{
+    relayed_keep_none(common, &relayed->unsent[RELAYED_CORE]);
+    relayed_keep_none(common, &relayed->unwalked);
+    relayed->paused_until_ns = relayed->behind_since_ns = 0;
+    relayed_leave_waiting(common, relayed);
+}
+
 /* Closes the core's end now; the client has a moment to read the last output. */
 void relayed_linger(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns)
 {
@@ -203,11 +212,8 @@ void relayed_linger(struct relayed_common *common, struct relayed *relayed, uint
     end_handshake(common, relayed);
     relayed_say_last(relayed, NULL, 0);
     close_side(relayed, RELAYED_CORE);
-    relayed_keep_none(common, &relayed->unsent[RELAYED_CORE]);
+    forget_request_bytes(common, relayed);
     relayed_keep_none(common, &relayed->unsent[RELAYED_CLIENT]);
-    relayed_keep_none(common, &relayed->unwalked);
-    relayed->paused_until_ns = relayed->behind_since_ns = 0;
-    relayed_leave_waiting(common, relayed);
     relayed->state = RELAYED_LINGER;
     relayed->linger_until_ns = now_ns + (relayed->farewell_bytes > 0 ? FAREWELL_NS : LINGER_NS);
     if (shutdown(relayed->fds[RELAYED_CLIENT], SHUT_WR) != 0)
@@ -241,11 +247,8 @@ void relayed_give_up(struct relayed_common *common, struct relayed *relayed, uin
 static void on_core_end(struct relayed_common *common, struct relayed *relayed, uint64_t now_ns)
 {
     close_side(relayed, RELAYED_CORE);
-    relayed_keep_none(common, &relayed->unsent[RELAYED_CORE]);
-    relayed_keep_none(common, &relayed->unwalked);
-    relayed->paused_until_ns = relayed->behind_since_ns = 0;
+    forget_request_bytes(common, relayed);
     relayed->farewell_bytes = FAREWELL_BYTES;
-    relayed_leave_waiting(common, relayed);
     if (relayed->unsent[RELAYED_CLIENT].bytes)
         relayed->state = RELAYED_LAST_BYTES;
     else
@@ -257,10 +260,7 @@ void relayed_part(struct relayed_common *common, struct relayed *relayed, uint64
     if (relayed->state != RELAYED_OPEN || relayed->is_parted)
         return;
     relayed->is_parted = true;
-    relayed_keep_none(common, &relayed->unsent[RELAYED_CORE]);
-    relayed_keep_none(common, &relayed->unwalked);
-    relayed->paused_until_ns = relayed->behind_since_ns = 0;
-    relayed_leave_waiting(common, relayed);
+    forget_request_bytes(common, relayed);
     if (shutdown(relayed->fds[RELAYED_CORE], SHUT_RDWR) != 0)
         on_core_end(common, relayed, now_ns);
     relayed_settle(common, relayed, now_ns);

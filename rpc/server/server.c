@@ -453,7 +453,6 @@ void rpc_server_destroy(struct rpc_server *server)
         kill_calls(server);
         relay_quit(server->relay);
     }
-    relay_close(server->relay);
     if (server->has_started)
         shut_down(server);
     else if (server->server)
