@@ -79,17 +79,7 @@ static enum status dispatch(struct intake *intake, struct generation *generation
     return status;
 }
 
-/* What an answer is expected to take: a bound that nobody has set says little of its length. What is beyond it, the tenant owes. */
-static uint32_t expected_tokens(const struct sampling_choice *choice)
-{
-    const uint32_t least = choice->params.min_tokens > MAX_TOKENS_DEFAULT
-                               ? choice->params.min_tokens
-                               : MAX_TOKENS_DEFAULT;
-    return choice->has_max_tokens || choice->params.max_tokens < least ? choice->params.max_tokens
-                                                                       : least;
-}
-
-/* Of the tenant's tokens a minute. */
+/* Of the tenant's tokens a minute; what an answer has beyond that, the tenant owes at its end. */
 static enum status reserve(const struct generation *generation, struct rpc_error *error)
 {
     struct tenant_refusal refusal;
@@ -97,7 +87,8 @@ static enum status reserve(const struct generation *generation, struct rpc_error
         return STATUS_OK;
     enum status status = tenant_pass_reserve(
         generation->call->pass, generation->n_tokens,
-        generation->n_choices * expected_tokens(&generation->sampling), clock_now_ns(), &refusal);
+        generation->n_choices * sampling_choice_expected_tokens(&generation->sampling),
+        clock_now_ns(), &refusal);
     if (status != STATUS_OK)
         admission_refuse(status, &refusal, error);
     return status;

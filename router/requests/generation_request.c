@@ -250,10 +250,8 @@ enum status generation_take(struct generation *generation,
     TRY(take_sampling(generation, message->sampling, limits, error));
     generation->sampling.ends_with_context = generation->call->ends_with_context;
     if (is_open_chat(message, &generation->sampling))
-        generation->sampling.params.max_tokens = limits->chat_tokens_max >
-                                                         generation->sampling.params.min_tokens
-                                                     ? limits->chat_tokens_max
-                                                     : generation->sampling.params.min_tokens;
+        generation->sampling.params.max_tokens = sampling_choice_open_tokens(
+            &generation->sampling, limits->chat_tokens_max);
     TRY(take_n(generation, message->sampling, error));
     TRY(take_prompt(generation, message, limits, error));
     generation->return_timing = message->return_timing;

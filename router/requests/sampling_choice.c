@@ -82,6 +82,18 @@ static void take_rules(const Kvferry__V1__SamplingParams *message, struct sampli
 #define IS_SET(field, FIELD)                                                                       \
     (message->field##_presence_case == KVFERRY__V1__SAMPLING_PARAMS__##FIELD##_PRESENCE_##FIELD)
 
+uint32_t sampling_choice_open_tokens(const struct sampling_choice *choice, uint32_t tokens)
+{
+    return choice->params.min_tokens > tokens ? choice->params.min_tokens : tokens;
+}
+
+uint32_t sampling_choice_expected_tokens(const struct sampling_choice *choice)
+{
+    const uint32_t most = choice->params.max_tokens;
+    const uint32_t open = sampling_choice_open_tokens(choice, MAX_TOKENS_DEFAULT);
+    return choice->has_max_tokens || most < open ? most : open;
+}
+
 enum status sampling_choice_make(const Kvferry__V1__SamplingParams *message,
                                  const struct generation_defaults *defaults, uint32_t vocabulary,
                                  struct sampling_choice *choice_out, struct stop_strings *stops_out,
@@ -103,8 +115,8 @@ enum status sampling_choice_make(const Kvferry__V1__SamplingParams *message,
     choice_out->has_seed = IS_SET(seed, SEED);
     choice_out->has_max_tokens = IS_SET(max_tokens, MAX_TOKENS);
     sampling_decode_given(message, &choice_out->params);
-    if (!choice_out->has_max_tokens && choice_out->params.min_tokens > MAX_TOKENS_DEFAULT)
-        choice_out->params.max_tokens = choice_out->params.min_tokens;
+    if (!choice_out->has_max_tokens)
+        choice_out->params.max_tokens = sampling_choice_open_tokens(choice_out, MAX_TOKENS_DEFAULT);
     take_rules(message, lists_out);
     if (!token_rules_is_empty(&lists_out->rules))
         choice_out->params.rules = &lists_out->rules;

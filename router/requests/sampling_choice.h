@@ -29,6 +29,11 @@ struct sampling_choice {
     bool ends_with_context; /* it may lower what was given, too; none was: all of the context */
 };
 
+/* max_tokens of a request that sets none: tokens, or min_tokens if that is more. */
+uint32_t sampling_choice_open_tokens(const struct sampling_choice *choice, uint32_t tokens);
+/* What an answer is expected to have: a bound that no request has set says little of its length. */
+uint32_t sampling_choice_expected_tokens(const struct sampling_choice *choice);
+
 /* message NULL: all defaults. Fills stops, too, and checks bad_words, which are not among the rules yet. The rules, if there are
  * any, are in lists and in the message. INVALID_ARGUMENT: the sentence has path, value and range. */
 MUST_CHECK enum status sampling_choice_make(const Kvferry__V1__SamplingParams *message,
