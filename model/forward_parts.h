@@ -1,6 +1,7 @@
 /*
- * forward_parts - the private data of a forward pass, for four files: forward_create.c allocates and warms it up,
- * forward_layout.c lays out its steps, forward.c runs it, forward_find.c lets the device search its logits.
+ * forward_parts - the private data of a forward pass, for five files: forward_create.c allocates and warms it up,
+ * forward_layout.c lays out its steps, forward.c packs and runs them, forward_layers.c computes the decoder,
+ * forward_find.c lets the device search its logits.
  */
 #pragma once
 
@@ -49,6 +50,16 @@ struct step_layout {
 struct rows {
     void *data;
     enum dtype dtype;
+};
+
+/* A step laid out in an arena; ids and rows are device addresses. */
+struct packed_step {
+    const struct attention_metadata *metadata;
+    const uint8_t *sent; /* the arena, with: */
+    const uint32_t *token_ids, *logit_rows;
+    uint32_t n_sequences, n_tokens,
+        n_logits; /* in a static step the other counts include padding rows, n_logits does not */
+    bool keeps_rows;
 };
 
 struct forward {
@@ -116,6 +127,21 @@ const struct step_layout *forward_layout_of(const struct forward *forward, uint3
 MUST_CHECK enum status forward_send(struct forward *forward, const struct step_layout *layout,
                                     const struct attention_step *step, uint8_t *view,
                                     const uint8_t **sent_out);
+
+/* ---- forward_layers.c ---- */
+
+/* Enqueues the step, from the embedding to the logits. logits is memory that kernels can write. */
+void forward_compute(struct forward *forward, const struct packed_step *packed, struct rows logits);
+/* logits <- head(x) */
+void forward_head(const struct forward *forward, struct rows x, uint32_t n_rows,
+                  struct rows logits);
+/* Counts a layer as enqueued and tells on_layer. */
+void forward_count_layer(struct forward *forward);
+/* The rows, beginning at element at. */
+struct rows forward_rows_from(struct rows rows, size_t at);
+/* Plans the products of a step of n tokens on a device with kernels of its own. */
+MUST_CHECK enum status forward_plan_step(const struct forward *forward, uint32_t n,
+                                         struct error *error);
 
 /* ---- forward_find.c: all functions but the first are only for where forward_finds ---- */
 
