@@ -148,7 +148,10 @@ enum status keeper_link_start(struct keeper_link *link, const struct template_li
     const struct keeper_question question = {.task = KEEPER_START, .limits = *limits};
     struct keeper_answer answer;
     int descriptor = -1;
-    TRY(ask(link, &question, &answer, &descriptor));
+    enum status status = ask(link, &question, &answer, &descriptor);
+    if (status != STATUS_OK)
+        return error_set(error, status,
+                         "the process that starts those for chat templates has ended");
     if (answer.error != 0 || descriptor < 0)
         return error_set(error, STATUS_IO_FAILED,
                          "a process for chat templates cannot be started: %s",

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# program.sh KVFERRY: the whole program, built for 64-bit Arm without chat templates, runs in qemu as each of the three roles; its
+# program.sh KVFERRY: the whole program, built for 64-bit Arm, runs in qemu as each of the three roles; its
 # tokens and its KV are those of KVFERRY, this machine's. Ends with 77 if this machine is no x86-64.
 set -euo pipefail
 kvferry=$(realpath "$1")

@@ -281,6 +281,8 @@ Test(template_renderer, a_template_that_cannot_be_compiled_is_refused_at_the_sta
     cr_assert_neq(template_renderer_create(&options, &error, &renderer), STATUS_OK);
     options.program = "/bin/false";
     cr_assert_eq(template_renderer_create(&options, &error, &renderer), STATUS_PEER_LOST);
+    cr_assert(strstr(error.text, "the process that starts those for chat templates has ended"),
+              "%s", error.text);
 }
 
 /* ---- what others do to it ---- */

@@ -1,5 +1,7 @@
 #!/bin/sh
-# build.sh key|build FOLDER RUSTC CARGO - the Rust library, compiled once for all builds of this source tree.
+# build.sh key|build FOLDER RUSTC CARGO [TARGET] - the Rust library, compiled once for all builds of this source tree.
+#
+# TARGET is a kind of machine by Rust's name (aarch64-unknown-linux-gnu). Without one it is this machine's.
 #
 #   key     prints the folder below FOLDER that the library is in: a hash of what it is made of
 #   build   lays these there, unless they are there: libkvferry_text.a, llguidance.h, crates.tsv (name, version, licence,
@@ -8,17 +10,24 @@
 # Of the library only jinja_* and llg_* can be seen by a program. The same sources and compiler: the same bytes.
 # Others may build at once: one does, the rest wait.
 set -eu
-task=$1 folder=$2 rustc=$3 cargo=$4
+task=$1 folder=$2 rustc=$3 cargo=$4 machine=${5:-}
 here=$(cd "$(dirname "$0")" && pwd)
+[ -n "$machine" ] || machine=$("$rustc" -vV | sed -n 's/^host: //p')
+tools= # the prefix of the compiler and the binary utilities, if the machine is another one
+if [ "$("$rustc" -vV | sed -n 's/^host: //p')" != "$machine" ]; then
+    tools=$(echo "$machine" | sed 's/-unknown//')-
+    export "CARGO_TARGET_$(echo "$machine" | tr 'a-z-' 'A-Z_')_LINKER=${tools}gcc"
+fi
 
 # Calls through pointers land on an instruction that says so. This option has no stable name: the one crate may use it.
 protection=
-case "$("$rustc" -vV)" in *"host: x86_64"*) protection=-Zcf-protection=full ;; esac
+case "$machine" in x86_64*) protection=-Zcf-protection=full ;; esac
 
 key=$({
     cd "$here"
     cat build.sh Cargo.toml Cargo.lock src/*.rs
     "$rustc" -vV
+    echo "$tools"
 } | sha256sum | cut -c1-16)
 if [ "$task" = key ]; then
     echo "$key"
@@ -46,18 +55,18 @@ run_cargo() {
             "--remap-path-prefix=$folder/crate=/text" "--remap-path-prefix=$target=/target")" "$cargo" "$@")
 }
 # shellcheck disable=SC2086 # none, or one word
-run_cargo rustc --release --locked --quiet -- $protection
+run_cargo rustc --release --locked --quiet --target "$machine" -- $protection
 
 # What a program can see, and what that needs, as one object.
-library=$target/release/libkvferry_text.a
-nm --defined-only "$library" 2>/dev/null | awk '$2 == "T" && $3 ~ /^(jinja|llg)_/ { print $3 }' | sort >"$work/visible"
-ld -r -o "$work/text.o" $(sed 's/^/-u /' "$work/visible") "$library"
+library=$target/$machine/release/libkvferry_text.a
+"${tools}nm" --defined-only "$library" 2>/dev/null | awk '$2 == "T" && $3 ~ /^(jinja|llg)_/ { print $3 }' | sort >"$work/visible"
+"${tools}ld" -r -o "$work/text.o" $(sed 's/^/-u /' "$work/visible") "$library"
 # Not the compiler's own code of it either: a plugin for another LLVM's would stumble over that.
-objcopy --keep-global-symbols="$work/visible" --strip-debug --remove-section=.llvmbc --remove-section=.llvmcmd "$work/text.o"
+"${tools}objcopy" --keep-global-symbols="$work/visible" --strip-debug --remove-section=.llvmbc --remove-section=.llvmcmd "$work/text.o"
 (cd "$work" && ar rcsD libkvferry_text.a text.o && rm text.o visible)
 
 # Each crate that is compiled in: cargo tree has those of this machine's kind alone, and no build scripts' own.
-run_cargo tree --color never --locked --prefix none --edges normal,no-proc-macro --format '{p}|{l}' |
+run_cargo tree --color never --locked --target "$machine" --prefix none --edges normal,no-proc-macro --format '{p}|{l}' |
     sed -n 's/ (\*)$//; s/^\([^ ]*\) v\([^ |]*\)[^|]*|\(.*\)$/\1\t\2\t\3/p' | sort -u | while IFS="$(printf '\t')" read -r name version licence; do
     if [ "$name" = kvferry-text ]; then continue; fi
     source=$(ls -d "$cargo_home"/registry/src/*/"$name-$version" | head -n 1)
