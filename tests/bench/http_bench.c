@@ -56,7 +56,7 @@ static void begin(const struct bench *bench, struct caller *caller)
         (unsigned long long)(clock_now_ns() * 0x9e3779b97f4a7c15u + (uintptr_t)caller),
         bench->n_tokens);
     int n = snprintf(request, sizeof request,
-                     "POST /v1/completions HTTP/1.1\r\nHost: x\r\nContent-Type: "
+                     "POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Type: "
                      "application/json\r\nContent-Length: %d\r\n\r\n%s",
                      n_body, body);
     caller->first_ns = 0;

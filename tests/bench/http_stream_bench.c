@@ -64,7 +64,7 @@ static int connect_to(uint16_t number)
 
 static struct http_exchange *begin_stream(uint32_t index, int *fd_out)
 {
-    static const char REQUEST[] = "GET / HTTP/1.1\r\nHost: x\r\n\r\n";
+    static const char REQUEST[] = "GET / HTTP/1.1\r\nHost: localhost\r\n\r\n";
     const struct http_answer_head head = {.code = 200};
     *fd_out = connect_to(http_port_number(port));
     must(send(*fd_out, REQUEST, sizeof REQUEST - 1, 0) == sizeof REQUEST - 1, "send");
@@ -234,7 +234,7 @@ static void answer(void *arg, struct http_exchange *exchange)
 
 static void *call(void *arg)
 {
-    static const char REQUEST[] = "GET /hello HTTP/1.1\r\nHost: x\r\n\r\n";
+    static const char REQUEST[] = "GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n";
     char bytes[1024];
     int fd = connect_to(http_port_number(port));
     uint64_t until_ns = clock_now_ns() + NS_PER_S;
