@@ -1,5 +1,6 @@
 """Starts roles of kvferry as real processes and reads what they say of themselves."""
 
+import atexit
 import json
 import os
 import pathlib
@@ -30,6 +31,7 @@ class Process:
             stderr=subprocess.STDOUT,
             preexec_fn=before,
         )
+        atexit.register(self.child.kill)  # a program that fails leaves nothing running; one that has ended is not killed
         until = time.monotonic() + START_LIMIT_S
         while not self._is_ready():
             if self.child.poll() is not None or time.monotonic() > until:
