@@ -2,11 +2,14 @@
 
 #include "text/constraint/gbnf.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define ESCAPED_BYTES_MAX 2 /* of one byte of a choice */
+
+static const char ANY_OBJECT[] = "{\"type\":\"object\"}";
 
 static char *copy_text(const char *bytes, size_t n_bytes)
 {
@@ -50,18 +53,52 @@ static char *join_choices(const struct constraint_text *text)
     return regex;
 }
 
+static char *join_texts(const char *one, size_t n_one, const char *two, const char *three)
+{
+    const size_t n_two = strlen(two), n_three = strlen(three);
+    char *text = malloc(n_one + n_two + n_three + 1);
+    if (!text)
+        return NULL;
+    memcpy(text, one, n_one);
+    memcpy(text + n_one, two, n_two);
+    memcpy(text + n_one + n_two, three, n_three + 1);
+    return text;
+}
+
+/* The last character that JSON does not skip; n_bytes > 0, there is one. */
+static size_t last_of(const char *json, size_t n_bytes)
+{
+    while (n_bytes > 1 && strchr(" \t\r\n", json[n_bytes - 1]))
+        n_bytes--;
+    return n_bytes - 1;
+}
+
+/* A schema with a member by which the library knows what blanks there may be. It is the last one: of two, the library has that. */
+static char *bound_blanks(const char *schema, size_t n_bytes)
+{
+    static const char MEMBER[] = "\"x-guidance\":{\"whitespace_pattern\":\"" CONSTRAINT_BLANKS
+                                 "\"}}";
+    const size_t end = last_of(schema, n_bytes);
+    if (schema[end] == 'e') /* true; or false, which nothing meets */
+        return end > 0 && schema[end - 1] == 'u' ? join_texts("{", 1, MEMBER, "")
+                                                 : copy_text(schema, n_bytes);
+    assert(schema[end] == '}' && end > 0 && "it was checked");
+    const bool is_empty = schema[last_of(schema, end)] == '{';
+    return join_texts(schema, end, is_empty ? "" : ",", MEMBER);
+}
+
 enum status constraint_source_init(struct constraint_source *source,
                                    const struct constraint_text *text, struct error *error)
 {
     *source = (struct constraint_source){.key_kind = text->kind};
     switch (text->kind) {
     case CONSTRAINT_JSON_OBJECT:
-        source->kind = "json_object";
-        source->text = copy_text("", 0);
+        source->kind = "json_schema";
+        source->text = bound_blanks(ANY_OBJECT, sizeof ANY_OBJECT - 1);
         break;
     case CONSTRAINT_JSON_SCHEMA:
         source->kind = "json_schema";
-        source->text = copy_text(text->text.bytes, text->text.n_bytes);
+        source->text = bound_blanks(text->text.bytes, text->text.n_bytes);
         break;
     case CONSTRAINT_REGEX:
         source->kind = "regex";

@@ -3,13 +3,17 @@
  *
  *     kind     the library's word for it       text    NUL-terminated
  *
- * Choices become a regex, GBNF becomes Lark.
+ * Choices become a regex, GBNF becomes Lark. JSON has few blanks between its parts (CONSTRAINT_BLANKS): a model that repeats them,
+ * where they may be, comes to an end.
  *
  * Thread: any (plain data).
  */
 #pragma once
 
 #include "text/constraint/constraint.h"
+
+/* A regex, as it stands in JSON. */
+#define CONSTRAINT_BLANKS "[ \\\\t]{1,2}|(\\\\r?\\\\n){1,2}[ \\\\t]{0,40}"
 
 struct constraint_source {
     enum constraint_kind key_kind; /* equal kind and text: equal constraints */

@@ -222,6 +222,53 @@ Test(constraint, replies_keep_to_a_json_schema, .timeout = 120)
     check_replies(&text, is_person);
 }
 
+/* How many of the byte may come one after the other, at most 200; they are taken. */
+static uint32_t take_repeats(struct setup *setup, struct constraint *constraint, char byte)
+{
+    struct error error = {0};
+    uint32_t id, n = 0, *mask = calloc((setup->vocabulary + 31) / 32, sizeof *mask);
+    struct token_buffer buffer = {.ids = &id, .ids_max = 1};
+    const struct encode_input input = {.text = &byte, .text_bytes = 1};
+    cr_assert_eq(tokenizer_encode(setup->tokenizer, &input, &buffer, NULL), STATUS_OK);
+    while (n < 200) {
+        cr_assert_eq(constraint_mask(constraint, mask, &error), STATUS_OK, "%s", error.text);
+        if (!(mask[id / 32] >> id % 32 & 1))
+            break;
+        cr_assert_eq(constraint_accept(constraint, id, &error), STATUS_OK, "%s", error.text);
+        n++;
+    }
+    free(mask);
+    return n;
+}
+
+/* A model that repeats blanks must go on at last: also where a schema says otherwise, or is none. */
+Test(constraint, blanks_between_the_parts_of_json_are_few)
+{
+    static const char *const SCHEMAS[] = {NULL, /* any object */
+                                          "{}",
+                                          " { } \n",
+                                          "true",
+                                          "{\"type\":\"object\"}\n",
+                                          "{\"x-guidance\":{\"whitespace_flexible\":true}}",
+                                          "{\"x-guidance\":{\"whitespace_pattern\":\"[ ]+\"}}"};
+    struct setup setup = new_setup("gpt2");
+    for (size_t i = 0; i < sizeof SCHEMAS / sizeof *SCHEMAS; i++) {
+        const char *schema = SCHEMAS[i] ? SCHEMAS[i] : "";
+        for (int k = 0; k < 2; k++) {
+            struct constraint *constraint = compile(
+                &setup, SCHEMAS[i] ? CONSTRAINT_JSON_SCHEMA : CONSTRAINT_JSON_OBJECT, schema);
+            cr_assert_eq(take_repeats(&setup, constraint, '{'), 1);
+            cr_expect_eq(take_repeats(&setup, constraint, k ? '\n' : ' '), 2, "%s", schema);
+            if (k)
+                cr_expect_eq(take_repeats(&setup, constraint, ' '), 40, "%s", schema);
+            cr_expect_eq(take_repeats(&setup, constraint, '\n'), 0, "%s", schema);
+            cr_expect_eq(take_repeats(&setup, constraint, '}'), 1, "%s", schema);
+            constraint_destroy(constraint);
+        }
+    }
+    free_setup(&setup);
+}
+
 static bool is_object(const char *reply)
 {
     json_error_t error;
