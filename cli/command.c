@@ -255,9 +255,12 @@ static const struct config_group GROUPS[] = {
      "relay_request_ms "
      "relay_exempt http_target_bytes_max http_fields_max http_reply_bytes_max http_head_ms "
      "http_idle_ms http_comment_ms http_hosts"},
-    {"Chat", "chat_template chat_template_bytes_max chat_protect_tokens chat_renderers "
-             "chat_render_ms chat_render_cpu_ms chat_render_steps chat_render_memory "
-             "chat_request_bytes_max chat_prompt_bytes_max chat_tokens_max"},
+    {"Chat",
+     "chat_template chat_template_bytes_max chat_protect_tokens chat_renderers "
+     "chat_render_ms chat_render_cpu_ms chat_render_steps chat_render_memory "
+     "chat_request_bytes_max chat_messages_max chat_parts_max chat_calls_max chat_tools_max "
+     "chat_tool_bytes_max chat_documents_max chat_argument_bytes_max chat_prompt_bytes_max "
+     "chat_tokens_max"},
     {"Page", "page page_names page_readers_max page_interval_ms page_behind_ms page_requests_max "
              "page_ended_max"},
     {"Constraints", "constraint_bytes_max constraint_grammar_bytes_max constraint_choices_max "

@@ -218,7 +218,7 @@ static void judge(struct intake *intake, const struct arrival *arrival,
         .defaults = intake->defaults,
         .card = *card,
         .text_bytes_max = intake->text_bytes_max,
-        .chat_bytes_max = intake->chat_bytes_max,
+        .chat = &intake->chat,
         .chat_tokens_max = intake->chat_tokens_max,
         .priority_max = intake->priority_max,
     };

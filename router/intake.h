@@ -15,6 +15,7 @@
 
 #include "process/process.h"
 #include "router/dispatch/dispatch.h"
+#include "router/requests/chat_limits.h"
 #include "router/requests/early_requests.h"
 #include "router/text_thread.h"
 #include "router/workers/worker_client.h"
@@ -30,7 +31,7 @@ struct intake {
     const char *model_name;
     uint64_t text_inline_bytes; /* of a text that is tokenized at once */
     uint64_t text_bytes_max;
-    uint64_t chat_bytes_max;              /* of a chat request, as JSON */
+    struct chat_limits chat;              /* of a chat request */
     uint32_t chat_tokens_max;             /* of its answer, without max_tokens */
     struct constraint_limits constraints; /* no more than is checked here */
     int32_t priority_max;                 /* where there are no tenants */

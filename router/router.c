@@ -380,7 +380,7 @@ static enum status listen(struct router *router, struct error *error)
         .model_name = router->model_name,
         .text_inline_bytes = router->config.text_inline_bytes,
         .text_bytes_max = router->config.message_bytes_max,
-        .chat_bytes_max = router->config.chat_request_bytes_max,
+        .chat = {CHAT_LIMITS(&router->config)},
         .chat_tokens_max = (uint32_t)router->config.chat_tokens_max,
         .constraints = {CONSTRAINT_LIMITS(&router->config)},
         .priority_max = (int32_t)router->config.priority_max,

@@ -25,8 +25,29 @@
       "most memory of a process that renders chat templates")                                      \
     X(chat_request_bytes_max, SIZE(1024, 134217728), "8M", "bytes",                                \
       "largest chat request, as JSON")                                                             \
+    X(chat_messages_max, U32(1, 1048576), "4096", "messages", "most messages of a chat request")   \
+    X(chat_parts_max, U32(1, 65536), "1024", "parts", "most parts of the content of a message")    \
+    X(chat_calls_max, U32(1, 65536), "256", "calls", "most tool calls of a message")               \
+    X(chat_tools_max, U32(1, 4096), "512", "tools", "most tools of a chat request")                \
+    X(chat_tool_bytes_max, SIZE(1024, 134217728), "2M", "bytes",                                   \
+      "most bytes of all tools of a chat request, as JSON")                                        \
+    X(chat_documents_max, U32(1, 65536), "512", "documents", "most documents of a chat request")   \
+    X(chat_argument_bytes_max, SIZE(1024, 134217728), "256K", "bytes",                             \
+      "most bytes of a chat request's own arguments of the template (chat_template_kwargs), as "   \
+      "JSON")                                                                                      \
     X(chat_prompt_bytes_max, SIZE(1024, 134217728), "16M", "bytes",                                \
       "longest prompt that a chat template may make")
+
+/* The members of struct chat_limits. */
+#define CHAT_LIMITS(config)                                                                        \
+    .bytes_max = (config)->chat_request_bytes_max,                                                 \
+    .messages_max = (uint32_t)(config)->chat_messages_max,                                         \
+    .parts_max = (uint32_t)(config)->chat_parts_max,                                               \
+    .calls_max = (uint32_t)(config)->chat_calls_max,                                               \
+    .tools_max = (uint32_t)(config)->chat_tools_max,                                               \
+    .documents_max = (uint32_t)(config)->chat_documents_max,                                       \
+    .tool_bytes_max = (config)->chat_tool_bytes_max,                                               \
+    .argument_bytes_max = (config)->chat_argument_bytes_max
 
 /* The members of struct template_renderer_options that come from these rows. */
 #define TEXT_LIMITS(config)                                                                        \

@@ -1,12 +1,14 @@
 #include "api/openai/chat_message.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 /* Everything that the prompt points to and that is not the body's. */
 struct chat_message {
+    const struct chat_limits *limits;
     Kvferry__V1__ChatPrompt prompt;
     Kvferry__V1__ChatMessage *messages; /* [n_messages] */
     Kvferry__V1__ChatMessage **list;
@@ -48,6 +50,18 @@ static char *own_json(struct chat_message *chat, const struct json_fields *field
                       const json_t *value)
 {
     return own(chat, fields, json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY));
+}
+
+/* An array of at most n_max elements; row: of the configuration, which sets that. NULL: it is absent, or wrong. */
+static const json_t *list_of(const struct json_fields *fields, const char *name, uint32_t n_max,
+                             const char *elements, const char *row)
+{
+    const json_t *list = json_field_list(fields, name, SIZE_MAX, elements);
+    if (json_array_size(list) <= n_max)
+        return list;
+    json_field_fail(fields, "invalid_value", name, "has %zu %s; at most %" PRIu32 " are taken (%s)",
+                    json_array_size(list), elements, n_max, row);
+    return NULL;
 }
 
 /* ---- one message ---- */
@@ -93,7 +107,9 @@ static void read_content(struct chat_message *chat, const struct json_fields *fi
 {
     const json_t *content = json_field(fields, "content");
     if (json_is_array(content)) {
-        join_parts(chat, fields, content, message);
+        content = list_of(fields, "content", chat->limits->parts_max, "parts", "chat_parts_max");
+        if (content)
+            join_parts(chat, fields, content, message);
     } else if (json_is_string(content)) {
         message->content_presence_case = KVFERRY__V1__CHAT_MESSAGE__CONTENT_PRESENCE_CONTENT;
         message->content = (ProtobufCBinaryData){json_string_length(content),
@@ -132,7 +148,8 @@ static void read_call(struct chat_message *chat, const struct json_fields *field
 static void read_calls(struct chat_message *chat, const struct json_fields *fields,
                        Kvferry__V1__ChatMessage *message)
 {
-    const json_t *calls = json_field_list(fields, "tool_calls", CHAT_CALLS_MAX, "calls");
+    const json_t *calls = list_of(fields, "tool_calls", chat->limits->calls_max, "calls",
+                                  "chat_calls_max");
     size_t n = json_array_size(calls);
     if (n == 0)
         return;
@@ -184,15 +201,16 @@ static void read_message(struct chat_message *chat, const struct json_fields *fi
 
 static void read_messages(struct chat_message *chat, const struct json_fields *fields)
 {
-    const json_t *messages = json_field(fields, "messages");
-    size_t n = json_array_size(messages);
-    if (!json_is_array(messages)) {
+    if (!json_is_array(json_field(fields, "messages"))) {
         json_field_refuse_type(fields, "messages", "an array");
         return;
     }
-    if (n == 0 || n > CHAT_MESSAGES_MAX) {
-        json_field_fail(fields, "invalid_value", "messages", "has %zu messages; 1 to %u are taken",
-                        n, CHAT_MESSAGES_MAX);
+    const json_t *messages = list_of(fields, "messages", chat->limits->messages_max, "messages",
+                                     "chat_messages_max");
+    size_t n = json_array_size(messages);
+    if (n == 0) {
+        json_field_fail(fields, "invalid_value", "messages",
+                        "has no messages; it must have one at least");
         return;
     }
     chat->messages = own(chat, fields, calloc(n, sizeof *chat->messages));
@@ -212,25 +230,42 @@ static void read_messages(struct chat_message *chat, const struct json_fields *f
     chat->prompt.messages = chat->list;
 }
 
+/* The texts of a list of objects. n_out: 0 after a failure. */
+static char **read_objects(struct chat_message *chat, const struct json_fields *fields,
+                           const char *name, const json_t *objects, size_t *n_out)
+{
+    size_t n = json_array_size(objects);
+    char **list = own(chat, fields, calloc(n + 1, sizeof(char *)));
+    for (size_t i = 0; list && i < n && fields->error->code == 0; i++) {
+        const json_t *object = json_array_get(objects, i);
+        if (!json_is_object(object))
+            json_field_refuse_element(fields, name, i, "an object");
+        else
+            list[i] = own_json(chat, fields, object);
+    }
+    *n_out = fields->error->code == 0 ? n : 0;
+    return list;
+}
+
 static void read_tools(struct chat_message *chat, const struct json_fields *fields)
 {
     const char *choice = json_string_value(json_field(fields, "tool_choice"));
     if (choice && strcmp(choice, "none") == 0)
         return;
-    const json_t *tools = json_field_list(fields, "tools", CHAT_TOOLS_MAX, "tools");
-    size_t n = json_array_size(tools);
-    if (!tools)
-        return;
-    char **list = own(chat, fields, calloc(n + 1, sizeof(char *)));
-    for (size_t i = 0; list && i < n && fields->error->code == 0; i++) {
-        const json_t *tool = json_array_get(tools, i);
-        if (!json_is_object(tool))
-            json_field_refuse_element(fields, "tools", i, "an object");
-        else
-            list[i] = own_json(chat, fields, tool);
-    }
-    chat->prompt.n_tools = fields->error->code == 0 ? n : 0;
-    chat->prompt.tools = list;
+    const json_t *tools = list_of(fields, "tools", chat->limits->tools_max, "tools",
+                                  "chat_tools_max");
+    if (tools)
+        chat->prompt.tools = read_objects(chat, fields, "tools", tools, &chat->prompt.n_tools);
+}
+
+/* As vLLM has them. */
+static void read_documents(struct chat_message *chat, const struct json_fields *fields)
+{
+    const json_t *documents = list_of(fields, "documents", chat->limits->documents_max, "documents",
+                                      "chat_documents_max");
+    if (documents)
+        chat->prompt.documents = read_objects(chat, fields, "documents", documents,
+                                              &chat->prompt.n_documents);
 }
 
 /* Names that other servers have for them. */
@@ -255,8 +290,8 @@ static void read_rest(struct chat_message *chat, const struct json_fields *field
         chat->prompt.template_arguments = own_json(chat, fields, arguments);
 }
 
-void chat_messages_read(const struct json_fields *fields, Kvferry__V1__GenerateRequest *message,
-                        struct chat_message **chat_out)
+void chat_messages_read(const struct json_fields *fields, const struct chat_limits *limits,
+                        Kvferry__V1__GenerateRequest *message, struct chat_message **chat_out)
 {
     struct chat_message *chat = calloc(1, sizeof *chat);
     *chat_out = chat;
@@ -264,9 +299,11 @@ void chat_messages_read(const struct json_fields *fields, Kvferry__V1__GenerateR
         fail_memory(fields);
         return;
     }
+    chat->limits = limits;
     kvferry__v1__chat_prompt__init(&chat->prompt);
     read_messages(chat, fields);
     read_tools(chat, fields);
+    read_documents(chat, fields);
     read_rest(chat, fields);
     message->prompt_case = KVFERRY__V1__GENERATE_REQUEST__PROMPT_CHAT;
     message->chat = &chat->prompt;

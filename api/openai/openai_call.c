@@ -421,7 +421,7 @@ void openai_call_serve(const struct openai_place *place, struct http_exchange *e
         return;
     }
     const char *body = http_exchange_body(exchange, &bytes);
-    if (!openai_request_read(&call->request, is_chat, body, bytes, &wrong)) {
+    if (!openai_request_read(&call->request, is_chat, &place->intake->chat, body, bytes, &wrong)) {
         refuse(place, exchange, &wrong);
         call->request.n_prompts = 0;
         call_release(call);

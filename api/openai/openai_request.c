@@ -181,15 +181,44 @@ static bool is_text_alone(const json_t *modalities)
            (json_array_size(modalities) == 1 && one && strcmp(one, "text") == 0);
 }
 
+/* Of llama-server and of others: they change what is drawn, unless they have the value that leaves all as it is. */
+static void refuse_samplers(const struct json_fields *fields)
+{
+    static const struct {
+        const char *name;
+        double neutral;
+    } SAMPLERS[] = {{"typical_p", 1},
+                    {"tfs_z", 1},
+                    {"repeat_penalty", 1},
+                    {"epsilon_cutoff", 0},
+                    {"eta_cutoff", 0},
+                    {"mirostat", 0},
+                    {"mirostat_mode", 0},
+                    {"dynatemp_range", 0},
+                    {"xtc_probability", 0},
+                    {"dry_multiplier", 0},
+                    {"top_a", 0},
+                    {"top_n_sigma", -1},
+                    {"smoothing_factor", 0},
+                    {"no_repeat_ngram_size", 0},
+                    {"diversity_penalty", 0}};
+    for (size_t i = 0; i < sizeof SAMPLERS / sizeof *SAMPLERS; i++) {
+        const json_t *value = json_field(fields, SAMPLERS[i].name);
+        const double neutral = SAMPLERS[i].neutral;
+        if (value && !(json_is_number(value) && json_number_value(value) == neutral))
+            json_field_fail(fields, "unsupported_parameter", SAMPLERS[i].name,
+                            "is not served; it may be absent, or %g", neutral);
+    }
+}
+
 /* Of OpenAI's API, vLLM, SGLang and llama-server. */
-static void refuse_unserved(const struct json_fields *fields)
+static void refuse_unserved(const struct json_fields *fields, bool is_chat)
 {
     static const char *const NAMES[] = {"suffix",
                                         "audio",
                                         "prediction",
                                         "web_search_options",
                                         "functions",
-                                        "documents",
                                         "truncate_prompt_tokens",
                                         "use_beam_search",
                                         "prompt_embeds",
@@ -199,6 +228,9 @@ static void refuse_unserved(const struct json_fields *fields)
                                         "ebnf",
                                         "grammar",
                                         "json_schema"};
+    if (!is_chat && !is_nothing(json_field(fields, "documents")))
+        json_field_fail(fields, "unsupported_parameter", "documents",
+                        "is not served for completions; for chat it is");
     if (!is_served_call(json_field(fields, "function_call")))
         json_field_fail(fields, "unsupported_parameter", "function_call",
                         "is not served; tool_choice is");
@@ -211,6 +243,7 @@ static void refuse_unserved(const struct json_fields *fields)
         if (!is_nothing(value) && !is_zero)
             json_field_fail(fields, "unsupported_parameter", NAMES[i], "is not served");
     }
+    refuse_samplers(fields);
     bool is_there;
     json_int_t best_of;
     if (json_field_integer(fields, "best_of", 1, CHOICES_MAX, &is_there, &best_of) && is_there &&
@@ -486,8 +519,9 @@ static bool parse(struct openai_request *request, const char *body, size_t bytes
     return error->code == 0;
 }
 
-bool openai_request_read(struct openai_request *request, bool is_chat, const char *body,
-                         size_t bytes, struct openai_error *error)
+bool openai_request_read(struct openai_request *request, bool is_chat,
+                         const struct chat_limits *limits, const char *body, size_t bytes,
+                         struct openai_error *error)
 {
     *request = (struct openai_request){.is_chat = is_chat, .n_prompts = 1};
     *error = (struct openai_error){0};
@@ -506,16 +540,18 @@ bool openai_request_read(struct openai_request *request, bool is_chat, const cha
     read_logprobs(request, &fields);
     read_prompt_logprobs(request, &fields);
     openai_rules_read(&fields, &request->sampling, &request->rules);
-    openai_constraint_read(&fields, is_chat, &request->constraint);
-    if (request->constraint.message.kind_case != KVFERRY__V1__CONSTRAINT__KIND__NOT_SET)
-        request->sampling.constraint = &request->constraint.message;
-    refuse_unserved(&fields);
+    refuse_unserved(&fields, is_chat);
     if (error->code != 0)
         return false;
     if (is_chat)
-        chat_messages_read(&fields, &request->message, &request->chat);
+        chat_messages_read(&fields, limits, &request->message, &request->chat);
     else
         read_prompts(request, &fields);
+    if (error->code != 0) /* of tools, a constraint takes as many as chat may have */
+        return false;
+    openai_constraint_read(&fields, is_chat, &request->constraint);
+    if (request->constraint.message.kind_case != KVFERRY__V1__CONSTRAINT__KIND__NOT_SET)
+        request->sampling.constraint = &request->constraint.message;
     return error->code == 0;
 }
 

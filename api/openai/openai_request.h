@@ -12,6 +12,7 @@
 #include "api/openai/openai_constraint.h"
 #include "api/openai/openai_error.h"
 #include "api/openai/openai_rules.h"
+#include "router/requests/chat_limits.h"
 #include "router/requests/generation_state.h"
 
 struct tokenizer;
@@ -46,8 +47,9 @@ struct openai_request {
 };
 
 /* False: error says why. In both cases openai_request_finish. */
-bool openai_request_read(struct openai_request *request, bool is_chat, const char *body,
-                         size_t bytes, struct openai_error *error);
+bool openai_request_read(struct openai_request *request, bool is_chat,
+                         const struct chat_limits *limits, const char *body, size_t bytes,
+                         struct openai_error *error);
 /* Puts prompt i into message. False: error says why. */
 bool openai_request_set_prompt(struct openai_request *request, uint32_t i,
                                struct openai_error *error);

@@ -1,7 +1,5 @@
 #include "api/openai/tool_schema.h"
 
-#include "api/openai/chat_message.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,10 +41,9 @@ static bool check_tool(const struct json_fields *fields, const json_t *tools, si
 bool tool_schema_check(const struct json_fields *fields, const json_t *tools)
 {
     const size_t n = json_array_size(tools);
-    if (!json_is_array(tools) || n == 0 || n > CHAT_TOOLS_MAX)
+    if (!json_is_array(tools) || n == 0)
         return json_field_fail(fields, "invalid_value", "tools",
-                               "must be an array of 1 to %u tools, for this tool_choice",
-                               CHAT_TOOLS_MAX);
+                               "must be an array of one tool or more, for this tool_choice");
     for (size_t i = 0; i < n; i++)
         if (!check_tool(fields, tools, i))
             return false;

@@ -221,7 +221,7 @@ static enum status take_prompt(struct generation *generation,
         return take_ids(generation, message->token_ids, limits, error);
     case KVFERRY__V1__GENERATE_REQUEST__PROMPT_CHAT:
         generation->is_chat = true;
-        return chat_prompt_json(message->chat, limits->chat_bytes_max, &generation->text,
+        return chat_prompt_json(message->chat, limits->chat, &generation->text,
                                 &generation->text_bytes, error);
     default:
         return refuse(error, STATUS_INVALID_ARGUMENT, "prompt", "",

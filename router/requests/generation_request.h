@@ -6,6 +6,7 @@
 #pragma once
 
 #include "process/process_state.h"
+#include "router/requests/chat_limits.h"
 #include "router/requests/generation.h"
 #include "text/template_renderer.h"
 
@@ -15,7 +16,7 @@ struct request_limits {
     const struct generation_defaults *defaults;
     struct model_card card; /* vocabulary, context_tokens */
     size_t text_bytes_max;
-    size_t chat_bytes_max;    /* of a chat request as JSON */
+    const struct chat_limits *chat;
     uint32_t chat_tokens_max; /* of an answer for which a request of chat sets no max_tokens */
     int32_t priority_max;     /* of a call without a pass */
 };

@@ -150,6 +150,80 @@ Test(chat_prompt, the_prompt_is_what_the_template_makes)
     close_caller(&caller);
 }
 
+static const char WITH_DOCUMENTS[] =
+    "{% for d in documents or [] %}{{ d.title }}: {{ d.text }}\n{% endfor %}"
+    "{% for m in messages %}{{ m.role }}: {% if m.content is string %}{{ m.content }}"
+    "{% else %}{% for part in m.content %}[{{ part.type }}:{{ part.text }}]{% endfor %}"
+    "{% endif %}{{ '\n' }}{% endfor %}assistant:";
+
+static enum status say_parts(struct caller *caller, const char *document)
+{
+    Kvferry__V1__GenerateRequest message = KVFERRY__V1__GENERATE_REQUEST__INIT;
+    Kvferry__V1__ChatPrompt chat = KVFERRY__V1__CHAT_PROMPT__INIT;
+    Kvferry__V1__ChatMessage one = KVFERRY__V1__CHAT_MESSAGE__INIT;
+    Kvferry__V1__ChatPart parts[] = {KVFERRY__V1__CHAT_PART__INIT, KVFERRY__V1__CHAT_PART__INIT};
+    Kvferry__V1__ChatPart *part_list[] = {&parts[0], &parts[1]};
+    Kvferry__V1__ChatMessage *list[] = {&one};
+    char *documents[] = {(char *)document};
+    parts[0].text = (ProtobufCBinaryData){11, (uint8_t *)"Who is he? "};
+    parts[1].text = (ProtobufCBinaryData){11, (uint8_t *)"Who is she?"};
+    one.role = (char *)"user";
+    one.parts = part_list;
+    one.n_parts = 2;
+    chat.messages = list;
+    chat.n_messages = 1;
+    chat.documents = documents;
+    chat.n_documents = 1;
+    message.prompt_case = KVFERRY__V1__GENERATE_REQUEST__PROMPT_CHAT;
+    message.chat = &chat;
+    return complete(caller, &message);
+}
+
+Test(chat_prompt, documents_and_parts_reach_the_template)
+{
+    static struct caller caller;
+    struct caller asked;
+    char file[128];
+    snprintf(file, sizeof file, "%s", in_folder("chat.jinja"));
+    write_file(file, WITH_DOCUMENTS, sizeof WITH_DOCUMENTS - 1);
+    const char *const router[] = {"--chat-template", file, "--chat-parts-max", "2", NULL};
+    open_caller(&caller, router);
+    cr_assert_eq(say_parts(&caller, "{\"title\": \"Genesis\", \"text\": \"Adam and Eve\"}"),
+                 STATUS_OK, "%s", caller.error.message);
+    asked = caller;
+    cr_assert_eq(say_text(&caller, "Genesis: Adam and Eve\nuser: [text:Who is he? ][text:Who is "
+                                   "she?]\nassistant:"),
+                 STATUS_OK, "%s", caller.error.message);
+    cr_assert_eq(asked.prompt_tokens, caller.prompt_tokens);
+    cr_assert_arr_eq(asked.ids, caller.ids, sizeof asked.ids);
+    /* A token that is typed in a document is its letters. */
+    cr_assert_eq(say_parts(&caller, "{\"title\": \"T\", \"text\": \"<|end_of_text|>\"}"),
+                 STATUS_OK);
+    asked = caller;
+    cr_assert_eq(say_text(&caller, "T: <|end_of_text|>\nuser: [text:Who is he? ][text:Who is "
+                                   "she?]\nassistant:"),
+                 STATUS_OK);
+    cr_assert_gt(asked.prompt_tokens, caller.prompt_tokens);
+    cr_assert_eq(say_parts(&caller, "7"), STATUS_INVALID_ARGUMENT);
+    cr_assert_str_eq(caller.error.field, "chat.documents[0]");
+    close_caller(&caller);
+}
+
+Test(chat_prompt, a_bound_is_a_row_of_the_configuration)
+{
+    static struct caller caller;
+    char file[128];
+    snprintf(file, sizeof file, "%s", in_folder("chat.jinja"));
+    write_file(file, TEMPLATE, sizeof TEMPLATE - 1);
+    const char *const router[] = {"--chat-template", file, "--chat-parts-max", "1", NULL};
+    open_caller(&caller, router);
+    cr_assert_eq(say_parts(&caller, "{}"), STATUS_INVALID_ARGUMENT);
+    cr_assert_str_eq(caller.error.field, "chat.messages[0].parts");
+    cr_assert_str_eq(caller.error.message,
+                     "chat.messages[0].parts has 2 parts; at most 1 are taken (chat_parts_max)");
+    close_caller(&caller);
+}
+
 Test(chat_prompt, a_model_without_a_template_says_so)
 {
     static struct caller caller;

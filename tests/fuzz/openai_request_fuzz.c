@@ -1,6 +1,7 @@
 /* openai_request_fuzz - any bytes as the body of both kinds are refused with a sentence that is JSON, or are requests within their
  * bounds whose every prompt is one, or is refused. */
 #include "api/openai/openai_request.h"
+#include "tests/router/support/chat_limits_sample.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -63,7 +64,7 @@ static void try_kind(bool is_chat, const char *body, size_t n_bytes)
 {
     struct openai_request request;
     struct openai_error error;
-    if (!openai_request_read(&request, is_chat, body, n_bytes, &error)) {
+    if (!openai_request_read(&request, is_chat, &CHAT_LIMITS_SAMPLE, body, n_bytes, &error)) {
         check_error(&error);
         openai_request_finish(&request);
         return;

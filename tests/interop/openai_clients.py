@@ -543,7 +543,7 @@ class Errors(unittest.TestCase):
                 ("stream", "yes"), ("stream_options", 3), ("top_k", -2), ("min_p", 1.1), ("repetition_penalty", 0),
                 ("stop_token_ids[0]", [-1]), ("stop_token_ids[0]", ["a"]), ("logit_bias.5", {"5": 101}), ("seed", 2**63), ("ignore_eos", 1), ("logit_bias", {"x": 1}),
                 ("min_tokens", 10**6), ("truncate_prompt_tokens", 5), ("use_beam_search", True), ("prompt_embeds", "gAJ9"),
-                ("logits_processors", ["x"]), ("guided_whitespace_pattern", "x"), ("regex", "a"), ("ebnf", "root ::= x"),
+                ("logits_processors", ["x"]), ("guided_whitespace_pattern", "x"), ("regex", "a"), ("ebnf", "root ::= x"), ("typical_p", 0.9), ("mirostat", 2),
                 ("grammar", "root ::= x"), ("json_schema", {"type": "object"}), ("modalities", ["audio"]),
                 ("cache_salt", 1), ("priority", "high"), ("model", 5)]
         completions = [("prompt", 5), ("prompt", []), ("prompt[0]", [[]]), ("prompt[1]", ["a", 5]), ("prompt[1]", [1, "a"]),
@@ -554,7 +554,8 @@ class Errors(unittest.TestCase):
                  ("messages[0].content[0]", None), ("top_logprobs", 21), ("top_logprobs", 2), ("logprobs", 1),
                  ("response_format", {"type": "xml"}), ("tool_choice", "perhaps"), ("max_completion_tokens", 0),
                  ("audio", {"voice": "x"}), ("functions", [{"name": "f"}]), ("function_call", {"name": "f"}),
-                 ("documents", [{"text": "x"}]), ("chat_template_kwargs.messages", {"messages": []}),
+                 ("documents[0]", ["x"]), ("chat_template_kwargs", {"x": "y" * (256 << 10)}),
+                 ("tools", [{"type": "function", "function": {"name": "f", "description": "y" * (2 << 20)}}]), ("chat_template_kwargs.messages", {"messages": []}),
                  ("chat_template_kwargs.tools", {"tools": None}), ("tools[0]", [nested(101)]),
                  ("chat_template_kwargs", nested(200)), ("messages[0]", [{"role": "user", "content": "x", "more": nested(300)}])]
         content = {"messages[0].role": [{"content": "x"}], "messages[0].content": [{"role": "user", "content": 5}],
@@ -568,6 +569,12 @@ class Errors(unittest.TestCase):
                 more = {"messages": content[name]} if name in content else {name.split("[")[0].split(".")[0]: value}
                 body = {"model": NAME, "messages": HELLO, "max_tokens": 1} | more
                 self.refused(openai.BadRequestError, lambda: client.post("/chat/completions", body=body, cast_to=object), name)
+
+    def test_documents_reach_the_template(self):
+        documents = {"extra_body": {"documents": [{"title": "T", "text": "Let there be light"}]}}
+        text = complete("T: Let there be light\nuser: In the beginning\nassistant:", **PLAIN).choices[0].text
+        self.assertEqual(chat(**documents).choices[0].message.content, text)
+        self.assertNotEqual(chat().usage.prompt_tokens, chat(**documents).usage.prompt_tokens)
 
     def test_an_unknown_model(self):
         for name in ("gpt-4", "ä" * 300, "x" * 5000):

@@ -1,6 +1,7 @@
 /* chat_message: messages, parts, calls and tools become a ChatPrompt; what is none is refused with its place. */
 #include "api/openai/chat_message.h"
 #include "api/openai/openai_request.h"
+#include "tests/router/support/chat_limits_sample.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -20,7 +21,7 @@ TestSuite(chat_message, .fini = forget);
 static bool read_body(const char *body)
 {
     openai_request_finish(&request);
-    return openai_request_read(&request, true, body, strlen(body), &error);
+    return openai_request_read(&request, true, &CHAT_LIMITS_SAMPLE, body, strlen(body), &error);
 }
 
 static const Kvferry__V1__ChatPrompt *chat(const char *body)
@@ -150,17 +151,48 @@ static bool read_many(const char *before, const char *one, size_t n, const char 
     return is_read;
 }
 
-Test(chat_message, messages_tools_and_calls_are_bounded)
+/* n of one are taken, and one more is refused with that sentence. */
+static void expect_bound(const char *before, const char *one, size_t n, const char *behind,
+                         const char *sentence)
 {
-    static const char MESSAGE[] = "{\"role\": \"user\", \"content\": \"x\"}";
-    static const char TOOLS[] = "{\"messages\": [{\"role\": \"user\"}], \"tools\": [";
-    static const char CALLS[] = "{\"messages\": [{\"role\": \"assistant\", \"tool_calls\": [";
-    static const char A_CALL[] = "{\"function\": {\"name\": \"f\"}}";
-    cr_expect(read_many("{\"messages\": [", MESSAGE, CHAT_MESSAGES_MAX, "]}"));
-    cr_expect_not(read_many("{\"messages\": [", MESSAGE, CHAT_MESSAGES_MAX + 1, "]}"));
-    cr_expect_str_eq(error.message, "messages has 4097 messages; 1 to 4096 are taken");
-    cr_expect(read_many(TOOLS, "{}", CHAT_TOOLS_MAX, "]}"));
-    cr_expect_not(read_many(TOOLS, "{}", CHAT_TOOLS_MAX + 1, "]}"));
-    cr_expect(read_many(CALLS, A_CALL, CHAT_CALLS_MAX, "]}]}"));
-    cr_expect_not(read_many(CALLS, A_CALL, CHAT_CALLS_MAX + 1, "]}]}"));
+    cr_expect(read_many(before, one, n, behind), "%s", error.message);
+    cr_expect_not(read_many(before, one, n + 1, behind));
+    cr_expect_str_eq(error.message, sentence);
+}
+
+Test(chat_message, what_is_counted_is_bounded_by_a_row_that_the_error_names)
+{
+    static const char USER[] = "{\"messages\": [{\"role\": \"user\"}], ";
+    char tools[80], documents[80];
+    snprintf(tools, sizeof tools, "%s\"tools\": [", USER);
+    snprintf(documents, sizeof documents, "%s\"documents\": [", USER);
+    expect_bound("{\"messages\": [", "{\"role\": \"user\", \"content\": \"x\"}", 4096, "]}",
+                 "messages has 4097 messages; at most 4096 are taken (chat_messages_max)");
+    expect_bound(tools, "{}", 512, "]}",
+                 "tools has 513 tools; at most 512 are taken (chat_tools_max)");
+    expect_bound(documents, "{}", 512, "]}",
+                 "documents has 513 documents; at most 512 are taken (chat_documents_max)");
+    expect_bound("{\"messages\": [{\"role\": \"assistant\", \"tool_calls\": [",
+                 "{\"function\": {\"name\": \"f\"}}", 256, "]}]}",
+                 "messages[0].tool_calls has 257 calls; at most 256 are taken (chat_calls_max)");
+    expect_bound("{\"messages\": [{\"role\": \"user\", \"content\": [",
+                 "{\"type\": \"text\", \"text\": \"x\"}", 1024, "]}]}",
+                 "messages[0].content has 1025 parts; at most 1024 are taken (chat_parts_max)");
+}
+
+Test(chat_message, too_many_tools_are_refused_before_a_schema_is_made_of_them)
+{
+    cr_expect_not(read_many("{\"messages\": [{\"role\": \"user\"}], \"tool_choice\": \"required\", "
+                            "\"tools\": [",
+                            "{\"function\": {\"name\": \"f\"}}", 513, "]}"));
+    cr_expect(strstr(error.message, "chat_tools_max"), "%s", error.message);
+}
+
+Test(chat_message, documents_are_objects)
+{
+    const Kvferry__V1__ChatPrompt *prompt = chat(
+        "{\"messages\": [{\"role\": \"user\"}], \"documents\": [{\"title\": \"T\"}, {}]}");
+    cr_assert_eq(prompt->n_documents, 2);
+    cr_expect_str_eq(prompt->documents[0], "{\"title\":\"T\"}");
+    cr_expect_str_eq(prompt->documents[1], "{}");
 }

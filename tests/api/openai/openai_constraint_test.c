@@ -1,6 +1,7 @@
 /* openai_constraint, tool_schema: each member that says what a reply must be reaches the router's request, one of them at most; a call of
  * tools is a schema in which references still lead to what they meant. */
 #include "api/openai/openai_request.h"
+#include "tests/router/support/chat_limits_sample.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -25,7 +26,7 @@ static bool read_body(const char *members)
     char body[2000];
     openai_request_finish(&request);
     snprintf(body, sizeof body, "{" MESSAGES ", %s}", members);
-    return openai_request_read(&request, true, body, strlen(body), &error);
+    return openai_request_read(&request, true, &CHAT_LIMITS_SAMPLE, body, strlen(body), &error);
 }
 
 static const Kvferry__V1__Constraint *expect_kind(const char *members, int kind)
@@ -105,7 +106,7 @@ Test(openai_constraint, what_does_not_go_is_refused_by_name)
     expect_refused("\"structured_outputs\": {\"regex\": 5}", "structured_outputs.regex", "");
     expect_refused("\"response_format\": {\"type\": \"json_schema\", \"json_schema\": {}}",
                    "response_format", "schema");
-    expect_refused("\"tool_choice\": \"required\"", "tools", "1 to 512");
+    expect_refused("\"tool_choice\": \"required\"", "tools", "one tool or more");
     expect_refused("\"tool_choice\": \"required\", \"tools\": [{}]", "tools", "function.name");
     expect_refused("\"tool_choice\": \"required\", \"tools\": [" G ", " G "]", "tools", "\"g\"");
     expect_refused("\"tool_choice\": \"required\", \"tools\": [" F "[]}}]", "tools", "parameters");

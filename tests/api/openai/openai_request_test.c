@@ -1,5 +1,6 @@
 /* openai_request: each member at its bounds is taken and beyond them refused by name; what a body says reaches the router's request. */
 #include "api/openai/openai_request.h"
+#include "tests/router/support/chat_limits_sample.h"
 #include "tokenizer/tokenizer.h"
 
 #include <criterion/criterion.h>
@@ -21,7 +22,7 @@ TestSuite(openai_request, .fini = forget);
 static bool read_body(bool is_chat, const char *body)
 {
     openai_request_finish(&request);
-    return openai_request_read(&request, is_chat, body, strlen(body), &error);
+    return openai_request_read(&request, is_chat, &CHAT_LIMITS_SAMPLE, body, strlen(body), &error);
 }
 
 #define PROMPT   "\"prompt\": \"x\""
@@ -51,6 +52,10 @@ static struct row rows[] = {
     {BOTH, "max_tokens", {"1", "4294967295"}, {"0", "-1", "4294967296", "\"5\""}},
     {CHAT, "max_completion_tokens", {"1", "4294967295"}, {"0", "-1", "4294967296", "\"5\""}},
     {BOTH, "n", {"1", "16"}, {"0", "17", "1.5", "\"2\""}},
+    {BOTH, "typical_p", {"1", "1.0"}, {"0.9", "0", "\"1\""}},
+    {BOTH, "repeat_penalty", {"1", "null"}, {"1.1", "true"}},
+    {BOTH, "mirostat", {"0", "0.0"}, {"2", "-1"}},
+    {BOTH, "xtc_probability", {"0", "null"}, {"0.5", "[]"}},
     {BOTH, "ignore_eos", {"true", "false"}, {"1", "\"yes\""}},
     {BOTH, "stream", {"true", "false"}, {"1", "\"yes\""}},
     {BOTH, "stream_options", {"{}", "{\"include_usage\": true}"}, {"1", "[]"}},
@@ -91,7 +96,8 @@ static struct row rows[] = {
     {CHAT, "audio", {"null", "{}"}, {"{\"voice\": \"x\"}"}},
     {CHAT, "functions", {"null", "[]"}, {"[{\"name\": \"f\"}]"}},
     {CHAT, "function_call", {"\"auto\"", "\"none\""}, {"{\"name\": \"f\"}", "\"f\""}},
-    {CHAT, "documents", {"null", "[]"}, {"[{\"text\": \"x\"}]"}},
+    {CHAT, "documents", {"[]", "[{\"text\": \"x\"}]"}, {"\"x\"", "[1]", "{}"}},
+    {COMPLETIONS, "documents", {"null", "[]"}, {"[{\"text\": \"x\"}]"}},
     {BOTH,
      "modalities",
      {"null", "[\"text\"]"},

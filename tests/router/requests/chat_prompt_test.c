@@ -1,13 +1,12 @@
 /* chat_prompt: messages become the JSON that templates are given; what is no JSON, or beyond a bound, is refused by its field. */
 #include "router/requests/chat_prompt.h"
+#include "tests/router/support/chat_limits_sample.h"
 
 #include <criterion/criterion.h>
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { BYTES_MAX = 1 << 20 };
 
 struct sample {
     Kvferry__V1__ChatPrompt chat;
@@ -16,6 +15,9 @@ struct sample {
     Kvferry__V1__ChatToolCall call;
     Kvferry__V1__ChatToolCall *calls[1];
     char *tools[2];
+    char *documents[2];
+    Kvferry__V1__ChatPart parts[2];
+    Kvferry__V1__ChatPart *part_list[2];
 };
 
 static void set_content(Kvferry__V1__ChatMessage *message, const char *text, size_t bytes)
@@ -35,7 +37,12 @@ static void init(struct sample *sample)
         kvferry__v1__chat_message__init(&sample->messages[i]);
         sample->list[i] = &sample->messages[i];
     }
+    for (int i = 0; i < 2; i++) {
+        kvferry__v1__chat_part__init(&sample->parts[i]);
+        sample->part_list[i] = &sample->parts[i];
+    }
     sample->chat.messages = sample->list;
+    sample->chat.documents = sample->documents;
     sample->chat.n_messages = 1;
     sample->chat.tools = sample->tools;
     sample->messages[0].role = (char *)"user";
@@ -47,8 +54,8 @@ static void expect_json(const struct sample *sample, const char *wanted)
     struct rpc_error error = {0};
     char *json;
     size_t bytes;
-    cr_assert_eq(chat_prompt_json(&sample->chat, BYTES_MAX, &json, &bytes, &error), STATUS_OK, "%s",
-                 error.message);
+    cr_assert_eq(chat_prompt_json(&sample->chat, &CHAT_LIMITS_SAMPLE, &json, &bytes, &error),
+                 STATUS_OK, "%s", error.message);
     cr_assert_eq(bytes, strlen(json));
     json_t *is = json_loads(json, JSON_ALLOW_NUL, NULL);
     json_t *should = json_loads(wanted, JSON_ALLOW_NUL, NULL);
@@ -65,7 +72,7 @@ static void expect_refused(const struct sample *sample, const char *field, const
     struct rpc_error error = {0};
     char *json;
     size_t bytes;
-    cr_assert_eq(chat_prompt_json(&sample->chat, BYTES_MAX, &json, &bytes, &error),
+    cr_assert_eq(chat_prompt_json(&sample->chat, &CHAT_LIMITS_SAMPLE, &json, &bytes, &error),
                  STATUS_INVALID_ARGUMENT);
     cr_assert_null(json);
     cr_assert_str_eq(error.field, field);
@@ -120,9 +127,108 @@ Test(chat_prompt, tools_and_their_calls_are_objects)
     struct rpc_error error = {0};
     char *json;
     size_t bytes;
-    cr_assert_eq(chat_prompt_json(&sample.chat, BYTES_MAX, &json, &bytes, &error), STATUS_OK);
+    cr_assert_eq(chat_prompt_json(&sample.chat, &CHAT_LIMITS_SAMPLE, &json, &bytes, &error),
+                 STATUS_OK);
     cr_assert(strstr(json, "\"arguments\":\"half {\""), "as the model wrote it: %s", json);
     free(json);
+}
+
+/* Two parts instead of a content. */
+static void give_parts(struct sample *sample)
+{
+    init(sample);
+    sample->messages[0]
+        .content_presence_case = KVFERRY__V1__CHAT_MESSAGE__CONTENT_PRESENCE__NOT_SET;
+    sample->messages[0].parts = sample->part_list;
+    sample->messages[0].n_parts = 2;
+    sample->parts[0].text = (ProtobufCBinaryData){3, (uint8_t *)"a\0b"};
+}
+
+Test(chat_prompt, parts_are_blocks_of_text)
+{
+    struct sample sample;
+    give_parts(&sample);
+    expect_json(&sample, "{\"messages\": [{\"role\": \"user\", \"content\": [{\"type\": \"text\", "
+                         "\"text\": \"a\\u0000b\"}, {\"type\": \"text\", \"text\": \"\"}]}], "
+                         "\"add_generation_prompt\": true}");
+    set_content(&sample.messages[0], "Hi", 2);
+    expect_refused(&sample, "chat.messages[0].parts", "",
+                   "chat.messages[0].parts are there, and so is content: one of them can be");
+    give_parts(&sample);
+    sample.parts[1].text = (ProtobufCBinaryData){2, (uint8_t *)"a\xff"};
+    expect_refused(&sample, "chat.messages[0].parts[1].text", "",
+                   "chat.messages[0].parts[1].text is not UTF-8 at byte 1");
+    init(&sample);
+    set_content(&sample.messages[0], "\xc3", 1);
+    expect_refused(&sample, "chat.messages[0].content", "",
+                   "chat.messages[0].content is not UTF-8 at byte 0");
+}
+
+Test(chat_prompt, documents_are_objects)
+{
+    struct sample sample;
+    init(&sample);
+    sample.chat.n_documents = 2;
+    sample.documents[0] = (char *)"{\"title\": \"T\", \"text\": \"x\"}";
+    sample.documents[1] = (char *)"{}";
+    expect_json(&sample,
+                "{\"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}], \"documents\": "
+                "[{\"title\": \"T\", \"text\": \"x\"}, {}], \"add_generation_prompt\": true}");
+    sample.documents[1] = (char *)"[]";
+    expect_refused(&sample, "chat.documents[1]", "[]",
+                   "chat.documents[1] is JSON, but not an object");
+}
+
+Test(chat_prompt, each_bound_is_a_row_that_the_error_names)
+{
+    static const struct {
+        struct chat_limits limits;
+        const char *field, *value, *row;
+    } CASES[] = {
+        {{.messages_max = 0}, "chat.messages", "1", "chat_messages_max"},
+        {{.messages_max = 1, .parts_max = 1}, "chat.messages[0].parts", "2", "chat_parts_max"},
+        {{.messages_max = 1, .parts_max = 2}, "chat.messages[0].tool_calls", "1", "chat_calls_max"},
+        {{.messages_max = 1, .parts_max = 2, .calls_max = 1}, "chat.tools", "2", "chat_tools_max"},
+        {{.messages_max = 1, .parts_max = 2, .calls_max = 1, .tools_max = 2, .tool_bytes_max = 8},
+         "chat.tools",
+         "9",
+         "chat_tool_bytes_max"},
+        {{.messages_max = 1, .parts_max = 2, .calls_max = 1, .tools_max = 2, .tool_bytes_max = 9},
+         "chat.documents",
+         "1",
+         "chat_documents_max"},
+        {{.messages_max = 1,
+          .parts_max = 2,
+          .calls_max = 1,
+          .tools_max = 2,
+          .tool_bytes_max = 9,
+          .documents_max = 1,
+          .argument_bytes_max = 1},
+         "chat.template_arguments",
+         "2",
+         "chat_argument_bytes_max"},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        struct sample sample;
+        struct rpc_error error = {0};
+        char *json;
+        size_t bytes;
+        give_parts(&sample);
+        sample.messages[0].tool_calls = sample.calls;
+        sample.messages[0].n_tool_calls = 1;
+        sample.call.name = (char *)"f";
+        sample.tools[0] = (char *)"{}";
+        sample.tools[1] = (char *)"{\"a\":1}";
+        sample.chat.n_tools = 2;
+        sample.documents[0] = (char *)"{}";
+        sample.chat.n_documents = 1;
+        sample.chat.template_arguments = (char *)"{}";
+        cr_assert_eq(chat_prompt_json(&sample.chat, &CASES[i].limits, &json, &bytes, &error),
+                     STATUS_INVALID_ARGUMENT);
+        cr_expect_str_eq(error.field, CASES[i].field);
+        cr_expect_str_eq(error.value, CASES[i].value);
+        cr_expect(strstr(error.message, CASES[i].row), "%s", error.message);
+    }
 }
 
 /* {"a": {"a": ... 1}}: n objects. */
@@ -143,7 +249,7 @@ Test(chat_prompt, what_is_nested_too_deep_is_refused_by_its_field)
     struct sample sample;
     init(&sample);
     sample.chat.n_tools = 1;
-    sample.tools[0] = nested(deep, CHAT_PROMPT_DEPTH_MAX);
+    sample.tools[0] = nested(deep, CHAT_DEPTH_MAX);
     sample.chat.template_arguments = deep;
     sample.messages[0].more = deep;
     sample.messages[0].tool_calls = sample.calls;
@@ -153,10 +259,10 @@ Test(chat_prompt, what_is_nested_too_deep_is_refused_by_its_field)
     struct rpc_error error = {0};
     char *json;
     size_t bytes;
-    cr_assert_eq(chat_prompt_json(&sample.chat, BYTES_MAX, &json, &bytes, &error), STATUS_OK, "%s",
-                 error.message);
+    cr_assert_eq(chat_prompt_json(&sample.chat, &CHAT_LIMITS_SAMPLE, &json, &bytes, &error),
+                 STATUS_OK, "%s", error.message);
     free(json);
-    sample.chat.template_arguments = nested(deeper, CHAT_PROMPT_DEPTH_MAX + 1);
+    sample.chat.template_arguments = nested(deeper, CHAT_DEPTH_MAX + 1);
     expect_refused(&sample, "chat.template_arguments", deeper,
                    "chat.template_arguments is nested deeper than 100");
     sample.tools[0] = deeper;
@@ -175,7 +281,7 @@ Test(chat_prompt, what_is_wrong_is_refused_by_its_field)
     init(&sample);
     sample.chat.n_messages = 0;
     expect_refused(&sample, "chat.messages", "0",
-                   "chat.messages has 0 elements; it must have 1 to 4096");
+                   "chat.messages has no messages; it must have one at least");
     init(&sample);
     sample.messages[0].role = (char *)"";
     expect_refused(&sample, "chat.messages[0].role", "", "chat.messages[0].role is missing");
@@ -209,15 +315,18 @@ Test(chat_prompt, what_is_wrong_is_refused_by_its_field)
 Test(chat_prompt, bytes_have_a_bound)
 {
     struct sample sample;
+    struct chat_limits limits = CHAT_LIMITS_SAMPLE;
     struct rpc_error error = {0};
     char *json;
     size_t bytes, n;
     init(&sample);
-    cr_assert_eq(chat_prompt_json(&sample.chat, BYTES_MAX, &json, &n, &error), STATUS_OK);
+    cr_assert_eq(chat_prompt_json(&sample.chat, &CHAT_LIMITS_SAMPLE, &json, &n, &error), STATUS_OK);
     free(json);
-    cr_assert_eq(chat_prompt_json(&sample.chat, n, &json, &bytes, &error), STATUS_OK);
+    limits.bytes_max = n;
+    cr_assert_eq(chat_prompt_json(&sample.chat, &limits, &json, &bytes, &error), STATUS_OK);
     free(json);
-    cr_assert_eq(chat_prompt_json(&sample.chat, n - 1, &json, &bytes, &error),
+    limits.bytes_max = n - 1;
+    cr_assert_eq(chat_prompt_json(&sample.chat, &limits, &json, &bytes, &error),
                  STATUS_PROMPT_TOO_LONG);
     cr_assert_null(json);
     cr_assert_str_eq(error.field, "chat");

@@ -1,6 +1,7 @@
 /* generation_request: each field is judged by its bounds and named by its path; what is taken is a
  * copy, and what was left open is drawn afresh. */
 #include "router/requests/generation_request.h"
+#include "tests/router/support/chat_limits_sample.h"
 #include "tests/router/support/door_double.h"
 
 #include <criterion/criterion.h>
@@ -20,7 +21,7 @@ static const struct request_limits LIMITS = {
     .defaults = &DEFAULTS,
     .card = {.vocabulary = VOCABULARY, .context_tokens = CONTEXT_TOKENS},
     .text_bytes_max = TEXT_MAX,
-    .chat_bytes_max = 1024,
+    .chat = &CHAT_LIMITS_SAMPLE,
     .chat_tokens_max = 700,
     .priority_max = PRIORITY_MAX,
 };
