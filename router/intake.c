@@ -196,16 +196,20 @@ static size_t constraint_bytes(const struct generation *generation)
 
 /* The generation's text is long, or its constraint. */
 static enum status start_on_text_thread(struct intake *intake, struct generation *generation,
-                                        uint32_t context_tokens)
+                                        uint32_t context_tokens, struct rpc_error *error)
 {
+    struct error why = {0};
     struct text_work *work = malloc(sizeof *work);
     if (!work)
         return STATUS_NO_MEMORY;
     *work = (struct text_work){intake, generation, context_tokens};
     enum status status = text_thread_push(intake->text_thread, start_later, work,
-                                          generation->text_bytes + constraint_bytes(generation));
-    if (status != STATUS_OK)
-        free(work);
+                                          generation->text_bytes + constraint_bytes(generation),
+                                          &why);
+    if (status == STATUS_OK)
+        return STATUS_OK;
+    free(work);
+    rpc_error_set(error, status, NULL, NULL, "%s", why.text);
     return status;
 }
 
@@ -235,9 +239,7 @@ static void judge(struct intake *intake, const struct arrival *arrival,
     bool is_long = generation->is_chat || generation->text_bytes + constraint_bytes(generation) >
                                               intake->text_inline_bytes;
     if (status == STATUS_OK && is_long)
-        status = start_on_text_thread(intake, generation, card->context_tokens);
-    if (status == STATUS_QUEUE_FULL)
-        rpc_error_set(&error, status, NULL, NULL, "%s", TEXT_THREAD_FULL);
+        status = start_on_text_thread(intake, generation, card->context_tokens, &error);
     if (status != STATUS_OK)
         refuse_generation(intake, generation, status, &error);
     else if (!is_long)

@@ -30,10 +30,10 @@ enum page_names { PAGE_NAMES_OFF, PAGE_NAMES_LOOPBACK, PAGE_NAMES_ON };
       "address of the OpenAI-compatible HTTP API; empty: no such port")                            \
     HTTP_CONFIG_ROWS(X)                                                                            \
     X(http_hosts, STRING, "", "",                                                                  \
-      "host names by which clients and web pages may use the HTTP port, separated by commas; *: "  \
-      "any. Browsers get that as CORS fields, on a loopback address for pages of localhost, too. " \
-      "There a port without a tokens_file refuses other pages, and names other than localhost "    \
-      "and addresses")                                                                             \
+      "names of hosts, separated by commas: clients may use the HTTP port by these names, and "    \
+      "web pages from these hosts may use it in a browser; *: any. On a loopback address "         \
+      "localhost and addresses need not be named; without a tokens_file all other names and "      \
+      "pages are refused there")                                                                   \
     X(engine_address, STRING, "", "",                                                              \
       "address of the gRPC APIs by which gateways drive an engine (docs/gateways.md), in clear "   \
       "text and without tokens; empty: no such port")                                              \
@@ -72,8 +72,8 @@ enum page_names { PAGE_NAMES_OFF, PAGE_NAMES_LOOPBACK, PAGE_NAMES_ON };
       "most bytes of these texts, and of requests that arrive before the first worker; a single "  \
       "text may be larger")                                                                        \
     X(reply_bytes_max, SIZE(1024, 67108864), "4M", "bytes",                                        \
-      "largest reply of Complete, and largest text of an HTTP reply that is not a stream, in "     \
-      "which a log-probability counts as 64 bytes")                                                \
+      "largest reply of Complete, and largest text of an HTTP reply that is not a stream; there "  \
+      "each log-probability counts as 64 bytes, too")                                              \
     PAGE_CONFIG_ROWS(X)                                                                            \
     CONSTRAINT_CONFIG_ROWS(X)                                                                      \
     TEXT_CONFIG_ROWS(X)                                                                            \

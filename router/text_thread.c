@@ -4,6 +4,7 @@
 #include "base/ring.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -129,18 +130,30 @@ void text_thread_stop(struct text_thread *thread)
     destroy(thread);
 }
 
-enum status text_thread_push(struct text_thread *thread, text_job job, void *arg, uint64_t bytes)
+static enum status refuse(const struct text_thread *thread, uint32_t n_before, uint64_t before,
+                          uint64_t bytes, struct error *error)
+{
+    if (n_before >= thread->jobs_max)
+        return error_set(error, STATUS_QUEUE_FULL,
+                         "%" PRIu32 " texts wait to be read; no more may wait (text_queue_max)",
+                         n_before);
+    return error_set(error, STATUS_QUEUE_FULL,
+                     "texts of %" PRIu64 " bytes wait to be read; with %" PRIu64
+                     " more they are over %" PRIu64 " (text_queue_bytes_max)",
+                     before, bytes, thread->bytes_max);
+}
+
+enum status text_thread_push(struct text_thread *thread, text_job job, void *arg, uint64_t bytes,
+                             struct error *error)
 {
     assert(!atomic_load(&thread->stop) && "nobody is left to push");
     struct job item = {job, arg, bytes};
-    enum status status = STATUS_QUEUE_FULL;
     uint32_t n_before = atomic_fetch_add(&thread->n_waiting, 1);
     uint64_t before = atomic_fetch_add(&thread->bytes, bytes);
-    if (n_before < thread->jobs_max && (before == 0 || before + bytes <= thread->bytes_max))
-        status = ring_push(thread->jobs, &item);
-    if (status != STATUS_OK) {
-        atomic_fetch_sub(&thread->bytes, bytes);
-        atomic_fetch_sub(&thread->n_waiting, 1);
-    }
-    return status;
+    if (n_before < thread->jobs_max && (before == 0 || before + bytes <= thread->bytes_max) &&
+        ring_push(thread->jobs, &item) == STATUS_OK)
+        return STATUS_OK;
+    atomic_fetch_sub(&thread->bytes, bytes);
+    atomic_fetch_sub(&thread->n_waiting, 1);
+    return refuse(thread, n_before, before, bytes, error);
 }

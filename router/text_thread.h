@@ -5,8 +5,8 @@
  * after each TEXT_SHORT_RUN others, or when no other waits. So no short prompt waits for a queue of very long
  * texts, and each of those waits for a bounded number of prompts.
  *
- * Bounds: queue_max jobs wait, and their texts have bytes_max bytes together (one alone may have more);
- * then a push fails.
+ * Bounds: queue_max jobs wait (text_queue_max), and their texts have bytes_max bytes together (text_queue_bytes_max; one alone may have
+ * more); then a push fails, and says which.
  *
  * Thread: text_thread_push from any.
  */
@@ -21,15 +21,12 @@
 
 struct text_thread;
 
-/* What QUEUE_FULL of text_thread_push is. */
-#define TEXT_THREAD_FULL "the queue of texts that wait to be read is full"
-
 typedef void (*text_job)(void *arg);
 
 MUST_CHECK enum status text_thread_start(uint32_t queue_max, uint64_t bytes_max,
                                          struct text_thread **thread_out);
 /* Runs the queued jobs, then ends the thread. No thread may push any more. NULL is fine. */
 void text_thread_stop(struct text_thread *thread);
-/* job(arg) will run once; bytes is the size of its text. QUEUE_FULL. */
+/* job(arg) will run once; bytes is the size of its text. QUEUE_FULL, with a sentence that names the row. */
 MUST_CHECK enum status text_thread_push(struct text_thread *thread, text_job job, void *arg,
-                                        uint64_t bytes);
+                                        uint64_t bytes, struct error *error);

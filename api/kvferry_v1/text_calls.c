@@ -25,17 +25,20 @@ static void work_destroy(struct text_work *work)
 }
 
 static enum status push(struct text_calls *calls, text_job job, struct v1_call *call,
-                        const ProtobufCBinaryData *items, bool special)
+                        const ProtobufCBinaryData *items, bool special, struct rpc_error *error)
 {
+    struct error why = {0};
     struct text_work *work = malloc(sizeof *work + items->len);
     if (!work)
         return STATUS_NO_MEMORY;
     call->door.base.ops->share(&call->door.base);
     *work = (struct text_work){calls, call, special, items->len};
     memcpy(work->items, items->data, items->len);
-    enum status status = text_thread_push(calls->intake->text_thread, job, work, items->len);
-    if (status != STATUS_OK)
-        work_destroy(work);
+    enum status status = text_thread_push(calls->intake->text_thread, job, work, items->len, &why);
+    if (status == STATUS_OK)
+        return STATUS_OK;
+    work_destroy(work);
+    rpc_error_set(error, status, NULL, NULL, "%s", why.text);
     return status;
 }
 
@@ -100,8 +103,8 @@ static enum status encode(const struct tokenizer *tokenizer, const struct encode
         status = tokenizer_encode(tokenizer, input, buffer, reason);
         if (buffer->n_ids > tokenizing->ids_max)
             return error_set(reason, STATUS_REPLY_TOO_LONG,
-                             "text makes more than the %zu tokens that a reply holds: send it in "
-                             "parts",
+                             "text makes more than the %zu tokens that a reply holds "
+                             "(message_bytes_max): send it in parts",
                              tokenizing->ids_max);
         room = buffer->n_ids;
     }
@@ -154,7 +157,8 @@ void text_calls_tokenize(struct text_calls *calls, struct v1_call *call,
                         request->add_special_tokens);
         return;
     }
-    enum status status = push(calls, tokenize_later, call, text, request->add_special_tokens);
+    enum status status = push(calls, tokenize_later, call, text, request->add_special_tokens,
+                              &error);
     if (status != STATUS_OK)
         intake_fail(calls->intake, &call->door.base, status, &error);
 }
@@ -164,7 +168,8 @@ void text_calls_tokenize(struct text_calls *calls, struct v1_call *call,
 static enum status refuse_text(size_t n_bytes, size_t n_max, struct rpc_error *error)
 {
     rpc_error_set(error, STATUS_INVALID_ARGUMENT, "token_ids", NULL,
-                  "token_ids make a text of %zu bytes; at most %zu are given", n_bytes, n_max);
+                  "token_ids make a text of %zu bytes; at most %zu are given (reply_bytes_max)",
+                  n_bytes, n_max);
     return STATUS_INVALID_ARGUMENT;
 }
 
@@ -225,7 +230,8 @@ void text_calls_detokenize(struct text_calls *calls, struct v1_call *call,
                           request->skip_special_tokens);
         return;
     }
-    enum status status = push(calls, detokenize_later, call, &ids, request->skip_special_tokens);
+    enum status status = push(calls, detokenize_later, call, &ids, request->skip_special_tokens,
+                              &error);
     if (status != STATUS_OK)
         intake_fail(calls->intake, &call->door.base, status, &error);
 }

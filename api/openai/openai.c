@@ -96,14 +96,14 @@ static void serve_later(void *arg)
 
 /* A large body is read where nobody's stream waits for it. */
 static enum status push(struct openai *openai, struct http_exchange *exchange, bool is_chat,
-                        size_t bytes)
+                        size_t bytes, struct error *error)
 {
     struct work *work = malloc(sizeof *work);
     if (!work)
         return STATUS_NO_MEMORY;
     *work = (struct work){openai, http_exchange_share(exchange), is_chat};
     enum status status = text_thread_push(openai->calls.intake->text_thread, serve_later, work,
-                                          bytes);
+                                          bytes, error);
     if (status != STATUS_OK) {
         http_exchange_release(exchange);
         free(work);
@@ -118,16 +118,16 @@ static void take(struct openai *openai, struct http_exchange *exchange, bool is_
     bool is_small = bytes <= openai->calls.intake->text_inline_bytes ||
                     process_refuses(openai->process) == STATUS_LOADING;
     enum status status = STATUS_OK;
+    struct error why = {0};
     if (is_small)
         serve(openai, exchange, is_chat);
     else
-        status = push(openai, exchange, is_chat, bytes);
+        status = push(openai, exchange, is_chat, bytes, &why);
     if (status == STATUS_OK)
         return;
     struct rpc_error error = {0};
     struct openai_error told;
-    rpc_error_set(&error, status, NULL, NULL, "%s",
-                  status == STATUS_QUEUE_FULL ? TEXT_THREAD_FULL : status_text(status));
+    rpc_error_set(&error, status, NULL, NULL, "%s", why.text[0] ? why.text : status_text(status));
     openai_error_of(&error, &told);
     status_counters_add(&openai->calls.intake->metrics->requests, status);
     openai_refuse(exchange, &told);

@@ -232,8 +232,9 @@ static enum status reply(struct openai_call *call)
 {
     if (call->text_bytes > REPLY_INLINE_BYTES) {
         call_share(call);
-        if (text_thread_push(call->place->intake->text_thread, reply_later, call,
-                             call->text_bytes) == STATUS_OK)
+        struct error ignored; /* then it is made here */
+        if (text_thread_push(call->place->intake->text_thread, reply_later, call, call->text_bytes,
+                             &ignored) == STATUS_OK)
             return STATUS_OK;
         call_release(call); /* not the last: the prompt has it, too */
     }

@@ -123,11 +123,20 @@ void openai_error_set(struct openai_error *error, unsigned code, const char *rea
     utf8_clean(param ? param : "", param ? strlen(param) : 0, error->param, sizeof error->param);
 }
 
+/* Members with which a prompt that itself fits is too long: their sentences say so. */
+static bool is_of_reply(const char *param)
+{
+    static const char *const MEMBERS[] = {"max_tokens", "max_completion_tokens", "min_tokens"};
+    for (size_t i = 0; i < sizeof MEMBERS / sizeof *MEMBERS; i++)
+        if (strcmp(param, MEMBERS[i]) == 0)
+            return true;
+    return false;
+}
+
 void openai_error_explain(struct openai_error *error)
 {
     char sentence[sizeof error->message];
-    if (strcmp(error->reason, TOO_LONG) != 0 || strncmp(error->param, "max_", 4) == 0 ||
-        strncmp(error->param, "min_", 4) == 0)
+    if (strcmp(error->reason, TOO_LONG) != 0 || is_of_reply(error->param))
         return;
     snprintf(sentence, sizeof sentence, "%s", error->message);
     snprintf(error->message, sizeof error->message, "the prompt is too long: %.350s", sentence);

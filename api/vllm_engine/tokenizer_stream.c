@@ -116,6 +116,7 @@ static void run(void *arg)
 
 void tokenizer_stream_start(const struct engine_place *place, struct rpc_call *rpc)
 {
+    struct error why = {0};
     enum status status = process_refuses(place->process);
     if (status == STATUS_DRAINING) /* it needs no worker */
         status = STATUS_OK;
@@ -124,11 +125,12 @@ void tokenizer_stream_start(const struct engine_place *place, struct rpc_call *r
         status = STATUS_NO_MEMORY;
     if (status == STATUS_OK) {
         *stream = (struct tokenizer_stream){.place = place, .rpc = rpc_call_share(rpc)};
-        status = text_thread_push(place->intake->text_thread, run, stream, JOB_BYTES);
+        status = text_thread_push(place->intake->text_thread, run, stream, JOB_BYTES,
+                                  &why);
     }
     if (status == STATUS_OK)
         return;
-    rpc_call_fail_status(rpc, status, "%s", status_text(status));
+    rpc_call_fail_status(rpc, status, "%s", why.text[0] ? why.text : status_text(status));
     if (stream)
         destroy(stream);
 }

@@ -31,6 +31,7 @@ static void call(struct chat *chat, struct conversation_prompt *prompt,
         .tls = chat->has_tls ? &chat->tls : NULL,
         .authorization = chat->authorization,
         .deadline_ms = chat->values.deadline_ms,
+        .asks_for_context = true,
         .command = chat->command,
     };
     generation_call_run(&options, &request, printer, result);
@@ -55,21 +56,35 @@ static enum status explain(const struct chat *chat, const struct generation_resu
     return status;
 }
 
-/* Else a reader takes the beginning of an answer for the whole. */
-static void tell_cut(const struct chat *chat, const struct generation_result *result)
+/* What ended it, and what a person can do. */
+static void explain_cut(const struct chat *chat, const struct generation_result *result,
+                        char why_out[128])
 {
     const Kvferry__V1__SamplingParams *params = &chat->sampling.params;
     const bool is_asked = params->max_tokens_presence_case ==
                               KVFERRY__V1__SAMPLING_PARAMS__MAX_TOKENS_PRESENCE_MAX_TOKENS &&
                           result->generated_tokens == params->max_tokens;
+    const char *more = chat->is_conversation ? "/set max_tokens" : "--max-tokens";
+    const char *anew = chat->is_conversation ? ": /clear begins a new conversation" : "";
+    const uint64_t used = (uint64_t)result->prompt_tokens + result->generated_tokens;
+    if (result->context_tokens > 0 && used >= result->context_tokens)
+        snprintf(why_out, 128, "the model's context of %" PRIu32 " tokens is full%s",
+                 result->context_tokens, anew);
+    else if (is_asked)
+        snprintf(why_out, 128, "%s allows more", more);
+    else if (result->context_tokens > 0)
+        snprintf(why_out, 128, "the router's chat_tokens_max; %s allows more", more);
+    else
+        snprintf(why_out, 128, "%s allows more, unless the context is full%s", more, anew);
+}
+
+/* Else a reader takes the beginning of an answer for the whole. */
+static void tell_cut(const struct chat *chat, const struct generation_result *result)
+{
+    char why[128];
     if (result->reason != KVFERRY__V1__FINISH_REASON__FINISH_REASON_LENGTH)
         return;
-    const char *why = chat->is_conversation ? "/set max_tokens allows more"
-                                            : "--max-tokens allows more";
-    if (!is_asked)
-        why = chat->is_conversation
-                  ? "/set max_tokens allows more, unless the context is full: /clear"
-                  : "--max-tokens allows more, unless the context is full";
+    explain_cut(chat, result, why);
     fprintf(stderr, "%s: the answer was cut after %" PRIu32 " token%s (%s)\n", chat->command,
             result->generated_tokens, result->generated_tokens == 1 ? "" : "s", why);
 }

@@ -15,8 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#define TEMPLATE_LIMIT_MS 1000
-#define TIMELINE_CELLS    40
+#define MODEL_LIMIT_MS 1000
+#define TIMELINE_CELLS 40
 
 /* The queue thread writes these members until it sends `ended`. */
 struct running {
@@ -148,30 +148,31 @@ static void on_models(void *arg, const ProtobufCMessage *message)
 {
     const Kvferry__V1__ListModelsResponse *response = (const Kvferry__V1__ListModelsResponse *)
         message;
-    bool *has_template = arg;
-    for (size_t i = 0; i < response->n_models; i++)
-        *has_template = *has_template || response->models[i]->has_chat_template;
+    struct generation_result *result = arg;
+    for (size_t i = 0; i < response->n_models; i++) {
+        result->has_chat_template |= response->models[i]->has_chat_template;
+        result->context_tokens = response->models[i]->context_tokens;
+    }
 }
 
-/* A client that may not ask, or a router of before, gets no hint. */
-static bool has_chat_template(struct rpc_channel *channel,
-                              const struct generation_call_options *options)
+/* A client that may not ask, or a router of before, knows nothing. */
+static void ask_for_model(struct rpc_channel *channel,
+                          const struct generation_call_options *options,
+                          struct generation_result *result)
 {
-    bool has_template = false;
     struct rpc_error ignored;
     Kvferry__V1__ListModelsRequest message = KVFERRY__V1__LIST_MODELS_REQUEST__INIT;
     const struct rpc_request request = {
         .path = "/kvferry.v1.ModelService/ListModels",
         .message = &message.base,
         .response = &kvferry__v1__list_models_response__descriptor,
-        .deadline_ns = clock_now_ns() + TEMPLATE_LIMIT_MS * NS_PER_MS,
+        .deadline_ns = clock_now_ns() + MODEL_LIMIT_MS * NS_PER_MS,
         .on_message = on_models,
-        .arg = &has_template,
+        .arg = result,
         .headers = {{"authorization", options->authorization}},
         .n_headers = options->authorization[0] != '\0',
     };
-    enum status status = rpc_channel_call_wait(channel, &request, &ignored);
-    return status == STATUS_OK && has_template;
+    (void)!rpc_channel_call_wait(channel, &request, &ignored);
 }
 
 /* Of a whole reply: what else is to be asked, and the end of what is printed. */
@@ -187,8 +188,9 @@ static void end_reply(struct rpc_channel *channel, const struct generation_call_
         fprintf(stderr, "%s: warning: tokens without text: %s: %s\n", options->command,
                 status_name(error.status), error.message);
     reply_printer_end(printer);
-    if (options->asks_for_template)
-        running->result->has_chat_template = has_chat_template(channel, options);
+    const bool is_cut = running->result->reason == KVFERRY__V1__FINISH_REASON__FINISH_REASON_LENGTH;
+    if (options->asks_for_template || (options->asks_for_context && is_cut))
+        ask_for_model(channel, options, running->result);
 }
 
 static enum status connect_and_call(const struct generation_call_options *options,

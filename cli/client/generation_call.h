@@ -33,7 +33,9 @@ struct generation_result {
     bool has_text;          /* text was printed, with a line feed at its end */
     bool is_unprinted;      /* standard output failed: the call was cancelled, or not started */
     bool has_chat_template; /* of the model; asked if asks_for_template is set */
-    int signal_number;      /* the signal that cancelled it; 0: none */
+    uint32_t
+        context_tokens; /* the same; or if asks_for_context is, and the reply was cut. 0: not known */
+    int signal_number; /* the signal that cancelled it; 0: none */
 };
 
 struct generation_call_options {
@@ -43,6 +45,7 @@ struct generation_call_options {
     uint64_t deadline_ms;             /* from the start of the call */
     bool wait_for_server;             /* the server was just started */
     bool asks_for_template;           /* after the reply */
+    bool asks_for_context;            /* after a reply that was cut */
     const char *command;              /* this and the members below: see call_guard.h */
     void (*end)(void *arg, int signal_number);
     void *arg;

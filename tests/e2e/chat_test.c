@@ -137,8 +137,22 @@ Test(chat, without_max_tokens_an_answer_goes_on_to_the_end_of_the_context)
         memcpy(question + at, WORDS, sizeof WORDS - 1);
     RUN("chat", "--ignore-eos", question);
     EXPECT_OK();
-    EXPECT_IN(last_command.err, " tokens (--max-tokens allows more, unless the context is full)\n");
+    EXPECT_IN(last_command.err, " tokens (the model's context of ");
+    EXPECT_IN(last_command.err, " tokens is full)\n");
     cr_expect_null(strstr(last_command.err, "after 256 tokens"), "%s", last_command.err);
+    stop();
+}
+
+Test(chat, an_answer_that_the_router_bounds_is_told_so)
+{
+    setenv("KVFERRY_CHAT_TOKENS_MAX", "5", 1);
+    start(TEMPLATE);
+    unsetenv("KVFERRY_CHAT_TOKENS_MAX");
+    unsetenv("KVFERRY_MAX_TOKENS");
+    RUN("chat", "--ignore-eos", "Hello");
+    EXPECT_OK();
+    EXPECT_IN(last_command.err,
+              "was cut after 5 tokens (the router's chat_tokens_max; --max-tokens allows more)\n");
     stop();
 }
 

@@ -9,6 +9,7 @@ enum { N_JOBS = 200 };
 
 static uint32_t order[N_JOBS], n_run;
 static sem_t began, may_go;
+static struct error error;
 
 static void note(void *arg)
 {
@@ -29,7 +30,7 @@ Test(text_thread, runs_all_in_order_before_it_stops)
     cr_assert_eq(text_thread_start(256, 1, &thread), STATUS_OK);
     for (uint32_t i = 0; i < N_JOBS; i++) {
         numbers[i] = i;
-        cr_assert_eq(text_thread_push(thread, note, &numbers[i], 0), STATUS_OK);
+        cr_assert_eq(text_thread_push(thread, note, &numbers[i], 0, &error), STATUS_OK);
     }
     text_thread_stop(thread);
     cr_assert_eq(n_run, N_JOBS);
@@ -44,12 +45,13 @@ Test(text_thread, refuses_when_the_queue_is_full)
     sem_init(&began, 0, 0);
     sem_init(&may_go, 0, 0);
     cr_assert_eq(text_thread_start(4, 1, &thread), STATUS_OK);
-    cr_assert_eq(text_thread_push(thread, block, NULL, 0), STATUS_OK);
+    cr_assert_eq(text_thread_push(thread, block, NULL, 0, &error), STATUS_OK);
     sem_wait(&began);
     enum status status;
-    while ((status = text_thread_push(thread, note, &number, 0)) == STATUS_OK)
+    while ((status = text_thread_push(thread, note, &number, 0, &error)) == STATUS_OK)
         cr_assert_leq(++n_taken, 4);
     cr_assert_eq(status, STATUS_QUEUE_FULL);
+    cr_assert_str_eq(error.text, "4 texts wait to be read; no more may wait (text_queue_max)");
     cr_assert_eq(n_taken, 4);
     sem_post(&may_go);
     text_thread_stop(thread);
@@ -64,17 +66,21 @@ Test(text_thread, refuses_more_bytes_than_may_wait_but_never_one_text_alone)
     sem_init(&began, 0, 0);
     sem_init(&may_go, 0, 0);
     cr_assert_eq(text_thread_start(64, 1000, &thread), STATUS_OK);
-    cr_assert_eq(text_thread_push(thread, block, NULL, 400), STATUS_OK);
+    cr_assert_eq(text_thread_push(thread, block, NULL, 400, &error), STATUS_OK);
     sem_wait(&began); /* what runs does not wait */
-    cr_assert_eq(text_thread_push(thread, block, NULL, 5000), STATUS_OK, "nothing else waits");
-    cr_assert_eq(text_thread_push(thread, note, &number, 1), STATUS_QUEUE_FULL);
+    cr_assert_eq(text_thread_push(thread, block, NULL, 5000, &error), STATUS_OK,
+                 "nothing else waits");
+    cr_assert_eq(text_thread_push(thread, note, &number, 1, &error), STATUS_QUEUE_FULL);
     sem_post(&may_go);
     sem_wait(&began);
-    cr_assert_eq(text_thread_push(thread, note, &number, 400), STATUS_OK, "its bytes came free");
-    cr_assert_eq(text_thread_push(thread, note, &number, 601), STATUS_QUEUE_FULL);
-    cr_assert_eq(text_thread_push(thread, note, &number, 600), STATUS_OK,
+    cr_assert_eq(text_thread_push(thread, note, &number, 400, &error), STATUS_OK,
+                 "its bytes came free");
+    cr_assert_eq(text_thread_push(thread, note, &number, 601, &error), STATUS_QUEUE_FULL);
+    cr_assert_str_eq(error.text, "texts of 400 bytes wait to be read; with 601 more they are over "
+                                 "1000 (text_queue_bytes_max)");
+    cr_assert_eq(text_thread_push(thread, note, &number, 600, &error), STATUS_OK,
                  "a refused one is not held");
-    cr_assert_eq(text_thread_push(thread, note, &number, 1), STATUS_QUEUE_FULL);
+    cr_assert_eq(text_thread_push(thread, note, &number, 1, &error), STATUS_QUEUE_FULL);
     sem_post(&may_go);
     text_thread_stop(thread);
     cr_assert_eq(n_run, 2);
@@ -91,12 +97,12 @@ Test(text_thread, long_texts_stand_back_and_have_their_turn)
     sem_init(&may_go, 0, 0);
     n_run = 0;
     cr_assert_eq(text_thread_start(64, UINT64_MAX / 2, &thread), STATUS_OK);
-    cr_assert_eq(text_thread_push(thread, block, NULL, 0), STATUS_OK);
+    cr_assert_eq(text_thread_push(thread, block, NULL, 0, &error), STATUS_OK);
     sem_wait(&began);
     for (uint32_t i = 0; i < N_LONG + N_SHORT; i++) {
         numbers[i] = i;
         cr_assert_eq(text_thread_push(thread, note, &numbers[i],
-                                      i < N_LONG ? TEXT_LONG_BYTES : TEXT_LONG_BYTES - 1),
+                                      i < N_LONG ? TEXT_LONG_BYTES : TEXT_LONG_BYTES - 1, &error),
                      STATUS_OK);
     }
     sem_post(&may_go);

@@ -116,6 +116,10 @@ Test(openai_error, a_prompt_that_is_too_long_is_told_in_words_that_programs_look
     openai_error_of(&error, &told);
     openai_error_explain(&told);
     cr_expect_str_eq(told.message, "the prompt is too long: prompt has 9 tokens");
+    rpc_error_set(&error, STATUS_PROMPT_TOO_LONG, "sampling.min_tokens", NULL, "min_tokens is 9");
+    openai_error_of(&error, &told);
+    openai_error_explain(&told);
+    cr_expect_str_eq(told.message, "min_tokens is 9");
     rpc_error_set(&error, STATUS_INVALID_ARGUMENT, "prompt", NULL, "prompt is empty");
     openai_error_of(&error, &told);
     openai_error_explain(&told);
