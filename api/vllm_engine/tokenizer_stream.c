@@ -125,8 +125,7 @@ void tokenizer_stream_start(const struct engine_place *place, struct rpc_call *r
         status = STATUS_NO_MEMORY;
     if (status == STATUS_OK) {
         *stream = (struct tokenizer_stream){.place = place, .rpc = rpc_call_share(rpc)};
-        status = text_thread_push(place->intake->text_thread, run, stream, JOB_BYTES,
-                                  &why);
+        status = text_thread_push(place->intake->text_thread, run, stream, JOB_BYTES, &why);
     }
     if (status == STATUS_OK)
         return;
