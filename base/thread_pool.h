@@ -19,7 +19,7 @@
 struct thread_pool;
 
 /* n_threads 0: as many as cpu_cores says. pin: binds thread i to the i-th computing CPU of cpu_cores, or to the i-th
- * allowed one if there are more threads than those; thread 0, the caller of run, is not bound. INVALID_ARGUMENT: more than THREADS_MAX. NO_MEMORY, NO_THREAD. */
+ * allowed one if there are more threads than those; thread 0, the caller of run, is bound by whoever starts it (engine_thread.h). INVALID_ARGUMENT: more than THREADS_MAX. NO_MEMORY, NO_THREAD. */
 #define THREADS_MAX 256
 MUST_CHECK enum status thread_pool_create(uint32_t n_threads, bool pin,
                                           struct thread_pool **pool_out);

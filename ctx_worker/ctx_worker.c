@@ -184,6 +184,7 @@ static enum status start_threads(struct ctx_worker *ctx)
         .is_quiet = is_quiet,
         .after_step = after_step,
         .arg = ctx,
+        .cpus = ctx->worker.engine_cpus,
     };
     return engine_thread_start(&engine, &ctx->engine_thread);
 }

@@ -66,6 +66,8 @@ enum status engine_thread_start(const struct engine_thread_options *options,
     assert(strlen(options->name) < sizeof name);
     snprintf(name, sizeof name, "%s", options->name);
     (void)pthread_setname_np(thread->thread, name);
+    if (CPU_COUNT(&options->cpus) > 0) /* a failure costs speed alone */
+        (void)pthread_setaffinity_np(thread->thread, sizeof options->cpus, &options->cpus);
     *thread_out = thread;
     return STATUS_OK;
 }

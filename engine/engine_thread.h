@@ -11,6 +11,7 @@
 
 #include "base/status.h"
 
+#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -25,6 +26,7 @@ struct engine_thread_options {
     bool (*is_quiet)(void *engine); /* no request runs and no block is owned, so it may stop */
     void (*after_step)(void *arg, uint64_t step_ns);
     void *arg;
+    cpu_set_t cpus; /* on which it runs; empty: any */
 };
 
 MUST_CHECK enum status engine_thread_start(const struct engine_thread_options *options,

@@ -115,6 +115,7 @@ static enum status start_threads(struct gen_worker *gen)
         .is_quiet = is_quiet,
         .after_step = after_step,
         .arg = gen,
+        .cpus = gen->worker.engine_cpus,
     };
     return engine_thread_start(&engine, &gen->engine_thread);
 }

@@ -48,16 +48,23 @@ static uint32_t best_of(uint64_t (*times_ns)[2], uint32_t n, enum kernel_part pa
     return best;
 }
 
-void kernel_trial_choose(const struct kernels *const *sets, uint32_t n,
-                         kernel_trial_measure measure, void *arg,
+void kernel_trial_choose(const struct kernel_trial *trial, const struct kernels *const *sets,
+                         uint32_t n, const struct kernel_trial_ways *ways,
                          struct kernel_trial_choice *choice_out)
 {
     struct kernel_trial_choice choice = {0};
+    const uint64_t began_ns = ways->now_ns(ways->arg), end_ns = began_ns + KERNEL_TRIAL_NS;
+    uint64_t now_ns = began_ns;
+    uint32_t n_left = n > 1 ? 2 * n : 0;
     assert(n > 0 && n <= KERNEL_TRIAL_MAX);
-    for (uint32_t i = 0; n > 1 && i < n; i++)
-        for (int part = KERNEL_PRODUCTS; part <= KERNEL_ATTENTION; part++)
-            choice.times_ns[i][part] = measure(arg, sets[i], (enum kernel_part)part,
-                                               KERNEL_TRIAL_NS / n / 2);
+    for (int part = KERNEL_PRODUCTS; part <= KERNEL_ATTENTION; part++)
+        for (uint32_t i = 0; i < n && n_left > 0 && now_ns < end_ns; i++, n_left--) {
+            choice.times_ns[i][part] = ways->time_ns(ways->arg, trial, sets[i],
+                                                     (enum kernel_part)part,
+                                                     now_ns + (end_ns - now_ns) / n_left);
+            now_ns = ways->now_ns(ways->arg);
+        }
+    choice.took_ns = now_ns - began_ns;
     choice.products = sets[best_of(choice.times_ns, n, KERNEL_PRODUCTS)];
     choice.attention = sets[best_of(choice.times_ns, n, KERNEL_ATTENTION)];
     *choice_out = choice;

@@ -18,12 +18,11 @@ enum {
     (1u                                                                                            \
      << 18) /* of the product: larger than an L1 cache, small enough to be made in a millisecond */
 
-/* Calls until the time is over, at least twice. Returns the shortest call: the others were disturbed. */
-static uint64_t shortest(void (*call)(void *arg), void *arg, uint64_t budget_ns)
+/* Calls until the time is over, at least once. Returns the shortest call: the others were disturbed. */
+static uint64_t shortest(void (*call)(void *arg), void *arg, uint64_t until_ns)
 {
     uint64_t before_ns = clock_now_ns(), best_ns = UINT64_MAX;
-    const uint64_t until_ns = before_ns + budget_ns;
-    for (uint32_t i = 0; i < 2 || before_ns < until_ns; i++) {
+    for (bool is_first = true; is_first || before_ns < until_ns; is_first = false) {
         call(arg);
         const uint64_t now_ns = clock_now_ns();
         if (now_ns - before_ns < best_ns)
@@ -86,7 +85,7 @@ static void *packed_of(const struct kernel_trial *trial, struct products *produc
     counts.w = malloc(quantized_w_bytes(&counts));
     counts.scales = malloc(quantized_scales_bytes(&counts));
     if (counts.w && counts.scales) {
-        quantize(trial->threads, &counts, DTYPE_BF16, w);
+        quantize(trial->threads, &counts, trial->weight_dtype, w);
         gemm->w = counts.w;
         gemm->w_dtype = counts.dtype;
         gemm->w_scales = counts.scales;
@@ -105,7 +104,7 @@ static void *packed_of(const struct kernel_trial *trial, struct products *produc
 }
 
 static uint64_t time_products(const struct kernel_trial *trial, const struct kernels *set,
-                              uint64_t budget_ns)
+                              uint64_t until_ns)
 {
     const uint32_t n_in = trial->config->hidden;
     const uint32_t n_fit = WEIGHTS_MAX / n_in > 0 ? WEIGHTS_MAX / n_in : 1;
@@ -113,7 +112,7 @@ static uint64_t time_products(const struct kernel_trial *trial, const struct ker
     struct products products = {.set = set, .threads = trial->threads};
     uint64_t time_ns = 0;
     void *x = filled(DTYPE_F32, (size_t)BATCH_TOKENS * n_in);
-    void *w = filled(DTYPE_BF16, (size_t)n_out * n_in);
+    void *w = filled(trial->weight_dtype, (size_t)n_out * n_in);
     void *y = array_of(sizeof(float) * BATCH_TOKENS * n_out), *packed = NULL;
     const size_t workspace_bytes = gemm_workspace_bytes(set, BATCH_TOKENS, n_in);
     void *workspace = workspace_bytes > 0 ? array_of(workspace_bytes) : NULL;
@@ -121,7 +120,7 @@ static uint64_t time_products(const struct kernel_trial *trial, const struct ker
                                   .x_dtype = DTYPE_F32,
                                   .x_stride = n_in,
                                   .w = w,
-                                  .w_dtype = DTYPE_BF16,
+                                  .w_dtype = trial->weight_dtype,
                                   .y = y,
                                   .y_dtype = DTYPE_F32,
                                   .y_stride = n_out,
@@ -135,7 +134,7 @@ static uint64_t time_products(const struct kernel_trial *trial, const struct ker
         is_made = packed;
     }
     if (is_made)
-        time_ns = shortest(run_products, &products, budget_ns);
+        time_ns = shortest(run_products, &products, until_ns);
     free(x);
     free(w);
     free(y);
@@ -207,14 +206,14 @@ static enum status open_step(const struct kernel_trial *trial, struct step *step
 }
 
 static uint64_t time_attention(const struct kernel_trial *trial, const struct kernels *set,
-                               uint64_t budget_ns)
+                               uint64_t until_ns)
 {
     const struct rope_config rope = {
         .head_dim = trial->config->head_dim, .positions_max = 2 * KV_TOKENS, .theta = 10000};
     struct step step = {.backend = set->attention};
     uint64_t time_ns = 0;
     if (rope_create(&rope, &step.rope, NULL) == STATUS_OK && open_step(trial, &step) == STATUS_OK)
-        time_ns = shortest(run_attention, &step, budget_ns);
+        time_ns = shortest(run_attention, &step, until_ns);
     step.backend->destroy(step.layer);
     step.backend->metadata_destroy(step.metadata);
     rope_destroy(step.rope);
@@ -224,10 +223,18 @@ static uint64_t time_attention(const struct kernel_trial *trial, const struct ke
     return step.status == STATUS_OK ? time_ns : 0;
 }
 
-uint64_t kernel_trial_time(void *arg, const struct kernels *set, enum kernel_part part,
-                           uint64_t budget_ns)
+static uint64_t time_part(void *arg, const struct kernel_trial *trial, const struct kernels *set,
+                          enum kernel_part part, uint64_t until_ns)
 {
-    const struct kernel_trial *trial = arg;
-    return part == KERNEL_PRODUCTS ? time_products(trial, set, budget_ns)
-                                   : time_attention(trial, set, budget_ns);
+    (void)arg;
+    return part == KERNEL_PRODUCTS ? time_products(trial, set, until_ns)
+                                   : time_attention(trial, set, until_ns);
 }
+
+static uint64_t now(void *arg)
+{
+    (void)arg;
+    return clock_now_ns();
+}
+
+const struct kernel_trial_ways kernel_trial_ways = {.now_ns = now, .time_ns = time_part};

@@ -282,7 +282,8 @@ static enum status load(struct model *model, const char *folder,
     model->weight_bytes = binding.bytes;
     model->device = options->device;
     model->file_dtype = model->weights.layers[0].k.dtype; /* n_layers >= 1: model_config.h */
-    warn_leftovers(model);
+    if (!options->is_quiet)
+        warn_leftovers(model);
     return options->without_weights ? STATUS_OK : load_weights(model, options, error);
 }
 

@@ -29,6 +29,7 @@ struct model_options {
     const char *cpu_kernels, *attention_kernels;
     /* Only checks configuration, names and shapes: reads no weights, computes no digest. */
     bool without_weights;
+    bool is_quiet;               /* no warning: another load of this folder gives it */
     struct thread_pool *threads; /* for reading and quantizing; NULL: only the caller's thread */
     /* The device that computes with it; model_destroy frees its memory there. The caller must own its copy queue
      * during model_load. NULL: any that reads the host's memory. */

@@ -82,6 +82,16 @@ static void encode_prefills(const struct process_prefills *prefills,
     out->done_tokens = prefills->done_tokens;
 }
 
+static void encode_kernels(const struct process_kernels *kernels,
+                           Kvferry__Internal__V1__KernelChoice *out)
+{
+    kvferry__internal__v1__kernel_choice__init(out);
+    out->products = borrow(kernels->products);
+    out->attention = borrow(kernels->attention);
+    out->chosen_by = borrow(kernels->chosen_by);
+    out->threads = kernels->threads;
+}
+
 /* reason has PEER_REASON_MAX bytes. Removes an incomplete character at its end. */
 static void mend_reason(char *reason)
 {
@@ -145,6 +155,9 @@ void process_state_encode(struct process_state *state, struct process_state_mess
     encode_prefills(&state->prefills, &message_out->prefills);
     if (state->prefills.n > 0)
         response->prefills = &message_out->prefills;
+    encode_kernels(&state->kernels, &message_out->kernels);
+    if (state->kernels.threads > 0)
+        response->kernels = &message_out->kernels;
     model_card_encode(&state->model, &message_out->model);
     response->model = &message_out->model.card;
     response->transport = borrow(state->transport);
@@ -179,6 +192,15 @@ static void decode_prefills(const Kvferry__Internal__V1__PrefillCounts *message,
         .tokens = message->tokens,
         .done_tokens = message->done_tokens,
     };
+}
+
+static void decode_kernels(const Kvferry__Internal__V1__KernelChoice *message,
+                           struct process_kernels *out)
+{
+    COPY_TEXT(out->products, message->products);
+    COPY_TEXT(out->attention, message->attention);
+    COPY_TEXT(out->chosen_by, message->chosen_by);
+    out->threads = message->threads;
 }
 
 enum status process_state_decode(const Kvferry__Internal__V1__GetStateResponse *message,
@@ -218,6 +240,8 @@ enum status process_state_decode(const Kvferry__Internal__V1__GetStateResponse *
         decode_blocks(message->blocks, &state_out->blocks);
     if (message->prefills)
         decode_prefills(message->prefills, &state_out->prefills);
+    if (message->kernels)
+        decode_kernels(message->kernels, &state_out->kernels);
     for (size_t i = 0; i < message->n_peers && i < state_out->peers_max; i++) {
         struct process_peer *peer = &state_out->peers[state_out->n_peers++];
         COPY_TEXT(peer->address, message->peers[i]->address);

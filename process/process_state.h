@@ -51,6 +51,13 @@ struct process_prefills {
     uint64_t tokens, done_tokens;
 };
 
+/* What a worker computes with. */
+struct process_kernels {
+    char products[32], attention[32]; /* names of sets: "avx512_bf16" */
+    char chosen_by[16];               /* "default", "configured", "measured" */
+    uint32_t threads;                 /* 0: an older version, or none */
+};
+
 struct process_state {
     char name[PROCESS_NAME_MAX];
     Kvferry__Internal__V1__Role role;
@@ -66,6 +73,7 @@ struct process_state {
     struct process_blocks blocks;
     struct process_prefills prefills; /* of a worker */
     struct model_card model;
+    struct process_kernels kernels;          /* of a worker */
     char transport[24];                      /* of a worker: "am-tcp" */
     char allow_numerics[NUMERICS_ALLOW_MAX]; /* of a generation worker: "equal"; "": an older one */
     /* The owner's memory for at most PROCESS_PEERS_MAX peers, of which n_peers are set. */
@@ -88,6 +96,7 @@ struct process_state_message {
     struct model_card_message model;
     Kvferry__Internal__V1__BlockCounts blocks;
     Kvferry__Internal__V1__PrefillCounts prefills;
+    Kvferry__Internal__V1__KernelChoice kernels;
     Kvferry__Internal__V1__PeerState peers[PROCESS_PEERS_MAX];
     Kvferry__Internal__V1__PeerState *peer_list[PROCESS_PEERS_MAX];
 };

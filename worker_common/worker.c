@@ -62,7 +62,7 @@ static enum status load_model(struct worker *worker, const struct worker_options
 {
     assert(!worker->model && worker->threads && "its weights are made by them");
     struct worker_kernels kernels;
-    TRY(worker_kernels_choose(worker, options, &kernels, error));
+    TRY(worker_kernels_choose(worker, options, NULL, &kernels, error));
     struct loading loading = {.process = worker->process};
     load_progress_init(&loading.progress, worker_metrics_load_progress(worker->process->metrics),
                        clock_now_ns());
@@ -75,6 +75,9 @@ static enum status load_model(struct worker *worker, const struct worker_options
         return status;
     gauge_set(loading.progress.ratio, 1);
     worker->config = model_get_config(worker->model);
+    snprintf(worker->kernels.chosen_by, sizeof worker->kernels.chosen_by, "%s",
+             worker_kernels_word(kernels.chosen));
+    worker_kernels_tell(worker);
     log_info(
         "model %s parameters %.1f million weights %.1f MiB context %u vocabulary %u head %s",
         model_family_name(worker->config->family), (double)model_parameters(worker->model) / 1e6,
@@ -94,34 +97,6 @@ static enum status choose_context(struct worker *worker, const struct worker_opt
                          options->max_context_tokens, known);
     worker->context_tokens = options->max_context_tokens ? options->max_context_tokens : known;
     return STATUS_OK;
-}
-
-enum kv_dtype worker_kv_dtype(enum worker_kv_dtype wanted, enum dtype weights)
-{
-    switch (wanted) {
-    case WORKER_KV_F32:
-        return KV_F32;
-    case WORKER_KV_BF16:
-        return KV_BF16;
-    case WORKER_KV_F16:
-        return KV_F16;
-    case WORKER_KV_AUTO:
-        break;
-    }
-    switch (weights) {
-    case DTYPE_F32:
-        return KV_F32;
-    case DTYPE_BF16:
-        return KV_BF16;
-    case DTYPE_F16:
-        return KV_F16;
-    case DTYPE_INT8:
-    case DTYPE_E4M3:
-    case DTYPE_E2M1:
-        break;
-    }
-    assert(false && "a folder's weights have one of three");
-    return KV_F32;
 }
 
 enum status worker_geometry(const struct model *model, enum worker_kv_dtype kv_dtype,
@@ -433,6 +408,7 @@ void worker_fill_state(const struct worker *worker, const uint32_t blocks[BLOCK_
         n_blocks += blocks[state];
     assert(n_blocks == worker->n_blocks && "each block is in one state");
     state_out->model = worker->card;
+    state_out->kernels = worker->kernels;
     state_out->streams_per_connection = worker->process->options.streams_per_connection_max;
     snprintf(state_out->transport, sizeof state_out->transport, "%s", worker->identity.transport);
     if (worker->allow_numerics)

@@ -38,9 +38,6 @@ bool worker_is_lost(const struct worker *worker);
 /* A half-loaded worker is fine, and so is all zeros. */
 void worker_unload(struct worker *worker);
 
-/* The dtype for kv_dtype and weights of that type; auto: that of the weights. */
-enum kv_dtype worker_kv_dtype(enum worker_kv_dtype wanted, enum dtype weights);
-
 /* The geometry of that model's KV blocks. INVALID_ARGUMENT as geometry_check. */
 MUST_CHECK enum status worker_geometry(const struct model *model, enum worker_kv_dtype kv_dtype,
                                        uint32_t block_tokens, struct error *error,

@@ -120,7 +120,8 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
     X(cpu_placement, WORD(enum worker_cpu_placement, "auto|off"), "auto", "",                      \
       "auto: threads that need several memory nodes (NUMA) are bound to the nodes in turn, and "   \
       "memory is interleaved over them; on a CPU with efficiency cores, threads are bound to the " \
-      "fast cores; the engine's own thread stays unbound; off: the kernel decides")                \
+      "fast cores; the engine's own thread, which computes, too, is bound with them; off: the "    \
+      "kernel decides")                                                                            \
     KV_TRANSPORT_CONFIG_ROW(X)                                                                     \
     X(kv_digest, BOOL, "no", "", "send a CRC32C of every KV block, and require it when receiving") \
     X(ucx_net_devices, STRING, "", "",                                                             \

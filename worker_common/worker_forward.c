@@ -2,6 +2,34 @@
 
 #include <assert.h>
 
+enum kv_dtype worker_kv_dtype(enum worker_kv_dtype wanted, enum dtype weights)
+{
+    switch (wanted) {
+    case WORKER_KV_F32:
+        return KV_F32;
+    case WORKER_KV_BF16:
+        return KV_BF16;
+    case WORKER_KV_F16:
+        return KV_F16;
+    case WORKER_KV_AUTO:
+        break;
+    }
+    switch (weights) {
+    case DTYPE_F32:
+        return KV_F32;
+    case DTYPE_BF16:
+        return KV_BF16;
+    case DTYPE_F16:
+        return KV_F16;
+    case DTYPE_INT8:
+    case DTYPE_E4M3:
+    case DTYPE_E2M1:
+        break;
+    }
+    assert(false && "a folder's weights have one of three");
+    return KV_F32;
+}
+
 static enum cache_dtype cache_dtype(enum kv_dtype dtype)
 {
     switch (dtype) {

@@ -8,6 +8,7 @@
 
 #include "kvcache/geometry.h"
 #include "model/forward.h"
+#include "worker_common/worker_options.h"
 
 struct worker_step {
     uint32_t tokens_max;     /* query tokens of all sequences */
@@ -18,6 +19,8 @@ struct worker_step {
     struct device *device;
 };
 
+/* The dtype of the cache for kv_dtype and weights of that type; auto: that of the weights. */
+enum kv_dtype worker_kv_dtype(enum worker_kv_dtype wanted, enum dtype weights);
 /* The forward options for KV of that geometry. */
 struct forward_options worker_forward_options(const struct geometry *geometry,
                                               const struct worker_step *step);

@@ -2,22 +2,20 @@
 
 #include "base/clock.h"
 #include "base/log/log.h"
+#include "base/thread_pool.h"
 #include "kernels/attention_backends.h"
 #include "kernels/kernels.h"
+#include "kvcache/geometry.h"
 #include "model/kernel_choice.h"
-#include "model/kernel_trial.h"
+#include "model/model.h"
 #include "worker_common/worker_device.h"
+#include "worker_common/worker_metrics.h"
 
+#include <assert.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 _Static_assert(KERNEL_TRIAL_MAX >= KERNELS_MAX, "every set can take part");
-
-struct worker_kernels worker_kernels_configured(const struct worker *worker,
-                                                const struct worker_options *options)
-{
-    return (struct worker_kernels){worker_device_kernels(worker->device, options),
-                                   options->attention_kernels};
-}
 
 static bool is_given(const char *row, const char *variable)
 {
@@ -25,50 +23,142 @@ static bool is_given(const char *row, const char *variable)
     return value && value[0];
 }
 
-static enum dtype cache_of(const struct worker_options *options)
+static bool products_are_given(const struct worker_options *options)
 {
-    return options->kv_dtype == WORKER_KV_F32   ? DTYPE_F32
-           : options->kv_dtype == WORKER_KV_F16 ? DTYPE_F16
-                                                : DTYPE_BF16;
+    return is_given(options->cpu_kernels, "KVFERRY_CPU");
 }
 
-static void tell(const struct kernel_trial_choice *choice, const struct kernels *const *sets,
-                 uint32_t n, uint64_t took_ns)
+static bool attention_is_given(const struct worker_options *options)
 {
-    for (uint32_t i = 0; i < n; i++)
+    return is_given(options->attention_kernels, "KVFERRY_ATTENTION");
+}
+
+struct worker_kernels worker_kernels_configured(const struct worker *worker,
+                                                const struct worker_options *options)
+{
+    const bool is_given = products_are_given(options) || attention_is_given(options);
+    return (struct worker_kernels){worker_device_kernels(worker->device, options),
+                                   options->attention_kernels,
+                                   is_given ? WORKER_KERNELS_CONFIGURED : WORKER_KERNELS_DEFAULT};
+}
+
+static void log_choice(const struct kernel_trial_choice *choice, const struct kernels *const *sets,
+                       uint32_t n)
+{
+    uint32_t n_measured = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        n_measured += choice->times_ns[i][KERNEL_PRODUCTS] > 0;
+        n_measured += choice->times_ns[i][KERNEL_ATTENTION] > 0;
         log_event(LOG_DEBUG, NULL, "kernels measured", LOG_TEXT("set", sets[i]->name),
                   LOG_U64("products_ns", choice->times_ns[i][KERNEL_PRODUCTS]),
                   LOG_U64("attention_ns", choice->times_ns[i][KERNEL_ATTENTION]));
+    }
     log_event(LOG_INFO, NULL, "kernels chosen by measurement",
               LOG_TEXT("products", choice->products->name),
               LOG_TEXT("attention", attention_backend_set(choice->attention->attention)),
-              LOG_U64("n_sets", n), LOG_U64("ms", took_ns / NS_PER_MS));
+              LOG_U64("n_sets", n), LOG_U64("n_not_measured", 2 * n - n_measured),
+              LOG_U64("ms", choice->took_ns / NS_PER_MS));
+}
+
+static enum dtype cache_of(enum kv_dtype dtype)
+{
+    switch (dtype) {
+    case KV_F32:
+        return DTYPE_F32;
+    case KV_BF16:
+        return DTYPE_BF16;
+    case KV_F16:
+        return DTYPE_F16;
+    }
+    assert(false && "all are above");
+    return DTYPE_F32;
+}
+
+/* The sets that take part; below 2: there is nothing to measure. */
+static uint32_t sets_of(const struct worker *worker, const struct worker_options *options,
+                        const struct worker_kernels_trial *list, struct kernel_trial *trial_out,
+                        const struct kernels *sets_out[KERNEL_TRIAL_MAX])
+{
+    if (kernel_choice_is_own(worker->device) || products_are_given(options))
+        return 0;
+    *trial_out = (struct kernel_trial){
+        .weights = options->weights, .math = options->context_math, .threads = worker->threads};
+    return kernel_trial_sets(trial_out, list->sets, list->n_sets, sets_out);
+}
+
+/* From the folder's files, of which none is read but its head. */
+static enum status read_types(const struct worker_options *options, struct kernel_trial *trial,
+                              struct model **model_out, struct error *error)
+{
+    const struct model_options shapes = {.weights = options->weights,
+                                         .cpu_kernels = options->cpu_kernels,
+                                         .attention_kernels = options->attention_kernels,
+                                         .without_weights = true,
+                                         .is_quiet = true};
+    TRY(model_load(options->folder, &shapes, error, model_out));
+    trial->config = model_get_config(*model_out);
+    trial->weight_dtype = model_weight_dtype(*model_out);
+    trial->cache = cache_of(worker_kv_dtype(options->kv_dtype, trial->weight_dtype));
+    return STATUS_OK;
 }
 
 enum status worker_kernels_choose(const struct worker *worker, const struct worker_options *options,
+                                  const struct worker_kernels_trial *given,
                                   struct worker_kernels *kernels_out, struct error *error)
 {
     const struct kernels *list[KERNELS_MAX], *sets[KERNEL_TRIAL_MAX];
-    struct model_config config;
+    const struct worker_kernels_trial own = {list, kernels_list(list, KERNELS_MAX),
+                                             &kernel_trial_ways};
+    struct kernel_trial trial;
     struct kernel_trial_choice choice;
-    *kernels_out = worker_kernels_configured(worker, options);
-    if (kernel_choice_is_own(worker->device) || is_given(options->cpu_kernels, "KVFERRY_CPU"))
-        return STATUS_OK;
-    struct kernel_trial trial = {.config = &config,
-                                 .weights = options->weights,
-                                 .math = options->context_math,
-                                 .cache = cache_of(options),
-                                 .threads = worker->threads};
-    const uint32_t n_list = kernels_list(list, KERNELS_MAX);
-    const uint32_t n = kernel_trial_sets(&trial, list, n_list, sets);
-    if (n < 2)
-        return STATUS_OK;
-    TRY(model_config_read(options->folder, &config, error));
-    const uint64_t begin_ns = clock_now_ns();
-    kernel_trial_choose(sets, n, kernel_trial_time, &trial, &choice);
-    kernels_out->products = choice.products->name;
-    if (!is_given(options->attention_kernels, "KVFERRY_ATTENTION"))
-        kernels_out->attention = attention_backend_set(choice.attention->attention);
-    tell(&choice, sets, n, clock_now_ns() - begin_ns);
+    struct model *model = NULL;
+    struct worker_kernels kernels = worker_kernels_configured(worker, options);
+    if (!given)
+        given = &own;
+    const uint32_t n = sets_of(worker, options, given, &trial, sets);
+    if (n >= 2) {
+        TRY(read_types(options, &trial, &model, error));
+        kernel_trial_choose(&trial, sets, n, given->ways, &choice);
+        model_destroy(model);
+        kernels.chosen = WORKER_KERNELS_MEASURED;
+        kernels.products = choice.products->name;
+        if (!attention_is_given(options))
+            kernels.attention = attention_backend_set(choice.attention->attention);
+        log_choice(&choice, sets, n);
+    }
+    *kernels_out = kernels;
     return STATUS_OK;
+}
+
+uint32_t worker_kernels_measured(const struct worker *worker, const struct worker_options *options)
+{
+    const struct kernels *list[KERNELS_MAX], *sets[KERNEL_TRIAL_MAX];
+    const struct worker_kernels_trial own = {list, kernels_list(list, KERNELS_MAX), NULL};
+    struct kernel_trial trial;
+    return sets_of(worker, options, &own, &trial, sets);
+}
+
+const char *worker_kernels_word(enum worker_kernels_chosen chosen)
+{
+    switch (chosen) {
+    case WORKER_KERNELS_DEFAULT:
+        return "default";
+    case WORKER_KERNELS_CONFIGURED:
+        return "configured";
+    case WORKER_KERNELS_MEASURED:
+        return "measured";
+    }
+    assert(false && "all are above");
+    return "";
+}
+
+void worker_kernels_tell(struct worker *worker)
+{
+    struct process_kernels *told = &worker->kernels;
+    assert(worker->model && told->chosen_by[0]);
+    snprintf(told->products, sizeof told->products, "%s", model_kernels(worker->model)->name);
+    snprintf(told->attention, sizeof told->attention, "%s",
+             attention_backend_set(model_attention(worker->model)));
+    told->threads = thread_pool_size(worker->threads);
+    worker_metrics_kernels(worker->process->metrics, told, worker->kernel_labels);
 }

@@ -11,6 +11,16 @@ struct gauge *worker_metrics_load_progress(struct metrics *metrics)
                          "Share of the model that is loaded.");
 }
 
+void worker_metrics_kernels(struct metrics *metrics, const struct process_kernels *kernels,
+                            char labels_out[WORKER_KERNEL_LABELS_MAX])
+{
+    const int n = snprintf(labels_out, WORKER_KERNEL_LABELS_MAX,
+                           "products=%s,attention=%s,chosen_by=%s", kernels->products,
+                           kernels->attention, kernels->chosen_by);
+    assert(n > 0 && n < WORKER_KERNEL_LABELS_MAX);
+    gauge_set(metrics_gauge(metrics, KERNELS_INFO_NAME, labels_out, KERNELS_INFO_HELP), 1);
+}
+
 void worker_metrics_capacity(const struct worker_metrics *metrics,
                              const struct worker_capacity *capacity)
 {

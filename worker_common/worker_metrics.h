@@ -12,6 +12,7 @@
 #include "base/metrics/metrics.h"
 #include "kvcache/block_pool.h"
 #include "kvtransfer/transport/transport.h"
+#include "process/process_state.h"
 
 #define DATA_PORT_CONNECTIONS_HELP                                                                 \
     "Connections to the data port (transports unix and tls), by whether they are authenticated."
@@ -39,6 +40,11 @@
       DATA_PORT_REFUSED_HELP)                                                                      \
     X(COUNTER, port_bad_messages, "kvferry_data_port_bad_messages_total", "",                      \
       "Messages that were dropped: malformed, or from an unknown worker.")
+
+#define KERNELS_INFO_NAME "kvferry_kernels_info"
+#define KERNELS_INFO_HELP                                                                          \
+    "The sets of kernels that compute, in the labels, and how they were chosen: \"default\", "     \
+    "\"configured\" or \"measured\"; the value is always 1."
 
 #define PROMPT_TOKENS_HELP                                                                         \
     "Prompt tokens of this worker, by where their KV came from: computed here, its prefix cache, " \
@@ -90,6 +96,11 @@ METRICS_DECLARE(worker_metrics, WORKER_METRICS);
 
 /* Registered before the model is loaded, earlier than the others. */
 struct gauge *worker_metrics_load_progress(struct metrics *metrics);
+
+#define WORKER_KERNEL_LABELS_MAX 128
+/* kvferry_kernels_info; registered when the model is loaded. labels_out: the registry borrows them. */
+void worker_metrics_kernels(struct metrics *metrics, const struct process_kernels *kernels,
+                            char labels_out[WORKER_KERNEL_LABELS_MAX]);
 
 /* Sizes that do not change. */
 struct worker_capacity {

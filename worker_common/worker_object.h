@@ -12,13 +12,32 @@
 #include "worker_common/identity_codec.h"
 #include "worker_common/kv_plan.h"
 #include "worker_common/worker_forward.h"
+#include "worker_common/worker_metrics.h"
 #include "worker_common/worker_options.h"
+
+#include <sched.h>
+
+/* How the sets of kernels were chosen. */
+enum worker_kernels_chosen {
+    WORKER_KERNELS_DEFAULT,
+    WORKER_KERNELS_CONFIGURED,
+    WORKER_KERNELS_MEASURED
+};
+
+/* Names for model_options; NULL or empty: the default. */
+struct worker_kernels {
+    const char *products, *attention;
+    enum worker_kernels_chosen chosen;
+};
 
 struct worker {
     struct process *process; /* borrowed */
     struct model *model;
     const struct model_config *config; /* part of model */
     struct thread_pool *threads;
+    cpu_set_t engine_cpus;          /* of the engine thread, which computes, too; empty: any */
+    struct process_kernels kernels; /* what computes, as the state shows it */
+    char kernel_labels[WORKER_KERNEL_LABELS_MAX]; /* of its metric */
     struct device *device;
     struct forward *forward;
     struct transport *transport;

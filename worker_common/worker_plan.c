@@ -1,9 +1,12 @@
 #include "base/cpu_cores.h"
 #include "base/memory_room.h"
 #include "device/plan_device.h"
+#include "kernels/attention_backends.h"
+#include "kernels/kernel_set.h"
 #include "worker_common/pool_memory.h"
 #include "worker_common/worker.h"
 #include "worker_common/worker_device.h"
+#include "worker_common/worker_kernels.h"
 #include "worker_common/worker_paper.h"
 #include "worker_common/worker_pool.h"
 #include "worker_common/worker_threads.h"
@@ -166,6 +169,19 @@ static void print_threads(const struct worker_options *options, FILE *out)
             options->threads ? ", as configured" : "", text);
 }
 
+static void print_kernels(const struct worker *worker, const struct worker_options *options,
+                          FILE *out)
+{
+    const struct worker_kernels kernels = worker_kernels_configured(worker, options);
+    const uint32_t n = worker_kernels_measured(worker, options);
+    const char *attention = attention_backend_set(model_attention(worker->model));
+    fprintf(out, "kernels     products %s, attention %s, %s", model_kernels(worker->model)->name,
+            attention, worker_kernels_word(kernels.chosen));
+    if (n >= 2)
+        fprintf(out, "; a start measures %u sets with these bits and may choose another", n);
+    fputc('\n', out);
+}
+
 static enum status print_memory(const struct worker *worker, const struct worker_options *options,
                                 FILE *out, struct error *error)
 {
@@ -210,6 +226,7 @@ enum status worker_plan(const struct worker_options *options, const char *role,
         print_free(&worker, options, out);
         print_pool(&worker, out);
         print_threads(options, out);
+        print_kernels(&worker, options, out);
         status = print_memory(&worker, options, out, error);
         enum status on_device = print_device(&worker, options, out, error);
         status = status == STATUS_OK ? on_device : status;

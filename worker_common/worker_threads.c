@@ -31,34 +31,69 @@ static void tell(const struct worker *worker, const struct worker_options *optio
              options->threads ? "as configured, on " : "", cpus, places, kernels);
 }
 
-enum status worker_create_threads(struct worker *worker, const struct worker_options *options,
-                                  struct error *error)
+/* The first computing CPU: thread_pool_create pins thread i to the i-th. */
+static void first_computing(const struct cpu_cores *cores, cpu_set_t *cpus_out)
+{
+    CPU_ZERO(cpus_out);
+    for (uint32_t cpu = 0; cpu < CPU_SETSIZE; cpu++)
+        if (CPU_ISSET(cpu, &cores->computing)) {
+            CPU_SET(cpu, cpus_out);
+            return;
+        }
+}
+
+struct worker_threads_plan worker_threads_plan(bool is_own, const struct worker_options *options,
+                                               const struct cpu_cores *cores)
+{
+    struct worker_threads_plan plan = {.n = worker_n_threads(options, cores)};
+    const bool wants_places = !is_own && options->cpu_placement == WORKER_PLACEMENT_AUTO &&
+                              cpu_cores_want_places(cores, plan.n);
+    plan.spreads_memory = wants_places && cpu_cores_nodes(cores) > 1;
+    plan.is_placed = wants_places && !options->pin;
+    if (plan.is_placed)
+        cpu_cores_of_thread(cores, 0, &plan.engine_cpus);
+    else if (options->pin)
+        first_computing(cores, &plan.engine_cpus);
+    return plan;
+}
+
+static const char *places_of(const struct worker_threads_plan *plan, const struct cpu_cores *cores)
+{
+    return !plan->is_placed             ? ""
+           : cpu_cores_nodes(cores) > 1 ? ", threads bound to the nodes"
+                                        : ", threads bound to the fast cores";
+}
+
+enum status worker_create_threads_on(struct worker *worker, const struct worker_options *options,
+                                     const struct cpu_room *room, const struct cpu_cores *cores,
+                                     struct error *error)
 {
     const bool is_own = kernel_choice_is_own(worker->device);
+    const struct worker_threads_plan plan = worker_threads_plan(is_own, options, cores);
     struct kernel_choice choice;
-    struct cpu_room room;
-    struct cpu_cores cores;
+    char cpus[CPU_CORES_TEXT_MAX];
     assert(!worker->threads);
     TRY(kernel_choice_make(is_own, worker_device_kernels(worker->device, options),
                            options->attention_kernels, error, &choice));
+    if (plan.spreads_memory)
+        spread_memory(cores);
+    enum status status = thread_pool_create(plan.n, options->pin, &worker->threads);
+    if (status != STATUS_OK)
+        return error_set(error, status, "threads %u: %s", plan.n, status_text(status));
+    if (plan.is_placed)
+        thread_pool_place(worker->threads, cores);
+    worker->engine_cpus = plan.engine_cpus;
+    cpu_cores_format(cores, room, cpus);
+    tell(worker, options, choice.products->name, cpus, places_of(&plan, cores));
+    return STATUS_OK;
+}
+
+enum status worker_create_threads(struct worker *worker, const struct worker_options *options,
+                                  struct error *error)
+{
+    struct cpu_room room;
+    struct cpu_cores cores;
     cpu_room_read("", &room);
     cpu_cores_read("", &room, &cores);
-    const uint32_t n = worker_n_threads(options, &cores);
-    const bool is_placed = !is_own && options->cpu_placement == WORKER_PLACEMENT_AUTO &&
-                           cpu_cores_want_places(&cores, n);
-    if (is_placed && cpu_cores_nodes(&cores) > 1)
-        spread_memory(&cores);
-    enum status status = thread_pool_create(n, options->pin, &worker->threads);
-    if (status != STATUS_OK)
-        return error_set(error, status, "threads %u: %s", n, status_text(status));
-    const char *places = "";
-    if (is_placed && !options->pin) {
-        thread_pool_place(worker->threads, &cores);
-        places = cpu_cores_nodes(&cores) > 1 ? ", threads bound to the nodes"
-                                             : ", threads bound to the fast cores";
-    }
-    char cpus[CPU_CORES_TEXT_MAX];
-    cpu_cores_format(&cores, &room, cpus);
-    tell(worker, options, choice.products->name, cpus, places);
-    return STATUS_OK;
+    return worker_create_threads_on(worker, options, &room, &cores, error);
 }

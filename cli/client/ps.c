@@ -97,25 +97,29 @@ static void print_state(const struct entry *entry, FILE *out)
     assert(entry->has_answered);
     const struct process_state *state = &entry->state;
     const struct process_blocks *blocks = &state->blocks;
-    char pool[64] = "-", prefill[48] = "-";
+    char pool[64] = "-", prefill[48] = "-", kernels[96] = "-";
     if (blocks->all > 0)
         snprintf(pool, sizeof pool, "%u/%u/%u/%u", blocks->all, blocks->free, blocks->cached,
                  blocks->all - blocks->free - blocks->cached);
     if (state->prefills.n > 0)
         snprintf(prefill, sizeof prefill, "%" PRIu64 "/%" PRIu64, state->prefills.done_tokens,
                  state->prefills.tokens);
-    fprintf(out, "%-10s %-22s %-9s %8u %8.1f %7u %7u %13s  %-20s %10.1f %10.1f %8.1f\n",
+    if (state->kernels.threads > 0)
+        snprintf(kernels, sizeof kernels, "%u %s/%s", state->kernels.threads,
+                 state->kernels.products, state->kernels.attention);
+    fprintf(out, "%-10s %-22s %-9s %8u %8.1f %7u %7u %13s  %-20s %10.1f %10.1f %8.1f  %s\n",
             role_name(entry->role), entry->address, word(entry), state->process_id,
             (double)state->uptime_ms / 1000, state->requests_running, state->requests_waiting,
             prefill, pool, (double)state->kv_bytes_received / (1 << 20),
-            (double)state->kv_bytes_sent / (1 << 20), (double)state->resident_bytes / (1 << 20));
+            (double)state->kv_bytes_sent / (1 << 20), (double)state->resident_bytes / (1 << 20),
+            kernels);
 }
 
 static void print_table(const struct listing *listing, FILE *out)
 {
-    fprintf(out, "%-10s %-22s %-9s %8s %8s %7s %7s %13s  %-20s %10s %10s %8s\n", "ROLE", "ADDRESS",
-            "STATE", "PID", "UP s", "RUNNING", "WAITING", "PREFILL", "BLOCKS/FREE/CACHE/USE",
-            "KV IN MiB", "KV OUT MiB", "RSS MiB");
+    fprintf(out, "%-10s %-22s %-9s %8s %8s %7s %7s %13s  %-20s %10s %10s %8s  %s\n", "ROLE",
+            "ADDRESS", "STATE", "PID", "UP s", "RUNNING", "WAITING", "PREFILL",
+            "BLOCKS/FREE/CACHE/USE", "KV IN MiB", "KV OUT MiB", "RSS MiB", "THREADS KERNELS");
     for (uint32_t i = 0; i < listing->n; i++) {
         const struct entry *entry = &listing->entries[i];
         if (entry->has_answered)
@@ -146,6 +150,13 @@ static json_t *prefill_json(const struct process_prefills *prefills)
                      (json_int_t)prefills->done_tokens);
 }
 
+static json_t *kernels_json(const struct process_kernels *kernels)
+{
+    return json_pack("{s:s, s:s, s:s, s:I}", "products", kernels->products, "attention",
+                     kernels->attention, "chosen_by", kernels->chosen_by, "threads",
+                     (json_int_t)kernels->threads);
+}
+
 /* NULL: no memory. */
 static json_t *state_json(const struct process_state *state)
 {
@@ -153,12 +164,14 @@ static json_t *state_json(const struct process_state *state)
     snprintf(incarnation, sizeof incarnation, "%016" PRIx64, state->incarnation);
     json_t *blocks = state->blocks.all > 0 ? blocks_json(&state->blocks) : json_null();
     json_t *prefill = state->blocks.all > 0 ? prefill_json(&state->prefills) : json_null();
+    json_t *kernels = state->kernels.threads > 0 ? kernels_json(&state->kernels) : json_null();
     return json_pack(
-        "{s:s, s:s, s:I, s:I, s:{s:I, s:I}, s:o, s:o, s:s, s:s, s:s, s:s, s:I, s:I, s:I}", "name",
-        state->name, "incarnation", incarnation, "pid", (json_int_t)state->process_id, "uptime_ms",
-        (json_int_t)state->uptime_ms, "requests", "running", (json_int_t)state->requests_running,
-        "waiting", (json_int_t)state->requests_waiting, "prefill", prefill, "blocks", blocks,
-        "model", state->model.name, "transport", state->transport, "numerics",
+        "{s:s, s:s, s:I, s:I, s:{s:I, s:I}, s:o, s:o, s:o, s:s, s:s, s:s, s:s, s:I, s:I, s:I}",
+        "name", state->name, "incarnation", incarnation, "pid", (json_int_t)state->process_id,
+        "uptime_ms", (json_int_t)state->uptime_ms, "requests", "running",
+        (json_int_t)state->requests_running, "waiting", (json_int_t)state->requests_waiting,
+        "prefill", prefill, "blocks", blocks, "kernels", kernels, "model", state->model.name,
+        "transport", state->transport, "numerics",
         state->role == KVFERRY__INTERNAL__V1__ROLE__ROLE_ROUTER ? ""
                                                                 : state->model.geometry.numerics,
         "allow_numerics", state->allow_numerics, "kv_bytes_received",

@@ -186,12 +186,20 @@ static void register_router(struct metrics *metrics)
     text_metrics_init(&text, metrics);
 }
 
+static void register_worker(struct metrics *metrics)
+{
+    static char labels[WORKER_KERNEL_LABELS_MAX];
+    const struct process_kernels kernels = {"avx2", "avx2", "default", 2};
+    worker_metrics_load_progress(metrics);
+    worker_metrics_kernels(metrics, &kernels, labels);
+}
+
 static void register_ctx_worker(struct metrics *metrics)
 {
     static struct ctx_metrics own;
     ctx_metrics_init(&own, metrics);
     ctx_metrics_transport(&own, metrics, "am-tcp");
-    worker_metrics_load_progress(metrics);
+    register_worker(metrics);
 }
 
 static void register_gen_worker(struct metrics *metrics)
@@ -199,7 +207,7 @@ static void register_gen_worker(struct metrics *metrics)
     static struct gen_metrics own;
     gen_metrics_init(&own, metrics);
     gen_metrics_transport(&own, metrics, "am-tcp");
-    worker_metrics_load_progress(metrics);
+    register_worker(metrics);
 }
 
 enum status reference_print_metrics(FILE *out)

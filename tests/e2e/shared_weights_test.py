@@ -1,11 +1,15 @@
 #!/usr/bin/env python3
-"""Mapped weights are in memory once, whatever the number of workers: by the proportional sizes that the kernel counts.
+"""Mapped weights are in memory once, whatever the number of workers: by the proportional sizes that the kernel counts;
+and no worker has a copy of them in memory of its own.
 
 shared_weights_test.py KVFERRY MODEL
 """
 
+import json
 import pathlib
 import re
+import shutil
+import struct
 import sys
 import tempfile
 import unittest
@@ -14,6 +18,8 @@ from cluster import Process
 
 KIB = 1 << 10
 BINARY, MODEL = "", ""
+DEEPER = 8  # times the layers: what grows with the weights stands out
+COPY_RATIO_MAX = 0.06
 SHARED_RATIO_MAX = 1.05  # of the file's size: all workers' parts together
 READ_RATIO_MIN = 0.9  # what each worker has in memory: the unused head of a tied model may be away
 
@@ -30,6 +36,41 @@ def mapped_bytes(pid, path):
         if is_inside and name in sizes:
             sizes[name] += int(value.split()[0]) * KIB
     return sizes["Rss"], sizes["Pss"], sizes["Private_Clean"] + sizes["Private_Dirty"]
+
+
+def anonymous_bytes(pid):
+    """Memory of no file, heap included."""
+    for line in pathlib.Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines():
+        if line.startswith("Anonymous:"):
+            return int(line.split()[1]) * KIB
+    raise RuntimeError("the kernel does not count anonymous memory")
+
+
+def deepen(model, folder, times):
+    """The model with each layer so many times. Returns the bytes of its weights."""
+    for path in model.iterdir():
+        if path.is_file() and path.name not in ("config.json", "model.safetensors"):
+            shutil.copy(path, folder / path.name)
+    config = json.loads((model / "config.json").read_text())
+    n_layers = config["num_hidden_layers"]
+    (folder / "config.json").write_text(json.dumps(config | {"num_hidden_layers": n_layers * times}))
+    with open(model / "model.safetensors", "rb") as file:
+        header = json.loads(file.read(struct.unpack("<Q", file.read(8))[0]))
+        data = file.read()
+    header.pop("__metadata__", None)
+    table, parts, at = {}, [], 0
+    for name, tensor in header.items():
+        first, last = tensor["data_offsets"]
+        layer = re.search(r"\.layers\.(\d+)\.", name)
+        for copy in range(times if layer else 1):
+            new = name.replace(layer[0], f".layers.{int(layer[1]) + copy * n_layers}.") if layer else name
+            table[new] = tensor | {"data_offsets": [at, at + last - first]}
+            parts.append(data[first:last])
+            at += last - first
+    text = json.dumps(table).encode()
+    text += b" " * (-len(text) % 8)
+    (folder / "model.safetensors").write_bytes(struct.pack("<Q", len(text)) + text + b"".join(parts))
+    return at
 
 
 class SharedWeightsTest(unittest.TestCase):
@@ -51,6 +92,32 @@ class SharedWeightsTest(unittest.TestCase):
             self.assertLess(private, (SHARED_RATIO_MAX - 1) * size, role)
         together = sum(proportional for _, proportional, _ in figures)
         self.assertLess(together, SHARED_RATIO_MAX * size, "the weights are there more than once")
+
+    def growth(self, role, *flags):
+        """By how much memory of no file grows with the weights: bytes for each byte of them."""
+        with tempfile.TemporaryDirectory() as deep:
+            small = pathlib.Path(MODEL).resolve()
+            bytes_more = deepen(small, pathlib.Path(deep), DEEPER) - (small / "model.safetensors").stat().st_size
+            sizes = []
+            for model in (str(small), deep):
+                with tempfile.TemporaryDirectory() as folder:
+                    worker = Process(BINARY, model, folder, role, "--kv-memory", "16M", "--threads", "1", *flags)
+                    try:
+                        sizes.append(anonymous_bytes(worker.child.pid))
+                    finally:
+                        worker.stop()
+                        worker.log.close()
+        return (sizes[1] - sizes[0]) / bytes_more
+
+    def test_no_worker_has_a_copy_of_its_own(self):
+        for role in ("ctx-worker", "gen-worker"):
+            self.assertLess(self.growth(role), COPY_RATIO_MAX, role)
+
+    def test_a_copy_would_be_seen(self):
+        # Weights rounded to 8 bits are memory of the worker's own: between an eighth and a half of what is in the file.
+        growth = self.growth("gen-worker", "--weights", "int8")
+        self.assertGreater(growth, 2 * COPY_RATIO_MAX)
+        self.assertLess(growth, 0.75)
 
 
 if __name__ == "__main__":

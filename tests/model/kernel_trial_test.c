@@ -66,18 +66,28 @@ struct table {
     const struct kernels *const *sets;
     uint64_t times_ns[4][2];
     uint32_t n_calls;
-    uint64_t budget_ns;
+    uint64_t now_ns;    /* of a clock that goes on while a part is measured alone */
+    uint64_t extra_ns;  /* by which each part is late */
+    uint64_t latest_ns; /* when the last part began */
 };
 
-static uint64_t look_up(void *arg, const struct kernels *set, enum kernel_part part,
-                        uint64_t budget_ns)
+static uint64_t clock_of(void *arg)
+{
+    return ((struct table *)arg)->now_ns;
+}
+
+static uint64_t look_up(void *arg, const struct kernel_trial *trial, const struct kernels *set,
+                        enum kernel_part part, uint64_t until_ns)
 {
     struct table *table = arg;
     uint32_t i = 0;
     while (table->sets[i] != set)
         i++;
+    (void)trial;
     table->n_calls++;
-    table->budget_ns += budget_ns;
+    table->latest_ns = table->now_ns;
+    cr_expect_gt(until_ns, table->now_ns);
+    table->now_ns = until_ns + table->extra_ns;
     return table->times_ns[i][part];
 }
 
@@ -89,13 +99,15 @@ static void expect_choice(const uint64_t times_ns[][2], uint32_t n, const char *
     const struct kernels *sets[4];
     struct kernel_trial_choice choice;
     struct table table = {.sets = sets};
+    const struct kernel_trial_ways ways = {clock_of, look_up, &table};
     make_sets(NAMES, NAMES, n, all, sets);
     memcpy(table.times_ns, times_ns, n * sizeof *times_ns);
-    kernel_trial_choose(sets, n, look_up, &table, &choice);
+    kernel_trial_choose(NULL, sets, n, &ways, &choice);
     cr_expect_str_eq(choice.products->name, products);
     cr_expect_str_eq(choice.attention->name, attention);
     cr_expect_eq(table.n_calls, n > 1 ? 2 * n : 0, "one set alone is not measured");
-    cr_expect_leq(table.budget_ns, KERNEL_TRIAL_NS);
+    cr_expect_eq(table.now_ns, n > 1 ? KERNEL_TRIAL_NS : 0, "all of the time is used, and no more");
+    cr_expect_eq(choice.took_ns, table.now_ns);
 }
 
 Test(kernel_trial, the_default_stays_unless_another_is_a_tenth_faster)
@@ -115,22 +127,49 @@ Test(kernel_trial, what_could_not_be_measured_is_not_chosen)
     expect_choice((const uint64_t[][2]){{0, 0}, {900, 900}}, 2, "a", "a");
 }
 
+/* A part that is late takes the time of those behind it. */
+Test(kernel_trial, no_part_begins_when_the_time_is_over)
+{
+    static const char *const NAMES[] = {"a", "b", "c", "d"};
+    struct kernels all[4];
+    const struct kernels *sets[4];
+    static const uint64_t LATE_NS[] = {0, KERNEL_TRIAL_NS / 16, KERNEL_TRIAL_NS};
+    for (uint32_t late = 0; late < 3; late++) {
+        struct kernel_trial_choice choice;
+        struct table table = {.sets = sets,
+                              .times_ns = {{900, 900}, {900, 900}, {900, 900}, {100, 100}},
+                              .now_ns = 77,
+                              .extra_ns = LATE_NS[late]};
+        const struct kernel_trial_ways ways = {clock_of, look_up, &table};
+        make_sets(NAMES, NAMES, 4, all, sets);
+        kernel_trial_choose(NULL, sets, 4, &ways, &choice);
+        cr_expect_lt(table.latest_ns, 77 + KERNEL_TRIAL_NS);
+        cr_expect_leq(choice.took_ns, KERNEL_TRIAL_NS + table.extra_ns);
+        cr_expect_str_eq(choice.products->name, late < 2 ? "d" : "a", "late %u", late);
+        cr_expect_str_eq(choice.attention->name, late < 1 ? "d" : "a", "late %u", late);
+        cr_expect_eq(choice.times_ns[3][KERNEL_ATTENTION], late < 1 ? 100 : 0);
+    }
+}
+
 Test(kernel_trial, every_set_of_this_machine_can_be_measured, .timeout = 300)
 {
     static const enum weight_format FORMATS[] = {WEIGHTS_AUTO, WEIGHTS_INT8, WEIGHTS_INT8_GROUP32};
+    static const enum dtype TYPES[] = {DTYPE_F32, DTYPE_BF16, DTYPE_F16};
     const struct kernels *list[KERNELS_MAX];
     const uint32_t n = kernels_list(list, KERNELS_MAX);
     const struct model_config config = {
         .hidden = 576, .ffn = 1536, .n_heads = 9, .n_kv_heads = 3, .head_dim = 64};
     for (uint32_t i = 0; i < n; i++)
-        for (uint32_t f = 0; f < 3; f++) {
-            struct kernel_trial trial = {
-                .config = &config, .weights = FORMATS[f], .cache = DTYPE_BF16};
-            if (FORMATS[f] != WEIGHTS_AUTO && !list[i]->gemm_pack)
+        for (uint32_t f = 0; f < 9; f++) {
+            const struct kernel_trial trial = {.config = &config,
+                                               .weight_dtype = TYPES[f % 3],
+                                               .weights = FORMATS[f / 3],
+                                               .cache = TYPES[f % 3]};
+            if (trial.weights != WEIGHTS_AUTO && !list[i]->gemm_pack)
                 continue;
-            cr_expect_gt(kernel_trial_time(&trial, list[i], KERNEL_PRODUCTS, 0), 0, "%s format %u",
-                         list[i]->name, f);
-            cr_expect_gt(kernel_trial_time(&trial, list[i], KERNEL_ATTENTION, 0), 0, "%s",
-                         list[i]->name);
+            cr_expect_gt(kernel_trial_ways.time_ns(NULL, &trial, list[i], KERNEL_PRODUCTS, 0), 0,
+                         "%s format %u", list[i]->name, f);
+            cr_expect_gt(kernel_trial_ways.time_ns(NULL, &trial, list[i], KERNEL_ATTENTION, 0), 0,
+                         "%s", list[i]->name);
         }
 }

@@ -21,6 +21,7 @@ static void some_state(void)
     said.model.vocabulary = 96;
     said.prefills = (struct process_prefills){.n = 2, .tokens = 5ull << 32, .done_tokens = 512};
     snprintf(said.allow_numerics, sizeof said.allow_numerics, "any");
+    said.kernels = (struct process_kernels){"avx512_bf16", "avx2", "measured", 24};
     said.model.has_geometry = true;
     said.model.geometry = (struct geometry){.n_layers = 5,
                                             .n_kv_heads = 2,
@@ -49,6 +50,10 @@ Test(process_state, what_a_pair_must_agree_on_arrives_as_it_was_said)
     cr_assert_eq(heard.prefills.tokens, 5ull << 32);
     cr_assert_eq(heard.prefills.done_tokens, 512);
     cr_assert_str_eq(heard.allow_numerics, "any");
+    cr_assert_str_eq(heard.kernels.products, "avx512_bf16");
+    cr_assert_str_eq(heard.kernels.attention, "avx2");
+    cr_assert_str_eq(heard.kernels.chosen_by, "measured");
+    cr_assert_eq(heard.kernels.threads, 24);
     cr_assert_eq(geometry_match(&said.model.geometry, &heard.model.geometry, "equal", &error),
                  STATUS_OK, "%s", error.text);
     cr_assert_str_eq(heard.transport, "shm-read");
@@ -63,9 +68,12 @@ Test(process_state, one_that_loads_has_no_geometry_yet)
     struct error error = {0};
     some_state();
     said.model = (struct model_card){.name = "demo"};
+    said.kernels = (struct process_kernels){0};
     process_state_encode(&said, &message);
     cr_assert_eq(process_state_decode(&message.response, &heard, &error), STATUS_OK);
     cr_assert_not(heard.model.has_geometry);
+    cr_assert_null(message.response.kernels);
+    cr_assert_eq(heard.kernels.threads, 0);
     cr_assert_str_eq(heard.model.name, "demo");
 }
 
