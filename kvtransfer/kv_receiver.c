@@ -49,6 +49,17 @@ static enum status create_peers(struct kv_receiver *receiver)
     return peer_cache_init(&receiver->peers, receiver->transport, receiver->options.peers_max);
 }
 
+/* Multiples of a cache line, but for the last one. */
+#define PIECE_STEP 64u
+
+uint32_t kv_piece_bytes(uint64_t block_bytes, uint32_t piece_bytes_max)
+{
+    assert(block_bytes > 0 && piece_bytes_max >= PIECE_STEP && piece_bytes_max % PIECE_STEP == 0);
+    const uint64_t n = (block_bytes + piece_bytes_max - 1) / piece_bytes_max;
+    const uint64_t bytes = (block_bytes + n - 1) / n;
+    return (uint32_t)((bytes + PIECE_STEP - 1) / PIECE_STEP * PIECE_STEP);
+}
+
 enum status kv_receiver_create(const struct kv_receiver_options *options,
                                struct transport *transport, struct kv_receiver **receiver_out)
 {
@@ -61,8 +72,9 @@ enum status kv_receiver_create(const struct kv_receiver_options *options,
         return STATUS_NO_MEMORY;
     receiver->options = *options;
     receiver->transport = transport;
-    receiver->piece_bytes = transport->ops->piece_bytes_max ? transport->ops->piece_bytes_max
-                                                            : PIECE_BYTES_MAX;
+    receiver->piece_bytes = kv_piece_bytes(
+        options->block_bytes,
+        transport->ops->piece_bytes_max ? transport->ops->piece_bytes_max : PIECE_BYTES_MAX);
 
     enum status status = create_rings(receiver);
     if (status == STATUS_OK)

@@ -41,6 +41,10 @@ struct kv_receiver_options {
     uint64_t quiet_limit_ns;
 };
 
+/* The bytes of a block's pieces: as few as the limit allows, and equal, but for the last one. A block of 64 KiB under a limit of
+ * 60 is two of 32, not 60 and 4. piece_bytes_max: a multiple of 64. */
+uint32_t kv_piece_bytes(uint64_t block_bytes, uint32_t piece_bytes_max);
+
 /* transport is borrowed. */
 MUST_CHECK enum status kv_receiver_create(const struct kv_receiver_options *options,
                                           struct transport *transport,

@@ -152,6 +152,7 @@ struct transport {
     struct transport_source source; /* zero: lets nobody read */
     _Atomic uint64_t late_pieces;   /* arrived for no get: dropped */
     _Atomic uint64_t full_pieces;   /* asked for beyond what is taken: refused */
+    _Atomic uint64_t joined_pieces; /* that UCX put together from several segments: a copy more */
     struct port_counts port;        /* port_counts_read */
 };
 struct transport_peer {

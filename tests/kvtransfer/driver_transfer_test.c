@@ -2,11 +2,13 @@
 #include "base/clock.h"
 #include "base/crc32c.h"
 #include "base/random.h"
+#include "kvtransfer/drivers/ucx/ucx_options.h"
 #include "tests/device/fault_device.h"
 #include "tests/kvtransfer/support/driver_pair.h"
 
 #include <criterion/criterion.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -59,6 +61,8 @@ static void transfer_blocks_of(enum kv_driver driver, size_t block_bytes)
         bool is_asked = driver != KV_SHM_READ && driver != KV_CUDA_IPC;
         cr_assert_eq(sent, is_asked ? n * block_bytes : 0);
     }
+    cr_expect_eq(atomic_load(&pair.reader.transport->joined_pieces), 0,
+                 "a piece is one segment of UCX");
     cr_assert_eq(kv_receiver_bytes_received(pair.reader.receiver), expected);
     pair_stop(&pair);
 }
@@ -81,6 +85,16 @@ ALL_DRIVERS(driver_transfer, blocks_of_the_demo_model)
 ALL_DRIVERS(driver_transfer, blocks_of_one_piece)
 {
     transfer_blocks_of(driver, PIECE_BYTES_MAX);
+}
+
+MESSAGE_DRIVERS(driver_transfer, blocks_of_one_segment)
+{
+    transfer_blocks_of(driver, 64 << 10);
+}
+
+MESSAGE_DRIVERS(driver_transfer, blocks_of_the_longest_piece_over_ucx)
+{
+    transfer_blocks_of(driver, UCX_PIECE_BYTES);
 }
 
 ALL_DRIVERS(driver_transfer, blocks_of_one_piece_and_a_byte)
