@@ -52,8 +52,7 @@ extern const struct moe_backend cpu_moe;
 #define cpu_gemm ISA(cpu_gemm)
 void cpu_gemm(struct thread_pool *pool, const struct gemm *gemms, uint32_t n_gemms);
 
-/* 0: the set has no path that uses one. */
-#define cpu_gemm_workspace_bytes REST(cpu_gemm_workspace_bytes)
+#define cpu_gemm_workspace_bytes ISA(cpu_gemm_workspace_bytes)
 size_t cpu_gemm_workspace_bytes(uint32_t n_tokens, uint32_t n_in);
 
 #define cpu_gemm_packed_bytes ISA(cpu_gemm_packed_bytes)

@@ -196,7 +196,7 @@ Test(gemm_lanes, have_the_bits_of_their_definition_at_every_boundary)
     cr_assert_eq(thread_pool_create(3, false, &pool), STATUS_OK);
     uint64_t state = 31;
     for (uint32_t k = 1; k < n; k++)
-        for (uint32_t n_tokens = 9; n_tokens <= 40; n_tokens++) {
+        for (uint32_t n_tokens = 4; n_tokens <= 40; n_tokens++) {
             const enum dtype dtype = TYPES[values_below(&state, COUNT(TYPES))];
             const uint32_t longest = n_tokens % 4 == 0 ? 700 : 50;
             uint32_t n_in = 1 + values_below(&state, longest);
@@ -232,6 +232,18 @@ Test(gemm_lanes, have_the_bits_of_their_definition_for_every_type)
     thread_pool_destroy(pool);
 }
 
+static void check_shapes(const struct shape *shapes, size_t n_shapes)
+{
+    const struct kernels *list[KERNELS_MAX];
+    const uint32_t n = kernels_list(list, KERNELS_MAX);
+    struct thread_pool *pool;
+    cr_assert_eq(thread_pool_create(2, false, &pool), STATUS_OK);
+    for (uint32_t k = 1; k < n; k++)
+        for (size_t i = 0; i < n_shapes; i++)
+            check_shape(list[k], pool, &shapes[i]);
+    thread_pool_destroy(pool);
+}
+
 /* More than a K block, more than a block of tokens. */
 Test(gemm_lanes, long_rows_and_many_tokens_have_the_bits_of_their_definition)
 {
@@ -246,14 +258,36 @@ Test(gemm_lanes, long_rows_and_many_tokens_have_the_bits_of_their_definition)
         {.n_tokens = 401, .n_in = 16, .n_out = 20, .dtype = DTYPE_F32, .accumulate = true},
         {.n_tokens = 200, .n_in = 2064, .n_out = 16, .dtype = DTYPE_F32},
     };
-    const struct kernels *list[KERNELS_MAX];
-    const uint32_t n = kernels_list(list, KERNELS_MAX);
-    struct thread_pool *pool;
-    cr_assert_eq(thread_pool_create(2, false, &pool), STATUS_OK);
-    for (uint32_t k = 1; k < n; k++)
-        for (size_t i = 0; i < COUNT(shapes); i++)
-            check_shape(list[k], pool, &shapes[i]);
-    thread_pool_destroy(pool);
+    check_shapes(shapes, COUNT(shapes));
+}
+
+/* Sixteen tokens or a few less, once and twice: more than a K block, rows that share sets of a cache, ends of rows inside a step. */
+Test(gemm_lanes, batches_have_the_bits_of_their_definition)
+{
+    static const struct shape shapes[] = {
+        {.n_tokens = 16, .n_in = 2049, .n_out = 53, .dtype = DTYPE_F32, .has_bias = true},
+        {.n_tokens = 16, .n_in = 2048, .n_out = 49, .dtype = DTYPE_BF16, .accumulate = true},
+        {.n_tokens = 15, .n_in = 1100, .n_out = 71, .dtype = DTYPE_BF16, .pad = 3},
+        {.n_tokens = 14, .n_in = 783, .n_out = 16, .dtype = DTYPE_BF16, .has_bias = true},
+        {.n_tokens = 32, .n_in = 1600, .n_out = 25, .dtype = DTYPE_BF16},
+        {.n_tokens = 31, .n_in = 900, .n_out = 100, .dtype = DTYPE_F16, .has_bias = true},
+        {.n_tokens = 16, .n_in = 1568, .n_out = 49, .dtype = DTYPE_E4M3},
+        {.n_tokens = 16, .n_in = 1568, .n_out = 49, .dtype = DTYPE_E2M1},
+        {.n_tokens = 32, .n_in = 770, .n_out = 49, .dtype = DTYPE_INT8},
+    };
+    check_shapes(shapes, COUNT(shapes));
+}
+
+/* AVX-512 reads 16-bit weights where they are, for any number of tokens. */
+Test(gemm_lanes, sixteen_bit_rows_of_many_tokens_have_the_bits_of_their_definition)
+{
+    static const struct shape shapes[] = {
+        {.n_tokens = 131, .n_in = 1040, .n_out = 13, .dtype = DTYPE_BF16, .has_bias = true},
+        {.n_tokens = 45, .n_in = 16384, .n_out = 7, .dtype = DTYPE_F16, .accumulate = true},
+        {.n_tokens = 33, .n_in = 2050, .n_out = 14, .dtype = DTYPE_BF16, .pad = 1},
+        {.n_tokens = 27, .n_in = 700, .n_out = 14, .dtype = DTYPE_F32},
+    };
+    check_shapes(shapes, COUNT(shapes));
 }
 
 Test(gemm_lanes, products_of_one_x_share_its_tokens_and_a_small_workspace_changes_no_bit,

@@ -14,11 +14,11 @@
 
 struct product {
     uint32_t n_tokens, n_in, n_out, pad; /* pad: floats between rows of x and y, NaN */
-    bool is_grouped, has_bias, accumulate;
+    bool is_grouped, has_bias, accumulate, has_workspace;
 };
 
 struct operands {
-    struct guarded x, y, bias, w, scales, packed;
+    struct guarded x, y, bias, w, scales, packed, workspace;
     struct gemm gemm;
 };
 
@@ -81,6 +81,11 @@ static struct operands operands_create(const struct kernels *kernels, const stru
                             .n_in = n_in,
                             .n_out = n_out,
                             .accumulate = product->accumulate};
+    op.workspace = guarded_create(gemm_workspace_bytes(kernels, product->n_tokens, n_in));
+    if (product->has_workspace) {
+        op.gemm.workspace = op.workspace.data;
+        op.gemm.workspace_bytes = gemm_workspace_bytes(kernels, product->n_tokens, n_in);
+    }
     op.packed = guarded_create(kernels->gemm_packed_bytes(&op.gemm));
     kernels->gemm_pack(NULL, &op.gemm, op.packed.data);
     op.gemm.w = op.packed.data;
@@ -97,6 +102,7 @@ static void operands_destroy(struct operands *op)
     guarded_destroy(&op->w);
     guarded_destroy(&op->scales);
     guarded_destroy(&op->packed);
+    guarded_destroy(&op->workspace);
 }
 
 static float scale_of(const float *x, uint32_t n)
@@ -170,6 +176,7 @@ static struct product product_at(uint32_t i, uint64_t *state)
         .is_grouped = values_below(state, 2),
         .has_bias = values_below(state, 2),
         .accumulate = values_below(state, 2),
+        .has_workspace = values_below(state, 2),
     };
     if (product.is_grouped)
         product.n_in = (product.n_in + 31) / 32 * 32;
@@ -208,9 +215,11 @@ Test(gemm_packed, long_rows_meet_fewer_tokens_at_a_time, .description = ONE_THRE
     for (uint32_t k = 0; k < n; k++)
         for (uint32_t i = 0; i < COUNT(sizes); i++) {
             struct product product = {.n_tokens = 19, .n_in = sizes[i], .n_out = 3};
-            check_product(list[k], &product);
-            product.is_grouped = true;
-            check_product(list[k], &product);
+            for (uint32_t form = 0; form < 4; form++) {
+                product.is_grouped = form % 2;
+                product.has_workspace = form / 2;
+                check_product(list[k], &product);
+            }
         }
 }
 
@@ -269,10 +278,55 @@ Test(gemm_packed, sums_of_the_largest_counts_are_exact, .description = ONE_THREA
     for (uint32_t k = 0; k < n; k++)
         for (uint32_t i = 0; i < COUNT(sizes); i++)
             for (uint32_t t = 0; t < COUNT(tokens); t++) {
-                struct product product = {
-                    .n_tokens = tokens[t], .n_in = sizes[i], .n_out = 4 * N_PATTERNS + 1};
+                struct product product = {.n_tokens = tokens[t],
+                                          .n_in = sizes[i],
+                                          .n_out = 4 * N_PATTERNS + 1,
+                                          .has_workspace = t % 2};
+                check_extremes(list[k], &product);
+                product.has_workspace = !product.has_workspace;
                 check_extremes(list[k], &product);
             }
+}
+
+/* With rows of 160 elements, tokens rounded by rows and by groups take the same bytes. */
+Test(gemm_packed, products_of_one_x_share_its_counts_only_if_they_round_it_in_one_way)
+{
+    const struct kernels *list[KERNELS_MAX];
+    uint32_t n = packing_list(list);
+    struct thread_pool *pool;
+    cr_assert_eq(thread_pool_create(2, false, &pool), STATUS_OK);
+    for (uint32_t k = 0; k < n; k++)
+        for (uint32_t n_tokens = 1; n_tokens < 40; n_tokens += 6) {
+            const struct product rows = {.n_tokens = n_tokens, .n_in = 160, .n_out = 70};
+            struct product groups = rows;
+            groups.is_grouped = true;
+            struct operands want[2] = {operands_create(list[k], &rows),
+                                       operands_create(list[k], &groups)};
+            struct operands got[3] = {operands_create(list[k], &rows),
+                                      operands_create(list[k], &groups),
+                                      operands_create(list[k], &rows)};
+            const size_t bytes = 2 * gemm_workspace_bytes(list[k], n_tokens, 160);
+            struct guarded workspace = guarded_create(bytes);
+            struct gemm gemms[3];
+            for (uint32_t i = 0; i < 3; i++) {
+                gemms[i] = got[i].gemm;
+                gemms[i].x = got[0].gemm.x;
+                gemms[i].workspace = workspace.data;
+                gemms[i].workspace_bytes = bytes;
+            }
+            list[k]->gemm(pool, gemms, 3);
+            for (uint32_t i = 0; i < 3; i++) {
+                list[k]->gemm(NULL, &want[i % 2].gemm, 1);
+                cr_assert_arr_eq(got[i].y.data, want[i % 2].y.data,
+                                 (size_t)n_tokens * 70 * sizeof(float), "%s, %u tokens, product %u",
+                                 list[k]->name, n_tokens, i);
+                operands_destroy(&got[i]);
+            }
+            operands_destroy(&want[0]);
+            operands_destroy(&want[1]);
+            guarded_destroy(&workspace);
+        }
+    thread_pool_destroy(pool);
 }
 
 Test(gemm_packed, threads_pack_what_one_packs)

@@ -1,10 +1,11 @@
 /*
- * gemm - divides a list of products into tasks: rectangles of weight rows and token blocks. Before them, gemm_lanes
- * rearranges its tokens in the workspace, once for all products of the same x.
+ * gemm - divides a list of products into tasks: rectangles of weight rows and token blocks. Before them, a path that wants it
+ * prepares its tokens in the workspace, once for all products of the same x.
  *
  * The division decides which thread computes a task, and changes no bit.
  */
 #include "kernels/cpu/parallel.h"
+#include "kernels/cpu/products/gemm_batch.h"
 #include "kernels/cpu/products/gemm_lanes.h"
 #include "kernels/cpu/products/gemm_path.h"
 #include "kernels/cpu/walk.h"
@@ -20,8 +21,8 @@ struct plan {
     struct gemm_path paths[GEMMS_MAX];
     uint32_t rows[GEMMS_MAX];      /* weight rows of a task */
     uint32_t first[GEMMS_MAX + 1]; /* first task of each product */
-    float *tokens[GEMMS_MAX];      /* rearranged; NULL: the path reads x */
-    uint32_t pieces[GEMMS_MAX];    /* of them, which this product rearranges */
+    void *tokens[GEMMS_MAX];       /* prepared; NULL: the path reads x */
+    uint32_t pieces[GEMMS_MAX];    /* of them, which are prepared for this product */
 };
 
 static uint32_t least(uint32_t a, uint32_t b)
@@ -34,26 +35,38 @@ static uint32_t divide_up(uint64_t n, uint64_t by)
     return (uint32_t)((n + by - 1) / by);
 }
 
+/* Whether a path prepares the same of both. */
 static bool has_x_of(const struct gemm *a, const struct gemm *b)
 {
     return a->x == b->x && a->x_stride == b->x_stride && a->n_tokens == b->n_tokens &&
-           a->n_in == b->n_in;
+           a->n_in == b->n_in && a->w_is_packed == b->w_is_packed &&
+           (!a->w_is_packed || a->w_scale_columns == b->w_scale_columns);
 }
 
-/* Rearranged tokens for product g, or NULL: those of a product before it, or room behind the used bytes of the workspace. */
-static float *tokens_of(struct plan *plan, uint32_t g, size_t *used)
+/* Prepared tokens for product g, or NULL: those of a product before it, or room behind the used bytes of the workspace. */
+static void *tokens_of(struct plan *plan, uint32_t g, const struct gemm_path *path, size_t *used)
 {
     const struct gemm *gemm = &plan->gemms[g];
-    const size_t bytes = cpu_gemm_workspace_bytes(gemm->n_tokens, gemm->n_in);
     for (uint32_t same = 0; same < g; same++)
-        if (plan->tokens[same] && has_x_of(&plan->gemms[same], gemm))
+        if (plan->tokens[same] && plan->paths[same].prepare == path->prepare &&
+            has_x_of(&plan->gemms[same], gemm))
             return plan->tokens[same];
-    if (!gemm->workspace || bytes > gemm->workspace_bytes - *used)
+    if (!gemm->workspace || path->tokens_bytes > gemm->workspace_bytes - *used)
         return NULL;
-    float *tokens = (float *)(void *)((char *)gemm->workspace + *used);
-    *used += bytes;
-    plan->pieces[g] = gemm_lanes_pieces(gemm);
+    void *tokens = (char *)gemm->workspace + *used;
+    *used += path->tokens_bytes;
+    plan->pieces[g] = path->n_pieces;
     return tokens;
+}
+
+size_t cpu_gemm_workspace_bytes(uint32_t n_tokens, uint32_t n_in)
+{
+    const size_t bytes[] = {gemm_lanes_bytes(n_tokens, n_in), gemm_batch_bytes(n_tokens, n_in),
+                            gemm_int8_bytes(n_tokens, n_in)};
+    size_t most = 0;
+    for (uint32_t i = 0; i < sizeof bytes / sizeof bytes[0]; i++)
+        most = bytes[i] > most ? bytes[i] : most;
+    return most;
 }
 
 static void choose_path(struct plan *plan, uint32_t g, size_t *used)
@@ -68,12 +81,19 @@ static void choose_path(struct plan *plan, uint32_t g, size_t *used)
         return;
     }
 #endif
-    if (!gemm->w_is_packed && gemm_lanes_suit(gemm))
-        plan->tokens[g] = tokens_of(plan, g, used);
-    if (plan->tokens[g])
+    if (gemm->w_is_packed)
+        plan->paths[g] = gemm_int8_path(gemm);
+    else if (gemm_batch_suit(gemm))
+        plan->paths[g] = gemm_batch_path(gemm);
+    else if (gemm_lanes_suit(gemm))
         plan->paths[g] = gemm_lanes_path(gemm);
     else
-        plan->paths[g] = gemm->w_is_packed ? gemm_int8_path(gemm) : gemm_f32_path(gemm);
+        plan->paths[g] = gemm_f32_path(gemm);
+    if (!plan->paths[g].prepare)
+        return;
+    plan->tokens[g] = tokens_of(plan, g, &plan->paths[g], used);
+    if (!plan->tokens[g])
+        plan->paths[g] = gemm->w_is_packed ? gemm_int8_path_alone(gemm) : gemm_f32_path(gemm);
 }
 
 static void run_piece(void *arg, uint32_t index)
@@ -82,10 +102,10 @@ static void run_piece(void *arg, uint32_t index)
     uint32_t g = 0;
     for (; index >= plan->pieces[g]; g++)
         index -= plan->pieces[g];
-    gemm_lanes_prepare(&plan->gemms[g], index, plan->tokens[g]);
+    plan->paths[g].prepare(&plan->gemms[g], index, plan->tokens[g]);
 }
 
-static void rearrange(struct thread_pool *pool, struct plan *plan, uint32_t n_gemms)
+static void prepare(struct thread_pool *pool, struct plan *plan, uint32_t n_gemms)
 {
     uint64_t work = 0;
     uint32_t n_pieces = 0;
@@ -157,6 +177,6 @@ void cpu_gemm(struct thread_pool *pool, const struct gemm *gemms, uint32_t n_gem
         plan.first[g + 1] += divide_up(gemm->n_tokens, plan.paths[g].token_block) *
                              divide_up(gemm->n_out, plan.rows[g]);
     }
-    rearrange(pool, &plan, n_gemms);
+    prepare(pool, &plan, n_gemms);
     walk_all(pool, work, plan.first[n_gemms], run_task, &plan);
 }

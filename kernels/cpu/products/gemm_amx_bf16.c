@@ -383,7 +383,8 @@ static void run(const struct gemm_part *part)
 
 struct gemm_path gemm_amx_bf16_path(void)
 {
-    return (struct gemm_path){TOKENS, QUAD * TILE, ROWS_MIN, run};
+    return (struct gemm_path){
+        .token_block = TOKENS, .row_step = QUAD * TILE, .rows_min = ROWS_MIN, .run = run};
 }
 
 #else

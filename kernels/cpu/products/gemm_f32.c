@@ -20,8 +20,10 @@
 
 #ifdef __AVX512F__
 enum { MR = 4, NR = 6 }; /* 24 accumulators, 4 + 1 operands: 29 of 32 registers */
+enum { SKINNY_MAX = 32 };
 #else
 enum { MR = 2, NR = 3 }; /* 12 of 16 registers are accumulators */
+enum { SKINNY_MAX = 8 };
 #endif
 enum {
     TILE = MR * NR,
@@ -30,9 +32,10 @@ enum {
     ROW_STREAMS = 2,   /* rows of them that are read side by side */
     TOKEN_BLOCK = 128, /* at most this many tokens for a widened weight block: a multiple of MR */
     TOKENS_BYTES = 1 << 20,
-    K_BLOCK = 1024,    /* NR rows of it fit the L1 cache */
-    SKINNY_MAX = 8,    /* up to this many tokens, reading twice is cheaper than widening */
+    SKINNY_TOKENS_BYTES = 512 << 10, /* no weight is widened for a task: it may have fewer */
+    K_BLOCK = 1024,                  /* NR rows of it fit the L1 cache */
     IN_PLACE_MAX = 32, /* up to this many tokens, float32 weights are not copied to align them */
+    AHEAD_TOKENS = 32, /* the first ones of a task prefetch the next weights */
     NEAR_BYTES = 8192, /* two tiles of this size and their x fit the L1 cache */
 };
 
@@ -128,7 +131,7 @@ INLINE void tile_finish(const uint32_t mr, const uint32_t nr, const struct gemm 
 }
 
 INLINE void skinny_tile(const uint32_t mr, const uint32_t nr, const enum dtype dtype,
-                        const struct gemm *gemm, uint32_t token, uint32_t row)
+                        const struct gemm *gemm, uint32_t token, uint32_t row, bool has_ahead)
 {
     vec acc[TILE_SUMS];
     size_t w_stride = gemm->n_in * dtype_bytes(dtype);
@@ -136,7 +139,8 @@ INLINE void skinny_tile(const uint32_t mr, const uint32_t nr, const enum dtype d
     for (uint32_t i = 0; i < mr * nr; i++)
         acc[i] = vec_zero();
     tile_run(mr, nr, dtype, (const float *)gemm->x + token * gemm->x_stride, gemm->x_stride,
-             (const char *)gemm->w + row * w_stride, w_stride, gemm->n_in, nr * w_stride, acc);
+             (const char *)gemm->w + row * w_stride, w_stride, gemm->n_in,
+             has_ahead ? nr * w_stride : 0, acc);
     tile_finish(mr, nr, gemm, token, row, acc);
 }
 
@@ -158,41 +162,41 @@ INLINE void row_tile(const enum dtype dtype, const struct gemm *gemm, uint32_t r
 }
 
 /* All tokens with one weight tile: it is read from memory once, later from the cache. */
-INLINE void skinny_tokens(const uint32_t nr, const enum dtype dtype, const struct gemm *gemm,
+INLINE void skinny_tokens(const uint32_t nr, const enum dtype dtype, const struct gemm_part *part,
                           uint32_t row)
 {
-    uint32_t token = 0;
-    for (; token + MR <= gemm->n_tokens; token += MR)
-        skinny_tile(MR, nr, dtype, gemm, token, row);
-    if (MR > 2 && token + 2 <= gemm->n_tokens) {
-        skinny_tile(2, nr, dtype, gemm, token, row);
+    const uint32_t ahead_end = part->token + AHEAD_TOKENS;
+    uint32_t token = part->token;
+    for (; token + MR <= part->token_end; token += MR)
+        skinny_tile(MR, nr, dtype, part->gemm, token, row, token < ahead_end);
+    if (MR > 2 && token + 2 <= part->token_end) {
+        skinny_tile(2, nr, dtype, part->gemm, token, row, token < ahead_end);
         token += 2;
     }
-    if (token < gemm->n_tokens)
-        skinny_tile(1, nr, dtype, gemm, token, row);
+    if (token < part->token_end)
+        skinny_tile(1, nr, dtype, part->gemm, token, row, token < ahead_end);
 }
 
-INLINE void skinny_rows(const enum dtype dtype, const struct gemm *gemm, uint32_t row,
-                        uint32_t row_end)
+INLINE void skinny_rows(const enum dtype dtype, const struct gemm_part *part)
 {
-    if (gemm->n_tokens == 1)
-        for (; row + ROW_NR <= row_end; row += ROW_NR)
-            row_tile(dtype, gemm, row);
-    for (; row + NR <= row_end; row += NR)
-        skinny_tokens(NR, dtype, gemm, row);
-    for (; row < row_end; row++)
-        skinny_tokens(1, dtype, gemm, row);
+    uint32_t row = part->row;
+    if (part->gemm->n_tokens == 1)
+        for (; row + ROW_NR <= part->row_end; row += ROW_NR)
+            row_tile(dtype, part->gemm, row);
+    for (; row + NR <= part->row_end; row += NR)
+        skinny_tokens(NR, dtype, part, row);
+    for (; row < part->row_end; row++)
+        skinny_tokens(1, dtype, part, row);
 }
 
 static void skinny(const struct gemm_part *part)
 {
-    assert(part->token == 0 && part->token_end <= SKINNY_MAX);
     if (part->gemm->w_dtype == DTYPE_F32)
-        skinny_rows(DTYPE_F32, part->gemm, part->row, part->row_end);
+        skinny_rows(DTYPE_F32, part);
     else if (part->gemm->w_dtype == DTYPE_BF16)
-        skinny_rows(DTYPE_BF16, part->gemm, part->row, part->row_end);
+        skinny_rows(DTYPE_BF16, part);
     else
-        skinny_rows(DTYPE_F16, part->gemm, part->row, part->row_end);
+        skinny_rows(DTYPE_F16, part);
 }
 
 /* The widened weights of one K block, and the accumulators of all tiles, which are kept between two blocks. */
@@ -298,17 +302,37 @@ static void wide(const struct gemm_part *part)
 
 /* The tokens of a task. Every tile of weight rows reads all of them again, so they must fit the L2 cache: with 128 tokens,
  * rows of 5,632 elements take 1.5 times as long. */
-static uint32_t token_block(uint32_t n_in)
+static uint32_t token_block(uint32_t n_in, size_t bytes)
 {
-    size_t room = TOKENS_BYTES / (n_in * sizeof(float)) / MR * MR;
+    size_t room = bytes / (n_in * sizeof(float)) / MR * MR;
     return room < MR ? MR : room < TOKEN_BLOCK ? (uint32_t)room : TOKEN_BLOCK;
+}
+
+/* Of more than SKINNY_MAX tokens. One instruction widens 16-bit weights: with 32 registers it costs less than to keep the sums of
+ * all tiles between K blocks. */
+static bool is_skinny_best(const struct gemm *gemm)
+{
+#ifdef __AVX512F__
+    return gemm->w_dtype != DTYPE_F32 && gemm->n_in > K_BLOCK;
+#else
+    (void)gemm;
+    return false;
+#endif
 }
 
 struct gemm_path gemm_f32_path(const struct gemm *gemm)
 {
     const bool is_scaled = gemm->w_dtype > DTYPE_F16;
-    if (gemm->n_tokens > SKINNY_MAX || is_scaled)
-        return (struct gemm_path){token_block(gemm->n_in), NR, NR, wide};
+    if (is_scaled || (gemm->n_tokens > SKINNY_MAX && !is_skinny_best(gemm)))
+        return (struct gemm_path){.token_block = token_block(gemm->n_in, TOKENS_BYTES),
+                                  .row_step = NR,
+                                  .rows_min = NR,
+                                  .run = wide};
     uint32_t step = gemm->n_tokens == 1 ? ROW_NR : NR;
-    return (struct gemm_path){SKINNY_MAX, step, step, skinny};
+    /* A few tokens are not divided: their time goes by reading the weights. */
+    const uint32_t tokens = gemm->n_tokens <= SKINNY_MAX
+                                ? SKINNY_MAX
+                                : token_block(gemm->n_in, SKINNY_TOKENS_BYTES);
+    return (struct gemm_path){
+        .token_block = tokens, .row_step = step, .rows_min = step, .run = skinny};
 }

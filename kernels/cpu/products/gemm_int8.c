@@ -18,7 +18,9 @@ enum { ROW_MR = 2, GROUP_MR = 2, NR = 1 };
 #endif
 enum {
     MATRIX_TOKENS_MIN = 8, /* fewer tokens use less than half of the matrix unit */
-    ROWS_MIN = 64,         /* rounding the tokens costs about as much as four rows */
+    ROWS_MIN = 64, /* of a task that rounds its tokens, which costs about as much as four rows */
+    LINE = 64,
+    PIECE_TOKENS = 4, /* which one task rounds for the call */
     SUMS_MAX = 24,
 };
 
@@ -111,12 +113,52 @@ static void round_group(const float *x, uint32_t n, uint32_t len, count *counts,
     *correction_out = -128 * (int32_t)vec_sum(sums);
 }
 
-static void round_tokens(const struct gemm_part *part, const struct panels *panels,
-                         const struct rounded *rounded)
+/* Where n rounded tokens lie in memory, of which first is the first one. */
+static struct rounded rounded_in(void *memory, const struct panels *panels, size_t n,
+                                 uint32_t first)
 {
-    const struct gemm *gemm = part->gemm;
-    for (uint32_t t = 0; t < part->token_end - part->token; t++) {
-        const float *x = (const float *)gemm->x + (part->token + t) * gemm->x_stride;
+    struct rounded x = {.counts = memory, .stride = panels->stride};
+    x.scales = (float *)(void *)((char *)memory + n * x.stride * sizeof(count));
+    x.corrections = (int32_t *)(void *)(x.scales + n * panels->n_groups);
+    x.counts += first * x.stride;
+    x.scales += (size_t)first * panels->n_groups;
+    x.corrections += (size_t)first * panels->n_groups;
+    return x;
+}
+
+/* The matrix unit reads whole tiles of 16 tokens. */
+static uint32_t whole_tiles(uint32_t n_tokens)
+{
+    return (n_tokens + 15) / 16 * 16;
+}
+
+static size_t rounded_bytes(uint32_t n_tokens, size_t token_bytes)
+{
+    return ((size_t)whole_tiles(n_tokens) * token_bytes + LINE - 1) / LINE * LINE;
+}
+
+/* Of rows or groups, whichever takes more. */
+size_t gemm_int8_bytes(uint32_t n_tokens, uint32_t n_in)
+{
+    const size_t row = ((size_t)n_in + ROW_LEN_STEP - 1) / ROW_LEN_STEP * ROW_LEN_STEP;
+    const size_t n_groups = ((size_t)n_in + GROUP_LEN - 1) / GROUP_LEN;
+    return rounded_bytes(n_tokens, (row + COUNTS_PAD) * sizeof(count) +
+                                       n_groups * (sizeof(float) + sizeof(int32_t)));
+}
+
+#ifdef HAS_PAIRS
+/* Whether gemm_pairs computes a product. All its parts do the same, since its corrections are others. */
+static bool has_pairs(const struct gemm *gemm)
+{
+    return gemm->n_tokens >= PAIRS_TOKENS_MIN;
+}
+#endif
+
+static void round_tokens(const struct gemm *gemm, uint32_t token, uint32_t n_tokens,
+                         const struct panels *panels, const struct rounded *rounded)
+{
+    for (uint32_t t = 0; t < n_tokens; t++) {
+        const float *x = (const float *)gemm->x + (token + t) * gemm->x_stride;
         for (uint32_t g = 0; g < panels->n_groups; g++) {
             uint32_t first = g * panels->group_len;
             uint32_t n = gemm->n_in - first < panels->group_len ? gemm->n_in - first
@@ -127,6 +169,19 @@ static void round_tokens(const struct gemm_part *part, const struct panels *pane
                         &rounded->corrections[index]);
         }
     }
+#ifdef HAS_PAIRS
+    if (has_pairs(gemm))
+        gemm_pairs_correct(panels, rounded, n_tokens);
+#endif
+}
+
+/* Rounds a piece of the tokens of the call. */
+static void prepare(const struct gemm *gemm, uint32_t piece, void *tokens_out)
+{
+    const struct panels panels = panels_of(gemm);
+    const uint32_t token = piece * PIECE_TOKENS, left = gemm->n_tokens - token;
+    const struct rounded x = rounded_in(tokens_out, &panels, whole_tiles(gemm->n_tokens), token);
+    round_tokens(gemm, token, left < PIECE_TOKENS ? left : PIECE_TOKENS, &panels, &x);
 }
 
 /* ---- products ---- */
@@ -156,36 +211,135 @@ INLINE void group_dot(const uint32_t mr, const uint32_t nr, const count *x, size
     }
 }
 
-/* Computes mr tokens from part->token + token on, and nr panels from row on. */
-INLINE void tile_run(const uint32_t mr, const uint32_t nr, const bool is_grouped,
-                     const struct gemm_part *part, const struct panels *panels,
-                     const struct tile *tile)
+/* y of a group's sums: += sums * (scale of w * scale of x). index: of the group of the first token. */
+INLINE void group_add(const uint32_t mr, const uint32_t nr, const struct rounded *x, size_t index,
+                      uint32_t n_groups, const uint8_t *group, size_t panel_bytes,
+                      const vec_int *acc, vec *y)
+{
+    UNROLL
+    for (uint32_t i = 0; i < mr * nr; i++) {
+        vec w_scale = vec_load((const float *)(const void *)(group + i % nr * panel_bytes));
+        vec scale = vec_mul(w_scale, vec_set(x->scales[index + i / nr * n_groups]));
+        y[i] = vec_fma(vec_int_to_vec(acc[i]), scale, y[i]);
+    }
+}
+
+/* Rows that are groups of 32. Computes mr tokens from part->token + token on, and nr panels from row on. */
+INLINE void groups_tile(const uint32_t mr, const uint32_t nr, const struct gemm_part *part,
+                        const struct panels *panels, const struct tile *tile)
 {
     const struct rounded *x = tile->x;
     vec y[SUMS_MAX];
     UNROLL
     for (uint32_t i = 0; i < mr * nr; i++)
         y[i] = vec_zero();
-    const uint32_t n_groups = is_grouped ? panels->n_groups : 1;
-    for (uint32_t g = 0; g < n_groups; g++) {
+    for (uint32_t g = 0; g < panels->n_groups; g++) {
         const uint8_t *group = tile->w + g * panels->group_bytes;
-        size_t index = (size_t)tile->token * n_groups + g;
+        size_t index = (size_t)tile->token * panels->n_groups + g;
         vec_int acc[SUMS_MAX];
         UNROLL
         for (uint32_t i = 0; i < mr * nr; i++)
-            acc[i] = vec_int_begin(x->corrections[index + i / nr * n_groups]);
+            acc[i] = vec_int_begin(x->corrections[index + i / nr * panels->n_groups]);
         group_dot(mr, nr, x->counts + tile->token * x->stride + (size_t)g * panels->group_len,
-                  x->stride, group + PANEL_SCALE_BYTES, panels->panel_bytes,
-                  is_grouped ? GROUP_LEN : panels->group_len, acc);
-        UNROLL
-        for (uint32_t i = 0; i < mr * nr; i++) {
-            vec w_scale = vec_load(
-                (const float *)(const void *)(group + i % nr * panels->panel_bytes));
-            vec scale = vec_mul(w_scale, vec_set(x->scales[index + i / nr * n_groups]));
-            y[i] = vec_fma(vec_int_to_vec(acc[i]), scale, y[i]);
-        }
+                  x->stride, group + PANEL_SCALE_BYTES, panels->panel_bytes, GROUP_LEN, acc);
+        group_add(mr, nr, x, index, panels->n_groups, group, panels->panel_bytes, acc, y);
     }
     gemm_panels_store(part->gemm, part->token + tile->token, mr, tile->row, nr, y);
+}
+
+/* Rows that are one group. Three rows of x have a pointer in common, so that all pointers stay in registers. */
+INLINE void row_dot(const uint32_t mr, const uint32_t nr, const count *x, size_t stride,
+                    const uint8_t *w, size_t panel_bytes, uint32_t len, vec_int *acc)
+{
+    const count *three[(ROW_MR + 2) / 3];
+    UNROLL
+    for (uint32_t i = 0; i < (mr + 2) / 3; i++)
+        three[i] = x + 3 * i * stride;
+    for (const uint8_t *end = w + (size_t)len * PANEL_ROWS; w != end; w += 4 * PANEL_ROWS) {
+        weights64 b[NR];
+        UNROLL
+        for (uint32_t n = 0; n < nr; n++)
+            b[n] = weights_load(w + n * panel_bytes);
+        UNROLL
+        for (uint32_t m = 0; m < mr; m++) {
+            factors a = factors_load(three[m / 3] + m % 3 * stride);
+            UNROLL
+            for (uint32_t n = 0; n < nr; n++)
+                acc[m * nr + n] = vec_int_dot(acc[m * nr + n], b[n], a);
+        }
+        UNROLL
+        for (uint32_t i = 0; i < (mr + 2) / 3; i++)
+            three[i] += 4;
+    }
+}
+
+INLINE void rows_tile(const uint32_t mr, const uint32_t nr, const struct gemm_part *part,
+                      const struct panels *panels, const struct tile *tile)
+{
+    const struct rounded *x = tile->x;
+    vec_int acc[SUMS_MAX];
+    vec y[SUMS_MAX];
+    UNROLL
+    for (uint32_t i = 0; i < mr * nr; i++)
+        acc[i] = vec_int_begin(x->corrections[tile->token + i / nr]);
+    row_dot(mr, nr, x->counts + tile->token * x->stride, x->stride, tile->w + PANEL_SCALE_BYTES,
+            panels->panel_bytes, panels->group_len, acc);
+    UNROLL
+    for (uint32_t i = 0; i < mr * nr; i++)
+        y[i] = vec_zero();
+    group_add(mr, nr, x, tile->token, 1, tile->w, panels->panel_bytes, acc, y);
+    gemm_panels_store(part->gemm, part->token + tile->token, mr, tile->row, nr, y);
+}
+
+/* Not inlined: among other tiles the compiler would store the sums in every step. */
+#define ROWS_TILE(mr, nr)                                                                          \
+    static __attribute__((noinline)) void rows_tile_##mr##_##nr(                                   \
+        const struct gemm_part *part, const struct panels *panels, const struct tile *tile)        \
+    {                                                                                              \
+        rows_tile(mr, nr, part, panels, tile);                                                     \
+    }
+ROWS_TILE(1, 1)
+ROWS_TILE(2, 1)
+ROWS_TILE(4, 1)
+#ifdef __AVX512F__
+ROWS_TILE(12, 1)
+ROWS_TILE(1, 2)
+ROWS_TILE(2, 2)
+ROWS_TILE(4, 2)
+ROWS_TILE(12, 2)
+#endif
+
+INLINE void tile_run(const uint32_t mr, const uint32_t nr, const bool is_grouped,
+                     const struct gemm_part *part, const struct panels *panels,
+                     const struct tile *tile)
+{
+    if (is_grouped) {
+        groups_tile(mr, nr, part, panels, tile);
+        return;
+    }
+#ifdef __AVX512F__
+    if (nr == 2) {
+        if (mr == 12)
+            rows_tile_12_2(part, panels, tile);
+        else if (mr == 4)
+            rows_tile_4_2(part, panels, tile);
+        else if (mr == 2)
+            rows_tile_2_2(part, panels, tile);
+        else
+            rows_tile_1_2(part, panels, tile);
+        return;
+    }
+    if (mr == 12) {
+        rows_tile_12_1(part, panels, tile);
+        return;
+    }
+#endif
+    if (mr == 4)
+        rows_tile_4_1(part, panels, tile);
+    else if (mr == 2)
+        rows_tile_2_1(part, panels, tile);
+    else
+        rows_tile_1_1(part, panels, tile);
 }
 
 INLINE void panel_tokens(const uint32_t mr, const uint32_t nr, const bool is_grouped,
@@ -218,39 +372,54 @@ INLINE void panels_run(const uint32_t mr, const bool is_grouped, const struct ge
     }
 }
 
-static void run(const struct gemm_part *part)
+static void run_rounded(const struct gemm_part *part, const struct panels *panels,
+                        const struct rounded *x)
 {
-    _Alignas(64) char memory[TOKENS_BYTES_MAX];
-    struct panels panels = panels_of(part->gemm);
-    uint32_t n_tokens = part->token_end - part->token;
-    struct rounded x = {.counts = (count *)(void *)memory, .stride = panels.stride};
-    size_t n_rounded = n_tokens;
-#ifndef HAS_PAIRS
-    /* The matrix unit reads whole tiles of 16 tokens. */
-    if (n_tokens >= MATRIX_TOKENS_MIN)
-        n_rounded = (n_tokens + 15) / 16 * 16;
-#endif
-    assert(part->row % PANEL_ROWS == 0 && n_rounded * panels.token_bytes <= sizeof memory);
-    x.scales = (float *)(void *)(memory + n_rounded * x.stride * sizeof(count));
-    x.corrections = (int32_t *)(void *)(x.scales + n_rounded * panels.n_groups);
-    memset(x.scales, 0, n_rounded * panels.n_groups * sizeof *x.scales);
-    round_tokens(part, &panels, &x);
+    assert(part->row % PANEL_ROWS == 0);
 #ifdef HAS_AMX_INT8
-    if (n_tokens >= MATRIX_TOKENS_MIN) {
-        gemm_amx_int8(part, &x);
+    if (part->token_end - part->token >= MATRIX_TOKENS_MIN) {
+        gemm_amx_int8(part, x);
         return;
     }
 #endif
 #ifdef HAS_PAIRS
-    if (n_tokens >= PAIRS_TOKENS_MIN) {
-        gemm_pairs(part, &x);
+    if (has_pairs(part->gemm)) {
+        gemm_pairs(part, x);
         return;
     }
 #endif
-    if (panels.n_groups > 1)
-        panels_run(GROUP_MR, true, part, &panels, &x);
+    if (panels->n_groups > 1)
+        panels_run(GROUP_MR, true, part, panels, x);
     else
-        panels_run(ROW_MR, false, part, &panels, &x);
+        panels_run(ROW_MR, false, part, panels, x);
+}
+
+static void run(const struct gemm_part *part)
+{
+    /* Without const: prepare() fills the same struct. Tasks only read. */
+    void *tokens = (void *)(uintptr_t)part->tokens;
+    const struct panels panels = panels_of(part->gemm);
+    const struct rounded x = rounded_in(tokens, &panels, whole_tiles(part->gemm->n_tokens),
+                                        part->token);
+    run_rounded(part, &panels, &x);
+}
+
+/* Without a workspace each task rounds its tokens. */
+static void run_alone(const struct gemm_part *part)
+{
+    _Alignas(64) char memory[TOKENS_BYTES_MAX];
+    const struct panels panels = panels_of(part->gemm);
+    const uint32_t n_tokens = part->token_end - part->token;
+#ifdef HAS_AMX_INT8
+    const size_t n_rounded = n_tokens >= MATRIX_TOKENS_MIN ? whole_tiles(n_tokens) : n_tokens;
+#else
+    const size_t n_rounded = n_tokens;
+#endif
+    const struct rounded x = rounded_in(memory, &panels, n_rounded, 0);
+    assert(n_rounded * panels.token_bytes <= sizeof memory);
+    memset(x.scales, 0, n_rounded * panels.n_groups * sizeof *x.scales);
+    round_tokens(part->gemm, part->token, n_tokens, &panels, &x);
+    run_rounded(part, &panels, &x);
 }
 
 /* The tokens of a task, of which at most room fit. */
@@ -273,8 +442,23 @@ static uint32_t task_tokens(uint32_t n_tokens, uint32_t room)
 
 struct gemm_path gemm_int8_path(const struct gemm *gemm)
 {
-    struct panels panels = panels_of(gemm);
+    const struct panels panels = panels_of(gemm);
     uint32_t room = (uint32_t)(TOKENS_BYTES_BEST / panels.token_bytes);
     uint32_t tokens = task_tokens(gemm->n_tokens, room < TOKENS_MAX ? room : TOKENS_MAX);
-    return (struct gemm_path){tokens, NR * PANEL_ROWS, ROWS_MIN, run};
+    return (struct gemm_path){.token_block = tokens,
+                              .row_step = NR * PANEL_ROWS,
+                              .rows_min = NR * PANEL_ROWS,
+                              .run = run,
+                              .prepare = prepare,
+                              .n_pieces = (gemm->n_tokens + PIECE_TOKENS - 1) / PIECE_TOKENS,
+                              .tokens_bytes = rounded_bytes(gemm->n_tokens, panels.token_bytes)};
+}
+
+struct gemm_path gemm_int8_path_alone(const struct gemm *gemm)
+{
+    struct gemm_path path = gemm_int8_path(gemm);
+    path.rows_min = ROWS_MIN;
+    path.run = run_alone;
+    path.prepare = NULL;
+    return path;
 }

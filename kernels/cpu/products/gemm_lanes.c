@@ -10,14 +10,11 @@
 
 enum {
     GROUP = 4,           /* tiles that go through all lanes while their sums are in the L1 cache */
-    BF16_TOKENS_MIN = 9, /* fewer do not pay for transposing */
-    TOKENS_MIN = 13,
+    BF16_TOKENS_MIN = 7, /* fewer do not pay for transposing */
+    TOKENS_MIN = 10,
     TILE_FLOATS = LANES_MR * LANES,
     PANEL_FLOATS = LANES * ((uint32_t)GEMM_K_BLOCK + GEMM_LANE_PAD),
 };
-
-/* Lanes in the order in which the tree of vec_sum can add them one by one. */
-static const uint8_t LANE_ORDER[LANES] = {0, 8, 4, 12, 2, 10, 6, 14, 1, 9, 5, 13, 3, 11, 7, 15};
 
 struct scratch {
     _Alignas(64) float w[PANEL_FLOATS];
@@ -40,7 +37,7 @@ bool gemm_lanes_suit(const struct gemm *gemm)
     return gemm->n_tokens >= n_min && gemm->n_out >= LANES;
 }
 
-size_t cpu_gemm_workspace_bytes(uint32_t n_tokens, uint32_t n_in)
+size_t gemm_lanes_bytes(uint32_t n_tokens, uint32_t n_in)
 {
     const size_t n_j = lanes_divide_up(n_in, LANES);
     const size_t n_k_blocks = lanes_divide_up(n_in, GEMM_K_BLOCK);
@@ -48,7 +45,7 @@ size_t cpu_gemm_workspace_bytes(uint32_t n_tokens, uint32_t n_in)
     return LANES * sizeof(float) * (n_tokens * n_j + GEMM_LANE_PAD * n_k_blocks * n_token_blocks);
 }
 
-uint32_t gemm_lanes_pieces(const struct gemm *gemm)
+static uint32_t n_pieces(const struct gemm *gemm)
 {
     const struct lanes_shape shape = lanes_shape_of(gemm->n_tokens, gemm->n_in);
     const uint32_t last = gemm->n_tokens % shape.token_block;
@@ -57,7 +54,7 @@ uint32_t gemm_lanes_pieces(const struct gemm *gemm)
 }
 
 /* index is that of a tile: all token blocks but the last have the same number of them. */
-void gemm_lanes_prepare(const struct gemm *gemm, uint32_t index, float *tokens_out)
+static void prepare(const struct gemm *gemm, uint32_t index, void *tokens_out)
 {
     const struct lanes_shape shape = lanes_shape_of(gemm->n_tokens, gemm->n_in);
     const uint32_t n_tiles = shape.token_block / LANES_MR;
@@ -70,10 +67,10 @@ void gemm_lanes_prepare(const struct gemm *gemm, uint32_t index, float *tokens_o
 
 #define TILE(mr)                                                                                   \
     case mr:                                                                                       \
-        lane_tile_run(mr, tile);                                                                   \
+        lane_tile_run(mr, ONE_F32, mr * sizeof(float), sizeof(float), tile);                       \
         break;
 
-static void run_tile(uint32_t mr, const struct lane_tile *tile)
+static __attribute__((noinline)) void run_tile(uint32_t mr, const struct lane_tile *tile)
 {
     switch (mr) {
         TILE(1)
@@ -101,19 +98,20 @@ static void run_lane(struct block *block, uint32_t number, uint32_t t, float *su
     const struct lanes_tokens *tokens = &block->tokens;
     const uint32_t lane = LANE_ORDER[number];
     const uint32_t first = lanes_tile_first(tokens, t), mr = lanes_tile_size(tokens, t);
-    const struct lane_tile tile = {
-        .x = tokens->data + lane * tokens->lane_stride + (size_t)first * tokens->n_j,
-        .w = scratch->w + lane * ((size_t)tokens->n_j * LANES + GEMM_LANE_PAD),
-        .sums = sums,
-        .sums_slot = GROUP * TILE_FLOATS,
-        .n_j = tokens->n_j,
-        .number = number,
-        .is_first = block->is_first,
-        .is_last = block->is_last};
+    const struct lane_tile tile = {.one = (const char *)(tokens->data + lane * tokens->lane_stride +
+                                                         (size_t)first * tokens->n_j),
+                                   .side = scratch->w +
+                                           lane * ((size_t)tokens->n_j * LANES + GEMM_LANE_PAD),
+                                   .sums = sums,
+                                   .sums_slot = GROUP * TILE_FLOATS,
+                                   .n_j = tokens->n_j,
+                                   .number = number,
+                                   .is_first = block->is_first,
+                                   .is_last = block->is_last};
     ask_ahead(&block->ahead);
     run_tile(mr, &tile);
     if (block->is_last && number == LANES - 1)
-        store_tile(block, first, mr, lane_sum(&tile, lane_slot(&tile, LANES - 1, 4), 0));
+        store_tile(block, first, mr, lane_total(&tile));
 }
 
 /* The weights that come next: the next K block of these rows, or the first one of the rows behind them. */
@@ -173,7 +171,13 @@ static void run(const struct gemm_part *part)
 struct gemm_path gemm_lanes_path(const struct gemm *gemm)
 {
     const struct lanes_shape shape = lanes_shape_of(gemm->n_tokens, gemm->n_in);
-    return (struct gemm_path){shape.token_block, LANES, LANES, run};
+    return (struct gemm_path){.token_block = shape.token_block,
+                              .row_step = LANES,
+                              .rows_min = LANES,
+                              .run = run,
+                              .prepare = prepare,
+                              .n_pieces = n_pieces(gemm),
+                              .tokens_bytes = gemm_lanes_bytes(gemm->n_tokens, gemm->n_in)};
 }
 
 #else
@@ -184,21 +188,10 @@ bool gemm_lanes_suit(const struct gemm *gemm)
     return false;
 }
 
-size_t cpu_gemm_workspace_bytes(uint32_t n_tokens, uint32_t n_in)
+size_t gemm_lanes_bytes(uint32_t n_tokens, uint32_t n_in)
 {
     (void)n_tokens, (void)n_in;
     return 0;
-}
-
-uint32_t gemm_lanes_pieces(const struct gemm *gemm)
-{
-    (void)gemm;
-    return 0;
-}
-
-void gemm_lanes_prepare(const struct gemm *gemm, uint32_t index, float *tokens_out)
-{
-    (void)gemm, (void)index, (void)tokens_out;
 }
 
 struct gemm_path gemm_lanes_path(const struct gemm *gemm)

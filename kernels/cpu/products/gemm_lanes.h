@@ -22,15 +22,13 @@
 
 #include "kernels/cpu/products/gemm_path.h"
 
-/* Whether the set has the path, and there are tokens enough for it: decision 0042. */
+/* Whether the set has the path, and the tokens suit it: decision 0042. */
 #define gemm_lanes_suit REST(gemm_lanes_suit)
 bool gemm_lanes_suit(const struct gemm *gemm);
 
-/* Rearranging is divided into pieces, which any thread may write. The path's tasks need all of them. */
-#define gemm_lanes_pieces REST(gemm_lanes_pieces)
-uint32_t gemm_lanes_pieces(const struct gemm *gemm);
-#define gemm_lanes_prepare REST(gemm_lanes_prepare)
-void gemm_lanes_prepare(const struct gemm *gemm, uint32_t index, float *tokens_out);
+/* Of its prepared tokens; grows with both. 0: the set does not have the path. */
+#define gemm_lanes_bytes REST(gemm_lanes_bytes)
+size_t gemm_lanes_bytes(uint32_t n_tokens, uint32_t n_in);
 
 #define gemm_lanes_path REST(gemm_lanes_path)
 struct gemm_path gemm_lanes_path(const struct gemm *gemm);

@@ -61,12 +61,9 @@ INLINE vec_int sums_sub(vec_int a, vec_int b)
     return (vec_int){_mm256_sub_epi32(a.low, b.low), _mm256_sub_epi32(a.high, b.high)};
 }
 
-/* Subtracts the sums of x0 x1 from the corrections. */
-static void correct_tokens(const struct pairs *pairs)
+void gemm_pairs_correct(const struct panels *panels, const struct rounded *x, uint32_t n_tokens)
 {
-    const struct rounded *x = pairs->x;
-    const struct panels *panels = &pairs->panels;
-    for (uint32_t t = 0; t < pairs->n_tokens; t++)
+    for (uint32_t t = 0; t < n_tokens; t++)
         for (uint32_t g = 0; g < panels->n_groups; g++) {
             const count *counts = x->counts + t * x->stride + (size_t)g * panels->group_len;
             __m256i sum = _mm256_setzero_si256();
@@ -255,7 +252,6 @@ void gemm_pairs(const struct gemm_part *part, const struct rounded *x)
     pairs.panels = panels_of(part->gemm);
     pairs.n_tokens = part->token_end - part->token;
     assert(part->row % PANEL_ROWS == 0 && pairs.n_tokens <= TOKENS_MAX);
-    correct_tokens(&pairs);
     const uint8_t *packed = part->gemm->w;
     for (pairs.row = part->row; pairs.row < part->row_end; pairs.row += PANEL_ROWS) {
         const uint8_t *panel = packed + pairs.row / PANEL_ROWS * pairs.panels.panel_bytes;

@@ -63,24 +63,6 @@ struct rounded {
     size_t stride;
 };
 
-static void panel_store(const struct gemm *gemm, uint32_t token, uint32_t row, vec sums)
-{
-    uint32_t n = gemm->n_out - row;
-    if (n < PANEL_ROWS || (gemm->bias && gemm->bias_dtype > DTYPE_F16)) {
-        float lanes[PANEL_ROWS];
-        vec_store(lanes, sums);
-        gemm_store(gemm, token, row, n < PANEL_ROWS ? n : PANEL_ROWS, lanes);
-        return;
-    }
-    float *y = (float *)gemm->y + token * gemm->y_stride + row;
-    if (gemm->bias) {
-        const char *bias = gemm->bias;
-        sums = vec_add(sums,
-                       vec_load_as(gemm->bias_dtype, bias + row * dtype_bytes(gemm->bias_dtype)));
-    }
-    vec_store(y, gemm->accumulate ? vec_add(vec_load(y), sums) : sums);
-}
-
 /* y[token][row ..] of n_tokens x n_panels = sums[token][panel] + bias (+ y). It is not `inline`: a copy in every tile makes the
  * code half as long again. */
 static void gemm_panels_store(const struct gemm *gemm, uint32_t token, uint32_t n_tokens,
@@ -88,5 +70,5 @@ static void gemm_panels_store(const struct gemm *gemm, uint32_t token, uint32_t 
 {
     for (uint32_t t = 0; t < n_tokens; t++)
         for (uint32_t p = 0; p < n_panels; p++)
-            panel_store(gemm, token + t, row + p * PANEL_ROWS, sums[t * n_panels + p]);
+            gemm_store_vec(gemm, token + t, row + p * PANEL_ROWS, sums[t * n_panels + p]);
 }

@@ -48,18 +48,19 @@ INLINE int32_t factors_four(const int8_t *x)
 
 #if defined(__AVX512F__)
 
-typedef __m512i vec_int;
+/* Not __m512i, whose lanes have 64 bits: GCC would keep a sum in a register as each of the two types, and spill. */
+typedef int32_t vec_int __attribute__((vector_size(64)));
 typedef __m512i weights64;
 typedef __m512i factors;
 
 INLINE vec_int vec_int_begin(int32_t correction)
 {
-    return _mm512_set1_epi32(correction);
+    return (vec_int)_mm512_set1_epi32(correction);
 }
 
 INLINE vec vec_int_to_vec(vec_int s)
 {
-    return _mm512_cvtepi32_ps(s);
+    return _mm512_cvtepi32_ps((__m512i)s);
 }
 
 INLINE weights64 weights_load(const uint8_t *w)
@@ -75,13 +76,13 @@ INLINE factors factors_load(const int8_t *x)
 INLINE vec_int vec_int_dot(vec_int s, weights64 w, factors x)
 {
 #ifdef __AVX512VNNI__
-    return _mm512_dpbusd_epi32(s, w, x);
+    return (vec_int)_mm512_dpbusd_epi32((__m512i)s, w, x);
 #else
     /* Even and odd bytes as int16: nothing saturates. */
     __m512i low = _mm512_madd_epi16(_mm512_and_si512(w, _mm512_set1_epi16(0xff)),
                                     _mm512_srai_epi16(_mm512_slli_epi16(x, 8), 8));
     __m512i high = _mm512_madd_epi16(_mm512_srli_epi16(w, 8), _mm512_srai_epi16(x, 8));
-    return _mm512_add_epi32(s, _mm512_add_epi32(low, high));
+    return (vec_int)_mm512_add_epi32((__m512i)s, _mm512_add_epi32(low, high));
 #endif
 }
 
