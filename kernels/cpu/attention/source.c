@@ -167,13 +167,37 @@ static void gather_strip(const struct source *source, uint32_t start, uint32_t s
     }
 }
 
-static void place_strip(const struct source *source, uint32_t index, uint32_t strip,
-                        struct tile *tile)
+/* Lists K of each strip of the keys start .. end - 1. Returns their number. */
+static uint32_t list_strips(const struct source *source, uint32_t start, uint32_t end,
+                            const char *strips_out[TILE_STRIPS])
 {
     const struct kv_view *kv = &source->call->metadata->kv;
-    tile->k.strips[strip] = linear_key(source, index);
-    tile->v.strips[strip] = tile->k.strips[strip] + kv->kv_stride;
-    tile->k.strides[strip] = tile->v.strides[strip] = kv->token_stride;
+    uint32_t n_strips = 0;
+    assert(end - start <= TILE_KEYS);
+    for (uint32_t index = start; index < end;) {
+        const char *strip = linear_key(source, index);
+        uint32_t block_end = kv->is_contiguous ? end : (index | (kv->block_tokens - 1)) + 1;
+        block_end = block_end < end ? block_end : end;
+        for (; index < block_end; index += STRIP_KEYS, strip += STRIP_KEYS * kv->token_stride)
+            strips_out[n_strips++] = strip;
+    }
+    return n_strips;
+}
+
+static void place_strips(const struct source *source, uint32_t start, uint32_t end,
+                         struct tile *tile)
+{
+    const struct kv_view *kv = &source->call->metadata->kv;
+    const uint32_t n_strips = list_strips(source, start, end, tile->k.strips);
+    for (uint32_t strip = 0; strip < n_strips; strip++) {
+        tile->v.strips[strip] = tile->k.strips[strip] + kv->kv_stride;
+        tile->k.strides[strip] = tile->v.strides[strip] = kv->token_stride;
+    }
+}
+
+static uint32_t tile_end(const struct source *source, uint32_t start)
+{
+    return start + TILE_KEYS < source->n_keys ? start + TILE_KEYS : source->n_keys;
 }
 
 /* Lists the keys of the next tile for prefetching. Blocks are short and at random places: prefetched one tile early, they
@@ -181,30 +205,29 @@ static void place_strip(const struct source *source, uint32_t index, uint32_t st
 static void look_ahead(const struct source *source, uint32_t start, struct tile_ahead *ahead_out)
 {
     const struct kv_view *kv = &source->call->metadata->kv;
-    struct tile_ahead ahead = {.bytes = STRIP_KEYS * kv->token_stride};
-    uint32_t end = start + TILE_KEYS < source->n_keys ? start + TILE_KEYS : source->n_keys;
-    if (source->is_linear)
-        for (uint32_t index = start; index < end; index += STRIP_KEYS)
-            ahead.strips[ahead.n_strips++] = linear_key(source, index);
-    for (uint32_t strip = 0, n = ahead.n_strips; strip < n; strip++)
-        ahead.strips[ahead.n_strips++] = ahead.strips[strip] + kv->kv_stride;
-    *ahead_out = ahead;
+    uint32_t n = 0;
+    if (source->is_linear && start < source->n_keys)
+        n = list_strips(source, start, tile_end(source, start), ahead_out->strips);
+    for (uint32_t strip = 0; strip < n; strip++)
+        ahead_out->strips[n + strip] = ahead_out->strips[strip] + kv->kv_stride;
+    ahead_out->n_strips = 2 * n;
+    ahead_out->strip = 0;
+    ahead_out->bytes = STRIP_KEYS * kv->token_stride;
+    ahead_out->byte = 0;
 }
 
+/* It sets fields one by one: to clear the others would take as long as to find the keys. */
 void source_tile(const struct source *source, uint32_t start, struct tile *tile_out)
 {
-    enum dtype cache = source->call->attention->host.config.cache;
-    tile_out->k = (struct tile_rows){.dtype = source->turns || source->rounds_k ? DTYPE_F32
-                                                                                : cache};
-    tile_out->v = (struct tile_rows){.dtype = source->rounds_v ? DTYPE_F32 : cache};
+    const enum dtype cache = source->call->attention->host.config.cache;
+    const uint32_t end = tile_end(source, start);
+    tile_out->k.dtype = source->turns || source->rounds_k ? DTYPE_F32 : cache;
+    tile_out->v.dtype = source->rounds_v ? DTYPE_F32 : cache;
     look_ahead(source, start + TILE_KEYS, &tile_out->ahead);
-    for (uint32_t strip = 0; strip < TILE_STRIPS; strip++) {
-        uint32_t index = start + strip * STRIP_KEYS;
-        if (index >= source->n_keys)
-            return;
-        if (source->is_linear)
-            place_strip(source, index, strip, tile_out);
-        else
-            gather_strip(source, start, strip, tile_out);
+    if (source->is_linear) {
+        place_strips(source, start, end, tile_out);
+        return;
     }
+    for (uint32_t strip = 0; start + strip * STRIP_KEYS < end; strip++)
+        gather_strip(source, start, strip, tile_out);
 }
