@@ -1,14 +1,37 @@
-/* With AVX2, few rows have loops of their own: their scores have the bits of tile_transpose and tile_qk, and their outputs
- * those of scalar's loops, for all types, numbers of rows and keys, and head sizes. */
+/* With AVX2 and AVX-512, few rows have loops of their own: their scores have the bits of tile_transpose and tile_qk, and their
+ * outputs those of scalar's loops, for all types, numbers of rows and keys, and head sizes. */
 #ifdef __x86_64__
 #define ISA_NAME avx2
 #include "kernels/cpu/attention/tile.h"
 
 #include <criterion/criterion.h>
 
-enum { ROWS = 8, PV_ROWS = 5, DIM_MAX = 256, CALLS = 3 };
+enum { ROWS = 8, SCALAR_PV_ROWS = 5, DIM_MAX = 256, CALLS = 3 };
 
-void tile_few_avx2(uint32_t n_rows, const struct tile_few_keys *op);
+/* The loops of a set. */
+static struct loops {
+    const char *name;
+    uint32_t pv_rows; /* at most, in one call */
+    void (*few)(uint32_t n_rows, const struct tile_few_keys *op);
+    void (*pv)(uint32_t n_rows, const struct tile_weighted *op);
+    void (*transpose)(const struct tile_rows *k, uint32_t n_keys, uint32_t head_dim,
+                      struct tile_ahead *ahead, float *k_t);
+    void (*qk)(uint32_t n_rows, uint32_t n_keys, uint32_t head_dim, const float *q,
+               const float *k_t, struct tile_ahead *ahead, float *scores);
+} loops;
+
+#define LOOPS(isa)                                                                                 \
+    void tile_few_##isa(uint32_t n_rows, const struct tile_few_keys *op);                          \
+    void tile_pv_##isa(uint32_t n_rows, const struct tile_weighted *op);                           \
+    void tile_transpose_##isa(const struct tile_rows *k, uint32_t n_keys, uint32_t head_dim,       \
+                              struct tile_ahead *ahead, float *k_t);                               \
+    void tile_qk_##isa(uint32_t n_rows, uint32_t n_keys, uint32_t head_dim, const float *q,        \
+                       const float *k_t, struct tile_ahead *ahead, float *scores);
+
+LOOPS(avx2)
+LOOPS(avx512)
+LOOPS(avx512_vbmi)
+
 void tile_pv_scalar_fma(uint32_t n_rows, const struct tile_weighted *op);
 void tile_pv_scalar_plain(uint32_t n_rows, const struct tile_weighted *op);
 
@@ -19,7 +42,7 @@ static struct data {
     char cached[TILE_KEYS * DIM_MAX * sizeof(float)];
     float q[ROWS * DIM_MAX], weights[ROWS * TILE_KEYS];
     float k_t[TILE_KEYS * DIM_MAX], scores[2][ROWS * TILE_KEYS];
-    float keep[ROWS], out[2][PV_ROWS * DIM_MAX];
+    float keep[ROWS], out[2][ROWS * DIM_MAX];
     struct tile_rows rows;
 } data;
 
@@ -52,11 +75,13 @@ static void fill(enum dtype dtype, uint32_t head_dim, bool has_any)
     }
     for (size_t i = 0; i < sizeof data.q / sizeof *data.q; i++)
         data.q[i] = draw_float();
+    if (has_any) /* too large for Q of E4M3 to be scaled */
+        data.q[draw() % 16] = 0x1p121f;
     for (size_t i = 0; i < sizeof data.weights / sizeof *data.weights; i++)
         data.weights[i] = draw_float();
     for (uint32_t r = 0; r < ROWS; r++)
         data.keep[r] = draw_float();
-    for (size_t i = 0; i < (size_t)PV_ROWS * DIM_MAX; i++)
+    for (size_t i = 0; i < (size_t)ROWS * DIM_MAX; i++)
         data.out[0][i] = data.out[1][i] = draw_float();
 }
 
@@ -66,8 +91,9 @@ static void expect_same(const char *what, enum dtype dtype, uint32_t n_rows, uin
     for (uint32_t i = 0; i < n; i++)
         if (!isnan(got[i]) || !isnan(expected[i]))
             cr_assert(memcmp(got + i, expected + i, sizeof *got) == 0,
-                      "%s %s, %u rows, dim %u, element %u: %a, not %a", dtype_name(dtype), what,
-                      n_rows, head_dim, i, (double)got[i], (double)expected[i]);
+                      "%s %s %s, %u rows, dim %u, element %u: %a, not %a", loops.name,
+                      dtype_name(dtype), what, n_rows, head_dim, i, (double)got[i],
+                      (double)expected[i]);
 }
 
 static void check_scores(uint32_t n_rows, uint32_t n_keys, uint32_t head_dim)
@@ -80,11 +106,11 @@ static void check_scores(uint32_t n_rows, uint32_t n_keys, uint32_t head_dim)
                                      .scores = data.scores[0],
                                      .n_keys = n_keys,
                                      .head_dim = head_dim};
-    tile_few_avx2(n_rows, &op);
-    tile_transpose(&data.rows, n_keys, head_dim, &ahead, data.k_t);
+    loops.few(n_rows, &op);
+    loops.transpose(&data.rows, n_keys, head_dim, &ahead, data.k_t);
     for (uint32_t r = 0; r < n_rows; r++) {
-        tile_qk(1, n_keys, head_dim, data.q + r * head_dim, data.k_t, &ahead,
-                data.scores[1] + r * TILE_KEYS);
+        loops.qk(1, n_keys, head_dim, data.q + r * head_dim, data.k_t, &ahead,
+                 data.scores[1] + r * TILE_KEYS);
         expect_same("scores", data.rows.dtype, n_rows, head_dim, data.scores[0] + r * TILE_KEYS,
                     data.scores[1] + r * TILE_KEYS, n_keys);
     }
@@ -101,9 +127,14 @@ static void check_outputs(uint32_t n_rows, uint32_t first, uint32_t end, uint32_
                                .first = first,
                                .end = end,
                                .dim = dim};
-    tile_pv(n_rows, &op);
-    op.out = data.out[1];
-    (__builtin_cpu_supports("fma") ? tile_pv_scalar_fma : tile_pv_scalar_plain)(n_rows, &op);
+    loops.pv(n_rows, &op);
+    for (uint32_t row = 0, n; row < n_rows; row += n) {
+        n = n_rows - row < SCALAR_PV_ROWS ? n_rows - row : SCALAR_PV_ROWS;
+        op.out = data.out[1] + row * dim;
+        op.weights = data.weights + row * TILE_KEYS;
+        op.keep = data.keep + row;
+        (__builtin_cpu_supports("fma") ? tile_pv_scalar_fma : tile_pv_scalar_plain)(n, &op);
+    }
     expect_same("outputs", data.rows.dtype, n_rows, dim, data.out[0], data.out[1], n_rows * dim);
 }
 
@@ -113,19 +144,39 @@ static void check_tile(enum dtype dtype, uint32_t head_dim, bool has_any)
         fill(dtype, head_dim, has_any);
         for (uint32_t n_rows = 1; n_rows <= ROWS; n_rows++)
             check_scores(n_rows, key_counts[i], head_dim);
-        for (uint32_t n_rows = 1; n_rows <= PV_ROWS && head_dim % LANES == 0; n_rows++)
+        for (uint32_t n_rows = 1; n_rows <= loops.pv_rows && head_dim % LANES == 0; n_rows++)
             check_outputs(n_rows, draw() % key_counts[i], key_counts[i], head_dim);
     }
 }
+
+static void check_loops(const struct loops *of)
+{
+    loops = *of;
+    for (enum dtype dtype = DTYPE_F32; dtype <= DTYPE_E4M3; dtype++)
+        for (size_t i = 0; i < sizeof dims / sizeof *dims; i++)
+            for (uint32_t call = 0; call < CALLS; call++)
+                check_tile(dtype, dims[i], call == 0);
+}
+
+#define CHECK(isa, pv_rows)                                                                        \
+    check_loops(&(struct loops){#isa, pv_rows, tile_few_##isa, tile_pv_##isa,                      \
+                                tile_transpose_##isa, tile_qk_##isa})
 
 Test(few_rows, have_the_bits_of_many)
 {
     if (!__builtin_cpu_supports("avx2") || !__builtin_cpu_supports("fma"))
         cr_skip_test("this machine has no AVX2");
-    for (enum dtype dtype = DTYPE_F32; dtype <= DTYPE_E4M3; dtype++)
-        for (size_t i = 0; i < sizeof dims / sizeof *dims; i++)
-            for (uint32_t call = 0; call < CALLS; call++)
-                check_tile(dtype, dims[i], call == 0);
+    CHECK(avx2, 5);
+}
+
+Test(few_rows, have_the_bits_of_many_with_avx512)
+{
+    if (!__builtin_cpu_supports("avx512bw") || !__builtin_cpu_supports("avx512vl") ||
+        !__builtin_cpu_supports("avx512dq"))
+        cr_skip_test("this machine has no AVX-512");
+    CHECK(avx512, 8);
+    if (__builtin_cpu_supports("avx512vbmi"))
+        CHECK(avx512_vbmi, 8);
 }
 
 /* Lines are asked for once each, in order, and no more of them than there are. */

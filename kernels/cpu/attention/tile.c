@@ -18,7 +18,6 @@ INLINE void strip_keys(const struct tile_rows *rows, uint32_t strip, uint32_t n_
 #if defined __AVX512F__
 #include "kernels/cpu/attention/tile_transpose_avx512.h"
 #elif defined __AVX2__
-#include "kernels/cpu/attention/tile_few_avx2.h"
 #include "kernels/cpu/attention/tile_transpose_avx2.h"
 #else
 enum { TRANSPOSED_STRIPS = 1 };
@@ -31,6 +30,10 @@ INLINE void transpose_keys(const enum dtype dtype, const char *const keys[STRIP]
         for (uint32_t dim = 0; dim < head_dim; dim++)
             k_t[(size_t)dim * TILE_KEYS + i] = lane_load(dtype, keys[i], dim);
 }
+#endif
+
+#ifdef TILE_HAS_FEW
+#include "kernels/cpu/attention/tile_few.h"
 #endif
 
 INLINE void transpose_as(const enum dtype dtype, const struct tile_rows *k, uint32_t n_keys,
@@ -151,16 +154,44 @@ void tile_qk(uint32_t n_rows, uint32_t n_keys, uint32_t head_dim, const float *q
 }
 
 #if defined __AVX2__ && !defined __AVX512F__
-/* BF16: the sixteen lanes are the even elements, then the odd ones. */
+/* Sixteen E4M3, divided by E4M3_OF_HALF. */
+INLINE vec small16_e4m3(const char *array)
+{
+    const __m256i high_bytes = _mm256_setr_epi8(-1, 0, -1, 1, -1, 2, -1, 3, -1, 4, -1, 5, -1, 6, -1,
+                                                7, -1, 8, -1, 9, -1, 10, -1, 11, -1, 12, -1, 13, -1,
+                                                14, -1, 15);
+    const __m256i bytes = _mm256_broadcastsi128_si256(
+        _mm_loadu_si128((const __m128i *)(const void *)array));
+    const __m256i half = e4m3_halves(_mm256_shuffle_epi8(bytes, high_bytes));
+    return (vec){_mm256_cvtph_ps(_mm256_castsi256_si128(half)),
+                 _mm256_cvtph_ps(_mm256_extracti128_si256(half, 1))};
+}
+
+/* Weights for the values of vec_load_lanes: those of E4M3 are small. A weight is at most 448, so no product overflows. */
+INLINE const float *pv_weights(const enum dtype dtype, const uint32_t n_rows, const float *weights,
+                               float *scaled)
+{
+    if (dtype != DTYPE_E4M3)
+        return weights;
+    for (uint32_t i = 0; i < n_rows * TILE_KEYS; i += LANES)
+        vec_store(scaled + i, vec_mul(vec_load(weights + i), vec_set(E4M3_OF_HALF)));
+    return scaled;
+}
+
+/* BF16: the sixteen lanes are the even elements, then the odd ones. E4M3: small16_e4m3. */
 INLINE void vec_load_lanes(const enum dtype dtype, const char *array, const uint32_t n,
                            vec *values_out)
 {
-    if (dtype != DTYPE_BF16) {
+    if (dtype != DTYPE_BF16 && dtype != DTYPE_E4M3) {
         vec_load_run(dtype, array, n, values_out);
         return;
     }
     UNROLL
     for (uint32_t i = 0; i < n; i++) {
+        if (dtype == DTYPE_E4M3) {
+            values_out[i] = small16_e4m3(array + i * LANES);
+            continue;
+        }
         __m256i pairs = _mm256_loadu_si256((const __m256i *)(const void *)(array + i * 32));
         values_out[i].low = _mm256_castsi256_ps(_mm256_slli_epi32(pairs, 16));
         values_out[i].high = _mm256_castsi256_ps(
@@ -189,6 +220,13 @@ INLINE vec vec_from_lanes(const enum dtype dtype, vec v)
     return (vec){_mm256_permute2f128_ps(low, high, 0x20), _mm256_permute2f128_ps(low, high, 0x31)};
 }
 #else
+INLINE const float *pv_weights(const enum dtype dtype, const uint32_t n_rows, const float *weights,
+                               float *scaled)
+{
+    (void)dtype, (void)n_rows, (void)scaled;
+    return weights;
+}
+
 INLINE void vec_load_lanes(const enum dtype dtype, const char *array, const uint32_t n,
                            vec *values_out)
 {
@@ -209,20 +247,25 @@ INLINE vec vec_from_lanes(const enum dtype dtype, vec v)
 #endif
 
 /* The vectors of output of a row that are computed together. One or two rows need more than one, or nothing would hide the
- * latency of their sums. */
+ * latency of their sums. PV_EVEN_ROWS: with more rows the next tile is asked for from the first key on, not evenly. */
 #if defined __AVX2__ && !defined __AVX512F__
-enum { PV_VECS = 4, PV_ACCS = TILE_ROWS_MAX, PV_ASKS_EVENLY = true };
+enum {
+    PV_VECS = 4,
+    PV_ACCS = TILE_ROWS_MAX,
+    PV_EVEN_ROWS = TILE_ROWS_MAX,
+    PV_SCALED_ROWS = TILE_ROWS_MAX
+};
 
 INLINE uint32_t pv_vecs(const uint32_t n_rows)
 {
     return n_rows == 1 ? PV_VECS : n_rows == 2 ? 2 : 1;
 }
 #else
-enum { PV_VECS = TILE_VECS, PV_ACCS = TILE_ROWS * TILE_VECS, PV_ASKS_EVENLY = false };
+enum { PV_VECS = TILE_VECS, PV_ACCS = TILE_ROWS * TILE_VECS, PV_EVEN_ROWS = 2, PV_SCALED_ROWS = 1 };
 
 INLINE uint32_t pv_vecs(const uint32_t n_rows)
 {
-    return row_vecs(n_rows);
+    return n_rows > TILE_ROWS && TILE_VECS > 1 ? TILE_VECS - 1 : row_vecs(n_rows);
 }
 #endif
 
@@ -231,9 +274,10 @@ struct asking {
     uint32_t strip_lines, key_lines;
 };
 
-INLINE struct asking asking_of(const struct tile_weighted *op, uint32_t at, const uint32_t n_vecs)
+INLINE struct asking asking_of(const uint32_t n_rows, const struct tile_weighted *op, uint32_t at,
+                               const uint32_t n_vecs)
 {
-    if (!PV_ASKS_EVENLY)
+    if (n_rows > PV_EVEN_ROWS)
         return (struct asking){0};
     const uint32_t n_lines = tile_ask_left(op->ahead);
     const uint32_t n_keys = (op->dim - at + n_vecs * LANES - 1) / (n_vecs * LANES) *
@@ -245,7 +289,7 @@ INLINE struct asking asking_of(const struct tile_weighted *op, uint32_t at, cons
 
 /* Computes n_vecs vectors of output, beginning at dim at. */
 INLINE void pv(const uint32_t n_rows, const uint32_t n_vecs, const enum dtype dtype,
-               const struct tile_weighted *op, uint32_t at)
+               const struct tile_weighted *op, const float *weights, uint32_t at)
 {
     const size_t bytes = dtype_bytes(dtype);
     vec acc[PV_ACCS];
@@ -257,7 +301,7 @@ INLINE void pv(const uint32_t n_rows, const uint32_t n_vecs, const enum dtype dt
                 vec_to_lanes(dtype, vec_load(op->out + (size_t)r * op->dim + at + n * LANES)),
                 vec_set(op->keep[r]));
     }
-    const struct asking asking = asking_of(op, at, n_vecs);
+    const struct asking asking = asking_of(n_rows, op, at, n_vecs);
     for (uint32_t key = op->first; key < op->end;) {
         tile_ask_lines(asking.strip_lines, op->ahead);
         const size_t stride = op->v->strides[key / STRIP];
@@ -266,14 +310,14 @@ INLINE void pv(const uint32_t n_rows, const uint32_t n_vecs, const enum dtype dt
         strip_end = strip_end < op->end ? strip_end : op->end;
         for (; key < strip_end; key++, row += stride) {
             vec values[PV_VECS];
-            if (PV_ASKS_EVENLY)
+            if (n_rows <= PV_EVEN_ROWS)
                 tile_ask_lines(asking.key_lines, op->ahead);
             else
                 tile_ask(op->ahead);
             vec_load_lanes(dtype, row, n_vecs, values);
             UNROLL
             for (uint32_t r = 0; r < n_rows; r++) {
-                vec weight = vec_set(op->weights[r * TILE_KEYS + key]);
+                vec weight = vec_set(weights[r * TILE_KEYS + key]);
                 UNROLL
                 for (uint32_t n = 0; n < n_vecs; n++)
                     acc[r * n_vecs + n] = vec_fma(weight, values[n], acc[r * n_vecs + n]);
@@ -292,15 +336,17 @@ INLINE void pv(const uint32_t n_rows, const uint32_t n_vecs, const enum dtype dt
 INLINE void pv_as(const enum dtype dtype, const uint32_t n_rows, const struct tile_weighted *op)
 {
     const uint32_t n_vecs = pv_vecs(n_rows);
+    float scaled[PV_SCALED_ROWS * TILE_KEYS];
+    const float *weights = pv_weights(dtype, n_rows, op->weights, scaled);
     uint32_t at = 0;
     if (n_vecs > 2)
         for (; at + n_vecs * LANES <= op->dim; at += n_vecs * LANES)
-            pv(n_rows, n_vecs, dtype, op, at);
+            pv(n_rows, n_vecs, dtype, op, weights, at);
     if (n_vecs > 1)
         for (; at + 2 * LANES <= op->dim; at += 2 * LANES)
-            pv(n_rows, 2, dtype, op, at);
+            pv(n_rows, 2, dtype, op, weights, at);
     for (; at < op->dim; at += LANES)
-        pv(n_rows, 1, dtype, op, at);
+        pv(n_rows, 1, dtype, op, weights, at);
 }
 
 INLINE void pv_rows(const uint32_t n_rows, const struct tile_weighted *op)

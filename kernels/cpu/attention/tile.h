@@ -24,7 +24,7 @@ enum { TILE_ROWS = 6, TILE_ROWS_MAX = 8, TILE_VECS = 4 }; /* 24 accumulators of 
 #else
 enum { TILE_ROWS = 5, TILE_ROWS_MAX = 5, TILE_VECS = 1 }; /* 10 of 16 registers */
 #endif
-#if defined __AVX2__ && !defined __AVX512F__
+#if defined __AVX2__
 #define TILE_HAS_FEW
 enum { TILE_FEW_ROWS = 8 };
 enum { TILE_NARROW_ROWS = TILE_FEW_ROWS }; /* up to this many rows read V as it is cached */

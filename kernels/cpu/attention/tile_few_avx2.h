@@ -1,24 +1,56 @@
 /*
- * tile_few_avx2 - the scores of a few rows. The keys of a tile are transposed some at a time, in words of 32 bits that stay
- * in the L1 cache, and are widened when they are multiplied. The sum of a score has the same order as in tile_qk.
+ * tile_few_avx2 - what tile_few.h needs of AVX2: eight keys in a register.
  *
- *     packed [words of a row][strips of eight keys]: eight words, one a key. A word has 4 / bytes of an element dims.
+ *     packed [words of a row][registers of eight keys]: eight words, one a key. A word has 4 / bytes of an element dims.
  *     F16 and E4M3 as F16: [dims of a word][eight keys] instead, and the words of E4M3 are twice as long.
  */
 #pragma once
 
 #include "kernels/cpu/attention/tile_transpose_avx2.h"
 
-enum { FEW_VECS_MAX = 5 }; /* of scores, in registers: one or more a row */
+enum { FEW_KEYS = STRIP_KEYS, FEW_REGS_MAX = 10 };
+
+/* few_values of E4M3 are divided by this, and Q is multiplied by it in their place. */
+#define FEW_E4M3_UNIT E4M3_OF_HALF
+
+typedef __m256 few_vec;
+
+INLINE few_vec few_zero(void)
+{
+    return _mm256_setzero_ps();
+}
+
+INLINE few_vec few_set(float element)
+{
+    return _mm256_set1_ps(element);
+}
+
+INLINE few_vec few_fma(few_vec element, few_vec keys, few_vec sum)
+{
+    return _mm256_fmadd_ps(element, keys, sum);
+}
+
+INLINE void few_store(float *scores, few_vec sum)
+{
+    _mm256_storeu_ps(scores, sum);
+}
+
+/* The registers of scores of a row. */
+INLINE uint32_t few_row_regs(const enum dtype dtype, const uint32_t n_rows)
+{
+    if (n_rows > 2)
+        return 2;
+    return n_rows == 1 && dtype != DTYPE_F32 && dtype != DTYPE_E4M3 ? 8 : 4;
+}
 
 /* The elements of a word. */
-INLINE uint32_t word_dims(const enum dtype dtype)
+INLINE uint32_t few_word_dims(const enum dtype dtype)
 {
     return 4 / (uint32_t)dtype_bytes(dtype);
 }
 
 /* Floats of packed for a word of eight keys. */
-INLINE uint32_t word_floats(const enum dtype dtype)
+INLINE uint32_t few_word_floats(const enum dtype dtype)
 {
     return dtype == DTYPE_E4M3 ? 2 * STRIP_KEYS : STRIP_KEYS;
 }
@@ -92,99 +124,5 @@ INLINE __m256 few_values(const enum dtype dtype, const float *packed, const uint
     if (dtype == DTYPE_F16)
         return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)(halves + 16 * i)));
     halves += 32 * (i % 2) + 16 * (i / 2);
-    __m256 small = _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)halves));
-    return _mm256_mul_ps(small, _mm256_set1_ps(E4M3_OF_HALF));
-}
-
-/* The scores of n_rows for the 2 * n_vecs strips in packed. */
-INLINE void few_qk(const enum dtype dtype, const uint32_t n_rows, const uint32_t n_vecs,
-                   uint32_t n_lines, const struct tile_few_keys *op, const float *q, float *scores)
-{
-    const uint32_t head_dim = op->head_dim;
-    const float *packed = op->packed;
-    const uint32_t dims = word_dims(dtype), floats = word_floats(dtype);
-    __m256 acc[FEW_VECS_MAX * 2];
-    UNROLL
-    for (uint32_t i = 0; i < n_rows * n_vecs * 2; i++)
-        acc[i] = _mm256_setzero_ps();
-    for (uint32_t dim = 0; dim < head_dim; dim += dims, packed += n_vecs * 2 * floats) {
-        tile_ask_lines(n_lines, op->ahead);
-        UNROLL
-        for (uint32_t i = 0; i < dims; i++) {
-            __m256 keys[FEW_VECS_MAX * 2];
-            UNROLL
-            for (uint32_t n = 0; n < n_vecs * 2; n++)
-                keys[n] = few_values(dtype, packed + n * floats, i);
-            UNROLL
-            for (uint32_t r = 0; r < n_rows; r++) {
-                __m256 element = _mm256_set1_ps(q[r * head_dim + dim + i]);
-                UNROLL
-                for (uint32_t n = 0; n < n_vecs * 2; n++)
-                    acc[r * n_vecs * 2 + n] = _mm256_fmadd_ps(element, keys[n],
-                                                              acc[r * n_vecs * 2 + n]);
-            }
-        }
-    }
-    UNROLL
-    for (uint32_t r = 0; r < n_rows; r++) {
-        UNROLL
-        for (uint32_t n = 0; n < n_vecs * 2; n++)
-            _mm256_storeu_ps(scores + r * TILE_KEYS + n * STRIP_KEYS, acc[r * n_vecs * 2 + n]);
-    }
-}
-
-INLINE void few_rows(const enum dtype dtype, const uint32_t n_rows, const uint32_t n_vecs,
-                     const struct tile_few_keys *op)
-{
-    const uint32_t n_words = op->head_dim / word_dims(dtype);
-    const uint32_t first = n_rows > FEW_VECS_MAX ? (n_rows + 1) / 2 : n_rows;
-    const uint32_t step = n_vecs * 2 * word_floats(dtype);
-    const uint32_t n_steps = (op->n_keys + n_vecs * LANES - 1) / (n_vecs * LANES) * n_words;
-    const uint32_t n_lines = (tile_ask_left(op->ahead) / 2 + n_steps - 1) / n_steps;
-    for (uint32_t key = 0; key < op->n_keys; key += n_vecs * LANES) {
-        for (uint32_t strip = 0; strip < n_vecs * 2; strip++) {
-            const char *keys[STRIP_KEYS];
-            strip_keys(op->k, key / STRIP_KEYS + strip, op->n_keys, keys);
-            few_transpose(dtype, keys, n_words, step, op->packed + strip * word_floats(dtype));
-        }
-        few_qk(dtype, first, n_vecs, n_lines, op, op->q, op->scores + key);
-        if (first < n_rows)
-            few_qk(dtype, n_rows - first, n_vecs, 0, op, op->q + first * op->head_dim,
-                   op->scores + first * TILE_KEYS + key);
-    }
-}
-
-INLINE void few_as(const enum dtype dtype, uint32_t n_rows, const struct tile_few_keys *op)
-{
-    switch (n_rows) {
-    case 1:
-        few_rows(dtype, 1, dtype == DTYPE_F32 ? 2 : 4, op);
-        break;
-    case 2:
-        few_rows(dtype, 2, 2, op);
-        break;
-    case 3:
-        few_rows(dtype, 3, 1, op);
-        break;
-    case 4:
-        few_rows(dtype, 4, 1, op);
-        break;
-    case 5:
-        few_rows(dtype, 5, 1, op);
-        break;
-    case 6:
-        few_rows(dtype, 6, 1, op);
-        break;
-    case 7:
-        few_rows(dtype, 7, 1, op);
-        break;
-    default:
-        assert(n_rows == TILE_FEW_ROWS);
-        few_rows(dtype, TILE_FEW_ROWS, 1, op);
-    }
-}
-
-void tile_few(uint32_t n_rows, const struct tile_few_keys *op)
-{
-    FOR_DTYPE(op->k->dtype, few_as, n_rows, op);
+    return _mm256_cvtph_ps(_mm_loadu_si128((const __m128i *)(const void *)halves));
 }

@@ -49,33 +49,6 @@ INLINE __m512 load_elements(const enum dtype dtype, const char *key, uint32_t di
     }
 }
 
-/* Stores one column of elements into the columns of its dims. */
-INLINE void store_column(const enum dtype dtype, __m512 column, float *k_t)
-{
-    __m512i bits = _mm512_castps_si512(column);
-    if (dtype == DTYPE_F32 || dtype == DTYPE_F16) {
-        _mm512_storeu_ps(k_t, column);
-#ifdef __AVX512VBMI__
-    } else if (dtype == DTYPE_E4M3) {
-        __m512 wide[4];
-        e4m3_widen_lanes(bits, wide);
-        UNROLL
-        for (unsigned i = 0; i < 4; i++)
-            _mm512_storeu_ps(k_t + (size_t)i * TILE_KEYS, wide[i]);
-#endif
-    } else if (dtype == DTYPE_INT8) {
-        UNROLL
-        for (unsigned i = 0; i < 4; i++) {
-            __m512i byte = _mm512_srai_epi32(_mm512_slli_epi32(bits, 24 - 8 * i), 24);
-            _mm512_storeu_ps(k_t + (size_t)i * TILE_KEYS, _mm512_cvtepi32_ps(byte));
-        }
-    } else {
-        __m512i odd = _mm512_and_si512(bits, _mm512_set1_epi32((int)0xffff0000u));
-        _mm512_storeu_ps(k_t, _mm512_castsi512_ps(_mm512_slli_epi32(bits, 16)));
-        _mm512_storeu_ps(k_t + TILE_KEYS, _mm512_castsi512_ps(odd));
-    }
-}
-
 INLINE uint32_t elements_per_lane(const enum dtype dtype)
 {
 #ifdef __AVX512VBMI__
@@ -83,6 +56,39 @@ INLINE uint32_t elements_per_lane(const enum dtype dtype)
 #else
     return dtype == DTYPE_INT8 ? 4 : dtype == DTYPE_BF16 || dtype == DTYPE_E4M3 ? 2 : 1;
 #endif
+}
+
+/* Widens elements_per_lane dims of sixteen keys. */
+INLINE void widen_elements(const enum dtype dtype, __m512 column, __m512 wide_out[4])
+{
+    const __m512i bits = _mm512_castps_si512(column);
+    if (dtype == DTYPE_F32 || dtype == DTYPE_F16) {
+        wide_out[0] = column;
+#ifdef __AVX512VBMI__
+    } else if (dtype == DTYPE_E4M3) {
+        e4m3_widen_lanes(bits, wide_out);
+#endif
+    } else if (dtype == DTYPE_INT8) {
+        UNROLL
+        for (unsigned i = 0; i < 4; i++) {
+            __m512i byte = _mm512_srai_epi32(_mm512_slli_epi32(bits, 24 - 8 * i), 24);
+            wide_out[i] = _mm512_cvtepi32_ps(byte);
+        }
+    } else {
+        __m512i odd = _mm512_and_si512(bits, _mm512_set1_epi32((int)0xffff0000u));
+        wide_out[0] = _mm512_castsi512_ps(_mm512_slli_epi32(bits, 16));
+        wide_out[1] = _mm512_castsi512_ps(odd);
+    }
+}
+
+/* Stores one column of elements into the columns of its dims. */
+INLINE void store_column(const enum dtype dtype, __m512 column, float *k_t)
+{
+    __m512 wide[4];
+    widen_elements(dtype, column, wide);
+    UNROLL
+    for (unsigned i = 0; i < elements_per_lane(dtype); i++)
+        _mm512_storeu_ps(k_t + (size_t)i * TILE_KEYS, wide[i]);
 }
 
 /* Transposes sixteen keys into columns of k_t. */
