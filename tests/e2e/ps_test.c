@@ -70,6 +70,16 @@ static void expect_blocks(const json_t *blocks)
     cr_assert_eq(sum, number_of(blocks, "all"));
 }
 
+static void expect_kernels(const json_t *kernels)
+{
+    static const char *const WAYS[] = {"default", "configured", "measured"};
+    size_t way = 0;
+    cr_assert(text_of(kernels, "products")[0] && text_of(kernels, "attention")[0]);
+    while (strcmp(text_of(kernels, "chosen_by"), WAYS[way]) != 0)
+        cr_assert_lt(++way, 3);
+    cr_assert_gt(number_of(kernels, "threads"), 0);
+}
+
 Test(ps, json_has_every_process_with_every_documented_key)
 {
     static const char *const ROLES[] = {"router", "ctx-worker", "gen-worker"};
@@ -94,6 +104,10 @@ Test(ps, json_has_every_process_with_every_documented_key)
             cr_assert(json_is_null(json_object_get(process, "blocks")));
         else
             expect_blocks(json_object_get(process, "blocks"));
+        if (role == 0)
+            cr_assert(json_is_null(json_object_get(process, "kernels")));
+        else
+            expect_kernels(json_object_get(process, "kernels"));
         if (role > 0)
             cr_assert_gt(number_of(process, role == 1 ? "kv_bytes_sent" : "kv_bytes_received"), 0);
     }
@@ -109,6 +123,7 @@ Test(ps, json_has_every_process_with_every_documented_key)
     EXPECT_OK();
     for (size_t i = 0; i < 3; i++)
         EXPECT_IN(last_command.out, ROLES[i]);
+    EXPECT_IN(last_command.out, "THREADS KERNELS");
     child_stop(&server);
 }
 
