@@ -49,3 +49,19 @@ Test(worker_metrics, the_data_ports_figures_are_followed)
     cr_assert_eq(gauge_value(handles.port_unproven), 0.0);
     metrics_destroy(metrics);
 }
+
+Test(worker_metrics, the_kernels_are_told_in_labels)
+{
+    static const struct process_kernels KERNELS = {"avx512_bf16", "avx2", "measured", 8};
+    char labels[WORKER_KERNEL_LABELS_MAX];
+    struct metrics *metrics;
+    char *text;
+    size_t bytes;
+    cr_assert_eq(metrics_create("test", &metrics), STATUS_OK);
+    worker_metrics_kernels(metrics, &KERNELS, labels);
+    cr_assert_eq(metrics_text(metrics, &text, &bytes), STATUS_OK);
+    has(text, "kvferry_kernels_info{products=\"avx512_bf16\",attention=\"avx2\",chosen_by="
+              "\"measured\"} 1\n");
+    free(text);
+    metrics_destroy(metrics);
+}
