@@ -46,7 +46,7 @@ struct gemm {
     uint32_t n_tokens, n_in, n_out;
     bool accumulate;
     /* Aligned to 64 bytes; the same for all products of a call, and no other call uses it at the same time. NULL, or too
-     * small: products of many tokens take longer, with the same bits. */
+     * small: products of many tokens, and of INT8 weights, take longer, with the same bits. */
     void *workspace;
     size_t workspace_bytes;
 };
@@ -126,7 +126,8 @@ struct kernels {
     const struct moe_backend *moe; /* kernels/moe.h */
     /* Computes n_gemms products in one parallel region: Q, K and V, or gate and up. Their y do not overlap. */
     void (*gemm)(struct thread_pool *pool, const struct gemm *gemms, uint32_t n_gemms);
-    /* The workspace with which products of n_tokens rows of n_in elements are fastest; a call uses the sum over its different x.
+    /* The workspace with which products of n_tokens rows of n_in elements are fastest; a call uses the sum over its different x,
+     * and over packed and other weights of the same x.
      * Grows with both. NULL: the set's products use none. */
     size_t (*gemm_workspace_bytes)(uint32_t n_tokens, uint32_t n_in);
     /* Rearranges INT8 weights (w, w_scales, n_in, n_out of their product) into packed_out, which is

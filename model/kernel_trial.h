@@ -20,7 +20,7 @@
 
 #define KERNEL_TRIAL_MAX 12u /* sets */
 /* For all sets together, their inputs included. No part begins after it. One that has begun makes its inputs and calls
- * the kernel once, so the end is later by that at most. */
+ * the kernel twice, so the end is later by that at most. */
 #define KERNEL_TRIAL_NS (24 * 1000 * 1000ull)
 
 struct kernel_trial {

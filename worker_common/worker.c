@@ -21,6 +21,7 @@
 #include "worker_common/worker_threads.h"
 
 #include <assert.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -388,7 +389,7 @@ void worker_unload(struct worker *worker)
     if (worker->device)
         device_close_products(worker->device);
     device_close(worker->device);
-    *worker = (struct worker){0};
+    memset(worker, 0, offsetof(struct worker, kernel_labels));
 }
 
 void worker_fill_state(const struct worker *worker, const uint32_t blocks[BLOCK_STATES],

@@ -36,10 +36,22 @@ static bool attention_is_given(const struct worker_options *options)
 struct worker_kernels worker_kernels_configured(const struct worker *worker,
                                                 const struct worker_options *options)
 {
-    const bool is_given = products_are_given(options) || attention_is_given(options);
+    const bool is_given = kernel_choice_is_own(worker->device)
+                              ? options->device_math == WORKER_MATH_FAST
+                              : products_are_given(options) || attention_is_given(options);
     return (struct worker_kernels){worker_device_kernels(worker->device, options),
                                    options->attention_kernels,
                                    is_given ? WORKER_KERNELS_CONFIGURED : WORKER_KERNELS_DEFAULT};
+}
+
+/* Whether a part has times of two sets, so that one of them was chosen by its time. */
+static bool has_compared(const struct kernel_trial_choice *choice, uint32_t n)
+{
+    uint32_t n_of[2] = {0};
+    for (uint32_t i = 0; i < n; i++)
+        for (int part = KERNEL_PRODUCTS; part <= KERNEL_ATTENTION; part++)
+            n_of[part] += choice->times_ns[i][part] > 0;
+    return n_of[KERNEL_PRODUCTS] >= 2 || n_of[KERNEL_ATTENTION] >= 2;
 }
 
 static void log_choice(const struct kernel_trial_choice *choice, const struct kernels *const *sets,
@@ -53,7 +65,9 @@ static void log_choice(const struct kernel_trial_choice *choice, const struct ke
                   LOG_U64("products_ns", choice->times_ns[i][KERNEL_PRODUCTS]),
                   LOG_U64("attention_ns", choice->times_ns[i][KERNEL_ATTENTION]));
     }
-    log_event(LOG_INFO, NULL, "kernels chosen by measurement",
+    log_event(LOG_INFO, NULL,
+              has_compared(choice, n) ? "kernels chosen by measurement"
+                                      : "no time to measure kernels, the default stays",
               LOG_TEXT("products", choice->products->name),
               LOG_TEXT("attention", attention_backend_set(choice->attention->attention)),
               LOG_U64("n_sets", n), LOG_U64("n_not_measured", 2 * n - n_measured),
@@ -120,7 +134,8 @@ enum status worker_kernels_choose(const struct worker *worker, const struct work
         TRY(read_types(options, &trial, &model, error));
         kernel_trial_choose(&trial, sets, n, given->ways, &choice);
         model_destroy(model);
-        kernels.chosen = WORKER_KERNELS_MEASURED;
+        if (has_compared(&choice, n))
+            kernels.chosen = WORKER_KERNELS_MEASURED;
         kernels.products = choice.products->name;
         if (!attention_is_given(options))
             kernels.attention = attention_backend_set(choice.attention->attention);

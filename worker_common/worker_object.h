@@ -37,7 +37,6 @@ struct worker {
     struct thread_pool *threads;
     cpu_set_t engine_cpus;          /* of the engine thread, which computes, too; empty: any */
     struct process_kernels kernels; /* what computes, as the state shows it */
-    char kernel_labels[WORKER_KERNEL_LABELS_MAX]; /* of its metric */
     struct device *device;
     struct forward *forward;
     struct transport *transport;
@@ -55,6 +54,8 @@ struct worker {
     struct worker_identity identity;
     struct model_card card;
     const char *allow_numerics; /* the options' */
+    /* The last member: the metrics borrow it until the process closes, so worker_unload leaves it. */
+    char kernel_labels[WORKER_KERNEL_LABELS_MAX];
 };
 
 static inline struct worker_step worker_step_of(const struct worker *worker,

@@ -31,7 +31,7 @@ static void tell(const struct worker *worker, const struct worker_options *optio
              options->threads ? "as configured, on " : "", cpus, places, kernels);
 }
 
-/* The first computing CPU: thread_pool_create pins thread i to the i-th. */
+/* The first computing CPU: thread_pool_create pins thread i to the i-th, unless it has more threads than those. */
 static void first_computing(const struct cpu_cores *cores, cpu_set_t *cpus_out)
 {
     CPU_ZERO(cpus_out);
@@ -52,7 +52,7 @@ struct worker_threads_plan worker_threads_plan(bool is_own, const struct worker_
     plan.is_placed = wants_places && !options->pin;
     if (plan.is_placed)
         cpu_cores_of_thread(cores, 0, &plan.engine_cpus);
-    else if (options->pin)
+    else if (options->pin && plan.n <= (uint32_t)CPU_COUNT(&cores->computing))
         first_computing(cores, &plan.engine_cpus);
     return plan;
 }

@@ -20,7 +20,7 @@ struct worker_threads_plan {
 };
 /* With cpu_placement auto, threads of a host that need more than one memory node are bound to the nodes in turn, and
  * memory is interleaved over the nodes; on one node with slow cores, threads are bound to the fast ones. With pin each
- * is bound to one CPU. The engine thread computes beside them, so it is bound as they are. is_own: the device computes
+ * is bound to one CPU. The engine thread computes beside them, so it is bound as they are, but with pin and more threads than fast cores. is_own: the device computes
  * with its own kernels, and threads are only pinned. */
 struct worker_threads_plan worker_threads_plan(bool is_own, const struct worker_options *options,
                                                const struct cpu_cores *cores);

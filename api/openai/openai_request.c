@@ -7,6 +7,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -186,28 +187,35 @@ static void refuse_samplers(const struct json_fields *fields)
 {
     static const struct {
         const char *name;
-        double neutral;
-    } SAMPLERS[] = {{"typical_p", 1},
-                    {"tfs_z", 1},
-                    {"repeat_penalty", 1},
-                    {"epsilon_cutoff", 0},
-                    {"eta_cutoff", 0},
-                    {"mirostat", 0},
-                    {"mirostat_mode", 0},
-                    {"dynatemp_range", 0},
-                    {"xtc_probability", 0},
-                    {"dry_multiplier", 0},
-                    {"top_a", 0},
-                    {"top_n_sigma", -1},
-                    {"smoothing_factor", 0},
-                    {"no_repeat_ngram_size", 0},
-                    {"diversity_penalty", 0}};
+        double from, to; /* values that change nothing */
+    } SAMPLERS[] = {{"typical_p", 1, INFINITY},
+                    {"tfs_z", 1, INFINITY},
+                    {"repeat_penalty", 1, 1},
+                    {"epsilon_cutoff", 0, 0},
+                    {"eta_cutoff", 0, 0},
+                    {"mirostat", 0, 0},
+                    {"mirostat_mode", 0, 0},
+                    {"dynatemp_range", 0, 0},
+                    {"xtc_probability", 0, 0},
+                    {"dry_multiplier", 0, 0},
+                    {"top_a", 0, 0},
+                    {"top_n_sigma", -INFINITY, 0},
+                    {"smoothing_factor", 0, 0},
+                    {"no_repeat_ngram_size", 0, 0},
+                    {"diversity_penalty", 0, 0}};
     for (size_t i = 0; i < sizeof SAMPLERS / sizeof *SAMPLERS; i++) {
         const json_t *value = json_field(fields, SAMPLERS[i].name);
-        const double neutral = SAMPLERS[i].neutral;
-        if (value && !(json_is_number(value) && json_number_value(value) == neutral))
+        const double neutral = isinf(SAMPLERS[i].from) ? SAMPLERS[i].to : SAMPLERS[i].from;
+        if (!value)
+            continue;
+        if (!json_is_number(value))
             json_field_fail(fields, "unsupported_parameter", SAMPLERS[i].name,
                             "is not served; it may be absent, or %g", neutral);
+        else if (json_number_value(value) < SAMPLERS[i].from ||
+                 json_number_value(value) > SAMPLERS[i].to)
+            json_field_fail(fields, "unsupported_parameter", SAMPLERS[i].name,
+                            "is %g, and is not served; it may be absent, or %g",
+                            json_number_value(value), neutral);
     }
 }
 

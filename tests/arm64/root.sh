@@ -7,7 +7,7 @@
 #           package of Arm's, and it must be of the same version
 set -euo pipefail
 out=$(mkdir -p "$1" && cd "$1" && pwd)
-[ ! -e "$out/whole" ] || exit 0
+[ ! -e "$out/whole" ] || [ ! -x "$out/rust/rustc" ] || exit 0
 
 packages=(libc6-dev libgrpc-dev zlib1g-dev libprotobuf-c-dev libucx-dev libjansson-dev libpcre2-dev libutf8proc-dev libyaml-dev
     libevent-dev libxxhash-dev libssl-dev libseccomp-dev libedit-dev libcriterion-dev)
@@ -41,7 +41,8 @@ for package in "$out"/apt-arm64/cache/archives/libstd-rust-web-dev_*.deb \
     dpkg-deb -x "$package" "$out/rust"
 done
 printf '#!/bin/sh\nLD_LIBRARY_PATH="%s" exec "%s" "$@"\n' "$out/rust/usr/lib/$(uname -m)-linux-gnu" "$out/rust/usr/bin/rustc" >"$out/rust/rustc"
-printf '#!/bin/sh\nexec "%s" "$@"\n' "$(command -v cargo)" >"$out/rust/cargo"
+cargo=$(command -v cargo)
+printf '#!/bin/sh\nexec "%s" "$@"\n' "$cargo" >"$out/rust/cargo"
 chmod 755 "$out/rust/rustc" "$out/rust/cargo"
 "$out/rust/rustc" --version
 touch "$out/whole"

@@ -293,22 +293,30 @@ Test(gemm_lanes, sixteen_bit_rows_of_many_tokens_have_the_bits_of_their_definiti
 Test(gemm_lanes, products_of_one_x_share_its_tokens_and_a_small_workspace_changes_no_bit,
      .description = ONE_THREAD)
 {
-    const struct shape shape = {.n_tokens = 30, .n_in = 100, .n_out = 48, .dtype = DTYPE_F32};
+    static const struct shape shapes[] = {
+        {.n_tokens = 30, .n_in = 100, .n_out = 48, .dtype = DTYPE_F32},
+        {.n_tokens = 16, .n_in = 100, .n_out = 48, .dtype = DTYPE_F32},
+        {.n_tokens = 32, .n_in = 1600, .n_out = 48, .dtype = DTYPE_BF16},
+        {.n_tokens = 31, .n_in = 100, .n_out = 48, .dtype = DTYPE_BF16},
+    };
     const struct kernels *list[KERNELS_MAX];
     const uint32_t n = kernels_list(list, KERNELS_MAX);
     for (uint32_t k = 1; k < n; k++)
-        for (uint32_t part = 1; part <= 4; part++) {
-            struct operands a = operands_create(&shape), b = operands_create(&shape);
+        for (uint32_t each = 0; each < 4 * COUNT(shapes); each++) {
+            const struct shape *shape = &shapes[each / 4];
+            const size_t y_bytes = shape->n_tokens * shape->n_out * sizeof(float);
+            const uint32_t part = each % 4 + 1;
+            struct operands a = operands_create(shape), b = operands_create(shape);
             struct gemm gemms[3] = {a.gemm, a.gemm, b.gemm};
-            struct guarded y = guarded_create(30 * 48 * sizeof(float));
+            struct guarded y = guarded_create(y_bytes);
             gemms[1].y = y.data;
             for (uint32_t i = 0; i < 3; i++) {
                 gemms[i].workspace = a.gemm.workspace;
                 gemms[i].workspace_bytes = a.gemm.workspace_bytes / part;
             }
             list[k]->gemm(NULL, gemms, 3);
-            cr_assert_arr_eq(a.y.data, y.data, 30 * 48 * sizeof(float), "%s", list[k]->name);
-            cr_assert_arr_eq(a.y.data, b.y.data, 30 * 48 * sizeof(float), "%s", list[k]->name);
+            cr_assert_arr_eq(a.y.data, y.data, y_bytes, "%s", list[k]->name);
+            cr_assert_arr_eq(a.y.data, b.y.data, y_bytes, "%s", list[k]->name);
             guarded_destroy(&y);
             operands_destroy(&a);
             operands_destroy(&b);

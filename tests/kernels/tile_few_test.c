@@ -58,14 +58,21 @@ static float draw_float(void)
     return (float)(int32_t)draw() * 0x1p-31f;
 }
 
-/* Of every 64 elements one has any bits: infinities, NaN and subnormals are among them. */
-static void fill(enum dtype dtype, uint32_t head_dim, bool has_any)
+enum values {
+    PLAIN,
+    ANY_BITS, /* of every 64 elements one: infinities, NaN and subnormals are among them */
+    LARGE_Q /* the same, and an element of Q is at the limit to which Q of E4M3 is scaled, beyond it, or the smallest */
+};
+
+static void fill(enum dtype dtype, uint32_t head_dim, enum values values)
 {
+    static const float LARGE[] = {
+        0x1.fffffep118f, -0x1.fffffep118f, 0x1p119f, 0x1p121f, INFINITY, NAN, 0x1p-149f};
     const size_t bytes = dtype_bytes(dtype), row = head_dim * bytes;
     for (size_t i = 0; i < (size_t)TILE_KEYS * head_dim; i++) {
         const uint32_t any = draw();
         dtype_store(dtype, data.cached, i, draw_float() * (dtype == DTYPE_INT8 ? 127 : 1));
-        if (has_any && draw() % 64 == 0)
+        if (values != PLAIN && draw() % 64 == 0)
             memcpy(data.cached + i * bytes, &any, bytes);
     }
     data.rows = (struct tile_rows){.dtype = dtype};
@@ -75,8 +82,8 @@ static void fill(enum dtype dtype, uint32_t head_dim, bool has_any)
     }
     for (size_t i = 0; i < sizeof data.q / sizeof *data.q; i++)
         data.q[i] = draw_float();
-    if (has_any) /* too large for Q of E4M3 to be scaled */
-        data.q[draw() % 16] = 0x1p121f;
+    if (values == LARGE_Q)
+        data.q[draw() % 8] = LARGE[draw() % (sizeof LARGE / sizeof *LARGE)];
     for (size_t i = 0; i < sizeof data.weights / sizeof *data.weights; i++)
         data.weights[i] = draw_float();
     for (uint32_t r = 0; r < ROWS; r++)
@@ -138,10 +145,10 @@ static void check_outputs(uint32_t n_rows, uint32_t first, uint32_t end, uint32_
     expect_same("outputs", data.rows.dtype, n_rows, dim, data.out[0], data.out[1], n_rows * dim);
 }
 
-static void check_tile(enum dtype dtype, uint32_t head_dim, bool has_any)
+static void check_tile(enum dtype dtype, uint32_t head_dim, enum values values)
 {
     for (size_t i = 0; i < sizeof key_counts / sizeof *key_counts; i++) {
-        fill(dtype, head_dim, has_any);
+        fill(dtype, head_dim, values);
         for (uint32_t n_rows = 1; n_rows <= ROWS; n_rows++)
             check_scores(n_rows, key_counts[i], head_dim);
         for (uint32_t n_rows = 1; n_rows <= loops.pv_rows && head_dim % LANES == 0; n_rows++)
@@ -155,7 +162,7 @@ static void check_loops(const struct loops *of)
     for (enum dtype dtype = DTYPE_F32; dtype <= DTYPE_E4M3; dtype++)
         for (size_t i = 0; i < sizeof dims / sizeof *dims; i++)
             for (uint32_t call = 0; call < CALLS; call++)
-                check_tile(dtype, dims[i], call == 0);
+                check_tile(dtype, dims[i], (enum values)(call % 3));
 }
 
 #define CHECK(isa, pv_rows)                                                                        \

@@ -57,6 +57,14 @@ static struct worker_kernels choose(const struct worker_options *options, struct
     return kernels;
 }
 
+static void forget_environment(void)
+{
+    unsetenv("KVFERRY_CPU");
+    unsetenv("KVFERRY_ATTENTION");
+}
+
+TestSuite(worker_kernels, .init = forget_environment);
+
 #define DEMO KVFERRY_SOURCE_DIR "/model/demo"
 
 Test(worker_kernels, the_fastest_is_chosen_for_products_and_attention_apart)
@@ -79,6 +87,7 @@ Test(worker_kernels, a_machine_that_stalls_keeps_the_default)
     const struct worker_kernels kernels = choose(&options, &machine);
     cr_expect_str_eq(kernels.products, "avx512_vnni");
     cr_expect_str_eq(kernels.attention, "avx512_vnni");
+    cr_expect_eq(kernels.chosen, WORKER_KERNELS_DEFAULT, "nothing was compared");
     cr_expect_eq(machine.n_calls, 1);
 }
 

@@ -139,6 +139,8 @@ Test(worker_threads, pinned_threads_leave_the_first_cpu_to_the_engine)
     expect_plan(&plan, 7, false, false, "2");
     plan = plan_of("17-23", 0, 3, true);
     expect_plan(&plan, 3, false, false, "17");
+    plan = plan_of("2-23", 0, 9, true);
+    expect_plan(&plan, 9, false, false, ""); /* the pool takes the allowed CPUs in order then */
 }
 
 Test(worker_threads, placement_off_and_a_gpu_bind_nothing)

@@ -63,7 +63,7 @@ library=$target/$machine/release/libkvferry_text.a
 "${tools}ld" -r -o "$work/text.o" $(sed 's/^/-u /' "$work/visible") "$library"
 # Not the compiler's own code of it either: a plugin for another LLVM's would stumble over that.
 "${tools}objcopy" --keep-global-symbols="$work/visible" --strip-debug --remove-section=.llvmbc --remove-section=.llvmcmd "$work/text.o"
-(cd "$work" && ar rcsD libkvferry_text.a text.o && rm text.o visible)
+(cd "$work" && "${tools}ar" rcsD libkvferry_text.a text.o && rm text.o visible)
 
 # Each crate that is compiled in: cargo tree has those of this machine's kind alone, and no build scripts' own.
 run_cargo tree --color never --locked --target "$machine" --prefix none --edges normal,no-proc-macro --format '{p}|{l}' |

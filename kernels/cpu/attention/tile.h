@@ -18,7 +18,7 @@
 #define tile_pv        ISA_JOIN(tile_pv, ISA_LOOPS)
 #define tile_few       ISA_JOIN(tile_few, ISA_LOOPS)
 
-/* The inner loops compute TILE_ROWS rows together. The last group may have a few more rows, with half as many vectors. */
+/* The inner loops compute TILE_ROWS rows together. The last group may have a few more rows, with fewer vectors. */
 #if defined __AVX512F__
 enum { TILE_ROWS = 6, TILE_ROWS_MAX = 8, TILE_VECS = 4 }; /* 24 accumulators of 32 registers */
 #else

@@ -7,7 +7,8 @@
  *     acc[output][token] = fma(w[output][16 j + lane], x[token][16 j + lane], acc[output][token])   for all j
  *
  * So no weight is transposed, which few tokens do not pay for. Tokens are transposed once a call, in the workspace of struct
- * gemm. A K block of six rows of weights stays in the L1 cache: BF16 are read where they are, others are widened.
+ * gemm. A K block of six rows of weights stays in the L1 cache: BF16 are read where they are, unless rows share sets of the cache
+ * or end in the block; others are widened.
  *
  * Bound: multiply-adds, and the bytes of the weights.
  */

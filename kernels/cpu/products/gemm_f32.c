@@ -4,12 +4,13 @@
  * One 16-lane accumulator for each (token, weight row) runs over n_in in order; vec_sum adds its
  * lanes. A tile is MR tokens x NR rows in registers. There are two loops over the same tiles:
  *
- *   skinny   few tokens: weights are widened when they are read, tile after tile
+ *   skinny   few tokens; with AVX-512 up to 32, and any number with long rows of 16 bits: weights are widened when
+ *            they are read, tile after tile
  *   wide     many tokens, or weights with scales: NR rows x K_BLOCK are widened into a scratch (float32
  *            is copied, since files do not align it). It stays in the L1 cache and is multiplied with
  *            TOKEN_BLOCK tokens; accumulators are kept between K blocks
  *
- * Bound: skinny, the bytes of the weights; wide, multiply-adds.
+ * Bound: few tokens, the bytes of the weights; many, multiply-adds.
  */
 #include "kernels/cpu/products/gemm_path.h"
 #include "kernels/cpu/products/weights_ahead.h"

@@ -251,7 +251,7 @@ INLINE void groups_tile(const uint32_t mr, const uint32_t nr, const struct gemm_
 INLINE void row_dot(const uint32_t mr, const uint32_t nr, const count *x, size_t stride,
                     const uint8_t *w, size_t panel_bytes, uint32_t len, vec_int *acc)
 {
-    const count *three[(ROW_MR + 2) / 3];
+    const count *three[(ROW_MR > 4 ? ROW_MR + 2 : 6) / 3];
     UNROLL
     for (uint32_t i = 0; i < (mr + 2) / 3; i++)
         three[i] = x + 3 * i * stride;

@@ -99,7 +99,8 @@ static ucs_status_t on_piece(void *arg, const void *header, size_t header_bytes,
         count_bad(transport);
         return UCS_OK;
     }
-    if ((param->recv_attr & UCP_AM_RECV_ATTR_FLAG_DATA) != 0) /* memory of UCX's own */
+    if ((param->recv_attr & UCP_AM_RECV_ATTR_FLAG_DATA) !=
+        0) /* memory of UCX's own: over TCP, of a piece in several segments */
         atomic_fetch_add(&transport->base.joined_pieces, 1);
     struct get *get = get_table_find(&transport->gets, &piece, transport->incarnation);
     if (!get) {
