@@ -60,8 +60,7 @@ static char *join_texts(const char *one, size_t n_one, const char *two, const ch
     if (!text)
         return NULL;
     memcpy(text, one, n_one);
-    memcpy(text + n_one, two, n_two);
-    memcpy(text + n_one + n_two, three, n_three + 1);
+    snprintf(text + n_one, n_two + n_three + 1, "%s%s", two, three);
     return text;
 }
 
