@@ -11,27 +11,11 @@
 
 enum { FEW_KEYS = TRANSPOSED_KEYS, FEW_REGS_MAX = 16 };
 
-typedef __m512 few_vec;
-
-INLINE few_vec few_zero(void)
-{
-    return _mm512_setzero_ps();
-}
-
-INLINE few_vec few_set(float element)
-{
-    return _mm512_set1_ps(element);
-}
-
-INLINE few_vec few_fma(few_vec element, few_vec keys, few_vec sum)
-{
-    return _mm512_fmadd_ps(element, keys, sum);
-}
-
-INLINE void few_store(float *scores, few_vec sum)
-{
-    _mm512_storeu_ps(scores, sum);
-}
+typedef vec few_vec;
+#define few_zero  vec_zero
+#define few_set   vec_set
+#define few_fma   vec_fma
+#define few_store vec_store
 
 INLINE uint32_t few_word_dims(const enum dtype dtype)
 {

@@ -139,18 +139,9 @@ static struct weights_ahead look_ahead(const struct block *block, uint32_t n_gro
     const bool is_last = block->j + shape->j_step >= shape->n_j;
     const uint32_t row = is_last ? block->row + block->n_rows : block->row;
     const uint32_t k = is_last ? 0 : (block->j + shape->j_step) * LANES;
-    const uint32_t left = gemm->n_in - k, len = shape->j_step * LANES;
-    struct weights_ahead ahead = {0};
     if (row >= gemm->n_out)
-        return ahead;
-    ahead.row_bytes = dtype_array_bytes(gemm->w_dtype, gemm->n_in);
-    ahead.block_bytes = dtype_array_bytes(gemm->w_dtype, left < len ? left : len);
-    ahead.at = (const char *)gemm->w + row * ahead.row_bytes + dtype_array_bytes(gemm->w_dtype, k);
-    ahead.n_rows = gemm->n_out - row < block->n_rows ? gemm->n_out - row : block->n_rows;
-    ahead.n_lines = (uint32_t)(ahead.n_rows * (ahead.block_bytes / LINE_BYTES + 1) /
-                                   (LANES * n_groups) +
-                               1);
-    return ahead;
+        return (struct weights_ahead){0};
+    return weights_ahead_of(gemm, row, block->n_rows, k, shape->j_step * LANES, LANES * n_groups);
 }
 
 /* Finds the weights of a block, or widens them: zeros behind the end of a row. */

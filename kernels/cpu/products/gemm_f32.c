@@ -214,21 +214,6 @@ struct wide_block {
     uint32_t row, k, k_len;
 };
 
-static struct weights_ahead look_ahead(const struct wide_block *block, uint32_t n_rows,
-                                       uint32_t n_tokens)
-{
-    const struct gemm *gemm = block->gemm;
-    const uint32_t row = block->row + n_rows;
-    const uint32_t n_tiles = n_tokens / MR + n_tokens % MR;
-    struct weights_ahead ahead = {.row_bytes = dtype_array_bytes(gemm->w_dtype, gemm->n_in),
-                                  .block_bytes = dtype_array_bytes(gemm->w_dtype, block->k_len)};
-    ahead.at = (const char *)gemm->w + row * ahead.row_bytes +
-               dtype_array_bytes(gemm->w_dtype, block->k);
-    ahead.n_rows = gemm->n_out - row < n_rows ? gemm->n_out - row : n_rows;
-    ahead.n_lines = (uint32_t)(n_rows * (ahead.block_bytes / LINE_BYTES + 1) / n_tiles + 1);
-    return ahead;
-}
-
 INLINE void wide_tile(const uint32_t mr, const uint32_t nr, const struct wide_block *block,
                       uint32_t token, vec *kept)
 {
@@ -251,7 +236,9 @@ INLINE void wide_tile(const uint32_t mr, const uint32_t nr, const struct wide_bl
 INLINE void wide_tokens(const uint32_t nr, const struct wide_block *block, uint32_t token,
                         uint32_t token_end, struct wide_scratch *scratch)
 {
-    struct weights_ahead ahead = look_ahead(block, nr, token_end - token);
+    const uint32_t n_tokens = token_end - token;
+    struct weights_ahead ahead = weights_ahead_of(block->gemm, block->row + nr, nr, block->k,
+                                                  block->k_len, n_tokens / MR + n_tokens % MR);
     uint32_t tile = 0;
     for (; token + MR <= token_end; token += MR) {
         ask_ahead(&ahead);

@@ -121,18 +121,10 @@ static struct weights_ahead look_ahead(const struct block *block, const struct l
     const struct gemm *gemm = block->part->gemm;
     const uint32_t row = block->is_last ? block->row + LANES : block->row;
     const uint32_t k = block->is_last ? 0 : (j + shape->j_step) * LANES;
-    const uint32_t left = gemm->n_in - k, len = shape->j_step * LANES;
-    struct weights_ahead ahead = {0};
     if (row >= gemm->n_out)
-        return ahead;
-    ahead.row_bytes = dtype_array_bytes(gemm->w_dtype, gemm->n_in);
-    ahead.block_bytes = dtype_array_bytes(gemm->w_dtype, left < len ? left : len);
-    ahead.at = (const char *)gemm->w + row * ahead.row_bytes + dtype_array_bytes(gemm->w_dtype, k);
-    ahead.n_rows = gemm->n_out - row < LANES ? gemm->n_out - row : LANES;
-    ahead.n_lines = (uint32_t)(ahead.n_rows * (ahead.block_bytes / LINE_BYTES + 1) /
-                                   (LANES * block->tokens.n_tiles) +
-                               1);
-    return ahead;
+        return (struct weights_ahead){0};
+    return weights_ahead_of(gemm, row, LANES, k, shape->j_step * LANES,
+                            LANES * block->tokens.n_tiles);
 }
 
 static void run_block(const struct lanes_shape *shape, struct block *block, uint32_t j,
