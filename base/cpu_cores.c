@@ -208,3 +208,13 @@ void cpu_cores_format(const struct cpu_cores *cores, const struct cpu_room *room
         snprintf(nodes, sizeof nodes, ", %u memory nodes", cpu_cores_nodes(cores));
     snprintf(text_out, CPU_CORES_TEXT_MAX, "%s%s%s", cpus, of_cores, nodes);
 }
+
+void cpu_set_nth(const cpu_set_t *cpus, uint32_t nth, cpu_set_t *one_out)
+{
+    assert(nth < (uint32_t)CPU_COUNT(cpus));
+    uint32_t cpu = 0;
+    while (!CPU_ISSET(cpu, cpus) || nth-- > 0)
+        cpu++;
+    CPU_ZERO(one_out);
+    CPU_SET(cpu, one_out);
+}

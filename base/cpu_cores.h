@@ -52,5 +52,8 @@ bool cpu_cores_want_places(const struct cpu_cores *cores, uint32_t n_threads);
 void cpu_cores_format(const struct cpu_cores *cores, const struct cpu_room *room,
                       char text_out[CPU_CORES_TEXT_MAX]);
 
+/* The nth CPU of the set, from 0 on; it has so many. */
+void cpu_set_nth(const cpu_set_t *cpus, uint32_t nth, cpu_set_t *one_out);
+
 /* The CPUs of a list as the kernel writes it, "0-3,8,10-11"; what is no list adds none. */
 void cpu_list_parse(const char *text, cpu_set_t *cpus_out);

@@ -180,16 +180,9 @@ void thread_pool_run(struct thread_pool *pool, uint32_t n, thread_pool_body body
 /* Best effort: a pool that cannot bind its threads is slower, not wrong. */
 static void pin_thread(pthread_t thread, const cpu_set_t *allowed, uint32_t nth)
 {
-    assert(nth < (uint32_t)CPU_COUNT(allowed));
-    for (size_t cpu = 0; cpu < CPU_SETSIZE; cpu++) {
-        if (!CPU_ISSET(cpu, allowed) || nth-- > 0)
-            continue;
-        cpu_set_t one;
-        CPU_ZERO(&one);
-        CPU_SET(cpu, &one);
-        pthread_setaffinity_np(thread, sizeof one, &one);
-        return;
-    }
+    cpu_set_t one;
+    cpu_set_nth(allowed, nth, &one);
+    pthread_setaffinity_np(thread, sizeof one, &one);
 }
 
 static enum status start_threads(struct thread_pool *pool, const cpu_set_t *pin_to)

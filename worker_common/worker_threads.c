@@ -31,17 +31,6 @@ static void tell(const struct worker *worker, const struct worker_options *optio
              options->threads ? "as configured, on " : "", cpus, places, kernels);
 }
 
-/* The first computing CPU: thread_pool_create pins thread i to the i-th, unless it has more threads than those. */
-static void first_computing(const struct cpu_cores *cores, cpu_set_t *cpus_out)
-{
-    CPU_ZERO(cpus_out);
-    for (uint32_t cpu = 0; cpu < CPU_SETSIZE; cpu++)
-        if (CPU_ISSET(cpu, &cores->computing)) {
-            CPU_SET(cpu, cpus_out);
-            return;
-        }
-}
-
 struct worker_threads_plan worker_threads_plan(bool is_own, const struct worker_options *options,
                                                const struct cpu_cores *cores)
 {
@@ -53,7 +42,8 @@ struct worker_threads_plan worker_threads_plan(bool is_own, const struct worker_
     if (plan.is_placed)
         cpu_cores_of_thread(cores, 0, &plan.engine_cpus);
     else if (options->pin && plan.n <= (uint32_t)CPU_COUNT(&cores->computing))
-        first_computing(cores, &plan.engine_cpus);
+        cpu_set_nth(&cores->computing, 0,
+                    &plan.engine_cpus); /* thread_pool_create takes the others */
     return plan;
 }
 

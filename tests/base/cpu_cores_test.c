@@ -8,20 +8,6 @@
 
 TestSuite(cpu_cores, .init = laid_out_make, .fini = laid_out_remove);
 
-static void write_cpu(uint32_t cpu, const char *name, const char *text)
-{
-    char path[128];
-    snprintf(path, sizeof path, "sys/devices/system/cpu/cpu%u/%s", cpu, name);
-    laid_out_write(path, text);
-}
-
-static void write_siblings(uint32_t cpu, uint32_t a, uint32_t b)
-{
-    char text[32];
-    snprintf(text, sizeof text, "%u,%u\n", a, b);
-    write_cpu(cpu, "topology/thread_siblings_list", text);
-}
-
 static void write_node(uint32_t node, const char *cpus)
 {
     char path[64];
@@ -59,9 +45,9 @@ static void expect_text(const struct cpu_cores *cores, const char *allowed, doub
 static void write_laptop(void)
 {
     for (uint32_t cpu = 0; cpu < 16; cpu++)
-        write_siblings(cpu, cpu / 2 * 2, cpu / 2 * 2 + 1);
+        laid_out_write_siblings(cpu, cpu / 2 * 2, cpu / 2 * 2 + 1);
     for (uint32_t cpu = 16; cpu < 24; cpu++)
-        write_siblings(cpu, cpu, cpu);
+        laid_out_write_siblings(cpu, cpu, cpu);
     laid_out_write("sys/devices/cpu_core/cpus", "0-15\n");
     laid_out_write("sys/devices/cpu_atom/cpus", "16-23\n");
     laid_out_write("sys/devices/system/node/online", "0\n");
@@ -72,7 +58,7 @@ static void write_laptop(void)
 static void write_server(void)
 {
     for (uint32_t cpu = 0; cpu < 128; cpu++)
-        write_siblings(cpu, cpu % 64, cpu % 64 + 64);
+        laid_out_write_siblings(cpu, cpu % 64, cpu % 64 + 64);
     laid_out_write("sys/devices/system/node/online", "0-1\n");
     write_node(0, "0-31,64-95\n");
     write_node(1, "32-63,96-127\n");
@@ -125,7 +111,7 @@ Test(cpu_cores, slow_is_less_than_half_of_the_greatest_capacity)
 {
     static const char *const CAPACITIES[] = {"1024\n", "740\n", "512\n", "250\n"};
     for (uint32_t cpu = 0; cpu < 4; cpu++)
-        write_cpu(cpu, "cpu_capacity", CAPACITIES[cpu]);
+        laid_out_write_cpu(cpu, "cpu_capacity", CAPACITIES[cpu]);
     struct cpu_cores cores = read_cores("0-3", 0);
     expect_cpus(&cores.computing, "0-2");
     cores = read_cores("3", 0);
@@ -134,9 +120,9 @@ Test(cpu_cores, slow_is_less_than_half_of_the_greatest_capacity)
 
 Test(cpu_cores, without_capacities_the_greatest_frequency_decides)
 {
-    write_cpu(0, "cpufreq/cpuinfo_max_freq", "5000000\n");
-    write_cpu(1, "cpufreq/cpuinfo_max_freq", "3700000\n");
-    write_cpu(2, "cpufreq/cpuinfo_max_freq", "2400000\n");
+    laid_out_write_cpu(0, "cpufreq/cpuinfo_max_freq", "5000000\n");
+    laid_out_write_cpu(1, "cpufreq/cpuinfo_max_freq", "3700000\n");
+    laid_out_write_cpu(2, "cpufreq/cpuinfo_max_freq", "2400000\n");
     struct cpu_cores cores = read_cores("0-3", 0); /* 3 has no file and stays */
     expect_cpus(&cores.computing, "0,1,3");
 }
@@ -195,12 +181,12 @@ Test(cpu_cores, a_quota_is_rounded_up_and_never_raises)
 
 Test(cpu_cores, a_core_whose_first_thread_is_offline_computes_on_the_other)
 {
-    write_siblings(0, 0, 4);
-    write_siblings(5, 5, 5); /* 1 is offline: the kernel names it no more */
-    write_cpu(1, "topology/thread_siblings_list", ""); /* and its folder is empty */
+    laid_out_write_siblings(0, 0, 4);
+    laid_out_write_siblings(5, 5, 5); /* 1 is offline: the kernel names it no more */
+    laid_out_write_cpu(1, "topology/thread_siblings_list", ""); /* and its folder is empty */
     struct cpu_cores cores = read_cores("0,4-5", 0);
     expect_cpus(&cores.computing, "0,4,5"); /* 4 names no sibling */
-    write_siblings(4, 0, 4);
+    laid_out_write_siblings(4, 0, 4);
     cores = read_cores("0,4-5", 0);
     expect_cpus(&cores.computing, "0,5");
 }

@@ -9,26 +9,11 @@
 
 TestSuite(worker_threads, .init = laid_out_make, .fini = laid_out_remove);
 
-static void write_cpu(uint32_t cpu, const char *name, const char *text)
-{
-    char path[128];
-    snprintf(path, sizeof path, "sys/devices/system/cpu/cpu%u/%s", cpu, name);
-    laid_out_write(path, text);
-}
-
-/* cpu's core has the two CPUs. */
-static void write_siblings(uint32_t cpu, uint32_t a, uint32_t b)
-{
-    char text[32];
-    snprintf(text, sizeof text, "%u,%u\n", a, b);
-    write_cpu(cpu, "topology/thread_siblings_list", text);
-}
-
 /* Performance cores of two threads, CPUs 0-15, and efficiency cores, 16-23. */
 static void write_laptop(void)
 {
     for (uint32_t cpu = 0; cpu < 16; cpu++)
-        write_siblings(cpu, cpu / 2 * 2, cpu / 2 * 2 + 1);
+        laid_out_write_siblings(cpu, cpu / 2 * 2, cpu / 2 * 2 + 1);
     laid_out_write("sys/devices/cpu_atom/cpus", "16-23\n");
 }
 
@@ -36,7 +21,7 @@ static void write_laptop(void)
 static void write_server(void)
 {
     for (uint32_t cpu = 0; cpu < 128; cpu++)
-        write_siblings(cpu, cpu % 64, cpu % 64 + 64);
+        laid_out_write_siblings(cpu, cpu % 64, cpu % 64 + 64);
     laid_out_write("sys/devices/system/node/online", "0-1\n");
     laid_out_write("sys/devices/system/node/node0/cpulist", "0-31,64-95\n");
     laid_out_write("sys/devices/system/node/node1/cpulist", "32-63,96-127\n");
@@ -116,7 +101,7 @@ Test(worker_threads, a_laptop_binds_threads_and_engine_to_the_fast_cores)
 Test(worker_threads, siblings_are_one_core)
 {
     for (uint32_t cpu = 0; cpu < 8; cpu++)
-        write_siblings(cpu, cpu % 4, cpu % 4 + 4);
+        laid_out_write_siblings(cpu, cpu % 4, cpu % 4 + 4);
     EXPECT("0-7", 0, 0, 4, false, false, "");
     EXPECT("0,4", 0, 0, 1, false, false, "");
     EXPECT("4-7", 0, 0, 4, false, false, "");

@@ -35,3 +35,17 @@ void laid_out_write(const char *name, const char *text)
     fputs(text, file);
     fclose(file);
 }
+
+void laid_out_write_cpu(uint32_t cpu, const char *name, const char *text)
+{
+    char path[128];
+    snprintf(path, sizeof path, "sys/devices/system/cpu/cpu%u/%s", cpu, name);
+    laid_out_write(path, text);
+}
+
+void laid_out_write_siblings(uint32_t cpu, uint32_t a, uint32_t b)
+{
+    char text[32];
+    snprintf(text, sizeof text, "%u,%u\n", a, b);
+    laid_out_write_cpu(cpu, "topology/thread_siblings_list", text);
+}
