@@ -36,7 +36,8 @@ struct ctx_metrics {
     struct compat_metrics compat; /* off unless initialised */
     struct ctx_series series;
     struct status_counters ended;
-    struct transfer_bytes sent; /* from ctx_metrics_transport on */
+    struct transfer_bytes sent;                   /* from ctx_metrics_transport on */
+    char kernel_labels[WORKER_KERNEL_LABELS_MAX]; /* the registry borrows them */
     struct ctx_totals {
         uint64_t computed, cached, prefix_query, prefix_hit, pieces_refused, commits,
             commits_refused, expired, evictions, rows_not_finite;

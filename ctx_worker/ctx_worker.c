@@ -155,6 +155,7 @@ static void tell_metrics(struct ctx_worker *ctx)
     assert(!ctx->engine_thread);
     struct ctx_metrics *metrics = &ctx->service.metrics;
     ctx_metrics_transport(metrics, ctx->process.metrics, ctx->worker.transport->ops->name);
+    worker_metrics_kernels(ctx->process.metrics, &ctx->worker.kernels, metrics->kernel_labels);
     worker_metrics_capacity(&metrics->common, &(struct worker_capacity){
                                                   .n_blocks = ctx->worker.n_blocks,
                                                   .block_tokens = ctx->config.kv_block_tokens,

@@ -70,7 +70,8 @@ struct gen_metrics {
     struct compat_metrics compat; /* off unless initialised */
     struct gen_series series;
     struct status_counters ended, transfer_failures;
-    struct transfer_bytes received; /* from gen_metrics_transport on */
+    struct transfer_bytes received;               /* from gen_metrics_transport on */
+    char kernel_labels[WORKER_KERNEL_LABELS_MAX]; /* the registry borrows them */
     struct gen_totals {
         uint64_t computed, cached, remote, generated, prefix_query, prefix_hit, tokens_received,
             tokens_recomputed, committed, failed, evictions, pauses, tokens_again, rows_fetched,

@@ -86,6 +86,7 @@ static void tell_metrics(struct gen_worker *gen)
 {
     struct gen_metrics *metrics = &gen->service.metrics;
     gen_metrics_transport(metrics, gen->process.metrics, gen->worker.transport->ops->name);
+    worker_metrics_kernels(gen->process.metrics, &gen->worker.kernels, metrics->kernel_labels);
     worker_metrics_capacity(&metrics->common, &(struct worker_capacity){
                                                   .n_blocks = gen->worker.n_blocks,
                                                   .block_tokens = gen->config.kv_block_tokens,

@@ -21,7 +21,6 @@
 #include "worker_common/worker_threads.h"
 
 #include <assert.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -389,7 +388,7 @@ void worker_unload(struct worker *worker)
     if (worker->device)
         device_close_products(worker->device);
     device_close(worker->device);
-    memset(worker, 0, offsetof(struct worker, kernel_labels));
+    *worker = (struct worker){0};
 }
 
 void worker_fill_state(const struct worker *worker, const uint32_t blocks[BLOCK_STATES],

@@ -175,5 +175,4 @@ void worker_kernels_tell(struct worker *worker)
     snprintf(told->attention, sizeof told->attention, "%s",
              attention_backend_set(model_attention(worker->model)));
     told->threads = thread_pool_size(worker->threads);
-    worker_metrics_kernels(worker->process->metrics, told, worker->kernel_labels);
 }

@@ -32,5 +32,5 @@ MUST_CHECK enum status worker_kernels_choose(const struct worker *worker,
 uint32_t worker_kernels_measured(const struct worker *worker, const struct worker_options *options);
 
 const char *worker_kernels_word(enum worker_kernels_chosen chosen); /* "measured" */
-/* Who computes, as status and metrics show it. After the model is loaded. */
+/* Sets worker->kernels, as status and metrics show it. After the model is loaded. */
 void worker_kernels_tell(struct worker *worker);

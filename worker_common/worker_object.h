@@ -54,8 +54,6 @@ struct worker {
     struct worker_identity identity;
     struct model_card card;
     const char *allow_numerics; /* the options' */
-    /* The last member: the metrics borrow it until the process closes, so worker_unload leaves it. */
-    char kernel_labels[WORKER_KERNEL_LABELS_MAX];
 };
 
 static inline struct worker_step worker_step_of(const struct worker *worker,
