@@ -29,10 +29,10 @@
     X(chat_parts_max, U32(1, 65536), "1024", "parts", "most parts of the content of a message")    \
     X(chat_calls_max, U32(1, 65536), "256", "calls", "most tool calls of a message")               \
     X(chat_tools_max, U32(1, 4096), "512", "tools", "most tools of a chat request")                \
-    X(chat_tool_bytes_max, SIZE(1024, 67108864), "2M", "bytes",                                   \
+    X(chat_tool_bytes_max, SIZE(1024, 67108864), "2M", "bytes",                                    \
       "most bytes of all tools of a chat request, as JSON")                                        \
     X(chat_documents_max, U32(1, 65536), "512", "documents", "most documents of a chat request")   \
-    X(chat_argument_bytes_max, SIZE(1024, 67108864), "256K", "bytes",                             \
+    X(chat_argument_bytes_max, SIZE(1024, 67108864), "256K", "bytes",                              \
       "most bytes of a chat request's own arguments of the template (chat_template_kwargs), as "   \
       "JSON")                                                                                      \
     X(chat_prompt_bytes_max, SIZE(1024, 134217728), "16M", "bytes",                                \
