@@ -26,7 +26,6 @@
 
 #define DRAIN_LOOK_MS       10   /* between two looks at the number of live requests */
 #define DRAIN_LAST_WORDS_MS 2000 /* for replies that are still being sent after the last request */
-#define RUNTIME_START_S     15   /* measured: 2 ms */
 #define SEND_AWAY_MS        1000 /* clients are sent away when this much of the drain delay is left */
 #define LAST_LINE_MS        1000 /* for the log, when exit handlers do not run */
 #define FAILED_START_S      10   /* for freeing everything after a failed start */
@@ -151,7 +150,7 @@ enum status process_add_runtime(struct process *process, const char *thread_name
                                 struct error *error, struct rpc_runtime **runtime_out)
 {
     assert(process->self_check && "a runtime that nobody watches may stand still unseen");
-    last_words_limit(RUNTIME_START_S);
+    last_words_limit(PROCESS_GRPC_START_S);
     TRY(rpc_runtime_create(thread_name, error, runtime_out));
     last_words_limit(0);
     self_check_add_runtime(process->self_check, *runtime_out);
@@ -209,8 +208,11 @@ enum status process_open(struct process *process, const struct process_options *
         log_set_name(process->name);
     process_follow_parent(options->parent_pid);
     enum status status = open_parts(process, error);
-    if (status != STATUS_OK)
+    if (status != STATUS_OK) {
+        last_words_limit(FAILED_START_S);
         process_close(process);
+        last_words_limit(0);
+    }
     assert(!process->runtime == (status != STATUS_OK) && "a start that failed leaves nothing open");
     return status;
 }

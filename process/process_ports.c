@@ -1,6 +1,7 @@
 #include "process/process_ports.h"
 
 #include "base/clock.h"
+#include "process/last_words.h"
 #include "process/ports/advertised_host.h"
 
 #include <assert.h>
@@ -190,9 +191,9 @@ static enum status connect_trace(struct process *process, struct error *error)
     return process_trace_connect(&process->trace, &process->options.trace, &sender, error);
 }
 
-enum status process_listen(struct process *process, enum process_port port,
-                           const struct rpc_service *services, size_t n_services,
-                           struct error *error)
+static enum status open_port(struct process *process, enum process_port port,
+                             const struct rpc_service *services, size_t n_services,
+                             struct error *error)
 {
     assert(n_services < PROCESS_SERVICES_MAX && !process->servers[port]);
     assert(!process->has_loaded && "ports open before loading, so that health answers");
@@ -228,6 +229,16 @@ enum status process_listen(struct process *process, enum process_port port,
         process->service_names[process->n_service_names++] = services[i].name;
         rpc_health_set(process->health, services[i].name, false);
     }
+    return STATUS_OK;
+}
+
+enum status process_listen(struct process *process, enum process_port port,
+                           const struct rpc_service *services, size_t n_services,
+                           struct error *error)
+{
+    last_words_limit(PROCESS_GRPC_START_S); /* stays after a failure: freeing may hang, too */
+    TRY(open_port(process, port, services, n_services, error));
+    last_words_limit(0);
     return STATUS_OK;
 }
 

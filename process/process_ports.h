@@ -8,10 +8,13 @@
 
 #include "process/process_object.h"
 
+/* Longest start of a runtime or a port of gRPC, in s; measured: 2 ms. It may hang if a thread of its own cannot start. */
+#define PROCESS_GRPC_START_S 15
+
 /* Creates the registry and, where metrics_address asks for it, the port with its pages. Fails as http_server_open does. */
 MUST_CHECK enum status process_ports_open_metrics(struct process *process, struct error *error);
 
-/* Adds reflection. The methods of services must outlive the process. */
+/* Adds reflection. The methods of services must outlive the process. If gRPC hangs here, the process ends. */
 MUST_CHECK enum status process_listen(struct process *process, enum process_port port,
                                       const struct rpc_service *services, size_t n_services,
                                       struct error *error);
