@@ -19,7 +19,8 @@ enum { TASKS_PER_THREAD = 16 };
 struct plan {
     const struct gemm *gemms;
     struct gemm_path paths[GEMMS_MAX];
-    uint32_t rows[GEMMS_MAX];      /* weight rows of a task */
+    uint32_t rows[GEMMS_MAX];      /* weight rows of a task, or of each of its strips */
+    uint32_t strip[GEMMS_MAX];     /* weight rows of a strip; without strips, all rows */
     uint32_t first[GEMMS_MAX + 1]; /* first task of each product */
     void *tokens[GEMMS_MAX];       /* prepared; NULL: the path reads x */
     uint32_t pieces[GEMMS_MAX];    /* of them, which are prepared for this product */
@@ -128,7 +129,8 @@ static void run_task(void *arg, uint32_t index)
     uint32_t task = index - plan->first[g];
     struct gemm_part part = {.gemm = gemm, .tokens = plan->tokens[g]};
     part.row = task / n_blocks * plan->rows[g];
-    part.row_end = least(part.row + plan->rows[g], gemm->n_out);
+    part.row_end = least(part.row + plan->rows[g], plan->strip[g]);
+    part.strip = path->n_strips ? plan->strip[g] : 0;
     part.token = task % n_blocks * path->token_block;
     part.token_end = least(part.token + path->token_block, gemm->n_tokens);
     assert(part.row < part.row_end && part.token < part.token_end);
@@ -140,6 +142,15 @@ static uint64_t gemm_work(const struct gemm *gemm)
     return (uint64_t)gemm->n_tokens * gemm->n_in * gemm->n_out;
 }
 
+static uint32_t strip_rows(const struct plan *plan, uint32_t g)
+{
+    const struct gemm_path *path = &plan->paths[g];
+    if (!path->n_strips)
+        return plan->gemms[g].n_out;
+    return divide_up(plan->gemms[g].n_out, (uint64_t)path->n_strips * path->row_step) *
+           path->row_step;
+}
+
 /* The rows of a task, so that product g has about n_tasks tasks. */
 static uint32_t task_rows(const struct plan *plan, uint32_t g, uint64_t n_tasks)
 {
@@ -147,7 +158,7 @@ static uint32_t task_rows(const struct plan *plan, uint32_t g, uint64_t n_tasks)
     assert(path->run && path->token_block > 0 && path->row_step > 0);
     uint32_t n_row_tasks = divide_up(n_tasks,
                                      divide_up(plan->gemms[g].n_tokens, path->token_block));
-    uint32_t rows = divide_up(plan->gemms[g].n_out, n_row_tasks);
+    uint32_t rows = divide_up(plan->strip[g], n_row_tasks);
     rows = rows > path->rows_min ? rows : path->rows_min;
     return divide_up(rows, path->row_step) * path->row_step;
 }
@@ -173,9 +184,10 @@ void cpu_gemm(struct thread_pool *pool, const struct gemm *gemms, uint32_t n_gem
         if (gemm->n_tokens == 0 || gemm->n_out == 0)
             continue;
         choose_path(&plan, g, &used);
+        plan.strip[g] = strip_rows(&plan, g);
         plan.rows[g] = task_rows(&plan, g, gemm_work(gemm) / task_work + 1);
         plan.first[g + 1] += divide_up(gemm->n_tokens, plan.paths[g].token_block) *
-                             divide_up(gemm->n_out, plan.rows[g]);
+                             divide_up(plan.strip[g], plan.rows[g]);
     }
     prepare(pool, &plan, n_gemms);
     walk_all(pool, work, plan.first[n_gemms], run_task, &plan);

@@ -35,7 +35,8 @@ static void finish_rows(const struct outputs *out, uint32_t token, uint32_t row,
         vec scale = vec_mul(w_scale, vec_set(x->scales[token + m]));
         y[m] = vec_fma(_mm512_cvtepi32_ps(sum), scale, vec_zero());
     }
-    gemm_panels_store(out->part->gemm, out->part->token + token, n < TILE ? n : TILE, row, 1, y);
+    gemm_panels_store(out->part->gemm, out->part->token + token, n < TILE ? n : TILE, row, 1,
+                      PANEL_ROWS, y);
 }
 
 /* Computes 32 tokens x 32 rows: each loaded tile is used twice. */
@@ -144,7 +145,8 @@ static void grouped(const struct outputs *out, uint32_t token, uint32_t row, con
     uint32_t last = out->panels->n_groups - 1;
     group_add(out, token, last, w + last * out->panels->group_bytes,
               (const int32_t(*)[TILE])sums[last % 2], y);
-    gemm_panels_store(out->part->gemm, out->part->token + token, n < TILE ? n : TILE, row, 1, y);
+    gemm_panels_store(out->part->gemm, out->part->token + token, n < TILE ? n : TILE, row, 1,
+                      PANEL_ROWS, y);
 }
 
 static void groups_run(const struct outputs *out)

@@ -2,8 +2,9 @@
  * gemm_f32 - computes y = x W^T in float32, from row-major weights of any dtype, without packing.
  *
  * One 16-lane accumulator for each (token, weight row) runs over n_in in order; vec_sum adds its
- * lanes. A tile is MR tokens x NR rows in registers. There are two loops over the same tiles:
+ * lanes. A tile is MR tokens x NR rows in registers. There are three loops over such tiles:
  *
+ *   strips   one token: rows at four places of the weights, far apart
  *   skinny   few tokens; with AVX-512 up to 32, and any number with long rows of 16 bits: weights are widened when
  *            they are read, tile after tile
  *   wide     many tokens, or weights with scales: NR rows x K_BLOCK are widened into a scratch (float32
@@ -26,11 +27,16 @@ enum { SKINNY_MAX = 32 };
 enum { MR = 2, NR = 3 }; /* 12 of 16 registers are accumulators */
 enum { SKINNY_MAX = 8 };
 #endif
+/* So many places of the weights are read side by side for one token. */
+#if defined __AVX2__ || defined SET_NEON
+enum { STRIPS = 4 };
+#else
+enum { STRIPS = 2 }; /* the sums of more would not stay in registers */
+#endif
 enum {
     TILE = MR * NR,
     TILE_SUMS = (TILE + 7) / 8 * 8,
-    ROW_NR = 8,        /* weight rows of a tile for one token */
-    ROW_STREAMS = 2,   /* rows of them that are read side by side */
+    STRIP_ROWS = 4,    /* rows of a tile in each strip */
     TOKEN_BLOCK = 128, /* at most this many tokens for a widened weight block: a multiple of MR */
     TOKENS_BYTES = 1 << 20,
     SKINNY_TOKENS_BYTES = 512 << 10, /* no weight is widened for a task: it may have fewer */
@@ -62,7 +68,7 @@ INLINE void tile_run(const uint32_t mr, const uint32_t nr, const enum dtype dtyp
     const size_t bytes = dtype_bytes(dtype);
     uint32_t k = 0;
     for (; k + LANES <= n_in; k += LANES) {
-        vec a[ROW_NR];
+        vec a[MR];
         if (ahead)
             prefetch(w + ahead + k * nr * bytes, nr * LANES * bytes, ahead <= NEAR_BYTES);
         UNROLL
@@ -79,7 +85,7 @@ INLINE void tile_run(const uint32_t mr, const uint32_t nr, const enum dtype dtyp
     }
     if (k == n_in)
         return;
-    vec a[ROW_NR];
+    vec a[MR];
     UNROLL
     for (uint32_t m = 0; m < mr; m++)
         a[m] = vec_load_some(DTYPE_F32, x + m * x_stride + k, n_in - k);
@@ -145,21 +151,29 @@ INLINE void skinny_tile(const uint32_t mr, const uint32_t nr, const enum dtype d
     tile_finish(mr, nr, gemm, token, row, acc);
 }
 
-/* For one token. It reads the weights nearly in order, which suits the hardware prefetcher. */
-INLINE void row_tile(const enum dtype dtype, const struct gemm *gemm, uint32_t row)
+/* For one token: a few rows in each strip. A core's own prefetcher follows some streams that are far apart better than rows
+ * that are side by side, or than prefetches of ours. */
+INLINE void strips_tile(const enum dtype dtype, const struct gemm *gemm, uint32_t row,
+                        uint32_t strip)
 {
-    vec acc[ROW_NR];
-    size_t w_stride = gemm->n_in * dtype_bytes(dtype);
-    const char *w = (const char *)gemm->w + row * w_stride;
+    vec acc[STRIPS * STRIP_ROWS];
+    float sums[STRIPS * STRIP_ROWS];
+    const size_t w_stride = gemm->n_in * dtype_bytes(dtype);
     UNROLL
-    for (uint32_t n = 0; n < ROW_NR; n += ROW_STREAMS) {
+    for (uint32_t i = 0; i < STRIP_ROWS; i++) {
+        vec side[STRIPS];
         UNROLL
-        for (uint32_t i = 0; i < ROW_STREAMS; i++)
-            acc[n + i] = vec_zero();
-        tile_run(1, ROW_STREAMS, dtype, gemm->x, 0, w + n * w_stride, w_stride, gemm->n_in,
-                 ROW_STREAMS * w_stride, acc + n);
+        for (uint32_t s = 0; s < STRIPS; s++)
+            side[s] = vec_zero();
+        tile_run(1, STRIPS, dtype, gemm->x, 0, (const char *)gemm->w + (row + i) * w_stride,
+                 strip * w_stride, gemm->n_in, 0, side);
+        UNROLL
+        for (uint32_t s = 0; s < STRIPS; s++)
+            acc[s * STRIP_ROWS + i] = side[s];
     }
-    tile_finish(1, ROW_NR, gemm, 0, row, acc);
+    sum_each(STRIPS * STRIP_ROWS, acc, sums);
+    for (uint32_t s = 0; s < STRIPS; s++)
+        gemm_store(gemm, 0, row + s * strip, STRIP_ROWS, sums + s * STRIP_ROWS);
 }
 
 /* All tokens with one weight tile: it is read from memory once, later from the cache. */
@@ -181,13 +195,36 @@ INLINE void skinny_tokens(const uint32_t nr, const enum dtype dtype, const struc
 INLINE void skinny_rows(const enum dtype dtype, const struct gemm_part *part)
 {
     uint32_t row = part->row;
-    if (part->gemm->n_tokens == 1)
-        for (; row + ROW_NR <= part->row_end; row += ROW_NR)
-            row_tile(dtype, part->gemm, row);
     for (; row + NR <= part->row_end; row += NR)
         skinny_tokens(NR, dtype, part, row);
     for (; row < part->row_end; row++)
         skinny_tokens(1, dtype, part, row);
+}
+
+INLINE void strips_rows(const enum dtype dtype, const struct gemm_part *part)
+{
+    const struct gemm *gemm = part->gemm;
+    for (uint32_t row = part->row; row < part->row_end; row += STRIP_ROWS) {
+        if (row + (STRIPS - 1) * part->strip + STRIP_ROWS <= gemm->n_out) {
+            strips_tile(dtype, gemm, row, part->strip);
+            continue;
+        }
+        for (uint32_t s = 0; s < STRIPS; s++)
+            for (uint32_t at = row + s * part->strip;
+                 at < row + s * part->strip + STRIP_ROWS && at < gemm->n_out; at++)
+                skinny_tile(1, 1, dtype, gemm, 0, at, false);
+    }
+}
+
+static void strips(const struct gemm_part *part)
+{
+    assert(part->token == 0 && part->token_end == 1 && part->strip > 0);
+    if (part->gemm->w_dtype == DTYPE_F32)
+        strips_rows(DTYPE_F32, part);
+    else if (part->gemm->w_dtype == DTYPE_BF16)
+        strips_rows(DTYPE_BF16, part);
+    else
+        strips_rows(DTYPE_F16, part);
 }
 
 static void skinny(const struct gemm_part *part)
@@ -316,11 +353,15 @@ struct gemm_path gemm_f32_path(const struct gemm *gemm)
                                   .row_step = NR,
                                   .rows_min = NR,
                                   .run = wide};
-    uint32_t step = gemm->n_tokens == 1 ? ROW_NR : NR;
+    if (gemm->n_tokens == 1)
+        return (struct gemm_path){.token_block = 1,
+                                  .row_step = STRIP_ROWS,
+                                  .rows_min = STRIP_ROWS,
+                                  .n_strips = STRIPS,
+                                  .run = strips};
     /* A few tokens are not divided: their time goes by reading the weights. */
     const uint32_t tokens = gemm->n_tokens <= SKINNY_MAX
                                 ? SKINNY_MAX
                                 : token_block(gemm->n_in, SKINNY_TOKENS_BYTES);
-    return (struct gemm_path){
-        .token_block = tokens, .row_step = step, .rows_min = step, .run = skinny};
+    return (struct gemm_path){.token_block = tokens, .row_step = NR, .rows_min = NR, .run = skinny};
 }

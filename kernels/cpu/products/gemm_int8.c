@@ -8,13 +8,14 @@
 #include <math.h>
 
 #if defined(__AVX512F__)
-enum { ROW_MR = 12, GROUP_MR = 6, NR = 2 }; /* tokens x panels: 24 registers of sums of 32 */
+/* tokens x panels: 24 registers of sums of 32 */
+enum { ROW_MR = 12, GROUP_MR = 6, NR = 2, STRIPS = 2 };
 #elif defined(__AVX2__)
-enum { ROW_MR = 4, GROUP_MR = 2, NR = 1 };
+enum { ROW_MR = 4, GROUP_MR = 2, NR = 1, STRIPS = 2 };
 #elif defined SET_NEON
-enum { ROW_MR = 4, GROUP_MR = 2, NR = 1 }; /* 16 registers of sums of 32 */
+enum { ROW_MR = 4, GROUP_MR = 2, NR = 1, STRIPS = 1 }; /* 16 registers of sums of 32 */
 #else
-enum { ROW_MR = 2, GROUP_MR = 2, NR = 1 };
+enum { ROW_MR = 2, GROUP_MR = 2, NR = 1, STRIPS = 1 };
 #endif
 enum {
     MATRIX_TOKENS_MIN = 8, /* fewer tokens use less than half of the matrix unit */
@@ -22,6 +23,7 @@ enum {
     LINE = 64,
     PIECE_TOKENS = 4, /* which one task rounds for the call */
     SUMS_MAX = 24,
+    NR_MAX = 2, /* of panels that a tile has */
 };
 
 /* ---- packing ---- */
@@ -191,16 +193,28 @@ struct tile {
     const struct rounded *x;
     const uint8_t *w; /* its first panel */
     uint32_t token, row;
+    uint32_t panel_rows; /* from a panel to the next one: those of a panel, or of a strip */
+    size_t panel_bytes;  /* the same in w */
 };
+
+static struct tile tile_of(const struct panels *panels, const struct rounded *x,
+                           uint32_t panel_rows)
+{
+    return (struct tile){.x = x,
+                         .panel_rows = panel_rows,
+                         .panel_bytes = panel_rows / PANEL_ROWS * panels->panel_bytes};
+}
 
 INLINE void group_dot(const uint32_t mr, const uint32_t nr, const count *x, size_t x_stride,
                       const uint8_t *w, size_t panel_bytes, uint32_t len, vec_int *acc)
 {
     for (uint32_t k = 0; k < len; k += 4) {
-        weights64 b[NR];
+        weights64 b[NR_MAX];
         UNROLL
         for (uint32_t n = 0; n < nr; n++)
             b[n] = weights_load(w + n * panel_bytes + (size_t)k * PANEL_ROWS);
+        if (nr == NR)
+            weights_ask(w + (size_t)k * PANEL_ROWS);
         UNROLL
         for (uint32_t m = 0; m < mr; m++) {
             factors a = factors_load(x + m * x_stride + k);
@@ -241,10 +255,11 @@ INLINE void groups_tile(const uint32_t mr, const uint32_t nr, const struct gemm_
         for (uint32_t i = 0; i < mr * nr; i++)
             acc[i] = vec_int_begin(x->corrections[index + i / nr * panels->n_groups]);
         group_dot(mr, nr, x->counts + tile->token * x->stride + (size_t)g * panels->group_len,
-                  x->stride, group + PANEL_SCALE_BYTES, panels->panel_bytes, GROUP_LEN, acc);
-        group_add(mr, nr, x, index, panels->n_groups, group, panels->panel_bytes, acc, y);
+                  x->stride, group + PANEL_SCALE_BYTES, tile->panel_bytes, GROUP_LEN, acc);
+        group_add(mr, nr, x, index, panels->n_groups, group, tile->panel_bytes, acc, y);
     }
-    gemm_panels_store(part->gemm, part->token + tile->token, mr, tile->row, nr, y);
+    gemm_panels_store(part->gemm, part->token + tile->token, mr, tile->row, nr, tile->panel_rows,
+                      y);
 }
 
 /* Rows that are one group. Three rows of x have a pointer in common, so that all pointers stay in registers. */
@@ -256,10 +271,12 @@ INLINE void row_dot(const uint32_t mr, const uint32_t nr, const count *x, size_t
     for (uint32_t i = 0; i < (mr + 2) / 3; i++)
         three[i] = x + 3 * i * stride;
     for (const uint8_t *end = w + (size_t)len * PANEL_ROWS; w != end; w += 4 * PANEL_ROWS) {
-        weights64 b[NR];
+        weights64 b[NR_MAX];
         UNROLL
         for (uint32_t n = 0; n < nr; n++)
             b[n] = weights_load(w + n * panel_bytes);
+        if (nr == NR)
+            weights_ask(w);
         UNROLL
         for (uint32_t m = 0; m < mr; m++) {
             factors a = factors_load(three[m / 3] + m % 3 * stride);
@@ -283,12 +300,13 @@ INLINE void rows_tile(const uint32_t mr, const uint32_t nr, const struct gemm_pa
     for (uint32_t i = 0; i < mr * nr; i++)
         acc[i] = vec_int_begin(x->corrections[tile->token + i / nr]);
     row_dot(mr, nr, x->counts + tile->token * x->stride, x->stride, tile->w + PANEL_SCALE_BYTES,
-            panels->panel_bytes, panels->group_len, acc);
+            tile->panel_bytes, panels->group_len, acc);
     UNROLL
     for (uint32_t i = 0; i < mr * nr; i++)
         y[i] = vec_zero();
-    group_add(mr, nr, x, tile->token, 1, tile->w, panels->panel_bytes, acc, y);
-    gemm_panels_store(part->gemm, part->token + tile->token, mr, tile->row, nr, y);
+    group_add(mr, nr, x, tile->token, 1, tile->w, tile->panel_bytes, acc, y);
+    gemm_panels_store(part->gemm, part->token + tile->token, mr, tile->row, nr, tile->panel_rows,
+                      y);
 }
 
 /* Not inlined: among other tiles the compiler would store the sums in every step. */
@@ -301,9 +319,11 @@ INLINE void rows_tile(const uint32_t mr, const uint32_t nr, const struct gemm_pa
 ROWS_TILE(1, 1)
 ROWS_TILE(2, 1)
 ROWS_TILE(4, 1)
+#ifdef __AVX2__
+ROWS_TILE(1, 2)
+#endif
 #ifdef __AVX512F__
 ROWS_TILE(12, 1)
-ROWS_TILE(1, 2)
 ROWS_TILE(2, 2)
 ROWS_TILE(4, 2)
 ROWS_TILE(12, 2)
@@ -317,16 +337,20 @@ INLINE void tile_run(const uint32_t mr, const uint32_t nr, const bool is_grouped
         groups_tile(mr, nr, part, panels, tile);
         return;
     }
+#ifdef __AVX2__
+    if (mr == 1 && nr == 2) {
+        rows_tile_1_2(part, panels, tile);
+        return;
+    }
+#endif
 #ifdef __AVX512F__
     if (nr == 2) {
         if (mr == 12)
             rows_tile_12_2(part, panels, tile);
         else if (mr == 4)
             rows_tile_4_2(part, panels, tile);
-        else if (mr == 2)
-            rows_tile_2_2(part, panels, tile);
         else
-            rows_tile_1_2(part, panels, tile);
+            rows_tile_2_2(part, panels, tile);
         return;
     }
     if (mr == 12) {
@@ -361,7 +385,8 @@ INLINE void panels_run(const uint32_t mr, const bool is_grouped, const struct ge
                        const struct panels *panels, const struct rounded *x)
 {
     const uint8_t *packed = part->gemm->w;
-    struct tile tile = {.x = x, .row = part->row};
+    struct tile tile = tile_of(panels, x, PANEL_ROWS);
+    tile.row = part->row;
     for (; tile.row + NR * PANEL_ROWS <= part->row_end; tile.row += NR * PANEL_ROWS) {
         tile.w = packed + tile.row / PANEL_ROWS * panels->panel_bytes;
         panel_tokens(mr, NR, is_grouped, part, panels, &tile);
@@ -369,6 +394,21 @@ INLINE void panels_run(const uint32_t mr, const bool is_grouped, const struct ge
     for (; tile.row < part->row_end; tile.row += PANEL_ROWS) {
         tile.w = packed + tile.row / PANEL_ROWS * panels->panel_bytes;
         panel_tokens(mr, 1, is_grouped, part, panels, &tile);
+    }
+}
+
+/* One token, and a panel of each strip at a time. */
+INLINE void strips_run(const bool is_grouped, const struct gemm_part *part,
+                       const struct panels *panels, const struct rounded *x)
+{
+    const uint8_t *packed = part->gemm->w;
+    struct tile tile = tile_of(panels, x, part->strip);
+    for (tile.row = part->row; tile.row < part->row_end; tile.row += PANEL_ROWS) {
+        tile.w = packed + tile.row / PANEL_ROWS * panels->panel_bytes;
+        if (tile.row + (STRIPS - 1) * part->strip < part->gemm->n_out)
+            tile_run(1, STRIPS, is_grouped, part, panels, &tile);
+        else
+            tile_run(1, 1, is_grouped, part, panels, &tile);
     }
 }
 
@@ -388,7 +428,11 @@ static void run_rounded(const struct gemm_part *part, const struct panels *panel
         return;
     }
 #endif
-    if (panels->n_groups > 1)
+    if (part->strip > 0 && panels->n_groups > 1)
+        strips_run(true, part, panels, x);
+    else if (part->strip > 0)
+        strips_run(false, part, panels, x);
+    else if (panels->n_groups > 1)
         panels_run(GROUP_MR, true, part, panels, x);
     else
         panels_run(ROW_MR, false, part, panels, x);
@@ -445,9 +489,12 @@ struct gemm_path gemm_int8_path(const struct gemm *gemm)
     const struct panels panels = panels_of(gemm);
     uint32_t room = (uint32_t)(TOKENS_BYTES_BEST / panels.token_bytes);
     uint32_t tokens = task_tokens(gemm->n_tokens, room < TOKENS_MAX ? room : TOKENS_MAX);
+    const uint32_t n_strips = gemm->n_tokens == 1 && STRIPS > 1 ? STRIPS : 0;
+    const uint32_t rows = n_strips > 0 ? PANEL_ROWS : NR * PANEL_ROWS;
     return (struct gemm_path){.token_block = tokens,
-                              .row_step = NR * PANEL_ROWS,
-                              .rows_min = NR * PANEL_ROWS,
+                              .row_step = rows,
+                              .rows_min = rows,
+                              .n_strips = n_strips,
                               .run = run,
                               .prepare = prepare,
                               .n_pieces = (gemm->n_tokens + PIECE_TOKENS - 1) / PIECE_TOKENS,

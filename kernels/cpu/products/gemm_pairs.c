@@ -88,6 +88,7 @@ INLINE vec_int widen(const uint8_t *w, uint32_t len, uint16_t *wide)
     for (const uint8_t *end = w + (size_t)len * PANEL_ROWS; w != end;
          w += LINE, wide += STEP_WIDE) {
         weights64 v = weights_load(w);
+        weights_ask(w);
         sums_store(wide, v.even);
         sums_store(wide + STEP_WIDE / 2, v.odd);
         products.low = _mm256_add_epi32(products.low, _mm256_madd_epi16(v.even.low, v.odd.low));
@@ -174,7 +175,8 @@ static void tile_finish(const struct pairs *pairs, uint32_t token, uint32_t mr,
     for (uint32_t m = 0; m < mr; m++)
         y[m] = group_add(pairs, token + m, 0, panel, sums_load(pairs->sums[token + m]), w_products,
                          vec_zero());
-    gemm_panels_store(pairs->part->gemm, pairs->part->token + token, mr, pairs->row, 1, y);
+    gemm_panels_store(pairs->part->gemm, pairs->part->token + token, mr, pairs->row, 1, PANEL_ROWS,
+                      y);
 }
 
 /* Rows that are one group. */
@@ -223,7 +225,8 @@ static void tile_groups(struct pairs *pairs, uint32_t token, uint32_t first, uin
                              w_products, y[m]);
     }
     if (first + n == pairs->panels.n_groups) {
-        gemm_panels_store(pairs->part->gemm, pairs->part->token + token, mr, pairs->row, 1, y);
+        gemm_panels_store(pairs->part->gemm, pairs->part->token + token, mr, pairs->row, 1,
+                          PANEL_ROWS, y);
         return;
     }
     for (uint32_t m = 0; m < mr; m++)

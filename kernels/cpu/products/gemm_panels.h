@@ -63,12 +63,12 @@ struct rounded {
     size_t stride;
 };
 
-/* y[token][row ..] of n_tokens x n_panels = sums[token][panel] + bias (+ y). It is not `inline`: a copy in every tile makes the
- * code half as long again. */
+/* y[token][row ..] of n_tokens x n_panels = sums[token][panel] + bias (+ y); panels are panel_rows apart. It is not `inline`: a copy
+ * in every tile makes the code half as long again. */
 static void gemm_panels_store(const struct gemm *gemm, uint32_t token, uint32_t n_tokens,
-                              uint32_t row, uint32_t n_panels, const vec *sums)
+                              uint32_t row, uint32_t n_panels, uint32_t panel_rows, const vec *sums)
 {
     for (uint32_t t = 0; t < n_tokens; t++)
         for (uint32_t p = 0; p < n_panels; p++)
-            gemm_store_vec(gemm, token + t, row + p * PANEL_ROWS, sums[t * n_panels + p]);
+            gemm_store_vec(gemm, token + t, row + p * panel_rows, sums[t * n_panels + p]);
 }

@@ -16,10 +16,12 @@
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/vector/vec.h"
 
-/* Weight rows row .. row_end - 1 against tokens token .. token_end - 1. */
+/* Weight rows row .. row_end - 1 against tokens token .. token_end - 1. With strips, the same rows of each strip, too:
+ * those that are strip, 2 strip ... rows further, as far as there are any. */
 struct gemm_part {
     const struct gemm *gemm;
     uint32_t row, row_end;
+    uint32_t strip; /* weight rows of a strip; 0: there are none */
     uint32_t token, token_end;
     const void *tokens; /* of the call, as the path prepared them; NULL: it prepares none */
 };
@@ -29,6 +31,7 @@ struct gemm_path {
     uint32_t token_block; /* tokens of a task */
     uint32_t row_step;    /* the rows of a task are a multiple of this */
     uint32_t rows_min;    /* and at least this many, so that preparing a task pays off */
+    uint32_t n_strips;    /* of the weight rows, far apart; a task has rows of each; 0: no strips */
     void (*run)(const struct gemm_part *part);
     /* Prepares a piece of the tokens of the call. Any thread may do it; tasks need all pieces. NULL: the path reads x. */
     void (*prepare)(const struct gemm *gemm, uint32_t piece, void *tokens_out);

@@ -46,6 +46,17 @@ INLINE int32_t factors_four(const int8_t *x)
 }
 #endif
 
+/* Asks for weights that come 2 KiB later. Without dot products, a core's own prefetcher does it too late for what a few tokens
+ * multiply. */
+INLINE void weights_ask(const uint8_t *w)
+{
+#ifdef HAS_PAIRS
+    _mm_prefetch((const char *)w + 2048, _MM_HINT_T0);
+#else
+    (void)w;
+#endif
+}
+
 #if defined(__AVX512F__)
 
 /* Not __m512i, whose lanes have 64 bits: GCC would keep a sum in a register as each of the two types, and spill. */
@@ -104,9 +115,6 @@ INLINE vec vec_int_to_vec(vec_int s)
 
 #ifdef HAS_PAIRS
 
-/* A core's own prefetcher asks too late for what a few tokens multiply. */
-enum { WEIGHTS_AHEAD = 2048 };
-
 typedef struct {
     vec_int even, odd; /* bytes 0 and 2, 1 and 3 of each row's four */
 } weights64;
@@ -123,7 +131,6 @@ INLINE weights64 weights_load(const uint8_t *w)
 {
     __m256i low = _mm256_loadu_si256((const __m256i *)(const void *)w);
     __m256i high = _mm256_loadu_si256((const __m256i *)(const void *)(w + 32));
-    _mm_prefetch((const char *)w + WEIGHTS_AHEAD, _MM_HINT_T0);
     return (weights64){.even = {bytes_even(low), bytes_even(high)},
                        .odd = {_mm256_srli_epi16(low, 8), _mm256_srli_epi16(high, 8)}};
 }
