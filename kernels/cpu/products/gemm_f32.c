@@ -216,25 +216,23 @@ INLINE void strips_rows(const enum dtype dtype, const struct gemm_part *part)
     }
 }
 
-static void strips(const struct gemm_part *part)
+INLINE void few_rows(const enum dtype dtype, const struct gemm_part *part)
 {
-    assert(part->token == 0 && part->token_end == 1 && part->strip > 0);
-    if (part->gemm->w_dtype == DTYPE_F32)
-        strips_rows(DTYPE_F32, part);
-    else if (part->gemm->w_dtype == DTYPE_BF16)
-        strips_rows(DTYPE_BF16, part);
+    if (part->strip > 0)
+        strips_rows(dtype, part);
     else
-        strips_rows(DTYPE_F16, part);
+        skinny_rows(dtype, part);
 }
 
-static void skinny(const struct gemm_part *part)
+static void few(const struct gemm_part *part)
 {
+    assert((part->gemm->n_tokens == 1) == (part->strip > 0));
     if (part->gemm->w_dtype == DTYPE_F32)
-        skinny_rows(DTYPE_F32, part);
+        few_rows(DTYPE_F32, part);
     else if (part->gemm->w_dtype == DTYPE_BF16)
-        skinny_rows(DTYPE_BF16, part);
+        few_rows(DTYPE_BF16, part);
     else
-        skinny_rows(DTYPE_F16, part);
+        few_rows(DTYPE_F16, part);
 }
 
 /* The widened weights of one K block, and the accumulators of all tiles, which are kept between two blocks. */
@@ -358,10 +356,10 @@ struct gemm_path gemm_f32_path(const struct gemm *gemm)
                                   .row_step = STRIP_ROWS,
                                   .rows_min = STRIP_ROWS,
                                   .n_strips = STRIPS,
-                                  .run = strips};
+                                  .run = few};
     /* A few tokens are not divided: their time goes by reading the weights. */
     const uint32_t tokens = gemm->n_tokens <= SKINNY_MAX
                                 ? SKINNY_MAX
                                 : token_block(gemm->n_in, SKINNY_TOKENS_BYTES);
-    return (struct gemm_path){.token_block = tokens, .row_step = NR, .rows_min = NR, .run = skinny};
+    return (struct gemm_path){.token_block = tokens, .row_step = NR, .rows_min = NR, .run = few};
 }
