@@ -199,7 +199,7 @@ DEVICE void attention_masked_body(const struct attention_parameters &p)
         store_rows<N>(p, t);
 }
 
-/* The factors for the range of a lane: that of the sums so far, and that of the range. */
+/* The factors for the range of a lane: that of the sums so far, and that of the range; 1 and 0 if the range is empty. */
 struct merge_factors {
     float of_sums, of_range, total;
 };
@@ -264,8 +264,6 @@ DEVICE void attention_merge_body(const struct attention_parameters &p)
             const float total = shuffle(factors.total, i);
             const float of_sums = shuffle(factors.of_sums, i);
             const float of_range = shuffle(factors.of_range, i);
-            if (total == 0)
-                continue;
             sums.total = multiply_add(total, of_range, sums.total * of_sums);
             sums.sums[0] = multiply_add(parts[i], of_range, sums.sums[0] * of_sums);
         }
