@@ -10,8 +10,8 @@
 
 #include "ctx_worker/prefill.h"
 #include "engine/draw_masks.h"
-#include "model/draws.h"
-#include "model/scorer.h"
+#include "model/sampling/draws.h"
+#include "model/sampling/scorer.h"
 
 /* A prompt that did not advance: its logits are not finite, so it has no first token. */
 struct ctx_failed {

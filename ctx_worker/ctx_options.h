@@ -9,7 +9,7 @@
 #include "engine/constraint_desk.h"
 #include "kvcache/prefix_tree.h"
 #include "kvtransfer/kv_sender.h"
-#include "model/forward.h"
+#include "model/forward/forward.h"
 
 struct ctx_engine_options {
     const char *name; /* for logs: the worker's address; borrowed */

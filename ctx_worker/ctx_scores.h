@@ -8,7 +8,7 @@
 #pragma once
 
 #include "ctx_worker/prefill.h"
-#include "model/scorer.h"
+#include "model/sampling/scorer.h"
 
 static inline bool prompt_wants_scores(const struct prompt *prompt)
 {

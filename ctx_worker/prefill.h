@@ -16,7 +16,7 @@
 #include "ctx_worker/held_transfers.h"
 #include "ctx_worker/prompt.h"
 #include "kvcache/block_table.h"
-#include "model/draws.h"
+#include "model/sampling/draws.h"
 
 enum prefill_state { PREFILL_FREE, PREFILL_COMPUTING, PREFILL_SEALED, PREFILL_CLOSING };
 

@@ -12,8 +12,8 @@
 
 #include "engine/draw_masks.h"
 #include "gen_worker/sequence.h"
-#include "model/draws.h"
-#include "model/scorer.h"
+#include "model/sampling/draws.h"
+#include "model/sampling/scorer.h"
 #include "schedule/schedule.h"
 
 struct gen_result {

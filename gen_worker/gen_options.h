@@ -8,7 +8,7 @@
 #include "engine/constraint_desk.h"
 #include "kvcache/prefix_tree.h"
 #include "kvtransfer/kv_receiver.h"
-#include "model/forward.h"
+#include "model/forward/forward.h"
 #include "schedule/schedule.h"
 
 #define GEN_EOS_IDS_MAX 256u

@@ -1,7 +1,7 @@
 #include "gen_worker/sequence.h"
 
 #include "base/log/log.h"
-#include "model/draws.h"
+#include "model/sampling/draws.h"
 #include "schedule/schedule.h"
 #include "text/constraint/constraint.h"
 

@@ -1,6 +1,6 @@
 #include "gen_worker/sequence_blocks.h"
 
-#include "model/forward.h"
+#include "model/forward/forward.h"
 #include "schedule/schedule.h"
 
 #include <assert.h>

@@ -13,7 +13,7 @@
 #pragma once
 
 #include "gen_worker/sequence_state.h"
-#include "model/scorer.h"
+#include "model/sampling/scorer.h"
 
 /* Some are still to be told (sequence_wants_scores), and the next n_tokens tokens have rows for it. */
 bool sequence_keeps_rows(const struct sequence *sequence, uint32_t n_tokens);

@@ -7,7 +7,7 @@
  *     cuda_sm90 - bf16     - cuda     - cuda      - compute  - asis    - 1
  *
  * With equal ids the same tokens have the same KV, bit for bit. With different ids each worker only
- * keeps its tolerance. model/numerics_id.h makes the id; here it is a text to compare. "" comes from
+ * keeps its tolerance. model/forward/numerics_id.h makes the id; here it is a text to compare. "" comes from
  * a worker that is older than this id.
  *
  * Thread: any (plain data).

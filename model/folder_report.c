@@ -2,9 +2,9 @@
 
 #include "base/text.h"
 #include "base/utf8.h"
-#include "model/config_keys.h"
-#include "model/mapped_file.h"
-#include "model/other_format.h"
+#include "model/config/config_keys.h"
+#include "model/files/mapped_file.h"
+#include "model/files/other_format.h"
 
 #include <dirent.h>
 #include <errno.h>

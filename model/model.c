@@ -6,11 +6,11 @@
 #include "device/device.h"
 #include "kernels/kernels.h"
 #include "model/kernel_choice.h"
-#include "model/placed_weights.h"
-#include "model/quantized_weights.h"
-#include "model/weight_digest.h"
-#include "model/weight_table.h"
-#include "model/weights.h"
+#include "model/weights/placed_weights.h"
+#include "model/weights/quantized_weights.h"
+#include "model/weights/weight_digest.h"
+#include "model/weights/weight_table.h"
+#include "model/weights/weights.h"
 
 #include <assert.h>
 #include <stdlib.h>

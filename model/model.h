@@ -11,8 +11,8 @@
 
 #include "base/status.h"
 #include "kernels/dtype.h"
-#include "model/model_config.h"
-#include "model/weight_format.h"
+#include "model/config/model_config.h"
+#include "model/weights/weight_format.h"
 
 #include <stdbool.h>
 

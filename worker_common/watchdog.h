@@ -11,7 +11,7 @@
 #include "base/stall.h"
 #include "engine/engine_thread.h"
 #include "kvtransfer/transfer_thread.h"
-#include "model/forward.h"
+#include "model/forward/forward.h"
 
 #define WATCHDOG_LOOK_MS 250
 

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "kvtransfer/driver.h"
-#include "model/forward.h"
+#include "model/forward/forward.h"
 #include "process/process_config.h"
 #include "text/constraint/constraint_config.h"
 

@@ -7,7 +7,7 @@
 #pragma once
 
 #include "kvcache/geometry.h"
-#include "model/forward.h"
+#include "model/forward/forward.h"
 #include "worker_common/worker_options.h"
 
 struct worker_step {

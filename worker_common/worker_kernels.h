@@ -1,12 +1,12 @@
 /*
  * worker_kernels - which sets of kernels a worker computes with: the configured ones, or on a host those that measure
- * fastest (model/kernel_trial.h).
+ * fastest (model/forward/kernel_trial.h).
  *
  * Thread: main, after worker_create_threads.
  */
 #pragma once
 
-#include "model/kernel_trial.h"
+#include "model/forward/kernel_trial.h"
 #include "worker_common/worker_object.h"
 
 /* The configured names without any measurement. */

@@ -5,7 +5,7 @@
 #include "kernels/cuda/launch.h"
 #include "kernels/kernels.h"
 #include "kvtransfer/drivers/ucx/ucx_process.h"
-#include "model/numerics_id.h"
+#include "model/forward/numerics_id.h"
 #include "rpc/runtime/runtime.h"
 #include "text/text_build.h"
 

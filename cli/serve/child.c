@@ -1,7 +1,7 @@
 #include "cli/serve/child.h"
 
 #include "base/clock.h"
-#include "model/other_format.h"
+#include "model/files/other_format.h"
 #include "process/process.h"
 
 #include <assert.h>

@@ -6,7 +6,7 @@
  * ranks with the digits so far are wanted. They are collected in any order and sorted.
  *
  * Grid: x rows. Bound: about six reads of the row from the L2 cache. Sums are float32; their order depends on the
- * number of threads and the vocabulary. Oracle: model/candidates.c; ranks to the bit, sums 1e-5.
+ * number of threads and the vocabulary. Oracle: model/sampling/candidates.c; ranks to the bit, sums 1e-5.
  */
 #pragma once
 

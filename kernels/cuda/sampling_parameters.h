@@ -1,7 +1,7 @@
 /*
  * sampling_parameters - the arguments of the kernels for rows of logits (sampling.cuh), and their results.
  *
- * A CTA reads one of n_rows rows of float logits and does not change it. Ranks are those of model/ranks.h (by logit; of
+ * A CTA reads one of n_rows rows of float logits and does not change it. Ranks are those of model/sampling/ranks.h (by logit; of
  * equal logits the lower id first), but NaN has a rank, too, after all numbers.
  */
 #pragma once
@@ -15,7 +15,7 @@
 
 PARAMETERS_BEGIN
 
-/* The penalties of one token, as in model/sampler.h: a positive logit is divided by factor, any other is multiplied by it;
+/* The penalties of one token, as in model/sampling/sampler.h: a positive logit is divided by factor, any other is multiplied by it;
  * then subtract is subtracted. factor 1 and subtract 0 change nothing. */
 struct sampling_penalty {
     uint32_t id;

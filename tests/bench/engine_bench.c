@@ -16,7 +16,7 @@
 #include "ctx_worker/ctx_engine.h"
 #include "gen_worker/gen_engine.h"
 #include "kvtransfer/drivers/sim/sim_transport.h"
-#include "model/draws.h"
+#include "model/sampling/draws.h"
 #include "worker_common/worker.h"
 #include "worker_common/worker_forward.h"
 

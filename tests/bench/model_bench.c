@@ -12,9 +12,9 @@
  * reads; the machine's read bandwidth, measured first.
  */
 #include "base/clock.h"
-#include "model/forward.h"
+#include "model/forward/forward.h"
 #include "model/kernel_choice.h"
-#include "model/weights.h"
+#include "model/weights/weights.h"
 #include "tests/bench/machine.h"
 
 #include <stdio.h>

@@ -19,7 +19,7 @@ enum { N_LONG = 1900, N_NEW = 3, N_TOP = 5 };
 
 #define GOLDEN_FOLDER KVFERRY_SOURCE_DIR "/tests/golden/models"
 
-/* As of logits in tests/model/forward_golden_test.c, and what bfloat16 makes of them (model/demo/README.md). */
+/* As of logits in tests/model/forward/forward_golden_test.c, and what bfloat16 makes of them (model/demo/README.md). */
 #define F32_TOLERANCE  1e-3
 #define BF16_TOLERANCE 0.08
 

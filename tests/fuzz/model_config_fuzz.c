@@ -1,8 +1,8 @@
 /* model_config: any two texts (parted by a NUL: config.json, generation_config.json) are refused or
  * give a config whose numbers keep the promises of the header. */
 #include "kernels/attention.h"
-#include "model/model_config.h"
-#include "model/rope_parameters.h"
+#include "model/config/model_config.h"
+#include "model/config/rope_parameters.h"
 
 #include <assert.h>
 #include <string.h>

@@ -4,8 +4,8 @@
  *     input: a RuledSampling
  */
 #include "kernels/cuda/sampling_parameters.h"
-#include "model/draw.h"
-#include "model/penalties.h"
+#include "model/sampling/draw.h"
+#include "model/sampling/penalties.h"
 #include "rpc/guard.h"
 #include "sampling_params/sampling_codec.h"
 

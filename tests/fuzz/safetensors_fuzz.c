@@ -1,5 +1,5 @@
 /* safetensors: any bytes are refused or parsed, and what parses lies inside the file. */
-#include "model/safetensors.h"
+#include "model/files/safetensors.h"
 
 #include <assert.h>
 

@@ -1,6 +1,6 @@
 /* model_load: a broken or foreign folder is refused with the right status and a sentence that names
  * what is wrong; what is merely unusual loads. */
-#include "model/weights.h"
+#include "model/weights/weights.h"
 #include "tests/model/support/broken_folder.h"
 #include "tests/model/support/runner.h"
 

@@ -1,8 +1,8 @@
 /* model: what loads is counted, digested and reported on the way. */
 #include "base/thread_pool.h"
-#include "model/mapped_file.h"
-#include "model/safetensors.h"
-#include "model/weights.h"
+#include "model/files/mapped_file.h"
+#include "model/files/safetensors.h"
+#include "model/weights/weights.h"
 #include "tests/model/support/broken_folder.h"
 #include "tests/model/support/runner.h"
 #include "tests/runner/one_thread.h"

@@ -1,6 +1,6 @@
 #include "tests/sim/oracle.h"
 
-#include "model/logprobs.h"
+#include "model/sampling/logprobs.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -7,8 +7,8 @@
  */
 #pragma once
 
-#include "model/forward.h"
-#include "model/sampler.h"
+#include "model/forward/forward.h"
+#include "model/sampling/sampler.h"
 
 #define ORACLE_MODELS         2u
 #define ORACLE_FAMILIES       6u

@@ -1,7 +1,7 @@
-/* sampling: of a row of logits a device hands back what model/candidates.c and model/sampler.c find themselves. */
+/* sampling: of a row of logits a device hands back what model/sampling/candidates.c and model/sampling/sampler.c find themselves. */
 #include "kernels/cuda/cuda.h"
 #include "kernels/cuda/sampling_parameters.h"
-#include "model/candidates.h"
+#include "model/sampling/candidates.h"
 #include "tests/simt/device_array.h"
 
 #include <criterion/criterion.h>

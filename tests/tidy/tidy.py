@@ -33,7 +33,7 @@ FOREIGN_HEADERS = [
     (r"<yaml\.h>", r"base/config/config_yaml\.c|router/admission/tenant_file\.c"),
     (r"<zlib\.h>", r"rpc/gzip\.c"),
     (r"<seccomp\.h>", r"process/syscall_filter\.c|text/template_filter\.c"),
-    (r"<xxhash\.h>", r"model/weight_digest\.c"),
+    (r"<xxhash\.h>", r"model/weights/weight_digest\.c"),
     (r"<openssl/",
      r"base/(sha256|secret)\.c|kvtransfer/drivers/stream/stream_tls\.c|rpc/auth/(key_file|sealed_secret)\.c|rpc/tls/tls_\w+\.[ch]"
      r"|discovery/k8s/https_stream\.c"),
@@ -61,7 +61,7 @@ BANNED_CALLS = [
     (r"rand|srand|random|srandom", "base/random.h is seeded and the same everywhere", r"tests/runner/.*"),
     # Only what no simulation runs looks at a clock: commands, what joins a process, threads, real transports, gRPC.
     (r"clock_now_ns", "time is an argument (now_ns) of everything that can be simulated",
-     r"(tests|cli|process)/.*|base/(clock|thread_pool)\.[ch]|engine/engine_thread\.c|worker_common/worker(_kernels)?\.c|model/kernel_trial_time\.c"
+     r"(tests|cli|process)/.*|base/(clock|thread_pool)\.[ch]|engine/engine_thread\.c|worker_common/worker(_kernels)?\.c|model/forward/kernel_trial_time\.c"
      r"|device/device\.c"    # a wait that has a bound, for what no simulation runs
      r"|text/(render_frame|template_renderer|constraint/constraint_(compiler|store))\.c"
      r"|kvtransfer/(drivers/(ucx|stream|shm|ipc)/\w+|transfer_thread)\.c"
@@ -95,7 +95,7 @@ POLICY_INCLUDES = r'"(schedule/\w+|base/(standing|status))\.h"|<(assert|stdbool|
 # the host's until it is placed, and model/ reads it there; of what forward*.c has, only the logits are.
 DEVICE_FOLDERS = r"(device|kernels)/.*"
 DEVICE_ADDRESS = r"block_pool_(?:data|base)\s*\(|\b(?:pool_base|pool_memory|activations)\b"
-DEVICE_ONLY = r"model/forward\w*\.c"  # where every address but those of the host's own structs is the device's
+DEVICE_ONLY = r"model/forward/forward\w*\.c"  # where every address but those of the host's own structs is the device's
 TOUCHES = r"\b(mem(?:cpy|move|set|cmp|chr)|crc32c(?:_copy)?|p?read|p?write|sha256\w*|hash128\w*)\s*\("
 # Sized when it is made, as its README says: memory is taken in what makes, and nowhere else.
 SIZED = (r"(kvcache|schedule|engine|trace)/.*|base/(ring|metrics/metrics|thread_pool)\.c|model/(forward|sampler)\w*\.c"

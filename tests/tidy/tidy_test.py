@@ -88,7 +88,7 @@ PLANTED = {
     "a block copied": ("router/x.c", "\nmemcpy(to,\n  options.pool_base + (a * (b)), n);\n", "router/x.c:2: device: memcpy"),
     "a block looked at": ("router/x.c", "if (block_pool_base(f(pool))[3] == 0)\n", "router/x.c:1: device: block_pool_base[...]"),
     "memory of a device looked at": ("router/x.c", "pool_memory.base [i] = 0;\n", "router/x.c:1: device: pool_memory[...]"),
-    "activations moved": ("model/forward.c", "memmove(a, b, n);\n", "model/forward.c:1: device: memmove"),
+    "activations moved": ("model/forward/forward.c", "memmove(a, b, n);\n", "model/forward/forward.c:1: device: memmove"),
     "memory": ("schedule/schedule.c", "\nvoid *grow(void *a)\n{\n    return realloc(a, 8);\n}\n",
                "schedule/schedule.c:4: memory: realloc in grow"),
     "a wrapper nobody compares": ("kernels/cuda/conform/conform.cuh", "DEVICE void body()\n{\n    f(1);\n}\n",

@@ -68,7 +68,7 @@ ALLOWED = {
     ("device/cuda_ring.c", "pinned"): "CUDA's word for memory of the host",
     ("kernels/moe.c", "gate"): "a weight's name",
     ("kvcache/geometry.c", "numerics"): "a field's name",
-    ("model/forward_layout.c", "pinned"): "CUDA's word for memory of the host",
+    ("model/forward/forward_layout.c", "pinned"): "CUDA's word for memory of the host",
     ("process/geometry_codec.c", "geometry"): "a field's name",
     ("rpc/auth/sealed_secret.c", "seal"): "bytes of a derived key, never shown",
     ("worker_common/identity_codec.c", "incarnation"): "a field's name",

@@ -3,7 +3,7 @@
 
     keys.py KVFERRY WORK    installs each version below into WORK, with what transformers-VERSION.txt beside this file pins, and
                             asks KVFERRY check-model; fails with the unknown ones
-    keys.py --write WORK    writes keys.json beside this file, which tests/model/config_keys_test.c reads on every run
+    keys.py --write WORK    writes keys.json beside this file, which tests/model/config/config_keys_test.c reads on every run
     keys.py --list          what the Transformers that runs this has (how the others call it)
 
 Keys are what the classes of a family have as fields, parameters and in to_dict(), and for tokenizers also what the

@@ -3,7 +3,7 @@
 
     v/bin/python make_rules.py           # the virtual environment of make.py, behind make_sampling.py
 
-The logits, the draw and the parameters are those of make_sampling.py. Order as in model/sampler.h: penalties; biases
+The logits, the draw and the parameters are those of make_sampling.py. Order as in model/sampling/sampler.h: penalties; biases
 (SequenceBiasLogitsProcessor of single tokens); then -inf for what is not allowed (SuppressTokensLogitsProcessor), for
 ends before min_tokens (MinNewTokensLengthLogitsProcessor), and for bad sequences (NoBadWordsLogitsProcessor, which is
 shown the generated tokens alone, as the public API says).

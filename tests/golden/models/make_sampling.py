@@ -3,9 +3,9 @@
 
     v/bin/python make_sampling.py           # the virtual environment of make.py
 
-Order as in model/sampler.h. Repetition penalty, temperature, top-k, top-p and min-p are Transformers' own
+Order as in model/sampling/sampler.h. Repetition penalty, temperature, top-k, top-p and min-p are Transformers' own
 processors; presence and frequency penalty, which it has not, are the formula of the public API. The uniform number of a
-(seed, position) is computed as model/sampler.h says, and the token is the first, in that header's order (the 256 first
+(seed, position) is computed as model/sampling/sampler.h says, and the token is the first, in that header's order (the 256 first
 ranks of the logits after the penalties, then the others by id), whose running sum exceeds it; a draw that lies within
 1e-5 of a border between two tokens is left out.
 

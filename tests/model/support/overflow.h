@@ -8,7 +8,7 @@
  */
 #pragma once
 
-#include "model/weights.h"
+#include "model/weights/weights.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* runner - a model with a pool and a forward pass, and sequences that feed it; asserts on failure. */
 #pragma once
 
-#include "model/forward.h"
+#include "model/forward/forward.h"
 
 #define GOLDEN_MODELS KVFERRY_SOURCE_DIR "/tests/golden/models"
 #define DEMO_MODEL    KVFERRY_SOURCE_DIR "/model/demo"

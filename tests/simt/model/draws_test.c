@@ -1,8 +1,8 @@
 /* draws on a device that finds candidates: tokens and log-probabilities are those of the whole row, whatever was asked, in mixed
  * steps, in launched ones and in replays; rows stay where they are but for the few that are wanted. */
 #include "kernels/cuda/sampling_parameters.h"
-#include "model/draws.h"
-#include "model/forward_parts.h"
+#include "model/forward/forward_parts.h"
+#include "model/sampling/draws.h"
 #include "tests/model/support/settings.h"
 #include "tests/simt/model/rig.h"
 

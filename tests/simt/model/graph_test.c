@@ -1,6 +1,6 @@
 /* Steps that only generate, replayed: the bits and the cache of launched ones, whatever lengths and blocks came between capture
  * and replay; and launches that have nothing of a step but its bucket and its arena. */
-#include "model/forward_parts.h"
+#include "model/forward/forward_parts.h"
 #include "tests/simt/model/rig.h"
 
 #include <criterion/criterion.h>

@@ -1,6 +1,6 @@
 /* scorer on a device with kernels of its own: the log-probabilities of Transformers within what BF16 keeps, the same bits for any
  * chunks. */
-#include "model/scorer.h"
+#include "model/sampling/scorer.h"
 #include "tests/model/support/golden.h"
 #include "tests/simt/model/rig.h"
 #include "tests/simt/model/rows.h"

@@ -1,0 +1,37 @@
+/*
+ * config_keys - decides what to do with each key in a model folder's JSON files, for every version of Transformers.
+ *
+ *     used      read by model_config.c, rope_parameters.c, tokenizer/ or the router
+ *     ignored   changes no result of kvferry; the table says why
+ *     refused   would change the result, and kvferry does not compute that. A neutral value is ignored: null,
+ *               false, empty, or the neutral value in the table
+ *     unknown   no version of Transformers uses it for these families
+ *
+ * A folder without generation_config.json is an old one: its config.json has the keys of both files, as
+ * in Transformers. If the file exists, these keys in config.json are ignored.
+ *
+ * tokenizer/ enforces tokenizer_config.json and special_tokens_map.json; their keys here are only for
+ * reports to people (folder_report.h).
+ *
+ * Thread: any.
+ */
+#pragma once
+
+#include "model/files/json_fields.h"
+
+enum key_file {
+    KEYS_CONFIG,       /* config.json with a generation_config.json beside it */
+    KEYS_CONFIG_ALONE, /* config.json without one */
+    KEYS_GENERATION,
+    KEYS_TOKENIZER,
+    KEYS_SPECIAL_TOKENS,
+};
+
+enum key_verdict { KEY_USED, KEY_IGNORED, KEY_REFUSED, KEY_UNKNOWN };
+
+/* *why_out: why the key is ignored; "" for other verdicts. A literal. */
+enum key_verdict config_key_judge(enum key_file file, const char *key, const json_t *value,
+                                  const char **why_out);
+
+/* UNSUPPORTED names the first refused key and its value. Unknown ones are logged, all in one line. */
+MUST_CHECK enum status config_keys_check(enum key_file file, const struct json_fields *fields);

@@ -1,0 +1,266 @@
+#include "model/config/rope_parameters.h"
+
+#include "base/log/log.h"
+
+#include <math.h>
+#include <string.h>
+
+#define THETA_MIN  2
+#define THETA_MAX  1e12
+#define FACTOR_MAX 1e6
+
+static const char *const MEMBERS[] = {
+    "rope_type",
+    "type",
+    "rope_theta",
+    "factor",
+    "original_max_position_embeddings",
+    "low_freq_factor",
+    "high_freq_factor",
+    "attention_factor",
+    "mscale",
+    "mscale_all_dim",
+    "beta_fast",
+    "beta_slow",
+    "truncate",
+    "partial_rotary_factor",
+};
+
+static const struct type_row {
+    const char *name;
+    enum rope_scaling scaling;
+} TYPES[] = {
+    {"default", ROPE_NONE},  {"linear", ROPE_LINEAR}, {"dynamic", ROPE_DYNAMIC},
+    {"llama3", ROPE_LLAMA3}, {"yarn", ROPE_YARN},
+};
+
+static bool is_member(const char *key)
+{
+    for (size_t i = 0; i < sizeof MEMBERS / sizeof *MEMBERS; i++)
+        if (strcmp(MEMBERS[i], key) == 0)
+            return true;
+    return false;
+}
+
+static enum status check_members(const struct json_fields *rope)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)rope->object, key, value)
+    {
+        if (!json_is_null(value) && !is_member(key))
+            return error_set(rope->error, STATUS_UNSUPPORTED, "%s.%.80s is not supported",
+                             rope->file, key);
+    }
+    double part = 1;
+    TRY(json_fields_real(rope, "partial_rotary_factor", 0, 1, &part));
+    if (part != 1)
+        return error_set(rope->error, STATUS_UNSUPPORTED,
+                         "%s.partial_rotary_factor is %g, only 1 is supported", rope->file, part);
+    return STATUS_OK;
+}
+
+static enum status read_type(const struct json_fields *rope, enum rope_scaling *scaling_out)
+{
+    const char *type = NULL, *old = NULL;
+    TRY(json_fields_string(rope, "rope_type", &type));
+    TRY(json_fields_string(rope, "type", &old));
+    if (type && old && strcmp(type, old) != 0)
+        return error_set(rope->error, STATUS_CORRUPT,
+                         "%s: rope_type is \"%.40s\", type is \"%.40s\"", rope->file, type, old);
+    if (!type)
+        type = old ? old : "default";
+    for (size_t i = 0; i < sizeof TYPES / sizeof *TYPES; i++) {
+        if (strcmp(TYPES[i].name, type) == 0) {
+            *scaling_out = TYPES[i].scaling;
+            return STATUS_OK;
+        }
+    }
+    return error_set(rope->error, STATUS_UNSUPPORTED, "%s: rope_type \"%.40s\" is not supported",
+                     rope->file, type);
+}
+
+/* The value may stand inside the object, beside it, or in both places: then both must agree. */
+static enum status read_theta(const struct json_fields *fields, const struct json_fields *rope,
+                              double *theta_out)
+{
+    double outside = 0, inside = 0;
+    TRY(json_fields_real(fields, "rope_theta", THETA_MIN, THETA_MAX, &outside));
+    if (rope->object)
+        TRY(json_fields_real(rope, "rope_theta", THETA_MIN, THETA_MAX, &inside));
+    if (outside > 0 && inside > 0 && outside != inside)
+        return error_set(fields->error, STATUS_CORRUPT,
+                         "%s: rope_theta is %g beside and %g inside %s", fields->file, outside,
+                         inside, rope->file);
+    *theta_out = inside > 0 ? inside : outside > 0 ? outside : 10000;
+    return STATUS_OK;
+}
+
+static enum status read_original(const struct json_fields *fields, const struct json_fields *rope,
+                                 uint32_t context_tokens, struct rope_config *config)
+{
+    static const char KEY[] = "original_max_position_embeddings";
+    uint32_t outside = 0, inside = 0;
+    TRY(json_fields_u32(fields, KEY, 1, 1u << 24, &outside));
+    TRY(json_fields_u32(rope, KEY, 1, 1u << 24, &inside));
+    if (outside && inside && outside != inside)
+        return error_set(fields->error, STATUS_CORRUPT, "%s: %s is %u beside and %u inside %s",
+                         fields->file, KEY, outside, inside, rope->file);
+    uint32_t given = inside ? inside : outside;
+    /* Dynamic scaling in Transformers ignores this key and begins at max_position_embeddings. */
+    if (config->scaling == ROPE_DYNAMIC && given && given != context_tokens)
+        return error_set(fields->error, STATUS_UNSUPPORTED,
+                         "%s: dynamic scaling with %s %u beside max_position_embeddings %u",
+                         rope->file, KEY, given, context_tokens);
+    config->original_positions = given ? given : context_tokens;
+    return STATUS_OK;
+}
+
+static enum status read_factor(const struct json_fields *rope, uint32_t context_tokens,
+                               struct rope_config *config)
+{
+    TRY(json_fields_real(rope, "factor", 1, FACTOR_MAX, &config->factor));
+    if (config->factor > 0)
+        return STATUS_OK;
+    if (config->scaling != ROPE_YARN)
+        return error_set(rope->error, STATUS_CORRUPT, "%s.factor is missing", rope->file);
+    config->factor = (double)context_tokens / config->original_positions;
+    if (config->factor < 1)
+        return error_set(rope->error, STATUS_CORRUPT,
+                         "%s: factor is missing, and max_position_embeddings %u is under "
+                         "original_max_position_embeddings %u",
+                         rope->file, context_tokens, config->original_positions);
+    return STATUS_OK;
+}
+
+static enum status read_llama3(const struct json_fields *rope, struct rope_config *config)
+{
+    TRY(json_fields_require(rope, "low_freq_factor"));
+    TRY(json_fields_require(rope, "high_freq_factor"));
+    TRY(json_fields_real(rope, "low_freq_factor", 1e-6, FACTOR_MAX, &config->low_freq_factor));
+    TRY(json_fields_real(rope, "high_freq_factor", 1e-6, FACTOR_MAX, &config->high_freq_factor));
+    if (config->high_freq_factor <= config->low_freq_factor)
+        return error_set(rope->error, STATUS_CORRUPT,
+                         "%s: high_freq_factor is %g, expected more than low_freq_factor %g",
+                         rope->file, config->high_freq_factor, config->low_freq_factor);
+    return STATUS_OK;
+}
+
+static enum status read_yarn(const struct json_fields *rope, struct rope_config *config)
+{
+    bool truncate = true;
+    TRY(json_fields_real(rope, "attention_factor", 1e-6, FACTOR_MAX, &config->attention_factor));
+    TRY(json_fields_real(rope, "mscale", 0, FACTOR_MAX, &config->mscale));
+    TRY(json_fields_real(rope, "mscale_all_dim", 0, FACTOR_MAX, &config->mscale_all_dim));
+    TRY(json_fields_real(rope, "beta_fast", 0, FACTOR_MAX, &config->beta_fast));
+    TRY(json_fields_real(rope, "beta_slow", 0, FACTOR_MAX, &config->beta_slow));
+    TRY(json_fields_bool(rope, "truncate", &truncate));
+    config->no_truncate = !truncate;
+    double fast = config->beta_fast > 0 ? config->beta_fast : 32;
+    double slow = config->beta_slow > 0 ? config->beta_slow : 1;
+    if (fast < slow)
+        return error_set(rope->error, STATUS_CORRUPT, "%s: beta_fast is %g, under beta_slow %g",
+                         rope->file, fast, slow);
+    return STATUS_OK;
+}
+
+static enum status read_scaling(const struct json_fields *fields, const struct json_fields *rope,
+                                uint32_t context_tokens, struct rope_config *config)
+{
+    TRY(check_members(rope));
+    TRY(read_type(rope, &config->scaling));
+    if (config->scaling == ROPE_NONE)
+        return STATUS_OK;
+    TRY(read_original(fields, rope, context_tokens, config));
+    TRY(read_factor(rope, context_tokens, config));
+    if (config->scaling == ROPE_LLAMA3)
+        return read_llama3(rope, config);
+    if (config->scaling == ROPE_YARN)
+        return read_yarn(rope, config);
+    return STATUS_OK;
+}
+
+/* Files with YaRN often keep the original max_position_embeddings: then it is multiplied by factor. */
+static enum status extend_context(const struct json_fields *rope, bool has_factor,
+                                  struct rope_config *config)
+{
+    if (config->scaling != ROPE_YARN || !has_factor ||
+        config->positions_max > config->original_positions)
+        return STATUS_OK;
+    double positions = floor(config->factor * config->original_positions);
+    if (positions > CONTEXT_TOKENS_MAX)
+        return error_set(rope->error, STATUS_CORRUPT,
+                         "%s: factor %g of original_max_position_embeddings %u makes %.15g "
+                         "positions, expected up to %u",
+                         rope->file, config->factor, config->original_positions, positions,
+                         CONTEXT_TOKENS_MAX);
+    if (positions > config->positions_max)
+        log_info("config.json: max_position_embeddings %u is the length before YaRN, which makes "
+                 "it %.15g",
+                 config->positions_max, positions);
+    if (positions > config->positions_max)
+        config->positions_max = (uint32_t)positions;
+    return STATUS_OK;
+}
+
+static bool is_same(const json_t *left, const json_t *right)
+{
+    if (!left || !right || json_is_null(left) || json_is_null(right))
+        return true; /* a factor of one has no effect */
+    if (json_is_number(left) && json_is_number(right))
+        return json_number_value(left) == json_number_value(right);
+    return json_equal(left, right);
+}
+
+static const char *type_of(const json_t *object)
+{
+    const char *type = json_string_value(json_object_get(object, "rope_type"));
+    if (!type)
+        type = json_string_value(json_object_get(object, "type"));
+    return type ? type : "default";
+}
+
+/* Files that were written for Transformers 4 and 5 have both keys. Transformers then reads rope_scaling. */
+static enum status check_both(const struct json_fields *fields, const json_t *scaling,
+                              const json_t *parameters, double theta)
+{
+    const json_t *given = json_object_get(parameters, "rope_theta");
+    if (strcmp(type_of(scaling), type_of(parameters)) != 0)
+        return error_set(fields->error, STATUS_CORRUPT,
+                         "%s: rope_scaling and rope_parameters differ: %.40s, %.40s", fields->file,
+                         type_of(scaling), type_of(parameters));
+    for (size_t i = 0; i < sizeof MEMBERS / sizeof *MEMBERS; i++)
+        if (!is_same(json_object_get(scaling, MEMBERS[i]), json_object_get(parameters, MEMBERS[i])))
+            return error_set(fields->error, STATUS_CORRUPT,
+                             "%s: rope_scaling and rope_parameters differ in %s", fields->file,
+                             MEMBERS[i]);
+    if (json_is_number(given) && json_number_value(given) != theta)
+        return error_set(fields->error, STATUS_CORRUPT,
+                         "%s: rope_parameters has rope_theta %g, without it it is %g", fields->file,
+                         json_number_value(given), theta);
+    return STATUS_OK;
+}
+
+enum status rope_parameters_read(const struct json_fields *fields, uint32_t head_dim,
+                                 uint32_t context_tokens, struct rope_config *rope_out)
+{
+    const json_t *scaling, *parameters;
+    TRY(json_fields_object(fields, "rope_scaling", &scaling));
+    TRY(json_fields_object(fields, "rope_parameters", &parameters));
+    if (parameters && json_object_size(scaling) == 0)
+        scaling = NULL;
+    struct json_fields rope = {
+        .object = scaling ? scaling : parameters,
+        .file = scaling ? "config.json: rope_scaling" : "config.json: rope_parameters",
+        .error = fields->error,
+    };
+    struct rope_config config = {.head_dim = head_dim, .positions_max = context_tokens};
+    TRY(read_theta(fields, &rope, &config.theta));
+    if (scaling && parameters)
+        TRY(check_both(fields, scaling, parameters, config.theta));
+    if (rope.object)
+        TRY(read_scaling(fields, &rope, context_tokens, &config));
+    TRY(extend_context(&rope, json_fields_get(&rope, "factor"), &config));
+    *rope_out = config;
+    return STATUS_OK;
+}

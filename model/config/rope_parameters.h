@@ -1,0 +1,27 @@
+/*
+ * rope_parameters - reads the parameters of the rotary embedding (RoPE) from config.json.
+ *
+ *     Transformers 4    rope_theta, rope_scaling {type or rope_type, ...} or null
+ *     Transformers 5    rope_parameters {rope_type, rope_theta, ...}
+ *
+ *     written for both  both, which must not differ; rope_scaling is read, as in Transformers
+ *
+ * Types: default, linear, dynamic, llama3, yarn. Others are refused by name, also longrope: its frequencies
+ * depend on the length of the prompt, which is not known for its first chunk. With dynamic, frequencies
+ * depend on the length only beyond original_positions, and no more positions than these are served. An unknown
+ * member of the object is refused: it may change the result.
+ *
+ * Thread: any.
+ */
+#pragma once
+
+#include "kernels/rope.h"
+#include "model/files/json_fields.h"
+
+#define CONTEXT_TOKENS_MAX (1u << 24) /* positions that a model serves */
+
+/* context_tokens: max_position_embeddings. rope_out->positions_max is the number of positions that are served:
+ * context_tokens, except with YaRN if max_position_embeddings is still the original number: then factor times it.
+ * CORRUPT (malformed, out of range), UNSUPPORTED (not computed here): the sentence names the key. */
+MUST_CHECK enum status rope_parameters_read(const struct json_fields *fields, uint32_t head_dim,
+                                            uint32_t context_tokens, struct rope_config *rope_out);

@@ -1,0 +1,408 @@
+#include "base/log/log.h"
+#include "kernels/cuda/sampling_parameters.h"
+#include "model/forward/forward_parts.h"
+#include "model/kernel_choice.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <stdlib.h>
+
+#define TOKENS_MAX_MAX (1u << 20)
+#define ALIGNMENT      64u /* bytes, of each part of the activations */
+
+static enum dtype to_dtype(enum cache_dtype dtype)
+{
+    switch (dtype) {
+    case CACHE_BF16:
+        return DTYPE_BF16;
+    case CACHE_F16:
+        return DTYPE_F16;
+    case CACHE_F32:
+        break;
+    }
+    return DTYPE_F32;
+}
+
+static enum attention_math to_math(enum context_math math)
+{
+    static const enum attention_math maths[] = {MATH_COMPUTE, MATH_BF16, MATH_FP16};
+    return maths[math];
+}
+
+size_t forward_block_bytes(const struct model_config *config, uint32_t block_tokens,
+                           enum cache_dtype dtype)
+{
+    return (size_t)config->n_layers * 2 * config->n_kv_heads * block_tokens * config->head_dim *
+           dtype_bytes(to_dtype(dtype));
+}
+
+static enum status check_range(const char *name, uint32_t value, uint32_t max, struct error *error)
+{
+    if (value >= 1 && value <= max)
+        return STATUS_OK;
+    return error_set(error, STATUS_INVALID_ARGUMENT, "%s is %u, expected 1 .. %u", name, value,
+                     max);
+}
+
+static enum status check_options(const struct forward_options *options, struct error *error)
+{
+    uint32_t block_tokens = options->block_tokens;
+    if (block_tokens < BLOCK_TOKENS_MIN || block_tokens > BLOCK_TOKENS_MAX ||
+        (block_tokens & (block_tokens - 1)) != 0)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "block_tokens is %u, expected a power of two, %u .. %u", block_tokens,
+                         BLOCK_TOKENS_MIN, BLOCK_TOKENS_MAX);
+    if ((unsigned)options->cache_dtype > CACHE_F16)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "cache_dtype %d is none",
+                         (int)options->cache_dtype);
+    if ((unsigned)options->context_math > CONTEXT_MATH_FP16)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "context_math %d is none",
+                         (int)options->context_math);
+    TRY(check_range("tokens_max", options->tokens_max, TOKENS_MAX_MAX, error));
+    TRY(check_range("sequences_max", options->sequences_max, TOKENS_MAX_MAX, error));
+    return check_range("blocks_max", options->blocks_max, UINT32_MAX, error);
+}
+
+static enum status create_attention(struct forward *forward, uint32_t layer, struct error *error)
+{
+    const struct model_config *config = forward->config;
+    const struct layer_weights *weights = &forward->weights->layers[layer];
+    assert(weights->q_norm.dtype == weights->k_norm.dtype); /* model_load has checked */
+    struct attention_config attention = forward->shape;
+    attention.layer_index = layer;
+    attention.window = config->windows[layer];
+    attention.q_norm = weights->q_norm.data;
+    attention.k_norm = weights->k_norm.data;
+    attention.norm_dtype = weights->q_norm.dtype;
+    return forward->backend->create(&attention, forward->threads, &forward->attention[layer],
+                                    error);
+}
+
+/* A view of n_blocks at base; 0 before a pool is attached. */
+static struct kv_view view_of(const struct forward *forward, void *base, uint32_t n_blocks)
+{
+    const struct model_config *config = forward->config;
+    const struct forward_options *options = &forward->options;
+    return kv_view_dense(base, n_blocks, config->n_layers, config->n_kv_heads,
+                         options->block_tokens, config->head_dim, to_dtype(options->cache_dtype));
+}
+
+static enum status create_operators(struct forward *forward, struct error *error)
+{
+    const struct model_config *config = forward->config;
+    const struct forward_options *options = &forward->options;
+    TRY(rope_create(&config->rope, &forward->rope, error));
+    forward->shape = (struct attention_config){
+        .n_heads = config->n_heads,
+        .n_kv_heads = config->n_kv_heads,
+        .head_dim = config->head_dim,
+        .compute = forward->dtype,
+        .cache = to_dtype(options->cache_dtype),
+        .mask = MASK_CAUSAL,
+        .reuses_prefix = true,
+        .rope = forward->rope,
+        .norm_eps = config->norm_eps,
+        .math = to_math(options->context_math),
+    };
+    forward->attention = calloc(config->n_layers, sizeof *forward->attention);
+    if (!forward->attention)
+        return error_set(error, STATUS_NO_MEMORY, "no memory for the forward pass");
+    for (uint32_t layer = 0; layer < config->n_layers; layer++)
+        TRY(create_attention(forward, layer, error));
+
+    struct attention_limits limits = {
+        .n_sequences_max = options->sequences_max,
+        .n_tokens_max = options->tokens_max,
+        .kv_len_max = forward->kv_tokens_max,
+        .n_heads = config->n_heads,
+        .n_kv_heads = config->n_kv_heads,
+        .head_dim = config->head_dim,
+        .cache = to_dtype(options->cache_dtype),
+        .mask = MASK_CAUSAL,
+        .block_tokens_min = options->block_tokens,
+        .ropes = {forward->rope},
+    };
+    forward->kv = view_of(forward, NULL, 0);
+    return forward_layouts_create(forward, &limits, error);
+}
+
+/* A device with its own kernels needs no small working set, but many rows to keep it busy. */
+static uint32_t mlp_rows_max(const struct forward_options *options)
+{
+    bool takes_all = kernel_choice_is_own(options->device);
+    return takes_all || options->tokens_max < MLP_ROWS ? options->tokens_max : MLP_ROWS;
+}
+
+/* The most that products of a step use. Q, K and V read the same rows, and so do gate and up. */
+static size_t workspace_bytes(const struct model *model, const struct forward_options *options)
+{
+    const struct model_config *config = model_get_config(model);
+    const struct kernels *kernels = model_kernels(model);
+    const uint32_t tokens = options->tokens_max, attended = config->n_heads * config->head_dim;
+    const size_t inner = gemm_workspace_bytes(kernels, mlp_rows_max(options), config->ffn);
+    const size_t outer = gemm_workspace_bytes(
+        kernels, tokens, config->hidden > attended ? config->hidden : attended);
+    const size_t head = gemm_workspace_bytes(kernels, options->sequences_max, config->hidden);
+    const size_t most = inner > outer ? inner : outer;
+    return most > head ? most : head;
+}
+
+/* Places the activations one after the other in one allocation. Without base, only counts the bytes. */
+static size_t lay_out_activations(struct forward *forward, uint8_t *base)
+{
+    const struct model_config *config = forward->config;
+    const struct device *device = forward->options.device;
+    const size_t tokens = forward->options.tokens_max, mlp_rows = forward->mlp_rows_max;
+    const enum dtype dtype = forward->dtype;
+    const bool writes_to_host = !device || device_reads_host(device);
+    const size_t rows = forward->options.sequences_max, found = forward_finds_on(device) ? rows : 0;
+    const struct {
+        struct rows *rows;
+        size_t n_rows, width;
+        enum dtype dtype, room; /* the type of the elements, and the type that must fit */
+    } parts[] = {
+        {&forward->hidden, tokens, config->hidden, DTYPE_F32, DTYPE_F32},
+        {&forward->normed, tokens, config->hidden, dtype, DTYPE_F32},
+        {&forward->qkv, tokens, forward->qkv_width, dtype, dtype},
+        {&forward->attended, tokens, (size_t)config->n_heads * config->head_dim, dtype, dtype},
+        {&forward->gate, mlp_rows, config->ffn, dtype, dtype},
+        {&forward->up, mlp_rows, config->ffn, dtype, dtype},
+        {&forward->workspace, 1, forward->workspace_bytes / sizeof(float), DTYPE_F32, DTYPE_F32},
+        {&forward->logits, writes_to_host ? 0 : rows, config->vocabulary, DTYPE_F32, DTYPE_F32},
+        {&forward->penalised, found, config->vocabulary, DTYPE_F32, DTYPE_F32},
+        {&forward->found, found, sizeof(struct sampling_result) / sizeof(float), DTYPE_F32,
+         DTYPE_F32},
+    };
+    size_t end = 0;
+    for (size_t i = 0; i < sizeof parts / sizeof *parts; i++) {
+        size_t bytes = parts[i].n_rows * parts[i].width * dtype_bytes(parts[i].room);
+        *parts[i].rows = (struct rows){base && bytes > 0 ? base + end : NULL, parts[i].dtype};
+        end += (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+    }
+    return end;
+}
+
+static enum status create_workspace(struct forward *forward, struct error *error)
+{
+    const struct forward_options *options = &forward->options;
+    forward->sequences = calloc(options->sequences_max, sizeof *forward->sequences);
+    const size_t bytes = lay_out_activations(forward, NULL);
+    if (!forward->sequences)
+        return error_set(error, STATUS_NO_MEMORY, "no memory for the forward pass");
+    enum status status = device_allocate(options->device, DEVICE_ACTIVATIONS, bytes,
+                                         &forward->activations);
+    if (status == STATUS_NO_MEMORY)
+        return device_no_memory(options->device, "activations of a step", bytes, error);
+    TRY(status);
+    (void)lay_out_activations(forward, forward->activations.base);
+    return STATUS_OK;
+}
+
+static uint32_t kv_tokens_max(const struct model_config *config,
+                              const struct forward_options *options)
+{
+    uint64_t tokens = (uint64_t)options->blocks_max * options->block_tokens;
+    return tokens < config->context_tokens ? (uint32_t)tokens : config->context_tokens;
+}
+
+static uint32_t qkv_width(const struct model_config *config)
+{
+    return (config->n_heads + 2 * config->n_kv_heads) * config->head_dim;
+}
+
+static struct forward shape_of(const struct model *model, const struct forward_options *options)
+{
+    const struct model_config *config = model_get_config(model);
+    return (struct forward){
+        .config = config,
+        .options = *options,
+        .dtype = kernel_choice_activations(options->device),
+        .kv_tokens_max = kv_tokens_max(config, options),
+        .qkv_width = qkv_width(config),
+        .mlp_rows_max = mlp_rows_max(options),
+        .workspace_bytes = workspace_bytes(model, options),
+    };
+}
+
+size_t forward_activation_bytes(const struct model *model, const struct forward_options *options)
+{
+    struct forward shape = shape_of(model, options);
+    return lay_out_activations(&shape, NULL);
+}
+
+enum status forward_create(const struct model *model, const struct forward_options *options,
+                           struct error *error, struct forward **forward_out)
+{
+    TRY(check_options(options, error));
+    struct forward *forward = calloc(1, sizeof *forward);
+    if (!forward)
+        return error_set(error, STATUS_NO_MEMORY, "no memory for the forward pass");
+    *forward = shape_of(model, options);
+    forward->weights = model_weights(model);
+    forward->threads = options->threads;
+    device_bind(options->device);
+
+    assert(model_device(model) == options->device ||
+           (!model_device(model) && device_reads_host(options->device)));
+    enum status status = create_workspace(forward, error);
+    forward->kernels = model_kernels(model);
+    forward->backend = model_attention(model);
+    if (status == STATUS_OK)
+        status = create_operators(forward, error);
+    if (status != STATUS_OK)
+        goto fail;
+    *forward_out = forward;
+    return STATUS_OK;
+
+fail:
+    forward_destroy(forward);
+    return status;
+}
+
+void forward_destroy(struct forward *forward)
+{
+    if (!forward)
+        return;
+    device_bind(forward->options.device);
+    if (forward->kernels) {
+        forward_layouts_destroy(forward);
+        for (uint32_t i = 0; forward->attention && i < forward->config->n_layers; i++)
+            forward->backend->destroy(forward->attention[i]);
+    }
+    free(forward->attention);
+    rope_destroy(forward->rope);
+    free(forward->sequences);
+    device_free(forward->options.device, &forward->activations);
+    device_bind(NULL);
+    free(forward);
+}
+
+static enum status capture_all(struct forward *forward, struct error *error)
+{
+    const struct device *device = forward->options.device;
+    const uint64_t before = device_bytes(device, DEVICE_WORKSPACE);
+    TRY(forward_capture(forward, STAGE_ARENAS, error));
+    if (device_captures(device) && forward->n_layouts > 1)
+        log_info("%s: %u graphs of steps that generate, %" PRIu64 " bytes", device_name(device),
+                 (forward->n_layouts - 1) * STAGE_ARENAS,
+                 device_bytes(device, DEVICE_WORKSPACE) - before);
+    return STATUS_OK;
+}
+
+enum status forward_attach(struct forward *forward, const struct block_pool *pool,
+                           struct error *error)
+{
+    const struct forward_options *options = &forward->options;
+    size_t block_bytes = forward_block_bytes(forward->config, options->block_tokens,
+                                             options->cache_dtype);
+    assert(!forward->kv.base && "once");
+    if (block_pool_block_bytes(pool) != block_bytes)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "the pool's blocks have %zu bytes, this model's have %zu",
+                         block_pool_block_bytes(pool), block_bytes);
+    forward->kv = view_of(forward, block_pool_base(pool), block_pool_size(pool));
+    return capture_all(forward, error);
+}
+
+const struct forward_options *forward_get_options(const struct forward *forward)
+{
+    return &forward->options;
+}
+
+uint32_t forward_vocabulary(const struct forward *forward)
+{
+    return forward->config->vocabulary;
+}
+
+enum status forward_measure_graphs(struct forward *forward, struct error *error)
+{
+    struct device *device = forward->options.device;
+    const uint64_t before = device_bytes(device, DEVICE_WORKSPACE);
+    assert(!forward->kv.base && "behind attach they are there");
+    forward->kv = view_of(forward, forward->activations.base, 1); /* never read: nothing runs */
+    enum status status = forward_capture(forward, 1, error);
+    forward->kv = view_of(forward, NULL, 0);
+    forward->graph_bytes = (device_bytes(device, DEVICE_WORKSPACE) - before) * STAGE_ARENAS;
+    forward_drop_graphs(forward);
+    return status;
+}
+
+uint64_t forward_graph_bytes(const struct forward *forward)
+{
+    return forward->graph_bytes;
+}
+
+const char *forward_phases_differ_by(const struct forward *forward)
+{
+    if (forward->options.context_math != CONTEXT_MATH_COMPUTE)
+        return "any attention_math but compute";
+    if (kernel_choice_is_fast(forward->kernels))
+        return "device_math fast, whose sums depend on how many tokens a step has";
+    return rope_depends_on_length(forward->rope)
+               ? "rotation that depends on the prompt's length, as this model's"
+               : NULL;
+}
+
+bool forward_phases_agree(const struct forward *forward)
+{
+    return !forward_phases_differ_by(forward);
+}
+
+/* ---- warm-up ---- */
+
+/* Lays out n sequences of one phase, each as long as the limit of tokens allows. */
+static uint32_t lay_out_dummy(struct forward *forward, enum attention_phase phase, uint32_t n)
+{
+    uint32_t n_left = forward->options.tokens_max, i = 0;
+    for (; i < n && n_left > 0; i++) {
+        bool is_context = phase == PHASE_CONTEXT;
+        uint32_t n_query = !is_context                       ? 1
+                           : n_left < forward->kv_tokens_max ? n_left
+                                                             : forward->kv_tokens_max;
+        forward->sequences[i] = (struct attention_sequence){.phase = phase,
+                                                            .query_len = n_query,
+                                                            .kv_len = forward->kv_tokens_max,
+                                                            .prompt_len = forward->kv_tokens_max};
+        n_left -= n_query;
+    }
+    return i;
+}
+
+/* Layers share the metadata's buffers, so one layer touches all memory of attention. DEVICE_LOST. */
+static enum status touch_attention(struct forward *forward, const struct step_layout *layout,
+                                   enum attention_phase phase, uint32_t n)
+{
+    const uint32_t q_width = forward->config->n_heads * forward->config->head_dim;
+    const struct attention_step step = {.sequences = forward->sequences,
+                                        .n_sequences = lay_out_dummy(forward, phase, n),
+                                        .is_dummy = true};
+    struct attention_io io = attention_io_fused(
+        &forward->shape, forward->qkv.data, forward->qkv_width, forward->attended.data, q_width);
+    const uint8_t *sent;
+    uint8_t *view;
+    TRY(stage_take(forward->stage, layout->bytes, &view));
+    TRY(forward_send(forward, layout, &step, view, &sent));
+    struct error error = {""};
+    enum status status = forward->backend->forward(forward->attention[0], layout->metadata, &io,
+                                                   &error);
+    if (status != STATUS_OK)
+        log_error("a step for warming up that cannot be computed: %s", error.text);
+    assert(status == STATUS_OK);
+    stage_keep(forward->stage, device_record(forward->options.device, DEVICE_COMPUTE));
+    return status;
+}
+
+enum status forward_warm_up(struct forward *forward)
+{
+    struct device *device = forward->options.device;
+    device_bind(device);
+    device_touch(device, &forward->activations, forward->threads);
+    stage_touch(forward->stage, forward->threads);
+    TRY(touch_attention(forward, &forward->layouts[0], PHASE_CONTEXT, 1));
+    TRY(touch_attention(forward, &forward->layouts[0], PHASE_GENERATION,
+                        forward->options.sequences_max));
+    for (uint32_t i = 1; i < forward->n_layouts; i++)
+        TRY(touch_attention(forward, &forward->layouts[i], PHASE_GENERATION,
+                            forward->layouts[i].metadata->n_static));
+    return device_wait(device, device_record(device, DEVICE_COMPUTE));
+}

@@ -1,0 +1,266 @@
+#include "kernels/cuda/cuda.h"
+#include "model/forward/forward_parts.h"
+
+#include <assert.h>
+
+static void norm(const struct forward *forward, const struct tensor *weight, uint32_t n_rows)
+{
+    const uint32_t hidden = forward->config->hidden;
+    forward->kernels->rms_norm(forward->threads, &(struct rms_norm){
+                                                     .x = forward->hidden.data,
+                                                     .x_dtype = forward->hidden.dtype,
+                                                     .x_stride = hidden,
+                                                     .w = weight->data,
+                                                     .w_dtype = weight->dtype,
+                                                     .y = forward->normed.data,
+                                                     .y_dtype = forward->normed.dtype,
+                                                     .y_stride = hidden,
+                                                     .n_tokens = n_rows,
+                                                     .n = hidden,
+                                                     .eps = forward->config->norm_eps,
+                                                 });
+}
+
+struct rows forward_rows_from(struct rows rows, size_t at)
+{
+    return (struct rows){(uint8_t *)rows.data + at * dtype_bytes(rows.dtype), rows.dtype};
+}
+
+/* y[row] = weight x[row] + bias; the caller may change y_stride and accumulate. */
+static struct gemm product(const struct tensor *weight, const struct tensor *bias, struct rows x,
+                           struct rows y, uint32_t n_rows)
+{
+    return (struct gemm){
+        .x = x.data,
+        .x_dtype = x.dtype,
+        .x_stride = weight->n_in,
+        .w = weight->data,
+        .w_dtype = weight->dtype,
+        .w_scales = weight->scales,
+        .w_scale_rows = 1,
+        .w_scale_columns = weight->scale_columns,
+        .w_is_packed = weight->is_packed,
+        .bias = bias->data,
+        .bias_dtype = bias->dtype,
+        .y = y.data,
+        .y_dtype = y.dtype,
+        .y_stride = weight->n_out,
+        .n_tokens = n_rows,
+        .n_in = weight->n_in,
+        .n_out = weight->n_out,
+    };
+}
+
+static void multiply(const struct forward *forward, struct gemm *products, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        products[i].workspace = forward->workspace.data;
+        products[i].workspace_bytes = forward->workspace_bytes;
+    }
+    forward->kernels->gemm(forward->threads, products, n);
+}
+
+/* hidden -> attended: norm, Q K V, rotate, append to the cache, attend.
+ * qkv row: [Q heads][K heads][V heads], so three products write side by side. */
+static void attend(const struct forward *forward, const struct packed_step *packed, uint32_t layer)
+{
+    const uint32_t n_rows = packed->n_tokens;
+    const struct model_config *config = forward->config;
+    const struct layer_weights *weights = &forward->weights->layers[layer];
+    const uint32_t q_width = config->n_heads * config->head_dim;
+    const uint32_t kv_width = config->n_kv_heads * config->head_dim;
+    const struct rows q = forward->qkv, k = forward_rows_from(q, q_width),
+                      v = forward_rows_from(k, kv_width);
+
+    norm(forward, &weights->attention_norm, n_rows);
+    struct gemm products[] = {
+        product(&weights->q, &weights->q_bias, forward->normed, q, n_rows),
+        product(&weights->k, &weights->k_bias, forward->normed, k, n_rows),
+        product(&weights->v, &weights->v_bias, forward->normed, v, n_rows),
+    };
+    for (int i = 0; i < 3; i++)
+        products[i].y_stride = forward->qkv_width;
+    multiply(forward, products, 3);
+
+    struct attention_io io = attention_io_fused(&forward->shape, q.data, forward->qkv_width,
+                                                forward->attended.data, q_width);
+    enum status status = forward->backend->forward(forward->attention[layer], packed->metadata, &io,
+                                                   NULL);
+    assert(status == STATUS_OK);
+    (void)status;
+}
+
+/* hidden += o(attended) */
+static void project(const struct forward *forward, uint32_t layer, struct rows attended,
+                    uint32_t n_rows)
+{
+    const struct layer_weights *weights = &forward->weights->layers[layer];
+    struct gemm output = product(&weights->o, &weights->o_bias, attended, forward->hidden, n_rows);
+    output.accumulate = true;
+    multiply(forward, &output, 1);
+}
+
+/* Rows first .. first + n_rows - 1, at most mlp_rows_max: hidden += down(silu(gate(normed)) * up(normed)) */
+static void mlp_rows(const struct forward *forward, const struct layer_weights *weights,
+                     uint32_t first, uint32_t n_rows)
+{
+    const size_t at = (size_t)first * forward->config->hidden;
+    const uint32_t ffn = forward->config->ffn;
+    const struct rows x = forward_rows_from(forward->normed, at);
+    struct gemm inner[] = {
+        product(&weights->gate, &weights->gate_bias, x, forward->gate, n_rows),
+        product(&weights->up, &weights->up_bias, x, forward->up, n_rows),
+    };
+    multiply(forward, inner, 2);
+    forward->kernels->gated(forward->threads, &(struct gated){
+                                                  .gate = forward->gate.data,
+                                                  .up = forward->up.data,
+                                                  .gate_stride = ffn,
+                                                  .up_stride = ffn,
+                                                  .y = forward->gate.data,
+                                                  .dtype = forward->gate.dtype,
+                                                  .y_stride = ffn,
+                                                  .n_tokens = n_rows,
+                                                  .n = ffn,
+                                                  .activation = ACTIVATION_SILU,
+                                              });
+    struct gemm outer = product(&weights->down, &weights->down_bias, forward->gate,
+                                forward_rows_from(forward->hidden, at), n_rows);
+    outer.accumulate = true;
+    multiply(forward, &outer, 1);
+}
+
+static void mlp(const struct forward *forward, uint32_t layer, uint32_t n_rows)
+{
+    const struct layer_weights *weights = &forward->weights->layers[layer];
+    const uint32_t n_max = forward->mlp_rows_max;
+    norm(forward, &weights->mlp_norm, n_rows);
+    for (uint32_t first = 0; first < n_rows; first += n_max)
+        mlp_rows(forward, weights, first, n_rows - first < n_max ? n_rows - first : n_max);
+}
+
+/* y[i] = x[rows[i]]; y has the type of x. */
+static struct rows gather(const struct forward *forward, const struct packed_step *packed,
+                          struct rows x, size_t width, void *y)
+{
+    forward->kernels->embedding(forward->threads, &(struct embedding){
+                                                      .table = x.data,
+                                                      .dtype = x.dtype,
+                                                      .ids = packed->logit_rows,
+                                                      .y = y,
+                                                      .y_dtype = x.dtype,
+                                                      .y_stride = width,
+                                                      .n_tokens = packed->n_logits,
+                                                      .n = (uint32_t)width,
+                                                      .n_rows = packed->n_tokens,
+                                                  });
+    return (struct rows){y, x.dtype};
+}
+
+/* After the last attention only the wanted rows are needed: gathers them. This saves the last layer's MLP for the other
+ * rows and changes no bits, since no operator mixes rows. Returns the gathered rows of attended, which are in qkv: its
+ * contents are not needed any more. hidden and normed swap their memory until the end of the step. */
+static struct rows keep_rows(struct forward *forward, const struct packed_step *packed)
+{
+    const size_t q_width = (size_t)forward->config->n_heads * forward->config->head_dim;
+    if (packed->n_logits == packed->n_tokens || packed->n_logits == 0)
+        return forward->attended; /* all rows are wanted, in this order, or none is */
+    assert(q_width <= forward->qkv_width && forward->qkv.dtype == forward->attended.dtype);
+    void *hidden = forward->hidden.data;
+    forward->hidden = gather(forward, packed, forward->hidden, forward->config->hidden,
+                             forward->normed.data);
+    forward->normed.data = hidden;
+    return gather(forward, packed, forward->attended, q_width, forward->qkv.data);
+}
+
+/* hidden <- rows of the embedding */
+static void embed(const struct forward *forward, const struct packed_step *packed)
+{
+    const struct model_config *config = forward->config;
+    forward->kernels->embedding(forward->threads, &(struct embedding){
+                                                      .table = forward->weights->embedding.data,
+                                                      .dtype = forward->weights->embedding.dtype,
+                                                      .ids = packed->token_ids,
+                                                      .y = forward->hidden.data,
+                                                      .y_dtype = forward->hidden.dtype,
+                                                      .y_stride = config->hidden,
+                                                      .n_tokens = packed->n_tokens,
+                                                      .n = config->hidden,
+                                                      .n_rows = config->vocabulary,
+                                                  });
+}
+
+void forward_head(const struct forward *forward, struct rows x, uint32_t n_rows, struct rows logits)
+{
+    static const struct tensor NO_BIAS = {0};
+    struct gemm gemm = product(&forward->weights->head, &NO_BIAS, x, logits, n_rows);
+    multiply(forward, &gemm, 1);
+}
+
+/* logits <- head(norm(hidden)) of the wanted rows. Where all rows are kept, these are gathered from normed, which stays for
+ * forward_rows; hidden is not needed any more, and has the room. */
+static void score(const struct forward *forward, const struct packed_step *packed, uint32_t n_rows,
+                  struct rows logits)
+{
+    struct rows x = forward->normed;
+    norm(forward, &forward->weights->norm, n_rows);
+    if (packed->keeps_rows && packed->n_logits > 0)
+        x = gather(forward, packed, x, forward->config->hidden, forward->hidden.data);
+    if (packed->n_logits > 0)
+        forward_head(forward, x, packed->n_logits, logits);
+}
+
+void forward_count_layer(struct forward *forward)
+{
+    atomic_fetch_add_explicit(&forward->layers_done, 1, memory_order_relaxed);
+    if (forward->on_layer)
+        forward->on_layer(forward->on_layer_arg);
+}
+
+void forward_compute(struct forward *forward, const struct packed_step *packed, struct rows logits)
+{
+    uint32_t n_rows = packed->n_tokens, n_layers = forward->config->n_layers;
+    const struct rows hidden = forward->hidden, normed = forward->normed;
+    embed(forward, packed);
+    for (uint32_t layer = 0; layer < n_layers; layer++) {
+        struct rows attended = forward->attended;
+        attend(forward, packed, layer);
+        if (layer + 1 == n_layers && !packed->keeps_rows) {
+            attended = keep_rows(forward, packed);
+            n_rows = packed->n_logits;
+        }
+        if (n_rows > 0) {
+            project(forward, layer, attended, n_rows);
+            mlp(forward, layer, n_rows);
+        }
+        forward_count_layer(forward);
+    }
+    if (n_rows == 0)
+        return;
+    score(forward, packed, n_rows, logits);
+    forward->hidden = hidden; /* every step begins with the same addresses */
+    forward->normed = normed;
+}
+/* Plans the products of a step of n tokens. They must be those that the functions above compute. */
+enum status forward_plan_step(const struct forward *forward, uint32_t n, struct error *error)
+{
+    static const struct tensor NO_BIAS = {0};
+    const struct model_config *config = forward->config;
+    const struct layer_weights *layer = &forward->weights->layers[0];
+    const uint32_t q_width = config->n_heads * config->head_dim;
+    const struct rows x = forward->normed, q = forward->qkv, k = forward_rows_from(q, q_width);
+    struct gemm gemms[] = {
+        product(&layer->q, &layer->q_bias, x, q, n),
+        product(&layer->k, &layer->k_bias, x, k, n),
+        product(&layer->o, &layer->o_bias, forward->attended, forward->hidden, n),
+        product(&layer->gate, &layer->gate_bias, x, forward->gate, n),
+        product(&layer->down, &layer->down_bias, forward->gate, forward->hidden, n),
+        product(&forward->weights->head, &NO_BIAS, x, forward->logits, n),
+    };
+    const uint32_t n_gemms = n > forward->options.sequences_max ? 5 : 6;
+    gemms[0].y_stride = gemms[1].y_stride = forward->qkv_width;
+    gemms[2].accumulate = gemms[4].accumulate = true;
+    for (uint32_t g = 0; g < n_gemms; g++)
+        TRY(cuda_gemm_plan(&gemms[g], error));
+    return STATUS_OK;
+}

@@ -1,0 +1,121 @@
+#include "base/log/log.h"
+#include "model/forward/forward_parts.h"
+
+#include <assert.h>
+
+static size_t aligned(size_t bytes)
+{
+    return (bytes + ATTENTION_ARENA_ALIGNMENT - 1) / ATTENTION_ARENA_ALIGNMENT *
+           ATTENTION_ARENA_ALIGNMENT;
+}
+
+static enum status add_layout(struct forward *forward, const struct attention_limits *limits,
+                              struct error *error)
+{
+    assert(forward->n_layouts < STEP_LAYOUTS_MAX);
+    struct step_layout *layout = &forward->layouts[forward->n_layouts];
+    TRY(forward->backend->metadata_create(limits, forward->threads, &layout->metadata, error));
+    forward->n_layouts++;
+    layout->logit_rows_at = aligned(limits->n_tokens_max * sizeof(uint32_t));
+    layout->wishes_at = layout->logit_rows_at + aligned(limits->n_sequences_max * sizeof(uint32_t));
+    layout->metadata_at = layout->wishes_at;
+    if (forward_finds(forward))
+        layout->metadata_at += aligned(forward_wishes_bytes(limits->n_sequences_max));
+    layout->bytes = layout->metadata_at + forward->backend->metadata_arena_bytes(layout->metadata);
+    return STATUS_OK;
+}
+
+/* Adds a layout for steps of n sequences that generate one token each. */
+static enum status add_bucket(struct forward *forward, const struct attention_limits *limits,
+                              uint32_t n, struct error *error)
+{
+    struct attention_limits of_bucket = *limits;
+    of_bucket.n_sequences_max = of_bucket.n_tokens_max = n;
+    of_bucket.beside = forward->layouts[0].metadata;
+    TRY(add_layout(forward, &of_bucket, error));
+    struct step_layout *layout = &forward->layouts[forward->n_layouts - 1];
+    assert(layout->bytes <= forward->layouts[0].bytes);
+    return forward->backend->metadata_make_static(layout->metadata, n, 1, error);
+}
+
+static enum status say_no_stage(struct device *device, uint64_t bytes, struct error *error)
+{
+    struct error cause = {""};
+    enum status status = device_no_memory(device, "arenas that steps are laid out in", bytes,
+                                          &cause);
+    return error_set(error, status, "%s%s", cause.text,
+                     device_reads_host(device) || status != STATUS_NO_MEMORY
+                         ? ""
+                         : ", and as much of the host's memory that can be pinned");
+}
+
+enum status forward_layouts_create(struct forward *forward, const struct attention_limits *limits,
+                                   struct error *error)
+{
+    struct device *device = forward->options.device;
+    uint32_t n_max = limits->n_sequences_max < limits->n_tokens_max ? limits->n_sequences_max
+                                                                    : limits->n_tokens_max;
+    uint32_t n = 1;
+    TRY(add_layout(forward, limits, error));
+    for (; device_wants_static_steps(device) && n < n_max; n *= 2)
+        TRY(add_bucket(forward, limits, n, error));
+    if (device_wants_static_steps(device))
+        TRY(add_bucket(forward, limits, n_max, error));
+    size_t bytes = forward->layouts[0].bytes;
+    if (forward_finds(forward))
+        bytes += forward_penalties_bytes(forward, limits->n_sequences_max);
+    enum status status = stage_create(device, DEVICE_COMPUTE, bytes, &forward->stage);
+    return status == STATUS_NO_MEMORY ? say_no_stage(device, STAGE_ARENAS * bytes, error) : status;
+}
+
+void forward_drop_graphs(struct forward *forward)
+{
+    for (uint32_t i = 0; i < forward->n_layouts; i++) {
+        struct step_layout *layout = &forward->layouts[i];
+        for (uint32_t g = 0; g < layout->n_graphs; g++)
+            device_graph_destroy(forward->options.device, layout->graphs[g].graph);
+        layout->n_graphs = 0;
+    }
+}
+
+void forward_layouts_destroy(struct forward *forward)
+{
+    forward_drop_graphs(forward);
+    for (uint32_t i = forward->n_layouts;
+         i-- > 0;) /* the first one last: the others use its metadata */
+        forward->backend->metadata_destroy(forward->layouts[i].metadata);
+    stage_destroy(forward->stage);
+}
+
+const struct step_layout *forward_layout_of(const struct forward *forward, uint32_t n_sequences,
+                                            uint32_t n_contexts)
+{
+    for (uint32_t i = 1; i < forward->n_layouts && n_contexts == 0; i++)
+        if (n_sequences <= forward->layouts[i].metadata->n_static)
+            return &forward->layouts[i];
+    return &forward->layouts[0];
+}
+
+enum status forward_send(struct forward *forward, const struct step_layout *layout,
+                         const struct attention_step *step, uint8_t *view, const uint8_t **sent_out)
+{
+    const struct attention_backend *backend = forward->backend;
+    struct error error = {""};
+    backend->metadata_use_arena(layout->metadata, view + layout->metadata_at);
+    enum status status = backend->metadata_prepare(layout->metadata, step, &forward->kv, &error);
+    if (status != STATUS_OK) {
+        log_error("a step that cannot be computed: %s", error.text);
+        assert(status == STATUS_OK);
+        stage_drop(forward->stage);
+        return status;
+    }
+    /* Penalties have a fixed place behind the largest metadata, so that graphs find them. */
+    const uint8_t *sent;
+    size_t bytes = stage_taken(forward->stage);
+    if (bytes == layout->bytes)
+        bytes = layout->metadata_at + layout->metadata->arena_used;
+    TRY(stage_send_part(forward->stage, bytes, &sent));
+    backend->metadata_use_arena(layout->metadata, (uint8_t *)sent + layout->metadata_at);
+    *sent_out = sent;
+    return STATUS_OK;
+}

@@ -1,0 +1,161 @@
+/*
+ * forward_parts - the private data of a forward pass, for five files: forward_create.c allocates and warms it up,
+ * forward_layout.c lays out its steps, forward.c packs and runs them, forward_layers.c computes the decoder,
+ * forward_find.c lets the device search its logits.
+ */
+#pragma once
+
+#include "device/stage.h"
+#include "kernels/attention_backends.h"
+#include "kernels/kernels.h"
+#include "model/forward/forward.h"
+#include "model/weights/weights.h"
+
+#include <stdatomic.h>
+
+/* On a host the MLP computes this many rows at a time. It bounds the workspace, fits the L2 cache, and is enough to
+ * spread the cost of widening 16-bit weights. A device with its own kernels computes all rows of a step at once. */
+#define MLP_ROWS 512u
+
+/* The captured launches of a step of one bucket, for one arena: the step reads its inputs there (sent). They include
+ * the logits of every row and the search for candidates. */
+struct step_graph {
+    const uint8_t *sent;
+    struct device_graph *graph;
+};
+
+/*
+ * Where the parts of a step lie in an arena of the stage:
+ *
+ *     token ids [n_tokens_max]   logit rows [n_sequences_max]   wishes [n_sequences_max]   the metadata's arena   penalties
+ *
+ * The numbers are those of metadata->limits. A wish is a struct sampling_row; it is zero for a row without a wish. Wishes
+ * and penalties exist only where forward_finds. A step sends only the penalties that it has.
+ *
+ * All layouts use the same arenas, one step after the other. Each layout has its own addresses for the inputs of a step.
+ */
+struct step_layout {
+    struct attention_metadata *metadata;
+    size_t logit_rows_at, wishes_at, metadata_at; /* multiples of ATTENTION_ARENA_ALIGNMENT */
+    size_t bytes;                                 /* without penalties, which begin there */
+    struct step_graph graphs[STAGE_ARENAS];
+    uint32_t n_graphs; /* all or none */
+};
+
+/* The first layout fits any step. If the device wants static steps, buckets follow: layouts of steps that generate
+ * 1, 2, 4 ... sequences_max tokens. */
+#define STEP_LAYOUTS_MAX 22u
+
+/* Rows of activations, without gaps. */
+struct rows {
+    void *data;
+    enum dtype dtype;
+};
+
+/* A step laid out in an arena; ids and rows are device addresses. */
+struct packed_step {
+    const struct attention_metadata *metadata;
+    const uint8_t *sent; /* the arena, with: */
+    const uint32_t *token_ids, *logit_rows;
+    uint32_t n_sequences, n_tokens,
+        n_logits; /* in a static step the other counts include padding rows, n_logits does not */
+    bool keeps_rows;
+};
+
+struct forward {
+    const struct model_config *config;
+    const struct weights *weights;
+    const struct kernels *kernels;
+    const struct attention_backend *backend;
+    struct thread_pool *threads;
+    struct forward_options options;
+    enum dtype dtype;       /* of activations, without the residual stream */
+    uint32_t kv_tokens_max; /* of one sequence */
+    uint32_t qkv_width;     /* elements of a token: Q, K and V heads */
+    uint32_t mlp_rows_max;  /* rows that an MLP computes at a time */
+
+    struct rope *rope;
+    struct attention **attention;  /* [n_layers] */
+    struct attention_config shape; /* heads and dtypes, the same in every layer */
+    struct step_layout layouts[STEP_LAYOUTS_MAX];
+    uint32_t n_layouts;
+    uint64_t graph_bytes; /* as measured */
+    struct kv_view kv;    /* base NULL: no pool yet */
+
+    struct attention_sequence *sequences; /* [sequences_max] */
+    struct stage *stage;                  /* each step is laid out by a step_layout */
+    struct device_memory activations;     /* its parts: */
+    struct rows hidden;                   /* [tokens_max][hidden] float, the residual stream */
+    struct rows normed;                   /* [tokens_max][hidden] with room for float: keep_rows */
+    struct rows qkv;                      /* [tokens_max][qkv_width] */
+    struct rows attended;                 /* [tokens_max][n_heads * head_dim] */
+    struct rows gate, up;                 /* [mlp_rows_max][ffn] */
+    struct rows workspace;                /* of products: workspace_bytes; on a host only */
+    size_t workspace_bytes;
+    struct rows
+        logits; /* [sequences_max][vocabulary] float; data NULL: kernels write to the caller's memory */
+    /* Only where forward_finds: */
+    struct rows penalised; /* [sequences_max][vocabulary] float, scratch */
+    struct rows found;     /* [sequences_max] struct sampling_result */
+    uint32_t n_found;      /* rows of the last step if it was one of forward_find, else 0 */
+    uint32_t n_kept; /* rows of normed that forward_rows may read: all of the last step, or 0 */
+
+    atomic_uint_fast64_t layers_done; /* of all steps since the start */
+    forward_layer_done on_layer;      /* may be NULL */
+    void *on_layer_arg;
+};
+
+/* Creates the layouts and the stage. limits hold for any step. INVALID_ARGUMENT, NO_MEMORY, DEVICE_LOST. */
+MUST_CHECK enum status forward_layouts_create(struct forward *forward,
+                                              const struct attention_limits *limits,
+                                              struct error *error);
+void forward_layouts_destroy(struct forward *forward); /* also if some or all are missing */
+
+/* If the device captures: captures each bucket once for each of n_arenas of the stage. Steps can use the graphs only if
+ * n_arenas is all arenas and a pool is attached. NO_MEMORY, DEVICE_LOST. */
+MUST_CHECK enum status forward_capture(struct forward *forward, uint32_t n_arenas,
+                                       struct error *error);
+/* No replay may be running. */
+void forward_drop_graphs(struct forward *forward);
+
+/* The layout for a batch: the smallest bucket that fits if the batch only generates, else the first layout. */
+const struct step_layout *forward_layout_of(const struct forward *forward, uint32_t n_sequences,
+                                            uint32_t n_contexts);
+/* view is an arena of the stage and has the ids and rows of the step. Prepares the metadata there and sends all of it.
+ * sent_out: the address for kernels; the metadata points there. The caller calls stage_keep later. DEVICE_LOST. A step
+ * that does not fit is a programmer's error, logged and asserted. */
+MUST_CHECK enum status forward_send(struct forward *forward, const struct step_layout *layout,
+                                    const struct attention_step *step, uint8_t *view,
+                                    const uint8_t **sent_out);
+
+/* ---- forward_layers.c ---- */
+
+/* Enqueues the step, from the embedding to the logits. logits is memory that kernels can write. */
+void forward_compute(struct forward *forward, const struct packed_step *packed, struct rows logits);
+/* logits <- head(x) */
+void forward_head(const struct forward *forward, struct rows x, uint32_t n_rows,
+                  struct rows logits);
+/* Counts a layer as enqueued and tells on_layer. */
+void forward_count_layer(struct forward *forward);
+/* The rows, beginning at element at. */
+struct rows forward_rows_from(struct rows rows, size_t at);
+/* Plans the products of a step of n tokens on a device with kernels of its own. */
+MUST_CHECK enum status forward_plan_step(const struct forward *forward, uint32_t n,
+                                         struct error *error);
+
+/* ---- forward_find.c: all functions but the first are only for where forward_finds ---- */
+
+/* Whether the device has kernels of its own. NULL: a host. */
+bool forward_finds_on(const struct device *device);
+/* Bytes in an arena for at most n sequences. */
+size_t forward_wishes_bytes(uint32_t n);
+size_t forward_penalties_bytes(const struct forward *forward, uint32_t n);
+/* Bytes of the penalties of one step. */
+size_t forward_sent_penalties_bytes(const struct forward_sequence *sequences, uint32_t n_sequences);
+/* Writes wishes and penalties into view: the wishes of the wanted rows in their order, then empty ones up to n_static. */
+void forward_lay_out_wishes(const struct step_layout *layout,
+                            const struct forward_sequence *sequences, uint32_t n_sequences,
+                            uint8_t *view);
+/* Enqueues the search after the product that computes the logits of n_rows. sent: as from forward_send. */
+void forward_enqueue_find(const struct forward *forward, const struct step_layout *layout,
+                          const uint8_t *sent, uint32_t n_rows);

@@ -1,0 +1,97 @@
+/* config_keys: no key that a version of Transformers knows is unknown here, and a key is refused only
+ * with a value that changes something. tests/golden/folders/keys.py made the list. */
+#include "model/config/config_keys.h"
+#include "tests/model/support/golden.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+#define GOLDEN_FOLDERS KVFERRY_SOURCE_DIR "/tests/golden/folders"
+
+Test(config_keys, every_key_of_transformers_is_judged)
+{
+    static const struct {
+        const char *name;
+        enum key_file file;
+        size_t n_min;
+    } FILES[] = {
+        {"config", KEYS_CONFIG, 60},
+        {"config", KEYS_CONFIG_ALONE, 60},
+        {"generation", KEYS_GENERATION, 60},
+        {"tokenizer", KEYS_TOKENIZER, 60},
+        {"special_tokens", KEYS_SPECIAL_TOKENS, 8},
+    };
+    json_t *keys = golden_json(GOLDEN_FOLDERS, "keys.json"), *key;
+    json_t *null = json_null();
+    for (size_t f = 0; f < sizeof FILES / sizeof *FILES; f++) {
+        const json_t *list = json_object_get(keys, FILES[f].name);
+        size_t i;
+        cr_assert_geq(json_array_size(list), FILES[f].n_min, "%s", FILES[f].name);
+        json_array_foreach((json_t *)(uintptr_t)list, i, key)
+        {
+            const char *why, *text = json_string_value(key);
+            enum key_verdict verdict = config_key_judge(FILES[f].file, text, null, &why);
+            cr_expect(verdict == KEY_USED || verdict == KEY_IGNORED, "%s: %s is %d", FILES[f].name,
+                      text, verdict);
+            cr_expect_eq(verdict == KEY_IGNORED, *why != '\0', "%s", text);
+        }
+    }
+    json_decref(keys);
+}
+
+Test(config_keys, verdicts)
+{
+    static const struct {
+        enum key_file file;
+        const char *key, *value;
+        enum key_verdict verdict;
+    } CASES[] = {
+        {KEYS_CONFIG, "hidden_size", "32", KEY_USED},
+        {KEYS_CONFIG, "hidden_siz", "32", KEY_UNKNOWN},
+        {KEYS_CONFIG, "hidden", "32", KEY_UNKNOWN},
+        {KEYS_CONFIG, "size", "32", KEY_UNKNOWN},
+        {KEYS_CONFIG, "", "32", KEY_UNKNOWN},
+        {KEYS_CONFIG, "bias", "true", KEY_REFUSED},
+        {KEYS_CONFIG, "attention_bias", "true", KEY_USED},
+        {KEYS_CONFIG, "logit_scale", "1.0", KEY_IGNORED},
+        {KEYS_CONFIG, "logit_scale", "1", KEY_IGNORED},
+        {KEYS_CONFIG, "logit_scale", "0.5", KEY_REFUSED},
+        {KEYS_CONFIG, "logit_scale", "\"1\"", KEY_REFUSED},
+        {KEYS_CONFIG, "clip_qkv", "null", KEY_IGNORED},
+        {KEYS_CONFIG, "clip_qkv", "0", KEY_REFUSED},
+        {KEYS_CONFIG, "no_rope_layers", "[]", KEY_IGNORED},
+        {KEYS_CONFIG, "no_rope_layers", "[1]", KEY_REFUSED},
+        {KEYS_CONFIG, "norm_type", "\"rms_norm\"", KEY_IGNORED},
+        {KEYS_CONFIG, "norm_type", "\"layer_norm\"", KEY_REFUSED},
+        {KEYS_CONFIG, "num_beams", "4", KEY_IGNORED},
+        {KEYS_CONFIG_ALONE, "num_beams", "4", KEY_REFUSED},
+        {KEYS_CONFIG_ALONE, "temperature", "0.5", KEY_USED},
+        {KEYS_GENERATION, "num_beams", "1.0", KEY_IGNORED},
+        {KEYS_GENERATION, "cache_implementation", "\"static\"", KEY_IGNORED},
+        {KEYS_GENERATION, "cache_implementation", "\"quantized\"", KEY_REFUSED},
+        {KEYS_GENERATION, "cache_implementation", "\"dyn\"", KEY_REFUSED},
+        {KEYS_CONFIG_ALONE, "cache_implementation", "\"quantized\"", KEY_REFUSED},
+        {KEYS_CONFIG, "quantization", "{\"bits\": 4}", KEY_REFUSED},
+        {KEYS_TOKENIZER, "fix_mistral_regex", "true", KEY_USED},
+        {KEYS_GENERATION, "hidden_size", "32", KEY_UNKNOWN},
+        {KEYS_GENERATION, "min_new_tokens", "5", KEY_REFUSED},
+        {KEYS_GENERATION, "watermarking_config", "{\"bias\": 2}", KEY_REFUSED},
+        {KEYS_TOKENIZER, "bos_token", "{\"content\": \"a\"}", KEY_USED},
+        {KEYS_TOKENIZER, "split_special_tokens", "true", KEY_REFUSED},
+        {KEYS_TOKENIZER, "split_special_tokens", "false", KEY_IGNORED},
+        {KEYS_TOKENIZER, "image_token", "\"a\"", KEY_IGNORED},
+        {KEYS_TOKENIZER, "_token", "\"a\"", KEY_UNKNOWN},
+        {KEYS_TOKENIZER, "some_tokens", "[]", KEY_UNKNOWN},
+        {KEYS_SPECIAL_TOKENS, "eos_token", "\"a\"", KEY_IGNORED},
+        {KEYS_SPECIAL_TOKENS, "model_max_length", "5", KEY_UNKNOWN},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        const char *why = NULL;
+        json_t *value = json_loads(CASES[i].value, JSON_DECODE_ANY, NULL);
+        cr_assert_not_null(value);
+        cr_expect_eq(config_key_judge(CASES[i].file, CASES[i].key, value, &why), CASES[i].verdict,
+                     "%s %s", CASES[i].key, CASES[i].value);
+        cr_expect_eq(*why != '\0', CASES[i].verdict == KEY_IGNORED, "%s", CASES[i].key);
+        json_decref(value);
+    }
+}
