@@ -5,6 +5,7 @@
 #include "cli/manifest.h"
 #include "cli/output.h"
 #include "cli/split_costs.h"
+#include "model/config/families.h"
 #include "model/folder_report.h"
 #include "model/model.h"
 #include "router/requests/generation_defaults.h"

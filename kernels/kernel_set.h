@@ -120,6 +120,26 @@ struct embedding {
     uint32_t n_tokens, n, n_rows;
 };
 
+/* y[t] = y[t] + scale * x[t], rounded after the product: the residual stream of a decoder whose branches are scaled
+ * (Granite) or normalised (Gemma, OLMo 2) before they are added. */
+struct scaled_add {
+    const float *x; /* [n_tokens][n] */
+    uint64_t x_stride;
+    float *y; /* [n_tokens][n] */
+    uint64_t y_stride;
+    uint32_t n_tokens, n;
+    float scale; /* 1: y + x */
+};
+
+/* x[t] = cap(scale * x[t]), cap(x) = soft_cap tanh(x / soft_cap): embeddings (Gemma, Granite), logits (Gemma 2, Cohere). */
+struct scale {
+    float *x; /* [n_tokens][n] */
+    uint64_t x_stride;
+    uint32_t n_tokens, n;
+    float scale;
+    float soft_cap; /* 0: none */
+};
+
 struct kernels {
     const char *name;
     const struct attention_backend *attention;
@@ -143,6 +163,9 @@ struct kernels {
     void (*kv_update)(struct thread_pool *pool, const struct kv_update *update);
     void (*embedding)(struct thread_pool *pool, const struct embedding *embedding);
     void (*add)(float *y, const float *x, uint64_t n); /* y += x */
+    /* NULL: the set has neither. */
+    void (*scaled_add)(struct thread_pool *pool, const struct scaled_add *scaled_add);
+    void (*scale)(struct thread_pool *pool, const struct scale *scale);
     /* Index of the largest element; the lowest index if several are equal. NaN is chosen only if all are. n > 0. */
     uint32_t (*argmax)(const float *x, uint32_t n);
     /* log(sum(exp(x))), natural; n > 0. log-probability of i = x[i] - this. */

@@ -3,6 +3,7 @@
 #include "base/text.h"
 #include "base/utf8.h"
 #include "model/config/config_keys.h"
+#include "model/config/families.h"
 #include "model/files/mapped_file.h"
 #include "model/files/other_format.h"
 
@@ -23,10 +24,11 @@ static const char CONFIG[] = "config.json", GENERATION[] = "generation_config.js
 
 /* ---- the keys of one file ---- */
 
-static void add_key(json_t *report, enum key_file file, const char *key, json_t *value)
+static void add_key(json_t *report, enum key_file file, const char *own_keys, const char *key,
+                    json_t *value)
 {
     const char *why;
-    switch (config_key_judge(file, key, value, &why)) {
+    switch (config_key_judge(file, own_keys, key, value, &why)) {
     case KEY_USED:
         json_object_set(json_object_get(report, "used"), key, value);
         return;
@@ -45,12 +47,25 @@ static void add_key(json_t *report, enum key_file file, const char *key, json_t 
     json_array_append_new(json_object_get(ignored, why), json_string(key));
 }
 
+/* The keys that only the family of this config.json has. NULL: no family, or another file. */
+static const char *own_keys_of(enum key_file file, const json_t *root)
+{
+    struct error ignored = {""};
+    struct json_fields fields = {root, CONFIG, &ignored};
+    uint32_t family;
+    if (file != KEYS_CONFIG && file != KEYS_CONFIG_ALONE)
+        return NULL;
+    return family_read(&fields, &family) == STATUS_OK ? family_at(family)->own_keys : NULL;
+}
+
 static json_t *report_of_keys(enum key_file file, const json_t *root)
 {
+    const char *own_keys = own_keys_of(file, root);
     json_t *report = json_pack("{s:{}, s:{}, s:{}, s:[]}", "used", "ignored", "refused", "unknown");
     const char *key;
     json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)root, key, value) add_key(report, file, key, value);
+    json_object_foreach((json_t *)(uintptr_t)root, key, value)
+        add_key(report, file, own_keys, key, value);
     return report;
 }
 

@@ -5,9 +5,12 @@
 #include "base/text.h"
 #include "device/device.h"
 #include "kernels/kernels.h"
+#include "model/config/config_file.h"
+#include "model/config/families.h"
 #include "model/kernel_choice.h"
 #include "model/weights/placed_weights.h"
 #include "model/weights/quantized_weights.h"
+#include "model/weights/rearranged_weights.h"
 #include "model/weights/weight_digest.h"
 #include "model/weights/weight_table.h"
 #include "model/weights/weights.h"
@@ -22,6 +25,8 @@ struct model {
     struct weight_files files;
     struct weights weights;
     enum dtype file_dtype; /* of the first layer's K projection, before it may be quantized */
+    const struct weight_entry *embedding, *head; /* in the files; head NULL: none */
+    struct rearranged_weights rearranged;
     struct quantized_weights quantized;
     struct device *device;        /* NULL: any that reads the host's memory */
     struct placed_weights placed; /* the copies on any other device; then no file is mapped */
@@ -36,9 +41,8 @@ struct model {
 /* Buffers that old versions of Transformers stored. */
 static bool is_known_leftover(const char *name)
 {
-    return text_ends_with(name, ".rotary_emb.inv_freq") ||
-           text_ends_with(name, ".self_attn.bias") ||
-           text_ends_with(name, ".self_attn.masked_bias");
+    return text_ends_with(name, ".rotary_emb.inv_freq") || text_ends_with(name, ".masked_bias") ||
+           text_ends_with(name, "attn.bias") || text_ends_with(name, ".attention.bias");
 }
 
 static void warn_leftovers(const struct model *model)
@@ -59,6 +63,73 @@ static void warn_leftovers(const struct model *model)
 
 /* ---- the model ---- */
 
+enum { BEYOND_LLAMA = 26 };
+
+/* What a decoder has beyond that of Llama and its norms of Q and K: all zero if it has nothing. */
+static bool is_beyond_llama(const struct model_config *config, double values[BEYOND_LLAMA])
+{
+    const struct decoder *decoder = &config->decoder;
+    const double found[BEYOND_LLAMA] = {
+        decoder->norm,
+        decoder->norm_place,
+        decoder->norms_have_no_weights,
+        decoder->norms_have_bias,
+        decoder->residual,
+        (double)decoder->residual_scale,
+        decoder->qkv_layout,
+        decoder->is_transposed,
+        decoder->qk_norm == QK_NORM_ROW,
+        (double)decoder->attention_scale,
+        (double)decoder->attention_cap,
+        (double)decoder->alibi_scale,
+        decoder->has_no_gate,
+        decoder->is_gate_up_fused,
+        decoder->activation,
+        (double)decoder->embedding_scale,
+        decoder->has_embedding_norm,
+        decoder->has_positions,
+        decoder->position_offset,
+        (double)decoder->logit_scale,
+        (double)decoder->logit_cap,
+        decoder->has_head_bias,
+        config->rope.rotary_dim,
+        config->rope.is_interleaved,
+        config->rope_local.theta - config->rope.theta,
+        (double)config->rope_local.scaling - (double)config->rope.scaling,
+    };
+    bool is_beyond = false;
+    for (uint32_t i = 0; i < BEYOND_LLAMA; i++) {
+        values[i] = found[i];
+        is_beyond |= found[i] != 0;
+    }
+    for (uint32_t i = 0; i < config->n_layers; i++)
+        is_beyond |= config->layer_ropes[i] != ROPE_MAIN;
+    return is_beyond;
+}
+
+/* The digest of a decoder like Llama's stays as it is. */
+static struct hash128 digest_decoder(const struct model_config *config, struct hash128 digest)
+{
+    static const struct hash_key KEY = {{0}};
+    double values[BEYOND_LLAMA];
+    if (!is_beyond_llama(config, values))
+        return digest;
+    digest = hash128_chain(&KEY, digest, values, sizeof values);
+    return hash128_chain(&KEY, digest, config->layer_ropes, config->n_layers);
+}
+
+/* Kernels of a device compute decoders like Llama's alone. */
+static enum status check_device(const struct model_config *config, const struct device *device,
+                                struct error *error)
+{
+    double values[BEYOND_LLAMA];
+    if (!kernel_choice_is_own(device) || !is_beyond_llama(config, values))
+        return STATUS_OK;
+    return error_set(error, STATUS_UNSUPPORTED,
+                     "%s is computed on the CPU alone, not on %s: run it without --device",
+                     model_family_name(config->family), device_name(device));
+}
+
 /* All values of the config on which the results depend. */
 static struct hash128 digest_config(const struct model_config *config)
 {
@@ -78,7 +149,7 @@ static struct hash128 digest_config(const struct model_config *config)
         config->qkv_bias,
         config->o_bias,
         config->mlp_bias,
-        config->qk_norm,
+        config->decoder.qk_norm != QK_NORM_NONE,
         config->tied_embeddings,
         rope->theta,
         rope->scaling,
@@ -94,7 +165,9 @@ static struct hash128 digest_config(const struct model_config *config)
         rope->no_truncate,
     };
     struct hash128 digest = hash128_of(&KEY, values, sizeof values);
-    return hash128_chain(&KEY, digest, config->windows, config->n_layers * sizeof *config->windows);
+    digest = hash128_chain(&KEY, digest, config->windows,
+                           config->n_layers * sizeof *config->windows);
+    return digest_decoder(config, digest);
 }
 
 /* Digests name, type, shape and bytes of each used tensor, in the order of names: the place in the files has no effect. */
@@ -163,6 +236,7 @@ static enum status place_weights(struct model *model, struct load_steps *steps, 
     assert(model->placed.in_place_bytes == 0);
     weight_files_close(&model->files);
     quantized_weights_finish(&model->quantized);
+    rearranged_weights_finish(&model->rearranged);
     return STATUS_OK;
 }
 
@@ -204,17 +278,16 @@ static enum status quantize_weights(struct model *model, struct load_steps *step
 static void choose_head(struct model *model, const struct hash128 *of_bytes)
 {
     struct weights *weights = &model->weights;
-    const struct weight_entry *head = weight_files_find(&model->files, WEIGHT_HEAD);
+    const struct weight_entry *head = model->head, *embedding = model->embedding;
     if (!model->config.tied_embeddings || !head)
         return;
-    const struct weight_entry *embedding = weight_files_find(&model->files, WEIGHT_EMBEDDING);
     const size_t at = (size_t)(head - model->files.entries);
     if (weights->head.dtype != weights->embedding.dtype ||
         !hash128_equal(of_bytes[at], of_bytes[embedding - model->files.entries])) {
         log_warn(
             "config.json ties the head to the embeddings; %s of the files differs from them and "
             "is the head",
-            WEIGHT_HEAD);
+            head->tensor->name);
         model->config.tied_embeddings = false;
         return;
     }
@@ -254,6 +327,8 @@ static enum status load_weights(struct model *model, const struct model_options 
         steps.quantized_bytes = quantized_weights_source_bytes(&model->weights,
                                                                model->config.n_layers);
     TRY(read_weights(model, &steps, error));
+    TRY(rearranged_weights_make(&model->weights, model->config.n_layers, &model->rearranged,
+                                error));
     if (options->weights != WEIGHTS_AUTO)
         TRY(quantize_weights(model, &steps, error));
     return options->device ? place_weights(model, &steps, error) : STATUS_OK;
@@ -268,6 +343,7 @@ static enum status load(struct model *model, const char *folder,
     TRY(kernel_choice_make(kernel_choice_is_own(options->device), options->cpu_kernels,
                            options->attention_kernels, error, &model->choice));
     TRY(model_config_read(folder, &model->config, error));
+    TRY(check_device(&model->config, options->device, error));
     TRY(weight_files_open(folder, &model->files, error));
     model->is_used = calloc(model->files.n_entries + 1, sizeof *model->is_used);
     model->weights.layers = calloc(model->config.n_layers, sizeof *model->weights.layers);
@@ -280,6 +356,8 @@ static enum status load(struct model *model, const char *folder,
     TRY(weight_table_bind(&binding, error));
     model->n_parameters = binding.n_parameters;
     model->weight_bytes = binding.bytes;
+    model->embedding = binding.embedding;
+    model->head = binding.head;
     model->device = options->device;
     model->file_dtype = model->weights.layers[0].k.dtype; /* n_layers >= 1: model_config.h */
     if (!options->is_quiet)
@@ -316,6 +394,7 @@ void model_destroy(struct model *model)
     free(model->is_used);
     placed_weights_finish(&model->placed);
     quantized_weights_finish(&model->quantized);
+    rearranged_weights_finish(&model->rearranged);
     weight_files_close(&model->files);
     free(model);
 }
@@ -378,7 +457,9 @@ enum status model_planned_bytes(const struct model *model, enum weight_format we
 uint64_t model_mapped_bytes(const struct model *model)
 {
     bool is_copied = model->device && !device_reads_host(model->device);
-    return is_copied ? 0 : model->weight_bytes - model->quantized.bytes;
+    const uint64_t made = model->quantized.bytes > 0 ? model->quantized.bytes
+                                                     : model->rearranged.bytes;
+    return is_copied || made > model->weight_bytes ? 0 : model->weight_bytes - made;
 }
 
 enum dtype model_weight_dtype(const struct model *model)

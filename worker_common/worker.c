@@ -8,6 +8,7 @@
 #include "kernels/kernels.h"
 #include "kvtransfer/drivers/ucx/ucx_process.h"
 #include "kvtransfer/revision.h"
+#include "model/config/families.h"
 #include "model/forward/numerics_id.h"
 #include "model/kernel_choice.h"
 #include "tokenizer/tokenizer.h"

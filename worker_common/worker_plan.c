@@ -3,6 +3,7 @@
 #include "device/plan_device.h"
 #include "kernels/attention_backends.h"
 #include "kernels/kernel_set.h"
+#include "model/config/families.h"
 #include "worker_common/pool_memory.h"
 #include "worker_common/worker.h"
 #include "worker_common/worker_device.h"

@@ -108,6 +108,28 @@ static void add(float *y, const float *x, uint64_t n)
         y[i] += x[i];
 }
 
+static void scaled_add(struct thread_pool *pool, const struct scaled_add *scaled_add)
+{
+    (void)pool;
+    for (uint32_t token = 0; token < scaled_add->n_tokens; token++)
+        for (uint32_t i = 0; i < scaled_add->n; i++)
+            scaled_add->y[token * scaled_add->y_stride + i] +=
+                scaled_add->scale * scaled_add->x[token * scaled_add->x_stride + i];
+}
+
+static void scale(struct thread_pool *pool, const struct scale *scale)
+{
+    (void)pool;
+    for (uint32_t token = 0; token < scale->n_tokens; token++)
+        for (uint32_t i = 0; i < scale->n; i++) {
+            float *x = scale->x + token * scale->x_stride + i;
+            double cap = (double)scale->soft_cap;
+            *x *= scale->scale;
+            if (scale->soft_cap != 0)
+                *x = (float)(cap * tanh((double)*x / cap));
+        }
+}
+
 static uint32_t argmax(const float *x, uint32_t n)
 {
     uint32_t best = 0;
@@ -141,6 +163,8 @@ const struct kernels kernels_reference = {
     .kv_update = reference_kv_update,
     .embedding = embedding,
     .add = add,
+    .scaled_add = scaled_add,
+    .scale = scale,
     .argmax = argmax,
     .log_sum_exp = log_sum_exp,
 };

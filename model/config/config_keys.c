@@ -37,7 +37,9 @@ static const struct key_group CONFIG_KEYS[] = {
      "extra_files extra_config_files"},
     {KEY_IGNORED, TRAINING,
      "initializer_range attention_dropout hidden_dropout resid_pdrop embd_pdrop attn_pdrop "
-     "classifier_dropout rope_init_seed gradient_checkpointing neftune_noise_alpha"},
+     "classifier_dropout rope_init_seed gradient_checkpointing neftune_noise_alpha dropout "
+     "layerdrop "
+     "init_std emb_pdrop skip_bias_add skip_bias_add_qkv"},
     {KEY_IGNORED, RUNNING,
      "attn_implementation experts_implementation _attn_implementation "
      "_attn_implementation_autoset _attn_implementation_internal _experts_implementation "
@@ -47,9 +49,15 @@ static const struct key_group CONFIG_KEYS[] = {
      "pruned_heads pretraining_tp attribute_map base_config_key base_model_tp_plan "
      "base_model_pp_plan base_model_ep_plan base_model_fsdp_plan keys_to_ignore_at_inference "
      "is_composition sub_configs sub_configs_defaults has_no_defaults_at_init use_mrope "
-     "cross_attention_hidden_size"},
+     "cross_attention_hidden_size reorder_and_upcast_attn attention_softmax_in_fp32 "
+     "masked_softmax_fusion bias_dropout_fusion slow_but_exact offset_alibi init_device verbose "
+     "embedding_fraction sliding_window_size use_embedding_sharing "
+     "use_gated_activation use_parallel_block use_parallel_embedding init_config tokenizer_name "
+     "order_of_interleaved_layers position_embedding_type n_ctx rotary"},
     {KEY_IGNORED, TASKS,
-     "finetuning_task task_specific_params id2label label2id num_labels problem_type"},
+     "finetuning_task task_specific_params id2label label2id num_labels problem_type "
+     "summary_type summary_use_proj summary_activation summary_proj_to_labels "
+     "summary_first_dropout"},
     {KEY_IGNORED, OTHER_IDS,
      "bos_token_id pad_token_id sep_token_id unk_token_id decoder_start_token_id"},
     {KEY_REFUSED, NULL,
@@ -219,11 +227,13 @@ static bool is_neutral(const char *key, const json_t *value, const char *neutral
            strncmp(neutral + 1, json_string_value(value), json_string_length(value)) == 0;
 }
 
-enum key_verdict config_key_judge(enum key_file file, const char *key, const json_t *value,
-                                  const char **why_out)
+enum key_verdict config_key_judge(enum key_file file, const char *own_keys, const char *key,
+                                  const json_t *value, const char **why_out)
 {
     const struct key_group *group = group_of(file, key, value);
     *why_out = "";
+    if (own_keys && (file == KEYS_CONFIG || file == KEYS_CONFIG_ALONE) && has_word(own_keys, key))
+        return KEY_USED;
     if (!group)
         return KEY_UNKNOWN;
     if (group->verdict == KEY_REFUSED && is_neutral(key, value, group->text)) {
@@ -262,14 +272,15 @@ static void list_append(char *list, size_t list_max, const char *key)
         memcpy(list + list_max - 4, "...", 4);
 }
 
-enum status config_keys_check(enum key_file file, const struct json_fields *fields)
+enum status config_keys_check(enum key_file file, const char *own_keys,
+                              const struct json_fields *fields)
 {
     char unknown[256] = "";
     const char *key, *why;
     json_t *value;
     json_object_foreach((json_t *)(uintptr_t)fields->object, key, value)
     {
-        enum key_verdict verdict = config_key_judge(file, key, value, &why);
+        enum key_verdict verdict = config_key_judge(file, own_keys, key, value, &why);
         if (verdict == KEY_REFUSED)
             return refuse(fields, key, value);
         if (verdict == KEY_UNKNOWN)

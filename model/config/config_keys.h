@@ -1,7 +1,7 @@
 /*
  * config_keys - decides what to do with each key in a model folder's JSON files, for every version of Transformers.
  *
- *     used      read by model_config.c, rope_parameters.c, tokenizer/ or the router
+ *     used      read by config_file.c, families.c, rope_parameters.c, tokenizer/ or the router
  *     ignored   changes no result of kvferry; the table says why
  *     refused   would change the result, and kvferry does not compute that. A neutral value is ignored: null,
  *               false, empty, or the neutral value in the table
@@ -29,9 +29,10 @@ enum key_file {
 
 enum key_verdict { KEY_USED, KEY_IGNORED, KEY_REFUSED, KEY_UNKNOWN };
 
-/* *why_out: why the key is ignored; "" for other verdicts. A literal. */
-enum key_verdict config_key_judge(enum key_file file, const char *key, const json_t *value,
-                                  const char **why_out);
+/* own_keys: of the model's family (families.h), used in config.json; NULL: none. *why_out: why the key is ignored; "" for other verdicts. A literal. */
+enum key_verdict config_key_judge(enum key_file file, const char *own_keys, const char *key,
+                                  const json_t *value, const char **why_out);
 
 /* UNSUPPORTED names the first refused key and its value. Unknown ones are logged, all in one line. */
-MUST_CHECK enum status config_keys_check(enum key_file file, const struct json_fields *fields);
+MUST_CHECK enum status config_keys_check(enum key_file file, const char *own_keys,
+                                         const struct json_fields *fields);

@@ -52,11 +52,35 @@ static enum status check_members(const struct json_fields *rope)
             return error_set(rope->error, STATUS_UNSUPPORTED, "%s.%.80s is not supported",
                              rope->file, key);
     }
-    double part = 1;
-    TRY(json_fields_real(rope, "partial_rotary_factor", 0, 1, &part));
-    if (part != 1)
-        return error_set(rope->error, STATUS_UNSUPPORTED,
-                         "%s.partial_rotary_factor is %g, only 1 is supported", rope->file, part);
+    return STATUS_OK;
+}
+
+/* The rotated elements of a head: a part of it, or a number (GPT-J). */
+static enum status read_part(const struct rope_source *source, const struct json_fields *rope,
+                             uint32_t *rotary_dim_out)
+{
+    static const char KEY[] = "partial_rotary_factor";
+    const struct json_fields *fields = source->fields;
+    const double usual = source->family->rope_part > 0 ? source->family->rope_part : 1;
+    double part = usual;
+    char name[64];
+    uint32_t dim = 0;
+    TRY(json_fields_real(fields, family_key(source->family, fields->object, KEY, name, sizeof name),
+                         0, 1, &part));
+    if (rope->object)
+        TRY(json_fields_real(rope, KEY, 0, 1, &part));
+    if (source->family->rope_part == 0 && part != 1)
+        return error_set(fields->error, STATUS_UNSUPPORTED, "%s.%s is %g, only 1 is supported",
+                         rope->file, KEY, part);
+    TRY(json_fields_u32(fields, "rotary_dim", 1, source->head_dim, &dim));
+    if (dim == 0)
+        dim = (uint32_t)(source->head_dim * part);
+    if (dim == 0 || dim % 2 != 0)
+        return error_set(fields->error, STATUS_UNSUPPORTED,
+                         "%s: %u of %u elements of a head are rotated, supported are even numbers "
+                         "from 2 on",
+                         fields->file, dim, source->head_dim);
+    *rotary_dim_out = dim == source->head_dim ? 0 : dim;
     return STATUS_OK;
 }
 
@@ -81,18 +105,24 @@ static enum status read_type(const struct json_fields *rope, enum rope_scaling *
 }
 
 /* The value may stand inside the object, beside it, or in both places: then both must agree. */
-static enum status read_theta(const struct json_fields *fields, const struct json_fields *rope,
+static enum status read_theta(const struct rope_source *source, const struct json_fields *rope,
                               double *theta_out)
 {
+    const struct json_fields *fields = source->fields;
+    const struct family *family = source->family;
+    const bool has_own = source->is_local && family->rope_theta_local > 0;
+    const double given = has_own ? family->rope_theta_local : family->rope_theta;
     double outside = 0, inside = 0;
-    TRY(json_fields_real(fields, "rope_theta", THETA_MIN, THETA_MAX, &outside));
+    char name[64];
+    const char *key = has_own ? "rope_local_base_freq"
+                              : family_key(family, fields->object, "rope_theta", name, sizeof name);
+    TRY(json_fields_real(fields, key, THETA_MIN, THETA_MAX, &outside));
     if (rope->object)
         TRY(json_fields_real(rope, "rope_theta", THETA_MIN, THETA_MAX, &inside));
     if (outside > 0 && inside > 0 && outside != inside)
-        return error_set(fields->error, STATUS_CORRUPT,
-                         "%s: rope_theta is %g beside and %g inside %s", fields->file, outside,
-                         inside, rope->file);
-    *theta_out = inside > 0 ? inside : outside > 0 ? outside : 10000;
+        return error_set(fields->error, STATUS_CORRUPT, "%s: %s is %g beside and %g inside %s",
+                         fields->file, key, outside, inside, rope->file);
+    *theta_out = inside > 0 ? inside : outside > 0 ? outside : given > 0 ? given : 10000;
     return STATUS_OK;
 }
 
@@ -241,12 +271,30 @@ static enum status check_both(const struct json_fields *fields, const json_t *sc
     return STATUS_OK;
 }
 
-enum status rope_parameters_read(const struct json_fields *fields, uint32_t head_dim,
-                                 uint32_t context_tokens, struct rope_config *rope_out)
+/* Families with two rotations may have an object for each kind of layer inside rope_parameters. */
+static const json_t *parameters_of_layers(const struct rope_source *source,
+                                          const json_t *parameters, bool *is_nested_out)
 {
+    const json_t *full = json_object_get(parameters, "full_attention");
+    const json_t *sliding = json_object_get(parameters, "sliding_attention");
+    *is_nested_out = source->family->ropes == ROPES_LOCAL_IN_WINDOWS && (full || sliding);
+    if (!*is_nested_out)
+        return parameters;
+    return source->is_local ? sliding : full;
+}
+
+enum status rope_parameters_read(const struct rope_source *source, struct rope_config *rope_out)
+{
+    const struct json_fields *fields = source->fields;
     const json_t *scaling, *parameters;
+    bool is_nested;
     TRY(json_fields_object(fields, "rope_scaling", &scaling));
     TRY(json_fields_object(fields, "rope_parameters", &parameters));
+    parameters = parameters_of_layers(source, parameters, &is_nested);
+    if (is_nested && !json_is_object(parameters))
+        return error_set(fields->error, STATUS_CORRUPT,
+                         "%s: rope_parameters.%s is missing or no object", fields->file,
+                         source->is_local ? "sliding_attention" : "full_attention");
     if (parameters && json_object_size(scaling) == 0)
         scaling = NULL;
     struct json_fields rope = {
@@ -254,12 +302,16 @@ enum status rope_parameters_read(const struct json_fields *fields, uint32_t head
         .file = scaling ? "config.json: rope_scaling" : "config.json: rope_parameters",
         .error = fields->error,
     };
-    struct rope_config config = {.head_dim = head_dim, .positions_max = context_tokens};
-    TRY(read_theta(fields, &rope, &config.theta));
+    struct rope_config config = {.head_dim = source->head_dim,
+                                 .positions_max = source->context_tokens,
+                                 .is_interleaved = source->family->rope_is_interleaved};
+    TRY(read_theta(source, &rope, &config.theta));
+    TRY(read_part(source, &rope, &config.rotary_dim));
     if (scaling && parameters)
         TRY(check_both(fields, scaling, parameters, config.theta));
-    if (rope.object)
-        TRY(read_scaling(fields, &rope, context_tokens, &config));
+    /* What is not nested scales the layers that see all keys. */
+    if (rope.object && (!source->is_local || is_nested))
+        TRY(read_scaling(fields, &rope, source->context_tokens, &config));
     TRY(extend_context(&rope, json_fields_get(&rope, "factor"), &config));
     *rope_out = config;
     return STATUS_OK;

@@ -16,12 +16,22 @@
 #pragma once
 
 #include "kernels/rope.h"
+#include "model/config/families.h"
 #include "model/files/json_fields.h"
 
 #define CONTEXT_TOKENS_MAX (1u << 24) /* positions that a model serves */
 
-/* context_tokens: max_position_embeddings. rope_out->positions_max is the number of positions that are served:
- * context_tokens, except with YaRN if max_position_embeddings is still the original number: then factor times it.
+/* What the rotation is read from. */
+struct rope_source {
+    const struct json_fields *fields; /* of config.json */
+    const struct family *family;
+    uint32_t head_dim;
+    uint32_t context_tokens; /* max_position_embeddings */
+    bool is_local;           /* of layers with ROPE_LOCAL */
+};
+
+/* rope_out->positions_max is the number of positions that are served: context_tokens, except with YaRN if
+ * max_position_embeddings is still the original number: then factor times it.
  * CORRUPT (malformed, out of range), UNSUPPORTED (not computed here): the sentence names the key. */
-MUST_CHECK enum status rope_parameters_read(const struct json_fields *fields, uint32_t head_dim,
-                                            uint32_t context_tokens, struct rope_config *rope_out);
+MUST_CHECK enum status rope_parameters_read(const struct rope_source *source,
+                                            struct rope_config *rope_out);

@@ -71,9 +71,14 @@ static enum status create_attention(struct forward *forward, uint32_t layer, str
     struct attention_config attention = forward->shape;
     attention.layer_index = layer;
     attention.window = config->windows[layer];
-    attention.q_norm = weights->q_norm.data;
-    attention.k_norm = weights->k_norm.data;
-    attention.norm_dtype = weights->q_norm.dtype;
+    attention.rope = config->layer_ropes[layer] == ROPE_ABSENT  ? NULL
+                     : config->layer_ropes[layer] == ROPE_LOCAL ? forward->rope_local
+                                                                : forward->rope;
+    if (config->decoder.qk_norm == QK_NORM_HEAD) {
+        attention.q_norm = weights->q_norm.data;
+        attention.k_norm = weights->k_norm.data;
+        attention.norm_dtype = weights->q_norm.dtype;
+    }
     return forward->backend->create(&attention, forward->threads, &forward->attention[layer],
                                     error);
 }
@@ -87,11 +92,30 @@ static struct kv_view view_of(const struct forward *forward, void *base, uint32_
                          options->block_tokens, config->head_dim, to_dtype(options->cache_dtype));
 }
 
+static bool has_rope(const struct model_config *config, enum layer_rope rope)
+{
+    for (uint32_t layer = 0; layer < config->n_layers; layer++)
+        if (config->layer_ropes[layer] == rope)
+            return true;
+    return false;
+}
+
+/* Only the rotations that a layer has. */
+static enum status create_ropes(struct forward *forward, struct error *error)
+{
+    const struct model_config *config = forward->config;
+    if (has_rope(config, ROPE_MAIN))
+        TRY(rope_create(&config->rope, &forward->rope, error));
+    return has_rope(config, ROPE_LOCAL)
+               ? rope_create(&config->rope_local, &forward->rope_local, error)
+               : STATUS_OK;
+}
+
 static enum status create_operators(struct forward *forward, struct error *error)
 {
     const struct model_config *config = forward->config;
     const struct forward_options *options = &forward->options;
-    TRY(rope_create(&config->rope, &forward->rope, error));
+    TRY(create_ropes(forward, error));
     forward->shape = (struct attention_config){
         .n_heads = config->n_heads,
         .n_kv_heads = config->n_kv_heads,
@@ -100,7 +124,9 @@ static enum status create_operators(struct forward *forward, struct error *error
         .cache = to_dtype(options->cache_dtype),
         .mask = MASK_CAUSAL,
         .reuses_prefix = true,
-        .rope = forward->rope,
+        .scale = config->decoder.attention_scale,
+        .soft_cap = config->decoder.attention_cap,
+        .bias = {.alibi_scale = config->decoder.alibi_scale},
         .norm_eps = config->norm_eps,
         .math = to_math(options->context_math),
     };
@@ -120,7 +146,8 @@ static enum status create_operators(struct forward *forward, struct error *error
         .cache = to_dtype(options->cache_dtype),
         .mask = MASK_CAUSAL,
         .block_tokens_min = options->block_tokens,
-        .ropes = {forward->rope},
+        .ropes = {forward->rope ? forward->rope : forward->rope_local,
+                  forward->rope ? forward->rope_local : NULL},
     };
     forward->kv = view_of(forward, NULL, 0);
     return forward_layouts_create(forward, &limits, error);
@@ -147,6 +174,12 @@ static size_t workspace_bytes(const struct model *model, const struct forward_op
     return most > head ? most : head;
 }
 
+/* Whether what a branch computes is changed before it is added to the residual stream. */
+static bool changes_branches(const struct model_config *config)
+{
+    return config->decoder.norm_place != NORM_BEFORE || config->decoder.residual_scale != 0;
+}
+
 /* Places the activations one after the other in one allocation. Without base, only counts the bytes. */
 static size_t lay_out_activations(struct forward *forward, uint8_t *base)
 {
@@ -166,7 +199,9 @@ static size_t lay_out_activations(struct forward *forward, uint8_t *base)
         {&forward->qkv, tokens, forward->qkv_width, dtype, dtype},
         {&forward->attended, tokens, (size_t)config->n_heads * config->head_dim, dtype, dtype},
         {&forward->gate, mlp_rows, config->ffn, dtype, dtype},
-        {&forward->up, mlp_rows, config->ffn, dtype, dtype},
+        {&forward->up, config->decoder.has_no_gate ? 0 : mlp_rows, config->ffn, dtype, dtype},
+        {&forward->branch, changes_branches(config) ? tokens : 0, config->hidden, DTYPE_F32,
+         DTYPE_F32},
         {&forward->workspace, 1, forward->workspace_bytes / sizeof(float), DTYPE_F32, DTYPE_F32},
         {&forward->logits, writes_to_host ? 0 : rows, config->vocabulary, DTYPE_F32, DTYPE_F32},
         {&forward->penalised, found, config->vocabulary, DTYPE_F32, DTYPE_F32},
@@ -271,6 +306,7 @@ void forward_destroy(struct forward *forward)
     }
     free(forward->attention);
     rope_destroy(forward->rope);
+    rope_destroy(forward->rope_local);
     free(forward->sequences);
     device_free(forward->options.device, &forward->activations);
     device_bind(NULL);
@@ -338,7 +374,8 @@ const char *forward_phases_differ_by(const struct forward *forward)
         return "any attention_math but compute";
     if (kernel_choice_is_fast(forward->kernels))
         return "device_math fast, whose sums depend on how many tokens a step has";
-    return rope_depends_on_length(forward->rope)
+    return (forward->rope && rope_depends_on_length(forward->rope)) ||
+                   (forward->rope_local && rope_depends_on_length(forward->rope_local))
                ? "rotation that depends on the prompt's length, as this model's"
                : NULL;
 }

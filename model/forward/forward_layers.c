@@ -3,22 +3,82 @@
 
 #include <assert.h>
 
-static void norm(const struct forward *forward, const struct tensor *weight, uint32_t n_rows)
+/* y <- norm(x); y may be x. weight, bias: data NULL if there is none. */
+static void norm(const struct forward *forward, const struct tensor *weight,
+                 const struct tensor *bias, struct rows x, struct rows y, uint32_t n_rows)
 {
     const uint32_t hidden = forward->config->hidden;
-    forward->kernels->rms_norm(forward->threads, &(struct rms_norm){
-                                                     .x = forward->hidden.data,
-                                                     .x_dtype = forward->hidden.dtype,
-                                                     .x_stride = hidden,
-                                                     .w = weight->data,
-                                                     .w_dtype = weight->dtype,
-                                                     .y = forward->normed.data,
-                                                     .y_dtype = forward->normed.dtype,
-                                                     .y_stride = hidden,
-                                                     .n_tokens = n_rows,
-                                                     .n = hidden,
-                                                     .eps = forward->config->norm_eps,
-                                                 });
+    const float eps = forward->config->norm_eps;
+    if (forward->config->decoder.norm == NORM_LAYER)
+        forward->kernels->layer_norm(forward->threads, &(struct layer_norm){
+                                                           .x = x.data,
+                                                           .x_dtype = x.dtype,
+                                                           .x_stride = hidden,
+                                                           .w = weight->data,
+                                                           .w_dtype = weight->dtype,
+                                                           .bias = bias->data,
+                                                           .bias_dtype = bias->dtype,
+                                                           .y = y.data,
+                                                           .y_dtype = y.dtype,
+                                                           .y_stride = hidden,
+                                                           .n_tokens = n_rows,
+                                                           .n = hidden,
+                                                           .eps = eps,
+                                                       });
+    else
+        forward->kernels->rms_norm(
+            forward->threads,
+            &(struct rms_norm){
+                .x = x.data,
+                .x_dtype = x.dtype,
+                .x_stride = hidden,
+                .w = weight->data,
+                .w_dtype = weight->dtype,
+                .y = y.data,
+                .y_dtype = y.dtype,
+                .y_stride = hidden,
+                .n_tokens = n_rows,
+                .n = hidden,
+                .eps = eps,
+                .is_unit_offset = forward->config->decoder.norm == NORM_RMS_PLUS_ONE,
+            });
+}
+
+/* The rows that a branch reads: hidden, or its norm in normed. */
+static struct rows before_branch(const struct forward *forward, const struct tensor *weight,
+                                 const struct tensor *bias, uint32_t n_rows)
+{
+    if (forward->config->decoder.norm_place == NORM_AFTER)
+        return forward->hidden;
+    norm(forward, weight, bias, forward->hidden, forward->normed, n_rows);
+    return forward->normed;
+}
+
+/* hidden += residual_scale * after(branch), if branches are changed before they are added. */
+static void add_branch(const struct forward *forward, const struct tensor *after, uint32_t n_rows)
+{
+    static const struct tensor NO_BIAS = {0};
+    const struct decoder *decoder = &forward->config->decoder;
+    const uint32_t hidden = forward->config->hidden;
+    if (!forward->branch.data)
+        return;
+    if (decoder->norm_place != NORM_BEFORE)
+        norm(forward, after, &NO_BIAS, forward->branch, forward->branch, n_rows);
+    forward->kernels->scaled_add(
+        forward->threads,
+        &(struct scaled_add){.x = forward->branch.data,
+                             .x_stride = hidden,
+                             .y = forward->hidden.data,
+                             .y_stride = hidden,
+                             .n_tokens = n_rows,
+                             .n = hidden,
+                             .scale = decoder->residual_scale != 0 ? decoder->residual_scale : 1});
+}
+
+/* Where the last product of a branch goes. */
+static struct rows end_of_branch(const struct forward *forward)
+{
+    return forward->branch.data ? forward->branch : forward->hidden;
 }
 
 struct rows forward_rows_from(struct rows rows, size_t at)
@@ -60,6 +120,25 @@ static void multiply(const struct forward *forward, struct gemm *products, uint3
     forward->kernels->gemm(forward->threads, products, n);
 }
 
+/* Rows of Q and K as a whole, before the attention operator sees them (OLMo 2). */
+static void norm_row(const struct forward *forward, const struct tensor *weight, struct rows x,
+                     uint32_t n_rows)
+{
+    forward->kernels->rms_norm(forward->threads, &(struct rms_norm){
+                                                     .x = x.data,
+                                                     .x_dtype = x.dtype,
+                                                     .x_stride = forward->qkv_width,
+                                                     .w = weight->data,
+                                                     .w_dtype = weight->dtype,
+                                                     .y = x.data,
+                                                     .y_dtype = x.dtype,
+                                                     .y_stride = forward->qkv_width,
+                                                     .n_tokens = n_rows,
+                                                     .n = weight->n_out,
+                                                     .eps = forward->config->norm_eps,
+                                                 });
+}
+
 /* hidden -> attended: norm, Q K V, rotate, append to the cache, attend.
  * qkv row: [Q heads][K heads][V heads], so three products write side by side. */
 static void attend(const struct forward *forward, const struct packed_step *packed, uint32_t layer)
@@ -72,15 +151,20 @@ static void attend(const struct forward *forward, const struct packed_step *pack
     const struct rows q = forward->qkv, k = forward_rows_from(q, q_width),
                       v = forward_rows_from(k, kv_width);
 
-    norm(forward, &weights->attention_norm, n_rows);
+    const struct rows x = before_branch(forward, &weights->attention_norm,
+                                        &weights->attention_norm_bias, n_rows);
     struct gemm products[] = {
-        product(&weights->q, &weights->q_bias, forward->normed, q, n_rows),
-        product(&weights->k, &weights->k_bias, forward->normed, k, n_rows),
-        product(&weights->v, &weights->v_bias, forward->normed, v, n_rows),
+        product(&weights->q, &weights->q_bias, x, q, n_rows),
+        product(&weights->k, &weights->k_bias, x, k, n_rows),
+        product(&weights->v, &weights->v_bias, x, v, n_rows),
     };
     for (int i = 0; i < 3; i++)
         products[i].y_stride = forward->qkv_width;
     multiply(forward, products, 3);
+    if (config->decoder.qk_norm == QK_NORM_ROW) {
+        norm_row(forward, &weights->q_norm, q, n_rows);
+        norm_row(forward, &weights->k_norm, k, n_rows);
+    }
 
     struct attention_io io = attention_io_fused(&forward->shape, q.data, forward->qkv_width,
                                                 forward->attended.data, q_width);
@@ -95,26 +179,33 @@ static void project(const struct forward *forward, uint32_t layer, struct rows a
                     uint32_t n_rows)
 {
     const struct layer_weights *weights = &forward->weights->layers[layer];
-    struct gemm output = product(&weights->o, &weights->o_bias, attended, forward->hidden, n_rows);
-    output.accumulate = true;
+    struct gemm output = product(&weights->o, &weights->o_bias, attended, end_of_branch(forward),
+                                 n_rows);
+    output.accumulate = !forward->branch.data;
     multiply(forward, &output, 1);
+    add_branch(forward, &weights->attention_after_norm, n_rows);
 }
 
-/* Rows first .. first + n_rows - 1, at most mlp_rows_max: hidden += down(silu(gate(normed)) * up(normed)) */
+/* Rows first .. first + n_rows - 1, at most mlp_rows_max: the end of the branch gets down(act(gate(x)) * up(x)), or
+ * down(act(up(x))). */
 static void mlp_rows(const struct forward *forward, const struct layer_weights *weights,
-                     uint32_t first, uint32_t n_rows)
+                     struct rows all, uint32_t first, uint32_t n_rows)
 {
     const size_t at = (size_t)first * forward->config->hidden;
     const uint32_t ffn = forward->config->ffn;
-    const struct rows x = forward_rows_from(forward->normed, at);
+    const struct rows x = forward_rows_from(all, at);
+    const bool has_gate = !forward->config->decoder.has_no_gate;
     struct gemm inner[] = {
         product(&weights->gate, &weights->gate_bias, x, forward->gate, n_rows),
-        product(&weights->up, &weights->up_bias, x, forward->up, n_rows),
+        product(&weights->up, &weights->up_bias, x, has_gate ? forward->up : forward->gate, n_rows),
     };
-    multiply(forward, inner, 2);
+    if (has_gate)
+        multiply(forward, inner, 2);
+    else
+        multiply(forward, &inner[1], 1);
     forward->kernels->gated(forward->threads, &(struct gated){
                                                   .gate = forward->gate.data,
-                                                  .up = forward->up.data,
+                                                  .up = has_gate ? forward->up.data : NULL,
                                                   .gate_stride = ffn,
                                                   .up_stride = ffn,
                                                   .y = forward->gate.data,
@@ -122,21 +213,45 @@ static void mlp_rows(const struct forward *forward, const struct layer_weights *
                                                   .y_stride = ffn,
                                                   .n_tokens = n_rows,
                                                   .n = ffn,
-                                                  .activation = ACTIVATION_SILU,
+                                                  .activation = forward->config->decoder.activation,
                                               });
     struct gemm outer = product(&weights->down, &weights->down_bias, forward->gate,
-                                forward_rows_from(forward->hidden, at), n_rows);
-    outer.accumulate = true;
+                                forward_rows_from(end_of_branch(forward), at), n_rows);
+    outer.accumulate = !forward->branch.data;
     multiply(forward, &outer, 1);
 }
 
-static void mlp(const struct forward *forward, uint32_t layer, uint32_t n_rows)
+/* The rows that the MLP reads. Of parallel branches these are made before attention's are added to hidden. */
+static struct rows before_mlp(const struct forward *forward, uint32_t layer, uint32_t n_rows)
+{
+    const struct layer_weights *weights = &forward->weights->layers[layer];
+    return forward->config->decoder.residual == RESIDUAL_PARALLEL
+               ? before_branch(forward, &weights->attention_norm, &weights->attention_norm_bias,
+                               n_rows)
+               : before_branch(forward, &weights->mlp_norm, &weights->mlp_norm_bias, n_rows);
+}
+
+static void mlp(const struct forward *forward, uint32_t layer, struct rows x, uint32_t n_rows)
 {
     const struct layer_weights *weights = &forward->weights->layers[layer];
     const uint32_t n_max = forward->mlp_rows_max;
-    norm(forward, &weights->mlp_norm, n_rows);
     for (uint32_t first = 0; first < n_rows; first += n_max)
-        mlp_rows(forward, weights, first, n_rows - first < n_max ? n_rows - first : n_max);
+        mlp_rows(forward, weights, x, first, n_rows - first < n_max ? n_rows - first : n_max);
+    add_branch(forward, &weights->mlp_after_norm, n_rows);
+}
+
+/* hidden += what the two branches of the layer make of it. */
+static void add_branches(const struct forward *forward, uint32_t layer, struct rows attended,
+                         uint32_t n_rows)
+{
+    if (forward->config->decoder.residual == RESIDUAL_IN_TURN) {
+        project(forward, layer, attended, n_rows);
+        mlp(forward, layer, before_mlp(forward, layer, n_rows), n_rows);
+        return;
+    }
+    const struct rows x = before_mlp(forward, layer, n_rows);
+    project(forward, layer, attended, n_rows);
+    mlp(forward, layer, x, n_rows);
 }
 
 /* y[i] = x[rows[i]]; y has the type of x. */
@@ -173,10 +288,65 @@ static struct rows keep_rows(struct forward *forward, const struct packed_step *
     return gather(forward, packed, forward->attended, q_width, forward->qkv.data);
 }
 
-/* hidden <- rows of the embedding */
+/* x <- cap(factor * x); a factor of 0 is 1. */
+static void scale(const struct forward *forward, struct rows x, uint32_t n_rows, uint32_t n,
+                  float factor, float cap)
+{
+    if (factor == 0 && cap == 0)
+        return;
+    forward->kernels->scale(forward->threads, &(struct scale){.x = x.data,
+                                                              .x_stride = n,
+                                                              .n_tokens = n_rows,
+                                                              .n = n,
+                                                              .scale = factor != 0 ? factor : 1,
+                                                              .soft_cap = cap});
+}
+
+static float embedding_scale(const struct forward *forward)
+{
+    const struct decoder *decoder = &forward->config->decoder;
+    const enum dtype dtype = forward->weights->embedding.dtype;
+    float factor = decoder->embedding_scale;
+    if (decoder->rounds_embedding_scale && (dtype == DTYPE_BF16 || dtype == DTYPE_F16)) {
+        dtype_store(dtype, &factor, 0, factor);
+        factor = dtype_load(dtype, &factor, 0);
+    }
+    return factor;
+}
+
+/* hidden += rows of the learned table, which are read into normed. */
+static void add_positions(const struct forward *forward, const struct packed_step *packed)
+{
+    const uint32_t hidden = forward->config->hidden;
+    const struct tensor *table = &forward->weights->positions;
+    const size_t skipped = (size_t)forward->config->decoder.position_offset * hidden;
+    forward->kernels->embedding(
+        forward->threads,
+        &(struct embedding){.table = (const char *)table->data +
+                                     skipped * dtype_bytes(table->dtype),
+                            .dtype = table->dtype,
+                            .ids = packed->metadata->positions,
+                            .y = forward->normed.data,
+                            .y_dtype = forward->normed.dtype,
+                            .y_stride = hidden,
+                            .n_tokens = packed->n_tokens,
+                            .n = hidden,
+                            .n_rows = table->n_out - forward->config->decoder.position_offset});
+    forward->kernels->scaled_add(forward->threads,
+                                 &(struct scaled_add){.x = forward->normed.data,
+                                                      .x_stride = hidden,
+                                                      .y = forward->hidden.data,
+                                                      .y_stride = hidden,
+                                                      .n_tokens = packed->n_tokens,
+                                                      .n = hidden,
+                                                      .scale = 1});
+}
+
+/* hidden <- rows of the embedding, scaled, with positions, normalised: what the decoder has of these */
 static void embed(const struct forward *forward, const struct packed_step *packed)
 {
     const struct model_config *config = forward->config;
+    const struct weights *weights = forward->weights;
     forward->kernels->embedding(forward->threads, &(struct embedding){
                                                       .table = forward->weights->embedding.data,
                                                       .dtype = forward->weights->embedding.dtype,
@@ -188,13 +358,22 @@ static void embed(const struct forward *forward, const struct packed_step *packe
                                                       .n = config->hidden,
                                                       .n_rows = config->vocabulary,
                                                   });
+    scale(forward, forward->hidden, packed->n_tokens, config->hidden, embedding_scale(forward), 0);
+    if (config->decoder.has_positions)
+        add_positions(forward, packed);
+    if (config->decoder.has_embedding_norm)
+        norm(forward, &weights->embedding_norm, &weights->embedding_norm_bias, forward->hidden,
+             forward->hidden, packed->n_tokens);
 }
 
 void forward_head(const struct forward *forward, struct rows x, uint32_t n_rows, struct rows logits)
 {
-    static const struct tensor NO_BIAS = {0};
-    struct gemm gemm = product(&forward->weights->head, &NO_BIAS, x, logits, n_rows);
+    const struct decoder *decoder = &forward->config->decoder;
+    struct gemm gemm = product(&forward->weights->head, &forward->weights->head_bias, x, logits,
+                               n_rows);
     multiply(forward, &gemm, 1);
+    scale(forward, logits, n_rows, forward->config->vocabulary, decoder->logit_scale,
+          decoder->logit_cap);
 }
 
 /* logits <- head(norm(hidden)) of the wanted rows. Where all rows are kept, these are gathered from normed, which stays for
@@ -203,7 +382,8 @@ static void score(const struct forward *forward, const struct packed_step *packe
                   struct rows logits)
 {
     struct rows x = forward->normed;
-    norm(forward, &forward->weights->norm, n_rows);
+    norm(forward, &forward->weights->norm, &forward->weights->norm_bias, forward->hidden,
+         forward->normed, n_rows);
     if (packed->keeps_rows && packed->n_logits > 0)
         x = gather(forward, packed, x, forward->config->hidden, forward->hidden.data);
     if (packed->n_logits > 0)
@@ -229,10 +409,8 @@ void forward_compute(struct forward *forward, const struct packed_step *packed, 
             attended = keep_rows(forward, packed);
             n_rows = packed->n_logits;
         }
-        if (n_rows > 0) {
-            project(forward, layer, attended, n_rows);
-            mlp(forward, layer, n_rows);
-        }
+        if (n_rows > 0)
+            add_branches(forward, layer, attended, n_rows);
         forward_count_layer(forward);
     }
     if (n_rows == 0)

@@ -74,9 +74,9 @@ struct forward {
     uint32_t qkv_width;     /* elements of a token: Q, K and V heads */
     uint32_t mlp_rows_max;  /* rows that an MLP computes at a time */
 
-    struct rope *rope;
-    struct attention **attention;  /* [n_layers] */
-    struct attention_config shape; /* heads and dtypes, the same in every layer */
+    struct rope *rope, *rope_local; /* rope_local NULL: no layer has it */
+    struct attention **attention;   /* [n_layers] */
+    struct attention_config shape;  /* heads and dtypes, the same in every layer */
     struct step_layout layouts[STEP_LAYOUTS_MAX];
     uint32_t n_layouts;
     uint64_t graph_bytes; /* as measured */
@@ -90,7 +90,9 @@ struct forward {
     struct rows qkv;                      /* [tokens_max][qkv_width] */
     struct rows attended;                 /* [tokens_max][n_heads * head_dim] */
     struct rows gate, up;                 /* [mlp_rows_max][ffn] */
-    struct rows workspace;                /* of products: workspace_bytes; on a host only */
+    struct rows
+        branch; /* [tokens_max][hidden] float: what a branch adds; only if it is changed before */
+    struct rows workspace; /* of products: workspace_bytes; on a host only */
     size_t workspace_bytes;
     struct rows
         logits; /* [sequences_max][vocabulary] float; data NULL: kernels write to the caller's memory */

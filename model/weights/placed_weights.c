@@ -7,7 +7,7 @@
 
 enum {
     TENSORS_PER_LAYER = sizeof(struct layer_weights) / sizeof(struct tensor),
-    TENSORS_BESIDE = 3, /* embedding, norm, head */
+    TENSORS_BESIDE = 8, /* of struct weights; the head is the last one */
 };
 _Static_assert(sizeof(struct layer_weights) % sizeof(struct tensor) == 0, "tensors only");
 
@@ -125,7 +125,14 @@ enum status tensor_place(struct device *device, const struct tensor *tensor,
 
 static struct tensor *tensor_at(struct weights *weights, uint32_t n_layers, uint32_t index)
 {
-    struct tensor *beside[TENSORS_BESIDE] = {&weights->embedding, &weights->norm, &weights->head};
+    struct tensor *beside[TENSORS_BESIDE] = {&weights->embedding,
+                                             &weights->embedding_norm,
+                                             &weights->embedding_norm_bias,
+                                             &weights->positions,
+                                             &weights->norm,
+                                             &weights->norm_bias,
+                                             &weights->head_bias,
+                                             &weights->head};
     uint32_t layer = index / TENSORS_PER_LAYER;
     if (layer >= n_layers)
         return beside[index - n_layers * TENSORS_PER_LAYER];

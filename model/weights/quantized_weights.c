@@ -17,7 +17,8 @@ static const size_t LAYER_MATRICES[MATRICES_PER_LAYER] = {
     offsetof(struct layer_weights, down),
 };
 
-/* The matrix with this index: first those of the layers, in their order, then the head. */
+/* The matrix with this index: first those of the layers, in their order, then the head. Its data is NULL if the model has
+ * none: an MLP without a gate. */
 static struct tensor *matrix_at(const struct weights *weights, uint32_t n_layers, uint32_t index,
                                 struct tensor *head)
 {
@@ -55,6 +56,8 @@ enum status quantized_weights_bytes(enum weight_format format, const struct weig
     for (uint32_t i = 0; i <= n_layers * MATRICES_PER_LAYER; i++) {
         const struct tensor *tensor = matrix_at(weights, n_layers, i, &head);
         struct quantized counts;
+        if (!tensor->data)
+            continue;
         TRY(quantized_init(format_of(format), tensor->n_out, tensor->n_in, &counts, error));
         bytes += quantized_w_bytes(&counts) + quantized_scales_bytes(&counts);
     }
@@ -147,6 +150,8 @@ static enum status count_parts(const struct making *making, const struct weights
     for (uint32_t i = 0; i <= n_layers * MATRICES_PER_LAYER; i++) {
         const struct tensor *tensor = matrix_at(weights, n_layers, i, &head);
         struct quantized counts;
+        if (!tensor->data)
+            continue;
         TRY(quantized_init(making->format, tensor->n_out, tensor->n_in, &counts, error));
         const struct gemm gemm = gemm_of(&counts);
         bytes += making->kernels->gemm_pack
@@ -178,6 +183,8 @@ static enum status make_all(const struct quantized_weights_options *options,
     quantized->memory_bytes = bytes_all;
     for (uint32_t i = 0; i < n_matrices; i++) {
         struct tensor *tensor = matrix_at(weights, n_layers, i, &weights->head);
+        if (!tensor->data)
+            continue;
         const void *source = tensor->data;
         const uint64_t bytes = source_bytes(tensor);
         TRY(make_matrix(&making, tensor, error));

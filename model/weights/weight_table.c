@@ -1,100 +1,13 @@
 #include "model/weights/weight_table.h"
 
+#include "model/weights/tensor_names.h"
+
 #include <inttypes.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 #define NAME_BYTES_MAX 128
-
-enum dimension { DIM_NONE, DIM_HIDDEN, DIM_Q, DIM_KV, DIM_HEAD, DIM_FFN, DIM_VOCABULARY };
-enum condition { ALWAYS, IF_QKV_BIAS, IF_O_BIAS, IF_MLP_BIAS, IF_QK_NORM };
-
-struct tensor_row {
-    const char *name;
-    size_t offset; /* in layer_weights, or in weights */
-    enum dimension rows, columns;
-    enum condition condition;
-};
-
-#define LAYER_TENSOR(name, member, rows, columns, condition)                                       \
-    {                                                                                              \
-        name, offsetof(struct layer_weights, member), rows, columns, condition                     \
-    }
-
-static const struct tensor_row LAYER_TENSORS[] = {
-    LAYER_TENSOR("input_layernorm.weight", attention_norm, DIM_HIDDEN, DIM_NONE, ALWAYS),
-    LAYER_TENSOR("self_attn.q_proj.weight", q, DIM_Q, DIM_HIDDEN, ALWAYS),
-    LAYER_TENSOR("self_attn.k_proj.weight", k, DIM_KV, DIM_HIDDEN, ALWAYS),
-    LAYER_TENSOR("self_attn.v_proj.weight", v, DIM_KV, DIM_HIDDEN, ALWAYS),
-    LAYER_TENSOR("self_attn.q_proj.bias", q_bias, DIM_Q, DIM_NONE, IF_QKV_BIAS),
-    LAYER_TENSOR("self_attn.k_proj.bias", k_bias, DIM_KV, DIM_NONE, IF_QKV_BIAS),
-    LAYER_TENSOR("self_attn.v_proj.bias", v_bias, DIM_KV, DIM_NONE, IF_QKV_BIAS),
-    LAYER_TENSOR("self_attn.q_norm.weight", q_norm, DIM_HEAD, DIM_NONE, IF_QK_NORM),
-    LAYER_TENSOR("self_attn.k_norm.weight", k_norm, DIM_HEAD, DIM_NONE, IF_QK_NORM),
-    LAYER_TENSOR("self_attn.o_proj.weight", o, DIM_HIDDEN, DIM_Q, ALWAYS),
-    LAYER_TENSOR("self_attn.o_proj.bias", o_bias, DIM_HIDDEN, DIM_NONE, IF_O_BIAS),
-    LAYER_TENSOR("post_attention_layernorm.weight", mlp_norm, DIM_HIDDEN, DIM_NONE, ALWAYS),
-    LAYER_TENSOR("mlp.gate_proj.weight", gate, DIM_FFN, DIM_HIDDEN, ALWAYS),
-    LAYER_TENSOR("mlp.up_proj.weight", up, DIM_FFN, DIM_HIDDEN, ALWAYS),
-    LAYER_TENSOR("mlp.down_proj.weight", down, DIM_HIDDEN, DIM_FFN, ALWAYS),
-    LAYER_TENSOR("mlp.gate_proj.bias", gate_bias, DIM_FFN, DIM_NONE, IF_MLP_BIAS),
-    LAYER_TENSOR("mlp.up_proj.bias", up_bias, DIM_FFN, DIM_NONE, IF_MLP_BIAS),
-    LAYER_TENSOR("mlp.down_proj.bias", down_bias, DIM_HIDDEN, DIM_NONE, IF_MLP_BIAS),
-};
-
-/* The names of the decoder's tensors begin with this. A model that was saved without its head has names without it;
- * Transformers accepts both. */
-static const char PREFIX[] = "model.";
-
-static const struct tensor_row MODEL_TENSORS[] = {
-    {WEIGHT_EMBEDDING, offsetof(struct weights, embedding), DIM_VOCABULARY, DIM_HIDDEN, ALWAYS},
-    {"model.norm.weight", offsetof(struct weights, norm), DIM_HIDDEN, DIM_NONE, ALWAYS},
-};
-
-/* Required unless the head is tied; bound if it is in the files. */
-static const struct tensor_row HEAD = {WEIGHT_HEAD, offsetof(struct weights, head), DIM_VOCABULARY,
-                                       DIM_HIDDEN, ALWAYS};
-
-#define COUNT(array) (sizeof(array) / sizeof *(array))
-
-static uint64_t dimension_size(const struct model_config *config, enum dimension dimension)
-{
-    switch (dimension) {
-    case DIM_HIDDEN:
-        return config->hidden;
-    case DIM_Q:
-        return (uint64_t)config->n_heads * config->head_dim;
-    case DIM_KV:
-        return (uint64_t)config->n_kv_heads * config->head_dim;
-    case DIM_HEAD:
-        return config->head_dim;
-    case DIM_FFN:
-        return config->ffn;
-    case DIM_VOCABULARY:
-        return config->vocabulary;
-    case DIM_NONE:
-        break;
-    }
-    return 1;
-}
-
-static bool is_wanted(const struct model_config *config, enum condition condition)
-{
-    switch (condition) {
-    case IF_QKV_BIAS:
-        return config->qkv_bias;
-    case IF_O_BIAS:
-        return config->o_bias;
-    case IF_MLP_BIAS:
-        return config->mlp_bias;
-    case IF_QK_NORM:
-        return config->qk_norm;
-    case ALWAYS:
-        break;
-    }
-    return true;
-}
+#define COUNT(array)   (sizeof(array) / sizeof *(array))
 
 /* ---- finding tensors ---- */
 
@@ -144,62 +57,202 @@ static enum status to_dtype(const struct weight_entry *entry, enum dtype *dtype_
     }
 }
 
-static const struct weight_entry *find_tensor(const struct weight_binding *binding,
-                                              const char *name)
+/* ---- where the rows of a tensor lie in the one of the files ---- */
+
+static uint64_t rows_in_file(const struct model_config *config, const struct tensor_row *row)
 {
-    bool is_bare = !weight_files_find(binding->files, WEIGHT_EMBEDDING);
-    bool has_prefix = strncmp(name, PREFIX, sizeof PREFIX - 1) == 0;
-    return weight_files_find(binding->files,
-                             is_bare && has_prefix ? name + sizeof PREFIX - 1 : name);
+    switch (row->part) {
+    case PART_Q:
+    case PART_K:
+    case PART_V:
+        return dimension_size(config, DIM_Q) + 2 * dimension_size(config, DIM_KV);
+    case PART_GATE:
+    case PART_UP:
+        return 2 * dimension_size(config, DIM_FFN);
+    case PART_ALL:
+        break;
+    }
+    return dimension_size(config, row->rows);
+}
+
+/* The bounds of model_config.h keep these numbers far below 2^32. */
+static struct tensor_source source_of(const struct model_config *config,
+                                      const struct tensor_row *row)
+{
+    const bool is_of_layer = row->rows != DIM_VOCABULARY && row->rows != DIM_POSITIONS;
+    const uint32_t q = (uint32_t)dimension_size(config, DIM_Q), d = config->head_dim;
+    const uint32_t kv = (uint32_t)dimension_size(config, DIM_KV);
+    const uint32_t heads = config->n_heads / config->n_kv_heads;
+    const bool by_group = config->decoder.qkv_layout == QKV_BY_GROUP;
+    const uint32_t n_out = (uint32_t)dimension_size(config, row->rows);
+    struct tensor_source source = {.run = n_out,
+                                   .period = n_out,
+                                   .n_rows = (uint32_t)rows_in_file(config, row),
+                                   .is_transposed = config->decoder.is_transposed &&
+                                                    row->columns != DIM_NONE && is_of_layer};
+    if (row->part == PART_UP)
+        source.first = config->ffn;
+    if (row->part == PART_K)
+        source.first = by_group ? heads * d : q;
+    if (row->part == PART_V)
+        source.first = by_group ? (heads + 1) * d : q + kv;
+    if (by_group && row->part >= PART_Q && row->part <= PART_V) {
+        source.run = row->part == PART_Q ? heads * d : d;
+        source.period = (heads + 2) * d;
+    }
+    return source;
+}
+
+static bool lies_in_place(const struct tensor_source *source)
+{
+    return source->run == source->period && !source->is_transposed && !source->adds_one;
+}
+
+/* ---- binding ---- */
+
+/* What the names of all tensors of the text model begin with in these files: the root; nothing, if the model was saved
+ * without its head; or the place of the text model in a model that also sees, as Transformers 4 and 5 write it. */
+static void find_root(struct weight_binding *binding)
+{
+    const struct tensor_names *names = tensor_names_of(binding->config);
+    static const char *const FORMS[] = {"%s", "%.0s", "language_model.%s",
+                                        "model.language_model.%.0s"};
+    char name[NAME_BYTES_MAX];
+    for (size_t i = 0; i < COUNT(FORMS); i++) {
+        snprintf(binding->root, sizeof binding->root, FORMS[i], names->root);
+        snprintf(name, sizeof name, "%s%s", binding->root, names->embedding);
+        if (weight_files_find(binding->files, name))
+            return;
+    }
+    snprintf(binding->root, sizeof binding->root, "%s", names->root); /* for the sentence */
+}
+
+static enum status say_missing(const char *name, const uint64_t *shape, uint32_t n_dims,
+                               struct error *error)
+{
+    char wanted[64];
+    print_shape(wanted, sizeof wanted, shape, n_dims);
+    return error_set(error, STATUS_CORRUPT, "tensor %s is missing, expected with shape [%s]", name,
+                     wanted);
 }
 
 static enum status bind(struct weight_binding *binding, const char *name,
                         const struct tensor_row *row, void *place, struct error *error)
 {
+    const struct model_config *config = binding->config;
     struct tensor *tensor = (struct tensor *)(void *)((char *)place + row->offset);
-    if (!is_wanted(binding->config, row->condition))
+    if (!tensor_is_wanted(config, row->condition))
         return STATUS_OK;
-    const struct weight_entry *entry = find_tensor(binding, name);
-    uint64_t shape[2] = {dimension_size(binding->config, row->rows),
-                         dimension_size(binding->config, row->columns)};
-    uint32_t n_dims = row->columns == DIM_NONE ? 1 : 2;
-    if (!entry) {
-        char wanted[64];
-        print_shape(wanted, sizeof wanted, shape, n_dims);
-        return error_set(error, STATUS_CORRUPT, "tensor %s is missing, expected with shape [%s]",
-                         name, wanted);
-    }
+    struct tensor_source source = source_of(config, row);
+    const struct weight_entry *entry = weight_files_find(binding->files, name);
+    const uint64_t n_in = dimension_size(config, row->columns);
+    const uint64_t shape[2] = {source.is_transposed ? n_in : source.n_rows,
+                               source.is_transposed ? source.n_rows : n_in};
+    const uint32_t n_dims = row->columns == DIM_NONE ? 1 : 2;
+    if (!entry)
+        return say_missing(name, shape, n_dims, error);
     TRY(check_shape(entry, shape, n_dims, error));
     TRY(to_dtype(entry, &tensor->dtype, error));
-    tensor->data = entry->tensor->data;
-    tensor->n_out = (uint32_t)shape[0]; /* the bounds of model_config.h are far below 2^32 */
-    tensor->n_in = (uint32_t)shape[1];
+    tensor->n_out = (uint32_t)dimension_size(config, row->rows);
+    tensor->n_in = (uint32_t)n_in;
+    const uint8_t *data = entry->tensor->data;
+    const uint64_t n_elements = (uint64_t)tensor->n_out * n_in;
+    if (lies_in_place(&source)) {
+        tensor->data = data + source.first * n_in * dtype_bytes(tensor->dtype);
+    } else {
+        source.data = data;
+        tensor->data = data; /* until it is rearranged */
+        tensor->source = source;
+    }
     binding->is_used[entry - binding->files->entries] = true;
-    binding->n_parameters += shape[0] * shape[1];
-    binding->bytes += entry->tensor->bytes;
+    binding->n_parameters += n_elements;
+    binding->bytes += n_elements * dtype_bytes(tensor->dtype);
     return STATUS_OK;
+}
+
+static const char *find_head(const struct weight_binding *binding, const char *usual)
+{
+    const char *const heads[] = {usual, TENSOR_HEAD, "language_model." TENSOR_HEAD};
+    for (size_t i = 0; i < COUNT(heads); i++)
+        if (weight_files_find(binding->files, heads[i]))
+            return heads[i];
+    return usual;
+}
+
+static enum status bind_model(struct weight_binding *binding, struct error *error)
+{
+    static const struct tensor_row EMBEDDING = {
+        NULL, offsetof(struct weights, embedding), DIM_VOCABULARY, DIM_HIDDEN, ALWAYS, PART_ALL};
+    static const struct tensor_row HEAD = {
+        NULL, offsetof(struct weights, head), DIM_VOCABULARY, DIM_HIDDEN, ALWAYS, PART_ALL};
+    static const struct tensor_row HEAD_BIAS = {
+        NULL, offsetof(struct weights, head_bias), DIM_VOCABULARY, DIM_NONE, ALWAYS, PART_ALL};
+    const struct tensor_names *names = tensor_names_of(binding->config);
+    struct weights *weights = binding->weights;
+    char name[NAME_BYTES_MAX];
+    snprintf(name, sizeof name, "%s%s", binding->root, names->embedding);
+    TRY(bind(binding, name, &EMBEDDING, weights, error));
+    binding->embedding = weight_files_find(binding->files, name);
+    for (const struct tensor_row *row = names->of_model; row->name; row++) {
+        snprintf(name, sizeof name, "%s%s", binding->root, row->name);
+        TRY(bind(binding, name, row, weights, error));
+    }
+    const char *head = find_head(binding, names->head);
+    binding->head = weight_files_find(binding->files, head);
+    if (binding->config->tied_embeddings && !binding->head)
+        weights->head = weights->embedding;
+    else
+        TRY(bind(binding, head, &HEAD, weights, error));
+    if (binding->config->decoder.has_head_bias)
+        TRY(bind(binding, "lm_head.bias", &HEAD_BIAS, weights, error));
+    return STATUS_OK;
+}
+
+static enum status check_norms(const struct weight_binding *binding, uint32_t layer,
+                               struct error *error)
+{
+    struct layer_weights *weights = &binding->weights->layers[layer];
+    const struct tensor_names *names = tensor_names_of(binding->config);
+    if (weights->q_norm.dtype != weights->k_norm.dtype)
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "tensors %s%s%u.self_attn.q_norm.weight and k_norm.weight differ in dtype",
+                         binding->root, names->layers, layer);
+    return STATUS_OK;
+}
+
+/* The attention operator multiplies by the weights alone. */
+static void add_one(struct tensor *norm)
+{
+    norm->source = (struct tensor_source){.data = norm->data,
+                                          .run = norm->n_out,
+                                          .period = norm->n_out,
+                                          .n_rows = norm->n_out,
+                                          .adds_one = true};
+}
+
+static enum status bind_layer(struct weight_binding *binding, uint32_t layer, struct error *error)
+{
+    const struct tensor_names *names = tensor_names_of(binding->config);
+    struct layer_weights *weights = &binding->weights->layers[layer];
+    char name[NAME_BYTES_MAX];
+    for (size_t i = 0; i < COUNT(names->of_layer) && names->of_layer[i]; i++)
+        for (const struct tensor_row *row = names->of_layer[i]; row->name; row++) {
+            snprintf(name, sizeof name, "%s%s%u.%s", binding->root, names->layers, layer,
+                     row->name);
+            TRY(bind(binding, name, row, weights, error));
+        }
+    if (binding->config->decoder.norm == NORM_RMS_PLUS_ONE && weights->q_norm.data) {
+        add_one(&weights->q_norm);
+        add_one(&weights->k_norm);
+    }
+    return check_norms(binding, layer, error);
 }
 
 enum status weight_table_bind(struct weight_binding *binding, struct error *error)
 {
-    char name[NAME_BYTES_MAX];
-    for (size_t i = 0; i < COUNT(MODEL_TENSORS); i++)
-        TRY(bind(binding, MODEL_TENSORS[i].name, &MODEL_TENSORS[i], binding->weights, error));
-    if (binding->config->tied_embeddings && !weight_files_find(binding->files, WEIGHT_HEAD))
-        binding->weights->head = binding->weights->embedding;
-    else
-        TRY(bind(binding, WEIGHT_HEAD, &HEAD, binding->weights, error));
-    for (uint32_t layer = 0; layer < binding->config->n_layers; layer++) {
-        for (size_t i = 0; i < COUNT(LAYER_TENSORS); i++) {
-            snprintf(name, sizeof name, "model.layers.%u.%s", layer, LAYER_TENSORS[i].name);
-            TRY(bind(binding, name, &LAYER_TENSORS[i], &binding->weights->layers[layer], error));
-        }
-        if (binding->weights->layers[layer].q_norm.dtype !=
-            binding->weights->layers[layer].k_norm.dtype)
-            return error_set(error, STATUS_UNSUPPORTED,
-                             "tensors model.layers.%u.self_attn.q_norm.weight and k_norm.weight "
-                             "differ in dtype",
-                             layer);
-    }
+    find_root(binding);
+    TRY(bind_model(binding, error));
+    for (uint32_t layer = 0; layer < binding->config->n_layers; layer++)
+        TRY(bind_layer(binding, layer, error));
     return STATUS_OK;
 }

@@ -1,5 +1,5 @@
 /*
- * weight_table - finds the tensors of a decoder in the files, by the names, shapes and conditions of one table.
+ * weight_table - finds the tensors of a decoder in the files, by the names, shapes and conditions of tensor_names.c.
  *
  * Thread: any; no state.
  */
@@ -12,9 +12,6 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define WEIGHT_EMBEDDING "model.embed_tokens.weight"
-#define WEIGHT_HEAD      "lm_head.weight"
-
 /* The arguments and results of weight_table_bind. */
 struct weight_binding {
     const struct model_config *config;
@@ -23,6 +20,8 @@ struct weight_binding {
     bool *is_used;           /* [files->n_entries] */
     uint64_t n_parameters;   /* of the bound tensors, as bytes is */
     uint64_t bytes;
+    char root[64]; /* what the names of the decoder's tensors begin with */
+    const struct weight_entry *embedding, *head; /* head NULL: the files have none */
 };
 
 /* Sets weights; data points into the mapped files. CORRUPT, UNSUPPORTED: the sentence names the tensor. */

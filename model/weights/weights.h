@@ -4,7 +4,7 @@
  * Matrices are [n_out][n_in], row-major. They are in the mapped safetensors file, with any alignment and each with its
  * own dtype; or INT8, and packed if this machine's kernels want that. For a device that does not read the host's memory
  * they are copies on the device (placed_weights.h). A tensor that the model does not have (a bias, a norm) has data
- * NULL. One table has names, shapes and conditions (weight_table.c).
+ * NULL. One table has names, shapes and conditions (tensor_names.c).
  *
  * Thread: immutable while the model lives.
  */
@@ -15,6 +15,15 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* A tensor whose elements lie otherwise in the files (rearranged_weights.h): row o is row first + o / run * period + o % run
+ * of a matrix of n_rows rows there. data NULL: the tensor is used in place. */
+struct tensor_source {
+    const void *data;
+    uint32_t first, run, period, n_rows;
+    bool is_transposed; /* the matrix is [n_in][n_rows] */
+    bool adds_one;      /* every element is stored less 1; the tensor becomes F32 */
+};
+
 struct tensor {
     const void *data;
     enum dtype dtype;
@@ -24,25 +33,31 @@ struct tensor {
     uint32_t scale_columns;
     bool is_packed;
     uint64_t packed_bytes; /* if packed */
+    struct tensor_source source;
 };
 
 struct layer_weights {
-    struct tensor attention_norm; /* [hidden] */
-    struct tensor q;              /* [n_heads * head_dim][hidden] */
-    struct tensor k, v;           /* [n_kv_heads * head_dim][hidden] */
+    struct tensor attention_norm; /* [hidden], as all norms but those of Q and K */
+    struct tensor attention_norm_bias, attention_after_norm;
+    struct tensor q;    /* [n_heads * head_dim][hidden] */
+    struct tensor k, v; /* [n_kv_heads * head_dim][hidden] */
     struct tensor q_bias, k_bias, v_bias;
-    struct tensor q_norm, k_norm; /* [head_dim] */
-    struct tensor o;              /* [hidden][n_heads * head_dim] */
+    struct tensor q_norm,
+        k_norm;      /* [head_dim], or QK_NORM_ROW: [n_heads * head_dim], [n_kv_heads * head_dim] */
+    struct tensor o; /* [hidden][n_heads * head_dim] */
     struct tensor o_bias;
-    struct tensor mlp_norm; /* [hidden] */
-    struct tensor gate, up; /* [ffn][hidden] */
+    struct tensor mlp_norm, mlp_norm_bias, mlp_after_norm;
+    struct tensor gate, up; /* [ffn][hidden]; no gate: up alone */
     struct tensor down;     /* [hidden][ffn] */
     struct tensor gate_bias, up_bias, down_bias;
 };
 
 struct weights {
     struct tensor embedding; /* [vocabulary][hidden] */
-    struct tensor norm;      /* [hidden] */
+    struct tensor embedding_norm, embedding_norm_bias;
+    struct tensor positions; /* [context_tokens + position_offset][hidden] */
+    struct tensor norm, norm_bias;
+    struct tensor head_bias; /* [vocabulary] */
     struct tensor head;      /* [vocabulary][hidden]; the embedding if tied */
     struct layer_weights *layers;
 };

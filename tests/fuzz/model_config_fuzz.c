@@ -1,6 +1,7 @@
 /* model_config: any two texts (parted by a NUL: config.json, generation_config.json) are refused or
  * give a config whose numbers keep the promises of the header. */
 #include "kernels/attention.h"
+#include "model/config/config_file.h"
 #include "model/config/model_config.h"
 #include "model/config/rope_parameters.h"
 

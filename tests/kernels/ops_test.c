@@ -85,6 +85,53 @@ Test(ops, add_argmax_and_log_sum_exp)
         }
 }
 
+/* All sets from avx2 on must agree to the bit, and leave what lies between the rows alone. */
+Test(ops, scaled_add_and_scale)
+{
+    const struct kernels *list[KERNELS_MAX];
+    uint32_t n_list = kernels_list(list, KERNELS_MAX);
+    static const float caps[] = {0, 1.5f, 30};
+    for (size_t s = 0; s < COUNT(sizes); s++)
+        for (uint32_t k = 0; k < n_list; k++) {
+            const uint32_t n = sizes[s];
+            struct guarded x = rows(3, n, s), y = rows(3, n, s + 50), before = rows(3, n, s + 50);
+            float *got = y.data;
+            const float *from = x.data, *old = before.data;
+            list[k]->scaled_add(NULL, &(struct scaled_add){.x = from,
+                                                           .x_stride = n,
+                                                           .y = got,
+                                                           .y_stride = 2 * (uint64_t)n,
+                                                           .n_tokens = 2,
+                                                           .n = n,
+                                                           .scale = 0.22f});
+            for (uint32_t i = 0; i < n; i++) {
+                cr_assert_eq(got[i], old[i] + 0.22f * from[i], "%s", list[k]->name);
+                cr_assert_eq(got[n + i], old[n + i]);
+                cr_assert_eq(got[2 * n + i], old[2 * n + i] + 0.22f * from[n + i]);
+            }
+            for (size_t c = 0; c < COUNT(caps); c++) {
+                memcpy(y.data, before.data, 3 * n * sizeof(float));
+                list[k]->scale(NULL, &(struct scale){.x = got,
+                                                     .x_stride = 2 * (uint64_t)n,
+                                                     .n_tokens = 2,
+                                                     .n = n,
+                                                     .scale = 11.5f,
+                                                     .soft_cap = caps[c]});
+                for (uint32_t i = 0; i < 3 * n; i++) {
+                    double expected = (double)old[i];
+                    if (i / n != 1)
+                        expected = (double)(11.5f * old[i]);
+                    if (i / n != 1 && c > 0)
+                        expected = (double)caps[c] * tanh(expected / (double)caps[c]);
+                    assert_close("scale", n, got[i], expected);
+                }
+            }
+            guarded_destroy(&x);
+            guarded_destroy(&y);
+            guarded_destroy(&before);
+        }
+}
+
 Test(ops, argmax_takes_the_first_of_equals_and_no_nan)
 {
     const struct kernels *list[KERNELS_MAX];

@@ -124,14 +124,14 @@ Test(bad_folder, a_number_of_the_config_is_out_of_range)
 Test(bad_folder, the_config_asks_for_what_is_not_computed_here)
 {
     static const struct bad_folder CASES[] = {
-        {SINGLE, CONFIG_SET, "{\"architectures\": [\"GPT2LMHeadModel\"]}", STATUS_UNSUPPORTED,
-         "GPT2LMHeadModel"},
+        {SINGLE, CONFIG_SET, "{\"architectures\": [\"T5ForConditionalGeneration\"]}",
+         STATUS_UNSUPPORTED, "T5ForConditionalGeneration"},
         {SINGLE, CONFIG_SET, "{\"architectures\": [\"LlamaForSequenceClassification\"]}",
          STATUS_UNSUPPORTED, "LlamaForSequenceClassification"},
         {SINGLE, CONFIG_SET, "{\"architectures\": \"LlamaForCausalLM\"}", STATUS_CORRUPT,
          "architectures"},
         {SINGLE, CONFIG_SET, "{\"model_type\": \"mistral\"}", STATUS_CORRUPT, "model_type"},
-        {SINGLE, CONFIG_SET, "{\"hidden_act\": \"gelu\"}", STATUS_UNSUPPORTED, "hidden_act"},
+        {SINGLE, CONFIG_SET, "{\"hidden_act\": \"quick_gelu\"}", STATUS_UNSUPPORTED, "hidden_act"},
         {SINGLE, CONFIG_SET, "{\"num_experts\": 2}", STATUS_UNSUPPORTED, "num_experts is 2"},
         {SINGLE, CONFIG_SET, "{\"quantization_config\": {\"bits\": 4}}", STATUS_UNSUPPORTED,
          "quantization_config"},

@@ -33,6 +33,49 @@ static void add(float *y, const float *x, uint64_t n)
         y[i] += x[i];
 }
 
+static void scaled_add_row(const void *op, uint32_t row)
+{
+    const struct scaled_add *scaled_add = op;
+    const float *x = scaled_add->x + row * scaled_add->x_stride;
+    float *y = scaled_add->y + row * scaled_add->y_stride;
+    for (uint32_t i = 0; i < scaled_add->n; i++)
+        y[i] += scaled_add->scale * x[i];
+}
+
+static void scaled_add(struct thread_pool *pool, const struct scaled_add *scaled_add)
+{
+    struct rows_task task = {scaled_add, scaled_add->n_tokens, scaled_add_row};
+    each_row(pool, &task, scaled_add->n);
+}
+
+static void cap_row(float *x, uint32_t n, float soft_cap)
+{
+    const vec cap = vec_set(soft_cap);
+    uint32_t i = 0;
+    for (; i + LANES <= n; i += LANES)
+        vec_store(x + i, vec_mul(vec_tanh(vec_div(vec_load(x + i), cap)), cap));
+    if (i < n) {
+        vec rest = vec_load_some(DTYPE_F32, x + i, n - i);
+        vec_store_some(x + i, vec_mul(vec_tanh(vec_div(rest, cap)), cap), n - i);
+    }
+}
+
+static void scale_row(const void *op, uint32_t row)
+{
+    const struct scale *scale = op;
+    float *x = scale->x + row * scale->x_stride;
+    for (uint32_t i = 0; i < scale->n; i++)
+        x[i] *= scale->scale;
+    if (scale->soft_cap != 0)
+        cap_row(x, scale->n, scale->soft_cap);
+}
+
+static void scale(struct thread_pool *pool, const struct scale *scale)
+{
+    struct rows_task task = {scale, scale->n_tokens, scale_row};
+    each_row(pool, &task, scale->n * (uint64_t)(scale->soft_cap != 0 ? 8 : 1));
+}
+
 static float largest(const float *x, uint32_t n)
 {
     vec best = vec_set(-INFINITY);
@@ -92,6 +135,8 @@ const struct kernels kernels_this_isa = {
     .kv_update = cpu_kv_update,
     .embedding = embedding,
     .add = add,
+    .scaled_add = scaled_add,
+    .scale = scale,
     .argmax = argmax,
     .log_sum_exp = log_sum_exp,
 };

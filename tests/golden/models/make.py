@@ -49,6 +49,10 @@ BASE = {
     "initializer_range": 0.02,
 }
 
+# The keys that other families call otherwise.
+NOTHING = {key: None for key in ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
+                                 "num_key_value_heads", "max_position_embeddings", "rms_norm_eps", "hidden_act")}
+
 # name: (architecture, model_type, spelling 4 or 5, weights' dtype, shards, keys)
 MODELS = {
     "llama_t4": ("LlamaForCausalLM", "llama", 4, "BF16", 1, {
@@ -99,7 +103,140 @@ MODELS = {
         "head_dim": 16, "tie_word_embeddings": False, "attention_bias": True, "use_sliding_window": True,
         "sliding_window": 16, "max_window_layers": 1, "layer_types": ["full_attention", "sliding_attention"],
         "eos_token_id": [2, 3], "rope_parameters": {"rope_theta": 10000.0, "rope_type": "default"}}),
+    # The square root of hidden_size is a BF16 number: Transformers rounds it to the type it computes in.
+    "gemma_t4": ("GemmaForCausalLM", "gemma", 4, "BF16", 1, {
+        "hidden_size": 64, "head_dim": 16, "num_key_value_heads": 1, "hidden_act": "gelu", "hidden_activation": None,
+        "rope_theta": 10000.0}),
+    "gemma2_t4": ("Gemma2ForCausalLM", "gemma2", 4, "BF16", 1, {
+        "hidden_size": 64, "head_dim": 16, "num_hidden_layers": 3, "hidden_act": None, "rms_norm_eps": 1e-2,
+        "hidden_activation": "gelu_pytorch_tanh", "sliding_window": 9, "query_pre_attn_scalar": 24,
+        "attn_logit_softcapping": 2.0, "final_logit_softcapping": 3.0, "cache_implementation": "hybrid",
+        "rope_theta": 10000.0}),
+    "gemma2_t5": ("Gemma2ForCausalLM", "gemma2", 5, "F32", 1, {
+        "head_dim": 16, "hidden_activation": "gelu_pytorch_tanh", "sliding_window": 7, "query_pre_attn_scalar": 16,
+        "layer_types": ["full_attention", "sliding_attention"], "final_logit_softcapping": None,
+        "rope_parameters": {"rope_theta": 10000.0, "rope_type": "default"}}),
+    "gemma3_t4": ("Gemma3ForCausalLM", "gemma3_text", 4, "BF16", 1, {
+        "hidden_size": 64, "head_dim": 16, "num_hidden_layers": 4, "num_key_value_heads": 1, "hidden_act": None,
+        "hidden_activation": "gelu_pytorch_tanh", "sliding_window": 9, "sliding_window_pattern": 3,
+        "query_pre_attn_scalar": 20, "rms_norm_eps": 1e-2, "rope_theta": 50000.0, "rope_local_base_freq": 500.0,
+        "rope_scaling": {"rope_type": "linear", "factor": 8.0}, "attn_logit_softcapping": None,
+        "final_logit_softcapping": None, "attention_bias": False}),
+    "gemma3_t5": ("Gemma3ForCausalLM", "gemma3_text", 5, "F32", 1, {
+        "head_dim": 16, "num_hidden_layers": 3, "hidden_activation": "gelu_pytorch_tanh", "sliding_window": 6,
+        "query_pre_attn_scalar": 16, "attention_bias": True,
+        "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
+        "rope_parameters": {"full_attention": {"rope_theta": 1e6, "rope_type": "linear", "factor": 4.0},
+                            "sliding_attention": {"rope_theta": 10000.0, "rope_type": "default"}}}),
+    "phi3_t4": ("Phi3ForCausalLM", "phi3", 4, "BF16", 1, {
+        "sliding_window": 11, "rope_scaling": None, "rope_theta": 10000.0, "tie_word_embeddings": False,
+        "original_max_position_embeddings": 128, "pad_token_id": 0, "resid_pdrop": 0.0, "embd_pdrop": 0.0}),
+    "phi3_t5": ("Phi3ForCausalLM", "phi3", 5, "F16", 1, {
+        "hidden_size": 64, "sliding_window": None, "num_key_value_heads": 4, "tie_word_embeddings": True, "pad_token_id": 0,
+        "rope_parameters": {"rope_theta": 10000.0, "rope_type": "default", "partial_rotary_factor": 0.75}}),
+    "olmo_t4": ("OlmoForCausalLM", "olmo", 4, "F32", 1, {
+        "rms_norm_eps": None, "clip_qkv": None, "attention_bias": True, "tie_word_embeddings": False,
+        "rope_theta": 10000.0, "rope_scaling": None}),
+    "olmo2_t4": ("Olmo2ForCausalLM", "olmo2", 4, "BF16", 1, {
+        "rms_norm_eps": 1e-2, "attention_bias": False, "tie_word_embeddings": False, "rope_theta": 500000.0,
+        "rope_scaling": None}),
+    "olmo3_t4": ("Olmo3ForCausalLM", "olmo3", 4, "BF16", 1, {
+        "num_hidden_layers": 5, "attention_bias": False, "tie_word_embeddings": False, "rope_theta": 500000.0,
+        "sliding_window": 9, "rope_scaling": {"rope_type": "yarn", "factor": 4.0, "attention_factor": 1.2,
+        "beta_fast": 32.0, "beta_slow": 1.0, "original_max_position_embeddings": 32}}),
+    "olmo3_t5": ("Olmo3ForCausalLM", "olmo3", 5, "F32", 1, {
+        "num_key_value_heads": 4, "tie_word_embeddings": True, "sliding_window": 7,
+        "layer_types": ["full_attention", "sliding_attention"],
+        "rope_parameters": {"full_attention": {"rope_theta": 5000.0, "rope_type": "linear", "factor": 3.0},
+                            "sliding_attention": {"rope_theta": 300.0, "rope_type": "default"}}}),
+    "granite_t4": ("GraniteForCausalLM", "granite", 4, "BF16", 1, {
+        "embedding_multiplier": 12.0, "residual_multiplier": 0.22, "attention_multiplier": 0.4, "logits_scaling": 8.0,
+        "attention_bias": True, "mlp_bias": True, "tie_word_embeddings": True, "rope_theta": 10000.0,
+        "rope_scaling": None}),
+    "cohere_t4": ("CohereForCausalLM", "cohere", 4, "F16", 1, {
+        "rms_norm_eps": None, "layer_norm_eps": 1e-2, "logit_scale": 0.25, "use_qk_norm": False,
+        "attention_bias": False, "rope_theta": 8000.0}),
+    "cohere2_t4": ("Cohere2ForCausalLM", "cohere2", 4, "BF16", 1, {
+        "num_hidden_layers": 5, "rms_norm_eps": None, "layer_norm_eps": 1e-5, "logit_scale": 0.5,
+        "sliding_window": 8, "sliding_window_pattern": 4, "attention_bias": False, "rope_theta": 50000.0,
+        "head_dim": 8, "order_of_interleaved_layers": "local_attn_first", "position_embedding_type": "rope_gptj"}),
+    "smollm3_t4": ("SmolLM3ForCausalLM", "smollm3", 4, "BF16", 1, {
+        "num_hidden_layers": 4, "no_rope_layers": [1, 0, 1, 1], "no_rope_layer_interval": 4, "pad_token_id": 0,
+        "tie_word_embeddings": True, "rope_theta": 5000000.0, "use_sliding_window": False, "sliding_window": None,
+        "attention_bias": False, "mlp_bias": False, "max_window_layers": 28, "rope_scaling": None}),
+    "smollm3_t5": ("SmolLM3ForCausalLM", "smollm3", 5, "F32", 1, {
+        "num_hidden_layers": 4, "no_rope_layer_interval": 2, "pad_token_id": 0, "tie_word_embeddings": False,
+        "attention_bias": True, "mlp_bias": True, "rope_parameters": {"rope_theta": 10000.0, "rope_type": "default"}}),
+    "glm4_t5": ("Glm4ForCausalLM", "glm4", 5, "BF16", 1, {
+        "head_dim": 16, "attention_bias": True, "tie_word_embeddings": False, "pad_token_id": 0, "eos_token_id": [2, 4],
+        "rope_parameters": {"rope_theta": 10000.0, "rope_type": "default", "partial_rotary_factor": 0.5}}),
+    "stablelm_t4": ("StableLmForCausalLM", "stablelm", 4, "F16", 1, {
+        "hidden_size": 64, "num_key_value_heads": 4, "rms_norm_eps": None, "layer_norm_eps": 1e-2, "use_qkv_bias": True,
+        "qk_layernorm": False, "use_parallel_residual": False, "partial_rotary_factor": 0.25, "rope_theta": 10000.0,
+        "tie_word_embeddings": False}),
+    "stablelm_t5": ("StableLmForCausalLM", "stablelm", 5, "BF16", 1, {
+        "hidden_size": 64, "rms_norm_eps": None, "layer_norm_eps": 1e-5, "use_parallel_residual": True,
+        "tie_word_embeddings": True,
+        "rope_parameters": {"rope_theta": 10000.0, "rope_type": "default", "partial_rotary_factor": 0.5}}),
+    "phi_t4": ("PhiForCausalLM", "phi", 4, "F16", 1, {
+        "hidden_size": 64, "num_key_value_heads": None, "rms_norm_eps": None, "layer_norm_eps": 1e-2,
+        "hidden_act": "gelu_new", "qk_layernorm": False, "partial_rotary_factor": 0.5, "rope_theta": 10000.0,
+        "tie_word_embeddings": False}),
+    "gpt2_t4": ("GPT2LMHeadModel", "gpt2", 4, "F32", 1, {
+        **NOTHING, "n_embd": 32, "n_layer": 2, "n_head": 4, "n_inner": None, "n_positions": 128, "n_ctx": 128,
+        "layer_norm_epsilon": 1e-2, "activation_function": "gelu_new", "reorder_and_upcast_attn": False,
+        "scale_attn_by_inverse_layer_idx": False, "scale_attn_weights": True, "summary_type": "cls_index"}),
+    "gpt_neox_t4": ("GPTNeoXForCausalLM", "gpt_neox", 4, "F16", 1, {
+        "hidden_size": 64, "num_key_value_heads": None, "rms_norm_eps": None, "layer_norm_eps": 1e-2,
+        "hidden_act": "gelu", "rotary_pct": 0.25, "rotary_emb_base": 5000, "use_parallel_residual": True,
+        "tie_word_embeddings": False, "attention_bias": True}),
+    "gpt_neox_t5": ("GPTNeoXForCausalLM", "gpt_neox", 5, "F32", 1, {
+        "num_key_value_heads": None, "rms_norm_eps": None, "layer_norm_eps": 1e-5, "hidden_act": "gelu_new",
+        "use_parallel_residual": False, "tie_word_embeddings": False, "attention_bias": False,
+        "rope_parameters": {"rope_theta": 10000.0, "rope_type": "default", "partial_rotary_factor": 0.5}}),
+    "gptj_t4": ("GPTJForCausalLM", "gptj", 4, "F16", 1, {
+        **NOTHING, "n_embd": 64, "n_layer": 2, "n_head": 4, "n_inner": 96, "n_positions": 128, "rotary_dim": 8,
+        "layer_norm_epsilon": 1e-2, "activation_function": "gelu_new", "tie_word_embeddings": False}),
+    "opt_t4": ("OPTForCausalLM", "opt", 4, "F16", 1, {
+        "num_key_value_heads": None, "intermediate_size": None, "rms_norm_eps": None, "hidden_act": None,
+        "ffn_dim": 48, "activation_function": "relu", "do_layer_norm_before": True, "word_embed_proj_dim": 32,
+        "enable_bias": True, "layer_norm_elementwise_affine": True, "_remove_final_layer_norm": False,
+        "dropout": 0.1, "layerdrop": 0.0, "init_std": 0.02, "pad_token_id": 1}),
+    "bloom_t4": ("BloomForCausalLM", "bloom", 4, "F16", 1, {
+        **NOTHING, "hidden_size": 48, "n_layer": 2, "n_head": 6, "layer_norm_epsilon": 1e-2, "seq_length": 128,
+        "apply_residual_connection_post_layernorm": False, "attention_softmax_in_fp32": True, "slow_but_exact": False,
+        "masked_softmax_fusion": True, "skip_bias_add": True, "skip_bias_add_qkv": False, "unk_token_id": 0,
+        "n_inner": None, "offset_alibi": 100, "bias_dropout_fusion": True}),
+    "falcon_t4_7b": ("FalconForCausalLM", "falcon", 4, "BF16", 1, {
+        "num_key_value_heads": None, "intermediate_size": None, "rms_norm_eps": None, "hidden_act": None,
+        "layer_norm_epsilon": 1e-2, "alibi": False, "bias": False, "multi_query": True, "parallel_attn": True,
+        "new_decoder_architecture": False, "apply_residual_connection_post_layernorm": False}),
+    "falcon_t4_40b": ("FalconForCausalLM", "falcon", 4, "F16", 1, {
+        "num_key_value_heads": None, "intermediate_size": None, "rms_norm_eps": None, "hidden_act": None,
+        "layer_norm_epsilon": 1e-5, "alibi": False, "bias": False, "multi_query": True, "parallel_attn": True,
+        "new_decoder_architecture": True, "num_kv_heads": 2, "rope_theta": 10000.0}),
+    "falcon_t4_rw": ("FalconForCausalLM", "falcon", 4, "F32", 1, {
+        "num_key_value_heads": None, "intermediate_size": None, "rms_norm_eps": None, "hidden_act": None,
+        "layer_norm_epsilon": 1e-5, "alibi": True, "bias": True, "multi_query": False, "parallel_attn": False,
+        "new_decoder_architecture": False}),
+    "falcon_t5_11b": ("FalconForCausalLM", "falcon", 5, "F32", 1, {
+        "num_key_value_heads": None, "intermediate_size": None, "rms_norm_eps": None, "hidden_act": None,
+        "ffn_hidden_size": 48, "activation": "gelu", "layer_norm_epsilon": 1e-5, "alibi": False, "bias": False,
+        "parallel_attn": True, "new_decoder_architecture": True, "num_kv_heads": 4, "num_ln_in_parallel_attn": 1,
+        "tie_word_embeddings": False, "rope_parameters": {"rope_theta": 500000.0, "rope_type": "default"}}),
+    "mpt_t4": ("MptForCausalLM", "mpt", 4, "BF16", 1, {
+        **NOTHING, "d_model": 48, "n_layers": 2, "n_heads": 6, "expansion_ratio": 4, "max_seq_len": 128, "no_bias": True,
+        "layer_norm_epsilon": 1e-2, "learned_pos_emb": True, "resid_pdrop": 0.0, "emb_pdrop": 0.0, "verbose": 0,
+        "embedding_fraction": 1.0, "norm_type": "low_precision_layernorm", "logit_scale": None, "init_device": "cpu",
+        "attn_config": {"alibi": True, "alibi_bias_max": 8, "attn_impl": "torch", "attn_pdrop": 0, "clip_qkv": None,
+                        "prefix_lm": False, "qk_ln": False, "softmax_scale": None, "attn_type": "multihead_attention"}}),
 }
+
+
+# Published files of GPT-NeoX call the head otherwise than Transformers 5 does.
+OLD_HEADS = ("gpt_neox_t4",)
+# Transformers 5 adds ALiBi twice in Falcon's eager attention, and once in the other one.
+NOT_EAGER = ("falcon_t4_rw",)
 
 
 def generator(*names):
@@ -109,7 +246,7 @@ def generator(*names):
 
 def random_tensor(model, name, shape, dtype):
     numbers = generator(model, name).standard_normal(shape)
-    if name.endswith("norm.weight"):
+    if len(shape) == 1 and name.endswith(".weight"):  # of a norm
         numbers = 1 + 0.2 * numbers
     elif name.endswith(".bias"):
         numbers = 0.3 * numbers
@@ -122,7 +259,7 @@ def random_tensor(model, name, shape, dtype):
 
 def write_config(folder, architecture, model_type, spelling, dtype, keys):
     config = {"architectures": [architecture], "model_type": model_type, **BASE, **keys}
-    config = {key: value for key, value in config.items() if not (key == "num_key_value_heads" and value is None)}
+    config = {key: value for key, value in config.items() if not (key in BASE and value is None)}
     config["torch_dtype" if spelling == 4 else "dtype"] = DTYPE_NAMES[dtype]
     config["transformers_version"] = "4.45.0" if spelling == 4 else "5.23.0"
     with open(os.path.join(folder, "config.json"), "w") as file:
@@ -136,8 +273,11 @@ def write_weights(folder, name, dtype, n_shards):
         shapes = {key: tuple(value.shape)
                   for key, value in transformers.AutoModelForCausalLM.from_config(config).state_dict().items()}
     if config.tie_word_embeddings:
-        shapes.pop("lm_head.weight", None)
+        for head in ("lm_head.weight", "embed_out.weight"):
+            shapes.pop(head, None)
     tensors = {key: random_tensor(name, key, shape, dtype) for key, shape in sorted(shapes.items())}
+    if name in OLD_HEADS:
+        tensors["embed_out.weight"] = tensors.pop("lm_head.weight")
     if n_shards == 1:
         save_file(tensors, os.path.join(folder, "model.safetensors"), metadata={"format": "pt"})
         return
@@ -154,8 +294,9 @@ def write_weights(folder, name, dtype, n_shards):
 
 
 def logits_of(folder, prompts):
+    attention = "sdpa" if os.path.basename(folder) in NOT_EAGER else "eager"
     model, info = transformers.AutoModelForCausalLM.from_pretrained(
-        folder, dtype=torch.float32, attn_implementation="eager", output_loading_info=True)
+        folder, dtype=torch.float32, attn_implementation=attention, output_loading_info=True)
     for key in ("missing_keys", "unexpected_keys", "mismatched_keys"):
         assert not info[key], (folder, key, info[key])
     model.eval()

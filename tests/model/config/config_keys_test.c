@@ -30,7 +30,7 @@ Test(config_keys, every_key_of_transformers_is_judged)
         json_array_foreach((json_t *)(uintptr_t)list, i, key)
         {
             const char *why, *text = json_string_value(key);
-            enum key_verdict verdict = config_key_judge(FILES[f].file, text, null, &why);
+            enum key_verdict verdict = config_key_judge(FILES[f].file, NULL, text, null, &why);
             cr_expect(verdict == KEY_USED || verdict == KEY_IGNORED, "%s: %s is %d", FILES[f].name,
                       text, verdict);
             cr_expect_eq(verdict == KEY_IGNORED, *why != '\0', "%s", text);
@@ -45,52 +45,56 @@ Test(config_keys, verdicts)
         enum key_file file;
         const char *key, *value;
         enum key_verdict verdict;
+        const char *own_keys;
     } CASES[] = {
-        {KEYS_CONFIG, "hidden_size", "32", KEY_USED},
-        {KEYS_CONFIG, "hidden_siz", "32", KEY_UNKNOWN},
-        {KEYS_CONFIG, "hidden", "32", KEY_UNKNOWN},
-        {KEYS_CONFIG, "size", "32", KEY_UNKNOWN},
-        {KEYS_CONFIG, "", "32", KEY_UNKNOWN},
-        {KEYS_CONFIG, "bias", "true", KEY_REFUSED},
-        {KEYS_CONFIG, "attention_bias", "true", KEY_USED},
-        {KEYS_CONFIG, "logit_scale", "1.0", KEY_IGNORED},
-        {KEYS_CONFIG, "logit_scale", "1", KEY_IGNORED},
-        {KEYS_CONFIG, "logit_scale", "0.5", KEY_REFUSED},
-        {KEYS_CONFIG, "logit_scale", "\"1\"", KEY_REFUSED},
-        {KEYS_CONFIG, "clip_qkv", "null", KEY_IGNORED},
-        {KEYS_CONFIG, "clip_qkv", "0", KEY_REFUSED},
-        {KEYS_CONFIG, "no_rope_layers", "[]", KEY_IGNORED},
-        {KEYS_CONFIG, "no_rope_layers", "[1]", KEY_REFUSED},
-        {KEYS_CONFIG, "norm_type", "\"rms_norm\"", KEY_IGNORED},
-        {KEYS_CONFIG, "norm_type", "\"layer_norm\"", KEY_REFUSED},
-        {KEYS_CONFIG, "num_beams", "4", KEY_IGNORED},
-        {KEYS_CONFIG_ALONE, "num_beams", "4", KEY_REFUSED},
-        {KEYS_CONFIG_ALONE, "temperature", "0.5", KEY_USED},
-        {KEYS_GENERATION, "num_beams", "1.0", KEY_IGNORED},
-        {KEYS_GENERATION, "cache_implementation", "\"static\"", KEY_IGNORED},
-        {KEYS_GENERATION, "cache_implementation", "\"quantized\"", KEY_REFUSED},
-        {KEYS_GENERATION, "cache_implementation", "\"dyn\"", KEY_REFUSED},
-        {KEYS_CONFIG_ALONE, "cache_implementation", "\"quantized\"", KEY_REFUSED},
-        {KEYS_CONFIG, "quantization", "{\"bits\": 4}", KEY_REFUSED},
-        {KEYS_TOKENIZER, "fix_mistral_regex", "true", KEY_USED},
-        {KEYS_GENERATION, "hidden_size", "32", KEY_UNKNOWN},
-        {KEYS_GENERATION, "min_new_tokens", "5", KEY_REFUSED},
-        {KEYS_GENERATION, "watermarking_config", "{\"bias\": 2}", KEY_REFUSED},
-        {KEYS_TOKENIZER, "bos_token", "{\"content\": \"a\"}", KEY_USED},
-        {KEYS_TOKENIZER, "split_special_tokens", "true", KEY_REFUSED},
-        {KEYS_TOKENIZER, "split_special_tokens", "false", KEY_IGNORED},
-        {KEYS_TOKENIZER, "image_token", "\"a\"", KEY_IGNORED},
-        {KEYS_TOKENIZER, "_token", "\"a\"", KEY_UNKNOWN},
-        {KEYS_TOKENIZER, "some_tokens", "[]", KEY_UNKNOWN},
-        {KEYS_SPECIAL_TOKENS, "eos_token", "\"a\"", KEY_IGNORED},
-        {KEYS_SPECIAL_TOKENS, "model_max_length", "5", KEY_UNKNOWN},
+        {KEYS_CONFIG, "hidden_size", "32", KEY_USED, NULL},
+        {KEYS_CONFIG, "hidden_siz", "32", KEY_UNKNOWN, NULL},
+        {KEYS_CONFIG, "size", "32", KEY_UNKNOWN, NULL},
+        {KEYS_CONFIG, "", "32", KEY_UNKNOWN, NULL},
+        {KEYS_CONFIG, "bias", "true", KEY_REFUSED, NULL},
+        {KEYS_CONFIG, "bias", "true", KEY_REFUSED, "alibi biases"},
+        {KEYS_CONFIG, "bias", "true", KEY_USED, "alibi bias"},
+        {KEYS_CONFIG_ALONE, "bias", "true", KEY_USED, "bias"},
+        {KEYS_GENERATION, "bias", "true", KEY_UNKNOWN, "bias"},
+        {KEYS_CONFIG, "attention_bias", "true", KEY_USED, NULL},
+        {KEYS_CONFIG, "logit_scale", "1.0", KEY_IGNORED, NULL},
+        {KEYS_CONFIG, "logit_scale", "1", KEY_IGNORED, NULL},
+        {KEYS_CONFIG, "logit_scale", "0.5", KEY_REFUSED, NULL},
+        {KEYS_CONFIG, "logit_scale", "\"1\"", KEY_REFUSED, NULL},
+        {KEYS_CONFIG, "clip_qkv", "null", KEY_IGNORED, NULL},
+        {KEYS_CONFIG, "clip_qkv", "0", KEY_REFUSED, NULL},
+        {KEYS_CONFIG, "no_rope_layers", "[]", KEY_IGNORED, NULL},
+        {KEYS_CONFIG, "no_rope_layers", "[1]", KEY_REFUSED, NULL},
+        {KEYS_CONFIG, "norm_type", "\"rms_norm\"", KEY_IGNORED, NULL},
+        {KEYS_CONFIG, "norm_type", "\"layer_norm\"", KEY_REFUSED, NULL},
+        {KEYS_CONFIG, "num_beams", "4", KEY_IGNORED, NULL},
+        {KEYS_CONFIG_ALONE, "num_beams", "4", KEY_REFUSED, NULL},
+        {KEYS_CONFIG_ALONE, "temperature", "0.5", KEY_USED, NULL},
+        {KEYS_GENERATION, "num_beams", "1.0", KEY_IGNORED, NULL},
+        {KEYS_GENERATION, "cache_implementation", "\"static\"", KEY_IGNORED, NULL},
+        {KEYS_GENERATION, "cache_implementation", "\"quantized\"", KEY_REFUSED, NULL},
+        {KEYS_GENERATION, "cache_implementation", "\"dyn\"", KEY_REFUSED, NULL},
+        {KEYS_CONFIG_ALONE, "cache_implementation", "\"quantized\"", KEY_REFUSED, NULL},
+        {KEYS_CONFIG, "quantization", "{\"bits\": 4}", KEY_REFUSED, NULL},
+        {KEYS_TOKENIZER, "fix_mistral_regex", "true", KEY_USED, NULL},
+        {KEYS_GENERATION, "hidden_size", "32", KEY_UNKNOWN, NULL},
+        {KEYS_GENERATION, "min_new_tokens", "5", KEY_REFUSED, NULL},
+        {KEYS_GENERATION, "watermarking_config", "{\"bias\": 2}", KEY_REFUSED, NULL},
+        {KEYS_TOKENIZER, "bos_token", "{\"content\": \"a\"}", KEY_USED, NULL},
+        {KEYS_TOKENIZER, "split_special_tokens", "true", KEY_REFUSED, NULL},
+        {KEYS_TOKENIZER, "split_special_tokens", "false", KEY_IGNORED, NULL},
+        {KEYS_TOKENIZER, "image_token", "\"a\"", KEY_IGNORED, NULL},
+        {KEYS_TOKENIZER, "_token", "\"a\"", KEY_UNKNOWN, NULL},
+        {KEYS_TOKENIZER, "some_tokens", "[]", KEY_UNKNOWN, NULL},
+        {KEYS_SPECIAL_TOKENS, "eos_token", "\"a\"", KEY_IGNORED, NULL},
+        {KEYS_SPECIAL_TOKENS, "model_max_length", "5", KEY_UNKNOWN, NULL},
     };
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         const char *why = NULL;
         json_t *value = json_loads(CASES[i].value, JSON_DECODE_ANY, NULL);
         cr_assert_not_null(value);
-        cr_expect_eq(config_key_judge(CASES[i].file, CASES[i].key, value, &why), CASES[i].verdict,
-                     "%s %s", CASES[i].key, CASES[i].value);
+        cr_expect_eq(config_key_judge(CASES[i].file, CASES[i].own_keys, CASES[i].key, value, &why),
+                     CASES[i].verdict, "%s %s", CASES[i].key, CASES[i].value);
         cr_expect_eq(*why != '\0', CASES[i].verdict == KEY_IGNORED, "%s", CASES[i].key);
         json_decref(value);
     }

@@ -3,6 +3,7 @@
 #include "kernels/kernels.h"
 #include "model/forward/forward_parts.h"
 #include "tests/model/support/runner.h"
+#include "tests/model/support/tiny_models.h"
 
 #include <criterion/criterion.h>
 #include <signal.h>
@@ -86,6 +87,24 @@ Test(forward_bits, tiny_models_with_windows_and_norms)
     }
 }
 
+/* Every family: learned positions, ALiBi, parallel branches, two rotations and windows by layer must not mind either. */
+Test(forward_bits, every_tiny_model_in_chunks)
+{
+    static const uint32_t BLOCKS[] = {8, 64}, CHUNKS[] = {1, 3};
+    for (size_t m = 0; m < TINY_MODELS; m++) {
+        char folder[512];
+        struct runner_options options = {.block_tokens = 16};
+        snprintf(folder, sizeof folder, "%s/%s", GOLDEN_MODELS, tiny_models[m]);
+        float *expected = run(folder, options, 0, 70);
+        for (uint32_t i = 0; i < 2; i++) {
+            options.block_tokens = BLOCKS[i];
+            options.n_threads = 1 + i;
+            expect_equal_bits(folder, options, CHUNKS[i], 70, 96, expected);
+        }
+        free(expected);
+    }
+}
+
 /* ---- phases ---- */
 
 /* Logits behind the last token: a prompt and then single tokens, or all in chunks but for the last token. */
@@ -138,6 +157,15 @@ Test(forward_bits, a_token_has_the_same_bits_in_a_chunk_as_alone)
             cr_assert(phases_agree(GOLDEN_MODELS "/mistral_t4_window", DTYPES[d],
                                    CONTEXT_MATH_COMPUTE, LENGTHS[i]));
         }
+    }
+}
+
+Test(forward_bits, a_token_of_any_tiny_model_has_the_same_bits_in_a_chunk_as_alone)
+{
+    for (size_t m = 0; m < TINY_MODELS; m++) {
+        char folder[512];
+        snprintf(folder, sizeof folder, "%s/%s", GOLDEN_MODELS, tiny_models[m]);
+        cr_assert(phases_agree(folder, CACHE_BF16, CONTEXT_MATH_COMPUTE, 37), "%s", tiny_models[m]);
     }
 }
 
@@ -268,6 +296,16 @@ Test(forward_bits, batch_mates_change_nothing_under_a_window)
 {
     static const uint32_t PROMPTS[N_MATES] = {1, 7, 32, 33, 90, 110};
     check_mates(GOLDEN_MODELS "/qwen2_t5_layer_types", PROMPTS);
+}
+
+Test(forward_bits, batch_mates_change_nothing_in_any_tiny_model)
+{
+    static const uint32_t PROMPTS[N_MATES] = {1, 7, 32, 33, 50, 90};
+    for (size_t m = 0; m < TINY_MODELS; m++) {
+        char folder[512];
+        snprintf(folder, sizeof folder, "%s/%s", GOLDEN_MODELS, tiny_models[m]);
+        check_mates(folder, PROMPTS);
+    }
 }
 
 /* ---- misuse ---- */

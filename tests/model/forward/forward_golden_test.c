@@ -2,6 +2,7 @@
 #include "tests/model/support/broken_folder.h"
 #include "tests/model/support/golden.h"
 #include "tests/model/support/runner.h"
+#include "tests/model/support/tiny_models.h"
 
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
@@ -19,24 +20,10 @@ struct golden_model {
 
 ParameterizedTestParameters(forward, tiny_models_match_transformers)
 {
-    static struct golden_model models[] = {
-        {"llama_t4"},
-        {"llama_t5_bias"},
-        {"llama_t4_bare"},
-        {"llama_t4_linear"},
-        {"llama_t5_dynamic"},
-        {"llama_t4_llama3"},
-        {"llama_t5_yarn"},
-        {"qwen3_t4_yarn_mscale"},
-        {"mistral_t4_window"},
-        {"mistral_t5"},
-        {"qwen2_t4"},
-        {"qwen2_t4_window"},
-        {"qwen2_t5_layer_types"},
-        {"qwen3_t4"},
-        {"qwen3_t5_bias"},
-    };
-    return cr_make_param_array(struct golden_model, models, sizeof models / sizeof *models);
+    static struct golden_model models[TINY_MODELS];
+    for (size_t i = 0; i < TINY_MODELS; i++)
+        snprintf(models[i].name, sizeof models[i].name, "%s", tiny_models[i]);
+    return cr_make_param_array(struct golden_model, models, TINY_MODELS);
 }
 
 /* expected: [n][vocabulary], every position: the whole prompt at once, then token by token. */

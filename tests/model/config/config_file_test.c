@@ -1,4 +1,6 @@
 /* model_config: the spellings of Transformers 4 and 5 mean the same, and defaults are Transformers'. */
+#include "model/config/config_file.h"
+#include "model/config/families.h"
 #include "model/config/model_config.h"
 
 #include <criterion/criterion.h>
@@ -30,7 +32,7 @@ static struct model_config parse_with(const char *architecture, const char *more
 Test(model_config, sizes_and_defaults)
 {
     struct model_config config = parse_with("LlamaForCausalLM", "");
-    cr_assert_eq(config.family, FAMILY_LLAMA);
+    cr_assert_str_eq(model_family_name(config.family), "LlamaForCausalLM");
     cr_assert_eq(config.hidden, 64);
     cr_assert_eq(config.n_layers, 4);
     cr_assert_eq(config.n_heads, 4);
@@ -40,7 +42,7 @@ Test(model_config, sizes_and_defaults)
     cr_assert_eq(config.vocabulary, 100);
     cr_assert_eq(config.context_tokens, 4096);
     cr_assert_eq(config.norm_eps, 1e-6f);
-    cr_assert(!config.qkv_bias && !config.o_bias && !config.mlp_bias && !config.qk_norm);
+    cr_assert(!config.qkv_bias && !config.o_bias && !config.mlp_bias && !config.decoder.qk_norm);
     cr_assert(!config.tied_embeddings);
     cr_assert_eq(config.rope.theta, 10000);
     cr_assert_eq(config.rope.scaling, ROPE_NONE);
@@ -49,19 +51,18 @@ Test(model_config, sizes_and_defaults)
     cr_assert_eq(config.n_eos_ids, 0);
     cr_assert_eq(parse_with("LlamaForCausalLM", "\"head_dim\": 32").head_dim, 32);
     cr_assert_eq(parse_with("Qwen3ForCausalLM", "").head_dim, 128);
-    cr_assert_str_eq(model_family_name(FAMILY_QWEN3), "Qwen3ForCausalLM");
 }
 
 Test(model_config, biases_and_norms_by_family)
 {
     struct model_config config = parse_with("Qwen2ForCausalLM", "");
-    cr_assert(config.qkv_bias && !config.o_bias && !config.qk_norm);
+    cr_assert(config.qkv_bias && !config.o_bias && !config.decoder.qk_norm);
     config = parse_with("Qwen3ForCausalLM", "\"attention_bias\": true");
-    cr_assert(config.qkv_bias && config.o_bias && config.qk_norm && !config.mlp_bias);
+    cr_assert(config.qkv_bias && config.o_bias && config.decoder.qk_norm && !config.mlp_bias);
     config = parse_with("LlamaForCausalLM", "\"attention_bias\": true, \"mlp_bias\": true");
-    cr_assert(config.qkv_bias && config.o_bias && config.mlp_bias && !config.qk_norm);
+    cr_assert(config.qkv_bias && config.o_bias && config.mlp_bias && !config.decoder.qk_norm);
     config = parse_with("MistralForCausalLM", "\"attention_bias\": false");
-    cr_assert(!config.qkv_bias && !config.o_bias && !config.qk_norm);
+    cr_assert(!config.qkv_bias && !config.o_bias && !config.decoder.qk_norm);
 }
 
 Test(model_config, both_spellings_of_the_rotary_embedding_mean_the_same)

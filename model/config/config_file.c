@@ -1,8 +1,9 @@
-#include "model/config/model_config.h"
+#include "model/config/config_file.h"
 
 #include "base/log/log.h"
 #include "kernels/attention.h"
 #include "model/config/config_keys.h"
+#include "model/config/families.h"
 #include "model/config/rope_parameters.h"
 #include "model/files/json_fields.h"
 #include "model/files/mapped_file.h"
@@ -11,102 +12,21 @@
 #include <assert.h>
 #include <math.h>
 #include <string.h>
-#include <strings.h>
 
 static const char CONFIG_FILE[] = "config.json";
 static const char GENERATION_FILE[] = "generation_config.json";
 
-static const struct family_row {
-    const char *architecture, *model_type;
-    bool may_have_attention_bias, may_have_mlp_bias;
-    bool has_qkv_bias, has_qk_norm, windows_by_layer;
-    /* The default of Transformers for an absent key. */
-    uint32_t head_dim; /* 0: hidden / heads */
-    uint32_t context_tokens;
-} FAMILIES[] = {
-    [FAMILY_LLAMA] = {"LlamaForCausalLM", "llama", true, true, false, false, false, 0, 2048},
-    [FAMILY_MISTRAL] = {"MistralForCausalLM", "mistral", false, false, false, false, false, 0,
-                        131072},
-    [FAMILY_QWEN2] = {"Qwen2ForCausalLM", "qwen2", false, false, true, false, true, 0, 32768},
-    [FAMILY_QWEN3] = {"Qwen3ForCausalLM", "qwen3", true, false, false, true, true, 128, 32768},
-};
+/* The default of Transformers if a sliding window is on and its key is absent. */
+enum { MAX_WINDOW_LAYERS_DEFAULT = 28 };
 
-enum { N_FAMILIES = sizeof FAMILIES / sizeof *FAMILIES };
+enum { KEY_BYTES_MAX = 64 };
 
 #define NORM_EPS_DEFAULT 1e-6
 
-/* The defaults of Transformers if a sliding window is on and its key is absent. */
-enum { WINDOW_DEFAULT = 4096, MAX_WINDOW_LAYERS_DEFAULT = 28 };
-
-const char *model_family_name(enum model_family family)
+static const struct family *family_of(const struct model_config *config)
 {
-    assert((unsigned)family < N_FAMILIES);
-    return FAMILIES[family].architecture;
-}
-
-/* ---- which family ---- */
-
-static bool has_class(const char *architecture)
-{
-    for (size_t i = 0; i < N_FAMILIES; i++)
-        if (strcasecmp(architecture, FAMILIES[i].architecture) == 0)
-            return true;
-    return false;
-}
-
-static enum status refuse_architectures(const struct json_fields *fields)
-{
-    return error_set(fields->error, STATUS_CORRUPT, "%s: architectures is not a list of strings",
-                     fields->file);
-}
-
-/* The first class of the list that is known, else the first. *name_out NULL: the key is absent or empty,
- * and model_type decides. */
-static enum status read_architecture(const struct json_fields *fields, const char **name_out)
-{
-    const json_t *list = json_fields_get(fields, "architectures");
-    size_t i;
-    json_t *element;
-    *name_out = NULL;
-    if (!list)
-        return STATUS_OK;
-    if (!json_is_array(list))
-        return refuse_architectures(fields);
-    json_array_foreach((json_t *)(uintptr_t)list, i, element)
-    {
-        const char *name = json_string_value(element);
-        if (!name)
-            return refuse_architectures(fields);
-        if (!*name_out || (!has_class(*name_out) && has_class(name)))
-            *name_out = name;
-    }
-    return STATUS_OK;
-}
-
-/* The class in architectures decides, because classes of Qwen2 for other tasks have the same model_type. The
- * first conversions of Llama wrote LLaMAForCausalLM. */
-static enum status read_family(const struct json_fields *fields, enum model_family *family_out)
-{
-    const char *architecture, *model_type = NULL;
-    TRY(read_architecture(fields, &architecture));
-    TRY(json_fields_string(fields, "model_type", &model_type));
-    if (!architecture && !model_type)
-        return json_fields_require(fields, "architectures");
-    for (size_t i = 0; i < N_FAMILIES; i++) {
-        if (strcasecmp(architecture ? architecture : model_type,
-                       architecture ? FAMILIES[i].architecture : FAMILIES[i].model_type) != 0)
-            continue;
-        if (model_type && strcmp(model_type, FAMILIES[i].model_type) != 0)
-            return error_set(fields->error, STATUS_CORRUPT,
-                             "%s: model_type is \"%.60s\", architectures says %s", fields->file,
-                             model_type, architecture);
-        *family_out = (enum model_family)i;
-        return STATUS_OK;
-    }
-    return error_set(fields->error, STATUS_UNSUPPORTED,
-                     "%s: %s \"%.80s\" is not supported (Llama, Mistral, Qwen2, Qwen3 are)",
-                     fields->file, architecture ? "architectures" : "model_type",
-                     architecture ? architecture : model_type);
+    assert(family_at(config->family));
+    return family_at(config->family);
 }
 
 /* ---- sizes ---- */
@@ -126,7 +46,7 @@ static const struct size_row {
     SIZE("num_attention_heads", n_heads, HEADS_MAX, true),
     SIZE("num_key_value_heads", n_kv_heads, HEADS_MAX, false),
     SIZE("head_dim", head_dim, HIDDEN_MAX, false),
-    SIZE("intermediate_size", ffn, FFN_MAX, true),
+    SIZE("intermediate_size", ffn, FFN_MAX, false),
     SIZE("vocab_size", vocabulary, VOCABULARY_MAX, true),
     SIZE("max_position_embeddings", context_tokens, CONTEXT_TOKENS_MAX, false),
 #undef SIZE
@@ -134,9 +54,8 @@ static const struct size_row {
 
 static enum status read_heads(const struct json_fields *fields, struct model_config *config)
 {
-    const struct family_row *family = &FAMILIES[config->family];
-    /* Only for Llama the default, n_heads, follows from this file alone. */
-    if (config->n_kv_heads == 0 && config->family != FAMILY_LLAMA)
+    const struct family *family = family_of(config);
+    if (config->n_kv_heads == 0 && family->needs_kv_heads)
         return json_fields_require(fields, "num_key_value_heads");
     if (config->n_kv_heads == 0)
         config->n_kv_heads = config->n_heads;
@@ -162,18 +81,27 @@ static enum status read_heads(const struct json_fields *fields, struct model_con
 
 static enum status read_sizes(const struct json_fields *fields, struct model_config *config)
 {
+    const struct family *family = family_of(config);
+    char name[KEY_BYTES_MAX];
     for (size_t i = 0; i < sizeof SIZES / sizeof *SIZES; i++) {
         uint32_t *size = (uint32_t *)(void *)((char *)config + SIZES[i].offset);
-        if (SIZES[i].is_required)
-            TRY(json_fields_require(fields, SIZES[i].key));
-        TRY(json_fields_u32(fields, SIZES[i].key, 1, SIZES[i].max, size));
+        const char *key = family_key(family, fields->object, SIZES[i].key, name, sizeof name);
+        if (SIZES[i].is_required && *size == 0)
+            TRY(json_fields_require(fields, key));
+        TRY(json_fields_u32(fields, key, 1, SIZES[i].max, size));
     }
+    if (config->ffn == 0 && !family->ffn_is_four_hidden)
+        TRY(json_fields_require(
+            fields, family_key(family, fields->object, "intermediate_size", name, sizeof name)));
+    if (config->ffn == 0)
+        config->ffn = 4 * config->hidden;
     TRY(read_heads(fields, config));
     if (config->context_tokens == 0)
-        config->context_tokens = FAMILIES[config->family].context_tokens;
+        config->context_tokens = family->context_tokens;
 
-    double eps = NORM_EPS_DEFAULT;
-    TRY(json_fields_real(fields, "rms_norm_eps", 1e-30, 1, &eps));
+    double eps = family->norm_eps > 0 ? family->norm_eps : NORM_EPS_DEFAULT;
+    const char *key = family_key(family, fields->object, "norm_eps", name, sizeof name);
+    TRY(json_fields_real(fields, key == name ? name : "rms_norm_eps", 1e-30, 1, &eps));
     config->norm_eps = (float)eps;
     return STATUS_OK;
 }
@@ -191,48 +119,90 @@ static enum status read_bias(const struct json_fields *fields, const char *key, 
     return STATUS_OK;
 }
 
+static enum status read_activation(const struct json_fields *fields, struct model_config *config)
+{
+    static const struct {
+        const char *name;
+        enum activation activation;
+    } ACTIVATIONS[] = {
+        {"silu", ACTIVATION_SILU},
+        {"swish", ACTIVATION_SILU},
+        {"gelu", ACTIVATION_GELU},
+        {"gelu_new", ACTIVATION_GELU_TANH},
+        {"gelu_pytorch_tanh", ACTIVATION_GELU_TANH},
+        {"relu", ACTIVATION_RELU},
+    };
+    const struct family *family = family_of(config);
+    const char *act = family->activation ? family->activation : "silu";
+    char name[KEY_BYTES_MAX];
+    const char *key = family_key(family, fields->object, "hidden_act", name, sizeof name);
+    TRY(json_fields_string(fields, key, &act));
+    for (size_t i = 0; i < sizeof ACTIVATIONS / sizeof *ACTIVATIONS; i++)
+        if (strcmp(act, ACTIVATIONS[i].name) == 0) {
+            config->decoder.activation = ACTIVATIONS[i].activation;
+            return STATUS_OK;
+        }
+    return error_set(fields->error, STATUS_UNSUPPORTED,
+                     "%s: %s \"%.40s\" is not supported, only silu, gelu, gelu_new, "
+                     "gelu_pytorch_tanh and relu are",
+                     fields->file, key, act);
+}
+
 static enum status read_switches(const struct json_fields *fields, struct model_config *config)
 {
-    const struct family_row *family = &FAMILIES[config->family];
-    const char *act = "silu";
-    TRY(json_fields_string(fields, "hidden_act", &act));
-    if (strcmp(act, "silu") != 0 && strcmp(act, "swish") != 0)
-        return error_set(fields->error, STATUS_UNSUPPORTED,
-                         "%s: hidden_act \"%.40s\" is not supported, only silu is", fields->file,
-                         act);
-
+    const struct family *family = family_of(config);
     bool attention_bias = false;
+    TRY(read_activation(fields, config));
     TRY(read_bias(fields, "attention_bias", family->may_have_attention_bias, &attention_bias));
     TRY(read_bias(fields, "mlp_bias", family->may_have_mlp_bias, &config->mlp_bias));
+    config->tied_embeddings = family->ties_embeddings;
     TRY(json_fields_bool(fields, "tie_word_embeddings", &config->tied_embeddings));
     config->qkv_bias = attention_bias || family->has_qkv_bias;
-    config->o_bias = attention_bias;
-    config->qk_norm = family->has_qk_norm;
-    return STATUS_OK;
+    config->o_bias = (attention_bias && !family->attention_bias_is_qkv_alone) || family->has_o_bias;
+    config->mlp_bias |= family->has_mlp_bias;
+    return family->read ? family->read(fields, config) : STATUS_OK;
 }
 
 /* ---- sliding windows ---- */
 
-/* Reads the sliding window, 0 for none, and the first layer that has it. */
+/* The sliding window, 0 for none; and which layers have it if no layer_types say so: all but every nth from a first one. */
+struct windows {
+    uint32_t window, first_layer, period; /* period 0: all */
+};
+
 static enum status read_window(const struct json_fields *fields, const struct model_config *config,
-                               uint32_t *window_out, uint32_t *first_layer_out)
+                               struct windows *windows_out)
 {
-    uint32_t window = 0, first_layer = 0;
-    bool is_on = config->family == FAMILY_MISTRAL;
-    if (FAMILIES[config->family].windows_by_layer) {
-        first_layer = MAX_WINDOW_LAYERS_DEFAULT;
+    const struct family *family = family_of(config);
+    struct windows windows = {0, 0, 0};
+    bool is_on = family->windows != WINDOWS_NONE;
+    if (family->windows == WINDOWS_LAST) {
+        is_on = false;
+        windows.first_layer = MAX_WINDOW_LAYERS_DEFAULT;
         TRY(json_fields_bool(fields, "use_sliding_window", &is_on));
-        TRY(json_fields_u32(fields, "max_window_layers", 0, UINT32_MAX, &first_layer));
+        TRY(json_fields_u32(fields, "max_window_layers", 0, UINT32_MAX, &windows.first_layer));
+    }
+    if (family->windows == WINDOWS_PERIODIC) {
+        windows.period = family->window_period;
+        TRY(json_fields_u32(fields, "_sliding_window_pattern", 1, LAYERS_MAX, &windows.period));
+        TRY(json_fields_u32(fields, "sliding_window_pattern", 1, LAYERS_MAX, &windows.period));
     }
     if (is_on && !json_object_get(fields->object, "sliding_window"))
-        window = WINDOW_DEFAULT;
-    TRY(json_fields_u32(fields, "sliding_window", 1, UINT32_MAX, &window));
-    if (window && config->family == FAMILY_LLAMA) /* Transformers ignores the key */
-        log_warn("%s: sliding_window is %u, which LlamaForCausalLM does not have: ignored",
-                 fields->file, window);
-    *window_out = is_on ? window : 0;
-    *first_layer_out = first_layer;
+        windows.window = family->window;
+    TRY(json_fields_u32(fields, "sliding_window", 1, UINT32_MAX, &windows.window));
+    if (windows.window && family->windows == WINDOWS_NONE) /* Transformers ignores the key */
+        log_warn("%s: sliding_window is %u, which %s does not have: ignored", fields->file,
+                 windows.window, family->architecture);
+    if (!is_on)
+        windows.window = 0;
+    *windows_out = windows;
     return STATUS_OK;
+}
+
+static bool has_window(const struct windows *windows, uint32_t layer)
+{
+    return windows->window && layer >= windows->first_layer &&
+           (windows->period == 0 || (layer + 1) % windows->period != 0);
 }
 
 static enum status read_layer_type(const struct json_fields *fields, const json_t *types,
@@ -257,27 +227,95 @@ static enum status read_layer_type(const struct json_fields *fields, const json_
 
 static enum status read_windows(const struct json_fields *fields, struct model_config *config)
 {
-    uint32_t window, first_layer;
-    TRY(read_window(fields, config, &window, &first_layer));
+    const struct family *family = family_of(config);
+    const bool by_layer = family->windows == WINDOWS_LAST || family->windows == WINDOWS_PERIODIC;
+    struct windows windows;
+    TRY(read_window(fields, config, &windows));
     const json_t *types = json_fields_get(fields, "layer_types");
     if (types && (!json_is_array(types) || json_array_size(types) != config->n_layers))
         return error_set(fields->error, STATUS_CORRUPT,
                          "%s: layer_types is not a list of num_hidden_layers %u strings",
                          fields->file, config->n_layers);
     for (uint32_t i = 0; i < config->n_layers; i++) {
-        bool slides = window && i >= first_layer;
-        bool computed = slides;
+        bool computed = has_window(&windows, i), slides = computed;
         if (types)
-            TRY(read_layer_type(fields, types, i, window, &slides));
-        /* Transformers reads the list only for Qwen; for other families it must agree with the window. */
-        if (slides != computed && !FAMILIES[config->family].windows_by_layer)
+            TRY(read_layer_type(fields, types, i, windows.window, &slides));
+        /* Transformers reads the list only for some families; for others it must agree with the window. */
+        if (slides != computed && !by_layer)
             return error_set(fields->error, STATUS_UNSUPPORTED,
                              "%s: layer_types[%u] differs from sliding_window, which %s has in "
-                             "every layer",
-                             fields->file, i, FAMILIES[config->family].architecture);
-        config->windows[i] = slides ? window : 0;
+                             "%s layer",
+                             fields->file, i, family->architecture,
+                             windows.window ? "every" : "no");
+        config->windows[i] = slides ? windows.window : 0;
     }
     return STATUS_OK;
+}
+
+/* ---- rotation ---- */
+
+/* no_rope_layers has a 1 for each layer that rotates; else all but every nth do. */
+static enum status read_listed_ropes(const struct json_fields *fields, struct model_config *config)
+{
+    uint32_t interval = 4;
+    const json_t *list = json_fields_get(fields, "no_rope_layers");
+    TRY(json_fields_u32(fields, "no_rope_layer_interval", 1, LAYERS_MAX, &interval));
+    if (list && (!json_is_array(list) || json_array_size(list) != config->n_layers))
+        return error_set(fields->error, STATUS_CORRUPT,
+                         "%s: no_rope_layers is not a list of num_hidden_layers %u numbers",
+                         fields->file, config->n_layers);
+    for (uint32_t i = 0; i < config->n_layers; i++) {
+        bool rotates = (i + 1) % interval != 0;
+        const json_t *listed = list ? json_array_get(list, i) : NULL;
+        if (listed && !json_is_integer(listed))
+            return error_set(fields->error, STATUS_CORRUPT,
+                             "%s: no_rope_layers[%u] is not a whole number", fields->file, i);
+        if (listed)
+            rotates = json_integer_value(listed) != 0;
+        config->layer_ropes[i] = rotates ? ROPE_MAIN : ROPE_ABSENT;
+    }
+    return STATUS_OK;
+}
+
+static enum layer_rope rope_of_layer(enum rope_rule rule, bool slides)
+{
+    switch (rule) {
+    case ROPES_LOCAL_IN_WINDOWS:
+        return slides ? ROPE_LOCAL : ROPE_MAIN;
+    case ROPES_ONLY_IN_WINDOWS:
+        return slides ? ROPE_MAIN : ROPE_ABSENT;
+    case ROPES_NOWHERE:
+        return ROPE_ABSENT;
+    case ROPES_EVERYWHERE:
+    case ROPES_LISTED:
+        break;
+    }
+    return ROPE_MAIN;
+}
+
+static enum status read_ropes(const struct json_fields *fields, struct model_config *config)
+{
+    const struct family *family = family_of(config);
+    struct rope_source source = {
+        .fields = fields,
+        .family = family,
+        .head_dim = config->head_dim,
+        .context_tokens = config->context_tokens,
+    };
+    for (uint32_t i = 0; i < config->n_layers; i++)
+        config->layer_ropes[i] = (uint8_t)rope_of_layer(family->ropes, config->windows[i] > 0);
+    if (family->ropes == ROPES_LISTED)
+        TRY(read_listed_ropes(fields, config));
+    if (config->decoder.alibi_scale != 0)
+        memset(config->layer_ropes, ROPE_ABSENT, sizeof config->layer_ropes);
+    TRY(rope_parameters_read(&source, &config->rope));
+    config->context_tokens = config->rope.positions_max;
+    config->rope_local = config->rope;
+    source.context_tokens = config->context_tokens;
+    source.is_local = true;
+    return family->ropes == ROPES_LOCAL_IN_WINDOWS
+               ? rope_parameters_read(&source, &config->rope_local)
+               : STATUS_OK;
 }
 
 /* ---- tokens that end a text ---- */
@@ -315,17 +353,34 @@ static enum status read_eos(const struct json_fields *fields, struct model_confi
 
 /* ---- the whole file ---- */
 
-static enum status read_config(const struct json_fields *fields, bool is_alone,
+/* A text_config leaves out what is as in the class of its family. */
+static void set_defaults_of_text(struct model_config *config)
+{
+    const struct family *family = family_of(config);
+    config->is_text_of_more = true;
+    config->n_heads = family->n_heads;
+    config->n_kv_heads = family->n_kv_heads;
+    config->vocabulary = family->vocabulary;
+}
+
+static enum status read_config(const struct json_fields *whole, bool is_alone,
                                struct model_config *config)
 {
-    TRY(read_family(fields, &config->family));
-    TRY(config_keys_check(is_alone ? KEYS_CONFIG_ALONE : KEYS_CONFIG, fields));
+    struct json_fields text;
+    TRY(family_text_fields(whole, &text));
+    const struct json_fields *fields = &text;
+    TRY(family_read(fields, &config->family));
+    if (fields->object != whole->object)
+        set_defaults_of_text(config);
+    config->decoder = family_of(config)->decoder;
+    TRY(config_keys_check(is_alone ? KEYS_CONFIG_ALONE : KEYS_CONFIG, family_of(config)->own_keys,
+                          fields));
     TRY(read_sizes(fields, config));
     TRY(read_switches(fields, config));
     TRY(read_windows(fields, config));
-    TRY(rope_parameters_read(fields, config->head_dim, config->context_tokens, &config->rope));
-    config->context_tokens = config->rope.positions_max;
-    return read_eos(fields, config);
+    TRY(read_ropes(fields, config));
+    TRY(read_eos(fields, config));
+    return config->is_text_of_more ? read_eos(whole, config) : STATUS_OK;
 }
 
 enum status model_config_parse(const char *config_json, size_t config_bytes,
@@ -342,7 +397,7 @@ enum status model_config_parse(const char *config_json, size_t config_bytes,
     if (status == STATUS_OK && generation_json) {
         TRY(json_fields_parse(generation_json, generation_bytes, GENERATION_FILE, &root, error));
         fields = (struct json_fields){root, GENERATION_FILE, error};
-        status = config_keys_check(KEYS_GENERATION, &fields);
+        status = config_keys_check(KEYS_GENERATION, NULL, &fields);
         if (status == STATUS_OK)
             status = read_eos(&fields, &config);
         json_decref(root);

@@ -1,0 +1,81 @@
+/*
+ * decoder - the shape of a decoder as data: where its norms stand, how its branches meet the residual stream, what its
+ * attention and its ends do. forward/ computes it and knows no family; families.c has a row for each family.
+ *
+ * All fields zero is the decoder of Llama: RMS norms before each branch, a residual stream in turn, rotation in every
+ * layer, a gated MLP with SiLU.
+ *
+ *     hidden = embedding_scale * embedding[id] (+ positions[index + position_offset])   (then embedding_norm)
+ *     a layer, RESIDUAL_IN_TURN:     hidden += residual_scale * after(attention(before(hidden)))
+ *                                    hidden += residual_scale * after(mlp(before(hidden)))
+ *     RESIDUAL_PARALLEL:             hidden += attention(before(hidden)) + mlp(before(hidden))
+ *     RESIDUAL_PARALLEL_TWO_NORMS:   the same, and the MLP has a norm of its own
+ *     logits = cap(logit_scale * head(norm(hidden)))                                    cap(x) = logit_cap tanh(x / logit_cap)
+ *
+ * Plain data.
+ */
+#pragma once
+
+#include "kernels/kernel_set.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum norm_kind {
+    NORM_RMS,
+    NORM_RMS_PLUS_ONE, /* weights are stored less 1 (Gemma) */
+    NORM_LAYER,        /* mean and variance */
+};
+
+enum norm_place {
+    NORM_BEFORE,           /* of each branch */
+    NORM_BEFORE_AND_AFTER, /* four a layer: Gemma 2 and 3, GLM-4 */
+    NORM_AFTER,            /* OLMo 2 and 3 */
+};
+
+enum residual { RESIDUAL_IN_TURN, RESIDUAL_PARALLEL, RESIDUAL_PARALLEL_TWO_NORMS };
+
+enum qk_norm {
+    QK_NORM_NONE,
+    QK_NORM_HEAD, /* RMS norm of each head of Q and K before rotation, the same weights for all heads */
+    QK_NORM_ROW, /* RMS norm of all of Q, and of all of K */
+};
+
+/* How Q, K and V lie in a matrix of the files. */
+enum qkv_layout {
+    QKV_SEPARATE,
+    QKV_FUSED,    /* all of Q, then K, then V */
+    QKV_BY_GROUP, /* for each KV head: its Q heads, K, V (GPT-NeoX, BLOOM, Falcon) */
+};
+
+/* The rotation of a layer: struct model_config has two. */
+enum layer_rope { ROPE_MAIN, ROPE_LOCAL, ROPE_ABSENT };
+
+/* A zero scale is 1. */
+struct decoder {
+    enum norm_kind norm;
+    enum norm_place norm_place;
+    bool norms_have_no_weights; /* OLMo */
+    bool norms_have_bias;
+    enum residual residual;
+    float residual_scale;
+
+    enum qkv_layout qkv_layout;
+    bool is_transposed; /* matrices are stored [n_in][n_out]: Conv1D of GPT-2 */
+    enum qk_norm qk_norm;
+    float attention_scale; /* the factor of the scores; 0: 1 / sqrt(head_dim) */
+    float attention_cap;   /* 0: none */
+    float alibi_scale;     /* 0: no ALiBi */
+
+    bool has_no_gate; /* down(act(up(x))) */
+    bool is_gate_up_fused;
+    enum activation activation;
+
+    float embedding_scale;
+    bool rounds_embedding_scale; /* to the type of the embedding, as Gemma does */
+    bool has_embedding_norm;
+    bool has_positions; /* a learned table: positions[index + position_offset] */
+    uint32_t position_offset;
+    float logit_scale, logit_cap;
+    bool has_head_bias;
+};

@@ -1,0 +1,215 @@
+#include "model/config/family_readers.h"
+
+#include <math.h>
+
+/* A switch that must have one value. */
+static enum status require_bool(const struct json_fields *fields, const char *key, bool expected)
+{
+    bool value = expected;
+    TRY(json_fields_bool(fields, key, &value));
+    if (value == expected)
+        return STATUS_OK;
+    return error_set(fields->error, STATUS_UNSUPPORTED, "%s: %s is %s, only %s is supported",
+                     fields->file, key, value ? "true" : "false", expected ? "true" : "false");
+}
+
+static enum status read_scale(const struct json_fields *fields, const char *key, float *scale_out)
+{
+    double scale = 1;
+    TRY(json_fields_real(fields, key, 1e-9, 1e9, &scale));
+    *scale_out = (float)scale;
+    return STATUS_OK;
+}
+
+enum status family_read_gemma(const struct json_fields *fields, struct model_config *config)
+{
+    (void)fields;
+    config->decoder.embedding_scale = sqrtf((float)config->hidden);
+    if (config->decoder.activation == ACTIVATION_GELU) /* the first files say gelu and mean this */
+        config->decoder.activation = ACTIVATION_GELU_TANH;
+    return STATUS_OK;
+}
+
+/* Scores times query_pre_attn_scalar ^ -1/2, and caps; a null turns a cap off. */
+static enum status read_gemma_caps(const struct json_fields *fields, struct model_config *config,
+                                   double attention_cap, double logit_cap)
+{
+    double scalar = 256;
+    const json_t *object = fields->object;
+    if (json_is_null(json_object_get(object, "attn_logit_softcapping")))
+        attention_cap = 0;
+    if (json_is_null(json_object_get(object, "final_logit_softcapping")))
+        logit_cap = 0;
+    TRY(json_fields_real(fields, "query_pre_attn_scalar", 1e-3, 1e6, &scalar));
+    TRY(json_fields_real(fields, "attn_logit_softcapping", 1e-3, 1e6, &attention_cap));
+    TRY(json_fields_real(fields, "final_logit_softcapping", 1e-3, 1e6, &logit_cap));
+    config->decoder.attention_scale = (float)(1 / sqrt(scalar));
+    config->decoder.attention_cap = (float)attention_cap;
+    config->decoder.logit_cap = (float)logit_cap;
+    TRY(require_bool(fields, "use_bidirectional_attention", false));
+    return family_read_gemma(fields, config);
+}
+
+enum status family_read_gemma2(const struct json_fields *fields, struct model_config *config)
+{
+    return read_gemma_caps(fields, config, 50, 30);
+}
+
+enum status family_read_gemma3(const struct json_fields *fields, struct model_config *config)
+{
+    return read_gemma_caps(fields, config, 0, 0);
+}
+
+enum status family_read_granite(const struct json_fields *fields, struct model_config *config)
+{
+    struct decoder *decoder = &config->decoder;
+    float scaling = 1;
+    TRY(read_scale(fields, "embedding_multiplier", &decoder->embedding_scale));
+    TRY(read_scale(fields, "residual_multiplier", &decoder->residual_scale));
+    TRY(read_scale(fields, "attention_multiplier", &decoder->attention_scale));
+    TRY(read_scale(fields, "logits_scaling", &scaling));
+    decoder->logit_scale = 1 / scaling;
+    return STATUS_OK;
+}
+
+enum status family_read_cohere(const struct json_fields *fields, struct model_config *config)
+{
+    double scale = 0.0625;
+    TRY(json_fields_real(fields, "logit_scale", 1e-9, 1e9, &scale));
+    config->decoder.logit_scale = (float)scale;
+    return require_bool(fields, "use_qk_norm", false);
+}
+
+enum status family_read_olmo(const struct json_fields *fields, struct model_config *config)
+{
+    double clip = 0;
+    (void)config;
+    TRY(json_fields_real(fields, "clip_qkv", 0, 1e9, &clip));
+    if (clip == 0)
+        return STATUS_OK;
+    return error_set(fields->error, STATUS_UNSUPPORTED,
+                     "%s: clip_qkv is %g, only null is supported", fields->file, clip);
+}
+
+enum status family_read_stablelm(const struct json_fields *fields, struct model_config *config)
+{
+    bool is_parallel = false;
+    TRY(json_fields_bool(fields, "use_qkv_bias", &config->qkv_bias));
+    TRY(json_fields_bool(fields, "use_parallel_residual", &is_parallel));
+    if (is_parallel)
+        config->decoder.residual = RESIDUAL_PARALLEL;
+    return require_bool(fields, "qk_layernorm", false);
+}
+
+enum status family_read_phi(const struct json_fields *fields, struct model_config *config)
+{
+    (void)config;
+    return require_bool(fields, "qk_layernorm", false);
+}
+
+enum status family_read_gpt2(const struct json_fields *fields, struct model_config *config)
+{
+    (void)config;
+    TRY(require_bool(fields, "scale_attn_weights", true));
+    TRY(require_bool(fields, "add_cross_attention", false));
+    return require_bool(fields, "scale_attn_by_inverse_layer_idx", false);
+}
+
+enum status family_read_gpt_neox(const struct json_fields *fields, struct model_config *config)
+{
+    bool is_parallel = true, has_bias = true;
+    TRY(json_fields_bool(fields, "use_parallel_residual", &is_parallel));
+    TRY(json_fields_bool(fields, "attention_bias", &has_bias));
+    config->qkv_bias = config->o_bias = has_bias;
+    config->decoder.residual = is_parallel ? RESIDUAL_PARALLEL_TWO_NORMS : RESIDUAL_IN_TURN;
+    return STATUS_OK;
+}
+
+enum status family_read_opt(const struct json_fields *fields, struct model_config *config)
+{
+    uint32_t projected = config->hidden;
+    TRY(require_bool(fields, "do_layer_norm_before", true));
+    TRY(require_bool(fields, "enable_bias", true));
+    TRY(require_bool(fields, "layer_norm_elementwise_affine", true));
+    TRY(require_bool(fields, "_remove_final_layer_norm", false));
+    TRY(json_fields_u32(fields, "word_embed_proj_dim", 1, HIDDEN_MAX, &projected));
+    if (projected == config->hidden)
+        return STATUS_OK;
+    return error_set(fields->error, STATUS_UNSUPPORTED,
+                     "%s: word_embed_proj_dim is %u, only hidden_size %u is supported",
+                     fields->file, projected, config->hidden);
+}
+
+enum status family_read_bloom(const struct json_fields *fields, struct model_config *config)
+{
+    config->decoder.alibi_scale = 1;
+    return require_bool(fields, "apply_residual_connection_post_layernorm", false);
+}
+
+/* Three decoders with one name: 7B (one KV head, one norm), 40B (groups, two norms) and RW (ALiBi, heads of their own). */
+enum status family_read_falcon(const struct json_fields *fields, struct model_config *config)
+{
+    bool is_new = false, has_one = true, is_parallel = true, has_alibi = false, has_bias = false;
+    uint32_t n_kv_heads = config->n_heads, n_norms = 0;
+    struct decoder *decoder = &config->decoder;
+    TRY(json_fields_bool(fields, "new_decoder_architecture", &is_new));
+    TRY(json_fields_bool(fields, "multi_query", &has_one));
+    TRY(json_fields_bool(fields, "parallel_attn", &is_parallel));
+    TRY(json_fields_bool(fields, "alibi", &has_alibi));
+    TRY(json_fields_bool(fields, "bias", &has_bias));
+    TRY(json_fields_u32(fields, "num_kv_heads", 1, HEADS_MAX, &n_kv_heads));
+    TRY(json_fields_u32(fields, "num_ln_in_parallel_attn", 1, 2, &n_norms));
+    config->n_kv_heads = is_new ? n_kv_heads : has_one ? 1 : config->n_heads;
+    if (config->n_heads % config->n_kv_heads != 0)
+        return error_set(fields->error, STATUS_CORRUPT,
+                         "%s: num_kv_heads is %u, which does not divide num_attention_heads %u",
+                         fields->file, config->n_kv_heads, config->n_heads);
+    decoder->qkv_layout = !is_new && has_one ? QKV_FUSED : QKV_BY_GROUP;
+    if (n_norms == 0)
+        n_norms = is_new ? 2 : 1;
+    if (!is_parallel && !is_new)
+        decoder->residual = RESIDUAL_IN_TURN;
+    else
+        decoder->residual = is_new && n_norms == 2 ? RESIDUAL_PARALLEL_TWO_NORMS
+                                                   : RESIDUAL_PARALLEL;
+    if (has_alibi)
+        decoder->alibi_scale = 1 / sqrtf((float)config->head_dim);
+    config->qkv_bias = config->o_bias = config->mlp_bias = has_bias;
+    return STATUS_OK;
+}
+
+static enum status read_mpt_attention(const struct json_fields *attention,
+                                      struct model_config *config)
+{
+    bool has_alibi = true;
+    double clip = 0, scale = 0;
+    uint32_t bias_max = 8;
+    TRY(json_fields_bool(attention, "alibi", &has_alibi));
+    TRY(json_fields_real(attention, "clip_qkv", 0, 1e9, &clip));
+    TRY(json_fields_real(attention, "softmax_scale", 1e-9, 1e9, &scale));
+    TRY(json_fields_u32(attention, "alibi_bias_max", 1, 1u << 20, &bias_max));
+    TRY(require_bool(attention, "qk_ln", false));
+    TRY(require_bool(attention, "prefix_lm", false));
+    if (!has_alibi || bias_max != 8 || clip != 0)
+        return error_set(attention->error, STATUS_UNSUPPORTED,
+                         "%s: alibi is %s, alibi_bias_max %u, clip_qkv %g; only true, 8 and null "
+                         "are supported",
+                         attention->file, has_alibi ? "true" : "false", bias_max, clip);
+    config->decoder.attention_scale = (float)scale;
+    config->decoder.alibi_scale = 1;
+    return STATUS_OK;
+}
+
+enum status family_read_mpt(const struct json_fields *fields, struct model_config *config)
+{
+    uint32_t ratio = 4;
+    const json_t *object;
+    TRY(require_bool(fields, "no_bias", true));
+    TRY(require_bool(fields, "learned_pos_emb", true)); /* Transformers ignores it */
+    TRY(json_fields_u32(fields, "expansion_ratio", 1, 64, &ratio));
+    TRY(json_fields_object(fields, "attn_config", &object));
+    config->ffn = ratio * config->hidden;
+    config->decoder.alibi_scale = 1;
+    const struct json_fields attention = {object, "config.json: attn_config", fields->error};
+    return object ? read_mpt_attention(&attention, config) : STATUS_OK;
+}

@@ -1,0 +1,108 @@
+#include "model/weights/rearranged_weights.h"
+
+#include "base/huge_memory.h"
+
+#include <assert.h>
+#include <inttypes.h>
+#include <string.h>
+
+enum { ALIGNMENT = 64, COLUMNS = 64 };
+
+static enum dtype made_dtype(const struct tensor *tensor)
+{
+    return tensor->source.adds_one ? DTYPE_F32 : tensor->dtype;
+}
+
+static size_t made_bytes(const struct tensor *tensor)
+{
+    size_t bytes = (size_t)tensor->n_out * tensor->n_in * dtype_bytes(made_dtype(tensor));
+    return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
+}
+
+static size_t row_in_file(const struct tensor_source *source, uint32_t row)
+{
+    return source->first + (size_t)(row / source->run) * source->period + row % source->run;
+}
+
+static void add_one(const struct tensor *tensor, float *made)
+{
+    const uint32_t n = tensor->n_out * tensor->n_in;
+    for (uint32_t i = 0; i < n; i++)
+        made[i] = 1 + dtype_load(tensor->dtype, tensor->source.data, i);
+}
+
+/* Some columns at a time, so that both sides stay in the cache. */
+static void transpose(const struct tensor *tensor, uint8_t *made)
+{
+    const struct tensor_source *source = &tensor->source;
+    const size_t bytes = dtype_bytes(tensor->dtype);
+    const uint8_t *from = source->data;
+    for (uint32_t first = 0; first < tensor->n_in; first += COLUMNS)
+        for (uint32_t row = 0; row < tensor->n_out; row++)
+            for (uint32_t i = first; i < first + COLUMNS && i < tensor->n_in; i++)
+                memcpy(made + ((size_t)row * tensor->n_in + i) * bytes,
+                       from + (i * (size_t)source->n_rows + row_in_file(source, row)) * bytes,
+                       bytes);
+}
+
+static void gather(const struct tensor *tensor, uint8_t *made)
+{
+    const size_t bytes = tensor->n_in * dtype_bytes(tensor->dtype);
+    const uint8_t *from = tensor->source.data;
+    for (uint32_t row = 0; row < tensor->n_out; row++)
+        memcpy(made + row * bytes, from + row_in_file(&tensor->source, row) * bytes, bytes);
+}
+
+static void make(struct tensor *tensor, uint8_t *made)
+{
+    if (tensor->source.adds_one)
+        add_one(tensor, (float *)(void *)made);
+    else if (tensor->source.is_transposed)
+        transpose(tensor, made);
+    else
+        gather(tensor, made);
+    tensor->dtype = made_dtype(tensor);
+    tensor->data = made;
+    tensor->source = (struct tensor_source){.data = NULL};
+}
+
+/* made NULL: only counts the bytes. */
+static size_t make_all(struct weights *weights, uint32_t n_layers, uint8_t *made)
+{
+    enum { PER_LAYER = sizeof(struct layer_weights) / sizeof(struct tensor) };
+    size_t bytes = 0;
+    for (uint32_t layer = 0; layer < n_layers; layer++)
+        for (uint32_t i = 0; i < PER_LAYER; i++) {
+            struct tensor *tensor = &weights->layers[layer].attention_norm + i;
+            if (!tensor->source.data)
+                continue;
+            const size_t needed = made_bytes(tensor);
+            if (made)
+                make(tensor, made + bytes);
+            bytes += needed;
+        }
+    return bytes;
+}
+
+enum status rearranged_weights_make(struct weights *weights, uint32_t n_layers,
+                                    struct rearranged_weights *rearranged_out, struct error *error)
+{
+    struct rearranged_weights rearranged = {.bytes = make_all(weights, n_layers, NULL)};
+    *rearranged_out = rearranged;
+    if (rearranged.bytes == 0)
+        return STATUS_OK;
+    rearranged.memory = huge_memory_map(rearranged.bytes);
+    if (!rearranged.memory)
+        return error_set(error, STATUS_NO_MEMORY, "no memory for %zu bytes of rearranged weights",
+                         rearranged.bytes);
+    (void)make_all(weights, n_layers, rearranged.memory);
+    *rearranged_out = rearranged;
+    return STATUS_OK;
+}
+
+void rearranged_weights_finish(struct rearranged_weights *rearranged)
+{
+    if (rearranged->memory)
+        huge_memory_unmap(rearranged->memory, rearranged->bytes);
+    *rearranged = (struct rearranged_weights){0};
+}

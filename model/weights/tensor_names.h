@@ -1,0 +1,68 @@
+/*
+ * tensor_names - how the files of each kind of model call the tensors of a decoder, and how the tensors lie there.
+ *
+ * A set has the tensors of the model and those of a layer. A name is root + name; of a layer: root + layers, with the
+ * layer's number, + name. A model that was saved without its head has names without the root; Transformers accepts both.
+ *
+ * Thread: any; no state.
+ */
+#pragma once
+
+#include "model/config/families.h"
+#include "model/config/model_config.h"
+#include "model/weights/weights.h"
+
+enum dimension {
+    DIM_NONE,
+    DIM_HIDDEN,
+    DIM_Q,
+    DIM_KV,
+    DIM_HEAD,
+    DIM_FFN,
+    DIM_VOCABULARY,
+    DIM_POSITIONS
+};
+
+/* When the model has the tensor. */
+enum condition {
+    ALWAYS,
+    IF_NORM_WEIGHT,
+    IF_NORM_BIAS,
+    IF_MLP_NORM_WEIGHT, /* parallel branches may have one norm alone */
+    IF_MLP_NORM_BIAS,
+    IF_QKV_BIAS,
+    IF_O_BIAS,
+    IF_MLP_BIAS,
+    IF_QK_NORM,
+    IF_ONE_NORM,  /* parallel branches with one norm, or branches in turn: Falcon */
+    IF_TWO_NORMS, /* parallel branches with two norms: Falcon */
+    IF_IN_TURN,
+};
+
+/* Which rows of the tensor in the file. */
+enum tensor_part { PART_ALL, PART_Q, PART_K, PART_V, PART_GATE, PART_UP };
+
+struct tensor_row {
+    const char *name;
+    size_t offset; /* in layer_weights, or in weights */
+    enum dimension rows, columns;
+    enum condition condition;
+    enum tensor_part part;
+};
+
+#define TENSOR_HEAD "lm_head.weight" /* as Transformers 5 calls every head */
+
+/* A list ends with a row without a name. */
+struct tensor_names {
+    const char *root, *layers; /* "model.", "layers." */
+    const char *embedding, *head;
+    const struct tensor_row *of_model; /* besides the embedding and the head's matrix */
+    const struct tensor_row *of_layer[4];
+};
+
+const struct tensor_names *tensor_names_of(const struct model_config *config);
+
+/* Whether the row's condition holds. */
+bool tensor_is_wanted(const struct model_config *config, enum condition condition);
+/* 1 for DIM_NONE. */
+uint64_t dimension_size(const struct model_config *config, enum dimension dimension);
