@@ -36,6 +36,11 @@ struct model {
     struct hash128 digest;
 };
 
+static uint32_t n_experts(const struct model *model)
+{
+    return model->config.experts.routing.n_experts;
+}
+
 /* ---- unused tensors ---- */
 
 /* Buffers that old versions of Transformers stored. */
@@ -63,7 +68,7 @@ static void warn_leftovers(const struct model *model)
 
 /* ---- the model ---- */
 
-enum { BEYOND_LLAMA = 26 };
+enum { BEYOND_LLAMA = 37 };
 
 /* What a decoder has beyond that of Llama and its norms of Q and K: all zero if it has nothing. */
 static bool is_beyond_llama(const struct model_config *config, double values[BEYOND_LLAMA])
@@ -96,6 +101,17 @@ static bool is_beyond_llama(const struct model_config *config, double values[BEY
         config->rope.is_interleaved,
         config->rope_local.theta - config->rope.theta,
         (double)config->rope_local.scaling - (double)config->rope.scaling,
+        config->has_sinks,
+        config->experts.routing.n_experts,
+        config->experts.routing.top_k,
+        config->experts.routing.score,
+        config->experts.routing.renormalise,
+        config->experts.n_inner,
+        config->experts.n_shared_inner,
+        config->has_shared_scale,
+        (double)config->experts.alpha,
+        (double)config->experts.beta,
+        (double)config->experts.limit,
     };
     bool is_beyond = false;
     for (uint32_t i = 0; i < BEYOND_LLAMA; i++) {
@@ -115,6 +131,7 @@ static struct hash128 digest_decoder(const struct model_config *config, struct h
     if (!is_beyond_llama(config, values))
         return digest;
     digest = hash128_chain(&KEY, digest, values, sizeof values);
+    digest = hash128_chain(&KEY, digest, config->has_experts, config->n_layers);
     return hash128_chain(&KEY, digest, config->layer_ropes, config->n_layers);
 }
 
@@ -245,8 +262,9 @@ static enum status place_weights(struct model *model, struct load_steps *steps, 
 static uint64_t kept_bytes(const struct model *model)
 {
     const struct tensor *embedding = &model->weights.embedding;
-    uint64_t bytes = model->weight_bytes -
-                     quantized_weights_source_bytes(&model->weights, model->config.n_layers);
+    uint64_t bytes = model->weight_bytes - quantized_weights_source_bytes(&model->weights,
+                                                                          model->config.n_layers,
+                                                                          n_experts(model));
     if (model->config.tied_embeddings)
         bytes += (uint64_t)embedding->n_out * embedding->n_in * dtype_bytes(embedding->dtype);
     return bytes;
@@ -266,8 +284,8 @@ static enum status quantize_weights(struct model *model, struct load_steps *step
         .on_progress = is_showing ? show_quantized : NULL,
         .arg = steps,
     };
-    TRY(quantized_weights_make(&options, &model->weights, model->config.n_layers, &model->quantized,
-                               error));
+    TRY(quantized_weights_make(&options, &model->weights, model->config.n_layers, n_experts(model),
+                               &model->quantized, error));
     model->weight_bytes += model->quantized.bytes;
     model->digest = hash128_chain(&KEY, model->digest, &format, sizeof format);
     return STATUS_OK;
@@ -324,11 +342,11 @@ static enum status load_weights(struct model *model, const struct model_options 
     if (options->device && !device_reads_host(options->device))
         steps.copied_bytes = model->weight_bytes;
     if (options->weights != WEIGHTS_AUTO)
-        steps.quantized_bytes = quantized_weights_source_bytes(&model->weights,
-                                                               model->config.n_layers);
+        steps.quantized_bytes = quantized_weights_source_bytes(
+            &model->weights, model->config.n_layers, n_experts(model));
     TRY(read_weights(model, &steps, error));
-    TRY(rearranged_weights_make(&model->weights, model->config.n_layers, &model->rearranged,
-                                error));
+    TRY(rearranged_weights_make(&model->weights, model->config.n_layers, n_experts(model),
+                                &model->rearranged, error));
     if (options->weights != WEIGHTS_AUTO)
         TRY(quantize_weights(model, &steps, error));
     return options->device ? place_weights(model, &steps, error) : STATUS_OK;
@@ -347,7 +365,8 @@ static enum status load(struct model *model, const char *folder,
     TRY(weight_files_open(folder, &model->files, error));
     model->is_used = calloc(model->files.n_entries + 1, sizeof *model->is_used);
     model->weights.layers = calloc(model->config.n_layers, sizeof *model->weights.layers);
-    if (!model->is_used || !model->weights.layers)
+    model->weights.experts = calloc(model->config.n_layers, sizeof *model->weights.experts);
+    if (!model->is_used || !model->weights.layers || !model->weights.experts)
         return STATUS_NO_MEMORY;
     struct weight_binding binding = {.config = &model->config,
                                      .files = &model->files,
@@ -390,6 +409,9 @@ void model_destroy(struct model *model)
 {
     if (!model)
         return;
+    for (uint32_t layer = 0; model->weights.experts && layer < model->config.n_layers; layer++)
+        free(model->weights.experts[layer]);
+    free(model->weights.experts);
     free(model->weights.layers);
     free(model->is_used);
     placed_weights_finish(&model->placed);
@@ -449,7 +471,8 @@ enum status model_planned_bytes(const struct model *model, enum weight_format we
         *bytes_out = model->weight_bytes;
         return STATUS_OK;
     }
-    TRY(quantized_weights_bytes(weights, &model->weights, model->config.n_layers, &bytes, error));
+    TRY(quantized_weights_bytes(weights, &model->weights, model->config.n_layers, n_experts(model),
+                                &bytes, error));
     *bytes_out = kept_bytes(model) + bytes;
     return STATUS_OK;
 }

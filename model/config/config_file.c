@@ -176,6 +176,10 @@ static enum status read_window(const struct json_fields *fields, const struct mo
     const struct family *family = family_of(config);
     struct windows windows = {0, 0, 0};
     bool is_on = family->windows != WINDOWS_NONE;
+    if (family->windows == WINDOWS_SWITCHED) {
+        is_on = false;
+        TRY(json_fields_bool(fields, "use_sliding_window", &is_on));
+    }
     if (family->windows == WINDOWS_LAST) {
         is_on = false;
         windows.first_layer = MAX_WINDOW_LAYERS_DEFAULT;

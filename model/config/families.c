@@ -11,6 +11,8 @@
     "hidden_size=n_embd num_hidden_layers=n_layer num_attention_heads=n_head "                     \
     "intermediate_size=n_inner max_position_embeddings=n_positions norm_eps=layer_norm_epsilon "   \
     "hidden_act=activation_function"
+#define ROUTER_TRAINING                                                                            \
+    "output_router_logits router_aux_loss_coef router_jitter_noise router_z_loss_coef"
 #define LAYER_NORM_EPS "norm_eps=layer_norm_eps"
 
 /* The first rows' places are part of digests of models: new rows come last. */
@@ -349,6 +351,73 @@ static const struct family FAMILIES[] = {
      .norm_eps = 1e-5,
      .activation = "gelu",
      .read = family_read_mpt},
+    {.architecture = "MixtralForCausalLM",
+     .model_type = "mixtral",
+     .own_keys = "num_local_experts num_experts_per_tok " ROUTER_TRAINING,
+     .naming = NAMED_AS_MIXTRAL,
+     .needs_kv_heads = true,
+     .windows = WINDOWS_EVERYWHERE,
+     .context_tokens = 131072,
+     .norm_eps = 1e-5,
+     .read = family_read_mixtral},
+    {.architecture = "Qwen2MoeForCausalLM",
+     .model_type = "qwen2_moe",
+     .own_keys = "num_experts num_experts_per_tok moe_intermediate_size "
+                 "shared_expert_intermediate_size norm_topk_prob decoder_sparse_step "
+                 "mlp_only_layers qkv_bias " ROUTER_TRAINING,
+     .naming = NAMED_AS_QWEN_MOE,
+     .has_qkv_bias = true,
+     .needs_kv_heads = true,
+     .windows = WINDOWS_LAST,
+     .window = 4096,
+     .context_tokens = 32768,
+     .read = family_read_qwen2_moe},
+    {.architecture = "Qwen3MoeForCausalLM",
+     .model_type = "qwen3_moe",
+     .own_keys = "num_experts num_experts_per_tok moe_intermediate_size norm_topk_prob "
+                 "decoder_sparse_step mlp_only_layers " ROUTER_TRAINING,
+     .decoder = {.qk_norm = QK_NORM_HEAD},
+     .naming = NAMED_AS_QWEN_MOE,
+     .may_have_attention_bias = true,
+     .needs_kv_heads = true,
+     .windows = WINDOWS_SWITCHED,
+     .window = 4096,
+     .context_tokens = 32768,
+     .read = family_read_qwen3_moe},
+    {.architecture = "OlmoeForCausalLM",
+     .model_type = "olmoe",
+     .own_keys = "clip_qkv num_experts num_experts_per_tok norm_topk_prob " ROUTER_TRAINING,
+     .decoder = {.qk_norm = QK_NORM_ROW},
+     .naming = NAMED_AS_OLMOE,
+     .may_have_attention_bias = true,
+     .context_tokens = 4096,
+     .norm_eps = 1e-5,
+     .read = family_read_olmoe},
+    {.architecture = "GraniteMoeForCausalLM",
+     .model_type = "granitemoe",
+     .own_keys = "embedding_multiplier residual_multiplier attention_multiplier logits_scaling "
+                 "num_local_experts num_experts_per_tok " ROUTER_TRAINING,
+     .naming = NAMED_AS_GRANITE_MOE,
+     .may_have_attention_bias = true,
+     .context_tokens = 2048,
+     .read = family_read_granite_moe},
+    {.architecture = "GptOssForCausalLM",
+     .model_type = "gpt_oss",
+     .own_keys = "num_local_experts num_experts_per_tok experts_per_token swiglu_limit "
+                 "initial_context_length quantization_config " ROUTER_TRAINING,
+     .naming = NAMED_AS_GPT_OSS,
+     .may_have_attention_bias = true,
+     .has_qkv_bias = true,
+     .has_o_bias = true,
+     .needs_kv_heads = true,
+     .windows = WINDOWS_PERIODIC,
+     .window = 128,
+     .window_period = 2,
+     .rope_theta = 150000,
+     .head_dim = 64,
+     .context_tokens = 131072,
+     .norm_eps = 1e-5,
+     .read = family_read_gpt_oss},
 };
 
 enum { N_FAMILIES = sizeof FAMILIES / sizeof *FAMILIES };

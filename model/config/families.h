@@ -18,6 +18,7 @@ enum window_rule {
     WINDOWS_NONE,       /* Transformers ignores sliding_window */
     WINDOWS_EVERYWHERE, /* sliding_window, if there is one, in every layer */
     WINDOWS_LAST, /* use_sliding_window, from max_window_layers on, or as layer_types says: Qwen */
+    WINDOWS_SWITCHED, /* use_sliding_window, in every layer: Qwen3-MoE */
     WINDOWS_PERIODIC, /* all but every nth layer, or as layer_types says: Gemma 2 and 3, OLMo 3, Cohere 2 */
 };
 
@@ -33,6 +34,11 @@ enum rope_rule {
 /* How the tensors are called: weights/tensor_names.h has a set of names for each. */
 enum tensor_naming {
     NAMED_AS_LLAMA,
+    NAMED_AS_MIXTRAL,
+    NAMED_AS_QWEN_MOE,
+    NAMED_AS_OLMOE,
+    NAMED_AS_GRANITE_MOE,
+    NAMED_AS_GPT_OSS,
     NAMED_AS_GEMMA2,
     NAMED_AS_OLMO2,
     NAMED_AS_PHI3,

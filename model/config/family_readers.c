@@ -1,6 +1,7 @@
 #include "model/config/family_readers.h"
 
 #include <math.h>
+#include <string.h>
 
 /* A switch that must have one value. */
 static enum status require_bool(const struct json_fields *fields, const char *key, bool expected)
@@ -212,4 +213,141 @@ enum status family_read_mpt(const struct json_fields *fields, struct model_confi
     config->decoder.alibi_scale = 1;
     const struct json_fields attention = {object, "config.json: attn_config", fields->error};
     return object ? read_mpt_attention(&attention, config) : STATUS_OK;
+}
+
+/* ---- experts ---- */
+
+/* Which keys of config.json say the sizes. */
+struct expert_keys {
+    const char *n_experts, *inner, *shared; /* shared NULL: there is no shared expert */
+};
+
+/* Every layer has experts, of the sizes that the keys say. */
+static enum status read_experts(const struct json_fields *fields, const struct expert_keys *keys,
+                                struct model_config *config)
+{
+    struct moe_config *experts = &config->experts;
+    *experts = (struct moe_config){.n_in = config->hidden,
+                                   .n_inner = config->ffn,
+                                   .activation = config->decoder.activation,
+                                   .routing = {.scale = 1}};
+    TRY(json_fields_require(fields, keys->n_experts));
+    TRY(json_fields_require(fields, "num_experts_per_tok"));
+    TRY(json_fields_require(fields, keys->inner));
+    TRY(json_fields_u32(fields, keys->n_experts, 1, MOE_EXPERTS_MAX, &experts->routing.n_experts));
+    TRY(json_fields_u32(fields, "num_experts_per_tok", 1, experts->routing.n_experts,
+                        &experts->routing.top_k));
+    TRY(json_fields_u32(fields, keys->inner, 1, FFN_MAX, &experts->n_inner));
+    if (keys->shared)
+        TRY(json_fields_u32(fields, keys->shared, 0, FFN_MAX, &experts->n_shared_inner));
+    memset(config->has_experts, 1, config->n_layers);
+    return STATUS_OK;
+}
+
+enum status family_read_mixtral(const struct json_fields *fields, struct model_config *config)
+{
+    static const struct expert_keys KEYS = {"num_local_experts", "intermediate_size", NULL};
+    TRY(read_experts(fields, &KEYS, config));
+    config->experts.routing.renormalise = true;
+    return STATUS_OK;
+}
+
+enum status family_read_granite_moe(const struct json_fields *fields, struct model_config *config)
+{
+    static const struct expert_keys KEYS = {"num_local_experts", "intermediate_size", NULL};
+    TRY(read_experts(fields, &KEYS, config));
+    config->experts.routing.score = MOE_SOFTMAX_TOP;
+    return family_read_granite(fields, config);
+}
+
+/* mlp_only_layers, and all but every nth layer, have an MLP in place of experts. */
+static enum status read_dense_layers(const struct json_fields *fields, struct model_config *config)
+{
+    uint32_t step = 1;
+    const json_t *list = json_fields_get(fields, "mlp_only_layers");
+    TRY(json_fields_u32(fields, "decoder_sparse_step", 1, LAYERS_MAX, &step));
+    for (uint32_t layer = 0; layer < config->n_layers; layer++)
+        config->has_experts[layer] = (layer + 1) % step == 0;
+    if (list && !json_is_array(list))
+        return error_set(fields->error, STATUS_CORRUPT, "%s: mlp_only_layers is not a list",
+                         fields->file);
+    for (size_t i = 0; i < json_array_size(list); i++) {
+        const json_t *layer = json_array_get(list, i);
+        if (!json_is_integer(layer) || json_integer_value(layer) < 0 ||
+            json_integer_value(layer) >= config->n_layers)
+            return error_set(fields->error, STATUS_CORRUPT,
+                             "%s: mlp_only_layers[%zu] is not a layer below num_hidden_layers %u",
+                             fields->file, i, config->n_layers);
+        config->has_experts[json_integer_value(layer)] = 0;
+    }
+    return STATUS_OK;
+}
+
+static enum status read_qwen_experts(const struct json_fields *fields,
+                                     const struct expert_keys *keys, struct model_config *config)
+{
+    bool renormalises = false;
+    TRY(read_experts(fields, keys, config));
+    TRY(json_fields_bool(fields, "norm_topk_prob", &renormalises));
+    config->experts.routing.renormalise = renormalises;
+    return read_dense_layers(fields, config);
+}
+
+enum status family_read_qwen2_moe(const struct json_fields *fields, struct model_config *config)
+{
+    static const struct expert_keys KEYS = {"num_experts", "moe_intermediate_size",
+                                            "shared_expert_intermediate_size"};
+    TRY(json_fields_require(fields, KEYS.shared));
+    TRY(json_fields_bool(fields, "qkv_bias", &config->qkv_bias));
+    TRY(read_qwen_experts(fields, &KEYS, config));
+    config->has_shared_scale = config->experts.n_shared_inner > 0;
+    return STATUS_OK;
+}
+
+enum status family_read_qwen3_moe(const struct json_fields *fields, struct model_config *config)
+{
+    static const struct expert_keys KEYS = {"num_experts", "moe_intermediate_size", NULL};
+    return read_qwen_experts(fields, &KEYS, config);
+}
+
+enum status family_read_olmoe(const struct json_fields *fields, struct model_config *config)
+{
+    static const struct expert_keys KEYS = {"num_experts", "intermediate_size", NULL};
+    TRY(family_read_olmo(fields, config));
+    return read_qwen_experts(fields, &KEYS, config);
+}
+
+/* Experts may be stored as MXFP4, and nothing else may be quantized. */
+static enum status check_mxfp4(const struct json_fields *fields)
+{
+    const json_t *object;
+    const char *method = "mxfp4";
+    TRY(json_fields_object(fields, "quantization_config", &object));
+    if (!object)
+        return STATUS_OK;
+    const struct json_fields quantization = {object, "config.json: quantization_config",
+                                             fields->error};
+    TRY(json_fields_string(&quantization, "quant_method", &method));
+    if (strcmp(method, "mxfp4") == 0)
+        return STATUS_OK;
+    return error_set(fields->error, STATUS_UNSUPPORTED,
+                     "%s: quant_method is \"%.60s\", only mxfp4 is supported", quantization.file,
+                     method);
+}
+
+/* Gate and up are interleaved, clamped, and joined as (up + 1) gate sigmoid(1.702 gate). */
+enum status family_read_gpt_oss(const struct json_fields *fields, struct model_config *config)
+{
+    static const struct expert_keys KEYS = {"num_local_experts", "intermediate_size", NULL};
+    double limit = 7;
+    TRY(check_mxfp4(fields));
+    TRY(read_experts(fields, &KEYS, config));
+    TRY(json_fields_real(fields, "swiglu_limit", 0.1, 1e6, &limit));
+    config->has_sinks = true;
+    config->experts.is_interleaved = true;
+    config->experts.routing.score = MOE_SOFTMAX_TOP;
+    config->experts.alpha = 1.702f;
+    config->experts.beta = 1;
+    config->experts.limit = (float)limit;
+    return STATUS_OK;
 }

@@ -38,3 +38,15 @@ MUST_CHECK enum status family_read_falcon(const struct json_fields *fields,
                                           struct model_config *config);
 MUST_CHECK enum status family_read_mpt(const struct json_fields *fields,
                                        struct model_config *config);
+MUST_CHECK enum status family_read_mixtral(const struct json_fields *fields,
+                                           struct model_config *config);
+MUST_CHECK enum status family_read_granite_moe(const struct json_fields *fields,
+                                               struct model_config *config);
+MUST_CHECK enum status family_read_qwen2_moe(const struct json_fields *fields,
+                                             struct model_config *config);
+MUST_CHECK enum status family_read_qwen3_moe(const struct json_fields *fields,
+                                             struct model_config *config);
+MUST_CHECK enum status family_read_olmoe(const struct json_fields *fields,
+                                         struct model_config *config);
+MUST_CHECK enum status family_read_gpt_oss(const struct json_fields *fields,
+                                           struct model_config *config);

@@ -8,6 +8,7 @@
  */
 #pragma once
 
+#include "kernels/moe.h"
 #include "kernels/rope.h"
 #include "model/config/decoder.h"
 
@@ -44,6 +45,11 @@ struct model_config {
     /* rope_local is that of layers with ROPE_LOCAL; equal to rope if no layer has it. */
     struct rope_config rope, rope_local;
     uint8_t layer_ropes[LAYERS_MAX]; /* [n_layers] enum layer_rope */
+    bool has_sinks;                  /* a logit a head in the denominator of attention */
+    /* routing.n_experts 0: no layer has experts. n_in is hidden. */
+    struct moe_config experts;
+    bool has_shared_scale;           /* the shared expert counts by a sigmoid */
+    uint8_t has_experts[LAYERS_MAX]; /* [n_layers] */
     uint32_t windows[LAYERS_MAX];    /* [n_layers]: query i sees keys i - window + 1 .. i; 0: all */
 
     uint32_t n_eos_ids;

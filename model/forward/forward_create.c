@@ -79,6 +79,11 @@ static enum status create_attention(struct forward *forward, uint32_t layer, str
         attention.k_norm = weights->k_norm.data;
         attention.norm_dtype = weights->q_norm.dtype;
     }
+    float sinks[HEADS_MAX];
+    for (uint32_t head = 0; config->has_sinks && head < config->n_heads; head++)
+        sinks[head] = dtype_load(weights->sinks.dtype, weights->sinks.data, head);
+    if (config->has_sinks)
+        attention.sinks = sinks; /* copied */
     return forward->backend->create(&attention, forward->threads, &forward->attention[layer],
                                     error);
 }
@@ -116,6 +121,7 @@ static enum status create_operators(struct forward *forward, struct error *error
     const struct model_config *config = forward->config;
     const struct forward_options *options = &forward->options;
     TRY(create_ropes(forward, error));
+    TRY(forward_create_experts(forward, error));
     forward->shape = (struct attention_config){
         .n_heads = config->n_heads,
         .n_kv_heads = config->n_kv_heads,
@@ -305,6 +311,8 @@ void forward_destroy(struct forward *forward)
             forward->backend->destroy(forward->attention[i]);
     }
     free(forward->attention);
+    moe_destroy(forward->moe);
+    free(forward->layer_experts);
     rope_destroy(forward->rope);
     rope_destroy(forward->rope_local);
     free(forward->sequences);

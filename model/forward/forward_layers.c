@@ -231,12 +231,41 @@ static struct rows before_mlp(const struct forward *forward, uint32_t layer, uin
                : before_branch(forward, &weights->mlp_norm, &weights->mlp_norm_bias, n_rows);
 }
 
+/* The same of a layer with experts. */
+static void expert_rows(const struct forward *forward, uint32_t layer, struct rows all,
+                        uint32_t first, uint32_t n_rows)
+{
+    const struct model_config *config = forward->config;
+    const struct layer_weights *weights = &forward->weights->layers[layer];
+    const size_t at = (size_t)first * config->hidden;
+    const struct moe_weights experts = {
+        .router = forward_expert_matrix(&weights->router, &weights->router_bias),
+        .experts = forward->layer_experts + (size_t)layer * config->experts.routing.n_experts,
+        .shared = {.gate = forward_expert_matrix(&weights->shared_gate, NULL),
+                   .up = forward_expert_matrix(&weights->shared_up, NULL),
+                   .down = forward_expert_matrix(&weights->shared_down, NULL)},
+        .shared_gate = forward_expert_matrix(&weights->shared_scale, NULL),
+    };
+    moe_forward(forward->moe, forward->threads, &experts,
+                &(struct moe_io){.x = forward_rows_from(all, at).data,
+                                 .x_stride = config->hidden,
+                                 .y = forward_rows_from(end_of_branch(forward), at).data,
+                                 .y_stride = config->hidden,
+                                 .n_tokens = n_rows,
+                                 .accumulate = !forward->branch.data});
+}
+
 static void mlp(const struct forward *forward, uint32_t layer, struct rows x, uint32_t n_rows)
 {
     const struct layer_weights *weights = &forward->weights->layers[layer];
     const uint32_t n_max = forward->mlp_rows_max;
-    for (uint32_t first = 0; first < n_rows; first += n_max)
-        mlp_rows(forward, weights, x, first, n_rows - first < n_max ? n_rows - first : n_max);
+    for (uint32_t first = 0; first < n_rows; first += n_max) {
+        const uint32_t n = n_rows - first < n_max ? n_rows - first : n_max;
+        if (forward->config->has_experts[layer])
+            expert_rows(forward, layer, x, first, n);
+        else
+            mlp_rows(forward, weights, x, first, n);
+    }
     add_branch(forward, &weights->mlp_after_norm, n_rows);
 }
 

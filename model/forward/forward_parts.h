@@ -1,13 +1,14 @@
 /*
- * forward_parts - the private data of a forward pass, for five files: forward_create.c allocates and warms it up,
+ * forward_parts - the private data of a forward pass, for six files: forward_create.c allocates and warms it up,
  * forward_layout.c lays out its steps, forward.c packs and runs them, forward_layers.c computes the decoder,
- * forward_find.c lets the device search its logits.
+ * forward_find.c lets the device search its logits, forward_experts.c prepares the layers with experts.
  */
 #pragma once
 
 #include "device/stage.h"
 #include "kernels/attention_backends.h"
 #include "kernels/kernels.h"
+#include "kernels/moe.h"
 #include "model/forward/forward.h"
 #include "model/weights/weights.h"
 
@@ -74,9 +75,11 @@ struct forward {
     uint32_t qkv_width;     /* elements of a token: Q, K and V heads */
     uint32_t mlp_rows_max;  /* rows that an MLP computes at a time */
 
-    struct rope *rope, *rope_local; /* rope_local NULL: no layer has it */
-    struct attention **attention;   /* [n_layers] */
-    struct attention_config shape;  /* heads and dtypes, the same in every layer */
+    struct moe *moe;                  /* NULL: no layer has experts */
+    struct moe_expert *layer_experts; /* [n_layers][n_experts], as moe takes them */
+    struct rope *rope, *rope_local;   /* rope_local NULL: no layer has it */
+    struct attention **attention;     /* [n_layers] */
+    struct attention_config shape;    /* heads and dtypes, the same in every layer */
     struct step_layout layouts[STEP_LAYOUTS_MAX];
     uint32_t n_layouts;
     uint64_t graph_bytes; /* as measured */
@@ -137,6 +140,8 @@ void forward_compute(struct forward *forward, const struct packed_step *packed, 
 /* logits <- head(x) */
 void forward_head(const struct forward *forward, struct rows x, uint32_t n_rows,
                   struct rows logits);
+/* A matrix of a layer with experts; bias may be NULL. */
+struct moe_matrix forward_expert_matrix(const struct tensor *matrix, const struct tensor *bias);
 /* Counts a layer as enqueued and tells on_layer. */
 void forward_count_layer(struct forward *forward);
 /* The rows, beginning at element at. */
@@ -144,6 +149,11 @@ struct rows forward_rows_from(struct rows rows, size_t at);
 /* Plans the products of a step of n tokens on a device with kernels of its own. */
 MUST_CHECK enum status forward_plan_step(const struct forward *forward, uint32_t n,
                                          struct error *error);
+
+/* ---- forward_experts.c ---- */
+
+/* Creates moe and layer_experts if the model has experts. INVALID_ARGUMENT, NO_MEMORY with a sentence. */
+MUST_CHECK enum status forward_create_experts(struct forward *forward, struct error *error);
 
 /* ---- forward_find.c: all functions but the first are only for where forward_finds ---- */
 

@@ -8,25 +8,65 @@
 #include <assert.h>
 #include <stdlib.h>
 
-enum { MATRICES_PER_LAYER = 7, ALIGNMENT = 64 };
+enum { ALIGNMENT = 64 };
 
-static const size_t LAYER_MATRICES[MATRICES_PER_LAYER] = {
-    offsetof(struct layer_weights, q),    offsetof(struct layer_weights, k),
-    offsetof(struct layer_weights, v),    offsetof(struct layer_weights, o),
-    offsetof(struct layer_weights, gate), offsetof(struct layer_weights, up),
-    offsetof(struct layer_weights, down),
+/* The matrices that are rounded. */
+struct matrix_list {
+    struct tensor **matrices; /* [n]; NULL: only counts */
+    uint32_t n;
 };
 
-/* The matrix with this index: first those of the layers, in their order, then the head. Its data is NULL if the model has
- * none: an MLP without a gate. */
-static struct tensor *matrix_at(const struct weights *weights, uint32_t n_layers, uint32_t index,
-                                struct tensor *head)
+/* Those that the model does not have, and those that are of 4 bits already, stay out. */
+static void add(struct matrix_list *list, struct tensor *matrix)
 {
-    uint32_t layer = index / MATRICES_PER_LAYER;
-    if (layer == n_layers)
-        return head;
-    char *layer_weights = (char *)&weights->layers[layer];
-    return (struct tensor *)(void *)(layer_weights + LAYER_MATRICES[index % MATRICES_PER_LAYER]);
+    if (!matrix->data || matrix->scales)
+        return;
+    if (list->matrices)
+        list->matrices[list->n] = matrix;
+    list->n++;
+}
+
+static void add_layer(struct matrix_list *list, struct layer_weights *layer)
+{
+    add(list, &layer->q);
+    add(list, &layer->k);
+    add(list, &layer->v);
+    add(list, &layer->o);
+    add(list, &layer->gate);
+    add(list, &layer->up);
+    add(list, &layer->down);
+    add(list, &layer->shared_gate);
+    add(list, &layer->shared_up);
+    add(list, &layer->shared_down);
+}
+
+static void add_all(struct matrix_list *list, const struct weights *weights, uint32_t n_layers,
+                    uint32_t n_experts, struct tensor *head)
+{
+    for (uint32_t layer = 0; layer < n_layers; layer++) {
+        add_layer(list, &weights->layers[layer]);
+        for (uint32_t e = 0; weights->experts[layer] && e < n_experts; e++) {
+            add(list, &weights->experts[layer][e].gate);
+            add(list, &weights->experts[layer][e].up);
+            add(list, &weights->experts[layer][e].down);
+        }
+    }
+    add(list, head);
+}
+
+/* The head comes last; it is the caller's, since a tied one is not the embedding any more once it is rounded. */
+static enum status list_make(const struct weights *weights, uint32_t n_layers, uint32_t n_experts,
+                             struct tensor *head, struct matrix_list *list_out)
+{
+    struct matrix_list list = {NULL, 0};
+    add_all(&list, weights, n_layers, n_experts, head);
+    list.matrices = calloc(list.n + 1, sizeof *list.matrices);
+    if (!list.matrices)
+        return STATUS_NO_MEMORY;
+    list.n = 0;
+    add_all(&list, weights, n_layers, n_experts, head);
+    *list_out = list;
+    return STATUS_OK;
 }
 
 static uint64_t source_bytes(const struct tensor *tensor)
@@ -34,12 +74,17 @@ static uint64_t source_bytes(const struct tensor *tensor)
     return (uint64_t)tensor->n_out * tensor->n_in * dtype_bytes(tensor->dtype);
 }
 
-uint64_t quantized_weights_source_bytes(const struct weights *weights, uint32_t n_layers)
+uint64_t quantized_weights_source_bytes(const struct weights *weights, uint32_t n_layers,
+                                        uint32_t n_experts)
 {
     struct tensor head = weights->head;
+    struct matrix_list list;
     uint64_t bytes = 0;
-    for (uint32_t i = 0; i <= n_layers * MATRICES_PER_LAYER; i++)
-        bytes += source_bytes(matrix_at(weights, n_layers, i, &head));
+    if (list_make(weights, n_layers, n_experts, &head, &list) != STATUS_OK)
+        return 0;
+    for (uint32_t i = 0; i < list.n; i++)
+        bytes += source_bytes(list.matrices[i]);
+    free(list.matrices);
     return bytes;
 }
 
@@ -48,21 +93,30 @@ static enum quantize_format format_of(enum weight_format format)
     return format == WEIGHTS_INT8 ? QUANTIZE_INT8_ROWS : QUANTIZE_INT8_GROUPS;
 }
 
-enum status quantized_weights_bytes(enum weight_format format, const struct weights *weights,
-                                    uint32_t n_layers, uint64_t *bytes_out, struct error *error)
+static enum status add_bytes(enum weight_format format, const struct matrix_list *list,
+                             uint64_t *bytes_out, struct error *error)
 {
-    struct tensor head = weights->head;
     uint64_t bytes = 0;
-    for (uint32_t i = 0; i <= n_layers * MATRICES_PER_LAYER; i++) {
-        const struct tensor *tensor = matrix_at(weights, n_layers, i, &head);
+    for (uint32_t i = 0; i < list->n; i++) {
         struct quantized counts;
-        if (!tensor->data)
-            continue;
-        TRY(quantized_init(format_of(format), tensor->n_out, tensor->n_in, &counts, error));
+        TRY(quantized_init(format_of(format), list->matrices[i]->n_out, list->matrices[i]->n_in,
+                           &counts, error));
         bytes += quantized_w_bytes(&counts) + quantized_scales_bytes(&counts);
     }
     *bytes_out = bytes;
     return STATUS_OK;
+}
+
+enum status quantized_weights_bytes(enum weight_format format, const struct weights *weights,
+                                    uint32_t n_layers, uint32_t n_experts, uint64_t *bytes_out,
+                                    struct error *error)
+{
+    struct tensor head = weights->head;
+    struct matrix_list list;
+    TRY(list_make(weights, n_layers, n_experts, &head, &list));
+    enum status status = add_bytes(format, &list, bytes_out, error);
+    free(list.matrices);
+    return status;
 }
 
 static size_t aligned_bytes(size_t bytes)
@@ -142,17 +196,14 @@ static enum status make_matrix(struct making *making, struct tensor *tensor, str
 }
 
 /* The bytes that take_part will give away for all matrices. */
-static enum status count_parts(const struct making *making, const struct weights *weights,
-                               uint32_t n_layers, size_t *bytes_out, struct error *error)
+static enum status count_parts(const struct making *making, const struct matrix_list *list,
+                               size_t *bytes_out, struct error *error)
 {
-    struct tensor head = weights->head;
     size_t bytes = 0;
-    for (uint32_t i = 0; i <= n_layers * MATRICES_PER_LAYER; i++) {
-        const struct tensor *tensor = matrix_at(weights, n_layers, i, &head);
+    for (uint32_t i = 0; i < list->n; i++) {
         struct quantized counts;
-        if (!tensor->data)
-            continue;
-        TRY(quantized_init(making->format, tensor->n_out, tensor->n_in, &counts, error));
+        TRY(quantized_init(making->format, list->matrices[i]->n_out, list->matrices[i]->n_in,
+                           &counts, error));
         const struct gemm gemm = gemm_of(&counts);
         bytes += making->kernels->gemm_pack
                      ? aligned_bytes(making->kernels->gemm_packed_bytes(&gemm))
@@ -164,7 +215,7 @@ static enum status count_parts(const struct making *making, const struct weights
 }
 
 static enum status make_all(const struct quantized_weights_options *options,
-                            struct weights *weights, uint32_t n_layers,
+                            const struct weights *weights, const struct matrix_list *list,
                             struct quantized_weights *quantized, struct error *error)
 {
     struct making making = {
@@ -173,18 +224,15 @@ static enum status make_all(const struct quantized_weights_options *options,
         .format = format_of(options->format),
         .quantized = quantized,
     };
-    const uint32_t n_matrices = n_layers * MATRICES_PER_LAYER + 1;
     uint64_t done = 0;
     size_t bytes_all;
-    TRY(count_parts(&making, weights, n_layers, &bytes_all, error));
+    TRY(count_parts(&making, list, &bytes_all, error));
     quantized->memory = huge_memory_map(bytes_all);
     if (!quantized->memory)
         return STATUS_NO_MEMORY;
     quantized->memory_bytes = bytes_all;
-    for (uint32_t i = 0; i < n_matrices; i++) {
-        struct tensor *tensor = matrix_at(weights, n_layers, i, &weights->head);
-        if (!tensor->data)
-            continue;
+    for (uint32_t i = 0; i < list->n; i++) {
+        struct tensor *tensor = list->matrices[i];
         const void *source = tensor->data;
         const uint64_t bytes = source_bytes(tensor);
         TRY(make_matrix(&making, tensor, error));
@@ -198,11 +246,15 @@ static enum status make_all(const struct quantized_weights_options *options,
 }
 
 enum status quantized_weights_make(const struct quantized_weights_options *options,
-                                   struct weights *weights, uint32_t n_layers,
+                                   struct weights *weights, uint32_t n_layers, uint32_t n_experts,
                                    struct quantized_weights *quantized_out, struct error *error)
 {
     struct quantized_weights quantized = {0};
-    enum status status = make_all(options, weights, n_layers, &quantized, error);
+    struct matrix_list list = {NULL, 0};
+    enum status status = list_make(weights, n_layers, n_experts, &weights->head, &list);
+    if (status == STATUS_OK)
+        status = make_all(options, weights, &list, &quantized, error);
+    free(list.matrices);
     if (status != STATUS_OK) {
         quantized_weights_finish(&quantized);
         if (status == STATUS_NO_MEMORY)

@@ -2,7 +2,7 @@
  * quantized_weights - quantizes the matrices of a model's layers and its head to INT8 while it is
  * loaded.
  *
- * Each matrix that a product uses (q, k, v, o, gate, up, down, head) is rounded and packed for this
+ * Each matrix that a product uses (q, k, v, o, gate, up, down, of experts too; head) is rounded and packed for this
  * machine's kernels. Then its pages of the file are released. The embedding (even if the head is tied to
  * it), norms and biases stay as they are.
  *
@@ -22,13 +22,15 @@ struct quantized_weights {
 };
 
 /* The bytes of the matrices in the file, for the progress. */
-uint64_t quantized_weights_source_bytes(const struct weights *weights, uint32_t n_layers);
+uint64_t quantized_weights_source_bytes(const struct weights *weights, uint32_t n_layers,
+                                        uint32_t n_experts);
 
 /* The bytes of the rounded matrices if they are not packed, as for a device with its own kernels. INVALID_ARGUMENT: as
  * quantized_weights_make. */
 MUST_CHECK enum status quantized_weights_bytes(enum weight_format format,
                                                const struct weights *weights, uint32_t n_layers,
-                                               uint64_t *bytes_out, struct error *error);
+                                               uint32_t n_experts, uint64_t *bytes_out,
+                                               struct error *error);
 
 struct quantized_weights_options {
     enum weight_format format; /* not AUTO */
@@ -42,6 +44,7 @@ struct quantized_weights_options {
  * INVALID_ARGUMENT: groups are wanted, and n_in of a matrix is no multiple of 32. NO_MEMORY. */
 MUST_CHECK enum status quantized_weights_make(const struct quantized_weights_options *options,
                                               struct weights *weights, uint32_t n_layers,
+                                              uint32_t n_experts,
                                               struct quantized_weights *quantized_out,
                                               struct error *error);
 void quantized_weights_finish(struct quantized_weights *quantized); /* a zeroed one is fine */

@@ -4,9 +4,13 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stddef.h>
 #include <string.h>
 
 enum { ALIGNMENT = 64, COLUMNS = 64 };
+
+_Static_assert(offsetof(struct layer_weights, attention_norm) == 0, "the first of them");
+_Static_assert(offsetof(struct expert_weights, gate) == 0, "the first of them");
 
 static enum dtype made_dtype(const struct tensor *tensor)
 {
@@ -66,28 +70,43 @@ static void make(struct tensor *tensor, uint8_t *made)
     tensor->source = (struct tensor_source){.data = NULL};
 }
 
-/* made NULL: only counts the bytes. */
-static size_t make_all(struct weights *weights, uint32_t n_layers, uint8_t *made)
+/* Makes those of n tensors that have a source. made NULL: only counts the bytes. */
+static size_t make_some(struct tensor *tensors, size_t n, uint8_t *made)
 {
-    enum { PER_LAYER = sizeof(struct layer_weights) / sizeof(struct tensor) };
     size_t bytes = 0;
-    for (uint32_t layer = 0; layer < n_layers; layer++)
-        for (uint32_t i = 0; i < PER_LAYER; i++) {
-            struct tensor *tensor = &weights->layers[layer].attention_norm + i;
-            if (!tensor->source.data)
-                continue;
-            const size_t needed = made_bytes(tensor);
-            if (made)
-                make(tensor, made + bytes);
-            bytes += needed;
-        }
+    for (size_t i = 0; i < n; i++) {
+        if (!tensors[i].source.data)
+            continue;
+        const size_t needed = made_bytes(&tensors[i]);
+        if (made)
+            make(&tensors[i], made + bytes);
+        bytes += needed;
+    }
     return bytes;
 }
 
-enum status rearranged_weights_make(struct weights *weights, uint32_t n_layers,
+static size_t make_all(const struct weights *weights, uint32_t n_layers, uint32_t n_experts,
+                       uint8_t *made)
+{
+    enum {
+        PER_LAYER = sizeof(struct layer_weights) / sizeof(struct tensor),
+        PER_EXPERT = sizeof(struct expert_weights) / sizeof(struct tensor)
+    };
+    size_t bytes = 0;
+    for (uint32_t layer = 0; layer < n_layers; layer++) {
+        bytes += make_some(&weights->layers[layer].attention_norm, PER_LAYER,
+                           made ? made + bytes : NULL);
+        for (uint32_t e = 0; weights->experts[layer] && e < n_experts; e++)
+            bytes += make_some(&weights->experts[layer][e].gate, PER_EXPERT,
+                               made ? made + bytes : NULL);
+    }
+    return bytes;
+}
+
+enum status rearranged_weights_make(struct weights *weights, uint32_t n_layers, uint32_t n_experts,
                                     struct rearranged_weights *rearranged_out, struct error *error)
 {
-    struct rearranged_weights rearranged = {.bytes = make_all(weights, n_layers, NULL)};
+    struct rearranged_weights rearranged = {.bytes = make_all(weights, n_layers, n_experts, NULL)};
     *rearranged_out = rearranged;
     if (rearranged.bytes == 0)
         return STATUS_OK;
@@ -95,7 +114,7 @@ enum status rearranged_weights_make(struct weights *weights, uint32_t n_layers,
     if (!rearranged.memory)
         return error_set(error, STATUS_NO_MEMORY, "no memory for %zu bytes of rearranged weights",
                          rearranged.bytes);
-    (void)make_all(weights, n_layers, rearranged.memory);
+    (void)make_all(weights, n_layers, n_experts, rearranged.memory);
     *rearranged_out = rearranged;
     return STATUS_OK;
 }

@@ -16,6 +16,7 @@ struct rearranged_weights {
 
 /* Rewrites the tensors of weights that have a source; afterwards they have none. NO_MEMORY with a sentence. */
 MUST_CHECK enum status rearranged_weights_make(struct weights *weights, uint32_t n_layers,
+                                               uint32_t n_experts,
                                                struct rearranged_weights *rearranged_out,
                                                struct error *error);
 void rearranged_weights_finish(struct rearranged_weights *rearranged); /* a zeroed one is fine */

@@ -59,6 +59,11 @@ static const struct tensor_row ATTENTION_ROW_NORM[] = {
     LAYER("self_attn.k_norm.weight", k_norm, DIM_KV, DIM_NONE, ALWAYS),
     OUTPUT("self_attn.o_proj"),
     {0}};
+static const struct tensor_row ATTENTION_GPT_OSS[] = {
+    SEPARATE_QKV("self_attn."),
+    OUTPUT("self_attn.o_proj"),
+    LAYER("self_attn.sinks", sinks, DIM_HEADS, DIM_NONE, ALWAYS),
+    {0}};
 static const struct tensor_row ATTENTION_PHI3[] = {
     FUSED_QKV("self_attn.qkv_proj"), OUTPUT("self_attn.o_proj"), {0}};
 static const struct tensor_row ATTENTION_PHI[] = {
@@ -99,6 +104,52 @@ static const struct tensor_row MLP_OPT[] = {INNER("fc1", up), OUTER("fc2"), {0}}
 static const struct tensor_row MLP_NEOX[] = {
     INNER("mlp.dense_h_to_4h", up), OUTER("mlp.dense_4h_to_h"), {0}};
 static const struct tensor_row MLP_MPT[] = {INNER("ffn.up_proj", up), OUTER("ffn.down_proj"), {0}};
+
+/* ---- experts ---- */
+
+#define EXPERT(name, member, rows, columns, part)                                                  \
+    {                                                                                              \
+        name, offsetof(struct expert_weights, member), rows, columns, ALWAYS, part                 \
+    }
+
+static const struct tensor_row ROUTER_MIXTRAL[] = {
+    LAYER("block_sparse_moe.gate.weight", router, DIM_EXPERTS, DIM_HIDDEN, ALWAYS), {0}};
+static const struct tensor_row EXPERT_MIXTRAL[] = {
+    EXPERT("w1.weight", gate, DIM_EXPERT, DIM_HIDDEN, PART_ALL),
+    EXPERT("w3.weight", up, DIM_EXPERT, DIM_HIDDEN, PART_ALL),
+    EXPERT("w2.weight", down, DIM_HIDDEN, DIM_EXPERT, PART_ALL),
+    {0}};
+static const struct tensor_row ROUTER_QWEN[] = {
+    LAYER("mlp.gate.weight", router, DIM_EXPERTS, DIM_HIDDEN, ALWAYS),
+    LAYER("mlp.shared_expert.gate_proj.weight", shared_gate, DIM_SHARED, DIM_HIDDEN,
+          IF_SHARED_EXPERT),
+    LAYER("mlp.shared_expert.up_proj.weight", shared_up, DIM_SHARED, DIM_HIDDEN, IF_SHARED_EXPERT),
+    LAYER("mlp.shared_expert.down_proj.weight", shared_down, DIM_HIDDEN, DIM_SHARED,
+          IF_SHARED_EXPERT),
+    LAYER("mlp.shared_expert_gate.weight", shared_scale, DIM_ONE, DIM_HIDDEN, IF_SHARED_SCALE),
+    {0}};
+static const struct tensor_row EXPERT_QWEN[] = {
+    EXPERT("gate_proj.weight", gate, DIM_EXPERT, DIM_HIDDEN, PART_ALL),
+    EXPERT("up_proj.weight", up, DIM_EXPERT, DIM_HIDDEN, PART_ALL),
+    EXPERT("down_proj.weight", down, DIM_HIDDEN, DIM_EXPERT, PART_ALL),
+    {0}};
+static const struct tensor_row ROUTER_GRANITE[] = {
+    LAYER("block_sparse_moe.router.layer.weight", router, DIM_EXPERTS, DIM_HIDDEN, ALWAYS), {0}};
+static const struct tensor_row EXPERT_GRANITE[] = {
+    EXPERT("block_sparse_moe.input_linear.weight", gate, DIM_EXPERT, DIM_HIDDEN, PART_GATE),
+    EXPERT("block_sparse_moe.input_linear.weight", up, DIM_EXPERT, DIM_HIDDEN, PART_UP),
+    EXPERT("block_sparse_moe.output_linear.weight", down, DIM_HIDDEN, DIM_EXPERT, PART_ALL),
+    {0}};
+static const struct tensor_row ROUTER_GPT_OSS[] = {
+    LAYER("mlp.router.weight", router, DIM_EXPERTS, DIM_HIDDEN, ALWAYS),
+    LAYER("mlp.router.bias", router_bias, DIM_EXPERTS, DIM_NONE, ALWAYS),
+    {0}};
+static const struct tensor_row EXPERT_GPT_OSS[] = {
+    EXPERT("mlp.experts.gate_up_proj", gate, DIM_TWO_EXPERT, DIM_HIDDEN, PART_ALL),
+    EXPERT("mlp.experts.gate_up_proj_bias", gate_bias, DIM_TWO_EXPERT, DIM_NONE, PART_ALL),
+    EXPERT("mlp.experts.down_proj", down, DIM_HIDDEN, DIM_EXPERT, PART_ALL),
+    EXPERT("mlp.experts.down_proj_bias", down_bias, DIM_HIDDEN, DIM_NONE, PART_ALL),
+    {0}};
 
 /* ---- norms ---- */
 
@@ -157,60 +208,204 @@ static const struct tensor_row ENDS_MPT[] = {MODEL_NORM("norm_f", norm), {0}};
 static const char EMBEDDING[] = "embed_tokens.weight", HEAD[] = TENSOR_HEAD;
 
 static const struct tensor_names SETS[] = {
-    [NAMED_AS_LLAMA] =
-        {"model.", "layers.", EMBEDDING, HEAD, ENDS, {NORMS, ATTENTION_HEAD_NORM, MLP}},
-    [NAMED_AS_GEMMA2] =
-        {"model.", "layers.", EMBEDDING, HEAD, ENDS, {NORMS_GEMMA2, ATTENTION_HEAD_NORM, MLP}},
-    [NAMED_AS_OLMO2] =
-        {"model.", "layers.", EMBEDDING, HEAD, ENDS, {NORMS_OLMO2, ATTENTION_ROW_NORM, MLP}},
-    [NAMED_AS_PHI3] =
-        {"model.", "layers.", EMBEDDING, HEAD, ENDS, {NORMS, ATTENTION_PHI3, MLP_FUSED}},
-    [NAMED_AS_GLM4] =
-        {"model.", "layers.", EMBEDDING, HEAD, ENDS, {NORMS_GLM4, ATTENTION, MLP_FUSED}},
-    [NAMED_AS_PHI] =
-        {"model.", "layers.", EMBEDDING, HEAD, ENDS_PHI, {NORMS, ATTENTION_PHI, MLP_PHI}},
+    [NAMED_AS_LLAMA] = {"model.",
+                        "layers.",
+                        EMBEDDING,
+                        HEAD,
+                        ENDS,
+                        {NORMS, ATTENTION_HEAD_NORM},
+                        MLP,
+                        NULL,
+                        NULL,
+                        NULL,
+                        false},
+    [NAMED_AS_MIXTRAL] = {"model.",
+                          "layers.",
+                          EMBEDDING,
+                          HEAD,
+                          ENDS,
+                          {NORMS, ATTENTION},
+                          MLP,
+                          ROUTER_MIXTRAL,
+                          EXPERT_MIXTRAL,
+                          "block_sparse_moe.experts.",
+                          false},
+    [NAMED_AS_QWEN_MOE] = {"model.",
+                           "layers.",
+                           EMBEDDING,
+                           HEAD,
+                           ENDS,
+                           {NORMS, ATTENTION_HEAD_NORM},
+                           MLP,
+                           ROUTER_QWEN,
+                           EXPERT_QWEN,
+                           "mlp.experts.",
+                           false},
+    [NAMED_AS_OLMOE] = {"model.",
+                        "layers.",
+                        EMBEDDING,
+                        HEAD,
+                        ENDS,
+                        {NORMS, ATTENTION_ROW_NORM},
+                        MLP,
+                        ROUTER_QWEN,
+                        EXPERT_QWEN,
+                        "mlp.experts.",
+                        false},
+    [NAMED_AS_GRANITE_MOE] = {"model.",
+                              "layers.",
+                              EMBEDDING,
+                              HEAD,
+                              ENDS,
+                              {NORMS, ATTENTION},
+                              MLP,
+                              ROUTER_GRANITE,
+                              EXPERT_GRANITE,
+                              NULL,
+                              false},
+    [NAMED_AS_GPT_OSS] = {"model.",
+                          "layers.",
+                          EMBEDDING,
+                          HEAD,
+                          ENDS,
+                          {NORMS, ATTENTION_GPT_OSS},
+                          MLP,
+                          ROUTER_GPT_OSS,
+                          EXPERT_GPT_OSS,
+                          NULL,
+                          true},
+    [NAMED_AS_GEMMA2] = {"model.",
+                         "layers.",
+                         EMBEDDING,
+                         HEAD,
+                         ENDS,
+                         {NORMS_GEMMA2, ATTENTION_HEAD_NORM},
+                         MLP,
+                         NULL,
+                         NULL,
+                         NULL,
+                         false},
+    [NAMED_AS_OLMO2] = {"model.",
+                        "layers.",
+                        EMBEDDING,
+                        HEAD,
+                        ENDS,
+                        {NORMS_OLMO2, ATTENTION_ROW_NORM},
+                        MLP,
+                        NULL,
+                        NULL,
+                        NULL,
+                        false},
+    [NAMED_AS_PHI3] = {"model.",
+                       "layers.",
+                       EMBEDDING,
+                       HEAD,
+                       ENDS,
+                       {NORMS, ATTENTION_PHI3},
+                       MLP_FUSED,
+                       NULL,
+                       NULL,
+                       NULL,
+                       false},
+    [NAMED_AS_GLM4] = {"model.",
+                       "layers.",
+                       EMBEDDING,
+                       HEAD,
+                       ENDS,
+                       {NORMS_GLM4, ATTENTION},
+                       MLP_FUSED,
+                       NULL,
+                       NULL,
+                       NULL,
+                       false},
+    [NAMED_AS_PHI] = {"model.",
+                      "layers.",
+                      EMBEDDING,
+                      HEAD,
+                      ENDS_PHI,
+                      {NORMS, ATTENTION_PHI},
+                      MLP_PHI,
+                      NULL,
+                      NULL,
+                      NULL,
+                      false},
     [NAMED_AS_GPT2] = {"transformer.",
                        "h.",
                        "wte.weight",
                        HEAD,
                        ENDS_GPT2,
-                       {NORMS_GPT2, ATTENTION_GPT2, MLP_GPT2}},
+                       {NORMS_GPT2, ATTENTION_GPT2},
+                       MLP_GPT2,
+                       NULL,
+                       NULL,
+                       NULL,
+                       false},
     [NAMED_AS_GPT_NEOX] = {"gpt_neox.",
                            "layers.",
                            "embed_in.weight",
                            "embed_out.weight",
                            ENDS_NEOX,
-                           {NORMS, ATTENTION_NEOX, MLP_NEOX}},
+                           {NORMS, ATTENTION_NEOX},
+                           MLP_NEOX,
+                           NULL,
+                           NULL,
+                           NULL,
+                           false},
     [NAMED_AS_GPTJ] = {"transformer.",
                        "h.",
                        "wte.weight",
                        HEAD,
                        ENDS_LN_F,
-                       {NORM_GPTJ, ATTENTION_GPTJ, MLP_GPTJ}},
+                       {NORM_GPTJ, ATTENTION_GPTJ},
+                       MLP_GPTJ,
+                       NULL,
+                       NULL,
+                       NULL,
+                       false},
     [NAMED_AS_OPT] = {"model.decoder.",
                       "layers.",
                       EMBEDDING,
                       HEAD,
                       ENDS_OPT,
-                      {NORMS_OPT, ATTENTION_OPT, MLP_OPT}},
+                      {NORMS_OPT, ATTENTION_OPT},
+                      MLP_OPT,
+                      NULL,
+                      NULL,
+                      NULL,
+                      false},
     [NAMED_AS_BLOOM] = {"transformer.",
                         "h.",
                         "word_embeddings.weight",
                         HEAD,
                         ENDS_BLOOM,
-                        {NORMS, ATTENTION_BLOOM, MLP_NEOX}},
+                        {NORMS, ATTENTION_BLOOM},
+                        MLP_NEOX,
+                        NULL,
+                        NULL,
+                        NULL,
+                        false},
     [NAMED_AS_FALCON] = {"transformer.",
                          "h.",
                          "word_embeddings.weight",
                          HEAD,
                          ENDS_LN_F,
-                         {NORMS_FALCON, ATTENTION_BLOOM, MLP_NEOX}},
+                         {NORMS_FALCON, ATTENTION_BLOOM},
+                         MLP_NEOX,
+                         NULL,
+                         NULL,
+                         NULL,
+                         false},
     [NAMED_AS_MPT] = {"transformer.",
                       "blocks.",
                       "wte.weight",
                       HEAD,
                       ENDS_MPT,
-                      {NORMS_MPT, ATTENTION_MPT, MLP_MPT}},
+                      {NORMS_MPT, ATTENTION_MPT},
+                      MLP_MPT,
+                      NULL,
+                      NULL,
+                      NULL,
+                      false},
 };
 
 const struct tensor_names *tensor_names_of(const struct model_config *config)
@@ -246,6 +441,10 @@ bool tensor_is_wanted(const struct model_config *config, enum condition conditio
         return decoder->residual == RESIDUAL_PARALLEL_TWO_NORMS;
     case IF_IN_TURN:
         return decoder->residual == RESIDUAL_IN_TURN;
+    case IF_SHARED_EXPERT:
+        return config->experts.n_shared_inner > 0;
+    case IF_SHARED_SCALE:
+        return config->has_shared_scale;
     case ALWAYS:
         break;
     }
@@ -269,6 +468,17 @@ uint64_t dimension_size(const struct model_config *config, enum dimension dimens
         return config->vocabulary;
     case DIM_POSITIONS:
         return (uint64_t)config->context_tokens + config->decoder.position_offset;
+    case DIM_HEADS:
+        return config->n_heads;
+    case DIM_EXPERTS:
+        return config->experts.routing.n_experts;
+    case DIM_EXPERT:
+        return config->experts.n_inner;
+    case DIM_TWO_EXPERT:
+        return 2 * (uint64_t)config->experts.n_inner;
+    case DIM_SHARED:
+        return config->experts.n_shared_inner;
+    case DIM_ONE:
     case DIM_NONE:
         break;
     }

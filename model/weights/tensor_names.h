@@ -20,7 +20,13 @@ enum dimension {
     DIM_HEAD,
     DIM_FFN,
     DIM_VOCABULARY,
-    DIM_POSITIONS
+    DIM_POSITIONS,
+    DIM_HEADS,
+    DIM_ONE,
+    DIM_EXPERTS,
+    DIM_EXPERT,
+    DIM_TWO_EXPERT,
+    DIM_SHARED,
 };
 
 /* When the model has the tensor. */
@@ -37,6 +43,8 @@ enum condition {
     IF_ONE_NORM,  /* parallel branches with one norm, or branches in turn: Falcon */
     IF_TWO_NORMS, /* parallel branches with two norms: Falcon */
     IF_IN_TURN,
+    IF_SHARED_EXPERT,
+    IF_SHARED_SCALE,
 };
 
 /* Which rows of the tensor in the file. */
@@ -56,8 +64,14 @@ struct tensor_row {
 struct tensor_names {
     const char *root, *layers; /* "model.", "layers." */
     const char *embedding, *head;
-    const struct tensor_row *of_model; /* besides the embedding and the head's matrix */
-    const struct tensor_row *of_layer[4];
+    const struct tensor_row *of_model;    /* besides the embedding and the head's matrix */
+    const struct tensor_row *of_layer[2]; /* norms, attention */
+    const struct tensor_row *mlp;         /* of a layer without experts */
+    /* Of a layer with experts: what all share, and those of one, whose name is expert_prefix, the number, a point and the row's;
+     * or one tensor has them of all experts, under the row's name. Offsets of the latter are in expert_weights. */
+    const struct tensor_row *of_experts, *of_expert;
+    const char *expert_prefix;   /* NULL: one tensor for all */
+    bool experts_are_transposed; /* the matrices of that tensor are [n_in][n_out] */
 };
 
 const struct tensor_names *tensor_names_of(const struct model_config *config);

@@ -1,7 +1,9 @@
 #include "model/weights/weight_digest.h"
 
+#include "base/text.h"
 #include "base/thread_pool.h"
 #include "kernels/finite.h"
+#include "model/weights/weight_table.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -14,7 +16,7 @@
 #include <xxhash.h>
 
 /* A thread reads one chunk at a time. on_progress is called after each round of chunks. */
-enum { CHUNK_BYTES = 1 << 20, ROUND_CHUNKS = 64 };
+enum { CHUNK_BYTES = 1 << 20, ROUND_CHUNKS = 64, E8M0_NAN = 255 };
 
 struct chunk {
     const struct weight_entry *entry;
@@ -95,7 +97,17 @@ static enum dtype dtype_of(const struct safetensor *tensor)
 
 static uint64_t n_elements(const struct chunk *chunk)
 {
-    return chunk->bytes / dtype_bytes(dtype_of(chunk->entry->tensor));
+    const struct safetensor *tensor = chunk->entry->tensor;
+    return tensor->dtype == SAFETENSORS_U8 ? chunk->bytes
+                                           : chunk->bytes / dtype_bytes(dtype_of(tensor));
+}
+
+/* Bytes are MXFP4: blocks have no NaN, and of the scales one byte is. */
+static uint64_t first_nan_byte(const struct chunk *chunk)
+{
+    const bool has_scales = text_ends_with(chunk->entry->tensor->name, MXFP4_SCALES);
+    const uint8_t *nan = has_scales ? memchr(chunk->data, E8M0_NAN, chunk->bytes) : NULL;
+    return nan ? (uint64_t)(nan - chunk->data) : chunk->bytes;
 }
 
 static void read_chunk(void *arg, uint32_t index)
@@ -108,7 +120,11 @@ static void read_chunk(void *arg, uint32_t index)
         return;
     XXH128_hash_t hash = XXH3_128bits(chunk->data, chunk->bytes);
     reading->hashes[at] = (struct hash128){hash.low64, hash.high64};
-    chunk->bad = first_not_finite(dtype_of(chunk->entry->tensor), chunk->data, n_elements(chunk));
+    if (chunk->entry->tensor->dtype == SAFETENSORS_U8)
+        chunk->bad = first_nan_byte(chunk);
+    else
+        chunk->bad = first_not_finite(dtype_of(chunk->entry->tensor), chunk->data,
+                                      n_elements(chunk));
 }
 
 /* Reports what is wrong with the chunk. */
@@ -121,6 +137,11 @@ static enum status judge_chunk(const struct chunk *chunk, struct error *error)
                          tensor->name, strerror(chunk->error));
     if (chunk->bad == n_elements(chunk))
         return STATUS_OK;
+    if (tensor->dtype == SAFETENSORS_U8)
+        return error_set(error, STATUS_CORRUPT,
+                         "%.80s: tensor %.120s has a scale that is nan (byte %" PRIu64
+                         "), weights must be finite",
+                         file, tensor->name, (uint64_t)(chunk->data - tensor->data) + chunk->bad);
     const enum dtype dtype = dtype_of(tensor);
     const float bad = dtype_load(dtype, chunk->data, chunk->bad);
     const double value = (double)(isnan(bad) ? NAN : bad); /* without a sign */

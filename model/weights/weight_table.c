@@ -4,6 +4,7 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #define NAME_BYTES_MAX 128
@@ -68,7 +69,7 @@ static uint64_t rows_in_file(const struct model_config *config, const struct ten
         return dimension_size(config, DIM_Q) + 2 * dimension_size(config, DIM_KV);
     case PART_GATE:
     case PART_UP:
-        return 2 * dimension_size(config, DIM_FFN);
+        return 2 * dimension_size(config, row->rows);
     case PART_ALL:
         break;
     }
@@ -91,7 +92,7 @@ static struct tensor_source source_of(const struct model_config *config,
                                    .is_transposed = config->decoder.is_transposed &&
                                                     row->columns != DIM_NONE && is_of_layer};
     if (row->part == PART_UP)
-        source.first = config->ffn;
+        source.first = n_out;
     if (row->part == PART_K)
         source.first = by_group ? heads * d : q;
     if (row->part == PART_V)
@@ -136,27 +137,44 @@ static enum status say_missing(const char *name, const uint64_t *shape, uint32_t
                      wanted);
 }
 
+static void count(struct weight_binding *binding, const struct weight_entry *entry,
+                  uint64_t n_elements, uint64_t bytes)
+{
+    binding->is_used[entry - binding->files->entries] = true;
+    binding->n_parameters += n_elements;
+    binding->bytes += bytes;
+}
+
+/* expert: its number in a tensor that has all of them; ALONE: the tensor is of one. */
+#define ALONE UINT32_MAX
+
 static enum status bind(struct weight_binding *binding, const char *name,
-                        const struct tensor_row *row, void *place, struct error *error)
+                        const struct tensor_row *row, void *place, uint32_t expert,
+                        struct error *error)
 {
     const struct model_config *config = binding->config;
     struct tensor *tensor = (struct tensor *)(void *)((char *)place + row->offset);
     if (!tensor_is_wanted(config, row->condition))
         return STATUS_OK;
     struct tensor_source source = source_of(config, row);
+    if (expert != ALONE && tensor_names_of(config)->experts_are_transposed)
+        source.is_transposed = row->columns != DIM_NONE;
     const struct weight_entry *entry = weight_files_find(binding->files, name);
     const uint64_t n_in = dimension_size(config, row->columns);
-    const uint64_t shape[2] = {source.is_transposed ? n_in : source.n_rows,
+    const uint64_t shape[3] = {dimension_size(config, DIM_EXPERTS),
+                               source.is_transposed ? n_in : source.n_rows,
                                source.is_transposed ? source.n_rows : n_in};
-    const uint32_t n_dims = row->columns == DIM_NONE ? 1 : 2;
+    const uint64_t *expected = expert == ALONE ? shape + 1 : shape;
+    const uint32_t n_dims = (row->columns == DIM_NONE ? 1u : 2u) + (expert == ALONE ? 0u : 1u);
     if (!entry)
-        return say_missing(name, shape, n_dims, error);
-    TRY(check_shape(entry, shape, n_dims, error));
+        return say_missing(name, expected, n_dims, error);
+    TRY(check_shape(entry, expected, n_dims, error));
     TRY(to_dtype(entry, &tensor->dtype, error));
     tensor->n_out = (uint32_t)dimension_size(config, row->rows);
     tensor->n_in = (uint32_t)n_in;
     const uint8_t *data = entry->tensor->data;
-    const uint64_t n_elements = (uint64_t)tensor->n_out * n_in;
+    if (expert != ALONE)
+        data += expert * (entry->tensor->bytes / shape[0]);
     if (lies_in_place(&source)) {
         tensor->data = data + source.first * n_in * dtype_bytes(tensor->dtype);
     } else {
@@ -164,9 +182,8 @@ static enum status bind(struct weight_binding *binding, const char *name,
         tensor->data = data; /* until it is rearranged */
         tensor->source = source;
     }
-    binding->is_used[entry - binding->files->entries] = true;
-    binding->n_parameters += n_elements;
-    binding->bytes += n_elements * dtype_bytes(tensor->dtype);
+    const uint64_t n_elements = (uint64_t)tensor->n_out * n_in;
+    count(binding, entry, n_elements, n_elements * dtype_bytes(tensor->dtype));
     return STATUS_OK;
 }
 
@@ -191,20 +208,20 @@ static enum status bind_model(struct weight_binding *binding, struct error *erro
     struct weights *weights = binding->weights;
     char name[NAME_BYTES_MAX];
     snprintf(name, sizeof name, "%s%s", binding->root, names->embedding);
-    TRY(bind(binding, name, &EMBEDDING, weights, error));
+    TRY(bind(binding, name, &EMBEDDING, weights, ALONE, error));
     binding->embedding = weight_files_find(binding->files, name);
     for (const struct tensor_row *row = names->of_model; row->name; row++) {
         snprintf(name, sizeof name, "%s%s", binding->root, row->name);
-        TRY(bind(binding, name, row, weights, error));
+        TRY(bind(binding, name, row, weights, ALONE, error));
     }
     const char *head = find_head(binding, names->head);
     binding->head = weight_files_find(binding->files, head);
     if (binding->config->tied_embeddings && !binding->head)
         weights->head = weights->embedding;
     else
-        TRY(bind(binding, head, &HEAD, weights, error));
+        TRY(bind(binding, head, &HEAD, weights, ALONE, error));
     if (binding->config->decoder.has_head_bias)
-        TRY(bind(binding, "lm_head.bias", &HEAD_BIAS, weights, error));
+        TRY(bind(binding, "lm_head.bias", &HEAD_BIAS, weights, ALONE, error));
     return STATUS_OK;
 }
 
@@ -230,17 +247,114 @@ static void add_one(struct tensor *norm)
                                           .adds_one = true};
 }
 
+/* The tensors of a list, of one layer. */
+static enum status bind_list(struct weight_binding *binding, uint32_t layer,
+                             const struct tensor_row *list, struct error *error)
+{
+    const struct tensor_names *names = tensor_names_of(binding->config);
+    char name[NAME_BYTES_MAX];
+    for (const struct tensor_row *row = list; row->name; row++) {
+        snprintf(name, sizeof name, "%s%s%u.%s", binding->root, names->layers, layer, row->name);
+        TRY(bind(binding, name, row, &binding->weights->layers[layer], ALONE, error));
+    }
+    return STATUS_OK;
+}
+
+/* MXFP4 of all experts: name_blocks [n_experts][n_out][n_in / 32][16 bytes], and a scale of each block in name_scales. */
+static enum status bind_mxfp4(struct weight_binding *binding, const char *name,
+                              const struct tensor_row *row, struct tensor *tensor, uint32_t expert,
+                              struct error *error)
+{
+    const struct model_config *config = binding->config;
+    const uint64_t n_in = dimension_size(config, row->columns);
+    const uint64_t shape[4] = {dimension_size(config, DIM_EXPERTS),
+                               dimension_size(config, row->rows), n_in / MXFP4_BLOCK,
+                               MXFP4_BLOCK / 2};
+    const struct weight_entry *entries[2];
+    char part[NAME_BYTES_MAX + sizeof MXFP4_BLOCKS];
+    if (n_in % MXFP4_BLOCK != 0)
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "tensor %s%s has rows of %" PRIu64 " elements, no multiple of %u", name,
+                         MXFP4_BLOCKS, n_in, MXFP4_BLOCK);
+    for (uint32_t i = 0; i < 2; i++) {
+        snprintf(part, sizeof part, "%s%s", name, i == 0 ? MXFP4_BLOCKS : MXFP4_SCALES);
+        entries[i] = weight_files_find(binding->files, part);
+        if (!entries[i])
+            return say_missing(part, shape, 4 - i, error);
+        TRY(check_shape(entries[i], shape, 4 - i, error));
+        if (entries[i]->tensor->dtype != SAFETENSORS_U8)
+            return error_set(error, STATUS_UNSUPPORTED, "tensor %s has dtype %s, expected U8", part,
+                             safetensors_dtype_name(entries[i]->tensor->dtype));
+    }
+    const uint64_t n_elements = shape[1] * n_in, n_blocks = n_elements / MXFP4_BLOCK;
+    *tensor = (struct tensor){.data = entries[0]->tensor->data + expert * n_elements / 2,
+                              .dtype = DTYPE_E2M1,
+                              .n_out = (uint32_t)shape[1],
+                              .n_in = (uint32_t)n_in,
+                              .scales = entries[1]->tensor->data + expert * n_blocks,
+                              .scale_columns = MXFP4_BLOCK};
+    count(binding, entries[0], n_elements, n_elements / 2);
+    count(binding, entries[1], 0, n_blocks);
+    return STATUS_OK;
+}
+
+/* A tensor of all experts. */
+static enum status bind_of_all(struct weight_binding *binding, const char *name,
+                               const struct tensor_row *row, struct expert_weights *place,
+                               uint32_t expert, struct error *error)
+{
+    char blocks[NAME_BYTES_MAX + sizeof MXFP4_BLOCKS];
+    snprintf(blocks, sizeof blocks, "%s%s", name, MXFP4_BLOCKS);
+    if (row->columns == DIM_NONE || !weight_files_find(binding->files, blocks))
+        return bind(binding, name, row, place, expert, error);
+    return bind_mxfp4(binding, name, row, (struct tensor *)(void *)((char *)place + row->offset),
+                      expert, error);
+}
+
+static enum status bind_expert(struct weight_binding *binding, uint32_t layer, uint32_t expert,
+                               struct error *error)
+{
+    const struct tensor_names *names = tensor_names_of(binding->config);
+    struct expert_weights *place = &binding->weights->experts[layer][expert];
+    char name[NAME_BYTES_MAX];
+    for (const struct tensor_row *row = names->of_expert; row->name; row++) {
+        int n = snprintf(name, sizeof name, "%s%s%u.", binding->root, names->layers, layer);
+        char *rest = name + n;
+        const size_t room = sizeof name - (size_t)n;
+        if (names->expert_prefix) {
+            snprintf(rest, room, "%s%u.%s", names->expert_prefix, expert, row->name);
+            TRY(bind(binding, name, row, place, ALONE, error));
+        } else {
+            snprintf(rest, room, "%s", row->name);
+            TRY(bind_of_all(binding, name, row, place, expert, error));
+        }
+    }
+    return STATUS_OK;
+}
+
+static enum status bind_experts(struct weight_binding *binding, uint32_t layer, struct error *error)
+{
+    const uint32_t n_experts = binding->config->experts.routing.n_experts;
+    struct expert_weights *experts = calloc(n_experts, sizeof *experts);
+    binding->weights->experts[layer] = experts; /* the model frees it */
+    if (!experts)
+        return error_set(error, STATUS_NO_MEMORY, "no memory for a table of %u experts", n_experts);
+    TRY(bind_list(binding, layer, tensor_names_of(binding->config)->of_experts, error));
+    for (uint32_t expert = 0; expert < n_experts; expert++)
+        TRY(bind_expert(binding, layer, expert, error));
+    return STATUS_OK;
+}
+
 static enum status bind_layer(struct weight_binding *binding, uint32_t layer, struct error *error)
 {
     const struct tensor_names *names = tensor_names_of(binding->config);
     struct layer_weights *weights = &binding->weights->layers[layer];
-    char name[NAME_BYTES_MAX];
-    for (size_t i = 0; i < COUNT(names->of_layer) && names->of_layer[i]; i++)
-        for (const struct tensor_row *row = names->of_layer[i]; row->name; row++) {
-            snprintf(name, sizeof name, "%s%s%u.%s", binding->root, names->layers, layer,
-                     row->name);
-            TRY(bind(binding, name, row, weights, error));
-        }
+    for (size_t i = 0; i < COUNT(names->of_layer); i++)
+        TRY(bind_list(binding, layer, names->of_layer[i], error));
+    if (binding->config->has_experts[layer])
+        TRY(bind_experts(binding, layer, error));
+    else
+        TRY(bind_list(binding, layer, names->mlp, error));
     if (binding->config->decoder.norm == NORM_RMS_PLUS_ONE && weights->q_norm.data) {
         add_one(&weights->q_norm);
         add_one(&weights->k_norm);

@@ -12,11 +12,16 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* How the tensors of MXFP4 (E2M1, a scale E8M0 for each block) are called, after their name. */
+#define MXFP4_BLOCKS "_blocks"
+#define MXFP4_SCALES "_scales"
+#define MXFP4_BLOCK  32u
+
 /* The arguments and results of weight_table_bind. */
 struct weight_binding {
     const struct model_config *config;
     const struct weight_files *files;
-    struct weights *weights; /* layers: [config->n_layers] */
+    struct weights *weights; /* layers and experts: [config->n_layers] */
     bool *is_used;           /* [files->n_entries] */
     uint64_t n_parameters;   /* of the bound tensors, as bytes is */
     uint64_t bytes;

@@ -42,6 +42,7 @@ struct layer_weights {
     struct tensor q;    /* [n_heads * head_dim][hidden] */
     struct tensor k, v; /* [n_kv_heads * head_dim][hidden] */
     struct tensor q_bias, k_bias, v_bias;
+    struct tensor sinks; /* [n_heads] */
     struct tensor q_norm,
         k_norm;      /* [head_dim], or QK_NORM_ROW: [n_heads * head_dim], [n_kv_heads * head_dim] */
     struct tensor o; /* [hidden][n_heads * head_dim] */
@@ -49,6 +50,17 @@ struct layer_weights {
     struct tensor mlp_norm, mlp_norm_bias, mlp_after_norm;
     struct tensor gate, up; /* [ffn][hidden]; no gate: up alone */
     struct tensor down;     /* [hidden][ffn] */
+    struct tensor gate_bias, up_bias, down_bias;
+    /* A layer with experts has no MLP of its own, but perhaps a shared expert. */
+    struct tensor router, router_bias;                 /* [n_experts][hidden] */
+    struct tensor shared_gate, shared_up, shared_down; /* as those of an expert */
+    struct tensor shared_scale; /* [1][hidden]: how much the shared expert counts */
+};
+
+/* One of a layer's experts. */
+struct expert_weights {
+    struct tensor gate, up; /* [n_inner][hidden]; interleaved: gate alone, [2 n_inner] */
+    struct tensor down;     /* [hidden][n_inner] */
     struct tensor gate_bias, up_bias, down_bias;
 };
 
@@ -60,4 +72,6 @@ struct weights {
     struct tensor head_bias; /* [vocabulary] */
     struct tensor head;      /* [vocabulary][hidden]; the embedding if tied */
     struct layer_weights *layers;
+    struct expert_weights *
+        *experts; /* [n_layers][n_experts]; NULL: a layer without; the model owns both arrays */
 };

@@ -25,6 +25,7 @@ import tempfile
 import numpy as np
 import torch
 import transformers
+from safetensors import safe_open
 from safetensors.torch import save_file
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -52,6 +53,11 @@ BASE = {
 # The keys that other families call otherwise.
 NOTHING = {key: None for key in ("hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
                                  "num_key_value_heads", "max_position_embeddings", "rms_norm_eps", "hidden_act")}
+
+GPT_OSS = {"head_dim": 16, "sliding_window": 9, "num_local_experts": 4, "num_experts_per_tok": 2, "swiglu_limit": 0.9,
+           "pad_token_id": 0, "tie_word_embeddings": False, "router_aux_loss_coef": 0.9, "output_router_logits": False,
+           "rope_parameters": {"rope_theta": 150000.0, "rope_type": "yarn", "factor": 4.0, "beta_fast": 32.0,
+                               "beta_slow": 1.0, "truncate": False, "original_max_position_embeddings": 32}}
 
 # name: (architecture, model_type, spelling 4 or 5, weights' dtype, shards, keys)
 MODELS = {
@@ -230,6 +236,37 @@ MODELS = {
         "embedding_fraction": 1.0, "norm_type": "low_precision_layernorm", "logit_scale": None, "init_device": "cpu",
         "attn_config": {"alibi": True, "alibi_bias_max": 8, "attn_impl": "torch", "attn_pdrop": 0, "clip_qkv": None,
                         "prefix_lm": False, "qk_ln": False, "softmax_scale": None, "attn_type": "multihead_attention"}}),
+    "mixtral_t4": ("MixtralForCausalLM", "mixtral", 4, "BF16", 1, {
+        "num_local_experts": 5, "num_experts_per_tok": 2, "output_router_logits": False, "router_aux_loss_coef": 0.02,
+        "sliding_window": None, "rope_theta": 1e6, "tie_word_embeddings": False}),
+    "qwen2_moe_t4": ("Qwen2MoeForCausalLM", "qwen2_moe", 4, "BF16", 1, {
+        "num_hidden_layers": 3, "num_experts": 6, "num_experts_per_tok": 3, "moe_intermediate_size": 24,
+        "shared_expert_intermediate_size": 40, "norm_topk_prob": False, "decoder_sparse_step": 1,
+        "mlp_only_layers": [1], "use_sliding_window": False, "sliding_window": 7, "max_window_layers": 3,
+        "rope_theta": 1e6, "tie_word_embeddings": False}),
+    "qwen3_moe_t4": ("Qwen3MoeForCausalLM", "qwen3_moe", 4, "BF16", 1, {
+        "num_hidden_layers": 4, "head_dim": 16, "num_experts": 8, "num_experts_per_tok": 3,
+        "moe_intermediate_size": 16, "norm_topk_prob": True, "decoder_sparse_step": 2, "mlp_only_layers": [],
+        "use_sliding_window": False, "sliding_window": None, "max_window_layers": 4, "rope_theta": 1e6,
+        "rope_scaling": None, "attention_bias": False, "tie_word_embeddings": False, "rms_norm_eps": 1e-2}),
+    "olmoe_t4": ("OlmoeForCausalLM", "olmoe", 4, "BF16", 1, {
+        "num_experts": 6, "num_experts_per_tok": 2, "norm_topk_prob": False, "clip_qkv": None, "rms_norm_eps": 1e-2,
+        "rope_theta": 10000.0, "rope_scaling": None, "attention_bias": False, "tie_word_embeddings": False}),
+    "granite_moe_t4": ("GraniteMoeForCausalLM", "granitemoe", 4, "F16", 1, {
+        "embedding_multiplier": 6.0, "residual_multiplier": 0.3, "attention_multiplier": 0.3, "logits_scaling": 4.0,
+        "num_local_experts": 4, "num_experts_per_tok": 2, "tie_word_embeddings": True, "rope_theta": 10000.0,
+        "attention_bias": False, "rope_scaling": None}),
+    "gpt_oss_t5": ("GptOssForCausalLM", "gpt_oss", 5, "BF16", 1, {
+        **GPT_OSS, "intermediate_size": 40, "num_hidden_layers": 3, "attention_bias": True}),
+    "gpt_oss_t4_mxfp4": ("GptOssForCausalLM", "gpt_oss", 4, "BF16", 1, {
+        **{key: value for key, value in GPT_OSS.items() if key != "rope_parameters"}, "rope_theta": 150000,
+        "rope_scaling": {"rope_type": "yarn", "factor": 4.0, "beta_fast": 32.0, "beta_slow": 1.0, "truncate": False,
+                         "original_max_position_embeddings": 32},
+        "intermediate_size": 64, "layer_types": ["sliding_attention", "full_attention"],
+        "experts_per_token": 2, "initial_context_length": 32, "attention_bias": True, "quantization_config": {
+            "quant_method": "mxfp4",
+            "modules_to_not_convert": ["model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens",
+                                       "lm_head"]}}),
 }
 
 
@@ -237,6 +274,9 @@ MODELS = {
 OLD_HEADS = ("gpt_neox_t4",)
 # Transformers 5 adds ALiBi twice in Falcon's eager attention, and once in the other one.
 NOT_EAGER = ("falcon_t4_rw",)
+
+
+WIDE = "wide"
 
 
 def generator(*names):
@@ -248,7 +288,7 @@ def random_tensor(model, name, shape, dtype):
     numbers = generator(model, name).standard_normal(shape)
     if len(shape) == 1 and name.endswith(".weight"):  # of a norm
         numbers = 1 + 0.2 * numbers
-    elif name.endswith(".bias"):
+    elif name.endswith((".bias", "_bias", ".sinks")):
         numbers = 0.3 * numbers
     elif name == "model.embed_tokens.weight":
         numbers = 0.5 * numbers
@@ -267,17 +307,51 @@ def write_config(folder, architecture, model_type, spelling, dtype, keys):
         file.write("\n")
 
 
+def shapes_of(config):
+    """Names and shapes as published: Transformers joins experts in memory, and takes them apart when it saves."""
+    if not any(hasattr(config, key) for key in ("num_experts", "num_local_experts")):
+        with torch.device("meta"):
+            model = transformers.AutoModelForCausalLM.from_config(config)
+        return {key: tuple(value.shape) for key, value in model.state_dict().items()}
+    with tempfile.TemporaryDirectory() as folder:
+        transformers.AutoModelForCausalLM.from_config(config).save_pretrained(folder)
+        with safe_open(os.path.join(folder, "model.safetensors"), "pt") as file:
+            return {key: tuple(file.get_slice(key).get_shape()) for key in file.keys()}
+
+
+def to_mxfp4(name, tensors):
+    """Puts random MXFP4 in place of the experts' matrices, which become the values of it, exactly."""
+    values = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6], np.float32)
+    packed = {}
+    for key in [key for key in tensors if key.endswith("_proj")]:
+        n_experts, n_in, n_out = tensors[key].shape
+        random = generator(name, key, "mxfp4")
+        codes = random.integers(0, 16, (n_experts, n_out, n_in // 32, 32), np.uint8)
+        scales = random.integers(122, 126, (n_experts, n_out, n_in // 32), np.uint8)
+        packed[key + "_blocks"] = torch.from_numpy(codes[..., ::2] | codes[..., 1::2] << 4)
+        packed[key + "_scales"] = torch.from_numpy(scales)
+        signed = np.where(codes & 8, -values[codes & 7], values[codes & 7])
+        wide = signed * np.exp2(scales.astype(np.float32) - 127)[..., None]
+        wide = wide.reshape(n_experts, n_out, n_in).transpose(0, 2, 1)
+        tensors[key] = torch.from_numpy(np.ascontiguousarray(wide.astype(np.float32))).to(torch.bfloat16)
+    return packed
+
+
 def write_weights(folder, name, dtype, n_shards):
     config = transformers.AutoConfig.from_pretrained(folder)
-    with torch.device("meta"):
-        shapes = {key: tuple(value.shape)
-                  for key, value in transformers.AutoModelForCausalLM.from_config(config).state_dict().items()}
+    if hasattr(config, "quantization_config"):
+        del config.quantization_config
+    shapes = shapes_of(config)
     if config.tie_word_embeddings:
         for head in ("lm_head.weight", "embed_out.weight"):
             shapes.pop(head, None)
     tensors = {key: random_tensor(name, key, shape, dtype) for key, shape in sorted(shapes.items())}
     if name in OLD_HEADS:
         tensors["embed_out.weight"] = tensors.pop("lm_head.weight")
+    if name.endswith("_mxfp4"):
+        packed = to_mxfp4(name, tensors)
+        write_wide(folder, tensors)
+        tensors = {**{key: value for key, value in tensors.items() if not key.endswith("_proj")}, **packed}
     if n_shards == 1:
         save_file(tensors, os.path.join(folder, "model.safetensors"), metadata={"format": "pt"})
         return
@@ -291,6 +365,18 @@ def write_weights(folder, name, dtype, n_shards):
     with open(os.path.join(folder, "model.safetensors.index.json"), "w") as file:
         json.dump({"metadata": {"total_size": total}, "weight_map": weight_map}, file, indent=1, sort_keys=True)
         file.write("\n")
+
+
+def write_wide(folder, tensors):
+    """The model as Transformers is asked: without quantization_config, and with the values in place of MXFP4."""
+    wide = os.path.join(folder, WIDE)
+    os.makedirs(wide)
+    with open(os.path.join(folder, "config.json")) as file:
+        config = json.load(file)
+    del config["quantization_config"]
+    with open(os.path.join(wide, "config.json"), "w") as file:
+        json.dump(config, file)
+    save_file(tensors, os.path.join(wide, "model.safetensors"), metadata={"format": "pt"})
 
 
 def logits_of(folder, prompts):
@@ -311,7 +397,9 @@ def make(root, name):
     write_config(folder, architecture, model_type, spelling, dtype, keys)
     write_weights(folder, name, dtype, n_shards)
     prompts = [generator(name, "prompt", str(n)).integers(0, VOCABULARY, n).tolist() for n in PROMPT_LENGTHS]
-    logits = logits_of(folder, prompts)
+    wide = os.path.join(folder, WIDE)
+    logits = logits_of(wide if os.path.isdir(wide) else folder, prompts)
+    shutil.rmtree(wide, ignore_errors=True)
     logits.astype("<f4").tofile(os.path.join(folder, "golden.f32"))
     golden = {"transformers": transformers.__version__, "torch": torch.__version__.split("+")[0],
               "numpy": np.__version__, "vocabulary": VOCABULARY, "prompts": prompts}

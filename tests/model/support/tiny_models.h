@@ -50,6 +50,13 @@ static const char *const tiny_models[] = {
     "falcon_t4_rw",
     "falcon_t5_11b",
     "mpt_t4",
+    "mixtral_t4",
+    "qwen2_moe_t4",
+    "qwen3_moe_t4",
+    "olmoe_t4",
+    "granite_moe_t4",
+    "gpt_oss_t5",
+    "gpt_oss_t4_mxfp4",
 };
 
 enum { TINY_MODELS = sizeof tiny_models / sizeof *tiny_models };
