@@ -24,7 +24,7 @@ static enum status start(struct serve *serve, struct child *child, const char *n
                          const struct ports *ports, struct child_arguments *arguments,
                          struct error *error)
 {
-    assert(serve->work[0] && strlen(name) < CHILD_NAME_MAX);
+    assert(child && serve->work[0] && strlen(name) < CHILD_NAME_MAX);
     struct ports known = ports ? *ports : (struct ports){0};
     char child_name[CHILD_NAME_MAX];
     snprintf(child_name, sizeof child_name, "%s", name);

@@ -1,6 +1,7 @@
 #include "model/weights/rearranged_weights.h"
 
 #include "base/huge_memory.h"
+#include "model/files/mapped_file.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -65,6 +66,9 @@ static void make(struct tensor *tensor, uint8_t *made)
         transpose(tensor, made);
     else
         gather(tensor, made);
+    /* Nobody reads these pages of the file any more, but for other parts of a fused matrix, which read them again. */
+    mapped_file_give_back(tensor->source.data, (size_t)tensor->source.n_rows * tensor->n_in *
+                                                   dtype_bytes(tensor->dtype));
     tensor->dtype = made_dtype(tensor);
     tensor->data = made;
     tensor->source = (struct tensor_source){.data = NULL};

@@ -76,7 +76,7 @@ enum status ucx_options_read(const struct ucx_options *options, struct ucp_confi
 
 enum status ucx_options_check(const struct ucx_options *options, struct error *error)
 {
-    ucp_config_t *config;
+    ucp_config_t *config = NULL;
     TRY(ucx_options_read(options, &config, error));
     ucp_config_release(config);
     return STATUS_OK;
