@@ -19,7 +19,21 @@ enum dtype {
     DTYPE_INT8, /* -127 .. 127 */
     DTYPE_E4M3, /* 4 bits exponent, 3 mantissa, no infinity: up to 448 (OCP FP8) */
     DTYPE_E2M1, /* two elements a byte, the first in the low half: up to 6 (OCP MX); weights only */
+    /* Blocks of GGML, as GGUF files store them: integers of few bits with their scales beside them. Weights only; blocks.h. */
+    DTYPE_Q8_0,
+    DTYPE_Q4_0,
+    DTYPE_Q4_1,
+    DTYPE_Q5_0,
+    DTYPE_Q5_1,
+    DTYPE_Q2_K,
+    DTYPE_Q3_K,
+    DTYPE_Q4_K,
+    DTYPE_Q5_K,
+    DTYPE_Q6_K,
+    DTYPE_MXFP4,
 };
+
+#define DTYPE_LAST DTYPE_MXFP4
 
 /* Whether the type has 8 bits: its values are stored in units of a scale. */
 static inline bool dtype_is_8bit(enum dtype dtype)
@@ -27,9 +41,22 @@ static inline bool dtype_is_8bit(enum dtype dtype)
     return dtype == DTYPE_INT8 || dtype == DTYPE_E4M3;
 }
 
+/* Whether elements are stored in blocks, which have no element alone. */
+static inline bool dtype_is_blocks(enum dtype dtype)
+{
+    return dtype >= DTYPE_Q8_0;
+}
+
+struct block_shape {
+    uint16_t elements, bytes;
+};
+
+/* Of a type that is blocks. */
+struct block_shape dtype_block_shape(enum dtype dtype);
+
 #define F16_LARGEST 65504.0f
 
-/* The bytes of one element; not for E2M1. */
+/* The bytes of one element; not for E2M1 and blocks. */
 static inline size_t dtype_bytes(enum dtype dtype)
 {
     static const uint8_t bytes[] = {4, 2, 2, 1, 1};
@@ -37,6 +64,7 @@ static inline size_t dtype_bytes(enum dtype dtype)
     return bytes[dtype];
 }
 
+/* Of blocks: n is a multiple of their elements. */
 size_t dtype_array_bytes(enum dtype dtype, size_t n);
 const char *dtype_name(enum dtype dtype); /* "F32", as safetensors spells it */
 
@@ -50,6 +78,6 @@ float e2m1_to_f32(uint8_t value); /* 0 .. 15 */
 uint8_t e2m1_from_f32(float value);
 float e8m0_to_f32(uint8_t value); /* 2^(value - 127), the scale of 32 E2M1; 255 is NaN */
 
-/* Element index of an array; the array may have any alignment. */
+/* Element index of an array, which may have any alignment; not of blocks (block_element). */
 float dtype_load(enum dtype dtype, const void *array, size_t index);
 void dtype_store(enum dtype dtype, void *array, size_t index, float value);

@@ -1,3 +1,4 @@
+#include "kernels/blocks.h"
 #include "kernels/kernel_set.h"
 
 #include <assert.h>
@@ -18,15 +19,32 @@ static bool is_scale_block(const struct gemm *gemm)
     case DTYPE_F32:
     case DTYPE_BF16:
     case DTYPE_F16:
+    default:
         break;
     }
     assert(false);
     return false;
 }
 
+/* Blocks have their scales in them. */
+static enum status check_blocks(const struct gemm *gemm, struct error *error)
+{
+    const struct block_shape shape = dtype_block_shape(gemm->w_dtype);
+    if (gemm->w_scales || gemm->w_is_packed)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "%s is set: %s weights have none",
+                         gemm->w_scales ? "w_scales" : "w_is_packed", dtype_name(gemm->w_dtype));
+    if (gemm->n_in % shape.elements != 0)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "n_in is %u: %s weights need a multiple of %u", gemm->n_in,
+                         dtype_name(gemm->w_dtype), shape.elements);
+    return STATUS_OK;
+}
+
 static enum status check_scales(const struct gemm *gemm, struct error *error)
 {
     const char *dtype = dtype_name(gemm->w_dtype);
+    if (dtype_is_blocks(gemm->w_dtype))
+        return check_blocks(gemm, error);
     if (gemm->w_is_packed && gemm->w_dtype != DTYPE_INT8)
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "w_is_packed is set: only INT8 weights are packed, not %s", dtype);
@@ -53,7 +71,7 @@ enum status gemm_check_operands(const struct gemm *gemm, struct error *error)
 {
     if (gemm->n_in == 0)
         return error_set(error, STATUS_INVALID_ARGUMENT, "n_in is 0, must be at least 1");
-    if (gemm->w_dtype > DTYPE_E2M1)
+    if (gemm->w_dtype > DTYPE_LAST)
         return error_set(error, STATUS_INVALID_ARGUMENT, "w_dtype is %d: there is no such type",
                          (int)gemm->w_dtype);
     if (gemm->x_dtype > DTYPE_F16 || gemm->y_dtype > DTYPE_F16)

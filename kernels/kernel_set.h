@@ -34,7 +34,8 @@ struct gemm {
     /* INT8, E4M3, E2M1, NULL for others: w[o][i] counts times scale[o / w_scale_rows][i /
      * w_scale_columns], [ceil(n_out / w_scale_rows)][ceil(n_in / w_scale_columns)] of float, or E8M0
      * for E2M1. INT8: w_scale_rows 1, w_scale_columns n_in, or 32 with n_in a multiple of it; E4M3:
-     * any rows, columns n_in or more, or a multiple of 32; E2M1: 1 and 32, n_in a multiple of it. */
+     * any rows, columns n_in or more, or a multiple of 32; E2M1: 1 and 32, n_in a multiple of it.
+     * Blocks (blocks.h) have none: n_in is a multiple of their elements. */
     const void *w_scales;
     uint32_t w_scale_rows, w_scale_columns;
     bool w_is_packed; /* INT8: w is what gemm_pack made, scales included; w_scales is not read */

@@ -1,11 +1,14 @@
 #include "kernels/reference/gemm.h"
 
+#include "kernels/blocks.h"
 #include "kernels/quantize.h"
 
 #include <assert.h>
 
 double reference_weight(const struct gemm *gemm, uint32_t o, uint32_t i)
 {
+    if (dtype_is_blocks(gemm->w_dtype))
+        return (double)block_element(gemm->w_dtype, gemm->w, (size_t)o * gemm->n_in + i);
     double w = (double)dtype_load(gemm->w_dtype, gemm->w, (size_t)o * gemm->n_in + i);
     return w * (double)dequantize_scale(gemm, o, i);
 }

@@ -1,5 +1,6 @@
 #include "kernels/reference/reference.h"
 
+#include "kernels/blocks.h"
 #include "kernels/reference/attention.h"
 #include "kernels/reference/gemm.h"
 #include "kernels/reference/moe.h"
@@ -98,7 +99,9 @@ static void embedding(struct thread_pool *pool, const struct embedding *embeddin
         assert(embedding->ids[token] < embedding->n_rows);
         size_t first = (size_t)embedding->ids[token] * embedding->n;
         for (uint32_t i = 0; i < embedding->n; i++)
-            y[i] = dtype_load(embedding->dtype, embedding->table, first + i);
+            y[i] = dtype_is_blocks(embedding->dtype)
+                       ? block_element(embedding->dtype, embedding->table, first + i)
+                       : dtype_load(embedding->dtype, embedding->table, first + i);
     }
 }
 

@@ -3,6 +3,7 @@
  *
  * Element-wise loops are plain C: without contraction the compiler cannot change their bits.
  */
+#include "kernels/blocks.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/each_row.h"
 #include "kernels/cpu/vector/rows.h"
@@ -14,6 +15,13 @@ static void embedding_row(const void *op, uint32_t token)
 {
     const struct embedding *embedding = op;
     assert(embedding->ids[token] < embedding->n_rows);
+    if (dtype_is_blocks(embedding->dtype)) {
+        const size_t row_bytes = dtype_array_bytes(embedding->dtype, embedding->n);
+        blocks_to_f32(embedding->dtype,
+                      (const char *)embedding->table + embedding->ids[token] * row_bytes,
+                      embedding->n, (float *)embedding->y + token * embedding->y_stride);
+        return;
+    }
     size_t bytes = dtype_bytes(embedding->dtype);
     row_widen(embedding->dtype,
               (const char *)embedding->table + (size_t)embedding->ids[token] * embedding->n * bytes,

@@ -4,6 +4,7 @@
  *
  * The division decides which thread computes a task, and changes no bit.
  */
+#include "kernels/blocks.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/products/gemm_batch.h"
 #include "kernels/cpu/products/gemm_lanes.h"
@@ -73,7 +74,10 @@ size_t cpu_gemm_workspace_bytes(uint32_t n_tokens, uint32_t n_in)
 static void choose_path(struct plan *plan, uint32_t g, size_t *used)
 {
     const struct gemm *gemm = &plan->gemms[g];
-    const bool is_scaled = gemm->w_dtype > DTYPE_F16 && !gemm->w_is_packed;
+    const bool is_scaled = gemm->w_dtype > DTYPE_F16 && !gemm->w_is_packed &&
+                           !dtype_is_blocks(gemm->w_dtype);
+    assert(!dtype_is_blocks(gemm->w_dtype) ||
+           gemm->n_in % dtype_block_shape(gemm->w_dtype).elements == 0);
     assert(!is_scaled || (gemm->w_scales && gemm->w_scale_rows > 0 && gemm->w_scale_columns > 0));
     assert(gemm->w_dtype != DTYPE_E2M1 || gemm->n_in % QUANTIZE_GROUP == 0);
 #ifdef HAS_AMX_BF16

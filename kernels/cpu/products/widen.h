@@ -3,8 +3,11 @@
  */
 #pragma once
 
+#include "kernels/blocks.h"
 #include "kernels/cpu/vector/vec.h"
 #include "kernels/quantize.h"
+
+#include <string.h>
 
 INLINE void widen_run(const enum dtype dtype, const char *source, uint32_t n, float *wide_out)
 {
@@ -34,11 +37,50 @@ static inline void widen_scaled(const struct gemm *gemm, uint32_t row, uint32_t 
     }
 }
 
+/* One block: numbers as floats, times the factor of their group, plus its offset, each rounded as blocks_to_f32 does. */
+static inline void widen_block(enum dtype dtype, const uint8_t *block, uint32_t n, float *wide_out)
+{
+    struct block_numbers numbers;
+    block_take_apart(dtype, block, &numbers);
+    for (uint32_t i = 0; i < n; i += LANES) {
+        const uint32_t group = i / 16;
+        vec v = vec_load_as(DTYPE_INT8, (const char *)numbers.numbers + i);
+        v = vec_mul(v, vec_set(numbers.factors[group]));
+        if (numbers.has_offsets)
+            v = vec_add(v, vec_set(numbers.offsets[group]));
+        vec_store(wide_out + i, v);
+    }
+}
+
+/* Blocks that are not wanted as a whole go through a buffer. */
+static inline void widen_blocks(enum dtype dtype, const uint8_t *row, uint32_t first, uint32_t n,
+                                float *wide_out)
+{
+    const struct block_shape shape = dtype_block_shape(dtype);
+    const uint32_t size = shape.elements;
+    for (uint32_t k = 0, n_same; k < n; k += n_same) {
+        const uint32_t at = (first + k) % size;
+        const uint8_t *block = row + (size_t)((first + k) / size) * shape.bytes;
+        n_same = size - at < n - k ? size - at : n - k;
+        if (n_same == size) {
+            widen_block(dtype, block, size, wide_out + k);
+        } else {
+            _Alignas(64) float wide[BLOCK_ELEMENTS_MAX];
+            widen_block(dtype, block, size, wide);
+            memcpy(wide_out + k, wide + at, n_same * sizeof *wide);
+        }
+    }
+}
+
 /* Widens elements first .. first + n - 1 of a row; first is a multiple of 16. */
 static inline void widen(const struct gemm *gemm, uint32_t row, uint32_t first, uint32_t n,
                          float *wide_out)
 {
     size_t row_bytes = dtype_array_bytes(gemm->w_dtype, gemm->n_in);
+    if (dtype_is_blocks(gemm->w_dtype)) {
+        widen_blocks(gemm->w_dtype, (const uint8_t *)gemm->w + row * row_bytes, first, n, wide_out);
+        return;
+    }
     const char *source = (const char *)gemm->w + row * row_bytes +
                          dtype_array_bytes(gemm->w_dtype, first);
     if (gemm->w_dtype == DTYPE_F32)
