@@ -38,7 +38,7 @@ static const struct key_group CONFIG_KEYS[] = {
     {KEY_IGNORED, TRAINING,
      "initializer_range attention_dropout hidden_dropout resid_pdrop embd_pdrop attn_pdrop "
      "classifier_dropout rope_init_seed gradient_checkpointing neftune_noise_alpha dropout "
-     "layerdrop "
+     "layerdrop activation_dropout "
      "init_std emb_pdrop skip_bias_add skip_bias_add_qkv"},
     {KEY_IGNORED, RUNNING,
      "attn_implementation experts_implementation _attn_implementation "
@@ -49,10 +49,12 @@ static const struct key_group CONFIG_KEYS[] = {
      "pruned_heads pretraining_tp attribute_map base_config_key base_model_tp_plan "
      "base_model_pp_plan base_model_ep_plan base_model_fsdp_plan keys_to_ignore_at_inference "
      "is_composition sub_configs sub_configs_defaults has_no_defaults_at_init use_mrope "
-     "cross_attention_hidden_size reorder_and_upcast_attn attention_softmax_in_fp32 "
+     "cross_attention_hidden_size reorder_and_upcast_attn scale_attn_weights "
+     "attention_softmax_in_fp32 "
      "masked_softmax_fusion bias_dropout_fusion slow_but_exact offset_alibi init_device verbose "
      "embedding_fraction sliding_window_size use_embedding_sharing "
-     "use_gated_activation use_parallel_block use_parallel_embedding init_config tokenizer_name "
+     "use_gated_activation layer_switch use_parallel_block use_parallel_embedding init_config "
+     "tokenizer_name "
      "order_of_interleaved_layers position_embedding_type n_ctx rotary"},
     {KEY_IGNORED, TASKS,
      "finetuning_task task_specific_params id2label label2id num_labels problem_type "

@@ -209,6 +209,10 @@ enum status family_read_mpt(const struct json_fields *fields, struct model_confi
     TRY(require_bool(fields, "learned_pos_emb", true)); /* Transformers ignores it */
     TRY(json_fields_u32(fields, "expansion_ratio", 1, 64, &ratio));
     TRY(json_fields_object(fields, "attn_config", &object));
+    if (ratio > FFN_MAX / config->hidden)
+        return error_set(fields->error, STATUS_CORRUPT,
+                         "%s: expansion_ratio is %u, which makes more than %u with d_model %u",
+                         fields->file, ratio, FFN_MAX, config->hidden);
     config->ffn = ratio * config->hidden;
     config->decoder.alibi_scale = 1;
     const struct json_fields attention = {object, "config.json: attn_config", fields->error};

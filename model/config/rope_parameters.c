@@ -291,10 +291,11 @@ enum status rope_parameters_read(const struct rope_source *source, struct rope_c
     TRY(json_fields_object(fields, "rope_scaling", &scaling));
     TRY(json_fields_object(fields, "rope_parameters", &parameters));
     parameters = parameters_of_layers(source, parameters, &is_nested);
-    if (is_nested && !json_is_object(parameters))
-        return error_set(fields->error, STATUS_CORRUPT,
-                         "%s: rope_parameters.%s is missing or no object", fields->file,
-                         source->is_local ? "sliding_attention" : "full_attention");
+    if (json_is_null(parameters))
+        parameters = NULL; /* as if it were missing: the defaults */
+    if (parameters && !json_is_object(parameters))
+        return error_set(fields->error, STATUS_CORRUPT, "%s: rope_parameters.%s is no object",
+                         fields->file, source->is_local ? "sliding_attention" : "full_attention");
     if (parameters && json_object_size(scaling) == 0)
         scaling = NULL;
     struct json_fields rope = {

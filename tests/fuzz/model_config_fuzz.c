@@ -10,6 +10,15 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
+static void check_rope(const struct rope_config *config)
+{
+    struct rope *rope;
+    struct error error;
+    enum status status = rope_create(config, &rope, &error);
+    assert(status == STATUS_OK);
+    rope_destroy(rope);
+}
+
 static void check(const struct model_config *config)
 {
     assert(config->n_layers >= 1 && config->n_layers <= LAYERS_MAX);
@@ -23,11 +32,13 @@ static void check(const struct model_config *config)
     assert(config->n_eos_ids <= EOS_IDS_MAX);
     for (uint32_t i = 0; i < config->n_eos_ids; i++)
         assert(config->eos_ids[i] < config->vocabulary);
-    struct rope *rope; /* whatever the parser lets through, the operator takes */
-    struct error error;
-    enum status status = rope_create(&config->rope, &rope, &error);
-    assert(status == STATUS_OK);
-    rope_destroy(rope);
+    check_rope(&config->rope); /* whatever the parser lets through, the operators take */
+    check_rope(&config->rope_local);
+    const struct moe_routing *routing = &config->experts.routing;
+    assert(routing->n_experts <= MOE_EXPERTS_MAX && routing->top_k <= routing->n_experts);
+    assert(config->experts.n_inner <= FFN_MAX && config->experts.n_shared_inner <= FFN_MAX);
+    for (uint32_t i = 0; i < config->n_layers; i++)
+        assert(!config->has_experts[i] || (routing->top_k > 0 && config->experts.n_inner > 0));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

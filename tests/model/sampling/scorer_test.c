@@ -7,6 +7,7 @@
 #include "tests/model/support/golden.h"
 #include "tests/model/support/overflow.h"
 #include "tests/model/support/runner.h"
+#include "tests/model/support/tiny_models.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -141,11 +142,8 @@ static void check_golden(const char *name)
 
 Test(scorer, has_the_log_probabilities_of_transformers)
 {
-    static const char *const NAMES[] = {"llama_t4",   "llama_t5_dynamic", "mistral_t4_window",
-                                        "qwen2_t4",   "qwen3_t5_bias",    "llama_t5_yarn",
-                                        "mistral_t5", "llama_t4_bare"};
-    for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++)
-        check_golden(NAMES[i]);
+    for (size_t i = 0; i < TINY_MODELS; i++)
+        check_golden(tiny_models[i]);
 }
 
 /* ---- bits ---- */

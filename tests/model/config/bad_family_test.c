@@ -1,0 +1,167 @@
+/* families: a key that only a family has, with a value that it must not have, is refused with its name and the value. */
+#include "model/model.h"
+#include "tests/model/support/broken_folder.h"
+#include "tests/model/support/runner.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+#define GEMMA2    GOLDEN_MODELS "/gemma2_t4"
+#define GEMMA3    GOLDEN_MODELS "/gemma3_t5"
+#define PHI3      GOLDEN_MODELS "/phi3_t5"
+#define OLMO      GOLDEN_MODELS "/olmo_t4"
+#define GRANITE   GOLDEN_MODELS "/granite_t4"
+#define COHERE2   GOLDEN_MODELS "/cohere2_t4"
+#define SMOLLM3   GOLDEN_MODELS "/smollm3_t4"
+#define GLM4      GOLDEN_MODELS "/glm4_t5"
+#define STABLELM  GOLDEN_MODELS "/stablelm_t5"
+#define PHI       GOLDEN_MODELS "/phi_t4"
+#define GPT2      GOLDEN_MODELS "/gpt2_t4"
+#define NEOX      GOLDEN_MODELS "/gpt_neox_t4"
+#define GPTJ      GOLDEN_MODELS "/gptj_t4"
+#define OPT       GOLDEN_MODELS "/opt_t4"
+#define BLOOM     GOLDEN_MODELS "/bloom_t4"
+#define FALCON    GOLDEN_MODELS "/falcon_t4_40b"
+#define MPT       GOLDEN_MODELS "/mpt_t4"
+#define MIXTRAL   GOLDEN_MODELS "/mixtral_t4"
+#define QWEN2_MOE GOLDEN_MODELS "/qwen2_moe_t4"
+#define QWEN3_MOE GOLDEN_MODELS "/qwen3_moe_t4"
+#define GPT_OSS   GOLDEN_MODELS "/gpt_oss_t4_mxfp4"
+
+struct bad_config {
+    const char *original, *set;
+    enum status status;
+    const char *words; /* in the sentence */
+};
+
+static const struct bad_config CASES[] = {
+    {GEMMA2, "{\"attn_logit_softcapping\": -1}", STATUS_CORRUPT, "attn_logit_softcapping is -1"},
+    {GEMMA2, "{\"final_logit_softcapping\": \"30\"}", STATUS_CORRUPT, "final_logit_softcapping is"},
+    {GEMMA2, "{\"query_pre_attn_scalar\": 0}", STATUS_CORRUPT, "query_pre_attn_scalar is 0"},
+    {GEMMA2, "{\"use_bidirectional_attention\": true}", STATUS_UNSUPPORTED,
+     "use_bidirectional_attention is true"},
+    {GEMMA2, "{\"hidden_activation\": \"quick_gelu\"}", STATUS_UNSUPPORTED,
+     "hidden_activation \"quick_gelu\""},
+    {GEMMA2, "{\"layer_types\": [\"full_attention\"]}", STATUS_CORRUPT,
+     "layer_types is not a list of num_hidden_layers 3"},
+    {GEMMA2, "{\"num_key_value_heads\": null}", STATUS_CORRUPT, "num_key_value_heads is missing"},
+    {GEMMA2, "{\"logits_scaling\": 8}", STATUS_UNSUPPORTED, "logits_scaling is 8"},
+    {GEMMA3, "{\"rope_parameters\": {\"sliding_attention\": 7}}", STATUS_CORRUPT,
+     "rope_parameters.sliding_attention is no object"},
+    {GEMMA3, "{\"rope_parameters\": {\"full_attention\": 3, \"sliding_attention\": {}}}",
+     STATUS_CORRUPT, "rope_parameters.full_attention is no object"},
+    {GEMMA3,
+     "{\"rope_parameters\": {\"full_attention\": {\"rope_type\": \"longrope\"}, "
+     "\"sliding_attention\": {}}}",
+     STATUS_UNSUPPORTED, "rope_type \"longrope\""},
+    {GEMMA3, "{\"sliding_window_pattern\": 0}", STATUS_CORRUPT, "sliding_window_pattern is 0"},
+    {GEMMA3, "{\"rope_local_base_freq\": -3, \"rope_parameters\": null}", STATUS_CORRUPT,
+     "rope_local_base_freq is -3"},
+    {PHI3,
+     "{\"rope_scaling\": {\"type\": \"longrope\", \"long_factor\": [1], \"short_factor\": [1]}, "
+     "\"rope_parameters\": null}",
+     STATUS_UNSUPPORTED, "_factor is not supported"},
+    {PHI3, "{\"rope_parameters\": {\"rope_type\": \"default\", \"partial_rotary_factor\": 1.5}}",
+     STATUS_CORRUPT, "partial_rotary_factor is 1.5"},
+    {PHI3, "{\"rope_parameters\": {\"rope_type\": \"default\", \"partial_rotary_factor\": 0.07}}",
+     STATUS_UNSUPPORTED, "1 of 16 elements of a head are rotated"},
+    {OLMO, "{\"clip_qkv\": 8.0}", STATUS_UNSUPPORTED, "clip_qkv is 8"},
+    {OLMO, "{\"clip_qkv\": \"8\"}", STATUS_CORRUPT, "clip_qkv is"},
+    {GRANITE, "{\"embedding_multiplier\": 0}", STATUS_CORRUPT, "embedding_multiplier is 0"},
+    {GRANITE, "{\"residual_multiplier\": -1}", STATUS_CORRUPT, "residual_multiplier is -1"},
+    {GRANITE, "{\"attention_multiplier\": \"1\"}", STATUS_CORRUPT, "attention_multiplier is"},
+    {GRANITE, "{\"logits_scaling\": 0}", STATUS_CORRUPT, "logits_scaling is 0"},
+    {COHERE2, "{\"use_qk_norm\": true}", STATUS_UNSUPPORTED, "use_qk_norm is true"},
+    {COHERE2, "{\"logit_scale\": 0}", STATUS_CORRUPT, "logit_scale is 0"},
+    {COHERE2, "{\"sliding_window_pattern\": 1.5}", STATUS_CORRUPT, "sliding_window_pattern is 1.5"},
+    {SMOLLM3, "{\"no_rope_layers\": [1, 0]}", STATUS_CORRUPT,
+     "no_rope_layers is not a list of num_hidden_layers 4"},
+    {SMOLLM3, "{\"no_rope_layers\": [1, 0, 1, \"1\"]}", STATUS_CORRUPT,
+     "no_rope_layers[3] is not a whole number"},
+    {SMOLLM3, "{\"no_rope_layers\": null, \"no_rope_layer_interval\": 0}", STATUS_CORRUPT,
+     "no_rope_layer_interval is 0"},
+    {GLM4, "{\"attention_bias\": \"yes\"}", STATUS_CORRUPT, "attention_bias is"},
+    {STABLELM, "{\"qk_layernorm\": true}", STATUS_UNSUPPORTED, "qk_layernorm is true"},
+    {STABLELM, "{\"use_parallel_residual\": 1}", STATUS_CORRUPT, "use_parallel_residual is"},
+    {PHI, "{\"qk_layernorm\": true}", STATUS_UNSUPPORTED, "qk_layernorm is true"},
+    {PHI, "{\"partial_rotary_factor\": -0.5}", STATUS_CORRUPT, "partial_rotary_factor is -0.5"},
+    {GPT2, "{\"n_embd\": null}", STATUS_CORRUPT, "n_embd is missing"},
+    {GPT2, "{\"n_head\": 5}", STATUS_CORRUPT, "no multiple of num_attention_heads 5"},
+    {GPT2, "{\"scale_attn_weights\": false}", STATUS_UNSUPPORTED,
+     "scale_attn_weights is false, only true"},
+    {GPT2, "{\"scale_attn_by_inverse_layer_idx\": true}", STATUS_UNSUPPORTED,
+     "scale_attn_by_inverse_layer_idx is true"},
+    {GPT2, "{\"add_cross_attention\": true}", STATUS_UNSUPPORTED, "add_cross_attention is true"},
+    {GPT2, "{\"activation_function\": \"gelu_fast\"}", STATUS_UNSUPPORTED,
+     "activation_function \"gelu_fast\""},
+    {GPT2, "{\"n_positions\": 64}", STATUS_CORRUPT,
+     "transformer.wpe.weight has shape [128, 32], expected [64, 32]"},
+    {NEOX, "{\"rotary_pct\": 2}", STATUS_CORRUPT, "rotary_pct is 2"},
+    {NEOX, "{\"rotary_emb_base\": 0}", STATUS_CORRUPT, "rotary_emb_base is 0"},
+    {NEOX, "{\"use_parallel_residual\": \"no\"}", STATUS_CORRUPT, "use_parallel_residual is"},
+    {GPTJ, "{\"rotary_dim\": 100}", STATUS_CORRUPT, "rotary_dim is 100"},
+    {GPTJ, "{\"rotary_dim\": 7}", STATUS_UNSUPPORTED, "7 of 16 elements of a head are rotated"},
+    {OPT, "{\"do_layer_norm_before\": false}", STATUS_UNSUPPORTED, "do_layer_norm_before is false"},
+    {OPT, "{\"enable_bias\": false}", STATUS_UNSUPPORTED, "enable_bias is false"},
+    {OPT, "{\"word_embed_proj_dim\": 16}", STATUS_UNSUPPORTED,
+     "word_embed_proj_dim is 16, only hidden_size 32"},
+    {OPT, "{\"_remove_final_layer_norm\": true}", STATUS_UNSUPPORTED,
+     "_remove_final_layer_norm is true"},
+    {BLOOM, "{\"apply_residual_connection_post_layernorm\": true}", STATUS_UNSUPPORTED,
+     "apply_residual_connection_post_layernorm is true"},
+    {FALCON, "{\"num_kv_heads\": 3}", STATUS_CORRUPT,
+     "num_kv_heads is 3, which does not divide num_attention_heads 4"},
+    {FALCON, "{\"num_ln_in_parallel_attn\": 3}", STATUS_CORRUPT, "num_ln_in_parallel_attn is 3"},
+    {FALCON, "{\"new_decoder_architecture\": false}", STATUS_CORRUPT,
+     "input_layernorm.weight is missing"},
+    {MPT, "{\"no_bias\": false}", STATUS_UNSUPPORTED, "no_bias is false"},
+    {MPT, "{\"expansion_ratio\": 0}", STATUS_CORRUPT, "expansion_ratio is 0"},
+    {MPT, "{\"expansion_ratio\": 64, \"d_model\": 65536, \"n_heads\": 512}", STATUS_CORRUPT,
+     "expansion_ratio is 64"},
+    {MPT, "{\"attn_config\": {\"clip_qkv\": 6}}", STATUS_UNSUPPORTED, "clip_qkv 6"},
+    {MPT, "{\"attn_config\": {\"qk_ln\": true}}", STATUS_UNSUPPORTED, "qk_ln is true"},
+    {MPT, "{\"attn_config\": {\"alibi\": false}}", STATUS_UNSUPPORTED, "alibi is false"},
+    {MPT, "{\"attn_config\": 3}", STATUS_CORRUPT, "attn_config is"},
+    {MIXTRAL, "{\"num_local_experts\": 0}", STATUS_CORRUPT, "num_local_experts is 0"},
+    {MIXTRAL, "{\"num_local_experts\": null}", STATUS_CORRUPT, "num_local_experts is missing"},
+    {MIXTRAL, "{\"num_experts_per_tok\": 6}", STATUS_CORRUPT,
+     "num_experts_per_tok is 6, expected 1 .. 5"},
+    {MIXTRAL, "{\"num_local_experts\": 6}", STATUS_CORRUPT,
+     "block_sparse_moe.gate.weight has shape [5, 32], expected [6, 32]"},
+    {MIXTRAL, "{\"intermediate_size\": 40}", STATUS_CORRUPT,
+     "experts.0.w1.weight has shape [48, 32], expected [40, 32]"},
+    {QWEN3_MOE, "{\"decoder_sparse_step\": 0}", STATUS_CORRUPT, "decoder_sparse_step is 0"},
+    {QWEN3_MOE, "{\"mlp_only_layers\": [4]}", STATUS_CORRUPT,
+     "mlp_only_layers[0] is not a layer below num_hidden_layers 4"},
+    {QWEN3_MOE, "{\"mlp_only_layers\": 3}", STATUS_CORRUPT, "mlp_only_layers is not a list"},
+    {QWEN3_MOE, "{\"norm_topk_prob\": 1}", STATUS_CORRUPT, "norm_topk_prob is"},
+    {QWEN2_MOE, "{\"shared_expert_intermediate_size\": null}", STATUS_CORRUPT,
+     "shared_expert_intermediate_size is missing"},
+    {QWEN2_MOE, "{\"moe_intermediate_size\": 1048577}", STATUS_CORRUPT,
+     "moe_intermediate_size is 1048577"},
+    {GPT_OSS, "{\"quantization_config\": {\"quant_method\": \"gptq\"}}", STATUS_UNSUPPORTED,
+     "quant_method is \"gptq\", only mxfp4"},
+    {GPT_OSS, "{\"swiglu_limit\": 0}", STATUS_CORRUPT, "swiglu_limit is 0"},
+    {GPT_OSS, "{\"num_local_experts\": 5}", STATUS_CORRUPT,
+     "mlp.router.weight has shape [4, 32], expected [5, 32]"},
+    {GPT_OSS, "{\"intermediate_size\": 96}", STATUS_CORRUPT, "expected [4, 192"},
+};
+
+Test(bad_family, every_bad_value_has_its_sentence)
+{
+    cr_assert_eq(sizeof CASES / sizeof *CASES, 75);
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        const struct bad_config *bad = &CASES[i];
+        struct broken_folder folder;
+        struct error error = {""};
+        struct model *model = NULL;
+        broken_folder_make(&folder, bad->original, CONFIG_SET, bad->set);
+        enum status status = model_load(folder.path, NULL, &error, &model);
+        cr_expect_eq(status, bad->status, "%s: %s, expected %s (%s)", bad->set, status_name(status),
+                     status_name(bad->status), error.text);
+        cr_expect(strstr(error.text, bad->words), "%s: no \"%s\" in \"%s\"", bad->set, bad->words,
+                  error.text);
+        model_destroy(status == STATUS_OK ? model : NULL);
+        broken_folder_remove(&folder);
+    }
+}
