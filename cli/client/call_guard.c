@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -27,6 +28,7 @@ static struct {
     atomic_uint_fast64_t until_ns;
     atomic_bool is_in_call;
     atomic_int first;
+    char gave_up[256]; /* made in advance: a signal handler must not format */
 } guard;
 
 /* -1: no signals are handled. */
@@ -73,6 +75,26 @@ static void on_limit(void)
             "(ulimit -v, -u, -n)?\n",
             guard.options.command);
     end_process(atomic_load(&guard.first));
+}
+
+static void on_abort(int signal_number)
+{
+    (void)signal_number;
+    ssize_t written = write(STDERR_FILENO, guard.gave_up, strlen(guard.gave_up));
+    (void)written; /* a failure cannot be reported */
+    _exit(EXIT_FAILURE);
+}
+
+/* gRPC's C++ aborts where it gets no memory. Without a limit an abort stays what it is. */
+static void watch_aborts(bool is_watching)
+{
+    struct rlimit limit;
+    if (getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY)
+        return;
+    snprintf(guard.gave_up, sizeof guard.gave_up,
+             "%s: gRPC gave up for want of memory: there is a limit on it (ulimit -v)\n",
+             guard.options.command);
+    signal(SIGABRT, is_watching ? on_abort : SIG_DFL);
 }
 
 static void *watch(void *arg)
@@ -124,6 +146,7 @@ enum status call_guard_begin(const struct call_guard_options *options, struct er
     int failed = has_all ? start_thread() : 0;
     if (has_all && failed == 0) {
         guard.is_running = true;
+        watch_aborts(true);
         return STATUS_OK;
     }
     close_all();
@@ -159,6 +182,7 @@ int call_guard_end(void)
     assert(!atomic_load(&guard.is_in_call));
     if (!guard.is_running)
         return 0;
+    watch_aborts(false);
     wake_send(guard.over);
     pthread_join(guard.thread, NULL);
     close_all();

@@ -5,6 +5,7 @@
  * signal meanwhile. So a thread of the command starts before gRPC, and only waits:
  *
  *     a limit passes       prints a sentence, and the process ends with 1
+ *     gRPC aborts          under a limit on memory: prints a sentence, and the process ends with 1
  *     a signal             main gets the first one while it waits in a call; any other ends the process, with 130 or 143
  *
  * Bounds: a limit counts from when it is set; the last limit that was set applies.
