@@ -94,10 +94,21 @@ static enum status open_path(const char *path, uint64_t bytes_max, int *descript
     return STATUS_OK;
 }
 
+static bool (*container_holds)(const char *path);
+static regular_file_opener container_opener;
+
+void regular_file_set_container(bool (*holds)(const char *path), regular_file_opener opener)
+{
+    container_holds = holds;
+    container_opener = opener;
+}
+
 enum status regular_file_open_in(const char *folder, const char *name, uint64_t bytes_max,
                                  int *descriptor_out, size_t *bytes_out, struct error *error)
 {
     char path[PATH_MAX];
+    if (container_holds && container_holds(folder))
+        return container_opener(folder, name, bytes_max, descriptor_out, bytes_out, error);
     TRY(check_path(folder, name, path, error));
     return open_path(path, bytes_max, descriptor_out, bytes_out, error);
 }

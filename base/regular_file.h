@@ -31,6 +31,15 @@ MUST_CHECK enum status regular_file_open_in(const char *folder, const char *name
                                             uint64_t bytes_max, int *descriptor_out,
                                             size_t *bytes_out, struct error *error);
 
+/* Opens what a file holds under a name, as a file in memory: fails as regular_file_open_in. */
+typedef enum status (*regular_file_opener)(const char *path, const char *name, uint64_t bytes_max,
+                                           int *descriptor_out, size_t *bytes_out,
+                                           struct error *error);
+
+/* From now on the functions _in take a file for a folder if holds says so of its path, and opener opens what it holds.
+ * Called once, before other threads run. */
+void regular_file_set_container(bool (*holds)(const char *path), regular_file_opener opener);
+
 /* Reads the whole file and adds a NUL; the caller frees it. A file that grows meanwhile is cut. */
 MUST_CHECK enum status regular_file_read(const char *path, uint64_t bytes_max, char **text_out,
                                          size_t *bytes_out, struct error *error);

@@ -1,6 +1,7 @@
 /* main - finds and runs the command. */
 #include "cli/command.h"
 #include "cli/output.h"
+#include "gguf/gguf_files.h"
 #include "kvtransfer/drivers/ucx/ucx_process.h"
 #include "process/process.h"
 #include "rpc/tls/tls_files.h"
@@ -68,6 +69,7 @@ static void keep_standard_descriptors(void)
 
 int main(int argc, char **argv)
 {
+    gguf_files_init();
     keep_standard_descriptors();
     output_begin();
     ucx_process_init();

@@ -176,6 +176,30 @@ void block_take_apart(enum dtype dtype, const void *block, struct block_numbers 
     TAKE[dtype - DTYPE_Q8_0](block, numbers_out);
 }
 
+/* Where the F16 numbers of a block are; NONE: there is no second one. */
+#define NONE UINT8_MAX
+
+size_t blocks_first_not_finite(enum dtype dtype, const void *blocks, size_t n)
+{
+    static const uint8_t HALVES[][2] = {
+        {0, NONE}, {0, NONE},   {0, 2}, {0, NONE}, {0, 2},
+        {80, 82},  {108, NONE}, {0, 2}, {0, 2},    {208, NONE},
+    };
+    const struct block_shape shape = dtype_block_shape(dtype);
+    const uint8_t *block = blocks;
+    for (size_t i = 0; i < n; i++, block += shape.bytes) {
+        if (dtype == DTYPE_MXFP4) {
+            if (block[0] == 255)
+                return i;
+            continue;
+        }
+        for (uint32_t h = 0; h < 2 && HALVES[dtype - DTYPE_Q8_0][h] != NONE; h++)
+            if ((block[HALVES[dtype - DTYPE_Q8_0][h] + 1] & 0x7c) == 0x7c)
+                return i;
+    }
+    return n;
+}
+
 void blocks_to_f32(enum dtype dtype, const void *blocks, size_t n, float *wide_out)
 {
     const struct block_shape shape = dtype_block_shape(dtype);

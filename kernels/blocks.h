@@ -37,6 +37,9 @@ struct block_numbers {
 /* Takes one block apart. block has any alignment. */
 void block_take_apart(enum dtype dtype, const void *block, struct block_numbers *numbers_out);
 
+/* The first of n blocks with a scale that is not finite; n: none has one. */
+size_t blocks_first_not_finite(enum dtype dtype, const void *blocks, size_t n);
+
 /* n is a multiple of the elements of a block. */
 void blocks_to_f32(enum dtype dtype, const void *blocks, size_t n, float *wide_out);
 float block_element(enum dtype dtype, const void *blocks, size_t index);

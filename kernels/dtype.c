@@ -5,11 +5,16 @@
 #include <stdbool.h>
 
 static const struct block_shape SHAPES[] = {
-    [DTYPE_Q8_0 - DTYPE_Q8_0] = {32, 34},   [DTYPE_Q4_0 - DTYPE_Q8_0] = {32, 18},
-    [DTYPE_Q4_1 - DTYPE_Q8_0] = {32, 20},   [DTYPE_Q5_0 - DTYPE_Q8_0] = {32, 22},
-    [DTYPE_Q5_1 - DTYPE_Q8_0] = {32, 24},   [DTYPE_Q2_K - DTYPE_Q8_0] = {256, 84},
-    [DTYPE_Q3_K - DTYPE_Q8_0] = {256, 110}, [DTYPE_Q4_K - DTYPE_Q8_0] = {256, 144},
-    [DTYPE_Q5_K - DTYPE_Q8_0] = {256, 176}, [DTYPE_Q6_K - DTYPE_Q8_0] = {256, 210},
+    [0] = {32, 34},
+    /* Q8_0 */ [DTYPE_Q4_0 - DTYPE_Q8_0] = {32, 18},
+    [DTYPE_Q4_1 - DTYPE_Q8_0] = {32, 20},
+    [DTYPE_Q5_0 - DTYPE_Q8_0] = {32, 22},
+    [DTYPE_Q5_1 - DTYPE_Q8_0] = {32, 24},
+    [DTYPE_Q2_K - DTYPE_Q8_0] = {256, 84},
+    [DTYPE_Q3_K - DTYPE_Q8_0] = {256, 110},
+    [DTYPE_Q4_K - DTYPE_Q8_0] = {256, 144},
+    [DTYPE_Q5_K - DTYPE_Q8_0] = {256, 176},
+    [DTYPE_Q6_K - DTYPE_Q8_0] = {256, 210},
     [DTYPE_MXFP4 - DTYPE_Q8_0] = {32, 17},
 };
 

@@ -2,6 +2,7 @@
 
 #include "base/text.h"
 #include "base/utf8.h"
+#include "gguf/gguf_file.h"
 #include "model/config/config_keys.h"
 #include "model/config/families.h"
 #include "model/files/mapped_file.h"
@@ -108,6 +109,10 @@ static int is_shown(const struct dirent *entry)
 static enum status list_others(const char *folder, json_t **names_out, struct error *error)
 {
     struct dirent **entries;
+    if (gguf_is(folder)) { /* all in one */
+        *names_out = json_array();
+        return STATUS_OK;
+    }
     int n = scandir(folder, &entries, is_shown, alphasort);
     if (n < 0)
         return error_set(error, errno_status(errno), "%.120s: %s%s", folder, strerror(errno),

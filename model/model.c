@@ -4,6 +4,7 @@
 #include "base/log/log.h"
 #include "base/text.h"
 #include "device/device.h"
+#include "gguf/gguf_file.h"
 #include "kernels/kernels.h"
 #include "model/config/config_file.h"
 #include "model/config/families.h"
@@ -136,11 +137,18 @@ static struct hash128 digest_decoder(const struct model_config *config, struct h
 }
 
 /* Kernels of a device compute decoders like Llama's alone. */
-static enum status check_device(const struct model_config *config, const struct device *device,
-                                struct error *error)
+static enum status check_device(const char *folder, const struct model_config *config,
+                                const struct device *device, struct error *error)
 {
     double values[BEYOND_LLAMA];
-    if (!kernel_choice_is_own(device) || !is_beyond_llama(config, values))
+    if (!kernel_choice_is_own(device))
+        return STATUS_OK;
+    if (gguf_is(folder))
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "GGUF files are computed on the CPU alone, not on %s: run it without "
+                         "--device",
+                         device_name(device));
+    if (!is_beyond_llama(config, values))
         return STATUS_OK;
     return error_set(error, STATUS_UNSUPPORTED,
                      "%s is computed on the CPU alone, not on %s: run it without --device",
@@ -266,7 +274,7 @@ static uint64_t kept_bytes(const struct model *model)
                                                                           model->config.n_layers,
                                                                           n_experts(model));
     if (model->config.tied_embeddings)
-        bytes += (uint64_t)embedding->n_out * embedding->n_in * dtype_bytes(embedding->dtype);
+        bytes += dtype_array_bytes(embedding->dtype, (size_t)embedding->n_out * embedding->n_in);
     return bytes;
 }
 
@@ -361,7 +369,7 @@ static enum status load(struct model *model, const char *folder,
     TRY(kernel_choice_make(kernel_choice_is_own(options->device), options->cpu_kernels,
                            options->attention_kernels, error, &model->choice));
     TRY(model_config_read(folder, &model->config, error));
-    TRY(check_device(&model->config, options->device, error));
+    TRY(check_device(folder, &model->config, options->device, error));
     TRY(weight_files_open(folder, &model->files, error));
     model->is_used = calloc(model->files.n_entries + 1, sizeof *model->is_used);
     model->weights.layers = calloc(model->config.n_layers, sizeof *model->weights.layers);
@@ -379,6 +387,8 @@ static enum status load(struct model *model, const char *folder,
     model->head = binding.head;
     model->device = options->device;
     model->file_dtype = model->weights.layers[0].k.dtype; /* n_layers >= 1: model_config.h */
+    if (dtype_is_blocks(model->file_dtype))
+        model->file_dtype = DTYPE_F16; /* of their scales */
     if (!options->is_quiet)
         warn_leftovers(model);
     return options->without_weights ? STATUS_OK : load_weights(model, options, error);

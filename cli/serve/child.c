@@ -1,6 +1,7 @@
 #include "cli/serve/child.h"
 
 #include "base/clock.h"
+#include "gguf/gguf_file.h"
 #include "model/files/other_format.h"
 #include "process/process.h"
 
@@ -149,6 +150,8 @@ int child_wait(struct child *child, uint64_t limit_ms)
 
 enum status child_model_check(const char *path, struct error *error)
 {
+    if (gguf_is(path))
+        return STATUS_OK; /* workers read it */
     DIR *folder = opendir(path);
     const int reason = errno; /* the next calls change errno */
     if (!folder)

@@ -19,6 +19,7 @@
 static const struct family FAMILIES[] = {
     {.architecture = "LlamaForCausalLM",
      .model_type = "llama",
+     .own_keys = "rope_interleaved",
      .may_have_attention_bias = true,
      .may_have_mlp_bias = true,
      .context_tokens = 2048},
@@ -427,10 +428,10 @@ const struct family *family_at(uint32_t index)
     return index < N_FAMILIES ? &FAMILIES[index] : NULL;
 }
 
-const char *model_family_name(uint32_t family)
+const char *model_family_name(uint32_t index)
 {
-    assert(family_at(family));
-    return family_at(family)->architecture;
+    assert(family_at(index));
+    return family_at(index)->architecture;
 }
 
 const char *family_key(const struct family *family, const json_t *object, const char *key,

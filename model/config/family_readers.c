@@ -24,7 +24,7 @@ static enum status read_scale(const struct json_fields *fields, const char *key,
 
 enum status family_read_gemma(const struct json_fields *fields, struct model_config *config)
 {
-    (void)fields;
+    TRY(require_bool(fields, "use_bidirectional_attention", false));
     config->decoder.embedding_scale = sqrtf((float)config->hidden);
     if (config->decoder.activation == ACTIVATION_GELU) /* the first files say gelu and mean this */
         config->decoder.activation = ACTIVATION_GELU_TANH;
@@ -47,7 +47,6 @@ static enum status read_gemma_caps(const struct json_fields *fields, struct mode
     config->decoder.attention_scale = (float)(1 / sqrt(scalar));
     config->decoder.attention_cap = (float)attention_cap;
     config->decoder.logit_cap = (float)logit_cap;
-    TRY(require_bool(fields, "use_bidirectional_attention", false));
     return family_read_gemma(fields, config);
 }
 
@@ -83,10 +82,10 @@ enum status family_read_cohere(const struct json_fields *fields, struct model_co
 
 enum status family_read_olmo(const struct json_fields *fields, struct model_config *config)
 {
-    double clip = 0;
+    double clip = -1;
     (void)config;
     TRY(json_fields_real(fields, "clip_qkv", 0, 1e9, &clip));
-    if (clip == 0)
+    if (clip < 0)
         return STATUS_OK;
     return error_set(fields->error, STATUS_UNSUPPORTED,
                      "%s: clip_qkv is %g, only null is supported", fields->file, clip);
@@ -143,7 +142,13 @@ enum status family_read_opt(const struct json_fields *fields, struct model_confi
 
 enum status family_read_bloom(const struct json_fields *fields, struct model_config *config)
 {
+    uint32_t inner = config->ffn;
     config->decoder.alibi_scale = 1;
+    TRY(json_fields_u32(fields, "n_inner", 1, FFN_MAX, &inner)); /* Transformers ignores it */
+    if (inner != config->ffn)
+        return error_set(fields->error, STATUS_UNSUPPORTED,
+                         "%s: n_inner is %u, only four times the hidden size, %u, is supported",
+                         fields->file, inner, config->ffn);
     return require_bool(fields, "apply_residual_connection_post_layernorm", false);
 }
 
@@ -153,6 +158,7 @@ enum status family_read_falcon(const struct json_fields *fields, struct model_co
     bool is_new = false, has_one = true, is_parallel = true, has_alibi = false, has_bias = false;
     uint32_t n_kv_heads = config->n_heads, n_norms = 0;
     struct decoder *decoder = &config->decoder;
+    TRY(require_bool(fields, "apply_residual_connection_post_layernorm", false));
     TRY(json_fields_bool(fields, "new_decoder_architecture", &is_new));
     TRY(json_fields_bool(fields, "multi_query", &has_one));
     TRY(json_fields_bool(fields, "parallel_attn", &is_parallel));
@@ -189,6 +195,13 @@ static enum status read_mpt_attention(const struct json_fields *attention,
     TRY(json_fields_real(attention, "clip_qkv", 0, 1e9, &clip));
     TRY(json_fields_real(attention, "softmax_scale", 1e-9, 1e9, &scale));
     TRY(json_fields_u32(attention, "alibi_bias_max", 1, 1u << 20, &bias_max));
+    const char *type = "multihead_attention";
+    TRY(json_fields_string(attention, "attn_type", &type));
+    if (strcmp(type, "multihead_attention") != 0)
+        return error_set(attention->error, STATUS_UNSUPPORTED,
+                         "%s: attn_type is \"%.60s\", only multihead_attention is supported",
+                         attention->file, type);
+    TRY(require_bool(attention, "attn_uses_sequence_id", false));
     TRY(require_bool(attention, "qk_ln", false));
     TRY(require_bool(attention, "prefix_lm", false));
     if (!has_alibi || bias_max != 8 || clip != 0)

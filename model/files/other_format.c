@@ -9,9 +9,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char GGUF[] =
-    "; it is GGUF, which is not read: take the same model as safetensors, as "
-    "Transformers stores it";
+static const char GGUF[] = "; it has a GGUF file: name that file itself as the model";
 
 static const struct format_row {
     const char *name;   /* of a file, or the beginning of one */

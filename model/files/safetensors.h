@@ -44,6 +44,8 @@ enum safetensors_dtype {
 #define X(name, bytes) SAFETENSORS_##name,
     SAFETENSORS_DTYPES(X)
 #undef X
+    /* Tensors of GGUF files are listed as those of safetensors files are: blocks of kernels/dtype.h, from DTYPE_Q8_0 on. */
+    SAFETENSORS_BLOCKS,
 };
 
 struct safetensor {

@@ -1,5 +1,6 @@
 #include "model/files/weight_files.h"
 
+#include "model/files/gguf_weights.h"
 #include "model/files/json_fields.h"
 #include "model/files/other_format.h"
 
@@ -150,9 +151,40 @@ static enum status open_index(const char *folder, const struct mapped_file *inde
 
 /* ---- one file or several ---- */
 
+/* Two tensors may have one name once names are those of Transformers: a file may have both spellings. */
+static enum status check_names(const struct weight_files *files, struct error *error)
+{
+    for (uint32_t i = 1; i < files->n_entries; i++)
+        if (by_name(&files->entries[i - 1], &files->entries[i]) == 0)
+            return error_set(error, STATUS_CORRUPT, "%.80s has tensor %.120s twice",
+                             files->entries[i].shard->name, files->entries[i].tensor->name);
+    return STATUS_OK;
+}
+
+static enum status open_gguf(const char *path, struct weight_files *files, struct error *error)
+{
+    TRY(gguf_open(path, &files->gguf, error));
+    TRY(reserve_shards(files, files->gguf.n_parts));
+    struct safetensors *tables = calloc(files->gguf.n_parts, sizeof *tables);
+    enum status status = tables ? gguf_weights_list(&files->gguf, tables) : STATUS_NO_MEMORY;
+    for (uint32_t part = 0; tables && part < files->gguf.n_parts; part++) {
+        files->shards[part].tensors = tables[part];
+        files->shards[part].name = strdup(files->gguf.parts[part].name);
+        files->n_shards++;
+        if (!files->shards[part].name)
+            status = STATUS_NO_MEMORY;
+    }
+    free(tables);
+    TRY(status);
+    TRY(list_entries(files));
+    return check_names(files, error);
+}
+
 static enum status open_any(const char *folder, struct weight_files *files, struct error *error)
 {
     struct mapped_file probe = {0};
+    if (gguf_is(folder))
+        return open_gguf(folder, files, error);
     enum status status = mapped_file_open(folder, SINGLE_FILE, UINT64_MAX, &probe, error);
     if (status == STATUS_OK) {
         mapped_file_close(&probe);
@@ -196,5 +228,6 @@ void weight_files_close(struct weight_files *files)
     }
     free(files->shards);
     free(files->entries);
+    gguf_close(&files->gguf);
     *files = (struct weight_files){0};
 }

@@ -1,6 +1,7 @@
 /*
  * weight_files - maps the safetensors files of a model folder and makes one table of their tensors.
  *
+ *     a GGUF file in place of the folder  its tensors (gguf_weights.h)
  *     model.safetensors                  the only file, if it exists
  *     model.safetensors.index.json       otherwise: {"weight_map": {tensor: file}, ...}
  *
@@ -11,6 +12,7 @@
  */
 #pragma once
 
+#include "gguf/gguf_file.h"
 #include "model/files/mapped_file.h"
 #include "model/files/safetensors.h"
 
@@ -33,6 +35,7 @@ struct weight_files {
     struct weight_shard *shards; /* [n_shards] */
     uint32_t n_entries;
     struct weight_entry *entries; /* [n_entries] by name */
+    struct gguf_file gguf;        /* of a GGUF file: it maps the data, and shards have none of it */
 };
 
 /* NOT_FOUND, IO_FAILED, CORRUPT, UNSUPPORTED with a sentence; NO_MEMORY. */

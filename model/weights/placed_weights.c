@@ -13,8 +13,18 @@ _Static_assert(sizeof(struct layer_weights) % sizeof(struct tensor) == 0, "tenso
 
 /* ---- one tensor ---- */
 
+/* Packed tensors and those in blocks are placed whole. */
+static bool is_whole_alone(const struct tensor *tensor)
+{
+    return tensor->is_packed || dtype_is_blocks(tensor->dtype);
+}
+
 static struct device_matrix data_matrix(const struct tensor *tensor)
 {
+    if (dtype_is_blocks(tensor->dtype))
+        return (struct device_matrix){
+            tensor->data, 1, dtype_array_bytes(tensor->dtype, (size_t)tensor->n_out * tensor->n_in),
+            1};
     if (tensor->is_packed)
         return (struct device_matrix){tensor->data, 1, tensor->packed_bytes, 1};
     return (struct device_matrix){tensor->data, tensor->n_out, tensor->n_in,
@@ -92,7 +102,7 @@ enum status tensor_place(struct device *device, const struct tensor *tensor,
     const struct device_slice all = device_slice_whole(&data);
     struct device_memory memories[PLACED_MEMORIES] = {{0}};
     struct device_placed on_device;
-    if (tensor->is_packed && !is_whole(tensor, slice))
+    if (is_whole_alone(tensor) && !is_whole(tensor, slice))
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "a slice of a packed matrix of %u by %u: it is placed whole",
                          tensor->n_out, tensor->n_in);
@@ -100,7 +110,7 @@ enum status tensor_place(struct device *device, const struct tensor *tensor,
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "a slice of columns that divides a group of %u with one scale",
                          tensor->scale_columns);
-    TRY(device_place(device, DEVICE_COPY, &data, tensor->is_packed ? &all : slice, error,
+    TRY(device_place(device, DEVICE_COPY, &data, is_whole_alone(tensor) ? &all : slice, error,
                      &on_device));
     struct tensor placed = *tensor;
     memories[0] = on_device.memory;

@@ -1,6 +1,7 @@
 #include "model/weights/quantized_weights.h"
 
 #include "base/huge_memory.h"
+#include "kernels/blocks.h"
 #include "kernels/kernels.h"
 #include "kernels/quantize.h"
 #include "model/files/mapped_file.h"
@@ -71,7 +72,7 @@ static enum status list_make(const struct weights *weights, uint32_t n_layers, u
 
 static uint64_t source_bytes(const struct tensor *tensor)
 {
-    return (uint64_t)tensor->n_out * tensor->n_in * dtype_bytes(tensor->dtype);
+    return dtype_array_bytes(tensor->dtype, (size_t)tensor->n_out * tensor->n_in);
 }
 
 uint64_t quantized_weights_source_bytes(const struct weights *weights, uint32_t n_layers,
@@ -168,6 +169,24 @@ static void pack_matrix(struct making *making, const struct quantized *counts,
     tensor->packed_bytes = bytes;
 }
 
+/* Blocks are widened first. */
+static enum status round_matrix(const struct making *making, const struct quantized *counts,
+                                const struct tensor *tensor)
+{
+    const size_t n = (size_t)tensor->n_out * tensor->n_in;
+    if (!dtype_is_blocks(tensor->dtype)) {
+        quantize(making->threads, counts, tensor->dtype, tensor->data);
+        return STATUS_OK;
+    }
+    float *wide = malloc(n * sizeof *wide);
+    if (!wide)
+        return STATUS_NO_MEMORY;
+    blocks_to_f32(tensor->dtype, tensor->data, n, wide);
+    quantize(making->threads, counts, DTYPE_F32, wide);
+    free(wide);
+    return STATUS_OK;
+}
+
 /* Rounds the tensor to integers and scales: in buffers of its own if they are packed afterwards. */
 static enum status make_matrix(struct making *making, struct tensor *tensor, struct error *error)
 {
@@ -179,8 +198,9 @@ static enum status make_matrix(struct making *making, struct tensor *tensor, str
     counts.w = is_packing ? malloc(w_bytes) : take_part(making, w_bytes);
     counts.scales = is_packing ? malloc(scales_bytes) : take_part(making, scales_bytes);
     enum status status = counts.w && counts.scales ? STATUS_OK : STATUS_NO_MEMORY;
+    if (status == STATUS_OK)
+        status = round_matrix(making, &counts, tensor);
     if (status == STATUS_OK) {
-        quantize(making->threads, &counts, tensor->dtype, tensor->data);
         tensor->data = counts.w;
         tensor->dtype = counts.dtype;
         tensor->scales = counts.scales;

@@ -20,7 +20,7 @@ static enum dtype made_dtype(const struct tensor *tensor)
 
 static size_t made_bytes(const struct tensor *tensor)
 {
-    size_t bytes = (size_t)tensor->n_out * tensor->n_in * dtype_bytes(made_dtype(tensor));
+    size_t bytes = dtype_array_bytes(made_dtype(tensor), (size_t)tensor->n_out * tensor->n_in);
     return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
@@ -52,7 +52,7 @@ static void transpose(const struct tensor *tensor, uint8_t *made)
 
 static void gather(const struct tensor *tensor, uint8_t *made)
 {
-    const size_t bytes = tensor->n_in * dtype_bytes(tensor->dtype);
+    const size_t bytes = dtype_array_bytes(tensor->dtype, tensor->n_in);
     const uint8_t *from = tensor->source.data;
     for (uint32_t row = 0; row < tensor->n_out; row++)
         memcpy(made + row * bytes, from + row_in_file(&tensor->source, row) * bytes, bytes);
@@ -67,8 +67,9 @@ static void make(struct tensor *tensor, uint8_t *made)
     else
         gather(tensor, made);
     /* Nobody reads these pages of the file any more, but for other parts of a fused matrix, which read them again. */
-    mapped_file_give_back(tensor->source.data, (size_t)tensor->source.n_rows * tensor->n_in *
-                                                   dtype_bytes(tensor->dtype));
+    mapped_file_give_back(
+        tensor->source.data,
+        dtype_array_bytes(tensor->dtype, (size_t)tensor->source.n_rows * tensor->n_in));
     tensor->dtype = made_dtype(tensor);
     tensor->data = made;
     tensor->source = (struct tensor_source){.data = NULL};

@@ -2,6 +2,7 @@
 
 #include "base/text.h"
 #include "base/thread_pool.h"
+#include "kernels/blocks.h"
 #include "kernels/finite.h"
 #include "model/weights/weight_table.h"
 
@@ -23,7 +24,7 @@ struct chunk {
     const uint8_t *data;
     size_t bytes;
     int error;    /* errno of the reading; 0: none */
-    uint64_t bad; /* the first element that is not finite; the number of elements: none */
+    uint64_t bad; /* the first element, byte or block that is not finite; their number: none */
 };
 
 struct reading {
@@ -33,20 +34,39 @@ struct reading {
     size_t round;           /* the first chunk of this round */
 };
 
+static bool is_blocks(const struct safetensor *tensor)
+{
+    return tensor->dtype >= SAFETENSORS_BLOCKS;
+}
+
+static enum dtype block_dtype(const struct safetensor *tensor)
+{
+    return (enum dtype)(DTYPE_Q8_0 + (tensor->dtype - SAFETENSORS_BLOCKS));
+}
+
+/* Of a chunk: whole elements, and whole blocks. */
+static size_t chunk_bytes(const struct safetensor *tensor)
+{
+    const size_t block = is_blocks(tensor) ? dtype_block_shape(block_dtype(tensor)).bytes : 1;
+    return CHUNK_BYTES / block * block;
+}
+
 static size_t count_chunks(const struct weight_entry *entry)
 {
-    return entry->tensor->bytes / CHUNK_BYTES + (entry->tensor->bytes % CHUNK_BYTES != 0);
+    const size_t bytes = chunk_bytes(entry->tensor);
+    return entry->tensor->bytes / bytes + (entry->tensor->bytes % bytes != 0);
 }
 
 static void cut(struct reading *reading, const struct weight_entry *entry)
 {
     const struct safetensor *tensor = entry->tensor;
-    for (uint64_t at = 0; at < tensor->bytes; at += CHUNK_BYTES) {
+    const size_t bytes = chunk_bytes(tensor);
+    for (uint64_t at = 0; at < tensor->bytes; at += bytes) {
         uint64_t left = tensor->bytes - at;
         reading->chunks[reading->n_chunks++] = (struct chunk){
             .entry = entry,
             .data = tensor->data + at,
-            .bytes = left < CHUNK_BYTES ? left : CHUNK_BYTES,
+            .bytes = left < bytes ? left : bytes,
         };
     }
 }
@@ -98,6 +118,8 @@ static enum dtype dtype_of(const struct safetensor *tensor)
 static uint64_t n_elements(const struct chunk *chunk)
 {
     const struct safetensor *tensor = chunk->entry->tensor;
+    if (is_blocks(tensor))
+        return chunk->bytes / dtype_block_shape(block_dtype(tensor)).bytes;
     return tensor->dtype == SAFETENSORS_U8 ? chunk->bytes
                                            : chunk->bytes / dtype_bytes(dtype_of(tensor));
 }
@@ -122,6 +144,9 @@ static void read_chunk(void *arg, uint32_t index)
     reading->hashes[at] = (struct hash128){hash.low64, hash.high64};
     if (chunk->entry->tensor->dtype == SAFETENSORS_U8)
         chunk->bad = first_nan_byte(chunk);
+    else if (is_blocks(chunk->entry->tensor))
+        chunk->bad = blocks_first_not_finite(block_dtype(chunk->entry->tensor), chunk->data,
+                                             n_elements(chunk));
     else
         chunk->bad = first_not_finite(dtype_of(chunk->entry->tensor), chunk->data,
                                       n_elements(chunk));
@@ -142,6 +167,14 @@ static enum status judge_chunk(const struct chunk *chunk, struct error *error)
                          "%.80s: tensor %.120s has a scale that is nan (byte %" PRIu64
                          "), weights must be finite",
                          file, tensor->name, (uint64_t)(chunk->data - tensor->data) + chunk->bad);
+    if (is_blocks(tensor))
+        return error_set(error, STATUS_CORRUPT,
+                         "%.80s: tensor %.120s has a scale that is not finite (block %" PRIu64
+                         "), weights must be finite",
+                         file, tensor->name,
+                         (uint64_t)(chunk->data - tensor->data) /
+                                 dtype_block_shape(block_dtype(tensor)).bytes +
+                             chunk->bad);
     const enum dtype dtype = dtype_of(tensor);
     const float bad = dtype_load(dtype, chunk->data, chunk->bad);
     const double value = (double)(isnan(bad) ? NAN : bad); /* without a sign */

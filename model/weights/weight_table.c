@@ -51,6 +51,10 @@ static enum status to_dtype(const struct weight_entry *entry, enum dtype *dtype_
         *dtype_out = DTYPE_F16;
         return STATUS_OK;
     default:
+        if (entry->tensor->dtype >= SAFETENSORS_BLOCKS) {
+            *dtype_out = (enum dtype)(DTYPE_Q8_0 + (entry->tensor->dtype - SAFETENSORS_BLOCKS));
+            return STATUS_OK;
+        }
         return error_set(error, STATUS_UNSUPPORTED,
                          "%.80s: tensor %.120s has dtype %s, supported are F32, BF16 and F16",
                          entry->shard->name, entry->tensor->name,
@@ -170,20 +174,24 @@ static enum status bind(struct weight_binding *binding, const char *name,
         return say_missing(name, expected, n_dims, error);
     TRY(check_shape(entry, expected, n_dims, error));
     TRY(to_dtype(entry, &tensor->dtype, error));
+    if (dtype_is_blocks(tensor->dtype) && (n_dims == 1 || source.is_transposed))
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "%.80s: tensor %.120s has type %s, which is supported for matrices alone",
+                         entry->shard->name, entry->tensor->name, dtype_name(tensor->dtype));
     tensor->n_out = (uint32_t)dimension_size(config, row->rows);
     tensor->n_in = (uint32_t)n_in;
     const uint8_t *data = entry->tensor->data;
     if (expert != ALONE)
         data += expert * (entry->tensor->bytes / shape[0]);
     if (lies_in_place(&source)) {
-        tensor->data = data + source.first * n_in * dtype_bytes(tensor->dtype);
+        tensor->data = data + dtype_array_bytes(tensor->dtype, source.first * n_in);
     } else {
         source.data = data;
         tensor->data = data; /* until it is rearranged */
         tensor->source = source;
     }
     const uint64_t n_elements = (uint64_t)tensor->n_out * n_in;
-    count(binding, entry, n_elements, n_elements * dtype_bytes(tensor->dtype));
+    count(binding, entry, n_elements, dtype_array_bytes(tensor->dtype, n_elements));
     return STATUS_OK;
 }
 

@@ -6,6 +6,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
+#define GEMMA     GOLDEN_MODELS "/gemma_t4"
 #define GEMMA2    GOLDEN_MODELS "/gemma2_t4"
 #define GEMMA3    GOLDEN_MODELS "/gemma3_t5"
 #define PHI3      GOLDEN_MODELS "/phi3_t5"
@@ -119,6 +120,15 @@ static const struct bad_config CASES[] = {
     {MPT, "{\"expansion_ratio\": 64, \"d_model\": 65536, \"n_heads\": 512}", STATUS_CORRUPT,
      "expansion_ratio is 64"},
     {MPT, "{\"attn_config\": {\"clip_qkv\": 6}}", STATUS_UNSUPPORTED, "clip_qkv 6"},
+    {MPT, "{\"attn_config\": {\"attn_type\": \"multiquery_attention\"}}", STATUS_UNSUPPORTED,
+     "attn_type is \"multiquery_attention\""},
+    {FALCON, "{\"apply_residual_connection_post_layernorm\": true}", STATUS_UNSUPPORTED,
+     "apply_residual_connection_post_layernorm is true"},
+    {BLOOM, "{\"n_inner\": 64}", STATUS_UNSUPPORTED, "n_inner is 64, only four times"},
+    {BLOOM, "{\"n_inner\": \"64\"}", STATUS_CORRUPT, "n_inner is"},
+    {OLMO, "{\"clip_qkv\": 0}", STATUS_UNSUPPORTED, "clip_qkv is 0"},
+    {GEMMA, "{\"use_bidirectional_attention\": true}", STATUS_UNSUPPORTED,
+     "use_bidirectional_attention is true"},
     {MPT, "{\"attn_config\": {\"qk_ln\": true}}", STATUS_UNSUPPORTED, "qk_ln is true"},
     {MPT, "{\"attn_config\": {\"alibi\": false}}", STATUS_UNSUPPORTED, "alibi is false"},
     {MPT, "{\"attn_config\": 3}", STATUS_CORRUPT, "attn_config is"},
@@ -149,7 +159,7 @@ static const struct bad_config CASES[] = {
 
 Test(bad_family, every_bad_value_has_its_sentence)
 {
-    cr_assert_eq(sizeof CASES / sizeof *CASES, 75);
+    cr_assert_eq(sizeof CASES / sizeof *CASES, 81);
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         const struct bad_config *bad = &CASES[i];
         struct broken_folder folder;

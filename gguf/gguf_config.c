@@ -1,0 +1,343 @@
+#include "gguf/gguf_config.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define NUMBER_MAX (1u << 24)
+
+static const struct architecture {
+    const char *name, *class, *model_type;
+    bool is_interleaved; /* neighbouring elements of a head are rotated together */
+} ARCHITECTURES[] = {
+    {"llama", "LlamaForCausalLM", "llama", true},
+    {"qwen2", "Qwen2ForCausalLM", "qwen2", false},
+    {"qwen3", "Qwen3ForCausalLM", "qwen3", false},
+};
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+static enum status find_architecture(const struct gguf_file *file,
+                                     const struct architecture **found_out, struct error *error)
+{
+    struct gguf_text name = {NULL, 0};
+    TRY(gguf_text(file, "general.architecture", &name, error));
+    if (!name.bytes)
+        return error_set(error, STATUS_CORRUPT, "key general.architecture is missing");
+    for (size_t i = 0; i < COUNT(ARCHITECTURES); i++)
+        if (gguf_text_is(name, ARCHITECTURES[i].name)) {
+            *found_out = &ARCHITECTURES[i];
+            return STATUS_OK;
+        }
+    return error_set(error, STATUS_UNSUPPORTED,
+                     "general.architecture is \"%.*s\", supported in GGUF files are llama, qwen2 "
+                     "and qwen3: take the same model as a Hugging Face folder",
+                     (int)(name.n < 60 ? name.n : 60), name.bytes);
+}
+
+/* ---- numbers ---- */
+
+static const struct number_row {
+    const char *key; /* behind the architecture's name */
+    const char *word;
+    bool is_required, is_real;
+} NUMBERS[] = {
+    {"embedding_length", "hidden_size", true, false},
+    {"block_count", "num_hidden_layers", true, false},
+    {"feed_forward_length", "intermediate_size", true, false},
+    {"attention.head_count", "num_attention_heads", true, false},
+    {"attention.head_count_kv", "num_key_value_heads", false, false},
+    {"attention.key_length", "head_dim", false, false},
+    {"context_length", "max_position_embeddings", true, false},
+    {"attention.layer_norm_rms_epsilon", "rms_norm_eps", true, true},
+    {"rope.freq_base", "rope_theta", false, true},
+};
+
+static enum status add_number(const struct gguf_file *file, const struct architecture *architecture,
+                              const struct number_row *row, json_t *config, struct error *error)
+{
+    char key[96];
+    snprintf(key, sizeof key, "%s.%s", architecture->name, row->key);
+    if (!gguf_find(file, key))
+        return row->is_required ? error_set(error, STATUS_CORRUPT, "key %s is missing", key)
+                                : STATUS_OK;
+    if (row->is_real) {
+        double real = 0;
+        TRY(gguf_real(file, key, &real, error));
+        json_object_set_new(config, row->word, json_real(real));
+        return STATUS_OK;
+    }
+    uint64_t number = 0;
+    TRY(gguf_u64(file, key, 1, NUMBER_MAX, &number, error));
+    json_object_set_new(config, row->word, json_integer((json_int_t)number));
+    return STATUS_OK;
+}
+
+static uint64_t number_in(const json_t *config, const char *word)
+{
+    return (uint64_t)json_integer_value(json_object_get(config, word));
+}
+
+static enum status add_numbers(const struct gguf_file *file,
+                               const struct architecture *architecture, json_t *config,
+                               struct error *error)
+{
+    for (size_t i = 0; i < COUNT(NUMBERS); i++)
+        TRY(add_number(file, architecture, &NUMBERS[i], config, error));
+    if (!json_object_get(config, "num_key_value_heads"))
+        json_object_set(config, "num_key_value_heads",
+                        json_object_get(config, "num_attention_heads"));
+    return STATUS_OK;
+}
+
+/* Keys whose value must be neutral, since nothing here computes anything else. */
+static enum status refuse_rest(const struct gguf_file *file,
+                               const struct architecture *architecture, const json_t *config,
+                               struct error *error)
+{
+    static const char *const ZERO[] = {"expert_count", "attention.sliding_window"};
+    char key[96];
+    for (size_t i = 0; i < COUNT(ZERO); i++) {
+        uint64_t value = 0;
+        snprintf(key, sizeof key, "%s.%s", architecture->name, ZERO[i]);
+        TRY(gguf_u64(file, key, 0, UINT32_MAX, &value, error));
+        if (value != 0)
+            return error_set(error, STATUS_UNSUPPORTED,
+                             "key %s is %" PRIu64 ", which is not supported in GGUF files", key,
+                             value);
+    }
+    const uint64_t heads = number_in(config, "num_attention_heads");
+    uint64_t head_dim = number_in(config, "head_dim");
+    if (head_dim == 0)
+        head_dim = number_in(config, "hidden_size") / heads;
+    uint64_t value_length = head_dim, rotated = head_dim;
+    snprintf(key, sizeof key, "%s.attention.value_length", architecture->name);
+    TRY(gguf_u64(file, key, 1, NUMBER_MAX, &value_length, error));
+    if (value_length != head_dim)
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "key %s is %" PRIu64 ", but keys have %" PRIu64 " elements", key,
+                         value_length, head_dim);
+    snprintf(key, sizeof key, "%s.rope.dimension_count", architecture->name);
+    TRY(gguf_u64(file, key, 1, NUMBER_MAX, &rotated, error));
+    if (rotated != head_dim)
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "key %s is %" PRIu64 ", only the whole head of %" PRIu64
+                         " elements is supported",
+                         key, rotated, head_dim);
+    return STATUS_OK;
+}
+
+/* ---- rotation ---- */
+
+/* What Llama 3.1 to 3.3 have besides the factor; the file has only what they make of it. */
+#define LLAMA3_LOW       1.0
+#define LLAMA3_HIGH      4.0
+#define LLAMA3_POSITIONS 8192.0
+
+static double llama3_factor(double theta, uint64_t head_dim, uint64_t i, double factor)
+{
+    const double frequency = pow(theta, -2.0 * (double)i / (double)head_dim);
+    const double wavelength = 2 * 3.14159265358979323846 / frequency;
+    if (wavelength < LLAMA3_POSITIONS / LLAMA3_HIGH)
+        return 1;
+    if (wavelength > LLAMA3_POSITIONS / LLAMA3_LOW)
+        return factor;
+    const double smooth = (LLAMA3_POSITIONS / wavelength - LLAMA3_LOW) / (LLAMA3_HIGH - LLAMA3_LOW);
+    return 1 / ((1 - smooth) / factor + smooth);
+}
+
+/* rope_freqs.weight has what each frequency is divided by. */
+static enum status add_llama3(const struct gguf_tensor *tensor, json_t *config, struct error *error)
+{
+    uint64_t head_dim = number_in(config, "head_dim");
+    const json_t *base = json_object_get(config, "rope_theta");
+    const double theta = base ? json_number_value(base) : 10000;
+    if (head_dim == 0)
+        head_dim = number_in(config, "hidden_size") / number_in(config, "num_attention_heads");
+    if (tensor->type != GGUF_TYPE_F32 || tensor->n_dims != 1 || tensor->dims[0] != head_dim / 2)
+        return error_set(error, STATUS_CORRUPT,
+                         "tensor rope_freqs.weight is not F32 of %" PRIu64 " elements",
+                         head_dim / 2);
+    double factor = 0;
+    float value;
+    for (uint64_t i = 0; i < head_dim / 2; i++) {
+        memcpy(&value, tensor->data + i * sizeof value, sizeof value);
+        factor = (double)value > factor ? (double)value : factor;
+    }
+    for (uint64_t i = 0; i < head_dim / 2; i++) {
+        memcpy(&value, tensor->data + i * sizeof value, sizeof value);
+        const double wanted = llama3_factor(theta, head_dim, i, factor);
+        if (!(fabs((double)value - wanted) <= 1e-4 * wanted))
+            return error_set(error, STATUS_UNSUPPORTED,
+                             "tensor rope_freqs.weight has %g at %" PRIu64
+                             ", Llama 3 with factor %g has %g; no other scaling is supported",
+                             (double)value, i, factor, wanted);
+    }
+    json_object_set_new(config, "rope_scaling",
+                        json_pack("{s:s, s:f, s:f, s:f, s:i}", "rope_type", "llama3", "factor",
+                                  factor, "low_freq_factor", LLAMA3_LOW, "high_freq_factor",
+                                  LLAMA3_HIGH, "original_max_position_embeddings",
+                                  (int)LLAMA3_POSITIONS));
+    return STATUS_OK;
+}
+
+static enum status add_scaling(const struct gguf_file *file,
+                               const struct architecture *architecture, json_t *config,
+                               struct error *error)
+{
+    const struct gguf_tensor *frequencies = gguf_find_tensor(file, "rope_freqs.weight");
+    char key[96];
+    struct gguf_text type = {"none", 4};
+    double factor = 1;
+    uint64_t original = 0;
+    if (frequencies)
+        return add_llama3(frequencies, config, error);
+    snprintf(key, sizeof key, "%s.rope.scaling.type", architecture->name);
+    TRY(gguf_text(file, key, &type, error));
+    if (gguf_text_is(type, "none"))
+        return STATUS_OK;
+    if (!gguf_text_is(type, "linear") && !gguf_text_is(type, "yarn"))
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "key %s is \"%.*s\", supported are none, linear and yarn", key,
+                         (int)(type.n < 60 ? type.n : 60), type.bytes);
+    snprintf(key, sizeof key, "%s.rope.scaling.factor", architecture->name);
+    TRY(gguf_real(file, key, &factor, error));
+    snprintf(key, sizeof key, "%s.rope.scaling.original_context_length", architecture->name);
+    TRY(gguf_u64(file, key, 1, NUMBER_MAX, &original, error));
+    json_t *scaling = json_pack("{s:s#, s:f}", "rope_type", type.bytes, (int)type.n, "factor",
+                                factor);
+    if (original > 0)
+        json_object_set_new(scaling, "original_max_position_embeddings",
+                            json_integer((json_int_t)original));
+    json_object_set_new(config, "rope_scaling", scaling);
+    return STATUS_OK;
+}
+
+/* ---- tokens ---- */
+
+/* Tokens that end a text besides the one of the key, whatever the file says: those of the chat formats. */
+static const char *const ENDS[] = {
+    "<|eot_id|>",    "<|im_end|>", "<|end|>", "<end_of_turn>",
+    "<|endoftext|>", "<|eom_id|>", "<EOT>",   "<|end_of_text|>",
+};
+
+enum { TOKEN_IS_CONTROL = 3 };
+
+static void add_id(json_t *list, uint64_t id)
+{
+    size_t i;
+    json_t *known;
+    json_array_foreach(list, i, known) if ((uint64_t)json_integer_value(known) == id) return;
+    json_array_append_new(list, json_integer((json_int_t)id));
+}
+
+static enum status add_tokens(const struct gguf_file *file, json_t *config, struct error *error)
+{
+    static const char *const KEYS[] = {"tokenizer.ggml.eos_token_id",
+                                       "tokenizer.ggml.eot_token_id"};
+    const struct gguf_key *tokens, *types;
+    TRY(gguf_array(file, "tokenizer.ggml.tokens", &tokens, error));
+    TRY(gguf_array(file, "tokenizer.ggml.token_type", &types, error));
+    if (!tokens || tokens->kind != GGUF_TEXT)
+        return error_set(error, STATUS_CORRUPT,
+                         "key tokenizer.ggml.tokens is missing, or no array of texts");
+    if (types && (types->kind == GGUF_TEXT || types->n != tokens->n))
+        return error_set(error, STATUS_CORRUPT,
+                         "key tokenizer.ggml.token_type has not a number for each of %" PRIu64
+                         " tokens",
+                         tokens->n);
+    json_t *ends = json_array();
+    json_object_set_new(config, "eos_token_id", ends);
+    json_object_set_new(config, "vocab_size", json_integer((json_int_t)tokens->n));
+    for (size_t i = 0; i < COUNT(KEYS); i++) {
+        uint64_t id = UINT64_MAX;
+        TRY(gguf_u64(file, KEYS[i], 0, tokens->n - (tokens->n > 0), &id, error));
+        if (id != UINT64_MAX)
+            add_id(ends, id);
+    }
+    const uint8_t *at = tokens->at;
+    for (uint64_t i = 0; i < tokens->n; i++) {
+        const struct gguf_text token = gguf_next_text(&at);
+        const bool is_control = types && gguf_number_at(types, i) == TOKEN_IS_CONTROL;
+        for (size_t e = 0; is_control && e < COUNT(ENDS); e++)
+            if (gguf_text_is(token, ENDS[e]))
+                add_id(ends, i);
+    }
+    return STATUS_OK;
+}
+
+static enum status fill(const struct gguf_file *file, json_t *config, struct error *error)
+{
+    const struct architecture *architecture = NULL;
+    TRY(find_architecture(file, &architecture, error));
+    json_object_set_new(config, "architectures", json_pack("[s]", architecture->class));
+    json_object_set_new(config, "model_type", json_string(architecture->model_type));
+    TRY(add_numbers(file, architecture, config, error));
+    TRY(refuse_rest(file, architecture, config, error));
+    TRY(add_scaling(file, architecture, config, error));
+    TRY(add_tokens(file, config, error));
+    if (architecture->is_interleaved)
+        json_object_set_new(config, "rope_interleaved", json_true());
+    if (strcmp(architecture->name, "llama") == 0 && gguf_find_tensor(file, "blk.0.attn_q.bias"))
+        json_object_set_new(config, "attention_bias", json_true());
+    json_object_set_new(config, "tie_word_embeddings",
+                        json_boolean(!gguf_find_tensor(file, "output.weight")));
+    return STATUS_OK;
+}
+
+enum status gguf_config_make(const struct gguf_file *file, json_t **config_out, struct error *error)
+{
+    json_t *config = json_object();
+    enum status status = config ? fill(file, config, error) : STATUS_NO_MEMORY;
+    if (status != STATUS_OK) {
+        json_decref(config);
+        return status;
+    }
+    *config_out = config;
+    return STATUS_OK;
+}
+
+/* ---- names ---- */
+
+static const char *const NAMES[][2] = {
+    {"token_embd.weight", "model.embed_tokens.weight"},
+    {"output_norm.weight", "model.norm.weight"},
+    {"output.weight", "lm_head.weight"},
+};
+
+static const char *const LAYER_NAMES[][2] = {
+    {"attn_norm.weight", "input_layernorm.weight"},
+    {"attn_q.weight", "self_attn.q_proj.weight"},
+    {"attn_q.bias", "self_attn.q_proj.bias"},
+    {"attn_k.weight", "self_attn.k_proj.weight"},
+    {"attn_k.bias", "self_attn.k_proj.bias"},
+    {"attn_v.weight", "self_attn.v_proj.weight"},
+    {"attn_v.bias", "self_attn.v_proj.bias"},
+    {"attn_q_norm.weight", "self_attn.q_norm.weight"},
+    {"attn_k_norm.weight", "self_attn.k_norm.weight"},
+    {"attn_output.weight", "self_attn.o_proj.weight"},
+    {"attn_output.bias", "self_attn.o_proj.bias"},
+    {"ffn_norm.weight", "post_attention_layernorm.weight"},
+    {"ffn_gate.weight", "mlp.gate_proj.weight"},
+    {"ffn_up.weight", "mlp.up_proj.weight"},
+    {"ffn_down.weight", "mlp.down_proj.weight"},
+};
+
+void gguf_tensor_name(struct gguf_text name, char *name_out, size_t name_max)
+{
+    char own[GGUF_NAME_MAX + 1];
+    unsigned layer;
+    int used = 0;
+    snprintf(own, sizeof own, "%.*s", (int)name.n, name.bytes);
+    name_out[0] = '\0';
+    for (size_t i = 0; i < COUNT(NAMES); i++)
+        if (strcmp(own, NAMES[i][0]) == 0)
+            snprintf(name_out, name_max, "%s", NAMES[i][1]);
+    if (sscanf(own, "blk.%6u.%n", &layer, &used) != 1 || used == 0)
+        return;
+    for (size_t i = 0; i < COUNT(LAYER_NAMES); i++)
+        if (strcmp(own + used, LAYER_NAMES[i][0]) == 0)
+            snprintf(name_out, name_max, "model.layers.%u.%s", layer, LAYER_NAMES[i][1]);
+}

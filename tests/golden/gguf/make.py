@@ -1,0 +1,246 @@
+#!/usr/bin/env python3
+"""Makes small GGUF files, and what Transformers and `tokenizers` make of the same weights and tokens.
+
+    v/bin/pip install -r requirements.txt && v/bin/python make.py      writes beside itself
+
+NAME.gguf             the tiny models of ../models with that name, in GGUF's names and order of rows: the same logits
+split-0000N-of-00002  one of them in two parts
+blocks.gguf           a model whose matrices have ten types of blocks, any bytes; blocks.f32: logits of Transformers for
+                      its values, of every position of the prompt in golden.json
+TOKENIZER.gguf        the tokenizers of ../tokenizer, without tensors; tokens.json: ids of strings
+spm.gguf              a SentencePiece vocabulary with scores; its merges are those that Transformers derives
+"""
+import json
+import tempfile
+from pathlib import Path
+
+import numpy as np
+import torch
+import transformers
+from gguf import GGML_QUANT_SIZES, GGMLQuantizationType as Type, GGUFWriter, TokenType
+from gguf.quants import dequantize
+from safetensors import safe_open
+from safetensors.torch import save_file
+from tokenizers import Tokenizer
+from transformers.convert_slow_tokenizer import generate_merges
+
+HERE = Path(__file__).parent
+MODELS = HERE.parent / "models"
+TOKENIZERS = HERE.parent / "tokenizer"
+NAMES = {"model.embed_tokens.weight": "token_embd.weight", "model.norm.weight": "output_norm.weight",
+         "lm_head.weight": "output.weight"}
+LAYER = {"input_layernorm": "attn_norm", "post_attention_layernorm": "ffn_norm", "self_attn.q_proj": "attn_q",
+         "self_attn.k_proj": "attn_k", "self_attn.v_proj": "attn_v", "self_attn.o_proj": "attn_output",
+         "self_attn.q_norm": "attn_q_norm", "self_attn.k_norm": "attn_k_norm", "mlp.gate_proj": "ffn_gate",
+         "mlp.up_proj": "ffn_up", "mlp.down_proj": "ffn_down"}
+STRINGS = ["", " ", "Hello, world!", "hello  world", "It's 1984, isn't it?", "  leading", "trailing  ", "a\n\nb\r\n c",
+           "Größe naïveté", "cafe\u0301 caf\u00e9", "太初有道", "В начале", "3.14159 12345", "def f(x):\n    return x\n",
+           "\U0001f642\U0001f44d\U0001f3fd", "\u00a0\u3000\t", "XMLHttpRequest", "don't I'LL", "!!! ... --", "\x00\x7f"]
+BLOCK_TYPES = {"token_embd.weight": Type.Q6_K, "attn_q.weight": Type.Q4_K, "attn_k.weight": Type.Q5_K,
+               "attn_v.weight": Type.Q5_1, "attn_output.weight": Type.Q3_K, "ffn_gate.weight": Type.Q2_K,
+               "ffn_up.weight": Type.Q5_0, "ffn_down.weight": Type.Q8_0, "output.weight": Type.Q4_0}
+HALVES = {Type.Q8_0: (0,), Type.Q4_0: (0,), Type.Q5_0: (0,), Type.Q5_1: (0, 2), Type.Q2_K: (80, 82), Type.Q3_K: (108,),
+          Type.Q4_K: (0, 2), Type.Q5_K: (0, 2), Type.Q6_K: (208,)}
+
+
+def gguf_name(name):
+    if name in NAMES:
+        return NAMES[name]
+    _, _, layer, rest = name.split(".", 3)
+    stem, end = rest.rsplit(".", 1)
+    return f"blk.{layer}.{LAYER[stem]}.{end}"
+
+
+def permute(rows, n_heads):
+    """From halves to neighbours, as the converter of llama.cpp does for llama."""
+    return rows.reshape(n_heads, 2, rows.shape[0] // n_heads // 2, *rows.shape[1:]).swapaxes(1, 2).reshape(rows.shape)
+
+
+def write_keys(writer, arch, config, n_tokens):
+    heads = config["num_attention_heads"]
+    writer.add_context_length(config["max_position_embeddings"])
+    writer.add_embedding_length(config["hidden_size"])
+    writer.add_block_count(config["num_hidden_layers"])
+    writer.add_feed_forward_length(config["intermediate_size"])
+    writer.add_head_count(heads)
+    writer.add_head_count_kv(config.get("num_key_value_heads", heads))
+    head_dim = config.get("head_dim", config["hidden_size"] // heads)
+    writer.add_key_length(head_dim)
+    writer.add_value_length(head_dim)
+    writer.add_rope_dimension_count(head_dim)
+    theta = config.get("rope_theta") or config.get("rope_parameters", {}).get("rope_theta", 10000.0)
+    writer.add_rope_freq_base(theta)
+    writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("gpt-2")
+    writer.add_token_list([f"t{i}" for i in range(n_tokens)])
+    writer.add_token_types([TokenType.CONTROL if i < 3 else TokenType.NORMAL for i in range(n_tokens)])
+    writer.add_token_merges([])
+    writer.add_bos_token_id(1)
+    writer.add_eos_token_id(2)
+
+
+def finish(writer):
+    writer.write_header_to_file()
+    writer.write_kv_data_to_file()
+    writer.write_tensors_to_file()
+    writer.close()
+
+
+def tensors_of(name):
+    with safe_open(MODELS / name / "model.safetensors", "pt") as file:
+        return {key: file.get_tensor(key) for key in file.keys()}
+
+
+def add_tensor(writer, name, tensor):
+    if tensor.ndim == 1:
+        tensor = tensor.float()
+    if tensor.dtype == torch.bfloat16:
+        raw = np.ascontiguousarray(tensor.view(torch.int16).numpy()).view(np.uint8)
+        writer.add_tensor(name, raw, raw_dtype=Type.BF16)
+    else:
+        writer.add_tensor(name, np.ascontiguousarray(tensor.numpy()))
+
+
+def write_model(name, arch, path, **options):
+    config = json.loads((MODELS / name / "config.json").read_text())
+    writer = GGUFWriter(path, arch, **options)
+    write_keys(writer, arch, config, config["vocab_size"])
+    for key, tensor in tensors_of(name).items():
+        if arch == "llama" and ".q_proj." in key:
+            tensor = permute(tensor, config["num_attention_heads"])
+        if arch == "llama" and ".k_proj." in key:
+            tensor = permute(tensor, config["num_key_value_heads"])
+        add_tensor(writer, gguf_name(key), tensor)
+    finish(writer)
+
+
+# ---- blocks ----
+
+BLOCKS = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 256, "num_hidden_layers": 1,
+          "num_attention_heads": 4, "num_key_value_heads": 2, "intermediate_size": 256, "vocab_size": 96,
+          "max_position_embeddings": 128, "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": False}
+
+
+def random_blocks(random, kind, n_out, n_in):
+    elements, size = GGML_QUANT_SIZES[kind]
+    blocks = random.integers(0, 256, (n_out * n_in // elements, size), np.uint8)
+    scale = {Type.Q8_0: 1e-3, Type.Q6_K: 6e-5, Type.Q4_K: 3e-4, Type.Q5_K: 2e-4, Type.Q3_K: 1e-3, Type.Q2_K: 3e-3}
+    for at in HALVES[kind]:
+        halves = (scale.get(kind, 0.01) * random.standard_normal(len(blocks))).astype(np.float16)
+        blocks[:, at:at + 2] = halves.view(np.uint8).reshape(-1, 2)
+    return blocks.reshape(n_out, -1)
+
+
+def write_blocks():
+    random = np.random.Generator(np.random.Philox(256))
+    shapes = {"token_embd.weight": (96, 256), "attn_q.weight": (256, 256), "attn_k.weight": (128, 256),
+              "attn_v.weight": (128, 256), "attn_output.weight": (256, 256), "ffn_gate.weight": (256, 256),
+              "ffn_up.weight": (256, 256), "ffn_down.weight": (256, 256), "output.weight": (96, 256)}
+    writer = GGUFWriter(HERE / "blocks.gguf", "llama")
+    write_keys(writer, "llama", BLOCKS, 96)
+    wide = {}
+    back = {v: k for k, v in NAMES.items()} | {f"{v}.weight": f"model.layers.0.{k}.weight" for k, v in LAYER.items()}
+    for name, (n_out, n_in) in shapes.items():
+        kind = BLOCK_TYPES[name]
+        blocks = random_blocks(random, kind, n_out, n_in)
+        values = dequantize(blocks, kind).reshape(n_out, n_in)
+        heads = {"attn_q.weight": 4, "attn_k.weight": 2}.get(name)
+        if heads:  # back from neighbours to halves
+            values = values.reshape(heads, n_out // heads // 2, 2, n_in).swapaxes(1, 2).reshape(n_out, n_in)
+        wide[back[name]] = torch.from_numpy(np.ascontiguousarray(values.astype(np.float32)))
+        is_layer = not name.startswith(("token", "output"))
+        writer.add_tensor(f"blk.0.{name}" if is_layer else name, blocks, raw_dtype=kind)
+    for name, key in (("blk.0.attn_norm.weight", "model.layers.0.input_layernorm.weight"),
+                      ("blk.0.ffn_norm.weight", "model.layers.0.post_attention_layernorm.weight"),
+                      ("output_norm.weight", "model.norm.weight")):
+        norm = (1 + 0.2 * random.standard_normal(256)).astype(np.float32)
+        wide[key] = torch.from_numpy(norm)
+        writer.add_tensor(name, norm)
+    finish(writer)
+    prompt = random.integers(0, 96, 40).tolist()
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "config.json").write_text(json.dumps(BLOCKS))
+        save_file(wide, Path(folder) / "model.safetensors", metadata={"format": "pt"})
+        model = transformers.AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32,
+                                                                  attn_implementation="eager").eval()
+        with torch.no_grad():
+            logits = model(torch.tensor([prompt])).logits[0].numpy()
+    print("blocks: largest logit", np.abs(logits).max())
+    logits.astype("<f4").tofile(HERE / "blocks.f32")
+    (HERE / "golden.json").write_text(json.dumps({"prompt": prompt}) + "\n")
+
+
+# ---- tokenizers ----
+
+def write_tokens(name, model, tokens, types, merges=None, scores=None, pre=None, **ids):
+    writer = GGUFWriter(HERE / f"{name}.gguf", "llama")
+    writer.add_tokenizer_model(model)
+    if pre:
+        writer.add_tokenizer_pre(pre)
+    writer.add_token_list(tokens)
+    writer.add_token_types(types)
+    if scores:
+        writer.add_token_scores(scores)
+    if merges is not None:
+        writer.add_token_merges(merges)
+    for key, value in ids.items():
+        getattr(writer, f"add_{key}")(value)
+    finish(writer)
+
+
+def from_folder(name, pre, **ids):
+    root = json.loads((TOKENIZERS / name / "tokenizer.json").read_text())
+    added = {token["id"]: token for token in root["added_tokens"]}
+    by_id = {index: text for text, index in root["model"]["vocab"].items()} | {i: t["content"] for i, t in added.items()}
+    assert sorted(by_id) == list(range(len(by_id))), name
+    tokens = [by_id[i] for i in range(len(by_id))]
+    types = [TokenType.NORMAL if i not in added else TokenType.CONTROL if added[i]["special"] else TokenType.USER_DEFINED
+             for i in range(len(tokens))]
+    merges = [merge if isinstance(merge, str) else " ".join(merge) for merge in root["model"]["merges"]]
+    write_tokens(name, "gpt2", tokens, types, merges, pre=pre, **{k: tokens.index(v) if isinstance(v, str) else v
+                                                                 for k, v in ids.items()})
+    tokenizer = Tokenizer.from_file(str(TOKENIZERS / name / "tokenizer.json"))
+    return [tokenizer.encode(text).ids for text in STRINGS]
+
+
+def spm():
+    pieces = {"<unk>": 0.0, "<s>": 0.0, "</s>": 0.0} | {f"<0x{b:02X}>": 0.0 for b in range(256)}
+    words = ["\u2581", "e", "t", "h", "l", "o", "w", "r", "d", "a", "n", "i", "s", "H", ",", "!", "'", "\u2581t", "he",
+             "\u2581the", "ll", "ell", "ello", "Hello", "\u2581H", "\u2581Hello", "or", "ld", "orld", "\u2581w",
+             "\u2581world", "wor", "world", "\u2581\u2581", "in", "is", "\u2581is", "it", "ed", "er", "ö", "é", "ea", "le",
+             "\u2581a", "re", "en", "tu", "u", "r\u2581", "an", "th", "\u2581th", "lo", "el"]
+    random = np.random.Generator(np.random.Philox(7))
+    scores = {word: -float(i) for i, word in enumerate(words) if len(word) > 1}
+    order = list(scores)
+    random.shuffle(order)
+    scores = {word: -float(i // 2) for i, word in enumerate(order)}  # pairs of equal scores
+    pieces |= {word: scores.get(word, -1000.0 - i) for i, word in enumerate(dict.fromkeys(words))}
+    tokens = list(pieces)
+    types = [TokenType.UNKNOWN, TokenType.CONTROL, TokenType.CONTROL] + [TokenType.BYTE] * 256
+    types += [TokenType.NORMAL] * (len(tokens) - len(types))
+    write_tokens("spm", "llama", tokens, types, scores=list(pieces.values()), bos_token_id=1, eos_token_id=2,
+                 unk_token_id=0)
+    vocab = {token: i for i, token in enumerate(tokens)}
+    normal = {t: s for t, s in pieces.items() if types[vocab[t]] == TokenType.NORMAL}
+    root = json.loads((TOKENIZERS / "llama2" / "tokenizer.json").read_text())
+    root["added_tokens"] = root["added_tokens"][:3]
+    root["model"] |= {"vocab": vocab, "merges": [list(m) for m in generate_merges({t: vocab[t] for t in normal}, normal)]}
+    tokenizer = Tokenizer.from_str(json.dumps(root))
+    return [tokenizer.encode(text).ids for text in STRINGS]
+
+
+def main():
+    torch.set_num_threads(1)
+    for name, arch in (("llama_t4", "llama"), ("mistral_t5", "llama"), ("qwen2_t4", "qwen2"), ("qwen3_t4", "qwen3")):
+        write_model(name, arch, HERE / f"{name}.gguf")
+    write_model("llama_t4", "llama", HERE / "split.gguf", split_max_tensors=12)
+    write_blocks()
+    ids = {"llama3": from_folder("llama3", "llama-bpe", bos_token_id="<|bos|>", eos_token_id="<|eos|>"),
+           "qwen2": from_folder("qwen2", "qwen2", add_bos_token=False), "gpt2": from_folder("gpt2", "gpt-2"),
+           "spm": spm()}
+    (HERE / "tokens.json").write_text(json.dumps({"strings": STRINGS, "ids": ids}) + "\n")
+
+
+if __name__ == "__main__":
+    main()

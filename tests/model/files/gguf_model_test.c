@@ -1,0 +1,93 @@
+/* A model from a GGUF file has the logits of Transformers for the same weights; what is not read is refused by name. */
+#include "gguf/gguf_files.h"
+#include "tests/model/support/golden.h"
+#include "tests/model/support/runner.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#define GOLDEN_GGUF KVFERRY_SOURCE_DIR "/tests/golden/gguf"
+
+static double check_rows(struct runner *runner, const uint32_t *ids, uint32_t n,
+                         const float *expected)
+{
+    const size_t vocabulary = runner->vocabulary;
+    float *logits = calloc(vocabulary, sizeof *logits);
+    struct runner_sequence whole, single;
+    runner_begin(runner, &whole, n);
+    runner_prefill(runner, &whole, ids, n, 0, logits);
+    double largest = golden_error(logits, expected + (n - 1) * vocabulary, vocabulary);
+    runner_end(runner, &whole);
+    runner_begin(runner, &single, n);
+    for (uint32_t i = 0; i < n; i++) {
+        runner_decode(runner, &single, ids[i], logits);
+        const double error = golden_error(logits, expected + i * vocabulary, vocabulary);
+        largest = error > largest ? error : largest;
+    }
+    runner_end(runner, &single);
+    free(logits);
+    return largest;
+}
+
+static void open_gguf(struct runner *runner, const char *name, enum weight_format weights)
+{
+    char path[512];
+    gguf_files_init();
+    snprintf(path, sizeof path, GOLDEN_GGUF "/%s.gguf", name);
+    runner_open(runner, path,
+                (struct runner_options){.block_tokens = 8, .tokens_max = 80, .weights = weights});
+}
+
+Test(gguf_model, logits_are_those_of_the_folder)
+{
+    static const char *const NAMES[][2] = {{"llama_t4", "llama_t4"},
+                                           {"split-00001-of-00002", "llama_t4"},
+                                           {"mistral_t5", "mistral_t5"},
+                                           {"qwen2_t4", "qwen2_t4"},
+                                           {"qwen3_t4", "qwen3_t4"}};
+    for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++) {
+        char folder[512];
+        struct runner runner;
+        snprintf(folder, sizeof folder, GOLDEN_MODELS "/%s", NAMES[i][1]);
+        json_t *golden = golden_json(folder, "golden.json");
+        const json_t *prompts = json_object_get(golden, "prompts");
+        const size_t n_rows = 1 + 9 + 70;
+        open_gguf(&runner, NAMES[i][0], WEIGHTS_AUTO);
+        float *expected = golden_floats(folder, "golden.f32", n_rows * runner.vocabulary);
+        size_t at = 0;
+        for (size_t p = 0; p < json_array_size(prompts); p++) {
+            uint32_t n;
+            uint32_t *ids = golden_ids(json_array_get(prompts, p), &n);
+            const double error = check_rows(&runner, ids, n, expected + at * runner.vocabulary);
+            cr_expect_leq(error, 1e-4, "%s: %g", NAMES[i][0], error);
+            at += n;
+            free(ids);
+        }
+        cr_assert_eq(at, n_rows);
+        free(expected);
+        json_decref(golden);
+        runner_close(&runner);
+    }
+}
+
+Test(gguf_model, blocks_of_every_kind_have_the_logits_of_their_values)
+{
+    struct runner runner;
+    uint32_t n;
+    json_t *golden = golden_json(GOLDEN_GGUF, "golden.json");
+    uint32_t *ids = golden_ids(json_object_get(golden, "prompt"), &n);
+    open_gguf(&runner, "blocks", WEIGHTS_AUTO);
+    float *expected = golden_floats(GOLDEN_GGUF, "blocks.f32", n * runner.vocabulary);
+    const double error = check_rows(&runner, ids, n, expected);
+    printf("blocks                 largest error %.1e\n", error);
+    cr_assert_leq(error, 1e-4, "%g", error);
+    runner_close(&runner);
+    open_gguf(&runner, "blocks", WEIGHTS_INT8); /* rounded anew from the values */
+    const double rounded = check_rows(&runner, ids, n, expected);
+    cr_assert(rounded > error && rounded < 0.5, "%g", rounded);
+    runner_close(&runner);
+    free(expected);
+    free(ids);
+    json_decref(golden);
+}
