@@ -358,6 +358,7 @@ static enum status read_part(struct gguf_file *file, struct error *error)
 
 static enum status sort_tensors(struct gguf_file *file, struct error *error)
 {
+    assert(file->tensors && "read_part has made it");
     qsort(file->tensors, file->n_tensors, sizeof *file->tensors, gguf_by_tensor);
     for (uint32_t i = 1; i < file->n_tensors; i++)
         if (gguf_by_tensor(&file->tensors[i - 1], &file->tensors[i]) == 0)
