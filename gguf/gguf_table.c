@@ -6,19 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define COUNT(array) (sizeof(array) / sizeof *(array))
-
-const char *gguf_type_name(enum gguf_type type)
-{
-    static const char *const NAMES[] = {
-#define X(name, number, elements, bytes) #name,
-        GGUF_TYPES(X)
-#undef X
-    };
-    assert(type < COUNT(NAMES));
-    return NAMES[type];
-}
-
 bool gguf_text_is(struct gguf_text text, const char *word)
 {
     return strlen(word) == text.n && memcmp(text.bytes, word, text.n) == 0;

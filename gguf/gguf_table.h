@@ -94,7 +94,6 @@ struct gguf_file {
     bool is_mapped;
 };
 
-const char *gguf_type_name(enum gguf_type type);
 const struct gguf_tensor *gguf_find_tensor(const struct gguf_file *file, const char *name);
 
 /* ---- values: absent keys leave *value_out as it is; CORRUPT names the key ---- */

@@ -5,8 +5,8 @@
 #include <stdbool.h>
 
 static const struct block_shape SHAPES[] = {
-    [0] = {32, 34},
-    /* Q8_0 */ [DTYPE_Q4_0 - DTYPE_Q8_0] = {32, 18},
+    [0] = {32, 34}, /* of Q8_0 */
+    [DTYPE_Q4_0 - DTYPE_Q8_0] = {32, 18},
     [DTYPE_Q4_1 - DTYPE_Q8_0] = {32, 20},
     [DTYPE_Q5_0 - DTYPE_Q8_0] = {32, 22},
     [DTYPE_Q5_1 - DTYPE_Q8_0] = {32, 24},

@@ -229,12 +229,17 @@ static bool is_neutral(const char *key, const json_t *value, const char *neutral
            strncmp(neutral + 1, json_string_value(value), json_string_length(value)) == 0;
 }
 
+bool config_keys_list(const char *keys, const char *key)
+{
+    return keys && has_word(keys, key);
+}
+
 enum key_verdict config_key_judge(enum key_file file, const char *own_keys, const char *key,
                                   const json_t *value, const char **why_out)
 {
     const struct key_group *group = group_of(file, key, value);
     *why_out = "";
-    if (own_keys && (file == KEYS_CONFIG || file == KEYS_CONFIG_ALONE) && has_word(own_keys, key))
+    if ((file == KEYS_CONFIG || file == KEYS_CONFIG_ALONE) && config_keys_list(own_keys, key))
         return KEY_USED;
     if (!group)
         return KEY_UNKNOWN;

@@ -1,6 +1,7 @@
 #include "model/config/rope_parameters.h"
 
 #include "base/log/log.h"
+#include "model/config/config_keys.h"
 
 #include <math.h>
 #include <string.h>
@@ -271,11 +272,6 @@ static enum status check_both(const struct json_fields *fields, const json_t *sc
     return STATUS_OK;
 }
 
-static bool has_key(const struct family *family, const char *key)
-{
-    return family->own_keys && strstr(family->own_keys, key);
-}
-
 /* Families with two rotations may have an object for each kind of layer inside rope_parameters. */
 static const json_t *parameters_of_layers(const struct rope_source *source,
                                           const json_t *parameters, bool *is_nested_out)
@@ -311,7 +307,7 @@ enum status rope_parameters_read(const struct rope_source *source, struct rope_c
     struct rope_config config = {.head_dim = source->head_dim,
                                  .positions_max = source->context_tokens,
                                  .is_interleaved = source->family->rope_is_interleaved};
-    if (has_key(source->family, "rope_interleaved"))
+    if (config_keys_list(source->family->own_keys, "rope_interleaved"))
         TRY(json_fields_bool(fields, "rope_interleaved", &config.is_interleaved));
     TRY(read_theta(source, &rope, &config.theta));
     TRY(read_part(source, &rope, &config.rotary_dim));

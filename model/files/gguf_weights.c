@@ -1,7 +1,6 @@
 #include "model/files/gguf_weights.h"
 
 #include "gguf/gguf_config.h"
-#include "kernels/dtype.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +23,7 @@ static enum safetensors_dtype dtype_of(enum gguf_type type)
         return SAFETENSORS_F16;
     if (type == GGUF_TYPE_BF16)
         return SAFETENSORS_BF16;
-    return (enum safetensors_dtype)(SAFETENSORS_BLOCKS + (BLOCKS[type] - DTYPE_Q8_0));
+    return safetensors_of_blocks(BLOCKS[type]);
 }
 
 /* The dimensions of GGUF begin with the length of a row. */

@@ -1,13 +1,12 @@
 #include "model/files/other_format.h"
 
 #include "base/text.h"
+#include "gguf/gguf_file.h"
 
 #include <dirent.h>
-#include <fcntl.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
-#include <unistd.h>
 
 static const char GGUF[] = "; it has a GGUF file: name that file itself as the model";
 
@@ -31,18 +30,6 @@ static const struct format_row {
     {"pytorch_model.bin.index.json", NULL,
      "; pytorch_model.bin is not read: save the model as safetensors"},
 };
-
-static bool is_gguf_file(const char *path)
-{
-    char magic[4];
-    int descriptor = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-    if (descriptor < 0)
-        return false;
-    bool is_gguf = read(descriptor, magic, sizeof magic) == (ssize_t)sizeof magic &&
-                   memcmp(magic, "GGUF", sizeof magic) == 0;
-    close(descriptor);
-    return is_gguf;
-}
 
 static bool is_named(const struct format_row *format, const char *name)
 {
@@ -68,7 +55,7 @@ const char *other_format_advice(const char *folder)
 {
     DIR *opened = opendir(folder);
     if (!opened)
-        return is_gguf_file(folder) ? GGUF : "";
+        return gguf_is(folder) ? GGUF : "";
     size_t first = first_format(opened);
     closedir(opened);
     return first < sizeof FORMATS / sizeof *FORMATS ? FORMATS[first].advice : "";

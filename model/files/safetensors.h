@@ -14,6 +14,7 @@
 #pragma once
 
 #include "base/status.h"
+#include "kernels/dtype.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -47,6 +48,21 @@ enum safetensors_dtype {
     /* Tensors of GGUF files are listed as those of safetensors files are: blocks of kernels/dtype.h, from DTYPE_Q8_0 on. */
     SAFETENSORS_BLOCKS,
 };
+
+static inline bool safetensors_is_blocks(enum safetensors_dtype dtype)
+{
+    return dtype >= SAFETENSORS_BLOCKS;
+}
+
+static inline enum dtype safetensors_block_dtype(enum safetensors_dtype dtype)
+{
+    return (enum dtype)(DTYPE_Q8_0 + (dtype - SAFETENSORS_BLOCKS));
+}
+
+static inline enum safetensors_dtype safetensors_of_blocks(enum dtype dtype)
+{
+    return (enum safetensors_dtype)(SAFETENSORS_BLOCKS + (dtype - DTYPE_Q8_0));
+}
 
 struct safetensor {
     char *name;

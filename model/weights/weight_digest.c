@@ -34,20 +34,12 @@ struct reading {
     size_t round;           /* the first chunk of this round */
 };
 
-static bool is_blocks(const struct safetensor *tensor)
-{
-    return tensor->dtype >= SAFETENSORS_BLOCKS;
-}
-
-static enum dtype block_dtype(const struct safetensor *tensor)
-{
-    return (enum dtype)(DTYPE_Q8_0 + (tensor->dtype - SAFETENSORS_BLOCKS));
-}
-
 /* Of a chunk: whole elements, and whole blocks. */
 static size_t chunk_bytes(const struct safetensor *tensor)
 {
-    const size_t block = is_blocks(tensor) ? dtype_block_shape(block_dtype(tensor)).bytes : 1;
+    const size_t block = safetensors_is_blocks(tensor->dtype)
+                             ? dtype_block_shape(safetensors_block_dtype(tensor->dtype)).bytes
+                             : 1;
     return CHUNK_BYTES / block * block;
 }
 
@@ -118,8 +110,8 @@ static enum dtype dtype_of(const struct safetensor *tensor)
 static uint64_t n_elements(const struct chunk *chunk)
 {
     const struct safetensor *tensor = chunk->entry->tensor;
-    if (is_blocks(tensor))
-        return chunk->bytes / dtype_block_shape(block_dtype(tensor)).bytes;
+    if (safetensors_is_blocks(tensor->dtype))
+        return chunk->bytes / dtype_block_shape(safetensors_block_dtype(tensor->dtype)).bytes;
     return tensor->dtype == SAFETENSORS_U8 ? chunk->bytes
                                            : chunk->bytes / dtype_bytes(dtype_of(tensor));
 }
@@ -144,9 +136,9 @@ static void read_chunk(void *arg, uint32_t index)
     reading->hashes[at] = (struct hash128){hash.low64, hash.high64};
     if (chunk->entry->tensor->dtype == SAFETENSORS_U8)
         chunk->bad = first_nan_byte(chunk);
-    else if (is_blocks(chunk->entry->tensor))
-        chunk->bad = blocks_first_not_finite(block_dtype(chunk->entry->tensor), chunk->data,
-                                             n_elements(chunk));
+    else if (safetensors_is_blocks(chunk->entry->tensor->dtype))
+        chunk->bad = blocks_first_not_finite(safetensors_block_dtype(chunk->entry->tensor->dtype),
+                                             chunk->data, n_elements(chunk));
     else
         chunk->bad = first_not_finite(dtype_of(chunk->entry->tensor), chunk->data,
                                       n_elements(chunk));
@@ -167,13 +159,13 @@ static enum status judge_chunk(const struct chunk *chunk, struct error *error)
                          "%.80s: tensor %.120s has a scale that is nan (byte %" PRIu64
                          "), weights must be finite",
                          file, tensor->name, (uint64_t)(chunk->data - tensor->data) + chunk->bad);
-    if (is_blocks(tensor))
+    if (safetensors_is_blocks(tensor->dtype))
         return error_set(error, STATUS_CORRUPT,
                          "%.80s: tensor %.120s has a scale that is not finite (block %" PRIu64
                          "), weights must be finite",
                          file, tensor->name,
                          (uint64_t)(chunk->data - tensor->data) /
-                                 dtype_block_shape(block_dtype(tensor)).bytes +
+                                 dtype_block_shape(safetensors_block_dtype(tensor->dtype)).bytes +
                              chunk->bad);
     const enum dtype dtype = dtype_of(tensor);
     const float bad = dtype_load(dtype, chunk->data, chunk->bad);

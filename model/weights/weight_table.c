@@ -51,8 +51,8 @@ static enum status to_dtype(const struct weight_entry *entry, enum dtype *dtype_
         *dtype_out = DTYPE_F16;
         return STATUS_OK;
     default:
-        if (entry->tensor->dtype >= SAFETENSORS_BLOCKS) {
-            *dtype_out = (enum dtype)(DTYPE_Q8_0 + (entry->tensor->dtype - SAFETENSORS_BLOCKS));
+        if (safetensors_is_blocks(entry->tensor->dtype)) {
+            *dtype_out = safetensors_block_dtype(entry->tensor->dtype);
             return STATUS_OK;
         }
         return error_set(error, STATUS_UNSUPPORTED,

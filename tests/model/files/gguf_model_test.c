@@ -9,27 +9,6 @@
 
 #define GOLDEN_GGUF KVFERRY_SOURCE_DIR "/tests/golden/gguf"
 
-static double check_rows(struct runner *runner, const uint32_t *ids, uint32_t n,
-                         const float *expected)
-{
-    const size_t vocabulary = runner->vocabulary;
-    float *logits = calloc(vocabulary, sizeof *logits);
-    struct runner_sequence whole, single;
-    runner_begin(runner, &whole, n);
-    runner_prefill(runner, &whole, ids, n, 0, logits);
-    double largest = golden_error(logits, expected + (n - 1) * vocabulary, vocabulary);
-    runner_end(runner, &whole);
-    runner_begin(runner, &single, n);
-    for (uint32_t i = 0; i < n; i++) {
-        runner_decode(runner, &single, ids[i], logits);
-        const double error = golden_error(logits, expected + i * vocabulary, vocabulary);
-        largest = error > largest ? error : largest;
-    }
-    runner_end(runner, &single);
-    free(logits);
-    return largest;
-}
-
 static void open_gguf(struct runner *runner, const char *name, enum weight_format weights)
 {
     char path[512];
@@ -59,7 +38,8 @@ Test(gguf_model, logits_are_those_of_the_folder)
         for (size_t p = 0; p < json_array_size(prompts); p++) {
             uint32_t n;
             uint32_t *ids = golden_ids(json_array_get(prompts, p), &n);
-            const double error = check_rows(&runner, ids, n, expected + at * runner.vocabulary);
+            const double error = runner_largest_error(&runner, ids, n,
+                                                      expected + at * runner.vocabulary);
             cr_expect_leq(error, 1e-4, "%s: %g", NAMES[i][0], error);
             at += n;
             free(ids);
@@ -79,12 +59,12 @@ Test(gguf_model, blocks_of_every_kind_have_the_logits_of_their_values)
     uint32_t *ids = golden_ids(json_object_get(golden, "prompt"), &n);
     open_gguf(&runner, "blocks", WEIGHTS_AUTO);
     float *expected = golden_floats(GOLDEN_GGUF, "blocks.f32", n * runner.vocabulary);
-    const double error = check_rows(&runner, ids, n, expected);
+    const double error = runner_largest_error(&runner, ids, n, expected);
     printf("blocks                 largest error %.1e\n", error);
     cr_assert_leq(error, 1e-4, "%g", error);
     runner_close(&runner);
     open_gguf(&runner, "blocks", WEIGHTS_INT8); /* rounded anew from the values */
-    const double rounded = check_rows(&runner, ids, n, expected);
+    const double rounded = runner_largest_error(&runner, ids, n, expected);
     cr_assert(rounded > error && rounded < 0.5, "%g", rounded);
     runner_close(&runner);
     free(expected);

@@ -26,29 +26,6 @@ ParameterizedTestParameters(forward, tiny_models_match_transformers)
     return cr_make_param_array(struct golden_model, models, TINY_MODELS);
 }
 
-/* expected: [n][vocabulary], every position: the whole prompt at once, then token by token. */
-static double check_prompt(struct runner *runner, const uint32_t *ids, uint32_t n,
-                           const float *expected)
-{
-    size_t vocabulary = runner->vocabulary;
-    float *logits = calloc(vocabulary, sizeof *logits);
-    struct runner_sequence whole, single;
-    runner_begin(runner, &whole, n);
-    runner_prefill(runner, &whole, ids, n, 0, logits);
-    double largest = golden_error(logits, expected + (n - 1) * vocabulary, vocabulary);
-    runner_end(runner, &whole);
-
-    runner_begin(runner, &single, n);
-    for (uint32_t i = 0; i < n; i++) {
-        runner_decode(runner, &single, ids[i], logits);
-        double error = golden_error(logits, expected + i * vocabulary, vocabulary);
-        largest = error > largest ? error : largest;
-    }
-    runner_end(runner, &single);
-    free(logits);
-    return largest;
-}
-
 /* folder: the model; golden_folder: what Transformers makes of it. */
 static void check_tiny(const char *name, const char *folder, const char *golden_folder)
 {
@@ -65,7 +42,7 @@ static void check_tiny(const char *name, const char *folder, const char *golden_
     for (size_t i = 0; i < json_array_size(prompts); i++) {
         uint32_t n;
         uint32_t *ids = golden_ids(json_array_get(prompts, i), &n);
-        double error = check_prompt(&runner, ids, n, expected + at * runner.vocabulary);
+        double error = runner_largest_error(&runner, ids, n, expected + at * runner.vocabulary);
         largest = error > largest ? error : largest;
         at += n;
         free(ids);

@@ -1,6 +1,7 @@
 #include "tests/model/support/runner.h"
 
 #include "model/kernel_choice.h"
+#include "tests/model/support/golden.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -118,4 +119,26 @@ void runner_decode(struct runner *runner, struct runner_sequence *sequence, uint
 {
     struct forward_sequence next = runner_next(sequence, &token_id, 1, true);
     cr_assert_eq(forward_run(runner->forward, &next, 1, 0, logits_out), STATUS_OK);
+}
+
+double runner_largest_error(struct runner *runner, const uint32_t *ids, uint32_t n,
+                            const float *expected)
+{
+    size_t vocabulary = runner->vocabulary;
+    float *logits = calloc(vocabulary, sizeof *logits);
+    struct runner_sequence whole, single;
+    runner_begin(runner, &whole, n);
+    runner_prefill(runner, &whole, ids, n, 0, logits);
+    double largest = golden_error(logits, expected + (n - 1) * vocabulary, vocabulary);
+    runner_end(runner, &whole);
+
+    runner_begin(runner, &single, n);
+    for (uint32_t i = 0; i < n; i++) {
+        runner_decode(runner, &single, ids[i], logits);
+        double error = golden_error(logits, expected + i * vocabulary, vocabulary);
+        largest = error > largest ? error : largest;
+    }
+    runner_end(runner, &single);
+    free(logits);
+    return largest;
 }

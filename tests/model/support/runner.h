@@ -51,6 +51,10 @@ struct forward_sequence runner_next(struct runner_sequence *sequence, const uint
 void runner_prefill(struct runner *runner, struct runner_sequence *sequence,
                     const uint32_t *token_ids, uint32_t n, uint32_t chunk_tokens,
                     float *logits_out);
+/* The largest error of logits of ids: of the last one after the whole prompt at once, and of each one token by token.
+ * expected: [n][vocabulary]. */
+double runner_largest_error(struct runner *runner, const uint32_t *ids, uint32_t n,
+                            const float *expected);
 /* One token alone in the generation phase. */
 void runner_decode(struct runner *runner, struct runner_sequence *sequence, uint32_t token_id,
                    float *logits_out);
