@@ -1,6 +1,7 @@
 #include "kernels/blocks.h"
 
 #include <assert.h>
+#include <math.h>
 
 static float half_at(const uint8_t *bytes)
 {
@@ -83,6 +84,26 @@ static void take_mxfp4(const uint8_t *block, struct block_numbers *out)
     for (uint32_t i = 0; i < 32; i++)
         out->numbers[i] = TWICE[out->numbers[i]];
     set_all(out->factors, 2, e8m0_to_f32(block[0]) / 2);
+}
+
+static float float_at(const uint8_t *bytes)
+{
+    float value;
+    memcpy(&value, bytes, sizeof value);
+    return value;
+}
+
+static void take_q4_zero(const uint8_t *block, struct block_numbers *out)
+{
+    take_nibbles(block + 5, 16, out->numbers);
+    subtract(out->numbers, 32, (int8_t)block[4]);
+    set_all(out->factors, 2, float_at(block));
+}
+
+static void take_q8_float(const uint8_t *block, struct block_numbers *out)
+{
+    memcpy(out->numbers, block + 4, 32);
+    set_all(out->factors, 2, float_at(block));
 }
 
 /* ---- blocks of 256 ---- */
@@ -168,8 +189,8 @@ static void take_q6_k(const uint8_t *block, struct block_numbers *out)
 void block_take_apart(enum dtype dtype, const void *block, struct block_numbers *numbers_out)
 {
     static void (*const TAKE[])(const uint8_t *, struct block_numbers *) = {
-        take_q8_0, take_q4_0, take_q4_1, take_q5_0, take_q5_1,  take_q2_k,
-        take_q3_k, take_q4_k, take_q5_k, take_q6_k, take_mxfp4,
+        take_q8_0, take_q4_0, take_q4_1, take_q5_0,  take_q5_1,    take_q2_k,     take_q3_k,
+        take_q4_k, take_q5_k, take_q6_k, take_mxfp4, take_q4_zero, take_q8_float,
     };
     assert(dtype_is_blocks(dtype) && dtype <= DTYPE_LAST);
     numbers_out->has_offsets = false;
@@ -190,6 +211,11 @@ size_t blocks_first_not_finite(enum dtype dtype, const void *blocks, size_t n)
     for (size_t i = 0; i < n; i++, block += shape.bytes) {
         if (dtype == DTYPE_MXFP4) {
             if (block[0] == 255)
+                return i;
+            continue;
+        }
+        if (dtype > DTYPE_MXFP4) {
+            if (!isfinite(float_at(block)))
                 return i;
             continue;
         }

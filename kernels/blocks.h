@@ -1,5 +1,5 @@
 /*
- * blocks - weights in the blocks of GGML, as GGUF files store them.
+ * blocks - weights in blocks: those of GGML, as GGUF files store them, and two of ours.
  *
  *     type    elements  bytes   an element
  *     Q8_0        32      34    d q                       q of 8 bits
@@ -13,8 +13,10 @@
  *     Q5_K       256     176    (d s) q - (m t)           5 bits
  *     Q6_K       256     210    (d s) (q - 32)            6 bits; s of 8 bits for each 16
  *     MXFP4       32      17    2^(e - 127) E2M1          OCP MX
+ *     Q4_ZERO     32      21    d (q - z)                 d is F32, z a byte of 0 to 15; q as in Q4_0
+ *     Q8_FLOAT    32      36    d q                       d is F32
  *
- * d and m are F16. Every operation is rounded to float32 in the order of the formula, so that values equal those of the
+ * d and m are F16 where nothing else is said. Every operation is rounded to float32 in the order of the formula, so that values equal those of the
  * `gguf` package bit for bit.
  *
  * Thread: any; no state.

@@ -4,26 +4,6 @@
 #include <math.h>
 #include <stdbool.h>
 
-static const struct block_shape SHAPES[] = {
-    [0] = {32, 34}, /* of Q8_0 */
-    [DTYPE_Q4_0 - DTYPE_Q8_0] = {32, 18},
-    [DTYPE_Q4_1 - DTYPE_Q8_0] = {32, 20},
-    [DTYPE_Q5_0 - DTYPE_Q8_0] = {32, 22},
-    [DTYPE_Q5_1 - DTYPE_Q8_0] = {32, 24},
-    [DTYPE_Q2_K - DTYPE_Q8_0] = {256, 84},
-    [DTYPE_Q3_K - DTYPE_Q8_0] = {256, 110},
-    [DTYPE_Q4_K - DTYPE_Q8_0] = {256, 144},
-    [DTYPE_Q5_K - DTYPE_Q8_0] = {256, 176},
-    [DTYPE_Q6_K - DTYPE_Q8_0] = {256, 210},
-    [DTYPE_MXFP4 - DTYPE_Q8_0] = {32, 17},
-};
-
-struct block_shape dtype_block_shape(enum dtype dtype)
-{
-    assert(dtype_is_blocks(dtype) && dtype <= DTYPE_LAST);
-    return SHAPES[dtype - DTYPE_Q8_0];
-}
-
 size_t dtype_array_bytes(enum dtype dtype, size_t n)
 {
     if (dtype_is_blocks(dtype)) {
@@ -38,7 +18,7 @@ const char *dtype_name(enum dtype dtype)
 {
     static const char *const names[] = {"F32",  "BF16", "F16",  "I8",   "F8_E4M3", "F4_E2M1",
                                         "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1",    "Q2_K",
-                                        "Q3_K", "Q4_K", "Q5_K", "Q6_K", "MXFP4"};
+                                        "Q3_K", "Q4_K", "Q5_K", "Q6_K", "MXFP4", "Q4_ZERO", "Q8_FLOAT"};
     assert(dtype <= DTYPE_LAST);
     return names[dtype];
 }

@@ -19,7 +19,8 @@ enum dtype {
     DTYPE_INT8, /* -127 .. 127 */
     DTYPE_E4M3, /* 4 bits exponent, 3 mantissa, no infinity: up to 448 (OCP FP8) */
     DTYPE_E2M1, /* two elements a byte, the first in the low half: up to 6 (OCP MX); weights only */
-    /* Blocks of GGML, as GGUF files store them: integers of few bits with their scales beside them. Weights only; blocks.h. */
+    /* Blocks: integers of few bits with their scales beside them. Weights only; blocks.h. First those of GGML, as GGUF files
+     * store them ... */
     DTYPE_Q8_0,
     DTYPE_Q4_0,
     DTYPE_Q4_1,
@@ -31,9 +32,12 @@ enum dtype {
     DTYPE_Q5_K,
     DTYPE_Q6_K,
     DTYPE_MXFP4,
+    /* ... then two of ours, made of AWQ, GPTQ and other files at load. */
+    DTYPE_Q4_ZERO,
+    DTYPE_Q8_FLOAT,
 };
 
-#define DTYPE_LAST DTYPE_MXFP4
+#define DTYPE_LAST DTYPE_Q8_FLOAT
 
 /* Whether the type has 8 bits: its values are stored in units of a scale. */
 static inline bool dtype_is_8bit(enum dtype dtype)
@@ -52,7 +56,15 @@ struct block_shape {
 };
 
 /* Of a type that is blocks. */
-struct block_shape dtype_block_shape(enum dtype dtype);
+static inline struct block_shape dtype_block_shape(enum dtype dtype)
+{
+    static const struct block_shape SHAPES[] = {
+        {32, 34},   {32, 18},   {32, 20},   {32, 22},   {32, 24}, {256, 84}, {256, 110},
+        {256, 144}, {256, 176}, {256, 210}, {32, 17},   {32, 21}, {32, 36},
+    };
+    assert(dtype_is_blocks(dtype) && dtype <= DTYPE_LAST);
+    return SHAPES[dtype - DTYPE_Q8_0];
+}
 
 #define F16_LARGEST 65504.0f
 

@@ -47,7 +47,7 @@ struct gemm {
     uint32_t n_tokens, n_in, n_out;
     bool accumulate;
     /* Aligned to 64 bytes; the same for all products of a call, and no other call uses it at the same time. NULL, or too
-     * small: products of many tokens, and of INT8 weights, take longer, with the same bits. */
+     * small: products of many tokens, and of INT8 weights and blocks, take longer, with the same bits. */
     void *workspace;
     size_t workspace_bytes;
 };

@@ -4,13 +4,15 @@
  *
  *     gemm_bench [threads] [--quick] [--json] [weights ...]
  *
- * weights: F32 BF16 INT8 (these unless named), F16 INT8/32 E4M3 MXFP4. Shapes are those of the
- * synthetic 135 M and 1.1 B models (make_model.py); quick: of the first alone.
+ * weights: F32 BF16 INT8 (these unless named), F16 INT8/32 E4M3 MXFP4, and blocks of GGML: Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Q2_K Q3_K
+ * Q4_K Q5_K Q6_K. Shapes are those of the synthetic 135 M and 1.1 B models (make_model.py), but for those that divide a block;
+ * quick: of the first alone.
  *
  * One token: GB/s of weights, of the measured read bandwidth. More: GFLOP/s, of the measured float
  * multiply-add peak. The ratio is oneDNN's time by ours, with its weights laid out as it likes and
  * its INT8 tokens rounded beforehand (ours are rounded inside).
  */
+#include "kernels/blocks.h"
 #include "kernels/quantize.h"
 #include "tests/bench/machine.h"
 #include "tests/bench/onednn.h"
@@ -22,15 +24,13 @@
 
 enum { WALK_TOKENS = 16 }; /* up to here time goes by reading weights */
 
-enum weights { F32, BF16, F16, INT8, INT8_GROUP32, E4M3, MXFP4, N_WEIGHTS };
-
 static const struct format {
     const char *name;
     enum dtype dtype;
     enum quantize_format quantize; /* of those below F16 */
     bool is_default;
     const char *peer; /* what oneDNN calls it, NULL: none */
-} formats[N_WEIGHTS] = {
+} formats[] = {
     {"F32", DTYPE_F32, 0, true, "f32"},
     {"BF16", DTYPE_BF16, 0, true, "bf16"},
     {"F16", DTYPE_F16, 0, false, NULL},
@@ -38,6 +38,16 @@ static const struct format {
     {"INT8/32", DTYPE_INT8, QUANTIZE_INT8_GROUPS, false, NULL},
     {"E4M3", DTYPE_E4M3, QUANTIZE_E4M3_BLOCKS, false, NULL},
     {"MXFP4", DTYPE_E2M1, QUANTIZE_MXFP4, false, NULL},
+    {"Q8_0", DTYPE_Q8_0, 0, false, NULL},
+    {"Q4_0", DTYPE_Q4_0, 0, false, NULL},
+    {"Q4_1", DTYPE_Q4_1, 0, false, NULL},
+    {"Q5_0", DTYPE_Q5_0, 0, false, NULL},
+    {"Q5_1", DTYPE_Q5_1, 0, false, NULL},
+    {"Q2_K", DTYPE_Q2_K, 0, false, NULL},
+    {"Q3_K", DTYPE_Q3_K, 0, false, NULL},
+    {"Q4_K", DTYPE_Q4_K, 0, false, NULL},
+    {"Q5_K", DTYPE_Q5_K, 0, false, NULL},
+    {"Q6_K", DTYPE_Q6_K, 0, false, NULL},
 };
 
 struct run {
@@ -56,6 +66,15 @@ static void run_gemm(void *arg)
     run->copy = (run->copy + 1) % run->n_copies;
 }
 
+/* Bytes whose F16 numbers are small, wherever they are. */
+static void *make_blocks(size_t bytes)
+{
+    uint8_t *blocks = allocate(bytes);
+    for (size_t i = 0; i < bytes; i++)
+        blocks[i] = (uint8_t)(i * 2654435761u >> 9 & 0x9f);
+    return blocks;
+}
+
 /* One matrix of the format, as the kernels want it. */
 static void *make_weights(const struct kernels *kernels, const struct format *format,
                           struct gemm *gemm, size_t *bytes_out)
@@ -63,6 +82,8 @@ static void *make_weights(const struct kernels *kernels, const struct format *fo
     size_t n = (size_t)gemm->n_in * gemm->n_out;
     gemm->w_dtype = format->dtype;
     *bytes_out = dtype_array_bytes(format->dtype, n);
+    if (dtype_is_blocks(format->dtype))
+        return make_blocks(*bytes_out);
     if (format->dtype <= DTYPE_F16)
         return filled(format->dtype, n, 0.05f);
     struct quantized quantized;
@@ -114,6 +135,8 @@ static void report(const struct bench *bench, const struct format *format, const
 static void bench_gemm(const struct bench *bench, const struct format *format, uint32_t n_tokens,
                        uint32_t n_in, uint32_t n_out)
 {
+    if (dtype_is_blocks(format->dtype) && n_in % dtype_block_shape(format->dtype).elements != 0)
+        return;
     struct run run = {.bench = bench, .n_copies = 1};
     float *x = filled(DTYPE_F32, (size_t)n_tokens * n_in, 1);
     float *y = allocate((size_t)n_tokens * n_out * sizeof(float));
@@ -173,7 +196,7 @@ int main(int argc, char **argv)
     struct bench_arguments arguments = bench_arguments_parse(argc, argv);
     bench_open(arguments.n_threads, arguments.is_json, &bench);
     bench_print_machine(&bench);
-    for (size_t f = 0; f < N_WEIGHTS; f++) {
+    for (size_t f = 0; f < sizeof formats / sizeof *formats; f++) {
         bool is_wanted = arguments.n_names ? bench_arguments_want(&arguments, formats[f].name)
                                            : formats[f].is_default;
         for (size_t m = 0; is_wanted && m < sizeof models / sizeof models[0]; m++)

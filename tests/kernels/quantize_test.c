@@ -325,7 +325,7 @@ Test(quantize, gemms_with_wrong_scales_are_refused_with_the_field_and_its_value)
         {DTYPE_E2M1, 64, 1, 32, false, "w_scales is NULL"},
         {DTYPE_F32, 0, 0, 0, false, "n_in is 0"},
         {DTYPE_F32, 65, 0, 0, false, "x_stride is 64"},
-        {(enum dtype)(DTYPE_LAST + 1), 64, 0, 0, false, "w_dtype is 17"},
+        {(enum dtype)(DTYPE_LAST + 1), 64, 0, 0, false, "w_dtype is 19"},
     };
     for (size_t i = 0; i < COUNT(cases); i++) {
         struct gemm gemm = good;

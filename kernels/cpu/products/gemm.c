@@ -7,6 +7,7 @@
 #include "kernels/blocks.h"
 #include "kernels/cpu/parallel.h"
 #include "kernels/cpu/products/gemm_batch.h"
+#include "kernels/cpu/products/gemm_blocks.h"
 #include "kernels/cpu/products/gemm_lanes.h"
 #include "kernels/cpu/products/gemm_path.h"
 #include "kernels/cpu/walk.h"
@@ -64,7 +65,7 @@ static void *tokens_of(struct plan *plan, uint32_t g, const struct gemm_path *pa
 size_t cpu_gemm_workspace_bytes(uint32_t n_tokens, uint32_t n_in)
 {
     const size_t bytes[] = {gemm_lanes_bytes(n_tokens, n_in), gemm_batch_bytes(n_tokens, n_in),
-                            gemm_int8_bytes(n_tokens, n_in)};
+                            gemm_int8_bytes(n_tokens, n_in), gemm_blocks_bytes(n_tokens, n_in)};
     size_t most = 0;
     for (uint32_t i = 0; i < sizeof bytes / sizeof bytes[0]; i++)
         most = bytes[i] > most ? bytes[i] : most;
@@ -88,6 +89,8 @@ static void choose_path(struct plan *plan, uint32_t g, size_t *used)
 #endif
     if (gemm->w_is_packed)
         plan->paths[g] = gemm_int8_path(gemm);
+    else if (dtype_is_blocks(gemm->w_dtype))
+        plan->paths[g] = gemm_blocks_path(gemm);
     else if (gemm_batch_suit(gemm))
         plan->paths[g] = gemm_batch_path(gemm);
     else if (gemm_lanes_suit(gemm))
@@ -97,8 +100,11 @@ static void choose_path(struct plan *plan, uint32_t g, size_t *used)
     if (!plan->paths[g].prepare)
         return;
     plan->tokens[g] = tokens_of(plan, g, &plan->paths[g], used);
-    if (!plan->tokens[g])
-        plan->paths[g] = gemm->w_is_packed ? gemm_int8_path_alone(gemm) : gemm_f32_path(gemm);
+    if (plan->tokens[g])
+        return;
+    plan->paths[g] = gemm->w_is_packed                ? gemm_int8_path_alone(gemm)
+                     : dtype_is_blocks(gemm->w_dtype) ? gemm_blocks_path_alone(gemm)
+                                                      : gemm_f32_path(gemm);
 }
 
 static void run_piece(void *arg, uint32_t index)

@@ -295,9 +295,7 @@ static uint32_t k_block_len(uint32_t n_in)
 INLINE void wide_weight_tile(const uint32_t nr, const struct gemm *gemm, uint32_t row,
                              uint32_t token, uint32_t token_end, struct wide_scratch *scratch)
 {
-    uint32_t k_len = k_block_len(gemm->n_in);
-    if (dtype_is_blocks(gemm->w_dtype) && k_len < gemm->n_in) /* whole blocks */
-        k_len = k_len / BLOCK_ELEMENTS_MAX * BLOCK_ELEMENTS_MAX;
+    const uint32_t k_len = k_block_len(gemm->n_in);
     for (uint32_t k = 0; k < gemm->n_in; k += k_len) {
         struct wide_block block = {.gemm = gemm, .row = row, .k = k};
         block.k_len = gemm->n_in - k < k_len ? gemm->n_in - k : k_len;

@@ -5,6 +5,7 @@
  *     gemm_f32    float32 multiply-adds; every weight is widened exactly (times its scale)
  *     gemm_lanes  the same sums for many tokens, in another division
  *     gemm_batch  the same sums for about sixteen tokens
+ *     gemm_blocks weights in blocks: x is rounded to 16 bits, sums of a group are whole numbers
  *     gemm_int8   packed INT8 weights: x is rounded to INT8, sums of a group are whole numbers
  *
  *     gemm_amx_bf16   BF16 weights with the matrix unit, activations in three parts: float32 precision

@@ -4,7 +4,6 @@
  */
 #pragma once
 
-#include "kernels/blocks.h"
 #include "kernels/cpu/products/gemm_path.h"
 #include "kernels/cpu/vector/vec.h"
 
@@ -16,21 +15,14 @@ struct weights_ahead {
     uint32_t n_rows, n_lines;            /* rows left; lines for each tile */
 };
 
-/* Of blocks: the bytes of the whole ones. */
-INLINE size_t ahead_bytes(enum dtype dtype, uint32_t n)
-{
-    return dtype_array_bytes(
-        dtype, dtype_is_blocks(dtype) ? n - n % dtype_block_shape(dtype).elements : n);
-}
-
 /* k_len elements from k on, of n_rows rows from row on, or fewer of both at an end; prefetched by n_calls of ask_ahead. */
 INLINE struct weights_ahead weights_ahead_of(const struct gemm *gemm, uint32_t row, uint32_t n_rows,
                                              uint32_t k, uint32_t k_len, uint32_t n_calls)
 {
     const uint32_t left = gemm->n_in - k, rows_left = gemm->n_out - row;
     struct weights_ahead ahead = {.row_bytes = dtype_array_bytes(gemm->w_dtype, gemm->n_in)};
-    ahead.block_bytes = ahead_bytes(gemm->w_dtype, left < k_len ? left : k_len);
-    ahead.at = (const char *)gemm->w + row * ahead.row_bytes + ahead_bytes(gemm->w_dtype, k);
+    ahead.block_bytes = dtype_array_bytes(gemm->w_dtype, left < k_len ? left : k_len);
+    ahead.at = (const char *)gemm->w + row * ahead.row_bytes + dtype_array_bytes(gemm->w_dtype, k);
     ahead.n_rows = rows_left < n_rows ? rows_left : n_rows;
     ahead.n_lines = (uint32_t)(ahead.n_rows * (ahead.block_bytes / LINE_BYTES + 1) / n_calls + 1);
     return ahead;

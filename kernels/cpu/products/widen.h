@@ -72,15 +72,11 @@ static inline void widen_blocks(enum dtype dtype, const uint8_t *row, uint32_t f
     }
 }
 
-/* Widens elements first .. first + n - 1 of a row; first is a multiple of 16. */
+/* Widens elements first .. first + n - 1 of a row that has no blocks; first is a multiple of 16. */
 static inline void widen(const struct gemm *gemm, uint32_t row, uint32_t first, uint32_t n,
                          float *wide_out)
 {
     size_t row_bytes = dtype_array_bytes(gemm->w_dtype, gemm->n_in);
-    if (dtype_is_blocks(gemm->w_dtype)) {
-        widen_blocks(gemm->w_dtype, (const uint8_t *)gemm->w + row * row_bytes, first, n, wide_out);
-        return;
-    }
     const char *source = (const char *)gemm->w + row * row_bytes +
                          dtype_array_bytes(gemm->w_dtype, first);
     if (gemm->w_dtype == DTYPE_F32)

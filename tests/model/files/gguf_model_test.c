@@ -61,7 +61,7 @@ Test(gguf_model, blocks_of_every_kind_have_the_logits_of_their_values)
     float *expected = golden_floats(GOLDEN_GGUF, "blocks.f32", n * runner.vocabulary);
     const double error = runner_largest_error(&runner, ids, n, expected);
     printf("blocks                 largest error %.1e\n", error);
-    cr_assert_leq(error, 1e-4, "%g", error);
+    cr_assert_leq(error, 2e-3, "%g", error);
     runner_close(&runner);
     open_gguf(&runner, "blocks", WEIGHTS_INT8); /* rounded anew from the values */
     const double rounded = runner_largest_error(&runner, ids, n, expected);

@@ -1,0 +1,102 @@
+#include "kernels/cpu/products/block_rows.h"
+
+#ifdef __AVX2__
+
+#include "kernels/cpu/products/block_take.h"
+
+#include <assert.h>
+
+/* y of eight rows += the sums of the group at element k. */
+INLINE __m256 add_group(const enum dtype dtype, const struct rounded16 *x, uint32_t k, __m256i sums,
+                        __m256 factor, __m256 offset, __m256 y)
+{
+    const int32_t x_sum = rounded16_sum(x, k, block_group(dtype));
+    const float scale = x->scales[k / PART];
+    if (!blocks_have_offsets(dtype))
+        sums = _mm256_sub_epi32(sums, _mm256_set1_epi32(block_bias(dtype) * x_sum));
+    y = _mm256_fmadd_ps(_mm256_cvtepi32_ps(sums), _mm256_mul_ps(factor, _mm256_set1_ps(scale)), y);
+    if (blocks_have_offsets(dtype))
+        y = _mm256_fmadd_ps(offset, _mm256_set1_ps((float)x_sum * scale), y);
+    return y;
+}
+
+/* Blocks of 32 elements: each has its factors beside its numbers. */
+INLINE __m256 multiply_short(const enum dtype dtype, const struct eight_rows *rows, uint32_t n,
+                             const struct rounded16 *x, __m256 y)
+{
+    const struct taker taker = {.counts = x->counts};
+    const size_t bytes = dtype_block_shape(dtype).bytes;
+    for (uint32_t part = 0; part < n / PART; part++) {
+        __m256i sums[2];
+        __m256 factor, offset = _mm256_setzero_ps();
+        take_groups(true, dtype, rows, part, sums, &taker);
+        part_factors(dtype, rows->at, part * bytes, &factor, &offset);
+        y = add_group(dtype, x, part * PART, sums[0], factor, offset, y);
+    }
+    return y;
+}
+
+/* A block of 256 elements. */
+INLINE __m256 multiply_long(const enum dtype dtype, const struct eight_rows *rows,
+                            const struct rounded16 *x, __m256 y)
+{
+    const struct taker taker = {.counts = x->counts};
+    const uint32_t n_sums = block_group(dtype) == 16 || dtype == DTYPE_Q4_K ? 2 : 1;
+    _Alignas(32) float factors[CHUNK_FACTORS * EIGHT], offsets[CHUNK_FACTORS * EIGHT];
+    take_all_factors(dtype, rows, factors, offsets, EIGHT);
+    for (uint32_t part = 0, i = 0; i < CHUNK / block_group(dtype); i += n_sums) {
+        __m256i sums[2];
+        take_groups(true, dtype, rows, part, sums, &taker);
+        part += dtype == DTYPE_Q4_K ? 2 : 1;
+        UNROLL
+        for (uint32_t s = 0; s < n_sums; s++) {
+            const size_t at = (size_t)(i + s) * EIGHT;
+            const __m256 offset = blocks_have_offsets(dtype) ? _mm256_load_ps(offsets + at)
+                                                             : _mm256_setzero_ps();
+            y = add_group(dtype, x, (i + s) * block_group(dtype), sums[s],
+                          _mm256_load_ps(factors + at), offset, y);
+        }
+    }
+    return y;
+}
+
+INLINE void multiply_rows(const enum dtype dtype, const struct gemm *gemm, uint32_t row, uint32_t k,
+                          uint32_t n, const struct rounded16 *x, float y[LANES])
+{
+    for (uint32_t lane = 0; lane < LANES; lane += EIGHT) {
+        struct eight_rows rows;
+        find_rows(dtype, gemm, row + lane, k, n, &rows);
+        const __m256 before = _mm256_loadu_ps(y + lane);
+        _mm256_storeu_ps(y + lane, dtype_block_shape(dtype).elements == PART
+                                       ? multiply_short(dtype, &rows, n, x, before)
+                                       : multiply_long(dtype, &rows, x, before));
+    }
+}
+
+/* Not inlined: among other types the compiler would run out of registers. */
+#define MULTIPLY(type)                                                                             \
+    static __attribute__((noinline)) void multiply_##type(                                         \
+        const struct gemm *gemm, uint32_t row, uint32_t k, uint32_t n, const struct rounded16 *x,  \
+        float y[LANES])                                                                            \
+    {                                                                                              \
+        if (n == CHUNK)                                                                            \
+            multiply_rows(DTYPE_##type, gemm, row, k, CHUNK, x, y);                                \
+        else if (dtype_block_shape(DTYPE_##type).elements < CHUNK)                                 \
+            multiply_rows(DTYPE_##type, gemm, row, k, n, x, y);                                    \
+    }
+EACH_BLOCK_TYPE(MULTIPLY)
+
+void block_rows_multiply(const struct gemm *gemm, uint32_t row, uint32_t k, uint32_t n,
+                         const struct rounded16 *x, float y[LANES])
+{
+#define NAME(type) multiply_##type,
+    static void (*const MULTIPLIES[])(const struct gemm *, uint32_t, uint32_t, uint32_t,
+                                      const struct rounded16 *, float *) = {EACH_BLOCK_TYPE(NAME)};
+#undef NAME
+    assert(k % CHUNK == 0 && n <= CHUNK && row < gemm->n_out);
+    MULTIPLIES[gemm->w_dtype - DTYPE_Q8_0](gemm, row, k, n, x, y);
+}
+
+#else
+typedef int block_rows_has_nothing_here;
+#endif
