@@ -1,5 +1,7 @@
 #include "gguf/gguf_config.h"
 
+#include "gguf/gguf_architecture.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -8,34 +10,7 @@
 
 #define NUMBER_MAX (1u << 24)
 
-static const struct architecture {
-    const char *name, *class, *model_type;
-    bool is_interleaved; /* neighbouring elements of a head are rotated together */
-} ARCHITECTURES[] = {
-    {"llama", "LlamaForCausalLM", "llama", true},
-    {"qwen2", "Qwen2ForCausalLM", "qwen2", false},
-    {"qwen3", "Qwen3ForCausalLM", "qwen3", false},
-};
-
 #define COUNT(array) (sizeof(array) / sizeof *(array))
-
-static enum status find_architecture(const struct gguf_file *file,
-                                     const struct architecture **found_out, struct error *error)
-{
-    struct gguf_text name = {NULL, 0};
-    TRY(gguf_text(file, "general.architecture", &name, error));
-    if (!name.bytes)
-        return error_set(error, STATUS_CORRUPT, "key general.architecture is missing");
-    for (size_t i = 0; i < COUNT(ARCHITECTURES); i++)
-        if (gguf_text_is(name, ARCHITECTURES[i].name)) {
-            *found_out = &ARCHITECTURES[i];
-            return STATUS_OK;
-        }
-    return error_set(error, STATUS_UNSUPPORTED,
-                     "general.architecture is \"%.*s\", supported in GGUF files are llama, qwen2 "
-                     "and qwen3: take the same model as a Hugging Face folder",
-                     (int)(name.n < 60 ? name.n : 60), name.bytes);
-}
 
 /* ---- numbers ---- */
 
@@ -43,22 +18,38 @@ static const struct number_row {
     const char *key; /* behind the architecture's name */
     const char *word;
     bool is_required, is_real;
+    const char *only; /* of these architectures, between spaces; NULL: of all */
 } NUMBERS[] = {
-    {"embedding_length", "hidden_size", true, false},
-    {"block_count", "num_hidden_layers", true, false},
-    {"feed_forward_length", "intermediate_size", true, false},
-    {"attention.head_count", "num_attention_heads", true, false},
-    {"attention.head_count_kv", "num_key_value_heads", false, false},
-    {"attention.key_length", "head_dim", false, false},
-    {"context_length", "max_position_embeddings", true, false},
-    {"attention.layer_norm_rms_epsilon", "rms_norm_eps", true, true},
-    {"rope.freq_base", "rope_theta", false, true},
+    {"embedding_length", "hidden_size", true, false, NULL},
+    {"block_count", "num_hidden_layers", true, false, NULL},
+    {"feed_forward_length", "intermediate_size", true, false, NULL},
+    {"attention.head_count", "num_attention_heads", true, false, NULL},
+    {"attention.head_count_kv", "num_key_value_heads", false, false, NULL},
+    {"attention.key_length", "head_dim", false, false, NULL},
+    {"context_length", "max_position_embeddings", true, false, NULL},
+    {"rope.freq_base", "rope_theta", false, true, NULL},
+    {"rope.freq_base_swa", "rope_local_base_freq", false, true, " gemma3 "},
+    {"attention.sliding_window", "sliding_window", false, false, " gemma2 gemma3 phi3 "},
+    {"attn_logit_softcapping", "attn_logit_softcapping", false, true, " gemma2 gemma3 "},
+    {"final_logit_softcapping", "final_logit_softcapping", false, true, " gemma2 gemma3 "},
+    {"expert_count", "num_experts", true, false, " qwen3moe "},
+    {"expert_used_count", "num_experts_per_tok", true, false, " qwen3moe "},
+    {"expert_feed_forward_length", "moe_intermediate_size", true, false, " qwen3moe "},
+    {"attention.scale", "attention_multiplier", false, true, " granite "},
+    {"embedding_scale", "embedding_multiplier", false, true, " granite "},
+    {"residual_scale", "residual_multiplier", false, true, " granite "},
+    {"logit_scale", "logits_scaling", false, true, " granite "},
+    {"logit_scale", "logit_scale", true, true, " command-r "},
 };
 
-static enum status add_number(const struct gguf_file *file, const struct architecture *architecture,
+static enum status add_number(const struct gguf_file *file,
+                              const struct gguf_architecture *architecture,
                               const struct number_row *row, json_t *config, struct error *error)
 {
-    char key[96];
+    char key[96], only[32];
+    snprintf(only, sizeof only, " %s ", architecture->name);
+    if (row->only && !strstr(row->only, only))
+        return STATUS_OK;
     snprintf(key, sizeof key, "%s.%s", architecture->name, row->key);
     if (!gguf_find(file, key))
         return row->is_required ? error_set(error, STATUS_CORRUPT, "key %s is missing", key)
@@ -81,11 +72,17 @@ static uint64_t number_in(const json_t *config, const char *word)
 }
 
 static enum status add_numbers(const struct gguf_file *file,
-                               const struct architecture *architecture, json_t *config,
+                               const struct gguf_architecture *architecture, json_t *config,
                                struct error *error)
 {
+    const struct number_row rms = {"attention.layer_norm_rms_epsilon", "rms_norm_eps", true, true,
+                                   NULL};
+    const struct number_row layer = {"attention.layer_norm_epsilon", "layer_norm_eps", true, true,
+                                     NULL};
     for (size_t i = 0; i < COUNT(NUMBERS); i++)
         TRY(add_number(file, architecture, &NUMBERS[i], config, error));
+    TRY(add_number(file, architecture, architecture->has_layer_norm ? &layer : &rms, config,
+                   error));
     if (!json_object_get(config, "num_key_value_heads"))
         json_object_set(config, "num_key_value_heads",
                         json_object_get(config, "num_attention_heads"));
@@ -94,13 +91,15 @@ static enum status add_numbers(const struct gguf_file *file,
 
 /* Keys whose value must be neutral, since nothing here computes anything else. */
 static enum status refuse_rest(const struct gguf_file *file,
-                               const struct architecture *architecture, const json_t *config,
+                               const struct gguf_architecture *architecture, json_t *config,
                                struct error *error)
 {
     static const char *const ZERO[] = {"expert_count", "attention.sliding_window"};
     char key[96];
     for (size_t i = 0; i < COUNT(ZERO); i++) {
         uint64_t value = 0;
+        if (json_object_get(config, i == 0 ? "num_experts" : "sliding_window"))
+            continue;
         snprintf(key, sizeof key, "%s.%s", architecture->name, ZERO[i]);
         TRY(gguf_u64(file, key, 0, UINT32_MAX, &value, error));
         if (value != 0)
@@ -121,6 +120,11 @@ static enum status refuse_rest(const struct gguf_file *file,
                          value_length, head_dim);
     snprintf(key, sizeof key, "%s.rope.dimension_count", architecture->name);
     TRY(gguf_u64(file, key, 1, NUMBER_MAX, &rotated, error));
+    if (architecture->has_part_of_rope && rotated < head_dim) {
+        json_object_set_new(config, "partial_rotary_factor",
+                            json_real((double)rotated / (double)head_dim));
+        return STATUS_OK;
+    }
     if (rotated != head_dim)
         return error_set(error, STATUS_UNSUPPORTED,
                          "key %s is %" PRIu64 ", only the whole head of %" PRIu64
@@ -184,7 +188,7 @@ static enum status add_llama3(const struct gguf_tensor *tensor, json_t *config, 
 }
 
 static enum status add_scaling(const struct gguf_file *file,
-                               const struct architecture *architecture, json_t *config,
+                               const struct gguf_architecture *architecture, json_t *config,
                                struct error *error)
 {
     const struct gguf_tensor *frequencies = gguf_find_tensor(file, "rope_freqs.weight");
@@ -194,6 +198,9 @@ static enum status add_scaling(const struct gguf_file *file,
     uint64_t original = 0;
     if (frequencies)
         return add_llama3(frequencies, config, error);
+    if (gguf_find_tensor(file, "rope_factors_long.weight"))
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "tensor rope_factors_long.weight: LongRoPE is not supported");
     snprintf(key, sizeof key, "%s.rope.scaling.type", architecture->name);
     TRY(gguf_text(file, key, &type, error));
     if (gguf_text_is(type, "none"))
@@ -268,10 +275,22 @@ static enum status add_tokens(const struct gguf_file *file, json_t *config, stru
     return STATUS_OK;
 }
 
+/* Files do not say what scores are divided by the root of. */
+static void add_score_scale(const struct gguf_architecture *architecture, json_t *config)
+{
+    const uint64_t heads = number_in(config, "num_attention_heads");
+    const bool is_wide = number_in(config, "num_hidden_layers") ==
+                         architecture->layers_of_wide_scale;
+    const uint64_t scalar = is_wide ? number_in(config, "hidden_size") / heads
+                                    : number_in(config, "head_dim");
+    if (scalar > 0)
+        json_object_set_new(config, "query_pre_attn_scalar", json_integer((json_int_t)scalar));
+}
+
 static enum status fill(const struct gguf_file *file, json_t *config, struct error *error)
 {
-    const struct architecture *architecture = NULL;
-    TRY(find_architecture(file, &architecture, error));
+    const struct gguf_architecture *architecture = NULL;
+    TRY(gguf_architecture_find(file, &architecture, error));
     json_object_set_new(config, "architectures", json_pack("[s]", architecture->class));
     json_object_set_new(config, "model_type", json_string(architecture->model_type));
     TRY(add_numbers(file, architecture, config, error));
@@ -280,6 +299,12 @@ static enum status fill(const struct gguf_file *file, json_t *config, struct err
     TRY(add_tokens(file, config, error));
     if (architecture->is_interleaved)
         json_object_set_new(config, "rope_interleaved", json_true());
+    if (architecture->norms_are_whole)
+        json_object_set_new(config, "norms_are_whole", json_true());
+    if (architecture->layers_of_wide_scale > 0)
+        add_score_scale(architecture, config);
+    if (number_in(config, "num_experts") > 0)
+        json_object_set_new(config, "norm_topk_prob", json_true());
     if (strcmp(architecture->name, "llama") == 0 && gguf_find_tensor(file, "blk.0.attn_q.bias"))
         json_object_set_new(config, "attention_bias", json_true());
     json_object_set_new(config, "tie_word_embeddings",
@@ -297,47 +322,4 @@ enum status gguf_config_make(const struct gguf_file *file, json_t **config_out, 
     }
     *config_out = config;
     return STATUS_OK;
-}
-
-/* ---- names ---- */
-
-static const char *const NAMES[][2] = {
-    {"token_embd.weight", "model.embed_tokens.weight"},
-    {"output_norm.weight", "model.norm.weight"},
-    {"output.weight", "lm_head.weight"},
-};
-
-static const char *const LAYER_NAMES[][2] = {
-    {"attn_norm.weight", "input_layernorm.weight"},
-    {"attn_q.weight", "self_attn.q_proj.weight"},
-    {"attn_q.bias", "self_attn.q_proj.bias"},
-    {"attn_k.weight", "self_attn.k_proj.weight"},
-    {"attn_k.bias", "self_attn.k_proj.bias"},
-    {"attn_v.weight", "self_attn.v_proj.weight"},
-    {"attn_v.bias", "self_attn.v_proj.bias"},
-    {"attn_q_norm.weight", "self_attn.q_norm.weight"},
-    {"attn_k_norm.weight", "self_attn.k_norm.weight"},
-    {"attn_output.weight", "self_attn.o_proj.weight"},
-    {"attn_output.bias", "self_attn.o_proj.bias"},
-    {"ffn_norm.weight", "post_attention_layernorm.weight"},
-    {"ffn_gate.weight", "mlp.gate_proj.weight"},
-    {"ffn_up.weight", "mlp.up_proj.weight"},
-    {"ffn_down.weight", "mlp.down_proj.weight"},
-};
-
-void gguf_tensor_name(struct gguf_text name, char *name_out, size_t name_max)
-{
-    char own[GGUF_NAME_MAX + 1];
-    unsigned layer;
-    int used = 0;
-    snprintf(own, sizeof own, "%.*s", (int)name.n, name.bytes);
-    name_out[0] = '\0';
-    for (size_t i = 0; i < COUNT(NAMES); i++)
-        if (strcmp(own, NAMES[i][0]) == 0)
-            snprintf(name_out, name_max, "%s", NAMES[i][1]);
-    if (sscanf(own, "blk.%6u.%n", &layer, &used) != 1 || used == 0)
-        return;
-    for (size_t i = 0; i < COUNT(LAYER_NAMES); i++)
-        if (strcmp(own + used, LAYER_NAMES[i][0]) == 0)
-            snprintf(name_out, name_max, "model.layers.%u.%s", layer, LAYER_NAMES[i][1]);
 }

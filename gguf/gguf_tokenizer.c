@@ -31,8 +31,18 @@ static const struct splitting {
     {"tekken", TEKKEN, false, false, true, true},
     {"qwen2", QWEN2, true, false, false, false},
     {"deepseek-r1-qwen", QWEN2, true, false, false, false},
+    {"stablelm2", QWEN2, true, false, false, false},
     {"smollm", NULL, false, true, false, false},
+    {"refact", NULL, false, true, false, false},
+    {"starcoder", NULL, false, true, false, false},
+    {"command-r", NULL, false, true, false, false},
+    {"codeshell", NULL, false, true, false, false},
+    {"exaone", NULL, false, true, false, false},
     {"gpt-2", NULL, false, false, false, false},
+    {"phi-2", NULL, false, false, false, false},
+    {"mpt", NULL, false, false, false, false},
+    {"olmo", NULL, false, false, false, false},
+    {"jais", NULL, false, false, false, false},
 };
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
@@ -91,7 +101,8 @@ static enum status find_splitting(struct vocabulary *vocabulary)
                          "key tokenizer.ggml.pre is missing: how texts are split is not known");
     return error_set(vocabulary->error, STATUS_UNSUPPORTED,
                      "tokenizer.ggml.pre is \"%.*s\", supported are llama-bpe, tekken, qwen2, "
-                     "deepseek-r1-qwen, smollm and gpt-2",
+                     "deepseek-r1-qwen, stablelm2, smollm, refact, starcoder, command-r, "
+                     "codeshell, exaone, gpt-2, phi-2, mpt, olmo and jais",
                      (int)(name.n < 60 ? name.n : 60), name.bytes);
 }
 

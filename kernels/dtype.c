@@ -16,9 +16,9 @@ size_t dtype_array_bytes(enum dtype dtype, size_t n)
 
 const char *dtype_name(enum dtype dtype)
 {
-    static const char *const names[] = {"F32",  "BF16", "F16",  "I8",   "F8_E4M3", "F4_E2M1",
-                                        "Q8_0", "Q4_0", "Q4_1", "Q5_0", "Q5_1",    "Q2_K",
-                                        "Q3_K", "Q4_K", "Q5_K", "Q6_K", "MXFP4", "Q4_ZERO", "Q8_FLOAT"};
+    static const char *const names[] = {
+        "F32",  "BF16", "F16",  "I8",   "F8_E4M3", "F4_E2M1", "Q8_0",  "Q4_0",    "Q4_1",    "Q5_0",
+        "Q5_1", "Q2_K", "Q3_K", "Q4_K", "Q5_K",    "Q6_K",    "MXFP4", "Q4_ZERO", "Q8_FLOAT"};
     assert(dtype <= DTYPE_LAST);
     return names[dtype];
 }

@@ -148,6 +148,11 @@ static enum status check_device(const char *folder, const struct model_config *c
                          "GGUF files are computed on the CPU alone, not on %s: run it without "
                          "--device",
                          device_name(device));
+    if (config->quantization.method != QUANTIZATION_NONE)
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "%.200s is quantized (quantization_config): such models are computed on "
+                         "the CPU alone, not on %s: run it without --device",
+                         folder, device_name(device));
     if (!is_beyond_llama(config, values))
         return STATUS_OK;
     return error_set(error, STATUS_UNSUPPORTED,
@@ -176,6 +181,8 @@ static struct hash128 digest_config(const struct model_config *config)
         config->mlp_bias,
         config->decoder.qk_norm != QK_NORM_NONE,
         config->tied_embeddings,
+        config->quantization.method,
+        config->quantization.zero_is_less_one,
         rope->theta,
         rope->scaling,
         rope->factor,
@@ -353,8 +360,8 @@ static enum status load_weights(struct model *model, const struct model_options 
         steps.quantized_bytes = quantized_weights_source_bytes(
             &model->weights, model->config.n_layers, n_experts(model));
     TRY(read_weights(model, &steps, error));
-    TRY(rearranged_weights_make(&model->weights, model->config.n_layers, n_experts(model),
-                                &model->rearranged, error));
+    TRY(rearranged_weights_make(options->threads, &model->weights, model->config.n_layers,
+                                n_experts(model), &model->rearranged, error));
     if (options->weights != WEIGHTS_AUTO)
         TRY(quantize_weights(model, &steps, error));
     return options->device ? place_weights(model, &steps, error) : STATUS_OK;
@@ -387,8 +394,11 @@ static enum status load(struct model *model, const char *folder,
     model->head = binding.head;
     model->device = options->device;
     model->file_dtype = model->weights.layers[0].k.dtype; /* n_layers >= 1: model_config.h */
-    if (dtype_is_blocks(model->file_dtype))
-        model->file_dtype = DTYPE_F16; /* of their scales */
+    if (model->file_dtype >
+        DTYPE_F16) /* quantized: the type of the other tensors, or of the scales of blocks */
+        model->file_dtype = model->weights.embedding.dtype <= DTYPE_F16
+                                ? model->weights.embedding.dtype
+                                : DTYPE_F16;
     if (!options->is_quiet)
         warn_leftovers(model);
     return options->without_weights ? STATUS_OK : load_weights(model, options, error);

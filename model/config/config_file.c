@@ -377,6 +377,12 @@ static enum status read_config(const struct json_fields *whole, bool is_alone,
     if (fields->object != whole->object)
         set_defaults_of_text(config);
     config->decoder = family_of(config)->decoder;
+    TRY(quantization_read(whole, &config->quantization));
+    if (config->quantization.method == QUANTIZATION_MXFP4 &&
+        family_of(config)->naming != NAMED_AS_GPT_OSS)
+        return error_set(fields->error, STATUS_UNSUPPORTED,
+                         "config.json: quantization_config: quant_method is mxfp4, which is "
+                         "supported for gpt_oss alone");
     TRY(config_keys_check(is_alone ? KEYS_CONFIG_ALONE : KEYS_CONFIG, family_of(config)->own_keys,
                           fields));
     TRY(read_sizes(fields, config));

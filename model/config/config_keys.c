@@ -29,7 +29,7 @@ static const struct key_group CONFIG_KEYS[] = {
      "num_key_value_heads head_dim intermediate_size vocab_size max_position_embeddings "
      "rms_norm_eps hidden_act attention_bias mlp_bias tie_word_embeddings rope_theta rope_scaling "
      "rope_parameters sliding_window use_sliding_window max_window_layers layer_types "
-     "eos_token_id original_max_position_embeddings"},
+     "eos_token_id original_max_position_embeddings quantization_config"},
     {KEY_IGNORED, STORED,
      "_name_or_path name_or_path _commit_hash transformers_version torch_dtype dtype auto_map "
      "_auto_class custom_pipelines unsloth_version unsloth_fixed is_llama_config "
@@ -63,7 +63,7 @@ static const struct key_group CONFIG_KEYS[] = {
     {KEY_IGNORED, OTHER_IDS,
      "bos_token_id pad_token_id sep_token_id unk_token_id decoder_start_token_id"},
     {KEY_REFUSED, NULL,
-     "quantization_config quantization compression_config rotary_dim rope_interleaved "
+     "quantization compression_config rotary_dim rope_interleaved "
      "rope_interleave "
      "rope_local_base_freq no_rope_layers no_rope_layer_interval nope_layer_interval alibi "
      "logits_soft_cap final_logit_softcapping attn_logit_softcapping attn_logit_soft_cap "

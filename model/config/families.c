@@ -47,7 +47,7 @@ static const struct family FAMILIES[] = {
      .context_tokens = 32768},
     {.architecture = "GemmaForCausalLM",
      .model_type = "gemma",
-     .own_keys = "use_bidirectional_attention hidden_activation",
+     .own_keys = "use_bidirectional_attention hidden_activation norms_are_whole",
      .decoder = {.norm = NORM_RMS_PLUS_ONE, .rounds_embedding_scale = true},
      .may_have_attention_bias = true,
      .ties_embeddings = true,
@@ -60,7 +60,7 @@ static const struct family FAMILIES[] = {
      .model_type = "gemma2",
      .names = "hidden_act=hidden_activation",
      .own_keys = "hidden_activation query_pre_attn_scalar attn_logit_softcapping "
-                 "final_logit_softcapping use_bidirectional_attention hidden_act",
+                 "final_logit_softcapping use_bidirectional_attention hidden_act norms_are_whole",
      .decoder = {.norm = NORM_RMS_PLUS_ONE,
                  .norm_place = NORM_BEFORE_AND_AFTER,
                  .rounds_embedding_scale = true},
@@ -80,7 +80,7 @@ static const struct family FAMILIES[] = {
      .names = "hidden_act=hidden_activation",
      .own_keys = "hidden_activation query_pre_attn_scalar attn_logit_softcapping "
                  "final_logit_softcapping use_bidirectional_attention rope_local_base_freq "
-                 "sliding_window_pattern _sliding_window_pattern",
+                 "sliding_window_pattern _sliding_window_pattern norms_are_whole",
      .decoder = {.norm = NORM_RMS_PLUS_ONE,
                  .norm_place = NORM_BEFORE_AND_AFTER,
                  .qk_norm = QK_NORM_HEAD,
@@ -139,7 +139,8 @@ static const struct family FAMILIES[] = {
      .norm_eps = 1e-5},
     {.architecture = "GraniteForCausalLM",
      .model_type = "granite",
-     .own_keys = "embedding_multiplier residual_multiplier attention_multiplier logits_scaling",
+     .own_keys = "embedding_multiplier residual_multiplier attention_multiplier logits_scaling "
+                 "rope_interleaved",
      .may_have_attention_bias = true,
      .may_have_mlp_bias = true,
      .context_tokens = 2048,
@@ -405,7 +406,7 @@ static const struct family FAMILIES[] = {
     {.architecture = "GptOssForCausalLM",
      .model_type = "gpt_oss",
      .own_keys = "num_local_experts num_experts_per_tok experts_per_token swiglu_limit "
-                 "initial_context_length quantization_config " ROUTER_TRAINING,
+                 "initial_context_length " ROUTER_TRAINING,
      .naming = NAMED_AS_GPT_OSS,
      .may_have_attention_bias = true,
      .has_qkv_bias = true,

@@ -24,7 +24,11 @@ static enum status read_scale(const struct json_fields *fields, const char *key,
 
 enum status family_read_gemma(const struct json_fields *fields, struct model_config *config)
 {
+    bool is_whole = false; /* of GGUF files */
     TRY(require_bool(fields, "use_bidirectional_attention", false));
+    TRY(json_fields_bool(fields, "norms_are_whole", &is_whole));
+    if (is_whole)
+        config->decoder.norm = NORM_RMS;
     config->decoder.embedding_scale = sqrtf((float)config->hidden);
     if (config->decoder.activation == ACTIVATION_GELU) /* the first files say gelu and mean this */
         config->decoder.activation = ACTIVATION_GELU_TANH;
@@ -334,30 +338,15 @@ enum status family_read_olmoe(const struct json_fields *fields, struct model_con
     return read_qwen_experts(fields, &KEYS, config);
 }
 
-/* Experts may be stored as MXFP4, and nothing else may be quantized. */
-static enum status check_mxfp4(const struct json_fields *fields)
-{
-    const json_t *object;
-    const char *method = "mxfp4";
-    TRY(json_fields_object(fields, "quantization_config", &object));
-    if (!object)
-        return STATUS_OK;
-    const struct json_fields quantization = {object, "config.json: quantization_config",
-                                             fields->error};
-    TRY(json_fields_string(&quantization, "quant_method", &method));
-    if (strcmp(method, "mxfp4") == 0)
-        return STATUS_OK;
-    return error_set(fields->error, STATUS_UNSUPPORTED,
-                     "%s: quant_method is \"%.60s\", only mxfp4 is supported", quantization.file,
-                     method);
-}
-
 /* Gate and up are interleaved, clamped, and joined as (up + 1) gate sigmoid(1.702 gate). */
 enum status family_read_gpt_oss(const struct json_fields *fields, struct model_config *config)
 {
     static const struct expert_keys KEYS = {"num_local_experts", "intermediate_size", NULL};
     double limit = 7;
-    TRY(check_mxfp4(fields));
+    if (config->quantization.method > QUANTIZATION_MXFP4)
+        return error_set(fields->error, STATUS_UNSUPPORTED,
+                         "config.json: quantization_config: quant_method of gpt_oss is not mxfp4, "
+                         "the only one supported for it");
     TRY(read_experts(fields, &KEYS, config));
     TRY(json_fields_real(fields, "swiglu_limit", 0.1, 1e6, &limit));
     config->has_sinks = true;

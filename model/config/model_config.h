@@ -11,6 +11,7 @@
 #include "kernels/moe.h"
 #include "kernels/rope.h"
 #include "model/config/decoder.h"
+#include "model/config/quantization.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -28,6 +29,7 @@ struct model_config {
     bool
         is_text_of_more; /* the text part of a model that also sees: what is left of it is not used */
     struct decoder decoder;
+    struct quantization quantization;
     uint32_t hidden;
     uint32_t n_layers;
     uint32_t n_heads;

@@ -1,6 +1,6 @@
 #include "model/files/gguf_weights.h"
 
-#include "gguf/gguf_config.h"
+#include "gguf/gguf_architecture.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -26,34 +26,62 @@ static enum safetensors_dtype dtype_of(enum gguf_type type)
     return safetensors_of_blocks(BLOCKS[type]);
 }
 
-/* The dimensions of GGUF begin with the length of a row. */
-static enum status list_one(const struct gguf_tensor *from, struct safetensor *to)
+/* The dimensions of GGUF begin with the length of a row. expert: of a tensor that has the matrices of n_experts. */
+static enum status list_one(const struct gguf_architecture *architecture,
+                            const struct gguf_tensor *from, uint32_t expert, uint64_t n_experts,
+                            struct safetensor *to)
 {
     char name[NAME_BYTES_MAX];
-    gguf_tensor_name(from->name, name, sizeof name);
+    gguf_architecture_name(architecture, from->name, expert, name, sizeof name);
     to->name = name[0] ? strdup(name) : strndup(from->name.bytes, from->name.n);
     if (!to->name)
         return STATUS_NO_MEMORY;
     to->dtype = dtype_of(from->type);
-    to->n_dims = from->n_dims;
-    for (uint32_t i = 0; i < from->n_dims; i++)
-        to->shape[i] = from->dims[from->n_dims - 1 - i];
-    to->data = from->data;
-    to->bytes = from->bytes;
+    to->n_dims = from->n_dims - (n_experts > 1);
+    for (uint32_t i = 0; i < to->n_dims; i++)
+        to->shape[i] = from->dims[to->n_dims - 1 - i];
+    to->bytes = from->bytes / n_experts;
+    to->data = from->data + expert * to->bytes;
     return STATUS_OK;
 }
 
-enum status gguf_weights_list(const struct gguf_file *file, struct safetensors *tables_out)
+/* How many tensors one of the file becomes: one for each expert. */
+static uint64_t n_parts_of(const struct gguf_tensor *tensor)
 {
+    const bool has_all = tensor->n_dims == 3 && gguf_architecture_is_of_experts(tensor->name);
+    return has_all && tensor->dims[2] > 0 ? tensor->dims[2] : 1;
+}
+
+static enum status list_all(const struct gguf_architecture *architecture,
+                            const struct gguf_file *file, struct safetensors *tables)
+{
+    for (uint32_t i = 0; i < file->n_tensors; i++) {
+        const struct gguf_tensor *tensor = &file->tensors[i];
+        struct safetensors *table = &tables[tensor->part];
+        const uint64_t n = n_parts_of(tensor);
+        for (uint32_t expert = 0; expert < n; expert++) {
+            TRY(list_one(architecture, tensor, expert, n, &table->tensors[table->n_tensors]));
+            table->n_tensors++;
+        }
+    }
+    return STATUS_OK;
+}
+
+enum status gguf_weights_list(const struct gguf_file *file, struct safetensors *tables_out,
+                              struct error *error)
+{
+    const struct gguf_architecture *architecture = NULL;
+    uint64_t n = 0;
+    TRY(gguf_architecture_find(file, &architecture, error));
+    for (uint32_t i = 0; i < file->n_tensors && n <= TENSORS_MAX; i++)
+        n += n_parts_of(&file->tensors[i]);
+    if (n > TENSORS_MAX)
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "the file has more than %u tensors and matrices of experts", TENSORS_MAX);
     for (uint32_t part = 0; part < file->n_parts; part++) {
-        tables_out[part].tensors = calloc(file->n_tensors + 1, sizeof *tables_out[part].tensors);
+        tables_out[part].tensors = calloc(n + 1, sizeof *tables_out[part].tensors);
         if (!tables_out[part].tensors)
             return STATUS_NO_MEMORY;
     }
-    for (uint32_t i = 0; i < file->n_tensors; i++) {
-        struct safetensors *table = &tables_out[file->tensors[i].part];
-        TRY(list_one(&file->tensors[i], &table->tensors[table->n_tensors]));
-        table->n_tensors++;
-    }
-    return STATUS_OK;
+    return list_all(architecture, file, tables_out);
 }

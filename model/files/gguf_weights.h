@@ -9,6 +9,6 @@
 #include "model/files/safetensors.h"
 
 /* A table for each part: [file->n_parts]. Data stays in the mapped file. Tensors that the architecture does not use keep their
- * own names. NO_MEMORY. */
+ * own names; one with the matrices of all experts becomes one for each. NO_MEMORY; UNSUPPORTED, CORRUPT with a sentence. */
 MUST_CHECK enum status gguf_weights_list(const struct gguf_file *file,
-                                         struct safetensors *tables_out);
+                                         struct safetensors *tables_out, struct error *error);

@@ -166,7 +166,7 @@ static enum status open_gguf(const char *path, struct weight_files *files, struc
     TRY(gguf_open(path, &files->gguf, error));
     TRY(reserve_shards(files, files->gguf.n_parts));
     struct safetensors *tables = calloc(files->gguf.n_parts, sizeof *tables);
-    enum status status = tables ? gguf_weights_list(&files->gguf, tables) : STATUS_NO_MEMORY;
+    enum status status = tables ? gguf_weights_list(&files->gguf, tables, error) : STATUS_NO_MEMORY;
     for (uint32_t part = 0; tables && part < files->gguf.n_parts; part++) {
         files->shards[part].tensors = tables[part];
         files->shards[part].name = strdup(files->gguf.parts[part].name);

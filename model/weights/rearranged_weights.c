@@ -1,7 +1,9 @@
 #include "model/weights/rearranged_weights.h"
 
 #include "base/huge_memory.h"
+#include "base/thread_pool.h"
 #include "model/files/mapped_file.h"
+#include "model/weights/quantized_source.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -18,9 +20,16 @@ static enum dtype made_dtype(const struct tensor *tensor)
     return tensor->source.adds_one ? DTYPE_F32 : tensor->dtype;
 }
 
+static bool is_quantized(const struct tensor *tensor)
+{
+    return tensor->source.quantized.layout != LAYOUT_ELEMENTS;
+}
+
 static size_t made_bytes(const struct tensor *tensor)
 {
-    size_t bytes = dtype_array_bytes(made_dtype(tensor), (size_t)tensor->n_out * tensor->n_in);
+    const size_t n = (size_t)tensor->n_out * tensor->n_in;
+    const size_t bytes = is_quantized(tensor) ? quantized_source_bytes(tensor)
+                                              : dtype_array_bytes(made_dtype(tensor), n);
     return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
@@ -58,7 +67,38 @@ static void gather(const struct tensor *tensor, uint8_t *made)
         memcpy(made + row * bytes, from + row_in_file(&tensor->source, row) * bytes, bytes);
 }
 
-static void make(struct tensor *tensor, uint8_t *made)
+struct strips {
+    const struct tensor *tensor;
+    uint8_t *made;
+};
+
+static void make_strip(void *arg, uint32_t index)
+{
+    const struct strips *strips = arg;
+    quantized_source_make(strips->tensor, index, strips->made);
+}
+
+static void make_quantized(struct thread_pool *threads, struct tensor *tensor, uint8_t *made)
+{
+    if (tensor->source.quantized.layout == LAYOUT_E4M3) {
+        quantized_source_scales(tensor, (float *)(void *)made);
+        tensor->scales = made;
+        return;
+    }
+    struct strips strips = {tensor, made};
+    const uint32_t n = (tensor->n_out + SOURCE_STRIP - 1) / SOURCE_STRIP;
+    if (threads && n > 1)
+        thread_pool_run(threads, n, make_strip, &strips);
+    else
+        for (uint32_t i = 0; i < n; i++)
+            make_strip(&strips, i);
+    const size_t bits = (size_t)tensor->n_out * tensor->n_in * tensor->source.quantized.bits;
+    mapped_file_give_back(tensor->source.data, bits / 8);
+    tensor->data = made;
+    tensor->scale_rows = tensor->scale_columns = 0;
+}
+
+static void make_elements(struct tensor *tensor, uint8_t *made)
 {
     if (tensor->source.adds_one)
         add_one(tensor, (float *)(void *)made);
@@ -72,11 +112,20 @@ static void make(struct tensor *tensor, uint8_t *made)
         dtype_array_bytes(tensor->dtype, (size_t)tensor->source.n_rows * tensor->n_in));
     tensor->dtype = made_dtype(tensor);
     tensor->data = made;
+}
+
+static void make(struct thread_pool *threads, struct tensor *tensor, uint8_t *made)
+{
+    if (is_quantized(tensor))
+        make_quantized(threads, tensor, made);
+    else
+        make_elements(tensor, made);
     tensor->source = (struct tensor_source){.data = NULL};
 }
 
 /* Makes those of n tensors that have a source. made NULL: only counts the bytes. */
-static size_t make_some(struct tensor *tensors, size_t n, uint8_t *made)
+static size_t make_some(struct thread_pool *threads, struct tensor *tensors, size_t n,
+                        uint8_t *made)
 {
     size_t bytes = 0;
     for (size_t i = 0; i < n; i++) {
@@ -84,14 +133,14 @@ static size_t make_some(struct tensor *tensors, size_t n, uint8_t *made)
             continue;
         const size_t needed = made_bytes(&tensors[i]);
         if (made)
-            make(&tensors[i], made + bytes);
+            make(threads, &tensors[i], made + bytes);
         bytes += needed;
     }
     return bytes;
 }
 
-static size_t make_all(const struct weights *weights, uint32_t n_layers, uint32_t n_experts,
-                       uint8_t *made)
+static size_t make_all(struct thread_pool *threads, struct weights *weights, uint32_t n_layers,
+                       uint32_t n_experts, uint8_t *made)
 {
     enum {
         PER_LAYER = sizeof(struct layer_weights) / sizeof(struct tensor),
@@ -99,19 +148,24 @@ static size_t make_all(const struct weights *weights, uint32_t n_layers, uint32_
     };
     size_t bytes = 0;
     for (uint32_t layer = 0; layer < n_layers; layer++) {
-        bytes += make_some(&weights->layers[layer].attention_norm, PER_LAYER,
+        bytes += make_some(threads, &weights->layers[layer].attention_norm, PER_LAYER,
                            made ? made + bytes : NULL);
         for (uint32_t e = 0; weights->experts[layer] && e < n_experts; e++)
-            bytes += make_some(&weights->experts[layer][e].gate, PER_EXPERT,
+            bytes += make_some(threads, &weights->experts[layer][e].gate, PER_EXPERT,
                                made ? made + bytes : NULL);
     }
-    return bytes;
+    const size_t needed = weights->head.source.data ? made_bytes(&weights->head) : 0;
+    if (needed > 0 && made)
+        make(threads, &weights->head, made + bytes);
+    return bytes + needed;
 }
 
-enum status rearranged_weights_make(struct weights *weights, uint32_t n_layers, uint32_t n_experts,
+enum status rearranged_weights_make(struct thread_pool *threads, struct weights *weights,
+                                    uint32_t n_layers, uint32_t n_experts,
                                     struct rearranged_weights *rearranged_out, struct error *error)
 {
-    struct rearranged_weights rearranged = {.bytes = make_all(weights, n_layers, n_experts, NULL)};
+    struct rearranged_weights rearranged = {
+        .bytes = make_all(threads, weights, n_layers, n_experts, NULL)};
     *rearranged_out = rearranged;
     if (rearranged.bytes == 0)
         return STATUS_OK;
@@ -119,7 +173,7 @@ enum status rearranged_weights_make(struct weights *weights, uint32_t n_layers, 
     if (!rearranged.memory)
         return error_set(error, STATUS_NO_MEMORY, "no memory for %zu bytes of rearranged weights",
                          rearranged.bytes);
-    (void)make_all(weights, n_layers, n_experts, rearranged.memory);
+    (void)make_all(threads, weights, n_layers, n_experts, rearranged.memory);
     *rearranged_out = rearranged;
     return STATUS_OK;
 }

@@ -107,18 +107,28 @@ static enum dtype dtype_of(const struct safetensor *tensor)
                                                : DTYPE_F16;
 }
 
+/* Those of quantized matrices: MXFP4, E4M3 and whole numbers. */
+static bool is_bytes(const struct safetensor *tensor)
+{
+    return tensor->dtype != SAFETENSORS_F32 && tensor->dtype != SAFETENSORS_BF16 &&
+           tensor->dtype != SAFETENSORS_F16 && !safetensors_is_blocks(tensor->dtype);
+}
+
 static uint64_t n_elements(const struct chunk *chunk)
 {
     const struct safetensor *tensor = chunk->entry->tensor;
     if (safetensors_is_blocks(tensor->dtype))
         return chunk->bytes / dtype_block_shape(safetensors_block_dtype(tensor->dtype)).bytes;
-    return tensor->dtype == SAFETENSORS_U8 ? chunk->bytes
-                                           : chunk->bytes / dtype_bytes(dtype_of(tensor));
+    return is_bytes(tensor) ? chunk->bytes : chunk->bytes / dtype_bytes(dtype_of(tensor));
 }
 
-/* Bytes are MXFP4: blocks have no NaN, and of the scales one byte is. */
+/* The scales of MXFP4 have one byte that is NaN, E4M3 has two, and whole numbers have none. */
 static uint64_t first_nan_byte(const struct chunk *chunk)
 {
+    for (uint64_t i = 0; chunk->entry->tensor->dtype == SAFETENSORS_F8_E4M3 && i < chunk->bytes;
+         i++)
+        if ((chunk->data[i] & 0x7f) == 0x7f)
+            return i;
     const bool has_scales = text_ends_with(chunk->entry->tensor->name, MXFP4_SCALES);
     const uint8_t *nan = has_scales ? memchr(chunk->data, E8M0_NAN, chunk->bytes) : NULL;
     return nan ? (uint64_t)(nan - chunk->data) : chunk->bytes;
@@ -134,7 +144,7 @@ static void read_chunk(void *arg, uint32_t index)
         return;
     XXH128_hash_t hash = XXH3_128bits(chunk->data, chunk->bytes);
     reading->hashes[at] = (struct hash128){hash.low64, hash.high64};
-    if (chunk->entry->tensor->dtype == SAFETENSORS_U8)
+    if (is_bytes(chunk->entry->tensor))
         chunk->bad = first_nan_byte(chunk);
     else if (safetensors_is_blocks(chunk->entry->tensor->dtype))
         chunk->bad = blocks_first_not_finite(safetensors_block_dtype(chunk->entry->tensor->dtype),
@@ -154,9 +164,9 @@ static enum status judge_chunk(const struct chunk *chunk, struct error *error)
                          tensor->name, strerror(chunk->error));
     if (chunk->bad == n_elements(chunk))
         return STATUS_OK;
-    if (tensor->dtype == SAFETENSORS_U8)
+    if (is_bytes(tensor))
         return error_set(error, STATUS_CORRUPT,
-                         "%.80s: tensor %.120s has a scale that is nan (byte %" PRIu64
+                         "%.80s: tensor %.120s has a value that is nan (byte %" PRIu64
                          "), weights must be finite",
                          file, tensor->name, (uint64_t)(chunk->data - tensor->data) + chunk->bad);
     if (safetensors_is_blocks(tensor->dtype))

@@ -1,5 +1,6 @@
 #include "model/weights/weight_table.h"
 
+#include "model/weights/quantized_files.h"
 #include "model/weights/tensor_names.h"
 
 #include <inttypes.h>
@@ -152,6 +153,26 @@ static void count(struct weight_binding *binding, const struct weight_entry *ent
 /* expert: its number in a tensor that has all of them; ALONE: the tensor is of one. */
 #define ALONE UINT32_MAX
 
+/* A matrix of its own that the files may have quantized. */
+static enum status bind_quantized(struct weight_binding *binding, const char *name,
+                                  const struct tensor_row *row, const struct tensor_source *source,
+                                  struct tensor *tensor, bool *is_found_out, struct error *error)
+{
+    const uint32_t n_in = (uint32_t)dimension_size(binding->config, row->columns);
+    *is_found_out = false;
+    if (row->columns == DIM_NONE)
+        return STATUS_OK;
+    TRY(quantized_files_bind(binding, name, source->n_rows, n_in, tensor, is_found_out, error));
+    binding->n_quantized += *is_found_out;
+    if (!*is_found_out || (lies_in_place(source) && source->first == 0 &&
+                           source->n_rows == dimension_size(binding->config, row->rows)))
+        return STATUS_OK;
+    return error_set(error, STATUS_UNSUPPORTED,
+                     "tensor %.120s is quantized: that is not supported for matrices that are "
+                     "fused or transposed in the files",
+                     name);
+}
+
 static enum status bind(struct weight_binding *binding, const char *name,
                         const struct tensor_row *row, void *place, uint32_t expert,
                         struct error *error)
@@ -163,6 +184,12 @@ static enum status bind(struct weight_binding *binding, const char *name,
     struct tensor_source source = source_of(config, row);
     if (expert != ALONE && tensor_names_of(config)->experts_are_transposed)
         source.is_transposed = row->columns != DIM_NONE;
+    if (expert == ALONE) {
+        bool is_found;
+        TRY(bind_quantized(binding, name, row, &source, tensor, &is_found, error));
+        if (is_found)
+            return STATUS_OK;
+    }
     const struct weight_entry *entry = weight_files_find(binding->files, name);
     const uint64_t n_in = dimension_size(config, row->columns);
     const uint64_t shape[3] = {dimension_size(config, DIM_EXPERTS),
@@ -376,5 +403,9 @@ enum status weight_table_bind(struct weight_binding *binding, struct error *erro
     TRY(bind_model(binding, error));
     for (uint32_t layer = 0; layer < binding->config->n_layers; layer++)
         TRY(bind_layer(binding, layer, error));
+    if (binding->config->quantization.method > QUANTIZATION_MXFP4 && binding->n_quantized == 0)
+        return error_set(error, STATUS_CORRUPT,
+                         "config.json has a quantization_config, but no matrix of the files is "
+                         "quantized");
     return STATUS_OK;
 }

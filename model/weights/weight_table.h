@@ -5,29 +5,7 @@
  */
 #pragma once
 
-#include "model/config/model_config.h"
-#include "model/files/weight_files.h"
-#include "model/weights/weights.h"
-
-#include <stdbool.h>
-#include <stdint.h>
-
-/* How the tensors of MXFP4 (E2M1, a scale E8M0 for each block) are called, after their name. */
-#define MXFP4_BLOCKS "_blocks"
-#define MXFP4_SCALES "_scales"
-#define MXFP4_BLOCK  32u
-
-/* The arguments and results of weight_table_bind. */
-struct weight_binding {
-    const struct model_config *config;
-    const struct weight_files *files;
-    struct weights *weights; /* layers and experts: [config->n_layers] */
-    bool *is_used;           /* [files->n_entries] */
-    uint64_t n_parameters;   /* of the bound tensors, as bytes is */
-    uint64_t bytes;
-    char root[64]; /* what the names of the decoder's tensors begin with */
-    const struct weight_entry *embedding, *head; /* head NULL: the files have none */
-};
+#include "model/weights/weight_binding.h"
 
 /* Sets weights; data points into the mapped files. CORRUPT, UNSUPPORTED: the sentence names the tensor. */
 MUST_CHECK enum status weight_table_bind(struct weight_binding *binding, struct error *error);

@@ -15,6 +15,28 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/* A matrix of a quantized checkpoint: whole numbers, with a scale and perhaps a zero point for each group of a row. */
+enum source_layout {
+    LAYOUT_ELEMENTS, /* not quantized */
+    LAYOUT_AWQ,      /* words [n_in][n_out / 8], elements in the order 0 2 4 6 1 3 5 7 */
+    LAYOUT_GPTQ,     /* words [n_in * bits / 32][n_out] */
+    LAYOUT_PACKED,   /* compressed-tensors: words [n_out][n_in * bits / 32] */
+    LAYOUT_INT8,     /* [n_out][n_in] */
+    LAYOUT_E4M3,     /* [n_out][n_in]: used in place, only its scales become F32 */
+};
+
+struct quantized_source {
+    enum source_layout layout;
+    uint8_t bits;
+    uint32_t group; /* elements of a row that share a scale */
+    const void *
+        scales; /* AWQ, GPTQ: [groups][n_out]; PACKED, INT8: [n_out][groups]; E4M3: as struct gemm */
+    enum dtype scale_dtype;
+    const uint8_t *zeros;  /* packed as the layout says; NULL: the middle of the range */
+    const uint8_t *groups; /* [n_in] I32, the group of each element; NULL: in order */
+    bool zero_is_less_one;
+};
+
 /* A tensor whose elements lie otherwise in the files (rearranged_weights.h): row o is row first + o / run * period + o % run
  * of a matrix of n_rows rows there. data NULL: the tensor is used in place. */
 struct tensor_source {
@@ -22,15 +44,16 @@ struct tensor_source {
     uint32_t first, run, period, n_rows;
     bool is_transposed; /* the matrix is [n_in][n_rows] */
     bool adds_one;      /* every element is stored less 1; the tensor becomes F32 */
+    struct quantized_source quantized;
 };
 
 struct tensor {
     const void *data;
     enum dtype dtype;
     uint32_t n_out, n_in; /* n_in is 1 for a vector */
-    /* INT8: as in struct gemm; scales NULL when packed. */
+    /* INT8, E4M3: as in struct gemm; scales NULL when packed. */
     const void *scales;
-    uint32_t scale_columns;
+    uint32_t scale_rows, scale_columns; /* rows 0: 1 */
     bool is_packed;
     uint64_t packed_bytes; /* if packed */
     struct tensor_source source;

@@ -4,6 +4,8 @@
     v/bin/pip install -r requirements.txt && v/bin/python make.py      writes beside itself
 
 NAME.gguf             the tiny models of ../models with that name, in GGUF's names and order of rows: the same logits
+ARCHITECTURE.gguf     OTHERS: a random model of that architecture; ARCHITECTURE.f32: logits of Transformers of the prompt in
+                      others.json
 split-0000N-of-00002  one of them in two parts
 blocks.gguf           a model whose matrices have ten types of blocks, any bytes; blocks.f32: logits of Transformers for
                       its values, of every position of the prompt in golden.json
@@ -17,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import torch
 import transformers
-from gguf import GGML_QUANT_SIZES, GGMLQuantizationType as Type, GGUFWriter, TokenType
+from gguf import GGML_QUANT_SIZES, GGMLQuantizationType as Type, GGUFWriter, MODEL_ARCH, MODEL_ARCH_NAMES, TokenType, get_tensor_name_map
 from gguf.quants import dequantize
 from safetensors import safe_open
 from safetensors.torch import save_file
@@ -113,6 +115,114 @@ def write_model(name, arch, path, **options):
             tensor = permute(tensor, config["num_key_value_heads"])
         add_tensor(writer, gguf_name(key), tensor)
     finish(writer)
+
+
+# ---- other architectures, by the names that the gguf package gives to tensors of Transformers ----
+
+def add_keys(writer, arch, config):
+    """What write_keys does not know, by the methods of the package."""
+    if arch in ("gemma2", "gemma3"):
+        writer.add_sliding_window(config["sliding_window"])
+    if arch == "gemma2":
+        writer.add_attn_logit_softcapping(config["attn_logit_softcapping"])
+        writer.add_final_logit_softcapping(config["final_logit_softcapping"])
+    if arch == "phi3" and config.get("sliding_window"):
+        writer.add_sliding_window(config["sliding_window"])
+    if arch == "granite":
+        writer.add_attention_scale(config["attention_multiplier"])
+        writer.add_embedding_scale(config["embedding_multiplier"])
+        writer.add_residual_scale(config["residual_multiplier"])
+        writer.add_logit_scale(config["logits_scaling"])
+    if arch == "qwen3moe":
+        writer.add_expert_count(config["num_experts"])
+        writer.add_expert_used_count(config["num_experts_per_tok"])
+        writer.add_expert_feed_forward_length(config["moe_intermediate_size"])
+    if arch == "command-r":
+        writer.add_logit_scale(config["logit_scale"])
+        writer.add_layer_norm_eps(config["layer_norm_eps"])
+
+
+def stack_experts(tensors):
+    """One tensor for all experts, as the converter of llama.cpp makes them."""
+    stacked = {}
+    for key in list(tensors):
+        if ".experts." in key and key.split(".experts.")[1][0].isdigit():
+            stem, rest = key.split(".experts.")
+            number, rest = rest.split(".", 1)
+            stacked.setdefault(f"{stem}.experts.{rest}", {})[int(number)] = tensors.pop(key)
+    return tensors | {key: torch.stack([parts[i] for i in sorted(parts)]) for key, parts in stacked.items()}
+
+
+SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8,
+         "intermediate_size": 48, "vocab_size": 64, "max_position_embeddings": 128, "tie_word_embeddings": True,
+         "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
+OTHERS = {
+    "gemma": ("GemmaConfig", {"head_dim": 16}),
+    "gemma2": ("Gemma2Config", {"head_dim": 16, "query_pre_attn_scalar": 16, "sliding_window": 7, "attn_logit_softcapping": 20.0,
+                                "final_logit_softcapping": 12.0}),
+    "gemma3": ("Gemma3TextConfig", {"head_dim": 16, "query_pre_attn_scalar": 16, "num_hidden_layers": 7, "sliding_window": 9}),
+    "phi3": ("Phi3Config", {"sliding_window": None, "tie_word_embeddings": False}),
+    "granite": ("GraniteConfig", {"attention_multiplier": 0.2, "embedding_multiplier": 3.0, "residual_multiplier": 0.6,
+                                  "logits_scaling": 0.5}),
+    "olmo2": ("Olmo2Config", {"tie_word_embeddings": False}),
+    "qwen3moe": ("Qwen3MoeConfig", {"num_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 32,
+                                    "norm_topk_prob": True, "decoder_sparse_step": 1, "tie_word_embeddings": False}),
+    "command-r": ("CohereConfig", {"logit_scale": 0.25}),
+}
+
+
+def make_other(arch, prompt):
+    """A random model, its tensors, and its logits."""
+    torch.manual_seed(11)
+    name, changes = OTHERS[arch]
+    config = getattr(transformers, name)(**(SMALL | changes))
+    config._attn_implementation = "eager"
+    model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
+    with torch.no_grad():
+        for key, tensor in model.named_parameters():
+            tensor.normal_(0, 0.1 if tensor.ndim == 1 else 0.3)
+            if tensor.ndim == 1 and not arch.startswith("gemma"):
+                tensor.add_(1)
+        logits = model(torch.tensor([prompt])).logits[0].numpy()
+    tensors = {key: value.clone() for key, value in model.state_dict().items()
+               if not (key == "lm_head.weight" and config.tie_word_embeddings)}
+    rope = config.rope_parameters.get("full_attention", config.rope_parameters)
+    return SMALL | {"rope_theta": rope["rope_theta"], "rms_norm_eps": getattr(config, "rms_norm_eps", 1e-5),
+                    "layer_norm_eps": getattr(config, "layer_norm_eps", 1e-5)} | changes, tensors, logits
+
+
+def to_files(tensors, config):
+    """As files have experts, whose matrices Transformers joins."""
+    files = {}
+    for key, tensor in tensors.items():
+        if key.endswith("experts.gate_up_proj"):
+            files[key.replace("gate_up_proj", "gate_proj.weight")] = tensor[:, :config["moe_intermediate_size"]]
+            files[key.replace("gate_up_proj", "up_proj.weight")] = tensor[:, config["moe_intermediate_size"]:]
+        elif key.endswith("experts.down_proj"):
+            files[key + ".weight"] = tensor
+        else:
+            files[key] = tensor
+    return files
+
+
+def write_other(arch, prompt):
+    config, tensors, logits = make_other(arch, prompt)
+    writer = GGUFWriter(HERE / f"{arch}.gguf", arch)
+    write_keys(writer, arch, config, config["vocab_size"])
+    add_keys(writer, arch, config)
+    which = next(member for member, text in MODEL_ARCH_NAMES.items() if text == arch)
+    names = get_tensor_name_map(MODEL_ARCH(which), config["num_hidden_layers"])
+    for key, tensor in stack_experts(to_files(tensors, config)).items():
+        if arch.startswith("gemma") and key.endswith("norm.weight"):
+            tensor = tensor + 1
+        if arch == "granite" and ".q_proj." in key:
+            tensor = permute(tensor, config["num_attention_heads"])
+        if arch == "granite" and ".k_proj." in key:
+            tensor = permute(tensor, config["num_key_value_heads"])
+        add_tensor(writer, names.get_name(key, try_suffixes=(".weight", ".bias")), tensor)
+    finish(writer)
+    print(f"{arch}: largest logit", np.abs(logits).max())
+    logits.astype("<f4").tofile(HERE / f"{arch}.f32")
 
 
 # ---- blocks ----
@@ -234,6 +344,10 @@ def main():
     torch.set_num_threads(1)
     for name, arch in (("llama_t4", "llama"), ("mistral_t5", "llama"), ("qwen2_t4", "qwen2"), ("qwen3_t4", "qwen3")):
         write_model(name, arch, HERE / f"{name}.gguf")
+    prompt = [(5 * i * i + 11 * i + 3) % SMALL["vocab_size"] for i in range(40)]
+    (HERE / "others.json").write_text(json.dumps({"prompt": prompt}) + "\n")
+    for arch in OTHERS:
+        write_other(arch, prompt)
     write_model("llama_t4", "llama", HERE / "split.gguf", split_max_tensors=12)
     write_blocks()
     ids = {"llama3": from_folder("llama3", "llama-bpe", bos_token_id="<|bos|>", eos_token_id="<|eos|>"),

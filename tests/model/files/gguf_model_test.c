@@ -71,3 +71,26 @@ Test(gguf_model, blocks_of_every_kind_have_the_logits_of_their_values)
     free(ids);
     json_decref(golden);
 }
+
+Test(gguf_model, logits_of_each_architecture_are_those_of_transformers)
+{
+    static const char *const NAMES[] = {"gemma",   "gemma2", "gemma3",   "phi3",
+                                        "granite", "olmo2",  "qwen3moe", "command-r"};
+    uint32_t n;
+    json_t *others = golden_json(GOLDEN_GGUF, "others.json");
+    uint32_t *ids = golden_ids(json_object_get(others, "prompt"), &n);
+    for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++) {
+        char file[64];
+        struct runner runner;
+        open_gguf(&runner, NAMES[i], WEIGHTS_AUTO);
+        snprintf(file, sizeof file, "%s.f32", NAMES[i]);
+        float *expected = golden_floats(GOLDEN_GGUF, file, n * runner.vocabulary);
+        const double error = runner_largest_error(&runner, ids, n, expected);
+        printf("%-22s largest error %.1e\n", NAMES[i], error);
+        cr_expect_leq(error, 1e-4, "%s: %g", NAMES[i], error);
+        free(expected);
+        runner_close(&runner);
+    }
+    free(ids);
+    json_decref(others);
+}

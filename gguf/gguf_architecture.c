@@ -1,0 +1,156 @@
+#include "gguf/gguf_architecture.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define COUNT(array) (sizeof(array) / sizeof *(array))
+
+/* ---- names ---- */
+
+static const char *const NAMES[][2] = {
+    {"token_embd.weight", "model.embed_tokens.weight"},
+    {"output_norm.weight", "model.norm.weight"},
+    {"output.weight", "lm_head.weight"},
+};
+
+static const char *const LAYER_NAMES[][2] = {
+    {"attn_norm.weight", "input_layernorm.weight"},
+    {"attn_q.weight", "self_attn.q_proj.weight"},
+    {"attn_q.bias", "self_attn.q_proj.bias"},
+    {"attn_k.weight", "self_attn.k_proj.weight"},
+    {"attn_k.bias", "self_attn.k_proj.bias"},
+    {"attn_v.weight", "self_attn.v_proj.weight"},
+    {"attn_v.bias", "self_attn.v_proj.bias"},
+    {"attn_q_norm.weight", "self_attn.q_norm.weight"},
+    {"attn_k_norm.weight", "self_attn.k_norm.weight"},
+    {"attn_output.weight", "self_attn.o_proj.weight"},
+    {"attn_output.bias", "self_attn.o_proj.bias"},
+    {"ffn_norm.weight", "post_attention_layernorm.weight"},
+    {"ffn_gate.weight", "mlp.gate_proj.weight"},
+    {"ffn_up.weight", "mlp.up_proj.weight"},
+    {"ffn_down.weight", "mlp.down_proj.weight"},
+    {NULL, NULL},
+};
+
+static const char *const AFTER_BRANCHES[][2] = {
+    {"post_attention_norm.weight", "post_attention_layernorm.weight"},
+    {"ffn_norm.weight", "pre_feedforward_layernorm.weight"},
+    {"post_ffw_norm.weight", "post_feedforward_layernorm.weight"},
+    {NULL, NULL},
+};
+
+static const char *const FUSED[][2] = {
+    {"attn_qkv.weight", "self_attn.qkv_proj.weight"},
+    {"ffn_up.weight", "mlp.gate_up_proj.weight"},
+    {NULL, NULL},
+};
+
+/* %u: the number of the expert. */
+static const char *const EXPERTS[][2] = {
+    {"ffn_gate_inp.weight", "mlp.gate.weight"},
+    {"ffn_gate_exps.weight", "mlp.experts.%u.gate_proj.weight"},
+    {"ffn_up_exps.weight", "mlp.experts.%u.up_proj.weight"},
+    {"ffn_down_exps.weight", "mlp.experts.%u.down_proj.weight"},
+    {NULL, NULL},
+};
+
+/* ---- architectures ---- */
+
+static const struct gguf_architecture ARCHITECTURES[] = {
+    {.name = "llama", .class = "LlamaForCausalLM", .model_type = "llama", .is_interleaved = true},
+    {.name = "qwen2", .class = "Qwen2ForCausalLM", .model_type = "qwen2"},
+    {.name = "qwen3", .class = "Qwen3ForCausalLM", .model_type = "qwen3"},
+    {.name = "qwen3moe",
+     .class = "Qwen3MoeForCausalLM",
+     .model_type = "qwen3_moe",
+     .names = EXPERTS},
+    {.name = "gemma", .class = "GemmaForCausalLM", .model_type = "gemma", .norms_are_whole = true},
+    {.name = "gemma2",
+     .class = "Gemma2ForCausalLM",
+     .model_type = "gemma2",
+     .names = AFTER_BRANCHES,
+     .norms_are_whole = true,
+     .layers_of_wide_scale = 46},
+    {.name = "gemma3",
+     .class = "Gemma3ForCausalLM",
+     .model_type = "gemma3_text",
+     .names = AFTER_BRANCHES,
+     .norms_are_whole = true,
+     .layers_of_wide_scale = 62},
+    {.name = "phi3",
+     .class = "Phi3ForCausalLM",
+     .model_type = "phi3",
+     .names = FUSED,
+     .has_part_of_rope = true},
+    {.name = "granite",
+     .class = "GraniteForCausalLM",
+     .model_type = "granite",
+     .is_interleaved = true},
+    {.name = "olmo2", .class = "Olmo2ForCausalLM", .model_type = "olmo2", .names = AFTER_BRANCHES},
+    {.name = "command-r",
+     .class = "CohereForCausalLM",
+     .model_type = "cohere",
+     .has_layer_norm = true},
+};
+
+#define SUPPORTED                                                                                  \
+    "llama, qwen2, qwen3, qwen3moe, gemma, gemma2, gemma3, phi3, granite, olmo2 and command-r"
+
+enum status gguf_architecture_find(const struct gguf_file *file,
+                                   const struct gguf_architecture **found_out, struct error *error)
+{
+    struct gguf_text name = {NULL, 0};
+    TRY(gguf_text(file, "general.architecture", &name, error));
+    if (!name.bytes)
+        return error_set(error, STATUS_CORRUPT, "key general.architecture is missing");
+    for (size_t i = 0; i < COUNT(ARCHITECTURES); i++)
+        if (gguf_text_is(name, ARCHITECTURES[i].name)) {
+            *found_out = &ARCHITECTURES[i];
+            return STATUS_OK;
+        }
+    return error_set(error, STATUS_UNSUPPORTED,
+                     "general.architecture is \"%.*s\", supported in GGUF files are " SUPPORTED
+                     ": take the same model as a Hugging Face folder",
+                     (int)(name.n < 60 ? name.n : 60), name.bytes);
+}
+
+bool gguf_architecture_is_of_experts(struct gguf_text name)
+{
+    static const char ENDING[] = "_exps.weight";
+    const size_t n = sizeof ENDING - 1;
+    return name.n > n && memcmp(name.bytes + name.n - n, ENDING, n) == 0;
+}
+
+static const char *find_name(const char *const (*names)[2], const char *own)
+{
+    for (; names && (*names)[0]; names++)
+        if (strcmp(own, (*names)[0]) == 0)
+            return (*names)[1];
+    return NULL;
+}
+
+void gguf_architecture_name(const struct gguf_architecture *architecture, struct gguf_text name,
+                            uint32_t expert, char *name_out, size_t name_max)
+{
+    char own[GGUF_NAME_MAX + 1];
+    unsigned layer;
+    int used = 0;
+    snprintf(own, sizeof own, "%.*s", (int)name.n, name.bytes);
+    name_out[0] = '\0';
+    for (size_t i = 0; i < COUNT(NAMES); i++)
+        if (strcmp(own, NAMES[i][0]) == 0)
+            snprintf(name_out, name_max, "%s", NAMES[i][1]);
+    if (sscanf(own, "blk.%6u.%n", &layer, &used) != 1 || used == 0)
+        return;
+    const char *found = find_name(architecture->names, own + used);
+    if (!found)
+        found = find_name(LAYER_NAMES, own + used);
+    if (!found)
+        return;
+    const char *number = strstr(found, "%u");
+    if (number)
+        snprintf(name_out, name_max, "model.layers.%u.%.*s%u%s", layer, (int)(number - found),
+                 found, expert, number + 2);
+    else
+        snprintf(name_out, name_max, "model.layers.%u.%s", layer, found);
+}

@@ -1,0 +1,34 @@
+/*
+ * gguf_architecture - one row for each architecture of GGUF files: the class of Transformers that it is, and how its tensors
+ * are called there.
+ *
+ * Thread: any; no state.
+ */
+#pragma once
+
+#include "gguf/gguf_file.h"
+
+struct gguf_architecture {
+    const char *name, *class, *model_type;
+    const char *const (*names)
+        [2]; /* of a layer's tensors that are called otherwise than Llama's; ends with NULL */
+    bool is_interleaved;   /* neighbouring elements of a head are rotated together */
+    bool norms_are_whole;  /* Transformers stores norms less 1, the file does not: Gemma */
+    bool has_layer_norm;   /* not RMS */
+    bool has_part_of_rope; /* rope.dimension_count may be less than a head */
+    uint16_t
+        layers_of_wide_scale; /* Gemma: with so many layers scores are scaled by hidden / heads, else by a head; 0: not Gemma */
+};
+
+/* CORRUPT, UNSUPPORTED: the sentence names the key. */
+MUST_CHECK enum status gguf_architecture_find(const struct gguf_file *file,
+                                              const struct gguf_architecture **found_out,
+                                              struct error *error);
+
+/* The name that a folder of Transformers gives to a tensor; "" if the architecture does not use it. One tensor may have the matrices
+ * of all experts: expert is the number of one of them. */
+void gguf_architecture_name(const struct gguf_architecture *architecture, struct gguf_text name,
+                            uint32_t expert, char *name_out, size_t name_max);
+
+/* Whether a tensor has the matrices of all experts. */
+bool gguf_architecture_is_of_experts(struct gguf_text name);
