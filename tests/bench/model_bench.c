@@ -1,7 +1,7 @@
 /*
  * model_bench - speed of one forward pass after another: prefill and decode tokens a second.
  *
- *     model_bench FOLDER [N_THREADS] [f32|bf16|f16: of the cache] [auto|int8|int8-group32: weights]
+ *     model_bench MODEL [N_THREADS] [f32|bf16|f16: of the cache] [auto|int8|int8-group32: weights]
  *                 [compute|bf16|fp16: attention of prompts] [quick] [--kernels=NAME] [--device=NAME]
  *
  * Default: 2, f16, auto, compute, cpu and its fastest kernels. Prefill in chunks of CHUNK_TOKENS with the logits of the last position; decode
@@ -12,6 +12,7 @@
  * reads; the machine's read bandwidth, measured first.
  */
 #include "base/clock.h"
+#include "gguf/gguf_files.h"
 #include "model/forward/forward.h"
 #include "model/kernel_choice.h"
 #include "model/weights/weights.h"
@@ -266,7 +267,7 @@ static uint64_t weight_bytes_read(const struct model *model)
     const struct tensor *embedding = &weights->embedding;
     uint64_t bytes = model_weight_bytes(model);
     if (weights->head.data != embedding->data)
-        bytes -= (uint64_t)embedding->n_out * embedding->n_in * dtype_bytes(embedding->dtype);
+        bytes -= dtype_array_bytes(embedding->dtype, (size_t)embedding->n_out * embedding->n_in);
     return bytes;
 }
 
@@ -306,6 +307,7 @@ static const char *take_last(int *argc, char **argv, const char *flag, const cha
 
 int main(int argc, char **argv)
 {
+    gguf_files_init();
     static struct speed speed;
     speed.device_name = take_last(&argc, argv, "--device=", "cpu");
     speed.kernels_name = take_last(&argc, argv, "--kernels=", NULL);

@@ -59,7 +59,10 @@ INLINE void take_panel(const enum dtype dtype, const struct gemm *gemm, uint32_t
         const struct taker taker = {.wide = panel->wide + 2 * (size_t)lane};
         float *factors = panel->factors[0] + lane, *offsets = panel->offsets[0] + lane;
         struct eight_rows rows;
-        find_rows(dtype, gemm, row + lane, k, n, &rows);
+        find_rows(dtype, gemm, row + lane, k, &rows);
+        for (uint32_t r = 0; r < EIGHT; r++)
+            ask_for(rows.at[r] + LANES * row_bytes_of(dtype, gemm),
+                    CHUNK / shape.elements * (size_t)shape.bytes);
         for (uint32_t part = 0; part < n / PART; part += dtype == DTYPE_Q4_K ? 2 : 1) {
             __m256i sums[2];
             take_groups(false, dtype, &rows, part, sums, &taker);

@@ -20,15 +20,17 @@ INLINE __m256 add_group(const enum dtype dtype, const struct rounded16 *x, uint3
     return y;
 }
 
-/* Blocks of 32 elements: each has its factors beside its numbers. */
+/* Blocks of 32 elements: each has its factors beside its numbers. ahead: where a thread reads next. */
 INLINE __m256 multiply_short(const enum dtype dtype, const struct eight_rows *rows, uint32_t n,
-                             const struct rounded16 *x, __m256 y)
+                             const struct rounded16 *x, const uint8_t *ahead)
 {
     const struct taker taker = {.counts = x->counts};
     const size_t bytes = dtype_block_shape(dtype).bytes;
+    __m256 y = _mm256_setzero_ps();
     for (uint32_t part = 0; part < n / PART; part++) {
         __m256i sums[2];
         __m256 factor, offset = _mm256_setzero_ps();
+        ask_for(ahead + part * EIGHT * bytes, EIGHT * bytes);
         take_groups(true, dtype, rows, part, sums, &taker);
         part_factors(dtype, rows->at, part * bytes, &factor, &offset);
         y = add_group(dtype, x, part * PART, sums[0], factor, offset, y);
@@ -36,11 +38,11 @@ INLINE __m256 multiply_short(const enum dtype dtype, const struct eight_rows *ro
     return y;
 }
 
-/* A block of 256 elements. */
-INLINE __m256 multiply_long(const enum dtype dtype, const struct eight_rows *rows,
+/* A block of 256 elements, from element k on. */
+INLINE __m256 multiply_long(const enum dtype dtype, const struct eight_rows *rows, uint32_t k,
                             const struct rounded16 *x, __m256 y)
 {
-    const struct taker taker = {.counts = x->counts};
+    const struct taker taker = {.counts = x->counts + k};
     const uint32_t n_sums = block_group(dtype) == 16 || dtype == DTYPE_Q4_K ? 2 : 1;
     _Alignas(32) float factors[CHUNK_FACTORS * EIGHT], offsets[CHUNK_FACTORS * EIGHT];
     take_all_factors(dtype, rows, factors, offsets, EIGHT);
@@ -53,48 +55,53 @@ INLINE __m256 multiply_long(const enum dtype dtype, const struct eight_rows *row
             const size_t at = (size_t)(i + s) * EIGHT;
             const __m256 offset = blocks_have_offsets(dtype) ? _mm256_load_ps(offsets + at)
                                                              : _mm256_setzero_ps();
-            y = add_group(dtype, x, (i + s) * block_group(dtype), sums[s],
+            y = add_group(dtype, x, k + (i + s) * block_group(dtype), sums[s],
                           _mm256_load_ps(factors + at), offset, y);
         }
     }
     return y;
 }
 
-INLINE void multiply_rows(const enum dtype dtype, const struct gemm *gemm, uint32_t row, uint32_t k,
-                          uint32_t n, const struct rounded16 *x, float y[LANES])
+INLINE void multiply_rows(const enum dtype dtype, const struct gemm *gemm, uint32_t row,
+                          const struct rounded16 *x, float y_out[LANES])
 {
+    const struct block_shape shape = dtype_block_shape(dtype);
     for (uint32_t lane = 0; lane < LANES; lane += EIGHT) {
         struct eight_rows rows;
-        find_rows(dtype, gemm, row + lane, k, n, &rows);
-        const __m256 before = _mm256_loadu_ps(y + lane);
-        _mm256_storeu_ps(y + lane, dtype_block_shape(dtype).elements == PART
-                                       ? multiply_short(dtype, &rows, n, x, before)
-                                       : multiply_long(dtype, &rows, x, before));
+        __m256 y = _mm256_setzero_ps();
+        find_rows(dtype, gemm, row + lane, 0, &rows);
+        const uint8_t *ahead = rows.at[0] + LANES * row_bytes_of(dtype, gemm);
+        if (shape.elements == PART)
+            y = multiply_short(dtype, &rows, gemm->n_in, x, ahead);
+        for (uint32_t k = 0; shape.elements > PART && k < gemm->n_in; k += CHUNK) {
+            for (uint32_t r = 0; r < EIGHT; r++, ahead += shape.bytes)
+                ask_for(ahead, shape.bytes);
+            y = multiply_long(dtype, &rows, k, x, y);
+            for (uint32_t r = 0; r < EIGHT; r++)
+                rows.at[r] += shape.bytes;
+        }
+        _mm256_storeu_ps(y_out + lane, y);
     }
 }
 
 /* Not inlined: among other types the compiler would run out of registers. */
 #define MULTIPLY(type)                                                                             \
     static __attribute__((noinline)) void multiply_##type(                                         \
-        const struct gemm *gemm, uint32_t row, uint32_t k, uint32_t n, const struct rounded16 *x,  \
-        float y[LANES])                                                                            \
+        const struct gemm *gemm, uint32_t row, const struct rounded16 *x, float y_out[LANES])      \
     {                                                                                              \
-        if (n == CHUNK)                                                                            \
-            multiply_rows(DTYPE_##type, gemm, row, k, CHUNK, x, y);                                \
-        else if (dtype_block_shape(DTYPE_##type).elements < CHUNK)                                 \
-            multiply_rows(DTYPE_##type, gemm, row, k, n, x, y);                                    \
+        multiply_rows(DTYPE_##type, gemm, row, x, y_out);                                          \
     }
 EACH_BLOCK_TYPE(MULTIPLY)
 
-void block_rows_multiply(const struct gemm *gemm, uint32_t row, uint32_t k, uint32_t n,
-                         const struct rounded16 *x, float y[LANES])
+void block_rows_multiply(const struct gemm *gemm, uint32_t row, const struct rounded16 *x,
+                         float y_out[LANES])
 {
 #define NAME(type) multiply_##type,
-    static void (*const MULTIPLIES[])(const struct gemm *, uint32_t, uint32_t, uint32_t,
-                                      const struct rounded16 *, float *) = {EACH_BLOCK_TYPE(NAME)};
+    static void (*const MULTIPLIES[])(const struct gemm *, uint32_t, const struct rounded16 *,
+                                      float *) = {EACH_BLOCK_TYPE(NAME)};
 #undef NAME
-    assert(k % CHUNK == 0 && n <= CHUNK && row < gemm->n_out);
-    MULTIPLIES[gemm->w_dtype - DTYPE_Q8_0](gemm, row, k, n, x, y);
+    assert(row < gemm->n_out);
+    MULTIPLIES[gemm->w_dtype - DTYPE_Q8_0](gemm, row, x, y_out);
 }
 
 #else

@@ -179,22 +179,31 @@ INLINE void take_all_factors(const enum dtype dtype, const struct eight_rows *ro
         take_factors(dtype, EIGHT, rows, factors_out, offsets_out, stride);
 }
 
-/* Eight rows from element k on; those behind n_out are like the last one. Asks for the n elements of the rows that are sixteen
- * further: a thread reads them next. */
-INLINE void find_rows(const enum dtype dtype, const struct gemm *gemm, uint32_t row, uint32_t k,
-                      uint32_t n, struct eight_rows *rows_out)
+INLINE size_t row_bytes_of(const enum dtype dtype, const struct gemm *gemm)
 {
     const struct block_shape shape = dtype_block_shape(dtype);
-    const size_t row_bytes = gemm->n_in / shape.elements * (size_t)shape.bytes;
+    return gemm->n_in / shape.elements * (size_t)shape.bytes;
+}
+
+/* Eight rows from element k on; those behind n_out are like the last one. */
+INLINE void find_rows(const enum dtype dtype, const struct gemm *gemm, uint32_t row, uint32_t k,
+                      struct eight_rows *rows_out)
+{
+    const struct block_shape shape = dtype_block_shape(dtype);
+    const size_t row_bytes = row_bytes_of(dtype, gemm);
     const uint8_t *first = (const uint8_t *)gemm->w + k / shape.elements * (size_t)shape.bytes;
     const uint32_t last = gemm->n_out - 1;
     UNROLL
-    for (uint32_t r = 0; r < EIGHT; r++) {
+    for (uint32_t r = 0; r < EIGHT; r++)
         rows_out->at[r] = first + (row + r < last ? row + r : last) * row_bytes;
-        UNROLL
-        for (size_t i = 0; i < n / shape.elements * (size_t)shape.bytes; i += 64)
-            vec_prefetch((const char *)rows_out->at[r] + LANES * row_bytes + i);
-    }
+}
+
+/* Asks for n bytes that a thread reads later. */
+INLINE void ask_for(const uint8_t *bytes, const size_t n)
+{
+    UNROLL
+    for (size_t i = 0; i < n; i += 64)
+        vec_prefetch((const char *)bytes + i);
 }
 
 #endif

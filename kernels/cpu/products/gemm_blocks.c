@@ -240,13 +240,10 @@ static void run_one(const struct gemm_part *part)
 {
     const struct gemm *gemm = part->gemm;
     void *prepared = (void *)(uintptr_t)part->tokens;
+    const struct rounded16 x = rounded16_in(prepared, 1, gemm->n_in);
     for (uint32_t row = part->row; row < part->row_end; row += LANES) {
-        float y[LANES] = {0};
-        for (uint32_t k = 0; k < gemm->n_in; k += CHUNK) {
-            const struct rounded16 x = rounded16_from(rounded16_in(prepared, 1, gemm->n_in), 0, k);
-            block_rows_multiply(gemm, row, k, gemm->n_in - k < CHUNK ? gemm->n_in - k : CHUNK, &x,
-                                y);
-        }
+        float y[LANES];
+        block_rows_multiply(gemm, row, &x, y);
         gemm_store_vec(gemm, 0, row, vec_load(y));
     }
 }
