@@ -27,3 +27,8 @@ for set in $sets; do
     PYTHONPATH=$tools/stubs:$source/tests/roles \
         "$tools/venv/bin/python" -B "$here/$test" "$binary" "$model"
 done
+if [ "$sets" = chosen ] && [ "$test" = real_model.py ]; then
+    gguf=$(python3 -B "$here/smollm2.py" --gguf)
+    PYTHONPATH=$tools/stubs:$source/tests/roles \
+        "$tools/venv/bin/python" -B "$here/real_gguf.py" "$binary" "$gguf"
+fi

