@@ -8,6 +8,7 @@
 #include "model/config/families.h"
 #include "model/folder_report.h"
 #include "model/model.h"
+#include "model/weights/weight_types.h"
 #include "router/requests/generation_defaults.h"
 #include "tokenizer/tokenizer.h"
 #include "worker_common/kv_plan.h"
@@ -51,13 +52,30 @@ static void add_model(json_t *facts, const struct model *model)
             "digest", json_sprintf("%016" PRIx64 "%016" PRIx64, digest[0], digest[1])));
 }
 
+/* {"Q4_1": bytes, "F32": bytes} */
+static void add_types(json_t *facts, const struct model *model)
+{
+    const struct model_config *config = model_get_config(model);
+    uint64_t bytes[DTYPE_LAST + 1];
+    json_t *types = json_object();
+    weight_types_count(model_weights(model), config->n_layers, config->experts.routing.n_experts,
+                       bytes);
+    for (enum dtype dtype = DTYPE_F32; dtype <= DTYPE_LAST; dtype++)
+        if (bytes[dtype] > 0)
+            json_object_set_new(types, dtype_name(dtype), json_integer((json_int_t)bytes[dtype]));
+    json_object_set_new(facts, "weight_types", types);
+    json_object_set_new(
+        facts, "bits_per_weight",
+        json_real(8 * (double)model_weight_bytes(model) / (double)model_parameters(model)));
+}
+
 static uint64_t less(uint64_t bytes, uint64_t by)
 {
     return bytes > by ? bytes - by : 0;
 }
 
 /* Each of serve's two workers has its own pool and its own copy of unmapped weights; mapped weights count once. */
-static enum status add_memory(json_t *facts, const struct model *model, bool is_mapped,
+static enum status add_memory(json_t *facts, const struct model *model,
                               const struct memory_room *room, struct error *error)
 {
     const struct model_config *config = model_get_config(model);
@@ -66,7 +84,7 @@ static enum status add_memory(json_t *facts, const struct model *model, bool is_
     assert(geometry.block_tokens == BLOCK_TOKENS);
     uint64_t weights = model_weight_bytes(model);
     uint64_t for_one = less(room->available_bytes, weights);
-    uint64_t for_two = less(room->available_bytes, is_mapped ? weights : 2 * weights);
+    uint64_t for_two = less(room->available_bytes, 2 * weights - model_mapped_bytes(model));
     json_object_update_new(
         facts,
         json_pack("{s:I, s:s, s:I, s:I, s:I, s:I}", "kv_bytes_per_token",
@@ -106,7 +124,8 @@ static enum status add_facts(json_t *facts, const char *folder,
     thread_pool_destroy(threads);
     TRY(status);
     add_model(facts, model);
-    status = add_memory(facts, model, values->weights == WEIGHTS_AUTO, &room, error);
+    add_types(facts, model);
+    status = add_memory(facts, model, &room, error);
     model_destroy(model);
     TRY(status);
     return values->tokenizer ? add_tokenizer(facts, folder, error) : STATUS_OK;
@@ -131,11 +150,27 @@ static const char *fact_text(const json_t *facts, const char *key)
 
 #define INT "%" JSON_INTEGER_FORMAT
 
+/* "92.1 MiB, 5.7 bits each: Q4_1 62.3 MiB, Q8_0 28.7 MiB" */
+static void print_weights(const json_t *facts)
+{
+    const char *name;
+    json_t *bytes;
+    const char *before = ":";
+    printf("weights         %.1f MiB, %.1f bits each", mib(facts, "weight_bytes"),
+           json_real_value(json_object_get(facts, "bits_per_weight")));
+    json_object_foreach(json_object_get(facts, "weight_types"), name, bytes)
+    {
+        printf("%s %s %.1f MiB", before, name, (double)json_integer_value(bytes) / MIB);
+        before = ",";
+    }
+    printf("\n");
+}
+
 static void print_model(const json_t *facts)
 {
     printf("architecture    %s\n", fact_text(facts, "architecture"));
     printf("parameters      " INT "\n", fact(facts, "parameters"));
-    printf("weights         %.1f MiB\n", mib(facts, "weight_bytes"));
+    print_weights(facts);
     printf("layers          " INT " of " INT ", " INT " heads of " INT ", " INT " for K and V\n",
            fact(facts, "layers"), fact(facts, "hidden"), fact(facts, "heads"),
            fact(facts, "head_dim"), fact(facts, "kv_heads"));

@@ -59,8 +59,8 @@ struct block_shape {
 static inline struct block_shape dtype_block_shape(enum dtype dtype)
 {
     static const struct block_shape SHAPES[] = {
-        {32, 34},   {32, 18},   {32, 20},   {32, 22},   {32, 24}, {256, 84}, {256, 110},
-        {256, 144}, {256, 176}, {256, 210}, {32, 17},   {32, 21}, {32, 36},
+        {32, 34},   {32, 18},   {32, 20},   {32, 22}, {32, 24}, {256, 84}, {256, 110},
+        {256, 144}, {256, 176}, {256, 210}, {32, 17}, {32, 21}, {32, 36},
     };
     assert(dtype_is_blocks(dtype) && dtype <= DTYPE_LAST);
     return SHAPES[dtype - DTYPE_Q8_0];

@@ -120,7 +120,7 @@ enum status quantization_read(const struct json_fields *fields,
 {
     const json_t *object;
     const char *name = NULL;
-    *quantization_out = (struct quantization){QUANTIZATION_NONE};
+    *quantization_out = (struct quantization){.method = QUANTIZATION_NONE};
     TRY(json_fields_object(fields, "quantization_config", &object));
     if (!object)
         return STATUS_OK;

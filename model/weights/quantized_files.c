@@ -1,5 +1,7 @@
 #include "model/weights/quantized_files.h"
 
+#include "model/weights/quantized_source.h"
+
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
@@ -278,6 +280,7 @@ static enum status bind_bytes(const struct search *search, const struct weight_e
     source->group = search->n_in;
     if (!is_int8) {
         set_type(search, weights->tensor->data, DTYPE_E4M3);
+        search->binding->bytes += quantized_source_bytes(search->tensor);
         return STATUS_OK;
     }
     if (search->tensor->scale_columns != search->n_in || search->n_in % GROUP_STEP != 0)

@@ -299,6 +299,7 @@ SET_FLAGS = ("avx2", "avx_vnni", "avx512f", "avx512_vnni", "avx512_bf16", "avx51
 HAS_BF16_UNIT = bool(re.search(r"\bamx_bf16\b", pathlib.Path("/proc/cpuinfo").read_text()))
 READ_GOAL = 0.85
 PREFILL_GOALS = {"f32": 1.5, "bf16": 1.5, "int8": 2}  # by what the weights are loaded as
+BLOCK_GOALS = {"prefill_512": 2, "prefill_2048": 2, "decode_0": 1.1, "decode_4096": 1.5, "batch_8": 2, "batch_16": 2}
 PEER_GOALS = {"decode_0": 1.1, "decode_4096": 1.4, "batch_8": 1.5, "batch_16": 1.5}
 # What a context worker may do besides, by what the weights are loaded as: set of kernels, goal.
 # Attention multiplies BF16 then.
@@ -385,6 +386,18 @@ def whole_model(size):
             option_rows(name, folder, weights, loaded_as, theirs)
 
 
+def smollm2_blocks():
+    """The published GGUF file itself, in Q4_1, and llama.cpp on the same file."""
+    found = subprocess.run([sys.executable, HERE.parent / "real" / "smollm2.py", "--gguf"], check=True, capture_output=True, text=True)
+    gguf = found.stdout.splitlines()[-1]
+    ours, theirs = own_cells(gguf, "auto"), peer_cells(gguf)
+    results["smollm2 q4_1"] = {"ours": ours, "peers": {"q4_1": theirs}}
+    for cell, speed in theirs.items():
+        if cell in ours:
+            ratio_row(f"smollm2 q4_1 {cell} against the same file", f"{ours[cell]:.1f} tokens/s, llama.cpp {speed:.1f}",
+                      ours[cell] / speed, BLOCK_GOALS.get(cell))
+
+
 def smollm2():
     """A published model of the 135 M shape: is it as fast as random weights are?"""
     folder = BUILD.parent / "models" / "smollm2-135m-instruct"
@@ -398,6 +411,7 @@ def smollm2():
             measured = f"{speed:.1f} tokens/s, random {random[cell]:.1f}"
             ratio_row(f"smollm2 bf16 {cell} against random weights", measured,
                       speed / random[cell], None)
+    smollm2_blocks()
 
 
 def model():

@@ -27,6 +27,7 @@ Test(check_model, a_good_folder_says_what_is_used_and_what_memory_there_is_for)
                                 "\"PreTrainedTokenizerFast\", bos_token ");
     EXPECT_IN(last_command.out, "special_tokens_map.json: not there\n");
     EXPECT_IN(last_command.out, "kv              1280 bytes a token, bf16\n");
+    EXPECT_IN(last_command.out, "bits each: ");
     EXPECT_IN(last_command.out, "MiB available");
     EXPECT_IN(last_command.out, "context here    2048 tokens in a worker, 2048 in each");
     EXPECT_IN(last_command.out, "\ngood\n");

@@ -1,0 +1,42 @@
+/* weight_types: the bytes by type add up to those of the model, and are of the types of its files. */
+#include "gguf/gguf_files.h"
+#include "model/model.h"
+#include "model/weights/weight_types.h"
+#include "tests/model/support/runner.h"
+
+#include <criterion/criterion.h>
+
+#define GOLDEN KVFERRY_SOURCE_DIR "/tests/golden/"
+
+Test(weight_types, add_up_to_the_bytes_of_the_model)
+{
+    static const struct {
+        const char *folder;
+        enum dtype dtype; /* one that it has */
+    } CASES[] = {
+        {"models/llama_t4", DTYPE_BF16},         {"models/llama_t4_llama3", DTYPE_BF16},
+        {"models/qwen3_moe_t4", DTYPE_BF16},     {"models/gpt2_t4", DTYPE_F32},
+        {"models/gpt_oss_t4_mxfp4", DTYPE_E2M1}, {"quantized/gptq", DTYPE_Q4_ZERO},
+        {"quantized/int8", DTYPE_Q8_FLOAT},      {"quantized/fp8_blocks", DTYPE_E4M3},
+        {"quantized/fp8_whole", DTYPE_E4M3},     {"gguf/blocks.gguf", DTYPE_Q2_K},
+        {"gguf/qwen3moe.gguf", DTYPE_F32},
+    };
+    gguf_files_init();
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        char path[512];
+        struct model *model;
+        struct error error = {""};
+        uint64_t bytes[DTYPE_LAST + 1], sum = 0;
+        snprintf(path, sizeof path, GOLDEN "%s", CASES[i].folder);
+        cr_assert_eq(model_load(path, NULL, &error, &model), STATUS_OK, "%s", error.text);
+        const struct model_config *config = model_get_config(model);
+        weight_types_count(model_weights(model), config->n_layers,
+                           config->experts.routing.n_experts, bytes);
+        for (enum dtype dtype = DTYPE_F32; dtype <= DTYPE_LAST; dtype++)
+            sum += bytes[dtype];
+        cr_expect_eq(sum, model_weight_bytes(model), "%s: %llu, expected %llu", CASES[i].folder,
+                     (unsigned long long)sum, (unsigned long long)model_weight_bytes(model));
+        cr_expect(bytes[CASES[i].dtype] > 0, "%s", CASES[i].folder);
+        model_destroy(model);
+    }
+}
