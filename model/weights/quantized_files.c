@@ -283,9 +283,12 @@ static enum status bind_bytes(const struct search *search, const struct weight_e
         search->binding->bytes += quantized_source_bytes(search->tensor);
         return STATUS_OK;
     }
-    if (search->tensor->scale_columns != search->n_in || search->n_in % GROUP_STEP != 0)
-        return refuse(search, weights, STATUS_UNSUPPORTED,
-                      "needs a scale for each row, and rows of a multiple of 32 elements");
+    const uint32_t rows = search->tensor->scale_rows;
+    if (search->tensor->scale_columns != search->n_in || search->n_in % GROUP_STEP != 0 ||
+        (rows != 1 && rows != search->n_out))
+        return refuse(
+            search, weights, STATUS_UNSUPPORTED,
+            "needs one scale, or one for each row, and rows of a multiple of 32 elements");
     set_type(search, weights->tensor->data, DTYPE_Q8_FLOAT);
     return STATUS_OK;
 }

@@ -17,10 +17,10 @@ struct matrix_list {
     uint32_t n;
 };
 
-/* Those that the model does not have, and those that are of 4 bits already, stay out. */
+/* Those that the model does not have, and those that have scales beside them (MXFP4, E4M3), stay out. */
 static void add(struct matrix_list *list, struct tensor *matrix)
 {
-    if (!matrix->data || matrix->scales)
+    if (!matrix->data || matrix->scales || matrix->dtype == DTYPE_E4M3)
         return;
     if (list->matrices)
         list->matrices[list->n] = matrix;

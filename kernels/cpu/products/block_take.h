@@ -27,11 +27,7 @@ INLINE __m256i multiply_pair(__m256i sum, __m256i pairs, const int16_t *counts)
 {
     int32_t two;
     memcpy(&two, counts, sizeof two);
-#ifdef __AVXVNNI__
-    return _mm256_dpwssd_avx_epi32(sum, pairs, _mm256_set1_epi32(two));
-#else
     return _mm256_add_epi32(sum, _mm256_madd_epi16(pairs, _mm256_set1_epi32(two)));
-#endif
 }
 
 /* Elements 0 and 2, then 1 and 3 of a step of four. */

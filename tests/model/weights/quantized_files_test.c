@@ -143,3 +143,54 @@ Test(quantized_files, what_is_broken_is_refused_by_name)
         broken_folder_remove(&folder);
     }
 }
+
+/* Changes some digits and letters of the table of tensors: shapes, types, names, offsets. */
+static void spoil(uint8_t *header, size_t n, uint64_t seed)
+{
+    static const char SIGNS[] = "0123456789FIB_swq";
+    for (uint32_t i = 0; i < 1 + seed % 3; i++) {
+        seed = seed * 6364136223846793005u + 1442695040888963407u;
+        header[(seed >> 33) % n] = (uint8_t)SIGNS[(seed >> 20) % (sizeof SIGNS - 1)];
+    }
+}
+
+/* The folder's weights with a spoiled header. */
+static void write_spoiled(const char *folder, uint64_t seed)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/model.safetensors", folder);
+    FILE *file = fopen(path, "r+b");
+    uint64_t n = 0;
+    cr_assert(file && fread(&n, sizeof n, 1, file) == 1 && n < 1 << 20);
+    uint8_t *header = malloc(n);
+    cr_assert_eq(fread(header, 1, n, file), n);
+    spoil(header, n, seed);
+    cr_assert_eq(fseek(file, sizeof n, SEEK_SET), 0);
+    cr_assert_eq(fwrite(header, 1, n, file), n);
+    cr_assert_eq(fclose(file), 0);
+    free(header);
+}
+
+Test(quantized_files, a_spoiled_table_is_refused_with_a_sentence)
+{
+    enum { EACH = 25 };
+    uint32_t n_refused = 0;
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++)
+        for (uint32_t j = 0; j < EACH; j++) {
+            char original[512];
+            struct broken_folder folder;
+            struct error error = {""};
+            struct model *model = NULL;
+            snprintf(original, sizeof original, GOLDEN_QUANTIZED "/%s", CASES[i].name);
+            broken_folder_make(&folder, original, NOTHING, "");
+            write_spoiled(folder.path, i * EACH + j + 1);
+            const struct model_options quiet = {.is_quiet = true};
+            const enum status status = model_load(folder.path, &quiet, &error, &model);
+            cr_expect(status == STATUS_OK || error.text[0], "%s, %u: %s without a sentence",
+                      CASES[i].name, j, status_name(status));
+            n_refused += status != STATUS_OK;
+            model_destroy(status == STATUS_OK ? model : NULL);
+            broken_folder_remove(&folder);
+        }
+    cr_assert_gt(n_refused, EACH * sizeof CASES / sizeof *CASES / 2);
+}
