@@ -54,6 +54,20 @@ static const char *const EXPERTS[][2] = {
     {NULL, NULL},
 };
 
+static const char *const GPT_OSS[][2] = {
+    {"attn_sinks.weight", "self_attn.sinks"},
+    {"post_attention_norm.weight", "post_attention_layernorm.weight"},
+    {"ffn_gate_inp.weight", "mlp.router.weight"},
+    {"ffn_gate_inp.bias", "mlp.router.bias"},
+    {"ffn_gate_exps.weight", "mlp.experts.%u.gate_proj.weight"},
+    {"ffn_gate_exps.bias", "mlp.experts.%u.gate_proj.bias"},
+    {"ffn_up_exps.weight", "mlp.experts.%u.up_proj.weight"},
+    {"ffn_up_exps.bias", "mlp.experts.%u.up_proj.bias"},
+    {"ffn_down_exps.weight", "mlp.experts.%u.down_proj.weight"},
+    {"ffn_down_exps.bias", "mlp.experts.%u.down_proj.bias"},
+    {NULL, NULL},
+};
+
 /* ---- architectures ---- */
 
 static const struct gguf_architecture ARCHITECTURES[] = {
@@ -87,6 +101,11 @@ static const struct gguf_architecture ARCHITECTURES[] = {
      .model_type = "granite",
      .is_interleaved = true},
     {.name = "olmo2", .class = "Olmo2ForCausalLM", .model_type = "olmo2", .names = AFTER_BRANCHES},
+    {.name = "gpt-oss",
+     .class = "GptOssForCausalLM",
+     .model_type = "gpt_oss",
+     .names = GPT_OSS,
+     .experts_are_apart = true},
     {.name = "command-r",
      .class = "CohereForCausalLM",
      .model_type = "cohere",
@@ -94,7 +113,8 @@ static const struct gguf_architecture ARCHITECTURES[] = {
 };
 
 #define SUPPORTED                                                                                  \
-    "llama, qwen2, qwen3, qwen3moe, gemma, gemma2, gemma3, phi3, granite, olmo2 and command-r"
+    "llama, qwen2, qwen3, qwen3moe, gemma, gemma2, gemma3, phi3, granite, olmo2, gpt-oss and "     \
+    "command-r"
 
 enum status gguf_architecture_find(const struct gguf_file *file,
                                    const struct gguf_architecture **found_out, struct error *error)
@@ -116,9 +136,13 @@ enum status gguf_architecture_find(const struct gguf_file *file,
 
 bool gguf_architecture_is_of_experts(struct gguf_text name)
 {
-    static const char ENDING[] = "_exps.weight";
-    const size_t n = sizeof ENDING - 1;
-    return name.n > n && memcmp(name.bytes + name.n - n, ENDING, n) == 0;
+    static const char *const ENDINGS[] = {"_exps.weight", "_exps.bias"};
+    for (size_t i = 0; i < COUNT(ENDINGS); i++) {
+        const size_t n = strlen(ENDINGS[i]);
+        if (name.n > n && memcmp(name.bytes + name.n - n, ENDINGS[i], n) == 0)
+            return true;
+    }
+    return false;
 }
 
 static const char *find_name(const char *const (*names)[2], const char *own)

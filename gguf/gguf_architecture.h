@@ -12,10 +12,11 @@ struct gguf_architecture {
     const char *name, *class, *model_type;
     const char *const (*names)
         [2]; /* of a layer's tensors that are called otherwise than Llama's; ends with NULL */
-    bool is_interleaved;   /* neighbouring elements of a head are rotated together */
-    bool norms_are_whole;  /* Transformers stores norms less 1, the file does not: Gemma */
-    bool has_layer_norm;   /* not RMS */
-    bool has_part_of_rope; /* rope.dimension_count may be less than a head */
+    bool is_interleaved;    /* neighbouring elements of a head are rotated together */
+    bool norms_are_whole;   /* Transformers stores norms less 1, the file does not: Gemma */
+    bool experts_are_apart; /* Transformers joins gate and up, the file does not: gpt-oss */
+    bool has_layer_norm;    /* not RMS */
+    bool has_part_of_rope;  /* rope.dimension_count may be less than a head */
     uint16_t
         layers_of_wide_scale; /* Gemma: with so many layers scores are scaled by hidden / heads, else by a head; 0: not Gemma */
 };
@@ -30,5 +31,5 @@ MUST_CHECK enum status gguf_architecture_find(const struct gguf_file *file,
 void gguf_architecture_name(const struct gguf_architecture *architecture, struct gguf_text name,
                             uint32_t expert, char *name_out, size_t name_max);
 
-/* Whether a tensor has the matrices of all experts. */
+/* Whether a tensor has the matrices, or the biases, of all experts. */
 bool gguf_architecture_is_of_experts(struct gguf_text name);

@@ -29,11 +29,12 @@ static const struct number_row {
     {"context_length", "max_position_embeddings", true, false, NULL},
     {"rope.freq_base", "rope_theta", false, true, NULL},
     {"rope.freq_base_swa", "rope_local_base_freq", false, true, " gemma3 "},
-    {"attention.sliding_window", "sliding_window", false, false, " gemma2 gemma3 phi3 "},
+    {"attention.sliding_window", "sliding_window", false, false, " gemma2 gemma3 phi3 gpt-oss "},
     {"attn_logit_softcapping", "attn_logit_softcapping", false, true, " gemma2 gemma3 "},
     {"final_logit_softcapping", "final_logit_softcapping", false, true, " gemma2 gemma3 "},
     {"expert_count", "num_experts", true, false, " qwen3moe "},
-    {"expert_used_count", "num_experts_per_tok", true, false, " qwen3moe "},
+    {"expert_count", "num_local_experts", true, false, " gpt-oss "},
+    {"expert_used_count", "num_experts_per_tok", true, false, " qwen3moe gpt-oss "},
     {"expert_feed_forward_length", "moe_intermediate_size", true, false, " qwen3moe "},
     {"attention.scale", "attention_multiplier", false, true, " granite "},
     {"embedding_scale", "embedding_multiplier", false, true, " granite "},
@@ -98,7 +99,7 @@ static enum status refuse_rest(const struct gguf_file *file,
     char key[96];
     for (size_t i = 0; i < COUNT(ZERO); i++) {
         uint64_t value = 0;
-        if (json_object_get(config, i == 0 ? "num_experts" : "sliding_window"))
+        if (json_object_get(config, i == 0 ? "num_experts_per_tok" : "sliding_window"))
             continue;
         snprintf(key, sizeof key, "%s.%s", architecture->name, ZERO[i]);
         TRY(gguf_u64(file, key, 0, UINT32_MAX, &value, error));
@@ -287,6 +288,17 @@ static void add_score_scale(const struct gguf_architecture *architecture, json_t
         json_object_set_new(config, "query_pre_attn_scalar", json_integer((json_int_t)scalar));
 }
 
+/* gpt-oss calls the size of an expert intermediate_size, and does not round the ends of YaRN's ramp. */
+static void set_expert_size(const struct gguf_file *file, json_t *config)
+{
+    const struct gguf_tensor *gate = gguf_find_tensor(file, "blk.0.ffn_gate_exps.weight");
+    json_t *scaling = json_object_get(config, "rope_scaling");
+    if (gate && gate->n_dims == 3)
+        json_object_set_new(config, "intermediate_size", json_integer((json_int_t)gate->dims[1]));
+    if (scaling)
+        json_object_set_new(scaling, "truncate", json_false());
+}
+
 static enum status fill(const struct gguf_file *file, json_t *config, struct error *error)
 {
     const struct gguf_architecture *architecture = NULL;
@@ -301,6 +313,11 @@ static enum status fill(const struct gguf_file *file, json_t *config, struct err
         json_object_set_new(config, "rope_interleaved", json_true());
     if (architecture->norms_are_whole)
         json_object_set_new(config, "norms_are_whole", json_true());
+    if (architecture->experts_are_apart) {
+        json_object_set_new(config, "experts_are_apart", json_true());
+        json_object_set_new(config, "attention_bias", json_true());
+        set_expert_size(file, config);
+    }
     if (architecture->layers_of_wide_scale > 0)
         add_score_scale(architecture, config);
     if (architecture->has_layer_norm && gguf_find_tensor(file, "blk.0.attn_q_norm.weight"))

@@ -1,8 +1,9 @@
 /*
  * gguf_config - the keys of a GGUF file in the words of config.json.
  *
- * Architectures are the rows of gguf_architecture.c; others are refused by name. Two keys are of this program alone: rope_interleaved
- * (Q and K of llama are rotated in neighbouring pairs, since their rows are stored so), and norms_are_whole (Gemma's).
+ * Architectures are the rows of gguf_architecture.c; others are refused by name. Three keys are of this program alone: rope_interleaved
+ * (Q and K of llama are rotated in neighbouring pairs, since their rows are stored so), norms_are_whole (Gemma's), and
+ * experts_are_apart (gpt-oss).
  *
  * Thread: any; no state.
  */

@@ -20,6 +20,13 @@
     "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*|"   \
     "\\p{N}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
+#define GPT4O                                                                                      \
+    "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]*[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]+"    \
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"                                                               \
+    "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]+[\\p{Ll}\\p{Lm}\\p{Lo}\\p{M}]*"    \
+    "(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"                                                               \
+    "\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
+
 /* How texts are split before BPE. pattern NULL: as GPT-2 does. */
 static const struct splitting {
     const char *name, *pattern;
@@ -29,6 +36,7 @@ static const struct splitting {
     {"llama3", LLAMA3, false, false, true, true},
     {"llama-v3", LLAMA3, false, false, true, true},
     {"tekken", TEKKEN, false, false, true, true},
+    {"gpt-4o", GPT4O, false, false, false, false},
     {"qwen2", QWEN2, true, false, false, false},
     {"deepseek-r1-qwen", QWEN2, true, false, false, false},
     {"stablelm2", QWEN2, true, false, false, false},
@@ -99,11 +107,12 @@ static enum status find_splitting(struct vocabulary *vocabulary)
     if (!name.bytes)
         return error_set(vocabulary->error, STATUS_UNSUPPORTED,
                          "key tokenizer.ggml.pre is missing: how texts are split is not known");
-    return error_set(vocabulary->error, STATUS_UNSUPPORTED,
-                     "tokenizer.ggml.pre is \"%.*s\", supported are llama-bpe, tekken, qwen2, "
-                     "deepseek-r1-qwen, stablelm2, smollm, refact, starcoder, command-r, "
-                     "codeshell, exaone, gpt-2, phi-2, mpt, olmo and jais",
-                     (int)(name.n < 60 ? name.n : 60), name.bytes);
+    return error_set(
+        vocabulary->error, STATUS_UNSUPPORTED,
+        "tokenizer.ggml.pre is \"%.*s\", supported are llama-bpe, tekken, gpt-4o, qwen2, "
+        "deepseek-r1-qwen, stablelm2, smollm, refact, starcoder, command-r, "
+        "codeshell, exaone, gpt-2, phi-2, mpt, olmo and jais",
+        (int)(name.n < 60 ? name.n : 60), name.bytes);
 }
 
 static enum status find_kind(struct vocabulary *vocabulary)

@@ -406,7 +406,7 @@ static const struct family FAMILIES[] = {
     {.architecture = "GptOssForCausalLM",
      .model_type = "gpt_oss",
      .own_keys = "num_local_experts num_experts_per_tok experts_per_token swiglu_limit "
-                 "initial_context_length " ROUTER_TRAINING,
+                 "initial_context_length experts_are_apart " ROUTER_TRAINING,
      .naming = NAMED_AS_GPT_OSS,
      .may_have_attention_bias = true,
      .has_qkv_bias = true,

@@ -343,6 +343,7 @@ enum status family_read_gpt_oss(const struct json_fields *fields, struct model_c
 {
     static const struct expert_keys KEYS = {"num_local_experts", "intermediate_size", NULL};
     double limit = 7;
+    bool are_apart = false; /* of GGUF files */
     if (config->quantization.method > QUANTIZATION_MXFP4)
         return error_set(fields->error, STATUS_UNSUPPORTED,
                          "config.json: quantization_config: quant_method of gpt_oss is not mxfp4, "
@@ -350,7 +351,8 @@ enum status family_read_gpt_oss(const struct json_fields *fields, struct model_c
     TRY(read_experts(fields, &KEYS, config));
     TRY(json_fields_real(fields, "swiglu_limit", 0.1, 1e6, &limit));
     config->has_sinks = true;
-    config->experts.is_interleaved = true;
+    TRY(json_fields_bool(fields, "experts_are_apart", &are_apart));
+    config->experts.is_interleaved = !are_apart;
     config->experts.routing.score = MOE_SOFTMAX_TOP;
     config->experts.alpha = 1.702f;
     config->experts.beta = 1;

@@ -37,7 +37,7 @@ static enum status list_one(const struct gguf_architecture *architecture,
     if (!to->name)
         return STATUS_NO_MEMORY;
     to->dtype = dtype_of(from->type);
-    to->n_dims = from->n_dims - (n_experts > 1);
+    to->n_dims = from->n_dims - (n_experts > 1 || gguf_architecture_is_of_experts(from->name));
     for (uint32_t i = 0; i < to->n_dims; i++)
         to->shape[i] = from->dims[to->n_dims - 1 - i];
     to->bytes = from->bytes / n_experts;
@@ -48,8 +48,10 @@ static enum status list_one(const struct gguf_architecture *architecture,
 /* How many tensors one of the file becomes: one for each expert. */
 static uint64_t n_parts_of(const struct gguf_tensor *tensor)
 {
-    const bool has_all = tensor->n_dims == 3 && gguf_architecture_is_of_experts(tensor->name);
-    return has_all && tensor->dims[2] > 0 ? tensor->dims[2] : 1;
+    if (tensor->n_dims < 2 || !gguf_architecture_is_of_experts(tensor->name))
+        return 1;
+    const uint64_t n_experts = tensor->dims[tensor->n_dims - 1];
+    return n_experts > 0 ? n_experts : 1;
 }
 
 static enum status list_all(const struct gguf_architecture *architecture,

@@ -151,6 +151,16 @@ static const struct tensor_row EXPERT_GPT_OSS[] = {
     EXPERT("mlp.experts.down_proj_bias", down_bias, DIM_HIDDEN, DIM_NONE, PART_ALL),
     {0}};
 
+/* GGUF files have gate and up apart. */
+static const struct tensor_row EXPERT_GPT_OSS_APART[] = {
+    EXPERT("gate_proj.weight", gate, DIM_EXPERT, DIM_HIDDEN, PART_ALL),
+    EXPERT("gate_proj.bias", gate_bias, DIM_EXPERT, DIM_NONE, PART_ALL),
+    EXPERT("up_proj.weight", up, DIM_EXPERT, DIM_HIDDEN, PART_ALL),
+    EXPERT("up_proj.bias", up_bias, DIM_EXPERT, DIM_NONE, PART_ALL),
+    EXPERT("down_proj.weight", down, DIM_HIDDEN, DIM_EXPERT, PART_ALL),
+    EXPERT("down_proj.bias", down_bias, DIM_HIDDEN, DIM_NONE, PART_ALL),
+    {0}};
+
 /* ---- norms ---- */
 
 static const struct tensor_row NORMS[] = {
@@ -274,6 +284,17 @@ static const struct tensor_names SETS[] = {
                           EXPERT_GPT_OSS,
                           NULL,
                           true},
+    [NAMED_AS_GPT_OSS_APART] = {"model.",
+                                "layers.",
+                                EMBEDDING,
+                                HEAD,
+                                ENDS,
+                                {NORMS, ATTENTION_GPT_OSS},
+                                MLP,
+                                ROUTER_GPT_OSS,
+                                EXPERT_GPT_OSS_APART,
+                                "mlp.experts.",
+                                false},
     [NAMED_AS_GEMMA2] = {"model.",
                          "layers.",
                          EMBEDDING,
@@ -412,6 +433,8 @@ const struct tensor_names *tensor_names_of(const struct model_config *config)
 {
     const struct family *family = family_at(config->family);
     assert(family);
+    if (family->naming == NAMED_AS_GPT_OSS && !config->experts.is_interleaved)
+        return &SETS[NAMED_AS_GPT_OSS_APART];
     return &SETS[family->naming];
 }
 

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import torch
 import transformers
-from gguf import GGML_QUANT_SIZES, GGMLQuantizationType as Type, GGUFWriter, MODEL_ARCH, MODEL_ARCH_NAMES, TokenType, get_tensor_name_map
+from gguf import GGML_QUANT_SIZES, GGMLQuantizationType as Type, GGUFWriter, MODEL_ARCH, MODEL_ARCH_NAMES, RopeScalingType, TokenType, get_tensor_name_map
 from gguf.quants import dequantize
 from safetensors import safe_open
 from safetensors.torch import save_file
@@ -137,6 +137,14 @@ def add_keys(writer, arch, config):
         writer.add_expert_count(config["num_experts"])
         writer.add_expert_used_count(config["num_experts_per_tok"])
         writer.add_expert_feed_forward_length(config["moe_intermediate_size"])
+    if arch == "gpt-oss":
+        writer.add_sliding_window(config["sliding_window"])
+        writer.add_expert_count(config["num_local_experts"])
+        writer.add_expert_used_count(config["num_experts_per_tok"])
+        writer.add_expert_feed_forward_length(config["intermediate_size"])
+        writer.add_rope_scaling_type(RopeScalingType.YARN)
+        writer.add_rope_scaling_factor(config["rope_parameters"]["factor"])
+        writer.add_rope_scaling_orig_ctx_len(config["rope_parameters"]["original_max_position_embeddings"])
     if arch == "command-r":
         writer.add_logit_scale(config["logit_scale"])
         writer.add_layer_norm_eps(config["layer_norm_eps"])
@@ -167,6 +175,11 @@ OTHERS = {
     "olmo2": ("Olmo2Config", {"tie_word_embeddings": False}),
     "qwen3moe": ("Qwen3MoeConfig", {"num_experts": 6, "num_experts_per_tok": 2, "moe_intermediate_size": 32,
                                     "norm_topk_prob": True, "decoder_sparse_step": 1, "tie_word_embeddings": False}),
+    "gpt-oss": ("GptOssConfig", {"num_local_experts": 5, "num_experts_per_tok": 2, "sliding_window": 9, "tie_word_embeddings": False,
+                                 "attention_bias": True, "intermediate_size": 32,
+                                 "rope_parameters": {"rope_type": "yarn", "factor": 4.0, "beta_fast": 32.0, "beta_slow": 1.0,
+                                                     "original_max_position_embeddings": 32, "truncate": False,
+                                                     "rope_theta": 10000.0}}),
     "command-r": ("CohereConfig", {"logit_scale": 0.25}),
 }
 
@@ -195,7 +208,16 @@ def to_files(tensors, config):
     """As files have experts, whose matrices Transformers joins."""
     files = {}
     for key, tensor in tensors.items():
-        if key.endswith("experts.gate_up_proj"):
+        if "num_local_experts" in config and ".experts." in key:
+            bias = key.endswith("_bias")
+            stem, end = key.removesuffix("_bias"), ".bias" if bias else ".weight"
+            turned = tensor if bias else tensor.transpose(1, 2)  # to [experts][n_out][n_in]
+            if stem.endswith("gate_up_proj"):
+                files[stem.replace("gate_up_proj", "gate_proj") + end] = turned[:, 0::2].contiguous()
+                files[stem.replace("gate_up_proj", "up_proj") + end] = turned[:, 1::2].contiguous()
+            else:
+                files[stem + end] = turned.contiguous()
+        elif key.endswith("experts.gate_up_proj"):
             files[key.replace("gate_up_proj", "gate_proj.weight")] = tensor[:, :config["moe_intermediate_size"]]
             files[key.replace("gate_up_proj", "up_proj.weight")] = tensor[:, config["moe_intermediate_size"]:]
         elif key.endswith("experts.down_proj"):
@@ -219,6 +241,7 @@ def write_other(arch, prompt):
             tensor = permute(tensor, config["num_attention_heads"])
         if arch == "granite" and ".k_proj." in key:
             tensor = permute(tensor, config["num_key_value_heads"])
+        key += ".weight" if key.endswith("sinks") else ""
         add_tensor(writer, names.get_name(key, try_suffixes=(".weight", ".bias")), tensor)
     finish(writer)
     print(f"{arch}: largest logit", np.abs(logits).max())
@@ -299,8 +322,8 @@ def write_tokens(name, model, tokens, types, merges=None, scores=None, pre=None,
     finish(writer)
 
 
-def from_folder(name, pre, **ids):
-    root = json.loads((TOKENIZERS / name / "tokenizer.json").read_text())
+def from_folder(name, pre, folder=TOKENIZERS, **ids):
+    root = json.loads((folder / name / "tokenizer.json").read_text())
     added = {token["id"]: token for token in root["added_tokens"]}
     by_id = {index: text for text, index in root["model"]["vocab"].items()} | {i: t["content"] for i, t in added.items()}
     assert sorted(by_id) == list(range(len(by_id))), name
@@ -310,8 +333,25 @@ def from_folder(name, pre, **ids):
     merges = [merge if isinstance(merge, str) else " ".join(merge) for merge in root["model"]["merges"]]
     write_tokens(name, "gpt2", tokens, types, merges, pre=pre, **{k: tokens.index(v) if isinstance(v, str) else v
                                                                  for k, v in ids.items()})
-    tokenizer = Tokenizer.from_file(str(TOKENIZERS / name / "tokenizer.json"))
+    tokenizer = Tokenizer.from_file(str(folder / name / "tokenizer.json"))
     return [tokenizer.encode(text).ids for text in STRINGS]
+
+
+GPT4O = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}\p{M}]+(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
+         r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]+[\p{Ll}\p{Lm}\p{Lo}\p{M}]*(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"
+         r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
+
+
+def gpt4o():
+    """The vocabulary of GPT-2, split as gpt-oss splits."""
+    root = json.loads((TOKENIZERS / "gpt2" / "tokenizer.json").read_text())
+    split = {"type": "Split", "pattern": {"Regex": GPT4O}, "behavior": "Isolated", "invert": False}
+    bytes_alone = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+    root["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [split, bytes_alone]}
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "gpt4o").mkdir()
+        (Path(folder) / "gpt4o" / "tokenizer.json").write_text(json.dumps(root))
+        return from_folder("gpt4o", "gpt-4o", folder=Path(folder))
 
 
 def spm():
@@ -352,7 +392,7 @@ def main():
     write_blocks()
     ids = {"llama3": from_folder("llama3", "llama-bpe", bos_token_id="<|bos|>", eos_token_id="<|eos|>"),
            "qwen2": from_folder("qwen2", "qwen2", add_bos_token=False), "gpt2": from_folder("gpt2", "gpt-2"),
-           "spm": spm()}
+           "gpt4o": gpt4o(), "spm": spm()}
     (HERE / "tokens.json").write_text(json.dumps({"strings": STRINGS, "ids": ids}) + "\n")
 
 
