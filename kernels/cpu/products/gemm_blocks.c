@@ -97,10 +97,11 @@ INLINE void group_dot(const uint32_t mr, const uint32_t group, const int16_t *wi
     for (uint32_t m = 0; m < mr; m++)
         acc[m] = sums16_begin(0);
 #pragma GCC unroll 2
-    for (const int16_t *end = counts + group; counts != end; counts += 2, wide += 2 * LANES)
+    for (const int16_t *end = counts + group; counts != end; counts += 2, wide += 2 * LANES) {
         UNROLL
-    for (uint32_t m = 0; m < mr; m++)
-        acc[m] = pair_dot(acc[m], wide, counts + m * stride);
+        for (uint32_t m = 0; m < mr; m++)
+            acc[m] = pair_dot(acc[m], wide, counts + m * stride);
+    }
     UNROLL
     for (uint32_t m = 0; m < mr; m++)
         sums_out[m] = acc[m];
@@ -153,20 +154,6 @@ INLINE void tile_run(const uint32_t mr, const uint32_t group, const bool has_off
 typedef void tile_function(const struct block_panel *, const struct rounded16 *, uint32_t, int32_t,
                            float (*)[LANES]);
 
-struct tiles {
-    tile_function *of[2][2]; /* by groups of 16, 32; by offsets */
-};
-
-#define OF(mr)                                                                                     \
-    {                                                                                              \
-        {                                                                                          \
-            {tile_##mr##_16_0, tile_##mr##_16_1},                                                  \
-            {                                                                                      \
-                tile_##mr##_32_0, tile_##mr##_32_1                                                 \
-            }                                                                                      \
-        }                                                                                          \
-    }
-
 TILES(1)
 TILES(2)
 #ifdef __AVX2__
@@ -179,21 +166,22 @@ TILES(8)
 /* The tile for n tokens or fewer, and how many it takes. */
 static tile_function *tile_of(const struct gemm *gemm, uint32_t n, uint32_t *n_out)
 {
-    static const struct tiles TILES_OF[] = {
-        OF(1),
-        OF(2),
+    /* By groups of 16, 32; by offsets. */
+    static tile_function *const TILES_OF[][2][2] = {
+        {{tile_1_16_0, tile_1_16_1}, {tile_1_32_0, tile_1_32_1}},
+        {{tile_2_16_0, tile_2_16_1}, {tile_2_32_0, tile_2_32_1}},
 #ifdef __AVX2__
-        OF(4),
+        {{tile_4_16_0, tile_4_16_1}, {tile_4_32_0, tile_4_32_1}},
 #endif
 #ifdef __AVX512F__
-        OF(8),
+        {{tile_8_16_0, tile_8_16_1}, {tile_8_32_0, tile_8_32_1}},
 #endif
     };
     uint32_t i = sizeof TILES_OF / sizeof *TILES_OF - 1;
     while (1u << i > n)
         i--;
     *n_out = 1u << i;
-    return TILES_OF[i].of[block_group(gemm->w_dtype) == 32][blocks_have_offsets(gemm->w_dtype)];
+    return TILES_OF[i][block_group(gemm->w_dtype) == PART][blocks_have_offsets(gemm->w_dtype)];
 }
 
 struct scratch {
