@@ -50,6 +50,8 @@ static uint32_t number_at(const struct tensor *tensor, uint32_t row, uint32_t k)
                           k % a_word, source->bits);
     case LAYOUT_INT8: /* from two's complement to 128 more */
         return ((const uint8_t *)words)[(size_t)row * tensor->n_in + k] ^ 0x80u;
+    case LAYOUT_MXFP4:
+        return element_of(((const uint8_t *)words)[((size_t)row * tensor->n_in + k) / 2], k % 2, 4);
     case LAYOUT_ELEMENTS:
     case LAYOUT_E4M3:
         break;
@@ -122,6 +124,13 @@ static void put_q8(const uint8_t *numbers, float scale, uint8_t *block)
         block[4 + i] = numbers[i] ^ 0x80u;
 }
 
+static void put_mxfp4(const uint8_t *numbers, uint8_t scale, uint8_t *block)
+{
+    block[0] = scale;
+    for (uint32_t i = 0; i < BLOCK / 2; i++)
+        block[1 + i] = (uint8_t)(numbers[i] | numbers[BLOCK / 2 + i] << 4);
+}
+
 /* Columns of many groups: each element has the scale of its own. */
 static void put_f16(const struct tensor *tensor, const uint8_t *numbers, uint32_t row, uint32_t k,
                     uint8_t *halves)
@@ -142,7 +151,12 @@ static void put_part(const struct tensor *tensor, const struct part *part, uint8
     for (uint32_t r = 0; r < part->n_rows; r++) {
         const uint32_t row = part->first + r;
         uint8_t *to = made + row * row_bytes + at;
-        if (tensor->dtype == DTYPE_F16)
+        if (tensor->dtype == DTYPE_MXFP4)
+            put_mxfp4(part->numbers[r],
+                      ((const uint8_t *)tensor->source.quantized
+                           .scales)[row * (size_t)(tensor->n_in / BLOCK) + group],
+                      to);
+        else if (tensor->dtype == DTYPE_F16)
             put_f16(tensor, part->numbers[r], row, part->k, to);
         else if (tensor->dtype == DTYPE_Q4_ZERO)
             put_q4(part->numbers[r], scale_at(tensor, row, group), zero_at(tensor, row, group), to);

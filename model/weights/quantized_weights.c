@@ -17,10 +17,10 @@ struct matrix_list {
     uint32_t n;
 };
 
-/* Those that the model does not have, and those that have scales beside them (MXFP4, E4M3), stay out. */
+/* Those that the model does not have, E4M3, and MXFP4, whose makers trained it so, stay out. */
 static void add(struct matrix_list *list, struct tensor *matrix)
 {
-    if (!matrix->data || matrix->scales || matrix->dtype == DTYPE_E4M3)
+    if (!matrix->data || matrix->dtype == DTYPE_E4M3 || matrix->dtype == DTYPE_MXFP4)
         return;
     if (list->matrices)
         list->matrices[list->n] = matrix;

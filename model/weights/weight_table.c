@@ -322,12 +322,17 @@ static enum status bind_mxfp4(struct weight_binding *binding, const char *name,
                              safetensors_dtype_name(entries[i]->tensor->dtype));
     }
     const uint64_t n_elements = shape[1] * n_in, n_blocks = n_elements / MXFP4_BLOCK;
-    *tensor = (struct tensor){.data = entries[0]->tensor->data + expert * n_elements / 2,
-                              .dtype = DTYPE_E2M1,
-                              .n_out = (uint32_t)shape[1],
-                              .n_in = (uint32_t)n_in,
-                              .scales = entries[1]->tensor->data + expert * n_blocks,
-                              .scale_columns = MXFP4_BLOCK};
+    const uint8_t *bytes = entries[0]->tensor->data + expert * n_elements / 2;
+    *tensor = (struct tensor){
+        .data = bytes, /* until it is made */
+        .dtype = DTYPE_MXFP4,
+        .n_out = (uint32_t)shape[1],
+        .n_in = (uint32_t)n_in,
+        .source = {.data = bytes,
+                   .quantized = {.layout = LAYOUT_MXFP4,
+                                 .bits = 4,
+                                 .group = MXFP4_BLOCK,
+                                 .scales = entries[1]->tensor->data + expert * n_blocks}}};
     count(binding, entries[0], n_elements, n_elements / 2);
     count(binding, entries[1], 0, n_blocks);
     return STATUS_OK;

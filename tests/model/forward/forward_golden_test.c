@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#define TINY_TOLERANCE 1e-4
 #define DEMO_TOLERANCE 1e-3
 #define MARGIN_MIN     1e-3 /* below it, the second best id is as good */
 #define SECONDS_MAX    2    /* of all greedy steps */
@@ -48,7 +47,7 @@ static void check_tiny(const char *name, const char *folder, const char *golden_
         free(ids);
     }
     printf("%-22s largest error %.1e\n", name, largest);
-    cr_assert_leq(largest, TINY_TOLERANCE, "%s: %g", name, largest);
+    cr_assert_leq(largest, tiny_tolerance(name), "%s: %g", name, largest);
     free(expected);
     json_decref(golden);
     runner_close(&runner);

@@ -133,7 +133,7 @@ static void check_golden(const char *name)
         free(ids);
     }
     printf("%-22s largest error %.1e\n", name, largest);
-    cr_assert(largest > 0 && largest <= TOLERANCE, "%s: %g", name, largest);
+    cr_assert(largest > 0 && largest <= tiny_tolerance(name), "%s: %g", name, largest);
     free(expected);
     json_decref(golden);
     scorer_destroy(scorer);

@@ -16,7 +16,7 @@ Test(weight_types, add_up_to_the_bytes_of_the_model)
     } CASES[] = {
         {"models/llama_t4", DTYPE_BF16},         {"models/llama_t4_llama3", DTYPE_BF16},
         {"models/qwen3_moe_t4", DTYPE_BF16},     {"models/gpt2_t4", DTYPE_F32},
-        {"models/gpt_oss_t4_mxfp4", DTYPE_E2M1}, {"quantized/gptq", DTYPE_Q4_ZERO},
+        {"models/gpt_oss_t4_mxfp4", DTYPE_MXFP4}, {"quantized/gptq", DTYPE_Q4_ZERO},
         {"quantized/int8", DTYPE_Q8_FLOAT},      {"quantized/fp8_blocks", DTYPE_E4M3},
         {"quantized/fp8_whole", DTYPE_E4M3},     {"gguf/blocks.gguf", DTYPE_Q2_K},
         {"gguf/qwen3moe.gguf", DTYPE_F32},
