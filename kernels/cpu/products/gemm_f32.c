@@ -5,9 +5,9 @@
  * lanes. A tile is MR tokens x NR rows in registers. There are three loops over such tiles:
  *
  *   strips   one token: rows at four places of the weights, far apart
- *   skinny   few tokens; with AVX-512 up to 32, and any number with long rows of 16 bits: weights are widened when
+ *   skinny   few tokens, with E4M3 a tile of them; with AVX-512 up to 32, and any number with long rows of 16 bits: weights are widened when
  *            they are read, tile after tile
- *   wide     many tokens, or weights with scales: NR rows x K_BLOCK are widened into a scratch (float32
+ *   wide     many tokens, or other weights with scales: NR rows x K_BLOCK are widened into a scratch (float32
  *            is copied, since files do not align it). It stays in the L1 cache and is multiplied with
  *            TOKEN_BLOCK tokens; accumulators are kept between K blocks
  *
@@ -37,6 +37,7 @@ enum {
     TILE = MR * NR,
     TILE_SUMS = (TILE + 7) / 8 * 8,
     STRIP_ROWS = 4,    /* rows of a tile in each strip */
+    TILE_ROWS_MAX = 6, /* NR, STRIPS */
     TOKEN_BLOCK = 128, /* at most this many tokens for a widened weight block: a multiple of MR */
     TOKENS_BYTES = 1 << 20,
     SKINNY_TOKENS_BYTES = 512 << 10, /* no weight is widened for a task: it may have fewer */
@@ -59,11 +60,11 @@ INLINE void prefetch(const char *line, size_t n_bytes, bool is_near)
 }
 
 /* Adds n_in products to the accumulators acc[m * nr + n]. The stride of x is x_stride floats, that of w is w_stride
- * bytes. ahead: bytes to the next tile; 0: the weights are not in memory. While this tile is read row beside row, the
+ * bytes. scales: of each row of w, which are multiplied first; NULL: none. ahead: bytes to the next tile; 0: the weights are not in memory. While this tile is read row beside row, the
  * next one is prefetched line after line: this doubled the speed of a GEMV. */
 INLINE void tile_run(const uint32_t mr, const uint32_t nr, const enum dtype dtype, const float *x,
                      size_t x_stride, const char *w, size_t w_stride, uint32_t n_in, size_t ahead,
-                     vec *acc)
+                     const vec *scales, vec *acc)
 {
     const size_t bytes = dtype_bytes(dtype);
     uint32_t k = 0;
@@ -78,6 +79,8 @@ INLINE void tile_run(const uint32_t mr, const uint32_t nr, const enum dtype dtyp
         for (uint32_t n = 0; n < nr; n++) {
             const char *row = w + n * w_stride + k * bytes;
             vec b = vec_load_as(dtype, row);
+            if (scales)
+                b = vec_mul(b, scales[n]);
             UNROLL
             for (uint32_t m = 0; m < mr; m++)
                 acc[m * nr + n] = vec_fma(a[m], b, acc[m * nr + n]);
@@ -92,6 +95,8 @@ INLINE void tile_run(const uint32_t mr, const uint32_t nr, const enum dtype dtyp
     UNROLL
     for (uint32_t n = 0; n < nr; n++) {
         vec b = vec_load_some(dtype, w + n * w_stride + k * bytes, n_in - k);
+        if (scales)
+            b = vec_mul(b, scales[n]);
         UNROLL
         for (uint32_t m = 0; m < mr; m++)
             acc[m * nr + n] = vec_fma(a[m], b, acc[m * nr + n]);
@@ -137,17 +142,39 @@ INLINE void tile_finish(const uint32_t mr, const uint32_t nr, const struct gemm 
         gemm_store(gemm, token + m, row, nr, sums + m * nr);
 }
 
+/* Whole rows, row_step apart. E4M3: a run of columns that have one scale after the other. */
+INLINE void tile_rows(const uint32_t mr, const uint32_t nr, const enum dtype dtype,
+                      const struct gemm *gemm, uint32_t token, uint32_t row, uint32_t row_step,
+                      size_t ahead, vec *acc)
+{
+    const size_t w_stride = gemm->n_in * dtype_bytes(dtype);
+    const float *x = (const float *)gemm->x + token * gemm->x_stride;
+    const char *w = (const char *)gemm->w + row * w_stride;
+    if (dtype != DTYPE_E4M3) {
+        tile_run(mr, nr, dtype, x, gemm->x_stride, w, row_step * w_stride, gemm->n_in, ahead, NULL,
+                 acc);
+        return;
+    }
+    for (uint32_t k = 0, n; k < gemm->n_in; k += n) {
+        vec scales[TILE_ROWS_MAX];
+        n = gemm->n_in - k < gemm->w_scale_columns ? gemm->n_in - k : gemm->w_scale_columns;
+        UNROLL
+        for (uint32_t i = 0; i < nr; i++)
+            scales[i] = vec_set(dequantize_scale(gemm, row + i * row_step, k));
+        tile_run(mr, nr, dtype, x + k, gemm->x_stride, w + k, row_step * w_stride, n,
+                 ahead ? ahead + k * (nr - 1) : 0, scales, acc);
+    }
+}
+
 INLINE void skinny_tile(const uint32_t mr, const uint32_t nr, const enum dtype dtype,
                         const struct gemm *gemm, uint32_t token, uint32_t row, bool has_ahead)
 {
     vec acc[TILE_SUMS];
-    size_t w_stride = gemm->n_in * dtype_bytes(dtype);
     UNROLL
     for (uint32_t i = 0; i < mr * nr; i++)
         acc[i] = vec_zero();
-    tile_run(mr, nr, dtype, (const float *)gemm->x + token * gemm->x_stride, gemm->x_stride,
-             (const char *)gemm->w + row * w_stride, w_stride, gemm->n_in,
-             has_ahead ? nr * w_stride : 0, acc);
+    tile_rows(mr, nr, dtype, gemm, token, row, 1,
+              has_ahead ? nr * (gemm->n_in * dtype_bytes(dtype)) : 0, acc);
     tile_finish(mr, nr, gemm, token, row, acc);
 }
 
@@ -158,15 +185,13 @@ INLINE void strips_tile(const enum dtype dtype, const struct gemm *gemm, uint32_
 {
     vec acc[STRIPS * STRIP_ROWS];
     float sums[STRIPS * STRIP_ROWS];
-    const size_t w_stride = gemm->n_in * dtype_bytes(dtype);
     UNROLL
     for (uint32_t i = 0; i < STRIP_ROWS; i++) {
         vec side[STRIPS];
         UNROLL
         for (uint32_t s = 0; s < STRIPS; s++)
             side[s] = vec_zero();
-        tile_run(1, STRIPS, dtype, gemm->x, 0, (const char *)gemm->w + (row + i) * w_stride,
-                 strip * w_stride, gemm->n_in, 0, side);
+        tile_rows(1, STRIPS, dtype, gemm, 0, row + i, strip, 0, side);
         UNROLL
         for (uint32_t s = 0; s < STRIPS; s++)
             acc[s * STRIP_ROWS + i] = side[s];
@@ -231,6 +256,8 @@ static void few(const struct gemm_part *part)
         few_rows(DTYPE_F32, part);
     else if (part->gemm->w_dtype == DTYPE_BF16)
         few_rows(DTYPE_BF16, part);
+    else if (part->gemm->w_dtype == DTYPE_E4M3)
+        few_rows(DTYPE_E4M3, part);
     else
         few_rows(DTYPE_F16, part);
 }
@@ -258,7 +285,7 @@ INLINE void wide_tile(const uint32_t mr, const uint32_t nr, const struct wide_bl
     for (uint32_t i = 0; i < mr * nr; i++)
         acc[i] = block->k == 0 ? vec_zero() : kept[i];
     tile_run(mr, nr, DTYPE_F32, (const float *)gemm->x + token * gemm->x_stride + block->k,
-             gemm->x_stride, block->w, block->w_stride, block->k_len, 0, acc);
+             gemm->x_stride, block->w, block->w_stride, block->k_len, 0, NULL, acc);
     if (block->k + block->k_len == gemm->n_in) {
         tile_finish(mr, nr, gemm, token, block->row, acc);
         return;
@@ -345,7 +372,9 @@ static bool is_skinny_best(const struct gemm *gemm)
 
 struct gemm_path gemm_f32_path(const struct gemm *gemm)
 {
-    const bool is_scaled = gemm->w_dtype > DTYPE_F16;
+    /* Each tile of tokens would widen E4M3 again. */
+    const bool is_scaled = gemm->w_dtype > DTYPE_F16 &&
+                           (gemm->w_dtype != DTYPE_E4M3 || gemm->n_tokens > MR);
     if (is_scaled || (gemm->n_tokens > SKINNY_MAX && !is_skinny_best(gemm)))
         return (struct gemm_path){.token_block = token_block(gemm->n_in, TOKENS_BYTES),
                                   .row_step = NR,
