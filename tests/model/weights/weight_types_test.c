@@ -14,11 +14,11 @@ Test(weight_types, add_up_to_the_bytes_of_the_model)
         const char *folder;
         enum dtype dtype; /* one that it has */
     } CASES[] = {
-        {"models/llama_t4", DTYPE_BF16},         {"models/llama_t4_llama3", DTYPE_BF16},
-        {"models/qwen3_moe_t4", DTYPE_BF16},     {"models/gpt2_t4", DTYPE_F32},
+        {"models/llama_t4", DTYPE_BF16},          {"models/llama_t4_llama3", DTYPE_BF16},
+        {"models/qwen3_moe_t4", DTYPE_BF16},      {"models/gpt2_t4", DTYPE_F32},
         {"models/gpt_oss_t4_mxfp4", DTYPE_MXFP4}, {"quantized/gptq", DTYPE_Q4_ZERO},
-        {"quantized/int8", DTYPE_Q8_FLOAT},      {"quantized/fp8_blocks", DTYPE_E4M3},
-        {"quantized/fp8_whole", DTYPE_E4M3},     {"gguf/blocks.gguf", DTYPE_Q2_K},
+        {"quantized/int8", DTYPE_Q8_FLOAT},       {"quantized/fp8_blocks", DTYPE_E4M3},
+        {"quantized/fp8_whole", DTYPE_E4M3},      {"gguf/blocks.gguf", DTYPE_Q2_K},
         {"gguf/qwen3moe.gguf", DTYPE_F32},
     };
     gguf_files_init();
