@@ -2,12 +2,11 @@
 
 #include "model/weights/quantized_source.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
-enum { NAME_BYTES = 160, WORD_BITS = 32, GROUP_STEP = 32, E4M3_COLUMNS_STEP = 32 };
+enum { NAME_BYTES = 160, WORD_BITS = 32, GROUP_STEP = 32 };
 
 static const char WEIGHT[] = ".weight";
 

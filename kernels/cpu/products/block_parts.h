@@ -56,17 +56,14 @@ INLINE __m256i six_bits(const uint8_t *block, uint32_t part)
     return _mm256_or_si256(low, _mm256_slli_epi16(two, 4));
 }
 
-/* Elements 32 part .. 32 part + 31 of a block, plus block_bias: 0 or more. */
+/* Elements 32 part .. 32 part + 31 of a block, plus block_bias: 0 or more. Types that are halves of bytes alone are taken in their
+ * bytes instead: take_halves. */
 INLINE __m256i block_part(const enum dtype dtype, const uint8_t *block, uint32_t part)
 {
     const __m256i e2m1 = _mm256_setr_epi8(12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0,
                                           12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4,
                                           0);
     switch (dtype) {
-    case DTYPE_Q4_0:
-        return halves_of(block + 2);
-    case DTYPE_Q4_1:
-        return halves_of(block + 4);
     case DTYPE_Q5_0:
         return _mm256_or_si256(halves_of(block + 6), fifth_bits(block + 2));
     case DTYPE_Q5_1:
@@ -78,8 +75,6 @@ INLINE __m256i block_part(const enum dtype dtype, const uint8_t *block, uint32_t
         const __m256i high = _mm256_slli_epi16(bits_at(block, part, 1), 2);
         return _mm256_or_si256(low, high);
     }
-    case DTYPE_Q4_K:
-        return bits_at(block + 16 + part / 2 * 32, part % 2 * 4, 0xf);
     case DTYPE_Q5_K:
         return _mm256_or_si256(bits_at(block + 48 + part / 2 * 32, part % 2 * 4, 0xf),
                                _mm256_slli_epi16(bits_at(block + 16, part, 1), 4));

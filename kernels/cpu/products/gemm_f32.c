@@ -5,8 +5,8 @@
  * lanes. A tile is MR tokens x NR rows in registers. There are three loops over such tiles:
  *
  *   strips   one token: rows at four places of the weights, far apart
- *   skinny   few tokens, with E4M3 a tile of them; with AVX-512 up to 32, and any number with long rows of 16 bits: weights are widened when
- *            they are read, tile after tile
+ *   skinny   few tokens, with E4M3 a tile of them; with AVX-512 up to 32, and any number with long rows of 16 bits:
+ *            weights are widened when they are read, tile after tile
  *   wide     many tokens, or other weights with scales: NR rows x K_BLOCK are widened into a scratch (float32
  *            is copied, since files do not align it). It stays in the L1 cache and is multiplied with
  *            TOKEN_BLOCK tokens; accumulators are kept between K blocks
@@ -60,8 +60,9 @@ INLINE void prefetch(const char *line, size_t n_bytes, bool is_near)
 }
 
 /* Adds n_in products to the accumulators acc[m * nr + n]. The stride of x is x_stride floats, that of w is w_stride
- * bytes. scales: of each row of w, which are multiplied first; NULL: none. ahead: bytes to the next tile; 0: the weights are not in memory. While this tile is read row beside row, the
- * next one is prefetched line after line: this doubled the speed of a GEMV. */
+ * bytes. scales: of each row of w, which are multiplied first; NULL: none. ahead: bytes to the next tile; 0: the weights
+ * are not in memory. While this tile is read row beside row, the next one is prefetched line after line: this doubled
+ * the speed of a GEMV. */
 INLINE void tile_run(const uint32_t mr, const uint32_t nr, const enum dtype dtype, const float *x,
                      size_t x_stride, const char *w, size_t w_stride, uint32_t n_in, size_t ahead,
                      const vec *scales, vec *acc)
