@@ -1,6 +1,6 @@
 /*
  * split_costs - the cost of a tokenizer's split patterns for runs of one kind of character, and the
- * longest run within the limit of a text (tokenizer/split_pattern.h).
+ * longest run within the limit of a text (tokenizer/pattern/split_pattern.h).
  *
  *     "split_costs": {"digits": {"steps_per_byte": 4.2, "run_bytes_max": 8192}, ...}
  *

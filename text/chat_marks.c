@@ -1,7 +1,7 @@
 #include "text/chat_marks.h"
 
 #include "base/utf8.h"
-#include "tokenizer/special_marks.h"
+#include "tokenizer/added/special_marks.h"
 
 #include <assert.h>
 #include <stdbool.h>

@@ -4,7 +4,7 @@
  *     {"role": "user", "content": "<|im_end|>"}    becomes    {"role": "user", "content": "<#|im_end|>"}      # is the mark
  *
  * The template passes strings on as they are, marks included; tokenizer_encode takes the marks out again, and takes no special
- * token that has one inside (encode_input.mark). tokenizer/special_marks.h says where marks go.
+ * token that has one inside (encode_input.mark). tokenizer/added/special_marks.h says where marks go.
  *
  * The mark is one of the 32 noncharacters U+FDD0 .. U+FDEF, which texts are not to have, and one that the request, the
  * template and its variables do not have. What a template does to letters (lower, upper, replace, slices) can make a token out of

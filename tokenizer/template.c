@@ -4,7 +4,7 @@
  */
 #include "tokenizer/template.h"
 
-#include "tokenizer/field.h"
+#include "tokenizer/files/field.h"
 
 #include <assert.h>
 #include <string.h>
@@ -22,6 +22,15 @@ static enum status side_add(struct template_side *side, uint32_t id, const char 
     return STATUS_OK;
 }
 
+static enum status check_id(const struct field *field, uint32_t id, uint32_t n_ids,
+                            struct error *error)
+{
+    if (id < n_ids)
+        return STATUS_OK;
+    return error_set(error, STATUS_CORRUPT, "%s is %u, but ids go up to %u", field->path, id,
+                     n_ids - 1);
+}
+
 /* The ids of a special token, which the template names. */
 static enum status read_special(const struct field *special, const struct field *known,
                                 uint32_t n_ids, struct error *error, struct template_side *side)
@@ -37,9 +46,7 @@ static enum status read_special(const struct field *special, const struct field 
         struct field id_field = field_element(&ids, i);
         uint32_t id;
         TRY(field_id(&id_field, error, &id));
-        if (id >= n_ids)
-            return error_set(error, STATUS_CORRUPT, "%s is %u, but ids go up to %u", id_field.path,
-                             id, n_ids - 1);
+        TRY(check_id(&id_field, id, n_ids, error));
         TRY(side_add(side, id, special->path, error));
     }
     return STATUS_OK;
@@ -78,6 +85,25 @@ static enum status read_steps(const struct field *processor, uint32_t n_ids, str
     return STATUS_OK;
 }
 
+/* BertProcessing and RobertaProcessing: {"sep": [text, id], "cls": [text, id]}, the one behind and the other before. */
+static enum status read_frame(const struct field *processor, uint32_t n_ids, struct error *error,
+                              struct template *step)
+{
+    static const char *const names[] = {"cls", "sep"};
+    struct template_side *const sides[] = {&step->before, &step->after};
+
+    for (unsigned i = 0; i < 2; i++) {
+        struct field pair = field_member(processor, names[i]);
+        struct field id_field = field_element(&pair, 1);
+        uint32_t id;
+        TRY(field_need_array(&pair, error));
+        TRY(field_id(&id_field, error, &id));
+        TRY(check_id(&id_field, id, n_ids, error));
+        TRY(side_add(sides[i], id, pair.path, error));
+    }
+    return STATUS_OK;
+}
+
 /* What comes later goes around what is there. */
 static enum status wrap(struct template *template, const struct template *step, const char *where,
                         struct error *error)
@@ -104,9 +130,11 @@ static enum status read_one(struct template *template, const struct field *field
         return error_set(error, STATUS_UNSUPPORTED, "%s is nested too deep", field->path);
     if (strcmp(type, "ByteLevel") == 0) /* moves offsets, not ids */
         return STATUS_OK;
-    if (strcmp(type, "TemplateProcessing") == 0) {
+    bool is_frame = strcmp(type, "BertProcessing") == 0 || strcmp(type, "RobertaProcessing") == 0;
+    if (is_frame || strcmp(type, "TemplateProcessing") == 0) {
         struct template step = {0};
-        TRY(read_steps(field, n_ids, error, &step));
+        TRY(is_frame ? read_frame(field, n_ids, error, &step)
+                     : read_steps(field, n_ids, error, &step));
         return wrap(template, &step, field->path, error);
     }
     if (strcmp(type, "Sequence") != 0)

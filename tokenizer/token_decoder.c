@@ -20,6 +20,11 @@ void token_decoder_init(struct token_decoder *decoder, const struct tokenizer *t
     *decoder = (struct token_decoder){.tokenizer = tokenizer, .skip_special = skip_special};
 }
 
+static bool is_hole(const struct tokenizer *tokenizer, uint32_t id)
+{
+    return tokenizer->model.vocab->flags[id] & TOKEN_FLAG_HOLE;
+}
+
 /* The bytes of byte-level tokens */
 
 static size_t push_bytes(struct token_decoder *decoder, const char *token, size_t n_token,
@@ -81,8 +86,8 @@ static size_t put_token(struct token_decoder *decoder, const char *token, size_t
             character = " ";
             n_character = 1;
         }
-        if (!decoder->has_text && decoder->n_stripped < texts->strip_max &&
-            is_character(character, n_character, texts->strip, texts->n_strip)) {
+        if (!decoder->has_text && decoder->n_stripped < texts->strip.count_max &&
+            is_character(character, n_character, texts->strip.character, texts->strip.n)) {
             decoder->n_stripped++;
             continue;
         }
@@ -128,10 +133,18 @@ static size_t put_run(struct token_decoder *decoder, bool goes_on, char *text_ou
 static size_t push_text(struct token_decoder *decoder, uint32_t id, const char *token,
                         size_t n_token, char *text_out)
 {
+    const struct token_texts *texts = &decoder->tokenizer->texts;
     size_t n_text = 0;
 
-    if (!decoder->tokenizer->texts.is_byte[id]) {
+    if (!texts->is_byte[id]) {
         n_text = put_run(decoder, false, text_out);
+        if (decoder->owes_space)
+            text_out[n_text++] = ' ';
+        decoder->owes_space = texts->ends_word && texts->ends_word[id];
+        if (texts->first.starts && !decoder->has_begun) {
+            token = (const char *)texts->first.bytes + texts->first.starts[id];
+            n_token = texts->first.starts[id + 1] - texts->first.starts[id];
+        }
         return n_text + put_token(decoder, token, n_token, text_out + n_text);
     }
     if (decoder->n_held == TOKEN_DECODER_HELD_MAX)
@@ -147,7 +160,7 @@ size_t token_decoder_push(struct token_decoder *decoder, uint32_t id,
     size_t n_token;
 
     assert(tokenizer && decoder->n_held <= TOKEN_DECODER_HELD_MAX);
-    if (id >= tokenizer_n_ids(tokenizer) ||
+    if (id >= tokenizer_n_ids(tokenizer) || is_hole(tokenizer, id) ||
         (decoder->skip_special && tokenizer_is_special(tokenizer, id)))
         return 0;
     const char *token = tokenizer_token_bytes(tokenizer, id, &n_token);

@@ -22,6 +22,7 @@ struct token_decoder {
     bool skip_special;
     bool has_begun;      /* a token has left: Metaspace's first one is over */
     bool has_text;       /* what is stripped from the start is over */
+    bool owes_space;     /* the last token ended a word */
     uint32_t n_stripped; /* characters */
     uint32_t n_held;
     uint8_t held[TOKEN_DECODER_HELD_MAX];

@@ -8,9 +8,8 @@
 #include "tokenizer/tokenizer.h"
 
 #include "base/utf8.h"
-#include "tokenizer/bpe.h"
-#include "tokenizer/normalizer.h"
-#include "tokenizer/special_barriers.h"
+#include "tokenizer/added/special_barriers.h"
+#include "tokenizer/normalizer/normalizer.h"
 #include "tokenizer/tokenizer_parts.h"
 
 #include <assert.h>
@@ -25,8 +24,7 @@ void tokenizer_destroy(struct tokenizer *tokenizer)
     token_texts_finish(&tokenizer->texts);
     splitter_finish(&tokenizer->splitter);
     normalizer_finish(&tokenizer->normalizer);
-    merges_finish(&tokenizer->merges);
-    vocab_destroy(tokenizer->vocab);
+    piece_model_finish(&tokenizer->model);
     free(tokenizer);
 }
 
@@ -42,12 +40,12 @@ struct encoding {
     struct halt halt;
     struct split_matcher *matcher;
     struct split_run run;
-    struct bpe bpe;
+    struct piece_encoder encoder;
 };
 
 static enum status encode_piece(void *arg, const char *piece, size_t n_bytes)
 {
-    return bpe_encode(arg, (const uint8_t *)piece, n_bytes);
+    return piece_encode(arg, piece, n_bytes);
 }
 
 typedef enum status (*encode_text)(struct encoding *encoding, const char *text, size_t n_bytes);
@@ -85,7 +83,7 @@ static enum status encode_set(struct encoding *encoding, const struct byte_tree 
         if (range[1] > range[0])
             TRY(rest(encoding, text + range[0], range[1] - range[0]));
         if (id != TOKEN_NONE)
-            token_buffer_put(encoding->bpe.tokens, id);
+            token_buffer_put(encoding->encoder.tokens, id);
     } while (id != TOKEN_NONE);
     return STATUS_OK;
 }
@@ -117,8 +115,8 @@ static enum status find_normal_barriers(struct encoding *encoding, const char *t
     if (status == STATUS_OK)
         status = special_marks_take(normal_marked.bytes, normal_marked.n_bytes, encoding->mark,
                                     &clean, &n_clean, places_out, n_places_out);
-    if (status == STATUS_OK &&
-        (n_clean != normal->n_bytes || memcmp(clean, normal->bytes, n_clean) != 0)) {
+    if (status == STATUS_OK && (*n_places_out != within.n || n_clean != normal->n_bytes ||
+                                memcmp(clean, normal->bytes, n_clean) != 0)) {
         free(*places_out);
         status = error_set(encoding->error, STATUS_INVALID_ARGUMENT,
                            "a special token in the text stands where normalization changes it");
@@ -174,8 +172,11 @@ static enum status encode_normalized(struct encoding *encoding, const char *text
                        encoding->error, &normal));
     encoding->is_first = text == encoding->start && !normal.is_moved;
     bool is_rewritten = encoding->tokenizer->normalizer.n_steps > 0;
-    enum status status = is_rewritten ? encode_stretch(encoding, text, n_bytes, &normal)
-                                      : encode_same(encoding, text, n_bytes);
+    enum status status = STATUS_OK;
+    if (!is_rewritten)
+        status = encode_same(encoding, text, n_bytes);
+    else if (normal.n_bytes > 0)
+        status = encode_stretch(encoding, text, n_bytes, &normal);
     rewritten_finish(&normal);
     return status;
 }
@@ -197,25 +198,18 @@ static enum status encode_all(const struct tokenizer *tokenizer, const struct en
                                 .barriers = *barriers,
                                 .mark = input->mark,
                                 .error = error,
-                                .halt = {.ask = input->is_unwanted, .arg = input->arg},
-                                .bpe = {.vocab = tokenizer->vocab,
-                                        .merges = &tokenizer->merges,
-                                        .byte_fallback = tokenizer->byte_fallback,
-                                        .unk_id = tokenizer->unk_id,
-                                        .fuse_unk = tokenizer->fuse_unk,
-                                        .ignore_merges = tokenizer->ignore_merges,
-                                        .tokens = tokens,
-                                        .halt = &encoding.halt}};
+                                .halt = {.ask = input->is_unwanted, .arg = input->arg}};
 
+    piece_encoder_init(&encoding.encoder, &tokenizer->model, tokens, &encoding.halt, error);
     TRY(split_matcher_create(input->text_bytes, &encoding.halt, &encoding.matcher));
     encoding.run = (struct split_run){.splitter = &tokenizer->splitter,
                                       .matcher = encoding.matcher,
                                       .error = error,
                                       .emit = encode_piece,
-                                      .arg = &encoding.bpe};
+                                      .arg = &encoding.encoder};
     const struct stretch whole = {input->text, input->text_bytes, *barriers};
     enum status status = encode_set(&encoding, &tokenizer->added.plain, &whole, encode_normalized);
-    bpe_finish(&encoding.bpe);
+    piece_encoder_finish(&encoding.encoder);
     split_run_finish(&encoding.run);
     if (steps_out)
         *steps_out = split_matcher_spent(encoding.matcher);
@@ -284,25 +278,25 @@ enum status tokenizer_split_steps(const struct tokenizer *tokenizer, const char 
 
 uint32_t tokenizer_n_ids(const struct tokenizer *tokenizer)
 {
-    return tokenizer->vocab->n_ids;
+    return tokenizer->model.vocab->n_ids;
 }
 
 const char *tokenizer_token_bytes(const struct tokenizer *tokenizer, uint32_t id,
                                   size_t *n_bytes_out)
 {
     const struct token_texts *texts = &tokenizer->texts;
-    assert(id < tokenizer->vocab->n_ids);
+    assert(id < tokenizer->model.vocab->n_ids);
 
-    if (texts->is_byte_level)
-        return (const char *)vocab_bytes(tokenizer->vocab, id, n_bytes_out);
-    *n_bytes_out = texts->starts[id + 1] - texts->starts[id];
-    return (const char *)texts->bytes + texts->starts[id];
+    if (!texts->all.bytes)
+        return (const char *)vocab_bytes(tokenizer->model.vocab, id, n_bytes_out);
+    *n_bytes_out = texts->all.starts[id + 1] - texts->all.starts[id];
+    return (const char *)texts->all.bytes + texts->all.starts[id];
 }
 
 bool tokenizer_is_special(const struct tokenizer *tokenizer, uint32_t id)
 {
-    assert(id < tokenizer->vocab->n_ids);
-    return tokenizer->vocab->flags[id] & TOKEN_FLAG_SPECIAL;
+    assert(id < tokenizer->model.vocab->n_ids);
+    return tokenizer->model.vocab->flags[id] & TOKEN_FLAG_SPECIAL;
 }
 
 struct special_ids tokenizer_special_ids(const struct tokenizer *tokenizer)

@@ -3,8 +3,8 @@
 #include "base/hex.h"
 #include "base/json_text.h"
 #include "base/regular_file.h"
-#include "tokenizer/field.h"
-#include "tokenizer/mistral_fix.h"
+#include "tokenizer/files/field.h"
+#include "tokenizer/files/mistral_fix.h"
 #include "tokenizer/tokenizer_parts.h"
 
 #include <jansson.h>

@@ -5,30 +5,24 @@
  */
 #pragma once
 
-#include "tokenizer/added_tokens.h"
-#include "tokenizer/merges.h"
-#include "tokenizer/normalizer.h"
-#include "tokenizer/splitter.h"
+#include "tokenizer/added/added_tokens.h"
+#include "tokenizer/decoder/token_texts.h"
+#include "tokenizer/normalizer/normalizer.h"
+#include "tokenizer/pieces/piece_model.h"
+#include "tokenizer/pre_tokenizer/splitter.h"
 #include "tokenizer/template.h"
-#include "tokenizer/token_texts.h"
 #include "tokenizer/tokenizer.h"
-#include "tokenizer/vocab.h"
 
 struct field;
 
 struct tokenizer {
-    struct vocab *vocab; /* behind a pointer: NULL until it is read */
-    struct merges merges;
+    struct piece_model model;
     struct added_tokens added;
     struct normalizer normalizer;
     struct splitter splitter;
     struct token_texts texts;
     struct template template;
     struct special_ids special_ids;
-    bool byte_fallback; /* of the model, as what follows; see bpe.h */
-    uint32_t unk_id;
-    bool fuse_unk;
-    bool ignore_merges; /* Llama 3: a whole piece that is a token stays whole */
     uint8_t digest[TOKENIZER_DIGEST_BYTES];
 };
 
@@ -41,3 +35,7 @@ MUST_CHECK enum status tokenizer_parts_read(struct tokenizer *tokenizer, const s
  * files agree. Fails the same way. */
 MUST_CHECK enum status tokenizer_config_read(struct tokenizer *tokenizer, const struct field *root,
                                              struct error *error);
+
+/* UNSUPPORTED: the member of object has a value that is neither false, nor zero, nor empty. */
+MUST_CHECK enum status field_refuse_set(const struct field *object, const char *name,
+                                        struct error *error);

@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include <assert.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -21,3 +22,12 @@ struct token_buffer {
     size_t ids_max;
     size_t n_ids; /* how many there are in all, also when more than ids_max */
 };
+
+/* Appends one id, or only counts it when there is no room. */
+static inline void token_buffer_put(struct token_buffer *tokens, uint32_t id)
+{
+    assert(id != TOKEN_NONE);
+    if (tokens->n_ids < tokens->ids_max && tokens->ids)
+        tokens->ids[tokens->n_ids] = id;
+    tokens->n_ids++;
+}

@@ -35,7 +35,7 @@ FOREIGN_HEADERS = [
     (r"<seccomp\.h>", r"process/syscall_filter\.c|text/template_filter\.c"),
     (r"<xxhash\.h>", r"model/weights/weight_digest\.c"),
     (r"<openssl/",
-     r"base/(sha256|secret)\.c|kvtransfer/drivers/stream/stream_tls\.c|rpc/auth/(key_file|sealed_secret)\.c|rpc/tls/tls_\w+\.[ch]"
+     r"base/(sha256|secret|base64)\.c|kvtransfer/drivers/stream/stream_tls\.c|rpc/auth/(key_file|sealed_secret)\.c|rpc/tls/tls_\w+\.[ch]"
      r"|discovery/k8s/https_stream\.c"),
     # Also what a request looks like while it is being answered; never the cores (engines, placement).
     (r'<protobuf-c/|["<].*\.pb-c\.h', r"(rpc|proto)/.*|(%s)/\w*(_service|_client|_codec|codec)\.[ch]"

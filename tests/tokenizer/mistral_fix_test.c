@@ -1,6 +1,6 @@
 /* mistral_fix: the pattern changes where Transformers 5.23 changes it, and nowhere else. */
 #include "tests/tokenizer/support/tokenizers.h"
-#include "tokenizer/mistral_fix.h"
+#include "tokenizer/files/mistral_fix.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #include "base/random.h"
 #include "base/utf8.h"
 #include "tests/tokenizer/support/tokenizers.h"
-#include "tokenizer/special_marks.h"
+#include "tokenizer/added/special_marks.h"
 
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>

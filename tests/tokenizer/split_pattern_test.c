@@ -1,6 +1,6 @@
 /* split_pattern: a match that sees a window of the text is the match in the whole of it, and what all
  * matches of a text spend is bounded by its length. */
-#include "tokenizer/split_pattern.c"
+#include "tokenizer/pattern/split_pattern.c"
 
 #include <criterion/criterion.h>
 

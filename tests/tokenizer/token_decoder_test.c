@@ -82,7 +82,7 @@ Test(token_decoder, random_bytes_stream_as_they_decode)
 
 static uint32_t id_of_text(const struct tokenizer *tokenizer, const char *written)
 {
-    uint32_t id = vocab_find_text(tokenizer->vocab, written, strlen(written));
+    uint32_t id = vocab_find_text(tokenizer->model.vocab, written, strlen(written));
     cr_assert_neq(id, TOKEN_NONE, "%s", written);
     return id;
 }

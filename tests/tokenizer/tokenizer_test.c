@@ -214,7 +214,7 @@ static size_t merge_one_by_one(const struct tokenizer *tokenizer, uint32_t *ids,
         size_t best = 0;
         uint32_t rank = MERGE_RANK_NONE;
         for (size_t i = 0; i + 1 < n; i++) {
-            uint32_t of_pair = merges_find(&tokenizer->merges, ids[i], ids[i + 1])->rank;
+            uint32_t of_pair = merges_find(&tokenizer->model.merges, ids[i], ids[i + 1])->rank;
             if (of_pair < rank) {
                 rank = of_pair;
                 best = i;
@@ -222,7 +222,7 @@ static size_t merge_one_by_one(const struct tokenizer *tokenizer, uint32_t *ids,
         }
         if (rank == MERGE_RANK_NONE)
             return n;
-        ids[best] = merges_find(&tokenizer->merges, ids[best], ids[best + 1])->id;
+        ids[best] = merges_find(&tokenizer->model.merges, ids[best], ids[best + 1])->id;
         for (size_t i = best + 1; i + 1 < n; i++)
             ids[i] = ids[i + 1];
         n--;
@@ -242,7 +242,7 @@ Test(tokenizer, pieces_of_any_length_merge_by_the_definition)
         for (size_t i = 0; i < n; i++) {
             state = state * 6364136223846793005ull + 1442695040888963407ull;
             text[i] = letters[(state >> 33) % (n % 5 == 0 ? 3 : sizeof letters - 1)];
-            expected[i] = tokenizer->vocab->byte_ids[(uint8_t)text[i]];
+            expected[i] = tokenizer->model.vocab->byte_ids[(uint8_t)text[i]];
         }
         encode(tokenizer, text, n, false, true, &ids);
         cr_assert_eq(merge_one_by_one(tokenizer, expected, n), ids.n_ids, "%zu letters", n);
@@ -267,7 +267,7 @@ Test(tokenizer, bytes_without_a_token_leave_nothing_or_the_unknown_token)
         cr_expect_eq(ids.n_ids, n);
         encode(fused, text, n, false, true, &ids);
         cr_expect_eq(ids.n_ids, 1);
-        cr_expect_eq(ids.ids[0], fused->unk_id);
+        cr_expect_eq(ids.ids[0], fused->model.bpe.unk_id);
     }
     tokenizer_destroy(holes);
     tokenizer_destroy(unk);

@@ -342,10 +342,11 @@ def write(name, value, head=""):
 
 
 def main():
+    import words  # noqa: PLC0415  which imports this file
     write("strings.json", {"strings": STRINGS, "fragments": FRAGMENTS})
     for make in (gpt2, gpt2_prefix, llama3, qwen2, tekken, stages, digits, holes, holes_unk,
                  holes_fused, llama2, llama2_normed, mistral, gemma, metaspace, metaspace_never,
-                 metaspace_first):
+                 metaspace_first, *words.KINDS):
         folder = HERE / make.__name__
         folder.mkdir(exist_ok=True)
         state = json.loads(make().to_str())

@@ -14,6 +14,7 @@ from pipe import Pipe
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "golden" / "tokenizer"))
 import make  # noqa: E402  the kinds of the goldens, here with more merges
+import words  # noqa: E402
 
 make.CORPUS += "".join(soup.FRAGMENTS).replace("\0", "") * 3 + "\n".join(
     "".join(chr(97 + c % 13) for c in s.encode()) for s in soup.strings(800, 7))
@@ -29,6 +30,7 @@ def metaspace(scheme, split):
 KINDS = {make_one.__name__: make_one for make_one in (
     make.llama2, make.mistral, make.gemma, make.metaspace, make.metaspace_never, make.metaspace_first, make.holes,
     make.holes_unk, make.holes_fused)}
+KINDS.update({make_one.__name__: make_one for make_one in (*words.KINDS, *words.LARGE)})
 KINDS.update({f"{scheme}_{'split' if split else 'whole'}": lambda scheme=scheme, split=split: metaspace(scheme, split)
               for scheme in ("always", "first", "never") for split in (True, False)})
 

@@ -1,7 +1,7 @@
 #include "tests/tokenizer/support/tokenizers.h"
 
 #include "base/utf8.h"
-#include "tokenizer/byte_alphabet.h"
+#include "tokenizer/vocab/byte_alphabet.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>

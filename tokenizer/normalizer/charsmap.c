@@ -1,0 +1,189 @@
+#include "tokenizer/normalizer/charsmap.h"
+
+#include "base/base64.h"
+#include "base/utf8.h"
+#include "tokenizer/files/field.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <utf8proc.h>
+
+#define GRAPHEME_BYTES_MAX 5 /* longer ones are only looked up character by character */
+
+static uint32_t read_u32(const uint8_t *bytes)
+{
+    return (uint32_t)bytes[0] | (uint32_t)bytes[1] << 8 | (uint32_t)bytes[2] << 16 |
+           (uint32_t)bytes[3] << 24;
+}
+
+/* The first number goes; the rest must be whole, and its texts UTF-8. */
+static bool take_table(struct charsmap *charsmap, size_t n_bytes)
+{
+    if (n_bytes < 4)
+        return false;
+    uint32_t n_trie = read_u32(charsmap->bytes);
+    n_bytes -= 4;
+    memmove(charsmap->bytes, charsmap->bytes + 4, n_bytes);
+    charsmap->n_bytes = n_bytes;
+    charsmap->n_units = n_trie / 4;
+    if (n_trie < 4 || n_trie % 4 != 0 || n_trie > n_bytes)
+        return false;
+    const char *texts = (const char *)charsmap->bytes + n_trie;
+    return utf8_first_invalid(texts, n_bytes - n_trie) == n_bytes - n_trie;
+}
+
+enum status charsmap_init(struct charsmap *charsmap, const struct field *field, struct error *error)
+{
+    struct field map = field_member(field, "precompiled_charsmap");
+    const char *text;
+    size_t n_text, n_bytes;
+
+    *charsmap = (struct charsmap){0};
+    if (field_is_blank(&map))
+        return STATUS_OK;
+    TRY(field_text(&map, error, &text, &n_text));
+    charsmap->bytes = malloc(base64_bytes_max(n_text) + 1);
+    if (!charsmap->bytes)
+        return STATUS_NO_MEMORY;
+    if (base64_decode(text, n_text, charsmap->bytes, &n_bytes) && take_table(charsmap, n_bytes))
+        return STATUS_OK;
+    charsmap_finish(charsmap);
+    return error_set(error, STATUS_CORRUPT, "%s is no base64 of a table of characters", map.path);
+}
+
+void charsmap_finish(struct charsmap *charsmap)
+{
+    free(charsmap->bytes);
+    *charsmap = (struct charsmap){0};
+}
+
+/* The units of a double array (Darts-clone): what a unit says, and where its children are. */
+
+static bool unit_at(const struct charsmap *charsmap, uint32_t place, uint32_t *unit_out)
+{
+    if (place >= charsmap->n_units)
+        return false;
+    *unit_out = read_u32(charsmap->bytes + (size_t)4 * place);
+    return true;
+}
+
+static uint32_t unit_offset(uint32_t unit)
+{
+    return (unit >> 10) << ((unit & (1u << 9)) >> 6);
+}
+
+static bool unit_has_leaf(uint32_t unit)
+{
+    return unit >> 8 & 1;
+}
+
+static uint32_t unit_label(uint32_t unit)
+{
+    return unit & ((1u << 31) | 0xff);
+}
+
+/* The value of the shortest beginning of key that is in the trie. */
+static bool find_value(const struct charsmap *charsmap, const char *key, size_t n_key,
+                       uint32_t *value_out)
+{
+    uint32_t unit, leaf;
+    if (!unit_at(charsmap, 0, &unit))
+        return false;
+    uint32_t place = unit_offset(unit);
+
+    for (size_t i = 0; i < n_key && key[i] != '\0'; i++) {
+        uint8_t byte = (uint8_t)key[i];
+        place ^= byte;
+        if (!unit_at(charsmap, place, &unit) || unit_label(unit) != byte)
+            return false;
+        place ^= unit_offset(unit);
+        if (unit_has_leaf(unit)) {
+            if (!unit_at(charsmap, place, &leaf))
+                return false;
+            *value_out = leaf & ~(1u << 31);
+            return true;
+        }
+    }
+    return false;
+}
+
+/* What key becomes. False: it stays. */
+static bool find_text(const struct charsmap *charsmap, const char *key, size_t n_key,
+                      const char **text_out, size_t *n_bytes_out)
+{
+    const size_t n_trie = 4 * charsmap->n_units;
+    const char *texts = (const char *)charsmap->bytes + n_trie;
+    const size_t n_texts = charsmap->n_bytes - n_trie;
+    uint32_t value;
+
+    if (!find_value(charsmap, key, n_key, &value) || value > n_texts)
+        return false;
+    if (value > 0 && value < n_texts && ((uint8_t)texts[value] & 0xc0) == 0x80)
+        return false; /* inside of a character */
+    const char *end = memchr(texts + value, '\0', n_texts - value);
+    *text_out = texts + value;
+    *n_bytes_out = end ? (size_t)(end - texts) - value : n_texts - value;
+    return true;
+}
+
+static enum status put_characters(const struct charsmap *charsmap, const char *grapheme,
+                                  size_t n_bytes, struct rewritten *made, struct error *error)
+{
+    for (size_t at = 0, length; at < n_bytes; at += length) {
+        uint32_t codepoint;
+        length = utf8_read(grapheme + at, &codepoint);
+        const char *text = grapheme + at;
+        size_t n_text = length;
+        find_text(charsmap, grapheme + at, length, &text, &n_text);
+        TRY(rewritten_append(made, text, n_text, error));
+    }
+    return STATUS_OK;
+}
+
+static enum status put_grapheme(const struct charsmap *charsmap, const char *grapheme,
+                                size_t n_bytes, struct rewritten *made, struct error *error)
+{
+    const char *text;
+    size_t n_text;
+
+    if (n_bytes <= GRAPHEME_BYTES_MAX && find_text(charsmap, grapheme, n_bytes, &text, &n_text))
+        return rewritten_append(made, text, n_text, error);
+    return put_characters(charsmap, grapheme, n_bytes, made, error);
+}
+
+/* Bytes of the grapheme that begins at at. */
+static size_t grapheme_bytes(const struct rewritten *text, size_t at)
+{
+    utf8proc_int32_t state = 0;
+    uint32_t codepoint, next;
+    size_t end = at + utf8_read(text->bytes + at, &codepoint);
+
+    while (end < text->n_bytes) {
+        size_t length = utf8_read(text->bytes + end, &next);
+        if (utf8proc_grapheme_break_stateful((utf8proc_int32_t)codepoint, (utf8proc_int32_t)next,
+                                             &state))
+            break;
+        codepoint = next;
+        end += length;
+    }
+    return end - at;
+}
+
+enum status charsmap_apply(const struct charsmap *charsmap, struct rewritten *text_inout,
+                           struct error *error)
+{
+    struct rewritten made = {.is_moved = text_inout->is_moved};
+    enum status status = STATUS_OK;
+
+    if (!charsmap->bytes)
+        return STATUS_OK;
+    for (size_t at = 0; at < text_inout->n_bytes && status == STATUS_OK;) {
+        size_t n_bytes = grapheme_bytes(text_inout, at);
+        status = put_grapheme(charsmap, text_inout->bytes + at, n_bytes, &made, error);
+        at += n_bytes;
+    }
+    rewritten_finish(status == STATUS_OK ? text_inout : &made);
+    if (status == STATUS_OK)
+        *text_inout = made;
+    return status;
+}
