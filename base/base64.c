@@ -2,6 +2,7 @@
 
 #include <limits.h>
 #include <openssl/evp.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Characters of padding at the end; the library accepts white space and more of them, which are no base64 here. */
@@ -34,4 +35,14 @@ bool base64_decode(const char *text, size_t n_text, uint8_t *bytes_out, size_t *
         return false;
     *n_bytes_out = (size_t)n_bytes - n_padding; /* the library counts the zeros of the padding */
     return true;
+}
+
+char *base64_encode(const uint8_t *bytes, size_t n_bytes)
+{
+    if (n_bytes >= INT_MAX / 2)
+        return NULL;
+    char *text = malloc((n_bytes + 2) / 3 * 4 + 1);
+    if (text)
+        EVP_EncodeBlock((unsigned char *)text, bytes, (int)n_bytes);
+    return text;
 }

@@ -17,3 +17,6 @@ static inline size_t base64_bytes_max(size_t n_text)
 
 /* bytes_out: [base64_bytes_max(n_text)]. False: text is no base64, or has INT_MAX characters or more. */
 bool base64_decode(const char *text, size_t n_text, uint8_t *bytes_out, size_t *n_bytes_out);
+
+/* The text, terminated, which the caller frees. NULL: no memory, or n_bytes is INT_MAX / 2 or more. */
+char *base64_encode(const uint8_t *bytes, size_t n_bytes);

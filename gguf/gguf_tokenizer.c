@@ -1,13 +1,12 @@
 #include "gguf/gguf_tokenizer.h"
 
-#include "gguf/gguf_merges.h"
+#include "tokenizer/files/document.h"
+#include "tokenizer/files/scored_merges.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-#define SPACE "\xe2\x96\x81" /* U+2581 */
 
 #define LLAMA3                                                                                     \
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\\r\\n\\p{L}\\p{N}]?\\p{L}+|\\p{N}{1,3}|"                      \
@@ -205,6 +204,11 @@ static bool is_named(const struct vocabulary *vocabulary, uint64_t id)
            id == vocabulary->padding;
 }
 
+static struct document_token token_of(const struct vocabulary *vocabulary, uint64_t id)
+{
+    return (struct document_token){id, vocabulary->texts[id].bytes, vocabulary->texts[id].n};
+}
+
 static json_t *added_tokens(const struct vocabulary *vocabulary)
 {
     json_t *list = json_array();
@@ -212,10 +216,8 @@ static json_t *added_tokens(const struct vocabulary *vocabulary)
         const enum token_type type = type_of(vocabulary, id);
         if (!is_added(type) && !is_named(vocabulary, id))
             continue;
-        json_array_append_new(
-            list, json_pack("{s:I, s:o, s:b, s:b, s:b, s:b, s:b}", "id", (json_int_t)id, "content",
-                            text_json(vocabulary->texts[id]), "single_word", 0, "lstrip", 0,
-                            "rstrip", 0, "normalized", 0, "special", type != TOKEN_OF_USER));
+        const struct document_token token = token_of(vocabulary, id);
+        json_array_append_new(list, document_added_token(&token, type != TOKEN_OF_USER));
     }
     return list;
 }
@@ -258,7 +260,7 @@ static enum status add_scored_merges(const struct vocabulary *vocabulary, json_t
                                                 vocabulary->texts[id].n,
                                                 gguf_number_at(vocabulary->scores, id)};
     }
-    enum status status = gguf_merges_add(tokens, n, list);
+    enum status status = scored_merges_add(tokens, n, list);
     free(tokens);
     return status;
 }
@@ -280,12 +282,6 @@ static enum status add_merges(const struct vocabulary *vocabulary, json_t *list)
     return STATUS_OK;
 }
 
-static json_t *byte_level(bool splits)
-{
-    return json_pack("{s:s, s:b, s:b, s:b}", "type", "ByteLevel", "add_prefix_space", 0,
-                     "trim_offsets", 1, "use_regex", splits);
-}
-
 static json_t *pre_tokenizer(const struct vocabulary *vocabulary)
 {
     const struct splitting *splitting = vocabulary->splitting;
@@ -293,67 +289,35 @@ static json_t *pre_tokenizer(const struct vocabulary *vocabulary)
         return json_null();
     json_t *list = json_array();
     if (splitting->pattern)
-        json_array_append_new(list, json_pack("{s:s, s:{s:s}, s:s, s:b}", "type", "Split",
-                                              "pattern", "Regex", splitting->pattern, "behavior",
-                                              "Isolated", "invert", 0));
+        json_array_append_new(list, document_split(splitting->pattern));
     if (splitting->splits_digits)
         json_array_append_new(list,
                               json_pack("{s:s, s:b}", "type", "Digits", "individual_digits", 1));
-    json_array_append_new(list, byte_level(!splitting->pattern));
-    return json_pack("{s:s, s:o}", "type", "Sequence", "pretokenizers", list);
+    json_array_append_new(list, document_byte_level(!splitting->pattern));
+    return document_sequence("pretokenizers", list);
 }
 
 static json_t *normalizer(const struct vocabulary *vocabulary)
 {
     if (!vocabulary->is_spm)
         return vocabulary->splitting->is_nfc ? json_pack("{s:s}", "type", "NFC") : json_null();
-    json_t *list = json_array();
-    if (vocabulary->adds_space)
-        json_array_append_new(list, json_pack("{s:s, s:s}", "type", "Prepend", "prepend", SPACE));
-    json_array_append_new(list, json_pack("{s:s, s:{s:s}, s:s}", "type", "Replace", "pattern",
-                                          "String", " ", "content", SPACE));
-    return json_pack("{s:s, s:o}", "type", "Sequence", "normalizers", list);
+    return document_sequence("normalizers", document_space_normalizers(vocabulary->adds_space));
 }
 
 static json_t *decoder(const struct vocabulary *vocabulary)
 {
-    if (!vocabulary->is_spm)
-        return byte_level(true);
-    json_t *list = json_pack("[{s:s, s:{s:s}, s:s}, {s:s}, {s:s}]", "type", "Replace", "pattern",
-                             "String", SPACE, "content", " ", "type", "ByteFallback", "type",
-                             "Fuse");
-    if (vocabulary->adds_space)
-        json_array_append_new(list, json_pack("{s:s, s:s, s:i, s:i}", "type", "Strip", "content",
-                                              " ", "start", 1, "stop", 0));
-    return json_pack("{s:s, s:o}", "type", "Sequence", "decoders", list);
-}
-
-static void add_special(const struct vocabulary *vocabulary, uint64_t id, json_t *template,
-                        json_t *special)
-{
-    json_t *text = text_json(vocabulary->texts[id]);
-    json_array_append_new(template,
-                          json_pack("{s:{s:O, s:i}}", "SpecialToken", "id", text, "type_id", 0));
-    json_object_set_new(
-        special, json_string_value(text) ? json_string_value(text) : "",
-        json_pack("{s:O, s:[I], s:[O]}", "id", text, "ids", (json_int_t)id, "tokens", text));
-    json_decref(text);
+    return vocabulary->is_spm ? document_space_decoder(vocabulary->adds_space)
+                              : document_byte_level(true);
 }
 
 static json_t *post_processor(const struct vocabulary *vocabulary)
 {
-    if (!vocabulary->adds_bos && !vocabulary->adds_eos)
-        return json_null();
-    json_t *template = json_array(), *special = json_object();
+    struct document_token before = {0}, after = {0};
     if (vocabulary->adds_bos)
-        add_special(vocabulary, vocabulary->bos, template, special);
-    json_array_append_new(template,
-                          json_pack("{s:{s:s, s:i}}", "Sequence", "id", "A", "type_id", 0));
+        before = token_of(vocabulary, vocabulary->bos);
     if (vocabulary->adds_eos)
-        add_special(vocabulary, vocabulary->eos, template, special);
-    return json_pack("{s:s, s:o, s:[{s:{s:s, s:i}}, {s:{s:s, s:i}}], s:o}", "type",
-                     "TemplateProcessing", "single", template, "pair", "Sequence", "id", "A",
-                     "type_id", 0, "Sequence", "id", "B", "type_id", 1, "special_tokens", special);
+        after = token_of(vocabulary, vocabulary->eos);
+    return document_template(&before, &after);
 }
 
 static enum status fill_model(const struct vocabulary *vocabulary, json_t *model)

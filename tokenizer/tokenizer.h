@@ -1,15 +1,14 @@
 /*
  * tokenizer - text to tokens and back, as a Hugging Face folder says.
  *
- * Reads tokenizer.json and, if it is there, tokenizer_config.json: BPE over bytes or characters with
- * the split patterns, added tokens, normalizer, template and decoder that the file names. What would change a result
- * and is not built is refused by name (UNSUPPORTED); README.md lists what is.
+ * Reads tokenizer.json, or where there is none tekken.json, tokenizer.model or spiece.model (SentencePiece); and, if it is there,
+ * tokenizer_config.json. What would change a result and is not built is refused by name (UNSUPPORTED); README.md lists what is.
  *
- *     text -> added tokens -> normalizer -> split patterns -> BPE of each piece -> template -> ids
+ *     text -> added tokens -> normalizer -> pre-tokenizer -> the model, of each piece -> template -> ids
  *
  * Bounds: TOKENIZER_FILE_BYTES_MAX, TOKENIZER_IDS_MAX, TOKEN_BYTES_MAX, TOKENIZER_TEXT_BYTES_MAX.
  * A call allocates only while it runs: at most 52 bytes a byte of the longest piece; when the text is
- * not ASCII and NFC is asked for, 16 bytes a byte of text; and copies of what a normalizer or
+ * not ASCII and a form of Unicode is asked for, 16 bytes a byte of text, 64 of NFKC and NFKD; and copies of what a normalizer or
  * Metaspace rewrites, at most REWRITTEN_BYTES_MAX each. Outputs are never grown.
  *
  * Thread: immutable after tokenizer_load, any number of threads may use one.
@@ -62,12 +61,16 @@ struct special_ids {
     uint32_t unk;
 };
 
-/* NOT_FOUND: no tokenizer.json. CORRUPT, UNSUPPORTED: error names the field. IO_FAILED, NO_MEMORY. */
+/* The files that may describe a tokenizer. */
+enum tokenizer_source { TOKENIZER_JSON, TOKENIZER_TEKKEN, TOKENIZER_SENTENCEPIECE };
+
+/* NOT_FOUND: none of the files. CORRUPT, UNSUPPORTED: error names the field. IO_FAILED, NO_MEMORY. */
 MUST_CHECK enum status tokenizer_load(const char *folder, struct error *error,
                                       struct tokenizer **tokenizer_out);
 
-/* The same from bytes in memory; config may be NULL. For files that lie elsewhere, and fuzzing. */
-MUST_CHECK enum status tokenizer_load_bytes(const struct text_buffer *tokenizer_json,
+/* The same from bytes in memory; config, of tokenizer_config.json, may be NULL. For files that lie elsewhere, and fuzzing. */
+MUST_CHECK enum status tokenizer_load_bytes(enum tokenizer_source source,
+                                            const struct text_buffer *file,
                                             const struct text_buffer *config, struct error *error,
                                             struct tokenizer **tokenizer_out);
 
@@ -107,10 +110,10 @@ bool tokenizer_is_special(const struct tokenizer *tokenizer, uint32_t id); /* id
 
 struct special_ids tokenizer_special_ids(const struct tokenizer *tokenizer);
 
-/* Of the bytes of tokenizer.json: equal digests, equal ids. Against accidents, not malice. */
+/* Of the bytes of the file: equal digests, equal ids. Against accidents, not malice. */
 void tokenizer_digest(const struct tokenizer *tokenizer,
                       uint8_t digest_out[TOKENIZER_DIGEST_BYTES]);
-/* The same, of a folder whose tokenizer is not loaded. NOT_FOUND: it has no tokenizer.json. IO_FAILED,
+/* The same, of a folder whose tokenizer is not loaded. NOT_FOUND: it has none of the files. IO_FAILED,
  * CORRUPT (no plain file), UNSUPPORTED (too large), INVALID_ARGUMENT (the name), NO_MEMORY. */
 MUST_CHECK enum status tokenizer_digest_read(const char *folder, struct error *error,
                                              uint8_t digest_out[TOKENIZER_DIGEST_BYTES]);

@@ -3,14 +3,16 @@
 #include "base/hex.h"
 #include "base/json_text.h"
 #include "base/regular_file.h"
+#include "tokenizer/files/config_tokens.h"
 #include "tokenizer/files/field.h"
 #include "tokenizer/files/mistral_fix.h"
+#include "tokenizer/files/sentencepiece.h"
+#include "tokenizer/files/tekken.h"
 #include "tokenizer/tokenizer_parts.h"
 
 #include <jansson.h>
 #include <malloc.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 /* The bytes are the caller's to free. */
 static enum status read_file(const char *folder, const char *name, struct error *error,
@@ -40,15 +42,41 @@ static void digest(const struct text_buffer *file, uint8_t digest_out[TOKENIZER_
 
 /* The files of a folder; those that need not be there may be NULL. */
 struct files {
+    enum tokenizer_source source;
+    const char *name; /* of the first one */
     const struct text_buffer *tokenizer;
     const struct text_buffer *config; /* tokenizer_config.json */
     const struct text_buffer
         *model_config; /* config.json, where only what becomes of the pattern is read */
 };
 
+/* All are the caller's. */
 struct documents {
     json_t *tokenizer, *config, *model_config;
 };
+
+/* What another file than tokenizer.json says, in its words. */
+static enum status translate(const struct files *files, struct error *error,
+                             struct documents *documents)
+{
+    json_t *tokenizer = NULL, *config = NULL, *root = NULL;
+    enum status status;
+
+    if (files->source == TOKENIZER_SENTENCEPIECE) {
+        status = sentencepiece_read(files->tokenizer->bytes, files->tokenizer->n_bytes, files->name,
+                                    documents->config, error, &tokenizer, &config);
+    } else {
+        TRY(parse(files->tokenizer, files->name, error, &root));
+        status = tekken_read(root, documents->config, error, &tokenizer, &config);
+        json_decref(root);
+    }
+    if (status != STATUS_OK)
+        return status;
+    json_decref(documents->config);
+    documents->config = config;
+    documents->tokenizer = tokenizer;
+    return STATUS_OK;
+}
 
 /* On failure the documents that were read are the caller's, too. */
 static enum status parse_all(const struct files *files, struct error *error,
@@ -56,22 +84,26 @@ static enum status parse_all(const struct files *files, struct error *error,
 {
     struct error ignored; /* config.json is judged by who needs the model */
 
-    TRY(parse(files->tokenizer, "tokenizer.json", error, &documents->tokenizer));
     if (files->config)
         TRY(parse(files->config, "tokenizer_config.json", error, &documents->config));
+    if (files->source == TOKENIZER_JSON)
+        TRY(parse(files->tokenizer, files->name, error, &documents->tokenizer));
+    else
+        TRY(translate(files, error, documents));
     if (files->model_config &&
         parse(files->model_config, "config.json", &ignored, &documents->model_config) != STATUS_OK)
         documents->model_config = NULL;
     return STATUS_OK;
 }
 
-static enum status read_documents(struct tokenizer *tokenizer, const struct documents *documents,
-                                  struct error *error)
+static enum status read_documents(struct tokenizer *tokenizer, const char *name,
+                                  const struct documents *documents, struct error *error)
 {
-    struct field root = field_root("tokenizer.json", documents->tokenizer);
+    struct field root = field_root(name, documents->tokenizer);
     struct field config = field_root("tokenizer_config.json", documents->config);
 
     TRY(mistral_fix_apply(documents->tokenizer, documents->config, documents->model_config));
+    TRY(config_tokens_apply(documents->tokenizer, documents->config));
     TRY(tokenizer_parts_read(tokenizer, &root, error));
     return tokenizer_config_read(tokenizer, &config, error);
 }
@@ -87,7 +119,7 @@ static enum status load_files(const struct files *files, struct error *error,
     digest(files->tokenizer, tokenizer->digest);
     enum status status = parse_all(files, error, &documents);
     if (status == STATUS_OK)
-        status = read_documents(tokenizer, &documents, error);
+        status = read_documents(tokenizer, files->name, &documents, error);
     json_decref(documents.tokenizer);
     json_decref(documents.config);
     json_decref(documents.model_config);
@@ -98,30 +130,47 @@ static enum status load_files(const struct files *files, struct error *error,
     return status;
 }
 
-enum status tokenizer_load_bytes(const struct text_buffer *tokenizer_json,
+/* In this order: the first that a folder has is read. */
+static const struct source {
+    const char *name;
+    enum tokenizer_source source;
+} SOURCES[] = {
+    {"tokenizer.json", TOKENIZER_JSON},           {"tekken.json", TOKENIZER_TEKKEN},
+    {"tokenizer.model", TOKENIZER_SENTENCEPIECE}, {"tokenizer.model.v3", TOKENIZER_SENTENCEPIECE},
+    {"spiece.model", TOKENIZER_SENTENCEPIECE},
+};
+#define N_SOURCES (sizeof SOURCES / sizeof *SOURCES)
+
+enum status tokenizer_load_bytes(enum tokenizer_source source, const struct text_buffer *file,
                                  const struct text_buffer *config, struct error *error,
                                  struct tokenizer **tokenizer_out)
 {
-    const struct files files = {.tokenizer = tokenizer_json, .config = config};
+    struct files files = {.source = source, .tokenizer = file, .config = config};
+
+    for (size_t i = N_SOURCES; i-- > 0;)
+        if (SOURCES[i].source == source)
+            files.name = SOURCES[i].name;
     return load_files(&files, error, tokenizer_out);
 }
 
-/* A folder of old has only SentencePiece's model. */
-static enum status explain_missing(const char *folder, struct error *error)
+/* Without any, what is wrong with the first one is said. */
+static enum status read_source(const char *folder, struct error *error, struct text_buffer *file,
+                               const struct source **source_out)
 {
-    struct error ignored;
-    int descriptor;
-    size_t n_bytes;
+    enum status status = read_file(folder, SOURCES[0].name, error, file);
+    struct error other;
 
-    if (regular_file_open_in(folder, "tokenizer.model", TOKENIZER_FILE_BYTES_MAX, &descriptor,
-                             &n_bytes, &ignored) != STATUS_OK)
-        return STATUS_NOT_FOUND;
-    close(descriptor);
-    return error_set(error, STATUS_NOT_FOUND,
-                     "%s has a tokenizer.model (SentencePiece) but no tokenizer.json: let "
-                     "Transformers write one, AutoTokenizer.from_pretrained(folder)"
-                     ".save_pretrained(folder)",
-                     folder);
+    *source_out = &SOURCES[0];
+    for (size_t i = 1; i < N_SOURCES && status == STATUS_NOT_FOUND; i++) {
+        enum status found = read_file(folder, SOURCES[i].name, &other, file);
+        if (found == STATUS_NOT_FOUND)
+            continue;
+        if (found != STATUS_OK)
+            error_write(error, "%s", other.text);
+        *source_out = &SOURCES[i];
+        status = found;
+    }
+    return status;
 }
 
 /* *file_out->bytes stays NULL when it is not there. */
@@ -139,16 +188,17 @@ enum status tokenizer_load(const char *folder, struct error *error,
                            struct tokenizer **tokenizer_out)
 {
     struct text_buffer file = {0}, config = {0}, model_config = {0};
-    struct files files = {.tokenizer = &file};
+    const struct source *source;
     struct error ignored;
 
-    enum status status = read_file(folder, "tokenizer.json", error, &file);
-    if (status == STATUS_NOT_FOUND)
-        status = explain_missing(folder, error);
+    enum status status = read_source(folder, error, &file, &source);
     if (status == STATUS_OK)
         status = read_optional(folder, "tokenizer_config.json", error, &config);
     if (status == STATUS_OK) {
-        files.config = config.bytes ? &config : NULL;
+        struct files files = {.source = source->source,
+                              .name = source->name,
+                              .tokenizer = &file,
+                              .config = config.bytes ? &config : NULL};
         if (read_optional(folder, "config.json", &ignored, &model_config) == STATUS_OK)
             files.model_config = model_config.bytes ? &model_config : NULL;
         status = load_files(&files, error, tokenizer_out);
@@ -164,8 +214,9 @@ enum status tokenizer_digest_read(const char *folder, struct error *error,
                                   uint8_t digest_out[TOKENIZER_DIGEST_BYTES])
 {
     struct text_buffer file = {0};
+    const struct source *source;
 
-    enum status status = read_file(folder, "tokenizer.json", error, &file);
+    enum status status = read_source(folder, error, &file, &source);
     if (status == STATUS_OK)
         digest(&file, digest_out);
     free(file.bytes);

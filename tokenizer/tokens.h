@@ -13,6 +13,8 @@
 #define TOKENIZER_IDS_MAX        (1u << 20)
 #define TOKENIZER_TEXT_BYTES_MAX ((size_t)16 << 20)
 #define TOKEN_BYTES_MAX          1024
+#define TOKEN_SPELLING_MAX                                                                         \
+    (2 * TOKEN_BYTES_MAX) /* as a file writes it: the byte alphabet may take two bytes for one */
 
 #define TOKEN_NONE UINT32_MAX
 

@@ -68,7 +68,7 @@ static void check_document(const char *bytes, size_t n_bytes)
     struct text_buffer file = {.bytes = (char *)bytes, .n_bytes = n_bytes};
     struct tokenizer *tokenizer = NULL;
     struct error error;
-    enum status status = tokenizer_load_bytes(&file, NULL, &error, &tokenizer);
+    enum status status = tokenizer_load_bytes(TOKENIZER_JSON, &file, NULL, &error, &tokenizer);
 
     if (status == STATUS_OK)
         check_text(tokenizer, SAMPLE, sizeof SAMPLE - 1, false);

@@ -4,6 +4,7 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 Test(tokenizer_config, what_transformers_writes_by_default_loads)
 {
@@ -111,4 +112,33 @@ Test(tokenizer_config, the_classes_that_put_a_template_there_do_what_the_switche
         json_decref(document);
     }
     json_decref(template);
+}
+
+/* Transformers adds them: a token of the vocabulary, and one that only the config has. */
+Test(tokenizer_config, tokens_that_the_config_alone_has_are_added)
+{
+    static const char config[] =
+        "{\"bos_token\": \"ab\", \"additional_special_tokens\": [{\"content\": \"abc\"}], "
+        "\"added_tokens_decoder\": {\"258\": {\"content\": \"<s>\", \"special\": false}, "
+        "\"259\": {\"content\": \"<t>\", \"special\": false}, "
+        "\"260\": {\"content\": \"<u>\", \"special\": true, \"lstrip\": true}}}";
+    json_t *document = small_document();
+    char *text = json_dumps(document, 0);
+    struct tokenizer *tokenizer = NULL;
+    struct error error = {""};
+    struct test_ids ids;
+    static const uint32_t expected[] = {256, 259, 257, 260, 258};
+
+    cr_assert_eq(load_texts(text, config, &error, &tokenizer), STATUS_OK, "%s", error.text);
+    cr_expect_eq(tokenizer_n_ids(tokenizer), 261);
+    cr_expect_eq(tokenizer_special_ids(tokenizer).bos, 256);
+    encode(tokenizer, "ab<t>abc  <u><s>", 16, false, true, &ids);
+    cr_assert_eq(ids.n_ids, sizeof expected / sizeof *expected);
+    cr_expect_eq(memcmp(ids.ids, expected, sizeof expected), 0);
+    static const bool special[] = {true, true, true, false, true};
+    for (uint32_t id = 256; id < 261; id++)
+        cr_expect_eq(tokenizer_is_special(tokenizer, id), special[id - 256], "%u", id);
+    tokenizer_destroy(tokenizer);
+    free(text);
+    json_decref(document);
 }

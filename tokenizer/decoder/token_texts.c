@@ -1,10 +1,10 @@
 #include "tokenizer/decoder/token_texts.h"
 
+#include "tokenizer/files/byte_alphabet.h"
 #include "tokenizer/files/field.h"
 #include "tokenizer/halt.h"
 #include "tokenizer/pattern/split_pattern.h"
 #include "tokenizer/tokens.h"
-#include "tokenizer/vocab/byte_alphabet.h"
 #include "tokenizer/vocab/vocab.h"
 
 #include <assert.h>
@@ -76,7 +76,7 @@ static enum status make_pieces(struct filling *filling, uint32_t id)
 static void make_bytes(struct filling *filling)
 {
     struct rewritten *text = &filling->text;
-    uint8_t bytes[TOKEN_BYTES_MAX];
+    uint8_t bytes[TOKEN_SPELLING_MAX];
     size_t n_bytes = byte_alphabet_read(text->bytes, text->n_bytes, bytes);
 
     if (n_bytes == NOT_BYTE_LEVEL)

@@ -35,10 +35,12 @@ static bool take_table(struct charsmap *charsmap, size_t n_bytes)
 enum status charsmap_init(struct charsmap *charsmap, const struct field *field, struct error *error)
 {
     struct field map = field_member(field, "precompiled_charsmap");
+    struct field longest = field_member(field, "takes_longest");
     const char *text;
     size_t n_text, n_bytes;
 
     *charsmap = (struct charsmap){0};
+    TRY(field_bool(&longest, error, &charsmap->takes_longest));
     if (field_is_blank(&map))
         return STATUS_OK;
     TRY(field_text(&map, error, &text, &n_text));
@@ -82,48 +84,51 @@ static uint32_t unit_label(uint32_t unit)
     return unit & ((1u << 31) | 0xff);
 }
 
-/* The value of the shortest beginning of key that is in the trie. */
-static bool find_value(const struct charsmap *charsmap, const char *key, size_t n_key,
-                       uint32_t *value_out)
+/* The value of the shortest or the longest beginning of key that is in the trie. Returns its bytes; 0: there is none. */
+static size_t find_value(const struct charsmap *charsmap, const char *key, size_t n_key,
+                         uint32_t *value_out)
 {
-    uint32_t unit, leaf;
-    if (!unit_at(charsmap, 0, &unit))
-        return false;
-    uint32_t place = unit_offset(unit);
+    uint32_t unit, leaf, place = 0;
+    size_t n_found = 0;
 
+    if (!unit_at(charsmap, place, &unit))
+        return 0;
+    place = unit_offset(unit);
     for (size_t i = 0; i < n_key && key[i] != '\0'; i++) {
         uint8_t byte = (uint8_t)key[i];
         place ^= byte;
         if (!unit_at(charsmap, place, &unit) || unit_label(unit) != byte)
-            return false;
+            break;
         place ^= unit_offset(unit);
-        if (unit_has_leaf(unit)) {
-            if (!unit_at(charsmap, place, &leaf))
-                return false;
-            *value_out = leaf & ~(1u << 31);
-            return true;
-        }
+        if (!unit_has_leaf(unit))
+            continue;
+        if (!unit_at(charsmap, place, &leaf))
+            break;
+        *value_out = leaf & ~(1u << 31);
+        n_found = i + 1;
+        if (!charsmap->takes_longest)
+            break;
     }
-    return false;
+    return n_found;
 }
 
-/* What key becomes. False: it stays. */
-static bool find_text(const struct charsmap *charsmap, const char *key, size_t n_key,
-                      const char **text_out, size_t *n_bytes_out)
+/* What a beginning of key becomes. Returns its bytes; 0: key stays. */
+static size_t find_text(const struct charsmap *charsmap, const char *key, size_t n_key,
+                        const char **text_out, size_t *n_bytes_out)
 {
     const size_t n_trie = 4 * charsmap->n_units;
     const char *texts = (const char *)charsmap->bytes + n_trie;
     const size_t n_texts = charsmap->n_bytes - n_trie;
     uint32_t value;
 
-    if (!find_value(charsmap, key, n_key, &value) || value > n_texts)
-        return false;
-    if (value > 0 && value < n_texts && ((uint8_t)texts[value] & 0xc0) == 0x80)
-        return false; /* inside of a character */
+    const size_t n_found = find_value(charsmap, key, n_key, &value);
+    if (n_found == 0 || value > n_texts ||
+        (value < n_texts && ((uint8_t)texts[value] & 0xc0) == 0x80)) /* inside of a character */
+        return 0;
     const char *end = memchr(texts + value, '\0', n_texts - value);
     *text_out = texts + value;
     *n_bytes_out = end ? (size_t)(end - texts) - value : n_texts - value;
-    return true;
+    return n_found;
 }
 
 static enum status put_characters(const struct charsmap *charsmap, const char *grapheme,
@@ -169,6 +174,20 @@ static size_t grapheme_bytes(const struct rewritten *text, size_t at)
     return end - at;
 }
 
+/* Of the text from at on: a beginning is replaced, or one character stays. Returns the bytes that are done. */
+static enum status put_longest(const struct charsmap *charsmap, const struct rewritten *text,
+                               size_t at, struct rewritten *made, struct error *error,
+                               size_t *n_done_out)
+{
+    const char *key = text->bytes + at, *by = key;
+    size_t n_by;
+    uint32_t codepoint;
+    const size_t n_found = find_text(charsmap, key, text->n_bytes - at, &by, &n_by);
+
+    *n_done_out = n_found > 0 ? n_found : utf8_read(key, &codepoint);
+    return rewritten_append(made, by, n_found > 0 ? n_by : *n_done_out, error);
+}
+
 enum status charsmap_apply(const struct charsmap *charsmap, struct rewritten *text_inout,
                            struct error *error)
 {
@@ -177,10 +196,13 @@ enum status charsmap_apply(const struct charsmap *charsmap, struct rewritten *te
 
     if (!charsmap->bytes)
         return STATUS_OK;
-    for (size_t at = 0; at < text_inout->n_bytes && status == STATUS_OK;) {
-        size_t n_bytes = grapheme_bytes(text_inout, at);
-        status = put_grapheme(charsmap, text_inout->bytes + at, n_bytes, &made, error);
-        at += n_bytes;
+    for (size_t at = 0, n_bytes; at < text_inout->n_bytes && status == STATUS_OK; at += n_bytes) {
+        if (charsmap->takes_longest) {
+            status = put_longest(charsmap, text_inout, at, &made, error, &n_bytes);
+        } else {
+            n_bytes = grapheme_bytes(text_inout, at);
+            status = put_grapheme(charsmap, text_inout->bytes + at, n_bytes, &made, error);
+        }
     }
     rewritten_finish(status == STATUS_OK ? text_inout : &made);
     if (status == STATUS_OK)

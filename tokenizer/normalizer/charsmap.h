@@ -6,7 +6,8 @@
  *     texts            [rest] what characters become, each ended by a NUL; the trie's values are offsets in them
  *
  * Of a grapheme of up to five bytes the trie is asked with all of it, else with each of its characters. What is found of the
- * shortest beginning replaces the whole: so the tokenizers package does it, and models were trained with that.
+ * shortest beginning replaces the whole: so the tokenizers package does it, and so it is for a tokenizer.json. SentencePiece itself
+ * replaces the longest beginning of what is left of the text, and so it is for a model of its own.
  *
  * Thread: immutable once read.
  */
@@ -15,6 +16,7 @@
 #include "base/status.h"
 #include "tokenizer/normalizer/replacement.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -24,9 +26,10 @@ struct charsmap {
     uint8_t *bytes; /* [n_bytes] the table, without its first number; NULL: none, nothing changes */
     size_t n_units; /* of the trie */
     size_t n_bytes;
+    bool takes_longest; /* as SentencePiece */
 };
 
-/* Reads {"precompiled_charsmap": base64}. CORRUPT: error names the field. NO_MEMORY. On failure nothing is kept. */
+/* Reads {"precompiled_charsmap": base64, "takes_longest": false}. CORRUPT: error names the field. NO_MEMORY. On failure nothing is kept. */
 MUST_CHECK enum status charsmap_init(struct charsmap *charsmap, const struct field *field,
                                      struct error *error);
 void charsmap_finish(struct charsmap *charsmap); /* a zeroed one is fine */

@@ -2,8 +2,8 @@
 #include "tokenizer/normalizer/normalizer.h"
 
 #include "base/utf8.h"
+#include "tokenizer/files/byte_alphabet.h"
 #include "tokenizer/files/field.h"
-#include "tokenizer/vocab/byte_alphabet.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -64,11 +64,12 @@ static enum status apply_charsmap(const struct normalizer_step *step, struct spl
     return charsmap_apply(&step->charsmap, text, error);
 }
 
-static bool is_white_space_at(const struct rewritten *text, size_t at, size_t *length_out)
+static bool is_stripped(const struct normalizer_step *step, const struct rewritten *text, size_t at,
+                        size_t *length_out)
 {
     uint32_t codepoint;
     *length_out = utf8_read(text->bytes + at, &codepoint);
-    return utf8_is_white_space(codepoint);
+    return step->strips_spaces ? codepoint == ' ' : utf8_is_white_space(codepoint);
 }
 
 static enum status apply_strip(const struct normalizer_step *step, struct split_matcher *matcher,
@@ -78,11 +79,11 @@ static enum status apply_strip(const struct normalizer_step *step, struct split_
 
     (void)matcher;
     (void)error;
-    while (step->strips_left && begin < text->n_bytes && is_white_space_at(text, begin, &length))
+    while (step->strips_left && begin < text->n_bytes && is_stripped(step, text, begin, &length))
         begin += length;
     while (step->strips_right && text->n_bytes > begin) {
         size_t last = utf8_previous(text->bytes, text->n_bytes);
-        if (!is_white_space_at(text, last, &length))
+        if (!is_stripped(step, text, last, &length))
             break;
         text->n_bytes = last;
     }
@@ -176,10 +177,12 @@ static enum status read_strip(struct normalizer *normalizer, const struct field 
 {
     struct field left = field_member(field, "strip_left");
     struct field right = field_member(field, "strip_right");
+    struct field only_spaces = field_member(field, "only_spaces"); /* as SentencePiece */
     struct normalizer_step *step;
 
     TRY(add_step(normalizer, field, apply_strip, error, &step));
     step->strips_left = step->strips_right = true;
+    TRY(field_bool(&only_spaces, error, &step->strips_spaces));
     TRY(field_bool(&left, error, &step->strips_left));
     return field_bool(&right, error, &step->strips_right);
 }

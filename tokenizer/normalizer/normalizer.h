@@ -30,8 +30,8 @@ struct normalizer_step {
     normalizer_apply apply;
     enum unicode_form form;
     character_map map;
-    bool strips_left, strips_right;
-    struct replacement replacement; /* of Prepend only the content */
+    bool strips_left, strips_right, strips_spaces; /* spaces alone, no other white space */
+    struct replacement replacement;                /* of Prepend only the content */
     struct charsmap charsmap;
 };
 

@@ -41,8 +41,8 @@ static unsigned combining_class(utf8proc_int32_t codepoint)
 static enum status decompose(const char *text, size_t n_bytes, bool is_compatible,
                              struct codepoints *codepoints)
 {
-    const int options = UTF8PROC_STABLE | UTF8PROC_DECOMPOSE |
-                        (is_compatible ? UTF8PROC_COMPAT : 0);
+    const utf8proc_option_t options = UTF8PROC_STABLE | UTF8PROC_DECOMPOSE |
+                                      (is_compatible ? UTF8PROC_COMPAT : 0);
 
     for (size_t at = 0; at < n_bytes;) {
         uint32_t codepoint;

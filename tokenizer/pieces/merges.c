@@ -39,6 +39,19 @@ const struct merge *merges_find(const struct merges *merges, uint32_t left, uint
     return find_slot(merges, left, right);
 }
 
+/* A merge may have its rank; else its place in the list is that. False: it has one that is none. */
+static bool read_rank(const json_t *value, uint32_t *rank_inout)
+{
+    if (json_array_size(value) < 3)
+        return true;
+    json_int_t rank = json_integer_value(json_array_get(value, 2));
+    if (json_array_size(value) > 3 || !json_is_integer(json_array_get(value, 2)) || rank < 0 ||
+        rank >= MERGES_MAX)
+        return false;
+    *rank_inout = (uint32_t)rank;
+    return true;
+}
+
 /* False when value has neither spelling. */
 static bool read_halves(const json_t *value, struct halves *halves)
 {
@@ -55,7 +68,7 @@ static bool read_halves(const json_t *value, struct halves *halves)
     }
     const json_t *left = json_array_get(value, 0);
     const json_t *right = json_array_get(value, 1);
-    if (json_array_size(value) != 2 || !json_is_string(left) || !json_is_string(right))
+    if (json_array_size(value) < 2 || !json_is_string(left) || !json_is_string(right))
         return false;
     *halves = (struct halves){json_string_value(left), json_string_value(right),
                               json_string_length(left), json_string_length(right)};
@@ -77,9 +90,9 @@ static enum status read_merge(const struct field *field, const struct vocab *voc
                               struct error *error, struct merge *merge_out)
 {
     struct halves halves;
-    char whole[2 * TOKEN_BYTES_MAX];
+    char whole[2 * TOKEN_SPELLING_MAX];
 
-    if (!read_halves(field->value, &halves))
+    if (!read_halves(field->value, &halves) || !read_rank(field->value, &merge_out->rank))
         return error_set(error, STATUS_CORRUPT, "%s is neither \"a b\" nor [\"a\", \"b\"]",
                          field->path);
     TRY(find_half(vocab, halves.left, halves.left_bytes, field->path, error, &merge_out->left));

@@ -30,7 +30,7 @@ struct merges {
     uint32_t slot_mask;
 };
 
-/* Reads model.merges: "a b" or ["a", "b"]. A pair that comes twice has its later rank. n_prefix: as many
+/* Reads model.merges: "a b" or ["a", "b"], or ["a", "b", rank], by which merges may have equal ranks. A pair that comes twice has its later rank. n_prefix: as many
  * bytes of the right one are not in what they become (continuing_subword_prefix). CORRUPT, UNSUPPORTED
  * (too many): error names the field. NO_MEMORY. */
 MUST_CHECK enum status merges_init(struct merges *merges, const struct field *merges_field,

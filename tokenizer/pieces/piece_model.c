@@ -1,8 +1,8 @@
 /* Each kind reads its own fields of model; what a kind does not know is not looked at, as in the tokenizers package. */
 #include "tokenizer/pieces/piece_model.h"
 
+#include "tokenizer/files/byte_alphabet.h"
 #include "tokenizer/files/field.h"
-#include "tokenizer/vocab/byte_alphabet.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -217,6 +217,8 @@ static enum status read_scored_vocab(const struct reading *reading, const struct
     for (size_t i = 0; i < n_tokens; i++)
         TRY(read_scored(reading, vocab, (uint32_t)i, ids));
     model->unigram.unknown_score -= UNKNOWN_PENALTY;
+    if (model->unigram.sums_in_float32)
+        model->unigram.unknown_score = (double)(float)model->unigram.unknown_score;
     known.value = ids;
     return vocab_create(&known, reading->added, false, reading->error, &model->vocab);
 }
@@ -226,14 +228,20 @@ static enum status read_unigram(const struct reading *reading)
     struct piece_model *model = reading->model;
     struct field vocab = field_member(reading->field, "vocab");
     struct field byte_fallback = field_member(reading->field, "byte_fallback");
+    struct field bytes_in_text = field_member(reading->field,
+                                              "bytes_in_text"); /* SentencePiece's are not */
+    struct field float32 = field_member(reading->field, "sums_in_float32");
+    bool has_bytes = true;
 
     TRY(field_need_array(&vocab, reading->error));
     TRY(read_unigram_unknown(reading, field_length(&vocab)));
     TRY(field_bool(&byte_fallback, reading->error, &model->unigram.byte_fallback));
+    TRY(field_bool(&bytes_in_text, reading->error, &has_bytes));
+    TRY(field_bool(&float32, reading->error, &model->unigram.sums_in_float32));
     json_t *ids = json_object();
     enum status status = read_scored_vocab(reading, &vocab, ids);
     json_decref(ids);
-    return status == STATUS_OK ? token_trie_init(&model->trie, model->vocab) : status;
+    return status == STATUS_OK ? token_trie_init(&model->trie, model->vocab, has_bytes) : status;
 }
 
 /* WordPiece and WordLevel */
@@ -274,7 +282,7 @@ static enum status read_wordpiece(const struct reading *reading)
     TRY(read_characters_max(reading, &wordpiece->characters_max));
     if (!field_is_absent(&prefix))
         TRY(field_text(&prefix, reading->error, &text, &n_bytes));
-    TRY(token_trie_init(&model->trie, model->vocab));
+    TRY(token_trie_init(&model->trie, model->vocab, true));
     wordpiece->trie = &model->trie;
     wordpiece->has_prefix = n_bytes > 0;
     wordpiece->continued = TOKEN_TRIE_ROOT;

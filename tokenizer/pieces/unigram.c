@@ -38,10 +38,17 @@ static enum status reserve(struct unigram *unigram, size_t n)
     return STATUS_OK;
 }
 
-static void better(struct unigram_end *end, double score, uint32_t from, uint32_t id)
+/* The way to from, and then the token id, is the one to end if it is better. */
+static void better(const struct unigram *unigram, size_t end_at, double score, uint32_t from,
+                   uint32_t id)
 {
-    if (end->from == NOWHERE || score > end->score)
-        *end = (struct unigram_end){score, from, id};
+    struct unigram_end *end = &unigram->ends[end_at];
+    double sum = score + unigram->ends[from].score;
+
+    if (unigram->rules->sums_in_float32)
+        sum = (double)(float)sum;
+    if (end->from == NOWHERE || sum > end->score)
+        *end = (struct unigram_end){sum, from, id};
 }
 
 /* All tokens that begin at at, where a character of length bytes begins. */
@@ -50,7 +57,6 @@ static enum status look_ahead(struct unigram *unigram, const uint8_t *piece, siz
 {
     const struct token_trie *trie = unigram->trie;
     const struct unigram_rules *rules = unigram->rules;
-    struct unigram_end *ends = unigram->ends;
     uint32_t node = TOKEN_TRIE_ROOT;
     bool has_single = false;
 
@@ -61,14 +67,14 @@ static enum status look_ahead(struct unigram *unigram, const uint8_t *piece, siz
         uint32_t id = trie->numbers[node];
         if (id == TOKEN_NONE)
             continue;
-        better(&ends[i + 1], rules->scores[id] + ends[at].score, (uint32_t)at, id);
+        better(unigram, i + 1, rules->scores[id], (uint32_t)at, id);
         has_single |= i + 1 - at == length;
     }
     if (has_single)
         return STATUS_OK;
     if (rules->unk_id == TOKEN_NONE)
         return STATUS_INVALID_ARGUMENT;
-    better(&ends[at + length], rules->unknown_score + ends[at].score, (uint32_t)at, rules->unk_id);
+    better(unigram, at + length, rules->unknown_score, (uint32_t)at, rules->unk_id);
     return STATUS_OK;
 }
 

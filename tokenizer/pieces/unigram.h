@@ -1,6 +1,6 @@
 /*
  * unigram - one piece of text to token ids: of all ways to cut it into tokens the one whose scores have the largest sum
- * (Kudo 2018, section 3.1), in float64 and by characters, as the tokenizers package does.
+ * (Kudo 2018, section 3.1).
  *
  * A character that no token of one character stands for may be the unknown token, with the lowest score of the vocabulary
  * less 10. Neighbouring unknown ones are one text: a token, if it is one; else the tokens of its bytes (byte_fallback), or one
@@ -30,6 +30,7 @@ struct unigram_rules {
     double unknown_score;
     uint32_t unk_id; /* TOKEN_NONE: an unknown character is an error */
     bool byte_fallback;
+    bool sums_in_float32; /* as SentencePiece; else in float64, as the tokenizers package */
 };
 
 struct unigram {

@@ -7,7 +7,7 @@
  */
 #include "tokenizer/pre_tokenizer/splitter.h"
 
-#include "tokenizer/vocab/byte_alphabet.h"
+#include "tokenizer/files/byte_alphabet.h"
 
 #include <assert.h>
 #include <stdlib.h>

@@ -41,8 +41,17 @@ static int by_bytes(const void *left, const void *right)
     return (a->id > b->id) - (a->id < b->id);
 }
 
+/* Whether id is the token of a byte, <0xHH>. */
+static bool is_byte(const struct vocab *vocab, uint32_t id)
+{
+    for (unsigned i = 0; i < 256; i++)
+        if (vocab->fallback_ids[i] == id)
+            return true;
+    return false;
+}
+
 /* The tokens in order; of several with the same bytes one. */
-static enum status sort_tokens(struct building *building, const struct vocab *vocab)
+static enum status sort_tokens(struct building *building, const struct vocab *vocab, bool has_bytes)
 {
     size_t n_bytes_all = 0;
     building->tokens = malloc((vocab->n_ids + (size_t)1) * sizeof *building->tokens);
@@ -53,7 +62,7 @@ static enum status sort_tokens(struct building *building, const struct vocab *vo
         const uint8_t *bytes = vocab_bytes(vocab, id, &n_bytes);
         bool is_found = n_bytes > 0 && !(vocab->flags[id] & TOKEN_FLAG_ADDED_ONLY) &&
                         vocab_find(vocab, bytes, n_bytes) == id;
-        if (!is_found)
+        if (!is_found || (!has_bytes && n_bytes == 6 && is_byte(vocab, id)))
             continue;
         building->tokens[building->n_tokens++] = (struct sorted_token){bytes, n_bytes, id};
         n_bytes_all += n_bytes;
@@ -105,12 +114,12 @@ static void add_children(struct building *building, uint32_t node)
     }
 }
 
-enum status token_trie_init(struct token_trie *trie, const struct vocab *vocab)
+enum status token_trie_init(struct token_trie *trie, const struct vocab *vocab, bool has_bytes)
 {
     struct building building = {.trie = trie};
 
     *trie = (struct token_trie){0};
-    enum status status = sort_tokens(&building, vocab);
+    enum status status = sort_tokens(&building, vocab, has_bytes);
     if (status == STATUS_OK)
         status = allocate(&building);
     if (status == STATUS_OK) {

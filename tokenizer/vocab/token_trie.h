@@ -28,9 +28,10 @@ struct token_trie {
     uint32_t n_nodes;
 };
 
-/* Of the tokens that are not in added_tokens alone; of several with the same bytes the one that vocab_find gives.
- * NO_MEMORY: then nothing is kept. */
-MUST_CHECK enum status token_trie_init(struct token_trie *trie, const struct vocab *vocab);
+/* Of the tokens that are not in added_tokens alone; of several with the same bytes the one that vocab_find gives. has_bytes: those of
+ * bytes, <0xHH>, too. NO_MEMORY: then nothing is kept. */
+MUST_CHECK enum status token_trie_init(struct token_trie *trie, const struct vocab *vocab,
+                                       bool has_bytes);
 void token_trie_finish(struct token_trie *trie); /* a zeroed one is fine */
 
 /* The child of node by byte, or NO_WAY. */

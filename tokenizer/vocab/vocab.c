@@ -1,8 +1,8 @@
 #include "tokenizer/vocab/vocab.h"
 
+#include "tokenizer/files/byte_alphabet.h"
 #include "tokenizer/files/field.h"
 #include "tokenizer/tokens.h"
-#include "tokenizer/vocab/byte_alphabet.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -26,6 +26,13 @@ struct entries {
     size_t n_bytes;
 };
 
+static enum status refuse_length(uint32_t id, size_t n_bytes, struct error *error)
+{
+    return error_set(error, STATUS_UNSUPPORTED,
+                     "tokenizer.json: the token of id %u has %zu bytes; at most %d are supported",
+                     id, n_bytes, TOKEN_BYTES_MAX);
+}
+
 static enum status entries_put(struct entries *entries, uint32_t id, struct entry entry,
                                const char *where, struct error *error)
 {
@@ -37,10 +44,8 @@ static enum status entries_put(struct entries *entries, uint32_t id, struct entr
                          where, id, entry.text, slot->text);
     if (entry.n_bytes == 0)
         return error_set(error, STATUS_CORRUPT, "%s has an empty token, id %u", where, id);
-    if (entry.n_bytes > TOKEN_BYTES_MAX)
-        return error_set(error, STATUS_UNSUPPORTED,
-                         "%s has a token of %u bytes, id %u; at most %d are supported", where,
-                         entry.n_bytes, id, TOKEN_BYTES_MAX);
+    if (entry.n_bytes > TOKEN_SPELLING_MAX)
+        return refuse_length(id, entry.n_bytes, error);
     *slot = entry;
     entries->n_bytes += entry.n_bytes;
     if (id >= entries->n_ids)
@@ -67,8 +72,8 @@ static enum status read_vocab(const struct field *vocab_field, struct entries *e
                              "%s: the id of \"%.60s\" is not a whole number of 0 to %u",
                              vocab_field->path, text, TOKENIZER_IDS_MAX - 1);
         struct entry entry = {.text = text,
-                              .n_bytes = n_bytes > TOKEN_BYTES_MAX ? TOKEN_BYTES_MAX + 1
-                                                                   : (uint32_t)n_bytes};
+                              .n_bytes = n_bytes > TOKEN_SPELLING_MAX ? TOKEN_SPELLING_MAX + 1
+                                                                      : (uint32_t)n_bytes};
         TRY(entries_put(entries, (uint32_t)id, entry, vocab_field->path, error));
     }
     return STATUS_OK;
@@ -94,7 +99,7 @@ static enum status read_added_token(const struct field *token, json_t *vocab,
     if (known && json_integer_value(known) != id)
         return error_set(error, STATUS_CORRUPT, "%s is %u, but model.vocab says %lld",
                          id_field.path, id, (long long)json_integer_value(known));
-    entry.n_bytes = n_bytes > TOKEN_BYTES_MAX ? TOKEN_BYTES_MAX + 1 : (uint32_t)n_bytes;
+    entry.n_bytes = n_bytes > TOKEN_SPELLING_MAX ? TOKEN_SPELLING_MAX + 1 : (uint32_t)n_bytes;
     if (!known)
         TRY(entries_put(entries, id, entry, token->path, error));
     entries->at[id].flags |= TOKEN_FLAG_ADDED;
@@ -160,7 +165,8 @@ static enum status vocab_allocate(struct vocab *vocab, const struct entries *ent
     return STATUS_OK;
 }
 
-static void vocab_fill(struct vocab *vocab, const struct entries *entries)
+static enum status vocab_fill(struct vocab *vocab, const struct entries *entries,
+                              struct error *error)
 {
     uint32_t start = 0;
 
@@ -181,6 +187,8 @@ static void vocab_fill(struct vocab *vocab, const struct entries *entries)
         } else {
             vocab->flags[id] |= TOKEN_FLAG_BYTE_LEVEL;
         }
+        if (n_bytes > TOKEN_BYTES_MAX)
+            return refuse_length(id, n_bytes, error);
         start += (uint32_t)n_bytes;
         vocab->starts[id + 1] = start;
         uint32_t *slot = find_slot(vocab, vocab->bytes + vocab->starts[id], n_bytes,
@@ -189,6 +197,7 @@ static void vocab_fill(struct vocab *vocab, const struct entries *entries)
             *slot = id;
     }
     assert(start <= entries->n_bytes); /* the alphabet only shortens */
+    return STATUS_OK;
 }
 
 static void vocab_map_bytes(struct vocab *vocab)
@@ -219,7 +228,7 @@ enum status vocab_create(const struct field *vocab_field, const struct field *ad
         status = vocab_allocate(vocab, &entries);
     if (status == STATUS_OK) {
         vocab->is_byte_level = is_byte_level;
-        vocab_fill(vocab, &entries);
+        status = vocab_fill(vocab, &entries, error);
     }
     free(entries.at);
     if (status != STATUS_OK) {
@@ -250,7 +259,7 @@ uint32_t vocab_find(const struct vocab *vocab, const uint8_t *bytes, size_t n_by
 
 static uint32_t find_text(const struct vocab *vocab, const char *text, size_t n_bytes, uint8_t kind)
 {
-    uint8_t bytes[TOKEN_BYTES_MAX];
+    uint8_t bytes[TOKEN_SPELLING_MAX];
 
     if (n_bytes == 0 || n_bytes > sizeof bytes)
         return TOKEN_NONE;

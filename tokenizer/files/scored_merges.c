@@ -1,4 +1,4 @@
-#include "gguf/gguf_merges.h"
+#include "tokenizer/files/scored_merges.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,6 +19,7 @@ struct finder {
     size_t n_slots;
     struct merge *merges;
     size_t n_merges, n_room;
+    bool is_ranked;
 };
 
 static uint64_t hash_of(const char *text, size_t n)
@@ -126,6 +127,8 @@ static enum status write_merges(const struct finder *finder, json_t *list)
         json_array_append_new(pair, json_stringn(token->text, merge->cut));
         json_array_append_new(pair,
                               json_stringn(token->text + merge->cut, token->n_bytes - merge->cut));
+        if (finder->is_ranked)
+            json_array_append_new(pair, json_integer((json_int_t)-merge->score));
         if (json_array_append_new(list, pair) != 0)
             return STATUS_NO_MEMORY;
     }
@@ -133,7 +136,7 @@ static enum status write_merges(const struct finder *finder, json_t *list)
 }
 
 /* A text that no token is longer than, so that a hostile token of megabytes takes no quadratic time. */
-enum { TOKEN_BYTES_MAX = 256 };
+enum { MERGED_BYTES_MAX = 256 };
 
 static enum status find_all(struct finder *finder, size_t n)
 {
@@ -143,16 +146,17 @@ static enum status find_all(struct finder *finder, size_t n)
             *slot = (uint32_t)i + 1;
     }
     for (size_t i = 0; i < n; i++)
-        if (finder->tokens[i].n_bytes <= TOKEN_BYTES_MAX)
+        if (finder->tokens[i].n_bytes <= MERGED_BYTES_MAX)
             TRY(find_merges(finder, (uint32_t)i));
     if (finder->n_merges > 0)
         qsort(finder->merges, finder->n_merges, sizeof *finder->merges, by_score);
     return STATUS_OK;
 }
 
-enum status gguf_merges_add(const struct scored_token *tokens, size_t n, json_t *list)
+static enum status add_all(const struct scored_token *tokens, size_t n, bool is_ranked,
+                           json_t *list)
 {
-    struct finder finder = {.tokens = tokens, .n_slots = 2 * n + 1};
+    struct finder finder = {.tokens = tokens, .n_slots = 2 * n + 1, .is_ranked = is_ranked};
     finder.slots = calloc(finder.n_slots, sizeof *finder.slots);
     enum status status = finder.slots ? find_all(&finder, n) : STATUS_NO_MEMORY;
     if (status == STATUS_OK)
@@ -160,4 +164,14 @@ enum status gguf_merges_add(const struct scored_token *tokens, size_t n, json_t 
     free(finder.slots);
     free(finder.merges);
     return status;
+}
+
+enum status scored_merges_add(const struct scored_token *tokens, size_t n, json_t *list)
+{
+    return add_all(tokens, n, false, list);
+}
+
+enum status scored_merges_add_ranked(const struct scored_token *tokens, size_t n, json_t *list)
+{
+    return add_all(tokens, n, true, list);
 }

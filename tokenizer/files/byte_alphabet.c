@@ -2,7 +2,7 @@
  * In closed form rather than as a table: the bytes that stand for themselves are three runs, the
  * others are numbered from U+0100 in their order, again three runs.
  */
-#include "tokenizer/vocab/byte_alphabet.h"
+#include "tokenizer/files/byte_alphabet.h"
 
 #include "base/utf8.h"
 
