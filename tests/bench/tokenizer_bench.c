@@ -10,6 +10,7 @@
 
 #include <assert.h>
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -45,13 +46,13 @@ static double mib_per_second(uint64_t ns)
 static void measure(const struct tokenizer *tokenizer)
 {
     char *text = malloc(TEXT_BYTES);
-    char *back = malloc(TEXT_BYTES);
+    char *back = malloc(2 * TEXT_BYTES);
     uint32_t *ids = malloc(TEXT_BYTES * sizeof *ids);
     assert(text && back && ids);
     fill_text(text);
     struct encode_input input = {.text = text, .text_bytes = TEXT_BYTES, .parse_special = true};
     struct token_buffer tokens = {.ids = ids, .ids_max = TEXT_BYTES};
-    struct text_buffer decoded = {.bytes = back, .bytes_max = TEXT_BYTES};
+    struct text_buffer decoded = {.bytes = back, .bytes_max = 2 * TEXT_BYTES};
     enum status status = STATUS_OK;
 
     uint64_t start_ns = clock_now_ns();
@@ -63,12 +64,13 @@ static void measure(const struct tokenizer *tokenizer)
     for (int i = 0; i < ROUNDS && status == STATUS_OK; i++)
         status = tokenizer_decode(tokenizer, &output, &decoded, NULL);
     uint64_t decode_ns = clock_now_ns() - start_ns;
-    assert(status == STATUS_OK && decoded.n_bytes == TEXT_BYTES);
-    assert(memcmp(text, back, TEXT_BYTES) == 0);
+    assert(status == STATUS_OK);
+    bool is_same = decoded.n_bytes == TEXT_BYTES && memcmp(text, back, TEXT_BYTES) == 0;
 
     printf("encode  %8.1f MiB/s  %.2f bytes a token\n", mib_per_second(encode_ns),
            (double)TEXT_BYTES / (double)tokens.n_ids);
-    printf("decode  %8.1f MiB/s\n", mib_per_second(decode_ns));
+    printf("decode  %8.1f MiB/s  %s\n", mib_per_second(decode_ns),
+           is_same ? "the same text" : "another text, as its normalizer or decoder has it");
     free(text);
     free(back);
     free(ids);

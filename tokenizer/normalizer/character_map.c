@@ -108,23 +108,59 @@ unsigned character_map_lower(uint32_t codepoint, uint32_t out[CHARACTER_MAP_MAX]
     return keep((uint32_t)utf8proc_tolower((utf8proc_int32_t)codepoint), out);
 }
 
-enum status character_map_apply(character_map map, struct rewritten *text_inout,
-                                struct error *error)
+void character_map_fill_ascii(character_map map, struct ascii_map *ascii_out)
+{
+    for (uint32_t codepoint = 0; codepoint < 128; codepoint++) {
+        uint32_t out[CHARACTER_MAP_MAX];
+        unsigned n = map(codepoint, out);
+        ascii_out->becomes[codepoint] = n == 0                    ? CHARACTER_GONE
+                                        : n == 1 && out[0] < 0x80 ? (uint8_t)out[0]
+                                                                  : CHARACTER_ASK;
+    }
+}
+
+/* Characters of ASCII from at on that become one each. They are written behind what is made, where there is room. Returns how many. */
+static size_t map_ascii(const struct ascii_map *ascii, const struct rewritten *text, size_t at,
+                        struct rewritten *made)
+{
+    size_t n = 0;
+
+    while (at + n < text->n_bytes && made->n_bytes < made->bytes_max) {
+        uint8_t byte = (uint8_t)text->bytes[at + n];
+        if (byte >= 0x80 || ascii->becomes[byte] >= 0x80)
+            break;
+        made->bytes[made->n_bytes++] = (char)ascii->becomes[byte];
+        n++;
+    }
+    return n;
+}
+
+static enum status map_one(character_map map, const struct rewritten *text, size_t *at,
+                           struct rewritten *made, struct error *error)
+{
+    uint32_t codepoint, out[CHARACTER_MAP_MAX];
+    char bytes[4 * CHARACTER_MAP_MAX];
+    size_t n_bytes = 0;
+
+    *at += utf8_read(text->bytes + *at, &codepoint);
+    unsigned n = map(codepoint, out);
+    for (unsigned i = 0; i < n; i++)
+        n_bytes += utf8_write(out[i], bytes + n_bytes);
+    made->is_moved |= n == 0 && made->n_bytes == 0;
+    return rewritten_append(made, bytes, n_bytes, error);
+}
+
+enum status character_map_apply(character_map map, const struct ascii_map *ascii,
+                                struct rewritten *text_inout, struct error *error)
 {
     struct rewritten made = {.is_moved = text_inout->is_moved};
-    enum status status = STATUS_OK;
+    enum status status = rewritten_reserve(&made, text_inout->n_bytes + 1);
 
     for (size_t at = 0; at < text_inout->n_bytes && status == STATUS_OK;) {
-        uint32_t codepoint, out[CHARACTER_MAP_MAX];
-        char bytes[4 * CHARACTER_MAP_MAX];
-        size_t n_bytes = 0;
-
-        at += utf8_read(text_inout->bytes + at, &codepoint);
-        unsigned n = map(codepoint, out);
-        for (unsigned i = 0; i < n; i++)
-            n_bytes += utf8_write(out[i], bytes + n_bytes);
-        made.is_moved |= n == 0 && made.n_bytes == 0;
-        status = rewritten_append(&made, bytes, n_bytes, error);
+        size_t n = map_ascii(ascii, text_inout, at, &made);
+        at += n;
+        if (n == 0)
+            status = map_one(map, text_inout, &at, &made, error);
     }
     rewritten_finish(status == STATUS_OK ? text_inout : &made);
     if (status == STATUS_OK)

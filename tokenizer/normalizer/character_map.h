@@ -28,6 +28,15 @@ unsigned character_map_no_marks(uint32_t codepoint, uint32_t out[CHARACTER_MAP_M
 /* Lowercase. */
 unsigned character_map_lower(uint32_t codepoint, uint32_t out[CHARACTER_MAP_MAX]);
 
-/* Fails as rewritten_append does; the text is then as it was. */
-MUST_CHECK enum status character_map_apply(character_map map, struct rewritten *text_inout,
-                                           struct error *error);
+/* What ASCII becomes, for most text is that: another character of it, or CHARACTER_GONE, or CHARACTER_ASK the map. */
+#define CHARACTER_GONE 0x80
+#define CHARACTER_ASK  0x81
+struct ascii_map {
+    uint8_t becomes[128];
+};
+
+void character_map_fill_ascii(character_map map, struct ascii_map *ascii_out);
+
+/* ascii: of this map. Fails as rewritten_append does; the text is then as it was. */
+MUST_CHECK enum status character_map_apply(character_map map, const struct ascii_map *ascii,
+                                           struct rewritten *text_inout, struct error *error);

@@ -32,27 +32,6 @@ static bool take_table(struct charsmap *charsmap, size_t n_bytes)
     return utf8_first_invalid(texts, n_bytes - n_trie) == n_bytes - n_trie;
 }
 
-enum status charsmap_init(struct charsmap *charsmap, const struct field *field, struct error *error)
-{
-    struct field map = field_member(field, "precompiled_charsmap");
-    struct field longest = field_member(field, "takes_longest");
-    const char *text;
-    size_t n_text, n_bytes;
-
-    *charsmap = (struct charsmap){0};
-    TRY(field_bool(&longest, error, &charsmap->takes_longest));
-    if (field_is_blank(&map))
-        return STATUS_OK;
-    TRY(field_text(&map, error, &text, &n_text));
-    charsmap->bytes = malloc(base64_bytes_max(n_text) + 1);
-    if (!charsmap->bytes)
-        return STATUS_NO_MEMORY;
-    if (base64_decode(text, n_text, charsmap->bytes, &n_bytes) && take_table(charsmap, n_bytes))
-        return STATUS_OK;
-    charsmap_finish(charsmap);
-    return error_set(error, STATUS_CORRUPT, "%s is no base64 of a table of characters", map.path);
-}
-
 void charsmap_finish(struct charsmap *charsmap)
 {
     free(charsmap->bytes);
@@ -131,6 +110,39 @@ static size_t find_text(const struct charsmap *charsmap, const char *key, size_t
     return n_found;
 }
 
+static void fill_same(struct charsmap *charsmap)
+{
+    for (unsigned i = 0; i < sizeof charsmap->is_same; i++) {
+        char character = (char)i;
+        const char *text;
+        size_t n_bytes;
+        charsmap->is_same[i] = find_text(charsmap, &character, 1, &text, &n_bytes) == 0;
+    }
+}
+
+enum status charsmap_init(struct charsmap *charsmap, const struct field *field, struct error *error)
+{
+    struct field map = field_member(field, "precompiled_charsmap");
+    struct field longest = field_member(field, "takes_longest");
+    const char *text;
+    size_t n_text, n_bytes;
+
+    *charsmap = (struct charsmap){0};
+    TRY(field_bool(&longest, error, &charsmap->takes_longest));
+    if (field_is_blank(&map))
+        return STATUS_OK;
+    TRY(field_text(&map, error, &text, &n_text));
+    charsmap->bytes = malloc(base64_bytes_max(n_text) + 1);
+    if (!charsmap->bytes)
+        return STATUS_NO_MEMORY;
+    if (base64_decode(text, n_text, charsmap->bytes, &n_bytes) && take_table(charsmap, n_bytes)) {
+        fill_same(charsmap);
+        return STATUS_OK;
+    }
+    charsmap_finish(charsmap);
+    return error_set(error, STATUS_CORRUPT, "%s is no base64 of a table of characters", map.path);
+}
+
 static enum status put_characters(const struct charsmap *charsmap, const char *grapheme,
                                   size_t n_bytes, struct rewritten *made, struct error *error)
 {
@@ -188,6 +200,21 @@ static enum status put_longest(const struct charsmap *charsmap, const struct rew
     return rewritten_append(made, by, n_found > 0 ? n_by : *n_done_out, error);
 }
 
+/* Characters of ASCII from at on that stay, each a grapheme, as another one of ASCII follows. Of the longest beginning more than one
+ * character may be replaced together. */
+static size_t count_same(const struct charsmap *charsmap, const struct rewritten *text, size_t at)
+{
+    size_t end = at;
+
+    while (!charsmap->takes_longest && end + 1 < text->n_bytes) {
+        uint8_t byte = (uint8_t)text->bytes[end], next = (uint8_t)text->bytes[end + 1];
+        if (byte >= 0x80 || next >= 0x80 || !charsmap->is_same[byte] || byte == '\r')
+            break;
+        end++;
+    }
+    return end - at;
+}
+
 enum status charsmap_apply(const struct charsmap *charsmap, struct rewritten *text_inout,
                            struct error *error)
 {
@@ -197,7 +224,10 @@ enum status charsmap_apply(const struct charsmap *charsmap, struct rewritten *te
     if (!charsmap->bytes)
         return STATUS_OK;
     for (size_t at = 0, n_bytes; at < text_inout->n_bytes && status == STATUS_OK; at += n_bytes) {
-        if (charsmap->takes_longest) {
+        n_bytes = count_same(charsmap, text_inout, at);
+        if (n_bytes > 0) {
+            status = rewritten_append(&made, text_inout->bytes + at, n_bytes, error);
+        } else if (charsmap->takes_longest) {
             status = put_longest(charsmap, text_inout, at, &made, error, &n_bytes);
         } else {
             n_bytes = grapheme_bytes(text_inout, at);

@@ -27,6 +27,7 @@ struct charsmap {
     size_t n_units; /* of the trie */
     size_t n_bytes;
     bool takes_longest; /* as SentencePiece */
+    bool is_same[128];  /* a character of ASCII alone stays */
 };
 
 /* Reads {"precompiled_charsmap": base64, "takes_longest": false}. CORRUPT: error names the field. NO_MEMORY. On failure nothing is kept. */

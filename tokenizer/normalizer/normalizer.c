@@ -54,7 +54,7 @@ static enum status apply_map(const struct normalizer_step *step, struct split_ma
                              struct rewritten *text, struct error *error)
 {
     (void)matcher;
-    return character_map_apply(step->map, text, error);
+    return character_map_apply(step->map, &step->ascii, text, error);
 }
 
 static enum status apply_charsmap(const struct normalizer_step *step, struct split_matcher *matcher,
@@ -144,6 +144,7 @@ static enum status add_map(struct normalizer *normalizer, const struct field *fi
     struct normalizer_step *step;
     TRY(add_step(normalizer, field, apply_map, error, &step));
     step->map = map;
+    character_map_fill_ascii(map, &step->ascii);
     return STATUS_OK;
 }
 

@@ -30,6 +30,7 @@ struct normalizer_step {
     normalizer_apply apply;
     enum unicode_form form;
     character_map map;
+    struct ascii_map ascii;                        /* of map */
     bool strips_left, strips_right, strips_spaces; /* spaces alone, no other white space */
     struct replacement replacement;                /* of Prepend only the content */
     struct charsmap charsmap;

@@ -8,6 +8,17 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum status rewritten_reserve(struct rewritten *text, size_t bytes_max)
+{
+    char *grown = bytes_max > text->bytes_max ? realloc(text->bytes, bytes_max) : text->bytes;
+
+    if (!grown)
+        return STATUS_NO_MEMORY;
+    text->bytes = grown;
+    text->bytes_max = bytes_max > text->bytes_max ? bytes_max : text->bytes_max;
+    return STATUS_OK;
+}
+
 enum status rewritten_append(struct rewritten *text, const char *bytes, size_t n_bytes,
                              struct error *error)
 {
@@ -16,14 +27,8 @@ enum status rewritten_append(struct rewritten *text, const char *bytes, size_t n
     if (wanted > REWRITTEN_BYTES_MAX)
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "text has more than %zu bytes after the normalizer", REWRITTEN_BYTES_MAX);
-    if (wanted > text->bytes_max) {
-        size_t bytes_max = 2 * text->bytes_max > wanted ? 2 * text->bytes_max : wanted;
-        char *grown = realloc(text->bytes, bytes_max);
-        if (!grown)
-            return STATUS_NO_MEMORY;
-        text->bytes = grown;
-        text->bytes_max = bytes_max;
-    }
+    if (wanted > text->bytes_max)
+        TRY(rewritten_reserve(text, 2 * text->bytes_max > wanted ? 2 * text->bytes_max : wanted));
     if (n_bytes > 0)
         memcpy(text->bytes + text->n_bytes, bytes, n_bytes);
     text->n_bytes = wanted;

@@ -29,6 +29,8 @@ struct rewritten {
 /* NO_MEMORY, INVALID_ARGUMENT: beyond REWRITTEN_BYTES_MAX. */
 MUST_CHECK enum status rewritten_append(struct rewritten *text, const char *bytes, size_t n_bytes,
                                         struct error *error);
+/* Room for as many bytes in all. NO_MEMORY. */
+MUST_CHECK enum status rewritten_reserve(struct rewritten *text, size_t bytes_max);
 void rewritten_finish(struct rewritten *text);
 
 struct replacement {

@@ -49,6 +49,10 @@ static enum status decompose(const char *text, size_t n_bytes, bool is_compatibl
         int boundary = 0;
         at += utf8_read(text + at, &codepoint);
         TRY(codepoints_reserve(codepoints, DECOMPOSITION_MAX));
+        if (codepoint < 0x80) {
+            codepoints->at[codepoints->n++] = (utf8proc_int32_t)codepoint;
+            continue;
+        }
         utf8proc_ssize_t n = utf8proc_decompose_char((utf8proc_int32_t)codepoint,
                                                      codepoints->at + codepoints->n,
                                                      DECOMPOSITION_MAX, options, &boundary);

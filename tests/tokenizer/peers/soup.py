@@ -1,10 +1,11 @@
 """Unicode soup from a seed: words, spaces and specials of tokenizers, and characters of all planes. Only what
-Unicode 3.2 has already, and the emoji, for the tables of two libraries need not be equally new."""
+Unicode 3.2 has already, in the category that it still has, and the emoji, for the tables of two libraries need not be equally new."""
 import random
 import unicodedata
 
 ASSIGNED = [chr(c) for c in range(0x110000) if not 0xd800 <= c < 0xe000
-            and unicodedata.ucd_3_2_0.category(chr(c)) not in ("Cn", "Co")]
+            and unicodedata.ucd_3_2_0.category(chr(c)) not in ("Cn", "Co")
+            and unicodedata.ucd_3_2_0.category(chr(c)) == unicodedata.category(chr(c))]
 RANGES = [(0x20, 0x5f), (0x61, 26), (0x30, 10), (0xc0, 320), (0x300, 112), (0x370, 256), (0x5d0, 27), (0x905, 53),
           (0x2010, 24), (0x3041, 86), (0x4e00, 2000), (0xac00, 11172), (0x1f600, 80), (0x10d0, 33)]
 FRAGMENTS = [
