@@ -10,8 +10,10 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define FILE_BYTES_MAX (16u << 20)
 #define SHOWN_BYTES    512 /* of a key or name with its value */
@@ -101,6 +103,24 @@ static bool is_read(const char *name)
     return text_ends_with(name, ".safetensors"); /* loading decides which ones are used */
 }
 
+/* The tokenizer's file, where there is no tokenizer.json. */
+static bool is_other_tokenizer(const char *name)
+{
+    static const char *const NAMES[] = {"tekken.json", "tokenizer.model", "tokenizer.model.v3",
+                                        "spiece.model"};
+    for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++)
+        if (strcmp(name, NAMES[i]) == 0)
+            return true;
+    return false;
+}
+
+static bool has_file(const char *folder, const char *name)
+{
+    char path[4096];
+    int n = snprintf(path, sizeof path, "%s/%s", folder, name);
+    return n > 0 && (size_t)n < sizeof path && access(path, F_OK) == 0;
+}
+
 static int is_shown(const struct dirent *entry)
 {
     return entry->d_name[0] != '.' && !is_read(entry->d_name);
@@ -118,7 +138,14 @@ static enum status list_others(const char *folder, json_t **names_out, struct er
         return error_set(error, errno_status(errno), "%.120s: %s%s", folder, strerror(errno),
                          errno == ENOTDIR ? other_format_advice(folder) : "");
     json_t *names = json_array();
+    const bool has_json = has_file(folder, "tokenizer.json");
+    bool has_other = false;
     for (int i = 0; i < n; i++) {
+        if (!has_json && !has_other && is_other_tokenizer(entries[i]->d_name)) {
+            has_other = true; /* the first of them is read */
+            free(entries[i]);
+            continue;
+        }
         bool is_folder = entries[i]->d_type == DT_DIR;
         char name[sizeof entries[i]->d_name]; /* may have any bytes */
         utf8_clean(entries[i]->d_name, strlen(entries[i]->d_name), name, sizeof name);
