@@ -207,16 +207,16 @@ static void expect_refused(enum tokenizer_source source, const char *bytes, size
 
 Test(other_files, bad_models_are_refused)
 {
-    EXPECT_MODEL_REFUSED("", STATUS_CORRUPT, "it has no pieces");
+    EXPECT_MODEL_REFUSED("", STATUS_CORRUPT, "it has no tokens");
     EXPECT_MODEL_REFUSED("\x0a\x05\x0a\x01", STATUS_CORRUPT, "a field is cut");
     EXPECT_MODEL_REFUSED("\x0b", STATUS_CORRUPT, "of no known type"); /* a group */
     EXPECT_MODEL_REFUSED("\x0a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x7f", STATUS_CORRUPT,
                          "a field is cut");
-    EXPECT_MODEL_REFUSED("\x0a\x03\x0a\x01\xff", STATUS_CORRUPT, "piece 0 has no text of UTF-8");
-    EXPECT_MODEL_REFUSED("\x0a\x02\x0a\x00", STATUS_CORRUPT, "piece 0 has no text of UTF-8");
+    EXPECT_MODEL_REFUSED("\x0a\x03\x0a\x01\xff", STATUS_CORRUPT, "token 0 has no text of UTF-8");
+    EXPECT_MODEL_REFUSED("\x0a\x02\x0a\x00", STATUS_CORRUPT, "token 0 has no text of UTF-8");
     EXPECT_MODEL_REFUSED(A "\x0a\x08\x0a\x01"
                            "b\x15\x00\x00\xc0\x7f",
-                         STATUS_CORRUPT, "piece 1 has no text of UTF-8, or no finite");
+                         STATUS_CORRUPT, "token 1 has no text of UTF-8, or no finite");
     EXPECT_MODEL_REFUSED(A "\x0a\x04\x0a\x02"
                            "b",
                          STATUS_CORRUPT, "a field is cut");
@@ -235,7 +235,7 @@ Test(other_files, bad_models_are_refused)
                            "a",
                          STATUS_CORRUPT, "precompiled_charsmap is no base64 of a table");
     EXPECT_MODEL_REFUSED(A A "\x12\x02\x18\x02", STATUS_CORRUPT,
-                         "has the piece \"a\" twice, 1 is the second");
+                         "has the token \"a\" twice, 1 is the second");
     EXPECT_MODEL_REFUSED(A A, STATUS_UNSUPPORTED,
                          "model.vocab[1] is \"a\", which an id before it has");
 }

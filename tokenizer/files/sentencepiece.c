@@ -75,7 +75,7 @@ static enum status grow(struct model *model)
         return STATUS_OK;
     if (model->n_pieces == TOKENIZER_IDS_MAX)
         return error_set(model->error, STATUS_UNSUPPORTED,
-                         "%s has more than %u pieces, which is not supported", model->name,
+                         "%s has more than %u tokens, which is not supported", model->name,
                          TOKENIZER_IDS_MAX);
     const size_t pieces_max = model->pieces_max ? 2 * model->pieces_max : 4096;
     struct piece *pieces = realloc(model->pieces, pieces_max * sizeof *pieces);
@@ -107,7 +107,7 @@ static enum status read_piece(struct model *model, struct wire_reader reader)
                          utf8_first_invalid(piece.text, piece.n_bytes) == piece.n_bytes;
     if (is_bad || !is_text || !(piece.score - piece.score == 0.0F))
         return error_set(model->error, STATUS_CORRUPT,
-                         "%s: piece %zu has no text of UTF-8, or no finite score", model->name,
+                         "%s: token %zu has no text of UTF-8, or no finite score", model->name,
                          model->n_pieces);
     model->pieces[model->n_pieces++] = piece;
     return STATUS_OK;
@@ -189,7 +189,7 @@ static enum status read_all(struct model *model, const char *bytes, size_t n_byt
     }
     if (is_bad)
         return refuse_bytes(model, "a field is cut, or of no known type");
-    return model->n_pieces > 0 ? STATUS_OK : refuse_bytes(model, "it has no pieces");
+    return model->n_pieces > 0 ? STATUS_OK : refuse_bytes(model, "it has no tokens");
 }
 
 static enum status check(const struct model *model)
@@ -320,7 +320,7 @@ static enum status fill_bpe(const struct model *model, json_t *part)
         const struct piece *piece = &model->pieces[id];
         if (json_object_getn(vocab, piece->text, piece->n_bytes))
             return error_set(model->error, STATUS_CORRUPT,
-                             "%s has the piece \"%.*s\" twice, %zu is the second", model->name,
+                             "%s has the token \"%.*s\" twice, %zu is the second", model->name,
                              piece->n_bytes > 60 ? 60 : (int)piece->n_bytes, piece->text, id);
         if (json_object_setn_new(vocab, piece->text, piece->n_bytes,
                                  json_integer((json_int_t)id)) != 0)
