@@ -108,6 +108,21 @@ static const struct command COMMANDS[] = {
         .run = check_model_main,
     },
     {
+        .name = "eval",
+        .full_name = "kvferry eval",
+        .usage = "MODEL",
+        .summary = "measure how well a model predicts a text, also against another model",
+        .help =
+            "Computes the perplexity of a text. With --against it also says how far the model's\n"
+            "predictions are from those of another model, such as the one it was quantized from.",
+        .examples =
+            "  kvferry eval models/llama --text book.txt\n"
+            "  kvferry eval llama.Q4_K_M.gguf --text book.txt --against models/llama\n"
+            "  kvferry eval models/llama --text book.txt --weights int8 --against models/llama\n",
+        .table = eval_config_table,
+        .run = eval_main,
+    },
+    {
         .name = "token",
         .full_name = "kvferry token",
         .usage = "TENANT",
@@ -214,6 +229,7 @@ static const struct config_group GROUPS[] = {
      "watch watch_ms out answer_bytes_max messages_max history_lines manifest max_tokens stop "
      "ignore_eos add_special_tokens request_id "
      "cache_salt"},
+    {"Text to predict", "text against against_weights window_tokens stride_tokens tokens_max"},
     {"Sampling", "temperature top_k top_p min_p repetition_penalty presence_penalty "
                  "frequency_penalty seed"},
     {"Text of the reply", "json_schema json_object regex grammar choice"},

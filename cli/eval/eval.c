@@ -1,0 +1,400 @@
+/*
+ * Windows of a text go through one model, or two at once: chunk by chunk, and of each chunk some rows at a time, so that two
+ * models of any size need a few rows of logits and no files between them.
+ */
+#include "base/log/log.h"
+#include "base/regular_file.h"
+#include "base/thread_pool.h"
+#include "cli/command.h"
+#include "cli/eval/eval_model.h"
+#include "cli/eval/eval_totals.h"
+#include "cli/interrupt.h"
+#include "cli/output.h"
+#include "device/device.h"
+#include "model/model.h"
+#include "tokenizer/token_decoder.h"
+#include "tokenizer/tokenizer.h"
+#include "worker_common/worker_device.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define EVAL_CONFIG(X)                                                                             \
+    X(text, STRING, "", "path", "file with the text, in UTF-8")                                    \
+    X(against, STRING, "", "path",                                                                 \
+      "another model to compare with, such as the one that MODEL was made of")                     \
+    X(window_tokens, U32(8, 1048576), "512", "tokens",                                             \
+      "tokens of a window; each is predicted from those before it in its window")                  \
+    X(stride_tokens, U32(0, 1048576), "0", "tokens",                                               \
+      "tokens from the begin of a window to that of the next; 0: windows do not overlap. Where "   \
+      "they overlap, a token is predicted once, by the window that knows more before it")          \
+    X(tokens_max, U64(0, CONFIG_NO_MAX), "0", "tokens", "most tokens of the text; 0: all")         \
+    WEIGHTS_CONFIG_ROW(X)                                                                          \
+    X(against_weights, WORD(enum weight_format, "auto|int8|int8-group32"), "auto", "",             \
+      "the same for the other model")                                                              \
+    X(kv_dtype, WORD(enum worker_kv_dtype, "auto|f32|bf16|f16"), "auto", "",                       \
+      "data type of K and V; auto: that of the weights")                                           \
+    ATTENTION_MATH_CONFIG_ROW(X)                                                                   \
+    X(threads, U32(0, 256), "0", "threads", "compute threads; 0: one per core")                    \
+    KERNELS_CONFIG_ROWS(X)                                                                         \
+    X(device, STRING, "cpu", "cpu|cuda:N|auto", "device that computes")                            \
+    X(json, BOOL, "no", "", "print one JSON document instead of lines")
+
+CONFIG_DECLARE(eval_config, EVAL_CONFIG);
+CONFIG_DEFINE(eval_config, EVAL_CONFIG, CONFIG_NO_ALIASES)
+
+struct eval {
+    const char *folder;
+    const struct eval_config *values;
+    struct error *error;
+    struct thread_pool *threads;
+    struct device *device;
+    struct tokenizer *tokenizer;
+    struct eval_model *model, *reference; /* reference NULL: none */
+    uint32_t vocabulary;                  /* the smaller of both */
+    uint32_t bos;                         /* first of each window; TOKEN_NONE: none */
+    uint32_t *ids;                        /* [n_ids] of the text */
+    size_t n_ids;
+    uint32_t *window; /* [window_tokens] */
+    struct eval_totals totals;
+    size_t n_bytes; /* of the text of the tokens that were predicted */
+};
+
+/* ---- the text ---- */
+
+/* The token that the tokenizer puts before a text. */
+static enum status find_bos(struct eval *eval)
+{
+    const struct encode_input nothing = {.text = "", .add_special = true};
+    const uint32_t bos = tokenizer_special_ids(eval->tokenizer).bos;
+    uint32_t ids[64];
+    struct token_buffer around = {.ids = ids, .ids_max = sizeof ids / sizeof *ids};
+
+    TRY(tokenizer_encode(eval->tokenizer, &nothing, &around, eval->error));
+    eval->bos = around.n_ids > 0 && ids[0] == bos ? bos : TOKEN_NONE;
+    return STATUS_OK;
+}
+
+/* Counted first, then taken. */
+static enum status encode(const struct tokenizer *tokenizer, const struct text_buffer *text,
+                          struct error *error, uint32_t **ids_out, size_t *n_ids_out)
+{
+    const struct encode_input input = {.text = text->bytes, .text_bytes = text->n_bytes};
+    struct token_buffer tokens = {0};
+
+    TRY(tokenizer_encode(tokenizer, &input, &tokens, error));
+    *ids_out = malloc((tokens.n_ids + 1) * sizeof **ids_out);
+    if (!*ids_out)
+        return STATUS_NO_MEMORY;
+    tokens = (struct token_buffer){.ids = *ids_out, .ids_max = tokens.n_ids};
+    TRY(tokenizer_encode(tokenizer, &input, &tokens, error));
+    *n_ids_out = tokens.n_ids;
+    return STATUS_OK;
+}
+
+/* Two models can be compared token by token only where the text has the same tokens. */
+static enum status check_reference_ids(struct eval *eval, const struct text_buffer *text)
+{
+    struct tokenizer *tokenizer;
+    uint32_t *ids = NULL;
+    size_t n_ids = 0;
+
+    TRY(tokenizer_load(eval->values->against, eval->error, &tokenizer));
+    enum status status = encode(tokenizer, text, eval->error, &ids, &n_ids);
+    tokenizer_destroy(tokenizer);
+    if (status == STATUS_OK &&
+        (n_ids != eval->n_ids || memcmp(ids, eval->ids, n_ids * sizeof *ids) != 0))
+        status = error_set(
+            eval->error, STATUS_INVALID_ARGUMENT,
+            "the tokenizer of %.200s gives this text other tokens than that of %.200s",
+            eval->values->against, eval->folder);
+    free(ids);
+    return status;
+}
+
+static enum status take_ids(struct eval *eval, const struct text_buffer *text)
+{
+    TRY(tokenizer_load(eval->folder, eval->error, &eval->tokenizer));
+    TRY(find_bos(eval));
+    TRY(encode(eval->tokenizer, text, eval->error, &eval->ids, &eval->n_ids));
+    if (eval->values->against[0])
+        TRY(check_reference_ids(eval, text));
+    if (eval->values->tokens_max > 0 && eval->n_ids > eval->values->tokens_max)
+        eval->n_ids = (size_t)eval->values->tokens_max;
+    if (eval->n_ids + (eval->bos != TOKEN_NONE) < 2)
+        return error_set(eval->error, STATUS_INVALID_ARGUMENT,
+                         "%.200s has %zu tokens, which is too few to predict one",
+                         eval->values->text, eval->n_ids);
+    return STATUS_OK;
+}
+
+static enum status read_text(struct eval *eval)
+{
+    struct text_buffer text = {0};
+
+    if (!eval->values->text[0])
+        return error_set(eval->error, STATUS_INVALID_ARGUMENT,
+                         "text is not set: which file shall be predicted? (--text FILE)");
+    TRY(regular_file_read(eval->values->text, TOKENIZER_TEXT_BYTES_MAX, &text.bytes, &text.n_bytes,
+                          eval->error));
+    enum status status = take_ids(eval, &text);
+    free(text.bytes);
+    return status;
+}
+
+/* ---- the models ---- */
+
+static enum status open_device(struct eval *eval)
+{
+    const struct worker_options options = {.folder = eval->folder,
+                                           .device = eval->values->device,
+                                           .cpu_kernels = eval->values->cpu_kernels,
+                                           .attention_kernels = eval->values->attention_kernels};
+    TRY(worker_device_check(&options, eval->error));
+    return worker_device_open(&options, &eval->device, eval->error);
+}
+
+static enum status open_models(struct eval *eval)
+{
+    struct eval_model_options options = {.weights = eval->values->weights,
+                                         .kv_dtype = eval->values->kv_dtype,
+                                         .attention_math = eval->values->attention_math,
+                                         .cpu_kernels = eval->values->cpu_kernels,
+                                         .attention_kernels = eval->values->attention_kernels,
+                                         .window_tokens = eval->values->window_tokens};
+    TRY(open_device(eval));
+    TRY(thread_pool_create(eval->values->threads, false, &eval->threads));
+    TRY(eval_model_open(eval->folder, &options, eval->threads, eval->device, eval->error,
+                        &eval->model));
+    eval->vocabulary = eval_model_vocabulary(eval->model);
+    if (eval->values->against[0]) {
+        options.weights = eval->values->against_weights;
+        TRY(eval_model_open(eval->values->against, &options, eval->threads, eval->device,
+                            eval->error, &eval->reference));
+        const uint32_t other = eval_model_vocabulary(eval->reference);
+        eval->vocabulary = other < eval->vocabulary ? other : eval->vocabulary;
+        eval->totals.has_reference = true;
+    }
+    eval->window = calloc(eval->values->window_tokens, sizeof *eval->window);
+    if (!eval->window)
+        return STATUS_NO_MEMORY;
+    for (size_t i = 0; i < eval->n_ids; i++)
+        if (eval->ids[i] >= eval->vocabulary)
+            return error_set(eval->error, STATUS_INVALID_ARGUMENT,
+                             "the text has the token %u, the model those below %u", eval->ids[i],
+                             eval->vocabulary);
+    return STATUS_OK;
+}
+
+static void close_all(struct eval *eval)
+{
+    eval_model_close(eval->model);
+    eval_model_close(eval->reference);
+    thread_pool_destroy(eval->threads);
+    device_close(eval->device);
+    tokenizer_destroy(eval->tokenizer);
+    eval_totals_finish(&eval->totals);
+    free(eval->ids);
+    free(eval->window);
+}
+
+/* ---- windows ---- */
+
+/* Some rows of a chunk, and what becomes of each. */
+struct batch {
+    const struct eval *eval;
+    const float *logits, *reference;
+    const uint32_t *next; /* [rows] the token that came */
+    struct eval_pair pairs[EVAL_ROWS_MAX];
+};
+
+static void judge_row(void *arg, uint32_t row)
+{
+    struct batch *batch = arg;
+    const uint32_t n = batch->eval->vocabulary;
+    const float *logits = batch->logits + (size_t)row * eval_model_vocabulary(batch->eval->model);
+
+    if (!batch->reference) {
+        batch->pairs[row] = (struct eval_pair){.row = eval_row_of(logits, n, batch->next[row])};
+        return;
+    }
+    const float *reference = batch->reference +
+                             (size_t)row * eval_model_vocabulary(batch->eval->reference);
+    batch->pairs[row] = eval_pair_of(logits, reference, n, batch->next[row]);
+}
+
+static enum status refuse_row(const struct eval *eval, bool is_reference)
+{
+    return error_set(eval->error, STATUS_LOGITS_NOT_FINITE,
+                     "%.200s computes logits that are not finite",
+                     is_reference ? eval->values->against : eval->folder);
+}
+
+static enum status add_pair(struct eval *eval, const struct eval_pair *pair, uint32_t token)
+{
+    size_t n_bytes;
+
+    if (!pair->row.is_finite || (eval->reference && !pair->reference.is_finite))
+        return refuse_row(eval, pair->row.is_finite);
+    if (token < tokenizer_n_ids(eval->tokenizer)) {
+        tokenizer_token_bytes(eval->tokenizer, token, &n_bytes);
+        eval->n_bytes += n_bytes;
+    }
+    return eval_totals_add(&eval->totals, pair);
+}
+
+/* Rows first .. first + n - 1 of the last step, whose tokens stand at window + first. */
+static enum status judge_rows(struct eval *eval, uint32_t first, uint32_t n, const uint32_t *next)
+{
+    struct batch batch = {.eval = eval, .next = next};
+
+    TRY(eval_model_rows(eval->model, first, n, &batch.logits));
+    if (eval->reference)
+        TRY(eval_model_rows(eval->reference, first, n, &batch.reference));
+    thread_pool_run(eval->threads, n, judge_row, &batch);
+    for (uint32_t i = 0; i < n; i++)
+        TRY(add_pair(eval, &batch.pairs[i], next[i]));
+    return STATUS_OK;
+}
+
+/* A window of n tokens, of which those from the from-th on are predicted; from > 0. */
+static enum status run_window(struct eval *eval, uint32_t n, uint32_t from)
+{
+    for (uint32_t at = 0; at + 1 < n; at += EVAL_CHUNK_TOKENS) {
+        const uint32_t n_chunk = n - at < EVAL_CHUNK_TOKENS ? n - at : EVAL_CHUNK_TOKENS;
+        TRY(eval_model_run(eval->model, eval->window, n, at, n_chunk));
+        if (eval->reference)
+            TRY(eval_model_run(eval->reference, eval->window, n, at, n_chunk));
+        uint32_t row = from > at + 1 ? from - at - 1 : 0; /* the row before a token predicts it */
+        while (row < n_chunk && at + row + 1 < n) {
+            uint32_t n_rows = n_chunk - row < EVAL_ROWS_MAX ? n_chunk - row : EVAL_ROWS_MAX;
+            if (at + row + n_rows >= n)
+                n_rows = n - 1 - at - row;
+            TRY(judge_rows(eval, row, n_rows, eval->window + at + row + 1));
+            row += n_rows;
+        }
+    }
+    return STATUS_OK;
+}
+
+static void tell_progress(const struct eval *eval, size_t n_done)
+{
+    if (isatty(STDERR_FILENO))
+        fprintf(stderr, "\r%zu of %zu tokens, perplexity %.4f ", n_done, eval->n_ids,
+                eval_totals_perplexity(&eval->totals));
+}
+
+/* Windows over the text's tokens; done is where those end that were predicted, or that no window can predict. */
+static enum status run_windows(struct eval *eval)
+{
+    const bool has_bos = eval->bos != TOKEN_NONE;
+    const uint32_t room = eval->values->window_tokens - has_bos;
+    const uint32_t stride = eval->values->stride_tokens;
+    size_t done = 0;
+
+    for (size_t at = 0; done<eval->n_ids; at += stride> 0 ? stride : room) {
+        const uint32_t n = eval->n_ids - at < room ? (uint32_t)(eval->n_ids - at) : room;
+        if (has_bos)
+            eval->window[0] = eval->bos;
+        memcpy(eval->window + has_bos, eval->ids + at, n * sizeof *eval->ids);
+        const uint32_t known = done > at ? (uint32_t)(done - at) : 0;
+        const uint32_t from = known + has_bos > 0 ? known + has_bos : 1;
+        TRY(run_window(eval, n + has_bos, from));
+        done = at + n;
+        if (eval->totals.n > 0)
+            tell_progress(eval, done);
+    }
+    if (isatty(STDERR_FILENO))
+        fputs("\r\033[K", stderr);
+    return STATUS_OK;
+}
+
+/* ---- what is printed ---- */
+
+static double number(const json_t *facts, const char *key)
+{
+    return json_number_value(json_object_get(facts, key));
+}
+
+static void print_comparison(const json_t *facts)
+{
+    const json_t *divergence = json_object_get(facts, "divergence");
+    const json_t *difference = json_object_get(facts, "log_probability_difference");
+
+    printf("perplexity      %.4f of the other model: %+.2f %%\n",
+           number(facts, "reference_perplexity"),
+           100 * (number(facts, "perplexity") / number(facts, "reference_perplexity") - 1));
+    printf("same token      %.2f %% of the likeliest next tokens are the other model's\n",
+           100 * number(facts, "same_token"));
+    printf("divergence      %.6f nats on average, 99 of 100 up to %.6f, at most %.6f\n",
+           number(divergence, "mean"), number(divergence, "p99"), number(divergence, "max"));
+    printf("log-probability differs by %.6f on average, at most %.6f\n", number(difference, "mean"),
+           number(difference, "max"));
+}
+
+static void print_lines(const json_t *facts)
+{
+    printf("tokens          %" JSON_INTEGER_FORMAT " predicted\n",
+           json_integer_value(json_object_get(facts, "tokens")));
+    printf("perplexity      %.4f\n", number(facts, "perplexity"));
+    printf("bits            %.4f a byte\n", number(facts, "bits_per_byte"));
+    if (json_object_get(facts, "divergence"))
+        print_comparison(facts);
+    printf("kv              %s\n", json_string_value(json_object_get(facts, "kv_dtype")));
+}
+
+static enum status print_facts(struct eval *eval)
+{
+    json_t *facts = eval_totals_json(&eval->totals, eval->n_bytes);
+    if (!facts)
+        return STATUS_NO_MEMORY;
+    json_object_update_new(
+        facts, json_pack("{s:s, s:I, s:I}", "kv_dtype", eval_model_kv_dtype(eval->model),
+                         "window_tokens", (json_int_t)eval->values->window_tokens, "stride_tokens",
+                         (json_int_t)eval->values->stride_tokens));
+    if (eval->values->json) {
+        json_dumpf(facts, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
+        putchar('\n');
+    } else {
+        print_lines(facts);
+    }
+    json_decref(facts);
+    return STATUS_OK;
+}
+
+static enum status evaluate(struct eval *eval)
+{
+    const struct eval_config *values = eval->values;
+
+    if (values->stride_tokens >= values->window_tokens)
+        return error_set(eval->error, STATUS_INVALID_ARGUMENT,
+                         "stride_tokens is %u, it must be below window_tokens, which is %u",
+                         values->stride_tokens, values->window_tokens);
+    TRY(read_text(eval));
+    TRY(open_models(eval));
+    TRY(run_windows(eval));
+    return print_facts(eval);
+}
+
+int eval_main(const struct config_input *input)
+{
+    struct eval_config values;
+    struct config *config;
+    int exit_status;
+    if (command_configure(eval_config_table(), input, &values, &config, &exit_status))
+        return exit_status;
+    interrupt_ends();
+    output_begin();
+    struct error error = {""};
+    struct eval eval = {.folder = config_positional(config, 0), .values = &values, .error = &error};
+    enum status status = evaluate(&eval);
+    close_all(&eval);
+    if (status != STATUS_OK)
+        fprintf(stderr, "%s: %s: %s\n", input->command, status_name(status),
+                error.text[0] ? error.text : status_text(status));
+    config_destroy(config);
+    return output_end(input->command, status == STATUS_OK ? EXIT_SUCCESS : EXIT_FAILURE);
+}

@@ -1,0 +1,151 @@
+#include "cli/eval/eval_model.h"
+
+#include "device/device.h"
+#include "model/model.h"
+#include "worker_common/worker.h"
+#include "worker_common/worker_forward.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+#define BLOCK_TOKENS 16 /* a worker's default */
+
+struct eval_model {
+    struct model *model;
+    struct device *device;
+    struct geometry geometry;
+    struct forward *forward;
+    struct device_memory memory; /* of the pool, on a device with its own */
+    struct block_pool *pool;
+    block_id *blocks; /* [n_blocks] of the one sequence; held once they are there */
+    uint32_t n_blocks;
+    bool holds_blocks;
+    float *logits; /* [EVAL_ROWS_MAX][vocabulary] */
+};
+
+static enum status open_pool(struct eval_model *model)
+{
+    const size_t block_bytes = geometry_block_bytes(&model->geometry);
+
+    if (device_reads_host(model->device)) {
+        TRY(block_pool_create(model->n_blocks, block_bytes, &model->pool));
+    } else {
+        TRY(device_allocate(model->device, DEVICE_KV, model->n_blocks * block_bytes,
+                            &model->memory));
+        TRY(block_pool_create_in(model->memory.base, model->n_blocks, block_bytes, &model->pool));
+    }
+    TRY(block_pool_acquire(model->pool, model->n_blocks, model->blocks));
+    model->holds_blocks = true;
+    return STATUS_OK;
+}
+
+static enum status open_forward(struct eval_model *model, const struct eval_model_options *options,
+                                struct thread_pool *threads, struct error *error)
+{
+    const struct worker_step step = {.tokens_max = EVAL_CHUNK_TOKENS,
+                                     .sequences_max = EVAL_ROWS_MAX,
+                                     .context_tokens = options->window_tokens,
+                                     .context_math = options->attention_math,
+                                     .threads = threads,
+                                     .device = model->device};
+    model->n_blocks = geometry_blocks(&model->geometry, options->window_tokens);
+    model->blocks = calloc(model->n_blocks, sizeof *model->blocks);
+    model->logits = calloc((size_t)EVAL_ROWS_MAX * model_get_config(model->model)->vocabulary,
+                           sizeof *model->logits);
+    if (!model->blocks || !model->logits)
+        return STATUS_NO_MEMORY;
+    TRY(worker_forward_create(model->model, &model->geometry, &step, error, &model->forward));
+    TRY(forward_plan_products(model->forward, error));
+    TRY(open_pool(model));
+    return forward_attach(model->forward, model->pool, error);
+}
+
+static enum status open_all(struct eval_model *model, const char *folder,
+                            const struct eval_model_options *options, struct thread_pool *threads,
+                            struct error *error)
+{
+    const struct model_options load = {.weights = options->weights,
+                                       .cpu_kernels = options->cpu_kernels,
+                                       .attention_kernels = options->attention_kernels,
+                                       .threads = threads,
+                                       .device = model->device};
+    TRY(model_load(folder, &load, error, &model->model));
+    const uint32_t context = model_get_config(model->model)->context_tokens;
+    if (options->window_tokens > context)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "window_tokens is %u, the context of %.200s has %u tokens",
+                         options->window_tokens, folder, context);
+    TRY(worker_geometry(model->model, options->kv_dtype, BLOCK_TOKENS, error, &model->geometry));
+    return open_forward(model, options, threads, error);
+}
+
+enum status eval_model_open(const char *folder, const struct eval_model_options *options,
+                            struct thread_pool *threads, struct device *device, struct error *error,
+                            struct eval_model **model_out)
+{
+    struct eval_model *model = calloc(1, sizeof *model);
+    if (!model)
+        return STATUS_NO_MEMORY;
+    model->device = device;
+    enum status status = open_all(model, folder, options, threads, error);
+    if (status != STATUS_OK) {
+        eval_model_close(model);
+        return status;
+    }
+    *model_out = model;
+    return STATUS_OK;
+}
+
+void eval_model_close(struct eval_model *model)
+{
+    if (!model)
+        return;
+    forward_destroy(model->forward);
+    if (model->holds_blocks)
+        block_pool_release(model->pool, model->blocks, model->n_blocks);
+    block_pool_destroy(model->pool);
+    device_free(model->device, &model->memory);
+    model_destroy(model->model);
+    free(model->blocks);
+    free(model->logits);
+    free(model);
+}
+
+const struct model *eval_model_get(const struct eval_model *model)
+{
+    return model->model;
+}
+
+uint32_t eval_model_vocabulary(const struct eval_model *model)
+{
+    return model_get_config(model->model)->vocabulary;
+}
+
+const char *eval_model_kv_dtype(const struct eval_model *model)
+{
+    return kv_dtype_name(model->geometry.dtype);
+}
+
+enum status eval_model_run(struct eval_model *model, const uint32_t *window, uint32_t n_window,
+                           uint32_t at, uint32_t n)
+{
+    const struct forward_sequence sequence = {
+        .token_ids = window + at,
+        .n_query = n,
+        .n_past = at,
+        .prompt_len = n_window,
+        .blocks = model->blocks,
+        .n_blocks = model->n_blocks,
+        .keeps_rows = true,
+    };
+    assert(n > 0 && n <= EVAL_CHUNK_TOKENS && at + n <= n_window);
+    return forward_run(model->forward, &sequence, 1, 1, model->logits);
+}
+
+enum status eval_model_rows(struct eval_model *model, uint32_t first, uint32_t n,
+                            const float **logits_out)
+{
+    assert(n <= EVAL_ROWS_MAX);
+    *logits_out = model->logits;
+    return forward_rows(model->forward, first, n, model->logits);
+}

@@ -1,0 +1,49 @@
+/*
+ * eval_model - a model with its forward pass, and a cache for one window of a text.
+ *
+ * Thread: one at a time, with the thread pool under it.
+ */
+#pragma once
+
+#include "base/status.h"
+#include "model/forward/forward.h"
+#include "model/weights/weight_format.h"
+#include "worker_common/worker_config.h"
+
+#include <stdint.h>
+
+#define EVAL_CHUNK_TOKENS 512 /* of a step */
+#define EVAL_ROWS_MAX     32  /* of logits at once */
+
+struct thread_pool;
+struct device;
+struct eval_model;
+
+/* As a worker's rows of the same names. */
+struct eval_model_options {
+    enum weight_format weights;
+    enum worker_kv_dtype kv_dtype;
+    enum context_math attention_math;
+    const char *cpu_kernels, *attention_kernels;
+    uint32_t window_tokens; /* most tokens of a window */
+};
+
+/* Borrows threads and device until close. Fails as model_load and forward_create; INVALID_ARGUMENT too if the window is longer than
+ * the model's context. */
+MUST_CHECK enum status eval_model_open(const char *folder, const struct eval_model_options *options,
+                                       struct thread_pool *threads, struct device *device,
+                                       struct error *error, struct eval_model **model_out);
+void eval_model_close(struct eval_model *model); /* NULL is fine */
+
+const struct model *eval_model_get(const struct eval_model *model);
+uint32_t eval_model_vocabulary(const struct eval_model *model);
+const char *eval_model_kv_dtype(const struct eval_model *model); /* "bf16" */
+
+/* Computes tokens at .. at + n - 1 of a window of n_window, after those before them; n is EVAL_CHUNK_TOKENS, or what is left.
+ * DEVICE_LOST. */
+MUST_CHECK enum status eval_model_run(struct eval_model *model, const uint32_t *window,
+                                      uint32_t n_window, uint32_t at, uint32_t n);
+/* The logits of n tokens of that step, at most EVAL_ROWS_MAX, from its first-th on: [n][vocabulary], which stay until the next call.
+ * DEVICE_LOST. */
+MUST_CHECK enum status eval_model_rows(struct eval_model *model, uint32_t first, uint32_t n,
+                                       const float **logits_out);
