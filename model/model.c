@@ -138,11 +138,16 @@ static struct hash128 digest_decoder(const struct model_config *config, struct h
 
 /* Kernels of a device compute decoders like Llama's alone. */
 static enum status check_device(const char *folder, const struct model_config *config,
-                                const struct device *device, struct error *error)
+                                enum weight_format weights, const struct device *device,
+                                struct error *error)
 {
     double values[BEYOND_LLAMA];
     if (!kernel_choice_is_own(device))
         return STATUS_OK;
+    if (weight_format_is_blocks(weights))
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "weights is %s, which is computed on the CPU alone, not on %s: use int8",
+                         weights == WEIGHTS_Q8 ? "q8" : "q4", device_name(device));
     if (gguf_is(folder))
         return error_set(error, STATUS_UNSUPPORTED,
                          "GGUF files are computed on the CPU alone, not on %s: run it without "
@@ -274,13 +279,13 @@ static enum status place_weights(struct model *model, struct load_steps *steps, 
 
 /* The bytes of the weights that stay as they are in the files when the matrices are quantized. A tied embedding stays,
  * too, beside the quantized head. */
-static uint64_t kept_bytes(const struct model *model)
+static uint64_t kept_bytes(const struct model *model, enum weight_format format)
 {
     const struct tensor *embedding = &model->weights.embedding;
-    uint64_t bytes = model->weight_bytes - quantized_weights_source_bytes(&model->weights,
+    uint64_t bytes = model->weight_bytes - quantized_weights_source_bytes(format, &model->weights,
                                                                           model->config.n_layers,
                                                                           n_experts(model));
-    if (model->config.tied_embeddings)
+    if (model->config.tied_embeddings && quantized_weights_round_head(format, &model->weights))
         bytes += dtype_array_bytes(embedding->dtype, (size_t)embedding->n_out * embedding->n_in);
     return bytes;
 }
@@ -291,7 +296,7 @@ static enum status quantize_weights(struct model *model, struct load_steps *step
     static const struct hash_key KEY = {{0}};
     const uint32_t format = steps->options->weights;
     const bool is_showing = steps->options->on_progress;
-    model->weight_bytes = kept_bytes(model);
+    model->weight_bytes = kept_bytes(model, steps->options->weights);
     const struct quantized_weights_options options = {
         .format = steps->options->weights,
         .kernels = model->choice.products,
@@ -358,7 +363,7 @@ static enum status load_weights(struct model *model, const struct model_options 
         steps.copied_bytes = model->weight_bytes;
     if (options->weights != WEIGHTS_AUTO)
         steps.quantized_bytes = quantized_weights_source_bytes(
-            &model->weights, model->config.n_layers, n_experts(model));
+            options->weights, &model->weights, model->config.n_layers, n_experts(model));
     TRY(read_weights(model, &steps, error));
     TRY(rearranged_weights_make(options->threads, &model->weights, model->config.n_layers,
                                 n_experts(model), &model->rearranged, error));
@@ -376,7 +381,7 @@ static enum status load(struct model *model, const char *folder,
     TRY(kernel_choice_make(kernel_choice_is_own(options->device), options->cpu_kernels,
                            options->attention_kernels, error, &model->choice));
     TRY(model_config_read(folder, &model->config, error));
-    TRY(check_device(folder, &model->config, options->device, error));
+    TRY(check_device(folder, &model->config, options->weights, options->device, error));
     TRY(weight_files_open(folder, &model->files, error));
     model->is_used = calloc(model->files.n_entries + 1, sizeof *model->is_used);
     model->weights.layers = calloc(model->config.n_layers, sizeof *model->weights.layers);
@@ -493,7 +498,7 @@ enum status model_planned_bytes(const struct model *model, enum weight_format we
     }
     TRY(quantized_weights_bytes(weights, &model->weights, model->config.n_layers, n_experts(model),
                                 &bytes, error));
-    *bytes_out = kept_bytes(model) + bytes;
+    *bytes_out = kept_bytes(model, weights) + bytes;
     return STATUS_OK;
 }
 

@@ -33,7 +33,7 @@
       "they overlap, a token is predicted once, by the window that knows more before it")          \
     X(tokens_max, U64(0, CONFIG_NO_MAX), "0", "tokens", "most tokens of the text; 0: all")         \
     WEIGHTS_CONFIG_ROW(X)                                                                          \
-    X(against_weights, WORD(enum weight_format, "auto|int8|int8-group32"), "auto", "",             \
+    X(against_weights, WORD(enum weight_format, WEIGHT_FORMAT_WORDS), "auto", "",                  \
       "the same for the other model")                                                              \
     X(kv_dtype, WORD(enum worker_kv_dtype, "auto|f32|bf16|f16"), "auto", "",                       \
       "data type of K and V; auto: that of the weights")                                           \

@@ -131,7 +131,7 @@ static uint64_t time_products(const struct kernel_trial *trial, const struct ker
                                   .workspace = workspace,
                                   .workspace_bytes = workspace_bytes};
     bool is_made = x && w && y && (workspace || workspace_bytes == 0);
-    if (is_made && trial->weights != WEIGHTS_AUTO) {
+    if (is_made && weight_format_is_int8(trial->weights)) {
         packed = packed_of(trial, &products, w);
         is_made = packed;
     }

@@ -28,7 +28,7 @@ static const struct sums SUMS[] = {
 };
 
 static const char *const MATHS[] = {"compute", "bf16", "fp16"};
-static const char *const WEIGHTS[] = {"asis", "int8", "int8_group32"};
+static const char *const WEIGHTS[] = {"asis", "int8", "int8_group32", "q8", "q4"};
 
 static const struct sums *find_sums(const char *set)
 {
@@ -41,7 +41,7 @@ static const struct sums *find_sums(const char *set)
 static const char *products_of(const char *set, enum weight_format weights)
 {
     const struct sums *sums = find_sums(set);
-    const char *name = !sums ? NULL : weights == WEIGHTS_AUTO ? sums->products : sums->int8;
+    const char *name = !sums ? NULL : weight_format_is_int8(weights) ? sums->int8 : sums->products;
     return name ? name : set;
 }
 

@@ -1,8 +1,8 @@
 /*
- * quantized_weights - quantizes the matrices of a model's layers and its head to INT8 while it is
- * loaded.
+ * quantized_weights - rounds the matrices of a model's layers and its head while it is loaded: to INT8, or to
+ * blocks.
  *
- * Each matrix that a product uses (q, k, v, o, gate, up, down, of experts too; head) is rounded and packed for this
+ * Each matrix that a product uses (q, k, v, o, gate, up, down, of experts too; head) is rounded; INT8 is packed for this
  * machine's kernels. Then its pages of the file are released. The embedding (even if the head is tied to
  * it), norms and biases stay as they are.
  *
@@ -22,8 +22,11 @@ struct quantized_weights {
 };
 
 /* The bytes of the matrices in the file, for the progress. */
-uint64_t quantized_weights_source_bytes(const struct weights *weights, uint32_t n_layers,
-                                        uint32_t n_experts);
+uint64_t quantized_weights_source_bytes(enum weight_format format, const struct weights *weights,
+                                        uint32_t n_layers, uint32_t n_experts);
+
+/* Whether the head is rounded; a tied one is not the embedding any more then. */
+bool quantized_weights_round_head(enum weight_format format, const struct weights *weights);
 
 /* The bytes of the rounded matrices if they are not packed, as for a device with its own kernels. INVALID_ARGUMENT: as
  * quantized_weights_make. */

@@ -1,7 +1,7 @@
 /*
  * model_bench - speed of one forward pass after another: prefill and decode tokens a second.
  *
- *     model_bench MODEL [N_THREADS] [f32|bf16|f16: of the cache] [auto|int8|int8-group32: weights]
+ *     model_bench MODEL [N_THREADS] [f32|bf16|f16: of the cache] [auto|int8|int8-group32|q8|q4: weights]
  *                 [compute|bf16|fp16: attention of prompts] [quick] [--kernels=NAME] [--device=NAME]
  *
  * Default: 2, f16, auto, compute, cpu and its fastest kernels. Prefill in chunks of CHUNK_TOKENS with the logits of the last position; decode
@@ -71,8 +71,8 @@ static int parse_word(const char *what, const char *word, const char *const *wor
 
 static enum weight_format parse_weights(const char *word)
 {
-    static const char *const words[] = {"auto", "int8", "int8-group32"};
-    return (enum weight_format)parse_word("weights", word, words, WEIGHTS_INT8_GROUP32 + 1);
+    static const char *const words[] = {"auto", "int8", "int8-group32", "q8", "q4"};
+    return (enum weight_format)parse_word("weights", word, words, WEIGHTS_Q4 + 1);
 }
 
 static enum context_math parse_math(const char *word)

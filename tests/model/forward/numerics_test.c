@@ -142,7 +142,7 @@ Test(numerics, other_bits_have_other_ids)
     struct list list = {0};
     for (enum context_math math = CONTEXT_MATH_COMPUTE; math <= CONTEXT_MATH_FP16; math++)
         make(&list, DEMO_MODEL, (struct runner_options){.context_math = math}, "scalar", "scalar");
-    for (enum weight_format weights = WEIGHTS_INT8; weights <= WEIGHTS_INT8_GROUP32; weights++)
+    for (enum weight_format weights = WEIGHTS_INT8; weights <= WEIGHTS_Q4; weights++)
         make(&list, DEMO_MODEL, (struct runner_options){.weights = weights}, "scalar", "scalar");
     make(&list, DEMO_MODEL, (struct runner_options){0}, "reference", "scalar");
     make(&list, DEMO_MODEL, (struct runner_options){0}, "scalar", "reference");
