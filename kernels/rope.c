@@ -3,9 +3,10 @@
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define PI           3.14159265358979323846
-#define HALF_DIM_MAX 128u
+#define HALF_DIM_MAX ROPE_FACTORS_MAX
 
 struct rope {
     struct rope_config config; /* without the factor arrays: the frequencies include them */
@@ -266,8 +267,12 @@ float rope_attention_factor(const struct rope *rope)
 
 bool rope_depends_on_length(const struct rope *rope)
 {
-    return (rope->config.scaling == ROPE_DYNAMIC || rope->config.scaling == ROPE_LONGROPE) &&
-           rope->config.positions_max > rope->config.original_positions;
+    const struct rope_config *config = &rope->config;
+    const size_t bytes = config->rotary_dim / 2 * sizeof *rope->inv_freq;
+    const bool has_two = config->scaling == ROPE_LONGROPE &&
+                         memcmp(rope->inv_freq, rope->long_inv_freq, bytes) != 0;
+    return (config->scaling == ROPE_DYNAMIC || has_two) &&
+           config->positions_max > config->original_positions;
 }
 
 /* NTK: theta grows so that the longest wave is stretched by factor * length / original - factor + 1. */

@@ -45,6 +45,8 @@ struct rope_config {
     const double *short_factors, *long_factors; /* LongRoPE: [rotary_dim / 2], copied */
 };
 
+#define ROPE_FACTORS_MAX 128u /* of a rotation: half of the largest head */
+
 struct rope;
 
 /* INVALID_ARGUMENT: a value out of range. NO_MEMORY. */

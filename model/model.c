@@ -202,6 +202,12 @@ static struct hash128 digest_config(const struct model_config *config)
         rope->no_truncate,
     };
     struct hash128 digest = hash128_of(&KEY, values, sizeof values);
+    if (rope->scaling == ROPE_LONGROPE) {
+        const struct rope_factors *factors = &config->rope_factors;
+        digest = hash128_chain(&KEY, digest,
+                               factors->is_long ? factors->long_ones : factors->short_ones,
+                               factors->n * sizeof *factors->long_ones);
+    }
     digest = hash128_chain(&KEY, digest, config->windows,
                            config->n_layers * sizeof *config->windows);
     return digest_decoder(config, digest);
@@ -372,6 +378,21 @@ static enum status load_weights(struct model *model, const struct model_options 
     return options->device ? place_weights(model, &steps, error) : STATUS_OK;
 }
 
+/* LongRoPE's factors, by the positions that are served. */
+static void choose_rope(struct model_config *config, uint32_t context_tokens, bool is_quiet)
+{
+    const uint32_t served = context_tokens > 0 && context_tokens < config->context_tokens
+                                ? context_tokens
+                                : config->context_tokens;
+    if (config->rope.scaling != ROPE_LONGROPE)
+        return;
+    config->rope_factors.is_long = served > config->rope.original_positions;
+    if (config->rope_factors.is_long && !is_quiet)
+        log_info("LongRoPE: %u tokens are served, so all prompts are rotated by long_factor; "
+                 "with --max-context-tokens %u they are by short_factor",
+                 served, config->rope.original_positions);
+}
+
 static enum status load(struct model *model, const char *folder,
                         const struct model_options *options, struct error *error)
 {
@@ -381,6 +402,7 @@ static enum status load(struct model *model, const char *folder,
     TRY(kernel_choice_make(kernel_choice_is_own(options->device), options->cpu_kernels,
                            options->attention_kernels, error, &model->choice));
     TRY(model_config_read(folder, &model->config, error));
+    choose_rope(&model->config, options->context_tokens, options->is_quiet);
     TRY(check_device(folder, &model->config, options->weights, options->device, error));
     TRY(weight_files_open(folder, &model->files, error));
     model->is_used = calloc(model->files.n_entries + 1, sizeof *model->is_used);

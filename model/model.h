@@ -25,6 +25,8 @@ struct weights;
 
 struct model_options {
     enum weight_format weights;
+    uint32_t
+        context_tokens; /* most positions that will be used: they choose LongRoPE's factors; 0: all of the model */
     /* The kernels that compute with it: names as in kernel_choice.h. */
     const char *cpu_kernels, *attention_kernels;
     /* Only checks configuration, names and shapes: reads no weights, computes no digest. */

@@ -50,6 +50,7 @@ static struct model_options model_options(const struct worker *worker,
                                           const struct worker_kernels *kernels)
 {
     return (struct model_options){
+        .context_tokens = options->max_context_tokens,
         .weights = options->weights,
         .cpu_kernels = kernels->products,
         .attention_kernels = kernels->attention,

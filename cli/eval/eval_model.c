@@ -65,6 +65,7 @@ static enum status open_all(struct eval_model *model, const char *folder,
                             struct error *error)
 {
     const struct model_options load = {.weights = options->weights,
+                                       .context_tokens = options->window_tokens,
                                        .cpu_kernels = options->cpu_kernels,
                                        .attention_kernels = options->attention_kernels,
                                        .threads = threads,

@@ -305,6 +305,7 @@ static enum status read_ropes(const struct json_fields *fields, struct model_con
         .family = family,
         .head_dim = config->head_dim,
         .context_tokens = config->context_tokens,
+        .factors = &config->rope_factors,
     };
     for (uint32_t i = 0; i < config->n_layers; i++)
         config->layer_ropes[i] = (uint8_t)rope_of_layer(family->ropes, config->windows[i] > 0);

@@ -24,6 +24,14 @@
 #define VOCABULARY_MAX (1u << 24)
 #define EOS_IDS_MAX    256u
 
+/* LongRoPE's frequencies: divided by the short factors, if no more than original_positions are served, else by the long ones. So
+ * they are the same for all sequences of a process, and K of a short prompt can begin a long one. */
+struct rope_factors {
+    double short_ones[ROPE_FACTORS_MAX], long_ones[ROPE_FACTORS_MAX]; /* [n] */
+    uint32_t n;
+    bool is_long; /* which of them are used */
+};
+
 struct model_config {
     uint32_t family; /* family_at */
     bool
@@ -46,8 +54,9 @@ struct model_config {
         tied_embeddings; /* the output head is the embedding; after loading: whether it really is */
     /* rope_local is that of layers with ROPE_LOCAL; equal to rope if no layer has it. */
     struct rope_config rope, rope_local;
-    uint8_t layer_ropes[LAYERS_MAX]; /* [n_layers] enum layer_rope */
-    bool has_sinks;                  /* a logit a head in the denominator of attention */
+    uint8_t layer_ropes[LAYERS_MAX];  /* [n_layers] enum layer_rope */
+    struct rope_factors rope_factors; /* of rope, if it is LongRoPE */
+    bool has_sinks;                   /* a logit a head in the denominator of attention */
     /* routing.n_experts 0: no layer has experts. n_in is hidden. */
     struct moe_config experts;
     bool has_shared_scale;           /* the shared expert counts by a sigmoid */

@@ -25,6 +25,8 @@ static const char *const MEMBERS[] = {
     "beta_slow",
     "truncate",
     "partial_rotary_factor",
+    "short_factor",
+    "long_factor",
 };
 
 static const struct type_row {
@@ -32,7 +34,7 @@ static const struct type_row {
     enum rope_scaling scaling;
 } TYPES[] = {
     {"default", ROPE_NONE},  {"linear", ROPE_LINEAR}, {"dynamic", ROPE_DYNAMIC},
-    {"llama3", ROPE_LLAMA3}, {"yarn", ROPE_YARN},
+    {"llama3", ROPE_LLAMA3}, {"yarn", ROPE_YARN},     {"longrope", ROPE_LONGROPE},
 };
 
 static bool is_member(const char *key)
@@ -85,7 +87,14 @@ static enum status read_part(const struct rope_source *source, const struct json
     return STATUS_OK;
 }
 
-static enum status read_type(const struct json_fields *rope, enum rope_scaling *scaling_out)
+/* A family whose layers have two rotations has no factors for both. */
+static bool takes(const struct family *family, enum rope_scaling scaling)
+{
+    return scaling != ROPE_LONGROPE || family->ropes != ROPES_LOCAL_IN_WINDOWS;
+}
+
+static enum status read_type(const struct json_fields *rope, const struct family *family,
+                             enum rope_scaling *scaling_out)
 {
     const char *type = NULL, *old = NULL;
     TRY(json_fields_string(rope, "rope_type", &type));
@@ -95,8 +104,10 @@ static enum status read_type(const struct json_fields *rope, enum rope_scaling *
                          "%s: rope_type is \"%.40s\", type is \"%.40s\"", rope->file, type, old);
     if (!type)
         type = old ? old : "default";
+    if (strcmp(type, "su") == 0 && family->naming == NAMED_AS_PHI3)
+        type = "longrope";
     for (size_t i = 0; i < sizeof TYPES / sizeof *TYPES; i++) {
-        if (strcmp(TYPES[i].name, type) == 0) {
+        if (strcmp(TYPES[i].name, type) == 0 && takes(family, TYPES[i].scaling)) {
             *scaling_out = TYPES[i].scaling;
             return STATUS_OK;
         }
@@ -153,6 +164,8 @@ static enum status read_factor(const struct json_fields *rope, uint32_t context_
     TRY(json_fields_real(rope, "factor", 1, FACTOR_MAX, &config->factor));
     if (config->factor > 0)
         return STATUS_OK;
+    if (config->scaling == ROPE_LONGROPE) /* derived from the positions */
+        return STATUS_OK;
     if (config->scaling != ROPE_YARN)
         return error_set(rope->error, STATUS_CORRUPT, "%s.factor is missing", rope->file);
     config->factor = (double)context_tokens / config->original_positions;
@@ -195,15 +208,67 @@ static enum status read_yarn(const struct json_fields *rope, struct rope_config 
     return STATUS_OK;
 }
 
-static enum status read_scaling(const struct json_fields *fields, const struct json_fields *rope,
-                                uint32_t context_tokens, struct rope_config *config)
+/* One factor for each pair of rotated elements. */
+static enum status read_factors(const struct json_fields *rope, const char *key, uint32_t n,
+                                double *factors_out)
 {
+    const json_t *list = json_fields_get(rope, key);
+    if (!json_is_array(list) || json_array_size(list) != n)
+        return error_set(rope->error, STATUS_CORRUPT,
+                         "%s.%s is not a list of %u numbers, one for two rotated elements",
+                         rope->file, key, n);
+    for (uint32_t i = 0; i < n; i++) {
+        const json_t *factor = json_array_get(list, i);
+        factors_out[i] = json_number_value(factor);
+        if (!json_is_number(factor) || !(factors_out[i] > 0) || factors_out[i] > FACTOR_MAX)
+            return error_set(rope->error, STATUS_CORRUPT,
+                             "%s.%s[%u] is not a number above 0 and up to %g", rope->file, key, i,
+                             FACTOR_MAX);
+    }
+    return STATUS_OK;
+}
+
+static enum status read_longrope(const struct json_fields *rope, struct rope_factors *factors,
+                                 struct rope_config *config)
+{
+    const uint32_t rotary_dim = config->rotary_dim > 0 ? config->rotary_dim : config->head_dim;
+    factors->n = rotary_dim / 2;
+    if (factors->n > ROPE_FACTORS_MAX || config->original_positions < 2)
+        return error_set(rope->error, STATUS_UNSUPPORTED,
+                         "%s: longrope of %u elements and %u original positions", rope->file,
+                         rotary_dim, config->original_positions);
+    TRY(json_fields_real(rope, "attention_factor", 1e-6, FACTOR_MAX, &config->attention_factor));
+    TRY(read_factors(rope, "short_factor", factors->n, factors->short_ones));
+    return read_factors(rope, "long_factor", factors->n, factors->long_ones);
+}
+
+static enum status refuse_factors(const struct json_fields *rope)
+{
+    static const char *const names[] = {"short_factor", "long_factor"};
+    for (unsigned i = 0; i < 2; i++) {
+        const json_t *list = json_fields_get(rope, names[i]);
+        if (list && !json_is_null(list))
+            return error_set(rope->error, STATUS_UNSUPPORTED,
+                             "%s.%s is not supported with another type than longrope", rope->file,
+                             names[i]);
+    }
+    return STATUS_OK;
+}
+
+static enum status read_scaling(const struct rope_source *source, const struct json_fields *rope,
+                                struct rope_config *config)
+{
+    const uint32_t context_tokens = source->context_tokens;
     TRY(check_members(rope));
-    TRY(read_type(rope, &config->scaling));
+    TRY(read_type(rope, source->family, &config->scaling));
+    if (config->scaling != ROPE_LONGROPE)
+        TRY(refuse_factors(rope));
     if (config->scaling == ROPE_NONE)
         return STATUS_OK;
-    TRY(read_original(fields, rope, context_tokens, config));
+    TRY(read_original(source->fields, rope, context_tokens, config));
     TRY(read_factor(rope, context_tokens, config));
+    if (config->scaling == ROPE_LONGROPE)
+        return read_longrope(rope, source->factors, config);
     if (config->scaling == ROPE_LLAMA3)
         return read_llama3(rope, config);
     if (config->scaling == ROPE_YARN)
@@ -315,7 +380,7 @@ enum status rope_parameters_read(const struct rope_source *source, struct rope_c
         TRY(check_both(fields, scaling, parameters, config.theta));
     /* What is not nested scales the layers that see all keys. */
     if (rope.object && (!source->is_local || is_nested))
-        TRY(read_scaling(fields, &rope, source->context_tokens, &config));
+        TRY(read_scaling(source, &rope, &config));
     TRY(extend_context(&rope, json_fields_get(&rope, "factor"), &config));
     *rope_out = config;
     return STATUS_OK;

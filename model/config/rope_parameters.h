@@ -6,8 +6,8 @@
  *
  *     written for both  both, which must not differ; rope_scaling is read, as in Transformers
  *
- * Types: default, linear, dynamic, llama3, yarn. Others are refused by name, also longrope: its frequencies
- * depend on the length of the prompt, which is not known for its first chunk. With dynamic, frequencies
+ * Types: default, linear, dynamic, llama3, yarn, longrope (of Phi-3 also by its first name, su). Others are refused by name. With
+ * longrope the positions that are served choose the factors, not each prompt's length. With dynamic, frequencies
  * depend on the length only beyond original_positions, and no more positions than these are served. An unknown
  * member of the object is refused: it may change the result.
  *
@@ -17,6 +17,7 @@
 
 #include "kernels/rope.h"
 #include "model/config/families.h"
+#include "model/config/model_config.h"
 #include "model/files/json_fields.h"
 
 #define CONTEXT_TOKENS_MAX (1u << 24) /* positions that a model serves */
@@ -26,8 +27,9 @@ struct rope_source {
     const struct json_fields *fields; /* of config.json */
     const struct family *family;
     uint32_t head_dim;
-    uint32_t context_tokens; /* max_position_embeddings */
-    bool is_local;           /* of layers with ROPE_LOCAL */
+    uint32_t context_tokens;      /* max_position_embeddings */
+    bool is_local;                /* of layers with ROPE_LOCAL */
+    struct rope_factors *factors; /* filled, if it is longrope */
 };
 
 /* rope_out->positions_max is the number of positions that are served: context_tokens, except with YaRN if

@@ -109,8 +109,12 @@ static bool has_rope(const struct model_config *config, enum layer_rope rope)
 static enum status create_ropes(struct forward *forward, struct error *error)
 {
     const struct model_config *config = forward->config;
+    struct rope_config rope = config->rope;
+    rope.short_factors = rope.long_factors = config->rope_factors.is_long
+                                                 ? config->rope_factors.long_ones
+                                                 : config->rope_factors.short_ones;
     if (has_rope(config, ROPE_MAIN))
-        TRY(rope_create(&config->rope, &forward->rope, error));
+        TRY(rope_create(&rope, &forward->rope, error));
     return has_rope(config, ROPE_LOCAL)
                ? rope_create(&config->rope_local, &forward->rope_local, error)
                : STATUS_OK;

@@ -156,13 +156,14 @@ Test(rope, dynamic_angles_follow_the_length_and_not_the_position)
 
 Test(rope, only_scalings_beyond_the_original_positions_depend_on_the_length)
 {
-    static const double factors[32] = {[0 ... 31] = 2};
+    static const double factors[32] = {[0 ... 31] = 2}, others[32] = {[0 ... 31] = 3};
     struct rope_config config = PLAIN;
     config.factor = 2;
     config.original_positions = 2048;
     config.low_freq_factor = 1;
     config.high_freq_factor = 4;
-    config.short_factors = config.long_factors = factors;
+    config.short_factors = factors;
+    config.long_factors = others;
     for (enum rope_scaling scaling = ROPE_NONE; scaling <= ROPE_LONGROPE; scaling++)
         for (uint32_t positions = 2048; positions <= 2049; positions++) {
             config.scaling = scaling;
@@ -173,6 +174,10 @@ Test(rope, only_scalings_beyond_the_original_positions_depend_on_the_length)
             cr_assert_eq(rope_depends_on_length(rope), depends, "scaling %d", (int)scaling);
             rope_destroy(rope);
         }
+    config.long_factors = factors; /* one set for all lengths, still ROPE_LONGROPE */
+    struct rope *rope = make(&config);
+    cr_assert_not(rope_depends_on_length(rope));
+    rope_destroy(rope);
 }
 
 Test(rope, tells_its_shape)

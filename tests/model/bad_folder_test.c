@@ -173,7 +173,8 @@ Test(bad_folder, the_rotary_embedding_is_not_ours)
     static const struct bad_folder CASES[] = {
         {SINGLE, CONFIG_SET, "{\"rope_scaling\": 2}", STATUS_CORRUPT, "rope_scaling"},
         {SINGLE, CONFIG_SET, "{\"rope_scaling\": {\"type\": \"longrope\", \"factor\": 2}}",
-         STATUS_UNSUPPORTED, "longrope"},
+         STATUS_CORRUPT,
+         "rope_scaling.short_factor is not a list of 4 numbers, one for two rotated elements"},
         {SINGLE, CONFIG_SET, "{\"rope_scaling\": {\"rope_type\": \"linear\"}}", STATUS_CORRUPT,
          "factor is missing"},
         {SINGLE, CONFIG_SET, "{\"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 0}}",

@@ -205,3 +205,32 @@ Test(model, another_head_than_the_embeddings_makes_the_untied_model)
         broken_folder_remove(&folder);
     }
 }
+
+/* So two workers that serve other numbers of positions do not take each other's KV: their digests differ. */
+Test(model, positions_that_are_served_choose_longropes_factors)
+{
+    static const struct {
+        uint32_t context_tokens;
+        bool is_long;
+    } cases[] = {{0, true}, {128, true}, {9, true}, {8, false}, {3, false}, {999, true}};
+    uint64_t digests[2][2];
+
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        const struct model_options options = {.context_tokens = cases[i].context_tokens};
+        struct model *model;
+        struct error error = {""};
+        uint64_t digest[2];
+        cr_assert_eq(model_load(GOLDEN_MODELS "/phi3_t4_longrope", &options, &error, &model),
+                     STATUS_OK, "%s", error.text);
+        const struct model_config *config = model_get_config(model);
+        cr_expect_eq(config->rope_factors.n, 4);
+        cr_expect_eq(config->rope_factors.long_ones[3], 30.0);
+        cr_expect_eq(config->rope_factors.is_long, cases[i].is_long, "%u", cases[i].context_tokens);
+        model_digest(model, digest);
+        if (i == 0 || i == 3)
+            memcpy(digests[i / 3], digest, sizeof digest);
+        cr_expect_arr_eq(digest, digests[!cases[i].is_long], sizeof digest);
+        model_destroy(model);
+    }
+    cr_expect_arr_neq(digests[0], digests[1], sizeof digests[0]);
+}

@@ -140,6 +140,17 @@ MODELS = {
     "phi3_t5": ("Phi3ForCausalLM", "phi3", 5, "F16", 1, {
         "hidden_size": 64, "sliding_window": None, "num_key_value_heads": 4, "tie_word_embeddings": True, "pad_token_id": 0,
         "rope_parameters": {"rope_theta": 10000.0, "rope_type": "default", "partial_rotary_factor": 0.75}}),
+    # Prompts of 9 and 70 tokens have the long factors, and one of a token has no angle; then those of 128 positions are short.
+    "phi3_t4_longrope": ("Phi3ForCausalLM", "phi3", 4, "BF16", 1, {
+        "sliding_window": None, "rope_theta": 10000.0, "tie_word_embeddings": False, "pad_token_id": 0,
+        "original_max_position_embeddings": 8, "rope_scaling": {
+            "type": "longrope", "short_factor": [1.0, 1.1, 1.3, 1.5], "long_factor": [1.2, 2.5, 7.0, 30.0]}}),
+    "phi3_t5_longrope": ("Phi3ForCausalLM", "phi3", 5, "F16", 1, {
+        "hidden_size": 64, "sliding_window": None, "num_key_value_heads": 4, "tie_word_embeddings": True, "pad_token_id": 0,
+        "rope_parameters": {
+            "rope_theta": 10000.0, "rope_type": "longrope", "partial_rotary_factor": 0.75, "attention_factor": 1.3,
+            "original_max_position_embeddings": 128, "short_factor": [1.0, 1.5, 2.0, 2.0, 3.0, 4.0],
+            "long_factor": [9.0, 9.0, 9.0, 9.0, 9.0, 9.0]}}),
     "olmo_t4": ("OlmoForCausalLM", "olmo", 4, "F32", 1, {
         "rms_norm_eps": None, "clip_qkv": None, "attention_bias": True, "tie_word_embeddings": False,
         "rope_theta": 10000.0, "rope_scaling": None}),

@@ -61,7 +61,20 @@ static const struct bad_config CASES[] = {
     {PHI3,
      "{\"rope_scaling\": {\"type\": \"longrope\", \"long_factor\": [1], \"short_factor\": [1]}, "
      "\"rope_parameters\": null}",
-     STATUS_UNSUPPORTED, "_factor is not supported"},
+     STATUS_CORRUPT, "rope_scaling.short_factor is not a list of 8 numbers"},
+    {PHI3,
+     "{\"rope_scaling\": {\"type\": \"su\", \"short_factor\": [1, 1, 1, 1, 1, 1, 1, 1], "
+     "\"long_factor\": [1, 1, 1, 1, 1, 0, 1, 1]}, \"rope_parameters\": null}",
+     STATUS_CORRUPT, "rope_scaling.long_factor[5] is not a number above 0 and up to 1e+06"},
+    {PHI3,
+     "{\"rope_scaling\": {\"type\": \"longrope\", \"short_factor\": [1, 1, 1, 1, 1, 1, 1, \"1\"], "
+     "\"long_factor\": [1, 1, 1, 1, 1, 1, 1, 1]}, \"rope_parameters\": null}",
+     STATUS_CORRUPT, "rope_scaling.short_factor[7] is not a number"},
+    {PHI3,
+     "{\"rope_scaling\": {\"type\": \"linear\", \"factor\": 2, \"long_factor\": [1]}, "
+     "\"rope_parameters\": null}",
+     STATUS_UNSUPPORTED,
+     "rope_scaling.long_factor is not supported with another type than longrope"},
     {PHI3, "{\"rope_parameters\": {\"rope_type\": \"default\", \"partial_rotary_factor\": 1.5}}",
      STATUS_CORRUPT, "partial_rotary_factor is 1.5"},
     {PHI3, "{\"rope_parameters\": {\"rope_type\": \"default\", \"partial_rotary_factor\": 0.07}}",
@@ -159,7 +172,7 @@ static const struct bad_config CASES[] = {
 
 Test(bad_family, every_bad_value_has_its_sentence)
 {
-    cr_assert_eq(sizeof CASES / sizeof *CASES, 81);
+    cr_assert_eq(sizeof CASES / sizeof *CASES, 84);
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         const struct bad_config *bad = &CASES[i];
         struct broken_folder folder;

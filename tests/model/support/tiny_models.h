@@ -33,6 +33,8 @@ static const char *const tiny_models[] = {
     "gemma3_t5",
     "phi3_t4",
     "phi3_t5",
+    "phi3_t4_longrope",
+    "phi3_t5_longrope",
     "olmo_t4",
     "olmo2_t4",
     "olmo3_t4",
