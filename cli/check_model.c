@@ -4,6 +4,7 @@
 #include "cli/interrupt.h"
 #include "cli/manifest.h"
 #include "cli/output.h"
+#include "cli/read_speed.h"
 #include "cli/split_costs.h"
 #include "model/config/families.h"
 #include "model/folder_report.h"
@@ -21,6 +22,7 @@
 
 #define MIB          (1 << 20)
 #define BLOCK_TOKENS 16 /* a worker's default */
+#define LONG_CONTEXT 4096
 
 #define CHECK_MODEL_CONFIG(X)                                                                      \
     WEIGHTS_CONFIG_ROW(X)                                                                          \
@@ -52,17 +54,20 @@ static void add_model(json_t *facts, const struct model *model)
             "digest", json_sprintf("%016" PRIx64 "%016" PRIx64, digest[0], digest[1])));
 }
 
-/* {"Q4_1": bytes, "F32": bytes} */
+/* {"Q4_1": bytes, "F32": bytes}, and what a token reads of them */
 static void add_types(json_t *facts, const struct model *model)
 {
     const struct model_config *config = model_get_config(model);
-    uint64_t bytes[DTYPE_LAST + 1];
+    struct weight_counts counts;
     json_t *types = json_object();
     weight_types_count(model_weights(model), config->n_layers, config->experts.routing.n_experts,
-                       bytes);
+                       config->experts.routing.top_k, &counts);
     for (enum dtype dtype = DTYPE_F32; dtype <= DTYPE_LAST; dtype++)
-        if (bytes[dtype] > 0)
-            json_object_set_new(types, dtype_name(dtype), json_integer((json_int_t)bytes[dtype]));
+        if (counts.bytes[dtype] > 0)
+            json_object_set_new(types, dtype_name(dtype),
+                                json_integer((json_int_t)counts.bytes[dtype]));
+    json_object_set_new(facts, "weight_bytes_per_token",
+                        json_integer((json_int_t)counts.token_bytes));
     json_object_set_new(facts, "weight_types", types);
     json_object_set_new(
         facts, "bits_per_weight",
@@ -121,11 +126,14 @@ static enum status add_facts(json_t *facts, const char *folder,
     TRY(thread_pool_create(0, false, &threads));
     struct model_options options = {.weights = values->weights, .threads = threads};
     enum status status = model_load(folder, &options, error, &model);
+    const double read_speed = status == STATUS_OK ? read_speed_measure(threads) : 0;
     thread_pool_destroy(threads);
     TRY(status);
     add_model(facts, model);
     add_types(facts, model);
     status = add_memory(facts, model, &room, error);
+    if (status == STATUS_OK)
+        json_object_set_new(facts, "read_bytes_per_second", json_real(read_speed));
     model_destroy(model);
     TRY(status);
     return values->tokenizer ? add_tokenizer(facts, folder, error) : STATUS_OK;
@@ -182,6 +190,29 @@ static void print_model(const json_t *facts)
     printf("digest          %s\n", fact_text(facts, "digest"));
 }
 
+/* What memory allows: a token of one sequence reads the weights, and the K and V of all tokens before it. */
+static double tokens_per_second(const json_t *facts, json_int_t context)
+{
+    const json_int_t bytes = fact(facts, "weight_bytes_per_token") +
+                             context * fact(facts, "kv_bytes_per_token");
+    return json_real_value(json_object_get(facts, "read_bytes_per_second")) / (double)bytes;
+}
+
+static void print_speed(const json_t *facts)
+{
+    const json_int_t context = fact(facts, "context_tokens") < LONG_CONTEXT
+                                   ? fact(facts, "context_tokens")
+                                   : LONG_CONTEXT;
+    if (fact(facts, "weight_bytes_per_token") == 0 || tokens_per_second(facts, 0) <= 0)
+        return;
+    printf(
+        "speed           a token reads %.1f MiB of weights; this machine reads %.1f GB/s: memory "
+        "allows about %.1f tokens/s of one sequence, %.1f behind " INT " tokens\n",
+        mib(facts, "weight_bytes_per_token"),
+        json_real_value(json_object_get(facts, "read_bytes_per_second")) / 1e9,
+        tokens_per_second(facts, 0), tokens_per_second(facts, context), context);
+}
+
 static void print_memory(const json_t *facts)
 {
     printf("kv              " INT " bytes a token, %s\n", fact(facts, "kv_bytes_per_token"),
@@ -218,6 +249,7 @@ static void print_lines(const json_t *report)
         putchar('\n');
         print_model(report);
         print_memory(report);
+        print_speed(report);
     }
     if (json_object_get(report, "tokenizer_ids"))
         print_tokenizer(report);

@@ -29,6 +29,8 @@ Test(check_model, a_good_folder_says_what_is_used_and_what_memory_there_is_for)
     EXPECT_IN(last_command.out, "kv              1280 bytes a token, bf16\n");
     EXPECT_IN(last_command.out, "bits each: ");
     EXPECT_IN(last_command.out, "MiB available");
+    EXPECT_IN(last_command.out,
+              "speed           a token reads 6.3 MiB of weights; this machine reads ");
     EXPECT_IN(last_command.out, "context here    2048 tokens in a worker, 2048 in each");
     EXPECT_IN(last_command.out, "\ngood\n");
 }
@@ -42,6 +44,9 @@ Test(check_model, json_is_one_document)
     cr_assert(json_is_true(json_object_get(report, "serves")));
     cr_assert_eq(json_integer_value(json_object_get(report, "kv_bytes_per_token")), 1280);
     cr_assert_gt(json_integer_value(json_object_get(report, "memory_available_bytes")), 0);
+    cr_assert_eq(json_integer_value(json_object_get(report, "weight_bytes_per_token")),
+                 2 * 3312384);
+    cr_assert_gt(json_real_value(json_object_get(report, "read_bytes_per_second")), 0);
     json_decref(report);
 }
 

@@ -1,0 +1,53 @@
+#include "cli/read_speed.h"
+
+#include "base/clock.h"
+#include "base/huge_memory.h"
+#include "base/thread_pool.h"
+
+#include <stdint.h>
+#include <string.h>
+
+#define BYTES  ((size_t)512 << 20)
+#define PARTS  256u
+#define PASSES 4
+
+/* Words of a part, and what becomes of their sum: it is stored, so that no compiler leaves the reads out. */
+struct pass {
+    const uint64_t *words;
+    uint64_t sums[PARTS];
+};
+
+static void read_part(void *arg, uint32_t part)
+{
+    enum { LANES = 8 };
+    struct pass *pass = arg;
+    const size_t n = BYTES / PARTS / sizeof *pass->words;
+    const uint64_t *words = pass->words + part * n;
+    uint64_t sums[LANES] = {0};
+
+    for (size_t i = 0; i < n; i += LANES)
+        for (unsigned l = 0; l < LANES; l++)
+            sums[l] += words[i + l];
+    for (unsigned l = 1; l < LANES; l++)
+        sums[0] += sums[l];
+    pass->sums[part] = sums[0];
+}
+
+double read_speed_measure(struct thread_pool *threads)
+{
+    void *memory = huge_memory_map(BYTES);
+    uint64_t best_ns = UINT64_MAX;
+
+    if (!memory)
+        return 0;
+    memset(memory, 1, BYTES);
+    struct pass pass = {.words = memory};
+    for (unsigned i = 0; i < PASSES; i++) {
+        const uint64_t start_ns = clock_now_ns();
+        thread_pool_run(threads, PARTS, read_part, &pass);
+        const uint64_t took_ns = clock_now_ns() - start_ns;
+        best_ns = took_ns < best_ns ? took_ns : best_ns;
+    }
+    huge_memory_unmap(memory, BYTES);
+    return (double)BYTES * (double)NS_PER_S / (double)(best_ns > 0 ? best_ns : 1);
+}
