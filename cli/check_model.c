@@ -126,7 +126,9 @@ static enum status add_facts(json_t *facts, const char *folder,
     TRY(thread_pool_create(0, false, &threads));
     struct model_options options = {.weights = values->weights, .threads = threads};
     enum status status = model_load(folder, &options, error, &model);
-    const double read_speed = status == STATUS_OK ? read_speed_measure(threads) : 0;
+    const double read_speed = status == STATUS_OK
+                                  ? read_speed_measure(threads, room.available_bytes / 8)
+                                  : 0;
     thread_pool_destroy(threads);
     TRY(status);
     add_model(facts, model);

@@ -5,7 +5,10 @@
  */
 #pragma once
 
+#include <stdint.h>
+
 struct thread_pool;
 
-/* The best of some passes over memory that no cache holds, in bytes a second; 0: there is no memory to measure with. */
-double read_speed_measure(struct thread_pool *threads);
+/* The best of some passes over memory, in bytes a second; at most bytes_max are taken for it. 0: that is too little, for caches would
+ * answer, or there is no memory. */
+double read_speed_measure(struct thread_pool *threads, uint64_t bytes_max);
