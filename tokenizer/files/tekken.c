@@ -41,29 +41,22 @@ struct tekken {
     struct error *error;
     uint32_t n_special, n_tokens; /* of vocab, as many as are used */
     const char *pattern;
-    char
-        *texts; /* of the tokens, one after the other: each byte a character of the byte alphabet */
+    char *texts; /* of the tokens, one behind the other, in characters of the byte alphabet */
     struct scored_token *tokens; /* [n_tokens] */
 };
-
-static enum status read_count(const struct field *config, const char *name, struct error *error,
-                              uint32_t *count_out)
-{
-    struct field field = field_member(config, name);
-    TRY(field_id(&field, error, count_out));
-    return STATUS_OK;
-}
 
 static enum status read_settings(struct tekken *tekken)
 {
     struct field config = field_member(&tekken->root, "config");
     struct field pattern = field_member(&config, "pattern");
+    struct field vocab_size = field_member(&config, "default_vocab_size");
+    struct field n_special = field_member(&config, "default_num_special_tokens");
     uint32_t n_ids;
 
     TRY(field_need_object(&config, tekken->error));
     TRY(field_text(&pattern, tekken->error, &tekken->pattern, NULL));
-    TRY(read_count(&config, "default_vocab_size", tekken->error, &n_ids));
-    TRY(read_count(&config, "default_num_special_tokens", tekken->error, &tekken->n_special));
+    TRY(field_id(&vocab_size, tekken->error, &n_ids));
+    TRY(field_id(&n_special, tekken->error, &tekken->n_special));
     TRY(field_need_array(&tekken->vocab, tekken->error));
     tekken->n_tokens = n_ids - tekken->n_special;
     if (n_ids > tekken->n_special && tekken->n_tokens <= field_length(&tekken->vocab))
@@ -119,14 +112,12 @@ static enum status read_tokens(struct tekken *tekken)
     return STATUS_OK;
 }
 
-static enum status add_special(const struct tekken *tekken, json_t *list, uint32_t id,
-                               const char *text)
+static enum status add_special(json_t *list, uint32_t id, const char *text)
 {
     const struct document_token token = {id, text, strlen(text)};
+    const int failed = json_array_append_new(list, document_added_token(&token, true));
 
-    (void)tekken;
-    return json_array_append_new(list, document_added_token(&token, true)) == 0 ? STATUS_OK
-                                                                                : STATUS_NO_MEMORY;
+    return failed ? STATUS_NO_MEMORY : STATUS_OK;
 }
 
 static enum status add_named(const struct tekken *tekken, const struct field *names, json_t *list)
@@ -142,7 +133,7 @@ static enum status add_named(const struct tekken *tekken, const struct field *na
         if (written != id)
             return error_set(tekken->error, STATUS_UNSUPPORTED, "%s is %u, it must be %u",
                              rank.path, written, id);
-        TRY(add_special(tekken, list, id, text));
+        TRY(add_special(list, id, text));
     }
     return STATUS_OK;
 }
@@ -165,11 +156,11 @@ static enum status add_specials(const struct tekken *tekken, json_t *list)
     if (has_names)
         TRY(add_named(tekken, &names, list));
     for (uint32_t id = 0; id < n_named && !has_names; id++)
-        TRY(add_special(tekken, list, id, NAMES_OF_OLD[id]));
+        TRY(add_special(list, id, NAMES_OF_OLD[id]));
     for (uint32_t id = n_named; id < tekken->n_special; id++) {
         char name[32];
         snprintf(name, sizeof name, "<SPECIAL_%u>", id);
-        TRY(add_special(tekken, list, id, name));
+        TRY(add_special(list, id, name));
     }
     return STATUS_OK;
 }

@@ -63,7 +63,8 @@ static uint32_t unit_label(uint32_t unit)
     return unit & ((1u << 31) | 0xff);
 }
 
-/* The value of the shortest or the longest beginning of key that is in the trie. Returns its bytes; 0: there is none. */
+/* The value of the shortest or the longest beginning of key that is in the trie, the longest of whole characters. Returns its bytes;
+ * 0: there is none. */
 static size_t find_value(const struct charsmap *charsmap, const char *key, size_t n_key,
                          uint32_t *value_out)
 {
@@ -79,7 +80,8 @@ static size_t find_value(const struct charsmap *charsmap, const char *key, size_
         if (!unit_at(charsmap, place, &unit) || unit_label(unit) != byte)
             break;
         place ^= unit_offset(unit);
-        if (!unit_has_leaf(unit))
+        const bool is_inside = i + 1 < n_key && ((uint8_t)key[i + 1] & 0xc0) == 0x80;
+        if (!unit_has_leaf(unit) || (charsmap->takes_longest && is_inside))
             continue;
         if (!unit_at(charsmap, place, &leaf))
             break;
