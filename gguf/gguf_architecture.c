@@ -7,10 +7,11 @@
 
 /* ---- names ---- */
 
-static const char *const NAMES[][2] = {
+static const char *const LLAMA_ENDS[][2] = {
     {"token_embd.weight", "model.embed_tokens.weight"},
     {"output_norm.weight", "model.norm.weight"},
     {"output.weight", "lm_head.weight"},
+    {NULL, NULL},
 };
 
 static const char *const LAYER_NAMES[][2] = {
@@ -68,6 +69,73 @@ static const char *const GPT_OSS[][2] = {
     {NULL, NULL},
 };
 
+/* Of architectures before Llama, with all of their tensors. */
+
+#define BOTH(own, name)                                                                            \
+    {own ".weight", name ".weight"},                                                               \
+    {                                                                                              \
+        own ".bias", name ".bias"                                                                  \
+    }
+
+static const char *const GPT2_ENDS[][2] = {{"token_embd.weight", "transformer.wte.weight"},
+                                           {"position_embd.weight", "transformer.wpe.weight"},
+                                           BOTH("output_norm", "transformer.ln_f"),
+                                           {"output.weight", "lm_head.weight"},
+                                           {NULL, NULL}};
+static const char *const GPT2[][2] = {BOTH("attn_norm", "ln_1"),
+                                      BOTH("attn_qkv", "attn.c_attn"),
+                                      BOTH("attn_output", "attn.c_proj"),
+                                      BOTH("ffn_norm", "ln_2"),
+                                      BOTH("ffn_up", "mlp.c_fc"),
+                                      BOTH("ffn_down", "mlp.c_proj"),
+                                      {NULL, NULL}};
+
+static const char *const NEOX_ENDS[][2] = {{"token_embd.weight", "gpt_neox.embed_in.weight"},
+                                           BOTH("output_norm", "gpt_neox.final_layer_norm"),
+                                           {"output.weight", "embed_out.weight"},
+                                           {NULL, NULL}};
+static const char *const NEOX[][2] = {BOTH("attn_norm", "input_layernorm"),
+                                      BOTH("attn_qkv", "attention.query_key_value"),
+                                      BOTH("attn_output", "attention.dense"),
+                                      BOTH("ffn_norm", "post_attention_layernorm"),
+                                      BOTH("ffn_up", "mlp.dense_h_to_4h"),
+                                      BOTH("ffn_down", "mlp.dense_4h_to_h"),
+                                      {NULL, NULL}};
+
+static const char *const BLOOM_ENDS[][2] = {
+    {"token_embd.weight", "transformer.word_embeddings.weight"},
+    BOTH("token_embd_norm", "transformer.word_embeddings_layernorm"),
+    BOTH("output_norm", "transformer.ln_f"),
+    {"output.weight", "lm_head.weight"},
+    {NULL, NULL}};
+static const char *const BLOOM[][2] = {BOTH("attn_norm", "input_layernorm"),
+                                       BOTH("attn_qkv", "self_attention.query_key_value"),
+                                       BOTH("attn_output", "self_attention.dense"),
+                                       BOTH("ffn_norm", "post_attention_layernorm"),
+                                       BOTH("ffn_up", "mlp.dense_h_to_4h"),
+                                       BOTH("ffn_down", "mlp.dense_4h_to_h"),
+                                       {NULL, NULL}};
+static const char *const FALCON_TWO_NORMS[][2] = {
+    BOTH("attn_norm", "ln_mlp"),
+    BOTH("attn_norm_2", "ln_attn"),
+    BOTH("attn_qkv", "self_attention.query_key_value"),
+    BOTH("attn_output", "self_attention.dense"),
+    BOTH("ffn_up", "mlp.dense_h_to_4h"),
+    BOTH("ffn_down", "mlp.dense_4h_to_h"),
+    {NULL, NULL}};
+
+static const char *const MPT_ENDS[][2] = {{"token_embd.weight", "transformer.wte.weight"},
+                                          BOTH("output_norm", "transformer.norm_f"),
+                                          {"output.weight", "lm_head.weight"},
+                                          {NULL, NULL}};
+static const char *const MPT[][2] = {BOTH("attn_norm", "norm_1"),
+                                     BOTH("attn_qkv", "attn.Wqkv"),
+                                     BOTH("attn_output", "attn.out_proj"),
+                                     BOTH("ffn_norm", "norm_2"),
+                                     BOTH("ffn_up", "ffn.up_proj"),
+                                     BOTH("ffn_down", "ffn.down_proj"),
+                                     {NULL, NULL}};
+
 /* ---- architectures ---- */
 
 static const struct gguf_architecture ARCHITECTURES[] = {
@@ -95,7 +163,7 @@ static const struct gguf_architecture ARCHITECTURES[] = {
      .class = "Phi3ForCausalLM",
      .model_type = "phi3",
      .names = FUSED,
-     .has_part_of_rope = true},
+     .rope_part = "partial_rotary_factor"},
     {.name = "granite",
      .class = "GraniteForCausalLM",
      .model_type = "granite",
@@ -110,11 +178,72 @@ static const struct gguf_architecture ARCHITECTURES[] = {
      .class = "CohereForCausalLM",
      .model_type = "cohere",
      .has_layer_norm = true},
+    {.name = "gpt2",
+     .class = "GPT2LMHeadModel",
+     .model_type = "gpt2",
+     .names = GPT2,
+     .ends = GPT2_ENDS,
+     .layers = "transformer.h.",
+     .epsilon = "layer_norm_epsilon",
+     .has_own_names = true,
+     .qkv_is_plain = true,
+     .has_layer_norm = true},
+    {.name = "gptneox",
+     .class = "GPTNeoXForCausalLM",
+     .model_type = "gpt_neox",
+     .names = NEOX,
+     .ends = NEOX_ENDS,
+     .layers = "gpt_neox.layers.",
+     .has_own_names = true,
+     .qkv_is_plain = true,
+     .has_layer_norm = true,
+     .rope_part = "rotary_pct"},
+    {.name = "bloom",
+     .class = "BloomForCausalLM",
+     .model_type = "bloom",
+     .names = BLOOM,
+     .ends = BLOOM_ENDS,
+     .layers = "transformer.h.",
+     .epsilon = "layer_norm_epsilon",
+     .has_own_names = true,
+     .qkv_is_plain = true,
+     .has_layer_norm = true},
+    {.name = "falcon",
+     .class = "FalconForCausalLM",
+     .model_type = "falcon",
+     .names = FALCON_TWO_NORMS,
+     .ends = BLOOM_ENDS,
+     .layers = "transformer.h.",
+     .needs = "blk.0.attn_norm_2.weight",
+     .epsilon = "layer_norm_epsilon",
+     .has_own_names = true,
+     .qkv_is_plain = true,
+     .has_layer_norm = true},
+    {.name = "falcon",
+     .class = "FalconForCausalLM",
+     .model_type = "falcon",
+     .names = BLOOM,
+     .ends = BLOOM_ENDS,
+     .layers = "transformer.h.",
+     .epsilon = "layer_norm_epsilon",
+     .has_own_names = true,
+     .qkv_is_plain = true,
+     .has_layer_norm = true},
+    {.name = "mpt",
+     .class = "MptForCausalLM",
+     .model_type = "mpt",
+     .names = MPT,
+     .ends = MPT_ENDS,
+     .layers = "transformer.blocks.",
+     .epsilon = "layer_norm_epsilon",
+     .has_own_names = true,
+     .qkv_is_plain = true,
+     .has_layer_norm = true},
 };
 
 #define SUPPORTED                                                                                  \
-    "llama, qwen2, qwen3, qwen3moe, gemma, gemma2, gemma3, phi3, granite, olmo2, gpt-oss and "     \
-    "command-r"
+    "llama, qwen2, qwen3, qwen3moe, gemma, gemma2, gemma3, phi3, granite, olmo2, gpt-oss, "        \
+    "command-r, gpt2, gptneox, bloom, falcon and mpt"
 
 enum status gguf_architecture_find(const struct gguf_file *file,
                                    const struct gguf_architecture **found_out, struct error *error)
@@ -124,7 +253,8 @@ enum status gguf_architecture_find(const struct gguf_file *file,
     if (!name.bytes)
         return error_set(error, STATUS_CORRUPT, "key general.architecture is missing");
     for (size_t i = 0; i < COUNT(ARCHITECTURES); i++)
-        if (gguf_text_is(name, ARCHITECTURES[i].name)) {
+        if (gguf_text_is(name, ARCHITECTURES[i].name) &&
+            (!ARCHITECTURES[i].needs || gguf_find_tensor(file, ARCHITECTURES[i].needs))) {
             *found_out = &ARCHITECTURES[i];
             return STATUS_OK;
         }
@@ -161,20 +291,21 @@ void gguf_architecture_name(const struct gguf_architecture *architecture, struct
     int used = 0;
     snprintf(own, sizeof own, "%.*s", (int)name.n, name.bytes);
     name_out[0] = '\0';
-    for (size_t i = 0; i < COUNT(NAMES); i++)
-        if (strcmp(own, NAMES[i][0]) == 0)
-            snprintf(name_out, name_max, "%s", NAMES[i][1]);
+    const char *end = find_name(architecture->ends ? architecture->ends : LLAMA_ENDS, own);
+    if (end)
+        snprintf(name_out, name_max, "%s", end);
     if (sscanf(own, "blk.%6u.%n", &layer, &used) != 1 || used == 0)
         return;
     const char *found = find_name(architecture->names, own + used);
-    if (!found)
+    if (!found && !architecture->has_own_names)
         found = find_name(LAYER_NAMES, own + used);
     if (!found)
         return;
+    const char *layers = architecture->layers ? architecture->layers : "model.layers.";
     const char *number = strstr(found, "%u");
     if (number)
-        snprintf(name_out, name_max, "model.layers.%u.%.*s%u%s", layer, (int)(number - found),
-                 found, expert, number + 2);
+        snprintf(name_out, name_max, "%s%u.%.*s%u%s", layers, layer, (int)(number - found), found,
+                 expert, number + 2);
     else
-        snprintf(name_out, name_max, "model.layers.%u.%s", layer, found);
+        snprintf(name_out, name_max, "%s%u.%s", layers, layer, found);
 }

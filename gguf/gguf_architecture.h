@@ -12,11 +12,21 @@ struct gguf_architecture {
     const char *name, *class, *model_type;
     const char *const (*names)
         [2]; /* of a layer's tensors that are called otherwise than Llama's; ends with NULL */
+    const char *const (
+        *ends)[2];      /* names of the tensors that are of no layer, all of them; NULL: Llama's */
+    const char *layers; /* what names of a layer's tensors begin with; NULL: model.layers. */
+    const char
+        *needs; /* a row of several with one name is that of files with this tensor; NULL: of all */
+    const char *epsilon; /* the word for a layer norm's; NULL: layer_norm_eps */
+    bool has_own_names;  /* names has all of a layer's tensors */
+    bool
+        qkv_is_plain; /* all of Q, then K, then V, and rows are outputs, whatever Transformers has */
     bool is_interleaved;    /* neighbouring elements of a head are rotated together */
     bool norms_are_whole;   /* Transformers stores norms less 1, the file does not: Gemma */
     bool experts_are_apart; /* Transformers joins gate and up, the file does not: gpt-oss */
     bool has_layer_norm;    /* not RMS */
-    bool has_part_of_rope;  /* rope.dimension_count may be less than a head */
+    const char *
+        rope_part; /* the word for the part of a head that rotates; NULL: rope.dimension_count is a head */
     uint16_t
         layers_of_wide_scale; /* Gemma: with so many layers scores are scaled by hidden / heads, else by a head; 0: not Gemma */
 };

@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NUMBER_MAX (1u << 24)
+#define NUMBER_MAX       (1u << 24)
+#define ROPE_FACTORS_MAX 128
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
 
@@ -78,8 +79,9 @@ static enum status add_numbers(const struct gguf_file *file,
 {
     const struct number_row rms = {"attention.layer_norm_rms_epsilon", "rms_norm_eps", true, true,
                                    NULL};
-    const struct number_row layer = {"attention.layer_norm_epsilon", "layer_norm_eps", true, true,
-                                     NULL};
+    const struct number_row layer = {
+        "attention.layer_norm_epsilon",
+        architecture->epsilon ? architecture->epsilon : "layer_norm_eps", true, true, NULL};
     for (size_t i = 0; i < COUNT(NUMBERS); i++)
         TRY(add_number(file, architecture, &NUMBERS[i], config, error));
     TRY(add_number(file, architecture, architecture->has_layer_norm ? &layer : &rms, config,
@@ -121,8 +123,8 @@ static enum status refuse_rest(const struct gguf_file *file,
                          value_length, head_dim);
     snprintf(key, sizeof key, "%s.rope.dimension_count", architecture->name);
     TRY(gguf_u64(file, key, 1, NUMBER_MAX, &rotated, error));
-    if (architecture->has_part_of_rope && rotated < head_dim) {
-        json_object_set_new(config, "partial_rotary_factor",
+    if (architecture->rope_part && rotated < head_dim) {
+        json_object_set_new(config, architecture->rope_part,
                             json_real((double)rotated / (double)head_dim));
         return STATUS_OK;
     }
@@ -188,6 +190,52 @@ static enum status add_llama3(const struct gguf_tensor *tensor, json_t *config, 
     return STATUS_OK;
 }
 
+/* Phi-3's factors, one for each two rotated elements. */
+static enum status add_factors(const struct gguf_file *file, const char *name, const char *word,
+                               json_t *scaling, struct error *error)
+{
+    const struct gguf_tensor *tensor = gguf_find_tensor(file, name);
+    json_t *list = json_array();
+    json_object_set_new(scaling, word, list);
+    if (!tensor || tensor->type != GGUF_TYPE_F32 || tensor->n_dims != 1 ||
+        tensor->dims[0] > ROPE_FACTORS_MAX)
+        return error_set(error, STATUS_CORRUPT, "tensor %s is missing, or not F32 of one row",
+                         name);
+    for (uint64_t i = 0; i < tensor->dims[0]; i++) {
+        float value;
+        memcpy(&value, tensor->data + i * sizeof value, sizeof value);
+        if (!isfinite(value))
+            return error_set(error, STATUS_CORRUPT, "tensor %s has %g at %" PRIu64, name,
+                             (double)value, i);
+        json_array_append_new(list, json_real((double)value));
+    }
+    return STATUS_OK;
+}
+
+static enum status add_longrope(const struct gguf_file *file,
+                                const struct gguf_architecture *architecture, json_t *config,
+                                struct error *error)
+{
+    char key[96];
+    uint64_t original = 0;
+    double attention_factor = 0;
+    json_t *scaling = json_pack("{s:s}", "rope_type", "longrope");
+    json_object_set_new(config, "rope_scaling", scaling);
+    TRY(add_factors(file, "rope_factors_long.weight", "long_factor", scaling, error));
+    TRY(add_factors(file, "rope_factors_short.weight", "short_factor", scaling, error));
+    snprintf(key, sizeof key, "%s.rope.scaling.original_context_length", architecture->name);
+    TRY(gguf_u64(file, key, 1, NUMBER_MAX, &original, error));
+    if (original == 0)
+        return error_set(error, STATUS_CORRUPT, "key %s is missing", key);
+    json_object_set_new(scaling, "original_max_position_embeddings",
+                        json_integer((json_int_t)original));
+    snprintf(key, sizeof key, "%s.rope.scaling.attn_factor", architecture->name);
+    TRY(gguf_real(file, key, &attention_factor, error));
+    if (attention_factor > 0)
+        json_object_set_new(scaling, "attention_factor", json_real(attention_factor));
+    return STATUS_OK;
+}
+
 static enum status add_scaling(const struct gguf_file *file,
                                const struct gguf_architecture *architecture, json_t *config,
                                struct error *error)
@@ -200,8 +248,7 @@ static enum status add_scaling(const struct gguf_file *file,
     if (frequencies)
         return add_llama3(frequencies, config, error);
     if (gguf_find_tensor(file, "rope_factors_long.weight"))
-        return error_set(error, STATUS_UNSUPPORTED,
-                         "tensor rope_factors_long.weight: LongRoPE is not supported");
+        return add_longrope(file, architecture, config, error);
     snprintf(key, sizeof key, "%s.rope.scaling.type", architecture->name);
     TRY(gguf_text(file, key, &type, error));
     if (gguf_text_is(type, "none"))
@@ -299,6 +346,59 @@ static void set_expert_size(const struct gguf_file *file, json_t *config)
         json_object_set_new(scaling, "truncate", json_false());
 }
 
+/* Falcon has three decoders: groups of heads, and in them one norm or two, are the new one. ALiBi is none of them. */
+static void add_falcon(const struct gguf_architecture *architecture, bool has_bias, json_t *config)
+{
+    const uint64_t n_kv_heads = number_in(config, "num_key_value_heads");
+    const bool is_new = architecture->needs || n_kv_heads > 1;
+    json_object_set_new(config, "new_decoder_architecture", json_boolean(is_new));
+    json_object_set_new(config, "multi_query", json_true());
+    json_object_set_new(config, "bias", json_boolean(has_bias));
+    json_object_set_new(config, "num_kv_heads", json_integer((json_int_t)n_kv_heads));
+    json_object_set_new(config, "num_ln_in_parallel_attn",
+                        json_integer(architecture->needs ? 2 : 1));
+}
+
+static enum status add_mpt(const struct gguf_file *file, json_t *config, struct error *error)
+{
+    const uint64_t hidden = number_in(config, "hidden_size");
+    const uint64_t ffn = number_in(config, "intermediate_size");
+    double bias_max = 0, clip = 0;
+    TRY(gguf_real(file, "mpt.attention.max_alibi_bias", &bias_max, error));
+    TRY(gguf_real(file, "mpt.attention.clamp_kqv", &clip, error));
+    if (ffn % hidden != 0 ||
+        number_in(config, "num_key_value_heads") != number_in(config, "num_attention_heads"))
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "key mpt.feed_forward_length is no multiple of mpt.embedding_length, or "
+                         "KV heads are fewer than heads, which is not supported");
+    json_object_set_new(config, "expansion_ratio", json_integer((json_int_t)(ffn / hidden)));
+    json_object_set_new(config, "no_bias", json_true());
+    json_object_set_new(config, "attn_config",
+                        json_pack("{s:b, s:i, s:f}", "alibi", bias_max > 0, "alibi_bias_max",
+                                  bias_max > 0 ? (int)bias_max : 8, "clip_qkv", clip));
+    json_object_del(config, "intermediate_size");
+    json_object_del(config, "num_key_value_heads");
+    return STATUS_OK;
+}
+
+/* What the architectures before Llama have of their own. */
+static enum status add_older(const struct gguf_file *file,
+                             const struct gguf_architecture *architecture, json_t *config,
+                             struct error *error)
+{
+    const bool has_bias = gguf_find_tensor(file, "blk.0.attn_qkv.bias");
+    json_object_set_new(config, "qkv_is_plain", json_true());
+    if (strcmp(architecture->name, "gptneox") == 0) {
+        bool is_parallel = true;
+        TRY(gguf_bool(file, "gptneox.use_parallel_residual", &is_parallel, error));
+        json_object_set_new(config, "use_parallel_residual", json_boolean(is_parallel));
+        json_object_set_new(config, "attention_bias", json_boolean(has_bias));
+    }
+    if (strcmp(architecture->name, "falcon") == 0)
+        add_falcon(architecture, has_bias, config);
+    return strcmp(architecture->name, "mpt") == 0 ? add_mpt(file, config, error) : STATUS_OK;
+}
+
 static enum status fill(const struct gguf_file *file, json_t *config, struct error *error)
 {
     const struct gguf_architecture *architecture = NULL;
@@ -309,6 +409,8 @@ static enum status fill(const struct gguf_file *file, json_t *config, struct err
     TRY(refuse_rest(file, architecture, config, error));
     TRY(add_scaling(file, architecture, config, error));
     TRY(add_tokens(file, config, error));
+    if (architecture->qkv_is_plain)
+        TRY(add_older(file, architecture, config, error));
     if (architecture->is_interleaved)
         json_object_set_new(config, "rope_interleaved", json_true());
     if (architecture->norms_are_whole)

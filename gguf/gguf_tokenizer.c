@@ -26,30 +26,38 @@
     "(?i:'s|'t|'re|'ve|'m|'ll|'d)?|"                                                               \
     "\\p{N}{1,3}| ?[^\\s\\p{L}\\p{N}]+[\\r\\n/]*|\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 
+/* The signs that end a piece, of several scripts. */
+#define BLOOM                                                                                      \
+    " ?[^(\\s|.,!?\xe2\x80\xa6\xe3\x80\x82\xef\xbc\x8c\xe3\x80\x81\xe0\xa5\xa4\xdb\x94\xd8\x8c)]+"
+
 /* How texts are split before BPE. pattern NULL: as GPT-2 does. */
 static const struct splitting {
     const char *name, *pattern;
     bool is_nfc, splits_digits, ignores_merges, adds_bos;
+    bool is_falcon; /* signs of punctuation first; then as GPT-2; then numbers, by three digits */
 } SPLITTINGS[] = {
-    {"llama-bpe", LLAMA3, false, false, true, true},
-    {"llama3", LLAMA3, false, false, true, true},
-    {"llama-v3", LLAMA3, false, false, true, true},
-    {"tekken", TEKKEN, false, false, true, true},
-    {"gpt-4o", GPT4O, false, false, false, false},
-    {"qwen2", QWEN2, true, false, false, false},
-    {"deepseek-r1-qwen", QWEN2, true, false, false, false},
-    {"stablelm2", QWEN2, true, false, false, false},
-    {"smollm", NULL, false, true, false, false},
-    {"refact", NULL, false, true, false, false},
-    {"starcoder", NULL, false, true, false, false},
-    {"command-r", NULL, false, true, false, false},
-    {"codeshell", NULL, false, true, false, false},
-    {"exaone", NULL, false, true, false, false},
-    {"gpt-2", NULL, false, false, false, false},
-    {"phi-2", NULL, false, false, false, false},
-    {"mpt", NULL, false, false, false, false},
-    {"olmo", NULL, false, false, false, false},
-    {"jais", NULL, false, false, false, false},
+    {"llama-bpe", LLAMA3, false, false, true, true, false},
+    {"llama3", LLAMA3, false, false, true, true, false},
+    {"llama-v3", LLAMA3, false, false, true, true, false},
+    {"tekken", TEKKEN, false, false, true, true, false},
+    {"gpt-4o", GPT4O, false, false, false, false, false},
+    {"qwen2", QWEN2, true, false, false, false, false},
+    {"deepseek-r1-qwen", QWEN2, true, false, false, false, false},
+    {"stablelm2", QWEN2, true, false, false, false, false},
+    {"smollm", NULL, false, true, false, false, false},
+    {"refact", NULL, false, true, false, false, false},
+    {"starcoder", NULL, false, true, false, false, false},
+    {"command-r", NULL, false, true, false, false, false},
+    {"codeshell", NULL, false, true, false, false, false},
+    {"exaone", NULL, false, true, false, false, false},
+    {"bloom", BLOOM, false, false, false, false, false},
+    {"gpt3-finnish", BLOOM, false, false, false, false, false},
+    {.name = "falcon", .is_falcon = true},
+    {"gpt-2", NULL, false, false, false, false, false},
+    {"phi-2", NULL, false, false, false, false, false},
+    {"mpt", NULL, false, false, false, false, false},
+    {"olmo", NULL, false, false, false, false, false},
+    {"jais", NULL, false, false, false, false, false},
 };
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
@@ -110,7 +118,7 @@ static enum status find_splitting(struct vocabulary *vocabulary)
         vocabulary->error, STATUS_UNSUPPORTED,
         "tokenizer.ggml.pre is \"%.*s\", supported are llama-bpe, tekken, gpt-4o, qwen2, "
         "deepseek-r1-qwen, stablelm2, smollm, refact, starcoder, command-r, "
-        "codeshell, exaone, gpt-2, phi-2, mpt, olmo and jais",
+        "codeshell, exaone, bloom, gpt3-finnish, falcon, gpt-2, phi-2, mpt, olmo and jais",
         (int)(name.n < 60 ? name.n : 60), name.bytes);
 }
 
@@ -293,7 +301,15 @@ static json_t *pre_tokenizer(const struct vocabulary *vocabulary)
     if (splitting->splits_digits)
         json_array_append_new(list,
                               json_pack("{s:s, s:b}", "type", "Digits", "individual_digits", 1));
+    if (splitting->is_falcon)
+        json_array_append_new(
+            list, json_pack("{s:s, s:s}", "type", "Punctuation", "behavior", "Contiguous"));
     json_array_append_new(list, document_byte_level(!splitting->pattern));
+    if (splitting->is_falcon) {
+        json_array_append_new(list,
+                              json_pack("{s:s, s:b}", "type", "Digits", "individual_digits", 0));
+        json_array_append_new(list, document_split("[0-9][0-9][0-9]"));
+    }
     return document_sequence("pretokenizers", list);
 }
 

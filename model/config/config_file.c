@@ -148,6 +148,19 @@ static enum status read_activation(const struct json_fields *fields, struct mode
                      fields->file, key, act);
 }
 
+/* GGUF files have the rows of Q, K and V one after the other, and a row for each output, in every family. */
+static enum status read_plain_rows(const struct json_fields *fields, struct model_config *config)
+{
+    bool is_plain = false;
+    TRY(json_fields_bool(fields, "qkv_is_plain", &is_plain));
+    if (!is_plain)
+        return STATUS_OK;
+    if (config->decoder.qkv_layout == QKV_BY_GROUP)
+        config->decoder.qkv_layout = QKV_FUSED;
+    config->decoder.is_transposed = false;
+    return STATUS_OK;
+}
+
 static enum status read_switches(const struct json_fields *fields, struct model_config *config)
 {
     const struct family *family = family_of(config);
@@ -160,7 +173,8 @@ static enum status read_switches(const struct json_fields *fields, struct model_
     config->qkv_bias = attention_bias || family->has_qkv_bias;
     config->o_bias = (attention_bias && !family->attention_bias_is_qkv_alone) || family->has_o_bias;
     config->mlp_bias |= family->has_mlp_bias;
-    return family->read ? family->read(fields, config) : STATUS_OK;
+    TRY(family->read ? family->read(fields, config) : STATUS_OK);
+    return read_plain_rows(fields, config);
 }
 
 /* ---- sliding windows ---- */

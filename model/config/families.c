@@ -229,7 +229,7 @@ static const struct family FAMILIES[] = {
      .names = GPT_NAMES,
      .own_keys = "n_embd n_layer n_head n_inner n_positions layer_norm_epsilon "
                  "activation_function scale_attn_weights scale_attn_by_inverse_layer_idx "
-                 "add_cross_attention",
+                 "add_cross_attention qkv_is_plain",
      .decoder = {.norm = NORM_LAYER,
                  .norms_have_bias = true,
                  .qkv_layout = QKV_FUSED,
@@ -251,7 +251,7 @@ static const struct family FAMILIES[] = {
      .model_type = "gpt_neox",
      .names = "norm_eps=layer_norm_eps partial_rotary_factor=rotary_pct "
               "rope_theta=rotary_emb_base",
-     .own_keys = "layer_norm_eps rotary_pct rotary_emb_base use_parallel_residual",
+     .own_keys = "layer_norm_eps rotary_pct rotary_emb_base use_parallel_residual qkv_is_plain",
      .decoder = {.norm = NORM_LAYER,
                  .norms_have_bias = true,
                  .qkv_layout = QKV_BY_GROUP,
@@ -307,7 +307,7 @@ static const struct family FAMILIES[] = {
      .names = "hidden_size=n_embed num_hidden_layers=n_layer num_attention_heads=n_head "
               "norm_eps=layer_norm_epsilon max_position_embeddings=seq_length",
      .own_keys = "n_embed n_layer n_head n_inner layer_norm_epsilon seq_length "
-                 "apply_residual_connection_post_layernorm",
+                 "apply_residual_connection_post_layernorm qkv_is_plain",
      .decoder = {.norm = NORM_LAYER,
                  .norms_have_bias = true,
                  .qkv_layout = QKV_BY_GROUP,
@@ -329,7 +329,7 @@ static const struct family FAMILIES[] = {
      .names = "norm_eps=layer_norm_epsilon intermediate_size=ffn_hidden_size hidden_act=activation",
      .own_keys = "layer_norm_epsilon ffn_hidden_size activation new_decoder_architecture "
                  "multi_query parallel_attn alibi bias num_kv_heads num_ln_in_parallel_attn "
-                 "apply_residual_connection_post_layernorm",
+                 "apply_residual_connection_post_layernorm qkv_is_plain",
      .decoder = {.norm = NORM_LAYER, .norms_have_bias = true, .has_no_gate = true},
      .naming = NAMED_AS_FALCON,
      .ties_embeddings = true,
@@ -343,7 +343,7 @@ static const struct family FAMILIES[] = {
      .names = "hidden_size=d_model num_hidden_layers=n_layers num_attention_heads=n_heads "
               "max_position_embeddings=max_seq_len norm_eps=layer_norm_epsilon",
      .own_keys = "d_model n_layers n_heads max_seq_len layer_norm_epsilon expansion_ratio no_bias "
-                 "attn_config learned_pos_emb norm_type",
+                 "attn_config learned_pos_emb norm_type qkv_is_plain",
      .decoder = {.norm = NORM_LAYER, .qkv_layout = QKV_FUSED, .has_no_gate = true},
      .naming = NAMED_AS_MPT,
      .ties_embeddings = true,

@@ -342,6 +342,10 @@ GPT4O = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}
          r"\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n/]*|\s*[\r\n]+|\s+(?!\S)|\s+")
 
 
+# As published, with one class in another.
+BLOOM = " ?[^(\\s|[.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c])]+"
+
+
 def gpt4o():
     """The vocabulary of GPT-2, split as gpt-oss splits."""
     root = json.loads((TOKENIZERS / "gpt2" / "tokenizer.json").read_text())
@@ -352,6 +356,18 @@ def gpt4o():
         (Path(folder) / "gpt4o").mkdir()
         (Path(folder) / "gpt4o" / "tokenizer.json").write_text(json.dumps(root))
         return from_folder("gpt4o", "gpt-4o", folder=Path(folder))
+
+
+def bloom():
+    """The vocabulary of GPT-2, split as BLOOM splits."""
+    root = json.loads((TOKENIZERS / "gpt2" / "tokenizer.json").read_text())
+    split = {"type": "Split", "pattern": {"Regex": BLOOM}, "behavior": "Isolated", "invert": False}
+    bytes_alone = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
+    root["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [split, bytes_alone]}
+    with tempfile.TemporaryDirectory() as folder:
+        (Path(folder) / "bloom_tokens").mkdir()
+        (Path(folder) / "bloom_tokens" / "tokenizer.json").write_text(json.dumps(root))
+        return from_folder("bloom_tokens", "bloom", folder=Path(folder))
 
 
 def spm():
@@ -392,7 +408,7 @@ def main():
     write_blocks()
     ids = {"llama3": from_folder("llama3", "llama-bpe", bos_token_id="<|bos|>", eos_token_id="<|eos|>"),
            "qwen2": from_folder("qwen2", "qwen2", add_bos_token=False), "gpt2": from_folder("gpt2", "gpt-2"),
-           "gpt4o": gpt4o(), "spm": spm()}
+           "gpt4o": gpt4o(), "spm": spm(), "falcon": from_folder("falcon", "falcon"), "bloom_tokens": bloom()}
     (HERE / "tokens.json").write_text(json.dumps({"strings": STRINGS, "ids": ids}) + "\n")
 
 

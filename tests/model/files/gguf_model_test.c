@@ -24,7 +24,15 @@ Test(gguf_model, logits_are_those_of_the_folder)
                                            {"split-00001-of-00002", "llama_t4"},
                                            {"mistral_t5", "mistral_t5"},
                                            {"qwen2_t4", "qwen2_t4"},
-                                           {"qwen3_t4", "qwen3_t4"}};
+                                           {"qwen3_t4", "qwen3_t4"},
+                                           {"gpt2_model", "gpt2_t4"},
+                                           {"neox", "gpt_neox_t4"},
+                                           {"bloom", "bloom_t4"},
+                                           {"falcon_7b", "falcon_t4_7b"},
+                                           {"falcon_40b", "falcon_t4_40b"},
+                                           {"falcon_11b", "falcon_t5_11b"},
+                                           {"mpt", "mpt_t4"},
+                                           {"phi3_longrope", "phi3_t4_longrope"}};
     for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++) {
         char folder[512];
         struct runner runner;
