@@ -14,8 +14,8 @@ static const char WEIGHT[] = ".weight";
 struct search {
     struct weight_binding *binding;
     char base[NAME_BYTES]; /* the name without ".weight" */
-    uint32_t n_out, n_in;
-    struct tensor *tensor;
+    uint32_t n_out, n_in;  /* in the files */
+    struct tensor *tensor; /* its source says which rows it has */
     struct error *error;
 };
 
@@ -127,9 +127,7 @@ static enum status set_groups(const struct search *search, const struct weight_e
 static void set_type(const struct search *search, const uint8_t *data, enum dtype dtype)
 {
     struct tensor *tensor = search->tensor;
-    const uint64_t n = (uint64_t)search->n_out * search->n_in;
-    tensor->n_out = search->n_out;
-    tensor->n_in = search->n_in;
+    const uint64_t n = (uint64_t)tensor->n_out * tensor->n_in;
     tensor->data = data; /* until it is made */
     tensor->source.data = data;
     tensor->dtype = dtype;
@@ -260,6 +258,21 @@ static enum status find_scales(const struct search *search, const struct weight_
                   "weight_block_size");
 }
 
+/* Its elements stay where they are. */
+static enum status set_e4m3(const struct search *search, const struct weight_entry *weights)
+{
+    struct tensor *tensor = search->tensor;
+    const struct tensor_source *source = &tensor->source;
+    const uint32_t in_block = source->first % tensor->scale_rows;
+    if (source->run != source->period ||
+        (in_block > 0 && in_block + tensor->n_out > tensor->scale_rows))
+        return refuse(search, weights, STATUS_UNSUPPORTED,
+                      "has parts that share a block of one scale: that is not supported");
+    set_type(search, weights->tensor->data + (size_t)source->first * tensor->n_in, DTYPE_E4M3);
+    search->binding->bytes += quantized_source_bytes(tensor);
+    return STATUS_OK;
+}
+
 /* I8 and F8_E4M3. */
 static enum status bind_bytes(const struct search *search, const struct weight_entry *weights)
 {
@@ -277,11 +290,8 @@ static enum status bind_bytes(const struct search *search, const struct weight_e
     source->layout = is_int8 ? LAYOUT_INT8 : LAYOUT_E4M3;
     source->bits = 8;
     source->group = search->n_in;
-    if (!is_int8) {
-        set_type(search, weights->tensor->data, DTYPE_E4M3);
-        search->binding->bytes += quantized_source_bytes(search->tensor);
-        return STATUS_OK;
-    }
+    if (!is_int8)
+        return set_e4m3(search, weights);
     const uint32_t rows = search->tensor->scale_rows;
     if (search->tensor->scale_columns != search->n_in || search->n_in % GROUP_STEP != 0 ||
         (rows != 1 && rows != search->n_out))
@@ -292,14 +302,14 @@ static enum status bind_bytes(const struct search *search, const struct weight_e
     return STATUS_OK;
 }
 
-enum status quantized_files_bind(struct weight_binding *binding, const char *name, uint32_t n_out,
-                                 uint32_t n_in, struct tensor *tensor, bool *is_found_out,
-                                 struct error *error)
+enum status quantized_files_bind(struct weight_binding *binding, const char *name,
+                                 const struct tensor_source *rows, uint32_t n_out, uint32_t n_in,
+                                 struct tensor *tensor, bool *is_found_out, struct error *error)
 {
     const enum quantization_method method = binding->config->quantization.method;
     const size_t n = strlen(name), ending = sizeof WEIGHT - 1;
     struct search search = {
-        .binding = binding, .n_out = n_out, .n_in = n_in, .tensor = tensor, .error = error};
+        .binding = binding, .n_out = rows->n_rows, .n_in = n_in, .tensor = tensor, .error = error};
     *is_found_out = false;
     if (method <= QUANTIZATION_MXFP4 || n <= ending || n >= sizeof search.base ||
         strcmp(name + n - ending, WEIGHT) != 0)
@@ -314,6 +324,9 @@ enum status quantized_files_bind(struct weight_binding *binding, const char *nam
     *is_found_out = words || is_bytes;
     if (!*is_found_out)
         return STATUS_OK;
+    tensor->n_out = n_out;
+    tensor->n_in = n_in;
+    tensor->source = *rows;
     if (is_bytes)
         return bind_bytes(&search, weights);
     return has_words ? bind_words(&search, words) : bind_packed(&search, words);

@@ -17,8 +17,9 @@
 
 #include "model/weights/weight_binding.h"
 
-/* name: of the matrix, ".weight" at its end. Sets tensor if the files have the matrix quantized.
- * CORRUPT, UNSUPPORTED: the sentence names the tensor. */
+/* name: of the matrix in the files, ".weight" at its end. rows: which of its rows the tensor has, n_out of them, each of n_in
+ * elements. Sets tensor if the files have the matrix quantized. CORRUPT, UNSUPPORTED: the sentence names the tensor. */
 MUST_CHECK enum status quantized_files_bind(struct weight_binding *binding, const char *name,
-                                            uint32_t n_out, uint32_t n_in, struct tensor *tensor,
+                                            const struct tensor_source *rows, uint32_t n_out,
+                                            uint32_t n_in, struct tensor *tensor,
                                             bool *is_found_out, struct error *error);

@@ -9,8 +9,9 @@ enum { BLOCK = 32, WORD_BITS = 32 };
 
 /* A block of columns of a strip of rows. */
 struct part {
-    uint32_t first, n_rows; /* rows */
-    uint32_t k;             /* column */
+    uint32_t first, n_rows;         /* rows */
+    uint32_t k;                     /* column */
+    uint32_t in_file[SOURCE_STRIP]; /* the number of each row there */
     uint8_t numbers[SOURCE_STRIP][BLOCK];
 };
 
@@ -33,6 +34,7 @@ static uint32_t element_of(uint32_t word, uint32_t place, uint32_t bits)
     return word >> place * bits & ((1u << bits) - 1);
 }
 
+/* Here and below, row is that of the matrix in the files. */
 static uint32_t number_at(const struct tensor *tensor, uint32_t row, uint32_t k)
 {
     const struct quantized_source *source = &tensor->source.quantized;
@@ -40,11 +42,12 @@ static uint32_t number_at(const struct tensor *tensor, uint32_t row, uint32_t k)
     const uint32_t a_word = WORD_BITS / source->bits;
     switch (source->layout) {
     case LAYOUT_AWQ:
-        return element_of(word_at(words, (size_t)k * (tensor->n_out / a_word) + row / a_word),
-                          awq_place(row), source->bits);
+        return element_of(
+            word_at(words, (size_t)k * (tensor->source.n_rows / a_word) + row / a_word),
+            awq_place(row), source->bits);
     case LAYOUT_GPTQ:
-        return element_of(word_at(words, (size_t)(k / a_word) * tensor->n_out + row), k % a_word,
-                          source->bits);
+        return element_of(word_at(words, (size_t)(k / a_word) * tensor->source.n_rows + row),
+                          k % a_word, source->bits);
     case LAYOUT_PACKED:
         return element_of(word_at(words, (size_t)row * (tensor->n_in / a_word) + k / a_word),
                           k % a_word, source->bits);
@@ -67,12 +70,12 @@ static void take_numbers(const struct tensor *tensor, struct part *part)
     if (layout == LAYOUT_AWQ || layout == LAYOUT_GPTQ) {
         for (uint32_t i = 0; i < BLOCK; i++)
             for (uint32_t r = 0; r < part->n_rows; r++)
-                part->numbers[r][i] = (uint8_t)number_at(tensor, part->first + r, part->k + i);
+                part->numbers[r][i] = (uint8_t)number_at(tensor, part->in_file[r], part->k + i);
         return;
     }
     for (uint32_t r = 0; r < part->n_rows; r++)
         for (uint32_t i = 0; i < BLOCK; i++)
-            part->numbers[r][i] = (uint8_t)number_at(tensor, part->first + r, part->k + i);
+            part->numbers[r][i] = (uint8_t)number_at(tensor, part->in_file[r], part->k + i);
 }
 
 static float scale_at(const struct tensor *tensor, uint32_t row, uint32_t group)
@@ -83,7 +86,8 @@ static float scale_at(const struct tensor *tensor, uint32_t row, uint32_t group)
     if (source->layout == LAYOUT_INT8) /* one, or one for each row */
         return dtype_load(source->scale_dtype, source->scales, tensor->scale_rows == 1 ? row : 0);
     return dtype_load(source->scale_dtype, source->scales,
-                      is_by_group ? (size_t)group * tensor->n_out + row : row * n_groups + group);
+                      is_by_group ? (size_t)group * tensor->source.n_rows + row
+                                  : row * n_groups + group);
 }
 
 static uint32_t zero_at(const struct tensor *tensor, uint32_t row, uint32_t group)
@@ -97,7 +101,7 @@ static uint32_t zero_at(const struct tensor *tensor, uint32_t row, uint32_t grou
         return element_of(word_at(source->zeros, row / a_word * n_groups + group), row % a_word,
                           source->bits);
     const uint32_t word = word_at(source->zeros,
-                                  (size_t)group * (tensor->n_out / a_word) + row / a_word);
+                                  (size_t)group * (tensor->source.n_rows / a_word) + row / a_word);
     if (source->layout == LAYOUT_AWQ)
         return element_of(word, awq_place(row), source->bits);
     return element_of(word, row % a_word, source->bits) + source->zero_is_less_one;
@@ -149,8 +153,8 @@ static void put_part(const struct tensor *tensor, const struct part *part, uint8
     const size_t at = dtype_array_bytes(tensor->dtype, part->k);
     const uint32_t group = part->k / tensor->source.quantized.group;
     for (uint32_t r = 0; r < part->n_rows; r++) {
-        const uint32_t row = part->first + r;
-        uint8_t *to = made + row * row_bytes + at;
+        const uint32_t row = part->in_file[r];
+        uint8_t *to = made + (part->first + r) * row_bytes + at;
         if (tensor->dtype == DTYPE_MXFP4)
             put_mxfp4(part->numbers[r],
                       ((const uint8_t *)tensor->source.quantized
@@ -170,6 +174,8 @@ void quantized_source_make(const struct tensor *tensor, uint32_t strip, uint8_t 
     struct part part = {.first = strip * SOURCE_STRIP};
     part.n_rows = tensor->n_out - part.first < SOURCE_STRIP ? tensor->n_out - part.first
                                                             : SOURCE_STRIP;
+    for (uint32_t r = 0; r < part.n_rows; r++)
+        part.in_file[r] = tensor_row_in_file(&tensor->source, part.first + r);
     for (; part.k < tensor->n_in; part.k += BLOCK) {
         take_numbers(tensor, &part);
         put_part(tensor, &part, made);
@@ -192,6 +198,9 @@ size_t quantized_source_bytes(const struct tensor *tensor)
 void quantized_source_scales(const struct tensor *tensor, float *scales_out)
 {
     const struct quantized_source *source = &tensor->source.quantized;
+    const size_t columns = (tensor->n_in + (size_t)tensor->scale_columns - 1) /
+                           tensor->scale_columns;
+    const size_t first = tensor->source.first / tensor->scale_rows * columns;
     for (size_t i = 0; i < n_scales(tensor); i++)
-        scales_out[i] = dtype_load(source->scale_dtype, source->scales, i);
+        scales_out[i] = dtype_load(source->scale_dtype, source->scales, first + i);
 }

@@ -33,11 +33,6 @@ static size_t made_bytes(const struct tensor *tensor)
     return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-static size_t row_in_file(const struct tensor_source *source, uint32_t row)
-{
-    return source->first + (size_t)(row / source->run) * source->period + row % source->run;
-}
-
 static void add_one(const struct tensor *tensor, float *made)
 {
     const uint32_t n = tensor->n_out * tensor->n_in;
@@ -55,7 +50,8 @@ static void transpose(const struct tensor *tensor, uint8_t *made)
         for (uint32_t row = 0; row < tensor->n_out; row++)
             for (uint32_t i = first; i < first + COLUMNS && i < tensor->n_in; i++)
                 memcpy(made + ((size_t)row * tensor->n_in + i) * bytes,
-                       from + (i * (size_t)source->n_rows + row_in_file(source, row)) * bytes,
+                       from +
+                           (i * (size_t)source->n_rows + tensor_row_in_file(source, row)) * bytes,
                        bytes);
 }
 
@@ -64,7 +60,7 @@ static void gather(const struct tensor *tensor, uint8_t *made)
     const size_t bytes = dtype_array_bytes(tensor->dtype, tensor->n_in);
     const uint8_t *from = tensor->source.data;
     for (uint32_t row = 0; row < tensor->n_out; row++)
-        memcpy(made + row * bytes, from + row_in_file(&tensor->source, row) * bytes, bytes);
+        memcpy(made + row * bytes, from + tensor_row_in_file(&tensor->source, row) * bytes, bytes);
 }
 
 struct strips {
@@ -92,7 +88,8 @@ static void make_quantized(struct thread_pool *threads, struct tensor *tensor, u
     else
         for (uint32_t i = 0; i < n; i++)
             make_strip(&strips, i);
-    const size_t bits = (size_t)tensor->n_out * tensor->n_in * tensor->source.quantized.bits;
+    const size_t bits = (size_t)tensor->source.n_rows * tensor->n_in *
+                        tensor->source.quantized.bits;
     mapped_file_give_back(tensor->source.data, bits / 8);
     tensor->data = made;
     tensor->scale_rows = tensor->scale_columns = 0;

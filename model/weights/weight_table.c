@@ -162,14 +162,16 @@ static enum status bind_quantized(struct weight_binding *binding, const char *na
     *is_found_out = false;
     if (row->columns == DIM_NONE)
         return STATUS_OK;
-    TRY(quantized_files_bind(binding, name, source->n_rows, n_in, tensor, is_found_out, error));
+    TRY(quantized_files_bind(binding, name, source,
+                             (uint32_t)dimension_size(binding->config, row->rows), n_in, tensor,
+                             is_found_out, error));
     binding->n_quantized += *is_found_out;
-    if (!*is_found_out || (lies_in_place(source) && source->first == 0 &&
-                           source->n_rows == dimension_size(binding->config, row->rows)))
+    if (!*is_found_out || !source->is_transposed ||
+        tensor->source.quantized.layout == LAYOUT_GPTQ) /* it has all matrices alike */
         return STATUS_OK;
     return error_set(error, STATUS_UNSUPPORTED,
                      "tensor %.120s is quantized: that is not supported for matrices that are "
-                     "fused or transposed in the files",
+                     "transposed in the files",
                      name);
 }
 
@@ -329,6 +331,9 @@ static enum status bind_mxfp4(struct weight_binding *binding, const char *name,
         .n_out = (uint32_t)shape[1],
         .n_in = (uint32_t)n_in,
         .source = {.data = bytes,
+                   .run = (uint32_t)shape[1],
+                   .period = (uint32_t)shape[1],
+                   .n_rows = (uint32_t)shape[1],
                    .quantized = {.layout = LAYOUT_MXFP4,
                                  .bits = 4,
                                  .group = MXFP4_BLOCK,

@@ -15,7 +15,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* A matrix of a quantized checkpoint: whole numbers, with a scale and perhaps a zero point for each group of a row. */
+/* A matrix of a quantized checkpoint: whole numbers, with a scale and perhaps a zero point for each group of a row. n_out: the
+ * rows in the files. */
 enum source_layout {
     LAYOUT_ELEMENTS, /* not quantized */
     LAYOUT_AWQ,      /* words [n_in][n_out / 8], elements in the order 0 2 4 6 1 3 5 7 */
@@ -47,6 +48,11 @@ struct tensor_source {
     bool adds_one;      /* every element is stored less 1; the tensor becomes F32 */
     struct quantized_source quantized;
 };
+
+static inline uint32_t tensor_row_in_file(const struct tensor_source *source, uint32_t row)
+{
+    return source->first + row / source->run * source->period + row % source->run;
+}
 
 struct tensor {
     const void *data;

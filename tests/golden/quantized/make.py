@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Makes a small Llama in each kind of quantized checkpoint, and the logits of Transformers for the values of its weights.
+"""Makes a small Llama in each kind of quantized checkpoint, and the logits of Transformers for the values of its weights; Phi-3 and
+GPT-NeoX, whose matrices are fused, and GPT-2, whose matrices are transposed, in some.
 
     v/bin/pip install -r requirements.txt && v/bin/python make.py      writes beside itself
 
@@ -23,6 +24,17 @@ CONFIG = {"architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_
           "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 24, "intermediate_size": 160, "vocab_size": 64,
           "max_position_embeddings": 128, "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": True,
           "hidden_act": "silu", "attention_bias": False, "mlp_bias": False, "eos_token_id": 1}
+PHI3 = {"architectures": ["Phi3ForCausalLM"], "model_type": "phi3", "hidden_size": 96, "num_hidden_layers": 1, "num_attention_heads": 4,
+        "num_key_value_heads": 1, "intermediate_size": 160, "vocab_size": 64, "max_position_embeddings": 128,
+        "original_max_position_embeddings": 128, "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "tie_word_embeddings": False,
+        "hidden_act": "silu", "sliding_window": None, "pad_token_id": 0, "eos_token_id": 1}
+NEOX = {"architectures": ["GPTNeoXForCausalLM"], "model_type": "gpt_neox", "hidden_size": 96, "num_hidden_layers": 1,
+        "num_attention_heads": 4, "intermediate_size": 160, "vocab_size": 64, "max_position_embeddings": 128, "layer_norm_eps": 1e-5,
+        "rotary_pct": 0.25, "rotary_emb_base": 10000, "use_parallel_residual": True, "tie_word_embeddings": False, "hidden_act": "gelu",
+        "bos_token_id": 1, "eos_token_id": 1}
+GPT2 = {"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "n_embd": 96, "n_layer": 1, "n_head": 4, "n_inner": 160,
+        "vocab_size": 64, "n_positions": 128, "layer_norm_epsilon": 1e-5, "activation_function": "gelu_new", "tie_word_embeddings": True,
+        "bos_token_id": 1, "eos_token_id": 1}
 PROMPT = [(7 * i * i + 3 * i + 5) % 64 for i in range(40)]
 AWQ_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)
 COMPRESSED = {"quant_method": "compressed-tensors", "ignore": ["lm_head"], "kv_cache_scheme": None, "quantization_status": "compressed"}
@@ -127,32 +139,54 @@ CASES = {
 }
 
 
+FUSED = {"phi3": (PHI3, transformers.Phi3Config, transformers.Phi3ForCausalLM, "proj",
+                  ("awq", "gptq", "gptq_mixed", "packed_4_zero", "int8", "fp8_rows", "fp8_whole", "fp8_blocks")),
+         "gpt_neox": (NEOX, transformers.GPTNeoXConfig, transformers.GPTNeoXForCausalLM, "dense", ("gptq", "packed_8")),
+         "gpt2": (GPT2, transformers.GPT2Config, transformers.GPT2LMHeadModel, "c_", ("gptq", "packed_4"))}
+
+
+def write(folder, config, model, state, marks, quantization, make):
+    """marks: what the names of quantized matrices have."""
+    folder.mkdir(exist_ok=True)
+    tensors, values = {}, dict(state)
+    transposed = {name + ".weight" for name, module in model.named_modules() if isinstance(module, transformers.pytorch_utils.Conv1D)}
+    for name, value in state.items():
+        if value.ndim != 2 or not any(mark in name for mark in marks):
+            tensors[name] = value.to(torch.bfloat16)
+            values[name] = tensors[name].float()
+            continue
+        is_transposed = name in transposed
+        made, wide = make(value.numpy().T if is_transposed else value.numpy())
+        values[name] = torch.from_numpy(wide.T if is_transposed else wide)
+        tensors |= {name.removesuffix("weight") + key: tensor.contiguous() for key, tensor in made.items()}
+    model.load_state_dict(values, strict=False)
+    with torch.no_grad():
+        logits = model(torch.tensor([PROMPT])).logits[0].numpy()
+    save_file(tensors, folder / "model.safetensors")
+    (folder / "config.json").write_text(json.dumps(config | {"quantization_config": quantization}, indent=1) + "\n")
+    logits.astype("<f4").tofile(folder / "golden.f32")
+
+
+def random_state(model, mark, is_tied):
+    state = {k: v.detach() for k, v in model.state_dict().items() if not is_tied or k != "lm_head.weight"}
+    for name in state:
+        if state[name].ndim == 2:
+            torch.nn.init.normal_(state[name], std=0.15 if mark in name else 0.3)
+    return state
+
+
 def main():
     torch.manual_seed(7)
     model = transformers.LlamaForCausalLM(transformers.LlamaConfig(**{k: v for k, v in CONFIG.items() if k != "architectures"}))
-    state = {k: v.detach() for k, v in model.state_dict().items() if k != "lm_head.weight"}
-    for name in state:
-        if state[name].ndim == 2:
-            torch.nn.init.normal_(state[name], std=0.15 if "proj" in name else 0.3)
+    state = random_state(model, "proj", True)
     (HERE / "prompt.json").write_text(json.dumps(PROMPT) + "\n")
     for case, (quantization, make) in CASES.items():
-        folder = HERE / case
-        folder.mkdir(exist_ok=True)
-        tensors, values = {}, dict(state)
-        for name, value in state.items():
-            if "proj" not in name:
-                tensors[name] = value.to(torch.bfloat16)
-                values[name] = tensors[name].float()
-                continue
-            made, wide = make(value.numpy())
-            values[name] = torch.from_numpy(wide)
-            tensors |= {name.removesuffix("weight") + key: tensor.contiguous() for key, tensor in made.items()}
-        model.load_state_dict(values, strict=False)
-        with torch.no_grad():
-            logits = model(torch.tensor([PROMPT])).logits[0].numpy()
-        save_file(tensors, folder / "model.safetensors")
-        (folder / "config.json").write_text(json.dumps(CONFIG | {"quantization_config": quantization}, indent=1) + "\n")
-        logits.astype("<f4").tofile(folder / "golden.f32")
+        write(HERE / case, CONFIG, model, state, ["proj"], quantization, make)
+    for family, (config, config_class, model_class, mark, cases) in FUSED.items():
+        model = model_class(config_class(**{k: v for k, v in config.items() if k != "architectures"})).eval()
+        state = random_state(model, mark, config["tie_word_embeddings"])
+        for case in cases:
+            write(HERE / f"{family}_{case}", config, model, state, [mark, "query_key_value"], *CASES[case])
 
 
 if __name__ == "__main__":

@@ -36,9 +36,29 @@ static const struct {
     const char *name;
     double error;
 } CASES[] = {
-    {"awq", 2e-3},    {"gptq", 2e-3},     {"gptq_v2", 2e-3},       {"gptq_mixed", 2e-2},
-    {"gptq_8", 2e-3}, {"packed_4", 2e-3}, {"packed_4_zero", 2e-3}, {"packed_8", 2e-3},
-    {"int8", 2e-3},   {"fp8_rows", 1e-4}, {"fp8_blocks", 1e-4},    {"fp8_whole", 1e-4},
+    {"awq", 2e-3},
+    {"gptq", 2e-3},
+    {"gptq_v2", 2e-3},
+    {"gptq_mixed", 2e-2},
+    {"gptq_8", 2e-3},
+    {"packed_4", 2e-3},
+    {"packed_4_zero", 2e-3},
+    {"packed_8", 2e-3},
+    {"int8", 2e-3},
+    {"fp8_rows", 1e-4},
+    {"fp8_blocks", 1e-4},
+    {"fp8_whole", 1e-4},
+    /* Q, K and V, and gate and up, are one matrix; in those of GPT-NeoX by each group of heads. */
+    {"phi3_awq", 2e-3},
+    {"phi3_gptq", 2e-3},
+    {"phi3_gptq_mixed", 2e-2},
+    {"phi3_packed_4_zero", 2e-3},
+    {"phi3_int8", 2e-3},
+    {"phi3_fp8_rows", 1e-4},
+    {"phi3_fp8_whole", 1e-4},
+    {"gpt_neox_gptq", 2e-3},
+    {"gpt_neox_packed_8", 2e-3},
+    {"gpt2_gptq", 2e-3},
 };
 
 Test(quantized_files, logits_are_those_of_the_values)
@@ -116,6 +136,10 @@ static const struct bad_file {
      STATUS_UNSUPPORTED, "fmt is \"e5m2\""},
     {"fp8_blocks", CONFIG_SET, "{\"quantization_config\": null}", STATUS_UNSUPPORTED,
      "dtype F8_E4M3"},
+    {"gpt2_packed_4", NOTHING, "", STATUS_UNSUPPORTED,
+     "h.0.attn.c_attn.weight is quantized: that is not supported for matrices that are transposed"},
+    {"phi3_fp8_blocks", NOTHING, "", STATUS_UNSUPPORTED,
+     "qkv_proj.weight has parts that share a block of one scale"},
     {"awq", TENSOR_STRIP, "model.layers.0.self_attn.q_proj.sc", STATUS_CORRUPT,
      "q_proj.scales is missing"},
     {"gptq", TENSOR_STRIP, "model.layers.0.self_attn.q_proj.qz", STATUS_CORRUPT,
