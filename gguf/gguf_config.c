@@ -423,7 +423,7 @@ static enum status fill(const struct gguf_file *file, json_t *config, struct err
     if (architecture->layers_of_wide_scale > 0)
         add_score_scale(architecture, config);
     if (architecture->has_layer_norm && gguf_find_tensor(file, "blk.0.attn_q_norm.weight"))
-        json_object_set_new(config, "use_qk_norm", json_true()); /* Command R+, which is refused */
+        json_object_set_new(config, "use_qk_norm", json_true()); /* Command R+ */
     if (number_in(config, "num_experts") > 0)
         json_object_set_new(config, "norm_topk_prob", json_true());
     if (strcmp(architecture->name, "llama") == 0 && gguf_find_tensor(file, "blk.0.attn_q.bias"))

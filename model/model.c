@@ -84,7 +84,9 @@ static bool is_beyond_llama(const struct model_config *config, double values[BEY
         (double)decoder->residual_scale,
         decoder->qkv_layout,
         decoder->is_transposed,
-        decoder->qk_norm == QK_NORM_ROW,
+        decoder->qk_norm == QK_NORM_ROW         ? 1
+        : decoder->qk_norm == QK_NORM_EACH_HEAD ? 2
+                                                : 0,
         (double)decoder->attention_scale,
         (double)decoder->attention_cap,
         (double)decoder->alibi_scale,

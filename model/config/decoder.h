@@ -38,7 +38,8 @@ enum residual { RESIDUAL_IN_TURN, RESIDUAL_PARALLEL, RESIDUAL_PARALLEL_TWO_NORMS
 enum qk_norm {
     QK_NORM_NONE,
     QK_NORM_HEAD, /* RMS norm of each head of Q and K before rotation, the same weights for all heads */
-    QK_NORM_ROW, /* RMS norm of all of Q, and of all of K */
+    QK_NORM_ROW,       /* RMS norm of all of Q, and of all of K */
+    QK_NORM_EACH_HEAD, /* layer norm of each head, with weights of its own (Command R+) */
 };
 
 /* How Q, K and V lie in a matrix of the files. */

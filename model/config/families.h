@@ -40,6 +40,7 @@ enum tensor_naming {
     NAMED_AS_GRANITE_MOE,
     NAMED_AS_GPT_OSS,
     NAMED_AS_GPT_OSS_APART, /* no family's: gpt-oss in a GGUF file */
+    NAMED_AS_COHERE,
     NAMED_AS_GEMMA2,
     NAMED_AS_OLMO2,
     NAMED_AS_PHI3,

@@ -76,12 +76,27 @@ enum status family_read_granite(const struct json_fields *fields, struct model_c
     return STATUS_OK;
 }
 
-enum status family_read_cohere(const struct json_fields *fields, struct model_config *config)
+static enum status read_logit_scale(const struct json_fields *fields, struct model_config *config)
 {
     double scale = 0.0625;
     TRY(json_fields_real(fields, "logit_scale", 1e-9, 1e9, &scale));
     config->decoder.logit_scale = (float)scale;
-    return require_bool(fields, "use_qk_norm", false);
+    return STATUS_OK;
+}
+
+enum status family_read_cohere(const struct json_fields *fields, struct model_config *config)
+{
+    bool has_qk_norm = false;
+    TRY(json_fields_bool(fields, "use_qk_norm", &has_qk_norm));
+    if (has_qk_norm)
+        config->decoder.qk_norm = QK_NORM_EACH_HEAD;
+    return read_logit_scale(fields, config);
+}
+
+enum status family_read_cohere2(const struct json_fields *fields, struct model_config *config)
+{
+    TRY(require_bool(fields, "use_qk_norm", false));
+    return read_logit_scale(fields, config);
 }
 
 enum status family_read_olmo(const struct json_fields *fields, struct model_config *config)

@@ -22,6 +22,8 @@ MUST_CHECK enum status family_read_granite(const struct json_fields *fields,
                                            struct model_config *config);
 MUST_CHECK enum status family_read_cohere(const struct json_fields *fields,
                                           struct model_config *config);
+MUST_CHECK enum status family_read_cohere2(const struct json_fields *fields,
+                                           struct model_config *config);
 MUST_CHECK enum status family_read_stablelm(const struct json_fields *fields,
                                             struct model_config *config);
 MUST_CHECK enum status family_read_phi(const struct json_fields *fields,

@@ -139,6 +139,31 @@ static void norm_row(const struct forward *forward, const struct tensor *weight,
                                                  });
 }
 
+/* Layer norm of each head (Command R+). weight: [heads][head_dim]. */
+static void norm_heads(const struct forward *forward, const struct tensor *weight, struct rows x,
+                       uint32_t n_rows)
+{
+    const uint32_t d = weight->n_in;
+    for (uint32_t head = 0; head < weight->n_out; head++) {
+        const struct rows part = forward_rows_from(x, (size_t)head * d);
+        forward->kernels->layer_norm(forward->threads,
+                                     &(struct layer_norm){
+                                         .x = part.data,
+                                         .x_dtype = part.dtype,
+                                         .x_stride = forward->qkv_width,
+                                         .w = (const uint8_t *)weight->data +
+                                              dtype_array_bytes(weight->dtype, (size_t)head * d),
+                                         .w_dtype = weight->dtype,
+                                         .y = part.data,
+                                         .y_dtype = part.dtype,
+                                         .y_stride = forward->qkv_width,
+                                         .n_tokens = n_rows,
+                                         .n = d,
+                                         .eps = forward->config->norm_eps,
+                                     });
+    }
+}
+
 /* hidden -> attended: norm, Q K V, rotate, append to the cache, attend.
  * qkv row: [Q heads][K heads][V heads], so three products write side by side. */
 static void attend(const struct forward *forward, const struct packed_step *packed, uint32_t layer)
@@ -164,6 +189,10 @@ static void attend(const struct forward *forward, const struct packed_step *pack
     if (config->decoder.qk_norm == QK_NORM_ROW) {
         norm_row(forward, &weights->q_norm, q, n_rows);
         norm_row(forward, &weights->k_norm, k, n_rows);
+    }
+    if (config->decoder.qk_norm == QK_NORM_EACH_HEAD) {
+        norm_heads(forward, &weights->q_norm, q, n_rows);
+        norm_heads(forward, &weights->k_norm, k, n_rows);
     }
 
     struct attention_io io = attention_io_fused(&forward->shape, q.data, forward->qkv_width,

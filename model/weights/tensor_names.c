@@ -59,6 +59,12 @@ static const struct tensor_row ATTENTION_ROW_NORM[] = {
     LAYER("self_attn.k_norm.weight", k_norm, DIM_KV, DIM_NONE, ALWAYS),
     OUTPUT("self_attn.o_proj"),
     {0}};
+static const struct tensor_row ATTENTION_COHERE[] = {
+    SEPARATE_QKV("self_attn."),
+    LAYER("self_attn.q_norm.weight", q_norm, DIM_HEADS, DIM_HEAD, IF_QK_NORM),
+    LAYER("self_attn.k_norm.weight", k_norm, DIM_KV_HEADS, DIM_HEAD, IF_QK_NORM),
+    OUTPUT("self_attn.o_proj"),
+    {0}};
 static const struct tensor_row ATTENTION_GPT_OSS[] = {
     SEPARATE_QKV("self_attn."),
     OUTPUT("self_attn.o_proj"),
@@ -295,6 +301,17 @@ static const struct tensor_names SETS[] = {
                                 EXPERT_GPT_OSS_APART,
                                 "mlp.experts.",
                                 false},
+    [NAMED_AS_COHERE] = {"model.",
+                         "layers.",
+                         EMBEDDING,
+                         HEAD,
+                         ENDS,
+                         {NORMS, ATTENTION_COHERE},
+                         MLP,
+                         NULL,
+                         NULL,
+                         NULL,
+                         false},
     [NAMED_AS_GEMMA2] = {"model.",
                          "layers.",
                          EMBEDDING,
@@ -493,6 +510,8 @@ uint64_t dimension_size(const struct model_config *config, enum dimension dimens
         return (uint64_t)config->context_tokens + config->decoder.position_offset;
     case DIM_HEADS:
         return config->n_heads;
+    case DIM_KV_HEADS:
+        return config->n_kv_heads;
     case DIM_EXPERTS:
         return config->experts.routing.n_experts;
     case DIM_EXPERT:

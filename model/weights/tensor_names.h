@@ -22,6 +22,7 @@ enum dimension {
     DIM_VOCABULARY,
     DIM_POSITIONS,
     DIM_HEADS,
+    DIM_KV_HEADS,
     DIM_ONE,
     DIM_EXPERTS,
     DIM_EXPERT,

@@ -153,6 +153,12 @@ static void count(struct weight_binding *binding, const struct weight_entry *ent
 /* expert: its number in a tensor that has all of them; ALONE: the tensor is of one. */
 #define ALONE UINT32_MAX
 
+/* Not biases, nor weights of norms, which may be some for each head. */
+static bool is_matrix(const struct tensor_row *row)
+{
+    return row->columns != DIM_NONE && row->columns != DIM_HEAD;
+}
+
 /* A matrix of its own that the files may have quantized. */
 static enum status bind_quantized(struct weight_binding *binding, const char *name,
                                   const struct tensor_row *row, const struct tensor_source *source,
@@ -160,7 +166,7 @@ static enum status bind_quantized(struct weight_binding *binding, const char *na
 {
     const uint32_t n_in = (uint32_t)dimension_size(binding->config, row->columns);
     *is_found_out = false;
-    if (row->columns == DIM_NONE)
+    if (!is_matrix(row))
         return STATUS_OK;
     TRY(quantized_files_bind(binding, name, source,
                              (uint32_t)dimension_size(binding->config, row->rows), n_in, tensor,
@@ -203,7 +209,7 @@ static enum status bind(struct weight_binding *binding, const char *name,
         return say_missing(name, expected, n_dims, error);
     TRY(check_shape(entry, expected, n_dims, error));
     TRY(to_dtype(entry, &tensor->dtype, error));
-    if (dtype_is_blocks(tensor->dtype) && (n_dims == 1 || source.is_transposed))
+    if (dtype_is_blocks(tensor->dtype) && (!is_matrix(row) || source.is_transposed))
         return error_set(error, STATUS_UNSUPPORTED,
                          "%.80s: tensor %.120s has type %s, which is supported for matrices alone",
                          entry->shard->name, entry->tensor->name, dtype_name(tensor->dtype));

@@ -74,7 +74,7 @@ struct layer_weights {
     struct tensor q_bias, k_bias, v_bias;
     struct tensor sinks; /* [n_heads] */
     struct tensor q_norm,
-        k_norm;      /* [head_dim], or QK_NORM_ROW: [n_heads * head_dim], [n_kv_heads * head_dim] */
+        k_norm; /* [head_dim]; QK_NORM_ROW: [n_heads * head_dim], [n_kv_heads * head_dim]; QK_NORM_EACH_HEAD: of two dimensions */
     struct tensor o; /* [hidden][n_heads * head_dim] */
     struct tensor o_bias;
     struct tensor mlp_norm, mlp_norm_bias, mlp_after_norm;

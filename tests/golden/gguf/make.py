@@ -181,20 +181,21 @@ OTHERS = {
                                                      "original_max_position_embeddings": 32, "truncate": False,
                                                      "rope_theta": 10000.0}}),
     "command-r": ("CohereConfig", {"logit_scale": 0.25}),
+    "command-r-plus": ("CohereConfig", {"logit_scale": 0.25, "use_qk_norm": True}),  # the same architecture
 }
 
 
-def make_other(arch, prompt):
+def make_other(name, prompt):
     """A random model, its tensors, and its logits."""
     torch.manual_seed(11)
-    name, changes = OTHERS[arch]
-    config = getattr(transformers, name)(**(SMALL | changes))
+    config_class, changes = OTHERS[name]
+    config = getattr(transformers, config_class)(**(SMALL | changes))
     config._attn_implementation = "eager"
     model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
     with torch.no_grad():
         for key, tensor in model.named_parameters():
             tensor.normal_(0, 0.1 if tensor.ndim == 1 else 0.3)
-            if tensor.ndim == 1 and not arch.startswith("gemma"):
+            if tensor.ndim == 1 and not name.startswith("gemma"):
                 tensor.add_(1)
         logits = model(torch.tensor([prompt])).logits[0].numpy()
     tensors = {key: value.clone() for key, value in model.state_dict().items()
@@ -227,9 +228,10 @@ def to_files(tensors, config):
     return files
 
 
-def write_other(arch, prompt):
-    config, tensors, logits = make_other(arch, prompt)
-    writer = GGUFWriter(HERE / f"{arch}.gguf", arch)
+def write_other(name, prompt):
+    arch = name.removesuffix("-plus")
+    config, tensors, logits = make_other(name, prompt)
+    writer = GGUFWriter(HERE / f"{name}.gguf", arch)
     write_keys(writer, arch, config, config["vocab_size"])
     add_keys(writer, arch, config)
     which = next(member for member, text in MODEL_ARCH_NAMES.items() if text == arch)
@@ -244,8 +246,8 @@ def write_other(arch, prompt):
         key += ".weight" if key.endswith("sinks") else ""
         add_tensor(writer, names.get_name(key, try_suffixes=(".weight", ".bias")), tensor)
     finish(writer)
-    print(f"{arch}: largest logit", np.abs(logits).max())
-    logits.astype("<f4").tofile(HERE / f"{arch}.f32")
+    print(f"{name}: largest logit", np.abs(logits).max())
+    logits.astype("<f4").tofile(HERE / f"{name}.f32")
 
 
 # ---- blocks ----

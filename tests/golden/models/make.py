@@ -173,6 +173,9 @@ MODELS = {
     "cohere_t4": ("CohereForCausalLM", "cohere", 4, "F16", 1, {
         "rms_norm_eps": None, "layer_norm_eps": 1e-2, "logit_scale": 0.25, "use_qk_norm": False,
         "attention_bias": False, "rope_theta": 8000.0}),
+    "cohere_t5_qk_norm": ("CohereForCausalLM", "cohere", 5, "BF16", 1, {
+        "rms_norm_eps": None, "layer_norm_eps": 1e-2, "logit_scale": 0.25, "use_qk_norm": True,
+        "attention_bias": False, "rope_theta": 8000.0}),
     "cohere2_t4": ("Cohere2ForCausalLM", "cohere2", 4, "BF16", 1, {
         "num_hidden_layers": 5, "rms_norm_eps": None, "layer_norm_eps": 1e-5, "logit_scale": 0.5,
         "sliding_window": 8, "sliding_window_pattern": 4, "attention_bias": False, "rope_theta": 50000.0,

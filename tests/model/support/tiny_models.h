@@ -41,6 +41,7 @@ static const char *const tiny_models[] = {
     "olmo3_t5",
     "granite_t4",
     "cohere_t4",
+    "cohere_t5_qk_norm",
     "cohere2_t4",
     "smollm3_t4",
     "smollm3_t5",
