@@ -140,6 +140,14 @@ size_t utf8_write(uint32_t codepoint, char text_out[4])
     return length;
 }
 
+size_t utf8_count(const char *text, size_t n_bytes)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < n_bytes; i++)
+        n += ((uint8_t)text[i] & 0xc0) != 0x80;
+    return n;
+}
+
 size_t utf8_previous(const char *text, size_t at)
 {
     assert(at > 0);

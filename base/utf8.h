@@ -35,6 +35,9 @@ size_t utf8_read(const char *text, uint32_t *codepoint_out);
 /* Returns the length, 1 to 4. */
 size_t utf8_write(uint32_t codepoint, char text_out[4]);
 
+/* How many characters begin in valid text. */
+size_t utf8_count(const char *text, size_t n_bytes);
+
 /* The start of the character that ends before text[at], at > 0, text valid. */
 size_t utf8_previous(const char *text, size_t at);
 

@@ -27,14 +27,6 @@ static double shown(float logprob)
     return isfinite(logprob) ? (double)logprob : LEAST_LOGPROB;
 }
 
-static size_t n_characters(const char *text, size_t bytes)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < bytes; i++)
-        n += ((uint8_t)text[i] & 0xc0) != 0x80;
-    return n;
-}
-
 /* Its bytes as text: those that are no character are U+FFFD, as Python shows them. */
 static json_t *token_text(const char *bytes, size_t n)
 {
@@ -125,7 +117,7 @@ static void add_token(const struct reply_kind *kind, struct logprob_lists *lists
     size_t n;
     const char *bytes = bytes_of(kind, id, &n);
     json_array_append_new(lists->offsets, json_integer((json_int_t)*text_offset));
-    *text_offset += n_characters(bytes, n);
+    *text_offset += utf8_count(bytes, n);
     json_array_append_new(lists->texts, token_text(bytes, n));
     json_array_append_new(lists->values, one ? json_real(shown(one->logprob)) : json_null());
     json_array_append_new(lists->tops, one ? top_by_text(kind, one) : json_null());
@@ -317,7 +309,7 @@ json_t *reply_choice(const struct reply_kind *kind, uint32_t index,
                      Kvferry__V1__FinishReason reason)
 {
     const bool has_prompt = prompt->is_echo && prompt->scores;
-    uint64_t offset = has_prompt ? 0 : n_characters(prompt->text, prompt->bytes);
+    uint64_t offset = has_prompt ? 0 : utf8_count(prompt->text, prompt->bytes);
     const struct reply_tokens tokens = {.ids = collected->token_ids,
                                         .logprobs = collected->logprobs,
                                         .n = collected->logprobs ? collected->n : 0,

@@ -7,7 +7,7 @@ struct moe_matrix forward_expert_matrix(const struct tensor *matrix, const struc
     return (struct moe_matrix){.w = matrix->data,
                                .dtype = matrix->dtype,
                                .scales = matrix->scales,
-                               .scale_rows = matrix->scale_rows ? matrix->scale_rows : 1,
+                               .scale_rows = tensor_scale_rows(matrix),
                                .scale_columns = matrix->scale_columns,
                                .is_packed = matrix->is_packed,
                                .bias = bias ? bias->data : NULL,

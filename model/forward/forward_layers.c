@@ -97,7 +97,7 @@ static struct gemm product(const struct tensor *weight, const struct tensor *bia
         .w = weight->data,
         .w_dtype = weight->dtype,
         .w_scales = weight->scales,
-        .w_scale_rows = weight->scale_rows ? weight->scale_rows : 1,
+        .w_scale_rows = tensor_scale_rows(weight),
         .w_scale_columns = weight->scale_columns,
         .w_is_packed = weight->is_packed,
         .bias = bias->data,

@@ -8,8 +8,8 @@
  *                         weight of I8, weight_scale                                                 Q8_FLOAT
  *     both, and FP8       weight of F8_E4M3, weight_scale or weight_scale_inv                        E4M3, in place
  *
- * Blocks (kernels/blocks.h) keep every weight's value; F16 rounds it, as the makers' own code does. Scales of activations are
- * not used: activations are not rounded to 8 bits here.
+ * A part of a fused matrix takes its rows of each. Blocks (kernels/blocks.h) keep every weight's value; F16 rounds it, as the makers'
+ * own code does. Scales of activations are not used: activations are not rounded to 8 bits here.
  *
  * Thread: any; no state.
  */

@@ -182,10 +182,15 @@ void quantized_source_make(const struct tensor *tensor, uint32_t strip, uint8_t 
     }
 }
 
+static size_t scale_columns(const struct tensor *tensor)
+{
+    return (tensor->n_in + (size_t)tensor->scale_columns - 1) / tensor->scale_columns;
+}
+
 static size_t n_scales(const struct tensor *tensor)
 {
     const size_t rows = (tensor->n_out + (size_t)tensor->scale_rows - 1) / tensor->scale_rows;
-    return rows * ((tensor->n_in + (size_t)tensor->scale_columns - 1) / tensor->scale_columns);
+    return rows * scale_columns(tensor);
 }
 
 size_t quantized_source_bytes(const struct tensor *tensor)
@@ -198,9 +203,7 @@ size_t quantized_source_bytes(const struct tensor *tensor)
 void quantized_source_scales(const struct tensor *tensor, float *scales_out)
 {
     const struct quantized_source *source = &tensor->source.quantized;
-    const size_t columns = (tensor->n_in + (size_t)tensor->scale_columns - 1) /
-                           tensor->scale_columns;
-    const size_t first = tensor->source.first / tensor->scale_rows * columns;
+    const size_t first = tensor->source.first / tensor->scale_rows * scale_columns(tensor);
     for (size_t i = 0; i < n_scales(tensor); i++)
         scales_out[i] = dtype_load(source->scale_dtype, source->scales, first + i);
 }

@@ -14,7 +14,7 @@ static uint64_t scale_bytes(const struct tensor *tensor)
 {
     if (!tensor->scales || tensor->scale_columns == 0)
         return 0;
-    const uint64_t rows = divide_up(tensor->n_out, tensor->scale_rows ? tensor->scale_rows : 1);
+    const uint64_t rows = divide_up(tensor->n_out, tensor_scale_rows(tensor));
     const uint64_t n = rows * divide_up(tensor->n_in, tensor->scale_columns);
     return tensor->dtype == DTYPE_E2M1 ? n : n * sizeof(float);
 }

@@ -66,6 +66,11 @@ struct tensor {
     struct tensor_source source;
 };
 
+static inline uint32_t tensor_scale_rows(const struct tensor *tensor)
+{
+    return tensor->scale_rows ? tensor->scale_rows : 1;
+}
+
 struct layer_weights {
     struct tensor attention_norm; /* [hidden], as all norms but those of Q and K */
     struct tensor attention_norm_bias, attention_after_norm;

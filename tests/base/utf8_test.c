@@ -100,6 +100,12 @@ Test(utf8, the_first_invalid_byte_is_found_wherever_it_is)
     cr_assert_eq(utf8_first_invalid("\xF0\x9F\x98\x80x\x80", 6), 5);
 }
 
+Test(utf8, characters_are_counted)
+{
+    cr_assert_eq(utf8_count("", 0), 0);
+    cr_assert_eq(utf8_count("a\0\xC3\xA9\xE2\x82\xAC\xF0\x9F\x98\x80x", 12), 6);
+}
+
 Test(utf8, cleaning_keeps_characters_whole_and_replaces_the_rest)
 {
     char out[6];

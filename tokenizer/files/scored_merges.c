@@ -1,5 +1,7 @@
 #include "tokenizer/files/scored_merges.h"
 
+#include "base/utf8.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -42,14 +44,6 @@ static uint32_t *slot_of(const struct finder *finder, const char *text, size_t n
     while (finder->slots[at] && !is_text(&finder->tokens[finder->slots[at] - 1], text, n))
         at = at + 1 == finder->n_slots ? 0 : at + 1;
     return &finder->slots[at];
-}
-
-static uint32_t count_characters(const char *text, size_t n)
-{
-    uint32_t count = 0;
-    for (size_t i = 0; i < n; i++)
-        count += ((uint8_t)text[i] & 0xc0) != 0x80;
-    return count;
 }
 
 static enum status add_merge(struct finder *finder, const struct merge *merge)
@@ -105,8 +99,8 @@ static enum status find_merges(struct finder *finder, uint32_t index)
             .cut = (uint32_t)cut,
             .left = left - 1,
             .right = right - 1,
-            .n_left = count_characters(token->text, cut),
-            .n_right = count_characters(token->text + cut, token->n_bytes - cut),
+            .n_left = (uint32_t)utf8_count(token->text, cut),
+            .n_right = (uint32_t)utf8_count(token->text + cut, token->n_bytes - cut),
             .score = token->score};
         TRY(add_merge(finder, &merge));
     }

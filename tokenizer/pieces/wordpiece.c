@@ -1,5 +1,7 @@
 #include "tokenizer/pieces/wordpiece.h"
 
+#include "base/utf8.h"
+
 #include <assert.h>
 
 /* The longest token at the start of text, of those below node. Returns its bytes; 0: there is none. */
@@ -18,14 +20,6 @@ static size_t longest(const struct token_trie *trie, uint32_t node, const uint8_
         n_longest = i + 1;
     }
     return n_longest;
-}
-
-static uint64_t count_characters(const uint8_t *text, size_t n_bytes)
-{
-    uint64_t n = 0;
-    for (size_t i = 0; i < n_bytes; i++)
-        n += (text[i] & 0xc0) != 0x80;
-    return n;
 }
 
 /* False: no token is at some place. Puts nothing if tokens is NULL. */
@@ -52,7 +46,7 @@ enum status wordpiece_encode(const struct wordpiece *wordpiece, const uint8_t *w
                              struct token_buffer *tokens)
 {
     assert(n_bytes > 0);
-    if (count_characters(word, n_bytes) <= wordpiece->characters_max &&
+    if (utf8_count((const char *)word, n_bytes) <= wordpiece->characters_max &&
         cut(wordpiece, word, n_bytes, NULL)) {
         cut(wordpiece, word, n_bytes, tokens);
         return STATUS_OK;

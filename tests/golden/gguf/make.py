@@ -58,6 +58,16 @@ def permute(rows, n_heads):
     return rows.reshape(n_heads, 2, rows.shape[0] // n_heads // 2, *rows.shape[1:]).swapaxes(1, 2).reshape(rows.shape)
 
 
+def write_numbered_tokens(writer, n_tokens):
+    writer.add_tokenizer_model("gpt2")
+    writer.add_tokenizer_pre("gpt-2")
+    writer.add_token_list([f"t{i}" for i in range(n_tokens)])
+    writer.add_token_types([TokenType.CONTROL if i < 3 else TokenType.NORMAL for i in range(n_tokens)])
+    writer.add_token_merges([])
+    writer.add_bos_token_id(1)
+    writer.add_eos_token_id(2)
+
+
 def write_keys(writer, arch, config, n_tokens):
     heads = config["num_attention_heads"]
     writer.add_context_length(config["max_position_embeddings"])
@@ -73,13 +83,7 @@ def write_keys(writer, arch, config, n_tokens):
     theta = config.get("rope_theta") or config.get("rope_parameters", {}).get("rope_theta", 10000.0)
     writer.add_rope_freq_base(theta)
     writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
-    writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre("gpt-2")
-    writer.add_token_list([f"t{i}" for i in range(n_tokens)])
-    writer.add_token_types([TokenType.CONTROL if i < 3 else TokenType.NORMAL for i in range(n_tokens)])
-    writer.add_token_merges([])
-    writer.add_bos_token_id(1)
-    writer.add_eos_token_id(2)
+    write_numbered_tokens(writer, n_tokens)
 
 
 def finish(writer):
@@ -348,28 +352,16 @@ GPT4O = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}
 BLOOM = " ?[^(\\s|[.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c])]+"
 
 
-def gpt4o():
-    """The vocabulary of GPT-2, split as gpt-oss splits."""
+def split_as(name, pre, pattern):
+    """The vocabulary of GPT-2, split by another pattern."""
     root = json.loads((TOKENIZERS / "gpt2" / "tokenizer.json").read_text())
-    split = {"type": "Split", "pattern": {"Regex": GPT4O}, "behavior": "Isolated", "invert": False}
+    split = {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
     bytes_alone = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
     root["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [split, bytes_alone]}
     with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "gpt4o").mkdir()
-        (Path(folder) / "gpt4o" / "tokenizer.json").write_text(json.dumps(root))
-        return from_folder("gpt4o", "gpt-4o", folder=Path(folder))
-
-
-def bloom():
-    """The vocabulary of GPT-2, split as BLOOM splits."""
-    root = json.loads((TOKENIZERS / "gpt2" / "tokenizer.json").read_text())
-    split = {"type": "Split", "pattern": {"Regex": BLOOM}, "behavior": "Isolated", "invert": False}
-    bytes_alone = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
-    root["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [split, bytes_alone]}
-    with tempfile.TemporaryDirectory() as folder:
-        (Path(folder) / "bloom_tokens").mkdir()
-        (Path(folder) / "bloom_tokens" / "tokenizer.json").write_text(json.dumps(root))
-        return from_folder("bloom_tokens", "bloom", folder=Path(folder))
+        (Path(folder) / name).mkdir()
+        (Path(folder) / name / "tokenizer.json").write_text(json.dumps(root))
+        return from_folder(name, pre, folder=Path(folder))
 
 
 def spm():
@@ -410,7 +402,8 @@ def main():
     write_blocks()
     ids = {"llama3": from_folder("llama3", "llama-bpe", bos_token_id="<|bos|>", eos_token_id="<|eos|>"),
            "qwen2": from_folder("qwen2", "qwen2", add_bos_token=False), "gpt2": from_folder("gpt2", "gpt-2"),
-           "gpt4o": gpt4o(), "spm": spm(), "falcon": from_folder("falcon", "falcon"), "bloom_tokens": bloom()}
+           "gpt4o": split_as("gpt4o", "gpt-4o", GPT4O), "spm": spm(), "falcon": from_folder("falcon", "falcon"),
+           "bloom_tokens": split_as("bloom_tokens", "bloom", BLOOM)}
     (HERE / "tokens.json").write_text(json.dumps({"strings": STRINGS, "ids": ids}) + "\n")
 
 

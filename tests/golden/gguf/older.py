@@ -7,9 +7,9 @@ tensors of Transformers, laid out as the converters of llama.cpp do it. Logits a
 import json
 
 import torch
-from gguf import MODEL_ARCH, MODEL_ARCH_NAMES, GGUFWriter, TokenType, get_tensor_name_map
+from gguf import MODEL_ARCH, MODEL_ARCH_NAMES, GGUFWriter, get_tensor_name_map
 
-from make import HERE, MODELS, add_tensor, finish, tensors_of
+from make import HERE, MODELS, add_tensor, finish, tensors_of, write_numbered_tokens
 
 # file: (model of ../models, architecture)
 FILES = {"gpt2_model": ("gpt2_t4", "gpt2"), "neox": ("gpt_neox_t4", "gptneox"), "bloom": ("bloom_t4", "bloom"),
@@ -70,16 +70,6 @@ def write_rope(writer, arch, config, heads):
             add_tensor(writer, f"rope_factors_{kind}.weight", torch.tensor(scaling[f"{kind}_factor"], dtype=torch.float32))
 
 
-def write_tokens(writer, n_tokens):
-    writer.add_tokenizer_model("gpt2")
-    writer.add_tokenizer_pre("gpt-2")
-    writer.add_token_list([f"t{i}" for i in range(n_tokens)])
-    writer.add_token_types([TokenType.CONTROL if i < 3 else TokenType.NORMAL for i in range(n_tokens)])
-    writer.add_token_merges([])
-    writer.add_bos_token_id(1)
-    writer.add_eos_token_id(2)
-
-
 def name_of(names, key):
     """Published names of BLOOM lack what they begin with in Transformers, those of GPT-2 have it in some files."""
     for form in (key, key.removeprefix("transformer."), f"transformer.{key}"):
@@ -94,7 +84,7 @@ def write_file(file, model, arch):
     writer = GGUFWriter(HERE / f"{file}.gguf", arch)
     heads, kv_heads = write_keys(writer, arch, config)
     write_rope(writer, arch, config, heads)
-    write_tokens(writer, config["vocab_size"])
+    write_numbered_tokens(writer, config["vocab_size"])
     which = next(member for member, text in MODEL_ARCH_NAMES.items() if text == arch)
     names = get_tensor_name_map(MODEL_ARCH(which), first(config, "num_hidden_layers", "n_layer", "n_layers"))
     for key, tensor in tensors_of(model).items():
