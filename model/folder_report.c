@@ -50,25 +50,53 @@ static void add_key(json_t *report, enum key_file file, const char *own_keys, co
     json_array_append_new(json_object_get(ignored, why), json_string(key));
 }
 
-/* The keys that only the family of this config.json has. NULL: no family, or another file. */
-static const char *own_keys_of(enum key_file file, const json_t *root)
+/* The keys that only the family of this config.json has. NULL: no family. */
+static const char *own_keys_of(const struct json_fields *fields)
 {
-    struct error ignored = {""};
-    struct json_fields fields = {root, CONFIG, &ignored};
     uint32_t family;
-    if (file != KEYS_CONFIG && file != KEYS_CONFIG_ALONE)
-        return NULL;
-    return family_read(&fields, &family) == STATUS_OK ? family_at(family)->own_keys : NULL;
+    return family_read(fields, &family) == STATUS_OK ? family_at(family)->own_keys : NULL;
+}
+
+static void add_keys(json_t *report, enum key_file file, const char *own_keys, const json_t *object)
+{
+    const char *key;
+    json_t *value;
+    json_object_foreach((json_t *)(uintptr_t)object, key, value)
+        add_key(report, file, own_keys, key, value);
+}
+
+/* Around the text model: what is read there, beside text_config itself. */
+static void add_keys_around(json_t *report, const json_t *root)
+{
+    static const char USED[] = "architectures quantization_config eos_token_id tie_word_embeddings";
+    static const char WHY[] = "of the parts around the text model, which are not computed";
+    json_t *ignored = json_array(), *value;
+    const char *key;
+    json_object_foreach((json_t *)(uintptr_t)root, key, value)
+    {
+        if (config_keys_list(USED, key))
+            json_object_set(json_object_get(report, "used"), key, value);
+        else if (strcmp(key, "text_config") != 0)
+            json_array_append_new(ignored, json_string(key));
+    }
+    json_object_set_new(json_object_get(report, "ignored"), WHY, ignored);
 }
 
 static json_t *report_of_keys(enum key_file file, const json_t *root)
 {
-    const char *own_keys = own_keys_of(file, root);
+    struct error ignored = {""};
+    const struct json_fields fields = {root, CONFIG, &ignored};
+    struct json_fields text = fields;
+    const char *own_keys = NULL;
     json_t *report = json_pack("{s:{}, s:{}, s:{}, s:[]}", "used", "ignored", "refused", "unknown");
-    const char *key;
-    json_t *value;
-    json_object_foreach((json_t *)(uintptr_t)root, key, value)
-        add_key(report, file, own_keys, key, value);
+    if (file == KEYS_CONFIG || file == KEYS_CONFIG_ALONE) {
+        if (family_text_fields(&fields, &text) != STATUS_OK)
+            text = fields;
+        own_keys = own_keys_of(&text);
+    }
+    add_keys(report, file, own_keys, text.object);
+    if (text.object != root)
+        add_keys_around(report, root);
     return report;
 }
 

@@ -44,10 +44,11 @@ static uint32_t n_experts(const struct model *model)
 
 /* ---- unused tensors ---- */
 
-/* Buffers that old versions of Transformers stored. */
+/* Buffers that old versions of Transformers stored; scales of activations, which are not quantized here. */
 static bool is_known_leftover(const char *name)
 {
-    return text_ends_with(name, ".rotary_emb.inv_freq") || text_ends_with(name, ".masked_bias") ||
+    return text_ends_with(name, ".activation_scale") || text_ends_with(name, ".input_scale") ||
+           text_ends_with(name, ".rotary_emb.inv_freq") || text_ends_with(name, ".masked_bias") ||
            text_ends_with(name, "attn.bias") || text_ends_with(name, ".attention.bias");
 }
 
@@ -69,7 +70,7 @@ static void warn_leftovers(const struct model *model)
 
 /* ---- the model ---- */
 
-enum { BEYOND_LLAMA = 37 };
+enum { BEYOND_LLAMA = 39 };
 
 /* What a decoder has beyond that of Llama and its norms of Q and K: all zero if it has nothing. */
 static bool is_beyond_llama(const struct model_config *config, double values[BEYOND_LLAMA])
@@ -115,6 +116,8 @@ static bool is_beyond_llama(const struct model_config *config, double values[BEY
         (double)config->experts.alpha,
         (double)config->experts.beta,
         (double)config->experts.limit,
+        (double)decoder->query_growth,
+        decoder->query_positions,
     };
     bool is_beyond = false;
     for (uint32_t i = 0; i < BEYOND_LLAMA; i++) {
@@ -330,7 +333,7 @@ static void choose_head(struct model *model, const struct hash128 *of_bytes)
     const size_t at = (size_t)(head - model->files.entries);
     if (weights->head.dtype != weights->embedding.dtype ||
         !hash128_equal(of_bytes[at], of_bytes[embedding - model->files.entries])) {
-        log_warn(
+        log_info(
             "config.json ties the head to the embeddings; %s of the files differs from them and "
             "is the head",
             head->tensor->name);
@@ -461,6 +464,7 @@ void model_destroy(struct model *model)
     for (uint32_t layer = 0; model->weights.experts && layer < model->config.n_layers; layer++)
         free(model->weights.experts[layer]);
     free(model->weights.experts);
+    free(model->weights.norm_rows);
     free(model->weights.layers);
     free(model->is_used);
     placed_weights_finish(&model->placed);

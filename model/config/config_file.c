@@ -382,6 +382,18 @@ static void set_defaults_of_text(struct model_config *config)
     config->vocabulary = family->vocabulary;
 }
 
+/* What stands around a text_config. The class of the whole ties embeddings, unless told otherwise: if the files have a
+ * head that differs, it is used. */
+static enum status read_around(const struct json_fields *text, const struct json_fields *whole,
+                               struct model_config *config)
+{
+    static const char TIED[] = "tie_word_embeddings";
+    if (!json_fields_get(text, TIED))
+        config->tied_embeddings = true;
+    TRY(json_fields_bool(whole, TIED, &config->tied_embeddings));
+    return read_eos(whole, config);
+}
+
 static enum status read_config(const struct json_fields *whole, bool is_alone,
                                struct model_config *config)
 {
@@ -405,7 +417,7 @@ static enum status read_config(const struct json_fields *whole, bool is_alone,
     TRY(read_windows(fields, config));
     TRY(read_ropes(fields, config));
     TRY(read_eos(fields, config));
-    return config->is_text_of_more ? read_eos(whole, config) : STATUS_OK;
+    return config->is_text_of_more ? read_around(fields, whole, config) : STATUS_OK;
 }
 
 enum status model_config_parse(const char *config_json, size_t config_bytes,

@@ -67,6 +67,9 @@ struct decoder {
     float attention_scale; /* the factor of the scores; 0: 1 / sqrt(head_dim) */
     float attention_cap;   /* 0: none */
     float alibi_scale;     /* 0: no ALiBi */
+    float
+        query_growth; /* Q *= 1 + query_growth log(1 + floor(position / query_positions)); 0: none (Ministral 3) */
+    uint32_t query_positions;
 
     bool has_no_gate; /* down(act(up(x))) */
     bool is_gate_up_fused;

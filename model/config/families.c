@@ -202,6 +202,7 @@ static const struct family FAMILIES[] = {
      .own_keys = "layer_norm_eps use_qkv_bias qk_layernorm use_parallel_residual "
                  "partial_rotary_factor",
      .decoder = {.norm = NORM_LAYER, .norms_have_bias = true},
+     .naming = NAMED_AS_STABLELM,
      .needs_kv_heads = true,
      .rope_part = 0.25,
      .context_tokens = 4096,
@@ -421,6 +422,19 @@ static const struct family FAMILIES[] = {
      .context_tokens = 131072,
      .norm_eps = 1e-5,
      .read = family_read_gpt_oss},
+    {.architecture = "Ministral3ForCausalLM",
+     .model_type = "ministral3",
+     .rope_keys = "llama_4_scaling_beta max_position_embeddings",
+     .windows = WINDOWS_EVERYWHERE,
+     .needs_kv_heads = true,
+     .rope_theta = 1e6,
+     .head_dim = 128,
+     .n_heads = 32,
+     .n_kv_heads = 8,
+     .vocabulary = 131072,
+     .context_tokens = 262144,
+     .norm_eps = 1e-5,
+     .read = family_read_ministral3},
 };
 
 enum { N_FAMILIES = sizeof FAMILIES / sizeof *FAMILIES };

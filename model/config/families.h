@@ -53,12 +53,14 @@ enum tensor_naming {
     NAMED_AS_BLOOM,
     NAMED_AS_FALCON,
     NAMED_AS_MPT,
+    NAMED_AS_STABLELM,
 };
 
 struct family {
     const char *architecture, *model_type;
-    const char *names;    /* "hidden_size=n_embd ...": keys that are called otherwise here */
-    const char *own_keys; /* used beside the common ones, separated by spaces */
+    const char *names;     /* "hidden_size=n_embd ...": keys that are called otherwise here */
+    const char *own_keys;  /* used beside the common ones, separated by spaces */
+    const char *rope_keys; /* members of rope_parameters that are used beside the common ones */
     struct decoder decoder;
     enum tensor_naming naming;
 

@@ -112,12 +112,33 @@ enum status family_read_olmo(const struct json_fields *fields, struct model_conf
 
 enum status family_read_stablelm(const struct json_fields *fields, struct model_config *config)
 {
-    bool is_parallel = false;
+    bool is_parallel = false, has_qk_norm = false;
     TRY(json_fields_bool(fields, "use_qkv_bias", &config->qkv_bias));
     TRY(json_fields_bool(fields, "use_parallel_residual", &is_parallel));
     if (is_parallel)
         config->decoder.residual = RESIDUAL_PARALLEL;
-    return require_bool(fields, "qk_layernorm", false);
+    TRY(json_fields_bool(fields, "qk_layernorm", &has_qk_norm));
+    if (has_qk_norm)
+        config->decoder.qk_norm = QK_NORM_EACH_HEAD;
+    return STATUS_OK;
+}
+
+/* Queries far from the beginning count for more, as in Llama 4. */
+enum status family_read_ministral3(const struct json_fields *fields, struct model_config *config)
+{
+    static const char BETA[] = "llama_4_scaling_beta",
+                      POSITIONS[] = "original_max_position_embeddings";
+    const json_t *object;
+    double beta = 0;
+    TRY(json_fields_require(fields, "rope_parameters"));
+    TRY(json_fields_object(fields, "rope_parameters", &object));
+    const struct json_fields rope = {object, "config.json: rope_parameters", fields->error};
+    TRY(json_fields_require(&rope, BETA));
+    TRY(json_fields_require(&rope, POSITIONS));
+    TRY(json_fields_real(&rope, BETA, 0, 1e3, &beta));
+    TRY(json_fields_u32(&rope, POSITIONS, 1, 1u << 24, &config->decoder.query_positions));
+    config->decoder.query_growth = (float)beta;
+    return STATUS_OK;
 }
 
 enum status family_read_phi(const struct json_fields *fields, struct model_config *config)

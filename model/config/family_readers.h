@@ -50,5 +50,7 @@ MUST_CHECK enum status family_read_qwen3_moe(const struct json_fields *fields,
                                              struct model_config *config);
 MUST_CHECK enum status family_read_olmoe(const struct json_fields *fields,
                                          struct model_config *config);
+MUST_CHECK enum status family_read_ministral3(const struct json_fields *fields,
+                                              struct model_config *config);
 MUST_CHECK enum status family_read_gpt_oss(const struct json_fields *fields,
                                            struct model_config *config);

@@ -37,21 +37,21 @@ static const struct type_row {
     {"llama3", ROPE_LLAMA3}, {"yarn", ROPE_YARN},     {"longrope", ROPE_LONGROPE},
 };
 
-static bool is_member(const char *key)
+static bool is_member(const char *key, const struct family *family)
 {
     for (size_t i = 0; i < sizeof MEMBERS / sizeof *MEMBERS; i++)
         if (strcmp(MEMBERS[i], key) == 0)
             return true;
-    return false;
+    return config_keys_list(family->rope_keys, key);
 }
 
-static enum status check_members(const struct json_fields *rope)
+static enum status check_members(const struct json_fields *rope, const struct family *family)
 {
     const char *key;
     json_t *value;
     json_object_foreach((json_t *)(uintptr_t)rope->object, key, value)
     {
-        if (!json_is_null(value) && !is_member(key))
+        if (!json_is_null(value) && !is_member(key, family))
             return error_set(rope->error, STATUS_UNSUPPORTED, "%s.%.80s is not supported",
                              rope->file, key);
     }
@@ -259,7 +259,7 @@ static enum status read_scaling(const struct rope_source *source, const struct j
                                 struct rope_config *config)
 {
     const uint32_t context_tokens = source->context_tokens;
-    TRY(check_members(rope));
+    TRY(check_members(rope, source->family));
     TRY(read_type(rope, source->family, &config->scaling));
     if (config->scaling != ROPE_LONGROPE)
         TRY(refuse_factors(rope));

@@ -2,6 +2,7 @@
 #include "model/forward/forward_parts.h"
 
 #include <assert.h>
+#include <math.h>
 
 /* y <- norm(x); y may be x. weight, bias: data NULL if there is none. */
 static void norm(const struct forward *forward, const struct tensor *weight,
@@ -164,6 +165,30 @@ static void norm_heads(const struct forward *forward, const struct tensor *weigh
     }
 }
 
+/* Q *= 1 + query_growth log(1 + turns), turns = floor(position / query_positions). Rows side by side with the same
+ * factor are scaled together. */
+static void scale_queries(const struct forward *forward, const struct packed_step *packed,
+                          struct rows q, uint32_t width)
+{
+    const struct decoder *decoder = &forward->config->decoder;
+    const uint32_t *positions = packed->metadata->positions;
+    for (uint32_t first = 0, end; first < packed->n_tokens; first = end) {
+        const uint32_t turns = positions[first] / decoder->query_positions;
+        for (end = first + 1; end < packed->n_tokens; end++)
+            if (positions[end] / decoder->query_positions != turns)
+                break;
+        if (turns == 0)
+            continue;
+        forward->kernels->scale(
+            forward->threads,
+            &(struct scale){.x = forward_rows_from(q, (size_t)first * forward->qkv_width).data,
+                            .x_stride = forward->qkv_width,
+                            .n_tokens = end - first,
+                            .n = width,
+                            .scale = 1 + decoder->query_growth * logf((float)(1 + turns))});
+    }
+}
+
 /* hidden -> attended: norm, Q K V, rotate, append to the cache, attend.
  * qkv row: [Q heads][K heads][V heads], so three products write side by side. */
 static void attend(const struct forward *forward, const struct packed_step *packed, uint32_t layer)
@@ -194,6 +219,8 @@ static void attend(const struct forward *forward, const struct packed_step *pack
         norm_heads(forward, &weights->q_norm, q, n_rows);
         norm_heads(forward, &weights->k_norm, k, n_rows);
     }
+    if (config->decoder.query_growth != 0)
+        scale_queries(forward, packed, q, q_width);
 
     struct attention_io io = attention_io_fused(&forward->shape, q.data, forward->qkv_width,
                                                 forward->attended.data, q_width);

@@ -58,9 +58,13 @@ static void transpose(const struct tensor *tensor, uint8_t *made)
 static void gather(const struct tensor *tensor, uint8_t *made)
 {
     const size_t bytes = dtype_array_bytes(tensor->dtype, tensor->n_in);
-    const uint8_t *from = tensor->source.data;
-    for (uint32_t row = 0; row < tensor->n_out; row++)
-        memcpy(made + row * bytes, from + tensor_row_in_file(&tensor->source, row) * bytes, bytes);
+    const struct tensor_source *source = &tensor->source;
+    const uint8_t *from = source->data;
+    for (uint32_t row = 0; row < tensor->n_out; row++) {
+        const uint32_t in_file = tensor_row_in_file(source, row);
+        memcpy(made + row * bytes, source->rows ? source->rows[in_file] : from + in_file * bytes,
+               bytes);
+    }
 }
 
 struct strips {
@@ -104,9 +108,10 @@ static void make_elements(struct tensor *tensor, uint8_t *made)
     else
         gather(tensor, made);
     /* Nobody reads these pages of the file any more, but for other parts of a fused matrix, which read them again. */
-    mapped_file_give_back(
-        tensor->source.data,
-        dtype_array_bytes(tensor->dtype, (size_t)tensor->source.n_rows * tensor->n_in));
+    if (!tensor->source.rows)
+        mapped_file_give_back(
+            tensor->source.data,
+            dtype_array_bytes(tensor->dtype, (size_t)tensor->source.n_rows * tensor->n_in));
     tensor->dtype = made_dtype(tensor);
     tensor->data = made;
 }

@@ -65,6 +65,12 @@ static const struct tensor_row ATTENTION_COHERE[] = {
     LAYER("self_attn.k_norm.weight", k_norm, DIM_KV_HEADS, DIM_HEAD, IF_QK_NORM),
     OUTPUT("self_attn.o_proj"),
     {0}};
+static const struct tensor_row ATTENTION_STABLELM[] = {
+    SEPARATE_QKV("self_attn."),
+    LAYER("self_attn.q_layernorm.norms.%u.weight", q_norm, DIM_HEADS, DIM_HEAD, IF_QK_NORM),
+    LAYER("self_attn.k_layernorm.norms.%u.weight", k_norm, DIM_KV_HEADS, DIM_HEAD, IF_QK_NORM),
+    OUTPUT("self_attn.o_proj"),
+    {0}};
 static const struct tensor_row ATTENTION_GPT_OSS[] = {
     SEPARATE_QKV("self_attn."),
     OUTPUT("self_attn.o_proj"),
@@ -444,6 +450,17 @@ static const struct tensor_names SETS[] = {
                       NULL,
                       NULL,
                       false},
+    [NAMED_AS_STABLELM] = {"model.",
+                           "layers.",
+                           EMBEDDING,
+                           HEAD,
+                           ENDS,
+                           {NORMS, ATTENTION_STABLELM},
+                           MLP,
+                           NULL,
+                           NULL,
+                           NULL,
+                           false},
 };
 
 const struct tensor_names *tensor_names_of(const struct model_config *config)

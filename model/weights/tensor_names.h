@@ -52,8 +52,8 @@ enum condition {
 enum tensor_part { PART_ALL, PART_Q, PART_K, PART_V, PART_GATE, PART_UP };
 
 struct tensor_row {
-    const char *name;
-    size_t offset; /* in layer_weights, or in weights */
+    const char *name; /* with %u: each row is a tensor of its own, with the row's number */
+    size_t offset;    /* in layer_weights, or in weights */
     enum dimension rows, columns;
     enum condition condition;
     enum tensor_part part;

@@ -290,6 +290,54 @@ static void add_one(struct tensor *norm)
                                           .adds_one = true};
 }
 
+/* The norms of the heads, a tensor each. prefix: what the names begin with. */
+static enum status bind_rows(struct weight_binding *binding, const char *prefix, uint32_t layer,
+                             const struct tensor_row *row, struct error *error)
+{
+    const struct model_config *config = binding->config;
+    struct weights *weights = binding->weights;
+    struct tensor *tensor = (struct tensor *)(void *)((char *)&weights->layers[layer] +
+                                                      row->offset);
+    const uint32_t n_of_layer = config->n_heads + config->n_kv_heads;
+    const uint64_t width = dimension_size(config, row->columns);
+    char ending[NAME_BYTES_MAX], name[2 * NAME_BYTES_MAX];
+    if (!tensor_is_wanted(config, row->condition))
+        return STATUS_OK;
+    if (!weights->norm_rows)
+        weights->norm_rows = calloc((size_t)config->n_layers * n_of_layer,
+                                    sizeof *weights->norm_rows);
+    if (!weights->norm_rows)
+        return error_set(error, STATUS_NO_MEMORY, "no memory for a table of norms");
+    const void **rows = weights->norm_rows + (size_t)layer * n_of_layer +
+                        (row->rows == DIM_KV_HEADS ? config->n_heads : 0);
+    tensor->n_out = (uint32_t)dimension_size(config, row->rows);
+    tensor->n_in = (uint32_t)width;
+    for (uint32_t i = 0; i < tensor->n_out; i++) {
+        enum dtype dtype;
+        snprintf(ending, sizeof ending, row->name, i);
+        snprintf(name, sizeof name, "%s%s", prefix, ending);
+        const struct weight_entry *entry = weight_files_find(binding->files, name);
+        if (!entry)
+            return say_missing(name, &width, 1, error);
+        TRY(check_shape(entry, &width, 1, error));
+        TRY(to_dtype(entry, &dtype, error));
+        if (dtype_is_blocks(dtype) || (i > 0 && dtype != tensor->dtype))
+            return error_set(error, STATUS_UNSUPPORTED,
+                             "%.80s: tensor %.120s has type %s, which is not that of the others",
+                             entry->shard->name, entry->tensor->name, dtype_name(dtype));
+        tensor->dtype = dtype;
+        rows[i] = entry->tensor->data;
+        count(binding, entry, width, dtype_array_bytes(dtype, width));
+    }
+    tensor->data = rows[0]; /* until they are gathered */
+    tensor->source = (struct tensor_source){.data = rows[0],
+                                            .rows = rows,
+                                            .run = tensor->n_out,
+                                            .period = tensor->n_out,
+                                            .n_rows = tensor->n_out};
+    return STATUS_OK;
+}
+
 /* The tensors of a list, of one layer. */
 static enum status bind_list(struct weight_binding *binding, uint32_t layer,
                              const struct tensor_row *list, struct error *error)
@@ -297,8 +345,13 @@ static enum status bind_list(struct weight_binding *binding, uint32_t layer,
     const struct tensor_names *names = tensor_names_of(binding->config);
     char name[NAME_BYTES_MAX];
     for (const struct tensor_row *row = list; row->name; row++) {
-        snprintf(name, sizeof name, "%s%s%u.%s", binding->root, names->layers, layer, row->name);
-        TRY(bind(binding, name, row, &binding->weights->layers[layer], ALONE, error));
+        const bool is_of_rows = strchr(row->name, '%');
+        snprintf(name, sizeof name, "%s%s%u.%s", binding->root, names->layers, layer,
+                 is_of_rows ? "" : row->name);
+        if (is_of_rows)
+            TRY(bind_rows(binding, name, layer, row, error));
+        else
+            TRY(bind(binding, name, row, &binding->weights->layers[layer], ALONE, error));
     }
     return STATUS_OK;
 }

@@ -43,6 +43,8 @@ struct quantized_source {
  * of a matrix of n_rows rows there. data NULL: the tensor is used in place. */
 struct tensor_source {
     const void *data;
+    const void *const
+        *rows; /* [n_rows] each row is a tensor of its own; data is the first; NULL: one matrix */
     uint32_t first, run, period, n_rows;
     bool is_transposed; /* the matrix is [n_in][n_rows] */
     bool adds_one;      /* every element is stored less 1; the tensor becomes F32 */
@@ -109,4 +111,6 @@ struct weights {
     struct layer_weights *layers;
     struct expert_weights *
         *experts; /* [n_layers][n_experts]; NULL: a layer without; the model owns both arrays */
+    const void **
+        norm_rows; /* [n_layers][n_heads + n_kv_heads]; NULL: Q and K have no norms of that kind; the model owns it */
 };

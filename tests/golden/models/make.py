@@ -134,6 +134,10 @@ MODELS = {
         "layer_types": ["sliding_attention", "full_attention", "sliding_attention"],
         "rope_parameters": {"full_attention": {"rope_theta": 1e6, "rope_type": "linear", "factor": 4.0},
                             "sliding_attention": {"rope_theta": 10000.0, "rope_type": "default"}}}),
+    "gemma3_t4_text": ("Gemma3ForCausalLM", "gemma3_text", 4, "BF16", 1, {
+        "hidden_size": 64, "num_attention_heads": 8, "num_key_value_heads": 4, "head_dim": 8, "hidden_act": None,
+        "hidden_activation": "gelu_pytorch_tanh", "sliding_window": 9, "sliding_window_pattern": 2,
+        "query_pre_attn_scalar": 20, "rope_theta": 1e6, "rope_local_base_freq": 1e4}),
     "phi3_t4": ("Phi3ForCausalLM", "phi3", 4, "BF16", 1, {
         "sliding_window": 11, "rope_scaling": None, "rope_theta": 10000.0, "tie_word_embeddings": False,
         "original_max_position_embeddings": 128, "pad_token_id": 0, "resid_pdrop": 0.0, "embd_pdrop": 0.0}),
@@ -198,6 +202,10 @@ MODELS = {
         "hidden_size": 64, "rms_norm_eps": None, "layer_norm_eps": 1e-5, "use_parallel_residual": True,
         "tie_word_embeddings": True,
         "rope_parameters": {"rope_theta": 10000.0, "rope_type": "default", "partial_rotary_factor": 0.5}}),
+    "stablelm_t4_qk_norm": ("StableLmForCausalLM", "stablelm", 4, "BF16", 2, {
+        "rms_norm_eps": None, "layer_norm_eps": 1e-2, "use_qkv_bias": False, "qk_layernorm": True,
+        "use_parallel_residual": True, "partial_rotary_factor": 0.25, "rope_theta": 10000.0,
+        "tie_word_embeddings": False}),
     "phi_t4": ("PhiForCausalLM", "phi", 4, "F16", 1, {
         "hidden_size": 64, "num_key_value_heads": None, "rms_norm_eps": None, "layer_norm_eps": 1e-2,
         "hidden_act": "gelu_new", "qk_layernorm": False, "partial_rotary_factor": 0.5, "rope_theta": 10000.0,
@@ -250,6 +258,16 @@ MODELS = {
         "embedding_fraction": 1.0, "norm_type": "low_precision_layernorm", "logit_scale": None, "init_device": "cpu",
         "attn_config": {"alibi": True, "alibi_bias_max": 8, "attn_impl": "torch", "attn_pdrop": 0, "clip_qkv": None,
                         "prefix_lm": False, "qk_ln": False, "softmax_scale": None, "attn_type": "multihead_attention"}}),
+    # Several turns of original_max_position_embeddings within the prompt.
+    "ministral3_t5": ("Ministral3ForCausalLM", "ministral3", 5, "BF16", 1, {
+        "head_dim": 16, "sliding_window": None, "tie_word_embeddings": True, "rope_parameters": {
+            "type": "yarn", "rope_type": "yarn", "rope_theta": 1000.0, "factor": 16.0, "beta_fast": 32.0, "beta_slow": 1.0,
+            "original_max_position_embeddings": 8, "max_position_embeddings": 128, "mscale": 1.0, "mscale_all_dim": 1.0,
+            "llama_4_scaling_beta": 0.6}}),
+    "ministral3_t5_text": ("Ministral3ForCausalLM", "ministral3", 5, "F32", 1, {
+        "head_dim": 16, "rope_parameters": {
+            "rope_type": "yarn", "rope_theta": 1000.0, "factor": 4.0, "original_max_position_embeddings": 32,
+            "llama_4_scaling_beta": 0.1}}),
     "mixtral_t4": ("MixtralForCausalLM", "mixtral", 4, "BF16", 1, {
         "num_local_experts": 5, "num_experts_per_tok": 2, "output_router_logits": False, "router_aux_loss_coef": 0.02,
         "sliding_window": None, "rope_theta": 1e6, "tie_word_embeddings": False}),
@@ -289,6 +307,12 @@ OLD_HEADS = ("gpt_neox_t4",)
 # Transformers 5 adds ALiBi twice in Falcon's eager attention, and once in the other one.
 NOT_EAGER = ("falcon_t4_rw",)
 
+
+# The text part of a model that also sees: the class and type around it, and where its tensors are (as Transformers 4 and 5 write).
+AROUND = {
+    "gemma3_t4_text": ("Gemma3ForConditionalGeneration", "gemma3", "language_model.", "siglip_vision_model"),
+    "ministral3_t5_text": ("Mistral3ForConditionalGeneration", "mistral3", "model.language_model.", "pixtral"),
+}
 
 WIDE = "wide"
 
@@ -366,6 +390,9 @@ def write_weights(folder, name, dtype, n_shards):
         packed = to_mxfp4(name, tensors)
         write_wide(folder, tensors)
         tensors = {**{key: value for key, value in tensors.items() if not key.endswith("_proj")}, **packed}
+    if name in AROUND:
+        write_wide(folder, tensors)
+        tensors = wrap(folder, name, tensors)
     if n_shards == 1:
         save_file(tensors, os.path.join(folder, "model.safetensors"), metadata={"format": "pt"})
         return
@@ -387,10 +414,32 @@ def write_wide(folder, tensors):
     os.makedirs(wide)
     with open(os.path.join(folder, "config.json")) as file:
         config = json.load(file)
-    del config["quantization_config"]
+    config.pop("quantization_config", None)
+    if os.path.basename(folder) in AROUND:
+        config["tie_word_embeddings"] = True
     with open(os.path.join(wide, "config.json"), "w") as file:
         json.dump(config, file)
     save_file(tensors, os.path.join(wide, "model.safetensors"), metadata={"format": "pt"})
+
+
+def wrap(folder, name, tensors):
+    """Rewrites config.json as that of the whole model, and renames the tensors. What the classes have by default is left out."""
+    architecture, model_type, prefix, vision = AROUND[name]
+    path = os.path.join(folder, "config.json")
+    with open(path) as file:
+        text = json.load(file)
+    for key in ("architectures", "num_attention_heads", "num_key_value_heads"):
+        if key == "architectures" or name == "gemma3_t4_text":
+            del text[key]
+    with open(path, "w") as file:
+        json.dump({"architectures": [architecture], "model_type": model_type, "text_config": text, "eos_token_id": [2, 5],
+                   "vision_config": {"model_type": vision, "hidden_size": 8}, "mm_tokens_per_image": 4}, file, indent=1,
+                  sort_keys=True)
+        file.write("\n")
+    part = {key.replace("model.", prefix + ("" if prefix.startswith("model.") else "model."), 1): value
+            for key, value in tensors.items()}
+    part["vision_tower.patch.weight"] = random_tensor(name, "vision", (4, 4), "F32")
+    return part
 
 
 def logits_of(folder, prompts):

@@ -6,28 +6,29 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#define GEMMA     GOLDEN_MODELS "/gemma_t4"
-#define GEMMA2    GOLDEN_MODELS "/gemma2_t4"
-#define GEMMA3    GOLDEN_MODELS "/gemma3_t5"
-#define PHI3      GOLDEN_MODELS "/phi3_t5"
-#define OLMO      GOLDEN_MODELS "/olmo_t4"
-#define GRANITE   GOLDEN_MODELS "/granite_t4"
-#define COHERE2   GOLDEN_MODELS "/cohere2_t4"
-#define SMOLLM3   GOLDEN_MODELS "/smollm3_t4"
-#define GLM4      GOLDEN_MODELS "/glm4_t5"
-#define STABLELM  GOLDEN_MODELS "/stablelm_t5"
-#define PHI       GOLDEN_MODELS "/phi_t4"
-#define GPT2      GOLDEN_MODELS "/gpt2_t4"
-#define NEOX      GOLDEN_MODELS "/gpt_neox_t4"
-#define GPTJ      GOLDEN_MODELS "/gptj_t4"
-#define OPT       GOLDEN_MODELS "/opt_t4"
-#define BLOOM     GOLDEN_MODELS "/bloom_t4"
-#define FALCON    GOLDEN_MODELS "/falcon_t4_40b"
-#define MPT       GOLDEN_MODELS "/mpt_t4"
-#define MIXTRAL   GOLDEN_MODELS "/mixtral_t4"
-#define QWEN2_MOE GOLDEN_MODELS "/qwen2_moe_t4"
-#define QWEN3_MOE GOLDEN_MODELS "/qwen3_moe_t4"
-#define GPT_OSS   GOLDEN_MODELS "/gpt_oss_t4_mxfp4"
+#define GEMMA      GOLDEN_MODELS "/gemma_t4"
+#define GEMMA2     GOLDEN_MODELS "/gemma2_t4"
+#define GEMMA3     GOLDEN_MODELS "/gemma3_t5"
+#define PHI3       GOLDEN_MODELS "/phi3_t5"
+#define OLMO       GOLDEN_MODELS "/olmo_t4"
+#define GRANITE    GOLDEN_MODELS "/granite_t4"
+#define COHERE2    GOLDEN_MODELS "/cohere2_t4"
+#define SMOLLM3    GOLDEN_MODELS "/smollm3_t4"
+#define GLM4       GOLDEN_MODELS "/glm4_t5"
+#define STABLELM   GOLDEN_MODELS "/stablelm_t5"
+#define MINISTRAL3 GOLDEN_MODELS "/ministral3_t5"
+#define PHI        GOLDEN_MODELS "/phi_t4"
+#define GPT2       GOLDEN_MODELS "/gpt2_t4"
+#define NEOX       GOLDEN_MODELS "/gpt_neox_t4"
+#define GPTJ       GOLDEN_MODELS "/gptj_t4"
+#define OPT        GOLDEN_MODELS "/opt_t4"
+#define BLOOM      GOLDEN_MODELS "/bloom_t4"
+#define FALCON     GOLDEN_MODELS "/falcon_t4_40b"
+#define MPT        GOLDEN_MODELS "/mpt_t4"
+#define MIXTRAL    GOLDEN_MODELS "/mixtral_t4"
+#define QWEN2_MOE  GOLDEN_MODELS "/qwen2_moe_t4"
+#define QWEN3_MOE  GOLDEN_MODELS "/qwen3_moe_t4"
+#define GPT_OSS    GOLDEN_MODELS "/gpt_oss_t4_mxfp4"
 
 struct bad_config {
     const char *original, *set;
@@ -95,7 +96,22 @@ static const struct bad_config CASES[] = {
     {SMOLLM3, "{\"no_rope_layers\": null, \"no_rope_layer_interval\": 0}", STATUS_CORRUPT,
      "no_rope_layer_interval is 0"},
     {GLM4, "{\"attention_bias\": \"yes\"}", STATUS_CORRUPT, "attention_bias is"},
-    {STABLELM, "{\"qk_layernorm\": true}", STATUS_UNSUPPORTED, "qk_layernorm is true"},
+    {STABLELM, "{\"qk_layernorm\": true}", STATUS_CORRUPT,
+     "self_attn.q_layernorm.norms.0.weight is missing, expected with shape [16]"},
+    {STABLELM, "{\"qk_layernorm\": 1}", STATUS_CORRUPT, "qk_layernorm is"},
+    {MINISTRAL3, "{\"rope_parameters\": null}", STATUS_CORRUPT, "rope_parameters is missing"},
+    {MINISTRAL3, "{\"rope_parameters\": {\"llama_4_scaling_beta\": null}}", STATUS_CORRUPT,
+     "rope_parameters: llama_4_scaling_beta is missing"},
+    {MINISTRAL3,
+     "{\"rope_parameters\": {\"llama_4_scaling_beta\": -1, \"original_max_position_embeddings\": "
+     "8}}",
+     STATUS_CORRUPT, "llama_4_scaling_beta is -1"},
+    {MINISTRAL3,
+     "{\"rope_parameters\": {\"llama_4_scaling_beta\": 1, \"original_max_position_embeddings\": "
+     "0}}",
+     STATUS_CORRUPT, "original_max_position_embeddings is 0"},
+    {STABLELM, "{\"rope_parameters\": {\"llama_4_scaling_beta\": 0.1}}", STATUS_UNSUPPORTED,
+     "rope_parameters.llama_4_scaling_beta is not supported"},
     {STABLELM, "{\"use_parallel_residual\": 1}", STATUS_CORRUPT, "use_parallel_residual is"},
     {PHI, "{\"qk_layernorm\": true}", STATUS_UNSUPPORTED, "qk_layernorm is true"},
     {PHI, "{\"partial_rotary_factor\": -0.5}", STATUS_CORRUPT, "partial_rotary_factor is -0.5"},
@@ -172,7 +188,7 @@ static const struct bad_config CASES[] = {
 
 Test(bad_family, every_bad_value_has_its_sentence)
 {
-    cr_assert_eq(sizeof CASES / sizeof *CASES, 84);
+    cr_assert_eq(sizeof CASES / sizeof *CASES, 90);
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         const struct bad_config *bad = &CASES[i];
         struct broken_folder folder;

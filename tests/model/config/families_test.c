@@ -70,6 +70,8 @@ static double value_of(const struct model_config *config, const char *name)
         {"embedding_scale", (double)decoder->embedding_scale},
         {"alibi", (double)decoder->alibi_scale},
         {"position_offset", decoder->position_offset},
+        {"query_growth", (double)decoder->query_growth},
+        {"query_positions", decoder->query_positions},
         {"experts", config->experts.routing.n_experts},
         {"top_k", config->experts.routing.top_k},
         {"renormalise", config->experts.routing.renormalise},
@@ -122,7 +124,7 @@ Test(families, published_configs_are_read_as_meant)
 {
     json_t *models = golden_json(GOLDEN_FOLDERS, "published.json"), *entry;
     size_t i;
-    cr_assert_eq(json_array_size(models), 34);
+    cr_assert_eq(json_array_size(models), 36);
     json_array_foreach(models, i, entry) check_model(entry);
     json_decref(models);
 }

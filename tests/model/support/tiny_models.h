@@ -31,6 +31,7 @@ static const char *const tiny_models[] = {
     "gemma2_t5",
     "gemma3_t4",
     "gemma3_t5",
+    "gemma3_t4_text",
     "phi3_t4",
     "phi3_t5",
     "phi3_t4_longrope",
@@ -48,6 +49,7 @@ static const char *const tiny_models[] = {
     "glm4_t5",
     "stablelm_t4",
     "stablelm_t5",
+    "stablelm_t4_qk_norm",
     "phi_t4",
     "gpt2_t4",
     "gpt_neox_t4",
@@ -66,6 +68,8 @@ static const char *const tiny_models[] = {
     "olmoe_t4",
     "granite_moe_t4",
     "gpt_oss_t5",
+    "ministral3_t5",
+    "ministral3_t5_text",
     "gpt_oss_t4_mxfp4",
 };
 
