@@ -43,6 +43,12 @@ extern const struct kernels kernels_neon_dot;
 #define ISA_ATTENTION ISA_REST
 #endif
 
+/* The products of blocks take long to compile: sets with the same instructions for them share one. */
+#ifndef ISA_BLOCKS
+#define ISA_BLOCKS ISA_NAME
+#endif
+#define BLOCKS(name) ISA_JOIN(name, ISA_BLOCKS)
+
 #define cpu_attention ISA_JOIN(cpu_attention, ISA_ATTENTION)
 extern const struct attention_backend cpu_attention;
 

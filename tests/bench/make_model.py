@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 """Writes a synthetic Llama with random weights, for measuring speed.
 
-    make_model.py FOLDER [--size 135m|1.1b] [--dtype f32|bf16|f16] [--gguf f32,bf16,f16,q8_0] [--layers N] [--seed N]
+    make_model.py FOLDER [--size 135m|1.1b|8x0.3b] [--dtype f32|bf16|f16] [--gguf f32,bf16,f16,q8_0] [--layers N] [--seed N]
 
 The same weights several times: a Hugging Face folder (config.json, model.safetensors, tokenizer.json) and
-FOLDER/model-TYPE.gguf for llama.cpp, one of each type asked for. Nothing but numpy is needed. A folder that has these
-very models already is left as it is.
+FOLDER/model-TYPE.gguf, one of each type asked for. Of a model with experts (8x0.3b, in the shape of Qwen3-MoE) there are
+GGUF files alone. Nothing but numpy is needed. A folder that has these very models already is left as it is.
 
 The tokenizer is the demo model's; ids it does not have are filled up with words w2048, w2049, ... that no text makes.
 """
@@ -36,9 +36,12 @@ class Shape(NamedTuple):
     layers: int
     vocabulary: int
     is_tied: bool
+    experts: int = 0  # ffn is that of one
+    experts_of_token: int = 0
 
 
-SIZES = {"135m": Shape(576, 9, 3, 1536, 30, 49152, True), "1.1b": Shape(2048, 32, 4, 5632, 22, 32000, False)}
+SIZES = {"135m": Shape(576, 9, 3, 1536, 30, 49152, True), "1.1b": Shape(2048, 32, 4, 5632, 22, 32000, False),
+         "8x0.3b": Shape(1024, 16, 4, 4096, 24, 32000, False, 8, 2)}
 
 
 class Tensor(NamedTuple):
@@ -54,11 +57,21 @@ def tensor_table(model):
     for i in range(model.layers):
         here, there = f"model.layers.{i}.", f"blk.{i}."
         yield Tensor(here + "input_layernorm.weight", there + "attn_norm.weight", (hidden,))
-        yield Tensor(here + "self_attn.q_proj.weight", there + "attn_q.weight", (q, hidden), model.heads)
-        yield Tensor(here + "self_attn.k_proj.weight", there + "attn_k.weight", (kv, hidden), model.kv_heads)
+        # Llama's rows lie otherwise in GGUF files, Qwen's do not.
+        interleaved = (0, 0) if model.experts else (model.heads, model.kv_heads)
+        yield Tensor(here + "self_attn.q_proj.weight", there + "attn_q.weight", (q, hidden), interleaved[0])
+        yield Tensor(here + "self_attn.k_proj.weight", there + "attn_k.weight", (kv, hidden), interleaved[1])
         yield Tensor(here + "self_attn.v_proj.weight", there + "attn_v.weight", (kv, hidden))
         yield Tensor(here + "self_attn.o_proj.weight", there + "attn_output.weight", (hidden, q))
         yield Tensor(here + "post_attention_layernorm.weight", there + "ffn_norm.weight", (hidden,))
+        if model.experts:
+            yield Tensor("", there + "attn_q_norm.weight", (HEAD_DIM,))
+            yield Tensor("", there + "attn_k_norm.weight", (HEAD_DIM,))
+            yield Tensor("", there + "ffn_gate_inp.weight", (model.experts, hidden))
+            yield Tensor("", there + "ffn_gate_exps.weight", (model.experts, model.ffn, hidden))
+            yield Tensor("", there + "ffn_up_exps.weight", (model.experts, model.ffn, hidden))
+            yield Tensor("", there + "ffn_down_exps.weight", (model.experts, hidden, model.ffn))
+            continue
         yield Tensor(here + "mlp.gate_proj.weight", there + "ffn_gate.weight", (model.ffn, hidden))
         yield Tensor(here + "mlp.up_proj.weight", there + "ffn_up.weight", (model.ffn, hidden))
         yield Tensor(here + "mlp.down_proj.weight", there + "ffn_down.weight", (hidden, model.ffn))
@@ -81,7 +94,7 @@ def rounded(x, dtype):
 def weights_of(seed, index, shape, dtype):
     generator = np.random.Generator(np.random.Philox(key=[seed, index]))
     x = generator.standard_normal(shape, dtype=np.float32)
-    x = 1 + x * np.float32(0.1) if len(shape) == 1 else x / np.float32(np.sqrt(shape[1]))
+    x = 1 + x * np.float32(0.1) if len(shape) == 1 else x / np.float32(np.sqrt(shape[-1]))
     return rounded(x, dtype)
 
 
@@ -148,7 +161,15 @@ def gguf_string(text):
     return struct.pack("<Q", len(text)) + text.encode()
 
 
+def gguf_tokens(vocabulary):
+    """SentencePiece's specials and bytes, then words that no text makes: texts and types of tokens."""
+    tokens = [("<unk>", 2), ("<s>", 3), ("</s>", 3)] + [(f"<0x{byte:02X}>", 6) for byte in range(256)]
+    return tokens + [(f"w{i}", 1) for i in range(len(tokens), vocabulary)]
+
+
 def gguf_values(model, kind):
+    arch = "qwen3moe" if model.experts else "llama"
+
     def u32(key, value):
         return gguf_string(key) + struct.pack("<II", 4, value)
 
@@ -158,24 +179,35 @@ def gguf_values(model, kind):
     def string(key, value):
         return gguf_string(key) + struct.pack("<I", 8) + gguf_string(value)
 
-    return [string("general.architecture", "llama"), string("general.name", "synthetic"),
+    def array(key, of, parts):
+        return gguf_string(key) + struct.pack("<IIQ", 9, of, len(parts)) + b"".join(parts)
+
+    tokens = gguf_tokens(model.vocabulary)
+    experts = [u32(f"{arch}.expert_count", model.experts), u32(f"{arch}.expert_used_count", model.experts_of_token),
+               u32(f"{arch}.expert_feed_forward_length", model.ffn), u32(f"{arch}.attention.key_length", HEAD_DIM),
+               u32(f"{arch}.attention.value_length", HEAD_DIM)] if model.experts else []
+    return [string("general.architecture", arch), string("general.name", "synthetic"),
             u32("general.file_type", GGUF_FILE_TYPES[kind]), u32("general.alignment", GGUF_ALIGNMENT),
-            u32("llama.context_length", CONTEXT), u32("llama.embedding_length", model.hidden),
-            u32("llama.block_count", model.layers), u32("llama.feed_forward_length", model.ffn),
-            u32("llama.attention.head_count", model.heads), u32("llama.attention.head_count_kv", model.kv_heads),
-            u32("llama.rope.dimension_count", HEAD_DIM), u32("llama.vocab_size", model.vocabulary),
-            f32("llama.rope.freq_base", THETA), f32("llama.attention.layer_norm_rms_epsilon", EPS),
-            string("tokenizer.ggml.model", "no_vocab")]
+            u32(f"{arch}.context_length", CONTEXT), u32(f"{arch}.embedding_length", model.hidden),
+            u32(f"{arch}.block_count", model.layers), u32(f"{arch}.feed_forward_length", model.ffn),
+            u32(f"{arch}.attention.head_count", model.heads), u32(f"{arch}.attention.head_count_kv", model.kv_heads),
+            u32(f"{arch}.rope.dimension_count", HEAD_DIM), u32(f"{arch}.vocab_size", model.vocabulary),
+            f32(f"{arch}.rope.freq_base", THETA), f32(f"{arch}.attention.layer_norm_rms_epsilon", EPS), *experts,
+            string("tokenizer.ggml.model", "llama"), u32("tokenizer.ggml.bos_token_id", 1), u32("tokenizer.ggml.eos_token_id", 2),
+            array("tokenizer.ggml.tokens", 8, [gguf_string(text) for text, _ in tokens]),
+            array("tokenizer.ggml.scores", 6, [struct.pack("<f", -float(i)) for i in range(len(tokens))]),
+            array("tokenizer.ggml.token_type", 5, [struct.pack("<i", kind) for _, kind in tokens])]
 
 
-def gguf_kind(shape, kind):
-    return "f32" if len(shape) == 1 else kind  # llama.cpp wants its norms in float32
+def gguf_kind(tensor, kind):
+    """llama.cpp wants norms and routers in float32."""
+    return "f32" if len(tensor.shape) == 1 or tensor.gguf_name.endswith("ffn_gate_inp.weight") else kind
 
 
 def open_gguf(folder, table, model, kind):
     values, infos, at = gguf_values(model, kind), b"", 0
     for tensor in table:
-        of_tensor = gguf_kind(tensor.shape, kind)
+        of_tensor = gguf_kind(tensor, kind)
         infos += gguf_string(tensor.gguf_name) + struct.pack("<I", len(tensor.shape))
         infos += struct.pack(f"<{len(tensor.shape)}Q", *reversed(tensor.shape))
         infos += struct.pack("<IQ", GGUF_TYPES[of_tensor], at)
@@ -195,14 +227,15 @@ def interleave(x, n_heads):
 def write_weights(folder, model, dtype, kinds, seed):
     table = list(tensor_table(model))
     with contextlib.ExitStack() as files:
-        safetensors = files.enter_context(open_safetensors(folder, table, dtype))
+        safetensors = None if model.experts else files.enter_context(open_safetensors(folder, table, dtype))
         ggufs = {kind: files.enter_context(open_gguf(folder, table, model, kind)) for kind in kinds}
         for index, tensor in enumerate(table):
             x = weights_of(seed, index, tensor.shape, dtype)
-            safetensors.write(stored(x, dtype))
+            if safetensors:
+                safetensors.write(stored(x, dtype))
             x = interleave(x, tensor.interleaved_heads) if tensor.interleaved_heads else x
             for kind, gguf in ggufs.items():
-                data = stored(x, gguf_kind(tensor.shape, kind))
+                data = stored(x, gguf_kind(tensor, kind))
                 gguf.write(data + b"\0" * (-len(data) % GGUF_ALIGNMENT))
     return sum(int(np.prod(tensor.shape)) for tensor in table)
 
@@ -221,13 +254,14 @@ def main():
         model = model._replace(layers=args.layers)
     for kind in set(kinds) - GGUF_TYPES.keys():
         parser.error(f"--gguf {kind}: one of {', '.join(GGUF_TYPES)}")
-    made = {"model": list(model), "dtype": args.dtype, "gguf": kinds, "seed": args.seed, "version": 2}
+    made = {"model": list(model), "dtype": args.dtype, "gguf": kinds, "seed": args.seed, "version": 3}
     stamp = os.path.join(args.folder, "made.json")
     if os.path.exists(stamp) and json.load(open(stamp)) == made:
         return
     os.makedirs(args.folder, exist_ok=True)
-    write_config(args.folder, model, args.dtype)
-    write_tokenizer(args.folder, model.vocabulary)
+    if not model.experts:
+        write_config(args.folder, model, args.dtype)
+        write_tokenizer(args.folder, model.vocabulary)
     n = write_weights(args.folder, model, args.dtype, kinds, args.seed)
     with open(stamp, "w") as file:
         json.dump(made, file)

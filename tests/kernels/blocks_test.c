@@ -78,7 +78,7 @@ static double bound_of(const float *x, const float *w, uint32_t n_in)
             largest = fmax(largest, fabs((double)x[i]));
             sum += fabs((double)w[i]);
         }
-        bound += sum * largest * (0.51 / 32767 + 1e-6);
+        bound += sum * largest * (0.51 / 32639 + 1e-6);
     }
     return bound;
 }

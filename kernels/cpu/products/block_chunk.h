@@ -16,11 +16,19 @@ enum {
 
 /* Tokens side by side: x ~ counts * scale. */
 struct rounded16 {
-    int16_t *counts; /* [tokens][stride], in the order of step16_store */
+    int16_t *counts; /* [tokens][stride], in the order of step16_store, or of bytes16_store */
     float *scales;   /* [tokens][stride / PART] */
     int32_t *sums;   /* [tokens][stride / SUMS_STEP] of counts */
     size_t stride;
 };
+
+static inline struct rounded16 rounded16_from(struct rounded16 x, size_t token, size_t k)
+{
+    x.counts += token * x.stride + k;
+    x.scales += (token * x.stride + k) / PART;
+    x.sums += (token * x.stride + k) / SUMS_STEP;
+    return x;
+}
 
 /* The sum of the counts of a group of 16 or 32 elements from `at` on. */
 static inline int32_t rounded16_sum(const struct rounded16 *x, size_t at, uint32_t group)

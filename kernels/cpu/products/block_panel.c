@@ -1,8 +1,11 @@
 #include "kernels/cpu/products/block_panel.h"
 
 #include "kernels/blocks.h"
+#include "kernels/cpu/products/block_sixteen.h"
+#ifndef HAS_BYTES16
 #include "kernels/cpu/products/block_take.h"
 #include "kernels/cpu/vector/pairs16.h"
+#endif
 
 #include <assert.h>
 
@@ -49,6 +52,34 @@ void block_panel_take(const struct gemm *gemm, uint32_t row, uint32_t k, uint32_
 
 #else
 
+#ifdef HAS_BYTES16
+
+/* ---- 32 elements of sixteen rows at a time ---- */
+
+INLINE void take_panel(const enum dtype dtype, const struct gemm *gemm, uint32_t row, uint32_t k,
+                       uint32_t n, struct block_panel *panel)
+{
+    const struct block_shape shape = dtype_block_shape(dtype);
+    const struct step_taker taker = {.bytes = panel->bytes};
+    struct sixteen_rows rows;
+    find_sixteen(dtype, gemm, row, k, &rows);
+    for (uint32_t part = 0; part < n / PART; part += dtype == DTYPE_Q4_K ? 2 : 1) {
+        __m512i sums[2];
+        take_steps(false, dtype, &rows, part, sums, &taker);
+        if (shape.elements > PART)
+            continue;
+        __m512 factor, offset;
+        short_factors(dtype, &rows, part * (size_t)shape.bytes, &factor, &offset);
+        _mm512_store_ps(panel->factors[part], factor);
+        if (blocks_have_offsets(dtype))
+            _mm512_store_ps(panel->offsets[part], offset);
+    }
+    if (shape.elements > PART)
+        long_factors(dtype, &rows, panel->factors[0], panel->offsets[0]);
+}
+
+#else
+
 /* ---- 32 elements of eight rows at a time ---- */
 
 INLINE void take_panel(const enum dtype dtype, const struct gemm *gemm, uint32_t row, uint32_t k,
@@ -60,9 +91,6 @@ INLINE void take_panel(const enum dtype dtype, const struct gemm *gemm, uint32_t
         float *factors = panel->factors[0] + lane, *offsets = panel->offsets[0] + lane;
         struct eight_rows rows;
         find_rows(dtype, gemm, row + lane, k, &rows);
-        for (uint32_t r = 0; r < EIGHT; r++)
-            ask_for(rows.at[r] + LANES * row_bytes_of(dtype, gemm),
-                    CHUNK / shape.elements * (size_t)shape.bytes);
         for (uint32_t part = 0; part < n / PART; part += dtype == DTYPE_Q4_K ? 2 : 1) {
             __m256i sums[2];
             take_groups(false, dtype, &rows, part, sums, &taker);
@@ -78,6 +106,8 @@ INLINE void take_panel(const enum dtype dtype, const struct gemm *gemm, uint32_t
             take_all_factors(dtype, &rows, factors, offsets, LANES);
     }
 }
+
+#endif
 
 /* Not inlined: among other types the compiler would run out of registers. */
 #define TAKE(type)                                                                                 \

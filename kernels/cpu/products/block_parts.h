@@ -9,6 +9,14 @@
 
 #ifdef __AVX2__
 
+/* Asks for n bytes that a thread reads later. */
+INLINE void ask_for(const uint8_t *bytes, const size_t n)
+{
+    UNROLL
+    for (size_t i = 0; i < n; i += 64)
+        vec_prefetch((const char *)bytes + i);
+}
+
 INLINE __m256i load32(const uint8_t *bytes)
 {
     return _mm256_loadu_si256((const __m256i *)(const void *)bytes);

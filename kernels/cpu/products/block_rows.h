@@ -1,5 +1,5 @@
 /*
- * block_rows - sixteen rows of blocks (kernels/blocks.h) times one token, with AVX2: the bits of a panel (block_panel.h), without
+ * block_rows - sixteen rows of blocks (kernels/blocks.h) times one token, with AVX2 or AVX-512 VNNI: the bits of a panel (block_panel.h), without
  * storing one.
  */
 #pragma once
@@ -8,6 +8,6 @@
 #include "kernels/cpu/products/gemm_path.h"
 
 /* y = rows row .. row + 15 times x; those behind n_out are like the last row. Asks for the next sixteen rows. */
-#define block_rows_multiply REST(block_rows_multiply)
+#define block_rows_multiply BLOCKS(block_rows_multiply)
 void block_rows_multiply(const struct gemm *gemm, uint32_t row, const struct rounded16 *x,
                          float y_out[LANES]);

@@ -194,12 +194,4 @@ INLINE void find_rows(const enum dtype dtype, const struct gemm *gemm, uint32_t 
         rows_out->at[r] = first + (row + r < last ? row + r : last) * row_bytes;
 }
 
-/* Asks for n bytes that a thread reads later. */
-INLINE void ask_for(const uint8_t *bytes, const size_t n)
-{
-    UNROLL
-    for (size_t i = 0; i < n; i += 64)
-        vec_prefetch((const char *)bytes + i);
-}
-
 #endif

@@ -2,33 +2,21 @@
 
 #include "kernels/cpu/products/block_panel.h"
 #include "kernels/cpu/products/block_rows.h"
-#include "kernels/cpu/vector/pairs16.h"
+#include "kernels/cpu/products/block_tiles.h"
 
 #include <assert.h>
 
-#if defined __AVX512F__
-enum { MR = 8 };
-#elif defined __AVX2__
-enum { MR = 4 }; /* 8 registers of sums, 4 of weights, 2 of x */
-#else
-enum { MR = 2 };
-#endif
 enum {
-    TOKENS_MAX = 128,
-    TOKENS_BYTES_BEST = 256 << 10, /* of a task: they stay in the second-level cache */
-    PIECE_TOKENS = 4,              /* which one task rounds for the call */
-    LARGEST = 32767,
+    TOKENS_MAX = 128, /* of a task */
+    ROUNDED_MAX = 16, /* of a task that rounds its own */
+    FEW_TOKENS = 32,  /* which read their rows one after another, FEW_PANELS at a time */
+    FEW_PANELS = 2,
+    SUMS_MAX = 64 / LANES,     /* panels whose y a task keeps from chunk to chunk */
+    PIECE_TOKENS = 4,          /* which one task rounds for the call */
+    LARGEST = 127 * 256 + 127, /* of two bytes with signs */
 };
 
 /* ---- tokens ---- */
-
-static struct rounded16 rounded16_from(struct rounded16 x, size_t token, size_t k)
-{
-    x.counts += token * x.stride + k;
-    x.scales += (token * x.stride + k) / PART;
-    x.sums += (token * x.stride + k) / SUMS_STEP;
-    return x;
-}
 
 /* n_tokens of n_in elements, in memory of gemm_blocks_bytes. */
 static struct rounded16 rounded16_in(void *memory, size_t n_tokens, size_t n_in)
@@ -60,7 +48,11 @@ static void round_run(const float *x, uint32_t n, const struct rounded16 *out)
             /* In this order NaN becomes a number: the scale shows the NaN. */
             vec v = vec_round(vec_mul(i == 0 ? a : b, inverse));
             v = vec_min(vec_set(LARGEST), vec_max(v, vec_set(-LARGEST)));
+#ifdef HAS_BYTES16
+            bytes16_store((uint8_t *)(out->counts + k), i, v);
+#else
             step16_store(out->counts + k + i, v);
+#endif
             out->sums[(k + i) / SUMS_STEP] = (int32_t)vec_sum(v);
         }
         out->scales[k / PART] = largest / LARGEST + vec_sum(poison);
@@ -85,141 +77,116 @@ static void prepare(const struct gemm *gemm, uint32_t piece, void *tokens_out)
 
 /* ---- products ---- */
 
-typedef void dot_function(const int16_t *wide, const int16_t *counts, size_t stride,
-                          sums16 *sums_out);
-
-/* The sums of a group: sixteen rows against mr tokens, a stride apart. */
-INLINE void group_dot(const uint32_t mr, const uint32_t group, const int16_t *wide,
-                      const int16_t *counts, size_t stride, sums16 *sums_out)
-{
-    sums16 acc[MR];
-    UNROLL
-    for (uint32_t m = 0; m < mr; m++)
-        acc[m] = sums16_begin(0);
-#pragma GCC unroll 2
-    for (const int16_t *end = counts + group; counts != end; counts += 2, wide += 2 * LANES) {
-        UNROLL
-        for (uint32_t m = 0; m < mr; m++)
-            acc[m] = pair_dot(acc[m], wide, counts + m * stride);
-    }
-    UNROLL
-    for (uint32_t m = 0; m < mr; m++)
-        sums_out[m] = acc[m];
-}
-
-/* Not inlined: among other code the compiler would store the sums in every step. */
-#define DOT(mr, group)                                                                             \
-    static __attribute__((noinline)) void dot_##mr##_##group(                                      \
-        const int16_t *wide, const int16_t *counts, size_t stride, sums16 *sums_out)               \
-    {                                                                                              \
-        group_dot(mr, group, wide, counts, stride, sums_out);                                      \
-    }
-#define DOTS(mr) DOT(mr, 16) DOT(mr, 32)
-
-/* y of mr tokens and sixteen rows += n elements; x is where both begin. */
-INLINE void tile_run(const uint32_t mr, const uint32_t group, const bool has_offsets,
-                     dot_function *dot, const struct block_panel *panel, const struct rounded16 *x,
-                     uint32_t n, int32_t bias, float (*y)[LANES])
-{
-    const size_t scale_stride = x->stride / PART;
-    for (uint32_t i = 0, k = 0; k < n; i++, k += group) {
-        const vec factors = vec_load(panel->factors[i]);
-        const float *scales = x->scales + k / PART;
-        sums16 sums[MR];
-        dot(panel->wide + (size_t)k * LANES, x->counts + k, x->stride, sums);
-        UNROLL
-        for (uint32_t m = 0; m < mr; m++) {
-            const vec scale = vec_set(scales[m * scale_stride]);
-            const int32_t x_sum = rounded16_sum(x, m * x->stride + k, group);
-            if (!has_offsets)
-                sums[m] = sums16_less(sums[m], bias * x_sum);
-            vec out = vec_fma(sums16_to_vec(sums[m]), vec_mul(factors, scale), vec_load(y[m]));
-            if (has_offsets)
-                out = vec_fma(vec_load(panel->offsets[i]), vec_mul(vec_set((float)x_sum), scale),
-                              out);
-            vec_store(y[m], out);
-        }
-    }
-}
-
-#define TILE(mr, group, has_offsets)                                                               \
-    static void tile_##mr##_##group##_##has_offsets(const struct block_panel *panel,               \
-                                                    const struct rounded16 *x, uint32_t n,         \
-                                                    int32_t bias, float(*y)[LANES])                \
-    {                                                                                              \
-        tile_run(mr, group, has_offsets, dot_##mr##_##group, panel, x, n, bias, y);                \
-    }
-#define TILES(mr) DOTS(mr) TILE(mr, 16, 0) TILE(mr, 16, 1) TILE(mr, 32, 0) TILE(mr, 32, 1)
-
-typedef void tile_function(const struct block_panel *, const struct rounded16 *, uint32_t, int32_t,
-                           float (*)[LANES]);
-
-TILES(1)
-TILES(2)
-#ifdef __AVX2__
-TILES(4)
-#endif
-#ifdef __AVX512F__
-TILES(8)
-#endif
-
-/* The tile for n tokens or fewer, and how many it takes. */
-static tile_function *tile_of(const struct gemm *gemm, uint32_t n, uint32_t *n_out)
-{
-    /* By groups of 16, 32; by offsets. */
-    static tile_function *const TILES_OF[][2][2] = {
-        {{tile_1_16_0, tile_1_16_1}, {tile_1_32_0, tile_1_32_1}},
-        {{tile_2_16_0, tile_2_16_1}, {tile_2_32_0, tile_2_32_1}},
-#ifdef __AVX2__
-        {{tile_4_16_0, tile_4_16_1}, {tile_4_32_0, tile_4_32_1}},
-#endif
-#ifdef __AVX512F__
-        {{tile_8_16_0, tile_8_16_1}, {tile_8_32_0, tile_8_32_1}},
-#endif
-    };
-    uint32_t i = sizeof TILES_OF / sizeof *TILES_OF - 1;
-    while (1u << i > n)
-        i--;
-    *n_out = 1u << i;
-    return TILES_OF[i][block_group(gemm->w_dtype) == PART][blocks_have_offsets(gemm->w_dtype)];
-}
-
 struct scratch {
-    struct block_panel panel;
-    _Alignas(64) float y[TOKENS_MAX][LANES];
-    /* A tile's tokens, where the call has none prepared. */
-    _Alignas(64) int16_t counts[MR * CHUNK];
-    float scales[MR * CHUNK_PARTS];
-    int32_t sums[MR * CHUNK_FACTORS];
+    struct block_panel panels[NR];
+    _Alignas(64) sixteen y[SUMS_MAX][TOKENS_MAX];
+    union group_term terms[TOKENS_MAX][CHUNK_FACTORS];
+    /* A chunk of tokens, where the call has none prepared. */
+    _Alignas(64) int16_t counts[ROUNDED_MAX * CHUNK];
+    float scales[ROUNDED_MAX * CHUNK_PARTS];
+    int32_t sums[ROUNDED_MAX * CHUNK_FACTORS];
 };
 
-static struct rounded16 round_tile(const struct gemm *gemm, uint32_t token, uint32_t n_tokens,
-                                   uint32_t k, uint32_t n, struct scratch *scratch)
+/* n elements from k on of the tokens of a task. */
+static struct rounded16 tokens_at(const struct gemm_part *part, uint32_t k, uint32_t n,
+                                  struct scratch *scratch)
 {
-    const struct rounded16 all = {scratch->counts, scratch->scales, scratch->sums, CHUNK};
-    for (uint32_t t = 0; t < n_tokens; t++) {
-        const struct rounded16 x = rounded16_from(all, t, 0);
-        round_run(token_of(gemm, token + t) + k, n, &x);
+    const struct gemm *gemm = part->gemm;
+    const struct rounded16 own = {scratch->counts, scratch->scales, scratch->sums, CHUNK};
+    /* Without const: prepare() fills the same struct. Tasks only read. */
+    void *prepared = (void *)(uintptr_t)part->tokens;
+    if (prepared)
+        return rounded16_from(rounded16_in(prepared, gemm->n_tokens, gemm->n_in), part->token, k);
+    for (uint32_t t = part->token; t < part->token_end; t++) {
+        const struct rounded16 x = rounded16_from(own, t - part->token, 0);
+        round_run(token_of(gemm, t) + k, n, &x);
     }
-    return all;
+    return own;
 }
 
-/* n elements from k on of sixteen rows, which the panel has. */
-static void run_chunk(const struct gemm_part *part, uint32_t k, uint32_t n, struct scratch *scratch)
+/* What a thread reads after the rows of a group, a piece at a time. It lies behind them in one run, which memory brings faster than
+ * the same bytes row by row. */
+struct bytes_ahead {
+    const char *at, *end;
+    size_t piece;
+};
+
+static struct bytes_ahead bytes_behind(const struct gemm *gemm, uint32_t row_end, uint32_t n_rows,
+                                       uint32_t n_pieces)
+{
+    const size_t row_bytes = dtype_array_bytes(gemm->w_dtype, gemm->n_in);
+    const uint32_t left = row_end < gemm->n_out ? gemm->n_out - row_end : 0;
+    const size_t bytes = (left < n_rows ? left : n_rows) * row_bytes;
+    const char *first = (const char *)gemm->w + row_end * row_bytes;
+    return (struct bytes_ahead){first, first + bytes, bytes / n_pieces + 1};
+}
+
+static void ask_for_piece(struct bytes_ahead *ahead)
+{
+    const char *end = (size_t)(ahead->end - ahead->at) < ahead->piece ? ahead->end
+                                                                      : ahead->at + ahead->piece;
+    for (; ahead->at < end; ahead->at += 64)
+        vec_prefetch(ahead->at);
+}
+
+/* Asks for a chunk of rows, which is in the second-level cache by now. */
+static void ask_for_chunk(const struct gemm *gemm, uint32_t row, uint32_t n_rows, uint32_t k)
+{
+    const size_t row_bytes = dtype_array_bytes(gemm->w_dtype, gemm->n_in);
+    const size_t n = dtype_array_bytes(gemm->w_dtype, CHUNK);
+    const char *first = (const char *)gemm->w + dtype_array_bytes(gemm->w_dtype, k);
+    for (uint32_t r = row; r < row + n_rows && r < gemm->n_out; r++)
+        for (size_t i = 0; i < n; i += 64)
+            vec_prefetch(first + r * row_bytes + i);
+}
+
+/* n elements from k on of n_panels panels from a row on, against all tokens of the task. */
+static void run_panels(const struct gemm_part *part, uint32_t row, uint32_t n_panels, uint32_t k,
+                       uint32_t n, const struct token_chunk *all, sixteen (*y)[TOKENS_MAX],
+                       struct block_panel *panels)
+{
+    const uint32_t n_tokens = part->token_end - part->token;
+    for (uint32_t i = 0; i < n_panels; i++)
+        block_panel_take(part->gemm, row + i * LANES, k, n, &panels[i]);
+    if (n_tokens <= FEW_TOKENS && k + CHUNK < part->gemm->n_in)
+        ask_for_chunk(part->gemm, row, n_panels * LANES, k + CHUNK);
+    for (uint32_t t = 0, mr; t < n_tokens; t += mr) {
+        tile_function *run = tile_of(part->gemm, n_tokens - t, n_panels, &mr);
+        const struct token_chunk chunk = {rounded16_from(all->x, t, 0), all->terms + t};
+        sixteen *const y_of[2] = {y[0] + t, y[n_panels - 1] + t};
+        run(panels, &chunk, n, y_of);
+    }
+}
+
+static uint32_t fewer(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+/* All elements of n_panels panels from a row on. */
+static void run_rows(const struct gemm_part *part, uint32_t row, uint32_t n_panels,
+                     struct scratch *scratch)
 {
     const struct gemm *gemm = part->gemm;
     const uint32_t n_tokens = part->token_end - part->token;
-    /* Without const: prepare() fills the same struct. Tasks only read. */
-    void *prepared = (void *)(uintptr_t)part->tokens;
-    for (uint32_t t = 0, mr; t < n_tokens; t += mr) {
-        tile_function *run = tile_of(gemm, n_tokens - t, &mr);
-        const uint32_t token = part->token + t;
-        const struct rounded16 x = prepared ? rounded16_from(rounded16_in(prepared, gemm->n_tokens,
-                                                                          gemm->n_in),
-                                                             token, k)
-                                            : round_tile(gemm, token, mr, k, n, scratch);
-        run(&scratch->panel, &x, n, block_bias(gemm->w_dtype), scratch->y + t);
+    const uint32_t n_pieces = (gemm->n_in + CHUNK - 1) / CHUNK * ((n_panels + NR - 1) / NR);
+    struct bytes_ahead ahead = bytes_behind(gemm, row + n_panels * LANES, n_panels * LANES,
+                                            n_pieces);
+    for (uint32_t i = 0; i < n_panels; i++)
+        memset(scratch->y[i], 0, n_tokens * sizeof *scratch->y[i]);
+    for (uint32_t k = 0; k < gemm->n_in; k += CHUNK) {
+        const uint32_t n = fewer(gemm->n_in - k, CHUNK);
+        const struct token_chunk chunk = {tokens_at(part, k, n, scratch), scratch->terms};
+        take_terms(gemm->w_dtype, &chunk.x, n_tokens, n, scratch->terms);
+        for (uint32_t i = 0; i < n_panels; i += NR) {
+            ask_for_piece(&ahead);
+            run_panels(part, row + i * LANES, fewer(n_panels - i, NR), k, n, &chunk, scratch->y + i,
+                       scratch->panels);
+        }
     }
+    for (uint32_t i = 0; i < n_panels; i++)
+        for (uint32_t t = 0; t < n_tokens; t++)
+            gemm_store_vec(gemm, part->token + t, row + i * LANES, vec_load(scratch->y[i][t]));
 }
 
 #ifdef __AVX2__
@@ -245,34 +212,26 @@ static void run(const struct gemm_part *part)
         return;
     }
 #endif
-    const struct gemm *gemm = part->gemm;
-    const uint32_t n_tokens = part->token_end - part->token;
+    const uint32_t n_panels = (part->row_end - part->row + LANES - 1) / LANES;
     struct scratch scratch;
-    assert(part->row % LANES == 0 && n_tokens <= TOKENS_MAX);
-    for (uint32_t row = part->row; row < part->row_end; row += LANES) {
-        memset(scratch.y, 0, n_tokens * sizeof *scratch.y);
-        for (uint32_t k = 0; k < gemm->n_in; k += CHUNK) {
-            const uint32_t n = gemm->n_in - k < CHUNK ? gemm->n_in - k : CHUNK;
-            block_panel_take(gemm, row, k, n, &scratch.panel);
-            run_chunk(part, k, n, &scratch);
-        }
-        for (uint32_t t = 0; t < n_tokens; t++)
-            gemm_store_vec(gemm, part->token + t, row, vec_load(scratch.y[t]));
-    }
+    assert(part->row % LANES == 0 && part->token_end - part->token <= TOKENS_MAX);
+    assert(part->tokens || part->token_end - part->token <= ROUNDED_MAX);
+    /* Few tokens read their rows one after another; many read a chunk of theirs for more rows. */
+    const uint32_t most = part->token_end - part->token <= FEW_TOKENS ? FEW_PANELS : SUMS_MAX;
+    for (uint32_t i = 0; i < n_panels; i += most)
+        run_rows(part, part->row + i * LANES, fewer(n_panels - i, most), &scratch);
 }
 
 /* Blocks of tokens of about the same size, of whole tiles. */
-static uint32_t task_tokens(const struct gemm *gemm)
+static uint32_t task_tokens(uint32_t n_tokens, uint32_t most)
 {
-    const uint32_t room = (uint32_t)(TOKENS_BYTES_BEST / gemm_blocks_bytes(1, gemm->n_in));
-    const uint32_t most = room < MR ? MR : room > TOKENS_MAX ? TOKENS_MAX : room / MR * MR;
-    const uint32_t n_blocks = (gemm->n_tokens + most - 1) / most;
-    return (gemm->n_tokens + n_blocks * MR - 1) / (n_blocks * MR) * MR;
+    const uint32_t n_blocks = (n_tokens + most - 1) / most;
+    return (n_tokens + n_blocks * MR - 1) / (n_blocks * MR) * MR;
 }
 
 struct gemm_path gemm_blocks_path(const struct gemm *gemm)
 {
-    return (struct gemm_path){.token_block = task_tokens(gemm),
+    return (struct gemm_path){.token_block = task_tokens(gemm->n_tokens, TOKENS_MAX / MR * MR),
                               .row_step = LANES,
                               .rows_min = LANES,
                               .run = run,
@@ -284,6 +243,7 @@ struct gemm_path gemm_blocks_path(const struct gemm *gemm)
 struct gemm_path gemm_blocks_path_alone(const struct gemm *gemm)
 {
     struct gemm_path path = gemm_blocks_path(gemm);
+    path.token_block = task_tokens(gemm->n_tokens, ROUNDED_MAX / MR * MR);
     path.prepare = NULL;
     return path;
 }

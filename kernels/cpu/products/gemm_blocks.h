@@ -7,7 +7,7 @@
  *     y += (float)(sum of the whole numbers of w and x) * (factor * scale of x)
  *     y += offset * ((sum of the whole numbers of x) * scale of x)
  *
- * by fused multiply-adds, groups in order. Sums of a group are exact: at most 32 * 128 * 32,767. So the bits depend on no layout.
+ * by fused multiply-adds, groups in order. Sums of a group are exact: at most 32 * 255 * 32,639. So the bits depend on no layout.
  *
  *     tokens    are rounded once a call, in the workspace of struct gemm; without one, by each task
  *     weights   stay where they are mapped; a task takes 256 elements of sixteen rows apart at a time: block_panel.h
@@ -18,11 +18,11 @@
 
 #include "kernels/cpu/products/gemm_path.h"
 
-#define gemm_blocks_path ISA(gemm_blocks_path)
+#define gemm_blocks_path BLOCKS(gemm_blocks_path)
 struct gemm_path gemm_blocks_path(const struct gemm *gemm);
 /* Prepares nothing. */
-#define gemm_blocks_path_alone ISA(gemm_blocks_path_alone)
+#define gemm_blocks_path_alone BLOCKS(gemm_blocks_path_alone)
 struct gemm_path gemm_blocks_path_alone(const struct gemm *gemm);
 /* Of its prepared tokens; grows with both. */
-#define gemm_blocks_bytes ISA(gemm_blocks_bytes)
+#define gemm_blocks_bytes BLOCKS(gemm_blocks_bytes)
 size_t gemm_blocks_bytes(uint32_t n_tokens, uint32_t n_in);

@@ -2,7 +2,8 @@
  * pairs16 - sums of products of 16-bit whole numbers, sixteen side by side.
  *
  * Four elements of sixteen rows are a step: their elements 0 and 2 as pairs, [16 rows][2], then 1 and 3. The four numbers
- * that they meet are stored in the same order. pair_dot adds the products of a pair of each row. All sums are exact.
+ * that they meet are stored in the same order. pair_dot adds the products of a pair of each row. All sums are exact. With VNNI of
+ * 512 bits bytes16.h has the same sums.
  */
 #pragma once
 
@@ -22,26 +23,16 @@ INLINE sums16 sums16_begin(int32_t sum)
     return (sums16)_mm512_set1_epi32(sum);
 }
 
-INLINE sums16 sums16_less(sums16 s, int32_t by)
-{
-    return (sums16)_mm512_sub_epi32((__m512i)s, _mm512_set1_epi32(by));
-}
-
 INLINE vec sums16_to_vec(sums16 s)
 {
     return _mm512_cvtepi32_ps((__m512i)s);
 }
 
-INLINE sums16 pair_dot(sums16 s, const int16_t *w, const int16_t *x)
+INLINE sums16 pairs_dot(sums16 s, __m512i pairs, const int16_t *x)
 {
     int32_t pair;
     memcpy(&pair, x, sizeof pair);
-    const __m512i pairs = _mm512_loadu_si512(w), both = _mm512_set1_epi32(pair);
-#ifdef __AVX512VNNI__
-    return (sums16)_mm512_dpwssd_epi32((__m512i)s, pairs, both);
-#else
-    return (sums16)_mm512_add_epi32((__m512i)s, _mm512_madd_epi16(pairs, both));
-#endif
+    return (sums16)_mm512_add_epi32((__m512i)s, _mm512_madd_epi16(pairs, _mm512_set1_epi32(pair)));
 }
 
 #elif defined __AVX2__
@@ -53,12 +44,6 @@ typedef struct {
 INLINE sums16 sums16_begin(int32_t sum)
 {
     return (sums16){_mm256_set1_epi32(sum), _mm256_set1_epi32(sum)};
-}
-
-INLINE sums16 sums16_less(sums16 s, int32_t by)
-{
-    const __m256i each = _mm256_set1_epi32(by);
-    return (sums16){_mm256_sub_epi32(s.low, each), _mm256_sub_epi32(s.high, each)};
 }
 
 INLINE vec sums16_to_vec(sums16 s)
@@ -95,13 +80,6 @@ INLINE sums16 sums16_begin(int32_t sum)
     sums16 s;
     for (uint32_t i = 0; i < LANES; i++)
         s.lane[i] = sum;
-    return s;
-}
-
-INLINE sums16 sums16_less(sums16 s, int32_t by)
-{
-    for (uint32_t i = 0; i < LANES; i++)
-        s.lane[i] -= by;
     return s;
 }
 
