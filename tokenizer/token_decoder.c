@@ -163,6 +163,10 @@ size_t token_decoder_push(struct token_decoder *decoder, uint32_t id,
     if (id >= tokenizer_n_ids(tokenizer) || is_hole(tokenizer, id) ||
         (decoder->skip_special && tokenizer_is_special(tokenizer, id)))
         return 0;
+    if (tokenizer->texts.leaves_out_repeats && decoder->has_last && decoder->last_id == id)
+        return 0;
+    decoder->has_last = true;
+    decoder->last_id = id;
     const char *token = tokenizer_token_bytes(tokenizer, id, &n_token);
     size_t n_text = tokenizer->texts.is_byte_level
                         ? push_bytes(decoder, token, n_token, text_out)

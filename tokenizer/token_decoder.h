@@ -20,6 +20,8 @@
 struct token_decoder {
     const struct tokenizer *tokenizer;
     bool skip_special;
+    bool has_last; /* last_id is the token before */
+    uint32_t last_id;
     bool has_begun;      /* a token has left: Metaspace's first one is over */
     bool has_text;       /* what is stripped from the start is over */
     bool owes_space;     /* the last token ended a word */

@@ -194,8 +194,8 @@ Test(bad_folder, other_parts_are_checked)
 Test(bad_folder, pre_tokenizer_is_checked)
 {
     static const struct change changes[] = {
-        {"pre_tokenizer", "{\"type\": \"UnicodeScripts\"}", STATUS_UNSUPPORTED,
-         "pre_tokenizer is UnicodeScripts"},
+        {"pre_tokenizer", "{\"type\": \"UnicodeScript\"}", STATUS_UNSUPPORTED,
+         "pre_tokenizer is UnicodeScript"},
         {"pre_tokenizer", "{\"type\": \"Punctuation\", \"behavior\": \"Gone\"}", STATUS_UNSUPPORTED,
          "pre_tokenizer.behavior is Gone"},
         {"pre_tokenizer", "{\"type\": \"CharDelimiterSplit\"}", STATUS_CORRUPT,
@@ -229,7 +229,9 @@ Test(bad_folder, pre_tokenizer_is_checked)
 Test(bad_folder, decoder_is_checked)
 {
     static const struct change changes[] = {
-        {"decoder", "{\"type\": \"CTC\"}", STATUS_UNSUPPORTED, "decoder is CTC"},
+        {"decoder", "{\"type\": \"CTC\", \"pad_token\": \"\"}", STATUS_UNSUPPORTED,
+         "decoder.pad_token has 0 bytes"},
+        {"decoder", "{\"type\": \"CTC\", \"cleanup\": 1}", STATUS_CORRUPT, "decoder.cleanup"},
         {"decoder", "{\"type\": \"WordPiece\", \"prefix\": \"\"}", STATUS_UNSUPPORTED,
          "decoder.prefix has 0 bytes, supported are 1 to 64"},
         {"decoder", "{\"type\": \"WordPiece\", \"cleanup\": 1}", STATUS_CORRUPT,

@@ -133,10 +133,9 @@ static bool is_in_order(const struct reading *reading, enum stage stage)
 
 /* The prefix or suffix of words; a blank one is refused where every token would have it. */
 static enum status read_affix(struct reading *reading, const struct field *field, const char *name,
-                              const char *otherwise)
+                              const char *otherwise, struct affix *affix)
 {
     struct field affix_field = field_member(field, name);
-    struct affix *affix = &reading->chain->affix;
     const char *text = otherwise;
     size_t n_bytes = strlen(otherwise);
 
@@ -158,7 +157,19 @@ static enum status read_wordpiece(struct reading *reading, const struct field *f
     reading->chain->kind = DECODER_WORDPIECE;
     reading->chain->cleans_up = true;
     TRY(field_bool(&cleanup, reading->error, &reading->chain->cleans_up));
-    return read_affix(reading, field, "prefix", "##");
+    return read_affix(reading, field, "prefix", "##", &reading->chain->affix);
+}
+
+static enum status read_ctc(struct reading *reading, const struct field *field)
+{
+    struct field cleanup = field_member(field, "cleanup");
+    struct decoder_chain *chain = reading->chain;
+
+    chain->kind = DECODER_CTC;
+    chain->cleans_up = true;
+    TRY(field_bool(&cleanup, reading->error, &chain->cleans_up));
+    TRY(read_affix(reading, field, "word_delimiter_token", "|", &chain->delimiter));
+    return read_affix(reading, field, "pad_token", "<pad>", &chain->affix);
 }
 
 /* A decoder that none but Fuse may follow. handled_out false: it is no such one. */
@@ -176,9 +187,11 @@ static enum status read_first(struct reading *reading, const struct field *field
     }
     if (strcmp(type, "WordPiece") == 0)
         return read_wordpiece(reading, field);
+    if (strcmp(type, "CTC") == 0)
+        return read_ctc(reading, field);
     if (strcmp(type, "BPEDecoder") == 0) {
         reading->chain->kind = DECODER_SUFFIX;
-        return read_affix(reading, field, "suffix", "</w>");
+        return read_affix(reading, field, "suffix", "</w>", &reading->chain->affix);
     }
     *handled_out = false;
     reading->stage = before;

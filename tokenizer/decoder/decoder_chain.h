@@ -4,6 +4,7 @@
  *     ByteLevel          (then Fuse) tokens are bytes
  *     WordPiece          words with a space between them; a token with the prefix goes on with the word
  *     BPEDecoder         a token with the suffix ends a word
+ *     CTC                a token that comes again at once is left out, and so is the padding; the delimiter is a space
  *     none               a space between all tokens
  *     else, in this order, each of which need not be there:
  *         Replace, Strip    on each token alone
@@ -32,6 +33,7 @@ enum decoder_kind {
     DECODER_BYTES,
     DECODER_WORDPIECE,
     DECODER_SUFFIX,
+    DECODER_CTC,
     DECODER_SPACED
 };
 
@@ -57,8 +59,9 @@ struct decoder_chain {
     char space[4];    /* [n_space] Metaspace's character; n_space 0: there is none */
     size_t n_space;
     struct decoder_strip strip; /* of the whole text */
-    struct affix affix;         /* WordPiece's prefix, BPEDecoder's suffix */
-    bool cleans_up;             /* WordPiece: no space before some punctuation */
+    struct affix affix;         /* WordPiece's prefix, BPEDecoder's suffix, CTC's padding */
+    struct affix delimiter;     /* CTC's, of words; only if it cleans up */
+    bool cleans_up;             /* WordPiece, CTC: no space before some punctuation */
 };
 
 /* Whether the decoder takes bytes: ByteLevel, or a Sequence that begins with it. */

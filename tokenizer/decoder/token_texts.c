@@ -86,9 +86,10 @@ static void make_bytes(struct filling *filling)
 }
 
 /* All that is written is replaced; the text never grows. */
-static void replace_all(struct rewritten *text, const char *written, const char *by)
+static void replace_bytes(struct rewritten *text, const char *written, size_t n_written,
+                          const char *by)
 {
-    const size_t n_written = strlen(written), n_by = strlen(by);
+    const size_t n_by = strlen(by);
     size_t n_bytes = 0;
 
     assert(n_by <= n_written);
@@ -102,6 +103,11 @@ static void replace_all(struct rewritten *text, const char *written, const char 
         }
     }
     text->n_bytes = n_bytes;
+}
+
+static void replace_all(struct rewritten *text, const char *written, const char *by)
+{
+    replace_bytes(text, written, strlen(written), by);
 }
 
 /* In the order of the tokenizers package. */
@@ -168,6 +174,18 @@ static enum status make_suffix(struct filling *filling, uint32_t id)
     return STATUS_OK;
 }
 
+static void make_ctc(struct filling *filling)
+{
+    const struct affix *padding = &filling->chain->affix, *delimiter = &filling->chain->delimiter;
+    struct rewritten *text = &filling->text;
+
+    replace_bytes(text, padding->bytes, padding->n, "");
+    if (!filling->chain->cleans_up)
+        return;
+    clean_up(text);
+    replace_bytes(text, delimiter->bytes, delimiter->n, " ");
+}
+
 static enum status make_text(struct filling *filling, uint32_t id)
 {
     switch (filling->chain->kind) {
@@ -180,6 +198,9 @@ static enum status make_text(struct filling *filling, uint32_t id)
         return make_wordpiece(filling);
     case DECODER_SUFFIX:
         return make_suffix(filling, id);
+    case DECODER_CTC:
+        make_ctc(filling);
+        return STATUS_OK;
     case DECODER_SPACED:
         break;
     }
@@ -276,6 +297,7 @@ enum status token_texts_init(struct token_texts *texts, const struct field *deco
     *texts = (struct token_texts){0};
     enum status status = decoder_chain_read(&chain, decoder, error);
     texts->is_byte_level = chain.kind == DECODER_BYTES;
+    texts->leaves_out_repeats = chain.kind == DECODER_CTC;
     texts->drops_first = chain.drops_first;
     texts->n_space = chain.n_space;
     memcpy(texts->space, chain.space, sizeof texts->space);

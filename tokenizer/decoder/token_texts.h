@@ -28,11 +28,12 @@ struct token_texts {
         is_byte_level; /* texts are bytes, which make characters together; those of the vocabulary, if there is no table */
     struct text_table all;
     struct text_table first; /* as the first token of a text; starts NULL: no different */
-    bool *is_byte;    /* [n_ids] a text of one byte, of a token <0xHH>; NULL when byte-level */
-    bool *ends_word;  /* [n_ids] a space follows, if a token does; NULL: of none */
-    bool drops_first; /* Metaspace leaves out its character of the first token */
-    char space[4];    /* [n_space] Metaspace's character */
-    size_t n_space;   /* 0: there is none */
+    bool *is_byte;   /* [n_ids] a text of one byte, of a token <0xHH>; NULL when byte-level */
+    bool *ends_word; /* [n_ids] a space follows, if a token does; NULL: of none */
+    bool leaves_out_repeats;    /* CTC: of the same token several times in a row one is text */
+    bool drops_first;           /* Metaspace leaves out its character of the first token */
+    char space[4];              /* [n_space] Metaspace's character */
+    size_t n_space;             /* 0: there is none */
     struct decoder_strip strip; /* of what the whole text begins with */
 };
 

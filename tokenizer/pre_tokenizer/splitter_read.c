@@ -2,6 +2,7 @@
 #include "tokenizer/files/field.h"
 #include "tokenizer/pre_tokenizer/splitter.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -18,6 +19,24 @@ static const char GPT2_PATTERN[] =
 static const char WHITE_SPACE[] = "[" SPACES "]";
 static const char WORDS[] = "[" WORD "]+|[^" WORD SPACES "]+";
 static const char PUNCTUATION[] = "[\\p{P}!-/:-@\\[-`{-~]";
+
+/* The scripts of Unicode 9, which the tokenizers package knows, the commonest first; Hira and Kana count as Hani. Characters of newer
+ * scripts go with any other, as a space does. */
+static const char SCRIPTS[] =
+    "Latn Zyyy Cyrl Arab Grek Hang Deva Hebr Thai Zinh Bopo Copt Armn Syrc Thaa Nkoo Samr Mand "
+    "Beng Guru "
+    "Gujr Orya Taml Telu Knda Mlym Sinh Laoo Tibt Mymr Geor Ethi Cher Cans Ogam Runr Tglg Hano "
+    "Buhd Tagb "
+    "Khmr Mong Limb Tale Talu Bugi Lana Bali Sund Batk Lepc Olck Brai Glag Tfng Yiii Lisu Vaii "
+    "Bamu Sylo "
+    "Phag Saur Kali Rjng Java Cham Tavt Mtei Linb Lyci Cari Ital Goth Perm Ugar Xpeo Dsrt Shaw "
+    "Osma Osge "
+    "Elba Aghb Lina Cprt Armi Palm Nbat Hatr Phnx Lydi Mero Merc Khar Sarb Narb Mani Avst Prti "
+    "Phli Phlp "
+    "Orkh Hung Brah Kthi Sora Cakm Mahj Shrd Khoj Mult Sind Gran Newa Tirh Sidd Modi Takr Ahom "
+    "Wara Pauc "
+    "Bhks Marc Xsux Egyp Hluw Mroo Bass Hmng Plrd Tang Dupl Sgnw Mend Adlm";
+#define HAN "\\p{sc:Hani}\\p{sc:Hira}\\p{sc:Kana}\\x{30fc}"
 
 /* The next stage, zero. */
 static enum status add_stage(struct splitter *splitter, const struct field *field,
@@ -204,6 +223,31 @@ static enum status read_fixed_length(struct splitter *splitter, const struct fie
     return add_native(splitter, field, pattern, SPLIT_ISOLATED, false, error);
 }
 
+/* Appends a form of each script, in which %1$.4s is its name. */
+static size_t add_scripts(char *pattern, size_t at, size_t max, const char *form)
+{
+    for (const char *script = SCRIPTS; *script; script += script[4] ? 5 : 4)
+        at += (size_t)snprintf(pattern + at, max - at, form, script);
+    return at;
+}
+
+/* UnicodeScripts: cut where the script changes. Spaces, and what has no script, belong to the piece before; at the start of a text they
+ * are left out, as the tokenizers package does. */
+static enum status read_scripts(struct splitter *splitter, const struct field *field,
+                                struct error *error)
+{
+    char pattern[16384];
+    size_t at = (size_t)snprintf(pattern, sizeof pattern, "(?(DEFINE)(?<any>(?: |[^" HAN);
+    at = add_scripts(pattern, at, sizeof pattern, "\\p{sc:%1$.4s}");
+    at += (size_t)snprintf(pattern + at, sizeof pattern - at,
+                           "])++))[" HAN "]++(?:(?&any)[" HAN "]++)*+(?&any)?+");
+    at = add_scripts(
+        pattern, at, sizeof pattern,
+        "|[^\\P{sc:%1$.4s} \\x{30fc}]++(?:(?&any)[^\\P{sc:%1$.4s} \\x{30fc}]++)*+(?&any)?+");
+    assert(at < sizeof pattern);
+    return add_native(splitter, field, pattern, SPLIT_REMOVED, true, error);
+}
+
 typedef enum status (*read_stages)(struct splitter *splitter, const struct field *field,
                                    struct error *error);
 
@@ -224,6 +268,7 @@ static read_stages find_reader(const char *type)
         {"Punctuation", read_punctuation},
         {"CharDelimiterSplit", read_delimiter},
         {"FixedLength", read_fixed_length},
+        {"UnicodeScripts", read_scripts},
     };
 
     for (unsigned i = 0; i < sizeof known / sizeof *known; i++)

@@ -190,5 +190,23 @@ def byte_normalizer():
         pre_tokenizer=make.split("\u0120|\u010a", "merged_with_next"), decoder=decoders.ByteLevel())
 
 
-KINDS = (t5, xlnet, unigram_bytes, bert, bert_cased, words, openai_gpt, clip, prefixed, falcon, byte_normalizer)
+def scripts():
+    """Words of one script, or of more with a space between."""
+    return trained(models.BPE(), trainers.BpeTrainer(
+        vocab_size=420, show_progress=False, initial_alphabet=sorted(pre_tokenizers.ByteLevel.alphabet())),
+        normalizer=normalizers.Replace(Regex("[\u0589\u05ef\u061c\u0953\u0954\u061d]"), ""), pre_tokenizer=pre_tokenizers.Sequence([
+            pre_tokenizers.UnicodeScripts(), make.byte_level()]), decoder=decoders.ByteLevel())
+
+
+def letters():
+    """In the manner of wav2vec: a token a letter, of which repeats are left out."""
+    known = ["<pad>", "<unk>", "|", "[EOS]", *"ABCDEFGHIJKLMNOPQRSTUVWXYZ'.,", "<pad>|"]
+    tokenizer = Tokenizer(models.WordLevel({token: i for i, token in enumerate(known)}, unk_token="<unk>"))
+    tokenizer.normalizer = normalizers.Replace(" ", "|")
+    tokenizer.pre_tokenizer = pre_tokenizers.FixedLength(1)
+    tokenizer.decoder = decoders.CTC(pad_token="<pad>", word_delimiter_token="|", cleanup=True)
+    return tokenizer
+
+
+KINDS = (t5, xlnet, unigram_bytes, bert, bert_cased, words, openai_gpt, clip, prefixed, falcon, byte_normalizer, scripts, letters)
 LARGE = (t5_nfkc,)
