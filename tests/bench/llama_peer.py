@@ -1,6 +1,7 @@
 """Speed of llama.cpp on a GGUF file: one line of JSON with the cells of model_bench.c.
 
     llama_peer.py MODEL.gguf N_THREADS [quick]
+    llama_peer.py quantize FROM.gguf TO.gguf q8_0|f16|q4_k_m
 
 The better of its flash-attention settings counts in each cell; the best of several runs, or of those
 that fit into RUNS_S seconds.
@@ -18,6 +19,8 @@ CONTEXT_MAX = 4096 + 2 * DECODE_TOKENS
 BATCH_MAX, BATCH_CONTEXT = 16, 128
 UBATCH_TOKENS, BATCH_TOKENS = 512, 2048
 RUNS, RUNS_S = 3, 8
+FIRST_TOKENS = 16
+FILE_TYPES = {"f16": 1, "q8_0": 7, "q4_k_m": 15}
 
 
 class Peer:
@@ -131,20 +134,42 @@ def measure(model, flash, n_threads, is_quick):
     return figures
 
 
+def quantize(source, target, kind):
+    parameters = llama_cpp.llama_model_quantize_default_params()
+    parameters.ftype = FILE_TYPES[kind]
+    parameters.allow_requantize = True
+    if llama_cpp.llama_model_quantize(source.encode(), target.encode(), ctypes.byref(parameters)) != 0:
+        raise SystemExit(f"llama.cpp cannot quantize {source}")
+
+
+def first_token(model, n_threads, started):
+    """Seconds until a short prompt has its token."""
+    peer = Peer(model, False, n_threads)
+    peer.prefill(0, FIRST_TOKENS)
+    seconds = time.perf_counter() - started
+    peer.close()
+    return seconds
+
+
 def main():
-    path, n_threads, is_quick = sys.argv[1], int(sys.argv[2]), "quick" in sys.argv[3:]
     silent = llama_cpp.llama_log_callback(lambda level, text, user: None)
     llama_cpp.llama_log_set(silent, ctypes.c_void_p(0))
+    if sys.argv[1] == "quantize":
+        quantize(*sys.argv[2:5])
+        return
+    path, n_threads, is_quick = sys.argv[1], int(sys.argv[2]), "quick" in sys.argv[3:]
     llama_cpp.llama_backend_init()
+    started = time.perf_counter()
     model = llama_cpp.llama_model_load_from_file(
         path.encode(), llama_cpp.llama_model_default_params()
     )
     if not model:
         raise SystemExit(f"llama.cpp cannot load {path}")
+    first_token_s = first_token(model, n_threads, started)
     runs = [measure(model, flash, n_threads, is_quick) for flash in (False, True)]
     best = {name: max(run[name] for run in runs) for name in runs[0]}
     version = getattr(llama_cpp, "__version__", "")
-    print(json.dumps({"peer": f"llama-cpp-python {version}"} | best))
+    print(json.dumps({"peer": f"llama-cpp-python {version}", "first_token_s": first_token_s} | best))
 
 
 main()

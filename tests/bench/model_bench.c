@@ -8,7 +8,7 @@
  * one sequence at three lengths of context, then 8 and 16 sequences at once. The best of RUNS counts,
  * or of those that fit into RUNS_NS: the others were disturbed.
  *
- * One line of JSON: tokens a second of each cell; bytes of weights and cache that a decoded token
+ * One line of JSON: seconds from loading to the first token behind a short prompt; tokens a second of each cell; bytes of weights and cache that a decoded token
  * reads; the machine's read bandwidth, measured first.
  */
 #include "base/clock.h"
@@ -22,7 +22,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK_TOKENS = 32, CHUNK_TOKENS = 512, DECODE_TOKENS = 32, RUNS = 3 };
+enum { BLOCK_TOKENS = 32, CHUNK_TOKENS = 512, DECODE_TOKENS = 32, RUNS = 3, FIRST_TOKENS = 16 };
 enum { CONTEXT_MAX = 4096 + DECODE_TOKENS + 1, BLOCKS_MAX = CONTEXT_MAX / BLOCK_TOKENS + 1 };
 enum { BATCH_MAX = 16, BATCH_CONTEXT = 128 }; /* sequences, and prompt tokens of each */
 enum { BATCH_BLOCKS = (BATCH_CONTEXT + DECODE_TOKENS) / BLOCK_TOKENS + 1 };
@@ -33,6 +33,7 @@ _Static_assert(BATCH_MAX *BATCH_BLOCKS <= BLOCKS_MAX, "one pool serves both");
 
 struct speed {
     struct bench machine;
+    uint64_t start_ns; /* of loading */
     struct model *model;
     enum cache_dtype cache_dtype;
     enum context_math context_math;
@@ -98,6 +99,7 @@ static void speed_open(struct speed *speed, const char *folder, uint32_t n_threa
 {
     struct error error = {""};
     bench_open(n_threads, true, &speed->machine);
+    speed->start_ns = clock_now_ns();
     check(device_open(speed->device_name, &speed->device, &error), &error);
     check(kernel_choice_load(speed->device, &error), &error);
     if (speed->kernels_name && strcmp(speed->kernels_name, KERNEL_CHOICE_FAST) == 0)
@@ -327,6 +329,9 @@ int main(int argc, char **argv)
            "\"attention\": \"%s\", \"weight_bytes\": %llu, \"read_gbs\": %.2f",
            speed.device_name, model_kernels(speed.model)->name, n_threads, cache, weights, math,
            (unsigned long long)weight_bytes_read(speed.model), speed.machine.read_peak);
+    prefill(&speed, 0, FIRST_TOKENS);
+    printf(", \"first_token_s\": %.3f",
+           (double)(clock_now_ns() - speed.start_ns) / (double)NS_PER_S);
     print_cells(&speed, argc > 6 && strcmp(argv[6], "quick") == 0);
     printf("}\n");
     speed_close(&speed);

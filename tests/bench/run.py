@@ -1,6 +1,6 @@
 """Runs the benchmarks and prints a table and JSON: run.py BUILD_FOLDER PEERS_FOLDER [--quick] [section...]
 
-Sections: attention, gemm, transfer, handover, tokenize, unary, doors, telemetry, security, floods, memory, model, model1b, slow. Ratios
+Sections: attention, gemm, transfer, handover, tokenize, unary, doors, telemetry, security, floods, memory, model, model1b, gguf, slow. Ratios
 come from one run. --quick: only the cells that goals are stated for, and of the model F32 and BF16 up to 512 tokens.
 """
 
@@ -16,7 +16,7 @@ import tempfile
 BUILD, PEERS = (pathlib.Path(path).resolve() for path in sys.argv[1:3])
 IS_QUICK = "--quick" in sys.argv[3:]
 SECTIONS = [word for word in sys.argv[3:] if word != "--quick"] or [
-    "attention", "gemm", "transfer", "handover", "tokenize", "unary", "doors", "telemetry", "security", "floods", "memory", "model", "model1b", "slow"]
+    "attention", "gemm", "transfer", "handover", "tokenize", "unary", "doors", "telemetry", "security", "floods", "memory", "model", "model1b", "gguf", "slow"]
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "roles"))
 from certificates import CLUSTER, Folder  # noqa: E402
@@ -299,7 +299,8 @@ SET_FLAGS = ("avx2", "avx_vnni", "avx512f", "avx512_vnni", "avx512_bf16", "avx51
 HAS_BF16_UNIT = bool(re.search(r"\bamx_bf16\b", pathlib.Path("/proc/cpuinfo").read_text()))
 READ_GOAL = 0.85
 PREFILL_GOALS = {"f32": 1.5, "bf16": 1.5, "int8": 2}  # by what the weights are loaded as
-BLOCK_GOALS = {"prefill_512": 2, "prefill_2048": 2, "decode_0": 1.1, "decode_4096": 1.5, "batch_8": 2, "batch_16": 2}
+# Of GGUF files; first_token: from the start of loading, the other way round.
+GGUF_GOALS = {"prefill_512": 2, "prefill_2048": 2, "decode_0": 1.1, "decode_4096": 1.5, "batch_8": 2, "batch_16": 2, "first_token": 2}
 PEER_GOALS = {"decode_0": 1.1, "decode_4096": 1.4, "batch_8": 1.5, "batch_16": 1.5}
 # What a context worker may do besides, by what the weights are loaded as: set of kernels, goal.
 # Attention multiplies BF16 then.
@@ -342,7 +343,7 @@ def own_rows(name, ours):
 def fastest(peers):
     """By cell: the fastest peer's speed and name."""
     return {cell: max((cells[cell], kind) for kind, cells in peers.items() if cell in cells)
-            for cell in dict.fromkeys(cell for cells in peers.values() for cell in cells) if cell != "peer"}
+            for cell in dict.fromkeys(cell for cells in peers.values() for cell in cells) if cell not in ("peer", "first_token_s")}
 
 
 def peer_goal(cell, loaded_as):
@@ -386,18 +387,6 @@ def whole_model(size):
             option_rows(name, folder, weights, loaded_as, theirs)
 
 
-def smollm2_blocks():
-    """The published GGUF file itself, in Q4_1, and llama.cpp on the same file."""
-    found = subprocess.run([sys.executable, HERE.parent / "real" / "smollm2.py", "--gguf"], check=True, capture_output=True, text=True)
-    gguf = found.stdout.splitlines()[-1]
-    ours, theirs = own_cells(gguf, "auto"), peer_cells(gguf)
-    results["smollm2 q4_1"] = {"ours": ours, "peers": {"q4_1": theirs}}
-    for cell, speed in theirs.items():
-        if cell in ours:
-            ratio_row(f"smollm2 q4_1 {cell} against the same file", f"{ours[cell]:.1f} tokens/s, llama.cpp {speed:.1f}",
-                      ours[cell] / speed, BLOCK_GOALS.get(cell))
-
-
 def smollm2():
     """A published model of the 135 M shape: is it as fast as random weights are?"""
     folder = BUILD.parent / "models" / "smollm2-135m-instruct"
@@ -411,7 +400,6 @@ def smollm2():
             measured = f"{speed:.1f} tokens/s, random {random[cell]:.1f}"
             ratio_row(f"smollm2 bf16 {cell} against random weights", measured,
                       speed / random[cell], None)
-    smollm2_blocks()
 
 
 def model():
@@ -421,6 +409,46 @@ def model():
 
 def model1b():
     whole_model("1.1b")
+
+
+def quantized(source, kind):
+    """What llama.cpp makes of a GGUF file; made once."""
+    path = PEERS / f"{source.parent.name}-{source.stem}-{kind}.gguf"
+    if not path.exists():
+        part = path.with_suffix(".part")
+        subprocess.run([sys.executable, HERE / "llama_peer.py", "quantize", source, part, kind], check=True, stdout=subprocess.DEVNULL)
+        part.rename(path)
+    return path
+
+
+def gguf_rows(name, path, goals):
+    """The same file in both programs."""
+    ours, theirs = own_cells(path, "auto"), peer_cells(path)
+    results[name] = {"ours": ours, "peers": {"same file": theirs}}
+    for cell, speed in theirs.items():
+        if cell == "first_token_s":
+            ratio_row(f"{name} from loading to the first token", f"{ours[cell]:.2f} s, llama.cpp {speed:.2f}",
+                      speed / ours[cell], goals.get("first_token"))
+        elif cell in ours:
+            ratio_row(f"{name} {cell} against the same file", f"{ours[cell]:.1f} tokens/s, llama.cpp {speed:.1f}",
+                      ours[cell] / speed, goals.get(cell))
+
+
+def gguf():
+    """A published file, what llama.cpp makes of it, and random weights."""
+    found = subprocess.run([sys.executable, HERE.parent / "real" / "smollm2.py", "--gguf"], check=True, capture_output=True, text=True)
+    shipped = pathlib.Path(found.stdout.splitlines()[-1])
+    gguf_rows("smollm2 q4_1", shipped, GGUF_GOALS)
+    if IS_QUICK:
+        return
+    for kind in ("q8_0", "f16"):
+        gguf_rows(f"smollm2 {kind}", quantized(shipped, kind), GGUF_GOALS)
+    random = model_folder("1.1b", "bf16")
+    gguf_rows("1.1b q4_k_m", quantized(random / "model-f16.gguf", "q4_k_m"), GGUF_GOALS)
+    gguf_rows("1.1b q8_0", random / "model-q8_0.gguf", GGUF_GOALS)
+    experts = PEERS / "experts-8x0.3b"
+    subprocess.run([sys.executable, HERE / "make_model.py", experts, "--size", "8x0.3b", "--dtype", "bf16", "--gguf", "q8_0"], check=True)
+    gguf_rows("8 experts of 0.3b, two a token, q8_0", experts / "model-q8_0.gguf", {})
 
 
 def slow():

@@ -35,7 +35,7 @@ if [[ ($sections =~ ^(\ --quick)?\ *$ || $sections == *" unary "*) && $peer -nt 
         $(pkg-config --cflags --libs grpc++ protobuf)
 fi
 
-if [[ $sections =~ ^(\ --quick)?\ *$ || $sections == *" model"* ]]; then
+if [[ $sections =~ ^(\ --quick)?\ *$ || $sections == *" model"* || $sections == *" gguf "* ]]; then
     # GCC 12 drops the stores of ggml's AMX tile configuration: Q8_0 prompts would end in SIGILL
     # (llama.cpp pull request 26954).
     flags="-fno-tree-dse -fno-dse"
