@@ -4,8 +4,9 @@
 
 #include <assert.h>
 #include <math.h>
+#include <string.h>
 
-enum { WORK_OF_WEIGHT = 8 };
+enum { WORK_OF_WEIGHT = 8, PIECE = 256 };
 
 /* 0 stands for all of n_out or n_in. */
 static const struct format {
@@ -115,6 +116,84 @@ static void store_block(const struct quantized *quantized, const struct block *b
         }
 }
 
+/* ---- INT8: a block is a part of one row ---- */
+
+/* n <= PIECE weights from `first` on, as float32. */
+static void widen(enum dtype dtype, const void *source, size_t first, uint32_t n, float *values)
+{
+    const uint16_t *halves = (const uint16_t *)source + first;
+    if (dtype == DTYPE_F32)
+        memcpy(values, (const float *)source + first, n * sizeof *values);
+    else if (dtype == DTYPE_BF16)
+        for (uint32_t i = 0; i < n; i++) {
+            const uint32_t bits = (uint32_t)halves[i] << 16;
+            memcpy(&values[i], &bits, sizeof bits);
+        }
+    else
+        for (uint32_t i = 0; i < n; i++)
+            values[i] = f16_to_f32(halves[i]);
+}
+
+/* The bits of a magnitude are in the order of the magnitudes, and those of what is not finite are the largest. */
+static float largest_of(enum dtype dtype, const void *source, size_t first, uint32_t n)
+{
+    int32_t most = 0;
+    for (uint32_t at = 0; at < n; at += PIECE) {
+        const uint32_t n_here = n - at < PIECE ? n - at : PIECE;
+        float values[PIECE];
+        int32_t bits[PIECE];
+        widen(dtype, source, first + at, n_here, values);
+        memcpy(bits, values, n_here * sizeof *bits);
+        for (uint32_t i = 0; i < n_here; i++) {
+            const int32_t magnitude = bits[i] & 0x7fffffff;
+            most = magnitude > most ? magnitude : most;
+        }
+    }
+    float largest;
+    memcpy(&largest, &most, sizeof largest);
+    return isfinite(largest) ? largest : NAN;
+}
+
+/* Adding 1.5 * 2^23 rounds to the nearest whole number, even if two are as near, and leaves it in the lowest bits. */
+static void store_int8(enum dtype dtype, const void *source, size_t first, uint32_t n, float scale,
+                       int8_t *w)
+{
+    for (uint32_t at = 0; at < n; at += PIECE) {
+        const uint32_t n_here = n - at < PIECE ? n - at : PIECE;
+        float values[PIECE];
+        uint32_t bits[PIECE];
+        widen(dtype, source, first + at, n_here, values);
+        for (uint32_t i = 0; i < n_here; i++) {
+            const float value = values[i] / scale; /* beyond 127 where the scale has lost bits */
+            const float low = value > -QUANTIZE_INT8_MAX ? value : -QUANTIZE_INT8_MAX;
+            values[i] = (low < QUANTIZE_INT8_MAX ? low : QUANTIZE_INT8_MAX) + 12582912.0F;
+        }
+        memcpy(bits, values, n_here * sizeof *bits);
+        for (uint32_t i = 0; i < n_here; i++)
+            w[first + at + i] = (int8_t)(uint8_t)bits[i];
+    }
+}
+
+static void quantize_int8(const struct quantized *quantized, enum dtype source_dtype,
+                          const void *source, uint32_t row)
+{
+    const size_t begin = (size_t)row * quantized->n_in;
+    size_t scale_at = row * blocks(quantized->n_in, quantized->scale_columns);
+    for (uint64_t i = 0; i < quantized->n_in; i += quantized->scale_columns) {
+        const uint64_t left = quantized->n_in - i;
+        const uint32_t n = left < quantized->scale_columns ? (uint32_t)left
+                                                           : quantized->scale_columns;
+        const float scale = store_scale(quantized, scale_at++,
+                                        largest_of(source_dtype, source, begin + i, n));
+        if (scale > 0)
+            store_int8(source_dtype, source, begin + i, n, scale, quantized->w);
+        else
+            memset((int8_t *)quantized->w + begin + i, 0, n);
+    }
+}
+
+/* ---- all formats ---- */
+
 static uint32_t least(uint64_t a, uint32_t b)
 {
     return a < b ? (uint32_t)a : b;
@@ -133,6 +212,10 @@ static void quantize_blocks(void *arg, uint32_t index)
     const struct quantized *quantized = task->quantized;
     const uint32_t rows = quantized->scale_rows, columns = quantized->scale_columns;
     const uint64_t o = (uint64_t)index * rows;
+    if (quantized->dtype == DTYPE_INT8) {
+        quantize_int8(quantized, task->source_dtype, task->source, index);
+        return;
+    }
     size_t scale = index * blocks(quantized->n_in, columns);
     for (uint64_t i = 0; i < quantized->n_in; i += columns) {
         struct block block = {

@@ -7,6 +7,9 @@
 #include <assert.h>
 #include <math.h>
 #include <string.h>
+#ifdef __SSE2__
+#include <emmintrin.h>
+#endif
 
 enum { N = QUANTIZE_BLOCK, LANES = 4, WORK_OF_WEIGHT = 8, COLUMNS = BLOCK_ELEMENTS_MAX };
 
@@ -65,17 +68,31 @@ static lanes load(const float *values)
     return v;
 }
 
-static lanes pick(masks mask, lanes yes, lanes no)
+static lanes fewer(lanes a, lanes b)
 {
-    return (lanes)((mask & (masks)yes) | (~mask & (masks)no));
+#ifdef __SSE2__
+    return (lanes)_mm_min_ps((__m128)a, (__m128)b);
+#else
+    const masks mask = a < b;
+    return (lanes)((mask & (masks)a) | (~mask & (masks)b));
+#endif
+}
+
+static lanes more(lanes a, lanes b)
+{
+#ifdef __SSE2__
+    return (lanes)_mm_max_ps((__m128)a, (__m128)b);
+#else
+    const masks mask = a > b;
+    return (lanes)((mask & (masks)a) | (~mask & (masks)b));
+#endif
 }
 
 /* To the nearest whole number of least to most. */
 static lanes nearest(lanes v, float least, float most)
 {
-    const lanes none = {0}, low = none + least, high = none + most;
-    v = pick(v > low, v, low);
-    v = pick(v < high, v, high);
+    const lanes none = {0};
+    v = fewer(more(v, none + least), none + most);
     return (v + ROUNDING_SHIFT) - ROUNDING_SHIFT;
 }
 
@@ -126,7 +143,7 @@ static void try_range(const float *values, float low, float high, struct fit *be
         fit_numbers(values, d, m, &fit);
         if (fit.error < best->error)
             *best = fit;
-        if (!regress(values, &fit, &d, &m))
+        if (step == 0 && !regress(values, &fit, &d, &m))
             return;
     }
 }
@@ -137,11 +154,15 @@ static void range_of(const float *values, float *low_out, float *high_out)
 
     for (unsigned i = LANES; i < N; i += LANES) {
         const lanes v = load(values + i);
-        low = pick(v < low, v, low);
-        high = pick(v > high, v, high);
+        low = fewer(v, low);
+        high = more(v, high);
     }
-    *low_out = fminf(fminf(low[0], low[1]), fminf(low[2], low[3]));
-    *high_out = fmaxf(fmaxf(high[0], high[1]), fmaxf(high[2], high[3]));
+    *low_out = low[0];
+    *high_out = high[0];
+    for (unsigned l = 1; l < LANES; l++) {
+        *low_out = low[l] < *low_out ? low[l] : *low_out;
+        *high_out = high[l] > *high_out ? high[l] : *high_out;
+    }
 }
 
 static void round_q4_1(const float *values, uint8_t *block)
@@ -199,9 +220,14 @@ static void widen(const struct task *task, size_t first, uint32_t n, float *valu
         return;
     }
     const uint16_t *halves = (const uint16_t *)task->source + first;
-    for (uint32_t i = 0; i < n; i++)
-        values[i] = task->source_dtype == DTYPE_BF16 ? bf16_to_f32(halves[i])
-                                                     : f16_to_f32(halves[i]);
+    if (task->source_dtype == DTYPE_BF16)
+        for (uint32_t i = 0; i < n; i++) {
+            const uint32_t bits = (uint32_t)halves[i] << 16;
+            memcpy(&values[i], &bits, sizeof bits);
+        }
+    else
+        for (uint32_t i = 0; i < n; i++)
+            values[i] = f16_to_f32(halves[i]);
 }
 
 static void round_row(void *arg, uint32_t row)

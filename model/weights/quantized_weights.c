@@ -179,7 +179,20 @@ struct making {
     enum weight_format format;
     struct quantized_weights *quantized;
     size_t used; /* bytes of quantized's memory that have an owner */
+    uint8_t *
+        scratch; /* [scratch_bytes] of one matrix: fresh memory for each would take longer than rounding does */
+    size_t scratch_bytes;
 };
+
+static uint8_t *take_scratch(struct making *making, size_t bytes)
+{
+    if (bytes > making->scratch_bytes) {
+        free(making->scratch);
+        making->scratch = malloc(bytes);
+        making->scratch_bytes = making->scratch ? bytes : 0;
+    }
+    return making->scratch;
+}
 
 /* One mapping for all matrices, since most matrices of a small model are smaller than a huge page. */
 static void *take_part(struct making *making, size_t bytes)
@@ -216,25 +229,19 @@ static void pack_matrix(struct making *making, const struct quantized *counts,
     tensor->packed_bytes = bytes;
 }
 
-/* Blocks are widened first. */
-static enum status round_matrix(const struct making *making, const struct quantized *counts,
-                                const struct tensor *tensor)
+/* Rounds the tensor. wide: [n_out][n_in], for blocks, which are widened first. */
+static void round_matrix(const struct making *making, const struct quantized *counts,
+                         const struct tensor *tensor, float *wide)
 {
-    const size_t n = (size_t)tensor->n_out * tensor->n_in;
     if (!dtype_is_blocks(tensor->dtype)) {
         quantize(making->threads, counts, tensor->dtype, tensor->data);
-        return STATUS_OK;
+        return;
     }
-    float *wide = malloc(n * sizeof *wide);
-    if (!wide)
-        return STATUS_NO_MEMORY;
-    blocks_to_f32(tensor->dtype, tensor->data, n, wide);
+    blocks_to_f32(tensor->dtype, tensor->data, (size_t)tensor->n_out * tensor->n_in, wide);
     quantize(making->threads, counts, DTYPE_F32, wide);
-    free(wide);
-    return STATUS_OK;
 }
 
-/* Rounds the tensor to integers and scales: in buffers of its own if they are packed afterwards. */
+/* Rounds the tensor to integers and scales: in memory of its own if they are packed afterwards. */
 static enum status make_matrix(struct making *making, struct tensor *tensor, struct error *error)
 {
     struct quantized counts;
@@ -242,24 +249,23 @@ static enum status make_matrix(struct making *making, struct tensor *tensor, str
     const bool is_packing = making->kernels->gemm_pack;
     const size_t w_bytes = quantized_w_bytes(&counts);
     const size_t scales_bytes = quantized_scales_bytes(&counts);
-    counts.w = is_packing ? malloc(w_bytes) : take_part(making, w_bytes);
-    counts.scales = is_packing ? malloc(scales_bytes) : take_part(making, scales_bytes);
-    enum status status = counts.w && counts.scales ? STATUS_OK : STATUS_NO_MEMORY;
-    if (status == STATUS_OK)
-        status = round_matrix(making, &counts, tensor);
-    if (status == STATUS_OK) {
-        tensor->data = counts.w;
-        tensor->dtype = counts.dtype;
-        tensor->scales = counts.scales;
-        tensor->scale_columns = counts.scale_columns;
-    }
-    if (status == STATUS_OK && is_packing)
+    const size_t own_bytes = is_packing ? aligned_bytes(w_bytes) + aligned_bytes(scales_bytes) : 0;
+    const size_t wide_bytes = dtype_is_blocks(tensor->dtype)
+                                  ? (size_t)tensor->n_out * tensor->n_in * sizeof(float)
+                                  : 0;
+    uint8_t *scratch = take_scratch(making, own_bytes + wide_bytes + 1);
+    if (!scratch)
+        return STATUS_NO_MEMORY;
+    counts.w = is_packing ? scratch : take_part(making, w_bytes);
+    counts.scales = is_packing ? scratch + aligned_bytes(w_bytes) : take_part(making, scales_bytes);
+    round_matrix(making, &counts, tensor, (float *)(void *)(scratch + own_bytes));
+    tensor->data = counts.w;
+    tensor->dtype = counts.dtype;
+    tensor->scales = counts.scales;
+    tensor->scale_columns = counts.scale_columns;
+    if (is_packing)
         pack_matrix(making, &counts, tensor);
-    if (is_packing) {
-        free(counts.w);
-        free(counts.scales);
-    }
-    return status;
+    return STATUS_OK;
 }
 
 static void make_blocks(struct making *making, enum dtype blocks, struct tensor *tensor)
@@ -314,6 +320,7 @@ static enum status make_all(const struct quantized_weights_options *options,
     if (!quantized->memory)
         return STATUS_NO_MEMORY;
     quantized->memory_bytes = bytes_all;
+    enum status status = STATUS_OK;
     for (uint32_t i = 0; i < list->n; i++) {
         struct tensor *tensor = list->matrices[i];
         const void *source = tensor->data;
@@ -321,14 +328,17 @@ static enum status make_all(const struct quantized_weights_options *options,
         if (weight_format_is_blocks(making.format))
             make_blocks(&making, blocks_of(list, i), tensor);
         else
-            TRY(make_matrix(&making, tensor, error));
+            status = make_matrix(&making, tensor, error);
+        if (status != STATUS_OK)
+            break;
         if (source != weights->embedding.data) /* each step reads the embedding of a tied head */
             mapped_file_give_back(source, bytes);
         done += bytes;
         if (options->on_progress)
             options->on_progress(options->arg, done);
     }
-    return STATUS_OK;
+    free(making.scratch);
+    return status;
 }
 
 enum status quantized_weights_make(const struct quantized_weights_options *options,

@@ -232,8 +232,8 @@ static uint32_t task_tokens(uint32_t n_tokens, uint32_t most)
 struct gemm_path gemm_blocks_path(const struct gemm *gemm)
 {
     return (struct gemm_path){.token_block = task_tokens(gemm->n_tokens, TOKENS_MAX / MR * MR),
-                              .row_step = LANES,
-                              .rows_min = LANES,
+                              .row_step = NR * LANES,
+                              .rows_min = NR * LANES,
                               .run = run,
                               .prepare = prepare,
                               .n_pieces = (gemm->n_tokens + PIECE_TOKENS - 1) / PIECE_TOKENS,

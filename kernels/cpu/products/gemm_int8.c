@@ -49,7 +49,15 @@ static void pack_row(const struct gemm *weights, const struct panels *panels, ui
         memcpy(group + lane * sizeof(float), scales + g * sizeof(float), sizeof(float));
         uint8_t *bytes = group + PANEL_SCALE_BYTES + 4 * (size_t)lane;
         uint32_t first = g * panels->group_len;
-        for (uint32_t k = 0; k < panels->group_len && first + k < weights->n_in; k++)
+        const uint32_t left = weights->n_in - first;
+        const uint32_t n = left < panels->group_len ? left : panels->group_len;
+        for (uint32_t k = 0; k + 4 <= n; k += 4) {
+            uint32_t four;
+            memcpy(&four, w + first + k, sizeof four);
+            four ^= 0x80808080u; /* 128 more */
+            memcpy(bytes + (size_t)k * PANEL_ROWS, &four, sizeof four);
+        }
+        for (uint32_t k = n / 4 * 4; k < n; k++)
             bytes[k / 4 * (4 * PANEL_ROWS) + k % 4] = (uint8_t)(w[first + k] + 128);
     }
 }
