@@ -71,8 +71,8 @@ struct forward_sequence {
 size_t forward_block_bytes(const struct model_config *config, uint32_t block_tokens,
                            enum cache_dtype dtype);
 
-/* The bytes of device memory for the activations of a forward pass with these options, and for the workspace of its products;
- * the buffers of attention for a step are not included. */
+/* The bytes of device memory for the activations of a forward pass with these options, and for the workspace of its products
+ * and experts; the buffers of attention for a step are not included. */
 size_t forward_activation_bytes(const struct model *model, const struct forward_options *options);
 
 /* model, threads and device are borrowed until destroy. INVALID_ARGUMENT: error says

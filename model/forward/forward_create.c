@@ -272,7 +272,11 @@ static struct forward shape_of(const struct model *model, const struct forward_o
 size_t forward_activation_bytes(const struct model *model, const struct forward_options *options)
 {
     struct forward shape = shape_of(model, options);
-    return lay_out_activations(&shape, NULL);
+    const struct moe_config *experts = &shape.config->experts;
+    size_t bytes = lay_out_activations(&shape, NULL);
+    if (experts->routing.n_experts > 0)
+        bytes += model_kernels(model)->moe->workspace_bytes(experts, shape.mlp_rows_max);
+    return bytes;
 }
 
 enum status forward_create(const struct model *model, const struct forward_options *options,

@@ -4,6 +4,7 @@ tensors of Transformers, laid out as the converters of llama.cpp do it. Logits a
 
     pip install -r requirements.txt && python older.py      writes beside itself
 """
+import math
 import json
 
 import torch
@@ -65,7 +66,10 @@ def write_rope(writer, arch, config, heads):
         writer.add_max_alibi_bias(config["attn_config"]["alibi_bias_max"])
     scaling = config.get("rope_scaling")
     if scaling:
-        writer.add_rope_scaling_orig_ctx_len(config["original_max_position_embeddings"])
+        original = config["original_max_position_embeddings"]
+        writer.add_rope_scaling_orig_ctx_len(original)
+        stretch = config["max_position_embeddings"] / original
+        writer.add_rope_scaling_attn_factors(math.sqrt(1 + math.log(stretch) / math.log(original)))
         for kind in ("long", "short"):
             add_tensor(writer, f"rope_factors_{kind}.weight", torch.tensor(scaling[f"{kind}_factor"], dtype=torch.float32))
 

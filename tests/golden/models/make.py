@@ -9,7 +9,7 @@
 
 A folder holds config.json in the spelling under test, the weights, and
 
-    golden.json    versions, and for each prompt its token ids
+    golden.json    versions, for each prompt its token ids, and the ids of GREEDY_STEPS greedy steps behind the second one
     golden.f32     float32 little-endian [tokens of all prompts][vocabulary]: the logits of every position
 
 Weights come from numpy's Philox, keyed by model and tensor name, so they do not depend on torch. Transformers reads
@@ -31,6 +31,7 @@ from safetensors.torch import save_file
 HERE = os.path.dirname(os.path.abspath(__file__))
 VOCABULARY = 96
 PROMPT_LENGTHS = (1, 9, 70)
+GREEDY_STEPS = 64
 TORCH_DTYPES = {"F32": torch.float32, "BF16": torch.bfloat16, "F16": torch.float16}
 DTYPE_NAMES = {"F32": "float32", "BF16": "bfloat16", "F16": "float16"}
 
@@ -442,15 +443,21 @@ def wrap(folder, name, tensors):
     return part
 
 
-def logits_of(folder, prompts):
+def model_of(folder):
     attention = "sdpa" if os.path.basename(folder) in NOT_EAGER else "eager"
     model, info = transformers.AutoModelForCausalLM.from_pretrained(
         folder, dtype=torch.float32, attn_implementation=attention, output_loading_info=True)
     for key in ("missing_keys", "unexpected_keys", "mismatched_keys"):
         assert not info[key], (folder, key, info[key])
-    model.eval()
-    with torch.no_grad():
-        return np.concatenate([model(torch.tensor([ids])).logits[0].numpy() for ids in prompts])
+    return model.eval()
+
+
+def greedy(model, prompt):
+    """Each step computes the whole text again: no cache has a part in it."""
+    ids = list(prompt)
+    for _ in range(GREEDY_STEPS):
+        ids.append(int(model(torch.tensor([ids])).logits[0, -1].argmax()))
+    return ids[len(prompt):]
 
 
 def make(root, name):
@@ -461,11 +468,14 @@ def make(root, name):
     write_weights(folder, name, dtype, n_shards)
     prompts = [generator(name, "prompt", str(n)).integers(0, VOCABULARY, n).tolist() for n in PROMPT_LENGTHS]
     wide = os.path.join(folder, WIDE)
-    logits = logits_of(wide if os.path.isdir(wide) else folder, prompts)
+    model = model_of(wide if os.path.isdir(wide) else folder)
+    with torch.no_grad():
+        logits = np.concatenate([model(torch.tensor([ids])).logits[0].numpy() for ids in prompts])
+        steps = greedy(model, prompts[1])
     shutil.rmtree(wide, ignore_errors=True)
     logits.astype("<f4").tofile(os.path.join(folder, "golden.f32"))
     golden = {"transformers": transformers.__version__, "torch": torch.__version__.split("+")[0],
-              "numpy": np.__version__, "vocabulary": VOCABULARY, "prompts": prompts}
+              "numpy": np.__version__, "vocabulary": VOCABULARY, "prompts": prompts, "greedy": steps}
     with open(os.path.join(folder, "golden.json"), "w") as file:
         json.dump(golden, file)
         file.write("\n")
@@ -481,7 +491,7 @@ def is_same(file, made, committed):
     with open(made, "rb") as ours, open(committed, "rb") as theirs:
         if file == "golden.json":  # the versions are those of whoever made it
             ours, theirs = json.load(ours), json.load(theirs)
-            return all(ours[key] == theirs.get(key) for key in ("vocabulary", "prompts"))
+            return all(ours[key] == theirs.get(key) for key in ("vocabulary", "prompts", "greedy"))
         return ours.read() == theirs.read()
 
 

@@ -25,6 +25,40 @@ ParameterizedTestParameters(forward, tiny_models_match_transformers)
     return cr_make_param_array(struct golden_model, models, TINY_MODELS);
 }
 
+static uint32_t best(const float *logits, uint32_t n)
+{
+    uint32_t id = 0;
+    for (uint32_t i = 1; i < n; i++)
+        if (logits[i] > logits[id])
+            id = i;
+    return id;
+}
+
+/* The greedy steps behind the second prompt. Each is fed the golden's own token, so that all can be judged. */
+static void check_steps(struct runner *runner, const char *name, const json_t *golden)
+{
+    uint32_t n_prompt, n_ids;
+    const json_t *prompts = json_object_get(golden, "prompts");
+    uint32_t *prompt = golden_ids(json_array_get(prompts, 1), &n_prompt);
+    uint32_t *ids = golden_ids(json_object_get(golden, "greedy"), &n_ids);
+    float *logits = calloc(runner->vocabulary, sizeof *logits);
+    struct runner_sequence sequence;
+    cr_assert(n_ids == 64 && logits, "%s", name);
+    runner_begin(runner, &sequence, n_prompt + n_ids);
+    runner_prefill(runner, &sequence, prompt, n_prompt, 0, logits);
+    for (uint32_t i = 0; i < n_ids; i++) {
+        const uint32_t id = best(logits, runner->vocabulary);
+        const double margin = (double)logits[id] - (double)logits[ids[i]];
+        cr_assert_leq(margin, 2 * tiny_tolerance(name), "%s, step %u: %u, expected %u", name, i, id,
+                      ids[i]);
+        runner_decode(runner, &sequence, ids[i], logits);
+    }
+    runner_end(runner, &sequence);
+    free(logits);
+    free(ids);
+    free(prompt);
+}
+
 /* folder: the model; golden_folder: what Transformers makes of it. */
 static void check_tiny(const char *name, const char *folder, const char *golden_folder)
 {
@@ -48,6 +82,7 @@ static void check_tiny(const char *name, const char *folder, const char *golden_
     }
     printf("%-22s largest error %.1e\n", name, largest);
     cr_assert_leq(largest, tiny_tolerance(name), "%s: %g", name, largest);
+    check_steps(&runner, name, golden);
     free(expected);
     json_decref(golden);
     runner_close(&runner);
@@ -103,15 +138,6 @@ Test(forward, demo_logits_match_transformers)
     free(logits);
     json_decref(golden);
     runner_close(&runner);
-}
-
-static uint32_t best(const float *logits, uint32_t n)
-{
-    uint32_t id = 0;
-    for (uint32_t i = 1; i < n; i++)
-        if (logits[i] > logits[id])
-            id = i;
-    return id;
 }
 
 struct tally {

@@ -177,28 +177,28 @@ static void expect_id(struct numerics_parts parts, const char *expected)
 Test(numerics, an_id_says_what_computes)
 {
     expect_id((struct numerics_parts){"amx", "amx", CONTEXT_MATH_COMPUTE, WEIGHTS_AUTO, 0},
-              "cpu-f32-fma-fma-compute-asis-2");
+              "cpu-f32-fma-fma-compute-asis-3");
     expect_id((struct numerics_parts){"amx", "amx", CONTEXT_MATH_BF16, WEIGHTS_INT8_GROUP32, 0},
-              "cpu-f32-fma-amx-bf16-int8_group32-2");
+              "cpu-f32-fma-amx-bf16-int8_group32-3");
     expect_id((struct numerics_parts){"amx_bf16", "avx2", CONTEXT_MATH_BF16, WEIGHTS_AUTO, 0},
-              "cpu-f32-amx_bf16-fma-bf16-asis-2");
+              "cpu-f32-amx_bf16-fma-bf16-asis-3");
     expect_id((struct numerics_parts){"avx512_fp16", "avx512_fp16", CONTEXT_MATH_FP16, 0, 0},
-              "cpu-f32-fma-avx512_fp16-fp16-asis-2");
+              "cpu-f32-fma-avx512_fp16-fp16-asis-3");
     expect_id((struct numerics_parts){"reference", "reference", CONTEXT_MATH_FP16, 0, 0},
-              "cpu-f32-reference-reference-fp16-asis-2");
+              "cpu-f32-reference-reference-fp16-asis-3");
 }
 
 Test(numerics, a_gpu_is_named_with_its_architecture)
 {
     expect_id((struct numerics_parts){"cuda", "cuda", CONTEXT_MATH_COMPUTE, WEIGHTS_AUTO, 80},
-              "cuda_sm80-bf16-cuda-cuda-compute-asis-2");
+              "cuda_sm80-bf16-cuda-cuda-compute-asis-3");
     expect_id((struct numerics_parts){"cuda", "cuda_reference", CONTEXT_MATH_COMPUTE,
                                       WEIGHTS_INT8_GROUP32, 100},
-              "cuda_sm100-bf16-cuda-cuda_reference-compute-int8_group32-2");
+              "cuda_sm100-bf16-cuda-cuda_reference-compute-int8_group32-3");
 }
 
 Test(numerics, a_set_that_nobody_has_judged_has_a_name_of_its_own)
 {
     expect_id((struct numerics_parts){"sve2", "sve2", CONTEXT_MATH_COMPUTE, WEIGHTS_AUTO, 0},
-              "cpu-f32-sve2-sve2-compute-asis-2");
+              "cpu-f32-sve2-sve2-compute-asis-3");
 }
