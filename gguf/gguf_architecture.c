@@ -174,6 +174,11 @@ static const struct gguf_architecture ARCHITECTURES[] = {
      .model_type = "gpt_oss",
      .names = GPT_OSS,
      .experts_are_apart = true},
+    {.name = "mistral3",
+     .class = "Ministral3ForCausalLM",
+     .model_type = "ministral3",
+     .is_interleaved = true,
+     .queries_grow = true},
     {.name = "command-r",
      .class = "CohereForCausalLM",
      .model_type = "cohere",
@@ -242,8 +247,8 @@ static const struct gguf_architecture ARCHITECTURES[] = {
 };
 
 #define SUPPORTED                                                                                  \
-    "llama, qwen2, qwen3, qwen3moe, gemma, gemma2, gemma3, phi3, granite, olmo2, gpt-oss, "        \
-    "command-r, gpt2, gptneox, bloom, falcon and mpt"
+    "llama, mistral3, qwen2, qwen3, qwen3moe, gemma, gemma2, gemma3, phi3, granite, olmo2, "       \
+    "gpt-oss, command-r, gpt2, gptneox, bloom, falcon and mpt"
 
 enum status gguf_architecture_find(const struct gguf_file *file,
                                    const struct gguf_architecture **found_out, struct error *error)

@@ -25,6 +25,7 @@ struct gguf_architecture {
     bool norms_are_whole;   /* Transformers stores norms less 1, the file does not: Gemma */
     bool experts_are_apart; /* Transformers joins gate and up, the file does not: gpt-oss */
     bool has_layer_norm;    /* not RMS */
+    bool queries_grow;      /* with their position: Ministral 3 */
     const char *
         rope_part; /* the word for the part of a head that rotates; NULL: rope.dimension_count is a head */
     uint16_t

@@ -236,6 +236,35 @@ static enum status add_longrope(const struct gguf_file *file,
     return STATUS_OK;
 }
 
+/* What YaRN has besides, and the growth of queries, of an architecture that has both. */
+static enum status add_growth(const struct gguf_file *file,
+                              const struct gguf_architecture *architecture, json_t *scaling,
+                              struct error *error)
+{
+    static const struct {
+        const char *key, *words[2];
+        bool is_required;
+    } REALS[] = {
+        {"rope.scaling.yarn_beta_fast", {"beta_fast", NULL}, false},
+        {"rope.scaling.yarn_beta_slow", {"beta_slow", NULL}, false},
+        {"rope.scaling.yarn_log_multiplier", {"mscale", "mscale_all_dim"}, false},
+        {"attention.temperature_scale", {"llama_4_scaling_beta", NULL}, true},
+    };
+    for (size_t i = 0; i < COUNT(REALS); i++) {
+        char key[96];
+        double real = 0;
+        snprintf(key, sizeof key, "%s.%s", architecture->name, REALS[i].key);
+        if (!gguf_find(file, key) && !REALS[i].is_required)
+            continue;
+        if (!gguf_find(file, key))
+            return error_set(error, STATUS_CORRUPT, "key %s is missing", key);
+        TRY(gguf_real(file, key, &real, error));
+        for (size_t w = 0; w < COUNT(REALS[i].words) && REALS[i].words[w]; w++)
+            json_object_set_new(scaling, REALS[i].words[w], json_real(real));
+    }
+    return STATUS_OK;
+}
+
 static enum status add_scaling(const struct gguf_file *file,
                                const struct gguf_architecture *architecture, json_t *config,
                                struct error *error)
@@ -266,8 +295,9 @@ static enum status add_scaling(const struct gguf_file *file,
     if (original > 0)
         json_object_set_new(scaling, "original_max_position_embeddings",
                             json_integer((json_int_t)original));
-    json_object_set_new(config, "rope_scaling", scaling);
-    return STATUS_OK;
+    json_object_set_new(config, architecture->queries_grow ? "rope_parameters" : "rope_scaling",
+                        scaling);
+    return architecture->queries_grow ? add_growth(file, architecture, scaling, error) : STATUS_OK;
 }
 
 /* ---- tokens ---- */

@@ -424,6 +424,7 @@ static const struct family FAMILIES[] = {
      .read = family_read_gpt_oss},
     {.architecture = "Ministral3ForCausalLM",
      .model_type = "ministral3",
+     .own_keys = "rope_interleaved",
      .rope_keys = "llama_4_scaling_beta max_position_embeddings",
      .windows = WINDOWS_EVERYWHERE,
      .needs_kv_heads = true,

@@ -48,28 +48,20 @@ INLINE void give_step(const bool is_one, const struct step_taker *taker, uint32_
     }
 }
 
+INLINE __m128i load16(const uint8_t *bytes)
+{
+    return _mm_loadu_si128((const __m128i *)(const void *)bytes);
+}
+
 /* Sixteen bytes of each row at `at`. */
 INLINE void load_sixteen(const struct sixteen_rows *rows, size_t at, __m512i four_out[4])
 {
     UNROLL
     for (uint32_t r = 0; r < 4; r++) {
-        __m512i z = _mm512_castsi128_si512(
-            _mm_loadu_si128((const __m128i *)(const void *)(rows->at[r] + at)));
-        UNROLL
-        for (int i = 1; i < 4; i++)
-            z = i == 1
-                    ? _mm512_inserti32x4(
-                          z, _mm_loadu_si128((const __m128i *)(const void *)(rows->at[r + 4] + at)),
-                          1)
-                : i == 2
-                    ? _mm512_inserti32x4(
-                          z, _mm_loadu_si128((const __m128i *)(const void *)(rows->at[r + 8] + at)),
-                          2)
-                    : _mm512_inserti32x4(
-                          z,
-                          _mm_loadu_si128((const __m128i *)(const void *)(rows->at[r + 12] + at)),
-                          3);
-        four_out[r] = z;
+        __m512i z = _mm512_castsi128_si512(load16(rows->at[r] + at));
+        z = _mm512_inserti32x4(z, load16(rows->at[r + 4] + at), 1);
+        z = _mm512_inserti32x4(z, load16(rows->at[r + 8] + at), 2);
+        four_out[r] = _mm512_inserti32x4(z, load16(rows->at[r + 12] + at), 3);
     }
 }
 

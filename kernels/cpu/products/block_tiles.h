@@ -88,18 +88,11 @@ typedef float sixteen[LANES];
 
 #ifdef HAS_BYTES16
 
-typedef __m512i sums;
-
-INLINE sums sums_begin(int32_t sum)
-{
-    return _mm512_set1_epi32(sum);
-}
-
 /* The sums of the group at element k, which begin with zero: the high bytes of x first. Three rows of x have a pointer in common,
  * so that all pointers stay in registers. */
 INLINE void group_dot(const uint32_t mr, const uint32_t nr, const uint32_t group,
                       const struct block_panel *panels, const struct rounded16 *x, uint32_t k,
-                      sums *acc)
+                      __m512i *acc)
 {
     const uint8_t *three[(MR + 2) / 3];
     const uint8_t *w = panels->bytes + (size_t)k * LANES;
@@ -131,23 +124,12 @@ INLINE void group_dot(const uint32_t mr, const uint32_t nr, const uint32_t group
     }
 }
 
-INLINE sums sums_more(sums s, int32_t by)
-{
-    return _mm512_add_epi32(s, _mm512_set1_epi32(by));
-}
-
-INLINE vec sums_to_vec(sums s)
-{
-    return _mm512_cvtepi32_ps(s);
-}
-
 #else
 
-typedef sums16 sums;
-
+/* The same of pairs. */
 INLINE void group_dot(const uint32_t mr, const uint32_t nr, const uint32_t group,
                       const struct block_panel *panels, const struct rounded16 *x, uint32_t k,
-                      sums *acc)
+                      __m512i *acc)
 {
     const int16_t *three[(MR + 2) / 3];
     const int16_t *w = panels->wide + (size_t)k * LANES;
@@ -169,21 +151,6 @@ INLINE void group_dot(const uint32_t mr, const uint32_t nr, const uint32_t group
     }
 }
 
-INLINE sums sums_begin(int32_t sum)
-{
-    return sums16_begin(sum);
-}
-
-INLINE sums sums_more(sums s, int32_t by)
-{
-    return (sums)_mm512_add_epi32((__m512i)s, _mm512_set1_epi32(by));
-}
-
-INLINE vec sums_to_vec(sums s)
-{
-    return sums16_to_vec(s);
-}
-
 #endif
 
 /* y of mr tokens and nr panels += n elements. */
@@ -199,18 +166,18 @@ INLINE void tile_run(const uint32_t mr, const uint32_t nr, const uint32_t group,
         y[i] = vec_load(y_out[i % nr][i / nr]);
     for (uint32_t g = 0, k = 0; k < n; g++, k += group) {
         const float *scales = x->scales + k / PART;
-        sums acc[MR * NR];
+        __m512i acc[MR * NR];
         UNROLL
         for (uint32_t i = 0; i < mr * nr; i++)
-            acc[i] = sums_begin(0);
+            acc[i] = _mm512_setzero_si512();
         group_dot(mr, nr, group, panels, x, k, acc);
         UNROLL
         for (uint32_t i = 0; i < mr * nr; i++) {
             if (!has_offsets)
-                acc[i] = sums_more(acc[i], chunk->terms[i / nr][g].begin);
+                acc[i] = _mm512_add_epi32(acc[i], _mm512_set1_epi32(chunk->terms[i / nr][g].begin));
             const vec scale = vec_set(scales[i / nr * scale_stride]);
-            y[i] = vec_fma(sums_to_vec(acc[i]), vec_mul(vec_load(panels[i % nr].factors[g]), scale),
-                           y[i]);
+            y[i] = vec_fma(_mm512_cvtepi32_ps(acc[i]),
+                           vec_mul(vec_load(panels[i % nr].factors[g]), scale), y[i]);
             if (has_offsets)
                 y[i] = vec_fma(vec_load(panels[i % nr].offsets[g]),
                                vec_set(chunk->terms[i / nr][g].scaled_sum), y[i]);

@@ -16,23 +16,12 @@ enum {
 
 #if defined __AVX512F__
 
-typedef int32_t sums16 __attribute__((vector_size(64)));
-
-INLINE sums16 sums16_begin(int32_t sum)
-{
-    return (sums16)_mm512_set1_epi32(sum);
-}
-
-INLINE vec sums16_to_vec(sums16 s)
-{
-    return _mm512_cvtepi32_ps((__m512i)s);
-}
-
-INLINE sums16 pairs_dot(sums16 s, __m512i pairs, const int16_t *x)
+/* s += both products of a pair of each row with those at x. */
+INLINE __m512i pairs_dot(__m512i s, __m512i pairs, const int16_t *x)
 {
     int32_t pair;
     memcpy(&pair, x, sizeof pair);
-    return (sums16)_mm512_add_epi32((__m512i)s, _mm512_madd_epi16(pairs, _mm512_set1_epi32(pair)));
+    return _mm512_add_epi32(s, _mm512_madd_epi16(pairs, _mm512_set1_epi32(pair)));
 }
 
 #elif defined __AVX2__

@@ -149,6 +149,15 @@ def add_keys(writer, arch, config):
         writer.add_rope_scaling_type(RopeScalingType.YARN)
         writer.add_rope_scaling_factor(config["rope_parameters"]["factor"])
         writer.add_rope_scaling_orig_ctx_len(config["rope_parameters"]["original_max_position_embeddings"])
+    if arch == "mistral3":
+        rope = config["rope_parameters"]
+        writer.add_rope_scaling_type(RopeScalingType.YARN)
+        writer.add_rope_scaling_factor(rope["factor"])
+        writer.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
+        writer.add_rope_scaling_yarn_beta_fast(rope["beta_fast"])
+        writer.add_rope_scaling_yarn_beta_slow(rope["beta_slow"])
+        writer.add_rope_scaling_yarn_log_mul(rope["mscale_all_dim"])
+        writer.add_attn_temperature_scale(rope["llama_4_scaling_beta"])
     if arch == "command-r":
         writer.add_logit_scale(config["logit_scale"])
         writer.add_layer_norm_eps(config["layer_norm_eps"])
@@ -184,6 +193,10 @@ OTHERS = {
                                  "rope_parameters": {"rope_type": "yarn", "factor": 4.0, "beta_fast": 32.0, "beta_slow": 1.0,
                                                      "original_max_position_embeddings": 32, "truncate": False,
                                                      "rope_theta": 10000.0}}),
+    "mistral3": ("Ministral3Config", {"head_dim": 16, "tie_word_embeddings": False, "rope_parameters": {
+        "rope_type": "yarn", "type": "yarn", "factor": 8.0, "original_max_position_embeddings": 8, "max_position_embeddings": 128,
+        "rope_theta": 10000.0, "beta_fast": 32.0, "beta_slow": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0,
+        "llama_4_scaling_beta": 0.4}}),
     "command-r": ("CohereConfig", {"logit_scale": 0.25}),
     "command-r-plus": ("CohereConfig", {"logit_scale": 0.25, "use_qk_norm": True}),  # the same architecture
 }
@@ -243,9 +256,9 @@ def write_other(name, prompt):
     for key, tensor in stack_experts(to_files(tensors, config)).items():
         if arch.startswith("gemma") and key.endswith("norm.weight"):
             tensor = tensor + 1
-        if arch == "granite" and ".q_proj." in key:
+        if arch in ("granite", "mistral3") and ".q_proj." in key:
             tensor = permute(tensor, config["num_attention_heads"])
-        if arch == "granite" and ".k_proj." in key:
+        if arch in ("granite", "mistral3") and ".k_proj." in key:
             tensor = permute(tensor, config["num_key_value_heads"])
         key += ".weight" if key.endswith("sinks") else ""
         add_tensor(writer, names.get_name(key, try_suffixes=(".weight", ".bias")), tensor)

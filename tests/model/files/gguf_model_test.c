@@ -82,9 +82,9 @@ Test(gguf_model, blocks_of_every_kind_have_the_logits_of_their_values)
 
 Test(gguf_model, logits_of_each_architecture_are_those_of_transformers)
 {
-    static const char *const NAMES[] = {"gemma",     "gemma2",        "gemma3",   "phi3",
-                                        "granite",   "olmo2",         "qwen3moe", "gpt-oss",
-                                        "command-r", "command-r-plus"};
+    static const char *const NAMES[] = {"gemma",     "gemma2",         "gemma3",   "phi3",
+                                        "granite",   "olmo2",          "qwen3moe", "gpt-oss",
+                                        "command-r", "command-r-plus", "mistral3"};
     uint32_t n;
     json_t *others = golden_json(GOLDEN_GGUF, "others.json");
     uint32_t *ids = golden_ids(json_object_get(others, "prompt"), &n);
