@@ -44,12 +44,18 @@ static uint32_t n_experts(const struct model *model)
 
 /* ---- unused tensors ---- */
 
-/* Buffers that old versions of Transformers stored; scales of activations, which are not quantized here. */
+/* Buffers that old versions of Transformers stored; scales of activations, which are not quantized here; what the config of a
+ * GGUF file is made of. */
 static bool is_known_leftover(const char *name)
 {
-    return text_ends_with(name, ".activation_scale") || text_ends_with(name, ".input_scale") ||
-           text_ends_with(name, ".rotary_emb.inv_freq") || text_ends_with(name, ".masked_bias") ||
-           text_ends_with(name, "attn.bias") || text_ends_with(name, ".attention.bias");
+    static const char *const ENDINGS[] = {
+        ".rotary_emb.inv_freq",     ".masked_bias", "attn.bias",         ".attention.bias",
+        ".activation_scale",        ".input_scale", "rope_freqs.weight", "rope_factors_long.weight",
+        "rope_factors_short.weight"};
+    for (size_t i = 0; i < sizeof ENDINGS / sizeof *ENDINGS; i++)
+        if (text_ends_with(name, ENDINGS[i]))
+            return true;
+    return false;
 }
 
 static void warn_leftovers(const struct model *model)

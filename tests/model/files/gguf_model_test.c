@@ -1,11 +1,13 @@
 /* A model from a GGUF file has the logits of Transformers for the same weights; what is not read is refused by name. */
 #include "gguf/gguf_files.h"
+#include "tests/base/support/folder.h"
 #include "tests/model/support/golden.h"
 #include "tests/model/support/runner.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define GOLDEN_GGUF KVFERRY_SOURCE_DIR "/tests/golden/gguf"
 
@@ -102,4 +104,56 @@ Test(gguf_model, logits_of_each_architecture_are_those_of_transformers)
     }
     free(ids);
     json_decref(others);
+}
+
+/* ---- what is no matrix ---- */
+
+enum { TYPE_Q8_0 = 8 };
+
+/* A copy of a golden in which a tensor of floats says that it has blocks. path_out: of the copy. */
+static void write_with_blocks(const char *golden, const char *tensor, const char *folder,
+                              char *path_out, size_t path_max)
+{
+    static uint8_t bytes[1 << 20];
+    char path[512];
+    snprintf(path, sizeof path, GOLDEN_GGUF "/%s.gguf", golden);
+    FILE *file = fopen(path, "rb");
+    cr_assert_not_null(file, "%s", path);
+    const size_t n = fread(bytes, 1, sizeof bytes, file);
+    fclose(file);
+    uint8_t *name = memmem(bytes, n, tensor, strlen(tensor));
+    cr_assert(n < sizeof bytes && name, "%s has no %s", golden, tensor);
+    uint8_t *at = name + strlen(tensor); /* dimensions, then the type */
+    uint32_t n_dims, type = TYPE_Q8_0;
+    memcpy(&n_dims, at, sizeof n_dims);
+    memcpy(at + sizeof n_dims + n_dims * sizeof(uint64_t), &type, sizeof type);
+    snprintf(path_out, path_max, "%s/%s.gguf", folder, golden);
+    file = fopen(path_out, "wb");
+    cr_assert(file && fwrite(bytes, 1, n, file) == n && fclose(file) == 0, "%s", path_out);
+}
+
+Test(gguf_model, only_matrices_may_have_blocks)
+{
+    static const char *const CASES[][3] = {
+        {"blocks", "blk.0.attn_norm.weight", "model.layers.0.input_layernorm.weight"},
+        {"blocks", "output_norm.weight", "model.norm.weight"},
+        {"gpt-oss", "blk.0.ffn_down_exps.bias", "mlp.experts.0.down_proj.bias"},
+        {"gpt-oss", "blk.1.ffn_gate_exps.bias", "mlp.experts.0.gate_proj.bias"},
+        {"gpt-oss", "blk.0.attn_q.bias", "self_attn.q_proj.bias"},
+    };
+    char folder[256];
+    folder_make(folder, sizeof folder, "gguf_model");
+    gguf_files_init();
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        struct error error = {""};
+        struct model *model = NULL;
+        char path[512];
+        write_with_blocks(CASES[i][0], CASES[i][1], folder, path, sizeof path);
+        cr_expect_eq(model_load(path, NULL, &error, &model), STATUS_UNSUPPORTED, "%s: %s",
+                     CASES[i][1], error.text);
+        cr_expect(strstr(error.text, CASES[i][2]) &&
+                      strstr(error.text, "has type Q8_0, which is supported for matrices alone"),
+                  "%s: %s", CASES[i][1], error.text);
+    }
+    folder_remove(folder);
 }
