@@ -245,7 +245,7 @@ Test(double_numerics, fast_products_come_from_cublaslt_as_far_as_it_takes_them)
         cr_expect_gt(expect_all_same(&work, &cluster, END_LIMIT_MS), 0);
         cluster_end(&cluster);
         const struct child *context = &cluster.contexts[0];
-        cr_expect(child_log_has(context, "numerics cuda_sm90-bf16-cublaslt-cuda-compute-asis-2"));
+        cr_expect(child_log_has(context, "numerics cuda_sm90-bf16-cublaslt-cuda-compute-asis-3"));
         cr_expect_eq(child_log_has(context, "cublaslt-double: product of 7 tokens"), !is_refused);
         cr_expect_eq(child_log_has(context, "7 tokens are not for the algorithm of 8"), is_refused);
         cluster_remove(&cluster);

@@ -123,7 +123,7 @@ static const char *const OTHER_NUMERICS[] = {"--attention-math", "bf16", NULL};
 
 Test(misfit, other_numerics_are_not_paired)
 {
-    an_odd_one_beside_a_good_one(OTHER_NUMERICS, "-compute-asis-2 here and cpu-f32-");
+    an_odd_one_beside_a_good_one(OTHER_NUMERICS, "-compute-asis-3 here and cpu-f32-");
 }
 
 /* One greedy request of a prompt, which is always the same. */
@@ -160,7 +160,7 @@ Test(misfit, other_numerics_that_are_allowed_are_paired_and_leave_nothing_in_the
     RUN("ps", "--json", "--control", address_of(cluster.router.control));
     EXPECT_OK();
     cr_assert(strstr(last_command.out, "\"allow_numerics\": \"any\""), "%s", last_command.out);
-    cr_assert(strstr(last_command.out, "-bf16-asis-2\""), "%s", last_command.out);
+    cr_assert(strstr(last_command.out, "-bf16-asis-3\""), "%s", last_command.out);
 
     /* What is computed here now finds nothing that was computed there, and is found itself. */
     child_kill(&cluster.contexts[0]);
