@@ -189,7 +189,7 @@ INLINE void try_range(const struct pair *values, lanes low, lanes high, struct f
     lanes d, m;
 
     fit_numbers(values, (high - low) / Q4_MAX, low, &fit, &numbers);
-    keep_better(&fit, fit.error == fit.error, best);
+    keep_better(&fit, ~(masks){0}, best);
     const masks has_line = regress(values, &numbers, &d, &m);
     fit_numbers(values, pick(has_line, d, fit.d), pick(has_line, m, fit.m), &fit, &numbers);
     keep_better(&fit, has_line, best);
