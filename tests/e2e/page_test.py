@@ -21,6 +21,7 @@ BINARY, MODEL = sys.argv[1:3]
 LIMIT_S = 120
 SLOW = ["--prefill-chunk-tokens", "32"]  # a prompt has many steps, and its progress many events
 LONG_PROMPT = "In the beginning God created the heaven and the earth. " * 100
+LONG_REPLY = 640  # tokens: they fill the context, so that they take longer than the page needs to see them
 
 
 class Feed:
@@ -99,7 +100,7 @@ class Page(unittest.TestCase):
                              [("context", "ready", True), ("generation", "ready", True)])
             self.assertEqual(first["live"], [])
             threads = [start(cluster, f"{i} {LONG_PROMPT}", 8, f"other-{i}") for i in range(3)]
-            threads.append(start(cluster, LONG_PROMPT, 400, "mine"))
+            threads.append(start(cluster, LONG_PROMPT, LONG_REPLY, "mine"))
             done = []
             while True:
                 event = feed.next()
@@ -116,7 +117,7 @@ class Page(unittest.TestCase):
             ended = by_id(feed.wait(lambda event: by_id(event, "ended", "mine")), "ended", "mine")
             for thread in threads:
                 thread.join()
-            self.assertEqual((ended["status"], ended["generated"], ended["place"]), ("OK", 400, "CONTEXT_WORKER"))
+            self.assertEqual((ended["status"], ended["generated"], ended["place"]), ("OK", LONG_REPLY, "CONTEXT_WORKER"))
             self.assertGreater(ended["kv_bytes"], 0)
             parts = ended["parts"]
             for name in ("prefill", "transfer", "decode"):
