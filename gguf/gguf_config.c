@@ -241,27 +241,15 @@ static enum status add_growth(const struct gguf_file *file,
                               const struct gguf_architecture *architecture, json_t *scaling,
                               struct error *error)
 {
-    static const struct {
-        const char *key, *words[2];
-        bool is_required;
-    } REALS[] = {
-        {"rope.scaling.yarn_beta_fast", {"beta_fast", NULL}, false},
-        {"rope.scaling.yarn_beta_slow", {"beta_slow", NULL}, false},
-        {"rope.scaling.yarn_log_multiplier", {"mscale", "mscale_all_dim"}, false},
-        {"attention.temperature_scale", {"llama_4_scaling_beta", NULL}, true},
+    static const struct number_row ROWS[] = {
+        {"rope.scaling.yarn_beta_fast", "beta_fast", false, true, NULL},
+        {"rope.scaling.yarn_beta_slow", "beta_slow", false, true, NULL},
+        {"rope.scaling.yarn_log_multiplier", "mscale", false, true, NULL},
+        {"rope.scaling.yarn_log_multiplier", "mscale_all_dim", false, true, NULL},
+        {"attention.temperature_scale", "llama_4_scaling_beta", true, true, NULL},
     };
-    for (size_t i = 0; i < COUNT(REALS); i++) {
-        char key[96];
-        double real = 0;
-        snprintf(key, sizeof key, "%s.%s", architecture->name, REALS[i].key);
-        if (!gguf_find(file, key) && !REALS[i].is_required)
-            continue;
-        if (!gguf_find(file, key))
-            return error_set(error, STATUS_CORRUPT, "key %s is missing", key);
-        TRY(gguf_real(file, key, &real, error));
-        for (size_t w = 0; w < COUNT(REALS[i].words) && REALS[i].words[w]; w++)
-            json_object_set_new(scaling, REALS[i].words[w], json_real(real));
-    }
+    for (size_t i = 0; i < COUNT(ROWS); i++)
+        TRY(add_number(file, architecture, &ROWS[i], scaling, error));
     return STATUS_OK;
 }
 

@@ -1,6 +1,7 @@
 #include "kernels/quantize.h"
 
 #include "kernels/cpu/parallel.h"
+#include "kernels/widen_weights.h"
 
 #include <assert.h>
 #include <math.h>
@@ -118,22 +119,6 @@ static void store_block(const struct quantized *quantized, const struct block *b
 
 /* ---- INT8: a block is a part of one row ---- */
 
-/* n <= PIECE weights from `first` on, as float32. */
-static void widen(enum dtype dtype, const void *source, size_t first, uint32_t n, float *values)
-{
-    const uint16_t *halves = (const uint16_t *)source + first;
-    if (dtype == DTYPE_F32)
-        memcpy(values, (const float *)source + first, n * sizeof *values);
-    else if (dtype == DTYPE_BF16)
-        for (uint32_t i = 0; i < n; i++) {
-            const uint32_t bits = (uint32_t)halves[i] << 16;
-            memcpy(&values[i], &bits, sizeof bits);
-        }
-    else
-        for (uint32_t i = 0; i < n; i++)
-            values[i] = f16_to_f32(halves[i]);
-}
-
 /* The bits of a magnitude are in the order of the magnitudes, and those of what is not finite are the largest. */
 static float largest_of(enum dtype dtype, const void *source, size_t first, uint32_t n)
 {
@@ -142,7 +127,7 @@ static float largest_of(enum dtype dtype, const void *source, size_t first, uint
         const uint32_t n_here = n - at < PIECE ? n - at : PIECE;
         float values[PIECE];
         int32_t bits[PIECE];
-        widen(dtype, source, first + at, n_here, values);
+        widen_weights(dtype, source, first + at, n_here, values);
         memcpy(bits, values, n_here * sizeof *bits);
         for (uint32_t i = 0; i < n_here; i++) {
             const int32_t magnitude = bits[i] & 0x7fffffff;
@@ -162,7 +147,7 @@ static void store_int8(enum dtype dtype, const void *source, size_t first, uint3
         const uint32_t n_here = n - at < PIECE ? n - at : PIECE;
         float values[PIECE];
         uint32_t bits[PIECE];
-        widen(dtype, source, first + at, n_here, values);
+        widen_weights(dtype, source, first + at, n_here, values);
         for (uint32_t i = 0; i < n_here; i++) {
             const float value = values[i] / scale; /* beyond 127 where the scale has lost bits */
             const float low = value > -QUANTIZE_INT8_MAX ? value : -QUANTIZE_INT8_MAX;

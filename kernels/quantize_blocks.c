@@ -4,6 +4,7 @@
 
 #include "kernels/blocks.h"
 #include "kernels/cpu/parallel.h"
+#include "kernels/widen_weights.h"
 
 #include <assert.h>
 #include <math.h>
@@ -252,19 +253,7 @@ static void widen(const struct task *task, size_t first, uint32_t n, float *valu
         blocks_to_f32(task->source_dtype, source, n, values);
         return;
     }
-    if (task->source_dtype == DTYPE_F32) {
-        memcpy(values, (const float *)task->source + first, n * sizeof *values);
-        return;
-    }
-    const uint16_t *halves = (const uint16_t *)task->source + first;
-    if (task->source_dtype == DTYPE_BF16)
-        for (uint32_t i = 0; i < n; i++) {
-            const uint32_t bits = (uint32_t)halves[i] << 16;
-            memcpy(&values[i], &bits, sizeof bits);
-        }
-    else
-        for (uint32_t i = 0; i < n; i++)
-            values[i] = f16_to_f32(halves[i]);
+    widen_weights(task->source_dtype, task->source, first, n, values);
 }
 
 INLINE void round_pair(enum dtype dtype, const float *one, const float *two,
