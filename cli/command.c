@@ -242,7 +242,7 @@ static const struct config_group GROUPS[] = {
     {"Model", "served_model_name max_context_tokens weights tokenizer"},
     {"KV blocks", "kv_block_tokens kv_blocks kv_memory kv_dtype prefix_cache prefixes_max"},
     {"Computing", "device device_memory device_math threads pin cpu_placement cpu_kernels "
-                  "attention_kernels attention_math "
+                  "attention_kernels attention_math block_activations "
                   "prefill_chunk_tokens prefill_step_ms "
                   "prefill_batch_tokens sequences_max capacity_policy capacity_headroom_blocks "
                   "priority_aging_ms"},

@@ -29,7 +29,9 @@ struct gemm {
     const void *x; /* [n_tokens][n_in] */
     enum dtype x_dtype;
     uint64_t x_stride; /* elements from token to token */
-    const void *w;     /* [n_out][n_in] */
+    bool
+        x_is_int8; /* of weights in blocks: x is rounded to 8 bits, not 16; others do not read it */
+    const void *w; /* [n_out][n_in] */
     enum dtype w_dtype;
     /* INT8, E4M3, E2M1, NULL for others: w[o][i] counts times scale[o / w_scale_rows][i /
      * w_scale_columns], [ceil(n_out / w_scale_rows)][ceil(n_in / w_scale_columns)] of float, or E8M0

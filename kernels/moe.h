@@ -61,6 +61,7 @@ struct moe_config {
     struct moe_routing routing;
     enum activation activation; /* this field and the next three: as in struct gated */
     float alpha, beta, limit;
+    bool x_is_int8; /* as in struct gemm */
 };
 
 /* The weights, scales and bias of struct gemm. */

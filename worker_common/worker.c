@@ -126,7 +126,7 @@ static enum status set_geometry(struct worker *worker, const struct worker_optio
     TRY(worker_geometry(worker->model, options->kv_dtype, options->kv_block_tokens, error,
                         geometry));
     numerics_id_of_model(worker->model, options->context_math, options->weights,
-                         geometry->numerics);
+                         options->block_activations, geometry->numerics);
     assert(worker->context_tokens > 0 && worker->context_tokens <= worker->config->context_tokens);
     worker->context_blocks = geometry_blocks(geometry, worker->context_tokens);
     return STATUS_OK;

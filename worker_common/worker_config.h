@@ -62,6 +62,13 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
       "also for generated tokens; workers that work together need the same value, or "             \
       "allow_numerics must allow the difference")
 
+#define BLOCK_ACTIVATIONS_CONFIG_ROW(X)                                                            \
+    X(block_activations, WORD(enum block_activations, "int16|int8"), "int16", "",                  \
+      "what weights in blocks multiply (GGUF files, AWQ, GPTQ, q8, q4) is rounded to this, a "     \
+      "scale for each 32 activations; int8: prompts and batches are faster, tokens differ more "   \
+      "often from those of exact activations; workers that work together need the same value, or " \
+      "allow_numerics must allow the difference")
+
 #define DEVICE_CONFIG_ROWS(X)                                                                      \
     X(device, STRING, "cpu", "cpu|cuda:N|auto",                                                    \
       "device that computes and holds weights and KV; auto: a GPU if there is one, else cpu")      \
@@ -115,6 +122,7 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
       "rounded up")                                                                                \
     KERNELS_CONFIG_ROWS(X)                                                                         \
     ATTENTION_MATH_CONFIG_ROW(X)                                                                   \
+    BLOCK_ACTIVATIONS_CONFIG_ROW(X)                                                                \
     DEVICE_CONFIG_ROWS(X)                                                                          \
     X(pin, BOOL, "no", "", "bind each compute thread to one CPU")                                  \
     X(cpu_placement, WORD(enum worker_cpu_placement, "auto|off"), "auto", "",                      \
@@ -152,12 +160,12 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
     .prefill_chunk_tokens = (config)->prefill_chunk_tokens,                                        \
     .prefill_batch_tokens = (config)->prefill_batch_tokens, .threads = (config)->threads,          \
     .cpu_kernels = (config)->cpu_kernels, .attention_kernels = (config)->attention_kernels,        \
-    .context_math = (config)->attention_math, .device = (config)->device,                          \
-    .device_memory = (config)->device_memory, .device_math = (config)->device_math,                \
-    .pin = (config)->pin, .cpu_placement = (config)->cpu_placement,                                \
-    .kv_transport = (config)->kv_transport, .kv_network = (config)->kv_network,                    \
-    .ucx_net_devices = (config)->ucx_net_devices, .ucx_port_range = (config)->ucx_port_range,      \
-    .peers_max = (config)->peers_max, .pieces_max = (config)->pieces_max,                          \
-    .kv_unproven_max = (config)->kv_unproven_max, .kv_proof_ms = (config)->kv_proof_ms,            \
-    .constraints = {CONSTRAINT_COMPILER_LIMITS(config)},                                           \
+    .context_math = (config)->attention_math, .block_activations = (config)->block_activations,    \
+    .device = (config)->device, .device_memory = (config)->device_memory,                          \
+    .device_math = (config)->device_math, .pin = (config)->pin,                                    \
+    .cpu_placement = (config)->cpu_placement, .kv_transport = (config)->kv_transport,              \
+    .kv_network = (config)->kv_network, .ucx_net_devices = (config)->ucx_net_devices,              \
+    .ucx_port_range = (config)->ucx_port_range, .peers_max = (config)->peers_max,                  \
+    .pieces_max = (config)->pieces_max, .kv_unproven_max = (config)->kv_unproven_max,              \
+    .kv_proof_ms = (config)->kv_proof_ms, .constraints = {CONSTRAINT_COMPILER_LIMITS(config)},     \
     .constraint_queue_max = (config)->constraint_queue_max

@@ -15,6 +15,7 @@ struct worker_step {
     uint32_t sequences_max;  /* in a step */
     uint32_t context_tokens; /* of one sequence */
     enum context_math context_math;
+    enum block_activations block_activations;
     struct thread_pool *threads; /* NULL: the caller alone */
     struct device *device;
 };

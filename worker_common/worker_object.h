@@ -64,6 +64,7 @@ static inline struct worker_step worker_step_of(const struct worker *worker,
         .sequences_max = options->sequences_max,
         .context_tokens = worker->context_tokens,
         .context_math = options->context_math,
+        .block_activations = options->block_activations,
         .threads = worker->threads,
         .device = worker->device,
     };

@@ -38,6 +38,7 @@
     X(kv_dtype, WORD(enum worker_kv_dtype, "auto|f32|bf16|f16"), "auto", "",                       \
       "data type of K and V; auto: that of the weights")                                           \
     ATTENTION_MATH_CONFIG_ROW(X)                                                                   \
+    BLOCK_ACTIVATIONS_CONFIG_ROW(X)                                                                \
     X(threads, U32(0, 256), "0", "threads", "compute threads; 0: one per core")                    \
     KERNELS_CONFIG_ROWS(X)                                                                         \
     X(device, STRING, "cpu", "cpu|cuda:N|auto", "device that computes")                            \
@@ -162,6 +163,7 @@ static enum status open_models(struct eval *eval)
     struct eval_model_options options = {.weights = eval->values->weights,
                                          .kv_dtype = eval->values->kv_dtype,
                                          .attention_math = eval->values->attention_math,
+                                         .block_activations = eval->values->block_activations,
                                          .cpu_kernels = eval->values->cpu_kernels,
                                          .attention_kernels = eval->values->attention_kernels,
                                          .window_tokens = eval->values->window_tokens};
@@ -172,6 +174,7 @@ static enum status open_models(struct eval *eval)
     eval->vocabulary = eval_model_vocabulary(eval->model);
     if (eval->values->against[0]) {
         options.weights = eval->values->against_weights;
+        options.block_activations = BLOCK_ACTIVATIONS_INT16;
         TRY(eval_model_open(eval->values->against, &options, eval->threads, eval->device,
                             eval->error, &eval->reference));
         const uint32_t other = eval_model_vocabulary(eval->reference);

@@ -46,6 +46,7 @@ static enum status open_forward(struct eval_model *model, const struct eval_mode
                                      .sequences_max = EVAL_ROWS_MAX,
                                      .context_tokens = options->window_tokens,
                                      .context_math = options->attention_math,
+                                     .block_activations = options->block_activations,
                                      .threads = threads,
                                      .device = model->device};
     model->n_blocks = geometry_blocks(&model->geometry, options->window_tokens);

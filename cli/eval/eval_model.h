@@ -24,6 +24,7 @@ struct eval_model_options {
     enum weight_format weights;
     enum worker_kv_dtype kv_dtype;
     enum context_math attention_math;
+    enum block_activations block_activations;
     const char *cpu_kernels, *attention_kernels;
     uint32_t window_tokens; /* most tokens of a window */
 };

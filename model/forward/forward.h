@@ -32,13 +32,17 @@ enum cache_dtype { CACHE_F32, CACHE_BF16, CACHE_F16 };
  * it. On a GPU, generation uses it, too, if its shape allows (kernels/cuda/attention.h). */
 enum context_math { CONTEXT_MATH_COMPUTE, CONTEXT_MATH_BF16, CONTEXT_MATH_FP16 };
 
+/* To what activations are rounded before weights in blocks multiply them (kernels/blocks.h): a scale for each 32. */
+enum block_activations { BLOCK_ACTIVATIONS_INT16, BLOCK_ACTIVATIONS_INT8 };
+
 struct forward_options {
     uint32_t block_tokens; /* a power of two, 8 .. 128 */
     enum cache_dtype cache_dtype;
     enum context_math context_math;
-    uint32_t tokens_max;    /* query tokens in a batch */
-    uint32_t sequences_max; /* in a batch */
-    uint32_t blocks_max;    /* of one sequence */
+    enum block_activations block_activations; /* INT8: the model has weights in blocks */
+    uint32_t tokens_max;                      /* query tokens in a batch */
+    uint32_t sequences_max;                   /* in a batch */
+    uint32_t blocks_max;                      /* of one sequence */
     struct thread_pool *threads;
     struct device *device; /* the blocks of the pool are on it, too */
 };

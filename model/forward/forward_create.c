@@ -2,6 +2,7 @@
 #include "kernels/cuda/sampling_parameters.h"
 #include "model/forward/forward_parts.h"
 #include "model/kernel_choice.h"
+#include "model/weights/weight_types.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -58,9 +59,31 @@ static enum status check_options(const struct forward_options *options, struct e
     if ((unsigned)options->context_math > CONTEXT_MATH_FP16)
         return error_set(error, STATUS_INVALID_ARGUMENT, "context_math %d is none",
                          (int)options->context_math);
+    if ((unsigned)options->block_activations > BLOCK_ACTIVATIONS_INT8)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "block_activations %d is none",
+                         (int)options->block_activations);
     TRY(check_range("tokens_max", options->tokens_max, TOKENS_MAX_MAX, error));
     TRY(check_range("sequences_max", options->sequences_max, TOKENS_MAX_MAX, error));
     return check_range("blocks_max", options->blocks_max, UINT32_MAX, error);
+}
+
+/* An option that changes nothing would have a numerics id that fits no other worker. */
+static enum status check_blocks(const struct model *model, enum block_activations activations,
+                                struct error *error)
+{
+    const struct model_config *config = model_get_config(model);
+    struct weight_counts counts;
+    if (activations == BLOCK_ACTIVATIONS_INT16)
+        return STATUS_OK;
+    weight_types_count(model_weights(model), config->n_layers, config->experts.routing.n_experts,
+                       config->experts.routing.top_k, &counts);
+    for (enum dtype dtype = DTYPE_Q8_0; dtype <= DTYPE_LAST; dtype++)
+        if (counts.bytes[dtype] > 0)
+            return STATUS_OK;
+    return error_set(
+        error, STATUS_INVALID_ARGUMENT,
+        "block_activations is int8, but the model has no weights in blocks: expected int16, "
+        "or weights q8 or q4");
 }
 
 static enum status create_attention(struct forward *forward, uint32_t layer, struct error *error)
@@ -283,6 +306,7 @@ enum status forward_create(const struct model *model, const struct forward_optio
                            struct error *error, struct forward **forward_out)
 {
     TRY(check_options(options, error));
+    TRY(check_blocks(model, options->block_activations, error));
     struct forward *forward = calloc(1, sizeof *forward);
     if (!forward)
         return error_set(error, STATUS_NO_MEMORY, "no memory for the forward pass");

@@ -27,8 +27,9 @@ enum status forward_create_experts(struct forward *forward, struct error *error)
     const uint32_t n_experts = config->experts.routing.n_experts;
     if (n_experts == 0)
         return STATUS_OK;
-    TRY(moe_create(forward->kernels, &config->experts, forward->mlp_rows_max, &forward->moe,
-                   error));
+    struct moe_config experts = config->experts;
+    experts.x_is_int8 = forward->options.block_activations == BLOCK_ACTIVATIONS_INT8;
+    TRY(moe_create(forward->kernels, &experts, forward->mlp_rows_max, &forward->moe, error));
     forward->layer_experts = calloc((size_t)config->n_layers * n_experts,
                                     sizeof *forward->layer_experts);
     if (!forward->layer_experts)

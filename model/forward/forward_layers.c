@@ -117,6 +117,7 @@ static void multiply(const struct forward *forward, struct gemm *products, uint3
     for (uint32_t i = 0; i < n; i++) {
         products[i].workspace = forward->workspace.data;
         products[i].workspace_bytes = forward->workspace_bytes;
+        products[i].x_is_int8 = forward->options.block_activations == BLOCK_ACTIVATIONS_INT8;
     }
     forward->kernels->gemm(forward->threads, products, n);
 }

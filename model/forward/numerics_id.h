@@ -28,6 +28,7 @@ struct numerics_parts {
     const char *attention; /* set that computes the attention: attention_backend_set */
     enum context_math math;
     enum weight_format weights;
+    enum block_activations activations;
     uint32_t architecture; /* of a device with kernels of its own: device_traits; 0: a host */
 };
 
@@ -35,4 +36,5 @@ void numerics_id_format(const struct numerics_parts *parts, char id_out[NUMERICS
 
 /* The id for the kernels of this model. */
 void numerics_id_of_model(const struct model *model, enum context_math math,
-                          enum weight_format weights, char id_out[NUMERICS_ID_MAX]);
+                          enum weight_format weights, enum block_activations activations,
+                          char id_out[NUMERICS_ID_MAX]);

@@ -5,7 +5,7 @@
  *     gemm_bench [threads] [--quick] [--json] [weights ...]
  *
  * weights: F32 BF16 INT8 (these unless named), F16 INT8/32 E4M3 MXFP4, and blocks of GGML: Q8_0 Q4_0 Q4_1 Q5_0 Q5_1 Q2_K Q3_K
- * Q4_K Q5_K Q6_K. Shapes are those of the synthetic 135 M and 1.1 B models (make_model.py), but for those that divide a block;
+ * Q4_K Q5_K Q6_K, some with activations in 8 bits: Q8_0/INT8 Q4_1/INT8 Q4_K/INT8 Q6_K/INT8. Shapes are those of the synthetic 135 M and 1.1 B models (make_model.py), but for those that divide a block;
  * quick: of the first alone.
  *
  * One token: GB/s of weights, of the measured read bandwidth. More: GFLOP/s, of the measured float
@@ -30,24 +30,29 @@ static const struct format {
     enum quantize_format quantize; /* of those below F16 */
     bool is_default;
     const char *peer; /* what oneDNN calls it, NULL: none */
+    bool x_is_int8;
 } formats[] = {
-    {"F32", DTYPE_F32, 0, true, "f32"},
-    {"BF16", DTYPE_BF16, 0, true, "bf16"},
-    {"F16", DTYPE_F16, 0, false, NULL},
-    {"INT8", DTYPE_INT8, QUANTIZE_INT8_ROWS, true, "s8"},
-    {"INT8/32", DTYPE_INT8, QUANTIZE_INT8_GROUPS, false, NULL},
-    {"E4M3", DTYPE_E4M3, QUANTIZE_E4M3_BLOCKS, false, NULL},
-    {"MXFP4", DTYPE_E2M1, QUANTIZE_MXFP4, false, NULL},
-    {"Q8_0", DTYPE_Q8_0, 0, false, NULL},
-    {"Q4_0", DTYPE_Q4_0, 0, false, NULL},
-    {"Q4_1", DTYPE_Q4_1, 0, false, NULL},
-    {"Q5_0", DTYPE_Q5_0, 0, false, NULL},
-    {"Q5_1", DTYPE_Q5_1, 0, false, NULL},
-    {"Q2_K", DTYPE_Q2_K, 0, false, NULL},
-    {"Q3_K", DTYPE_Q3_K, 0, false, NULL},
-    {"Q4_K", DTYPE_Q4_K, 0, false, NULL},
-    {"Q5_K", DTYPE_Q5_K, 0, false, NULL},
-    {"Q6_K", DTYPE_Q6_K, 0, false, NULL},
+    {"F32", DTYPE_F32, 0, true, "f32", false},
+    {"BF16", DTYPE_BF16, 0, true, "bf16", false},
+    {"F16", DTYPE_F16, 0, false, NULL, false},
+    {"INT8", DTYPE_INT8, QUANTIZE_INT8_ROWS, true, "s8", false},
+    {"INT8/32", DTYPE_INT8, QUANTIZE_INT8_GROUPS, false, NULL, false},
+    {"E4M3", DTYPE_E4M3, QUANTIZE_E4M3_BLOCKS, false, NULL, false},
+    {"MXFP4", DTYPE_E2M1, QUANTIZE_MXFP4, false, NULL, false},
+    {"Q8_0", DTYPE_Q8_0, 0, false, NULL, false},
+    {"Q4_0", DTYPE_Q4_0, 0, false, NULL, false},
+    {"Q4_1", DTYPE_Q4_1, 0, false, NULL, false},
+    {"Q5_0", DTYPE_Q5_0, 0, false, NULL, false},
+    {"Q5_1", DTYPE_Q5_1, 0, false, NULL, false},
+    {"Q2_K", DTYPE_Q2_K, 0, false, NULL, false},
+    {"Q3_K", DTYPE_Q3_K, 0, false, NULL, false},
+    {"Q4_K", DTYPE_Q4_K, 0, false, NULL, false},
+    {"Q5_K", DTYPE_Q5_K, 0, false, NULL, false},
+    {"Q6_K", DTYPE_Q6_K, 0, false, NULL, false},
+    {"Q8_0/INT8", DTYPE_Q8_0, 0, false, NULL, true},
+    {"Q4_1/INT8", DTYPE_Q4_1, 0, false, NULL, true},
+    {"Q4_K/INT8", DTYPE_Q4_K, 0, false, NULL, true},
+    {"Q6_K/INT8", DTYPE_Q6_K, 0, false, NULL, true},
 };
 
 struct run {
@@ -144,6 +149,7 @@ static void bench_gemm(const struct bench *bench, const struct format *format, u
     void *workspace = workspace_bytes > 0 ? allocate(workspace_bytes) : NULL;
     run.gemm = (struct gemm){.x = x,
                              .x_stride = n_in,
+                             .x_is_int8 = format->x_is_int8,
                              .y = y,
                              .y_stride = n_out,
                              .n_tokens = n_tokens,

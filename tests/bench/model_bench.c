@@ -2,7 +2,8 @@
  * model_bench - speed of one forward pass after another: prefill and decode tokens a second.
  *
  *     model_bench MODEL [N_THREADS] [f32|bf16|f16: of the cache] [auto|int8|int8-group32|q8|q4: weights]
- *                 [compute|bf16|fp16: attention of prompts] [quick] [--kernels=NAME] [--device=NAME]
+ *                 [compute|bf16|fp16: attention of prompts] [quick] [--block-activations=int8] [--kernels=NAME] "
+                        "[--device=NAME]
  *
  * Default: 2, f16, auto, compute, cpu and its fastest kernels. Prefill in chunks of CHUNK_TOKENS with the logits of the last position; decode
  * one sequence at three lengths of context, then 8 and 16 sequences at once. The best of RUNS counts,
@@ -37,6 +38,7 @@ struct speed {
     struct model *model;
     enum cache_dtype cache_dtype;
     enum context_math context_math;
+    enum block_activations activations;
     const char *device_name, *kernels_name;
     struct device *device;
     struct device_memory pool_memory; /* on a device with memory of its own */
@@ -120,6 +122,7 @@ static void speed_open(struct speed *speed, const char *folder, uint32_t n_threa
         .block_tokens = BLOCK_TOKENS,
         .cache_dtype = cache_dtype,
         .context_math = speed->context_math,
+        .block_activations = speed->activations,
         .tokens_max = CHUNK_TOKENS,
         .sequences_max = BATCH_MAX,
         .blocks_max = BLOCKS_MAX,
@@ -313,9 +316,13 @@ int main(int argc, char **argv)
     static struct speed speed;
     speed.device_name = take_last(&argc, argv, "--device=", "cpu");
     speed.kernels_name = take_last(&argc, argv, "--kernels=", NULL);
+    const char *activations = take_last(&argc, argv, "--block-activations=", "int16");
+    speed.activations = strcmp(activations, "int8") == 0 ? BLOCK_ACTIVATIONS_INT8
+                                                         : BLOCK_ACTIVATIONS_INT16;
     if (argc < 2) {
         fprintf(stderr, "usage: model_bench FOLDER [N_THREADS] [f32|bf16|f16] [auto|int8|...] "
-                        "[compute|bf16|fp16] [quick] [--kernels=NAME] [--device=NAME]\n");
+                        "[compute|bf16|fp16] [quick] [--block-activations=int8] [--kernels=NAME] "
+                        "[--device=NAME]\n");
         return 2;
     }
     uint32_t n_threads = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 2;

@@ -356,9 +356,9 @@ def peer_rows(name, loaded_as, ours, theirs):
                   f"{ours[cell]:.1f} tokens/s, llama.cpp {speed:.1f}", ours[cell] / speed, peer_goal(cell, loaded_as))
 
 
-def own_cells(folder, weights, attention="compute", kernels=None):
+def own_cells(folder, weights, attention="compute", kernels=None, activations="int16"):
     (cells,) = program("model_bench", str(folder), THREADS, "f16", weights, attention,
-                       *(["quick"] if IS_QUICK else []), kernels=kernels)
+                       *(["quick"] if IS_QUICK else []), f"--block-activations={activations}", kernels=kernels)
     return cells
 
 
@@ -428,20 +428,24 @@ def read_once(path):
             pass
 
 
-def gguf_rows(name, path, goals):
-    """The same file in both programs."""
-    read_once(path)
-    ours = own_cells(path, "auto")
+def gguf_rows(name, path, goals, activations=("int16", "int8")):
+    """The same file in both programs, which rounds activations to 8 bits in the other one."""
+    own = {}
+    for rounded_to in activations:
+        read_once(path)
+        own[rounded_to] = own_cells(path, "auto", activations=rounded_to)
     read_once(path)
     theirs = peer_cells(path)
-    results[name] = {"ours": ours, "peers": {"same file": theirs}}
-    for cell, speed in theirs.items():
-        if cell == "first_token_s":
-            ratio_row(f"{name} from loading to the first token", f"{ours[cell]:.2f} s, llama.cpp {speed:.2f}",
-                      speed / ours[cell], goals.get("first_token"))
-        elif cell in ours:
-            ratio_row(f"{name} {cell} against the same file", f"{ours[cell]:.1f} tokens/s, llama.cpp {speed:.1f}",
-                      ours[cell] / speed, goals.get(cell))
+    results[name] = {"ours": own, "peers": {"same file": theirs}}
+    for rounded_to, ours in own.items():
+        what = name if rounded_to == "int16" else f"{name}/int8"
+        for cell, speed in theirs.items():
+            if cell == "first_token_s":
+                ratio_row(f"{what} from loading to the first token", f"{ours[cell]:.2f} s, llama.cpp {speed:.2f}",
+                          speed / ours[cell], goals.get("first_token"))
+            elif cell in ours:
+                ratio_row(f"{what} {cell} against the same file", f"{ours[cell]:.1f} tokens/s, llama.cpp {speed:.1f}",
+                          ours[cell] / speed, goals.get(cell))
 
 
 def gguf():
@@ -451,8 +455,8 @@ def gguf():
     gguf_rows("smollm2 q4_1", shipped, GGUF_GOALS)
     if IS_QUICK:
         return
-    for kind in ("q8_0", "f16"):
-        gguf_rows(f"smollm2 {kind}", quantized(shipped, kind), GGUF_GOALS)
+    gguf_rows("smollm2 q8_0", quantized(shipped, "q8_0"), GGUF_GOALS)
+    gguf_rows("smollm2 f16", quantized(shipped, "f16"), GGUF_GOALS, ["int16"])
     random = model_folder("1.1b", "bf16")
     gguf_rows("1.1b q4_k_m", quantized(random / "model-f16.gguf", "q4_k_m"), GGUF_GOALS)
     gguf_rows("1.1b q8_0", random / "model-q8_0.gguf", GGUF_GOALS)

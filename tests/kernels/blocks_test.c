@@ -44,6 +44,7 @@ static void fill(enum dtype dtype, uint8_t *blocks, size_t n_blocks, uint64_t se
 struct sizes {
     enum dtype dtype;
     uint32_t n_tokens, n_in;
+    bool x_is_int8;
 };
 
 static void multiply(const struct kernels *kernels, struct sizes sizes, const void *w,
@@ -53,6 +54,7 @@ static void multiply(const struct kernels *kernels, struct sizes sizes, const vo
     void *workspace = aligned_alloc(64, bytes + 64 - bytes % 64);
     const struct gemm gemm = {.x = x,
                               .x_stride = sizes.n_in,
+                              .x_is_int8 = sizes.x_is_int8,
                               .w = w,
                               .w_dtype = sizes.dtype,
                               .y = y,
@@ -68,17 +70,18 @@ static void multiply(const struct kernels *kernels, struct sizes sizes, const vo
     free(workspace);
 }
 
-/* 2^-16 of the largest of 32 elements of x, and what float32 rounds of its sums. */
-static double bound_of(const float *x, const float *w, uint32_t n_in)
+/* 2^-16 or 2^-8 of the largest of 32 elements of x, and what float32 rounds of its sums. */
+static double bound_of(const float *x, const float *w, struct sizes sizes)
 {
+    const double rounding = 0.51 / (sizes.x_is_int8 ? 127 : 32639);
     double bound = 1e-30;
-    for (uint32_t k = 0; k < n_in; k += 32) {
+    for (uint32_t k = 0; k < sizes.n_in; k += 32) {
         double largest = 0, sum = 0;
         for (uint32_t i = k; i < k + 32; i++) {
             largest = fmax(largest, fabs((double)x[i]));
             sum += fabs((double)w[i]);
         }
-        bound += sum * largest * (0.51 / 32639 + 1e-6);
+        bound += sum * largest * (rounding + 1e-6);
     }
     return bound;
 }
@@ -93,7 +96,7 @@ static void check_near(const char *name, struct sizes sizes, const float *x, con
         double sum = 0;
         for (uint32_t k = 0; k < sizes.n_in; k++)
             sum += (double)token[k] * (double)row[k];
-        const double bound = bound_of(token, row, sizes.n_in);
+        const double bound = bound_of(token, row, sizes);
         cr_assert_leq(fabs((double)y[i] - sum), bound,
                       "%s, %s, n_in %u, %u tokens, y[%u] is %g, expected %g within %g", name,
                       dtype_name(sizes.dtype), sizes.n_in, sizes.n_tokens, i, (double)y[i], sum,
@@ -136,7 +139,7 @@ static void check_company(struct sizes sizes, const void *w, const float *x)
     cr_assert_eq(kernels_select(NULL, &kernels, &error), STATUS_OK);
     multiply(kernels, sizes, w, x, true, all);
     for (uint32_t t = 0; t < sizes.n_tokens; t++) {
-        const struct sizes single = {sizes.dtype, 1, sizes.n_in};
+        const struct sizes single = {sizes.dtype, 1, sizes.n_in, sizes.x_is_int8};
         multiply(kernels, single, w, x + (size_t)t * sizes.n_in, true, one);
         cr_assert_eq(memcmp(one, all + t * N_OUT, sizeof one), 0, "%s, n_in %u, token %u of %u",
                      dtype_name(sizes.dtype), sizes.n_in, t, sizes.n_tokens);
@@ -155,9 +158,12 @@ static void check(enum dtype dtype, uint32_t n_in)
     for (uint32_t i = 0; i < TOKENS_MAX * n_in; i++)
         ((float *)x.data)[i] = values_at(3, i / n_in, i % n_in);
     blocks_to_f32(dtype, w.data, (size_t)N_OUT * n_in, wide);
-    for (size_t t = 0; t < sizeof TOKENS / sizeof *TOKENS; t++)
-        check_sets((struct sizes){dtype, TOKENS[t], n_in}, w.data, (float *)x.data, wide);
-    check_company((struct sizes){dtype, 13, n_in}, w.data, (float *)x.data);
+    for (int x_is_int8 = 0; x_is_int8 <= 1; x_is_int8++) {
+        for (size_t t = 0; t < sizeof TOKENS / sizeof *TOKENS; t++)
+            check_sets((struct sizes){dtype, TOKENS[t], n_in, x_is_int8}, w.data, (float *)x.data,
+                       wide);
+        check_company((struct sizes){dtype, 13, n_in, x_is_int8}, w.data, (float *)x.data);
+    }
     free(wide);
     guarded_destroy(&w);
     guarded_destroy(&x);
@@ -188,7 +194,7 @@ Test(blocks, what_is_not_finite_shows)
     x[N + 300] = NAN;
     x[2 * N + 33] = INFINITY;
     for (uint32_t k = 0; k < n_list; k++) {
-        multiply(list[k], (struct sizes){DTYPE_Q4_1, 3, N}, w, x, true, y);
+        multiply(list[k], (struct sizes){DTYPE_Q4_1, 3, N, false}, w, x, true, y);
         for (uint32_t i = 0; i < 3 * N_OUT; i++)
             cr_assert_eq(isfinite(y[i]) != 0, i < N_OUT, "%s, y[%u] is %g", list[k]->name, i,
                          (double)y[i]);

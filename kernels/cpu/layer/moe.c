@@ -105,6 +105,7 @@ static void multiply(const struct run *run, struct gemm *gemms, uint32_t n)
     for (uint32_t i = 0; i < n; i++) {
         gemms[i].workspace = run->scratch.products;
         gemms[i].workspace_bytes = run->scratch.products_bytes;
+        gemms[i].x_is_int8 = run->moe->config.x_is_int8;
     }
     run->moe->kernels->gemm(run->pool, gemms, n);
 }

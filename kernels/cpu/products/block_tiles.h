@@ -28,6 +28,7 @@ union group_term {
 struct token_chunk {
     struct rounded16 x;                       /* of the first token, from the chunk on */
     union group_term (*terms)[CHUNK_FACTORS]; /* [token] */
+    bool is_int8;                             /* x: the high bytes are zero */
 };
 
 #ifdef __AVX512F__
@@ -88,49 +89,56 @@ typedef float sixteen[LANES];
 
 #ifdef HAS_BYTES16
 
-/* The sums of the group at element k, which begin with zero: the high bytes of x first. Three rows of x have a pointer in common,
- * so that all pointers stay in registers. */
-INLINE void group_dot(const uint32_t mr, const uint32_t nr, const uint32_t group,
+/* acc += the products of the group at element k with bytes of x: the high ones, or the low ones. Three rows of x have a pointer in
+ * common, so that all pointers stay in registers. */
+INLINE void bytes_dot(const uint32_t mr, const uint32_t nr, const uint32_t group,
                       const struct block_panel *panels, const struct rounded16 *x, uint32_t k,
-                      __m512i *acc)
+                      const bool is_low, __m512i *acc)
 {
     const uint8_t *three[(MR + 2) / 3];
     const uint8_t *w = panels->bytes + (size_t)k * LANES;
     const size_t stride = 2 * x->stride;
     UNROLL
-    for (uint32_t half = 0; half < 2; half++) {
+    for (uint32_t i = 0; i < (mr + 2) / 3; i++)
+        three[i] = (const uint8_t *)x->counts + k / PART * BYTES16_PART_BYTES + k % PART +
+                   is_low * BYTES16_PART + 3 * i * stride;
+    for (uint32_t i = 0; i < group; i += BYTES16_STEP) {
+        __m512i b[NR];
         UNROLL
-        for (uint32_t i = 0; i < (mr + 2) / 3; i++)
-            three[i] = (const uint8_t *)x->counts + k / PART * BYTES16_PART_BYTES + k % PART +
-                       half * BYTES16_PART + 3 * i * stride;
-        for (uint32_t i = 0; i < group; i += BYTES16_STEP) {
-            __m512i b[NR];
+        for (uint32_t n = 0; n < nr; n++)
+            b[n] = _mm512_load_si512(w + n * sizeof *panels + (size_t)i * LANES);
+        UNROLL
+        for (uint32_t m = 0; m < mr; m++) {
+            const uint8_t *four = three[m / 3] + m % 3 * stride + i;
             UNROLL
             for (uint32_t n = 0; n < nr; n++)
-                b[n] = _mm512_load_si512(w + n * sizeof *panels + (size_t)i * LANES);
-            UNROLL
-            for (uint32_t m = 0; m < mr; m++) {
-                const uint8_t *four = three[m / 3] + m % 3 * stride + i;
-                UNROLL
-                for (uint32_t n = 0; n < nr; n++)
-                    acc[m * nr + n] = bytes16_dot(acc[m * nr + n], b[n], four);
-            }
+                acc[m * nr + n] = bytes16_dot(acc[m * nr + n], b[n], four);
         }
-        if (half > 0)
-            break;
+    }
+}
+
+/* The sums of the group at element k, which begin with zero. */
+INLINE void group_dot(const uint32_t mr, const uint32_t nr, const uint32_t group,
+                      const struct block_panel *panels, const struct token_chunk *chunk, uint32_t k,
+                      __m512i *acc)
+{
+    if (!chunk->is_int8) {
+        bytes_dot(mr, nr, group, panels, &chunk->x, k, false, acc);
         UNROLL
         for (uint32_t i = 0; i < mr * nr; i++)
             acc[i] = bytes16_move_up(acc[i]);
     }
+    bytes_dot(mr, nr, group, panels, &chunk->x, k, true, acc);
 }
 
 #else
 
 /* The same of pairs. */
 INLINE void group_dot(const uint32_t mr, const uint32_t nr, const uint32_t group,
-                      const struct block_panel *panels, const struct rounded16 *x, uint32_t k,
+                      const struct block_panel *panels, const struct token_chunk *chunk, uint32_t k,
                       __m512i *acc)
 {
+    const struct rounded16 *x = &chunk->x;
     const int16_t *three[(MR + 2) / 3];
     const int16_t *w = panels->wide + (size_t)k * LANES;
     UNROLL
@@ -170,7 +178,7 @@ INLINE void tile_run(const uint32_t mr, const uint32_t nr, const uint32_t group,
         UNROLL
         for (uint32_t i = 0; i < mr * nr; i++)
             acc[i] = _mm512_setzero_si512();
-        group_dot(mr, nr, group, panels, x, k, acc);
+        group_dot(mr, nr, group, panels, chunk, k, acc);
         UNROLL
         for (uint32_t i = 0; i < mr * nr; i++) {
             if (!has_offsets)

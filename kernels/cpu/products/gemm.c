@@ -42,7 +42,7 @@ static uint32_t divide_up(uint64_t n, uint64_t by)
 static bool has_x_of(const struct gemm *a, const struct gemm *b)
 {
     return a->x == b->x && a->x_stride == b->x_stride && a->n_tokens == b->n_tokens &&
-           a->n_in == b->n_in && a->w_is_packed == b->w_is_packed &&
+           a->n_in == b->n_in && a->w_is_packed == b->w_is_packed && a->x_is_int8 == b->x_is_int8 &&
            (!a->w_is_packed || a->w_scale_columns == b->w_scale_columns);
 }
 

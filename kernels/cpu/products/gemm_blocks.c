@@ -14,6 +14,7 @@ enum {
     SUMS_MAX = 64 / LANES,     /* panels whose y a task keeps from chunk to chunk */
     PIECE_TOKENS = 4,          /* which one task rounds for the call */
     LARGEST = 127 * 256 + 127, /* of two bytes with signs */
+    LARGEST_INT8 = 127,
 };
 
 /* ---- tokens ---- */
@@ -34,20 +35,20 @@ size_t gemm_blocks_bytes(uint32_t n_tokens, uint32_t n_in)
     return (n_tokens * n_parts * part + 63) / 64 * 64;
 }
 
-/* Rounds n elements. A NaN or an infinity makes the scale NaN. */
-static void round_run(const float *x, uint32_t n, const struct rounded16 *out)
+/* Rounds n elements to whole numbers up to `most`. A NaN or an infinity makes the scale NaN. */
+static void round_run(const float *x, uint32_t n, int most, const struct rounded16 *out)
 {
     for (uint32_t k = 0; k < n; k += PART) {
         const vec a = vec_load(x + k), b = vec_load(x + k + LANES), zero = vec_zero();
-        const vec most = vec_max(vec_max(a, vec_sub(zero, a)), vec_max(b, vec_sub(zero, b)));
+        const vec sizes = vec_max(vec_max(a, vec_sub(zero, a)), vec_max(b, vec_sub(zero, b)));
         const vec poison = vec_fma(a, zero, vec_fma(b, zero, zero));
-        const float largest = vec_largest(most);
-        const vec inverse = vec_set(largest > 0 ? LARGEST / largest : 0);
+        const float largest = vec_largest(sizes), limit = (float)most;
+        const vec inverse = vec_set(largest > 0 ? limit / largest : 0);
         UNROLL
         for (uint32_t i = 0; i < PART; i += LANES) {
             /* In this order NaN becomes a number: the scale shows the NaN. */
             vec v = vec_round(vec_mul(i == 0 ? a : b, inverse));
-            v = vec_min(vec_set(LARGEST), vec_max(v, vec_set(-LARGEST)));
+            v = vec_min(vec_set(limit), vec_max(v, vec_set(-limit)));
 #ifdef HAS_BYTES16
             bytes16_store((uint8_t *)(out->counts + k), i, v);
 #else
@@ -55,8 +56,13 @@ static void round_run(const float *x, uint32_t n, const struct rounded16 *out)
 #endif
             out->sums[(k + i) / SUMS_STEP] = (int32_t)vec_sum(v);
         }
-        out->scales[k / PART] = largest / LARGEST + vec_sum(poison);
+        out->scales[k / PART] = largest / limit + vec_sum(poison);
     }
+}
+
+static int largest_of(const struct gemm *gemm)
+{
+    return gemm->x_is_int8 ? LARGEST_INT8 : LARGEST;
 }
 
 static const float *token_of(const struct gemm *gemm, uint32_t token)
@@ -71,7 +77,7 @@ static void prepare(const struct gemm *gemm, uint32_t piece, void *tokens_out)
     const uint32_t first = piece * PIECE_TOKENS, left = gemm->n_tokens - first;
     for (uint32_t t = first; t < first + (left < PIECE_TOKENS ? left : PIECE_TOKENS); t++) {
         const struct rounded16 x = rounded16_from(all, t, 0);
-        round_run(token_of(gemm, t), gemm->n_in, &x);
+        round_run(token_of(gemm, t), gemm->n_in, largest_of(gemm), &x);
     }
 }
 
@@ -99,7 +105,7 @@ static struct rounded16 tokens_at(const struct gemm_part *part, uint32_t k, uint
         return rounded16_from(rounded16_in(prepared, gemm->n_tokens, gemm->n_in), part->token, k);
     for (uint32_t t = part->token; t < part->token_end; t++) {
         const struct rounded16 x = rounded16_from(own, t - part->token, 0);
-        round_run(token_of(gemm, t) + k, n, &x);
+        round_run(token_of(gemm, t) + k, n, largest_of(gemm), &x);
     }
     return own;
 }
@@ -152,7 +158,8 @@ static void run_panels(const struct gemm_part *part, uint32_t row, uint32_t n_pa
         ask_for_chunk(part->gemm, row, n_panels * LANES, k + CHUNK);
     for (uint32_t t = 0, mr; t < n_tokens; t += mr) {
         tile_function *run = tile_of(part->gemm, n_tokens - t, n_panels, &mr);
-        const struct token_chunk chunk = {rounded16_from(all->x, t, 0), all->terms + t};
+        const struct token_chunk chunk = {rounded16_from(all->x, t, 0), all->terms + t,
+                                          all->is_int8};
         sixteen *const y_of[2] = {y[0] + t, y[n_panels - 1] + t};
         run(panels, &chunk, n, y_of);
     }
@@ -176,7 +183,8 @@ static void run_rows(const struct gemm_part *part, uint32_t row, uint32_t n_pane
         memset(scratch->y[i], 0, n_tokens * sizeof *scratch->y[i]);
     for (uint32_t k = 0; k < gemm->n_in; k += CHUNK) {
         const uint32_t n = fewer(gemm->n_in - k, CHUNK);
-        const struct token_chunk chunk = {tokens_at(part, k, n, scratch), scratch->terms};
+        const struct token_chunk chunk = {tokens_at(part, k, n, scratch), scratch->terms,
+                                          gemm->x_is_int8};
         take_terms(gemm->w_dtype, &chunk.x, n_tokens, n, scratch->terms);
         for (uint32_t i = 0; i < n_panels; i += NR) {
             ask_for_piece(&ahead);

@@ -2,7 +2,7 @@
  * gemm_blocks - products of weights in blocks of GGML (kernels/blocks.h), as whole numbers.
  *
  * Every 32 elements of x are rounded to 16 bits with a scale of their own: 2^-16 of the largest of them, as good as none beside
- * what the blocks lost. Then a group of 16 or 32 elements of a block, which has one factor and perhaps an offset, is
+ * what the blocks lost; or to 8 bits, if x_is_int8. Then a group of 16 or 32 elements of a block, which has one factor and perhaps an offset, is
  *
  *     y += (float)(sum of the whole numbers of w and x) * (factor * scale of x)
  *     y += offset * ((sum of the whole numbers of x) * scale of x)

@@ -354,14 +354,27 @@ Test(forward, refuses_options_by_name)
         struct forward_options options;
         const char *word;
     } CASES[] = {
-        {{4, CACHE_F32, CONTEXT_MATH_COMPUTE, 8, 8, 4, NULL, NULL}, "block_tokens"},
-        {{24, CACHE_F32, CONTEXT_MATH_COMPUTE, 8, 8, 4, NULL, NULL}, "block_tokens"},
-        {{256, CACHE_F32, CONTEXT_MATH_COMPUTE, 8, 8, 4, NULL, NULL}, "block_tokens"},
-        {{16, (enum cache_dtype)7, CONTEXT_MATH_COMPUTE, 8, 8, 4, NULL, NULL}, "cache_dtype"},
-        {{16, CACHE_F32, (enum context_math)3, 8, 8, 4, NULL, NULL}, "context_math"},
-        {{16, CACHE_F32, CONTEXT_MATH_COMPUTE, 0, 8, 4, NULL, NULL}, "tokens_max"},
-        {{16, CACHE_F32, CONTEXT_MATH_COMPUTE, 8, 0, 4, NULL, NULL}, "sequences_max"},
-        {{16, CACHE_F32, CONTEXT_MATH_COMPUTE, 8, 8, 0, NULL, NULL}, "blocks_max"},
+        {{4, CACHE_F32, CONTEXT_MATH_COMPUTE, BLOCK_ACTIVATIONS_INT16, 8, 8, 4, NULL, NULL},
+         "block_tokens"},
+        {{24, CACHE_F32, CONTEXT_MATH_COMPUTE, BLOCK_ACTIVATIONS_INT16, 8, 8, 4, NULL, NULL},
+         "block_tokens"},
+        {{256, CACHE_F32, CONTEXT_MATH_COMPUTE, BLOCK_ACTIVATIONS_INT16, 8, 8, 4, NULL, NULL},
+         "block_tokens"},
+        {{16, (enum cache_dtype)7, CONTEXT_MATH_COMPUTE, BLOCK_ACTIVATIONS_INT16, 8, 8, 4, NULL,
+          NULL},
+         "cache_dtype"},
+        {{16, CACHE_F32, (enum context_math)3, BLOCK_ACTIVATIONS_INT16, 8, 8, 4, NULL, NULL},
+         "context_math"},
+        {{16, CACHE_F32, CONTEXT_MATH_COMPUTE, (enum block_activations)2, 8, 8, 4, NULL, NULL},
+         "block_activations 2 is none"},
+        {{16, CACHE_F32, CONTEXT_MATH_COMPUTE, BLOCK_ACTIVATIONS_INT8, 8, 8, 4, NULL, NULL},
+         "block_activations is int8, but the model has no weights in blocks"},
+        {{16, CACHE_F32, CONTEXT_MATH_COMPUTE, BLOCK_ACTIVATIONS_INT16, 0, 8, 4, NULL, NULL},
+         "tokens_max"},
+        {{16, CACHE_F32, CONTEXT_MATH_COMPUTE, BLOCK_ACTIVATIONS_INT16, 8, 0, 4, NULL, NULL},
+         "sequences_max"},
+        {{16, CACHE_F32, CONTEXT_MATH_COMPUTE, BLOCK_ACTIVATIONS_INT16, 8, 8, 0, NULL, NULL},
+         "blocks_max"},
     };
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         cr_assert_eq(forward_create(model, &CASES[i].options, &error, &forward),
@@ -376,8 +389,8 @@ Test(forward, refuses_options_by_name)
 Test(forward, refuses_a_pool_of_other_blocks)
 {
     static const struct forward_options OTHERS[] = {
-        {32, CACHE_F32, CONTEXT_MATH_COMPUTE, 8, 8, 4, NULL, NULL},
-        {16, CACHE_BF16, CONTEXT_MATH_COMPUTE, 8, 8, 4, NULL, NULL},
+        {32, CACHE_F32, CONTEXT_MATH_COMPUTE, BLOCK_ACTIVATIONS_INT16, 8, 8, 4, NULL, NULL},
+        {16, CACHE_BF16, CONTEXT_MATH_COMPUTE, BLOCK_ACTIVATIONS_INT16, 8, 8, 4, NULL, NULL},
     };
     struct runner runner;
     struct error error;

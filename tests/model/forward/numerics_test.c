@@ -58,8 +58,11 @@ static struct hash128 compute(const char *folder, const struct runner_options *o
 static void make(struct list *list, const char *folder, struct runner_options options,
                  const char *kernels, const char *attention)
 {
-    const struct numerics_parts parts = {kernels, attention, options.context_math, options.weights,
-                                         0};
+    const struct numerics_parts parts = {.kernels = kernels,
+                                         .attention = attention,
+                                         .math = options.context_math,
+                                         .weights = options.weights,
+                                         .activations = options.block_activations};
     struct made *made = &list->made[list->n++];
     cr_assert_leq(list->n, MADE_MAX);
     options.cpu_kernels = made->kernels = kernels;
@@ -109,11 +112,14 @@ static uint32_t expect_equal_where_ids_are(const struct list *list)
     return n_equal;
 }
 
-static void check(const char *folder, enum weight_format weights)
+static void check_activations(const char *folder, enum weight_format weights,
+                              enum block_activations activations)
 {
     for (enum context_math math = CONTEXT_MATH_COMPUTE; math <= CONTEXT_MATH_FP16; math++) {
         struct list list = {0};
-        make_all(&list, folder, &(struct runner_options){.context_math = math, .weights = weights});
+        make_all(&list, folder,
+                 &(struct runner_options){
+                     .context_math = math, .weights = weights, .block_activations = activations});
         if (weights == WEIGHTS_AUTO)
             make_mixed(&list, folder, &(struct runner_options){.context_math = math});
         uint32_t n_equal = expect_equal_where_ids_are(&list);
@@ -123,6 +129,11 @@ static void check(const char *folder, enum weight_format weights)
             cr_expect_gt(n_equal, 0,
                          "of unlike sets none has another's id: the test shows nothing");
     }
+}
+
+static void check(const char *folder, enum weight_format weights)
+{
+    check_activations(folder, weights, BLOCK_ACTIVATIONS_INT16);
 }
 
 #ifndef KVFERRY_SANITIZED /* results, of code that the families below and quantized_weights_test.c run, too */
@@ -135,6 +146,12 @@ Test(numerics, equal_ids_are_equal_bits_with_weights_rounded_to_int8)
 {
     check(DEMO_MODEL, WEIGHTS_INT8);
     check(DEMO_MODEL, WEIGHTS_INT8_GROUP32);
+}
+
+Test(numerics, equal_ids_are_equal_bits_with_activations_of_8_bits)
+{
+    check_activations(DEMO_MODEL, WEIGHTS_Q8, BLOCK_ACTIVATIONS_INT8);
+    check_activations(DEMO_MODEL, WEIGHTS_Q4, BLOCK_ACTIVATIONS_INT8);
 }
 
 Test(numerics, other_bits_have_other_ids)
@@ -176,29 +193,32 @@ static void expect_id(struct numerics_parts parts, const char *expected)
 
 Test(numerics, an_id_says_what_computes)
 {
-    expect_id((struct numerics_parts){"amx", "amx", CONTEXT_MATH_COMPUTE, WEIGHTS_AUTO, 0},
+    expect_id((struct numerics_parts){"amx", "amx", CONTEXT_MATH_COMPUTE, WEIGHTS_AUTO, 0, 0},
               "cpu-f32-fma-fma-compute-asis-3");
-    expect_id((struct numerics_parts){"amx", "amx", CONTEXT_MATH_BF16, WEIGHTS_INT8_GROUP32, 0},
+    expect_id((struct numerics_parts){"amx", "amx", CONTEXT_MATH_BF16, WEIGHTS_INT8_GROUP32, 0, 0},
               "cpu-f32-fma-amx-bf16-int8_group32-3");
-    expect_id((struct numerics_parts){"amx_bf16", "avx2", CONTEXT_MATH_BF16, WEIGHTS_AUTO, 0},
+    expect_id((struct numerics_parts){"amx_bf16", "avx2", CONTEXT_MATH_BF16, WEIGHTS_AUTO, 0, 0},
               "cpu-f32-amx_bf16-fma-bf16-asis-3");
-    expect_id((struct numerics_parts){"avx512_fp16", "avx512_fp16", CONTEXT_MATH_FP16, 0, 0},
+    expect_id((struct numerics_parts){"avx512_fp16", "avx512_fp16", CONTEXT_MATH_FP16, 0, 0, 0},
               "cpu-f32-fma-avx512_fp16-fp16-asis-3");
-    expect_id((struct numerics_parts){"reference", "reference", CONTEXT_MATH_FP16, 0, 0},
+    expect_id((struct numerics_parts){"reference", "reference", CONTEXT_MATH_FP16, 0, 0, 0},
               "cpu-f32-reference-reference-fp16-asis-3");
+    expect_id((struct numerics_parts){"avx2", "avx2", CONTEXT_MATH_COMPUTE, WEIGHTS_AUTO,
+                                      BLOCK_ACTIVATIONS_INT8, 0},
+              "cpu-f32-fma-fma-compute-asis_a8-3");
 }
 
 Test(numerics, a_gpu_is_named_with_its_architecture)
 {
-    expect_id((struct numerics_parts){"cuda", "cuda", CONTEXT_MATH_COMPUTE, WEIGHTS_AUTO, 80},
+    expect_id((struct numerics_parts){"cuda", "cuda", CONTEXT_MATH_COMPUTE, WEIGHTS_AUTO, 0, 80},
               "cuda_sm80-bf16-cuda-cuda-compute-asis-3");
     expect_id((struct numerics_parts){"cuda", "cuda_reference", CONTEXT_MATH_COMPUTE,
-                                      WEIGHTS_INT8_GROUP32, 100},
+                                      WEIGHTS_INT8_GROUP32, 0, 100},
               "cuda_sm100-bf16-cuda-cuda_reference-compute-int8_group32-3");
 }
 
 Test(numerics, a_set_that_nobody_has_judged_has_a_name_of_its_own)
 {
-    expect_id((struct numerics_parts){"sve2", "sve2", CONTEXT_MATH_COMPUTE, WEIGHTS_AUTO, 0},
+    expect_id((struct numerics_parts){"sve2", "sve2", CONTEXT_MATH_COMPUTE, WEIGHTS_AUTO, 0, 0},
               "cpu-f32-sve2-sve2-compute-asis-3");
 }

@@ -49,6 +49,7 @@ void runner_open(struct runner *runner, const char *folder, struct runner_option
         .block_tokens = o->block_tokens,
         .cache_dtype = o->cache_dtype,
         .context_math = o->context_math,
+        .block_activations = o->block_activations,
         .tokens_max = o->tokens_max,
         .sequences_max = o->sequences_max,
         .blocks_max = o->n_blocks,

@@ -10,6 +10,7 @@ struct runner_options {
     uint32_t block_tokens; /* 0: 16 */
     enum cache_dtype cache_dtype;
     enum context_math context_math;
+    enum block_activations block_activations;
     enum weight_format weights;
     const char *cpu_kernels, *attention_kernels; /* NULL: the machine's choice */
     uint32_t n_threads;                          /* 0: no pool, everything on the caller */
