@@ -117,65 +117,121 @@ static void store_block(const struct quantized *quantized, const struct block *b
         }
 }
 
-/* ---- INT8: a block is a part of one row ---- */
+struct task {
+    const struct quantized *quantized;
+    enum dtype source_dtype;
+    const void *source;
+};
 
-/* The bits of a magnitude are in the order of the magnitudes, and those of what is not finite are the largest. */
-static float largest_of(enum dtype dtype, const void *source, size_t first, uint32_t n)
+/* ---- INT8: a block is a row, or 32 columns of one ---- */
+
+/* The bits of the largest magnitude of n values. Their order is that of the magnitudes; what is not finite is larger. */
+INLINE int32_t largest_bits(const float *values, const uint32_t n)
 {
-    int32_t most = 0;
-    for (uint32_t at = 0; at < n; at += PIECE) {
-        const uint32_t n_here = n - at < PIECE ? n - at : PIECE;
-        float values[PIECE];
-        int32_t bits[PIECE];
-        widen_weights(dtype, source, first + at, n_here, values);
-        memcpy(bits, values, n_here * sizeof *bits);
-        for (uint32_t i = 0; i < n_here; i++) {
-            const int32_t magnitude = bits[i] & 0x7fffffff;
-            most = magnitude > most ? magnitude : most;
-        }
+    int32_t bits[PIECE], most = 0;
+    memcpy(bits, values, n * sizeof *bits);
+    for (uint32_t i = 0; i < n; i++) {
+        const int32_t magnitude = bits[i] & 0x7fffffff;
+        most = magnitude > most ? magnitude : most;
     }
+    return most;
+}
+
+INLINE float largest_of(int32_t bits)
+{
     float largest;
-    memcpy(&largest, &most, sizeof largest);
+    memcpy(&largest, &bits, sizeof largest);
     return isfinite(largest) ? largest : NAN;
 }
 
-/* Adding 1.5 * 2^23 rounds to the nearest whole number, even if two are as near, and leaves it in the lowest bits. */
-static void store_int8(enum dtype dtype, const void *source, size_t first, uint32_t n, float scale,
-                       int8_t *w)
+/* Adding 1.5 * 2^23 rounds to the nearest whole number, even if two are as near, and leaves it in the lowest bits. Where the scale has
+ * lost bits, numbers are beyond 127, but below 256. */
+INLINE void round_values(const float *values, const uint32_t n, float scale, int8_t *w)
 {
-    for (uint32_t at = 0; at < n; at += PIECE) {
-        const uint32_t n_here = n - at < PIECE ? n - at : PIECE;
-        float values[PIECE];
-        uint32_t bits[PIECE];
-        widen_weights(dtype, source, first + at, n_here, values);
-        for (uint32_t i = 0; i < n_here; i++) {
-            const float value = values[i] / scale; /* beyond 127 where the scale has lost bits */
-            const float low = value > -QUANTIZE_INT8_MAX ? value : -QUANTIZE_INT8_MAX;
-            values[i] = (low < QUANTIZE_INT8_MAX ? low : QUANTIZE_INT8_MAX) + 12582912.0F;
-        }
-        memcpy(bits, values, n_here * sizeof *bits);
-        for (uint32_t i = 0; i < n_here; i++)
-            w[first + at + i] = (int8_t)(uint8_t)bits[i];
+    const float to_whole = 12582912.0F;
+    const int32_t zero = 0x4b400000, most = (int32_t)QUANTIZE_INT8_MAX; /* zero: its bits */
+    float sums[PIECE];
+    int32_t bits[PIECE];
+    if (!(scale > 0)) {
+        memset(w, 0, n);
+        return;
+    }
+    for (uint32_t i = 0; i < n; i++)
+        sums[i] = values[i] / scale + to_whole;
+    memcpy(bits, sums, n * sizeof *bits);
+    for (uint32_t i = 0; i < n; i++) {
+        const int32_t low = bits[i] > zero - most ? bits[i] : zero - most;
+        w[i] = (int8_t)((low < zero + most ? low : zero + most) - zero);
     }
 }
 
-static void quantize_int8(const struct quantized *quantized, enum dtype source_dtype,
-                          const void *source, uint32_t row)
+/* A piece of a row from column i on; zeros follow the end of the row. Returns how many it has of the row. */
+static uint32_t widen_piece(const struct task *task, uint32_t row, uint64_t i, float values[PIECE])
 {
-    const size_t begin = (size_t)row * quantized->n_in;
-    size_t scale_at = row * blocks(quantized->n_in, quantized->scale_columns);
-    for (uint64_t i = 0; i < quantized->n_in; i += quantized->scale_columns) {
-        const uint64_t left = quantized->n_in - i;
-        const uint32_t n = left < quantized->scale_columns ? (uint32_t)left
-                                                           : quantized->scale_columns;
-        const float scale = store_scale(quantized, scale_at++,
-                                        largest_of(source_dtype, source, begin + i, n));
-        if (scale > 0)
-            store_int8(source_dtype, source, begin + i, n, scale, quantized->w);
-        else
-            memset((int8_t *)quantized->w + begin + i, 0, n);
+    const uint64_t n_in = task->quantized->n_in;
+    const uint32_t n = n_in - i < PIECE ? (uint32_t)(n_in - i) : PIECE;
+    widen_weights(task->source_dtype, task->source, row * n_in + i, n, values);
+    memset(values + n, 0, (PIECE - n) * sizeof *values);
+    return n;
+}
+
+/* Loops have a fixed length, so that they become vectors. */
+INLINE void round_whole(const struct task *task, uint32_t row)
+{
+    const uint64_t n_in = task->quantized->n_in;
+    int8_t *w = (int8_t *)task->quantized->w + row * n_in, rounded[PIECE];
+    float values[PIECE];
+    int32_t most = 0;
+    for (uint64_t i = 0; i < n_in; i += PIECE) {
+        widen_piece(task, row, i, values);
+        const int32_t bits = largest_bits(values, PIECE);
+        most = bits > most ? bits : most;
+    }
+    const float scale = store_scale(task->quantized, row, largest_of(most));
+    for (uint64_t i = 0; i < n_in; i += PIECE) {
+        const uint32_t n = widen_piece(task, row, i, values);
+        round_values(values, PIECE, scale, rounded);
+        memcpy(w + i, rounded, n);
     }
 }
+
+INLINE void round_groups(const struct task *task, uint32_t row)
+{
+    const uint64_t n_in = task->quantized->n_in;
+    int8_t *w = (int8_t *)task->quantized->w + row * n_in;
+    size_t at = row * (n_in / QUANTIZE_GROUP);
+    float values[PIECE];
+    for (uint64_t i = 0; i < n_in; i += PIECE) {
+        const uint32_t n = widen_piece(task, row, i, values);
+        for (uint32_t g = 0; g < n; g += QUANTIZE_GROUP) {
+            const int32_t most = largest_bits(values + g, QUANTIZE_GROUP);
+            const float scale = store_scale(task->quantized, at++, largest_of(most));
+            round_values(values + g, QUANTIZE_GROUP, scale, w + i + g);
+        }
+    }
+}
+
+INLINE void round_row(const struct task *task, uint32_t row)
+{
+    if (task->quantized->scale_columns == QUANTIZE_GROUP)
+        round_groups(task, row);
+    else
+        round_whole(task, row);
+}
+
+static void round_int8(void *arg, uint32_t row)
+{
+    round_row(arg, row);
+}
+
+#ifdef __x86_64__
+__attribute__((target("avx2"))) static void round_int8_avx2(void *arg, uint32_t row)
+{
+    round_row(arg, row);
+}
+#else
+#define round_int8_avx2 round_int8
+#endif
 
 /* ---- all formats ---- */
 
@@ -184,12 +240,6 @@ static uint32_t least(uint64_t a, uint32_t b)
     return a < b ? (uint32_t)a : b;
 }
 
-struct task {
-    const struct quantized *quantized;
-    enum dtype source_dtype;
-    const void *source;
-};
-
 /* Quantizes one row of blocks. */
 static void quantize_blocks(void *arg, uint32_t index)
 {
@@ -197,10 +247,6 @@ static void quantize_blocks(void *arg, uint32_t index)
     const struct quantized *quantized = task->quantized;
     const uint32_t rows = quantized->scale_rows, columns = quantized->scale_columns;
     const uint64_t o = (uint64_t)index * rows;
-    if (quantized->dtype == DTYPE_INT8) {
-        quantize_int8(quantized, task->source_dtype, task->source, index);
-        return;
-    }
     size_t scale = index * blocks(quantized->n_in, columns);
     for (uint64_t i = 0; i < quantized->n_in; i += columns) {
         struct block block = {
@@ -216,14 +262,25 @@ static void quantize_blocks(void *arg, uint32_t index)
     }
 }
 
+static thread_pool_body body_of(const struct quantized *quantized)
+{
+    if (quantized->dtype != DTYPE_INT8)
+        return quantize_blocks;
+    return has_avx2() ? round_int8_avx2 : round_int8;
+}
+
 void quantize(struct thread_pool *pool, const struct quantized *quantized, enum dtype source_dtype,
               const void *source)
 {
     struct task task = {quantized, source_dtype, source};
-    assert(source_dtype <= DTYPE_F16);
+    assert(source_dtype <= DTYPE_F16 ||
+           (dtype_is_blocks(source_dtype) && quantized->dtype == DTYPE_INT8));
     assert(quantized->scale_rows > 0 && quantized->scale_columns > 0);
+    assert(quantized->dtype != DTYPE_INT8 || quantized->scale_columns == quantized->n_in ||
+           quantized->scale_columns == QUANTIZE_GROUP);
     parallel_run(pool, (uint64_t)quantized->n_out * quantized->n_in * WORK_OF_WEIGHT,
-                 (uint32_t)blocks(quantized->n_out, quantized->scale_rows), quantize_blocks, &task);
+                 (uint32_t)blocks(quantized->n_out, quantized->scale_rows), body_of(quantized),
+                 &task);
 }
 
 float dequantize_scale(const struct gemm *gemm, uint32_t o, uint32_t i)

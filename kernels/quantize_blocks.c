@@ -23,7 +23,6 @@ enum {
 typedef float lanes __attribute__((vector_size(4 * OF_BLOCK * BLOCKS)));
 typedef int32_t masks __attribute__((vector_size(4 * OF_BLOCK * BLOCKS)));
 
-#define INLINE     static inline __attribute__((always_inline))
 #define F16_MAX    65504.0F
 #define F16_NORMAL 6.2e-5F /* above the smallest that has all bits */
 #define Q8_MAX     127.0F
@@ -244,18 +243,6 @@ struct task {
     uint8_t *blocks;
 };
 
-/* n elements from first on, both multiples of 32; of blocks of 256 elements first is a multiple of that. */
-static void widen(const struct task *task, size_t first, uint32_t n, float *values)
-{
-    if (dtype_is_blocks(task->source_dtype)) {
-        const uint8_t *source = (const uint8_t *)task->source +
-                                dtype_array_bytes(task->source_dtype, first);
-        blocks_to_f32(task->source_dtype, source, n, values);
-        return;
-    }
-    widen_weights(task->source_dtype, task->source, first, n, values);
-}
-
 INLINE void round_pair(enum dtype dtype, const float *one, const float *two,
                        uint8_t *const blocks[BLOCKS])
 {
@@ -282,7 +269,7 @@ INLINE void round_blocks(const struct task *task, uint32_t row)
 
     for (uint32_t at = 0; at < task->n_in; at += COLUMNS) {
         const uint32_t n = task->n_in - at < COLUMNS ? task->n_in - at : COLUMNS;
-        widen(task, (size_t)row * task->n_in + at, n, values);
+        widen_weights(task->source_dtype, task->source, (size_t)row * task->n_in + at, n, values);
         for (uint32_t i = 0; i < n; i += BLOCKS * N, block += BLOCKS * block_bytes) {
             const bool is_alone = i + N == n;
             uint8_t *const blocks[BLOCKS] = {block, is_alone ? block : block + block_bytes};
@@ -304,15 +291,6 @@ __attribute__((target("avx2"))) static void round_row_avx2(void *arg, uint32_t r
 #else
 #define round_row_avx2 round_row
 #endif
-
-static bool has_avx2(void)
-{
-#ifdef __x86_64__
-    return __builtin_cpu_supports("avx2");
-#else
-    return false;
-#endif
-}
 
 void quantize_blocks(struct thread_pool *pool, enum dtype dtype, uint32_t n_out, uint32_t n_in,
                      enum dtype source_dtype, const void *source, void *blocks_out)

@@ -1,27 +1,46 @@
 /*
- * widen_weights - weights of a model's files as float32, some at a time, for those that round them.
+ * widen_weights - weights of a model's files as float32, some at a time, for those that round them; what these have in common.
  *
  * Thread: any; no state.
  */
 #pragma once
 
-#include "kernels/dtype.h"
+#include "kernels/blocks.h"
 
 #include <assert.h>
 #include <string.h>
 
-/* n weights from `first` on. source: F32, BF16 or F16. The loops are those that compilers make vectors of. */
+#define INLINE static inline __attribute__((always_inline))
+
+/* Whether a loop that is compiled a second time, for AVX2, may run. */
+static inline bool has_avx2(void)
+{
+#ifdef __x86_64__
+    return __builtin_cpu_supports("avx2");
+#else
+    return false;
+#endif
+}
+
+/* n weights from `first` on. source: F32, BF16, F16 or blocks, which `first` and n do not divide. The loops are those that compilers
+ * make vectors of. */
 static inline void widen_weights(enum dtype dtype, const void *source, size_t first, uint32_t n,
                                  float *wide_out)
 {
     const uint16_t *halves = (const uint16_t *)source + first;
-    assert(dtype <= DTYPE_F16);
-    if (dtype == DTYPE_F32) {
+    assert(dtype <= DTYPE_F16 || dtype_is_blocks(dtype));
+    if (dtype_is_blocks(dtype)) {
+        blocks_to_f32(dtype, (const uint8_t *)source + dtype_array_bytes(dtype, first), n,
+                      wide_out);
+    } else if (dtype == DTYPE_F32) {
         memcpy(wide_out, (const float *)source + first, n * sizeof *wide_out);
     } else if (dtype == DTYPE_BF16) {
         for (uint32_t i = 0; i < n; i++) {
-            const uint32_t bits = (uint32_t)halves[i] << 16;
-            memcpy(&wide_out[i], &bits, sizeof bits);
+            const union {
+                uint32_t bits;
+                float value;
+            } wide = {.bits = (uint32_t)halves[i] << 16};
+            wide_out[i] = wide.value;
         }
     } else {
         for (uint32_t i = 0; i < n; i++)

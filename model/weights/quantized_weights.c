@@ -229,18 +229,6 @@ static void pack_matrix(struct making *making, const struct quantized *counts,
     tensor->packed_bytes = bytes;
 }
 
-/* Rounds the tensor. wide: [n_out][n_in], for blocks, which are widened first. */
-static void round_matrix(const struct making *making, const struct quantized *counts,
-                         const struct tensor *tensor, float *wide)
-{
-    if (!dtype_is_blocks(tensor->dtype)) {
-        quantize(making->threads, counts, tensor->dtype, tensor->data);
-        return;
-    }
-    blocks_to_f32(tensor->dtype, tensor->data, (size_t)tensor->n_out * tensor->n_in, wide);
-    quantize(making->threads, counts, DTYPE_F32, wide);
-}
-
 /* Rounds the tensor to integers and scales: in memory of its own if they are packed afterwards. */
 static enum status make_matrix(struct making *making, struct tensor *tensor, struct error *error)
 {
@@ -250,15 +238,12 @@ static enum status make_matrix(struct making *making, struct tensor *tensor, str
     const size_t w_bytes = quantized_w_bytes(&counts);
     const size_t scales_bytes = quantized_scales_bytes(&counts);
     const size_t own_bytes = is_packing ? aligned_bytes(w_bytes) + aligned_bytes(scales_bytes) : 0;
-    const size_t wide_bytes = dtype_is_blocks(tensor->dtype)
-                                  ? (size_t)tensor->n_out * tensor->n_in * sizeof(float)
-                                  : 0;
-    uint8_t *scratch = take_scratch(making, own_bytes + wide_bytes + 1);
+    uint8_t *scratch = take_scratch(making, own_bytes + 1);
     if (!scratch)
         return STATUS_NO_MEMORY;
     counts.w = is_packing ? scratch : take_part(making, w_bytes);
     counts.scales = is_packing ? scratch + aligned_bytes(w_bytes) : take_part(making, scales_bytes);
-    round_matrix(making, &counts, tensor, (float *)(void *)(scratch + own_bytes));
+    quantize(making->threads, &counts, tensor->dtype, tensor->data);
     tensor->data = counts.w;
     tensor->dtype = counts.dtype;
     tensor->scales = counts.scales;
