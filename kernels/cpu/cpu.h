@@ -19,6 +19,7 @@ extern const struct kernels kernels_avx512_bf16;
 extern const struct kernels kernels_avx512_fp16;
 extern const struct kernels kernels_amx;
 extern const struct kernels kernels_amx_bf16;
+extern const struct kernels kernels_amx_emulated; /* of tests alone */
 extern const struct kernels kernels_neon; /* this and the next: 64-bit Arm */
 extern const struct kernels kernels_neon_dot;
 
@@ -26,7 +27,7 @@ extern const struct kernels kernels_neon_dot;
 #if defined __AMX_BF16__ || defined __AMXBF16__
 #define HAS_AMX_BF16
 #endif
-#if defined __AMX_INT8__ || defined __AMXINT8__
+#if defined __AMX_INT8__ || defined __AMXINT8__ || defined AMX_EMULATED
 #define HAS_AMX_INT8
 #endif
 
@@ -48,6 +49,11 @@ extern const struct kernels kernels_neon_dot;
 #define ISA_BLOCKS ISA_NAME
 #endif
 #define BLOCKS(name) ISA_JOIN(name, ISA_BLOCKS)
+/* What takes blocks apart is the same with the matrix unit. */
+#ifndef ISA_BLOCK_PATH
+#define ISA_BLOCK_PATH ISA_BLOCKS
+#endif
+#define BLOCK_PATH(name) ISA_JOIN(name, ISA_BLOCK_PATH)
 
 #define cpu_attention ISA_JOIN(cpu_attention, ISA_ATTENTION)
 extern const struct attention_backend cpu_attention;

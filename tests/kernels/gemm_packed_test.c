@@ -3,6 +3,7 @@
 #include "base/thread_pool.h"
 #include "kernels/kernels.h"
 #include "tests/kernels/support/attention_list.h"
+#include "tests/kernels/support/emulated.h"
 #include "tests/kernels/support/gemm_parts.h"
 #include "tests/kernels/support/guarded.h"
 #include "tests/kernels/support/values.h"
@@ -184,10 +185,10 @@ static struct product product_at(uint32_t i, uint64_t *state)
 }
 
 /* The implementations that have packed products. */
-static uint32_t packing_list(const struct kernels *list_out[KERNELS_MAX])
+static uint32_t packing_list(const struct kernels *list_out[EMULATED_MAX])
 {
-    const struct kernels *all[KERNELS_MAX];
-    uint32_t n = 0, n_all = kernels_list(all, KERNELS_MAX);
+    const struct kernels *all[EMULATED_MAX];
+    uint32_t n = 0, n_all = emulated_list(all);
     for (uint32_t k = 0; k < n_all; k++)
         if (all[k]->gemm_pack)
             list_out[n++] = all[k];
@@ -196,7 +197,7 @@ static uint32_t packing_list(const struct kernels *list_out[KERNELS_MAX])
 
 Test(gemm_packed, agrees_with_its_formula_at_every_boundary, .description = ONE_THREAD)
 {
-    const struct kernels *list[KERNELS_MAX];
+    const struct kernels *list[EMULATED_MAX];
     uint32_t n = packing_list(list);
     uint64_t state = 9;
     for (uint32_t k = 0; k < n; k++)
@@ -209,7 +210,7 @@ Test(gemm_packed, agrees_with_its_formula_at_every_boundary, .description = ONE_
 /* Fewer tokens fit a task's memory as rows grow. */
 Test(gemm_packed, long_rows_meet_fewer_tokens_at_a_time, .description = ONE_THREAD)
 {
-    const struct kernels *list[KERNELS_MAX];
+    const struct kernels *list[EMULATED_MAX];
     uint32_t n = packing_list(list);
     static const uint32_t sizes[] = {4096, 8000, 24000, 131072};
     for (uint32_t k = 0; k < n; k++)
@@ -272,7 +273,7 @@ static void check_extremes(const struct kernels *kernels, const struct product *
 
 Test(gemm_packed, sums_of_the_largest_counts_are_exact, .description = ONE_THREAD)
 {
-    const struct kernels *list[KERNELS_MAX];
+    const struct kernels *list[EMULATED_MAX];
     uint32_t n = packing_list(list);
     static const uint32_t tokens[] = {1, 4, 5, 18}, sizes[] = {64, 640, 1344, 131072};
     for (uint32_t k = 0; k < n; k++)
@@ -291,7 +292,7 @@ Test(gemm_packed, sums_of_the_largest_counts_are_exact, .description = ONE_THREA
 /* With rows of 160 elements, tokens rounded by rows and by groups take the same bytes. */
 Test(gemm_packed, products_of_one_x_share_its_counts_only_if_they_round_it_in_one_way)
 {
-    const struct kernels *list[KERNELS_MAX];
+    const struct kernels *list[EMULATED_MAX];
     uint32_t n = packing_list(list);
     struct thread_pool *pool;
     cr_assert_eq(thread_pool_create(2, false, &pool), STATUS_OK);
@@ -331,7 +332,7 @@ Test(gemm_packed, products_of_one_x_share_its_counts_only_if_they_round_it_in_on
 
 Test(gemm_packed, threads_pack_what_one_packs)
 {
-    const struct kernels *list[KERNELS_MAX];
+    const struct kernels *list[EMULATED_MAX];
     uint32_t n = packing_list(list);
     struct thread_pool *pool;
     cr_assert_eq(thread_pool_create(2, false, &pool), STATUS_OK);
@@ -364,7 +365,7 @@ static void check_parts(const struct kernels *kernels, const struct kernels *oth
 
 Test(gemm_packed, a_row_has_the_same_bits_alone_on_any_set_and_threads)
 {
-    const struct kernels *list[KERNELS_MAX];
+    const struct kernels *list[EMULATED_MAX];
     uint32_t n = packing_list(list);
     struct thread_pool *pool;
     cr_assert_eq(thread_pool_create(3, false, &pool), STATUS_OK);
@@ -385,7 +386,7 @@ Test(gemm_packed, a_row_has_the_same_bits_alone_on_any_set_and_threads)
 
 Test(gemm_packed, a_token_with_a_nan_is_nan_and_nobody_else)
 {
-    const struct kernels *list[KERNELS_MAX];
+    const struct kernels *list[EMULATED_MAX];
     uint32_t n = packing_list(list);
     struct product product = {.n_tokens = 20, .n_in = 100, .n_out = 40};
     for (uint32_t k = 0; k < n; k++) {

@@ -3,6 +3,7 @@
 #include "kernels/cpu/products/block_panel.h"
 #include "kernels/cpu/products/block_rows.h"
 #include "kernels/cpu/products/block_tiles.h"
+#include "kernels/cpu/products/block_unit.h"
 
 #include <assert.h>
 
@@ -15,6 +16,11 @@ enum {
     PIECE_TOKENS = 4,          /* which one task rounds for the call */
     LARGEST = 127 * 256 + 127, /* of two bytes with signs */
     LARGEST_INT8 = 127,
+#ifdef HAS_AMX_INT8
+    TOKEN_STEP = UNIT_TOKENS, /* of a task */
+#else
+    TOKEN_STEP = MR,
+#endif
 };
 
 /* ---- tokens ---- */
@@ -146,6 +152,28 @@ static void ask_for_chunk(const struct gemm *gemm, uint32_t row, uint32_t n_rows
             vec_prefetch(first + r * row_bytes + i);
 }
 
+/* A chunk from token t on. */
+static struct token_chunk chunk_from(const struct token_chunk *all, uint32_t t)
+{
+    return (struct token_chunk){rounded16_from(all->x, t, 0), all->terms + t, all->is_int8};
+}
+
+#ifdef HAS_AMX_INT8
+/* Sixteen tokens at a time. Returns how many it has computed. */
+static uint32_t run_unit(const struct gemm *gemm, uint32_t n_panels, uint32_t n,
+                         const struct token_chunk *all, uint32_t n_tokens, sixteen (*y)[TOKENS_MAX],
+                         const struct block_panel *panels)
+{
+    uint32_t t = 0;
+    for (; t + UNIT_TOKENS <= n_tokens; t += UNIT_TOKENS) {
+        const struct token_chunk chunk = chunk_from(all, t);
+        for (uint32_t i = 0; i < n_panels; i++)
+            unit_of(gemm->w_dtype)(&panels[i], &chunk, n, y[i] + t);
+    }
+    return t;
+}
+#endif
+
 /* n elements from k on of n_panels panels from a row on, against all tokens of the task. */
 static void run_panels(const struct gemm_part *part, uint32_t row, uint32_t n_panels, uint32_t k,
                        uint32_t n, const struct token_chunk *all, sixteen (*y)[TOKENS_MAX],
@@ -156,10 +184,13 @@ static void run_panels(const struct gemm_part *part, uint32_t row, uint32_t n_pa
         block_panel_take(part->gemm, row + i * LANES, k, n, &panels[i]);
     if (n_tokens <= FEW_TOKENS && k + CHUNK < part->gemm->n_in)
         ask_for_chunk(part->gemm, row, n_panels * LANES, k + CHUNK);
-    for (uint32_t t = 0, mr; t < n_tokens; t += mr) {
+    uint32_t t = 0;
+#ifdef HAS_AMX_INT8
+    t = run_unit(part->gemm, n_panels, n, all, n_tokens, y, panels);
+#endif
+    for (uint32_t mr; t < n_tokens; t += mr) {
         tile_function *run = tile_of(part->gemm, n_tokens - t, n_panels, &mr);
-        const struct token_chunk chunk = {rounded16_from(all->x, t, 0), all->terms + t,
-                                          all->is_int8};
+        const struct token_chunk chunk = chunk_from(all, t);
         sixteen *const y_of[2] = {y[0] + t, y[n_panels - 1] + t};
         run(panels, &chunk, n, y_of);
     }
@@ -226,32 +257,39 @@ static void run(const struct gemm_part *part)
     assert(part->tokens || part->token_end - part->token <= ROUNDED_MAX);
     /* Few tokens read their rows one after another; many read a chunk of theirs for more rows. */
     const uint32_t most = part->token_end - part->token <= FEW_TOKENS ? FEW_PANELS : SUMS_MAX;
+#ifdef HAS_AMX_INT8
+    amx_start((uint8_t)block_group(part->gemm->w_dtype), LANES);
+#endif
     for (uint32_t i = 0; i < n_panels; i += most)
         run_rows(part, part->row + i * LANES, fewer(n_panels - i, most), &scratch);
+#ifdef HAS_AMX_INT8
+    amx_finish();
+#endif
 }
 
 /* Blocks of tokens of about the same size, of whole tiles. */
 static uint32_t task_tokens(uint32_t n_tokens, uint32_t most)
 {
     const uint32_t n_blocks = (n_tokens + most - 1) / most;
-    return (n_tokens + n_blocks * MR - 1) / (n_blocks * MR) * MR;
+    return (n_tokens + n_blocks * TOKEN_STEP - 1) / (n_blocks * TOKEN_STEP) * TOKEN_STEP;
 }
 
 struct gemm_path gemm_blocks_path(const struct gemm *gemm)
 {
-    return (struct gemm_path){.token_block = task_tokens(gemm->n_tokens, TOKENS_MAX / MR * MR),
-                              .row_step = NR * LANES,
-                              .rows_min = NR * LANES,
-                              .run = run,
-                              .prepare = prepare,
-                              .n_pieces = (gemm->n_tokens + PIECE_TOKENS - 1) / PIECE_TOKENS,
-                              .tokens_bytes = gemm_blocks_bytes(gemm->n_tokens, gemm->n_in)};
+    return (struct gemm_path){
+        .token_block = task_tokens(gemm->n_tokens, TOKENS_MAX / TOKEN_STEP * TOKEN_STEP),
+        .row_step = NR * LANES,
+        .rows_min = NR * LANES,
+        .run = run,
+        .prepare = prepare,
+        .n_pieces = (gemm->n_tokens + PIECE_TOKENS - 1) / PIECE_TOKENS,
+        .tokens_bytes = gemm_blocks_bytes(gemm->n_tokens, gemm->n_in)};
 }
 
 struct gemm_path gemm_blocks_path_alone(const struct gemm *gemm)
 {
     struct gemm_path path = gemm_blocks_path(gemm);
-    path.token_block = task_tokens(gemm->n_tokens, ROUNDED_MAX / MR * MR);
+    path.token_block = task_tokens(gemm->n_tokens, ROUNDED_MAX / TOKEN_STEP * TOKEN_STEP);
     path.prepare = NULL;
     return path;
 }

@@ -18,11 +18,11 @@
 
 #include "kernels/cpu/products/gemm_path.h"
 
-#define gemm_blocks_path BLOCKS(gemm_blocks_path)
+#define gemm_blocks_path BLOCK_PATH(gemm_blocks_path)
 struct gemm_path gemm_blocks_path(const struct gemm *gemm);
 /* Prepares nothing. */
-#define gemm_blocks_path_alone BLOCKS(gemm_blocks_path_alone)
+#define gemm_blocks_path_alone BLOCK_PATH(gemm_blocks_path_alone)
 struct gemm_path gemm_blocks_path_alone(const struct gemm *gemm);
 /* Of its prepared tokens; grows with both. */
-#define gemm_blocks_bytes BLOCKS(gemm_blocks_bytes)
+#define gemm_blocks_bytes BLOCK_PATH(gemm_blocks_bytes)
 size_t gemm_blocks_bytes(uint32_t n_tokens, uint32_t n_in);

@@ -7,6 +7,9 @@
 #pragma once
 
 #include "kernels/cpu/vector/vec.h"
+#ifdef AMX_EMULATED
+#include "kernels/cpu/vector/amx_emulated.h"
+#endif
 
 /* gcc does not know that loads of tiles read memory. This makes the stores before them happen first. */
 static inline void amx_settle(const void *memory)
