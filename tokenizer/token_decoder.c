@@ -68,17 +68,16 @@ static bool is_character(const char *text, size_t n_bytes, const char *character
     return length > 0 && n_bytes == length && memcmp(text, character, length) == 0;
 }
 
-/* One whole token of text: Metaspace's character becomes a space or nothing, then the start of the
- * text is stripped. Returns the bytes written, no more than the token's. */
-static size_t put_token(struct token_decoder *decoder, const char *token, size_t n_bytes,
-                        char *text_out)
+/* Text of one token: Metaspace's character becomes a space or nothing. Returns the bytes written, no more than the text's. */
+static size_t put_spaced(const struct token_decoder *decoder, const char *text, size_t n_bytes,
+                         char *text_out)
 {
     const struct token_texts *texts = &decoder->tokenizer->texts;
     size_t n_text = 0;
 
     for (size_t at = 0, length; at < n_bytes; at += length) {
         uint32_t codepoint;
-        const char *character = token + at;
+        const char *character = text + at;
         size_t n_character = length = utf8_read(character, &codepoint);
         if (is_character(character, length, texts->space, texts->n_space)) {
             if (!decoder->has_begun && texts->drops_first)
@@ -86,16 +85,44 @@ static size_t put_token(struct token_decoder *decoder, const char *token, size_t
             character = " ";
             n_character = 1;
         }
-        if (!decoder->has_text && decoder->n_stripped < texts->strip.count_max &&
-            is_character(character, n_character, texts->strip.character, texts->strip.n)) {
-            decoder->n_stripped++;
-            continue;
-        }
-        decoder->has_text = true;
         memcpy(text_out + n_text, character, n_character);
         n_text += n_character;
     }
+    return n_text;
+}
+
+static size_t put_token(struct token_decoder *decoder, const char *token, size_t n_bytes,
+                        char *text_out)
+{
+    size_t n_text = n_bytes;
+
+    if (decoder->tokenizer->texts.n_space > 0)
+        n_text = put_spaced(decoder, token, n_bytes, text_out);
+    else
+        memcpy(text_out, token, n_bytes);
     decoder->has_begun = true;
+    return n_text;
+}
+
+/* Text of a run of byte tokens. */
+static size_t put_run_text(struct token_decoder *decoder, const char *run, size_t n_bytes,
+                           bool goes_on, char *text_out)
+{
+    const struct token_texts *texts = &decoder->tokenizer->texts;
+    char edited[3 * TOKEN_DECODER_HELD_MAX + 2 * TEXT_STEPS_HELD_MAX];
+    size_t n_text = n_bytes;
+
+    if (texts->runs.n > 0) {
+        n_text = text_steps_push(&texts->runs, &decoder->run, run, n_bytes, edited);
+        if (!goes_on)
+            n_text += text_steps_finish(&texts->runs, &decoder->run, edited + n_text);
+        run = edited;
+    }
+    if (texts->spaces_runs)
+        n_text = put_spaced(decoder, run, n_text, text_out);
+    else
+        memcpy(text_out, run, n_text);
+    decoder->has_begun |= !goes_on;
     return n_text;
 }
 
@@ -120,10 +147,11 @@ static size_t put_run(struct token_decoder *decoder, bool goes_on, char *text_ou
     if (n_run == 0)
         return 0;
     if (utf8_first_invalid(run, n_run) == n_run) {
-        n_text = put_token(decoder, run, n_run, text_out);
+        n_text = put_run_text(decoder, run, n_run, goes_on, text_out);
     } else {
         for (size_t i = 0; i < n_run; i++)
-            n_text += put_token(decoder, REPLACEMENT, sizeof REPLACEMENT, text_out + n_text);
+            n_text += put_run_text(decoder, REPLACEMENT, sizeof REPLACEMENT, false,
+                                   text_out + n_text);
     }
     decoder->n_held -= (uint32_t)n_run;
     memmove(decoder->held, decoder->held + n_run, decoder->n_held);
@@ -153,6 +181,18 @@ static size_t push_text(struct token_decoder *decoder, uint32_t id, const char *
     return n_text;
 }
 
+/* The text that is there goes through the steps of the text as a whole. */
+static size_t put_whole(struct token_decoder *decoder, size_t n_bytes, char *text_inout)
+{
+    const struct text_steps *steps = &decoder->tokenizer->texts.whole;
+    char text[TOKEN_TEXT_BYTES_MAX];
+
+    if (n_bytes == 0 || text_steps_are_over(steps, &decoder->whole))
+        return n_bytes;
+    memcpy(text, text_inout, n_bytes);
+    return text_steps_push(steps, &decoder->whole, text, n_bytes, text_inout);
+}
+
 size_t token_decoder_push(struct token_decoder *decoder, uint32_t id,
                           char text_out[TOKEN_TEXT_BYTES_MAX])
 {
@@ -171,6 +211,7 @@ size_t token_decoder_push(struct token_decoder *decoder, uint32_t id,
     size_t n_text = tokenizer->texts.is_byte_level
                         ? push_bytes(decoder, token, n_token, text_out)
                         : push_text(decoder, id, token, n_token, text_out);
+    n_text = put_whole(decoder, n_text, text_out);
     assert(n_text <= TOKEN_TEXT_BYTES_MAX);
     return n_text;
 }
@@ -185,6 +226,9 @@ size_t token_decoder_finish(struct token_decoder *decoder, char text_out[TOKEN_T
         memcpy(text_out, REPLACEMENT, sizeof REPLACEMENT);
         n_text = sizeof REPLACEMENT;
     }
+    n_text = put_whole(decoder, n_text, text_out);
+    n_text += text_steps_finish(&decoder->tokenizer->texts.whole, &decoder->whole,
+                                text_out + n_text);
     token_decoder_init(decoder, decoder->tokenizer, decoder->skip_special);
     return n_text;
 }

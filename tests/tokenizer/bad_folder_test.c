@@ -226,36 +226,6 @@ Test(bad_folder, pre_tokenizer_is_checked)
     EXPECT_ALL_REFUSED(changes);
 }
 
-Test(bad_folder, decoder_is_checked)
-{
-    static const struct change changes[] = {
-        {"decoder", "{\"type\": \"CTC\", \"pad_token\": \"\"}", STATUS_UNSUPPORTED,
-         "decoder.pad_token has 0 bytes"},
-        {"decoder", "{\"type\": \"CTC\", \"cleanup\": 1}", STATUS_CORRUPT, "decoder.cleanup"},
-        {"decoder", "{\"type\": \"WordPiece\", \"prefix\": \"\"}", STATUS_UNSUPPORTED,
-         "decoder.prefix has 0 bytes, supported are 1 to 64"},
-        {"decoder", "{\"type\": \"WordPiece\", \"cleanup\": 1}", STATUS_CORRUPT,
-         "decoder.cleanup is not true or false"},
-        {"decoder", "{\"type\": \"BPEDecoder\", \"suffix\": \"a\"}", STATUS_UNSUPPORTED,
-         "decoder has the suffix \"a\", which the token of id 256 has before its end"},
-        {"decoder", "{\"type\": \"Strip\", \"content\": \" \", \"start\": 1, \"stop\": 1}",
-         STATUS_UNSUPPORTED, "decoder.stop is 1, only 0 is supported"},
-        {"decoder", "{\"type\": \"Strip\", \"content\": \" \", \"start\": -1, \"stop\": 0}",
-         STATUS_CORRUPT, "decoder.start is not a whole number of 0 to 1024"},
-        {"decoder", "{\"type\": \"Strip\", \"content\": \"\", \"start\": 1, \"stop\": 0}",
-         STATUS_CORRUPT, "decoder.content is \"\", it must be one character"},
-        {"decoder",
-         "{\"type\": \"Sequence\", \"decoders\": [{\"type\": \"ByteFallback\"}, {\"type\": "
-         "\"Strip\", \"content\": \" \", \"start\": 1, \"stop\": 0}]}",
-         STATUS_UNSUPPORTED, "decoder.decoders[1] is Strip after another decoder"},
-        {"decoder",
-         "{\"type\": \"Sequence\", \"decoders\": [{\"type\": \"ByteLevel\"}, {\"type\": "
-         "\"Strip\"}]}",
-         STATUS_UNSUPPORTED, "decoder.decoders[1] is Strip"},
-    };
-    EXPECT_ALL_REFUSED(changes);
-}
-
 Test(bad_folder, added_tokens_are_checked)
 {
     static const struct change changes[] = {

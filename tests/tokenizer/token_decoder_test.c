@@ -6,6 +6,7 @@
 #include "tokenizer/tokenizer_parts.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
 #include <string.h>
 
 #define TEXT_MAX 16384
@@ -52,6 +53,54 @@ Test(token_decoder, every_golden_string_streams_as_it_decodes)
     }
     json_decref(root);
     tokenizer_destroy(tokenizer);
+}
+
+static void expect_row(const struct tokenizer *tokenizer, size_t number, const json_t *row)
+{
+    const json_t *expected = json_object_get(row, "text");
+    char bytes[TEXT_MAX];
+    struct text_buffer text = {.bytes = bytes, .bytes_max = sizeof bytes};
+    struct test_ids ids = {.n_ids = json_array_size(json_object_get(row, "ids"))};
+
+    for (size_t i = 0; i < ids.n_ids; i++)
+        ids.ids[i] = (uint32_t)json_integer_value(json_array_get(json_object_get(row, "ids"), i));
+    struct decode_input input = {ids.ids, ids.n_ids, false};
+    cr_assert_eq(tokenizer_decode(tokenizer, &input, &text, NULL), STATUS_OK);
+    cr_assert(text.n_bytes == json_string_length(expected) &&
+                  memcmp(bytes, json_string_value(expected), text.n_bytes) == 0,
+              "chain %zu: \"%.*s\", not \"%s\"", number, (int)text.n_bytes, bytes,
+              json_string_value(expected));
+    expect_streamed_is_whole(tokenizer, ids.ids, ids.n_ids, false);
+}
+
+/* tests/golden/tokenizer/decoders.py: chains of decoders in many orders. */
+Test(token_decoder, chains_have_the_texts_of_the_reference)
+{
+    json_t *root = json_of_tree("tests/golden/tokenizer/decoders.json");
+    json_t *one, *row;
+    size_t number, index;
+
+    cr_assert_geq(json_array_size(json_object_get(root, "cases")), 19);
+    json_array_foreach(json_object_get(root, "cases"), number, one)
+    {
+        char path[128];
+        struct tokenizer *tokenizer;
+        struct error error = {""};
+        snprintf(path, sizeof path, "tests/golden/tokenizer/%s/tokenizer.json",
+                 json_string_value(json_object_get(one, "tokenizer")));
+        json_t *document = json_of_tree(path);
+        json_object_set(document, "decoder", json_object_get(one, "decoder"));
+        cr_assert_eq(load_document(document, &error, &tokenizer), STATUS_OK, "chain %zu: %s",
+                     number, error.text);
+        cr_assert_gt(json_array_size(json_object_get(one, "rows")), 0);
+        json_array_foreach(json_object_get(one, "rows"), index, row)
+        {
+            expect_row(tokenizer, number, row);
+        }
+        tokenizer_destroy(tokenizer);
+        json_decref(document);
+    }
+    json_decref(root);
 }
 
 Test(token_decoder, random_bytes_stream_as_they_decode)

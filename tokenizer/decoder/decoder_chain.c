@@ -8,16 +8,23 @@
 #define NESTING_MAX    8
 #define STRIP_CUTS_MAX 1024
 
-/* How far the chain is; each may only be followed by later ones. */
-enum stage { STAGE_EDIT, STAGE_BYTE_FALLBACK, STAGE_METASPACE, STAGE_FUSE, STAGE_STRIP };
+/* What the next decoder sees: tokens; tokens and runs of byte tokens; words, which only Fuse joins; the whole text. */
+enum stage { STAGE_TOKENS, STAGE_RUNS, STAGE_WORDS, STAGE_TEXT };
 
 struct reading {
     struct decoder_chain *chain;
     enum stage stage;
     unsigned n_read;
-    bool is_alone; /* only Fuse may come */
     struct error *error;
 };
+
+static enum status refuse_order(const struct reading *reading, const struct field *field,
+                                const char *type)
+{
+    return error_set(reading->error, STATUS_UNSUPPORTED,
+                     "%s is %s after another decoder, which is not supported in this order",
+                     field->path, type);
+}
 
 static enum status next_edit(struct reading *reading, const struct field *field,
                              struct decoder_edit **edit_out)
@@ -29,6 +36,8 @@ static enum status next_edit(struct reading *reading, const struct field *field,
                          "%s is one too many, at most %d are supported", field->path,
                          DECODER_EDITS_MAX);
     *edit_out = &chain->edits[chain->n_edits++];
+    if (reading->stage == STAGE_TOKENS)
+        chain->n_first_edits = chain->n_edits;
     return STATUS_OK;
 }
 
@@ -43,7 +52,48 @@ static enum status read_count(const struct field *field, struct error *error, ui
     return STATUS_OK;
 }
 
-/* Strip at the end would hold back all text of a stream, and nobody uses it. */
+/* A step for what is seen as it comes; the caller fills it in. */
+static enum status next_step(struct reading *reading, const struct field *field,
+                             struct text_step **step_out)
+{
+    struct text_steps *steps = reading->stage == STAGE_TEXT ? &reading->chain->whole
+                                                            : &reading->chain->runs;
+
+    if (steps->n == TEXT_STEPS_MAX)
+        return error_set(reading->error, STATUS_UNSUPPORTED,
+                         "%s is one too many, at most %d are supported", field->path,
+                         TEXT_STEPS_MAX);
+    *step_out = &steps->steps[steps->n++];
+    return STATUS_OK;
+}
+
+/* Edits are made of a token before Metaspace sees it. */
+static enum status check_edit(const struct reading *reading, const struct field *field,
+                              const char *type)
+{
+    const bool is_behind = reading->chain->n_space > 0 && reading->stage != STAGE_TEXT;
+    return is_behind || reading->stage == STAGE_WORDS ? refuse_order(reading, field, type)
+                                                      : STATUS_OK;
+}
+
+static enum status read_strip_step(struct reading *reading, const struct field *field,
+                                   const struct decoder_strip *strip)
+{
+    struct text_step *step;
+
+    if (strip->stop_max > TEXT_STEP_STOP_MAX)
+        return error_set(reading->error, STATUS_UNSUPPORTED,
+                         "%s.stop is %u, at most %d is supported", field->path, strip->stop_max,
+                         TEXT_STEP_STOP_MAX);
+    TRY(next_step(reading, field, &step));
+    *step = (struct text_step){.kind = TEXT_STEP_STRIP,
+                               .n_bytes = strip->n,
+                               .start_max = strip->start_max,
+                               .stop_max = strip->stop_max};
+    memcpy(step->bytes, strip->character, strip->n);
+    return STATUS_OK;
+}
+
 static enum status read_strip(struct reading *reading, const struct field *field)
 {
     struct field content = field_member(field, "content");
@@ -51,84 +101,115 @@ static enum status read_strip(struct reading *reading, const struct field *field
     struct field stop = field_member(field, "stop");
     struct decoder_strip strip = {0};
     struct decoder_edit *edit;
-    uint32_t n_stop;
 
+    TRY(check_edit(reading, field, "Strip"));
     TRY(field_character(&content, reading->error, strip.character, &strip.n));
-    TRY(read_count(&start, reading->error, &strip.count_max));
-    TRY(read_count(&stop, reading->error, &n_stop));
-    if (n_stop > 0)
-        return error_set(reading->error, STATUS_UNSUPPORTED, "%s is %u, only 0 is supported",
-                         stop.path, n_stop);
-    if (reading->stage == STAGE_EDIT) {
-        TRY(next_edit(reading, field, &edit));
-        edit->strip = strip;
+    TRY(read_count(&start, reading->error, &strip.start_max));
+    TRY(read_count(&stop, reading->error, &strip.stop_max));
+    if (reading->stage != STAGE_TOKENS)
+        TRY(read_strip_step(reading, field, &strip));
+    if (reading->stage == STAGE_TEXT)
         return STATUS_OK;
-    }
-    reading->chain->strip = strip;
+    TRY(next_edit(reading, field, &edit));
+    edit->strip = strip;
     return STATUS_OK;
 }
 
+/* The text of a pattern: a String, or a Regex of characters that stand for themselves. */
+static enum status read_literal(const struct field *pattern, struct error *error,
+                                const char **text_out, size_t *n_bytes_out)
+{
+    struct field string = field_member(pattern, "String");
+    struct field regex = field_member(pattern, "Regex");
+
+    if (!field_is_absent(&string))
+        return field_text(&string, error, text_out, n_bytes_out);
+    TRY(field_text(&regex, error, text_out, n_bytes_out));
+    if (strcspn(*text_out, "\\^$.|?*+()[]{}") < *n_bytes_out)
+        return error_set(
+            error, STATUS_UNSUPPORTED,
+            "%s is \"%.40s\"; of a text as a whole only Replace of a text is supported", regex.path,
+            *text_out);
+    return STATUS_OK;
+}
+
+static enum status read_replace_step(struct reading *reading, const struct field *field)
+{
+    struct field pattern = field_member(field, "pattern");
+    struct field content = field_member(field, "content");
+    const char *text, *by;
+    size_t n_text, n_by;
+    struct text_step *step;
+
+    TRY(read_literal(&pattern, reading->error, &text, &n_text));
+    TRY(field_text(&content, reading->error, &by, &n_by));
+    if (n_text == 0 || n_text > TEXT_STEP_BYTES_MAX || n_by > n_text)
+        return error_set(reading->error, STATUS_UNSUPPORTED,
+                         "%s replaces %zu bytes by %zu; of a text as a whole 1 to %d bytes are "
+                         "replaced by no more than there were",
+                         field->path, n_text, n_by, TEXT_STEP_BYTES_MAX);
+    TRY(next_step(reading, field, &step));
+    *step = (struct text_step){.kind = TEXT_STEP_REPLACE, .n_bytes = n_text, .n_content = n_by};
+    memcpy(step->bytes, text, n_text);
+    memcpy(step->content, by, n_by);
+    return STATUS_OK;
+}
+
+static enum status read_replace(struct reading *reading, const struct field *field)
+{
+    struct decoder_edit *edit;
+
+    TRY(check_edit(reading, field, "Replace"));
+    if (reading->stage != STAGE_TOKENS)
+        TRY(read_replace_step(reading, field));
+    if (reading->stage == STAGE_TEXT)
+        return STATUS_OK;
+    TRY(next_edit(reading, field, &edit));
+    return replacement_init(&edit->replacement, field, reading->error);
+}
+
+/* The whole text is its own first token: its character is left out everywhere. */
 static enum status read_metaspace(struct reading *reading, const struct field *field)
 {
     struct decoder_chain *chain = reading->chain;
     enum prepend_scheme scheme;
+    char space[4];
+    size_t n_space;
+    struct text_step *step;
 
-    TRY(metaspace_read(field, reading->error, chain->space, &chain->n_space, &scheme));
-    chain->drops_first = scheme != PREPEND_NEVER;
-    return STATUS_OK;
-}
-
-static enum status read_stage(struct reading *reading, const struct field *field, enum stage stage)
-{
-    struct decoder_edit *edit;
-
-    switch (stage) {
-    case STAGE_EDIT:
-        TRY(next_edit(reading, field, &edit));
-        return replacement_init(&edit->replacement, field, reading->error);
-    case STAGE_BYTE_FALLBACK:
-        reading->chain->byte_fallback = true;
+    TRY(metaspace_read(field, reading->error, space, &n_space, &scheme));
+    if (reading->stage == STAGE_TEXT) {
+        TRY(next_step(reading, field, &step));
+        *step = (struct text_step){.kind = TEXT_STEP_SPACE,
+                                   .n_bytes = n_space,
+                                   .content = " ",
+                                   .n_content = scheme == PREPEND_NEVER};
+        memcpy(step->bytes, space, n_space);
         return STATUS_OK;
-    case STAGE_METASPACE:
-        return read_metaspace(reading, field);
-    case STAGE_FUSE:
-        break;
-    case STAGE_STRIP:
-        return read_strip(reading, field);
     }
+    if (chain->n_space > 0 || reading->stage == STAGE_WORDS)
+        return refuse_order(reading, field, "Metaspace");
+    memcpy(chain->space, space, n_space);
+    chain->n_space = n_space;
+    chain->drops_first = scheme != PREPEND_NEVER;
+    chain->spaces_runs = reading->stage == STAGE_RUNS;
     return STATUS_OK;
 }
 
-/* False: no such type. */
-static bool find_stage(const char *type, enum stage *stage_out)
+static enum status read_byte_fallback(struct reading *reading, const struct field *field)
 {
-    static const struct {
-        const char *type;
-        enum stage stage;
-    } known[] = {{"Replace", STAGE_EDIT},
-                 {"ByteFallback", STAGE_BYTE_FALLBACK},
-                 {"Metaspace", STAGE_METASPACE},
-                 {"Fuse", STAGE_FUSE},
-                 {"Strip", STAGE_STRIP}};
-
-    for (unsigned i = 0; i < sizeof known / sizeof *known; i++) {
-        if (strcmp(type, known[i].type) == 0) {
-            *stage_out = known[i].stage;
-            return true;
-        }
-    }
-    return false;
+    if (reading->stage != STAGE_TOKENS)
+        return refuse_order(reading, field, "ByteFallback");
+    reading->stage = STAGE_RUNS;
+    reading->chain->byte_fallback = true;
+    return STATUS_OK;
 }
 
-/* Whether a stage may come where the chain is. Strip is also one of the edits; only edits and Fuse
- * come again. */
-static bool is_in_order(const struct reading *reading, enum stage stage)
+static enum status read_fuse(struct reading *reading, const struct field *field)
 {
-    if (stage == STAGE_STRIP)
-        return reading->stage == STAGE_EDIT || reading->stage == STAGE_FUSE;
-    if (stage == STAGE_EDIT || stage == STAGE_FUSE)
-        return reading->stage <= stage;
-    return reading->stage < stage;
+    (void)field;
+    reading->stage = STAGE_TEXT;
+    return STATUS_OK;
 }
 
 /* The prefix or suffix of words; a blank one is refused where every token would have it. */
@@ -172,54 +253,56 @@ static enum status read_ctc(struct reading *reading, const struct field *field)
     return read_affix(reading, field, "pad_token", "<pad>", &chain->affix);
 }
 
-/* A decoder that none but Fuse may follow. handled_out false: it is no such one. */
-static enum status read_first(struct reading *reading, const struct field *field, const char *type,
-                              bool *handled_out)
+static enum status read_suffix(struct reading *reading, const struct field *field)
 {
-    const enum stage before = reading->stage;
+    reading->chain->kind = DECODER_SUFFIX;
+    return read_affix(reading, field, "suffix", "</w>", &reading->chain->affix);
+}
 
-    *handled_out = true;
-    reading->stage = STAGE_FUSE;
-    reading->is_alone = true;
-    if (strcmp(type, "ByteLevel") == 0) {
-        reading->chain->kind = DECODER_BYTES;
-        return STATUS_OK;
-    }
-    if (strcmp(type, "WordPiece") == 0)
-        return read_wordpiece(reading, field);
-    if (strcmp(type, "CTC") == 0)
-        return read_ctc(reading, field);
-    if (strcmp(type, "BPEDecoder") == 0) {
-        reading->chain->kind = DECODER_SUFFIX;
-        return read_affix(reading, field, "suffix", "</w>", &reading->chain->affix);
-    }
-    *handled_out = false;
-    reading->stage = before;
-    reading->is_alone = false;
+static enum status read_bytes(struct reading *reading, const struct field *field)
+{
+    (void)field;
+    reading->chain->kind = DECODER_BYTES;
     return STATUS_OK;
 }
 
+/* Of the first decoder alone: what comes behind sees `stage`. */
+static const struct {
+    const char *type;
+    enum status (*read)(struct reading *reading, const struct field *field);
+    enum stage stage;
+} FIRST[] = {{"ByteLevel", read_bytes, STAGE_TEXT},
+             {"WordPiece", read_wordpiece, STAGE_WORDS},
+             {"CTC", read_ctc, STAGE_WORDS},
+             {"BPEDecoder", read_suffix, STAGE_WORDS}};
+
+static const struct {
+    const char *type;
+    enum status (*read)(struct reading *reading, const struct field *field);
+} OTHERS[] = {{"Replace", read_replace},
+              {"Strip", read_strip},
+              {"ByteFallback", read_byte_fallback},
+              {"Metaspace", read_metaspace},
+              {"Fuse", read_fuse}};
+
 static enum status read_one(struct reading *reading, const struct field *field)
 {
-    enum stage stage;
     const char *type;
-    bool is_handled = false;
 
     TRY(field_type(field, reading->error, &type));
-    if (reading->n_read++ == 0)
-        TRY(read_first(reading, field, type, &is_handled));
-    if (is_handled)
-        return STATUS_OK;
-    if (!find_stage(type, &stage))
-        return field_refuse(field, reading->error, type);
-    if (!is_in_order(reading, stage) || (reading->is_alone && stage != STAGE_FUSE))
-        return error_set(reading->error, STATUS_UNSUPPORTED,
-                         "%s is %s after another decoder, which is not supported in this order",
-                         field->path, type);
-    TRY(read_stage(reading, field, stage));
-    if (stage != STAGE_STRIP || reading->stage == STAGE_FUSE)
-        reading->stage = stage;
-    return STATUS_OK;
+    const bool is_first = reading->n_read++ == 0;
+    for (size_t i = 0; i < sizeof FIRST / sizeof *FIRST; i++) {
+        if (strcmp(type, FIRST[i].type) != 0)
+            continue;
+        if (!is_first)
+            return refuse_order(reading, field, type);
+        reading->stage = FIRST[i].stage;
+        return FIRST[i].read(reading, field);
+    }
+    for (size_t i = 0; i < sizeof OTHERS / sizeof *OTHERS; i++)
+        if (strcmp(type, OTHERS[i].type) == 0)
+            return OTHERS[i].read(reading, field);
+    return field_refuse(field, reading->error, type);
 }
 
 static enum status read_nested(struct reading *reading, const struct field *field, unsigned depth)

@@ -9,14 +9,17 @@
  *     else, in this order, each of which need not be there:
  *         Replace, Strip    on each token alone
  *         ByteFallback      a run of tokens <0xHH> is text when it is UTF-8, else a U+FFFD each
- *         Metaspace         its character is a space; of the first token it is left out
- *         Fuse, Strip       leave out what the whole text begins with
+ *         Replace, Strip    on each other token alone, and on each run
+ *         Metaspace         before ByteFallback or behind it: its character is a space; of the first token it is left out
+ *         Fuse
+ *     behind ByteLevel or Fuse: Replace of a text, Strip, Metaspace on the text as a whole
  *
  * Thread: immutable once read.
  */
 #pragma once
 
 #include "base/status.h"
+#include "tokenizer/decoder/text_steps.h"
 #include "tokenizer/normalizer/replacement.h"
 #include "tokenizer/vocab/affix.h"
 
@@ -37,11 +40,11 @@ enum decoder_kind {
     DECODER_SPACED
 };
 
-/* Of characters at the start of a text; n 0: none. */
+/* Of characters at the start and at the end of a token; n 0: none. */
 struct decoder_strip {
     char character[4];
     size_t n; /* bytes of the character */
-    uint32_t count_max;
+    uint32_t start_max, stop_max;
 };
 
 /* Replace, or Strip where the replacement has no pattern. */
@@ -54,14 +57,17 @@ struct decoder_chain {
     enum decoder_kind kind;
     struct decoder_edit edits[DECODER_EDITS_MAX];
     unsigned n_edits;
+    unsigned n_first_edits; /* before ByteFallback */
     bool byte_fallback;
     bool drops_first; /* Metaspace leaves out its character of the first token */
     char space[4];    /* [n_space] Metaspace's character; n_space 0: there is none */
     size_t n_space;
-    struct decoder_strip strip; /* of the whole text */
-    struct affix affix;         /* WordPiece's prefix, BPEDecoder's suffix, CTC's padding */
-    struct affix delimiter;     /* CTC's, of words; only if it cleans up */
-    bool cleans_up;             /* WordPiece, CTC: no space before some punctuation */
+    bool spaces_runs;        /* Metaspace's character is a space in runs, too */
+    struct text_steps runs;  /* Replace and Strip on runs; the edits have them for other tokens */
+    struct text_steps whole; /* on the text as a whole */
+    struct affix affix;      /* WordPiece's prefix, BPEDecoder's suffix, CTC's padding */
+    struct affix delimiter;  /* CTC's, of words; only if it cleans up */
+    bool cleans_up;          /* WordPiece, CTC: no space before some punctuation */
 };
 
 /* Whether the decoder takes bytes: ByteLevel, or a Sequence that begins with it. */

@@ -22,16 +22,21 @@ struct filling {
     struct rewritten text, other; /* of one token */
 };
 
-static void strip_start(const struct decoder_strip *strip, struct rewritten *text)
+static void strip_ends(const struct decoder_strip *strip, struct rewritten *text)
 {
     size_t at = 0;
 
     if (text->n_bytes == 0)
         return;
-    for (uint32_t i = 0; i < strip->count_max && text->n_bytes - at >= strip->n &&
+    for (uint32_t i = 0; i < strip->start_max && text->n_bytes - at >= strip->n &&
                          memcmp(text->bytes + at, strip->character, strip->n) == 0;
          i++)
         at += strip->n;
+    for (uint32_t i = 0;
+         i < strip->stop_max && text->n_bytes - at >= strip->n &&
+         memcmp(text->bytes + text->n_bytes - strip->n, strip->character, strip->n) == 0;
+         i++)
+        text->n_bytes -= strip->n;
     memmove(text->bytes, text->bytes + at, text->n_bytes - at);
     text->n_bytes -= at;
 }
@@ -53,23 +58,30 @@ static int fallback_byte(const struct rewritten *text)
 
 /* Each kind makes text of a token's; and, where the first token differs, other. */
 
-static enum status make_pieces(struct filling *filling, uint32_t id)
+static enum status edit(struct filling *filling, unsigned from, unsigned to)
 {
-    struct rewritten *text = &filling->text;
-
-    for (unsigned i = 0; i < filling->chain->n_edits; i++) {
+    for (unsigned i = from; i < to; i++) {
         const struct decoder_edit *edit = &filling->chain->edits[i];
         if (edit->strip.n > 0)
-            strip_start(&edit->strip, text);
+            strip_ends(&edit->strip, &filling->text);
         else
-            TRY(replacement_apply(&edit->replacement, filling->matcher, text, filling->error));
+            TRY(replacement_apply(&edit->replacement, filling->matcher, &filling->text,
+                                  filling->error));
     }
-    int byte = filling->chain->byte_fallback ? fallback_byte(text) : -1;
-    if (byte >= 0) {
-        text->bytes[0] = (char)byte;
-        text->n_bytes = 1;
-        filling->texts->is_byte[id] = true;
-    }
+    return STATUS_OK;
+}
+
+static enum status make_pieces(struct filling *filling, uint32_t id)
+{
+    const struct decoder_chain *chain = filling->chain;
+
+    TRY(edit(filling, 0, chain->n_first_edits));
+    const int byte = chain->byte_fallback ? fallback_byte(&filling->text) : -1;
+    if (byte < 0)
+        return edit(filling, chain->n_first_edits, chain->n_edits);
+    filling->text.bytes[0] = (char)byte;
+    filling->text.n_bytes = 1;
+    filling->texts->is_byte[id] = true;
     return STATUS_OK;
 }
 
@@ -301,7 +313,9 @@ enum status token_texts_init(struct token_texts *texts, const struct field *deco
     texts->drops_first = chain.drops_first;
     texts->n_space = chain.n_space;
     memcpy(texts->space, chain.space, sizeof texts->space);
-    texts->strip = chain.strip;
+    texts->spaces_runs = chain.spaces_runs;
+    texts->runs = chain.runs;
+    texts->whole = chain.whole;
     assert(status != STATUS_OK || !vocab->is_byte_level || texts->is_byte_level);
     if (status == STATUS_OK && !vocab->is_byte_level)
         status = fill(texts, &chain, vocab, error);

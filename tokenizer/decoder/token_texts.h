@@ -30,11 +30,13 @@ struct token_texts {
     struct text_table first; /* as the first token of a text; starts NULL: no different */
     bool *is_byte;   /* [n_ids] a text of one byte, of a token <0xHH>; NULL when byte-level */
     bool *ends_word; /* [n_ids] a space follows, if a token does; NULL: of none */
-    bool leaves_out_repeats;    /* CTC: of the same token several times in a row one is text */
-    bool drops_first;           /* Metaspace leaves out its character of the first token */
-    char space[4];              /* [n_space] Metaspace's character */
-    size_t n_space;             /* 0: there is none */
-    struct decoder_strip strip; /* of what the whole text begins with */
+    bool leaves_out_repeats; /* CTC: of the same token several times in a row one is text */
+    bool drops_first;        /* Metaspace leaves out its character of the first token */
+    char space[4];           /* [n_space] Metaspace's character */
+    size_t n_space;          /* 0: there is none */
+    bool spaces_runs;        /* it is a space in runs of byte tokens, too */
+    struct text_steps runs;  /* what is done with each of these runs */
+    struct text_steps whole; /* with the whole text */
 };
 
 /* Reads decoder, for the tokens of vocab. CORRUPT, UNSUPPORTED: error names the field. NO_MEMORY. On
