@@ -258,12 +258,15 @@ static void run(const struct gemm_part *part)
     /* Few tokens read their rows one after another; many read a chunk of theirs for more rows. */
     const uint32_t most = part->token_end - part->token <= FEW_TOKENS ? FEW_PANELS : SUMS_MAX;
 #ifdef HAS_AMX_INT8
-    amx_start((uint8_t)block_group(part->gemm->w_dtype), LANES);
+    const bool uses_unit = part->token_end - part->token >= UNIT_TOKENS;
+    if (uses_unit)
+        amx_start((uint8_t)block_group(part->gemm->w_dtype), LANES);
 #endif
     for (uint32_t i = 0; i < n_panels; i += most)
         run_rows(part, part->row + i * LANES, fewer(n_panels - i, most), &scratch);
 #ifdef HAS_AMX_INT8
-    amx_finish();
+    if (uses_unit)
+        amx_finish();
 #endif
 }
 
