@@ -20,7 +20,7 @@ extern const struct kernels kernels_avx512_fp16;
 extern const struct kernels kernels_amx;
 extern const struct kernels kernels_amx_bf16;
 extern const struct kernels kernels_amx_emulated; /* of tests alone */
-extern const struct kernels kernels_neon; /* this and the next: 64-bit Arm */
+extern const struct kernels kernels_neon;         /* this and the next: 64-bit Arm */
 extern const struct kernels kernels_neon_dot;
 
 /* The second spelling is clang's before 16. */

@@ -21,8 +21,8 @@ REFERENCE = json.loads(
 
 class Gguf(OnCluster, unittest.TestCase):
     WORKER_FLAGS = ("--kv-dtype", "f32")
-    # Products round x to 16 bits: decision 0047.
-    TOLERANCE = 0.01
+    # Products round x to 16 bits (decision 0047); 513 tokens were off by up to 0.0016.
+    TOLERANCE = 0.002
 
     def test_text_has_the_probabilities_of_the_values(self):
         request = generation_pb2.GenerateRequest(
