@@ -9,8 +9,6 @@
 #include <assert.h>
 #include <string.h>
 
-#define NESTING_MAX 8
-
 static enum status side_add(struct template_side *side, uint32_t id, const char *where,
                             struct error *error)
 {
@@ -119,43 +117,37 @@ static enum status wrap(struct template *template, const struct template *step, 
     return STATUS_OK;
 }
 
-/* What comes is a step, a Sequence of them, or of no effect on ids. */
-static enum status read_one(struct template *template, const struct field *field, uint32_t n_ids,
-                            unsigned depth, struct error *error)
-{
-    const char *type;
+struct reading {
+    struct template *template;
+    uint32_t n_ids;
+};
 
-    TRY(field_type(field, error, &type));
-    if (depth == NESTING_MAX)
-        return error_set(error, STATUS_UNSUPPORTED, "%s is nested too deep", field->path);
+static enum status read_one(void *arg, const struct field *field, const char *type,
+                            struct error *error)
+{
+    const struct reading *reading = arg;
+    const bool is_frame = strcmp(type, "BertProcessing") == 0 ||
+                          strcmp(type, "RobertaProcessing") == 0;
+    struct template step = {0};
+
     if (strcmp(type, "ByteLevel") == 0) /* moves offsets, not ids */
         return STATUS_OK;
-    bool is_frame = strcmp(type, "BertProcessing") == 0 || strcmp(type, "RobertaProcessing") == 0;
-    if (is_frame || strcmp(type, "TemplateProcessing") == 0) {
-        struct template step = {0};
-        TRY(is_frame ? read_frame(field, n_ids, error, &step)
-                     : read_steps(field, n_ids, error, &step));
-        return wrap(template, &step, field->path, error);
-    }
-    if (strcmp(type, "Sequence") != 0)
+    if (!is_frame && strcmp(type, "TemplateProcessing") != 0)
         return field_refuse(field, error, type);
-
-    struct field members = field_member(field, "processors");
-    TRY(field_need_array(&members, error));
-    for (size_t i = 0; i < field_length(&members); i++) {
-        struct field member = field_element(&members, i);
-        TRY(read_one(template, &member, n_ids, depth + 1, error));
-    }
-    return STATUS_OK;
+    TRY(is_frame ? read_frame(field, reading->n_ids, error, &step)
+                 : read_steps(field, reading->n_ids, error, &step));
+    return wrap(reading->template, &step, field->path, error);
 }
 
 enum status template_init(struct template *template, const struct field *post_processor,
                           uint32_t n_ids, struct error *error)
 {
+    struct reading reading = {template, n_ids};
+
     *template = (struct template){0};
-    if (field_is_absent(post_processor))
-        return STATUS_OK;
-    return read_one(template, post_processor, n_ids, 0, error);
+    return field_is_absent(post_processor)
+               ? STATUS_OK
+               : field_read_steps(post_processor, "processors", read_one, &reading, error);
 }
 
 bool template_has(const struct template_side *side, uint32_t id)

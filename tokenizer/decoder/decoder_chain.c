@@ -5,7 +5,6 @@
 
 #include <string.h>
 
-#define NESTING_MAX    8
 #define STRIP_CUTS_MAX 1024
 
 /* What the next decoder sees: tokens; tokens and runs of byte tokens; words, which only Fuse joins; the whole text. */
@@ -285,11 +284,10 @@ static const struct {
               {"Metaspace", read_metaspace},
               {"Fuse", read_fuse}};
 
-static enum status read_one(struct reading *reading, const struct field *field)
+static enum status read_one(void *arg, const struct field *field, const char *type,
+                            struct error *error)
 {
-    const char *type;
-
-    TRY(field_type(field, reading->error, &type));
+    struct reading *reading = arg;
     const bool is_first = reading->n_read++ == 0;
     for (size_t i = 0; i < sizeof FIRST / sizeof *FIRST; i++) {
         if (strcmp(type, FIRST[i].type) != 0)
@@ -302,32 +300,14 @@ static enum status read_one(struct reading *reading, const struct field *field)
     for (size_t i = 0; i < sizeof OTHERS / sizeof *OTHERS; i++)
         if (strcmp(type, OTHERS[i].type) == 0)
             return OTHERS[i].read(reading, field);
-    return field_refuse(field, reading->error, type);
-}
-
-static enum status read_nested(struct reading *reading, const struct field *field, unsigned depth)
-{
-    const char *type;
-
-    TRY(field_type(field, reading->error, &type));
-    if (depth == NESTING_MAX)
-        return error_set(reading->error, STATUS_UNSUPPORTED, "%s is nested too deep", field->path);
-    if (strcmp(type, "Sequence") != 0)
-        return read_one(reading, field);
-    struct field members = field_member(field, "decoders");
-    TRY(field_need_array(&members, reading->error));
-    for (size_t i = 0; i < field_length(&members); i++) {
-        struct field member = field_element(&members, i);
-        TRY(read_nested(reading, &member, depth + 1));
-    }
-    return STATUS_OK;
+    return field_refuse(field, error, type);
 }
 
 bool decoder_takes_bytes(const struct field *decoder)
 {
     const json_t *value = decoder->value;
 
-    for (unsigned depth = 0; depth < NESTING_MAX && value; depth++) {
+    for (unsigned depth = 0; depth < FIELD_NESTING_MAX && value; depth++) {
         const char *type = json_string_value(json_object_get(value, "type"));
         if (!type || strcmp(type, "Sequence") != 0)
             return type && strcmp(type, "ByteLevel") == 0;
@@ -343,7 +323,7 @@ enum status decoder_chain_read(struct decoder_chain *chain, const struct field *
 
     *chain = (struct decoder_chain){0};
     if (!field_is_absent(decoder))
-        return read_nested(&reading, decoder, 0);
+        return field_read_steps(decoder, "decoders", read_one, &reading, error);
     chain->kind = DECODER_SPACED;
     return STATUS_OK;
 }

@@ -141,6 +141,39 @@ enum status field_type(const struct field *object, struct error *error, const ch
     return field_text(&type, error, type_out, NULL);
 }
 
+struct step_reading {
+    const char *key;
+    field_reader *read;
+    void *arg;
+    struct error *error;
+};
+
+static enum status read_nested(const struct step_reading *reading, const struct field *object,
+                               unsigned depth)
+{
+    const char *type;
+
+    TRY(field_type(object, reading->error, &type));
+    if (depth == FIELD_NESTING_MAX)
+        return error_set(reading->error, STATUS_UNSUPPORTED, "%s is nested too deep", object->path);
+    if (strcmp(type, "Sequence") != 0)
+        return reading->read(reading->arg, object, type, reading->error);
+    struct field members = field_member(object, reading->key);
+    TRY(field_need_array(&members, reading->error));
+    for (size_t i = 0; i < field_length(&members); i++) {
+        struct field member = field_element(&members, i);
+        TRY(read_nested(reading, &member, depth + 1));
+    }
+    return STATUS_OK;
+}
+
+enum status field_read_steps(const struct field *object, const char *key, field_reader *read,
+                             void *arg, struct error *error)
+{
+    const struct step_reading reading = {key, read, arg, error};
+    return read_nested(&reading, object, 0);
+}
+
 enum status field_refuse(const struct field *field, struct error *error, const char *value)
 {
     return error_set(error, STATUS_UNSUPPORTED, "%s is %.60s, which is not supported", field->path,

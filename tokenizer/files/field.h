@@ -48,5 +48,12 @@ MUST_CHECK enum status field_id(const struct field *field, struct error *error, 
 /* The text of the member "type" of an object. */
 MUST_CHECK enum status field_type(const struct field *object, struct error *error,
                                   const char **type_out);
+#define FIELD_NESTING_MAX 8u /* of sequences within each other */
+typedef enum status field_reader(void *arg, const struct field *step, const char *type,
+                                 struct error *error);
+/* Calls read for the one step that object is, or for all in the list `key` of a Sequence, in order, also of Sequences within it. Stops
+ * where it fails. UNSUPPORTED: nested too deep. */
+MUST_CHECK enum status field_read_steps(const struct field *object, const char *key,
+                                        field_reader *read, void *arg, struct error *error);
 /* UNSUPPORTED with a sentence: the field has this value, which is not built. */
 enum status field_refuse(const struct field *field, struct error *error, const char *value);

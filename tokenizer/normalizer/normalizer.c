@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NESTING_MAX 8
-
 /* What steps do */
 
 static enum status apply_form(const struct normalizer_step *step, struct split_matcher *matcher,
@@ -255,30 +253,18 @@ static const struct known *find_known(const char *type)
     return NULL;
 }
 
-static enum status read_one(struct normalizer *normalizer, const struct field *field,
-                            unsigned depth, struct error *error)
+static enum status read_one(void *arg, const struct field *field, const char *type,
+                            struct error *error)
 {
-    const char *type;
-
-    TRY(field_type(field, error, &type));
-    if (depth == NESTING_MAX)
-        return error_set(error, STATUS_UNSUPPORTED, "%s is nested too deep", field->path);
+    struct normalizer *normalizer = arg;
     const struct known *known = find_known(type);
-    if (known && known->read)
-        return known->read(normalizer, field, error);
-    if (known)
-        return known->map ? add_map(normalizer, field, known->map, error)
-                          : add_form(normalizer, field, known->form, error);
-    if (strcmp(type, "Sequence") != 0)
-        return field_refuse(field, error, type);
 
-    struct field members = field_member(field, "normalizers");
-    TRY(field_need_array(&members, error));
-    for (size_t i = 0; i < field_length(&members); i++) {
-        struct field member = field_element(&members, i);
-        TRY(read_one(normalizer, &member, depth + 1, error));
-    }
-    return STATUS_OK;
+    if (!known)
+        return field_refuse(field, error, type);
+    if (known->read)
+        return known->read(normalizer, field, error);
+    return known->map ? add_map(normalizer, field, known->map, error)
+                      : add_form(normalizer, field, known->form, error);
 }
 
 enum status normalizer_init(struct normalizer *normalizer, const struct field *field,
@@ -287,7 +273,7 @@ enum status normalizer_init(struct normalizer *normalizer, const struct field *f
     *normalizer = (struct normalizer){0};
     if (field_is_absent(field))
         return STATUS_OK;
-    enum status status = read_one(normalizer, field, 0, error);
+    enum status status = field_read_steps(field, "normalizers", read_one, normalizer, error);
     if (status != STATUS_OK)
         normalizer_finish(normalizer);
     return status;

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#define NESTING_MAX      8
 #define FIXED_LENGTH     5 /* if the file does not say */
 #define FIXED_LENGTH_MAX 65535
 
@@ -277,27 +276,11 @@ static read_stages find_reader(const char *type)
     return NULL;
 }
 
-static enum status read_one(struct splitter *splitter, const struct field *field, unsigned depth,
+static enum status read_one(void *arg, const struct field *field, const char *type,
                             struct error *error)
 {
-    const char *type;
-
-    TRY(field_type(field, error, &type));
-    if (depth == NESTING_MAX)
-        return error_set(error, STATUS_UNSUPPORTED, "%s is nested too deep", field->path);
     read_stages read = find_reader(type);
-    if (read)
-        return read(splitter, field, error);
-    if (strcmp(type, "Sequence") != 0)
-        return field_refuse(field, error, type);
-
-    struct field members = field_member(field, "pretokenizers");
-    TRY(field_need_array(&members, error));
-    for (size_t i = 0; i < field_length(&members); i++) {
-        struct field member = field_element(&members, i);
-        TRY(read_one(splitter, &member, depth + 1, error));
-    }
-    return STATUS_OK;
+    return read ? read(arg, field, error) : field_refuse(field, error, type);
 }
 
 enum status splitter_init(struct splitter *splitter, const struct field *pre_tokenizer,
@@ -307,7 +290,7 @@ enum status splitter_init(struct splitter *splitter, const struct field *pre_tok
     enum status status = STATUS_OK;
 
     if (!field_is_absent(pre_tokenizer))
-        status = read_one(splitter, pre_tokenizer, 0, error);
+        status = field_read_steps(pre_tokenizer, "pretokenizers", read_one, splitter, error);
     if (status != STATUS_OK)
         splitter_finish(splitter);
     return status;
