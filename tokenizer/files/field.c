@@ -151,7 +151,7 @@ struct step_reading {
 static enum status read_nested(const struct step_reading *reading, const struct field *object,
                                unsigned depth)
 {
-    const char *type;
+    const char *type = "";
 
     TRY(field_type(object, reading->error, &type));
     if (depth == FIELD_NESTING_MAX)
