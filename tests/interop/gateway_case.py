@@ -81,6 +81,12 @@ class Service:
         worker.child.send_signal(signal.SIGKILL)
         worker.child.wait()
 
+    def pause_generation_worker(self):
+        self.cluster.generation.child.send_signal(signal.SIGSTOP)
+
+    def resume_generation_worker(self):
+        self.cluster.generation.child.send_signal(signal.SIGCONT)
+
     def revive_generation_worker(self):
         old = self.cluster.generation
         new = Process(BINARY, str(self.model), self.folder.name, "gen-worker", "--local-prefill-max-tokens", "8", "--control-address",

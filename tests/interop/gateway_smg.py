@@ -27,7 +27,20 @@ def launch(service, *before):
                "--health-success-threshold", "1", "--prometheus-host", "127.0.0.1", "--prometheus-port", str(free_port())]
     gateway = Gateway(command, port, pathlib.Path(service.folder.name) / "smg.log")
     gateway.wait_ready()
+    with client_of(f"{gateway.url}/v1") as first:
+        within(60, "the gateway has the tokenizer", lambda: has_tokenizer(first))
     return gateway
+
+
+def has_tokenizer(who):
+    """smg lists a model before it has its tokenizer."""
+    try:
+        complete(who=who, max_tokens=1)
+        return True
+    except openai.InternalServerError as error:
+        if "not registered yet" in str(error):
+            return False
+        raise
 
 
 def client_of(url, **more):
@@ -279,9 +292,13 @@ class Ends(unittest.TestCase):
             with client_of(f"{front.url}/v1") as busy:
                 with complete(who=busy, stream=True, max_tokens=1900, extra_body={"ignore_eos": True}) as stream:
                     next(iter(stream))
-                    with concurrent.futures.ThreadPoolExecutor(12) as pool:  # at once: each is tried five times
-                        refused = [pool.submit(complete, who=busy) for _ in range(12)]
-                        self.assertEqual([type(call.exception()) for call in refused], [openai.RateLimitError] * 12)
+                    own.pause_generation_worker()  # so that the stream lasts as long as they are refused
+                    try:
+                        with concurrent.futures.ThreadPoolExecutor(12) as pool:  # at once: each is tried five times
+                            refused = [pool.submit(complete, who=busy) for _ in range(12)]
+                            self.assertEqual([type(call.exception()) for call in refused], [openai.RateLimitError] * 12)
+                    finally:
+                        own.resume_generation_worker()
                 within(10, "there is room again", lambda: own.owned() == 0)
                 self.assertEqual(complete(who=busy).choices[0].text, complete().choices[0].text)
         finally:
