@@ -29,8 +29,8 @@ struct gemm {
     const void *x; /* [n_tokens][n_in] */
     enum dtype x_dtype;
     uint64_t x_stride; /* elements from token to token */
-    bool
-        x_is_int8; /* of weights in blocks: x is rounded to 8 bits, not 16; others do not read it */
+    /* Of weights in blocks: x is rounded to 8 bits, not 16. Others do not read it. */
+    bool x_is_int8;
     const void *w; /* [n_out][n_in] */
     enum dtype w_dtype;
     /* INT8, E4M3, E2M1, NULL for others: w[o][i] counts times scale[o / w_scale_rows][i /

@@ -224,14 +224,10 @@ static void round_int8(void *arg, uint32_t row)
     round_row(arg, row);
 }
 
-#ifdef __x86_64__
-__attribute__((target("avx2"))) static void round_int8_avx2(void *arg, uint32_t row)
+FOR_AVX2 static void round_int8_avx2(void *arg, uint32_t row)
 {
     round_row(arg, row);
 }
-#else
-#define round_int8_avx2 round_int8
-#endif
 
 /* ---- all formats ---- */
 

@@ -48,7 +48,7 @@ size_t quantized_w_bytes(const struct quantized *quantized);
 size_t quantized_scales_bytes(const struct quantized *quantized);
 
 /* Makes w and scales; a row of blocks is one task. source: [n_out][n_in] F32, BF16 or F16; for INT8 also blocks
- * (blocks.h), which n_in does not divide. */
+ * (blocks.h), of which a row is whole ones. */
 void quantize(struct thread_pool *pool, const struct quantized *quantized, enum dtype source_dtype,
               const void *source);
 

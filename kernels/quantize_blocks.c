@@ -283,14 +283,10 @@ static void round_row(void *arg, uint32_t row)
     round_blocks(arg, row);
 }
 
-#ifdef __x86_64__
-__attribute__((target("avx2"))) static void round_row_avx2(void *arg, uint32_t row)
+FOR_AVX2 static void round_row_avx2(void *arg, uint32_t row)
 {
     round_blocks(arg, row);
 }
-#else
-#define round_row_avx2 round_row
-#endif
 
 void quantize_blocks(struct thread_pool *pool, enum dtype dtype, uint32_t n_out, uint32_t n_in,
                      enum dtype source_dtype, const void *source, void *blocks_out)

@@ -12,18 +12,23 @@
 
 #define INLINE static inline __attribute__((always_inline))
 
-/* Whether a loop that is compiled a second time, for AVX2, may run. */
+/* FOR_AVX2: of a function that is compiled a second time; has_avx2: whether it may run. */
+#ifdef __x86_64__
+#define FOR_AVX2 __attribute__((target("avx2")))
 static inline bool has_avx2(void)
 {
-#ifdef __x86_64__
     return __builtin_cpu_supports("avx2");
-#else
-    return false;
-#endif
 }
+#else
+#define FOR_AVX2
+static inline bool has_avx2(void)
+{
+    return false;
+}
+#endif
 
-/* n weights from `first` on. source: F32, BF16, F16 or blocks, which `first` and n do not divide. The loops are those that compilers
- * make vectors of. */
+/* n weights from `first` on. source: F32, BF16, F16, or blocks, of which `first` and n are whole ones. The loops are those that
+ * compilers make vectors of. */
 static inline void widen_weights(enum dtype dtype, const void *source, size_t first, uint32_t n,
                                  float *wide_out)
 {

@@ -68,13 +68,18 @@ static bool is_character(const char *text, size_t n_bytes, const char *character
     return length > 0 && n_bytes == length && memcmp(text, character, length) == 0;
 }
 
-/* Text of one token: Metaspace's character becomes a space or nothing. Returns the bytes written, no more than the text's. */
-static size_t put_spaced(const struct token_decoder *decoder, const char *text, size_t n_bytes,
-                         char *text_out)
+/* Text of one token, or of a run. is_spaced: Metaspace's character becomes a space or nothing. Returns the bytes written, no more than
+ * the text's. */
+static size_t put_text(const struct token_decoder *decoder, bool is_spaced, const char *text,
+                       size_t n_bytes, char *text_out)
 {
     const struct token_texts *texts = &decoder->tokenizer->texts;
     size_t n_text = 0;
 
+    if (!is_spaced) {
+        memcpy(text_out, text, n_bytes);
+        return n_bytes;
+    }
     for (size_t at = 0, length; at < n_bytes; at += length) {
         uint32_t codepoint;
         const char *character = text + at;
@@ -94,12 +99,9 @@ static size_t put_spaced(const struct token_decoder *decoder, const char *text, 
 static size_t put_token(struct token_decoder *decoder, const char *token, size_t n_bytes,
                         char *text_out)
 {
-    size_t n_text = n_bytes;
+    const bool is_spaced = decoder->tokenizer->texts.n_space > 0;
+    const size_t n_text = put_text(decoder, is_spaced, token, n_bytes, text_out);
 
-    if (decoder->tokenizer->texts.n_space > 0)
-        n_text = put_spaced(decoder, token, n_bytes, text_out);
-    else
-        memcpy(text_out, token, n_bytes);
     decoder->has_begun = true;
     return n_text;
 }
@@ -118,10 +120,7 @@ static size_t put_run_text(struct token_decoder *decoder, const char *run, size_
             n_text += text_steps_finish(&texts->runs, &decoder->run, edited + n_text);
         run = edited;
     }
-    if (texts->spaces_runs)
-        n_text = put_spaced(decoder, run, n_text, text_out);
-    else
-        memcpy(text_out, run, n_text);
+    n_text = put_text(decoder, texts->spaces_runs, run, n_text, text_out);
     decoder->has_begun |= !goes_on;
     return n_text;
 }

@@ -132,13 +132,25 @@ static enum status read_literal(const struct field *pattern, struct error *error
     return STATUS_OK;
 }
 
+/* by: no longer than text. */
+static enum status add_replace(struct reading *reading, const struct field *field, const char *text,
+                               size_t n_text, const char *by, size_t n_by)
+{
+    struct text_step *step;
+
+    TRY(next_step(reading, field, &step));
+    *step = (struct text_step){.kind = TEXT_STEP_REPLACE, .n_bytes = n_text, .n_content = n_by};
+    memcpy(step->bytes, text, n_text);
+    memcpy(step->content, by, n_by);
+    return STATUS_OK;
+}
+
 static enum status read_replace_step(struct reading *reading, const struct field *field)
 {
     struct field pattern = field_member(field, "pattern");
     struct field content = field_member(field, "content");
     const char *text, *by;
     size_t n_text, n_by;
-    struct text_step *step;
 
     TRY(read_literal(&pattern, reading->error, &text, &n_text));
     TRY(field_text(&content, reading->error, &by, &n_by));
@@ -147,11 +159,7 @@ static enum status read_replace_step(struct reading *reading, const struct field
                          "%s replaces %zu bytes by %zu; of a text as a whole 1 to %d bytes are "
                          "replaced by no more than there were",
                          field->path, n_text, n_by, TEXT_STEP_BYTES_MAX);
-    TRY(next_step(reading, field, &step));
-    *step = (struct text_step){.kind = TEXT_STEP_REPLACE, .n_bytes = n_text, .n_content = n_by};
-    memcpy(step->bytes, text, n_text);
-    memcpy(step->content, by, n_by);
-    return STATUS_OK;
+    return add_replace(reading, field, text, n_text, by, n_by);
 }
 
 static enum status read_replace(struct reading *reading, const struct field *field)
@@ -174,18 +182,10 @@ static enum status read_metaspace(struct reading *reading, const struct field *f
     enum prepend_scheme scheme;
     char space[4];
     size_t n_space;
-    struct text_step *step;
 
     TRY(metaspace_read(field, reading->error, space, &n_space, &scheme));
-    if (reading->stage == STAGE_TEXT) {
-        TRY(next_step(reading, field, &step));
-        *step = (struct text_step){.kind = TEXT_STEP_SPACE,
-                                   .n_bytes = n_space,
-                                   .content = " ",
-                                   .n_content = scheme == PREPEND_NEVER};
-        memcpy(step->bytes, space, n_space);
-        return STATUS_OK;
-    }
+    if (reading->stage == STAGE_TEXT)
+        return add_replace(reading, field, space, n_space, " ", scheme == PREPEND_NEVER);
     if (chain->n_space > 0 || reading->stage == STAGE_WORDS)
         return refuse_order(reading, field, "Metaspace");
     memcpy(chain->space, space, n_space);

@@ -83,21 +83,10 @@ static void pass(struct passing *passing, unsigned at, const char *character, si
         passing->n_text += n_bytes;
         return;
     }
-    const struct text_step *step = &passing->steps->steps[at];
-    switch (step->kind) {
-    case TEXT_STEP_REPLACE:
+    if (passing->steps->steps[at].kind == TEXT_STEP_REPLACE)
         replace(passing, at, character, n_bytes);
-        return;
-    case TEXT_STEP_STRIP:
-        strip(passing, at, character, n_bytes);
-        return;
-    case TEXT_STEP_SPACE:
-        break;
-    }
-    if (!is_text_of(step, character, n_bytes))
-        pass(passing, at + 1, character, n_bytes);
     else
-        pass_all(passing, at + 1, step->content, step->n_content);
+        strip(passing, at, character, n_bytes);
 }
 
 bool text_steps_are_over(const struct text_steps *steps, const struct text_run *run)

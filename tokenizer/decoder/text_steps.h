@@ -3,7 +3,6 @@
  *
  *     REPLACE    a text becomes another, no longer one
  *     STRIP      leaves out a character at the start and at the end, so many times
- *     SPACE      a character becomes a space, or nothing (Metaspace)
  *
  * A step holds back what it cannot judge yet: the beginning of a text to be replaced, characters that may be the end.
  *
@@ -20,13 +19,13 @@
 #define TEXT_STEP_STOP_MAX  8  /* characters that may be left out at the end */
 #define TEXT_STEPS_HELD_MAX (TEXT_STEPS_MAX * (TEXT_STEP_BYTES_MAX + 4)) /* bytes */
 
-enum text_step_kind { TEXT_STEP_REPLACE, TEXT_STEP_STRIP, TEXT_STEP_SPACE };
+enum text_step_kind { TEXT_STEP_REPLACE, TEXT_STEP_STRIP };
 
 struct text_step {
     enum text_step_kind kind;
     char bytes[TEXT_STEP_BYTES_MAX]; /* [n_bytes] what is replaced, or the one character */
     size_t n_bytes;
-    char content[TEXT_STEP_BYTES_MAX]; /* [n_content] what takes its place; REPLACE and SPACE */
+    char content[TEXT_STEP_BYTES_MAX]; /* [n_content] what takes its place; REPLACE */
     size_t n_content;
     uint32_t start_max, stop_max; /* STRIP: most at the start and at the end */
 };

@@ -161,6 +161,16 @@ INLINE void group_dot(const uint32_t mr, const uint32_t nr, const uint32_t group
 
 #endif
 
+/* y of sixteen rows + the sums of group g with a token, whose scale and term it has. */
+INLINE vec group_added(const bool has_offsets, const struct block_panel *panel, uint32_t g,
+                       __m512i sums, float scale, union group_term term, vec y)
+{
+    if (!has_offsets)
+        sums = _mm512_add_epi32(sums, _mm512_set1_epi32(term.begin));
+    y = vec_fma(_mm512_cvtepi32_ps(sums), vec_mul(vec_load(panel->factors[g]), vec_set(scale)), y);
+    return has_offsets ? vec_fma(vec_load(panel->offsets[g]), vec_set(term.scaled_sum), y) : y;
+}
+
 /* y of mr tokens and nr panels += n elements. */
 INLINE void tile_run(const uint32_t mr, const uint32_t nr, const uint32_t group,
                      const bool has_offsets, const struct block_panel *panels,
@@ -180,16 +190,9 @@ INLINE void tile_run(const uint32_t mr, const uint32_t nr, const uint32_t group,
             acc[i] = _mm512_setzero_si512();
         group_dot(mr, nr, group, panels, chunk, k, acc);
         UNROLL
-        for (uint32_t i = 0; i < mr * nr; i++) {
-            if (!has_offsets)
-                acc[i] = _mm512_add_epi32(acc[i], _mm512_set1_epi32(chunk->terms[i / nr][g].begin));
-            const vec scale = vec_set(scales[i / nr * scale_stride]);
-            y[i] = vec_fma(_mm512_cvtepi32_ps(acc[i]),
-                           vec_mul(vec_load(panels[i % nr].factors[g]), scale), y[i]);
-            if (has_offsets)
-                y[i] = vec_fma(vec_load(panels[i % nr].offsets[g]),
-                               vec_set(chunk->terms[i / nr][g].scaled_sum), y[i]);
-        }
+        for (uint32_t i = 0; i < mr * nr; i++)
+            y[i] = group_added(has_offsets, &panels[i % nr], g, acc[i],
+                               scales[i / nr * scale_stride], chunk->terms[i / nr][g], y[i]);
     }
     UNROLL
     for (uint32_t i = 0; i < mr * nr; i++)

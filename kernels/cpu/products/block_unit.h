@@ -48,20 +48,14 @@ INLINE void unit_add(const uint32_t group, const bool has_offsets, const bool is
                      const struct unit_sums *sums, vec y[UNIT_TOKENS])
 {
     const float *scales = chunk->x.scales + g * group / PART;
-    const vec factors = vec_load(panel->factors[g]);
     const size_t scale_stride = chunk->x.stride / PART;
     UNROLL
     for (uint32_t m = 0; m < UNIT_TOKENS; m++) {
-        const union group_term term = chunk->terms[m][g];
-        const vec scale = vec_mul(factors, vec_set(scales[m * scale_stride]));
         __m512i sum = _mm512_load_si512(sums->low[m]);
         if (!is_int8)
             sum = _mm512_add_epi32(bytes16_move_up(_mm512_load_si512(sums->high[m])), sum);
-        if (!has_offsets)
-            sum = _mm512_add_epi32(sum, _mm512_set1_epi32(term.begin));
-        y[m] = vec_fma(_mm512_cvtepi32_ps(sum), scale, y[m]);
-        if (has_offsets)
-            y[m] = vec_fma(vec_load(panel->offsets[g]), vec_set(term.scaled_sum), y[m]);
+        y[m] = group_added(has_offsets, panel, g, sum, scales[m * scale_stride], chunk->terms[m][g],
+                           y[m]);
     }
 }
 
