@@ -14,11 +14,14 @@
 #include "tokenizer/tokenizer.h"
 #include "worker_common/kv_plan.h"
 #include "worker_common/worker.h"
+#include "worker_common/worker_kv_scales.h"
 
 #include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #define MIB          (1 << 20)
 #define BLOCK_TOKENS 16 /* a worker's default */
@@ -79,13 +82,22 @@ static uint64_t less(uint64_t bytes, uint64_t by)
     return bytes > by ? bytes - by : 0;
 }
 
+/* Where the scales of a cache of 8 bits are. */
+static const char *kv_scales_in(const char *folder, const struct model *model)
+{
+    char path[4096];
+    if (worker_kv_scales_path(folder, path, sizeof path) && access(path, R_OK) == 0)
+        return "file";
+    return model_kv_scales(model)->n_layers > 0 ? "checkpoint" : "none";
+}
+
 /* Each of serve's two workers has its own pool and its own copy of unmapped weights; mapped weights count once. */
 static enum status add_memory(json_t *facts, const struct model *model,
                               const struct memory_room *room, struct error *error)
 {
     const struct model_config *config = model_get_config(model);
     struct geometry geometry;
-    TRY(worker_geometry(model, WORKER_KV_AUTO, BLOCK_TOKENS, error, &geometry));
+    TRY(worker_geometry(model, WORKER_KV_AUTO, NULL, BLOCK_TOKENS, error, &geometry));
     assert(geometry.block_tokens == BLOCK_TOKENS);
     uint64_t weights = model_weight_bytes(model);
     uint64_t for_one = less(room->available_bytes, weights);
@@ -133,6 +145,7 @@ static enum status add_facts(json_t *facts, const char *folder,
     TRY(status);
     add_model(facts, model);
     add_types(facts, model);
+    json_object_set_new(facts, "kv_scales", json_string(kv_scales_in(folder, model)));
     status = add_memory(facts, model, &room, error);
     if (status == STATUS_OK)
         json_object_set_new(facts, "read_bytes_per_second", json_real(read_speed));
@@ -219,6 +232,12 @@ static void print_memory(const json_t *facts)
 {
     printf("kv              " INT " bytes a token, %s\n", fact(facts, "kv_bytes_per_token"),
            fact_text(facts, "kv_dtype"));
+    if (strcmp(fact_text(facts, "kv_scales"), "none") == 0)
+        puts("                no scales for --kv-dtype int8: kvferry calibrate makes them");
+    else
+        printf("                scales for --kv-dtype int8 and e4m3: %s\n",
+               strcmp(fact_text(facts, "kv_scales"), "file") == 0 ? KV_SCALES_FILE
+                                                                  : "those of the checkpoint");
     printf("memory          %.1f MiB available", mib(facts, "memory_available_bytes"));
     if (fact(facts, "memory_limit_bytes") > 0)
         printf(", under a limit of %.1f MiB", mib(facts, "memory_limit_bytes"));

@@ -123,6 +123,19 @@ static const struct command COMMANDS[] = {
         .run = eval_main,
     },
     {
+        .name = "calibrate",
+        .full_name = "kvferry calibrate",
+        .usage = "MODEL",
+        .summary = "make the scales of K and V for caches of 8 bits",
+        .help = "Runs a text through the model and keeps the largest magnitudes of K and V of each "
+                "layer. Workers\n"
+                "with --kv-dtype int8 or e4m3 make their scales of them.",
+        .examples = "  kvferry calibrate models/llama --text book.txt\n"
+                    "  kvferry serve models/llama --kv-dtype int8\n",
+        .table = calibrate_config_table,
+        .run = calibrate_main,
+    },
+    {
         .name = "token",
         .full_name = "kvferry token",
         .usage = "TENANT",
@@ -229,7 +242,8 @@ static const struct config_group GROUPS[] = {
      "watch watch_ms out answer_bytes_max messages_max history_lines manifest max_tokens stop "
      "ignore_eos add_special_tokens request_id "
      "cache_salt"},
-    {"Text to predict", "text against against_weights window_tokens stride_tokens tokens_max"},
+    {"Text to predict",
+     "text out against against_weights against_kv_dtype window_tokens stride_tokens tokens_max"},
     {"Sampling", "temperature top_k top_p min_p repetition_penalty presence_penalty "
                  "frequency_penalty seed"},
     {"Text of the reply", "json_schema json_object regex grammar choice"},
@@ -240,7 +254,8 @@ static const struct config_group GROUPS[] = {
      "metrics_compat advertise_address "
      "insecure ports_file"},
     {"Model", "served_model_name max_context_tokens weights tokenizer"},
-    {"KV blocks", "kv_block_tokens kv_blocks kv_memory kv_dtype prefix_cache prefixes_max"},
+    {"KV blocks",
+     "kv_block_tokens kv_blocks kv_memory kv_dtype kv_scales prefix_cache prefixes_max"},
     {"Computing", "device device_memory device_math threads pin cpu_placement cpu_kernels "
                   "attention_kernels attention_math block_activations "
                   "prefill_chunk_tokens prefill_step_ms "

@@ -42,6 +42,7 @@ int ps_main(const struct config_input *input);
 int drain_main(const struct config_input *input);
 int check_model_main(const struct config_input *input);
 int eval_main(const struct config_input *input);
+int calibrate_main(const struct config_input *input);
 int token_main(const struct config_input *input);
 int key_main(const struct config_input *input);
 int version_main(const struct config_input *input);
@@ -56,6 +57,7 @@ const struct config_table *ps_config_table(void);
 const struct config_table *drain_config_table(void);
 const struct config_table *check_model_config_table(void);
 const struct config_table *eval_config_table(void);
+const struct config_table *calibrate_config_table(void);
 const struct config_table *token_config_table(void);
 
 /* Loads a command's configuration, warns of unknown variables, answers --help and similar flags, and

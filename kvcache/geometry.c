@@ -10,7 +10,11 @@ enum { BLOCK_TOKENS_MIN = 8, BLOCK_TOKENS_MAX = 128 };
 static const struct {
     const char *name;
     size_t bytes;
-} DTYPES[] = {[KV_F32] = {"f32", 4}, [KV_BF16] = {"bf16", 2}, [KV_F16] = {"f16", 2}};
+} DTYPES[] = {[KV_F32] = {"f32", 4},
+              [KV_BF16] = {"bf16", 2},
+              [KV_F16] = {"f16", 2},
+              [KV_INT8] = {"int8", 1},
+              [KV_E4M3] = {"e4m3", 1}};
 
 enum { N_DTYPES = sizeof DTYPES / sizeof *DTYPES };
 
@@ -66,6 +70,10 @@ enum status geometry_check(const struct geometry *g, struct error *error)
     if ((unsigned)g->dtype >= N_DTYPES)
         return error_set(error, STATUS_INVALID_ARGUMENT, "KV layout: dtype %u is unknown",
                          (unsigned)g->dtype);
+    if (kv_dtype_is_8bit(g->dtype) != (g->kv_scales != 0))
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "KV layout: kv_scales is %016" PRIx64 " with dtype %s", g->kv_scales,
+                         kv_dtype_name(g->dtype));
     uint64_t bytes;
     if (!block_bytes(g, &bytes))
         return error_set(error, STATUS_INVALID_ARGUMENT,
@@ -118,6 +126,11 @@ enum status geometry_match(const struct geometry *ours, const struct geometry *t
                          " here and %016" PRIx64 "%016" PRIx64 " there: the models differ",
                          ours->model_digest[0], ours->model_digest[1], theirs->model_digest[0],
                          theirs->model_digest[1]);
+    if (ours->kv_scales != theirs->kv_scales)
+        return error_set(error, STATUS_GEOMETRY_MISMATCH,
+                         "KV layout: kv_scales is %016" PRIx64 " here and %016" PRIx64
+                         " there: K and V are stored in other units",
+                         ours->kv_scales, theirs->kv_scales);
     if (numerics_fit(ours->numerics, theirs->numerics, allow_numerics) == NUMERICS_REFUSED)
         return error_set(error, STATUS_GEOMETRY_MISMATCH,
                          "KV layout: numerics is %s here and %s there; allow_numerics is %.40s",

@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum kv_dtype { KV_F32, KV_BF16, KV_F16 };
+enum kv_dtype { KV_F32, KV_BF16, KV_F16, KV_INT8, KV_E4M3 };
 
 struct geometry {
     uint32_t n_layers;
@@ -24,7 +24,14 @@ struct geometry {
     enum kv_dtype dtype;
     uint64_t model_digest[2];       /* of the config and the weights. Equal models have equal KV, */
     char numerics[NUMERICS_ID_MAX]; /* if this id is equal, too; "": an older worker */
+    uint64_t kv_scales;             /* digest of the scales of INT8 and E4M3; 0: another dtype */
 };
+
+/* Elements of the type are stored in units of a scale. */
+static inline bool kv_dtype_is_8bit(enum kv_dtype dtype)
+{
+    return dtype == KV_INT8 || dtype == KV_E4M3;
+}
 
 size_t kv_dtype_bytes(enum kv_dtype dtype);
 const char *kv_dtype_name(enum kv_dtype dtype); /* "bf16" */

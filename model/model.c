@@ -9,6 +9,7 @@
 #include "model/config/config_file.h"
 #include "model/config/families.h"
 #include "model/kernel_choice.h"
+#include "model/weights/kv_scales.h"
 #include "model/weights/placed_weights.h"
 #include "model/weights/quantized_weights.h"
 #include "model/weights/rearranged_weights.h"
@@ -30,6 +31,7 @@ struct model {
     struct rearranged_weights rearranged;
     struct quantized_weights quantized;
     struct device *device;        /* NULL: any that reads the host's memory */
+    struct kv_scales kv_scales;   /* of the files */
     struct placed_weights placed; /* the copies on any other device; then no file is mapped */
     bool *is_used;                /* [files.n_entries] */
     uint64_t n_parameters;
@@ -44,14 +46,25 @@ static uint32_t n_experts(const struct model *model)
 
 /* ---- unused tensors ---- */
 
-/* Buffers that old versions of Transformers stored; scales of activations, which are not quantized here; what the config of a
+/* Buffers that old versions of Transformers stored; scales of activations, which are not quantized here; scales of K and V, which
+ * kv_scales.h takes; what the config of a
  * GGUF file is made of. */
 static bool is_known_leftover(const char *name)
 {
-    static const char *const ENDINGS[] = {
-        ".rotary_emb.inv_freq",     ".masked_bias", "attn.bias",         ".attention.bias",
-        ".activation_scale",        ".input_scale", "rope_freqs.weight", "rope_factors_long.weight",
-        "rope_factors_short.weight"};
+    static const char *const ENDINGS[] = {".rotary_emb.inv_freq",
+                                          ".masked_bias",
+                                          "attn.bias",
+                                          ".attention.bias",
+                                          ".activation_scale",
+                                          ".input_scale",
+                                          "rope_freqs.weight",
+                                          "rope_factors_long.weight",
+                                          "rope_factors_short.weight",
+                                          ".k_scale",
+                                          ".v_scale",
+                                          ".kv_scale",
+                                          ".q_scale",
+                                          ".prob_scale"};
     for (size_t i = 0; i < sizeof ENDINGS / sizeof *ENDINGS; i++)
         if (text_ends_with(name, ENDINGS[i]))
             return true;
@@ -148,10 +161,11 @@ static struct hash128 digest_decoder(const struct model_config *config, struct h
 }
 
 /* Kernels of a device compute decoders like Llama's alone. */
-static enum status check_device(const char *folder, const struct model_config *config,
+static enum status check_device(const char *folder, const struct weight_binding *binding,
                                 enum weight_format weights, const struct device *device,
                                 struct error *error)
 {
+    const struct model_config *config = binding->config;
     double values[BEYOND_LLAMA];
     if (!kernel_choice_is_own(device))
         return STATUS_OK;
@@ -164,7 +178,7 @@ static enum status check_device(const char *folder, const struct model_config *c
                          "GGUF files are computed on the CPU alone, not on %s: run it without "
                          "--device",
                          device_name(device));
-    if (config->quantization.method != QUANTIZATION_NONE)
+    if (config->quantization.method == QUANTIZATION_MXFP4 || binding->n_quantized > 0)
         return error_set(error, STATUS_UNSUPPORTED,
                          "%.200s is quantized (quantization_config): such models are computed on "
                          "the CPU alone, not on %s: run it without --device",
@@ -414,7 +428,6 @@ static enum status load(struct model *model, const char *folder,
                            options->attention_kernels, error, &model->choice));
     TRY(model_config_read(folder, &model->config, error));
     choose_rope(&model->config, options->context_tokens, options->is_quiet);
-    TRY(check_device(folder, &model->config, options->weights, options->device, error));
     TRY(weight_files_open(folder, &model->files, error));
     model->is_used = calloc(model->files.n_entries + 1, sizeof *model->is_used);
     model->weights.layers = calloc(model->config.n_layers, sizeof *model->weights.layers);
@@ -426,6 +439,8 @@ static enum status load(struct model *model, const char *folder,
                                      .weights = &model->weights,
                                      .is_used = model->is_used};
     TRY(weight_table_bind(&binding, error));
+    TRY(check_device(folder, &binding, options->weights, options->device, error));
+    TRY(kv_scales_bind(&binding, &model->kv_scales, error));
     model->n_parameters = binding.n_parameters;
     model->weight_bytes = binding.bytes;
     model->embedding = binding.embedding;
@@ -473,6 +488,7 @@ void model_destroy(struct model *model)
     free(model->weights.norm_rows);
     free(model->weights.layers);
     free(model->is_used);
+    kv_scales_finish(&model->kv_scales);
     placed_weights_finish(&model->placed);
     quantized_weights_finish(&model->quantized);
     rearranged_weights_finish(&model->rearranged);
@@ -510,6 +526,12 @@ const struct weights *model_weights(const struct model *model)
 {
     assert(model);
     return &model->weights;
+}
+
+const struct kv_scales *model_kv_scales(const struct model *model)
+{
+    assert(model);
+    return &model->kv_scales;
 }
 
 uint64_t model_parameters(const struct model *model)

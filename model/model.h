@@ -22,6 +22,7 @@ struct thread_pool;
 struct kernels;
 struct attention_backend;
 struct weights;
+struct kv_scales;
 
 struct model_options {
     enum weight_format weights;
@@ -56,6 +57,8 @@ const struct attention_backend *model_attention(const struct model *model);
 struct device *model_device(const struct model *model);                 /* that of model_options */
 const struct model_config *model_get_config(const struct model *model); /* borrowed */
 const struct weights *model_weights(const struct model *model);         /* borrowed; weights.h */
+const struct kv_scales *
+model_kv_scales(const struct model *model); /* borrowed: those of the files */
 uint64_t model_parameters(const struct model *model);
 uint64_t model_weight_bytes(const struct model *model);
 /* For a model without weights: the bytes that they will take on a device with its own memory. INVALID_ARGUMENT: the

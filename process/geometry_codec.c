@@ -14,9 +14,21 @@ void digest_format(const uint64_t digest[2], char text_out[DIGEST_TEXT_BYTES])
     snprintf(text_out, DIGEST_TEXT_BYTES, "%016" PRIx64 "%016" PRIx64, digest[0], digest[1]);
 }
 
+static bool is_hex(const char *text)
+{
+    return strspn(text, "0123456789abcdef") == strlen(text);
+}
+
+/* "": 0 */
+static bool scales_parse(const char *text, uint64_t *digest_out)
+{
+    *digest_out = strtoull(text, NULL, 16);
+    return !text[0] || (strlen(text) == DIGEST_HEX && is_hex(text) && *digest_out != 0);
+}
+
 static bool digest_parse(const char *text, uint64_t digest_out[2])
 {
-    if (strlen(text) != 2 * DIGEST_HEX || strspn(text, "0123456789abcdef") != 2 * DIGEST_HEX)
+    if (strlen(text) != 2 * DIGEST_HEX || !is_hex(text))
         return false;
     char half[DIGEST_HEX + 1] = {0};
     memcpy(half, text, DIGEST_HEX);
@@ -38,6 +50,11 @@ void geometry_encode(const struct geometry *geometry, struct geometry_message *m
     digest_format(geometry->model_digest, message_out->digest);
     message->model_digest = message_out->digest;
     message->numerics = borrow(geometry->numerics);
+    if (geometry->kv_scales) {
+        snprintf(message_out->kv_scales, sizeof message_out->kv_scales, "%016" PRIx64,
+                 geometry->kv_scales);
+        message->kv_scales = message_out->kv_scales;
+    }
 }
 
 enum status geometry_decode(const Kvferry__V1__Geometry *message, struct geometry *geometry_out,
@@ -58,6 +75,10 @@ enum status geometry_decode(const Kvferry__V1__Geometry *message, struct geometr
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "geometry.model_digest \"%.40s\" is not 32 hexadecimal digits",
                          message->model_digest);
+    if (!scales_parse(message->kv_scales, &geometry.kv_scales))
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "geometry.kv_scales \"%.40s\" is not 16 hexadecimal digits",
+                         message->kv_scales);
     if (message->numerics[0] && !numerics_is_id(message->numerics))
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "geometry.numerics \"%.40s\" is no id of at most %d characters",

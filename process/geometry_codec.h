@@ -14,7 +14,7 @@
 /* A message with what it points to. */
 struct geometry_message {
     Kvferry__V1__Geometry message;
-    char digest[DIGEST_TEXT_BYTES];
+    char digest[DIGEST_TEXT_BYTES], kv_scales[DIGEST_TEXT_BYTES];
 };
 
 /* The geometry has passed geometry_check. */

@@ -16,6 +16,7 @@
 #include "worker_common/worker_device.h"
 #include "worker_common/worker_forward.h"
 #include "worker_common/worker_kernels.h"
+#include "worker_common/worker_kv_scales.h"
 #include "worker_common/worker_metrics.h"
 #include "worker_common/worker_paper.h"
 #include "worker_common/worker_pool.h"
@@ -102,8 +103,8 @@ static enum status choose_context(struct worker *worker, const struct worker_opt
 }
 
 enum status worker_geometry(const struct model *model, enum worker_kv_dtype kv_dtype,
-                            uint32_t block_tokens, struct error *error,
-                            struct geometry *geometry_out)
+                            const struct kv_scales *kv_scales, uint32_t block_tokens,
+                            struct error *error, struct geometry *geometry_out)
 {
     const struct model_config *config = model_get_config(model);
     struct geometry geometry = {
@@ -113,6 +114,9 @@ enum status worker_geometry(const struct model *model, enum worker_kv_dtype kv_d
         .block_tokens = block_tokens,
         .dtype = worker_kv_dtype(kv_dtype, model_weight_dtype(model)),
     };
+    if (kv_dtype_is_8bit(geometry.dtype))
+        geometry.kv_scales = kv_scales_digest(kv_scales,
+                                              geometry.dtype == KV_INT8 ? DTYPE_INT8 : DTYPE_E4M3);
     model_digest(model, geometry.model_digest);
     TRY(geometry_check(&geometry, error));
     *geometry_out = geometry;
@@ -123,8 +127,12 @@ static enum status set_geometry(struct worker *worker, const struct worker_optio
                                 struct error *error)
 {
     struct geometry *geometry = &worker->identity.geometry;
-    TRY(worker_geometry(worker->model, options->kv_dtype, options->kv_block_tokens, error,
-                        geometry));
+    const enum kv_dtype dtype = worker_kv_dtype(options->kv_dtype,
+                                                model_weight_dtype(worker->model));
+    TRY(worker_kv_scales_find(worker->model, options->folder, dtype, options->kv_scales,
+                              &worker->kv_scales, error));
+    TRY(worker_geometry(worker->model, options->kv_dtype, &worker->kv_scales,
+                        options->kv_block_tokens, error, geometry));
     numerics_id_of_model(worker->model, options->context_math, options->weights,
                          options->block_activations, geometry->numerics);
     assert(worker->context_tokens > 0 && worker->context_tokens <= worker->config->context_tokens);
@@ -355,6 +363,7 @@ enum status worker_check(const struct worker_options *options, const char *contr
     TRY(worker_kv_driver(options, wanted.net_devices, &wanted.driver, error));
     TRY(driver_check(&wanted, error));
     enum status status = worker_load_shape(&worker, options, error);
+    kv_scales_finish(&worker.kv_scales);
     model_destroy(worker.model);
     return status;
 }
@@ -386,6 +395,7 @@ void worker_unload(struct worker *worker)
     if (worker->device)
         device_free(worker->device, &worker->pool_memory);
     thread_pool_destroy(worker->threads);
+    kv_scales_finish(&worker->kv_scales);
     model_destroy(worker->model);
     if (worker->device)
         device_close_products(worker->device);

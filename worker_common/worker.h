@@ -38,10 +38,10 @@ bool worker_is_lost(const struct worker *worker);
 /* A half-loaded worker is fine, and so is all zeros. */
 void worker_unload(struct worker *worker);
 
-/* The geometry of that model's KV blocks. INVALID_ARGUMENT as geometry_check. */
+/* The geometry of that model's KV blocks. kv_scales: of a dtype of 8 bits; else not read. INVALID_ARGUMENT as geometry_check. */
 MUST_CHECK enum status worker_geometry(const struct model *model, enum worker_kv_dtype kv_dtype,
-                                       uint32_t block_tokens, struct error *error,
-                                       struct geometry *geometry_out);
+                                       const struct kv_scales *kv_scales, uint32_t block_tokens,
+                                       struct error *error, struct geometry *geometry_out);
 
 /* The network devices of the data port; "": all. These are the configured ones; else only the
  * loopback if the control port is on it, as then no other host can learn the address of the data

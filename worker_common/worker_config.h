@@ -11,7 +11,14 @@
 #include "text/constraint/constraint_config.h"
 
 /* auto: the dtype of the weights. */
-enum worker_kv_dtype { WORKER_KV_AUTO, WORKER_KV_F32, WORKER_KV_BF16, WORKER_KV_F16 };
+enum worker_kv_dtype {
+    WORKER_KV_AUTO,
+    WORKER_KV_F32,
+    WORKER_KV_BF16,
+    WORKER_KV_F16,
+    WORKER_KV_INT8,
+    WORKER_KV_E4M3
+};
 
 /* Additional metrics under the names of other servers. */
 enum worker_metrics_compat { WORKER_COMPAT_NONE, WORKER_COMPAT_VLLM };
@@ -56,6 +63,16 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
     X(attention_kernels, STRING, "", "name",                                                       \
       "the same for attention; empty: KVFERRY_ATTENTION, else as cpu_kernels")
 
+#define KV_DTYPE_CONFIG_ROWS(X)                                                                    \
+    X(kv_dtype, WORD(enum worker_kv_dtype, "auto|f32|bf16|f16|int8|e4m3"), "auto", "",             \
+      "data type of K and V; auto: that of the weights; int8, e4m3: 8 bits, in units of a scale "  \
+      "a layer: half the memory and half the bytes of a KV transfer of 16 bits, a little less "    \
+      "exact")                                                                                     \
+    X(kv_scales, STRING, "", "path",                                                               \
+      "file with the scales of int8 and e4m3, as `kvferry calibrate` writes it; empty: "           \
+      "kv_scales.safetensors beside the model, else those of the checkpoint; without any, e4m3 "   \
+      "takes 1 and int8 is refused")
+
 #define ATTENTION_MATH_CONFIG_ROW(X)                                                               \
     X(attention_math, WORD(enum context_math, "compute|bf16|fp16"), "compute", "",                 \
       "bf16, fp16: attention rounds what it multiplies to this type, for prompts and, on a GPU, "  \
@@ -96,8 +113,7 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
     X(kv_sharers, HIDDEN(U32(1, 64)), "1", "workers", "workers under that limit")                  \
     X(kv_room, HIDDEN(SIZE(0, CONFIG_NO_MAX)), "0", "bytes",                                       \
       "what the machine had free before they started; 0: what it has now")                         \
-    X(kv_dtype, WORD(enum worker_kv_dtype, "auto|f32|bf16|f16"), "auto", "",                       \
-      "data type of K and V; auto: that of the weights")                                           \
+    KV_DTYPE_CONFIG_ROWS(X)                                                                        \
     WEIGHTS_CONFIG_ROW(X)                                                                          \
     X(prefix_cache, BOOL, "yes", "",                                                               \
       "keep the KV blocks of finished prompts, to reuse them for later prompts with the same "     \
@@ -156,7 +172,8 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
     .max_context_tokens = (config)->max_context_tokens,                                            \
     .kv_block_tokens = (config)->kv_block_tokens, .kv_blocks = (config)->kv_blocks,                \
     .kv_memory = (config)->kv_memory, .kv_sharers = (config)->kv_sharers,                          \
-    .kv_room = (config)->kv_room, .kv_dtype = (config)->kv_dtype, .weights = (config)->weights,    \
+    .kv_room = (config)->kv_room, .kv_dtype = (config)->kv_dtype,                                  \
+    .kv_scales = (config)->kv_scales, .weights = (config)->weights,                                \
     .prefill_chunk_tokens = (config)->prefill_chunk_tokens,                                        \
     .prefill_batch_tokens = (config)->prefill_batch_tokens, .threads = (config)->threads,          \
     .cpu_kernels = (config)->cpu_kernels, .attention_kernels = (config)->attention_kernels,        \

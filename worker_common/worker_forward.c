@@ -11,6 +11,10 @@ enum kv_dtype worker_kv_dtype(enum worker_kv_dtype wanted, enum dtype weights)
         return KV_BF16;
     case WORKER_KV_F16:
         return KV_F16;
+    case WORKER_KV_INT8:
+        return KV_INT8;
+    case WORKER_KV_E4M3:
+        return KV_E4M3;
     case WORKER_KV_AUTO:
         break;
     }
@@ -41,6 +45,10 @@ static enum cache_dtype cache_dtype(enum kv_dtype dtype)
         return CACHE_BF16;
     case KV_F16:
         return CACHE_F16;
+    case KV_INT8:
+        return CACHE_INT8;
+    case KV_E4M3:
+        return CACHE_E4M3;
     }
     assert(false && "geometry_check has seen it");
     return CACHE_F32;
@@ -52,6 +60,7 @@ struct forward_options worker_forward_options(const struct geometry *geometry,
     return (struct forward_options){
         .block_tokens = geometry->block_tokens,
         .cache_dtype = cache_dtype(geometry->dtype),
+        .kv_scales = step->kv_scales,
         .context_math = step->context_math,
         .block_activations = step->block_activations,
         .tokens_max = step->tokens_max,

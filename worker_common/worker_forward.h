@@ -11,9 +11,10 @@
 #include "worker_common/worker_options.h"
 
 struct worker_step {
-    uint32_t tokens_max;     /* query tokens of all sequences */
-    uint32_t sequences_max;  /* in a step */
-    uint32_t context_tokens; /* of one sequence */
+    uint32_t tokens_max;               /* query tokens of all sequences */
+    uint32_t sequences_max;            /* in a step */
+    uint32_t context_tokens;           /* of one sequence */
+    const struct kv_scales *kv_scales; /* for a cache of 8 bits */
     enum context_math context_math;
     enum block_activations block_activations;
     struct thread_pool *threads; /* NULL: the caller alone */

@@ -83,6 +83,10 @@ static enum dtype cache_of(enum kv_dtype dtype)
         return DTYPE_BF16;
     case KV_F16:
         return DTYPE_F16;
+    case KV_INT8:
+        return DTYPE_INT8;
+    case KV_E4M3:
+        return DTYPE_E4M3;
     }
     assert(false && "all are above");
     return DTYPE_F32;

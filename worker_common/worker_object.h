@@ -12,6 +12,7 @@
 #include "worker_common/identity_codec.h"
 #include "worker_common/kv_plan.h"
 #include "worker_common/worker_forward.h"
+#include "worker_common/worker_kv_scales.h"
 #include "worker_common/worker_metrics.h"
 #include "worker_common/worker_options.h"
 
@@ -34,6 +35,7 @@ struct worker {
     struct process *process; /* borrowed */
     struct model *model;
     const struct model_config *config; /* part of model */
+    struct kv_scales kv_scales;        /* of a cache of 8 bits */
     struct thread_pool *threads;
     cpu_set_t engine_cpus;          /* of the engine thread, which computes, too; empty: any */
     struct process_kernels kernels; /* what computes, as the state shows it */
@@ -63,6 +65,7 @@ static inline struct worker_step worker_step_of(const struct worker *worker,
         .tokens_max = options->step_tokens_max,
         .sequences_max = options->sequences_max,
         .context_tokens = worker->context_tokens,
+        .kv_scales = &worker->kv_scales,
         .context_math = options->context_math,
         .block_activations = options->block_activations,
         .threads = worker->threads,

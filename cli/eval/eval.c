@@ -3,18 +3,16 @@
  * models of any size need a few rows of logits and no files between them.
  */
 #include "base/log/log.h"
-#include "base/regular_file.h"
 #include "base/thread_pool.h"
 #include "cli/command.h"
 #include "cli/eval/eval_model.h"
+#include "cli/eval/eval_text.h"
 #include "cli/eval/eval_totals.h"
 #include "cli/interrupt.h"
 #include "cli/output.h"
 #include "device/device.h"
 #include "model/model.h"
-#include "tokenizer/token_decoder.h"
 #include "tokenizer/tokenizer.h"
-#include "worker_common/worker_device.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -35,8 +33,10 @@
     WEIGHTS_CONFIG_ROW(X)                                                                          \
     X(against_weights, WORD(enum weight_format, WEIGHT_FORMAT_WORDS), "auto", "",                  \
       "the same for the other model")                                                              \
-    X(kv_dtype, WORD(enum worker_kv_dtype, "auto|f32|bf16|f16"), "auto", "",                       \
-      "data type of K and V; auto: that of the weights")                                           \
+    KV_DTYPE_CONFIG_ROWS(X)                                                                        \
+    X(against_kv_dtype, WORD(enum worker_kv_dtype, "auto|f32|bf16|f16"), "auto", "",               \
+      "data type of K and V of the other model; auto: kv_dtype, or that of the weights if "        \
+      "kv_dtype has 8 bits")                                                                       \
     ATTENTION_MATH_CONFIG_ROW(X)                                                                   \
     BLOCK_ACTIVATIONS_CONFIG_ROW(X)                                                                \
     X(threads, U32(0, 256), "0", "threads", "compute threads; 0: one per core")                    \
@@ -53,121 +53,37 @@ struct eval {
     struct error *error;
     struct thread_pool *threads;
     struct device *device;
-    struct tokenizer *tokenizer;
+    struct eval_text text;
     struct eval_model *model, *reference; /* reference NULL: none */
     uint32_t vocabulary;                  /* the smaller of both */
-    uint32_t bos;                         /* first of each window; TOKEN_NONE: none */
-    uint32_t *ids;                        /* [n_ids] of the text */
-    size_t n_ids;
-    uint32_t *window; /* [window_tokens] */
+    uint32_t *window;                     /* [window_tokens] */
     struct eval_totals totals;
     size_t n_bytes; /* of the text of the tokens that were predicted */
 };
 
 /* ---- the text ---- */
 
-/* The token that the tokenizer puts before a text. */
-static enum status find_bos(struct eval *eval)
-{
-    const struct encode_input nothing = {.text = "", .add_special = true};
-    const uint32_t bos = tokenizer_special_ids(eval->tokenizer).bos;
-    uint32_t ids[64];
-    struct token_buffer around = {.ids = ids, .ids_max = sizeof ids / sizeof *ids};
-
-    TRY(tokenizer_encode(eval->tokenizer, &nothing, &around, eval->error));
-    eval->bos = around.n_ids > 0 && ids[0] == bos ? bos : TOKEN_NONE;
-    return STATUS_OK;
-}
-
-/* Counted first, then taken. */
-static enum status encode(const struct tokenizer *tokenizer, const struct text_buffer *text,
-                          struct error *error, uint32_t **ids_out, size_t *n_ids_out)
-{
-    const struct encode_input input = {.text = text->bytes, .text_bytes = text->n_bytes};
-    struct token_buffer tokens = {0};
-
-    TRY(tokenizer_encode(tokenizer, &input, &tokens, error));
-    *ids_out = malloc((tokens.n_ids + 1) * sizeof **ids_out);
-    if (!*ids_out)
-        return STATUS_NO_MEMORY;
-    tokens = (struct token_buffer){.ids = *ids_out, .ids_max = tokens.n_ids};
-    TRY(tokenizer_encode(tokenizer, &input, &tokens, error));
-    *n_ids_out = tokens.n_ids;
-    return STATUS_OK;
-}
-
-/* Two models can be compared token by token only where the text has the same tokens. */
-static enum status check_reference_ids(struct eval *eval, const struct text_buffer *text)
-{
-    struct tokenizer *tokenizer;
-    uint32_t *ids = NULL;
-    size_t n_ids = 0;
-
-    TRY(tokenizer_load(eval->values->against, eval->error, &tokenizer));
-    enum status status = encode(tokenizer, text, eval->error, &ids, &n_ids);
-    tokenizer_destroy(tokenizer);
-    if (status == STATUS_OK &&
-        (n_ids != eval->n_ids || memcmp(ids, eval->ids, n_ids * sizeof *ids) != 0))
-        status = error_set(
-            eval->error, STATUS_INVALID_ARGUMENT,
-            "the tokenizer of %.200s gives this text other tokens than that of %.200s",
-            eval->values->against, eval->folder);
-    free(ids);
-    return status;
-}
-
-static enum status take_ids(struct eval *eval, const struct text_buffer *text)
-{
-    TRY(tokenizer_load(eval->folder, eval->error, &eval->tokenizer));
-    TRY(find_bos(eval));
-    TRY(encode(eval->tokenizer, text, eval->error, &eval->ids, &eval->n_ids));
-    if (eval->values->against[0])
-        TRY(check_reference_ids(eval, text));
-    if (eval->values->tokens_max > 0 && eval->n_ids > eval->values->tokens_max)
-        eval->n_ids = (size_t)eval->values->tokens_max;
-    if (eval->n_ids + (eval->bos != TOKEN_NONE) < 2)
-        return error_set(eval->error, STATUS_INVALID_ARGUMENT,
-                         "%.200s has %zu tokens, which is too few to predict one",
-                         eval->values->text, eval->n_ids);
-    return STATUS_OK;
-}
-
 static enum status read_text(struct eval *eval)
 {
-    struct text_buffer text = {0};
-
-    if (!eval->values->text[0])
-        return error_set(eval->error, STATUS_INVALID_ARGUMENT,
-                         "text is not set: which file shall be predicted? (--text FILE)");
-    TRY(regular_file_read(eval->values->text, TOKENIZER_TEXT_BYTES_MAX, &text.bytes, &text.n_bytes,
-                          eval->error));
-    enum status status = take_ids(eval, &text);
-    free(text.bytes);
-    return status;
+    const struct eval_config *values = eval->values;
+    TRY(eval_text_read(eval->folder, values->text, values->tokens_max, eval->error, &eval->text));
+    return values->against[0] ? eval_text_check(&eval->text, values->against, eval->error)
+                              : STATUS_OK;
 }
 
 /* ---- the models ---- */
-
-static enum status open_device(struct eval *eval)
-{
-    const struct worker_options options = {.folder = eval->folder,
-                                           .device = eval->values->device,
-                                           .cpu_kernels = eval->values->cpu_kernels,
-                                           .attention_kernels = eval->values->attention_kernels};
-    TRY(worker_device_check(&options, eval->error));
-    return worker_device_open(&options, &eval->device, eval->error);
-}
 
 static enum status open_models(struct eval *eval)
 {
     struct eval_model_options options = {.weights = eval->values->weights,
                                          .kv_dtype = eval->values->kv_dtype,
+                                         .kv_scales = eval->values->kv_scales,
                                          .attention_math = eval->values->attention_math,
                                          .block_activations = eval->values->block_activations,
                                          .cpu_kernels = eval->values->cpu_kernels,
                                          .attention_kernels = eval->values->attention_kernels,
                                          .window_tokens = eval->values->window_tokens};
-    TRY(open_device(eval));
+    TRY(eval_device_open(eval->folder, eval->values->device, &options, &eval->device, eval->error));
     TRY(thread_pool_create(eval->values->threads, false, &eval->threads));
     TRY(eval_model_open(eval->folder, &options, eval->threads, eval->device, eval->error,
                         &eval->model));
@@ -175,6 +91,11 @@ static enum status open_models(struct eval *eval)
     if (eval->values->against[0]) {
         options.weights = eval->values->against_weights;
         options.block_activations = BLOCK_ACTIVATIONS_INT16;
+        options.kv_scales = "";
+        if (eval->values->against_kv_dtype != WORKER_KV_AUTO)
+            options.kv_dtype = eval->values->against_kv_dtype;
+        else if (options.kv_dtype >= WORKER_KV_INT8)
+            options.kv_dtype = WORKER_KV_AUTO;
         TRY(eval_model_open(eval->values->against, &options, eval->threads, eval->device,
                             eval->error, &eval->reference));
         const uint32_t other = eval_model_vocabulary(eval->reference);
@@ -184,12 +105,7 @@ static enum status open_models(struct eval *eval)
     eval->window = calloc(eval->values->window_tokens, sizeof *eval->window);
     if (!eval->window)
         return STATUS_NO_MEMORY;
-    for (size_t i = 0; i < eval->n_ids; i++)
-        if (eval->ids[i] >= eval->vocabulary)
-            return error_set(eval->error, STATUS_INVALID_ARGUMENT,
-                             "the text has the token %u, the model those below %u", eval->ids[i],
-                             eval->vocabulary);
-    return STATUS_OK;
+    return eval_text_fits(&eval->text, eval->vocabulary, eval->error);
 }
 
 static void close_all(struct eval *eval)
@@ -198,9 +114,8 @@ static void close_all(struct eval *eval)
     eval_model_close(eval->reference);
     thread_pool_destroy(eval->threads);
     device_close(eval->device);
-    tokenizer_destroy(eval->tokenizer);
     eval_totals_finish(&eval->totals);
-    free(eval->ids);
+    eval_text_finish(&eval->text);
     free(eval->window);
 }
 
@@ -242,8 +157,8 @@ static enum status add_pair(struct eval *eval, const struct eval_pair *pair, uin
 
     if (!pair->row.is_finite || (eval->reference && !pair->reference.is_finite))
         return refuse_row(eval, pair->row.is_finite);
-    if (token < tokenizer_n_ids(eval->tokenizer)) {
-        tokenizer_token_bytes(eval->tokenizer, token, &n_bytes);
+    if (token < tokenizer_n_ids(eval->text.tokenizer)) {
+        tokenizer_token_bytes(eval->text.tokenizer, token, &n_bytes);
         eval->n_bytes += n_bytes;
     }
     return eval_totals_add(&eval->totals, pair);
@@ -286,23 +201,23 @@ static enum status run_window(struct eval *eval, uint32_t n, uint32_t from)
 static void tell_progress(const struct eval *eval, size_t n_done)
 {
     if (isatty(STDERR_FILENO))
-        fprintf(stderr, "\r%zu of %zu tokens, perplexity %.4f ", n_done, eval->n_ids,
+        fprintf(stderr, "\r%zu of %zu tokens, perplexity %.4f ", n_done, eval->text.n_ids,
                 eval_totals_perplexity(&eval->totals));
 }
 
 /* Windows over the text's tokens; done is where those end that were predicted, or that no window can predict. */
 static enum status run_windows(struct eval *eval)
 {
-    const bool has_bos = eval->bos != TOKEN_NONE;
+    const bool has_bos = eval->text.bos != TOKEN_NONE;
     const uint32_t room = eval->values->window_tokens - has_bos;
     const uint32_t stride = eval->values->stride_tokens;
     size_t done = 0;
 
-    for (size_t at = 0; done<eval->n_ids; at += stride> 0 ? stride : room) {
-        const uint32_t n = eval->n_ids - at < room ? (uint32_t)(eval->n_ids - at) : room;
+    for (size_t at = 0; done<eval->text.n_ids; at += stride> 0 ? stride : room) {
+        const uint32_t n = eval->text.n_ids - at < room ? (uint32_t)(eval->text.n_ids - at) : room;
         if (has_bos)
-            eval->window[0] = eval->bos;
-        memcpy(eval->window + has_bos, eval->ids + at, n * sizeof *eval->ids);
+            eval->window[0] = eval->text.bos;
+        memcpy(eval->window + has_bos, eval->text.ids + at, n * sizeof *eval->text.ids);
         const uint32_t known = done > at ? (uint32_t)(done - at) : 0;
         const uint32_t from = known + has_bos > 0 ? known + has_bos : 1;
         TRY(run_window(eval, n + has_bos, from));

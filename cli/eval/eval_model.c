@@ -3,9 +3,12 @@
 #include "device/device.h"
 #include "model/model.h"
 #include "worker_common/worker.h"
+#include "worker_common/worker_device.h"
 #include "worker_common/worker_forward.h"
+#include "worker_common/worker_kv_scales.h"
 
 #include <assert.h>
+#include <math.h>
 #include <stdlib.h>
 
 #define BLOCK_TOKENS 16 /* a worker's default */
@@ -14,6 +17,7 @@ struct eval_model {
     struct model *model;
     struct device *device;
     struct geometry geometry;
+    struct kv_scales kv_scales;
     struct forward *forward;
     struct device_memory memory; /* of the pool, on a device with its own */
     struct block_pool *pool;
@@ -45,6 +49,7 @@ static enum status open_forward(struct eval_model *model, const struct eval_mode
     const struct worker_step step = {.tokens_max = EVAL_CHUNK_TOKENS,
                                      .sequences_max = EVAL_ROWS_MAX,
                                      .context_tokens = options->window_tokens,
+                                     .kv_scales = &model->kv_scales,
                                      .context_math = options->attention_math,
                                      .block_activations = options->block_activations,
                                      .threads = threads,
@@ -77,8 +82,24 @@ static enum status open_all(struct eval_model *model, const char *folder,
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "window_tokens is %u, the context of %.200s has %u tokens",
                          options->window_tokens, folder, context);
-    TRY(worker_geometry(model->model, options->kv_dtype, BLOCK_TOKENS, error, &model->geometry));
+    TRY(worker_kv_scales_find(model->model, folder,
+                              worker_kv_dtype(options->kv_dtype, model_weight_dtype(model->model)),
+                              options->kv_scales, &model->kv_scales, error));
+    TRY(worker_geometry(model->model, options->kv_dtype, &model->kv_scales, BLOCK_TOKENS, error,
+                        &model->geometry));
     return open_forward(model, options, threads, error);
+}
+
+enum status eval_device_open(const char *folder, const char *name,
+                             const struct eval_model_options *options, struct device **device_out,
+                             struct error *error)
+{
+    const struct worker_options worker = {.folder = folder,
+                                          .device = name,
+                                          .cpu_kernels = options->cpu_kernels,
+                                          .attention_kernels = options->attention_kernels};
+    TRY(worker_device_check(&worker, error));
+    return worker_device_open(&worker, device_out, error);
 }
 
 enum status eval_model_open(const char *folder, const struct eval_model_options *options,
@@ -107,6 +128,7 @@ void eval_model_close(struct eval_model *model)
         block_pool_release(model->pool, model->blocks, model->n_blocks);
     block_pool_destroy(model->pool);
     device_free(model->device, &model->memory);
+    kv_scales_finish(&model->kv_scales);
     model_destroy(model->model);
     free(model->blocks);
     free(model->logits);
@@ -142,6 +164,36 @@ enum status eval_model_run(struct eval_model *model, const uint32_t *window, uin
     };
     assert(n > 0 && n <= EVAL_CHUNK_TOKENS && at + n <= n_window);
     return forward_run(model->forward, &sequence, 1, 1, model->logits);
+}
+
+/* One block of one layer: n tokens of K or V of each head. */
+static double block_largest(const struct geometry *geometry, const float *heads, uint32_t n)
+{
+    double largest = 0;
+    for (uint32_t head = 0; head < geometry->n_kv_heads; head++) {
+        const float *tokens = heads + (size_t)head * geometry->block_tokens * geometry->head_dim;
+        for (uint32_t i = 0; i < n * geometry->head_dim; i++) {
+            const double magnitude = fabs((double)tokens[i]);
+            largest = magnitude > largest || isnan(magnitude) ? magnitude : largest;
+        }
+    }
+    return largest;
+}
+
+void eval_model_take_largest(const struct eval_model *model, uint32_t n, double *largest)
+{
+    const struct geometry *geometry = &model->geometry;
+    const size_t part = (size_t)geometry->n_kv_heads * geometry->block_tokens * geometry->head_dim;
+    assert(geometry->dtype == KV_F32 && device_reads_host(model->device));
+    for (uint32_t at = 0; at < n; at += geometry->block_tokens) {
+        const uint32_t n_here = n - at < geometry->block_tokens ? n - at : geometry->block_tokens;
+        const float *block = (const float *)(const void *)block_pool_data(
+            model->pool, model->blocks[at / geometry->block_tokens]);
+        for (uint32_t i = 0; i < 2 * geometry->n_layers; i++, block += part) {
+            const double here = block_largest(geometry, block, n_here);
+            largest[i] = here > largest[i] || isnan(here) ? here : largest[i];
+        }
+    }
 }
 
 enum status eval_model_rows(struct eval_model *model, uint32_t first, uint32_t n,

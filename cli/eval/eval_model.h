@@ -23,12 +23,17 @@ struct eval_model;
 struct eval_model_options {
     enum weight_format weights;
     enum worker_kv_dtype kv_dtype;
+    const char *kv_scales;
     enum context_math attention_math;
     enum block_activations block_activations;
     const char *cpu_kernels, *attention_kernels;
     uint32_t window_tokens; /* most tokens of a window */
 };
 
+/* Opens the device that computes, "cpu" too. Fails as worker_device_check and worker_device_open. The caller closes it. */
+MUST_CHECK enum status eval_device_open(const char *folder, const char *name,
+                                        const struct eval_model_options *options,
+                                        struct device **device_out, struct error *error);
 /* Borrows threads and device until close. Fails as model_load and forward_create; INVALID_ARGUMENT too if the window is longer than
  * the model's context. */
 MUST_CHECK enum status eval_model_open(const char *folder, const struct eval_model_options *options,
@@ -44,6 +49,9 @@ const char *eval_model_kv_dtype(const struct eval_model *model); /* "bf16" */
  * DEVICE_LOST. */
 MUST_CHECK enum status eval_model_run(struct eval_model *model, const uint32_t *window,
                                       uint32_t n_window, uint32_t at, uint32_t n);
+/* For KV of F32 in the host's memory: raises largest [layer][2] (K, V) to the largest magnitudes in the cache of the first n tokens; the
+ * last window has computed them. NaN stays. */
+void eval_model_take_largest(const struct eval_model *model, uint32_t n, double *largest);
 /* The logits of n tokens of that step, at most EVAL_ROWS_MAX, from its first-th on: [n][vocabulary], which stay until the next call.
  * DEVICE_LOST. */
 MUST_CHECK enum status eval_model_rows(struct eval_model *model, uint32_t first, uint32_t n,

@@ -96,6 +96,25 @@ static enum status read_compressed(const struct json_fields *fields, struct quan
                      fields->file, format);
 }
 
+/* What the scales of K and V in the files are for. K and V are cached so only if --kv-dtype asks for it. */
+static enum status read_kv_scheme(const struct json_fields *fields, struct quantization *out)
+{
+    const json_t *object;
+    const char *type = "float";
+    uint32_t bits = 8;
+    TRY(json_fields_object(fields, "kv_cache_scheme", &object));
+    if (!object)
+        return STATUS_OK;
+    const struct json_fields own = {object, "config.json: quantization_config.kv_cache_scheme",
+                                    fields->error};
+    TRY(json_fields_u32(&own, "num_bits", 1, 64, &bits));
+    TRY(json_fields_string(&own, "type", &type));
+    out->has_kv_scheme = true;
+    out->kv_is_int8 = strcmp(type, "int") == 0;
+    out->kv_has_other_bits = bits != 8;
+    return STATUS_OK;
+}
+
 static enum status read_mxfp4(const struct json_fields *fields, struct quantization *out)
 {
     (void)fields, (void)out;
@@ -125,6 +144,7 @@ enum status quantization_read(const struct json_fields *fields,
     if (!object)
         return STATUS_OK;
     const struct json_fields own = {object, "config.json: quantization_config", fields->error};
+    TRY(read_kv_scheme(&own, quantization_out));
     TRY(json_fields_string(&own, "quant_method", &name));
     if (!name && json_object_get(object, "load_in_4bit"))
         name = "bitsandbytes";

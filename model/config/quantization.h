@@ -23,6 +23,9 @@ struct quantization {
     uint32_t bits;                      /* AWQ, GPTQ */
     uint32_t block_rows, block_columns; /* FP8; 0: there are no blocks */
     bool zero_is_less_one;              /* GPTQ's first format */
+    bool has_kv_scheme;                 /* the files have scales of K and V, */
+    bool kv_is_int8;                    /* for INT8, not E4M3, */
+    bool kv_has_other_bits;             /* or for a type that is neither */
 };
 
 /* fields: of the whole file. UNSUPPORTED: the sentence names the method or key, and what would work. CORRUPT. */

@@ -21,11 +21,12 @@
 #include "model/model.h"
 
 struct forward;
+struct kv_scales;
 struct sampling_penalty; /* both: kernels/cuda/sampling_parameters.h */
 struct sampling_result;
 
 /* dtype of the KV cache; the values are those of kvtransfer's geometry, by name. */
-enum cache_dtype { CACHE_F32, CACHE_BF16, CACHE_F16 };
+enum cache_dtype { CACHE_F32, CACHE_BF16, CACHE_F16, CACHE_INT8, CACHE_E4M3 };
 
 /* The type in which attention of context sequences multiplies: float32 (values of the cache are widened), or BF16 or FP16
  * as in flash attention on a GPU (MATH_BF16, MATH_FP16 in kernels/attention.h). On a host, generation does not depend on
@@ -44,7 +45,8 @@ struct forward_options {
     uint32_t sequences_max;                   /* in a batch */
     uint32_t blocks_max;                      /* of one sequence */
     struct thread_pool *threads;
-    struct device *device; /* the blocks of the pool are on it, too */
+    struct device *device;             /* the blocks of the pool are on it, too */
+    const struct kv_scales *kv_scales; /* of an INT8 or E4M3 cache; read by create alone */
 };
 
 /* A device gets at most this many penalties for one row. A row with more is fetched. */

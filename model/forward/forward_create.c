@@ -2,6 +2,7 @@
 #include "kernels/cuda/sampling_parameters.h"
 #include "model/forward/forward_parts.h"
 #include "model/kernel_choice.h"
+#include "model/weights/kv_scales.h"
 #include "model/weights/weight_types.h"
 
 #include <assert.h>
@@ -18,6 +19,10 @@ static enum dtype to_dtype(enum cache_dtype dtype)
         return DTYPE_BF16;
     case CACHE_F16:
         return DTYPE_F16;
+    case CACHE_INT8:
+        return DTYPE_INT8;
+    case CACHE_E4M3:
+        return DTYPE_E4M3;
     case CACHE_F32:
         break;
     }
@@ -53,7 +58,7 @@ static enum status check_options(const struct forward_options *options, struct e
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "block_tokens is %u, expected a power of two, %u .. %u", block_tokens,
                          BLOCK_TOKENS_MIN, BLOCK_TOKENS_MAX);
-    if ((unsigned)options->cache_dtype > CACHE_F16)
+    if ((unsigned)options->cache_dtype > CACHE_E4M3)
         return error_set(error, STATUS_INVALID_ARGUMENT, "cache_dtype %d is none",
                          (int)options->cache_dtype);
     if ((unsigned)options->context_math > CONTEXT_MATH_FP16)
@@ -65,6 +70,18 @@ static enum status check_options(const struct forward_options *options, struct e
     TRY(check_range("tokens_max", options->tokens_max, TOKENS_MAX_MAX, error));
     TRY(check_range("sequences_max", options->sequences_max, TOKENS_MAX_MAX, error));
     return check_range("blocks_max", options->blocks_max, UINT32_MAX, error);
+}
+
+static enum status check_scales(const struct model *model, const struct forward_options *options,
+                                struct error *error)
+{
+    const uint32_t n_layers = model_get_config(model)->n_layers;
+    const uint32_t n_known = options->kv_scales ? options->kv_scales->n_layers : 0;
+    if (!dtype_is_8bit(to_dtype(options->cache_dtype)) || n_known == n_layers)
+        return STATUS_OK;
+    return error_set(error, STATUS_INVALID_ARGUMENT,
+                     "kv_scales has %u layers with cache_dtype %s, the model has %u", n_known,
+                     dtype_name(to_dtype(options->cache_dtype)), n_layers);
 }
 
 /* An option that changes nothing would have a numerics id that fits no other worker. */
@@ -94,6 +111,11 @@ static enum status create_attention(struct forward *forward, uint32_t layer, str
     struct attention_config attention = forward->shape;
     attention.layer_index = layer;
     attention.window = config->windows[layer];
+    if (dtype_is_8bit(attention.cache)) {
+        const struct kv_scales *scales = forward->options.kv_scales;
+        attention.k_scale = kv_scales_of(scales, attention.cache, layer, KV_PART_K);
+        attention.v_scale = kv_scales_of(scales, attention.cache, layer, KV_PART_V);
+    }
     attention.rope = config->layer_ropes[layer] == ROPE_ABSENT  ? NULL
                      : config->layer_ropes[layer] == ROPE_LOCAL ? forward->rope_local
                                                                 : forward->rope;
@@ -307,6 +329,7 @@ enum status forward_create(const struct model *model, const struct forward_optio
 {
     TRY(check_options(options, error));
     TRY(check_blocks(model, options->block_activations, error));
+    TRY(check_scales(model, options, error));
     struct forward *forward = calloc(1, sizeof *forward);
     if (!forward)
         return error_set(error, STATUS_NO_MEMORY, "no memory for the forward pass");

@@ -463,6 +463,11 @@ static const struct tensor_names SETS[] = {
                            false},
 };
 
+const char *const KV_SCALE_NAMES[2][4] = {
+    {"self_attn.k_scale", "self_attn.k_proj.k_scale", "self_attn.kv_scale"},
+    {"self_attn.v_scale", "self_attn.v_proj.v_scale", "self_attn.kv_scale"},
+};
+
 const struct tensor_names *tensor_names_of(const struct model_config *config)
 {
     const struct family *family = family_at(config->family);

@@ -75,6 +75,9 @@ struct tensor_names {
     bool experts_are_transposed; /* the matrices of that tensor are [n_in][n_out] */
 };
 
+/* The scales that a checkpoint has of a layer's K, and of its V: the first one that is there. A list ends with NULL. */
+extern const char *const KV_SCALE_NAMES[2][4];
+
 const struct tensor_names *tensor_names_of(const struct model_config *config);
 
 /* Whether the row's condition holds. */

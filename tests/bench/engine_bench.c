@@ -167,7 +167,7 @@ static enum status open_parts(struct bench *bench, struct error *error)
     const struct sim_options network = {.seed = 1};
     TRY(device_open("cpu", &bench->device, error));
     TRY(model_load(KVFERRY_SOURCE_DIR "/tests/golden/models/llama_t4", NULL, error, &bench->model));
-    TRY(worker_geometry(bench->model, WORKER_KV_F32, BLOCK_TOKENS, error, &bench->geometry));
+    TRY(worker_geometry(bench->model, WORKER_KV_F32, NULL, BLOCK_TOKENS, error, &bench->geometry));
     uint32_t n_blocks = bench->sequences * 30;
     TRY(block_pool_create(n_blocks, geometry_block_bytes(&bench->geometry), &bench->pool));
     const struct worker_step step = {.tokens_max = BATCH_TOKENS + bench->sequences,

@@ -28,14 +28,17 @@ Test(geometry, names_the_field_that_is_wrong)
     static const struct {
         struct geometry geometry;
         const char *field;
-    } CASES[] = {{{0, 2, 32, 32, KV_BF16, {0}, ""}, "n_layers"},
-                 {{5, 0, 32, 32, KV_BF16, {0}, ""}, "n_kv_heads"},
-                 {{5, 2, 0, 32, KV_BF16, {0}, ""}, "head_dim"},
-                 {{5, 2, 32, 0, KV_BF16, {0}, ""}, "block_tokens"},
-                 {{5, 2, 32, 24, KV_BF16, {0}, ""}, "block_tokens"},
-                 {{5, 2, 32, 256, KV_BF16, {0}, ""}, "block_tokens"},
-                 {{5, 2, 32, 32, (enum kv_dtype)9, {0}, ""}, "dtype"},
-                 {{UINT32_MAX, UINT32_MAX, UINT32_MAX, 128, KV_F32, {0}, ""}, "bytes"}};
+    } CASES[] = {
+        {{0, 2, 32, 32, KV_BF16, {0}, "", 0}, "n_layers"},
+        {{5, 0, 32, 32, KV_BF16, {0}, "", 0}, "n_kv_heads"},
+        {{5, 2, 0, 32, KV_BF16, {0}, "", 0}, "head_dim"},
+        {{5, 2, 32, 0, KV_BF16, {0}, "", 0}, "block_tokens"},
+        {{5, 2, 32, 24, KV_BF16, {0}, "", 0}, "block_tokens"},
+        {{5, 2, 32, 256, KV_BF16, {0}, "", 0}, "block_tokens"},
+        {{5, 2, 32, 32, (enum kv_dtype)9, {0}, "", 0}, "dtype"},
+        {{5, 2, 32, 32, KV_INT8, {0}, "", 0}, "kv_scales is 0000000000000000 with dtype int8"},
+        {{5, 2, 32, 32, KV_F16, {0}, "", 0xab}, "kv_scales is 00000000000000ab with dtype f16"},
+        {{UINT32_MAX, UINT32_MAX, UINT32_MAX, 128, KV_F32, {0}, "", 0}, "bytes"}};
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         struct error error = {""};
         cr_assert_eq(geometry_check(&CASES[i].geometry, &error), STATUS_INVALID_ARGUMENT);
@@ -58,6 +61,16 @@ Test(geometry, names_the_field_that_differs_and_both_values)
     other.model_digest[1]++;
     cr_assert_eq(geometry_match(&GOOD, &other, "equal", &error), STATUS_GEOMETRY_MISMATCH);
     cr_assert(strstr(error.text, "model_digest") != NULL, "%s", error.text);
+
+    struct geometry ours = GOOD;
+    ours.dtype = KV_E4M3;
+    ours.kv_scales = 1;
+    other = ours;
+    cr_assert_eq(geometry_match(&ours, &other, "equal", &error), STATUS_OK);
+    other.kv_scales = 0xff;
+    cr_assert_eq(geometry_match(&ours, &other, "any", &error), STATUS_GEOMETRY_MISMATCH);
+    cr_assert_str_eq(error.text, "KV layout: kv_scales is 0000000000000001 here and "
+                                 "00000000000000ff there: K and V are stored in other units");
 }
 
 Test(geometry, other_numerics_differ_unless_they_are_allowed)
@@ -81,7 +94,7 @@ Test(geometry, other_numerics_differ_unless_they_are_allowed)
 
 Test(geometry, dtypes_have_names)
 {
-    for (enum kv_dtype dtype = KV_F32; dtype <= KV_F16; dtype++) {
+    for (enum kv_dtype dtype = KV_F32; dtype <= KV_E4M3; dtype++) {
         enum kv_dtype parsed = KV_F32;
         cr_assert_eq(kv_dtype_parse(kv_dtype_name(dtype), &parsed), STATUS_OK);
         cr_assert_eq(parsed, dtype);

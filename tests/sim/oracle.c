@@ -24,9 +24,12 @@ struct scores {
     float logprobs[ORACLE_PROMPT_MAX];
 };
 
+#define KV_LARGEST 12.0 /* of K and V, for caches of 8 bits */
+
 struct oracle {
     struct device *device;
     struct model *models[ORACLE_MODELS];
+    struct kv_scales kv_scales[ORACLE_MODELS];
     struct block_pool *pools[ORACLE_MODELS][ORACLE_DTYPES];
     struct forward *forwards[ORACLE_MODELS][ORACLE_DTYPES];
     struct sampler *samplers[ORACLE_MODELS];
@@ -56,7 +59,8 @@ static void open_forward(struct oracle *oracle, uint32_t model, enum cache_dtype
                                             .tokens_max = ORACLE_CONTEXT_TOKENS,
                                             .sequences_max = 1,
                                             .blocks_max = N_BLOCKS,
-                                            .device = oracle->device};
+                                            .device = oracle->device,
+                                            .kv_scales = &oracle->kv_scales[model]};
     must(forward_create(oracle->models[model], &options, &error, &oracle->forwards[model][dtype]),
          &error, "forward");
     must(forward_attach(oracle->forwards[model][dtype], oracle->pools[model][dtype], &error),
@@ -75,6 +79,9 @@ struct oracle *oracle_create(void)
         struct error error = {""};
         must(model_load(FOLDERS[i], NULL, &error, &oracle->models[i]), &error, FOLDERS[i]);
         uint32_t vocabulary = model_get_config(oracle->models[i])->vocabulary;
+        must(kv_scales_alike(model_get_config(oracle->models[i])->n_layers, KV_LARGEST,
+                             &oracle->kv_scales[i]),
+             NULL, "scales");
         if (vocabulary > vocabulary_max)
             vocabulary_max = vocabulary;
         must(sampler_create(vocabulary, model_kernels(oracle->models[i]), &oracle->samplers[i]),
@@ -96,11 +103,17 @@ void oracle_destroy(struct oracle *oracle)
             block_pool_destroy(oracle->pools[i][dtype]);
         }
         sampler_destroy(oracle->samplers[i]);
+        kv_scales_finish(&oracle->kv_scales[i]);
         model_destroy(oracle->models[i]);
     }
     device_close(oracle->device);
     free(oracle->logits);
     free(oracle);
+}
+
+const struct kv_scales *oracle_kv_scales(const struct oracle *oracle, uint32_t model)
+{
+    return &oracle->kv_scales[model];
 }
 
 const struct model *oracle_model(const struct oracle *oracle, uint32_t model)

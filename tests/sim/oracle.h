@@ -9,11 +9,12 @@
 
 #include "model/forward/forward.h"
 #include "model/sampling/sampler.h"
+#include "model/weights/kv_scales.h"
 
 #define ORACLE_MODELS         2u
 #define ORACLE_FAMILIES       6u
 #define ORACLE_VARIANTS       5u /* of sampling parameters */
-#define ORACLE_DTYPES         3u /* of the KV cache */
+#define ORACLE_DTYPES         5u /* of the KV cache */
 #define ORACLE_PROMPT_MAX     112u
 #define ORACLE_GENERATED_MAX  12u
 #define ORACLE_LONG_MAX       48u /* of prompts that leave room for it */
@@ -29,6 +30,7 @@ struct oracle_question {
 struct oracle *oracle_create(void); /* aborts when the models cannot be read */
 void oracle_destroy(struct oracle *oracle);
 
+const struct kv_scales *oracle_kv_scales(const struct oracle *oracle, uint32_t model);
 const struct model *oracle_model(const struct oracle *oracle, uint32_t model);
 void oracle_prompt(const struct oracle *oracle, uint32_t model, uint32_t family, uint32_t n_tokens,
                    uint32_t *tokens_out);

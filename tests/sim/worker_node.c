@@ -19,14 +19,18 @@ static void must(const struct worker_node *worker, enum status status, const str
 
 struct geometry worker_node_geometry(const struct cluster *cluster)
 {
-    static const enum worker_kv_dtype DTYPES[] = {
-        [CACHE_F32] = WORKER_KV_F32, [CACHE_BF16] = WORKER_KV_BF16, [CACHE_F16] = WORKER_KV_F16};
+    static const enum worker_kv_dtype DTYPES[] = {[CACHE_F32] = WORKER_KV_F32,
+                                                  [CACHE_BF16] = WORKER_KV_BF16,
+                                                  [CACHE_F16] = WORKER_KV_F16,
+                                                  [CACHE_INT8] = WORKER_KV_INT8,
+                                                  [CACHE_E4M3] = WORKER_KV_E4M3};
     const struct plan *plan = cluster->plan;
     const struct model *model = oracle_model(cluster->oracle, plan->model);
     struct geometry geometry = {0};
     struct error error = {""};
-    enum status status = worker_geometry(model, DTYPES[plan->dtype], plan->block_tokens, &error,
-                                         &geometry);
+    enum status status = worker_geometry(model, DTYPES[plan->dtype],
+                                         oracle_kv_scales(cluster->oracle, plan->model),
+                                         plan->block_tokens, &error, &geometry);
     assert(status == STATUS_OK);
     (void)status;
     return geometry;
@@ -120,6 +124,7 @@ static void create_forward(struct worker_node *worker, const struct geometry *ge
                           : plan->batch_tokens + plan->slots_max,
         .sequences_max = plan->slots_max,
         .context_tokens = ORACLE_CONTEXT_TOKENS,
+        .kv_scales = oracle_kv_scales(worker->cluster->oracle, plan->model),
         .device = worker->device,
     };
     must(worker,

@@ -17,9 +17,10 @@ static struct worker_identity some_identity(void)
                      .n_kv_heads = 2,
                      .head_dim = 32,
                      .block_tokens = 16,
-                     .dtype = KV_BF16,
+                     .dtype = KV_INT8,
                      .model_digest = {1, UINT64_MAX},
-                     .numerics = "cpu-f32-fma-fma-compute-asis-1"},
+                     .numerics = "cpu-f32-fma-fma-compute-asis-1",
+                     .kv_scales = 0xfedcba9876543210},
         .address = {.worker_bytes = 3,
                     .worker = {7, 8, 9},
                     .incarnation = 42,
@@ -70,6 +71,8 @@ Test(identity_codec, an_identity_survives_the_wire)
     cr_assert_arr_eq(again.address.secret, identity.address.secret, TRANSPORT_SECRET_BYTES);
     cr_assert_eq(again.geometry.model_digest[1], UINT64_MAX);
     cr_assert_str_eq(again.geometry.numerics, identity.geometry.numerics);
+    cr_assert_eq(again.geometry.dtype, KV_INT8);
+    cr_assert_eq(again.geometry.kv_scales, 0xfedcba9876543210);
     cluster_key_destroy(way.key);
 }
 
@@ -93,7 +96,8 @@ Test(identity_codec, refuses_by_name)
 {
     char shout[] = "CPU", list[] = "a,b", long_id[NUMERICS_ID_MAX + 1] = {0};
     memset(long_id, 'a', NUMERICS_ID_MAX);
-    char dtype[] = "f64", short_digest[] = "abc", big_digest[] = "ABCDEF00ABCDEF00ABCDEF00ABCDEF00";
+    char dtype[] = "f64", short_digest[] = "abc", no_scales[] = "0000000000000000",
+         big_digest[] = "ABCDEF00ABCDEF00ABCDEF00ABCDEF00";
     static uint8_t bytes[4096];
     struct worker_identity identity;
     struct error error = {0};
@@ -102,6 +106,8 @@ Test(identity_codec, refuses_by_name)
     REFUSES_IDENTITY("incarnation", message.message.incarnation = 0);
     REFUSES_IDENTITY("geometry", message.message.geometry = NULL);
     REFUSES_IDENTITY("dtype", message.geometry.message.dtype = dtype);
+    REFUSES_IDENTITY("kv_scales", message.geometry.message.kv_scales = short_digest);
+    REFUSES_IDENTITY("kv_scales", message.geometry.message.kv_scales = no_scales);
     REFUSES_IDENTITY("model_digest", message.geometry.message.model_digest = short_digest);
     REFUSES_IDENTITY("model_digest", message.geometry.message.model_digest = big_digest);
     REFUSES_IDENTITY("numerics", message.geometry.message.numerics = shout);

@@ -78,7 +78,7 @@ static void open_forward(struct rig *rig)
     cr_assert_eq(model_load(KVFERRY_SOURCE_DIR "/tests/golden/models/llama_t4",
                             &(struct model_options){.device = rig->device}, &error, &rig->model),
                  STATUS_OK, "%s", error.text);
-    cr_assert_eq(worker_geometry(rig->model, WORKER_KV_F32, BLOCK_TOKENS, &error, &geometry),
+    cr_assert_eq(worker_geometry(rig->model, WORKER_KV_F32, NULL, BLOCK_TOKENS, &error, &geometry),
                  STATUS_OK);
     const struct worker_step options = {
         .tokens_max = 64, .sequences_max = 1, .context_tokens = 64, .device = rig->device};

@@ -22,7 +22,8 @@ static struct geometry geometry_of(const struct model *model, enum worker_kv_dty
 {
     struct error error = {""};
     struct geometry geometry;
-    cr_assert_eq(worker_geometry(model, dtype, 16, &error, &geometry), STATUS_OK, "%s", error.text);
+    cr_assert_eq(worker_geometry(model, dtype, NULL, 16, &error, &geometry), STATUS_OK, "%s",
+                 error.text);
     return geometry;
 }
 

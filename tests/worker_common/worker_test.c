@@ -37,12 +37,12 @@ Test(worker, geometry_is_the_models_and_set_only_when_good)
                  "%s", error.text);
     const struct model_config *config = model_get_config(model);
     struct geometry geometry = {.n_layers = 7};
-    cr_assert_eq(worker_geometry(model, WORKER_KV_AUTO, 12, &error, &geometry),
+    cr_assert_eq(worker_geometry(model, WORKER_KV_AUTO, NULL, 12, &error, &geometry),
                  STATUS_INVALID_ARGUMENT);
     cr_assert(strstr(error.text, "block_tokens"), "%s", error.text);
     cr_assert_eq(geometry.n_layers, 7);
-    cr_assert_eq(worker_geometry(model, WORKER_KV_F16, 32, &error, &geometry), STATUS_OK, "%s",
-                 error.text);
+    cr_assert_eq(worker_geometry(model, WORKER_KV_F16, NULL, 32, &error, &geometry), STATUS_OK,
+                 "%s", error.text);
     struct geometry wanted = {
         .n_layers = config->n_layers,
         .n_kv_heads = config->n_kv_heads,

@@ -47,7 +47,7 @@ static inline void engine_rig_open(struct engine_rig *rig, const struct engine_r
     if (options->overflows)
         overflow_plant(rig->model, options->overflow_token, &rig->overflow);
     cr_assert_eq(
-        worker_geometry(rig->model, WORKER_KV_F32, RIG_BLOCK_TOKENS, &error, &rig->geometry),
+        worker_geometry(rig->model, WORKER_KV_F32, NULL, RIG_BLOCK_TOKENS, &error, &rig->geometry),
         STATUS_OK, "%s", error.text);
     cr_assert_eq(
         block_pool_create(options->n_blocks, geometry_block_bytes(&rig->geometry), &rig->pool),

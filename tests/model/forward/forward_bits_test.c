@@ -76,6 +76,8 @@ Test(forward_bits, demo_model_with_every_cache_dtype)
     check_all(DEMO_MODEL, 2048, CACHE_F32, 300);
     check_all(DEMO_MODEL, 2048, CACHE_BF16, 129);
     check_all(DEMO_MODEL, 2048, CACHE_F16, 64);
+    check_all(DEMO_MODEL, 2048, CACHE_INT8, 129);
+    check_all(DEMO_MODEL, 2048, CACHE_E4M3, 64);
 }
 
 Test(forward_bits, tiny_models_with_windows_and_norms)
@@ -146,7 +148,8 @@ static bool phases_agree(const char *folder, enum cache_dtype dtype, enum contex
 
 Test(forward_bits, a_token_has_the_same_bits_in_a_chunk_as_alone)
 {
-    static const enum cache_dtype DTYPES[] = {CACHE_F32, CACHE_BF16, CACHE_F16};
+    static const enum cache_dtype DTYPES[] = {CACHE_F32, CACHE_BF16, CACHE_F16, CACHE_INT8,
+                                              CACHE_E4M3};
     static const uint32_t LENGTHS[] = {1, 16, 37};
     for (size_t d = 0; d < sizeof DTYPES / sizeof *DTYPES; d++) {
         for (size_t i = 0; i < sizeof LENGTHS / sizeof *LENGTHS; i++) {
@@ -354,26 +357,29 @@ Test(forward, refuses_options_by_name)
         struct forward_options options;
         const char *word;
     } CASES[] = {
-        {{4, CACHE_F32, CONTEXT_MATH_COMPUTE, BLOCK_ACTIVATIONS_INT16, 8, 8, 4, NULL, NULL},
+        {{4, CACHE_F32, CONTEXT_MATH_COMPUTE, BLOCK_ACTIVATIONS_INT16, 8, 8, 4, NULL, NULL, NULL},
          "block_tokens"},
-        {{24, CACHE_F32, CONTEXT_MATH_COMPUTE, BLOCK_ACTIVATIONS_INT16, 8, 8, 4, NULL, NULL},
+        {{24, CACHE_F32, CONTEXT_MATH_COMPUTE, BLOCK_ACTIVATIONS_INT16, 8, 8, 4, NULL, NULL, NULL},
          "block_tokens"},
-        {{256, CACHE_F32, CONTEXT_MATH_COMPUTE, BLOCK_ACTIVATIONS_INT16, 8, 8, 4, NULL, NULL},
+        {{256, CACHE_F32, CONTEXT_MATH_COMPUTE, BLOCK_ACTIVATIONS_INT16, 8, 8, 4, NULL, NULL, NULL},
          "block_tokens"},
         {{16, (enum cache_dtype)7, CONTEXT_MATH_COMPUTE, BLOCK_ACTIVATIONS_INT16, 8, 8, 4, NULL,
-          NULL},
+          NULL, NULL},
          "cache_dtype"},
-        {{16, CACHE_F32, (enum context_math)3, BLOCK_ACTIVATIONS_INT16, 8, 8, 4, NULL, NULL},
+        {{16, CACHE_INT8, CONTEXT_MATH_COMPUTE, BLOCK_ACTIVATIONS_INT16, 8, 8, 4, NULL, NULL, NULL},
+         "kv_scales has 0 layers with cache_dtype I8"},
+        {{16, CACHE_F32, (enum context_math)3, BLOCK_ACTIVATIONS_INT16, 8, 8, 4, NULL, NULL, NULL},
          "context_math"},
-        {{16, CACHE_F32, CONTEXT_MATH_COMPUTE, (enum block_activations)2, 8, 8, 4, NULL, NULL},
+        {{16, CACHE_F32, CONTEXT_MATH_COMPUTE, (enum block_activations)2, 8, 8, 4, NULL, NULL,
+          NULL},
          "block_activations 2 is none"},
-        {{16, CACHE_F32, CONTEXT_MATH_COMPUTE, BLOCK_ACTIVATIONS_INT8, 8, 8, 4, NULL, NULL},
+        {{16, CACHE_F32, CONTEXT_MATH_COMPUTE, BLOCK_ACTIVATIONS_INT8, 8, 8, 4, NULL, NULL, NULL},
          "block_activations is int8, but the model has no weights in blocks"},
-        {{16, CACHE_F32, CONTEXT_MATH_COMPUTE, BLOCK_ACTIVATIONS_INT16, 0, 8, 4, NULL, NULL},
+        {{16, CACHE_F32, CONTEXT_MATH_COMPUTE, BLOCK_ACTIVATIONS_INT16, 0, 8, 4, NULL, NULL, NULL},
          "tokens_max"},
-        {{16, CACHE_F32, CONTEXT_MATH_COMPUTE, BLOCK_ACTIVATIONS_INT16, 8, 0, 4, NULL, NULL},
+        {{16, CACHE_F32, CONTEXT_MATH_COMPUTE, BLOCK_ACTIVATIONS_INT16, 8, 0, 4, NULL, NULL, NULL},
          "sequences_max"},
-        {{16, CACHE_F32, CONTEXT_MATH_COMPUTE, BLOCK_ACTIVATIONS_INT16, 8, 8, 0, NULL, NULL},
+        {{16, CACHE_F32, CONTEXT_MATH_COMPUTE, BLOCK_ACTIVATIONS_INT16, 8, 8, 0, NULL, NULL, NULL},
          "blocks_max"},
     };
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
@@ -389,8 +395,8 @@ Test(forward, refuses_options_by_name)
 Test(forward, refuses_a_pool_of_other_blocks)
 {
     static const struct forward_options OTHERS[] = {
-        {32, CACHE_F32, CONTEXT_MATH_COMPUTE, BLOCK_ACTIVATIONS_INT16, 8, 8, 4, NULL, NULL},
-        {16, CACHE_BF16, CONTEXT_MATH_COMPUTE, BLOCK_ACTIVATIONS_INT16, 8, 8, 4, NULL, NULL},
+        {32, CACHE_F32, CONTEXT_MATH_COMPUTE, BLOCK_ACTIVATIONS_INT16, 8, 8, 4, NULL, NULL, NULL},
+        {16, CACHE_BF16, CONTEXT_MATH_COMPUTE, BLOCK_ACTIVATIONS_INT16, 8, 8, 4, NULL, NULL, NULL},
     };
     struct runner runner;
     struct error error;

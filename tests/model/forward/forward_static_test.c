@@ -134,7 +134,8 @@ static void check(const char *folder, struct runner_options options)
 
 Test(forward_static, filled_up_steps_have_the_bits_of_their_sequences_in_every_cache_dtype)
 {
-    static const enum cache_dtype DTYPES[] = {CACHE_F32, CACHE_BF16, CACHE_F16};
+    static const enum cache_dtype DTYPES[] = {CACHE_F32, CACHE_BF16, CACHE_F16, CACHE_INT8,
+                                              CACHE_E4M3};
     for (size_t d = 0; d < sizeof DTYPES / sizeof *DTYPES; d++)
         for (uint32_t n_threads = 0; n_threads <= 3; n_threads++)
             check(GOLDEN_MODELS "/qwen3_t5_bias",

@@ -1,6 +1,7 @@
 #include "tests/model/support/runner.h"
 
 #include "model/kernel_choice.h"
+#include "model/weights/kv_scales.h"
 #include "tests/model/support/golden.h"
 
 #include <criterion/criterion.h>
@@ -10,6 +11,17 @@
 static uint32_t blocks_of(const struct runner *runner, uint32_t n_tokens)
 {
     return (n_tokens + runner->options.block_tokens - 1) / runner->options.block_tokens;
+}
+
+/* Of the files, or some. */
+static const struct kv_scales *scales_of(struct runner *runner)
+{
+    const struct kv_scales *scales = model_kv_scales(runner->model);
+    if (scales->n_layers > 0)
+        return scales;
+    const uint32_t n_layers = model_get_config(runner->model)->n_layers;
+    cr_assert_eq(kv_scales_alike(n_layers, RUNNER_KV_LARGEST, &runner->kv_scales), STATUS_OK);
+    return &runner->kv_scales;
 }
 
 void runner_open(struct runner *runner, const char *folder, struct runner_options options)
@@ -55,6 +67,7 @@ void runner_open(struct runner *runner, const char *folder, struct runner_option
         .blocks_max = o->n_blocks,
         .threads = runner->threads,
         .device = runner->device,
+        .kv_scales = scales_of(runner),
     };
     cr_assert_eq(forward_create(runner->model, &forward, &error, &runner->forward), STATUS_OK, "%s",
                  error.text);
@@ -68,6 +81,7 @@ void runner_close(struct runner *runner)
     block_pool_destroy(runner->pool);
     device_free(runner->device, &runner->pool_memory);
     thread_pool_destroy(runner->threads);
+    kv_scales_finish(&runner->kv_scales);
     model_destroy(runner->model);
     if (!runner->options.device)
         device_close(runner->device);

@@ -2,9 +2,11 @@
 #pragma once
 
 #include "model/forward/forward.h"
+#include "model/weights/kv_scales.h"
 
-#define GOLDEN_MODELS KVFERRY_SOURCE_DIR "/tests/golden/models"
-#define DEMO_MODEL    KVFERRY_SOURCE_DIR "/model/demo"
+#define GOLDEN_MODELS     KVFERRY_SOURCE_DIR "/tests/golden/models"
+#define RUNNER_KV_LARGEST 12.0 /* K and V of the tiny models are smaller */
+#define DEMO_MODEL        KVFERRY_SOURCE_DIR "/model/demo"
 
 struct runner_options {
     uint32_t block_tokens; /* 0: 16 */
@@ -25,6 +27,7 @@ struct runner {
     struct device *device;
     struct model *model;
     struct thread_pool *threads;
+    struct kv_scales kv_scales; /* of a cache of 8 bits, where the model has none */
     struct device_memory pool_memory;
     struct block_pool *pool;
     struct forward *forward;
