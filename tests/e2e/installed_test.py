@@ -135,7 +135,7 @@ class Installed(unittest.TestCase):
             self.assertTrue(offered.stdout.startswith("generate"), offered)
             offered = run("fish", "-c", f"{script} 'kvferry serve --kv-dtype '", env=env)
             words = sorted(line.split()[0] for line in offered.stdout.splitlines())
-            self.assertEqual(words, ["auto", "bf16", "f16", "f32"])
+            self.assertEqual(words, ["auto", "bf16", "e4m3", "f16", "f32", "int8"])
 
     def test_an_unknown_shell_is_refused(self):
         done = run(self.program, "completion", "tcsh")
