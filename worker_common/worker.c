@@ -115,8 +115,7 @@ enum status worker_geometry(const struct model *model, enum worker_kv_dtype kv_d
         .dtype = worker_kv_dtype(kv_dtype, model_weight_dtype(model)),
     };
     if (kv_dtype_is_8bit(geometry.dtype))
-        geometry.kv_scales = kv_scales_digest(kv_scales,
-                                              geometry.dtype == KV_INT8 ? DTYPE_INT8 : DTYPE_E4M3);
+        geometry.kv_scales = kv_scales_digest(kv_scales, worker_element_dtype(geometry.dtype));
     model_digest(model, geometry.model_digest);
     TRY(geometry_check(&geometry, error));
     *geometry_out = geometry;
@@ -133,8 +132,10 @@ static enum status set_geometry(struct worker *worker, const struct worker_optio
                               &worker->kv_scales, error));
     TRY(worker_geometry(worker->model, options->kv_dtype, &worker->kv_scales,
                         options->kv_block_tokens, error, geometry));
-    numerics_id_of_model(worker->model, options->context_math, options->weights,
-                         options->block_activations, geometry->numerics);
+    const struct forward_options choices = {.context_math = options->context_math,
+                                            .block_activations = options->block_activations,
+                                            .attention = options->attention};
+    numerics_id_of_model(worker->model, &choices, options->weights, geometry->numerics);
     assert(worker->context_tokens > 0 && worker->context_tokens <= worker->config->context_tokens);
     worker->context_blocks = geometry_blocks(geometry, worker->context_tokens);
     return STATUS_OK;

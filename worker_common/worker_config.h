@@ -79,6 +79,24 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
       "also for generated tokens; workers that work together need the same value, or "             \
       "allow_numerics must allow the difference")
 
+#define ATTENTION_SWITCH_CONFIG_ROWS(X)                                                            \
+    X(attention_path, WORD(enum attention_path, "auto|unfused|short|flash"), "auto", "",           \
+      "attention of prompts: flash adds up while it reads K and V (auto: the same); unfused and "  \
+      "short store the scores of a row first, short for contexts of up to 1024 tokens: for "       \
+      "comparisons; workers that work together need the same value, or allow_numerics must allow " \
+      "the difference")                                                                            \
+    X(multi_block, WORD(enum attention_choice, "auto|on|off"), "auto", "",                         \
+      "whether several threads, or parts of a GPU, share the K and V of one generated token; "     \
+      "auto: where there are few of them; the tokens are the same")                                \
+    X(grouped_query, WORD(enum attention_choice, "auto|on|off"), "auto", "",                       \
+      "whether heads that have K and V in common read them together (XQA); off is for "            \
+      "comparisons, and the tokens are the same")
+
+#define ATTENTION_SWITCHES(config)                                                                 \
+    {                                                                                              \
+        (config)->attention_path, (config)->multi_block, (config)->grouped_query                   \
+    }
+
 #define BLOCK_ACTIVATIONS_CONFIG_ROW(X)                                                            \
     X(block_activations, WORD(enum block_activations, "int16|int8"), "int16", "",                  \
       "what weights in blocks multiply (GGUF files, AWQ, GPTQ, q8, q4) is rounded to this, a "     \
@@ -138,6 +156,7 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
       "rounded up")                                                                                \
     KERNELS_CONFIG_ROWS(X)                                                                         \
     ATTENTION_MATH_CONFIG_ROW(X)                                                                   \
+    ATTENTION_SWITCH_CONFIG_ROWS(X)                                                                \
     BLOCK_ACTIVATIONS_CONFIG_ROW(X)                                                                \
     DEVICE_CONFIG_ROWS(X)                                                                          \
     X(pin, BOOL, "no", "", "bind each compute thread to one CPU")                                  \
@@ -178,11 +197,12 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
     .prefill_batch_tokens = (config)->prefill_batch_tokens, .threads = (config)->threads,          \
     .cpu_kernels = (config)->cpu_kernels, .attention_kernels = (config)->attention_kernels,        \
     .context_math = (config)->attention_math, .block_activations = (config)->block_activations,    \
-    .device = (config)->device, .device_memory = (config)->device_memory,                          \
-    .device_math = (config)->device_math, .pin = (config)->pin,                                    \
-    .cpu_placement = (config)->cpu_placement, .kv_transport = (config)->kv_transport,              \
-    .kv_network = (config)->kv_network, .ucx_net_devices = (config)->ucx_net_devices,              \
-    .ucx_port_range = (config)->ucx_port_range, .peers_max = (config)->peers_max,                  \
-    .pieces_max = (config)->pieces_max, .kv_unproven_max = (config)->kv_unproven_max,              \
-    .kv_proof_ms = (config)->kv_proof_ms, .constraints = {CONSTRAINT_COMPILER_LIMITS(config)},     \
+    .attention = ATTENTION_SWITCHES(config), .device = (config)->device,                           \
+    .device_memory = (config)->device_memory, .device_math = (config)->device_math,                \
+    .pin = (config)->pin, .cpu_placement = (config)->cpu_placement,                                \
+    .kv_transport = (config)->kv_transport, .kv_network = (config)->kv_network,                    \
+    .ucx_net_devices = (config)->ucx_net_devices, .ucx_port_range = (config)->ucx_port_range,      \
+    .peers_max = (config)->peers_max, .pieces_max = (config)->pieces_max,                          \
+    .kv_unproven_max = (config)->kv_unproven_max, .kv_proof_ms = (config)->kv_proof_ms,            \
+    .constraints = {CONSTRAINT_COMPILER_LIMITS(config)},                                           \
     .constraint_queue_max = (config)->constraint_queue_max

@@ -36,6 +36,17 @@ enum kv_dtype worker_kv_dtype(enum worker_kv_dtype wanted, enum dtype weights)
     return KV_F32;
 }
 
+enum dtype worker_element_dtype(enum kv_dtype dtype)
+{
+    static const enum dtype DTYPES[] = {[KV_F32] = DTYPE_F32,
+                                        [KV_BF16] = DTYPE_BF16,
+                                        [KV_F16] = DTYPE_F16,
+                                        [KV_INT8] = DTYPE_INT8,
+                                        [KV_E4M3] = DTYPE_E4M3};
+    assert((unsigned)dtype < sizeof DTYPES / sizeof *DTYPES);
+    return DTYPES[dtype];
+}
+
 static enum cache_dtype cache_dtype(enum kv_dtype dtype)
 {
     switch (dtype) {
@@ -63,6 +74,7 @@ struct forward_options worker_forward_options(const struct geometry *geometry,
         .kv_scales = step->kv_scales,
         .context_math = step->context_math,
         .block_activations = step->block_activations,
+        .attention = step->attention,
         .tokens_max = step->tokens_max,
         .sequences_max = step->sequences_max,
         .blocks_max = geometry_blocks(geometry, step->context_tokens),

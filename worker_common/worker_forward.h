@@ -17,12 +17,14 @@ struct worker_step {
     const struct kv_scales *kv_scales; /* for a cache of 8 bits */
     enum context_math context_math;
     enum block_activations block_activations;
+    struct attention_switches attention;
     struct thread_pool *threads; /* NULL: the caller alone */
     struct device *device;
 };
 
 /* The dtype of the cache for kv_dtype and weights of that type; auto: that of the weights. */
 enum kv_dtype worker_kv_dtype(enum worker_kv_dtype wanted, enum dtype weights);
+enum dtype worker_element_dtype(enum kv_dtype dtype); /* as kernels know it */
 /* The forward options for KV of that geometry. */
 struct forward_options worker_forward_options(const struct geometry *geometry,
                                               const struct worker_step *step);

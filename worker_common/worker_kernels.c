@@ -9,11 +9,13 @@
 #include "model/kernel_choice.h"
 #include "model/model.h"
 #include "worker_common/worker_device.h"
+#include "worker_common/worker_forward.h"
 #include "worker_common/worker_metrics.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 _Static_assert(KERNEL_TRIAL_MAX >= KERNELS_MAX, "every set can take part");
 
@@ -74,24 +76,6 @@ static void log_choice(const struct kernel_trial_choice *choice, const struct ke
               LOG_U64("ms", choice->took_ns / NS_PER_MS));
 }
 
-static enum dtype cache_of(enum kv_dtype dtype)
-{
-    switch (dtype) {
-    case KV_F32:
-        return DTYPE_F32;
-    case KV_BF16:
-        return DTYPE_BF16;
-    case KV_F16:
-        return DTYPE_F16;
-    case KV_INT8:
-        return DTYPE_INT8;
-    case KV_E4M3:
-        return DTYPE_E4M3;
-    }
-    assert(false && "all are above");
-    return DTYPE_F32;
-}
-
 /* The sets that take part; below 2: there is nothing to measure. */
 static uint32_t sets_of(const struct worker *worker, const struct worker_options *options,
                         const struct worker_kernels_trial *list, struct kernel_trial *trial_out,
@@ -116,7 +100,7 @@ static enum status read_types(const struct worker_options *options, struct kerne
     TRY(model_load(options->folder, &shapes, error, model_out));
     trial->config = model_get_config(*model_out);
     trial->weight_dtype = model_weight_dtype(*model_out);
-    trial->cache = cache_of(worker_kv_dtype(options->kv_dtype, trial->weight_dtype));
+    trial->cache = worker_element_dtype(worker_kv_dtype(options->kv_dtype, trial->weight_dtype));
     return STATUS_OK;
 }
 
@@ -171,6 +155,14 @@ const char *worker_kernels_word(enum worker_kernels_chosen chosen)
     return "";
 }
 
+/* A user may have left them over from a comparison. */
+static void warn_of_slow(const char *what, const char *set)
+{
+    if (strcmp(set, "reference") == 0 || strcmp(set, "scalar") == 0)
+        log_event(LOG_WARN, NULL, "kernels that are for comparisons, and slow",
+                  LOG_TEXT("of", what), LOG_TEXT("set", set));
+}
+
 void worker_kernels_tell(struct worker *worker)
 {
     struct process_kernels *told = &worker->kernels;
@@ -179,4 +171,6 @@ void worker_kernels_tell(struct worker *worker)
     snprintf(told->attention, sizeof told->attention, "%s",
              attention_backend_set(model_attention(worker->model)));
     told->threads = thread_pool_size(worker->threads);
+    warn_of_slow("products", told->products);
+    warn_of_slow("attention", told->attention);
 }

@@ -68,6 +68,7 @@ static inline struct worker_step worker_step_of(const struct worker *worker,
         .kv_scales = &worker->kv_scales,
         .context_math = options->context_math,
         .block_activations = options->block_activations,
+        .attention = options->attention,
         .threads = worker->threads,
         .device = worker->device,
     };

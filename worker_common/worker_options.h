@@ -29,6 +29,7 @@ struct worker_options {
     const char *cpu_kernels, *attention_kernels;
     enum context_math context_math;
     enum block_activations block_activations;
+    struct attention_switches attention;
     const char *device; /* NULL: "cpu" */
     uint64_t device_memory;
     enum worker_device_math device_math;

@@ -37,6 +37,7 @@
     X(against_kv_dtype, WORD(enum worker_kv_dtype, "auto|f32|bf16|f16"), "auto", "",               \
       "data type of K and V of the other model; auto: kv_dtype, or that of the weights if "        \
       "kv_dtype has 8 bits")                                                                       \
+    ATTENTION_SWITCH_CONFIG_ROWS(X)                                                                \
     ATTENTION_MATH_CONFIG_ROW(X)                                                                   \
     BLOCK_ACTIVATIONS_CONFIG_ROW(X)                                                                \
     X(threads, U32(0, 256), "0", "threads", "compute threads; 0: one per core")                    \
@@ -79,6 +80,7 @@ static enum status open_models(struct eval *eval)
                                          .kv_dtype = eval->values->kv_dtype,
                                          .kv_scales = eval->values->kv_scales,
                                          .attention_math = eval->values->attention_math,
+                                         .attention = ATTENTION_SWITCHES(eval->values),
                                          .block_activations = eval->values->block_activations,
                                          .cpu_kernels = eval->values->cpu_kernels,
                                          .attention_kernels = eval->values->attention_kernels,

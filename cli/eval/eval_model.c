@@ -52,6 +52,7 @@ static enum status open_forward(struct eval_model *model, const struct eval_mode
                                      .kv_scales = &model->kv_scales,
                                      .context_math = options->attention_math,
                                      .block_activations = options->block_activations,
+                                     .attention = options->attention,
                                      .threads = threads,
                                      .device = model->device};
     model->n_blocks = geometry_blocks(&model->geometry, options->window_tokens);

@@ -26,6 +26,7 @@ struct eval_model_options {
     const char *kv_scales;
     enum context_math attention_math;
     enum block_activations block_activations;
+    struct attention_switches attention;
     const char *cpu_kernels, *attention_kernels;
     uint32_t window_tokens; /* most tokens of a window */
 };

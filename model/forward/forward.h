@@ -17,6 +17,7 @@
 
 #include "base/thread_pool.h"
 #include "device/device.h"
+#include "kernels/attention.h"
 #include "kvcache/block_pool.h"
 #include "model/model.h"
 
@@ -36,6 +37,12 @@ enum context_math { CONTEXT_MATH_COMPUTE, CONTEXT_MATH_BF16, CONTEXT_MATH_FP16 }
 /* To what activations are rounded before weights in blocks multiply them (kernels/blocks.h): a scale for each 32. */
 enum block_activations { BLOCK_ACTIVATIONS_INT16, BLOCK_ACTIVATIONS_INT8 };
 
+/* How attention is computed, where there is a choice: kernels/attention.h. All zero: as is fastest. */
+struct attention_switches {
+    enum attention_path path; /* of prompts: UNFUSED and SHORT change bits */
+    enum attention_choice multi_block, grouped;
+};
+
 struct forward_options {
     uint32_t block_tokens; /* a power of two, 8 .. 128 */
     enum cache_dtype cache_dtype;
@@ -47,6 +54,7 @@ struct forward_options {
     struct thread_pool *threads;
     struct device *device;             /* the blocks of the pool are on it, too */
     const struct kv_scales *kv_scales; /* of an INT8 or E4M3 cache; read by create alone */
+    struct attention_switches attention;
 };
 
 /* A device gets at most this many penalties for one row. A row with more is fetched. */
@@ -72,6 +80,12 @@ struct forward_sequence {
     bool keeps_rows;                 /* for forward_rows: of all its query tokens */
     const struct forward_wish *wish; /* for forward_find, if wants_logits; NULL: no search */
 };
+
+/* Prompts are computed from stored scores: their sums have another order than those of generated tokens. */
+static inline bool forward_stores_scores(const struct attention_switches *switches)
+{
+    return switches->path == PATH_UNFUSED || switches->path == PATH_SHORT;
+}
 
 /* The bytes of one block of this model, for block_pool_create. */
 size_t forward_block_bytes(const struct model_config *config, uint32_t block_tokens,

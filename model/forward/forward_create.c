@@ -72,6 +72,20 @@ static enum status check_options(const struct forward_options *options, struct e
     return check_range("blocks_max", options->blocks_max, UINT32_MAX, error);
 }
 
+static uint32_t kv_tokens_max(const struct model_config *config,
+                              const struct forward_options *options);
+
+static enum status check_path(const struct forward_options *options, uint32_t kv_tokens,
+                              struct error *error)
+{
+    if (options->attention.path != PATH_SHORT || kv_tokens <= PATH_SHORT_KEYS)
+        return STATUS_OK;
+    return error_set(error, STATUS_INVALID_ARGUMENT,
+                     "attention_path is short, which takes contexts of up to %u tokens, not of %u: "
+                     "lower max_context_tokens, or take unfused",
+                     PATH_SHORT_KEYS, kv_tokens);
+}
+
 static enum status check_scales(const struct model *model, const struct forward_options *options,
                                 struct error *error)
 {
@@ -184,6 +198,9 @@ static enum status create_operators(struct forward *forward, struct error *error
         .bias = {.alibi_scale = config->decoder.alibi_scale},
         .norm_eps = config->norm_eps,
         .math = to_math(options->context_math),
+        .path = options->attention.path,
+        .multi_block = options->attention.multi_block,
+        .grouped = options->attention.grouped,
     };
     forward->attention = calloc(config->n_layers, sizeof *forward->attention);
     if (!forward->attention)
@@ -201,6 +218,8 @@ static enum status create_operators(struct forward *forward, struct error *error
         .cache = to_dtype(options->cache_dtype),
         .mask = MASK_CAUSAL,
         .block_tokens_min = options->block_tokens,
+        .has_short_path = options->attention.path == PATH_SHORT,
+        .has_multi_block = options->attention.multi_block == CHOICE_ON,
         .ropes = {forward->rope ? forward->rope : forward->rope_local,
                   forward->rope ? forward->rope_local : NULL},
     };
@@ -330,6 +349,7 @@ enum status forward_create(const struct model *model, const struct forward_optio
     TRY(check_options(options, error));
     TRY(check_blocks(model, options->block_activations, error));
     TRY(check_scales(model, options, error));
+    TRY(check_path(options, kv_tokens_max(model_get_config(model), options), error));
     struct forward *forward = calloc(1, sizeof *forward);
     if (!forward)
         return error_set(error, STATUS_NO_MEMORY, "no memory for the forward pass");
@@ -435,6 +455,8 @@ const char *forward_phases_differ_by(const struct forward *forward)
 {
     if (forward->options.context_math != CONTEXT_MATH_COMPUTE)
         return "any attention_math but compute";
+    if (forward_stores_scores(&forward->options.attention))
+        return "attention_path unfused or short";
     if (kernel_choice_is_fast(forward->kernels))
         return "device_math fast, whose sums depend on how many tokens a step has";
     return (forward->rope && rope_depends_on_length(forward->rope)) ||

@@ -59,27 +59,27 @@ void numerics_id_format(const struct numerics_parts *parts, char id_out[NUMERICS
     char device[32] = "cpu-f32";
     if (parts->architecture)
         snprintf(device, sizeof device, "cuda_sm%u-bf16", parts->architecture);
-    int n = snprintf(id_out, NUMERICS_ID_MAX, "%s-%s-%s-%s-%s%s-%d", device,
+    int n = snprintf(id_out, NUMERICS_ID_MAX, "%s-%s-%s-%s%s-%s%s-%d", device,
                      products_of(parts->kernels, parts->weights),
                      attention_of(parts->attention, parts->math), MATHS[parts->math],
-                     WEIGHTS[parts->weights],
+                     parts->stores_scores ? "_whole" : "", WEIGHTS[parts->weights],
                      parts->activations == BLOCK_ACTIVATIONS_INT8 ? "_a8" : "", NUMERICS_VERSION);
     assert(n > 0 && n < NUMERICS_ID_MAX && "a cut id could equal another");
     assert(numerics_is_id(id_out));
 }
 
-void numerics_id_of_model(const struct model *model, enum context_math math,
-                          enum weight_format weights, enum block_activations activations,
-                          char id_out[NUMERICS_ID_MAX])
+void numerics_id_of_model(const struct model *model, const struct forward_options *options,
+                          enum weight_format weights, char id_out[NUMERICS_ID_MAX])
 {
     const struct device *device = model_device(model);
     const struct numerics_parts parts = {
         .architecture = device ? device_get_traits(device).architecture : 0,
         .kernels = model_kernels(model)->name,
         .attention = attention_backend_set(model_attention(model)),
-        .math = math,
+        .math = options->context_math,
         .weights = weights,
-        .activations = activations,
+        .activations = options->block_activations,
+        .stores_scores = forward_stores_scores(&options->attention),
     };
     numerics_id_format(&parts, id_out);
 }

@@ -29,12 +29,12 @@ struct numerics_parts {
     enum context_math math;
     enum weight_format weights;
     enum block_activations activations;
+    bool stores_scores;    /* forward_stores_scores */
     uint32_t architecture; /* of a device with kernels of its own: device_traits; 0: a host */
 };
 
 void numerics_id_format(const struct numerics_parts *parts, char id_out[NUMERICS_ID_MAX]);
 
-/* The id for the kernels of this model. */
-void numerics_id_of_model(const struct model *model, enum context_math math,
-                          enum weight_format weights, enum block_activations activations,
-                          char id_out[NUMERICS_ID_MAX]);
+/* The id for the kernels of this model. options: its math, activations and attention are read. */
+void numerics_id_of_model(const struct model *model, const struct forward_options *options,
+                          enum weight_format weights, char id_out[NUMERICS_ID_MAX]);

@@ -106,6 +106,12 @@ Test(misfit, another_kv_dtype_is_not_paired)
                                  "dtype is bf16 here and f32 there");
 }
 
+Test(misfit, another_path_of_attention_is_not_paired)
+{
+    an_odd_one_beside_a_good_one((const char *const[]){"--attention-path", "unfused", NULL},
+                                 "compute_whole-asis");
+}
+
 Test(misfit, another_transport_is_not_paired)
 {
     an_odd_one_beside_a_good_one((const char *const[]){"--kv-transport", "shm-read", NULL},

@@ -2,6 +2,7 @@
 #include "base/random.h"
 #include "kernels/kernels.h"
 #include "model/forward/forward_parts.h"
+#include "tests/model/support/golden.h"
 #include "tests/model/support/runner.h"
 #include "tests/model/support/tiny_models.h"
 
@@ -179,6 +180,39 @@ Test(forward_bits, but_not_where_chunks_have_a_math_of_their_own)
     cr_assert_not(phases_agree(DEMO_MODEL, CACHE_F16, CONTEXT_MATH_FP16, 37));
 }
 
+/* ---- switches of attention ---- */
+
+/* Stored scores are added in another order, the same for chunks, blocks and threads; the other switches change no bit. */
+Test(forward_bits, switches_of_attention_change_no_bit_but_those_of_stored_scores)
+{
+    static const struct attention_switches SAME[] = {{.path = PATH_FLASH},
+                                                     {.multi_block = CHOICE_ON},
+                                                     {.multi_block = CHOICE_OFF},
+                                                     {.grouped = CHOICE_ON},
+                                                     {.grouped = CHOICE_OFF}};
+    struct runner_options options = {
+        .n_threads = 2}; /* a narrower cache would make differences larger */
+    const size_t bytes = ROWS * 2048 * sizeof(float);
+    float *expected = run(DEMO_MODEL, options, 0, 300);
+    for (size_t i = 0; i < sizeof SAME / sizeof *SAME; i++) {
+        options.attention = SAME[i];
+        expect_equal_bits(DEMO_MODEL, options, 2, 300, 2048, expected);
+    }
+    options.attention = (struct attention_switches){.path = PATH_UNFUSED};
+    float *whole = run(DEMO_MODEL, options, 0, 300);
+    cr_assert_neq(memcmp(whole, expected, bytes), 0);
+    cr_assert_leq(golden_error(whole, expected, ROWS * 2048), 1e-3);
+    for (uint32_t n_threads = 0; n_threads < 3; n_threads++) {
+        options.n_threads = n_threads;
+        options.attention.path = n_threads == 1 ? PATH_SHORT : PATH_UNFUSED;
+        options.tokens_max = 1024;
+        options.block_tokens = 8u << n_threads;
+        expect_equal_bits(DEMO_MODEL, options, n_threads + 1, 300, 2048, whole);
+    }
+    free(whole);
+    free(expected);
+}
+
 /* ---- batch mates ---- */
 
 enum { N_MATES = 6, N_ROUNDS = 64 };
@@ -347,45 +381,64 @@ Test(forward_misuse, more_tokens_than_the_prompt_has_assert, .signal = SIGABRT)
 
 /* ---- creation ---- */
 
+static const struct {
+    struct forward_options options;
+    const char *word;
+} BAD_OPTIONS[] = {
+    {{.block_tokens = 4, .tokens_max = 8, .sequences_max = 8, .blocks_max = 4}, "block_tokens"},
+    {{.block_tokens = 24, .tokens_max = 8, .sequences_max = 8, .blocks_max = 4}, "block_tokens"},
+    {{.block_tokens = 256, .tokens_max = 8, .sequences_max = 8, .blocks_max = 4}, "block_tokens"},
+    {{.block_tokens = 16,
+      .tokens_max = 8,
+      .sequences_max = 8,
+      .blocks_max = 4,
+      .cache_dtype = (enum cache_dtype)7},
+     "cache_dtype"},
+    {{.block_tokens = 16,
+      .tokens_max = 8,
+      .sequences_max = 8,
+      .blocks_max = 4,
+      .cache_dtype = CACHE_INT8},
+     "kv_scales has 0 layers with cache_dtype I8"},
+    {{.block_tokens = 128,
+      .tokens_max = 8,
+      .sequences_max = 8,
+      .blocks_max = 9,
+      .attention.path = PATH_SHORT},
+     "attention_path is short, which takes contexts of up to 1024 tokens, not of 1152"},
+    {{.block_tokens = 16,
+      .tokens_max = 8,
+      .sequences_max = 8,
+      .blocks_max = 4,
+      .context_math = (enum context_math)3},
+     "context_math"},
+    {{.block_tokens = 16,
+      .tokens_max = 8,
+      .sequences_max = 8,
+      .blocks_max = 4,
+      .block_activations = (enum block_activations)2},
+     "block_activations 2 is none"},
+    {{.block_tokens = 16,
+      .tokens_max = 8,
+      .sequences_max = 8,
+      .blocks_max = 4,
+      .block_activations = BLOCK_ACTIVATIONS_INT8},
+     "block_activations is int8, but the model has no weights in blocks"},
+    {{.block_tokens = 16, .tokens_max = 0, .sequences_max = 8, .blocks_max = 4}, "tokens_max"},
+    {{.block_tokens = 16, .tokens_max = 8, .sequences_max = 0, .blocks_max = 4}, "sequences_max"},
+    {{.block_tokens = 16, .tokens_max = 8, .sequences_max = 8, .blocks_max = 0}, "blocks_max"},
+};
+
 Test(forward, refuses_options_by_name)
 {
     struct model *model;
     struct forward *forward = NULL;
     struct error error;
     cr_assert_eq(model_load(DEMO_MODEL, NULL, &error, &model), STATUS_OK);
-    static const struct {
-        struct forward_options options;
-        const char *word;
-    } CASES[] = {
-        {{4, CACHE_F32, CONTEXT_MATH_COMPUTE, BLOCK_ACTIVATIONS_INT16, 8, 8, 4, NULL, NULL, NULL},
-         "block_tokens"},
-        {{24, CACHE_F32, CONTEXT_MATH_COMPUTE, BLOCK_ACTIVATIONS_INT16, 8, 8, 4, NULL, NULL, NULL},
-         "block_tokens"},
-        {{256, CACHE_F32, CONTEXT_MATH_COMPUTE, BLOCK_ACTIVATIONS_INT16, 8, 8, 4, NULL, NULL, NULL},
-         "block_tokens"},
-        {{16, (enum cache_dtype)7, CONTEXT_MATH_COMPUTE, BLOCK_ACTIVATIONS_INT16, 8, 8, 4, NULL,
-          NULL, NULL},
-         "cache_dtype"},
-        {{16, CACHE_INT8, CONTEXT_MATH_COMPUTE, BLOCK_ACTIVATIONS_INT16, 8, 8, 4, NULL, NULL, NULL},
-         "kv_scales has 0 layers with cache_dtype I8"},
-        {{16, CACHE_F32, (enum context_math)3, BLOCK_ACTIVATIONS_INT16, 8, 8, 4, NULL, NULL, NULL},
-         "context_math"},
-        {{16, CACHE_F32, CONTEXT_MATH_COMPUTE, (enum block_activations)2, 8, 8, 4, NULL, NULL,
-          NULL},
-         "block_activations 2 is none"},
-        {{16, CACHE_F32, CONTEXT_MATH_COMPUTE, BLOCK_ACTIVATIONS_INT8, 8, 8, 4, NULL, NULL, NULL},
-         "block_activations is int8, but the model has no weights in blocks"},
-        {{16, CACHE_F32, CONTEXT_MATH_COMPUTE, BLOCK_ACTIVATIONS_INT16, 0, 8, 4, NULL, NULL, NULL},
-         "tokens_max"},
-        {{16, CACHE_F32, CONTEXT_MATH_COMPUTE, BLOCK_ACTIVATIONS_INT16, 8, 0, 4, NULL, NULL, NULL},
-         "sequences_max"},
-        {{16, CACHE_F32, CONTEXT_MATH_COMPUTE, BLOCK_ACTIVATIONS_INT16, 8, 8, 0, NULL, NULL, NULL},
-         "blocks_max"},
-    };
-    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
-        cr_assert_eq(forward_create(model, &CASES[i].options, &error, &forward),
+    for (size_t i = 0; i < sizeof BAD_OPTIONS / sizeof *BAD_OPTIONS; i++) {
+        cr_assert_eq(forward_create(model, &BAD_OPTIONS[i].options, &error, &forward),
                      STATUS_INVALID_ARGUMENT, "case %zu", i);
-        cr_assert(strstr(error.text, CASES[i].word), "case %zu: %s", i, error.text);
+        cr_assert(strstr(error.text, BAD_OPTIONS[i].word), "case %zu: %s", i, error.text);
     }
     cr_assert_null(forward);
     forward_destroy(NULL);
@@ -395,8 +448,12 @@ Test(forward, refuses_options_by_name)
 Test(forward, refuses_a_pool_of_other_blocks)
 {
     static const struct forward_options OTHERS[] = {
-        {32, CACHE_F32, CONTEXT_MATH_COMPUTE, BLOCK_ACTIVATIONS_INT16, 8, 8, 4, NULL, NULL, NULL},
-        {16, CACHE_BF16, CONTEXT_MATH_COMPUTE, BLOCK_ACTIVATIONS_INT16, 8, 8, 4, NULL, NULL, NULL},
+        {.block_tokens = 32, .tokens_max = 8, .sequences_max = 8, .blocks_max = 4},
+        {.block_tokens = 16,
+         .cache_dtype = CACHE_BF16,
+         .tokens_max = 8,
+         .sequences_max = 8,
+         .blocks_max = 4},
     };
     struct runner runner;
     struct error error;

@@ -58,11 +58,13 @@ static struct hash128 compute(const char *folder, const struct runner_options *o
 static void make(struct list *list, const char *folder, struct runner_options options,
                  const char *kernels, const char *attention)
 {
-    const struct numerics_parts parts = {.kernels = kernels,
-                                         .attention = attention,
-                                         .math = options.context_math,
-                                         .weights = options.weights,
-                                         .activations = options.block_activations};
+    const struct numerics_parts parts = {
+        .kernels = kernels,
+        .attention = attention,
+        .math = options.context_math,
+        .weights = options.weights,
+        .activations = options.block_activations,
+        .stores_scores = forward_stores_scores(&options.attention)};
     struct made *made = &list->made[list->n++];
     cr_assert_leq(list->n, MADE_MAX);
     options.cpu_kernels = made->kernels = kernels;
@@ -154,6 +156,14 @@ Test(numerics, equal_ids_are_equal_bits_with_activations_of_8_bits)
     check_activations(DEMO_MODEL, WEIGHTS_Q4, BLOCK_ACTIVATIONS_INT8);
 }
 
+Test(numerics, equal_ids_are_equal_bits_with_stored_scores)
+{
+    struct list list = {0};
+    for (enum attention_path path = PATH_UNFUSED; path <= PATH_SHORT; path++)
+        make_all(&list, DEMO_MODEL, &(struct runner_options){.attention.path = path});
+    cr_expect_gt(expect_equal_where_ids_are(&list), 0);
+}
+
 Test(numerics, other_bits_have_other_ids)
 {
     struct list list = {0};
@@ -193,32 +203,43 @@ static void expect_id(struct numerics_parts parts, const char *expected)
 
 Test(numerics, an_id_says_what_computes)
 {
-    expect_id((struct numerics_parts){"amx", "amx", CONTEXT_MATH_COMPUTE, WEIGHTS_AUTO, 0, 0},
-              "cpu-f32-fma-fma-compute-asis-3");
-    expect_id((struct numerics_parts){"amx", "amx", CONTEXT_MATH_BF16, WEIGHTS_INT8_GROUP32, 0, 0},
-              "cpu-f32-fma-amx-bf16-int8_group32-3");
-    expect_id((struct numerics_parts){"amx_bf16", "avx2", CONTEXT_MATH_BF16, WEIGHTS_AUTO, 0, 0},
-              "cpu-f32-amx_bf16-fma-bf16-asis-3");
-    expect_id((struct numerics_parts){"avx512_fp16", "avx512_fp16", CONTEXT_MATH_FP16, 0, 0, 0},
-              "cpu-f32-fma-avx512_fp16-fp16-asis-3");
-    expect_id((struct numerics_parts){"reference", "reference", CONTEXT_MATH_FP16, 0, 0, 0},
+    expect_id(
+        (struct numerics_parts){"amx", "amx", CONTEXT_MATH_COMPUTE, WEIGHTS_AUTO, 0, false, 0},
+        "cpu-f32-fma-fma-compute-asis-3");
+    expect_id(
+        (struct numerics_parts){"amx", "amx", CONTEXT_MATH_BF16, WEIGHTS_INT8_GROUP32, 0, false, 0},
+        "cpu-f32-fma-amx-bf16-int8_group32-3");
+    expect_id(
+        (struct numerics_parts){"amx_bf16", "avx2", CONTEXT_MATH_BF16, WEIGHTS_AUTO, 0, false, 0},
+        "cpu-f32-amx_bf16-fma-bf16-asis-3");
+    expect_id(
+        (struct numerics_parts){"avx512_fp16", "avx512_fp16", CONTEXT_MATH_FP16, 0, 0, false, 0},
+        "cpu-f32-fma-avx512_fp16-fp16-asis-3");
+    expect_id((struct numerics_parts){"reference", "reference", CONTEXT_MATH_FP16, 0, 0, false, 0},
               "cpu-f32-reference-reference-fp16-asis-3");
     expect_id((struct numerics_parts){"avx2", "avx2", CONTEXT_MATH_COMPUTE, WEIGHTS_AUTO,
-                                      BLOCK_ACTIVATIONS_INT8, 0},
+                                      BLOCK_ACTIVATIONS_INT8, false, 0},
               "cpu-f32-fma-fma-compute-asis_a8-3");
+    expect_id((struct numerics_parts){"avx2", "avx2", CONTEXT_MATH_BF16, WEIGHTS_AUTO, 0, true, 0},
+              "cpu-f32-fma-fma-bf16_whole-asis-3");
+    expect_id((struct numerics_parts){"cuda", "cuda_masked", CONTEXT_MATH_COMPUTE,
+                                      WEIGHTS_INT8_GROUP32, 0, true, 100},
+              "cuda_sm100-bf16-cuda-cuda_masked-compute_whole-int8_group32-3");
 }
 
 Test(numerics, a_gpu_is_named_with_its_architecture)
 {
-    expect_id((struct numerics_parts){"cuda", "cuda", CONTEXT_MATH_COMPUTE, WEIGHTS_AUTO, 0, 80},
-              "cuda_sm80-bf16-cuda-cuda-compute-asis-3");
+    expect_id(
+        (struct numerics_parts){"cuda", "cuda", CONTEXT_MATH_COMPUTE, WEIGHTS_AUTO, 0, false, 80},
+        "cuda_sm80-bf16-cuda-cuda-compute-asis-3");
     expect_id((struct numerics_parts){"cuda", "cuda_reference", CONTEXT_MATH_COMPUTE,
-                                      WEIGHTS_INT8_GROUP32, 0, 100},
+                                      WEIGHTS_INT8_GROUP32, 0, false, 100},
               "cuda_sm100-bf16-cuda-cuda_reference-compute-int8_group32-3");
 }
 
 Test(numerics, a_set_that_nobody_has_judged_has_a_name_of_its_own)
 {
-    expect_id((struct numerics_parts){"sve2", "sve2", CONTEXT_MATH_COMPUTE, WEIGHTS_AUTO, 0, 0},
-              "cpu-f32-sve2-sve2-compute-asis-3");
+    expect_id(
+        (struct numerics_parts){"sve2", "sve2", CONTEXT_MATH_COMPUTE, WEIGHTS_AUTO, 0, false, 0},
+        "cpu-f32-sve2-sve2-compute-asis-3");
 }

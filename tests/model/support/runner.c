@@ -68,6 +68,7 @@ void runner_open(struct runner *runner, const char *folder, struct runner_option
         .threads = runner->threads,
         .device = runner->device,
         .kv_scales = scales_of(runner),
+        .attention = o->attention,
     };
     cr_assert_eq(forward_create(runner->model, &forward, &error, &runner->forward), STATUS_OK, "%s",
                  error.text);

@@ -13,6 +13,7 @@ struct runner_options {
     enum cache_dtype cache_dtype;
     enum context_math context_math;
     enum block_activations block_activations;
+    struct attention_switches attention;
     enum weight_format weights;
     const char *cpu_kernels, *attention_kernels; /* NULL: the machine's choice */
     uint32_t n_threads;                          /* 0: no pool, everything on the caller */
