@@ -16,6 +16,7 @@
 #include "gguf/gguf_files.h"
 #include "model/forward/forward.h"
 #include "model/kernel_choice.h"
+#include "model/weights/kv_scales.h"
 #include "model/weights/weights.h"
 #include "tests/bench/machine.h"
 
@@ -24,6 +25,7 @@
 #include <string.h>
 
 enum { BLOCK_TOKENS = 32, CHUNK_TOKENS = 512, DECODE_TOKENS = 32, RUNS = 3, FIRST_TOKENS = 16 };
+#define KV_LARGEST 16.0 /* of K and V, for caches of 8 bits: it changes no time */
 enum { CONTEXT_MAX = 4096 + DECODE_TOKENS + 1, BLOCKS_MAX = CONTEXT_MAX / BLOCK_TOKENS + 1 };
 enum { BATCH_MAX = 16, BATCH_CONTEXT = 128 }; /* sequences, and prompt tokens of each */
 enum { BATCH_BLOCKS = (BATCH_CONTEXT + DECODE_TOKENS) / BLOCK_TOKENS + 1 };
@@ -37,6 +39,7 @@ struct speed {
     uint64_t start_ns; /* of loading */
     struct model *model;
     enum cache_dtype cache_dtype;
+    struct kv_scales kv_scales;
     enum context_math context_math;
     enum block_activations activations;
     const char *device_name, *kernels_name;
@@ -118,7 +121,9 @@ static void speed_open(struct speed *speed, const char *folder, uint32_t n_threa
         exit(2);
     }
     open_pool(speed, forward_block_bytes(config, BLOCK_TOKENS, cache_dtype));
+    check(kv_scales_alike(config->n_layers, KV_LARGEST, &speed->kv_scales), NULL);
     struct forward_options options = {
+        .kv_scales = &speed->kv_scales,
         .block_tokens = BLOCK_TOKENS,
         .cache_dtype = cache_dtype,
         .context_math = speed->context_math,
@@ -152,6 +157,7 @@ static void speed_close(struct speed *speed)
     device_close(speed->device);
     free(speed->logits);
     bench_close(&speed->machine);
+    kv_scales_finish(&speed->kv_scales);
 }
 
 /* ---- passes ---- */
@@ -298,6 +304,8 @@ static enum cache_dtype parse_dtype(const char *name)
 {
     return strcmp(name, "f32") == 0    ? CACHE_F32
            : strcmp(name, "bf16") == 0 ? CACHE_BF16
+           : strcmp(name, "int8") == 0 ? CACHE_INT8
+           : strcmp(name, "e4m3") == 0 ? CACHE_E4M3
                                        : CACHE_F16;
 }
 
@@ -320,9 +328,10 @@ int main(int argc, char **argv)
     speed.activations = strcmp(activations, "int8") == 0 ? BLOCK_ACTIVATIONS_INT8
                                                          : BLOCK_ACTIVATIONS_INT16;
     if (argc < 2) {
-        fprintf(stderr, "usage: model_bench FOLDER [N_THREADS] [f32|bf16|f16] [auto|int8|...] "
-                        "[compute|bf16|fp16] [quick] [--block-activations=int8] [--kernels=NAME] "
-                        "[--device=NAME]\n");
+        fprintf(stderr,
+                "usage: model_bench FOLDER [N_THREADS] [f32|bf16|f16|int8|e4m3] [auto|int8|...] "
+                "[compute|bf16|fp16] [quick] [--block-activations=int8] [--kernels=NAME] "
+                "[--device=NAME]\n");
         return 2;
     }
     uint32_t n_threads = argc > 2 ? (uint32_t)strtoul(argv[2], NULL, 10) : 2;

@@ -16,7 +16,7 @@ import tempfile
 BUILD, PEERS = (pathlib.Path(path).resolve() for path in sys.argv[1:3])
 IS_QUICK = "--quick" in sys.argv[3:]
 SECTIONS = [word for word in sys.argv[3:] if word != "--quick"] or [
-    "attention", "gemm", "transfer", "handover", "tokenize", "unary", "doors", "telemetry", "security", "floods", "memory", "model", "model1b", "gguf", "slow"]
+    "attention", "gemm", "transfer", "handover", "tokenize", "unary", "doors", "telemetry", "security", "floods", "memory", "model", "model1b", "kv_dtype", "gguf", "slow"]
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "roles"))
 from certificates import CLUSTER, Folder  # noqa: E402
@@ -356,8 +356,8 @@ def peer_rows(name, loaded_as, ours, theirs):
                   f"{ours[cell]:.1f} tokens/s, llama.cpp {speed:.1f}", ours[cell] / speed, peer_goal(cell, loaded_as))
 
 
-def own_cells(folder, weights, attention="compute", kernels=None, activations="int16"):
-    (cells,) = program("model_bench", str(folder), THREADS, "f16", weights, attention,
+def own_cells(folder, weights, attention="compute", kernels=None, activations="int16", cache="f16"):
+    (cells,) = program("model_bench", str(folder), THREADS, cache, weights, attention,
                        *(["quick"] if IS_QUICK else []), f"--block-activations={activations}", kernels=kernels)
     return cells
 
@@ -405,6 +405,20 @@ def smollm2():
 def model():
     whole_model("135m")
     smollm2()
+
+
+def kv_dtype():
+    """Caches of 8 bits beside those of 16: never slower. In turns."""
+    for size, dtype, weights in (("135m", "bf16", "auto"), ("1.1b", "bf16", "q4")):
+        folder = model_folder(size, dtype)
+        rounds = [{cache: own_cells(folder, weights, cache=cache) for cache in ("bf16", "int8", "e4m3")} for _ in range(1 if IS_QUICK else 3)]
+        results[f"kv_dtype {size}"] = rounds
+        for cache in ("int8", "e4m3"):
+            for cell, speed in rounds[0][cache].items():
+                if re.fullmatch(r"(prefill|decode|batch)_\d+", cell):
+                    ours, beside = (max(some[kind][cell] for some in rounds) for kind in (cache, "bf16"))
+                    ratio_row(f"{size} {cell} with K and V in {cache.upper()} against BF16", f"{ours:.1f} tokens/s, BF16 {beside:.1f}",
+                              ours / beside, 1.0 if cell.startswith("decode") else None)
 
 
 def model1b():

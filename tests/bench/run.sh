@@ -35,7 +35,7 @@ if [[ ($sections =~ ^(\ --quick)?\ *$ || $sections == *" unary "*) && $peer -nt 
         $(pkg-config --cflags --libs grpc++ protobuf)
 fi
 
-if [[ $sections =~ ^(\ --quick)?\ *$ || $sections == *" model"* || $sections == *" gguf "* ]]; then
+if [[ $sections =~ ^(\ --quick)?\ *$ || $sections == *" model"* || $sections == *" gguf "* || $sections == *" kv_dtype "* ]]; then
     # GCC 12 drops the stores of ggml's AMX tile configuration: Q8_0 prompts would end in SIGILL
     # (llama.cpp pull request 26954).
     flags="-fno-tree-dse -fno-dse"
