@@ -12,10 +12,13 @@
 #include "tokenizer/tokenizer.h"
 #include "worker_common/worker_kv_scales.h"
 
+#include <errno.h>
+#include <libgen.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define PATH_BYTES_MAX 4096
 
@@ -125,6 +128,17 @@ static void print_range(const struct calibration *run, enum kv_part part)
            least, most);
 }
 
+/* Before the work, not behind it. */
+static enum status check_folder(const char *path, struct error *error)
+{
+    char copy[PATH_BYTES_MAX];
+    snprintf(copy, sizeof copy, "%s", path);
+    if (access(dirname(copy), W_OK | X_OK) == 0)
+        return STATUS_OK;
+    return error_set(error, STATUS_IO_FAILED, "%.200s cannot be written: %s", path,
+                     strerror(errno));
+}
+
 static enum status calibrate(struct calibration *run)
 {
     char beside[PATH_BYTES_MAX];
@@ -132,6 +146,7 @@ static enum status calibrate(struct calibration *run)
     if (!path[0] && !worker_kv_scales_path(run->folder, beside, sizeof beside))
         return error_set(run->error, STATUS_INVALID_ARGUMENT, "the path of the model is too long");
     path = path[0] ? path : beside;
+    TRY(check_folder(path, run->error));
     TRY(open_all(run));
     TRY(run_windows(run));
     TRY(check_largest(run));

@@ -48,6 +48,7 @@ enum status eval_text_read(const char *folder, const char *path, uint64_t tokens
     TRY(tokenizer_load(folder, error, &text_out->tokenizer));
     TRY(find_bos(text_out, error));
     TRY(encode(text_out->tokenizer, text_out, error, &text_out->ids, &text_out->n_ids));
+    text_out->n_all = text_out->n_ids;
     if (tokens_max > 0 && text_out->n_ids > tokens_max)
         text_out->n_ids = (size_t)tokens_max;
     if (text_out->n_ids + (text_out->bos != TOKEN_NONE) < 2)
@@ -75,7 +76,7 @@ enum status eval_text_check(const struct eval_text *text, const char *folder, st
     enum status status = encode(tokenizer, text, error, &ids, &n_ids);
     tokenizer_destroy(tokenizer);
     if (status == STATUS_OK &&
-        (n_ids < text->n_ids || memcmp(ids, text->ids, text->n_ids * sizeof *ids) != 0))
+        (n_ids != text->n_all || memcmp(ids, text->ids, n_ids * sizeof *ids) != 0))
         status = error_set(
             error, STATUS_INVALID_ARGUMENT,
             "the tokenizer of %.200s gives this text other tokens than that of %.200s", folder,

@@ -17,9 +17,9 @@ struct eval_text {
     const char *folder, *path; /* borrowed */
     char *bytes;               /* of the file */
     size_t n_bytes;
-    uint32_t bos;  /* what the tokenizer puts before a text; TOKEN_NONE: nothing */
-    uint32_t *ids; /* [n_ids], without it */
-    size_t n_ids;
+    uint32_t bos;        /* what the tokenizer puts before a text; TOKEN_NONE: nothing */
+    uint32_t *ids;       /* [n_ids], without it */
+    size_t n_ids, n_all; /* n_all: without tokens_max */
 };
 
 /* tokens_max 0: all. INVALID_ARGUMENT: no path, or the text has too few tokens to predict one; else as regular_file_read,

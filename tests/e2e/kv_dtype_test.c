@@ -116,13 +116,13 @@ Test(kv_dtype, calibrate_says_what_is_wrong)
     RUN("calibrate", MODEL, "--text", in_folder("none.txt"));
     expect_refused("none.txt");
     RUN("calibrate", MODEL, "--text", TEXT, "--out", in_folder("no/folder"));
-    expect_refused("folder: No such file");
+    expect_refused("no/folder cannot be written: No such file");
     RUN("calibrate", MODEL, "--text", TEXT, "--window-tokens", "1000000");
     expect_refused("window_tokens is 1000000, the context of");
     RUN("calibrate", in_folder("no-model"), "--text", TEXT);
     expect_refused("no-model");
     if (access("/dev/full", F_OK) == 0) {
         RUN("calibrate", MODEL, "--text", TEXT, "--out", "/dev/full/x");
-        expect_refused("/dev/full/x: Not a directory");
+        expect_refused("/dev/full/x cannot be written: Not a directory");
     }
 }
