@@ -6,9 +6,11 @@
 
 #include <criterion/criterion.h>
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -249,5 +251,20 @@ Test(kv_scales, a_file_that_cannot_be_written_leaves_nothing, .init = make_folde
     cr_expect_eq(kv_scales_write(path, &scales, &error), STATUS_IO_FAILED);
     cr_expect(strstr(error.text, "directory"), "%s", error.text);
     cr_assert_eq(rmdir(path), 0);
+
+    /* As on a full disk. What was there stays. */
+    struct kv_scales before;
+    struct rlimit limit;
+    cr_assert_eq(kv_scales_write(path, &scales, &error), STATUS_OK);
+    scales.largest[0] = 2;
+    cr_assert_eq(getrlimit(RLIMIT_FSIZE, &limit), 0);
+    signal(SIGXFSZ, SIG_IGN);
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &(struct rlimit){64, limit.rlim_max}), 0);
+    cr_expect_eq(kv_scales_write(path, &scales, &error), STATUS_IO_FAILED);
+    cr_assert_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    cr_expect(strstr(error.text, "File too large"), "%s", error.text);
+    cr_assert_eq(kv_scales_read(path, 2, &before, &error), STATUS_OK, "%s", error.text);
+    cr_expect_float_eq(before.largest[0], 1, 0);
+    kv_scales_finish(&before);
     kv_scales_finish(&scales);
 }
