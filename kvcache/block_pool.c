@@ -16,6 +16,7 @@ struct block_pool {
     size_t block_bytes;
     uint32_t n_blocks;
     bool owns_memory;
+    block_pool_scrubber scrub;
     uint32_t counts[BLOCK_STATES];
     block_id *free_ids; /* [counts[BLOCK_FREE]], a stack */
     block_pool_watcher watcher;
@@ -62,6 +63,8 @@ static void settle(struct block_pool *pool, block_id id)
     pool->counts[before]--;
     if (now == BLOCK_FREE)
         pool->free_ids[pool->counts[BLOCK_FREE]] = id;
+    if (now == BLOCK_FREE && pool->scrub)
+        pool->scrub(block_pool_data(pool, id), pool->block_bytes);
     pool->counts[now]++;
     assert_sum(pool);
     if (pool->watcher && block->in_cache && (before == BLOCK_CACHED || now == BLOCK_CACHED))
@@ -122,6 +125,11 @@ enum status block_pool_create_in(void *memory, uint32_t n_blocks, size_t block_b
 {
     assert(memory && (uintptr_t)memory % 64 == 0);
     return create(memory, n_blocks, block_bytes, pool_out);
+}
+
+void block_pool_scrub(struct block_pool *pool, block_pool_scrubber scrub)
+{
+    pool->scrub = scrub;
 }
 
 void block_pool_destroy(struct block_pool *pool)

@@ -55,6 +55,9 @@ MUST_CHECK enum status block_pool_create(uint32_t n_blocks, size_t block_bytes,
  * memory: n_blocks * block_bytes, aligned to 64. */
 MUST_CHECK enum status block_pool_create_in(void *memory, uint32_t n_blocks, size_t block_bytes,
                                             struct block_pool **pool_out);
+/* From now on scrub is called for a block that becomes FREE, to overwrite its bytes; NULL: for none. */
+typedef void (*block_pool_scrubber)(void *bytes, size_t n_bytes);
+void block_pool_scrub(struct block_pool *pool, block_pool_scrubber scrub);
 /* Every block must be FREE or CACHED. NULL is fine. */
 void block_pool_destroy(struct block_pool *pool);
 

@@ -298,6 +298,11 @@ static enum status create_desk(struct worker *worker, const struct worker_option
     return constraint_desk_create(&desk, &worker->desk);
 }
 
+static void set_to_zero(void *bytes, size_t n_bytes)
+{
+    memset(bytes, 0, n_bytes);
+}
+
 enum status worker_load(struct worker *worker, struct process *process,
                         const struct worker_options *options, struct error *error)
 {
@@ -305,6 +310,10 @@ enum status worker_load(struct worker *worker, struct process *process,
     TRY(check_rows(options, error));
     TRY(worker_note_room(worker, options, error));
     TRY(worker_device_open(options, &worker->device, error));
+    if (options->kv_scrub && !device_reads_host(worker->device))
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "kv_scrub is for KV blocks in the memory of the host, not on %s",
+                         device_name(worker->device));
     device_set_wait_limit(worker->device,
                           WATCHDOGS_TO_LOSS * process->options.watchdog_ms * NS_PER_MS);
     TRY(worker_create_threads(worker, options, error)); /* checks the configured kernels */
@@ -322,6 +331,7 @@ enum status worker_load(struct worker *worker, struct process *process,
     TRY(worker_plan_blocks(worker, options, &taken, error));
     TRY(worker_device_advise(open_transport(worker, options, error), worker->device, ADVICE_LESS_KV,
                              error));
+    block_pool_scrub(worker->pool, options->kv_scrub ? set_to_zero : NULL);
     TRY(worker_device_advise(forward_attach(worker->forward, worker->pool, error), worker->device,
                              worker_device_less_work(options), error));
     set_identity(worker);

@@ -136,6 +136,10 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
     X(prefix_cache, BOOL, "yes", "",                                                               \
       "keep the KV blocks of finished prompts, to reuse them for later prompts with the same "     \
       "prefix")                                                                                    \
+    X(kv_scrub, BOOL, "no", "",                                                                    \
+      "zero the memory of a KV block when it becomes free, so that K and V of a finished request " \
+      "are in no dump of the memory; blocks of cached prefixes stay until they are evicted; on "   \
+      "CPUs")                                                                                      \
     X(prefill_chunk_tokens, U32(8, 65536), "512", "tokens",                                        \
       "most tokens of one prompt in one step, a multiple of kv_block_tokens")                      \
     X(prefill_step_ms, DURATION_MS(0, 3600000), "300ms", "ms",                                     \
@@ -192,8 +196,8 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
     .kv_block_tokens = (config)->kv_block_tokens, .kv_blocks = (config)->kv_blocks,                \
     .kv_memory = (config)->kv_memory, .kv_sharers = (config)->kv_sharers,                          \
     .kv_room = (config)->kv_room, .kv_dtype = (config)->kv_dtype,                                  \
-    .kv_scales = (config)->kv_scales, .weights = (config)->weights,                                \
-    .prefill_chunk_tokens = (config)->prefill_chunk_tokens,                                        \
+    .kv_scales = (config)->kv_scales, .kv_scrub = (config)->kv_scrub,                              \
+    .weights = (config)->weights, .prefill_chunk_tokens = (config)->prefill_chunk_tokens,          \
     .prefill_batch_tokens = (config)->prefill_batch_tokens, .threads = (config)->threads,          \
     .cpu_kernels = (config)->cpu_kernels, .attention_kernels = (config)->attention_kernels,        \
     .context_math = (config)->attention_math, .block_activations = (config)->block_activations,    \

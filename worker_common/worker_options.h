@@ -22,6 +22,7 @@ struct worker_options {
     uint64_t kv_room; /* memory of the machine before them; 0: as when this worker starts */
     enum worker_kv_dtype kv_dtype;
     const char *kv_scales; /* path; NULL: "" */
+    bool kv_scrub;
     enum weight_format weights;
     uint32_t prefill_chunk_tokens;
     uint32_t prefill_batch_tokens;

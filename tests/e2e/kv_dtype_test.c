@@ -66,7 +66,7 @@ Test(kv_dtype, pauses_change_no_token)
 {
     const char *scales = make_scales("scales", "0");
     (void)expect_split_is_single((const char *const[]){"--kv-dtype", "int8", "--kv-scales", scales,
-                                                       "--kv-blocks", "90", NULL});
+                                                       "--kv-blocks", "90", "--kv-scrub", NULL});
 }
 
 /* A worker that does not start says why in its log. */

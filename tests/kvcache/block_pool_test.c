@@ -218,6 +218,35 @@ static void drop_all(struct block_pool *pool, struct model *m)
     cr_assert_eq(block_pool_count(pool, BLOCK_FREE), N_BLOCKS);
 }
 
+static void set_to_zero(void *bytes, size_t n_bytes)
+{
+    memset(bytes, 0, n_bytes);
+}
+
+Test(block_pool, a_free_block_is_zero_if_that_is_asked_for)
+{
+    block_id ids[2];
+    struct block_pool *pool = new_pool(2);
+    const size_t bytes = block_pool_block_bytes(pool);
+    for (int scrubs = 0; scrubs < 2; scrubs++) {
+        block_pool_scrub(pool, scrubs ? set_to_zero : NULL);
+        cr_assert_eq(block_pool_acquire(pool, 2, ids), STATUS_OK);
+        for (int i = 0; i < 2; i++)
+            memset(block_pool_data(pool, ids[i]), 0x5a, bytes);
+        block_pool_cache(pool, ids[0]);
+        block_pool_fence(pool, &ids[1], 1);
+        block_pool_release(pool, ids, 2);
+        for (int i = 0; i < 2; i++) /* a prefix, and what a transfer still reads */
+            cr_expect_eq(block_pool_data(pool, ids[i])[bytes - 1], 0x5a);
+        block_pool_uncache(pool, ids[0]);
+        block_pool_unfence(pool, &ids[1], 1);
+        for (int i = 0; i < 2; i++)
+            for (size_t at = 0; at < bytes; at++)
+                cr_assert_eq(block_pool_data(pool, ids[i])[at], scrubs ? 0 : 0x5a);
+    }
+    block_pool_destroy(pool);
+}
+
 Test(block_pool, random_operations_agree_with_a_naive_model)
 {
     for (uint64_t seed = 1; seed <= 5; seed++) {

@@ -114,6 +114,11 @@ static uint32_t queue_max(const struct worker_node *worker)
     return worker->node == plan->small_node ? 1 : plan->queue_max;
 }
 
+static void set_to_zero(void *bytes, size_t n_bytes)
+{
+    memset(bytes, 0, n_bytes);
+}
+
 static void create_forward(struct worker_node *worker, const struct geometry *geometry)
 {
     const struct plan *plan = worker->cluster->plan;
@@ -279,6 +284,8 @@ void worker_node_start(struct worker_node *worker)
          block_pool_create(worker->is_ctx ? cluster->plan->ctx_blocks : cluster->plan->gen_blocks,
                            geometry_block_bytes(&geometry), &worker->pool),
          &error);
+    /* What is used behind its end is wrong then. */
+    block_pool_scrub(worker->pool, cluster->plan->seed % 2 ? set_to_zero : NULL);
     must(worker,
          sim_transport_open(cluster->fabric, worker->node, worker->incarnation, &worker->transport),
          &error);
