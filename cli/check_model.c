@@ -14,6 +14,7 @@
 #include "tokenizer/tokenizer.h"
 #include "worker_common/kv_plan.h"
 #include "worker_common/worker.h"
+#include "worker_common/worker_forward.h"
 #include "worker_common/worker_kv_scales.h"
 
 #include <assert.h>
@@ -29,6 +30,7 @@
 
 #define CHECK_MODEL_CONFIG(X)                                                                      \
     WEIGHTS_CONFIG_ROW(X)                                                                          \
+    KV_DTYPE_CONFIG_ROWS(X)                                                                        \
     X(manifest, STRING, "", "path",                                                                \
       "file in the format of `sha256sum`: each file of the model must be in it, with its digest")  \
     X(tokenizer, BOOL, "yes", "", "also read the tokenizer; --no-tokenizer skips it")              \
@@ -93,11 +95,12 @@ static const char *kv_scales_in(const char *folder, const struct model *model)
 
 /* Each of serve's two workers has its own pool and its own copy of unmapped weights; mapped weights count once. */
 static enum status add_memory(json_t *facts, const struct model *model,
+                              const struct kv_scales *kv_scales, enum worker_kv_dtype kv_dtype,
                               const struct memory_room *room, struct error *error)
 {
     const struct model_config *config = model_get_config(model);
     struct geometry geometry;
-    TRY(worker_geometry(model, WORKER_KV_AUTO, NULL, BLOCK_TOKENS, error, &geometry));
+    TRY(worker_geometry(model, kv_dtype, kv_scales, BLOCK_TOKENS, error, &geometry));
     assert(geometry.block_tokens == BLOCK_TOKENS);
     uint64_t weights = model_weight_bytes(model);
     uint64_t for_one = less(room->available_bytes, weights);
@@ -113,6 +116,19 @@ static enum status add_memory(json_t *facts, const struct model *model,
                   "context_that_fits_serve",
                   (json_int_t)kv_plan_context_fit(&geometry, for_two, 2, config->context_tokens)));
     return STATUS_OK;
+}
+
+/* With the scales that a worker would find. */
+static enum status add_kv(json_t *facts, const char *folder, const struct model *model,
+                          const struct check_model_config *values, const struct memory_room *room,
+                          struct error *error)
+{
+    const enum kv_dtype dtype = worker_kv_dtype(values->kv_dtype, model_weight_dtype(model));
+    struct kv_scales scales;
+    TRY(worker_kv_scales_find(model, folder, dtype, values->kv_scales, &scales, error));
+    enum status status = add_memory(facts, model, &scales, values->kv_dtype, room, error);
+    kv_scales_finish(&scales);
+    return status;
 }
 
 static enum status add_tokenizer(json_t *facts, const char *folder, struct error *error)
@@ -146,7 +162,7 @@ static enum status add_facts(json_t *facts, const char *folder,
     add_model(facts, model);
     add_types(facts, model);
     json_object_set_new(facts, "kv_scales", json_string(kv_scales_in(folder, model)));
-    status = add_memory(facts, model, &room, error);
+    status = add_kv(facts, folder, model, values, &room, error);
     if (status == STATUS_OK)
         json_object_set_new(facts, "read_bytes_per_second", json_real(read_speed));
     model_destroy(model);

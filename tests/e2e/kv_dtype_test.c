@@ -109,6 +109,21 @@ Test(kv_dtype, other_scales_are_not_paired)
     cluster_stop(&cluster);
 }
 
+Test(kv_dtype, check_model_says_what_a_token_takes)
+{
+    const char *scales = make_scales("scales", "100");
+    RUN("check-model", MODEL, "--kv-dtype", "bf16");
+    EXPECT_OK();
+    cr_expect(strstr(last_command.out, "1280 bytes a token, bf16"), "%s", last_command.out);
+    cr_expect(strstr(last_command.out, "no scales for --kv-dtype int8"), "%s", last_command.out);
+    RUN("check-model", MODEL, "--kv-dtype", "int8", "--kv-scales", scales);
+    EXPECT_OK();
+    cr_expect(strstr(last_command.out, "640 bytes a token, int8"), "%s", last_command.out);
+    RUN("check-model", MODEL, "--kv-dtype", "int8");
+    cr_expect_eq(last_command.exit_status, 1);
+    cr_expect(strstr(last_command.err, "has no scales of K and V"), "%s", last_command.err);
+}
+
 Test(kv_dtype, calibrate_says_what_is_wrong)
 {
     RUN("calibrate", MODEL);
