@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { N_REQUESTS = 6, N_TOKENS = 40, LIMIT_MS = 60000 };
+enum { N_REQUESTS = 6, N_TOKENS = 40 };
 
 #define TEXT  KVFERRY_SOURCE_DIR "/cli/demo_prompt.txt"
 #define MODEL KVFERRY_DEMO_MODEL
@@ -29,32 +29,18 @@ static const char *make_scales(const char *name, const char *tokens_max)
     return path;
 }
 
-/* Returns the bytes that crossed. */
-static uint64_t expect_split_is_single(const char *const *flags)
+static uint64_t expect_split(const char *const *flags)
 {
-    struct work work;
-    struct cluster cluster;
-    work_create(&work, LENGTHS, N_REQUESTS, N_TOKENS, flags);
-    cluster_start(&cluster,
-                  &(struct cluster_options){.n_contexts = 1,
-                                            .n_generations = 1,
-                                            .both = flags,
-                                            .generation = (const char *const[]){
-                                                "--local-prefill-max-tokens", "0", NULL}});
-    const uint64_t bytes = expect_all_same(&work, &cluster, LIMIT_MS);
-    cluster_stop(&cluster);
-    work_destroy(&work);
-    return bytes;
+    return expect_split_is_single(flags, LENGTHS, N_REQUESTS, N_TOKENS);
 }
 
 Test(kv_dtype, a_split_cluster_has_the_tokens_of_one_process)
 {
     const char *scales = make_scales("scales", "0");
-    const uint64_t of_bf16 = expect_split_is_single(
-        (const char *const[]){"--kv-dtype", "bf16", NULL});
-    const uint64_t of_int8 = expect_split_is_single(
+    const uint64_t of_bf16 = expect_split((const char *const[]){"--kv-dtype", "bf16", NULL});
+    const uint64_t of_int8 = expect_split(
         (const char *const[]){"--kv-dtype", "int8", "--kv-scales", scales, NULL});
-    const uint64_t of_e4m3 = expect_split_is_single(
+    const uint64_t of_e4m3 = expect_split(
         (const char *const[]){"--kv-dtype", "e4m3", "--kv-scales", scales, "--kv-digest", NULL});
     cr_expect_gt(of_bf16, 0);
     cr_expect_eq(2 * of_int8, of_bf16);
@@ -65,8 +51,8 @@ Test(kv_dtype, a_split_cluster_has_the_tokens_of_one_process)
 Test(kv_dtype, pauses_change_no_token)
 {
     const char *scales = make_scales("scales", "0");
-    (void)expect_split_is_single((const char *const[]){"--kv-dtype", "int8", "--kv-scales", scales,
-                                                       "--kv-blocks", "90", "--kv-scrub", NULL});
+    (void)expect_split((const char *const[]){"--kv-dtype", "int8", "--kv-scales", scales,
+                                             "--kv-blocks", "90", "--kv-scrub", NULL});
 }
 
 /* A worker that does not start says why in its log. */
@@ -86,7 +72,7 @@ Test(kv_dtype, without_scales_e4m3_serves_and_int8_is_refused)
                     "bf16", "--kv-scales", in_folder("none"));
     EXPECT_NO_START("none: No such file", "ctx-worker", MODEL, "--kv-dtype", "e4m3", "--kv-scales",
                     in_folder("none"));
-    cr_expect_gt(expect_split_is_single((const char *const[]){"--kv-dtype", "e4m3", NULL}), 0);
+    cr_expect_gt(expect_split((const char *const[]){"--kv-dtype", "e4m3", NULL}), 0);
 }
 
 Test(kv_dtype, other_scales_are_not_paired)

@@ -8,7 +8,8 @@
 #include <string.h>
 
 /* Past its deadline a request may live this much longer. */
-#define GRACE_NS NS_PER_S
+#define GRACE_NS       NS_PER_S
+#define SPLIT_LIMIT_MS 60000u
 
 void work_request(const struct work *work, uint32_t i, struct generation *generation_out)
 {
@@ -168,4 +169,21 @@ void expect_greedy_same(const struct work *work, struct cluster *cluster)
     }
     client_destroy(client);
     cluster_wait_quiet(cluster);
+}
+
+uint64_t expect_split_is_single(const char *const *flags, const uint32_t *lengths, uint32_t n,
+                                uint32_t max_tokens)
+{
+    static const char *const ALL_CROSS[] = {"--local-prefill-max-tokens", "0", NULL};
+    struct work work;
+    struct cluster cluster;
+    work_create(&work, lengths, n, max_tokens, flags);
+    cluster_start(&cluster,
+                  &(struct cluster_options){
+                      .n_contexts = 1, .n_generations = 1, .both = flags, .generation = ALL_CROSS});
+    const uint64_t bytes = expect_all_same(&work, &cluster, SPLIT_LIMIT_MS);
+    cr_expect_gt(bytes, 0);
+    cluster_stop(&cluster);
+    work_destroy(&work);
+    return bytes;
 }

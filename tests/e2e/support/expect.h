@@ -37,5 +37,9 @@ void expect_same(const struct work *work, uint32_t i, const struct generation *g
 bool expect_same_or_typed(const struct work *work, uint32_t i, const struct generation *generation);
 /* All at once, each with the single process's tokens within limit_ms; then nothing is held. Returns the bytes of KV that crossed. */
 uint64_t expect_all_same(const struct work *work, struct cluster *cluster, uint32_t limit_ms);
+/* A context and a generation worker with flags (ended by NULL) have the tokens of one generation worker with them, of n prompts of these
+ * lengths. Every prompt crosses. Returns the bytes of KV that did. */
+uint64_t expect_split_is_single(const char *const *flags, const uint32_t *lengths, uint32_t n,
+                                uint32_t max_tokens);
 /* The greedy ones, one after the other, each with the single process's tokens, from KV that crossed; then nothing is held. */
 void expect_greedy_same(const struct work *work, struct cluster *cluster);
