@@ -162,6 +162,8 @@ static enum status add_facts(json_t *facts, const char *folder,
     add_model(facts, model);
     add_types(facts, model);
     json_object_set_new(facts, "kv_scales", json_string(kv_scales_in(folder, model)));
+    if (model_kv_scales_error(model)[0])
+        json_object_set_new(facts, "kv_scales_error", json_string(model_kv_scales_error(model)));
     status = add_kv(facts, folder, model, values, &room, error);
     if (status == STATUS_OK)
         json_object_set_new(facts, "read_bytes_per_second", json_real(read_speed));
@@ -254,6 +256,9 @@ static void print_memory(const json_t *facts)
         printf("                scales for --kv-dtype int8 and e4m3: %s\n",
                strcmp(fact_text(facts, "kv_scales"), "file") == 0 ? KV_SCALES_FILE
                                                                   : "those of the checkpoint");
+    if (json_object_get(facts, "kv_scales_error"))
+        printf("                those of the checkpoint are left out: %s\n",
+               fact_text(facts, "kv_scales_error"));
     printf("memory          %.1f MiB available", mib(facts, "memory_available_bytes"));
     if (fact(facts, "memory_limit_bytes") > 0)
         printf(", under a limit of %.1f MiB", mib(facts, "memory_limit_bytes"));

@@ -32,6 +32,7 @@ struct model {
     struct quantized_weights quantized;
     struct device *device;        /* NULL: any that reads the host's memory */
     struct kv_scales kv_scales;   /* of the files */
+    struct error kv_scales_error; /* why they cannot be used; "": they can, or there are none */
     struct placed_weights placed; /* the copies on any other device; then no file is mapped */
     bool *is_used;                /* [files.n_entries] */
     uint64_t n_parameters;
@@ -440,7 +441,10 @@ static enum status load(struct model *model, const char *folder,
                                      .is_used = model->is_used};
     TRY(weight_table_bind(&binding, error));
     TRY(check_device(folder, &binding, options->weights, options->device, error));
-    TRY(kv_scales_bind(&binding, &model->kv_scales, error));
+    /* Only a cache of 8 bits needs them: then the worker says what is wrong. */
+    const enum status scales = kv_scales_bind(&binding, &model->kv_scales, &model->kv_scales_error);
+    if (scales != STATUS_OK && scales != STATUS_CORRUPT)
+        return scales;
     model->n_parameters = binding.n_parameters;
     model->weight_bytes = binding.bytes;
     model->embedding = binding.embedding;
@@ -532,6 +536,12 @@ const struct kv_scales *model_kv_scales(const struct model *model)
 {
     assert(model);
     return &model->kv_scales;
+}
+
+const char *model_kv_scales_error(const struct model *model)
+{
+    assert(model);
+    return model->kv_scales_error.text;
 }
 
 uint64_t model_parameters(const struct model *model)

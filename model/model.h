@@ -59,6 +59,8 @@ const struct model_config *model_get_config(const struct model *model); /* borro
 const struct weights *model_weights(const struct model *model);         /* borrowed; weights.h */
 const struct kv_scales *
 model_kv_scales(const struct model *model); /* borrowed: those of the files */
+/* What is wrong with those of the files, which are then left out; "": nothing. */
+const char *model_kv_scales_error(const struct model *model);
 uint64_t model_parameters(const struct model *model);
 uint64_t model_weight_bytes(const struct model *model);
 /* For a model without weights: the bytes that they will take on a device with its own memory. INVALID_ARGUMENT: the

@@ -47,6 +47,8 @@ static enum status choose(const struct model *model, const char *folder, enum kv
         log_info("scales of K and V: those of the checkpoint");
         return copy(own, scales_out);
     }
+    if (model_kv_scales_error(model)[0])
+        return error_set(error, STATUS_CORRUPT, "%s", model_kv_scales_error(model));
     if (dtype == KV_INT8)
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "kv_dtype is int8, but %.200s has no scales of K and V: make them with "

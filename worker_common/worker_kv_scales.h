@@ -15,7 +15,8 @@
 #include "model/weights/kv_scales.h"
 
 /* kv_scales: the configuration row; "" or NULL: not set. Sets no layers if the dtype is not of 8 bits. INVALID_ARGUMENT: kv_scales is set
- * with another dtype, or there are none for INT8; else as kv_scales_read. The caller finishes scales_out. */
+ * with another dtype, or there are none for INT8. CORRUPT: those of the checkpoint cannot be used. Else as kv_scales_read. The caller
+ * finishes scales_out. */
 MUST_CHECK enum status worker_kv_scales_find(const struct model *model, const char *folder,
                                              enum kv_dtype dtype, const char *kv_scales,
                                              struct kv_scales *scales_out, struct error *error);
