@@ -14,7 +14,6 @@
 #include "tokenizer/tokenizer.h"
 #include "worker_common/kv_plan.h"
 #include "worker_common/worker.h"
-#include "worker_common/worker_forward.h"
 #include "worker_common/worker_kv_scales.h"
 
 #include <assert.h>
@@ -22,7 +21,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define MIB          (1 << 20)
 #define BLOCK_TOKENS 16 /* a worker's default */
@@ -84,15 +82,6 @@ static uint64_t less(uint64_t bytes, uint64_t by)
     return bytes > by ? bytes - by : 0;
 }
 
-/* Where the scales of a cache of 8 bits are. */
-static const char *kv_scales_in(const char *folder, const struct model *model)
-{
-    char path[4096];
-    if (worker_kv_scales_path(folder, path, sizeof path) && access(path, R_OK) == 0)
-        return "file";
-    return model_kv_scales(model)->n_layers > 0 ? "checkpoint" : "none";
-}
-
 /* Each of serve's two workers has its own pool and its own copy of unmapped weights; mapped weights count once. */
 static enum status add_memory(json_t *facts, const struct model *model,
                               const struct kv_scales *kv_scales, enum worker_kv_dtype kv_dtype,
@@ -123,9 +112,15 @@ static enum status add_kv(json_t *facts, const char *folder, const struct model 
                           const struct check_model_config *values, const struct memory_room *room,
                           struct error *error)
 {
-    const enum kv_dtype dtype = worker_kv_dtype(values->kv_dtype, model_weight_dtype(model));
+    static const char *const PLACES[] = {[KV_SCALES_NOWHERE] = "none",
+                                         [KV_SCALES_BESIDE] = "file",
+                                         [KV_SCALES_OF_CHECKPOINT] = "checkpoint"};
     struct kv_scales scales;
-    TRY(worker_kv_scales_find(model, folder, dtype, values->kv_scales, &scales, error));
+    json_object_set_new(facts, "kv_scales",
+                        json_string(PLACES[worker_kv_scales_place(model, folder)]));
+    if (model_kv_scales_error(model)[0])
+        json_object_set_new(facts, "kv_scales_error", json_string(model_kv_scales_error(model)));
+    TRY(worker_kv_scales_find(model, folder, values->kv_dtype, values->kv_scales, &scales, error));
     enum status status = add_memory(facts, model, &scales, values->kv_dtype, room, error);
     kv_scales_finish(&scales);
     return status;
@@ -161,9 +156,6 @@ static enum status add_facts(json_t *facts, const char *folder,
     TRY(status);
     add_model(facts, model);
     add_types(facts, model);
-    json_object_set_new(facts, "kv_scales", json_string(kv_scales_in(folder, model)));
-    if (model_kv_scales_error(model)[0])
-        json_object_set_new(facts, "kv_scales_error", json_string(model_kv_scales_error(model)));
     status = add_kv(facts, folder, model, values, &room, error);
     if (status == STATUS_OK)
         json_object_set_new(facts, "read_bytes_per_second", json_real(read_speed));

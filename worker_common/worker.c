@@ -126,9 +126,7 @@ static enum status set_geometry(struct worker *worker, const struct worker_optio
                                 struct error *error)
 {
     struct geometry *geometry = &worker->identity.geometry;
-    const enum kv_dtype dtype = worker_kv_dtype(options->kv_dtype,
-                                                model_weight_dtype(worker->model));
-    TRY(worker_kv_scales_find(worker->model, options->folder, dtype, options->kv_scales,
+    TRY(worker_kv_scales_find(worker->model, options->folder, options->kv_dtype, options->kv_scales,
                               &worker->kv_scales, error));
     TRY(worker_geometry(worker->model, options->kv_dtype, &worker->kv_scales,
                         options->kv_block_tokens, error, geometry));

@@ -1,6 +1,8 @@
 #include "worker_common/worker_kv_scales.h"
 
 #include "base/log/log.h"
+#include "kernels/quantize.h"
+#include "worker_common/worker_forward.h"
 
 #include <stdio.h>
 #include <sys/stat.h>
@@ -17,12 +19,12 @@ bool worker_kv_scales_path(const char *folder, char *path_out, size_t path_max)
     return n > 0 && (size_t)n < path_max;
 }
 
-static enum status copy(const struct kv_scales *from, struct kv_scales *scales_out)
+enum kv_scales_place worker_kv_scales_place(const struct model *model, const char *folder)
 {
-    TRY(kv_scales_alike(from->n_layers, 1, scales_out));
-    for (uint32_t i = 0; i < 2 * from->n_layers; i++)
-        scales_out->largest[i] = from->largest[i];
-    return STATUS_OK;
+    char path[PATH_BYTES_MAX];
+    if (worker_kv_scales_path(folder, path, sizeof path) && access(path, F_OK) == 0)
+        return KV_SCALES_BESIDE;
+    return model_kv_scales(model)->n_layers > 0 ? KV_SCALES_OF_CHECKPOINT : KV_SCALES_NOWHERE;
 }
 
 static enum status read_file(const char *path, uint32_t n_layers, struct kv_scales *scales_out,
@@ -37,15 +39,15 @@ static enum status choose(const struct model *model, const char *folder, enum kv
                           const char *kv_scales, struct kv_scales *scales_out, struct error *error)
 {
     const uint32_t n_layers = model_get_config(model)->n_layers;
-    const struct kv_scales *own = model_kv_scales(model);
     char path[PATH_BYTES_MAX];
     if (kv_scales && kv_scales[0])
         return read_file(kv_scales, n_layers, scales_out, error);
-    if (worker_kv_scales_path(folder, path, sizeof path) && access(path, F_OK) == 0)
+    const enum kv_scales_place place = worker_kv_scales_place(model, folder);
+    if (place == KV_SCALES_BESIDE && worker_kv_scales_path(folder, path, sizeof path))
         return read_file(path, n_layers, scales_out, error);
-    if (own->n_layers > 0) {
+    if (place == KV_SCALES_OF_CHECKPOINT) {
         log_info("scales of K and V: those of the checkpoint");
-        return copy(own, scales_out);
+        return kv_scales_copy(model_kv_scales(model), scales_out);
     }
     if (model_kv_scales_error(model)[0])
         return error_set(error, STATUS_CORRUPT, "%s", model_kv_scales_error(model));
@@ -56,13 +58,14 @@ static enum status choose(const struct model *model, const char *folder, enum kv
                          folder);
     log_warn("kv_dtype is e4m3 without scales of K and V: 1 for all layers; "
              "`kvferry calibrate MODEL --text FILE` makes better ones");
-    return kv_scales_alike(n_layers, 448, scales_out);
+    return kv_scales_alike(n_layers, (double)QUANTIZE_E4M3_MAX, scales_out);
 }
 
 enum status worker_kv_scales_find(const struct model *model, const char *folder,
-                                  enum kv_dtype dtype, const char *kv_scales,
+                                  enum worker_kv_dtype wanted, const char *kv_scales,
                                   struct kv_scales *scales_out, struct error *error)
 {
+    const enum kv_dtype dtype = worker_kv_dtype(wanted, model_weight_dtype(model));
     *scales_out = (struct kv_scales){0};
     if (kv_dtype_is_8bit(dtype))
         return choose(model, folder, dtype, kv_scales, scales_out, error);

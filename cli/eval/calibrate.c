@@ -89,14 +89,9 @@ static enum status run_window(struct calibration *run, uint32_t n)
 static enum status run_windows(struct calibration *run)
 {
     const struct eval_text *text = &run->text;
-    const bool has_bos = text->bos != TOKEN_NONE;
-    const uint32_t room = run->values->window_tokens - has_bos;
-    for (size_t at = 0; at < text->n_ids; at += room) {
-        const uint32_t n = text->n_ids - at < room ? (uint32_t)(text->n_ids - at) : room;
-        if (has_bos)
-            run->window[0] = text->bos;
-        memcpy(run->window + has_bos, text->ids + at, n * sizeof *text->ids);
-        TRY(run_window(run, n + has_bos));
+    for (size_t at = 0, n; at < text->n_ids; at += n) {
+        n = eval_text_window(text, at, run->values->window_tokens, run->window);
+        TRY(run_window(run, (uint32_t)n + (text->bos != TOKEN_NONE)));
     }
     return STATUS_OK;
 }

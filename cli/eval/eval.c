@@ -216,10 +216,8 @@ static enum status run_windows(struct eval *eval)
     size_t done = 0;
 
     for (size_t at = 0; done<eval->text.n_ids; at += stride> 0 ? stride : room) {
-        const uint32_t n = eval->text.n_ids - at < room ? (uint32_t)(eval->text.n_ids - at) : room;
-        if (has_bos)
-            eval->window[0] = eval->text.bos;
-        memcpy(eval->window + has_bos, eval->text.ids + at, n * sizeof *eval->text.ids);
+        const uint32_t n = eval_text_window(&eval->text, at, eval->values->window_tokens,
+                                            eval->window);
         const uint32_t known = done > at ? (uint32_t)(done - at) : 0;
         const uint32_t from = known + has_bos > 0 ? known + has_bos : 1;
         TRY(run_window(eval, n + has_bos, from));

@@ -83,9 +83,8 @@ static enum status open_all(struct eval_model *model, const char *folder,
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "window_tokens is %u, the context of %.200s has %u tokens",
                          options->window_tokens, folder, context);
-    TRY(worker_kv_scales_find(model->model, folder,
-                              worker_kv_dtype(options->kv_dtype, model_weight_dtype(model->model)),
-                              options->kv_scales, &model->kv_scales, error));
+    TRY(worker_kv_scales_find(model->model, folder, options->kv_dtype, options->kv_scales,
+                              &model->kv_scales, error));
     TRY(worker_geometry(model->model, options->kv_dtype, &model->kv_scales, BLOCK_TOKENS, error,
                         &model->geometry));
     return open_forward(model, options, threads, error);

@@ -66,6 +66,18 @@ void eval_text_finish(struct eval_text *text)
     *text = (struct eval_text){0};
 }
 
+uint32_t eval_text_window(const struct eval_text *text, size_t at, uint32_t window_tokens,
+                          uint32_t *window_out)
+{
+    const bool has_bos = text->bos != TOKEN_NONE;
+    const size_t n_left = text->n_ids - at;
+    const uint32_t room = window_tokens - has_bos, n = n_left < room ? (uint32_t)n_left : room;
+    if (has_bos)
+        window_out[0] = text->bos;
+    memcpy(window_out + has_bos, text->ids + at, n * sizeof *text->ids);
+    return n;
+}
+
 enum status eval_text_check(const struct eval_text *text, const char *folder, struct error *error)
 {
     struct tokenizer *tokenizer;

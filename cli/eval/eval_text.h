@@ -28,6 +28,9 @@ MUST_CHECK enum status eval_text_read(const char *folder, const char *path, uint
                                       struct error *error, struct eval_text *text_out);
 void eval_text_finish(struct eval_text *text); /* a zeroed one is fine */
 
+/* A window of up to window_tokens, with the text's tokens from the at-th on, behind bos if there is one. Returns their number without it. */
+uint32_t eval_text_window(const struct eval_text *text, size_t at, uint32_t window_tokens,
+                          uint32_t *window_out);
 /* INVALID_ARGUMENT: the tokenizer of another model makes other tokens of the text. */
 MUST_CHECK enum status eval_text_check(const struct eval_text *text, const char *folder,
                                        struct error *error);

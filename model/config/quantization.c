@@ -109,9 +109,9 @@ static enum status read_kv_scheme(const struct json_fields *fields, struct quant
                                     fields->error};
     TRY(json_fields_u32(&own, "num_bits", 1, 64, &bits));
     TRY(json_fields_string(&own, "type", &type));
-    out->has_kv_scheme = true;
-    out->kv_is_int8 = strcmp(type, "int") == 0;
-    out->kv_has_other_bits = bits != 8;
+    out->kv_scheme = bits != 8                  ? KV_SCHEME_OTHER
+                     : strcmp(type, "int") == 0 ? KV_SCHEME_INT8
+                                                : KV_SCHEME_E4M3;
     return STATUS_OK;
 }
 

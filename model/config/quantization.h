@@ -18,14 +18,15 @@ enum quantization_method {
     QUANTIZATION_COMPRESSED, /* compressed-tensors: 4 or 8 bits, or E4M3 */
 };
 
+/* What the scales of K and V in the files are for: kv_cache_scheme. Where it is absent, they are for E4M3. */
+enum kv_scheme { KV_SCHEME_NONE, KV_SCHEME_E4M3, KV_SCHEME_INT8, KV_SCHEME_OTHER };
+
 struct quantization {
     enum quantization_method method;
     uint32_t bits;                      /* AWQ, GPTQ */
     uint32_t block_rows, block_columns; /* FP8; 0: there are no blocks */
     bool zero_is_less_one;              /* GPTQ's first format */
-    bool has_kv_scheme;                 /* the files have scales of K and V, */
-    bool kv_is_int8;                    /* for INT8, not E4M3, */
-    bool kv_has_other_bits;             /* or for a type that is neither */
+    enum kv_scheme kv_scheme;
 };
 
 /* fields: of the whole file. UNSUPPORTED: the sentence names the method or key, and what would work. CORRUPT. */

@@ -73,7 +73,11 @@ static enum status check_options(const struct forward_options *options, struct e
 }
 
 static uint32_t kv_tokens_max(const struct model_config *config,
-                              const struct forward_options *options);
+                              const struct forward_options *options)
+{
+    uint64_t tokens = (uint64_t)options->blocks_max * options->block_tokens;
+    return tokens < config->context_tokens ? (uint32_t)tokens : config->context_tokens;
+}
 
 static enum status check_path(const struct forward_options *options, uint32_t kv_tokens,
                               struct error *error)
@@ -305,13 +309,6 @@ static enum status create_workspace(struct forward *forward, struct error *error
     TRY(status);
     (void)lay_out_activations(forward, forward->activations.base);
     return STATUS_OK;
-}
-
-static uint32_t kv_tokens_max(const struct model_config *config,
-                              const struct forward_options *options)
-{
-    uint64_t tokens = (uint64_t)options->blocks_max * options->block_tokens;
-    return tokens < config->context_tokens ? (uint32_t)tokens : config->context_tokens;
 }
 
 static uint32_t qkv_width(const struct model_config *config)

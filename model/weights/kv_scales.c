@@ -2,6 +2,7 @@
 
 #include "base/hash.h"
 #include "base/regular_file.h"
+#include "kernels/quantize.h"
 #include "model/weights/tensor_names.h"
 
 #include <assert.h>
@@ -14,8 +15,6 @@
 #include <unistd.h>
 
 #define NAME_BYTES_MAX 256
-#define INT8_LARGEST   127.0
-#define E4M3_LARGEST   448.0
 #define FILE_BYTES_MAX (1u << 20)
 #define HEADER_UNIT    8 /* the header is a multiple of so many bytes */
 
@@ -24,7 +23,7 @@ enum { N_PARTS = 2 };
 static double largest_of(enum dtype dtype)
 {
     assert(dtype_is_8bit(dtype));
-    return dtype == DTYPE_INT8 ? INT8_LARGEST : E4M3_LARGEST;
+    return (double)(dtype == DTYPE_INT8 ? QUANTIZE_INT8_MAX : QUANTIZE_E4M3_MAX);
 }
 
 static enum status allocate(uint32_t n_layers, struct kv_scales *scales_out)
@@ -47,6 +46,14 @@ enum status kv_scales_alike(uint32_t n_layers, double largest, struct kv_scales 
     TRY(allocate(n_layers, scales_out));
     for (uint32_t i = 0; i < N_PARTS * n_layers; i++)
         scales_out->largest[i] = largest;
+    return STATUS_OK;
+}
+
+enum status kv_scales_copy(const struct kv_scales *scales, struct kv_scales *scales_out)
+{
+    TRY(allocate(scales->n_layers, scales_out));
+    memcpy(scales_out->largest, scales->largest,
+           N_PARTS * scales->n_layers * sizeof *scales->largest);
     return STATUS_OK;
 }
 
@@ -121,7 +128,8 @@ static enum status find_scale(const struct weight_binding *binding, uint32_t lay
 static enum status bind_layers(const struct weight_binding *binding, struct kv_scales *scales,
                                bool *has_all_out, struct error *error)
 {
-    const double largest = binding->config->quantization.kv_is_int8 ? INT8_LARGEST : E4M3_LARGEST;
+    const double largest = largest_of(
+        binding->config->quantization.kv_scheme == KV_SCHEME_INT8 ? DTYPE_INT8 : DTYPE_E4M3);
     const uint32_t n = N_PARTS * scales->n_layers;
     uint32_t n_found = 0, missing = n;
     for (uint32_t i = 0; i < n; i++) {
@@ -144,7 +152,7 @@ enum status kv_scales_bind(const struct weight_binding *binding, struct kv_scale
     struct kv_scales scales;
     bool has_all = false;
     *scales_out = (struct kv_scales){0};
-    if (binding->config->quantization.kv_has_other_bits)
+    if (binding->config->quantization.kv_scheme == KV_SCHEME_OTHER)
         return STATUS_OK;
     TRY(allocate(binding->config->n_layers, &scales));
     enum status status = bind_layers(binding, &scales, &has_all, error);

@@ -40,6 +40,8 @@ MUST_CHECK enum status kv_scales_write(const char *path, const struct kv_scales 
 /* All layers alike; for E4M3 a scale of 1 has largest 448. NO_MEMORY. */
 MUST_CHECK enum status kv_scales_alike(uint32_t n_layers, double largest,
                                        struct kv_scales *scales_out);
+/* scales: of one layer or more. NO_MEMORY. */
+MUST_CHECK enum status kv_scales_copy(const struct kv_scales *scales, struct kv_scales *scales_out);
 void kv_scales_finish(struct kv_scales *scales); /* a zeroed one is fine */
 
 /* dtype: INT8 or E4M3. */

@@ -473,7 +473,8 @@ enum status weight_table_bind(struct weight_binding *binding, struct error *erro
     for (uint32_t layer = 0; layer < binding->config->n_layers; layer++)
         TRY(bind_layer(binding, layer, error));
     if (binding->config->quantization.method > QUANTIZATION_MXFP4 && binding->n_quantized == 0 &&
-        !binding->config->quantization.has_kv_scheme) /* K and V alone may be quantized */
+        binding->config->quantization.kv_scheme ==
+            KV_SCHEME_NONE) /* K and V alone may be quantized */
         return error_set(error, STATUS_CORRUPT,
                          "config.json has a quantization_config, but no matrix of the files is "
                          "quantized");
