@@ -60,7 +60,7 @@ void ctx_batch_add(struct ctx_batch *batch, struct prefill *prefill, uint32_t n_
         .n_query = n_query,
         .n_past = prefill->n_computed,
         .blocks = prefill->table.blocks,
-        .n_blocks = prefill->table.n_blocks,
+        .n_blocks = prefill->table.spans_max,
         .wants_logits = is_last,
         .keeps_rows = prompt_wants_scores(prefill->prompt),
     };

@@ -14,7 +14,8 @@ static enum status make_slots(struct ctx_engine *engine)
     const struct ctx_engine_options *options = &engine->options;
     uint32_t blocks_max = geometry_blocks(&options->geometry, options->context_tokens);
     if (options->prefix_cache)
-        TRY(prefix_tree_create(options->pool, &engine->home.tree));
+        TRY(prefix_tree_create(options->pool, &options->geometry.groups,
+                               options->geometry.block_tokens, &engine->home.tree));
     engine->home.digests = calloc(blocks_max, sizeof *engine->home.digests);
     if (!engine->home.digests)
         return STATUS_NO_MEMORY;
@@ -26,9 +27,12 @@ static enum status make_slots(struct ctx_engine *engine)
 static enum status make_schedule(struct ctx_engine *engine, struct error *error)
 {
     const struct ctx_engine_options *options = &engine->options;
-    const struct schedule_options schedule = {
+    engine->room = cache_room_of(options->pool, &options->geometry, options->batch_tokens,
+                                 options->context_tokens);
+    struct schedule_options schedule = {
         .policy = SCHEDULE_NO_EVICT,
-        .n_blocks = block_pool_size(options->pool),
+        .n_blocks = cache_room_all(&engine->room),
+        .n_groups = cache_groups_count(&options->geometry.groups),
         .block_tokens = options->geometry.block_tokens,
         .batch_tokens = options->batch_tokens,
         .chunk_tokens = options->chunk_tokens,
@@ -38,6 +42,7 @@ static enum status make_schedule(struct ctx_engine *engine, struct error *error)
         .aging_ms = options->priority_aging_ms,
         .tenant_share_percent = options->caller_share,
     };
+    cache_room_limits(&options->geometry, schedule.span_limits);
     return schedule_create(&schedule, error, &engine->schedule);
 }
 
@@ -205,7 +210,7 @@ static void on_committed(struct ctx_engine *engine, uint64_t held_number)
     struct prefill *prefill = prefill_set_find_held(&engine->slots, held_number);
     if (!prefill || prefill->state != PREFILL_SEALED)
         return;
-    assert(prefill->n_published == prefill->table.n_blocks &&
+    assert(prefill->n_published == prefill->crossing.end &&
            "all blocks to transfer were published");
     end_prefill(engine, prefill, STATUS_OK, "");
 }
@@ -317,7 +322,7 @@ static bool compute(void *arg)
         struct prefill *prefill = prefill_set_find_scheduled(&engine->slots, plan.work[i].id);
         assert(prefill && "a closed prefill computes nothing");
         assert(plan.work[i].first == prefill->n_computed);
-        assert(plan.work[i].n_blocks == prefill->table.n_blocks && "all of them since admission");
+        prefill_prepare(prefill, plan.work[i].n_tokens);
         ctx_batch_add(&engine->batch, prefill, plan.work[i].n_tokens);
     }
     ctx_backlog_step(&engine->backlog, plan.n_tokens, engine->core.began_ns);

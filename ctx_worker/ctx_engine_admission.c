@@ -9,13 +9,6 @@ static struct prompt *queued_prompt(const struct ctx_engine *engine, schedule_id
     return prompt_of(request);
 }
 
-/* Blocks that a prompt may take now. Blocks of closed leases are fenced, so they do not count. */
-static uint32_t n_blocks_available(const struct ctx_engine *engine)
-{
-    const struct block_pool *pool = engine->options.pool;
-    return block_pool_count(pool, BLOCK_FREE) + block_pool_count(pool, BLOCK_CACHED);
-}
-
 /* False: it was refused, so there is more room than the schedule assumed. */
 static bool start(struct ctx_engine *engine, schedule_id id, uint64_t now_ns)
 {
@@ -47,7 +40,7 @@ static bool has_room_by_sharing(struct ctx_engine *engine, schedule_id id)
     uint32_t n_held;
     uint32_t n_known = prefill_peek(slot, &engine->home, prompt, &n_held);
     uint32_t n_own = geometry_blocks(geometry, prompt->request.n_tokens) - n_held;
-    if (n_own > n_blocks_available(engine))
+    if (n_own > cache_room_left(&engine->room))
         return false;
     schedule_set_prefix(engine->schedule, id, n_known * geometry->block_tokens, n_held);
     return true;
@@ -59,8 +52,8 @@ struct engine_admission ctx_engine_admit(void *arg, uint64_t now_ns)
     struct schedule_changes changes;
     bool has_more_room = true, shares_enough = false;
     while (has_more_room) {
-        /* Asked each time: a prompt that starts may share more than the schedule knew. */
-        const struct schedule_room room = {.n_blocks_available = n_blocks_available(engine),
+        /* Blocks of closed leases are fenced, so they do not count. Asked each time: a prompt that starts may share more than the schedule knew. */
+        const struct schedule_room room = {.n_blocks_available = cache_room_left(&engine->room),
                                            .n_handovers_free = UINT32_MAX};
         schedule_capacity(engine->schedule, &room, &changes);
         assert(changes.n_paused == 0 && "a prompt never grows");

@@ -12,6 +12,7 @@ enum status ctx_options_check(const struct ctx_engine_options *options, struct e
 {
     const struct engine_sizes sizes = {.geometry = &options->geometry,
                                        .pool = options->pool,
+                                       .context_tokens = options->context_tokens,
                                        .chunk_tokens = options->chunk_tokens,
                                        .batch_tokens = options->batch_tokens,
                                        .running_max = options->slots_max,

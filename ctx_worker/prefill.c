@@ -13,13 +13,14 @@
 enum status prefill_init(struct prefill *prefill, const struct prefill_home *home)
 {
     const struct ctx_engine_options *options = home->options;
-    uint32_t blocks_max = geometry_blocks(&options->geometry, options->context_tokens);
+    const struct geometry *geometry = &options->geometry;
+    const uint32_t spans_max = geometry_spans(geometry, options->context_tokens);
     memset(prefill, 0, sizeof *prefill);
-    TRY(block_table_init(&prefill->table, options->pool, home->tree, options->geometry.block_tokens,
-                         blocks_max));
-    prefill->hashes = calloc(blocks_max, sizeof *prefill->hashes);
-    prefill->fenced = calloc(blocks_max, sizeof *prefill->fenced);
-    return prefill->hashes && prefill->fenced ? STATUS_OK : STATUS_NO_MEMORY;
+    TRY(block_table_init(&prefill->table, options->pool, home->tree, geometry, spans_max));
+    prefill->hashes = calloc(spans_max, sizeof *prefill->hashes);
+    prefill->crossed = calloc(geometry_blocks(geometry, options->context_tokens),
+                              sizeof *prefill->crossed);
+    return prefill->hashes && prefill->crossed ? STATUS_OK : STATUS_NO_MEMORY;
 }
 
 void prefill_finish(struct prefill *prefill, const struct prefill_home *home)
@@ -30,12 +31,7 @@ void prefill_finish(struct prefill *prefill, const struct prefill_home *home)
         prefill_quiet(prefill, home);
     block_table_finish(&prefill->table);
     free(prefill->hashes);
-    free(prefill->fenced);
-}
-
-static uint32_t held_blocks(const struct prefill *prefill)
-{
-    return prefill->prompt->held_tokens / prefill->table.block_tokens;
+    free(prefill->crossed);
 }
 
 static void say(const struct prefill *prefill, const struct prefill_home *home,
@@ -67,22 +63,28 @@ static enum status settle(const struct prefill_home *home, const block_id *ids, 
     return device_wait(options->device, device_record(options->device, DEVICE_COMPUTE));
 }
 
-/* Publishes the blocks up to n_blocks and announces them. Blocks that the reader has already are not transferred. False: the
- * device is lost, and nothing was announced. */
-static bool publish(struct prefill *prefill, const struct prefill_home *home, uint32_t n_blocks)
+/* Publishes the blocks of the spans before n_spans and announces them. Blocks that the reader has already, or does not see,
+ * are not transferred. False: the device is lost, and nothing was announced. */
+static bool publish(struct prefill *prefill, const struct prefill_home *home, uint32_t n_spans)
 {
     const struct ctx_engine_options *options = home->options;
-    uint32_t first = prefill->n_published;
-    assert(n_blocks <= prefill->table.n_blocks);
-    if (n_blocks <= first)
+    const struct block_table *table = &prefill->table;
+    block_id *ids = prefill->crossed + prefill->n_crossed;
+    assert(n_spans <= table->n_spans);
+    if (n_spans <= prefill->n_published)
         return true;
 
-    uint32_t n = n_blocks - first;
-    const block_id *ids = prefill->table.blocks + first;
-    if (settle(home, ids, n) != STATUS_OK)
+    const uint32_t n = crossing_list(&prefill->crossing, prefill->n_published, n_spans,
+                                     table->blocks, table->spans_max, ids);
+    if (n > 0 && settle(home, ids, n) != STATUS_OK)
         return false;
+    prefill->n_published = n_spans;
+    if (n == 0)
+        return true;
+    const uint32_t first = prefill->crossing.base + prefill->n_crossed;
+    block_pool_pin(options->pool, ids, n);
     kv_sender_publish(options->sender, &prefill->id, first, ids, n);
-    prefill->n_published = n_blocks;
+    prefill->n_crossed += n;
     say(prefill, home,
         &(struct prefill_event){.kind = EVENT_READY,
                                 .ready = {.first_block = first,
@@ -125,16 +127,13 @@ static enum status reserve(struct prefill *prefill, const struct prefill_home *h
         if (!prompt->request.sampling.scores_prompt)
             prefill->n_cached = block_table_match(&prefill->table, prefill->hashes, n);
     }
-    enum status status = block_table_grow(&prefill->table, prompt->request.n_tokens);
-    if (status != STATUS_OK)
-        goto fail;
-    status = kv_sender_open(options->sender, &prompt->transfer_id, prompt->caller_incarnation);
-    if (status != STATUS_OK)
-        goto fail;
-    block_pool_pin(options->pool, prefill->table.blocks, prefill->table.n_blocks);
-    return STATUS_OK;
-
-fail:
+    const struct block_need need = {
+        .position = prefill->n_cached, .end = prefill->n_cached, .known = prompt->request.n_tokens};
+    enum status status = block_table_prepare(&prefill->table, &need);
+    if (status == STATUS_OK)
+        status = kv_sender_open(options->sender, &prompt->transfer_id, prompt->caller_incarnation);
+    if (status == STATUS_OK)
+        return STATUS_OK;
     block_table_clear(&prefill->table);
     prefill->n_cached = 0;
     return status;
@@ -155,12 +154,15 @@ enum status prefill_take_prompt(struct prefill *prefill, const struct prefill_ho
     prefill->schedule_id = prompt->request.schedule_id;
     prefill->lease_limit_ns = prompt->request.deadline_ns;
     prefill->n_computed = prefill->n_cached;
-    prefill->n_published = held_blocks(prefill);
+    prefill->crossing = crossing_of(&home->options->geometry, prompt->request.n_tokens,
+                                    prompt->held_tokens);
+    prefill->n_published = prefill->crossing.held;
+    prefill->n_crossed = 0;
     prefill->began_ns = now_ns;
     say(prefill, home,
         &(struct prefill_event){
             .kind = EVENT_ACCEPTED,
-            .accepted = {.n_blocks = prefill->table.n_blocks - held_blocks(prefill),
+            .accepted = {.n_blocks = crossing_count(&prefill->crossing, UINT32_MAX),
                          .block_tokens = prefill->table.block_tokens}});
     (void)publish(prefill, home,
                   prefill->n_cached / prefill->table.block_tokens); /* the engine ends it */
@@ -171,6 +173,17 @@ uint32_t prefill_n_left(const struct prefill *prefill)
 {
     assert(prefill_is_live(prefill) && prefill->n_computed <= prefill->prompt->request.n_tokens);
     return prefill->prompt->request.n_tokens - prefill->n_computed;
+}
+
+void prefill_prepare(struct prefill *prefill, uint32_t n_query)
+{
+    const struct block_need need = {.position = prefill->n_computed,
+                                    .end = prefill->n_computed + n_query,
+                                    .known = prefill->prompt->request.n_tokens};
+    const enum status status = block_table_prepare(&prefill->table, &need);
+    assert(prefill->state == PREFILL_COMPUTING && n_query <= prefill_n_left(prefill));
+    assert(status == STATUS_OK && "the blocks of a step are kept aside");
+    (void)status;
 }
 
 static void say_first_token(struct prefill *prefill, const struct prefill_home *home,
@@ -203,7 +216,7 @@ static void seal(struct prefill *prefill, const struct prefill_home *home)
 {
     uint64_t now_ns = home->ops->now_ns(home->ops->arg);
     const struct prompt *prompt = prefill->prompt;
-    assert(prefill_n_left(prefill) == 0 && prefill->n_published == prefill->table.n_blocks);
+    assert(prefill_n_left(prefill) == 0 && prefill->n_published == prefill->crossing.end);
     uint64_t limit_ns = now_ns + lease_ns(prefill, home);
     if (limit_ns < prefill->lease_limit_ns)
         prefill->lease_limit_ns = limit_ns;
@@ -226,14 +239,14 @@ void prefill_advance(struct prefill *prefill, const struct prefill_home *home, u
     prefill->n_computed += n_query;
     uint32_t whole = prefill->n_computed / prefill->table.block_tokens;
     if (home->tree)
-        prefix_tree_insert(home->tree, prefill->hashes, prefill->table.blocks, whole);
+        block_table_keep(&prefill->table, prefill->hashes, whole);
 
     if (prefill_n_left(prefill) > 0) {
         (void)publish(prefill, home, whole); /* of a lost device: the engine ends it */
         return;
     }
     say_first_token(prefill, home, drawn);
-    if (publish(prefill, home, prefill->table.n_blocks))
+    if (publish(prefill, home, prefill->crossing.end))
         seal(prefill, home);
 }
 
@@ -248,9 +261,8 @@ void prefill_forget(const struct prefill *prefill, const struct prefill_home *ho
 
 uint64_t prefill_kv_bytes(const struct prefill *prefill, const struct prefill_home *home)
 {
-    assert(held_blocks(prefill) < prefill->table.n_blocks &&
-           "the last block is always transferred");
-    uint64_t n_blocks = prefill->table.n_blocks - held_blocks(prefill);
+    const uint64_t n_blocks = crossing_count(&prefill->crossing, UINT32_MAX);
+    assert(n_blocks > 0 && "the last block is always transferred");
     return n_blocks * block_pool_block_bytes(home->options->pool);
 }
 
@@ -258,16 +270,13 @@ void prefill_release(struct prefill *prefill, const struct prefill_home *home)
 {
     assert(prefill->state == PREFILL_COMPUTING || prefill->state == PREFILL_SEALED);
     const struct ctx_engine_options *options = home->options;
-    uint32_t first = held_blocks(prefill);
 
     if (prefill->held_number != 0)
         held_transfers_end(home->held, prefill->held_number);
-    assert(prefill->n_published <= prefill->table.n_blocks && prefill->n_fenced == 0);
-    prefill->n_fenced = prefill->n_published > first ? prefill->n_published - first : 0;
-    memcpy(prefill->fenced, prefill->table.blocks + first,
-           prefill->n_fenced * sizeof prefill->fenced[0]);
-    block_pool_fence(options->pool, prefill->fenced, prefill->n_fenced);
-    block_pool_unpin(options->pool, prefill->table.blocks, prefill->table.n_blocks);
+    assert(prefill->n_fenced == 0);
+    prefill->n_fenced = prefill->n_crossed;
+    block_pool_fence(options->pool, prefill->crossed, prefill->n_fenced);
+    block_pool_unpin(options->pool, prefill->crossed, prefill->n_crossed);
     block_table_clear(&prefill->table);
     kv_sender_close(options->sender, &prefill->id);
 
@@ -279,7 +288,7 @@ void prefill_release(struct prefill *prefill, const struct prefill_home *home)
 void prefill_quiet(struct prefill *prefill, const struct prefill_home *home)
 {
     assert(prefill->state == PREFILL_CLOSING && !prefill->prompt);
-    block_pool_unfence(home->options->pool, prefill->fenced, prefill->n_fenced);
+    block_pool_unfence(home->options->pool, prefill->crossed, prefill->n_fenced);
     prefill->n_fenced = 0;
     if (prefill->held_number != 0)
         held_transfers_drop(home->held, prefill->held_number);

@@ -3,10 +3,12 @@
  *
  *     FREE -> COMPUTING -> SEALED -> CLOSING (released; its published blocks are fenced) -> FREE
  *
- *     blocks of the prompt   [ from the prefix cache | computed | to be computed ]
+ *     spans of the prompt    [ from the prefix cache | computed | to be computed ]
  *     crossing               [ held by the reader ][ published | not yet        ]
  *
- * From begin to release every block is held and pinned. A slot is reused when the sender is quiet.
+ * Which blocks of a span cross says kvcache/crossing.h: of layers with a window the last ones. Blocks that the window has
+ * passed are given back while the prompt is computed. Those that cross are held until release, and pinned from their
+ * publication on. A slot is reused when the sender is quiet.
  *
  * Thread: the engine's.
  */
@@ -16,6 +18,7 @@
 #include "ctx_worker/held_transfers.h"
 #include "ctx_worker/prompt.h"
 #include "kvcache/block_table.h"
+#include "kvcache/crossing.h"
 #include "model/sampling/draws.h"
 
 enum prefill_state { PREFILL_FREE, PREFILL_COMPUTING, PREFILL_SEALED, PREFILL_CLOSING };
@@ -26,7 +29,7 @@ struct prefill_home {
     const struct ctx_engine_ops *ops;
     struct prefix_tree *tree;    /* NULL: no prefix cache */
     struct held_transfers *held; /* transfers that are SEALED and not granted */
-    uint32_t *digests;           /* [blocks of context_tokens] scratch */
+    uint32_t *digests;           /* [blocks of context_tokens] scratch, of all groups */
 };
 
 struct prefill {
@@ -37,13 +40,15 @@ struct prefill {
     uint64_t lease_limit_ns; /* when the lease ends by itself */
     uint64_t held_number;    /* in home->held; 0: not SEALED yet */
     struct block_table table;
-    struct prefix_hash *hashes; /* [table.blocks_max] of the prompt's whole blocks */
+    struct prefix_hash *hashes; /* [table.spans_max] of the prompt's whole blocks */
     uint32_t n_computed;        /* tokens */
     uint32_t n_cached;          /* of these, found in the prefix cache */
-    uint32_t n_published;       /* blocks, counted from the prompt's beginning */
+    struct crossing crossing;
+    uint32_t n_published; /* spans, counted from the prompt's beginning */
+    block_id *crossed;    /* [blocks of context_tokens] published, in the order of crossing */
+    uint32_t n_crossed;
+    uint32_t n_fenced; /* of crossed: 0 or n_crossed */
     uint64_t began_ns;
-    block_id *fenced; /* [table.blocks_max] */
-    uint32_t n_fenced;
 };
 
 /* Its stream is open, so it holds its blocks. */
@@ -68,6 +73,8 @@ uint32_t prefill_peek(struct prefill *prefill, const struct prefill_home *home,
 
 /* Tokens left to compute. */
 uint32_t prefill_n_left(const struct prefill *prefill);
+/* Before a step computes n_query more tokens: takes the blocks for them, and gives back those that a window has passed. */
+void prefill_prepare(struct prefill *prefill, uint32_t n_query);
 /* n_query more tokens have their KV. drawn: the first generated token, if the last token of the prompt is among them.
  * Publishes blocks, and seals after the last one. */
 void prefill_advance(struct prefill *prefill, const struct prefill_home *home, uint32_t n_query,

@@ -1,5 +1,7 @@
 #include "engine/engine_sizes.h"
 
+#include "engine/cache_room.h"
+
 #include <assert.h>
 
 enum status engine_sizes_check(const struct engine_sizes *sizes, struct error *error)
@@ -25,5 +27,12 @@ enum status engine_sizes_check(const struct engine_sizes *sizes, struct error *e
                          sizes->running_name, (unsigned long long)streams_min);
     if (geometry_block_bytes(sizes->geometry) != block_pool_block_bytes(sizes->pool))
         return error_set(error, STATUS_INVALID_ARGUMENT, "the pool's blocks are of another size");
+    const struct cache_room room = cache_room_of(sizes->pool, sizes->geometry, sizes->batch_tokens,
+                                                 sizes->context_tokens);
+    if (cache_room_all(&room) == 0)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "the pool has %u blocks, and a step of %u tokens needs %u beside those of "
+                         "sequences: raise kv_blocks or kv_memory, or lower prefill_batch_tokens",
+                         block_pool_size(sizes->pool), sizes->batch_tokens, room.n_aside);
     return STATUS_OK;
 }

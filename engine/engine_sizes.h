@@ -11,6 +11,7 @@
 struct engine_sizes {
     const struct geometry *geometry;
     const struct block_pool *pool; /* has that geometry's blocks */
+    uint32_t context_tokens;       /* of the longest sequence */
     uint32_t chunk_tokens;         /* whole blocks */
     uint32_t batch_tokens;         /* a chunk at least */
     uint32_t running_max;          /* requests with blocks */

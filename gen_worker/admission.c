@@ -38,12 +38,6 @@ void admission_forget(const struct gen_home *home, const struct job *job)
 
 /* ---- prefixes of those that wait ---- */
 
-static uint32_t n_available(const struct gen_home *home)
-{
-    const struct block_pool *pool = home->options->pool;
-    return block_pool_count(pool, BLOCK_FREE) + block_pool_count(pool, BLOCK_CACHED);
-}
-
 /* Shared blocks cost nothing. Returns the blocks that the job takes for its known tokens. Most steps do not change the cache;
  * then the last answer still holds. */
 static uint32_t look_up(const struct gen_home *home, struct job *job)
@@ -72,7 +66,7 @@ static uint32_t look_up(const struct gen_home *home, struct job *job)
 /* Paused ones first. Ends where slots or blocks end. */
 static void look_up_prefixes(const struct gen_home *home)
 {
-    uint32_t n_places = 0, n_left = n_available(home);
+    uint32_t n_places = 0, n_left = cache_room_left(&home->room);
     for (uint32_t i = 0; i < home->options->sequences_max; i++) {
         const struct sequence *sequence = &home->sequences[i];
         n_places += sequence->state == SEQUENCE_FREE;
@@ -118,7 +112,8 @@ static bool admit(const struct gen_home *home, const struct schedule_admission *
     assert(is_first || sequence->state == SEQUENCE_PAUSED);
     if (is_first)
         sequence_take_job(sequence, home, job);
-    if (sequence_take_blocks(sequence, home, admission->n_blocks, now_ns) != STATUS_OK) {
+    const bool may_cross = handover_set_free_slot(home->handovers) != NULL;
+    if (sequence_take_blocks(sequence, home, admission->n_tokens, may_cross, now_ns) != STATUS_OK) {
         schedule_pause(home->schedule, admission->id);
         job->lookup_at = 0; /* the schedule has forgotten its prefix */
         if (is_first)
@@ -137,7 +132,7 @@ struct engine_admission admission_run(const struct gen_home *home, uint64_t now_
 {
     if (home->tree)
         look_up_prefixes(home);
-    const struct schedule_room room = {.n_blocks_available = n_available(home),
+    const struct schedule_room room = {.n_blocks_available = cache_room_left(&home->room),
                                        .n_handovers_free = handover_set_n_free(home->handovers)};
     struct schedule_changes changes;
     schedule_capacity(home->schedule, &room, &changes);

@@ -74,7 +74,7 @@ static void add(struct gen_batch *batch, struct sequence *sequence, uint32_t n_t
     bool draws_again = sequence->must_verify && n_kv == n_prompt;
     bool wants_logits = n_kv == sequence->n_tokens || draws_again;
     assert(n_tokens > 0 && n_kv <= sequence->n_tokens);
-    assert(n_kv <= sequence->table.n_blocks * sequence->table.block_tokens);
+    assert(n_kv <= sequence->table.n_spans * sequence->table.block_tokens);
     assert(!draws_again || sequence->n_tokens > n_prompt);
     batch->inputs[n] = (struct forward_sequence){
         .request_id = sequence->job->request.request_number,
@@ -84,7 +84,7 @@ static void add(struct gen_batch *batch, struct sequence *sequence, uint32_t n_t
         .n_query = n_tokens,
         .n_past = sequence->n_kv,
         .blocks = sequence->table.blocks,
-        .n_blocks = sequence->table.n_blocks,
+        .n_blocks = sequence->table.spans_max,
         .wants_logits = wants_logits,
         .keeps_rows = sequence_keeps_rows(sequence, n_tokens),
     };
@@ -105,7 +105,7 @@ static void add_all(struct gen_batch *batch, const struct gen_home *home,
         const struct schedule_work *work = &plan->work[i];
         struct sequence *sequence = home->jobs[work->id]->sequence;
         assert(sequence_is_runnable(sequence) && work->first == sequence->n_kv);
-        if (sequence_grow(sequence, work->n_blocks) != STATUS_OK) {
+        if (sequence_prepare(sequence, home, work->n_tokens, work->n_known) != STATUS_OK) {
             batch->n_left_out++; /* the schedule proposes it again when it knows the true room */
             continue;
         }

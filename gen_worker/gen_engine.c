@@ -15,6 +15,7 @@ static enum status check_options(const struct gen_engine_options *options, struc
 {
     const struct engine_sizes sizes = {.geometry = &options->geometry,
                                        .pool = options->pool,
+                                       .context_tokens = options->context_tokens,
                                        .chunk_tokens = options->chunk_tokens,
                                        .batch_tokens = options->batch_tokens,
                                        .running_max = options->sequences_max,
@@ -36,7 +37,8 @@ static enum status make_slots(struct gen_engine *engine)
 {
     const struct gen_engine_options *options = &engine->options;
     if (options->prefix_cache)
-        TRY(prefix_tree_create(options->pool, &engine->home.tree));
+        TRY(prefix_tree_create(options->pool, &options->geometry.groups,
+                               options->geometry.block_tokens, &engine->home.tree));
     engine->home.sequences = calloc(options->sequences_max, sizeof *engine->home.sequences);
     engine->home.runs_ahead = !forward_phases_differ_by(options->forward);
     engine->home.mask = calloc((options->vocabulary + 31) / 32, sizeof *engine->home.mask);
@@ -51,9 +53,12 @@ static enum status make_schedule(struct gen_engine *engine, struct error *error)
 {
     const struct gen_engine_options *options = &engine->options;
     /* Prompts have batch_tokens even when all other sequences decode: each decode has one token more. */
-    const struct schedule_options schedule = {
+    engine->home.room = cache_room_of(options->pool, &options->geometry, options->batch_tokens,
+                                      options->context_tokens);
+    struct schedule_options schedule = {
         .policy = options->capacity_policy,
-        .n_blocks = block_pool_size(options->pool),
+        .n_blocks = cache_room_all(&engine->home.room),
+        .n_groups = cache_groups_count(&options->geometry.groups),
         .block_tokens = options->geometry.block_tokens,
         .batch_tokens = options->batch_tokens + options->sequences_max,
         .chunk_tokens = options->chunk_tokens,
@@ -64,6 +69,7 @@ static enum status make_schedule(struct gen_engine *engine, struct error *error)
         .aging_ms = options->priority_aging_ms,
         .tenant_share_percent = 100,
     };
+    cache_room_limits(&options->geometry, schedule.span_limits);
     size_t n_jobs = (size_t)options->sequences_max + options->queue_max;
     engine->home.jobs = calloc(n_jobs, sizeof *engine->home.jobs);
     if (!engine->home.jobs)

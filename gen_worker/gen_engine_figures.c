@@ -43,10 +43,8 @@ static void look_for_lost_blocks(struct gen_engine *engine, uint64_t now_ns)
     bool is_idle = n_running + stats->quarantined_transfers == 0;
     if (!block_owners_begin(&engine->owners, is_idle, now_ns))
         return;
-    for (uint32_t i = 0; i < engine->options.sequences_max; i++) {
-        const struct block_table *table = &engine->home.sequences[i].table;
-        block_owners_add(&engine->owners, table->blocks, table->n_blocks);
-    }
+    for (uint32_t i = 0; i < engine->options.sequences_max; i++)
+        cache_room_own(&engine->home.sequences[i].table, &engine->owners);
     handover_set_own(&engine->handovers, &engine->owners);
     stats->blocks_unowned = block_owners_count(&engine->owners);
 }

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "base/clock.h"
+#include "engine/cache_room.h"
 #include "gen_worker/gen_inbox.h"
 #include "gen_worker/gen_ops.h"
 #include "gen_worker/gen_stats.h"
@@ -20,8 +21,9 @@ struct gen_home {
     const struct gen_engine_ops *ops;
     struct engine_inbox *inbox;
     struct gen_engine_stats *stats;
-    struct sequence *sequences;  /* [options->sequences_max] */
-    struct prefix_tree *tree;    /* NULL: no prefix cache */
+    struct sequence *sequences; /* [options->sequences_max] */
+    struct prefix_tree *tree;   /* NULL: no prefix cache */
+    struct cache_room room;
     struct schedule *schedule;   /* decides which requests have blocks and compute */
     struct job **jobs;           /* [sequences_max + queue_max] by schedule_id; NULL: none */
     struct request_queue *queue; /* jobs that wait for their first admission */

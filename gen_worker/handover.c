@@ -43,7 +43,12 @@ static void renew_word_limit(struct handover *handover, const struct gen_home *h
                              uint64_t now_ns)
 {
     wait_until(handover, now_ns + home->options->context_limit_ns);
-    handover->n_paced = handover->n_announced;
+    handover->n_paced = handover_announced_tokens(handover);
+}
+
+uint32_t handover_announced_tokens(const struct handover *handover)
+{
+    return crossing_spans(&handover->crossing, handover->n_announced) * handover->block_tokens;
 }
 
 uint64_t handover_limit_ns(const struct handover *handover)
@@ -74,7 +79,8 @@ void handover_start(struct handover *handover, const struct gen_home *home,
         .id = plan->id,
         .blocks = blocks,
         .awaits_end = true,
-        .first_block = plan->held_tokens / geometry->block_tokens,
+        .crossing = crossing_of(geometry, job->request.n_tokens, plan->held_tokens),
+        .block_tokens = geometry->block_tokens,
         .n_prompt = job->request.n_tokens,
         .limit_ns = DEADLINE_NONE,
         .wants_scores = plan->wants_scores,
@@ -85,8 +91,9 @@ void handover_start(struct handover *handover, const struct gen_home *home,
     assert(plan->held_tokens < job->request.n_tokens && "the logits of the last token are needed");
     renew_word_limit(handover, home, now_ns);
     handover->began_ns = now_ns;
-    handover->n_blocks = geometry_blocks(geometry, job->request.n_tokens) - handover->first_block;
-    memcpy(blocks, plan->blocks + handover->first_block, handover->n_blocks * sizeof *blocks);
+    const struct crossing *crossing = &handover->crossing;
+    handover->n_blocks = crossing_list(crossing, crossing->held, crossing->end, plan->table->blocks,
+                                       plan->table->spans_max, blocks);
     memcpy(handover->context_worker, job->context_worker, sizeof handover->context_worker);
     home->ops->draw_transfer_id(home->ops->arg, &handover->transfer);
     home->stats->handovers_started++;
@@ -184,8 +191,7 @@ static void announce(struct handover *handover, const struct gen_home *home, uin
     handover->limit_ns += mib * options->transfer_limit_mib_ns;
 
     handover->n_announced += n;
-    uint64_t n_tokens = (uint64_t)(handover->n_announced - handover->n_paced) *
-                        options->geometry.block_tokens;
+    const uint32_t n_tokens = handover_announced_tokens(handover) - handover->n_paced;
     if (n_tokens >= options->context_limit_tokens || handover->n_announced == handover->n_blocks)
         renew_word_limit(handover, home, now_ns);
 }
@@ -194,7 +200,7 @@ enum status handover_ready(struct handover *handover, const struct gen_home *hom
                            const struct prefill_event *event, struct error *error, uint64_t now_ns)
 {
     TRY(check_fetching(handover, error));
-    uint32_t next = handover->first_block + handover->n_announced;
+    uint32_t next = handover->crossing.base + handover->n_announced;
     uint32_t n_left = handover->n_blocks - handover->n_announced;
     uint32_t n = event->ready.n_blocks;
     if (event->ready.first_block != next || n == 0 || n > n_left)

@@ -23,6 +23,7 @@
 
 #include "engine/prefill_event.h"
 #include "gen_worker/gen_home.h"
+#include "kvcache/crossing.h"
 
 enum handover_state {
     HANDOVER_FREE,
@@ -45,10 +46,11 @@ struct handover {
     bool awaits_end, awaits_commit;
     bool is_accepted, is_sealed;
     bool has_first_token;
-    bool wants_scores;    /* of the prompt's tokens; */
-    uint32_t n_scored;    /* so many have come */
-    uint32_t first_block; /* of the fetched blocks, in the prompt */
-    uint32_t n_blocks;    /* to fetch */
+    bool wants_scores;        /* of the prompt's tokens; */
+    uint32_t n_scored;        /* so many have come */
+    struct crossing crossing; /* which blocks of the prompt are fetched, and their numbers */
+    uint32_t block_tokens;
+    uint32_t n_blocks; /* to fetch */
     uint32_t n_announced, n_arrived;
     uint32_t n_prompt; /* tokens */
     block_id *blocks;  /* [n_blocks] local ids; room for the blocks of context_tokens */
@@ -56,7 +58,7 @@ struct handover {
     /* Two timeouts: of the context worker's progress (its description, its acceptance, so much of the prompt announced), and of
      * what is under way (announced blocks, the answer to the commit). */
     uint64_t word_limit_ns, limit_ns;
-    uint32_t n_paced; /* blocks that were announced when word_limit_ns was renewed */
+    uint32_t n_paced; /* tokens that were announced when word_limit_ns was renewed */
     uint32_t n_backlogs;
     uint64_t began_ns;
     uint64_t first_ready_ns, commit_began_ns;
@@ -72,9 +74,9 @@ void handover_finish(struct handover *handover, const struct gen_home *home);
 struct handover_plan {
     uint64_t id;
     const struct job *job;
-    uint32_t held_tokens;   /* whole blocks */
-    bool wants_scores;      /* of the prompt's tokens */
-    const block_id *blocks; /* of the prompt, from its beginning */
+    uint32_t held_tokens;            /* whole blocks */
+    bool wants_scores;               /* of the prompt's tokens */
+    const struct block_table *table; /* with the blocks that cross */
 };
 
 /* Asks the context worker. */
@@ -97,6 +99,9 @@ MUST_CHECK enum status handover_ready(struct handover *handover, const struct ge
 MUST_CHECK enum status handover_sealed(struct handover *handover, const struct prefill_event *event,
                                        struct error *error);
 void handover_arrived(struct handover *handover, const struct kv_receiver_event *event);
+
+/* Leading tokens of the prompt whose blocks are here or were announced. */
+uint32_t handover_announced_tokens(const struct handover *handover);
 
 /* When it times out; DEADLINE_NONE: never. */
 uint64_t handover_limit_ns(const struct handover *handover);

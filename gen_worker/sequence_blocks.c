@@ -1,5 +1,6 @@
 #include "gen_worker/sequence_blocks.h"
 
+#include "gen_worker/sequence_place.h"
 #include "model/forward/forward.h"
 #include "schedule/schedule.h"
 
@@ -27,13 +28,6 @@ static void count_cached(struct sequence *sequence, const struct gen_home *home)
         sequence->n_kv_max = sequence->n_kv;
 }
 
-enum status sequence_grow(struct sequence *sequence, uint32_t n_blocks)
-{
-    struct block_table *table = &sequence->table;
-    assert(n_blocks <= table->blocks_max && "the schedule knows how long it may become");
-    return block_table_grow(table, n_blocks * table->block_tokens);
-}
-
 static void mark_admitted(struct sequence *sequence, const struct gen_home *home, uint64_t now_ns)
 {
     uint64_t wait_us = (now_ns - sequence->marks.arrived_ns) / NS_PER_US;
@@ -43,7 +37,7 @@ static void mark_admitted(struct sequence *sequence, const struct gen_home *home
 }
 
 enum status sequence_take_blocks(struct sequence *sequence, const struct gen_home *home,
-                                 uint32_t n_blocks, uint64_t now_ns)
+                                 uint32_t n_known, bool may_cross, uint64_t now_ns)
 {
     assert(sequence->state == SEQUENCE_PAUSED && sequence->table.n_blocks == 0);
     struct block_table *table = &sequence->table;
@@ -52,16 +46,19 @@ enum status sequence_take_blocks(struct sequence *sequence, const struct gen_hom
         (void)prefix_tree_peek_held(home->tree, sequence->hashes, n_lookup, &n_held);
         n_cached = block_table_match(table, sequence->hashes, n_lookup);
     }
-    enum status status = sequence_grow(sequence, n_blocks);
+    sequence->n_kv = n_cached;
+    const bool crosses = may_cross && sequence_wants_context(sequence, home);
+    const uint32_t position = crosses ? sequence_n_prompt(sequence) : n_cached;
+    enum status status = block_table_prepare(
+        table, &(struct block_need){.position = position, .end = position, .known = n_known});
     if (status != STATUS_OK) {
         block_table_clear(table);
+        sequence->n_kv = 0;
         return status;
     }
-    assert(table->n_blocks == n_blocks && n_held <= table->n_shared);
     if (sequence->marks.admitted_ns == 0)
         mark_admitted(sequence, home, now_ns);
     sequence->state = SEQUENCE_RESERVED;
-    sequence->n_kv = n_cached;
     assert(n_cached < sequence->n_tokens);
     assert(!sequence->must_verify || n_cached < sequence_n_prompt(sequence));
     count_cached(sequence, home);
@@ -74,10 +71,10 @@ enum status sequence_take_blocks(struct sequence *sequence, const struct gen_hom
 void sequence_keep_prompt(struct sequence *sequence, const struct gen_home *home)
 {
     assert(sequence->n_kv >= sequence_n_prompt(sequence));
-    assert(sequence_n_prompt(sequence) <= sequence->table.n_blocks * sequence->table.block_tokens);
+    assert(sequence_n_prompt(sequence) <= sequence->table.n_spans * sequence->table.block_tokens);
     if (home->tree && !sequence->has_other_kv)
-        prefix_tree_insert(home->tree, sequence->hashes, sequence->table.blocks,
-                           sequence_n_prompt(sequence) / sequence->table.block_tokens);
+        block_table_keep(&sequence->table, sequence->hashes,
+                         sequence_n_prompt(sequence) / sequence->table.block_tokens);
 }
 
 /* Hashes the whole blocks of all known tokens. */
@@ -102,11 +99,11 @@ static uint32_t n_lasting(const struct sequence *sequence, const struct gen_home
 void sequence_keep_all(struct sequence *sequence, const struct gen_home *home)
 {
     assert(sequence->n_kv <= sequence->n_tokens); /* equal where a step drew no token */
-    assert(sequence->n_kv / sequence->table.block_tokens <= sequence->table.n_blocks);
+    assert(sequence->n_kv / sequence->table.block_tokens <= sequence->table.n_spans);
     hash_tokens(sequence, home);
     if (home->tree && !sequence->has_other_kv)
-        prefix_tree_insert(home->tree, sequence->hashes, sequence->table.blocks,
-                           n_lasting(sequence, home) / sequence->table.block_tokens);
+        block_table_keep(&sequence->table, sequence->hashes,
+                         n_lasting(sequence, home) / sequence->table.block_tokens);
 }
 
 void sequence_forget(struct sequence *sequence, const struct gen_home *home)
@@ -132,15 +129,52 @@ static void remember_origin(struct sequence *sequence, uint64_t origin)
         sequence->n_origins++;
 }
 
+/* Of the spans before n_spans, and of a window group alone if only_windows. */
+static void remember_origins(struct sequence *sequence, uint32_t n_spans, bool only_windows)
+{
+    const struct block_table *table = &sequence->table;
+    for (uint32_t group = 0; group < block_table_n_rows(table); group++) {
+        const struct block_row row = block_table_row(table, group);
+        if (only_windows && cache_group_window(&table->groups, group) == 0)
+            continue;
+        for (uint32_t i = 0; i < row.n && row.first + i < n_spans; i++)
+            if (block_pool_origin(table->pool, row.ids[i]) != 0)
+                remember_origin(sequence, block_pool_origin(table->pool, row.ids[i]));
+    }
+}
+
+/* A window group has blocks that the next query does not see. */
+static bool has_passed(const struct sequence *sequence)
+{
+    const struct block_table *table = &sequence->table;
+    for (uint32_t group = block_table_n_rows(table); group-- > 0;)
+        if (table->first[group] <
+            cache_group_first_span(&table->groups, group, table->block_tokens, sequence->n_kv))
+            return true;
+    return false;
+}
+
+enum status sequence_prepare(struct sequence *sequence, const struct gen_home *home,
+                             uint32_t n_tokens, uint32_t n_known)
+{
+    const struct block_need need = {
+        .position = sequence->n_kv, .end = sequence->n_kv + n_tokens, .known = n_known};
+    if (has_passed(sequence)) { /* what goes is in the prefix cache by then */
+        sequence_keep_all(sequence, home);
+        remember_origins(sequence, sequence->n_kv / sequence->table.block_tokens, true);
+    }
+    const enum status status = block_table_prepare(&sequence->table, &need);
+    assert(status != STATUS_INVALID_ARGUMENT && "the schedule knows how long it may become");
+    return status;
+}
+
 void sequence_pause(struct sequence *sequence, const struct gen_home *home)
 {
     struct block_table *table = &sequence->table;
     assert(sequence_is_runnable(sequence) && !sequence->handover);
-    uint32_t n_used = geometry_blocks(&home->options->geometry, sequence->n_kv);
-    assert(n_used <= table->n_blocks);
-    for (uint32_t i = 0; i < n_used; i++)
-        if (block_pool_origin(table->pool, table->blocks[i]) != 0)
-            remember_origin(sequence, block_pool_origin(table->pool, table->blocks[i]));
+    const uint32_t n_used = geometry_spans(&home->options->geometry, sequence->n_kv);
+    assert(n_used <= table->n_spans);
+    remember_origins(sequence, n_used, false);
     sequence_keep_all(sequence, home);
     block_table_clear(table);
     sequence->job->lookup_at = 0; /* the schedule has forgotten its prefix */
@@ -155,8 +189,11 @@ bool sequence_has_used(const struct sequence *sequence, uint64_t incarnation)
     for (uint32_t i = 0; i < sequence->n_origins && i < SEQUENCE_ORIGINS_MAX; i++)
         if (sequence->origins[i] == incarnation)
             return true;
-    for (uint32_t i = 0; i < table->n_blocks; i++)
-        if (block_pool_origin(table->pool, table->blocks[i]) == incarnation)
-            return true;
+    for (uint32_t group = 0; group < block_table_n_rows(table); group++) {
+        const struct block_row row = block_table_row(table, group);
+        for (uint32_t i = 0; i < row.n; i++)
+            if (block_pool_origin(table->pool, row.ids[i]) == incarnation)
+                return true;
+    }
     return sequence->n_origins > SEQUENCE_ORIGINS_MAX;
 }

@@ -8,12 +8,15 @@
 
 #include "gen_worker/sequence_state.h"
 
-/* PAUSED -> RESERVED: takes n_blocks blocks, first those in the prefix cache, and tells the schedule how many these are.
- * NO_BLOCKS: nothing changed. */
+/* PAUSED -> RESERVED: takes the blocks for n_known tokens, first those in the prefix cache, and tells the schedule how many
+ * these are. Of layers with a window it takes those that its next query sees: if it may cross and wants to, the one behind
+ * the prompt, which a context worker computes. NO_BLOCKS: nothing changed. */
 MUST_CHECK enum status sequence_take_blocks(struct sequence *sequence, const struct gen_home *home,
-                                            uint32_t n_blocks, uint64_t now_ns);
-/* To n_blocks blocks in all, as block_table_grow. NO_BLOCKS: nothing changed. */
-MUST_CHECK enum status sequence_grow(struct sequence *sequence, uint32_t n_blocks);
+                                            uint32_t n_known, bool may_cross, uint64_t now_ns);
+/* Before a step computes n_tokens of n_known: takes the blocks for them, and gives back those that a window has passed.
+ * NO_BLOCKS: no block was taken. */
+MUST_CHECK enum status sequence_prepare(struct sequence *sequence, const struct gen_home *home,
+                                        uint32_t n_tokens, uint32_t n_known);
 /* How many leading blocks of its known tokens the prefix cache may give. */
 uint32_t sequence_lookup_blocks(const struct sequence *sequence);
 /* LOCAL_PREFILL or DECODING -> PAUSED, as the schedule has decided: gives its blocks back. */

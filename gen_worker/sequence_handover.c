@@ -19,7 +19,7 @@ void sequence_start_handover(struct sequence *sequence, const struct gen_home *h
                                            .job = sequence->job,
                                            .held_tokens = sequence->n_kv,
                                            .wants_scores = sequence_wants_scores(sequence),
-                                           .blocks = sequence->table.blocks},
+                                           .table = &sequence->table},
                    now_ns);
     handover->sequence = sequence;
     sequence_tell_progress(sequence, home);
@@ -154,7 +154,7 @@ void sequence_committed(struct sequence *sequence, const struct gen_home *home, 
 {
     assert(sequence->state == SEQUENCE_COMMITTING);
     struct handover *handover = sequence->handover;
-    assert(handover->first_block * sequence->table.block_tokens == sequence->n_kv);
+    assert(handover->crossing.held * sequence->table.block_tokens == sequence->n_kv);
     assert(handover->n_arrived == handover->n_blocks && handover->is_sealed);
     sequence->has_other_kv = handover->has_other_numerics;
     count_received(sequence, home, now_ns);
@@ -245,7 +245,8 @@ static void fall_back(struct sequence *sequence, const struct gen_home *home, en
     sequence->must_verify = sequence_n_generated(sequence) > 0;
     home->stats->handovers_fell_back++;
     sequence_begin_local(sequence, home, now_ns);
-    if (handover->n_fenced > 0) {
+    /* Of layers with a window it has the blocks behind the prompt, not those behind what was cached. */
+    if (handover->n_fenced > 0 || cache_groups_has_window(&sequence->table.groups)) {
         schedule_pause(home->schedule, sequence_schedule_id(sequence));
         sequence_pause(sequence, home);
     } else {

@@ -4,8 +4,8 @@
 
 static uint32_t n_unknown(const struct sequence *sequence)
 {
-    assert(sequence->n_cached < sequence_n_prompt(sequence) && "its last token is computed");
-    return sequence_n_prompt(sequence) - sequence->n_cached;
+    assert(sequence->n_kv < sequence_n_prompt(sequence) && "its last token is computed");
+    return sequence_n_prompt(sequence) - sequence->n_kv;
 }
 
 bool sequence_wants_context(const struct sequence *sequence, const struct gen_home *home)

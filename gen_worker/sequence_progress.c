@@ -3,16 +3,10 @@
 #include <assert.h>
 
 /* Announced blocks count as done: their transfer is faster than their computation. */
-static uint32_t n_announced(const struct handover *handover, uint32_t block_tokens)
-{
-    return (handover->first_block + handover->n_announced) * block_tokens;
-}
-
 static uint32_t n_done(const struct sequence *sequence)
 {
-    const struct handover *handover = sequence->handover;
-    const uint32_t n_kv = handover ? n_announced(handover, sequence->table.block_tokens)
-                                   : sequence->n_kv;
+    const uint32_t n_kv = sequence->handover ? handover_announced_tokens(sequence->handover)
+                                             : sequence->n_kv;
     return sequence_n_of_prompt(sequence, n_kv);
 }
 

@@ -7,11 +7,11 @@
 enum status sequence_init(struct sequence *sequence, const struct gen_home *home)
 {
     const struct gen_engine_options *options = home->options;
-    uint32_t blocks_max = geometry_blocks(&options->geometry, options->context_tokens);
+    const uint32_t spans_max = geometry_spans(&options->geometry, options->context_tokens);
     memset(sequence, 0, sizeof *sequence);
-    TRY(block_table_init(&sequence->table, options->pool, home->tree,
-                         options->geometry.block_tokens, blocks_max));
-    sequence->hashes = calloc(blocks_max, sizeof *sequence->hashes);
+    TRY(block_table_init(&sequence->table, options->pool, home->tree, &options->geometry,
+                         spans_max));
+    sequence->hashes = calloc(spans_max, sizeof *sequence->hashes);
     sequence->tokens = calloc(options->context_tokens, sizeof *sequence->tokens);
     return sequence->hashes && sequence->tokens ? STATUS_OK : STATUS_NO_MEMORY;
 }

@@ -130,7 +130,8 @@ struct attention_bias {
  * k_norm, which are weights of the model, as addresses of the device that are aligned to their elements, and reads them there
  * as long as the layer lives. sinks, bias.table and bias.buckets are in the host's memory and copied at creation. */
 struct attention_config {
-    uint32_t layer_index; /* in kv_view */
+    uint32_t layer_index; /* in kv_view: its place in a block */
+    uint32_t table;       /* whose blocks it uses: limits.n_tables */
     uint32_t n_heads, n_kv_heads;
     uint32_t head_dim;      /* a multiple of 8 up to HEAD_DIM_MAX */
     enum dtype compute;     /* of q, k, v and output: F32, BF16, F16; sums are float32 */
@@ -219,8 +220,9 @@ struct attention_sequence {
     uint32_t query_len;  /* tokens of this step, of one beam; generation: 1, or more with a draft */
     uint32_t kv_len;     /* tokens in the cache after this step */
     uint32_t prompt_len; /* context phase: a chunk that ends before it must have whole blocks */
-    const uint32_t *block_ids; /* [n_beams][n_blocks], in order of slots */
-    uint32_t n_blocks;         /* of one beam: at least its slots / block_tokens, rounded up */
+    /* [n_tables][n_beams][n_blocks], in order of slots. Blocks that a window hides from all queries may be any. */
+    const uint32_t *block_ids;
+    uint32_t n_blocks; /* of one beam: at least its slots / block_tokens, rounded up */
 
     /* Generation: beams, 0 is 1. Rows of the step: query_len of beam 0, then of beam 1 ... */
     uint32_t n_beams;
@@ -271,6 +273,8 @@ struct attention_limits {
     uint32_t window; /* read if is_cyclic or sink_tokens */
     uint32_t sink_tokens;
     bool is_cyclic;
+    /* Each sequence has so many tables of blocks; a layer uses one of them. 0 is 1. */
+    uint32_t n_tables;
     uint32_t n_beams_max, n_draft_max; /* 0 is 1 */
     bool has_short_path;               /* a layer has PATH_SHORT: longer contexts are refused */
     bool has_multi_block; /* a layer has multi_block CHOICE_ON: room for the parts of all rows */
@@ -284,6 +288,11 @@ struct attention_limits {
      * a host in any case. */
     const struct attention_metadata *beside;
 };
+
+static inline uint32_t attention_n_tables(const struct attention_limits *limits)
+{
+    return limits->n_tables > 1 ? limits->n_tables : 1;
+}
 
 /* A prepared step: shared by the layers of a group, sized at creation, never reallocated. */
 struct attention_metadata {

@@ -1,7 +1,7 @@
 /*
  * block_pool - the fixed set of KV blocks that one worker owns.
  *
- * A block holds K and V of block_tokens consecutive tokens for every layer; the geometry describes
+ * A block holds K and V of block_tokens consecutive tokens for the layers of a group; the geometry describes
  * its bytes. All blocks are one mapping, made at start and registered with the transport once;
  * nothing is allocated afterwards.
  *
@@ -35,6 +35,7 @@
 struct block_pool;
 
 typedef uint32_t block_id; /* index into the pool: 0 .. n_blocks - 1 */
+#define BLOCK_NONE UINT32_MAX
 
 enum block_state {
     BLOCK_FREE,

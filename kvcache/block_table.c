@@ -2,28 +2,72 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum status block_table_init(struct block_table *table, struct block_pool *pool,
-                             struct prefix_tree *tree, uint32_t block_tokens, uint32_t blocks_max)
+                             struct prefix_tree *tree, const struct geometry *geometry,
+                             uint32_t spans_max)
 {
-    assert(pool && block_tokens > 0 && blocks_max > 0);
-    block_id *blocks = malloc(blocks_max * sizeof *blocks);
+    assert(pool && geometry->block_tokens > 0 && spans_max > 0);
+    const size_t n = (size_t)cache_groups_count(&geometry->groups) * spans_max;
+    block_id *blocks = malloc(n * sizeof *blocks);
     if (!blocks)
         return STATUS_NO_MEMORY;
+    memset(blocks, 0xff, n * sizeof *blocks); /* BLOCK_NONE */
     *table = (struct block_table){.pool = pool,
                                   .tree = tree,
-                                  .block_tokens = block_tokens,
-                                  .blocks_max = blocks_max,
+                                  .groups = geometry->groups,
+                                  .block_tokens = geometry->block_tokens,
+                                  .spans_max = spans_max,
                                   .blocks = blocks};
     return STATUS_OK;
 }
 
+uint32_t block_table_n_rows(const struct block_table *table)
+{
+    return cache_groups_count(&table->groups);
+}
+
+struct block_row block_table_row(const struct block_table *table, uint32_t group)
+{
+    assert(group < block_table_n_rows(table));
+    return (struct block_row){table->blocks + (size_t)group * table->spans_max +
+                                  table->first[group],
+                              table->first[group], table->end[group] - table->first[group]};
+}
+
+static block_id *ids_of(struct block_table *table, uint32_t group)
+{
+    return table->blocks + (size_t)group * table->spans_max;
+}
+
+/* The group holds no span before first any more. */
+static void give_back(struct block_table *table, uint32_t group, uint32_t first)
+{
+    const uint32_t end = table->end[group] < first ? table->end[group] : first;
+    block_id *ids = ids_of(table, group);
+    if (end <= table->first[group])
+        return;
+    const uint32_t n = end - table->first[group];
+    for (uint32_t i = table->first[group]; i < end; i++)
+        table->has_lost_origin |= cache_group_window(&table->groups, 0) != 0 &&
+                                  block_pool_origin(table->pool, ids[i]) != 0;
+    block_pool_release(table->pool, ids + table->first[group], n);
+    memset(ids + table->first[group], 0xff, n * sizeof *ids);
+    table->n_blocks -= n;
+    table->first[group] = end;
+}
+
 void block_table_clear(struct block_table *table)
 {
-    if (table->n_blocks > 0)
-        block_pool_release(table->pool, table->blocks, table->n_blocks);
-    table->n_blocks = 0;
+    for (uint32_t group = 0; table->blocks && group < block_table_n_rows(table); group++) {
+        give_back(table, group, UINT32_MAX);
+        table->first[group] = table->end[group] = 0;
+    }
+    assert(table->n_blocks == 0);
+    table->n_spans = 0;
     table->n_shared = 0;
+    table->has_lost_origin = false;
 }
 
 void block_table_finish(struct block_table *table)
@@ -38,33 +82,108 @@ uint32_t block_table_match(struct block_table *table, const struct prefix_hash *
     assert(table->n_blocks == 0);
     if (!table->tree)
         return 0;
-    if (n > table->blocks_max)
-        n = table->blocks_max;
-    table->n_blocks = prefix_tree_match(table->tree, hashes, n, table->blocks);
-    table->n_shared = table->n_blocks;
-    return table->n_shared * table->block_tokens;
+    if (n > table->spans_max)
+        n = table->spans_max;
+    const uint32_t known = prefix_tree_match(table->tree, hashes, n, table->blocks,
+                                             table->spans_max);
+    for (uint32_t group = 0; group < block_table_n_rows(table); group++) {
+        table->first[group] = cache_group_first_span(&table->groups, group, table->block_tokens,
+                                                     known * table->block_tokens);
+        table->end[group] = known;
+        table->n_blocks += known - table->first[group];
+    }
+    table->n_spans = table->n_shared = known;
+    return known * table->block_tokens;
 }
 
-enum status block_table_grow(struct block_table *table, uint32_t n_tokens)
-{
-    uint32_t wanted = n_tokens / table->block_tokens + (n_tokens % table->block_tokens != 0);
-    if (wanted > table->blocks_max)
-        return STATUS_INVALID_ARGUMENT;
-    if (wanted <= table->n_blocks)
-        return STATUS_OK;
+/* ---- what comes next ---- */
 
-    uint32_t missing = wanted - table->n_blocks;
-    uint32_t n_free = block_pool_count(table->pool, BLOCK_FREE);
-    if (missing > n_free) {
-        /* No cached block is evicted for a request that will not fit anyway. */
-        if (!table->tree || missing - n_free > block_pool_count(table->pool, BLOCK_CACHED))
-            return STATUS_NO_BLOCKS;
-        prefix_tree_evict(table->tree, missing);
-        prefix_tree_uproot(table->tree, missing);
-        assert(block_pool_count(table->pool, BLOCK_FREE) >= missing &&
-               "what nobody holds can be had");
-    }
-    TRY(block_pool_acquire(table->pool, missing, table->blocks + table->n_blocks));
-    table->n_blocks = wanted;
+/* The spans of a group. */
+struct range {
+    uint32_t first, end;
+};
+
+static uint32_t spans_of(const struct block_table *table, uint32_t n_tokens)
+{
+    return n_tokens / table->block_tokens + (n_tokens % table->block_tokens != 0);
+}
+
+static uint32_t smaller(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+static struct range wanted_range(const struct block_table *table, uint32_t group,
+                                 const struct block_need *need)
+{
+    const uint32_t known = spans_of(table, need->known), end = spans_of(table, need->end);
+    const uint32_t first = cache_group_first_span(&table->groups, group, table->block_tokens,
+                                                  need->position);
+    const uint32_t most = cache_group_spans_max(&table->groups, group, table->block_tokens);
+    if (most == UINT32_MAX)
+        return (struct range){0, known};
+    const uint32_t ahead = smaller(first + smaller(most, known), table->spans_max);
+    return (struct range){first, end > ahead ? end : ahead};
+}
+
+/* Spans that the group does not hold yet. It holds no gap: what it skips it gives back. */
+static uint32_t n_missing(const struct block_table *table, uint32_t group, struct range wanted)
+{
+    const uint32_t from = table->end[group] > wanted.first ? table->end[group] : wanted.first;
+    return wanted.end > from ? wanted.end - from : 0;
+}
+
+static enum status make_free(struct block_table *table, uint32_t n)
+{
+    const uint32_t n_free = block_pool_count(table->pool, BLOCK_FREE);
+    if (n <= n_free)
+        return STATUS_OK;
+    /* No cached block is evicted for a request that will not fit anyway. */
+    if (!table->tree || n - n_free > block_pool_count(table->pool, BLOCK_CACHED))
+        return STATUS_NO_BLOCKS;
+    prefix_tree_evict(table->tree, n);
+    prefix_tree_uproot(table->tree, n);
+    assert(block_pool_count(table->pool, BLOCK_FREE) >= n && "what nobody holds can be had");
     return STATUS_OK;
+}
+
+static enum status acquire(struct block_table *table, uint32_t group, struct range wanted)
+{
+    const uint32_t n = n_missing(table, group, wanted);
+    if (n == 0)
+        return STATUS_OK;
+    if (table->end[group] < wanted.first)
+        table->first[group] = table->end[group] = wanted.first;
+    TRY(block_pool_acquire(table->pool, n, ids_of(table, group) + table->end[group]));
+    table->end[group] += n;
+    table->n_blocks += n;
+    return STATUS_OK;
+}
+
+enum status block_table_prepare(struct block_table *table, const struct block_need *need)
+{
+    const uint32_t n_groups = block_table_n_rows(table), known = spans_of(table, need->known);
+    uint64_t missing = 0;
+    assert(need->position <= need->end && need->end <= need->known);
+    if (known > table->spans_max)
+        return STATUS_INVALID_ARGUMENT;
+    for (uint32_t group = 0; group < n_groups; group++) {
+        const struct range wanted = wanted_range(table, group, need);
+        give_back(table, group, wanted.first);
+        missing += n_missing(table, group, wanted);
+    }
+    if (missing > block_pool_size(table->pool))
+        return STATUS_NO_BLOCKS;
+    TRY(make_free(table, (uint32_t)missing));
+    for (uint32_t group = 0; group < n_groups; group++)
+        TRY(acquire(table, group, wanted_range(table, group, need)));
+    table->n_spans = known > table->n_spans ? known : table->n_spans;
+    return STATUS_OK;
+}
+
+void block_table_keep(struct block_table *table, const struct prefix_hash *hashes, uint32_t n)
+{
+    assert(n <= table->n_spans);
+    if (table->tree && !table->has_lost_origin)
+        prefix_tree_insert(table->tree, hashes, n, table->blocks, table->spans_max);
 }

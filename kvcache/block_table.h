@@ -1,38 +1,70 @@
 /*
- * block_table - the blocks of one sequence in the order of its tokens.
+ * block_table - the blocks of one sequence in the order of its tokens, for each group of layers (cache_groups.h).
  *
- *     token t lives in blocks[t / block_tokens], slot t % block_tokens
+ *     token t lives in blocks[group][t / block_tokens], slot t % block_tokens
  *
- * The first blocks may come from the prefix tree and be shared; the others belong to the sequence
- * alone. The table holds each block once and releases all in finish.
+ * A full group holds the spans of all known tokens. A window group holds those that the next query sees, and as many
+ * behind them as a query ever needs, so that the number of its blocks changes only while a step computes more tokens
+ * than one:
+ *
+ *     spans   [ given back | seen by the next query | computed next ... ]
+ *                          first                                      end
+ *
+ * The first blocks may come from the prefix tree and be shared; the others belong to the sequence alone. The table holds
+ * each block once and releases all in finish.
  *
  * Thread: the pool's.
  */
 #pragma once
 
+#include "kvcache/geometry.h"
 #include "kvcache/prefix_tree.h"
 
 struct block_table {
     struct block_pool *pool;
     struct prefix_tree *tree; /* may be NULL: no prefix cache */
+    struct cache_groups groups;
     uint32_t block_tokens;
-    uint32_t blocks_max;
-    uint32_t n_blocks;
-    uint32_t n_shared; /* first blocks, found in the tree */
-    block_id *blocks;  /* [blocks_max] */
+    uint32_t spans_max;
+    uint32_t n_spans;  /* that the full groups hold; of window groups those behind first */
+    uint32_t n_shared; /* first spans, found in the tree */
+    uint32_t n_blocks; /* held, of all groups */
+    /* A block with KV of another worker was given back, and no group has the rest of that KV: nothing more of this
+     * sequence is kept in the tree, which could not tell what rests on it. */
+    bool has_lost_origin;
+    uint32_t first[CACHE_GROUPS_MAX], end[CACHE_GROUPS_MAX]; /* spans that a group holds */
+    block_id *blocks; /* [n_groups][spans_max]; BLOCK_NONE: not held */
 };
 
-/* Allocates room for blocks_max ids. */
+/* What a sequence needs next. */
+struct block_need {
+    uint32_t position; /* of the next token whose query is computed; earlier ones have their KV */
+    uint32_t end;      /* the tokens before it are computed or arrive now: position .. */
+    uint32_t known;    /* tokens that the full groups have room for; at least end */
+};
+
+/* Allocates room for spans_max spans; geometry is read now. */
 MUST_CHECK enum status block_table_init(struct block_table *table, struct block_pool *pool,
-                                        struct prefix_tree *tree, uint32_t block_tokens,
-                                        uint32_t blocks_max);
+                                        struct prefix_tree *tree, const struct geometry *geometry,
+                                        uint32_t spans_max);
 /* Releases the blocks and frees the table's memory. A zeroed table is fine. */
 void block_table_finish(struct block_table *table);
 /* Releases the blocks, keeps the table's memory. */
 void block_table_clear(struct block_table *table);
 
-/* For an empty table: takes the cached prefix, at most n blocks. Returns the number of its tokens. */
+/* For an empty table: takes the cached prefix, at most n spans. Returns the number of its tokens. */
 uint32_t block_table_match(struct block_table *table, const struct prefix_hash *hashes, uint32_t n);
-/* Acquires blocks for n_tokens in all; if needed it evicts cached blocks without a holder. NO_BLOCKS: the
- * table is unchanged. INVALID_ARGUMENT: over blocks_max. */
-MUST_CHECK enum status block_table_grow(struct block_table *table, uint32_t n_tokens);
+/* Gives back the blocks that the query at position does not see, and acquires those that are missing; if needed it evicts
+ * cached blocks without a holder. NO_BLOCKS: nothing was acquired. INVALID_ARGUMENT: over spans_max. */
+MUST_CHECK enum status block_table_prepare(struct block_table *table,
+                                           const struct block_need *need);
+/* Adds the first n spans to the prefix tree, if there is one, as far as the table holds them. */
+void block_table_keep(struct block_table *table, const struct prefix_hash *hashes, uint32_t n);
+
+/* The blocks of a group: those of the spans first .. first + n - 1. */
+struct block_row {
+    const block_id *ids;
+    uint32_t first, n;
+};
+uint32_t block_table_n_rows(const struct block_table *table); /* groups */
+struct block_row block_table_row(const struct block_table *table, uint32_t group);

@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { BLOCK_TOKENS_MIN = 8, BLOCK_TOKENS_MAX = 128 };
@@ -41,10 +42,15 @@ enum status kv_dtype_parse(const char *name, enum kv_dtype *dtype_out)
     return STATUS_INVALID_ARGUMENT;
 }
 
+static uint32_t n_places(const struct geometry *g)
+{
+    return g->groups.n > 0 ? g->groups.places : g->n_layers;
+}
+
 /* False: over BLOCK_BYTES_MAX. The caller has checked the dtype. */
 static bool block_bytes(const struct geometry *g, uint64_t *bytes_out)
 {
-    const uint64_t factors[] = {g->n_layers,     2,           g->n_kv_heads,
+    const uint64_t factors[] = {n_places(g),     2,           g->n_kv_heads,
                                 g->block_tokens, g->head_dim, kv_dtype_bytes(g->dtype)};
     uint64_t bytes = 1;
     for (size_t i = 0; i < sizeof factors / sizeof *factors; i++)
@@ -52,6 +58,34 @@ static bool block_bytes(const struct geometry *g, uint64_t *bytes_out)
             return false;
     *bytes_out = bytes;
     return true;
+}
+
+static enum status check_groups(const struct geometry *g, struct error *error)
+{
+    const struct cache_groups *groups = &g->groups;
+    uint64_t n_layers = 0;
+    if (groups->n > CACHE_GROUPS_MAX)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "KV layout: groups are %" PRIu32 ", at most %u", groups->n,
+                         CACHE_GROUPS_MAX);
+    for (uint32_t i = 0; i < groups->n; i++) {
+        const struct cache_group *group = &groups->all[i];
+        if (group->n_layers == 0 || group->n_layers > groups->places)
+            return error_set(error, STATUS_INVALID_ARGUMENT,
+                             "KV layout: group %" PRIu32 " has %" PRIu32
+                             " layers, wanted 1 to %" PRIu32,
+                             i, group->n_layers, groups->places);
+        if (i > 0 && group->window == 0 && groups->all[i - 1].window != 0)
+            return error_set(error, STATUS_INVALID_ARGUMENT,
+                             "KV layout: group %" PRIu32 " has window 0 behind one with a window",
+                             i);
+        n_layers += group->n_layers;
+    }
+    if (groups->n > 0 && n_layers != g->n_layers)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "KV layout: groups have %" PRIu64 " layers of n_layers %" PRIu32, n_layers,
+                         g->n_layers);
+    return STATUS_OK;
 }
 
 enum status geometry_check(const struct geometry *g, struct error *error)
@@ -74,6 +108,7 @@ enum status geometry_check(const struct geometry *g, struct error *error)
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "KV layout: kv_scales is %016" PRIx64 " with dtype %s", g->kv_scales,
                          kv_dtype_name(g->dtype));
+    TRY(check_groups(g, error));
     uint64_t bytes;
     if (!block_bytes(g, &bytes))
         return error_set(error, STATUS_INVALID_ARGUMENT,
@@ -91,9 +126,35 @@ uint64_t geometry_block_bytes(const struct geometry *geometry)
     return bytes;
 }
 
-uint32_t geometry_blocks(const struct geometry *geometry, uint32_t n_tokens)
+uint32_t geometry_spans(const struct geometry *geometry, uint32_t n_tokens)
 {
     return n_tokens / geometry->block_tokens + (n_tokens % geometry->block_tokens != 0);
+}
+
+static uint32_t counted(uint64_t n)
+{
+    return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
+}
+
+uint32_t geometry_blocks(const struct geometry *geometry, uint32_t n_tokens)
+{
+    return counted(cache_groups_blocks(&geometry->groups, geometry->block_tokens, n_tokens));
+}
+
+uint32_t geometry_step_blocks(const struct geometry *geometry, uint32_t n_tokens,
+                              uint32_t context_tokens)
+{
+    return counted(cache_groups_step_blocks(&geometry->groups, geometry->block_tokens, n_tokens,
+                                            context_tokens));
+}
+
+uint64_t geometry_sequence_bytes(const struct geometry *geometry, uint32_t n_tokens,
+                                 uint64_t *if_whole_out)
+{
+    const uint64_t block = geometry_block_bytes(geometry);
+    *if_whole_out = block / n_places(geometry) * geometry->n_layers *
+                    geometry_spans(geometry, n_tokens);
+    return geometry_blocks(geometry, n_tokens) * block;
 }
 
 static enum status differ(struct error *error, const char *field, uint32_t ours, uint32_t theirs)
@@ -101,6 +162,47 @@ static enum status differ(struct error *error, const char *field, uint32_t ours,
     return error_set(error, STATUS_GEOMETRY_MISMATCH,
                      "KV layout: %s is %" PRIu32 " here and %" PRIu32 " there", field, ours,
                      theirs);
+}
+
+/* A kind of layers as text: "3 + 3 of all tokens, 5 of window 512". */
+static void groups_text(const struct geometry *g, char *text_out, size_t bytes)
+{
+    size_t used = 0;
+    const uint32_t n = cache_groups_count(&g->groups);
+    for (uint32_t i = 0; i < n && used < bytes; i++) {
+        const uint32_t n_layers = g->groups.n > 0 ? g->groups.all[i].n_layers : g->n_layers;
+        const uint32_t window = cache_group_window(&g->groups, i);
+        const bool is_last = i + 1 == n || cache_group_window(&g->groups, i + 1) != window;
+        int more = snprintf(text_out + used, bytes - used, "%" PRIu32 "%s", n_layers,
+                            is_last ? "" : " + ");
+        used += (size_t)more;
+        if (!is_last || used >= bytes)
+            continue;
+        more = window ? snprintf(text_out + used, bytes - used, " of window %" PRIu32 "%s", window,
+                                 i + 1 < n ? ", " : "")
+                      : snprintf(text_out + used, bytes - used, " of all tokens%s",
+                                 i + 1 < n ? ", " : "");
+        used += (size_t)more;
+    }
+}
+
+/* One group of all layers may be told or not. */
+static enum status match_groups(const struct geometry *ours, const struct geometry *theirs,
+                                struct error *error)
+{
+    const uint32_t n = cache_groups_count(&ours->groups);
+    bool is_equal = n == cache_groups_count(&theirs->groups) && n_places(ours) == n_places(theirs);
+    for (uint32_t i = 0; i < n && is_equal && ours->groups.n > 0 && theirs->groups.n > 0; i++)
+        is_equal = ours->groups.all[i].n_layers == theirs->groups.all[i].n_layers;
+    for (uint32_t i = 0; i < n && is_equal; i++)
+        is_equal = cache_group_window(&ours->groups, i) == cache_group_window(&theirs->groups, i);
+    if (is_equal)
+        return STATUS_OK;
+    char here[128], there[128];
+    groups_text(ours, here, sizeof here);
+    groups_text(theirs, there, sizeof there);
+    return error_set(error, STATUS_GEOMETRY_MISMATCH,
+                     "KV layout: groups of layers are %s here and %s there", here, there);
 }
 
 enum status geometry_match(const struct geometry *ours, const struct geometry *theirs,
@@ -126,6 +228,7 @@ enum status geometry_match(const struct geometry *ours, const struct geometry *t
                          " here and %016" PRIx64 "%016" PRIx64 " there: the models differ",
                          ours->model_digest[0], ours->model_digest[1], theirs->model_digest[0],
                          theirs->model_digest[1]);
+    TRY(match_groups(ours, theirs, error));
     if (ours->kv_scales != theirs->kv_scales)
         return error_set(error, STATUS_GEOMETRY_MISMATCH,
                          "KV layout: kv_scales is %016" PRIx64 " here and %016" PRIx64

@@ -1,13 +1,17 @@
 /*
  * geometry - what two workers must agree on before a KV transfer.
  *
- *     block = [layer][K, V][kv_head][token][dim]      elements of dtype, contiguous
+ *     block = [place][K, V][kv_head][token][dim]      elements of dtype, contiguous
+ *
+ * A place is a layer's in a group of layers (cache_groups.h). A model without windows has one group: its places are its
+ * layers.
  *
  * Thread: any (plain data).
  */
 #pragma once
 
 #include "base/status.h"
+#include "kvcache/cache_groups.h"
 #include "kvcache/numerics.h"
 
 #include <stdbool.h>
@@ -25,6 +29,7 @@ struct geometry {
     uint64_t model_digest[2];       /* of the config and the weights. Equal models have equal KV, */
     char numerics[NUMERICS_ID_MAX]; /* if this id is equal, too; "": an older worker */
     uint64_t kv_scales;             /* digest of the scales of INT8 and E4M3; 0: another dtype */
+    struct cache_groups groups;     /* n 0: one group of all layers */
 };
 
 /* Elements of the type are stored in units of a scale. */
@@ -41,7 +46,15 @@ MUST_CHECK enum status kv_dtype_parse(const char *name, enum kv_dtype *dtype_out
  * and its value. */
 MUST_CHECK enum status geometry_check(const struct geometry *geometry, struct error *error);
 uint64_t geometry_block_bytes(const struct geometry *geometry);
-uint32_t geometry_blocks(const struct geometry *geometry, uint32_t n_tokens); /* rounded up */
+uint32_t geometry_spans(const struct geometry *geometry, uint32_t n_tokens); /* rounded up */
+/* Blocks of all groups that a sequence of n tokens holds between two steps. UINT32_MAX: more than can be counted. */
+uint32_t geometry_blocks(const struct geometry *geometry, uint32_t n_tokens);
+/* Blocks that a step of n tokens may need beyond those of its sequences, which have at most context_tokens. */
+uint32_t geometry_step_blocks(const struct geometry *geometry, uint32_t n_tokens,
+                              uint32_t context_tokens);
+/* Bytes of K and V that a sequence of n tokens holds; if_whole_out: with all its layers for all tokens. */
+uint64_t geometry_sequence_bytes(const struct geometry *geometry, uint32_t n_tokens,
+                                 uint64_t *if_whole_out);
 
 /* Checks that a worker with ours, which also accepts allow_numerics, can use KV of theirs.
  * GEOMETRY_MISMATCH: the sentence has the first field that differs and both values. */

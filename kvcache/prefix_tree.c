@@ -8,25 +8,41 @@
 
 enum { NONE = UINT32_MAX };
 
-/* nodes[id] is the node of block id. */
+typedef uint32_t node_id;
+
 struct node {
     struct prefix_hash hash;
-    block_id parent; /* NONE: the first block of a prompt */
+    uint64_t origin; /* of the first of its blocks that has one; 0: none has */
+    node_id parent;  /* NONE: the first span of a prompt */
     uint32_t n_children;
-    block_id previous, next; /* in the list of idle leaves */
+    uint32_t n_blocks; /* of all groups */
+    bool is_in_tree;
+};
+
+/* What the tree knows of a block of the pool. */
+struct leaf_entry {
+    node_id node; /* NONE: it is not in the tree */
+    uint32_t group;
+    block_id previous, next; /* in the list of idle blocks that can be evicted */
     uint64_t idle_since;     /* on the tree's clock */
-    bool is_in_tree, is_idle, is_listed;
+    bool is_idle, is_listed;
 };
 
 struct prefix_tree {
     struct block_pool *pool;
-    uint32_t n_nodes;
+    struct cache_groups groups;
+    uint32_t n_groups, block_tokens;
+    bool has_full; /* group 0 is a full one: its block stands for the node */
+    uint32_t nodes_max, n_nodes;
     uint64_t clock;       /* incremented at each use */
     uint64_t n_changes;   /* changes of peek_held's result; starts at 1 */
-    block_id first, last; /* the list of idle leaves, longest idle first */
+    block_id first, last; /* the list, longest idle first */
     uint32_t slots_mask;
-    block_id *slots; /* [slots_mask + 1] hash table with open addressing; NONE: empty */
-    struct node nodes[];
+    node_id *slots;              /* [slots_mask + 1] hash table with open addressing; NONE: empty */
+    struct node *nodes;          /* [nodes_max] */
+    node_id *unused;             /* [nodes_max] a stack of those that are not in the tree */
+    block_id *blocks;            /* [nodes_max][n_groups] */
+    struct leaf_entry entries[]; /* by block */
 };
 
 struct prefix_key prefix_key_for(const struct prefix_key *secret, const char *numerics)
@@ -78,7 +94,7 @@ static uint32_t find_slot(const struct prefix_tree *tree, struct prefix_hash has
     return slot;
 }
 
-static block_id find(const struct prefix_tree *tree, struct prefix_hash hash)
+static node_id find(const struct prefix_tree *tree, struct prefix_hash hash)
 {
     return tree->slots[find_slot(tree, hash)];
 }
@@ -97,89 +113,145 @@ static void clear_slot(struct prefix_tree *tree, uint32_t gap)
     tree->slots[gap] = NONE;
 }
 
-/* ---- the list of idle leaves ---- */
+/* ---- blocks of nodes ---- */
+
+static block_id *block_of(const struct prefix_tree *tree, node_id node, uint32_t group)
+{
+    assert(node < tree->nodes_max && group < tree->n_groups);
+    return &tree->blocks[(size_t)node * tree->n_groups + group];
+}
+
+static bool is_full(const struct prefix_tree *tree, uint32_t group)
+{
+    return cache_group_window(&tree->groups, group) == 0;
+}
+
+static bool has_origin(const struct prefix_tree *tree, node_id at, uint64_t origin)
+{
+    bool has = tree->nodes[at].origin == origin;
+    for (uint32_t group = 0; group < tree->n_groups && !has; group++) {
+        const block_id id = *block_of(tree, at, group);
+        has = id != BLOCK_NONE && block_pool_origin(tree->pool, id) == origin;
+    }
+    return has;
+}
+
+/* ---- the list of idle blocks that can be evicted ---- */
 
 static void unlist(struct prefix_tree *tree, block_id id)
 {
-    struct node *node = &tree->nodes[id];
-    assert(node->is_listed);
-    *(node->previous == NONE ? &tree->first : &tree->nodes[node->previous].next) = node->next;
-    *(node->next == NONE ? &tree->last : &tree->nodes[node->next].previous) = node->previous;
-    node->is_listed = false;
+    struct leaf_entry *entry = &tree->entries[id];
+    assert(entry->is_listed);
+    *(entry->previous == NONE ? &tree->first : &tree->entries[entry->previous].next) = entry->next;
+    *(entry->next == NONE ? &tree->last : &tree->entries[entry->next].previous) = entry->previous;
+    entry->is_listed = false;
 }
 
 static void list_before(struct prefix_tree *tree, block_id id, block_id next)
 {
-    struct node *node = &tree->nodes[id];
-    node->next = next;
-    node->previous = next == NONE ? tree->last : tree->nodes[next].previous;
-    *(node->previous == NONE ? &tree->first : &tree->nodes[node->previous].next) = id;
-    *(next == NONE ? &tree->last : &tree->nodes[next].previous) = id;
-    node->is_listed = true;
+    struct leaf_entry *entry = &tree->entries[id];
+    entry->next = next;
+    entry->previous = next == NONE ? tree->last : tree->entries[next].previous;
+    *(entry->previous == NONE ? &tree->first : &tree->entries[entry->previous].next) = id;
+    *(next == NONE ? &tree->last : &tree->entries[next].previous) = id;
+    entry->is_listed = true;
 }
 
-/* Adds a node to the list or removes it, by its state. A node that has just become idle goes to the
- * end; a parent that has just become a leaf goes near the beginning. */
-static void settle_leaf(struct prefix_tree *tree, block_id id)
+/* Of a window group any block; of the first full one that of a leaf. The other full ones go with it. */
+static bool can_go(const struct prefix_tree *tree, block_id id)
 {
-    struct node *node = &tree->nodes[id];
-    bool wanted = node->is_in_tree && node->is_idle && node->n_children == 0;
-    if (wanted == node->is_listed)
+    const struct leaf_entry *entry = &tree->entries[id];
+    if (entry->node == NONE || !entry->is_idle)
+        return false;
+    return !is_full(tree, entry->group) ||
+           (entry->group == 0 && tree->nodes[entry->node].n_children == 0);
+}
+
+/* Adds a block to the list or removes it, by its state. A block that has just become idle goes to the
+ * end; that of a parent that has just become a leaf goes near the beginning. */
+static void settle(struct prefix_tree *tree, block_id id)
+{
+    const struct leaf_entry *entry = &tree->entries[id];
+    const bool wanted = can_go(tree, id);
+    if (wanted == entry->is_listed)
         return;
     if (!wanted) {
         unlist(tree, id);
         return;
     }
     block_id next = NONE;
-    if (tree->last != NONE && node->idle_since < tree->nodes[tree->last].idle_since) {
+    if (tree->last != NONE && entry->idle_since < tree->entries[tree->last].idle_since) {
         next = tree->first;
-        while (tree->nodes[next].idle_since < node->idle_since)
-            next = tree->nodes[next].next;
+        while (tree->entries[next].idle_since < entry->idle_since)
+            next = tree->entries[next].next;
     }
     list_before(tree, id, next);
 }
 
-/* ---- idle nodes ---- */
+static void settle_node(struct prefix_tree *tree, node_id node)
+{
+    if (tree->has_full)
+        settle(tree, *block_of(tree, node, 0));
+}
 
 static void on_block_changed(void *arg, block_id id, bool is_idle)
 {
     struct prefix_tree *tree = arg;
-    struct node *node = &tree->nodes[id];
-    if (!node->is_in_tree)
+    struct leaf_entry *entry = &tree->entries[id];
+    if (entry->node == NONE)
         return;
-    assert(node->is_idle != is_idle);
+    assert(entry->is_idle != is_idle);
 
-    node->is_idle = is_idle;
+    entry->is_idle = is_idle;
     if (is_idle)
-        node->idle_since = ++tree->clock;
+        entry->idle_since = ++tree->clock;
     tree->n_changes++;
-    settle_leaf(tree, id);
+    settle(tree, id);
 }
 
-/* ---- the tree ---- */
+/* ---- creation ---- */
 
-enum status prefix_tree_create(struct block_pool *pool, struct prefix_tree **tree_out)
+static bool make_arrays(struct prefix_tree *tree)
 {
-    uint32_t n_blocks = block_pool_size(pool);
     uint64_t n_slots = 4;
-    while (n_slots < 2ull * n_blocks)
+    while (n_slots < 2ull * tree->nodes_max)
         n_slots *= 2;
     if (n_slots > UINT32_MAX)
-        return STATUS_NO_MEMORY;
-
-    struct prefix_tree *tree = calloc(1, sizeof *tree + n_blocks * sizeof *tree->nodes);
-    if (!tree)
-        return STATUS_NO_MEMORY;
+        return false;
     tree->slots = malloc(n_slots * sizeof *tree->slots);
-    if (!tree->slots) {
-        free(tree);
-        return STATUS_NO_MEMORY;
-    }
+    tree->nodes = calloc(tree->nodes_max, sizeof *tree->nodes);
+    tree->unused = malloc(tree->nodes_max * sizeof *tree->unused);
+    tree->blocks = malloc((size_t)tree->nodes_max * tree->n_groups * sizeof *tree->blocks);
+    if (!tree->slots || !tree->nodes || !tree->unused || !tree->blocks)
+        return false;
     memset(tree->slots, 0xff, n_slots * sizeof *tree->slots); /* NONE */
     tree->slots_mask = (uint32_t)n_slots - 1;
+    for (node_id i = 0; i < tree->nodes_max; i++)
+        tree->unused[i] = tree->nodes_max - 1 - i;
+    return true;
+}
+
+enum status prefix_tree_create(struct block_pool *pool, const struct cache_groups *groups,
+                               uint32_t block_tokens, struct prefix_tree **tree_out)
+{
+    const uint32_t n_blocks = block_pool_size(pool);
+    struct prefix_tree *tree = calloc(1, sizeof *tree + n_blocks * sizeof *tree->entries);
+    if (!tree)
+        return STATUS_NO_MEMORY;
     tree->pool = pool;
+    tree->groups = *groups;
+    tree->block_tokens = block_tokens;
+    tree->n_groups = cache_groups_count(groups);
+    tree->has_full = is_full(tree, 0);
+    tree->nodes_max = tree->has_full || n_blocks > UINT32_MAX / 4 ? n_blocks : 2 * n_blocks;
     tree->first = tree->last = NONE;
     tree->n_changes = 1;
+    for (block_id id = 0; id < n_blocks; id++)
+        tree->entries[id].node = NONE;
+    if (!make_arrays(tree)) {
+        prefix_tree_destroy(tree);
+        return STATUS_NO_MEMORY;
+    }
     block_pool_watch(pool, on_block_changed, tree);
     *tree_out = tree;
     return STATUS_OK;
@@ -191,155 +263,291 @@ void prefix_tree_destroy(struct prefix_tree *tree)
         return;
     block_pool_watch(tree->pool, NULL, NULL);
     for (block_id id = 0; id < block_pool_size(tree->pool); id++)
-        if (tree->nodes[id].is_in_tree)
+        if (tree->entries[id].node != NONE)
             block_pool_uncache(tree->pool, id);
     free(tree->slots);
+    free(tree->nodes);
+    free(tree->unused);
+    free(tree->blocks);
     free(tree);
+}
+
+/* ---- looking ---- */
+
+/* Of the first n spans, how many form a prefix that the token behind them can be computed on. */
+static uint32_t find_prefix(const struct prefix_tree *tree, const struct prefix_hash *hashes,
+                            uint32_t n)
+{
+    uint32_t runs[CACHE_GROUPS_MAX] = {0}; /* spans up to here with a block, without a gap */
+    uint32_t known = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        const node_id node = find(tree, hashes[i]);
+        bool is_enough = true;
+        if (node == NONE)
+            break;
+        for (uint32_t group = 0; group < tree->n_groups; group++) {
+            runs[group] = *block_of(tree, node, group) == BLOCK_NONE ? 0 : runs[group] + 1;
+            const uint32_t first = cache_group_first_span(&tree->groups, group, tree->block_tokens,
+                                                          (i + 1) * tree->block_tokens);
+            is_enough = is_enough && runs[group] >= i + 1 - first;
+        }
+        if (is_enough)
+            known = i + 1;
+    }
+    return known;
 }
 
 uint32_t prefix_tree_peek(const struct prefix_tree *tree, const struct prefix_hash *hashes,
                           uint32_t n)
 {
-    uint32_t known = 0;
-    while (known < n && find(tree, hashes[known]) != NONE)
-        known++;
-    return known;
+    return find_prefix(tree, hashes, n);
 }
 
 uint32_t prefix_tree_peek_held(const struct prefix_tree *tree, const struct prefix_hash *hashes,
                                uint32_t n, uint32_t *held_out)
 {
-    uint32_t known = 0, n_held = 0;
-    for (block_id id; known < n && (id = find(tree, hashes[known])) != NONE; known++)
-        n_held += !tree->nodes[id].is_idle;
+    const uint32_t known = find_prefix(tree, hashes, n);
+    uint32_t n_held = 0;
+    for (uint32_t i = 0; i < known; i++)
+        for (uint32_t group = 0; group < tree->n_groups && is_full(tree, group); group++)
+            n_held += !tree->entries[*block_of(tree, find(tree, hashes[i]), group)].is_idle;
     *held_out = n_held;
     return known;
 }
 
 uint32_t prefix_tree_match(struct prefix_tree *tree, const struct prefix_hash *hashes, uint32_t n,
-                           block_id *ids_out)
+                           block_id *ids_out, uint32_t stride)
 {
-    uint32_t known = 0;
-    for (; known < n; known++) {
-        block_id id = find(tree, hashes[known]);
-        if (id == NONE)
-            break;
-        ids_out[known] = id;
+    const uint32_t known = find_prefix(tree, hashes, n);
+    for (uint32_t group = 0; group < tree->n_groups; group++) {
+        block_id *ids = ids_out + (size_t)group * stride;
+        const uint32_t first = cache_group_first_span(&tree->groups, group, tree->block_tokens,
+                                                      known * tree->block_tokens);
+        for (uint32_t i = first; i < known; i++)
+            ids[i] = *block_of(tree, find(tree, hashes[i]), group);
+        block_pool_share(tree->pool, ids + first, known - first);
     }
-    block_pool_share(tree->pool, ids_out, known);
     return known;
 }
 
-static void add(struct prefix_tree *tree, struct prefix_hash hash, block_id parent, block_id id)
+/* ---- adding ---- */
+
+static void add_block(struct prefix_tree *tree, node_id at, uint32_t group, block_id id)
 {
-    struct node *node = &tree->nodes[id];
-    assert(!node->is_in_tree);
-    *node = (struct node){.hash = hash, .parent = parent, .is_in_tree = true};
-    tree->slots[find_slot(tree, hash)] = id;
-    tree->n_nodes++;
-    if (parent != NONE) {
-        tree->nodes[parent].n_children++;
-        settle_leaf(tree, parent);
-    }
+    struct node *node = &tree->nodes[at];
+    const uint64_t origin = block_pool_origin(tree->pool, id);
+    assert(tree->entries[id].node == NONE &&
+           (origin == 0 || !node->origin || node->origin == origin));
+    if (origin != 0)
+        node->origin = origin;
+    *block_of(tree, at, group) = id;
+    node->n_blocks++;
+    tree->entries[id] = (struct leaf_entry){.node = at, .group = group};
     tree->n_changes++;
     block_pool_cache(tree->pool, id);
     assert(block_pool_state(tree->pool, id) != BLOCK_CACHED && "the caller holds it");
 }
 
-/* Whether KV that was computed on the block may be below the node of the known one. */
-static bool may_stand_for(const struct prefix_tree *tree, block_id known, block_id id)
+static bool is_empty(const struct node *node)
 {
-    uint64_t origin = block_pool_origin(tree->pool, id);
-    return known == id || origin == 0 || origin == block_pool_origin(tree->pool, known);
+    return node->n_blocks == 0 && node->n_children == 0;
 }
 
-void prefix_tree_insert(struct prefix_tree *tree, const struct prefix_hash *hashes,
-                        const block_id *ids, uint32_t n)
+static void evict_first(struct prefix_tree *tree);
+
+/* Only where no group is full: nodes without blocks stand above others. */
+static void evict_node(struct prefix_tree *tree, node_id kept)
 {
-    block_id parent = NONE;
-    for (uint32_t i = 0; i < n; i++) {
-        block_id known = find(tree, hashes[i]);
-        if (known == NONE) {
-            add(tree, hashes[i], parent, ids[i]);
-            known = ids[i];
-        }
-        if (!may_stand_for(tree, known, ids[i]))
-            return;
-        parent = known;
+    if (kept != NONE)
+        tree->nodes[kept].n_children++;
+    while (tree->n_nodes == tree->nodes_max && tree->first != NONE)
+        evict_first(tree);
+    if (kept != NONE)
+        tree->nodes[kept].n_children--;
+}
+
+/* NONE: there are nodes_max, and none can be evicted. */
+static node_id add_node(struct prefix_tree *tree, struct prefix_hash hash, node_id parent)
+{
+    if (tree->n_nodes == tree->nodes_max)
+        evict_node(tree, parent);
+    if (tree->n_nodes == tree->nodes_max)
+        return NONE;
+    const node_id id = tree->unused[tree->nodes_max - 1 - tree->n_nodes];
+    tree->nodes[id] = (struct node){.hash = hash, .parent = parent, .is_in_tree = true};
+    for (uint32_t group = 0; group < tree->n_groups; group++)
+        *block_of(tree, id, group) = BLOCK_NONE;
+    tree->slots[find_slot(tree, hash)] = id;
+    tree->n_nodes++;
+    if (parent != NONE) {
+        tree->nodes[parent].n_children++;
+        settle_node(tree, parent);
+    }
+    return id;
+}
+
+/* Whether KV that was computed on the caller's blocks of a span may be below the node. */
+static bool may_stand_for(const struct prefix_tree *tree, node_id at, const block_id *ids,
+                          uint32_t stride)
+{
+    for (uint32_t group = 0; group < tree->n_groups; group++) {
+        const block_id id = ids[(size_t)group * stride];
+        if (id == BLOCK_NONE || *block_of(tree, at, group) == id)
+            continue;
+        const uint64_t origin = block_pool_origin(tree->pool, id);
+        if (origin != 0 && !has_origin(tree, at, origin))
+            return false;
+    }
+    return true;
+}
+
+/* Those that the node lacks. */
+static void fill(struct prefix_tree *tree, node_id at, const block_id *ids, uint32_t stride)
+{
+    for (uint32_t group = 0; group < tree->n_groups; group++) {
+        const block_id id = ids[(size_t)group * stride];
+        assert(id != BLOCK_NONE || !is_full(tree, group));
+        if (id != BLOCK_NONE && *block_of(tree, at, group) == BLOCK_NONE &&
+            tree->entries[id].node == NONE)
+            add_block(tree, at, group, id);
     }
 }
 
-static void remove_leaf(struct prefix_tree *tree, block_id id)
+/* The blocks of a new node have one origin: what a transfer has brought is whole spans. */
+static bool have_one_origin(const struct prefix_tree *tree, const block_id *ids, uint32_t stride)
 {
-    struct node *node = &tree->nodes[id];
-    assert(node->is_in_tree && node->n_children == 0 && "from its end upwards");
-    if (node->is_idle)
-        unlist(tree, id);
+    uint64_t origin = 0;
+    for (uint32_t group = 0; group < tree->n_groups; group++) {
+        const block_id id = ids[(size_t)group * stride];
+        const uint64_t of_block = id == BLOCK_NONE ? 0 : block_pool_origin(tree->pool, id);
+        if (of_block != 0 && origin != 0 && of_block != origin)
+            return false;
+        origin = of_block ? of_block : origin;
+    }
+    return true;
+}
+
+static node_id remove_leaf(struct prefix_tree *tree, node_id at);
+
+void prefix_tree_insert(struct prefix_tree *tree, const struct prefix_hash *hashes, uint32_t n,
+                        const block_id *ids, uint32_t stride)
+{
+    node_id parent = NONE;
+    for (uint32_t i = 0; i < n; i++) {
+        node_id known = find(tree, hashes[i]);
+        if (known == NONE) {
+            known = have_one_origin(tree, ids + i, stride) ? add_node(tree, hashes[i], parent)
+                                                           : NONE;
+            if (known == NONE)
+                break;
+        } else if (!may_stand_for(tree, known, ids + i, stride)) {
+            break;
+        }
+        fill(tree, known, ids + i, stride);
+        parent = known;
+    }
+    if (parent != NONE && is_empty(&tree->nodes[parent]))
+        (void)remove_leaf(tree, parent);
+}
+
+/* ---- removing ---- */
+
+static void take_block(struct prefix_tree *tree, node_id at, uint32_t group)
+{
+    block_id *id = block_of(tree, at, group);
+    const block_id taken = *id;
+    if (taken == BLOCK_NONE)
+        return;
+    if (tree->entries[taken].is_listed)
+        unlist(tree, taken);
+    tree->entries[taken].node = NONE;
+    tree->entries[taken].is_idle = false;
+    *id = BLOCK_NONE;
+    tree->nodes[at].n_blocks--;
     tree->n_changes++;
+    block_pool_uncache(tree->pool, taken);
+}
+
+static void remove_node(struct prefix_tree *tree, node_id at)
+{
+    struct node *node = &tree->nodes[at];
+    assert(node->is_in_tree && node->n_children == 0 && "from its end upwards");
+    for (uint32_t group = 0; group < tree->n_groups; group++)
+        take_block(tree, at, group);
     clear_slot(tree, find_slot(tree, node->hash));
     node->is_in_tree = false;
     tree->n_nodes--;
-    if (node->parent != NONE) {
-        tree->nodes[node->parent].n_children--;
-        settle_leaf(tree, node->parent);
-    }
-    block_pool_uncache(tree->pool, id);
+    tree->unused[tree->nodes_max - 1 - tree->n_nodes] = at;
+    if (node->parent == NONE)
+        return;
+    tree->nodes[node->parent].n_children--;
+    settle_node(tree, node->parent);
+}
+
+/* And the nodes above it that are left without blocks. Returns the next one, or NONE. */
+static node_id remove_leaf(struct prefix_tree *tree, node_id at)
+{
+    do {
+        remove_node(tree, at);
+        at = tree->nodes[at].parent;
+    } while (at != NONE && is_empty(&tree->nodes[at]));
+    return at;
+}
+
+static void evict_first(struct prefix_tree *tree)
+{
+    const struct leaf_entry entry = tree->entries[tree->first];
+    if (!is_full(tree, entry.group))
+        take_block(tree, entry.node, entry.group);
+    if (is_full(tree, entry.group) || is_empty(&tree->nodes[entry.node]))
+        (void)remove_leaf(tree, entry.node);
 }
 
 uint32_t prefix_tree_evict(struct prefix_tree *tree, uint32_t n_free_wanted)
 {
-    uint32_t evicted = 0;
-    while (tree->first != NONE && block_pool_count(tree->pool, BLOCK_FREE) < n_free_wanted) {
-        remove_leaf(tree, tree->first);
-        evicted++;
-    }
-    return evicted;
+    const uint32_t n_before = block_pool_count(tree->pool, BLOCK_FREE);
+    while (tree->first != NONE && block_pool_count(tree->pool, BLOCK_FREE) < n_free_wanted)
+        evict_first(tree);
+    return block_pool_count(tree->pool, BLOCK_FREE) - n_before;
 }
 
 /* The node itself, or a node above it. */
-static bool is_of(const struct prefix_tree *tree, block_id id, uint64_t origin)
+static bool is_of(const struct prefix_tree *tree, node_id at, uint64_t origin)
 {
-    for (; id != NONE; id = tree->nodes[id].parent)
-        if (block_pool_origin(tree->pool, id) == origin)
+    for (; at != NONE; at = tree->nodes[at].parent)
+        if (has_origin(tree, at, origin))
             return true;
     return false;
+}
+
+static bool is_below(const struct prefix_tree *tree, node_id at, node_id root)
+{
+    while (at != NONE && at != root)
+        at = tree->nodes[at].parent;
+    return at == root;
+}
+
+/* Removes the leaf at, and what is above it as far as it is wanted, too: of that origin, or (0) below root. */
+static void remove_upwards(struct prefix_tree *tree, node_id at, uint64_t origin, node_id root)
+{
+    while (at != NONE && tree->nodes[at].is_in_tree && tree->nodes[at].n_children == 0 &&
+           (origin != 0 ? is_of(tree, at, origin) : is_below(tree, at, root)))
+        at = remove_leaf(tree, at);
 }
 
 uint32_t prefix_tree_drop(struct prefix_tree *tree, uint64_t origin)
 {
     uint32_t n_before = tree->n_nodes;
     assert(origin != 0);
-    for (block_id id = 0; id < block_pool_size(tree->pool); id++) {
-        /* From a leaf upwards: everything below such a node is removed, too. */
-        for (block_id at = id, parent; at != NONE; at = parent) {
-            const struct node *node = &tree->nodes[at];
-            if (!node->is_in_tree || node->n_children > 0 || !is_of(tree, at, origin))
-                break;
-            parent = node->parent;
-            remove_leaf(tree, at);
-        }
-    }
+    for (node_id id = 0; id < tree->nodes_max; id++)
+        remove_upwards(tree, id, origin, NONE);
     return n_before - tree->n_nodes;
 }
 
-static bool is_below(const struct prefix_tree *tree, block_id id, block_id root)
+static void remove_subtree(struct prefix_tree *tree, node_id root)
 {
-    while (id != NONE && id != root)
-        id = tree->nodes[id].parent;
-    return id == root;
-}
-
-static void remove_subtree(struct prefix_tree *tree, block_id root)
-{
-    for (block_id id = 0; id < block_pool_size(tree->pool); id++) {
-        for (block_id at = id, parent; at != NONE; at = parent) { /* from a leaf upwards */
-            const struct node *node = &tree->nodes[at];
-            if (!node->is_in_tree || node->n_children > 0 || !is_below(tree, at, root))
-                break;
-            parent = node->parent;
-            remove_leaf(tree, at);
-        }
-    }
+    for (node_id id = 0; id < tree->nodes_max; id++)
+        remove_upwards(tree, id, 0, root);
     assert(!tree->nodes[root].is_in_tree);
 }
 
@@ -349,8 +557,8 @@ uint32_t prefix_tree_uproot(struct prefix_tree *tree, uint32_t n_free_wanted)
     for (block_id id = 0; id < block_pool_size(tree->pool); id++) {
         if (block_pool_count(tree->pool, BLOCK_FREE) >= n_free_wanted)
             break;
-        if (tree->nodes[id].is_in_tree && tree->nodes[id].is_idle)
-            remove_subtree(tree, id);
+        if (tree->entries[id].node != NONE && tree->entries[id].is_idle)
+            remove_subtree(tree, tree->entries[id].node);
     }
     return n_before - tree->n_nodes;
 }
@@ -358,7 +566,7 @@ uint32_t prefix_tree_uproot(struct prefix_tree *tree, uint32_t n_free_wanted)
 uint32_t prefix_tree_forget(struct prefix_tree *tree, struct prefix_hash hash)
 {
     uint32_t n_before = tree->n_nodes;
-    block_id id = find(tree, hash);
+    node_id id = find(tree, hash);
     if (id != NONE)
         remove_subtree(tree, id);
     return n_before - tree->n_nodes;

@@ -2,23 +2,31 @@
  * prefix_tree - the prefix cache: finds the KV blocks of the beginning of a prompt that are already
  * in the pool.
  *
- * A radix tree over whole blocks of tokens: a node is one block, its key the hash of all tokens from
- * the beginning of the prompt to the block's end, so that equal keys mean equal prefixes. The hash is
+ * A radix tree over spans, whole blocks of tokens: a node is one span, its key the hash of all tokens from
+ * the beginning of the prompt to the span's end, so that equal keys mean equal prefixes. The hash is
  * keyed with a secret of the process and starts from the request's cache salt.
  *
- *     h[0] = H(key, salt),  h[i + 1] = H(key, h[i] || tokens of block i)        128 bits each
+ *     h[0] = H(key, salt),  h[i + 1] = H(key, h[i] || tokens of span i)        128 bits each
  *
- * The tree holds the cache reference of its blocks in the pool. Eviction takes leaves whose block is
- * in state CACHED (no holder, no pin), least recently used first.
+ * A node has the blocks of its span: one of each full group, and one of each window group (cache_groups.h) unless it was
+ * given back before or evicted. A prefix of n spans is found if its nodes are there, and in each window group the blocks
+ * that the token behind it sees.
+ *
+ * The tree holds the cache reference of its blocks in the pool. Eviction takes what is least recently used among the
+ * leaves and the blocks of window groups, if the block is in state CACHED (no holder, no pin). A leaf goes with all its
+ * blocks, a block of a window group alone.
  *
  * All KV that was computed on a block of some origin (block_pool.h) is below a node of that origin.
  * So all of it can be dropped when that origin is not trusted any more.
+ *
+ * Arrays of ids are [n_groups][stride]: block i of a group is that of span i; BLOCK_NONE: the group has none.
  *
  * Thread: the pool's.
  */
 #pragma once
 
 #include "kvcache/block_pool.h"
+#include "kvcache/cache_groups.h"
 
 struct prefix_hash {
     uint64_t lo, hi;
@@ -38,27 +46,31 @@ void prefix_hash_blocks(const struct prefix_key *key, const void *salt, size_t s
 
 struct prefix_tree;
 
-/* It has at most one node for each block of the pool. pool is borrowed until destroy. */
-MUST_CHECK enum status prefix_tree_create(struct block_pool *pool, struct prefix_tree **tree_out);
+/* It has at most one node for each block of the pool; without a full group two. pool is borrowed until destroy, groups is
+ * copied. */
+MUST_CHECK enum status prefix_tree_create(struct block_pool *pool,
+                                          const struct cache_groups *groups, uint32_t block_tokens,
+                                          struct prefix_tree **tree_out);
 /* Releases all its blocks. NULL is fine. */
 void prefix_tree_destroy(struct prefix_tree *tree);
 
-/* Finds the longest cached prefix, at most n blocks. Its blocks get one more holder, the caller,
- * and count as used now. Returns how many. */
+/* Finds the longest cached prefix, at most n spans. Its blocks get one more holder, the caller, and count as used now:
+ * of a full group all, of a window group those that the next token sees. The other ids are not written. Returns how many
+ * spans. */
 uint32_t prefix_tree_match(struct prefix_tree *tree, const struct prefix_hash *hashes, uint32_t n,
-                           block_id *ids_out);
+                           block_id *ids_out, uint32_t stride);
 /* The same without a holder or a use: for admission and metrics. */
 uint32_t prefix_tree_peek(const struct prefix_tree *tree, const struct prefix_hash *hashes,
                           uint32_t n);
-/* The same; held_out: how many of these blocks have a holder or a pin. Using them does not reduce the FREE and
- * CACHED blocks. */
+/* The same; held_out: how many blocks of full groups among these have a holder or a pin. Using them does not reduce the
+ * FREE and CACHED blocks. */
 uint32_t prefix_tree_peek_held(const struct prefix_tree *tree, const struct prefix_hash *hashes,
                                uint32_t n, uint32_t *held_out);
-/* Adds the blocks of a prefix, which the caller holds. If a prefix is cached already, its first block
- * stays, and the caller's block is not added. If that block has an origin that the cached one does not
- * have, no later blocks are added. */
-void prefix_tree_insert(struct prefix_tree *tree, const struct prefix_hash *hashes,
-                        const block_id *ids, uint32_t n);
+/* Adds the blocks of a prefix, which the caller holds. If a span is cached already, its blocks stay, the caller's blocks of
+ * full groups are not added, and those of window groups where it has none. If the caller's have an origin that the cached
+ * ones do not have, no later spans are added. */
+void prefix_tree_insert(struct prefix_tree *tree, const struct prefix_hash *hashes, uint32_t n,
+                        const block_id *ids, uint32_t stride);
 /* Evicts until n blocks are FREE or no more can be evicted. Returns the number of evicted blocks. */
 uint32_t prefix_tree_evict(struct prefix_tree *tree, uint32_t n_free_wanted);
 /* If that was not enough: also evicts blocks without a holder above held ones. These exist if the holder of a
@@ -70,6 +82,6 @@ uint32_t prefix_tree_drop(struct prefix_tree *tree, uint64_t origin);
 /* Removes the node with that hash, if it exists, and all nodes below it, in use or not. Returns how
  * many. */
 uint32_t prefix_tree_forget(struct prefix_tree *tree, struct prefix_hash hash);
-uint32_t prefix_tree_count(const struct prefix_tree *tree);
+uint32_t prefix_tree_count(const struct prefix_tree *tree); /* nodes */
 /* A number, not 0, that changes whenever the result of peek_held may have changed. */
 uint64_t prefix_tree_changes(const struct prefix_tree *tree);

@@ -37,6 +37,42 @@ static bool digest_parse(const char *text, uint64_t digest_out[2])
     return true;
 }
 
+/* One group that keeps all is not told: earlier versions have no other. */
+static void encode_groups(const struct cache_groups *groups, struct geometry_message *message_out)
+{
+    if (cache_groups_count(groups) == 1 && !cache_groups_has_window(groups))
+        return;
+    for (uint32_t i = 0; i < groups->n; i++) {
+        Kvferry__V1__CacheGroup *group = &message_out->groups[i];
+        kvferry__v1__cache_group__init(group);
+        group->n_layers = groups->all[i].n_layers;
+        group->window = groups->all[i].window;
+        message_out->group_pointers[i] = group;
+    }
+    message_out->message.groups = message_out->group_pointers;
+    message_out->message.n_groups = groups->n;
+    message_out->message.block_layers = groups->places;
+}
+
+static enum status decode_groups(const Kvferry__V1__Geometry *message,
+                                 struct cache_groups *groups_out, struct error *error)
+{
+    struct cache_groups groups = {.n = (uint32_t)message->n_groups,
+                                  .places = message->block_layers};
+    if (message->n_groups > CACHE_GROUPS_MAX)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "geometry.groups are %zu, at most %u",
+                         message->n_groups, CACHE_GROUPS_MAX);
+    if (groups.n == 0 && groups.places != 0)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "geometry.block_layers is %" PRIu32 " without geometry.groups",
+                         groups.places);
+    for (uint32_t i = 0; i < groups.n; i++)
+        groups.all[i] = (struct cache_group){message->groups[i]->n_layers,
+                                             message->groups[i]->window};
+    *groups_out = groups;
+    return STATUS_OK;
+}
+
 void geometry_encode(const struct geometry *geometry, struct geometry_message *message_out)
 {
     Kvferry__V1__Geometry *message = &message_out->message;
@@ -47,6 +83,7 @@ void geometry_encode(const struct geometry *geometry, struct geometry_message *m
     message->block_tokens = geometry->block_tokens;
     message->dtype = borrow(kv_dtype_name(geometry->dtype));
     message->block_bytes = geometry_block_bytes(geometry);
+    encode_groups(&geometry->groups, message_out);
     digest_format(geometry->model_digest, message_out->digest);
     message->model_digest = message_out->digest;
     message->numerics = borrow(geometry->numerics);
@@ -84,6 +121,7 @@ enum status geometry_decode(const Kvferry__V1__Geometry *message, struct geometr
                          "geometry.numerics \"%.40s\" is no id of at most %d characters",
                          message->numerics, NUMERICS_ID_MAX - 1);
     snprintf(geometry.numerics, sizeof geometry.numerics, "%s", message->numerics);
+    TRY(decode_groups(message, &geometry.groups, error));
     TRY(geometry_check(&geometry, error));
     if (geometry_block_bytes(&geometry) != message->block_bytes)
         return error_set(error, STATUS_INVALID_ARGUMENT,

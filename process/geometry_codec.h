@@ -15,6 +15,8 @@
 struct geometry_message {
     Kvferry__V1__Geometry message;
     char digest[DIGEST_TEXT_BYTES], kv_scales[DIGEST_TEXT_BYTES];
+    Kvferry__V1__CacheGroup groups[CACHE_GROUPS_MAX];
+    Kvferry__V1__CacheGroup *group_pointers[CACHE_GROUPS_MAX];
 };
 
 /* The geometry has passed geometry_check. */

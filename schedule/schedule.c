@@ -29,6 +29,12 @@ static enum status check_options(const struct schedule_options *options, struct 
         options->waiting_max == 0)
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "n_blocks, block_tokens, sequences_max and waiting_max cannot be 0");
+    if (options->n_groups > SCHEDULE_GROUPS_MAX)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "n_groups is %u, at most %u",
+                         options->n_groups, SCHEDULE_GROUPS_MAX);
+    for (uint32_t i = 0; i < options->n_groups; i++)
+        if (options->span_limits[i] == 0)
+            return error_set(error, STATUS_INVALID_ARGUMENT, "span_limits[%u] is 0", i);
     if (options->batch_tokens <= options->block_tokens)
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "batch_tokens is %u, wanted over block_tokens (%u)", options->batch_tokens,
@@ -109,8 +115,22 @@ void schedule_destroy(struct schedule *schedule)
 
 uint32_t schedule_blocks(const struct schedule *schedule, uint32_t n_tokens)
 {
-    uint32_t block_tokens = schedule->options.block_tokens;
-    return n_tokens / block_tokens + (n_tokens % block_tokens != 0);
+    const struct schedule_options *options = &schedule->options;
+    const uint32_t block_tokens = options->block_tokens;
+    const uint32_t n_spans = n_tokens / block_tokens + (n_tokens % block_tokens != 0);
+    uint64_t n = options->n_groups > 0 ? 0 : n_spans;
+    for (uint32_t i = 0; i < options->n_groups; i++)
+        n += n_spans < options->span_limits[i] ? n_spans : options->span_limits[i];
+    return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
+}
+
+/* Of so many tokens, in the groups that hold all of them. */
+static uint32_t blocks_without_limit(const struct schedule_options *options, uint32_t n_tokens)
+{
+    uint32_t n_groups = options->n_groups == 0;
+    for (uint32_t i = 0; i < options->n_groups; i++)
+        n_groups += options->span_limits[i] == UINT32_MAX;
+    return n_tokens / options->block_tokens * n_groups;
 }
 
 /* The KV of the last token that may be generated is never computed. */
@@ -241,7 +261,7 @@ uint32_t schedule_share(const struct schedule_options *options, uint32_t n)
 static enum status check_request(const struct schedule *schedule,
                                  const struct schedule_request *request, struct error *error)
 {
-    uint32_t block_tokens = schedule->options.block_tokens;
+    const struct schedule_options *options = &schedule->options;
     if (request->prompt_tokens == 0 || request->prompt_tokens > SCHEDULE_TOKENS_MAX ||
         request->max_new_tokens > SCHEDULE_TOKENS_MAX)
         return error_set(error, STATUS_INVALID_ARGUMENT,
@@ -254,7 +274,7 @@ static enum status check_request(const struct schedule *schedule,
         return error_set(error, STATUS_INVALID_ARGUMENT, "priority is %d, wanted %d to %d",
                          request->priority, -SCHEDULE_PRIORITY_MAX, SCHEDULE_PRIORITY_MAX);
     if (request->cached_tokens >= request->prompt_tokens ||
-        request->blocks_shared > request->cached_tokens / block_tokens)
+        request->blocks_shared > blocks_without_limit(options, request->cached_tokens))
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "cached_tokens is %u of %u, blocks_shared %u of them",
                          request->cached_tokens, request->prompt_tokens, request->blocks_shared);
@@ -335,7 +355,7 @@ void schedule_set_prefix(struct schedule *schedule, schedule_id id, uint32_t cac
 {
     struct schedule_entry *entry = known_entry(schedule, id);
     assert(cached_tokens < entry->n_tokens);
-    assert(blocks_shared <= cached_tokens / schedule->options.block_tokens);
+    assert(blocks_shared <= blocks_without_limit(&schedule->options, cached_tokens));
     bool is_waiting = entry->state == SCHEDULE_WAITING;
     assert(is_waiting || entry->n_kv == entry->n_cached);
     entry->n_cached = cached_tokens;

@@ -22,7 +22,11 @@
  *
  *     tokens  [ prompt ......................... | generated .. ]   n_tokens
  *     KV      [ cached | computed, n_kv ....]                       at most prompt + max_new - 1 in the end
- *     blocks  [    ][    ][    ][    ][    ][    ][    ][    ]      ceil(n_tokens / block_tokens)
+ *     spans   [    ][    ][    ][    ][    ][    ][    ][    ]      ceil(n_tokens / block_tokens)
+ *
+ * In each group of layers it holds a block for each span; in a group with a window for at most span_limits of them. What
+ * a step needs beyond that, for the tokens that it computes, the caller keeps aside: n_blocks and n_blocks_available do
+ * not include it.
  *
  * Capacity, by policy:
  *
@@ -70,15 +74,19 @@
 #define SCHEDULE_WEIGHT_MAX   STANDING_WEIGHT_MAX   /* the lowest is 1 */
 #define SCHEDULE_TOKENS_MAX   (1u << 30)
 
+#define SCHEDULE_GROUPS_MAX 16u
+
 enum schedule_policy { SCHEDULE_NO_EVICT, SCHEDULE_MAX_UTILIZATION, SCHEDULE_STATIC_BATCH };
 
 const char *schedule_policy_name(enum schedule_policy policy); /* "no-evict" */
 
 struct schedule_options {
     enum schedule_policy policy;
-    uint32_t n_blocks;        /* in the pool */
-    uint32_t block_tokens;    /* tokens in a block */
-    uint32_t batch_tokens;    /* the most in a step; over block_tokens */
+    uint32_t n_blocks;     /* in the pool, less what a step needs beyond those of sequences */
+    uint32_t block_tokens; /* tokens in a block */
+    uint32_t n_groups;     /* of layers; 0 is 1, without a limit */
+    uint32_t span_limits[SCHEDULE_GROUPS_MAX]; /* [n_groups] 1 or more; UINT32_MAX: none */
+    uint32_t batch_tokens;                     /* the most in a step; over block_tokens */
     uint32_t chunk_tokens;    /* the most of one prompt in a step; at least block_tokens */
     uint64_t step_target_ns;  /* target time of a step with prompts; 0: no target */
     uint32_t sequences_max;   /* the most admitted at a time, and in a batch */
@@ -97,8 +105,9 @@ struct schedule_request {
     uint32_t prompt_tokens;  /* 1 or more */
     uint32_t max_new_tokens; /* 0: computes only the prompt */
     uint32_t cached_tokens;  /* with KV, at the start of the prompt; not all of it */
-    uint32_t blocks_shared;  /* of these, whole blocks with a holder: they cost nothing */
-    bool needs_handover;     /* this worker cannot compute the prompt */
+    uint32_t
+        blocks_shared; /* of these, whole blocks without a limit and with a holder: they cost nothing */
+    bool needs_handover; /* this worker cannot compute the prompt */
 };
 
 enum schedule_state {
@@ -149,13 +158,15 @@ void schedule_pause(struct schedule *schedule, schedule_id id);
 /* ---- a step ---- */
 
 struct schedule_room {
-    uint32_t n_blocks_available; /* free, or cached without a holder */
-    uint32_t n_handovers_free;   /* UINT32_MAX: no limit */
+    uint32_t
+        n_blocks_available;    /* free, or cached without a holder; less what a step needs beyond */
+    uint32_t n_handovers_free; /* UINT32_MAX: no limit */
 };
 
 struct schedule_admission {
     schedule_id id;
-    uint32_t n_blocks; /* of its table, with shared blocks */
+    uint32_t n_tokens; /* known ones, that its table must have blocks for, */
+    uint32_t n_blocks; /* and how many these are, with shared blocks */
     bool is_resumed;   /* was paused before */
 };
 
@@ -181,7 +192,8 @@ struct schedule_work {
     uint32_t first; /* position of the first token to compute: n_kv */
     uint32_t
         n_tokens; /* ends at a block boundary, unless it is the last chunk; a decode: 1, or those that ran ahead, too */
-    uint32_t n_blocks; /* that its table must have */
+    uint32_t n_known;  /* tokens that its table must have blocks for, */
+    uint32_t n_blocks; /* and how many these are between two steps */
     bool draws;        /* computes the last known token, so the next one is drawn */
 };
 

@@ -174,7 +174,10 @@ static void admit(struct schedule *schedule, const struct schedule_room *room, u
         n_left -= entry->n_blocks - entry->n_shared;
         n_needed += schedule_blocks_at_end(schedule, entry) - entry->n_blocks;
         schedule->admissions[changes->n_admitted++] = (struct schedule_admission){
-            .id = id, .n_blocks = entry->n_blocks, .is_resumed = entry->was_paused};
+            .id = id,
+            .n_tokens = entry->n_tokens,
+            .n_blocks = entry->n_blocks,
+            .is_resumed = entry->was_paused};
         pass_turn(schedule, tenant);
     }
 }

@@ -194,11 +194,17 @@ static uint64_t free_part(const struct kv_wishes *wishes, uint32_t n)
     return smaller(free_bytes(wishes) / n / n_sharers(wishes), now / 2);
 }
 
+/* Blocks of one whole context, and those that a step needs beside. */
+struct context_need {
+    uint32_t of_one, of_step;
+};
+
 static enum status without_limit(const struct kv_wishes *wishes, uint64_t block_bytes,
-                                 uint32_t context_blocks, struct kv_plan *plan_out,
+                                 const struct context_need *need, struct kv_plan *plan_out,
                                  struct error *error)
 {
-    const uint64_t batch_blocks = (uint64_t)context_blocks * wishes->sequences_max;
+    const uint64_t context_blocks = (uint64_t)need->of_one + need->of_step;
+    const uint64_t batch_blocks = (uint64_t)need->of_one * wishes->sequences_max + need->of_step;
     const uint64_t least_blocks = KV_MEMORY_LEAST / block_bytes;
     struct kv_plan plan = {.rule = KV_PLAN_FREE, .free_bytes = free_bytes(wishes)};
     uint64_t n_blocks = free_part(wishes, 3) / block_bytes;
@@ -224,8 +230,10 @@ enum status kv_plan_make(const struct geometry *geometry, const struct kv_wishes
                          struct kv_plan *plan_out, struct error *error)
 {
     uint64_t block_bytes = geometry_block_bytes(geometry);
-    uint32_t context_blocks = geometry_blocks(geometry, wishes->context_tokens);
-    uint64_t batch_blocks = (uint64_t)context_blocks * wishes->sequences_max;
+    const struct context_need need = {
+        .of_one = geometry_blocks(geometry, wishes->context_tokens),
+        .of_step = geometry_step_blocks(geometry, wishes->step_tokens, wishes->context_tokens)};
+    const uint64_t batch_blocks = (uint64_t)need.of_one * wishes->sequences_max + need.of_step;
     assert(block_bytes > 0 && batch_blocks > 0);
     if (wishes->kv_blocks > 0 || wishes->kv_memory > 0)
         return as_told(wishes, block_bytes, plan_out, error);
@@ -233,16 +241,23 @@ enum status kv_plan_make(const struct geometry *geometry, const struct kv_wishes
         return within_device(wishes, block_bytes, batch_blocks, plan_out, error);
     if (wishes->limit_bytes > 0)
         return within_limit(wishes, block_bytes, batch_blocks, plan_out, error);
-    return without_limit(wishes, block_bytes, context_blocks, plan_out, error);
+    return without_limit(wishes, block_bytes, &need, plan_out, error);
 }
 
 uint32_t kv_plan_context_fit(const struct geometry *geometry, uint64_t bytes, uint32_t n_pools,
                              uint32_t context_tokens)
 {
     assert(n_pools > 0);
-    uint64_t n_blocks = bytes / n_pools / geometry_block_bytes(geometry);
+    const uint64_t n_blocks = bytes / n_pools / geometry_block_bytes(geometry);
+    uint32_t least = 0, most = context_tokens / geometry->block_tokens; /* spans; least fits */
     if (n_blocks >= geometry_blocks(geometry, context_tokens))
         return context_tokens;
-    assert(n_blocks * geometry->block_tokens < context_tokens);
-    return (uint32_t)n_blocks * geometry->block_tokens;
+    while (least < most) {
+        const uint32_t middle = least + (most - least + 1) / 2;
+        if (geometry_blocks(geometry, middle * geometry->block_tokens) <= n_blocks)
+            least = middle;
+        else
+            most = middle - 1;
+    }
+    return least * geometry->block_tokens;
 }

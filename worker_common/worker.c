@@ -116,6 +116,8 @@ enum status worker_geometry(const struct model *model, enum worker_kv_dtype kv_d
     };
     if (kv_dtype_is_8bit(geometry.dtype))
         geometry.kv_scales = kv_scales_digest(kv_scales, worker_element_dtype(geometry.dtype));
+    cache_groups_divide(config->windows, config->n_layers, config->context_tokens,
+                        &geometry.groups);
     model_digest(model, geometry.model_digest);
     TRY(geometry_check(&geometry, error));
     *geometry_out = geometry;

@@ -86,8 +86,8 @@ static void print_pool(const struct worker *worker, FILE *out)
             kv_plan_rule_text(worker->pool_plan.rule));
     fprintf(out,
             "room        %" PRIu64 " tokens: %" PRIu64 " requests of %u, or %" PRIu64 " of 512\n",
-            n_blocks * geometry->block_tokens, n_blocks / worker->context_blocks,
-            worker->context_tokens, n_blocks / geometry_blocks(geometry, 512));
+            worker_room_tokens(worker), n_blocks / worker->context_blocks, worker->context_tokens,
+            n_blocks / geometry_blocks(geometry, 512));
 }
 
 /* The device's own memory, counted as a start counts it. */

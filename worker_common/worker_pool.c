@@ -83,6 +83,25 @@ enum status worker_note_room(struct worker *worker, const struct worker_options 
     return STATUS_OK;
 }
 
+uint64_t worker_room_tokens(const struct worker *worker)
+{
+    const struct geometry *geometry = &worker->identity.geometry;
+    if (cache_groups_count(&geometry->groups) == 1 && !cache_groups_has_window(&geometry->groups))
+        return (uint64_t)worker->n_blocks * geometry->block_tokens;
+    return (uint64_t)worker->n_blocks * worker->context_tokens / worker->context_blocks;
+}
+
+static void tell_windows(const struct worker *worker)
+{
+    const struct geometry *geometry = &worker->identity.geometry;
+    uint64_t whole, bytes = geometry_sequence_bytes(geometry, worker->context_tokens, &whole);
+    if (cache_groups_has_window(&geometry->groups))
+        log_info("kv of %u tokens takes %.1f MiB in %u groups of layers; %.1f MiB if layers with a "
+                 "window kept all",
+                 worker->context_tokens, (double)bytes / MIB, cache_groups_count(&geometry->groups),
+                 (double)whole / MIB);
+}
+
 static void tell_plan(const struct worker *worker, const struct worker_options *options)
 {
     const struct kv_plan *plan = &worker->pool_plan;
@@ -96,9 +115,10 @@ static void tell_plan(const struct worker *worker, const struct worker_options *
     log_info("kv plan blocks %u of %u tokens, %.1f MiB %s (%s); room for %" PRIu64
              " tokens: %u requests of %u or %" PRIu64 " of 512",
              worker->n_blocks, options->kv_block_tokens, (double)worker_pool_bytes(worker) / MIB,
-             kv_dtype_name(worker->identity.geometry.dtype), rule,
-             n_blocks * options->kv_block_tokens, worker->n_blocks / worker->context_blocks,
-             worker->context_tokens, n_blocks / geometry_blocks(&worker->identity.geometry, 512));
+             kv_dtype_name(worker->identity.geometry.dtype), rule, worker_room_tokens(worker),
+             worker->n_blocks / worker->context_blocks, worker->context_tokens,
+             n_blocks / geometry_blocks(&worker->identity.geometry, 512));
+    tell_windows(worker);
     if (worker->n_blocks < worker->context_blocks)
         log_warn("all KV blocks together hold less than one whole context of %u tokens",
                  worker->context_tokens);
@@ -113,6 +133,7 @@ enum status worker_plan_blocks(struct worker *worker, const struct worker_option
     const struct kv_wishes wishes = {
         .context_tokens = worker->context_tokens,
         .sequences_max = options->sequences_max,
+        .step_tokens = options->step_tokens_max,
         .kv_blocks = options->kv_blocks,
         .kv_memory = options->kv_memory,
         .limit_bytes = is_of_host ? room.limit_bytes : 0,

@@ -21,6 +21,8 @@ struct kv_taken worker_measured_bytes(const struct worker *worker,
 MUST_CHECK enum status worker_plan_blocks(struct worker *worker,
                                           const struct worker_options *options,
                                           const struct kv_taken *taken, struct error *error);
+/* Tokens that the pool holds; where layers have windows, of whole contexts. */
+uint64_t worker_room_tokens(const struct worker *worker);
 /* Of all blocks. */
 uint64_t worker_pool_bytes(const struct worker *worker);
 /* The memory for a pool of so many bytes: over some transports it is read in whole pieces. */

@@ -87,6 +87,8 @@ static enum status open_all(struct eval_model *model, const char *folder,
                               &model->kv_scales, error));
     TRY(worker_geometry(model->model, options->kv_dtype, &model->kv_scales, BLOCK_TOKENS, error,
                         &model->geometry));
+    model->geometry.groups = (struct cache_groups){
+        0}; /* one sequence, which keeps all it computes */
     return open_forward(model, options, threads, error);
 }
 

@@ -88,6 +88,10 @@ static enum status check_layer(const struct attention_layer *layer,
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "the layer's rope is not among the metadata's limits.ropes%s",
                          config->sink_tokens != 0 ? " as the first" : "");
+    if (config->table >= attention_n_tables(&metadata->limits))
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "table is %u, n_tables is %u in the metadata's limits", config->table,
+                         metadata->limits.n_tables);
     if (!metadata->is_dummy && !kv_view_has_layer(&metadata->kv, config->layer_index))
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "layer_index is %u, kv.n_layers is %u and kv.layer_stride %llu",

@@ -246,9 +246,10 @@ static enum status check_blocks(const struct judged *judged, struct error *error
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "block_ids is NULL, a sequence of %u tokens needs %u blocks", n_slots,
                          n_needed);
-    for (uint32_t beam = 0; beam < sequence_n_beams(sequence); beam++)
+    const uint32_t n_rows = attention_n_tables(limits) * sequence_n_beams(sequence);
+    for (uint32_t row = 0; row < n_rows; row++)
         for (uint32_t i = 0; i < n_needed; i++) {
-            uint32_t id = sequence->block_ids[(size_t)beam * sequence->n_blocks + i];
+            uint32_t id = sequence->block_ids[(size_t)row * sequence->n_blocks + i];
             if (id >= kv->n_blocks)
                 return error_set(error, STATUS_INVALID_ARGUMENT,
                                  "block id is %u, the pool has %u blocks", id, kv->n_blocks);

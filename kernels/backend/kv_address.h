@@ -7,6 +7,10 @@
 
 #include "kernels/backend/attention_layer.h"
 
+/* The blocks of a beam in the table of the layer. */
+const uint32_t *kv_block_ids(const struct attention_config *config,
+                             const struct attention_sequence *sequence, uint32_t beam);
+
 /* The first byte of K of a slot. block_ids: those of one beam. */
 static inline char *kv_slot_address(const struct kv_view *kv, uint32_t layer_index,
                                     const uint32_t *block_ids, uint32_t kv_head, uint32_t slot)

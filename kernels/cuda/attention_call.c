@@ -55,6 +55,7 @@ static void fill_cache(const struct call *call, struct attention_parameters *p)
 {
     const struct kv_view *kv = &call->metadata->kv;
     const struct attention_config *config = &call->attention->layer.config;
+    p->block_table = config->table;
     if (kv->base) /* NULL before a pool is attached: dummy steps only */
         p->kv_base = (char *)kv->base + config->layer_index * kv->layer_stride;
     p->block_bytes = kv->block_stride;

@@ -53,8 +53,7 @@ DEVICE struct grouped_blocks grouped_blocks_of(const struct attention_parameters
     constexpr uint32_t CHUNKS = BYTES / 16;
     const uint32_t lane = threadIdx.x % WARP;
     struct grouped_blocks blocks;
-    blocks.ids = p.block_ids + t.sequence->first_block +
-                 (uint64_t)t.tile.beam * t.sequence->n_blocks;
+    blocks.ids = p.block_ids + first_block_of(p, *t.sequence, t.tile.beam);
     blocks.base = (const uint8_t *)p.kv_base + t.kv_head * p.head_bytes +
                   lane / CHUNKS * p.token_bytes + lane % CHUNKS * 16;
     blocks.shift = 31;

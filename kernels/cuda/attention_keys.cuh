@@ -19,12 +19,19 @@ DEVICE uint32_t slot_of(const struct attention_parameters &p, uint32_t token)
     return p.sink_tokens + (token - p.sink_tokens) % (p.window - p.sink_tokens);
 }
 
+/* Of the blocks of a beam in the table of the layer: the place of the first in p.block_ids. */
+DEVICE uint64_t first_block_of(const struct attention_parameters &p, const struct cuda_sequence &s,
+                               uint32_t beam)
+{
+    return s.first_block + ((uint64_t)p.block_table * s.n_beams + beam) * s.n_blocks;
+}
+
 DEVICE uint8_t *slot_address(const struct attention_parameters &p, const struct cuda_sequence &s,
                              uint32_t beam, uint32_t kv_head, uint32_t slot)
 {
     const uint32_t index = p.is_contiguous ? 0 : slot / p.block_tokens;
     const uint32_t within = p.is_contiguous ? slot : slot % p.block_tokens;
-    const uint64_t block = p.block_ids[s.first_block + (uint64_t)beam * s.n_blocks + index];
+    const uint64_t block = p.block_ids[first_block_of(p, s, beam) + index];
     return (uint8_t *)p.kv_base + block * p.block_bytes + kv_head * p.head_bytes +
            within * p.token_bytes;
 }

@@ -32,7 +32,7 @@ struct cuda_sequence {
     uint32_t kv_len;
     uint32_t first_query;  /* index in the sequence of the step's first query */
     uint32_t key_index;    /* index in the sequence of the first cached key */
-    uint32_t first_block;  /* in block_ids, [n_beams][n_blocks] */
+    uint32_t first_block;  /* in block_ids, [n_tables][n_beams][n_blocks] */
     uint32_t n_blocks;     /* of one beam */
     uint32_t first_source; /* in sources, [n_beams][kv_len]; ATTENTION_NONE */
     uint32_t first_draft;  /* in draft_masks, [query_len]; ATTENTION_NONE */
@@ -103,6 +103,7 @@ struct attention_parameters {
     uint32_t n_flash_tiles; /* of tiles: attention_flash_sm90 */
 
     uint32_t block_tokens, is_contiguous;
+    uint32_t block_table; /* of the layer */
     uint32_t n_heads, n_kv_heads, head_dim;
     uint32_t n_rotary, is_interleaved;
     uint32_t window, is_cyclic, sink_tokens;
@@ -114,6 +115,7 @@ struct attention_parameters {
     uint32_t table_queries, table_keys, n_buckets, is_bidirectional;
     float norm_eps, scale, soft_cap;
     float q_scale, k_scale, v_scale, output_scale;
+    uint32_t reserved;
 };
 
 PARAMETERS_END

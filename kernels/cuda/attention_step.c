@@ -41,6 +41,11 @@ static size_t n_blocks_max(const struct attention_limits *limits)
     return n_slots / least + 1;
 }
 
+static size_t n_block_ids_max(const struct attention_limits *limits)
+{
+    return attention_n_tables(limits) * n_beams_max(limits) * n_blocks_max(limits);
+}
+
 /* The most flash tiles of a step: every sequence may have one that is not full. */
 static size_t n_flash_tiles_max(const struct attention_limits *limits)
 {
@@ -58,8 +63,7 @@ static struct cuda_step_arrays lay(const struct attention_limits *limits, struct
     step.flash_tiles = take(pieces, n_flash_tiles_max(limits), sizeof *step.flash_tiles);
     step.draft_masks = take(pieces, n_drafts, sizeof *step.draft_masks);
     step.sources = take(pieces, n_sources, sizeof *step.sources);
-    step.block_ids = take(pieces, n_beams_max(limits) * n_blocks_max(limits),
-                          sizeof *step.block_ids);
+    step.block_ids = take(pieces, n_block_ids_max(limits), sizeof *step.block_ids);
     return step;
 }
 
@@ -288,9 +292,10 @@ static void pack_cache(struct packing *packing, const struct attention_sequence 
 {
     packed->first_block = packing->n_block_ids;
     packed->n_blocks = n_blocks_used(packing, sequence);
-    for (uint32_t beam = 0; beam < packed->n_beams && packed->n_blocks > 0; beam++) {
+    const uint32_t n_rows = attention_n_tables(&packing->metadata->limits) * packed->n_beams;
+    for (uint32_t row = 0; row < n_rows && packed->n_blocks > 0; row++) {
         memcpy(packing->arrays.block_ids + packing->n_block_ids,
-               sequence->block_ids + (size_t)beam * sequence->n_blocks,
+               sequence->block_ids + (size_t)row * sequence->n_blocks,
                packed->n_blocks * sizeof(uint32_t));
         packing->n_block_ids += packed->n_blocks;
     }
@@ -383,7 +388,7 @@ static void pack_sequence(struct packing *packing, const struct attention_step *
 /* The used part of the arena: block tables are at its end, and most steps have fewer blocks than the limits allow. */
 static size_t used_bytes(const struct attention_metadata *metadata, uint32_t n_block_ids)
 {
-    const size_t room = n_beams_max(&metadata->limits) * n_blocks_max(&metadata->limits);
+    const size_t room = n_block_ids_max(&metadata->limits);
     struct pieces last = {0}, used = {0};
     (void)take(&last, room, sizeof(uint32_t));
     (void)take(&used, n_block_ids, sizeof(uint32_t));

@@ -18,6 +18,27 @@ static void check_sequence(const struct forward *forward, const struct forward_s
     assert((uint64_t)sequence->n_blocks * options->block_tokens >= kv_tokens);
 }
 
+/* Copies the tables of sequence i, which kernels check: a block that the window hides becomes one that the sequence has. Returns
+ * them, [n_groups][n_blocks] as before. */
+static const block_id *fill_tables(struct forward *forward, const struct forward_sequence *sequence,
+                                   uint32_t i)
+{
+    const struct forward_options *options = &forward->options;
+    const uint32_t n_groups = cache_groups_count(&options->groups), stride = sequence->n_blocks;
+    const uint32_t kv_len = sequence->n_past + sequence->n_query;
+    const uint32_t n_spans = (kv_len + options->block_tokens - 1) / options->block_tokens;
+    block_id *tables = forward->tables + (size_t)i * n_groups * options->blocks_max;
+    for (uint32_t group = 0; group < n_groups; group++) {
+        const block_id *from = sequence->blocks + (size_t)group * stride;
+        block_id *to = tables + (size_t)group * stride;
+        const uint32_t first = cache_group_first_span(&options->groups, group,
+                                                      options->block_tokens, sequence->n_past);
+        for (uint32_t span = 0; span < n_spans; span++)
+            to[span] = from[span > first ? span : first];
+    }
+    return tables;
+}
+
 /* Lays the batch out for the kernels: fills sequences, token_ids and logit_rows (the packed token of each wanted row). */
 static void pack(struct forward *forward, const struct forward_sequence *sequences,
                  uint32_t n_contexts, uint32_t *token_ids, uint32_t *logit_rows,
@@ -35,7 +56,7 @@ static void pack(struct forward *forward, const struct forward_sequence *sequenc
             .query_len = sequence->n_query,
             .kv_len = kv_len,
             .prompt_len = sequence->prompt_len,
-            .block_ids = sequence->blocks,
+            .block_ids = forward->tables ? fill_tables(forward, sequence, i) : sequence->blocks,
             .n_blocks = sequence->n_blocks,
         };
         for (uint32_t t = 0; t < sequence->n_query; t++) {

@@ -19,6 +19,7 @@
 #include "device/device.h"
 #include "kernels/attention.h"
 #include "kvcache/block_pool.h"
+#include "kvcache/cache_groups.h"
 #include "model/model.h"
 
 struct forward;
@@ -50,7 +51,8 @@ struct forward_options {
     enum block_activations block_activations; /* INT8: the model has weights in blocks */
     uint32_t tokens_max;                      /* query tokens in a batch */
     uint32_t sequences_max;                   /* in a batch */
-    uint32_t blocks_max;                      /* of one sequence */
+    uint32_t blocks_max;                      /* of one sequence, in each group */
+    struct cache_groups groups;               /* of layers; n 0: one group of all */
     struct thread_pool *threads;
     struct device *device;             /* the blocks of the pool are on it, too */
     const struct kv_scales *kv_scales; /* of an INT8 or E4M3 cache; read by create alone */
@@ -72,9 +74,11 @@ struct forward_sequence {
     uint64_t request_id;       /* for error messages */
     const uint32_t *token_ids; /* [n_query] */
     uint32_t n_query;
-    uint32_t n_past;        /* tokens whose KV is in the blocks already */
-    uint32_t prompt_len;    /* tokens of the whole prompt; not used in generation */
-    const block_id *blocks; /* room for n_past + n_query tokens */
+    uint32_t n_past;     /* tokens whose KV is in the blocks already */
+    uint32_t prompt_len; /* tokens of the whole prompt; not used in generation */
+    /* [n_groups][n_blocks], each row with room for n_past + n_query tokens. In a window group the blocks that no query
+     * of this step sees may be BLOCK_NONE. */
+    const block_id *blocks;
     uint32_t n_blocks;
     bool wants_logits;               /* of its last query token */
     bool keeps_rows;                 /* for forward_rows: of all its query tokens */
@@ -87,7 +91,7 @@ static inline bool forward_stores_scores(const struct attention_switches *switch
     return switches->path == PATH_UNFUSED || switches->path == PATH_SHORT;
 }
 
-/* The bytes of one block of this model, for block_pool_create. */
+/* The bytes of one block of this model with all its layers in one group, for block_pool_create. */
 size_t forward_block_bytes(const struct model_config *config, uint32_t block_tokens,
                            enum cache_dtype dtype);
 

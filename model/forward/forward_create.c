@@ -127,7 +127,10 @@ static enum status create_attention(struct forward *forward, uint32_t layer, str
     const struct layer_weights *weights = &forward->weights->layers[layer];
     assert(weights->q_norm.dtype == weights->k_norm.dtype); /* model_load has checked */
     struct attention_config attention = forward->shape;
-    attention.layer_index = layer;
+    const struct cache_place place = cache_groups_place(&forward->options.groups, config->windows,
+                                                        config->context_tokens, layer);
+    attention.layer_index = place.index;
+    attention.table = place.group;
     attention.window = config->windows[layer];
     if (dtype_is_8bit(attention.cache)) {
         const struct kv_scales *scales = forward->options.kv_scales;
@@ -151,12 +154,19 @@ static enum status create_attention(struct forward *forward, uint32_t layer, str
                                     error);
 }
 
+/* Layers that a block has room for. */
+static uint32_t n_places(const struct forward *forward)
+{
+    const struct cache_groups *groups = &forward->options.groups;
+    return groups->n > 0 ? groups->places : forward->config->n_layers;
+}
+
 /* A view of n_blocks at base; 0 before a pool is attached. */
 static struct kv_view view_of(const struct forward *forward, void *base, uint32_t n_blocks)
 {
     const struct model_config *config = forward->config;
     const struct forward_options *options = &forward->options;
-    return kv_view_dense(base, n_blocks, config->n_layers, config->n_kv_heads,
+    return kv_view_dense(base, n_blocks, n_places(forward), config->n_kv_heads,
                          options->block_tokens, config->head_dim, to_dtype(options->cache_dtype));
 }
 
@@ -222,6 +232,7 @@ static enum status create_operators(struct forward *forward, struct error *error
         .cache = to_dtype(options->cache_dtype),
         .mask = MASK_CAUSAL,
         .block_tokens_min = options->block_tokens,
+        .n_tables = cache_groups_count(&options->groups),
         .has_short_path = options->attention.path == PATH_SHORT,
         .has_multi_block = options->attention.multi_block == CHOICE_ON,
         .ropes = {forward->rope ? forward->rope : forward->rope_local,
@@ -300,7 +311,12 @@ static enum status create_workspace(struct forward *forward, struct error *error
     const struct forward_options *options = &forward->options;
     forward->sequences = calloc(options->sequences_max, sizeof *forward->sequences);
     const size_t bytes = lay_out_activations(forward, NULL);
-    if (!forward->sequences)
+    const bool has_window = cache_groups_has_window(&options->groups);
+    if (has_window)
+        forward->tables = calloc((size_t)options->sequences_max * options->blocks_max *
+                                     cache_groups_count(&options->groups),
+                                 sizeof *forward->tables);
+    if (!forward->sequences || (has_window && !forward->tables))
         return error_set(error, STATUS_NO_MEMORY, "no memory for the forward pass");
     enum status status = device_allocate(options->device, DEVICE_ACTIVATIONS, bytes,
                                          &forward->activations);
@@ -388,6 +404,7 @@ void forward_destroy(struct forward *forward)
     rope_destroy(forward->rope);
     rope_destroy(forward->rope_local);
     free(forward->sequences);
+    free(forward->tables);
     device_free(forward->options.device, &forward->activations);
     device_bind(NULL);
     free(forward);
@@ -410,7 +427,8 @@ enum status forward_attach(struct forward *forward, const struct block_pool *poo
 {
     const struct forward_options *options = &forward->options;
     size_t block_bytes = forward_block_bytes(forward->config, options->block_tokens,
-                                             options->cache_dtype);
+                                             options->cache_dtype) /
+                         forward->config->n_layers * n_places(forward);
     assert(!forward->kv.base && "once");
     if (block_pool_block_bytes(pool) != block_bytes)
         return error_set(error, STATUS_INVALID_ARGUMENT,

@@ -86,13 +86,14 @@ struct forward {
     struct kv_view kv;    /* base NULL: no pool yet */
 
     struct attention_sequence *sequences; /* [sequences_max] */
-    struct stage *stage;                  /* each step is laid out by a step_layout */
-    struct device_memory activations;     /* its parts: */
-    struct rows hidden;                   /* [tokens_max][hidden] float, the residual stream */
-    struct rows normed;                   /* [tokens_max][hidden] with room for float: keep_rows */
-    struct rows qkv;                      /* [tokens_max][qkv_width] */
-    struct rows attended;                 /* [tokens_max][n_heads * head_dim] */
-    struct rows gate, up;                 /* [mlp_rows_max][ffn] */
+    block_id *tables;    /* [sequences_max][n_groups][blocks_max]; NULL: no group has a window */
+    struct stage *stage; /* each step is laid out by a step_layout */
+    struct device_memory activations; /* its parts: */
+    struct rows hidden;               /* [tokens_max][hidden] float, the residual stream */
+    struct rows normed;               /* [tokens_max][hidden] with room for float: keep_rows */
+    struct rows qkv;                  /* [tokens_max][qkv_width] */
+    struct rows attended;             /* [tokens_max][n_heads * head_dim] */
+    struct rows gate, up;             /* [mlp_rows_max][ffn] */
     struct rows
         branch; /* [tokens_max][hidden] float: what a branch adds; only if it is changed before */
     struct rows workspace; /* of products: workspace_bytes; on a host only */

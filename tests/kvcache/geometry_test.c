@@ -29,16 +29,26 @@ Test(geometry, names_the_field_that_is_wrong)
         struct geometry geometry;
         const char *field;
     } CASES[] = {
-        {{0, 2, 32, 32, KV_BF16, {0}, "", 0}, "n_layers"},
-        {{5, 0, 32, 32, KV_BF16, {0}, "", 0}, "n_kv_heads"},
-        {{5, 2, 0, 32, KV_BF16, {0}, "", 0}, "head_dim"},
-        {{5, 2, 32, 0, KV_BF16, {0}, "", 0}, "block_tokens"},
-        {{5, 2, 32, 24, KV_BF16, {0}, "", 0}, "block_tokens"},
-        {{5, 2, 32, 256, KV_BF16, {0}, "", 0}, "block_tokens"},
-        {{5, 2, 32, 32, (enum kv_dtype)9, {0}, "", 0}, "dtype"},
-        {{5, 2, 32, 32, KV_INT8, {0}, "", 0}, "kv_scales is 0000000000000000 with dtype int8"},
-        {{5, 2, 32, 32, KV_F16, {0}, "", 0xab}, "kv_scales is 00000000000000ab with dtype f16"},
-        {{UINT32_MAX, UINT32_MAX, UINT32_MAX, 128, KV_F32, {0}, "", 0}, "bytes"}};
+        {{0, 2, 32, 32, KV_BF16, {0}, "", 0, {0}}, "n_layers"},
+        {{5, 0, 32, 32, KV_BF16, {0}, "", 0, {0}}, "n_kv_heads"},
+        {{5, 2, 0, 32, KV_BF16, {0}, "", 0, {0}}, "head_dim"},
+        {{5, 2, 32, 0, KV_BF16, {0}, "", 0, {0}}, "block_tokens"},
+        {{5, 2, 32, 24, KV_BF16, {0}, "", 0, {0}}, "block_tokens"},
+        {{5, 2, 32, 256, KV_BF16, {0}, "", 0, {0}}, "block_tokens"},
+        {{5, 2, 32, 32, (enum kv_dtype)9, {0}, "", 0, {0}}, "dtype"},
+        {{5, 2, 32, 32, KV_INT8, {0}, "", 0, {0}}, "kv_scales is 0000000000000000 with dtype int8"},
+        {{5, 2, 32, 32, KV_F16, {0}, "", 0xab, {0}},
+         "kv_scales is 00000000000000ab with dtype f16"},
+        {{5, 2, 32, 32, KV_F16, {0}, "", 0, {17, 5, {{5, 0}}}}, "groups are 17, at most 16"},
+        {{5, 2, 32, 32, KV_F16, {0}, "", 0, {2, 4, {{4, 0}, {0, 9}}}},
+         "group 1 has 0 layers, wanted 1 to 4"},
+        {{5, 2, 32, 32, KV_F16, {0}, "", 0, {1, 4, {{5, 0}}}},
+         "group 0 has 5 layers, wanted 1 to 4"},
+        {{5, 2, 32, 32, KV_F16, {0}, "", 0, {2, 4, {{4, 9}, {1, 0}}}},
+         "group 1 has window 0 behind one with a window"},
+        {{5, 2, 32, 32, KV_F16, {0}, "", 0, {2, 4, {{4, 0}, {2, 9}}}},
+         "groups have 6 layers of n_layers 5"},
+        {{UINT32_MAX, UINT32_MAX, UINT32_MAX, 128, KV_F32, {0}, "", 0, {0}}, "bytes"}};
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         struct error error = {""};
         cr_assert_eq(geometry_check(&CASES[i].geometry, &error), STATUS_INVALID_ARGUMENT);
@@ -101,4 +111,41 @@ Test(geometry, dtypes_have_names)
     }
     enum kv_dtype parsed;
     cr_assert_eq(kv_dtype_parse("f8", &parsed), STATUS_INVALID_ARGUMENT);
+}
+
+Test(geometry, groups_of_layers_differ_by_kinds_and_windows)
+{
+    struct geometry ours = GOOD, theirs = GOOD;
+    struct error error = {""};
+    theirs.groups = (struct cache_groups){1, 5, {{5, 0}}};
+    cr_assert_eq(geometry_match(&ours, &theirs, "equal", &error), STATUS_OK,
+                 "one group may be told or not");
+    theirs.groups = (struct cache_groups){3, 2, {{1, 0}, {2, 64}, {2, 64}}};
+    cr_assert_eq(geometry_match(&ours, &theirs, "equal", &error), STATUS_GEOMETRY_MISMATCH);
+    cr_assert_str_eq(error.text,
+                     "KV layout: groups of layers are 5 of all tokens here and 1 of all "
+                     "tokens, 2 + 2 of window 64 there");
+    ours.groups = theirs.groups;
+    cr_assert_eq(geometry_match(&ours, &theirs, "equal", &error), STATUS_OK);
+    ours.groups.all[2].window = 128;
+    cr_assert_eq(geometry_match(&ours, &theirs, "equal", &error), STATUS_GEOMETRY_MISMATCH);
+    cr_assert_str_eq(error.text,
+                     "KV layout: groups of layers are 1 of all tokens, 2 of window 64, 2 of window "
+                     "128 here and 1 of all tokens, 2 + 2 of window 64 there");
+}
+
+Test(geometry, blocks_have_the_places_of_a_group)
+{
+    struct geometry windows = GOOD;
+    struct error error = {""};
+    uint64_t whole;
+    windows.groups = (struct cache_groups){3, 2, {{1, 0}, {2, 64}, {2, 64}}};
+    cr_assert_eq(geometry_check(&windows, &error), STATUS_OK, "%s", error.text);
+    cr_assert_eq(geometry_block_bytes(&windows), 2 * 2 * 2 * 32 * 32 * 2);
+    cr_assert_eq(geometry_spans(&windows, 1000), 32);
+    cr_assert_eq(geometry_blocks(&windows, 1000), 32 + 2 * 3);
+    cr_assert_eq(geometry_step_blocks(&windows, 64, 1000), 2 * 2);
+    cr_assert_eq(geometry_sequence_bytes(&windows, 1000, &whole),
+                 38 * geometry_block_bytes(&windows));
+    cr_assert_eq(whole, 32 * geometry_block_bytes(&GOOD));
 }

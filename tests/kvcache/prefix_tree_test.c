@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+static const struct cache_groups ONE_GROUP = {0};
 static const struct prefix_key KEY = {"0123456789abcdef"};
 
 Test(prefix_hash, depends_on_key_salt_position_and_every_token)
@@ -60,15 +61,15 @@ Test(prefix_tree, a_known_prefix_keeps_its_first_block)
     struct block_pool *pool;
     struct prefix_tree *tree;
     cr_assert_eq(block_pool_create(8, 64, &pool), STATUS_OK);
-    cr_assert_eq(prefix_tree_create(pool, &tree), STATUS_OK);
+    cr_assert_eq(prefix_tree_create(pool, &ONE_GROUP, 8, &tree), STATUS_OK);
     struct prefix_hash hashes[2] = {{1, 1}, {2, 2}};
     block_id first[2], second[2], found[2];
     cr_assert_eq(block_pool_acquire(pool, 2, first), STATUS_OK);
     cr_assert_eq(block_pool_acquire(pool, 2, second), STATUS_OK);
-    prefix_tree_insert(tree, hashes, first, 1);
-    prefix_tree_insert(tree, hashes, second, 2);
+    prefix_tree_insert(tree, hashes, 1, first, 1);
+    prefix_tree_insert(tree, hashes, 2, second, 2);
 
-    cr_assert_eq(prefix_tree_match(tree, hashes, 2, found), 2);
+    cr_assert_eq(prefix_tree_match(tree, hashes, 2, found, 2), 2);
     cr_assert_eq(found[0], first[0]);
     cr_assert_eq(found[1], second[1]);
     cr_assert_not(block_pool_is_cached(pool, second[0]));
@@ -87,11 +88,11 @@ Test(prefix_tree, a_pin_below_keeps_everything_above)
     struct block_pool *pool;
     struct prefix_tree *tree;
     cr_assert_eq(block_pool_create(4, 64, &pool), STATUS_OK);
-    cr_assert_eq(prefix_tree_create(pool, &tree), STATUS_OK);
+    cr_assert_eq(prefix_tree_create(pool, &ONE_GROUP, 8, &tree), STATUS_OK);
     struct prefix_hash hashes[3] = {{1, 0}, {2, 0}, {3, 0}};
     block_id ids[3];
     cr_assert_eq(block_pool_acquire(pool, 3, ids), STATUS_OK);
-    prefix_tree_insert(tree, hashes, ids, 3);
+    prefix_tree_insert(tree, hashes, 3, ids, 3);
     block_pool_pin(pool, &ids[1], 1);
     block_pool_release(pool, ids, 3);
 
@@ -111,16 +112,16 @@ Test(prefix_tree, what_stands_above_held_blocks_can_be_had_at_their_cost)
     struct block_pool *pool;
     struct prefix_tree *tree;
     cr_assert_eq(block_pool_create(6, 64, &pool), STATUS_OK);
-    cr_assert_eq(prefix_tree_create(pool, &tree), STATUS_OK);
+    cr_assert_eq(prefix_tree_create(pool, &ONE_GROUP, 8, &tree), STATUS_OK);
     const struct prefix_hash hashes[3] = {{1, 0}, {2, 0}, {3, 0}}, other = {9, 0};
     block_id first, longer[3], idle;
     uint32_t n_held;
     cr_assert_eq(block_pool_acquire(pool, 1, &first), STATUS_OK);
     cr_assert_eq(block_pool_acquire(pool, 3, longer), STATUS_OK);
     cr_assert_eq(block_pool_acquire(pool, 1, &idle), STATUS_OK);
-    prefix_tree_insert(tree, hashes, &first, 1);
-    prefix_tree_insert(tree, hashes, longer, 3); /* longer[0] is a copy of what first holds */
-    prefix_tree_insert(tree, &other, &idle, 1);
+    prefix_tree_insert(tree, hashes, 1, &first, 1);
+    prefix_tree_insert(tree, hashes, 3, longer, 3); /* longer[0] is a copy of what first holds */
+    prefix_tree_insert(tree, &other, 1, &idle, 1);
     block_pool_release(pool, &first, 1);
     block_pool_release(pool, &idle, 1);
     cr_assert_eq(block_pool_state(pool, first), BLOCK_CACHED);
@@ -153,7 +154,7 @@ static void chain_open(struct chain *chain)
 {
     *chain = (struct chain){.hashes = {{1, 0}, {2, 0}, {3, 0}, {4, 0}}};
     cr_assert_eq(block_pool_create(8, 64, &chain->pool), STATUS_OK);
-    cr_assert_eq(prefix_tree_create(chain->pool, &chain->tree), STATUS_OK);
+    cr_assert_eq(prefix_tree_create(chain->pool, &ONE_GROUP, 8, &chain->tree), STATUS_OK);
 }
 
 static void chain_close(struct chain *chain)
@@ -181,18 +182,18 @@ Test(prefix_tree, says_when_a_look_may_find_something_else)
     cr_assert(has_changed(&chain, &changes), "0 is nobody's number");
     cr_assert_eq(block_pool_acquire(chain.pool, 4, ids), STATUS_OK);
     cr_assert_not(has_changed(&chain, &changes), "the tree does not know them");
-    prefix_tree_insert(chain.tree, chain.hashes, ids, 2);
+    prefix_tree_insert(chain.tree, chain.hashes, 2, ids, 2);
     cr_assert(has_changed(&chain, &changes));
-    prefix_tree_insert(chain.tree, chain.hashes, ids, 2);
+    prefix_tree_insert(chain.tree, chain.hashes, 2, ids, 2);
     cr_assert_eq(prefix_tree_peek_held(chain.tree, chain.hashes, 2, &n_held), 2);
-    cr_assert_eq(prefix_tree_match(chain.tree, chain.hashes, 2, found), 2);
+    cr_assert_eq(prefix_tree_match(chain.tree, chain.hashes, 2, found, 2), 2);
     block_pool_release(chain.pool, found, 2);
     block_pool_release(chain.pool, ids + 2, 2);
     cr_assert_not(has_changed(&chain, &changes), "somebody held them before, and does now");
 
     block_pool_release(chain.pool, ids, 2);
     cr_assert(has_changed(&chain, &changes), "nobody holds them");
-    cr_assert_eq(prefix_tree_match(chain.tree, chain.hashes, 1, found), 1);
+    cr_assert_eq(prefix_tree_match(chain.tree, chain.hashes, 1, found, 1), 1);
     cr_assert(has_changed(&chain, &changes), "somebody does again");
     cr_assert_eq(prefix_tree_evict(chain.tree, 8), 1);
     cr_assert(has_changed(&chain, &changes));
@@ -212,8 +213,8 @@ Test(prefix_tree, forgets_a_prefix_and_what_is_below_it_in_use_or_not)
     chain_open(&chain);
     cr_assert_eq(block_pool_acquire(chain.pool, 4, ids), STATUS_OK);
     cr_assert_eq(block_pool_acquire(chain.pool, 1, &aside), STATUS_OK);
-    prefix_tree_insert(chain.tree, chain.hashes, ids, 4);
-    prefix_tree_insert(chain.tree, &other, &aside, 1);
+    prefix_tree_insert(chain.tree, chain.hashes, 4, ids, 4);
+    prefix_tree_insert(chain.tree, &other, 1, &aside, 1);
     block_pool_release(chain.pool, ids, 3); /* the last one is in use */
     cr_assert_eq(prefix_tree_forget(chain.tree, (struct prefix_hash){5, 6}), 0, "it is not known");
     cr_assert_eq(prefix_tree_forget(chain.tree, chain.hashes[1]), 3);
@@ -235,8 +236,8 @@ Test(prefix_tree, drops_an_origin_and_all_that_rests_on_it_in_use_or_not)
     cr_assert_eq(block_pool_acquire(chain.pool, 1, &aside), STATUS_OK);
     block_pool_set_origin(chain.pool, &ids[1], 1, 77);
     block_pool_set_origin(chain.pool, &ids[2], 1, 88); /* read from elsewhere, for this chain */
-    prefix_tree_insert(chain.tree, chain.hashes, ids, 4);
-    prefix_tree_insert(chain.tree, &other, &aside, 1);
+    prefix_tree_insert(chain.tree, chain.hashes, 4, ids, 4);
+    prefix_tree_insert(chain.tree, &other, 1, &aside, 1);
     block_pool_release(chain.pool, ids, 3); /* the last one is in use */
 
     cr_assert_eq(prefix_tree_drop(chain.tree, 66), 0);
@@ -281,8 +282,8 @@ Test(prefix_tree, adds_nothing_that_rests_on_an_origin_where_it_would_not_be_dro
         cr_assert_eq(block_pool_acquire(chain.pool, 2, second), STATUS_OK);
         block_pool_set_origin(chain.pool, &first, 1, CASES[i].first);
         block_pool_set_origin(chain.pool, second, 1, CASES[i].second);
-        prefix_tree_insert(chain.tree, chain.hashes, &first, 1);
-        prefix_tree_insert(chain.tree, chain.hashes, second, 2);
+        prefix_tree_insert(chain.tree, chain.hashes, 1, &first, 1);
+        prefix_tree_insert(chain.tree, chain.hashes, 2, second, 2);
         cr_assert_eq(prefix_tree_peek(chain.tree, chain.hashes, 2), CASES[i].n_known, "case %zu",
                      i);
         block_pool_release(chain.pool, &first, 1);
@@ -408,7 +409,7 @@ static void arrive(struct world *w, struct user *user)
     uint32_t n_held, n_cached = block_pool_count(w->pool, BLOCK_CACHED);
     cr_assert_eq(prefix_tree_peek_held(w->tree, hashes, n, &n_held), known);
     cr_assert_leq(n_held, known);
-    cr_assert_eq(prefix_tree_match(w->tree, hashes, n, user->ids), known);
+    cr_assert_eq(prefix_tree_match(w->tree, hashes, n, user->ids, n), known);
     cr_assert_eq(block_pool_count(w->pool, BLOCK_CACHED), n_cached - (known - n_held),
                  "what was held already costs nothing");
     for (uint32_t i = 0; i < known; i++)
@@ -429,7 +430,7 @@ static void arrive(struct world *w, struct user *user)
     if (random_below(&w->random, 2) == 0)
         block_pool_set_origin(w->pool, user->ids + known, n - known,
                               1 + random_below(&w->random, N_ORIGINS));
-    prefix_tree_insert(w->tree, hashes, user->ids, n);
+    prefix_tree_insert(w->tree, hashes, n, user->ids, n);
     for (uint32_t i = known; i < n; i++)
         snprintf(w->entries[user->ids[i]].prefix, DEPTH + 1, "%.*s", (int)i + 1, prompt);
 }
@@ -457,7 +458,7 @@ Test(prefix_tree, random_requests_agree_with_a_naive_model)
         struct world w = {0};
         random_init(&w.random, seed);
         cr_assert_eq(block_pool_create(N_BLOCKS, 64, &w.pool), STATUS_OK);
-        cr_assert_eq(prefix_tree_create(w.pool, &w.tree), STATUS_OK);
+        cr_assert_eq(prefix_tree_create(w.pool, &ONE_GROUP, 8, &w.tree), STATUS_OK);
         for (int step = 0; step < N_STEPS; step++) {
             struct user *user = &w.users[random_below(&w.random, N_USERS)];
             if (random_below(&w.random, 50) == 0)

@@ -40,6 +40,12 @@ static struct schedule_options random_options(struct random *random)
         .aging_ms = between(random, 0, 50),
         .tenant_share_percent = one_in(random, 2) ? 100 : between(random, 1, 99),
     };
+    if (one_in(random, 2)) { /* one group of all tokens, the others with windows */
+        options.n_groups = between(random, 1, 4);
+        options.span_limits[0] = UINT32_MAX;
+        for (uint32_t i = 1; i < options.n_groups; i++)
+            options.span_limits[i] = between(random, 1, 8);
+    }
     if (one_in(random, 3)) { /* a pool that is too small, and shared: what pauses most */
         options.policy = SCHEDULE_MAX_UTILIZATION;
         options.n_blocks = between(random, 10, 30);

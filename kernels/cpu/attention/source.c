@@ -34,7 +34,7 @@ void source_init(const struct attention_call *call, const struct row_block *bloc
         .call = call,
         .block = block,
         .sequence = sequence,
-        .block_ids = sequence->block_ids + (size_t)block->beam * sequence->n_blocks,
+        .block_ids = kv_block_ids(&layer->config, sequence, block->beam),
         .n_keys = attention_math_is_int8(math) ? sequence->kv_len : block->end_key,
         .turns = turns,
         .rounds_k = math == MATH_FP8 && (layer->config.cache != DTYPE_E4M3 || turns),

@@ -40,6 +40,7 @@ static struct attention_limits limits_of(const struct attention_config *config)
         .window = config->is_cyclic || config->sink_tokens ? config->window : 0,
         .sink_tokens = config->sink_tokens,
         .is_cyclic = config->is_cyclic,
+        .n_tables = config->table + 1,
         .n_beams_max = config->n_beams_max,
         .n_draft_max = config->n_draft_max,
         .has_short_path = config->path == PATH_SHORT,
@@ -223,17 +224,31 @@ void layer_step(struct layer *layer, const struct attention_step *step, const ui
     take_rows(layer, &buffers, rows_out);
 }
 
+enum { UNUSED_BLOCK = 0 };
+
+/* The blocks of a step whose first query is that token: of config.table, the last one. */
+static void lay_blocks(const struct layer *layer, const struct layer_run *run, uint32_t query,
+                       uint32_t *block_ids)
+{
+    const uint32_t window = layer->config.window, table = layer->config.table;
+    const uint32_t first = run->forgets && query + 1 > window ? query + 1 - window : 0;
+    assert(table < LAYER_TABLES && (!run->forgets || window > 0));
+    for (uint32_t i = 0; i < (table + 1) * LAYER_BLOCKS; i++)
+        block_ids[i] = UNUSED_BLOCK;
+    for (uint32_t i = first / LAYER_BLOCK_TOKENS; i < LAYER_BLOCKS - 1; i++)
+        block_ids[table * LAYER_BLOCKS + i] = LAYER_BLOCKS - 1 - i;
+}
+
 void layer_run(struct layer *layer, const struct layer_run *run, struct layer_rows *rows_out)
 {
     static struct layer_rows step_rows;
-    uint32_t block_ids[LAYER_BLOCKS], tokens[LAYER_LEN_MAX];
-    for (uint32_t i = 0; i < LAYER_BLOCKS; i++)
-        block_ids[i] = LAYER_BLOCKS - 1 - i;
+    uint32_t block_ids[LAYER_TABLES * LAYER_BLOCKS], tokens[LAYER_LEN_MAX];
     for (uint32_t i = 0; i < run->len; i++)
         tokens[i] = run->tokens ? run->tokens[i] : i;
     const void *mask = layer->mask;
     for (uint32_t done = 0, n; done < run->len; done += n) {
         bool is_context = done < run->prompt_len;
+        lay_blocks(layer, run, done, block_ids);
         n = is_context ? run->prompt_len - done : 1;
         if (is_context && run->chunk && run->chunk < n)
             n = run->chunk;

@@ -16,6 +16,7 @@ enum {
     LAYER_ROWS_MAX = 256,
     LAYER_BLOCKS = 32,
     LAYER_BLOCK_TOKENS = 8,
+    LAYER_TABLES = 3, /* the most */
 };
 
 /* What column 0 of every head of a token holds instead of its own; 0: its own. */
@@ -61,12 +62,14 @@ void layer_close(struct layer *layer);
 void layer_step(struct layer *layer, const struct attention_step *step, const uint32_t *tokens,
                 const uint32_t *kv_tokens, struct layer_rows *rows_out);
 
-/* One sequence: the prompt in chunks (0: whole), the rest token by token. Row i is token i. */
+/* Tables before config.table hold a block of NaN alone. One sequence: the prompt in chunks (0: whole), the rest token by token. Row i is token i. */
 struct layer_run {
     const uint32_t *tokens; /* [len]; NULL: 0, 1, 2 ... */
     uint32_t len, prompt_len, chunk;
     const uint32_t *positions; /* [len] */
     uint32_t padded_query_len;
+    /* Before each step: blocks that config.window hides from its queries are another one, which holds NaN. */
+    bool forgets;
 };
 void layer_run(struct layer *layer, const struct layer_run *run, struct layer_rows *rows_out);
 

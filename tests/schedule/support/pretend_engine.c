@@ -41,7 +41,12 @@ void pretend_finish(struct pretend_engine *engine)
 
 static uint32_t blocks_of(const struct pretend_engine *engine, uint32_t n_tokens)
 {
-    return (n_tokens + engine->options.block_tokens - 1) / engine->options.block_tokens;
+    const struct schedule_options *options = &engine->options;
+    const uint32_t n_spans = (n_tokens + options->block_tokens - 1) / options->block_tokens;
+    uint32_t n = options->n_groups == 0 ? n_spans : 0;
+    for (uint32_t i = 0; i < options->n_groups; i++)
+        n += n_spans < options->span_limits[i] ? n_spans : options->span_limits[i];
+    return n;
 }
 
 static uint32_t n_cached_blocks(const struct pretend_engine *engine)
@@ -247,6 +252,7 @@ static void admit_one(struct pretend_engine *engine, const struct schedule_admis
     struct pretend_request *request = &engine->requests[id];
     assert(request->is_known && !request->is_admitted);
     assert(admission->is_resumed == request->was_admitted);
+    assert(admission->n_tokens == request->n_tokens);
     assert(admission->n_blocks == blocks_of(engine, request->n_tokens));
     request->is_admitted = request->was_admitted = true;
     if (can_use_group(engine, request)) {
@@ -417,7 +423,8 @@ static void check_work(const struct pretend_engine *engine, const struct schedul
     assert(work->draws || n_end % block_tokens == 0 || runs_ahead);
     assert(work->n_tokens <= engine->options.chunk_tokens || runs_ahead);
     assert(is_chunk || work->n_tokens == 1);
-    assert((uint64_t)work->n_blocks * block_tokens >= n_end);
+    assert(work->n_known >= n_end && work->n_known == request->n_tokens);
+    assert(work->n_blocks == blocks_of(engine, work->n_known));
 }
 
 /* Checks all of it first: doing it changes what there is to check. */

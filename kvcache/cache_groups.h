@@ -1,0 +1,65 @@
+/*
+ * cache_groups - which layers of a model share the blocks of one table.
+ *
+ * Layers that see all tokens and layers that see a window need different blocks: those of a window can be given back
+ * when all its queries have passed them. So a sequence has a table of blocks for each group of layers:
+ *
+ *     span   block_tokens tokens that follow each other; a group has one block for each span that it holds
+ *     full   a group that holds all spans, as long as the sequence lives
+ *     window a group that holds the spans which the next query sees, and those behind it
+ *
+ * Layers of one kind are divided so that the blocks of all groups have the same number of places, and one pool serves
+ * all. A place that no layer uses is padding: at most an eighth of a kind, if CACHE_GROUPS_MAX allows. Full groups come
+ * first. A model without windows has one full group of all its layers.
+ *
+ * Thread: any (plain data).
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define CACHE_GROUPS_MAX 16u
+
+struct cache_group {
+    uint32_t n_layers; /* places of a block that are used */
+    uint32_t window;   /* a query sees so many tokens, its own among them; 0: all */
+};
+
+struct cache_groups {
+    uint32_t n;      /* 0: one full group */
+    uint32_t places; /* layers that a block has room for; 0: as many as the model has */
+    struct cache_group all[CACHE_GROUPS_MAX];
+};
+
+/* Where a layer's K and V are. */
+struct cache_place {
+    uint32_t group, index; /* of its place in a block of that group */
+};
+
+/* windows [n_layers]: 0, and any that is not below context_tokens, are full. There may be at most CACHE_GROUPS_MAX
+ * different windows; layers with more become full. */
+void cache_groups_divide(const uint32_t *windows, uint32_t n_layers, uint32_t context_tokens,
+                         struct cache_groups *groups_out);
+struct cache_place cache_groups_place(const struct cache_groups *groups, const uint32_t *windows,
+                                      uint32_t context_tokens, uint32_t layer);
+
+/* ---- for a sequence ---- */
+
+uint32_t cache_groups_count(const struct cache_groups *groups); /* 1 for n 0 */
+uint32_t cache_group_window(const struct cache_groups *groups, uint32_t group);
+bool cache_groups_has_window(const struct cache_groups *groups);
+
+/* The first span that the group needs when the query at that position is the next one. The last whole span before it can
+ * be the end of a prefix: what the query behind that one sees is kept, too. */
+uint32_t cache_group_first_span(const struct cache_groups *groups, uint32_t group,
+                                uint32_t block_tokens, uint32_t position);
+/* The most spans that the group needs for a query; UINT32_MAX: all. */
+uint32_t cache_group_spans_max(const struct cache_groups *groups, uint32_t group,
+                               uint32_t block_tokens);
+/* Blocks of all groups for a sequence that knows n tokens, between two steps. */
+uint64_t cache_groups_blocks(const struct cache_groups *groups, uint32_t block_tokens,
+                             uint32_t n_tokens);
+/* Blocks that a step of n tokens may need beyond that, for all its sequences, which are at most so long. */
+uint64_t cache_groups_step_blocks(const struct cache_groups *groups, uint32_t block_tokens,
+                                  uint32_t n_tokens, uint32_t context_tokens);

@@ -1,0 +1,62 @@
+#include "kvcache/crossing.h"
+
+#include <assert.h>
+
+static uint32_t larger(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+struct crossing crossing_of(const struct geometry *geometry, uint32_t n_prompt,
+                            uint32_t held_tokens)
+{
+    const struct cache_groups *groups = &geometry->groups;
+    struct crossing crossing = {.n_groups = cache_groups_count(groups),
+                                .held = held_tokens / geometry->block_tokens,
+                                .end = geometry_spans(geometry, n_prompt)};
+    assert(held_tokens % geometry->block_tokens == 0 && held_tokens < n_prompt);
+    crossing.base = cache_group_window(groups, 0) == 0 ? crossing.held : 0;
+    for (uint32_t group = 0; group < crossing.n_groups; group++)
+        crossing.first[group] = larger(
+            crossing.held, cache_group_first_span(groups, group, geometry->block_tokens, n_prompt));
+    return crossing;
+}
+
+uint32_t crossing_count(const struct crossing *crossing, uint32_t n_spans)
+{
+    const uint32_t end = n_spans < crossing->end ? n_spans : crossing->end;
+    uint32_t n = 0;
+    for (uint32_t group = 0; group < crossing->n_groups; group++)
+        n += end > crossing->first[group] ? end - crossing->first[group] : 0;
+    return n;
+}
+
+uint32_t crossing_spans(const struct crossing *crossing, uint32_t n_blocks)
+{
+    uint32_t least = crossing->held, most = crossing->end; /* least is complete */
+    if (n_blocks == 0)
+        return crossing->held;
+    while (least < most) {
+        const uint32_t middle = least + (most - least + 1) / 2;
+        if (crossing_count(crossing, middle) <= n_blocks)
+            least = middle;
+        else
+            most = middle - 1;
+    }
+    return least;
+}
+
+uint32_t crossing_list(const struct crossing *crossing, uint32_t first, uint32_t end,
+                       const block_id *table, uint32_t stride, block_id *ids_out)
+{
+    uint32_t n = 0;
+    assert(first <= end && end <= crossing->end);
+    for (uint32_t span = first; span < end; span++)
+        for (uint32_t group = 0; group < crossing->n_groups; group++)
+            if (span >= crossing->first[group]) {
+                ids_out[n] = table[(size_t)group * stride + span];
+                assert(ids_out[n] != BLOCK_NONE && "it is held until it has crossed");
+                n++;
+            }
+    return n;
+}

@@ -1,0 +1,37 @@
+/*
+ * crossing - which blocks of a prompt cross from a context worker to a generation worker, and in what order.
+ *
+ * Both workers compute the same list from the geometry, the length of the prompt and what the receiver holds already:
+ * of a full group all spans behind those, of a window group the ones that the first generated token sees. Spans follow
+ * each other, and in each span the groups, so that a chunk of the prompt is a piece of the list:
+ *
+ *     span      3   3      4   4        5   5   5      group 0 is full, 1 and 2 have windows
+ *     group     0   2      0   2        0   1   2
+ *     index    base, base + 1 ...
+ *
+ * The first index is the number of spans held, as in workers that have one group; without a full group it is 0.
+ *
+ * Thread: any (plain data).
+ */
+#pragma once
+
+#include "kvcache/block_pool.h"
+#include "kvcache/geometry.h"
+
+struct crossing {
+    uint32_t n_groups;
+    uint32_t held, end; /* spans: those that the receiver holds, and all of the prompt */
+    uint32_t base;      /* index of the first block */
+    uint32_t first[CACHE_GROUPS_MAX]; /* span that crosses of a group */
+};
+
+/* held_tokens: whole spans. */
+struct crossing crossing_of(const struct geometry *geometry, uint32_t n_prompt,
+                            uint32_t held_tokens);
+/* Blocks of the spans before n_spans; UINT32_MAX: all. */
+uint32_t crossing_count(const struct crossing *crossing, uint32_t n_spans);
+/* The leading spans of the prompt that are complete when n_blocks of the list are there. */
+uint32_t crossing_spans(const struct crossing *crossing, uint32_t n_blocks);
+/* Takes the ids of the spans first .. end - 1 from a table [n_groups][stride], in order. Returns how many. */
+uint32_t crossing_list(const struct crossing *crossing, uint32_t first, uint32_t end,
+                       const block_id *table, uint32_t stride, block_id *ids_out);
