@@ -22,13 +22,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MIB          (1 << 20)
-#define BLOCK_TOKENS 16 /* a worker's default */
-#define LONG_CONTEXT 4096
+#define MIB           (1 << 20)
+#define BLOCK_TOKENS  16 /* a worker's default */
+#define LONG_CONTEXT  4096
+#define LONGEST_SHOWN 32768
 
 #define CHECK_MODEL_CONFIG(X)                                                                      \
     WEIGHTS_CONFIG_ROW(X)                                                                          \
     KV_DTYPE_CONFIG_ROWS(X)                                                                        \
+    ATTENTION_WINDOW_CONFIG_ROWS(X)                                                                \
     X(manifest, STRING, "", "path",                                                                \
       "file in the format of `sha256sum`: each file of the model must be in it, with its digest")  \
     X(tokenizer, BOOL, "yes", "", "also read the tokenizer; --no-tokenizer skips it")              \
@@ -82,6 +84,47 @@ static uint64_t less(uint64_t bytes, uint64_t by)
     return bytes > by ? bytes - by : 0;
 }
 
+/* K and V of a sequence of so many tokens; is_whole: as if layers with a window kept all of them. */
+static uint64_t bytes_at(const struct geometry *geometry, uint32_t n_tokens, bool is_whole)
+{
+    uint64_t whole;
+    const uint64_t bytes = geometry_sequence_bytes(geometry, n_tokens, &whole);
+    return is_whole ? whole : bytes;
+}
+
+static uint32_t smaller(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+/* What a long sequence takes, and with windows, what the longest one saves, or one of LONGEST_SHOWN tokens. */
+static void add_sequence(json_t *facts, const struct model_config *config,
+                         const struct geometry *geometry)
+{
+    const uint32_t n_tokens = smaller(config->context_tokens, LONGEST_SHOWN);
+    uint32_t n_layers = 0, least = UINT32_MAX, most = 0;
+    for (uint32_t i = 0; i < geometry->groups.n; i++) {
+        const struct cache_group *group = &geometry->groups.all[i];
+        if (group->window == 0)
+            continue;
+        n_layers += group->n_layers;
+        least = smaller(least, group->window);
+        most = group->window > most ? group->window : most;
+    }
+    json_object_set_new(facts, "kv_long_bytes",
+                        json_integer((json_int_t)bytes_at(
+                            geometry, smaller(config->context_tokens, LONG_CONTEXT), false)));
+    if (n_layers == 0)
+        return;
+    json_object_set_new(
+        facts, "windows",
+        json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "layers", (json_int_t)n_layers, "least",
+                  (json_int_t)least, "most", (json_int_t)most, "groups",
+                  (json_int_t)geometry->groups.n, "sequence_tokens", (json_int_t)n_tokens,
+                  "sequence_bytes", (json_int_t)bytes_at(geometry, n_tokens, false),
+                  "sequence_bytes_whole", (json_int_t)bytes_at(geometry, n_tokens, true)));
+}
+
 /* Each of serve's two workers has its own pool and its own copy of unmapped weights; mapped weights count once. */
 static enum status add_memory(json_t *facts, const struct model *model,
                               const struct kv_scales *kv_scales, enum worker_kv_dtype kv_dtype,
@@ -91,13 +134,14 @@ static enum status add_memory(json_t *facts, const struct model *model,
     struct geometry geometry;
     TRY(worker_geometry(model, kv_dtype, kv_scales, BLOCK_TOKENS, error, &geometry));
     assert(geometry.block_tokens == BLOCK_TOKENS);
+    add_sequence(facts, config, &geometry);
     uint64_t weights = model_weight_bytes(model);
     uint64_t for_one = less(room->available_bytes, weights);
     uint64_t for_two = less(room->available_bytes, 2 * weights - model_mapped_bytes(model));
     json_object_update_new(
         facts,
         json_pack("{s:I, s:s, s:I, s:I, s:I, s:I}", "kv_bytes_per_token",
-                  (json_int_t)(geometry_block_bytes(&geometry) / BLOCK_TOKENS), "kv_dtype",
+                  (json_int_t)(bytes_at(&geometry, BLOCK_TOKENS, true) / BLOCK_TOKENS), "kv_dtype",
                   kv_dtype_name(geometry.dtype), "memory_available_bytes",
                   (json_int_t)room->available_bytes, "memory_limit_bytes",
                   (json_int_t)room->limit_bytes, "context_that_fits_worker",
@@ -147,7 +191,10 @@ static enum status add_facts(json_t *facts, const char *folder,
     if (memory_room_read("", &room) != STATUS_OK)
         return error_set(error, STATUS_IO_FAILED, "/proc/meminfo has no MemAvailable");
     TRY(thread_pool_create(0, false, &threads));
-    struct model_options options = {.weights = values->weights, .threads = threads};
+    struct model_options options = {.weights = values->weights,
+                                    .threads = threads,
+                                    .attention_window = values->attention_window,
+                                    .force_window = values->force_window};
     enum status status = model_load(folder, &options, error, &model);
     const double read_speed = status == STATUS_OK
                                   ? read_speed_measure(threads, room.available_bytes / 8)
@@ -219,7 +266,7 @@ static void print_model(const json_t *facts)
 static double tokens_per_second(const json_t *facts, json_int_t context)
 {
     const json_int_t bytes = fact(facts, "weight_bytes_per_token") +
-                             context * fact(facts, "kv_bytes_per_token");
+                             (context > 0 ? fact(facts, "kv_long_bytes") : 0);
     return json_real_value(json_object_get(facts, "read_bytes_per_second")) / (double)bytes;
 }
 
@@ -238,10 +285,26 @@ static void print_speed(const json_t *facts)
         tokens_per_second(facts, 0), tokens_per_second(facts, context), context);
 }
 
+/* "windows   15 of 18 layers see 512 tokens: 32768 tokens take 34.1 MiB, 180.0 MiB if all layers kept them" */
+static void print_windows(const json_t *facts)
+{
+    const json_t *windows = json_object_get(facts, "windows");
+    if (!windows)
+        return;
+    printf("windows         " INT " of " INT " layers see " INT, fact(windows, "layers"),
+           fact(facts, "layers"), fact(windows, "least"));
+    if (fact(windows, "most") != fact(windows, "least"))
+        printf(" to " INT, fact(windows, "most"));
+    printf(" tokens: KV of " INT " tokens takes %.1f MiB, %.1f MiB if all layers kept them\n",
+           fact(windows, "sequence_tokens"), mib(windows, "sequence_bytes"),
+           mib(windows, "sequence_bytes_whole"));
+}
+
 static void print_memory(const json_t *facts)
 {
     printf("kv              " INT " bytes a token, %s\n", fact(facts, "kv_bytes_per_token"),
            fact_text(facts, "kv_dtype"));
+    print_windows(facts);
     if (strcmp(fact_text(facts, "kv_scales"), "none") == 0)
         puts("                no scales for --kv-dtype int8: kvferry calibrate makes them");
     else

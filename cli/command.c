@@ -256,12 +256,13 @@ static const struct config_group GROUPS[] = {
     {"Model", "served_model_name max_context_tokens weights tokenizer"},
     {"KV blocks",
      "kv_block_tokens kv_blocks kv_memory kv_dtype kv_scales kv_scrub prefix_cache prefixes_max"},
-    {"Computing",
-     "device device_memory device_math threads pin cpu_placement cpu_kernels "
-     "attention_kernels attention_math attention_path multi_block grouped_query block_activations "
-     "prefill_chunk_tokens prefill_step_ms "
-     "prefill_batch_tokens sequences_max capacity_policy capacity_headroom_blocks "
-     "priority_aging_ms"},
+    {"Computing", "device device_memory device_math threads pin cpu_placement cpu_kernels "
+                  "attention_kernels attention_math attention_path multi_block grouped_query "
+                  "attention_window force_window "
+                  "block_activations "
+                  "prefill_chunk_tokens prefill_step_ms "
+                  "prefill_batch_tokens sequences_max capacity_policy capacity_headroom_blocks "
+                  "priority_aging_ms"},
     {"KV transfer",
      "kv_transport kv_network kv_digest ucx_net_devices ucx_port_range kv_unproven_max kv_proof_ms "
      "peers_max pieces_max "

@@ -6,6 +6,7 @@
 #include "device/device.h"
 #include "gguf/gguf_file.h"
 #include "kernels/kernels.h"
+#include "model/config/attention_windows.h"
 #include "model/config/config_file.h"
 #include "model/config/families.h"
 #include "model/kernel_choice.h"
@@ -428,6 +429,8 @@ static enum status load(struct model *model, const char *folder,
     TRY(kernel_choice_make(kernel_choice_is_own(options->device), options->cpu_kernels,
                            options->attention_kernels, error, &model->choice));
     TRY(model_config_read(folder, &model->config, error));
+    TRY(attention_windows_set(options->attention_window, options->force_window, &model->config,
+                              error));
     choose_rope(&model->config, options->context_tokens, options->is_quiet);
     TRY(weight_files_open(folder, &model->files, error));
     model->is_used = calloc(model->files.n_entries + 1, sizeof *model->is_used);

@@ -28,6 +28,8 @@ struct model_options {
     enum weight_format weights;
     uint32_t
         context_tokens; /* most positions that will be used: they choose LongRoPE's factors; 0: all of the model */
+    const char *attention_window; /* attention_windows.h; NULL and "": as the files say */
+    bool force_window;
     /* The kernels that compute with it: names as in kernel_choice.h. */
     const char *cpu_kernels, *attention_kernels;
     /* Only checks configuration, names and shapes: reads no weights, computes no digest. */

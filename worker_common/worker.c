@@ -53,6 +53,8 @@ static struct model_options model_options(const struct worker *worker,
     return (struct model_options){
         .context_tokens = options->max_context_tokens,
         .weights = options->weights,
+        .attention_window = options->attention_window,
+        .force_window = options->force_window,
         .cpu_kernels = kernels->products,
         .attention_kernels = kernels->attention,
         .threads = worker->threads,

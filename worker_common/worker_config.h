@@ -92,6 +92,15 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
       "whether heads that have K and V in common read them together (XQA); off is for "            \
       "comparisons, and the tokens are the same")
 
+#define ATTENTION_WINDOW_CONFIG_ROWS(X)                                                            \
+    X(attention_window, STRING, "", "tokens,...",                                                  \
+      "windows of the layers instead of those in config.json: a number, or a list that is "        \
+      "repeated over the layers; a token sees so many tokens, itself among them; 0: all; K and V " \
+      "of layers with a window are kept for the window alone")                                     \
+    X(force_window, BOOL, "no", "",                                                                \
+      "allow an attention_window that the model was not made with: it computes something else "    \
+      "then")
+
 #define ATTENTION_SWITCHES(config)                                                                 \
     {                                                                                              \
         (config)->attention_path, (config)->multi_block, (config)->grouped_query                   \
@@ -161,6 +170,7 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
     KERNELS_CONFIG_ROWS(X)                                                                         \
     ATTENTION_MATH_CONFIG_ROW(X)                                                                   \
     ATTENTION_SWITCH_CONFIG_ROWS(X)                                                                \
+    ATTENTION_WINDOW_CONFIG_ROWS(X)                                                                \
     BLOCK_ACTIVATIONS_CONFIG_ROW(X)                                                                \
     DEVICE_CONFIG_ROWS(X)                                                                          \
     X(pin, BOOL, "no", "", "bind each compute thread to one CPU")                                  \
@@ -202,6 +212,7 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
     .cpu_kernels = (config)->cpu_kernels, .attention_kernels = (config)->attention_kernels,        \
     .context_math = (config)->attention_math, .block_activations = (config)->block_activations,    \
     .attention = ATTENTION_SWITCHES(config), .device = (config)->device,                           \
+    .attention_window = (config)->attention_window, .force_window = (config)->force_window,        \
     .device_memory = (config)->device_memory, .device_math = (config)->device_math,                \
     .pin = (config)->pin, .cpu_placement = (config)->cpu_placement,                                \
     .kv_transport = (config)->kv_transport, .kv_network = (config)->kv_network,                    \

@@ -31,6 +31,8 @@ struct worker_options {
     enum context_math context_math;
     enum block_activations block_activations;
     struct attention_switches attention;
+    const char *attention_window; /* model_options */
+    bool force_window;
     const char *device; /* NULL: "cpu" */
     uint64_t device_memory;
     enum worker_device_math device_math;

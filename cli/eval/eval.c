@@ -38,6 +38,7 @@
       "data type of K and V of the other model; auto: kv_dtype, or that of the weights if "        \
       "kv_dtype has 8 bits")                                                                       \
     ATTENTION_SWITCH_CONFIG_ROWS(X)                                                                \
+    ATTENTION_WINDOW_CONFIG_ROWS(X)                                                                \
     ATTENTION_MATH_CONFIG_ROW(X)                                                                   \
     BLOCK_ACTIVATIONS_CONFIG_ROW(X)                                                                \
     X(threads, U32(0, 256), "0", "threads", "compute threads; 0: one per core")                    \
@@ -81,6 +82,8 @@ static enum status open_models(struct eval *eval)
                                          .kv_scales = eval->values->kv_scales,
                                          .attention_math = eval->values->attention_math,
                                          .attention = ATTENTION_SWITCHES(eval->values),
+                                         .attention_window = eval->values->attention_window,
+                                         .force_window = eval->values->force_window,
                                          .block_activations = eval->values->block_activations,
                                          .cpu_kernels = eval->values->cpu_kernels,
                                          .attention_kernels = eval->values->attention_kernels,

@@ -73,6 +73,8 @@ static enum status open_all(struct eval_model *model, const char *folder,
 {
     const struct model_options load = {.weights = options->weights,
                                        .context_tokens = options->window_tokens,
+                                       .attention_window = options->attention_window,
+                                       .force_window = options->force_window,
                                        .cpu_kernels = options->cpu_kernels,
                                        .attention_kernels = options->attention_kernels,
                                        .threads = threads,

@@ -27,6 +27,8 @@ struct eval_model_options {
     enum context_math attention_math;
     enum block_activations block_activations;
     struct attention_switches attention;
+    const char *attention_window;
+    bool force_window;
     const char *cpu_kernels, *attention_kernels;
     uint32_t window_tokens; /* most tokens of a window */
 };

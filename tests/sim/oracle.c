@@ -11,6 +11,9 @@ enum { BLOCK_TOKENS = 16, N_BLOCKS = ORACLE_CONTEXT_TOKENS / BLOCK_TOKENS };
 static const char *const FOLDERS[ORACLE_MODELS] = {
     KVFERRY_SOURCE_DIR "/tests/golden/models/llama_t4",
     KVFERRY_SOURCE_DIR "/tests/golden/models/qwen3_t4",
+    KVFERRY_SOURCE_DIR "/tests/golden/models/gemma3_t4",         /* three layers with a window */
+    KVFERRY_SOURCE_DIR "/tests/golden/models/gpt_oss_t5",        /* every other one */
+    KVFERRY_SOURCE_DIR "/tests/golden/models/mistral_t4_window", /* all */
 };
 
 struct answer {

@@ -11,7 +11,7 @@
 #include "model/sampling/sampler.h"
 #include "model/weights/kv_scales.h"
 
-#define ORACLE_MODELS         2u
+#define ORACLE_MODELS         5u
 #define ORACLE_FAMILIES       6u
 #define ORACLE_VARIANTS       5u /* of sampling parameters */
 #define ORACLE_DTYPES         5u /* of the KV cache */

@@ -34,6 +34,20 @@ static bool is_known_failure(const struct client *client, enum status status)
     }
 }
 
+/* Blocks with a token that the one behind the prompt sees, or the one behind its last whole span, without those held. */
+static uint64_t n_crossing(const struct geometry *geometry, uint32_t n_prompt, uint32_t n_held)
+{
+    const uint32_t block_tokens = geometry->block_tokens;
+    uint64_t n = 0;
+    for (uint32_t group = 0; group < geometry->groups.n; group++)
+        for (uint32_t first = n_held; first < n_prompt; first += block_tokens) {
+            const uint32_t window = geometry->groups.all[group].window;
+            const uint32_t next = n_prompt / block_tokens * block_tokens;
+            n += window == 0 || first + block_tokens - 1 + window > next;
+        }
+    return n;
+}
+
 /* The parts of a prompt add up, and as many bytes crossed as its blocks have. */
 static void judge_accounts(struct cluster *cluster, const struct client *client,
                            const struct gen_finish *finish)
@@ -47,8 +61,7 @@ static void judge_accounts(struct cluster *cluster, const struct client *client,
     bool is_fetched = finish->context_worker[0] != '\0' && !is_short;
     uint32_t n_held = n_prompt - timing->kv_tokens_received;
     if (is_fetched)
-        expected_bytes = (geometry_blocks(&geometry, n_prompt) - n_held / geometry.block_tokens) *
-                         geometry_block_bytes(&geometry);
+        expected_bytes = n_crossing(&geometry, n_prompt, n_held) * geometry_block_bytes(&geometry);
     if (is_fetched && client->n_commits == 0)
         cluster_fail(cluster, "r%u used KV that no commit granted", client->index);
     cluster->kv_bytes_expected += expected_bytes;

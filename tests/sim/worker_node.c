@@ -36,6 +36,17 @@ struct geometry worker_node_geometry(const struct cluster *cluster)
     return geometry;
 }
 
+/* The plan counts blocks as if there were one group of layers: here are as many for as many sequences, and those of a step. */
+static uint32_t pool_blocks(const struct worker_node *worker, const struct geometry *geometry)
+{
+    const struct plan *plan = worker->cluster->plan;
+    const uint32_t n_planned = worker->is_ctx ? plan->ctx_blocks : plan->gen_blocks;
+    const uint32_t n_spans = geometry_spans(geometry, ORACLE_CONTEXT_TOKENS);
+    const uint32_t n_blocks = geometry_blocks(geometry, ORACLE_CONTEXT_TOKENS);
+    return (n_planned * n_blocks + n_spans - 1) / n_spans +
+           geometry_step_blocks(geometry, plan->batch_tokens + 1, ORACLE_CONTEXT_TOKENS);
+}
+
 const char *worker_node_address(const struct cluster *cluster, uint32_t node)
 {
     return cluster->names[node];
@@ -150,7 +161,7 @@ static void start_ctx(struct worker_node *worker, const struct geometry *geometr
         .device = worker->device,
         .pool_base = block_pool_base(worker->pool),
         .block_bytes = block_pool_block_bytes(worker->pool),
-        .n_blocks = plan->ctx_blocks,
+        .n_blocks = pool_blocks(worker, geometry),
     };
     must(worker, kv_sender_create(&sender, worker->transport, &worker->sender), &error);
     kv_sender_on_event(worker->sender, on_transfer_event, worker);
@@ -243,7 +254,7 @@ static void start_gen(struct worker_node *worker, const struct geometry *geometr
         .device = worker->device,
         .pool_base = block_pool_base(worker->pool),
         .block_bytes = block_pool_block_bytes(worker->pool),
-        .n_blocks = plan->gen_blocks,
+        .n_blocks = pool_blocks(worker, geometry),
         .quiet_limit_ns = plan->quiet_limit_ns,
     };
     must(worker, kv_receiver_create(&receiver, worker->transport, &worker->receiver), &error);
@@ -281,8 +292,8 @@ void worker_node_start(struct worker_node *worker)
                                           n_contexts * sizeof *worker->last_incarnation);
     must(worker, device_open("cpu", &worker->device, &error), &error);
     must(worker,
-         block_pool_create(worker->is_ctx ? cluster->plan->ctx_blocks : cluster->plan->gen_blocks,
-                           geometry_block_bytes(&geometry), &worker->pool),
+         block_pool_create(pool_blocks(worker, &geometry), geometry_block_bytes(&geometry),
+                           &worker->pool),
          &error);
     /* What is used behind its end is wrong then. */
     block_pool_scrub(worker->pool, cluster->plan->seed % 2 ? set_to_zero : NULL);

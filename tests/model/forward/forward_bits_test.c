@@ -102,10 +102,35 @@ Test(forward_bits, every_tiny_model_in_chunks)
         for (uint32_t i = 0; i < 2; i++) {
             options.block_tokens = BLOCKS[i];
             options.n_threads = 1 + i;
+            options.in_groups = i == 0;
             expect_equal_bits(folder, options, CHUNKS[i], 70, 96, expected);
         }
         free(expected);
     }
+}
+
+/* Blocks that a window has passed are given back and hold NaN: nothing of them is read. */
+Test(forward_bits, windows_give_their_blocks_back)
+{
+    static const char *const MODELS[] = {"gemma3_t4",         "gemma2_t5", "gpt_oss_t5",
+                                         "mistral_t4_window", "olmo3_t4",  "cohere2_t4"};
+    static const enum cache_dtype DTYPES[] = {CACHE_F32, CACHE_BF16, CACHE_F16, CACHE_INT8,
+                                              CACHE_E4M3};
+    for (size_t m = 0; m < sizeof MODELS / sizeof *MODELS; m++)
+        for (size_t d = 0; d < sizeof DTYPES / sizeof *DTYPES; d++) {
+            char folder[512];
+            struct runner_options options = {.block_tokens = 16, .cache_dtype = DTYPES[d]};
+            snprintf(folder, sizeof folder, "%s/%s", GOLDEN_MODELS, MODELS[m]);
+            float *expected = run(folder, options, 0, 100);
+            options.in_groups = true;
+            for (uint32_t block_tokens = 8; block_tokens <= 32; block_tokens *= 2)
+                for (uint32_t chunk = 0; chunk <= 2; chunk++) {
+                    options.block_tokens = block_tokens;
+                    options.n_threads = chunk;
+                    expect_equal_bits(folder, options, chunk, 100, 96, expected);
+                }
+            free(expected);
+        }
 }
 
 /* ---- phases ---- */

@@ -50,13 +50,18 @@ void runner_open(struct runner *runner, const char *folder, struct runner_option
     const struct model_config *config = model_get_config(runner->model);
     runner->vocabulary = config->vocabulary;
     size_t block_bytes = forward_block_bytes(config, o->block_tokens, o->cache_dtype);
+    if (o->in_groups) {
+        cache_groups_divide(config->windows, config->n_layers, config->context_tokens,
+                            &runner->groups);
+        block_bytes = block_bytes / config->n_layers * runner->groups.places;
+    }
+    const uint32_t n_all = o->n_blocks * cache_groups_count(&runner->groups);
     cr_assert_eq(
-        device_allocate(runner->device, DEVICE_KV, o->n_blocks * block_bytes, &runner->pool_memory),
+        device_allocate(runner->device, DEVICE_KV, n_all * block_bytes, &runner->pool_memory),
         STATUS_OK);
-    cr_assert_eq(
-        block_pool_create_in(runner->pool_memory.base, o->n_blocks, block_bytes, &runner->pool),
-        STATUS_OK);
-    memset(runner->pool_memory.base, 0xff, o->n_blocks * block_bytes);
+    cr_assert_eq(block_pool_create_in(runner->pool_memory.base, n_all, block_bytes, &runner->pool),
+                 STATUS_OK);
+    memset(runner->pool_memory.base, 0xff, n_all * block_bytes);
     struct forward_options forward = {
         .block_tokens = o->block_tokens,
         .cache_dtype = o->cache_dtype,
@@ -65,6 +70,7 @@ void runner_open(struct runner *runner, const char *folder, struct runner_option
         .tokens_max = o->tokens_max,
         .sequences_max = o->sequences_max,
         .blocks_max = o->n_blocks,
+        .groups = runner->groups,
         .threads = runner->threads,
         .device = runner->device,
         .kv_scales = scales_of(runner),
@@ -88,24 +94,43 @@ void runner_close(struct runner *runner)
         device_close(runner->device);
 }
 
+static uint32_t n_rows(const struct runner_sequence *sequence)
+{
+    return cache_groups_count(&sequence->runner->groups);
+}
+
 void runner_begin(struct runner *runner, struct runner_sequence *sequence, uint32_t n_tokens)
 {
+    sequence->runner = runner;
     sequence->n_past = 0;
     sequence->n_blocks = blocks_of(runner, n_tokens);
-    sequence->blocks = calloc(sequence->n_blocks, sizeof *sequence->blocks);
+    const uint32_t n_all = sequence->n_blocks * n_rows(sequence);
+    sequence->blocks = calloc(n_all, sizeof *sequence->blocks);
     cr_assert(sequence->blocks);
-    cr_assert_eq(block_pool_acquire(runner->pool, sequence->n_blocks, sequence->blocks), STATUS_OK);
+    cr_assert_eq(block_pool_acquire(runner->pool, n_all, sequence->blocks), STATUS_OK);
+}
+
+/* It holds NaN. */
+static void give_back(const struct runner *runner, block_id *id)
+{
+    if (*id == BLOCK_NONE)
+        return;
+    memset(block_pool_data(runner->pool, *id), 0xff, block_pool_block_bytes(runner->pool));
+    block_pool_release(runner->pool, id, 1);
+    *id = BLOCK_NONE;
 }
 
 void runner_end(struct runner *runner, struct runner_sequence *sequence)
 {
-    block_pool_release(runner->pool, sequence->blocks, sequence->n_blocks);
+    for (uint32_t i = 0; i < sequence->n_blocks * n_rows(sequence); i++)
+        give_back(runner, &sequence->blocks[i]);
     free(sequence->blocks);
 }
 
 struct forward_sequence runner_next(struct runner_sequence *sequence, const uint32_t *token_ids,
                                     uint32_t n, bool wants_logits)
 {
+    const struct runner *runner = sequence->runner;
     struct forward_sequence next = {
         .token_ids = token_ids,
         .n_query = n,
@@ -115,6 +140,12 @@ struct forward_sequence runner_next(struct runner_sequence *sequence, const uint
         .n_blocks = sequence->n_blocks,
         .wants_logits = wants_logits,
     };
+    for (uint32_t group = 0; group < n_rows(sequence); group++) {
+        const uint32_t first = cache_group_first_span(
+            &runner->groups, group, runner->options.block_tokens, sequence->n_past);
+        for (uint32_t span = 0; span < first; span++)
+            give_back(runner, &sequence->blocks[group * sequence->n_blocks + span]);
+    }
     sequence->n_past += n;
     return next;
 }

@@ -14,6 +14,8 @@ struct runner_options {
     enum context_math context_math;
     enum block_activations block_activations;
     struct attention_switches attention;
+    bool
+        in_groups; /* layers by their windows: blocks that a window has passed are given back, and hold NaN then */
     enum weight_format weights;
     const char *cpu_kernels, *attention_kernels; /* NULL: the machine's choice */
     uint32_t n_threads;                          /* 0: no pool, everything on the caller */
@@ -32,6 +34,7 @@ struct runner {
     struct device_memory pool_memory;
     struct block_pool *pool;
     struct forward *forward;
+    struct cache_groups groups;
     uint32_t vocabulary;
 };
 
@@ -40,7 +43,8 @@ void runner_open(struct runner *runner, const char *folder, struct runner_option
 void runner_close(struct runner *runner);
 
 struct runner_sequence {
-    block_id *blocks;
+    const struct runner *runner;
+    block_id *blocks; /* [n_groups][n_blocks] */
     uint32_t n_blocks;
     uint32_t n_past;
     uint32_t prompt_len;

@@ -53,7 +53,7 @@ static void check_model(const char *name, enum cache_dtype dtype, const struct s
     struct rig rig;
     char folder[512];
     snprintf(folder, sizeof folder, "%s/%s", GOLDEN_MODELS, name);
-    rig_open(&rig, name, (struct runner_options){.cache_dtype = dtype}, simt);
+    rig_open(&rig, name, (struct runner_options){.cache_dtype = dtype, .in_groups = true}, simt);
     json_t *golden = golden_json(folder, "golden.json");
     const json_t *prompts = json_object_get(golden, "prompts");
     const uint32_t vocabulary = rig.runner.vocabulary;
@@ -230,7 +230,7 @@ static void keep_blocks(const struct rig *rig, const struct runner_sequence *seq
     const size_t bytes = block_pool_block_bytes(rig->runner.pool);
     outcome->blocks_bytes = sequence->n_blocks * bytes;
     outcome->blocks = malloc(outcome->blocks_bytes);
-    for (uint32_t i = 0; i < sequence->n_blocks; i++)
+    for (uint32_t i = 0; i < sequence->n_blocks && !rig->runner.options.in_groups; i++)
         memcpy(outcome->blocks + i * bytes, block_pool_data(rig->runner.pool, sequence->blocks[i]),
                bytes);
 }
@@ -285,6 +285,26 @@ Test(simt_forward, bits_do_not_depend_on_chunks_processors_or_the_order_of_threa
         outcome_free(&chunks);
         outcome_free(&whole);
         rig_close(&other);
+        rig_close(&rig);
+    }
+}
+
+/* What a window has passed holds NaN by then. */
+Test(simt_forward, windows_give_their_blocks_back_and_change_no_bit)
+{
+    for (size_t m = 0; m < N_OF_BITS; m++) {
+        struct rig rig, grouped;
+        struct runner_options options = {.cache_dtype = CACHE_BF16};
+        rig_open(&rig, OF_BITS[m], options, &(struct simt_options){0});
+        options.in_groups = true;
+        rig_open(&grouped, OF_BITS[m], options, &(struct simt_options){.n_processors = 5});
+        struct outcome whole = run(&rig, 0), chunks = run(&grouped, 8);
+        cr_expect_eq(memcmp(chunks.logits, whole.logits,
+                            (size_t)(1 + N_DECODED) * rig.runner.vocabulary * sizeof(float)),
+                     0, "%s", OF_BITS[m]);
+        outcome_free(&chunks);
+        outcome_free(&whole);
+        rig_close(&grouped);
         rig_close(&rig);
     }
 }

@@ -40,7 +40,8 @@ static void compare_replays(const char *model, const struct simt_options *simt)
     enum { STEPS = 18 };
     struct rig plain, replayed;
     struct runner_sequence sequences[2][N_SEQUENCES];
-    struct runner_options options = {.cache_dtype = CACHE_BF16, .sequences_max = N_SEQUENCES};
+    struct runner_options options = {
+        .cache_dtype = CACHE_BF16, .sequences_max = N_SEQUENCES, .in_groups = true};
     rig_open(&plain, model, options, &(struct simt_options){0});
     rig_open(&replayed, model, options, simt);
     prefill_all(&plain, sequences[0]);
