@@ -254,8 +254,8 @@ static const struct config_group GROUPS[] = {
      "metrics_compat advertise_address "
      "insecure ports_file"},
     {"Model", "served_model_name max_context_tokens weights tokenizer"},
-    {"KV blocks",
-     "kv_block_tokens kv_blocks kv_memory kv_dtype kv_scales kv_scrub prefix_cache prefixes_max"},
+    {"KV blocks", "kv_block_tokens kv_blocks kv_memory kv_dtype kv_scales kv_scrub kv_manager "
+                  "prefix_cache prefixes_max"},
     {"Computing", "device device_memory device_math threads pin cpu_placement cpu_kernels "
                   "attention_kernels attention_math attention_path multi_block grouped_query "
                   "attention_window force_window "

@@ -6,6 +6,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- making ---- */
 
@@ -13,13 +14,22 @@ static enum status make_slots(struct ctx_engine *engine)
 {
     const struct ctx_engine_options *options = &engine->options;
     uint32_t blocks_max = geometry_blocks(&options->geometry, options->context_tokens);
-    if (options->prefix_cache)
-        TRY(prefix_tree_create(options->pool, &options->geometry.groups,
-                               options->geometry.block_tokens, &engine->home.tree));
     engine->home.digests = calloc(blocks_max, sizeof *engine->home.digests);
     if (!engine->home.digests)
         return STATUS_NO_MEMORY;
     return prefill_set_init(&engine->slots, &engine->home);
+}
+
+static enum status make_manager(struct ctx_engine *engine, struct error *error)
+{
+    const struct ctx_engine_options *options = &engine->options;
+    return kv_manager_create(&(struct kv_manager_options){.kind = options->kv_manager,
+                                                          .geometry = &options->geometry,
+                                                          .pool = options->pool,
+                                                          .context_tokens = options->context_tokens,
+                                                          .step_tokens = options->batch_tokens,
+                                                          .prefix_cache = options->prefix_cache},
+                             error, &engine->home.manager);
 }
 
 /* Shares go by caller, whatever the caller says. Turns go by the tenant that the router named; a caller that names no
@@ -27,12 +37,12 @@ static enum status make_slots(struct ctx_engine *engine)
 static enum status make_schedule(struct ctx_engine *engine, struct error *error)
 {
     const struct ctx_engine_options *options = &engine->options;
-    engine->room = cache_room_of(options->pool, &options->geometry, options->batch_tokens,
-                                 options->context_tokens);
+    const struct kv_manager_rule rule = kv_manager_rule_of(engine->home.manager);
     struct schedule_options schedule = {
         .policy = SCHEDULE_NO_EVICT,
-        .n_blocks = cache_room_all(&engine->room),
-        .n_groups = cache_groups_count(&options->geometry.groups),
+        .n_blocks = kv_manager_all(engine->home.manager),
+        .blocks_fixed = rule.n_fixed,
+        .n_groups = rule.n_groups,
         .block_tokens = options->geometry.block_tokens,
         .batch_tokens = options->batch_tokens,
         .chunk_tokens = options->chunk_tokens,
@@ -42,7 +52,7 @@ static enum status make_schedule(struct ctx_engine *engine, struct error *error)
         .aging_ms = options->priority_aging_ms,
         .tenant_share_percent = options->caller_share,
     };
-    cache_room_limits(&options->geometry, schedule.span_limits);
+    memcpy(schedule.span_limits, rule.span_limits, sizeof schedule.span_limits);
     return schedule_create(&schedule, error, &engine->schedule);
 }
 
@@ -57,6 +67,7 @@ static enum status make_parts(struct ctx_engine *engine, struct error *error)
     TRY(request_queue_init(&engine->pending, options->streams_max,
                            constraint_desk_limit_ns(options->desk)));
     TRY(request_queue_init(&engine->queue, options->queue_max, options->queue_limit_ns));
+    TRY(make_manager(engine, error));
     TRY(make_schedule(engine, error));
     TRY(held_transfers_init(&engine->held, options->incarnation, options->slots_max));
     TRY(make_slots(engine));
@@ -117,7 +128,7 @@ void ctx_engine_destroy(struct ctx_engine *engine)
     schedule_destroy(engine->schedule);
     prefill_set_finish(&engine->slots, &engine->home);
     held_transfers_finish(&engine->held);
-    prefix_tree_destroy(engine->home.tree);
+    kv_manager_destroy(engine->home.manager);
     ctx_batch_finish(&engine->batch);
     block_owners_finish(&engine->owners);
     free(engine->home.digests);
@@ -181,10 +192,10 @@ static enum status enlist(void *arg, struct engine_request *request, uint64_t no
                           const char **sentence_out)
 {
     struct ctx_engine *engine = arg;
-    const struct ctx_engine_options *options = &engine->options;
     const struct standing *standing = &request->standing;
     const uint64_t caller = prompt_of(request)->caller;
-    if (geometry_blocks(&options->geometry, request->n_tokens) > block_pool_size(options->pool)) {
+    if (kv_manager_needs(engine->home.manager, request->n_tokens) >
+        kv_manager_all(engine->home.manager)) {
         *sentence_out = "the prompt is larger than this worker's pool";
         return STATUS_NO_BLOCKS;
     }
@@ -231,10 +242,7 @@ static void on_abort(struct ctx_engine *engine, const struct ctx_message *messag
 
 static void on_flush(struct ctx_engine *engine, void *call)
 {
-    uint32_t n_evicted = 0;
-    if (engine->home.tree)
-        n_evicted = prefix_tree_evict(engine->home.tree, block_pool_size(engine->options.pool));
-    engine->ops.flush_reply(engine->ops.arg, call, n_evicted);
+    engine->ops.flush_reply(engine->ops.arg, call, kv_manager_flush(engine->home.manager));
 }
 
 static bool take_message(void *arg, uint64_t now_ns)
@@ -322,7 +330,7 @@ static bool compute(void *arg)
         struct prefill *prefill = prefill_set_find_scheduled(&engine->slots, plan.work[i].id);
         assert(prefill && "a closed prefill computes nothing");
         assert(plan.work[i].first == prefill->n_computed);
-        prefill_prepare(prefill, plan.work[i].n_tokens);
+        prefill_prepare(prefill, &engine->home, plan.work[i].n_tokens);
         ctx_batch_add(&engine->batch, prefill, plan.work[i].n_tokens);
     }
     ctx_backlog_step(&engine->backlog, plan.n_tokens, engine->core.began_ns);

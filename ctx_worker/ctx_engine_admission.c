@@ -39,8 +39,8 @@ static bool has_room_by_sharing(struct ctx_engine *engine, schedule_id id)
     struct prefill *slot = prefill_set_find_free(&engine->slots);
     uint32_t n_held;
     uint32_t n_known = prefill_peek(slot, &engine->home, prompt, &n_held);
-    uint32_t n_own = geometry_blocks(geometry, prompt->request.n_tokens) - n_held;
-    if (n_own > cache_room_left(&engine->room))
+    uint32_t n_own = kv_manager_needs(engine->home.manager, prompt->request.n_tokens) - n_held;
+    if (n_own > kv_manager_left(engine->home.manager))
         return false;
     schedule_set_prefix(engine->schedule, id, n_known * geometry->block_tokens, n_held);
     return true;
@@ -53,8 +53,9 @@ struct engine_admission ctx_engine_admit(void *arg, uint64_t now_ns)
     bool has_more_room = true, shares_enough = false;
     while (has_more_room) {
         /* Blocks of closed leases are fenced, so they do not count. Asked each time: a prompt that starts may share more than the schedule knew. */
-        const struct schedule_room room = {.n_blocks_available = cache_room_left(&engine->room),
-                                           .n_handovers_free = UINT32_MAX};
+        const struct schedule_room room = {
+            .n_blocks_available = kv_manager_left(engine->home.manager),
+            .n_handovers_free = UINT32_MAX};
         schedule_capacity(engine->schedule, &room, &changes);
         assert(changes.n_paused == 0 && "a prompt never grows");
         assert((!shares_enough || changes.n_admitted > 0) && "the next one has room");

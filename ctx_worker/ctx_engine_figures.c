@@ -35,15 +35,15 @@ void ctx_engine_publish(void *arg, uint64_t now_ns)
 {
     struct ctx_engine *engine = arg;
     struct ctx_engine_stats *stats = &engine->stats;
-    const struct block_pool *pool = engine->options.pool;
+    const struct kv_manager *manager = engine->home.manager;
     count_prompts(engine);
     look_for_lost_blocks(engine, now_ns);
     stats->last_progress_ns = now_ns;
     held_transfers_count(&engine->held, &stats->commits_ok, &stats->commits_refused);
-    assert(block_pool_count(pool, BLOCK_INBOUND) == 0 && "nothing is fetched here");
+    assert(kv_manager_count(manager, BLOCK_INBOUND) == 0 && "nothing is fetched here");
     for (enum block_state state = 0; state < BLOCK_STATES; state++)
-        stats->blocks[state] = block_pool_count(pool, state);
-    stats->n_blocks = block_pool_size(pool);
+        stats->blocks[state] = kv_manager_count(manager, state);
+    stats->n_blocks = kv_manager_size(manager);
     stats->is_draining = engine->core.is_draining;
     published_put(&engine->published, stats, sizeof *stats);
 }

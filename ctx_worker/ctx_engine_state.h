@@ -14,7 +14,6 @@
 #include "ctx_worker/held_transfers.h"
 #include "ctx_worker/prefill_set.h"
 #include "engine/block_owners.h"
-#include "engine/cache_room.h"
 #include "engine/engine_core.h"
 #include "engine/published.h"
 #include "schedule/schedule.h"
@@ -33,7 +32,6 @@ struct ctx_engine {
     struct ctx_batch batch;
     struct ctx_backlog backlog; /* of queue and slots */
     struct block_owners owners;
-    struct cache_room room;
     struct ctx_engine_stats stats; /* the engine thread's */
 
     struct published published; /* a struct ctx_engine_stats */

@@ -11,8 +11,6 @@ uint32_t ctx_options_step_tokens(uint32_t batch_tokens, uint32_t block_tokens)
 enum status ctx_options_check(const struct ctx_engine_options *options, struct error *error)
 {
     const struct engine_sizes sizes = {.geometry = &options->geometry,
-                                       .pool = options->pool,
-                                       .context_tokens = options->context_tokens,
                                        .chunk_tokens = options->chunk_tokens,
                                        .batch_tokens = options->batch_tokens,
                                        .running_max = options->slots_max,

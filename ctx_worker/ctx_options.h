@@ -7,7 +7,7 @@
 
 #include "base/status.h"
 #include "engine/constraint_desk.h"
-#include "kvcache/prefix_tree.h"
+#include "kvcache/kv_manager.h"
 #include "kvtransfer/kv_sender.h"
 #include "model/forward/forward.h"
 
@@ -25,6 +25,7 @@ struct ctx_engine_options {
     struct kv_sender *sender; /* created with transfers_max >= slots_max, blocks_max >= blocks of
                                  context_tokens */
     struct geometry geometry;
+    enum kv_manager_choice kv_manager;
     uint32_t vocabulary;
     uint32_t n_eos_ids; /* of the model, up to PENALTIES_ENDS_MAX; borrowed until destroy */
     const uint32_t *eos_ids;

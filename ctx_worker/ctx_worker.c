@@ -135,6 +135,7 @@ static enum status create_engine(struct ctx_worker *ctx, struct error *error)
         .lease_limit_ns = ctx->config.lease_limit_ms * NS_PER_MS,
         .lease_limit_mib_ns = ctx->config.lease_limit_mib_ms * NS_PER_MS,
         .kv_digest = ctx->config.kv_digest,
+        .kv_manager = ctx->config.kv_manager,
         .prefix_cache = ctx->config.prefix_cache,
     };
     struct ctx_engine_ops ops = ctx_service_ops(&ctx->service);

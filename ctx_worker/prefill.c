@@ -16,7 +16,7 @@ enum status prefill_init(struct prefill *prefill, const struct prefill_home *hom
     const struct geometry *geometry = &options->geometry;
     const uint32_t spans_max = geometry_spans(geometry, options->context_tokens);
     memset(prefill, 0, sizeof *prefill);
-    TRY(block_table_init(&prefill->table, options->pool, home->tree, geometry, spans_max));
+    TRY(kv_manager_init(home->manager, &prefill->table));
     prefill->hashes = calloc(spans_max, sizeof *prefill->hashes);
     prefill->crossed = calloc(geometry_blocks(geometry, options->context_tokens),
                               sizeof *prefill->crossed);
@@ -29,7 +29,7 @@ void prefill_finish(struct prefill *prefill, const struct prefill_home *home)
         prefill_release(prefill, home);
     if (prefill->state == PREFILL_CLOSING)
         prefill_quiet(prefill, home);
-    block_table_finish(&prefill->table);
+    kv_manager_finish(&prefill->table);
     free(prefill->hashes);
     free(prefill->crossed);
 }
@@ -46,8 +46,8 @@ static enum status digest(const struct prefill_home *home, const block_id *ids, 
 {
     const struct ctx_engine_options *options = home->options;
     for (uint32_t i = 0; i < n; i++)
-        device_digest(options->device, DEVICE_COMPUTE, block_pool_data(options->pool, ids[i]),
-                      block_pool_block_bytes(options->pool), &home->digests[i]);
+        device_digest(options->device, DEVICE_COMPUTE, kv_manager_data(home->manager, ids[i]),
+                      kv_manager_block_bytes(home->manager), &home->digests[i]);
     return device_wait(options->device, device_record(options->device, DEVICE_COMPUTE));
 }
 
@@ -82,7 +82,7 @@ static bool publish(struct prefill *prefill, const struct prefill_home *home, ui
     if (n == 0)
         return true;
     const uint32_t first = prefill->crossing.base + prefill->n_crossed;
-    block_pool_pin(options->pool, ids, n);
+    kv_manager_pin(home->manager, ids, n);
     kv_sender_publish(options->sender, &prefill->id, first, ids, n);
     prefill->n_crossed += n;
     say(prefill, home,
@@ -111,10 +111,10 @@ uint32_t prefill_peek(struct prefill *prefill, const struct prefill_home *home,
 {
     assert(prefill->state == PREFILL_FREE && "only the hashes of a free slot may be overwritten");
     *held_out = 0;
-    if (!home->tree || prompt->request.sampling.scores_prompt)
+    if (!kv_manager_caches(home->manager) || prompt->request.sampling.scores_prompt)
         return 0;
     uint32_t n = hash_blocks(prefill, home, &prompt->request);
-    return prefix_tree_peek_held(home->tree, prefill->hashes, n, held_out);
+    return kv_manager_peek(home->manager, prefill->hashes, n, held_out);
 }
 
 /* Takes the blocks that the prefix cache has, and acquires the rest. A prompt whose tokens are to be scored is computed whole. */
@@ -122,19 +122,20 @@ static enum status reserve(struct prefill *prefill, const struct prefill_home *h
                            const struct prompt *prompt)
 {
     const struct ctx_engine_options *options = home->options;
-    if (home->tree) {
+    if (kv_manager_caches(home->manager)) {
         uint32_t n = hash_blocks(prefill, home, &prompt->request);
         if (!prompt->request.sampling.scores_prompt)
-            prefill->n_cached = block_table_match(&prefill->table, prefill->hashes, n);
+            prefill->n_cached = kv_manager_match(home->manager, &prefill->table, prefill->hashes,
+                                                 n);
     }
     const struct block_need need = {
         .position = prefill->n_cached, .end = prefill->n_cached, .known = prompt->request.n_tokens};
-    enum status status = block_table_prepare(&prefill->table, &need);
+    enum status status = kv_manager_prepare(home->manager, &prefill->table, &need);
     if (status == STATUS_OK)
         status = kv_sender_open(options->sender, &prompt->transfer_id, prompt->caller_incarnation);
     if (status == STATUS_OK)
         return STATUS_OK;
-    block_table_clear(&prefill->table);
+    kv_manager_free(home->manager, &prefill->table);
     prefill->n_cached = 0;
     return status;
 }
@@ -175,12 +176,12 @@ uint32_t prefill_n_left(const struct prefill *prefill)
     return prefill->prompt->request.n_tokens - prefill->n_computed;
 }
 
-void prefill_prepare(struct prefill *prefill, uint32_t n_query)
+void prefill_prepare(struct prefill *prefill, const struct prefill_home *home, uint32_t n_query)
 {
     const struct block_need need = {.position = prefill->n_computed,
                                     .end = prefill->n_computed + n_query,
                                     .known = prefill->prompt->request.n_tokens};
-    const enum status status = block_table_prepare(&prefill->table, &need);
+    const enum status status = kv_manager_prepare(home->manager, &prefill->table, &need);
     assert(prefill->state == PREFILL_COMPUTING && n_query <= prefill_n_left(prefill));
     assert(status == STATUS_OK && "the blocks of a step are kept aside");
     (void)status;
@@ -238,8 +239,7 @@ void prefill_advance(struct prefill *prefill, const struct prefill_home *home, u
     assert(prefill->state == PREFILL_COMPUTING && n_query <= prefill_n_left(prefill));
     prefill->n_computed += n_query;
     uint32_t whole = prefill->n_computed / prefill->table.block_tokens;
-    if (home->tree)
-        block_table_keep(&prefill->table, prefill->hashes, whole);
+    kv_manager_keep(home->manager, &prefill->table, prefill->hashes, whole);
 
     if (prefill_n_left(prefill) > 0) {
         (void)publish(prefill, home, whole); /* of a lost device: the engine ends it */
@@ -255,15 +255,16 @@ void prefill_forget(const struct prefill *prefill, const struct prefill_home *ho
     const uint32_t block_tokens = prefill->table.block_tokens;
     const uint32_t first = prefill->n_cached / block_tokens;
     assert(prefill_is_live(prefill));
-    if (home->tree && first < prefill->prompt->request.n_tokens / block_tokens)
-        (void)prefix_tree_forget(home->tree, prefill->hashes[first]);
+    if (kv_manager_caches(home->manager) &&
+        first < prefill->prompt->request.n_tokens / block_tokens)
+        (void)kv_manager_forget(home->manager, prefill->hashes[first]);
 }
 
 uint64_t prefill_kv_bytes(const struct prefill *prefill, const struct prefill_home *home)
 {
     const uint64_t n_blocks = crossing_count(&prefill->crossing, UINT32_MAX);
     assert(n_blocks > 0 && "the last block is always transferred");
-    return n_blocks * block_pool_block_bytes(home->options->pool);
+    return n_blocks * kv_manager_block_bytes(home->manager);
 }
 
 void prefill_release(struct prefill *prefill, const struct prefill_home *home)
@@ -275,9 +276,9 @@ void prefill_release(struct prefill *prefill, const struct prefill_home *home)
         held_transfers_end(home->held, prefill->held_number);
     assert(prefill->n_fenced == 0);
     prefill->n_fenced = prefill->n_crossed;
-    block_pool_fence(options->pool, prefill->crossed, prefill->n_fenced);
-    block_pool_unpin(options->pool, prefill->crossed, prefill->n_crossed);
-    block_table_clear(&prefill->table);
+    kv_manager_fence(home->manager, prefill->crossed, prefill->n_fenced);
+    kv_manager_unpin(home->manager, prefill->crossed, prefill->n_crossed);
+    kv_manager_free(home->manager, &prefill->table);
     kv_sender_close(options->sender, &prefill->id);
 
     prompt_destroy(prefill->prompt);
@@ -288,7 +289,7 @@ void prefill_release(struct prefill *prefill, const struct prefill_home *home)
 void prefill_quiet(struct prefill *prefill, const struct prefill_home *home)
 {
     assert(prefill->state == PREFILL_CLOSING && !prefill->prompt);
-    block_pool_unfence(home->options->pool, prefill->crossed, prefill->n_fenced);
+    kv_manager_unfence(home->manager, prefill->crossed, prefill->n_fenced);
     prefill->n_fenced = 0;
     if (prefill->held_number != 0)
         held_transfers_drop(home->held, prefill->held_number);

@@ -17,8 +17,8 @@
 #include "ctx_worker/ctx_ops.h"
 #include "ctx_worker/held_transfers.h"
 #include "ctx_worker/prompt.h"
-#include "kvcache/block_table.h"
 #include "kvcache/crossing.h"
+#include "kvcache/kv_manager.h"
 #include "model/sampling/draws.h"
 
 enum prefill_state { PREFILL_FREE, PREFILL_COMPUTING, PREFILL_SEALED, PREFILL_CLOSING };
@@ -27,7 +27,7 @@ enum prefill_state { PREFILL_FREE, PREFILL_COMPUTING, PREFILL_SEALED, PREFILL_CL
 struct prefill_home {
     const struct ctx_engine_options *options;
     const struct ctx_engine_ops *ops;
-    struct prefix_tree *tree;    /* NULL: no prefix cache */
+    struct kv_manager *manager;
     struct held_transfers *held; /* transfers that are SEALED and not granted */
     uint32_t *digests;           /* [blocks of context_tokens] scratch, of all groups */
 };
@@ -74,7 +74,7 @@ uint32_t prefill_peek(struct prefill *prefill, const struct prefill_home *home,
 /* Tokens left to compute. */
 uint32_t prefill_n_left(const struct prefill *prefill);
 /* Before a step computes n_query more tokens: takes the blocks for them, and gives back those that a window has passed. */
-void prefill_prepare(struct prefill *prefill, uint32_t n_query);
+void prefill_prepare(struct prefill *prefill, const struct prefill_home *home, uint32_t n_query);
 /* n_query more tokens have their KV. drawn: the first generated token, if the last token of the prompt is among them.
  * Publishes blocks, and seals after the last one. */
 void prefill_advance(struct prefill *prefill, const struct prefill_home *home, uint32_t n_query,

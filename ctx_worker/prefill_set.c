@@ -1,7 +1,6 @@
 #include "ctx_worker/prefill_set.h"
 
 #include "base/clock.h"
-#include "engine/cache_room.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -125,7 +124,7 @@ void prefill_set_own(const struct prefill_set *set, struct block_owners *owners)
         const struct prefill *prefill = &set->prefills[i];
         assert((prefill->table.n_blocks > 0) == prefill_is_live(prefill));
         assert(prefill->n_fenced == 0 || prefill->state == PREFILL_CLOSING);
-        cache_room_own(&prefill->table, owners);
+        block_owners_add_table(owners, &prefill->table);
         block_owners_add(owners, prefill->crossed, prefill->n_fenced);
     }
 }

@@ -46,6 +46,14 @@ void block_owners_add(struct block_owners *owners, const block_id *ids, uint32_t
     }
 }
 
+void block_owners_add_table(struct block_owners *owners, const struct block_table *table)
+{
+    for (uint32_t group = 0; group < block_table_n_rows(table); group++) {
+        const struct block_row row = block_table_row(table, group);
+        block_owners_add(owners, row.ids, row.n);
+    }
+}
+
 uint32_t block_owners_count(const struct block_owners *owners)
 {
     uint32_t n_lost = 0;

@@ -1,12 +1,10 @@
 #include "engine/engine_sizes.h"
 
-#include "engine/cache_room.h"
-
 #include <assert.h>
 
 enum status engine_sizes_check(const struct engine_sizes *sizes, struct error *error)
 {
-    assert(sizes->geometry && sizes->pool && sizes->running_name);
+    assert(sizes->geometry && sizes->running_name);
     TRY(geometry_check(sizes->geometry, error));
     uint32_t block_tokens = sizes->geometry->block_tokens;
     if (sizes->chunk_tokens == 0 || sizes->chunk_tokens % block_tokens != 0)
@@ -25,14 +23,5 @@ enum status engine_sizes_check(const struct engine_sizes *sizes, struct error *e
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "streams_max is %u, under %s + queue_max = %llu", sizes->streams_max,
                          sizes->running_name, (unsigned long long)streams_min);
-    if (geometry_block_bytes(sizes->geometry) != block_pool_block_bytes(sizes->pool))
-        return error_set(error, STATUS_INVALID_ARGUMENT, "the pool's blocks are of another size");
-    const struct cache_room room = cache_room_of(sizes->pool, sizes->geometry, sizes->batch_tokens,
-                                                 sizes->context_tokens);
-    if (cache_room_all(&room) == 0)
-        return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "the pool has %u blocks, and a step of %u tokens needs %u beside those of "
-                         "sequences: raise kv_blocks or kv_memory, or lower prefill_batch_tokens",
-                         block_pool_size(sizes->pool), sizes->batch_tokens, room.n_aside);
     return STATUS_OK;
 }

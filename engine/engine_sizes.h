@@ -5,17 +5,14 @@
  */
 #pragma once
 
-#include "kvcache/block_pool.h"
 #include "kvcache/geometry.h"
 
 struct engine_sizes {
     const struct geometry *geometry;
-    const struct block_pool *pool; /* has that geometry's blocks */
-    uint32_t context_tokens;       /* of the longest sequence */
-    uint32_t chunk_tokens;         /* whole blocks */
-    uint32_t batch_tokens;         /* a chunk at least */
-    uint32_t running_max;          /* requests with blocks */
-    const char *running_name;      /* the name of that option */
+    uint32_t chunk_tokens;    /* whole blocks */
+    uint32_t batch_tokens;    /* a chunk at least */
+    uint32_t running_max;     /* requests with blocks */
+    const char *running_name; /* the name of that option */
     uint32_t queue_max;
     uint32_t streams_max; /* queue_max + running_max at least */
 };

@@ -43,7 +43,7 @@ void admission_forget(const struct gen_home *home, const struct job *job)
 static uint32_t look_up(const struct gen_home *home, struct job *job)
 {
     const struct sequence *sequence = job->sequence;
-    uint64_t changes = prefix_tree_changes(home->tree);
+    uint64_t changes = kv_manager_changes(home->manager);
     assert(!sequence || sequence->state == SEQUENCE_PAUSED);
     if (job->lookup_at == changes)
         return job->lookup_blocks;
@@ -53,20 +53,20 @@ static uint32_t look_up(const struct gen_home *home, struct job *job)
                         : job->request.sampling.scores_prompt ? 0 /* it is computed whole */
                                                               : (n_tokens - 1) / block_tokens;
     uint32_t n_held;
-    uint32_t n_known = prefix_tree_peek_held(home->tree, sequence ? sequence->hashes : job->hashes,
-                                             n_lookup, &n_held);
+    uint32_t n_known = kv_manager_peek(home->manager, sequence ? sequence->hashes : job->hashes,
+                                       n_lookup, &n_held);
     assert(n_held <= n_known && n_known <= n_lookup);
     schedule_set_prefix(home->schedule, job->request.schedule_id, n_known * block_tokens, n_held);
     home->stats->prefix_lookups++;
     job->lookup_at = changes;
-    job->lookup_blocks = geometry_blocks(&home->options->geometry, n_tokens) - n_held;
+    job->lookup_blocks = kv_manager_needs(home->manager, n_tokens) - n_held;
     return job->lookup_blocks;
 }
 
 /* Paused ones first. Ends where slots or blocks end. */
 static void look_up_prefixes(const struct gen_home *home)
 {
-    uint32_t n_places = 0, n_left = cache_room_left(&home->room);
+    uint32_t n_places = 0, n_left = kv_manager_left(home->manager);
     for (uint32_t i = 0; i < home->options->sequences_max; i++) {
         const struct sequence *sequence = &home->sequences[i];
         n_places += sequence->state == SEQUENCE_FREE;
@@ -130,9 +130,9 @@ static bool admit(const struct gen_home *home, const struct schedule_admission *
 
 struct engine_admission admission_run(const struct gen_home *home, uint64_t now_ns)
 {
-    if (home->tree)
+    if (kv_manager_caches(home->manager))
         look_up_prefixes(home);
-    const struct schedule_room room = {.n_blocks_available = cache_room_left(&home->room),
+    const struct schedule_room room = {.n_blocks_available = kv_manager_left(home->manager),
                                        .n_handovers_free = handover_set_n_free(home->handovers)};
     struct schedule_changes changes;
     schedule_capacity(home->schedule, &room, &changes);
@@ -143,7 +143,7 @@ struct engine_admission admission_run(const struct gen_home *home, uint64_t now_
         if (!admit(home, &changes.admitted[i], now_ns))
             changes.waits_for = STATUS_NO_BLOCKS;
     /* It need not be of those that came first. */
-    if (home->tree && changes.next != SCHEDULE_NONE)
+    if (kv_manager_caches(home->manager) && changes.next != SCHEDULE_NONE)
         look_up(home, home->jobs[changes.next]);
     home->stats->pauses += changes.n_paused;
     return (struct engine_admission){.has_changed = changes.n_paused + changes.n_admitted > 0,

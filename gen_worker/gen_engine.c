@@ -8,14 +8,13 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- making ---- */
 
 static enum status check_options(const struct gen_engine_options *options, struct error *error)
 {
     const struct engine_sizes sizes = {.geometry = &options->geometry,
-                                       .pool = options->pool,
-                                       .context_tokens = options->context_tokens,
                                        .chunk_tokens = options->chunk_tokens,
                                        .batch_tokens = options->batch_tokens,
                                        .running_max = options->sequences_max,
@@ -36,9 +35,6 @@ static enum status check_options(const struct gen_engine_options *options, struc
 static enum status make_slots(struct gen_engine *engine)
 {
     const struct gen_engine_options *options = &engine->options;
-    if (options->prefix_cache)
-        TRY(prefix_tree_create(options->pool, &options->geometry.groups,
-                               options->geometry.block_tokens, &engine->home.tree));
     engine->home.sequences = calloc(options->sequences_max, sizeof *engine->home.sequences);
     engine->home.runs_ahead = !forward_phases_differ_by(options->forward);
     engine->home.mask = calloc((options->vocabulary + 31) / 32, sizeof *engine->home.mask);
@@ -49,16 +45,28 @@ static enum status make_slots(struct gen_engine *engine)
     return handover_set_init(&engine->handovers, &engine->home);
 }
 
+static enum status make_manager(struct gen_engine *engine, struct error *error)
+{
+    const struct gen_engine_options *options = &engine->options;
+    return kv_manager_create(&(struct kv_manager_options){.kind = options->kv_manager,
+                                                          .geometry = &options->geometry,
+                                                          .pool = options->pool,
+                                                          .context_tokens = options->context_tokens,
+                                                          .step_tokens = options->batch_tokens,
+                                                          .prefix_cache = options->prefix_cache},
+                             error, &engine->home.manager);
+}
+
 static enum status make_schedule(struct gen_engine *engine, struct error *error)
 {
     const struct gen_engine_options *options = &engine->options;
+    const struct kv_manager_rule rule = kv_manager_rule_of(engine->home.manager);
     /* Prompts have batch_tokens even when all other sequences decode: each decode has one token more. */
-    engine->home.room = cache_room_of(options->pool, &options->geometry, options->batch_tokens,
-                                      options->context_tokens);
     struct schedule_options schedule = {
         .policy = options->capacity_policy,
-        .n_blocks = cache_room_all(&engine->home.room),
-        .n_groups = cache_groups_count(&options->geometry.groups),
+        .n_blocks = kv_manager_all(engine->home.manager),
+        .blocks_fixed = rule.n_fixed,
+        .n_groups = rule.n_groups,
         .block_tokens = options->geometry.block_tokens,
         .batch_tokens = options->batch_tokens + options->sequences_max,
         .chunk_tokens = options->chunk_tokens,
@@ -69,7 +77,7 @@ static enum status make_schedule(struct gen_engine *engine, struct error *error)
         .aging_ms = options->priority_aging_ms,
         .tenant_share_percent = 100,
     };
-    cache_room_limits(&options->geometry, schedule.span_limits);
+    memcpy(schedule.span_limits, rule.span_limits, sizeof schedule.span_limits);
     size_t n_jobs = (size_t)options->sequences_max + options->queue_max;
     engine->home.jobs = calloc(n_jobs, sizeof *engine->home.jobs);
     if (!engine->home.jobs)
@@ -85,6 +93,7 @@ static enum status make_parts(struct gen_engine *engine, struct error *error)
                            constraint_desk_limit_ns(engine->options.desk)));
     TRY(request_queue_init(&engine->queue, engine->options.queue_max,
                            engine->options.queue_limit_ns));
+    TRY(make_manager(engine, error));
     TRY(make_slots(engine));
     TRY(make_schedule(engine, error));
     TRY(block_owners_init(&engine->owners, engine->options.pool));
@@ -137,7 +146,7 @@ void gen_engine_destroy(struct gen_engine *engine)
     handover_set_finish(&engine->handovers, &engine->home);
     for (uint32_t i = 0; engine->home.sequences && i < engine->options.sequences_max; i++)
         sequence_finish(&engine->home.sequences[i]);
-    prefix_tree_destroy(engine->home.tree);
+    kv_manager_destroy(engine->home.manager);
     schedule_destroy(engine->home.schedule);
     free(engine->home.jobs);
     gen_batch_finish(&engine->batch);
@@ -197,10 +206,7 @@ static void end_running(void *arg, const void *stream, enum status status)
 
 static void on_flush(struct gen_engine *engine, void *call)
 {
-    uint32_t n_evicted = 0;
-    if (engine->home.tree)
-        n_evicted = prefix_tree_evict(engine->home.tree, block_pool_size(engine->options.pool));
-    engine->ops.flush_reply(engine->ops.arg, call, n_evicted);
+    engine->ops.flush_reply(engine->ops.arg, call, kv_manager_flush(engine->home.manager));
 }
 
 static void on_message(struct gen_engine *engine, struct gen_message *message, uint64_t now_ns)

@@ -44,7 +44,7 @@ static void look_for_lost_blocks(struct gen_engine *engine, uint64_t now_ns)
     if (!block_owners_begin(&engine->owners, is_idle, now_ns))
         return;
     for (uint32_t i = 0; i < engine->options.sequences_max; i++)
-        cache_room_own(&engine->home.sequences[i].table, &engine->owners);
+        block_owners_add_table(&engine->owners, &engine->home.sequences[i].table);
     handover_set_own(&engine->handovers, &engine->owners);
     stats->blocks_unowned = block_owners_count(&engine->owners);
 }
@@ -56,12 +56,12 @@ void gen_engine_publish(void *arg, uint64_t now_ns)
     count_states(engine);
     look_for_lost_blocks(engine, now_ns);
     stats->last_progress_ns = now_ns;
-    assert(block_pool_count(engine->options.pool, BLOCK_PINNED) == 0 &&
+    assert(kv_manager_count(engine->home.manager, BLOCK_PINNED) == 0 &&
            "no reader uses blocks here");
     assert(stats->handovers_committed + stats->handovers_failed <= stats->handovers_started);
     for (enum block_state state = 0; state < BLOCK_STATES; state++)
-        stats->blocks[state] = block_pool_count(engine->options.pool, state);
-    stats->n_blocks = block_pool_size(engine->options.pool);
+        stats->blocks[state] = kv_manager_count(engine->home.manager, state);
+    stats->n_blocks = kv_manager_size(engine->home.manager);
     stats->kv_bytes_received = kv_receiver_bytes_received(engine->options.receiver);
     stats->is_draining = engine->core.is_draining;
     published_put(&engine->published, stats, sizeof *stats);

@@ -6,7 +6,6 @@
 #pragma once
 
 #include "base/clock.h"
-#include "engine/cache_room.h"
 #include "gen_worker/gen_inbox.h"
 #include "gen_worker/gen_ops.h"
 #include "gen_worker/gen_stats.h"
@@ -22,8 +21,7 @@ struct gen_home {
     struct engine_inbox *inbox;
     struct gen_engine_stats *stats;
     struct sequence *sequences; /* [options->sequences_max] */
-    struct prefix_tree *tree;   /* NULL: no prefix cache */
-    struct cache_room room;
+    struct kv_manager *manager;
     struct schedule *schedule;   /* decides which requests have blocks and compute */
     struct job **jobs;           /* [sequences_max + queue_max] by schedule_id; NULL: none */
     struct request_queue *queue; /* jobs that wait for their first admission */

@@ -6,7 +6,7 @@
 #pragma once
 
 #include "engine/constraint_desk.h"
-#include "kvcache/prefix_tree.h"
+#include "kvcache/kv_manager.h"
 #include "kvtransfer/kv_receiver.h"
 #include "model/forward/forward.h"
 #include "schedule/schedule.h"
@@ -27,6 +27,7 @@ struct gen_engine_options {
     /* Created with transfers_max >= prefills_max, blocks_max >= blocks of context_tokens. */
     struct kv_receiver *receiver;
     struct geometry geometry;
+    enum kv_manager_choice kv_manager;
     uint32_t vocabulary;
     uint32_t context_tokens; /* prompt plus generated */
     uint32_t n_eos_ids;

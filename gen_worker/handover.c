@@ -19,7 +19,7 @@ enum status handover_init(struct handover *handover, uint32_t blocks_max)
 static void unmark_inbound(struct handover *handover, const struct gen_home *home)
 {
     if (handover->is_inbound)
-        block_pool_arrived(home->options->pool, handover->blocks, handover->n_blocks);
+        kv_manager_arrived(home->manager, handover->blocks, handover->n_blocks);
     handover->is_inbound = false;
 }
 
@@ -27,7 +27,7 @@ void handover_finish(struct handover *handover, const struct gen_home *home)
 {
     unmark_inbound(handover, home);
     if (handover->n_fenced > 0)
-        block_pool_unfence(home->options->pool, handover->blocks, handover->n_fenced);
+        kv_manager_unfence(home->manager, handover->blocks, handover->n_fenced);
     free(handover->blocks);
     memset(handover, 0, sizeof *handover);
 }
@@ -129,7 +129,7 @@ enum status handover_described(struct handover *handover, const struct gen_home 
     handover->is_open = true;
     handover->state = HANDOVER_FETCHING;
     renew_word_limit(handover, home, now_ns);
-    block_pool_inbound(home->options->pool, handover->blocks, handover->n_blocks);
+    kv_manager_inbound(home->manager, handover->blocks, handover->n_blocks);
     handover->is_inbound = true;
     return STATUS_OK;
 }
@@ -187,7 +187,7 @@ static void announce(struct handover *handover, const struct gen_home *home, uin
     const struct gen_engine_options *options = home->options;
     if (handover->n_arrived == handover->n_announced)
         handover->limit_ns = now_ns + options->transfer_limit_ns;
-    uint64_t mib = (n * block_pool_block_bytes(options->pool) + MIB - 1) / MIB;
+    uint64_t mib = (n * kv_manager_block_bytes(home->manager) + MIB - 1) / MIB;
     handover->limit_ns += mib * options->transfer_limit_mib_ns;
 
     handover->n_announced += n;
@@ -264,7 +264,7 @@ void handover_commit(struct handover *handover, const struct gen_home *home, uin
     handover->awaits_commit = true;
     handover->commit_began_ns = now_ns;
     handover->limit_ns = now_ns + home->options->commit_limit_ns;
-    uint64_t kv_bytes = (uint64_t)handover->n_arrived * block_pool_block_bytes(home->options->pool);
+    uint64_t kv_bytes = (uint64_t)handover->n_arrived * kv_manager_block_bytes(home->manager);
     home->ops->commit(home->ops->arg, handover->id, handover->context_worker, &handover->transfer,
                       kv_bytes, handover->incarnation);
 }
@@ -280,7 +280,7 @@ void handover_close(struct handover *handover, const struct gen_home *home, enum
     if (handover->is_open) {
         if (fate == HANDOVER_DISCARD) {
             handover->n_fenced = handover->n_blocks;
-            block_pool_fence(home->options->pool, handover->blocks, handover->n_fenced);
+            kv_manager_fence(home->manager, handover->blocks, handover->n_fenced);
         }
         kv_receiver_close(home->options->receiver, &handover->transfer);
     }
@@ -295,7 +295,7 @@ void handover_quiet(struct handover *handover, const struct gen_home *home)
     assert(!handover->is_inbound && !handover->sequence && "both ended with its close");
     handover->is_open = false;
     if (handover->n_fenced > 0)
-        block_pool_unfence(home->options->pool, handover->blocks, handover->n_fenced);
+        kv_manager_unfence(home->manager, handover->blocks, handover->n_fenced);
     handover->n_fenced = 0;
     handover_settle(handover);
 }

@@ -27,7 +27,7 @@ void sequence_take_job(struct sequence *sequence, const struct gen_home *home, s
     job->sequence = sequence;
     memcpy(sequence->tokens, job->request.token_ids,
            job->request.n_tokens * sizeof *sequence->tokens);
-    if (home->tree)
+    if (kv_manager_caches(home->manager))
         memcpy(sequence->hashes, job->hashes,
                job->request.n_tokens / sequence->table.block_tokens * sizeof *sequence->hashes);
 }
@@ -329,7 +329,7 @@ void sequence_end(struct sequence *sequence, const struct gen_home *home, enum s
     if (sequence->handover)
         handover_close(sequence->handover, home, HANDOVER_DISCARD);
     tell(sequence, home, status, sentence);
-    block_table_clear(&sequence->table);
+    kv_manager_free(home->manager, &sequence->table);
     assert(home->jobs[id] == sequence->job);
     schedule_remove(home->schedule, id);
     home->jobs[id] = NULL;

@@ -42,17 +42,18 @@ enum status sequence_take_blocks(struct sequence *sequence, const struct gen_hom
     assert(sequence->state == SEQUENCE_PAUSED && sequence->table.n_blocks == 0);
     struct block_table *table = &sequence->table;
     uint32_t n_lookup = sequence_lookup_blocks(sequence), n_held = 0, n_cached = 0;
-    if (home->tree) {
-        (void)prefix_tree_peek_held(home->tree, sequence->hashes, n_lookup, &n_held);
-        n_cached = block_table_match(table, sequence->hashes, n_lookup);
+    if (kv_manager_caches(home->manager)) {
+        (void)kv_manager_peek(home->manager, sequence->hashes, n_lookup, &n_held);
+        n_cached = kv_manager_match(home->manager, table, sequence->hashes, n_lookup);
     }
     sequence->n_kv = n_cached;
     const bool crosses = may_cross && sequence_wants_context(sequence, home);
     const uint32_t position = crosses ? sequence_n_prompt(sequence) : n_cached;
-    enum status status = block_table_prepare(
-        table, &(struct block_need){.position = position, .end = position, .known = n_known});
+    enum status status = kv_manager_prepare(
+        home->manager, table,
+        &(struct block_need){.position = position, .end = position, .known = n_known});
     if (status != STATUS_OK) {
-        block_table_clear(table);
+        kv_manager_free(home->manager, table);
         sequence->n_kv = 0;
         return status;
     }
@@ -72,16 +73,16 @@ void sequence_keep_prompt(struct sequence *sequence, const struct gen_home *home
 {
     assert(sequence->n_kv >= sequence_n_prompt(sequence));
     assert(sequence_n_prompt(sequence) <= sequence->table.n_spans * sequence->table.block_tokens);
-    if (home->tree && !sequence->has_other_kv)
-        block_table_keep(&sequence->table, sequence->hashes,
-                         sequence_n_prompt(sequence) / sequence->table.block_tokens);
+    if (!sequence->has_other_kv)
+        kv_manager_keep(home->manager, &sequence->table, sequence->hashes,
+                        sequence_n_prompt(sequence) / sequence->table.block_tokens);
 }
 
 /* Hashes the whole blocks of all known tokens. */
 static void hash_tokens(struct sequence *sequence, const struct gen_home *home)
 {
     const struct engine_request *request = &sequence->job->request;
-    if (home->tree)
+    if (kv_manager_caches(home->manager))
         prefix_hash_blocks(&home->options->prefix_key, request->salt, request->salt_bytes,
                            sequence->tokens, sequence->n_tokens, sequence->table.block_tokens,
                            sequence->hashes);
@@ -101,9 +102,9 @@ void sequence_keep_all(struct sequence *sequence, const struct gen_home *home)
     assert(sequence->n_kv <= sequence->n_tokens); /* equal where a step drew no token */
     assert(sequence->n_kv / sequence->table.block_tokens <= sequence->table.n_spans);
     hash_tokens(sequence, home);
-    if (home->tree && !sequence->has_other_kv)
-        block_table_keep(&sequence->table, sequence->hashes,
-                         n_lasting(sequence, home) / sequence->table.block_tokens);
+    if (!sequence->has_other_kv)
+        kv_manager_keep(home->manager, &sequence->table, sequence->hashes,
+                        n_lasting(sequence, home) / sequence->table.block_tokens);
 }
 
 void sequence_forget(struct sequence *sequence, const struct gen_home *home)
@@ -111,8 +112,8 @@ void sequence_forget(struct sequence *sequence, const struct gen_home *home)
     const uint32_t block_tokens = sequence->table.block_tokens;
     const uint32_t first = sequence->n_cached / block_tokens;
     hash_tokens(sequence, home);
-    if (home->tree && first < sequence->n_tokens / block_tokens)
-        (void)prefix_tree_forget(home->tree, sequence->hashes[first]);
+    if (kv_manager_caches(home->manager) && first < sequence->n_tokens / block_tokens)
+        (void)kv_manager_forget(home->manager, sequence->hashes[first]);
 }
 
 /* ---- given back ---- */
@@ -130,7 +131,8 @@ static void remember_origin(struct sequence *sequence, uint64_t origin)
 }
 
 /* Of the spans before n_spans, and of a window group alone if only_windows. */
-static void remember_origins(struct sequence *sequence, uint32_t n_spans, bool only_windows)
+static void remember_origins(struct sequence *sequence, const struct gen_home *home,
+                             uint32_t n_spans, bool only_windows)
 {
     const struct block_table *table = &sequence->table;
     for (uint32_t group = 0; group < block_table_n_rows(table); group++) {
@@ -138,8 +140,8 @@ static void remember_origins(struct sequence *sequence, uint32_t n_spans, bool o
         if (only_windows && cache_group_window(&table->groups, group) == 0)
             continue;
         for (uint32_t i = 0; i < row.n && row.first + i < n_spans; i++)
-            if (block_pool_origin(table->pool, row.ids[i]) != 0)
-                remember_origin(sequence, block_pool_origin(table->pool, row.ids[i]));
+            if (kv_manager_origin(home->manager, row.ids[i]) != 0)
+                remember_origin(sequence, kv_manager_origin(home->manager, row.ids[i]));
     }
 }
 
@@ -161,9 +163,9 @@ enum status sequence_prepare(struct sequence *sequence, const struct gen_home *h
         .position = sequence->n_kv, .end = sequence->n_kv + n_tokens, .known = n_known};
     if (has_passed(sequence)) { /* what goes is in the prefix cache by then */
         sequence_keep_all(sequence, home);
-        remember_origins(sequence, sequence->n_kv / sequence->table.block_tokens, true);
+        remember_origins(sequence, home, sequence->n_kv / sequence->table.block_tokens, true);
     }
-    const enum status status = block_table_prepare(&sequence->table, &need);
+    const enum status status = kv_manager_prepare(home->manager, &sequence->table, &need);
     assert(status != STATUS_INVALID_ARGUMENT && "the schedule knows how long it may become");
     return status;
 }
@@ -174,16 +176,17 @@ void sequence_pause(struct sequence *sequence, const struct gen_home *home)
     assert(sequence_is_runnable(sequence) && !sequence->handover);
     const uint32_t n_used = geometry_spans(&home->options->geometry, sequence->n_kv);
     assert(n_used <= table->n_spans);
-    remember_origins(sequence, n_used, false);
+    remember_origins(sequence, home, n_used, false);
     sequence_keep_all(sequence, home);
-    block_table_clear(table);
+    kv_manager_free(home->manager, table);
     sequence->job->lookup_at = 0; /* the schedule has forgotten its prefix */
     sequence->n_kv = sequence->n_ahead = 0;
     sequence->has_other_kv = false;
     sequence->state = SEQUENCE_PAUSED;
 }
 
-bool sequence_has_used(const struct sequence *sequence, uint64_t incarnation)
+bool sequence_has_used(const struct sequence *sequence, const struct gen_home *home,
+                       uint64_t incarnation)
 {
     const struct block_table *table = &sequence->table;
     for (uint32_t i = 0; i < sequence->n_origins && i < SEQUENCE_ORIGINS_MAX; i++)
@@ -192,7 +195,7 @@ bool sequence_has_used(const struct sequence *sequence, uint64_t incarnation)
     for (uint32_t group = 0; group < block_table_n_rows(table); group++) {
         const struct block_row row = block_table_row(table, group);
         for (uint32_t i = 0; i < row.n; i++)
-            if (block_pool_origin(table->pool, row.ids[i]) == incarnation)
+            if (kv_manager_origin(home->manager, row.ids[i]) == incarnation)
                 return true;
     }
     return sequence->n_origins > SEQUENCE_ORIGINS_MAX;

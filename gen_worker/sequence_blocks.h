@@ -28,4 +28,5 @@ void sequence_keep_all(struct sequence *sequence, const struct gen_home *home);
 /* Removes its blocks from the prefix cache, but for those that it found there. */
 void sequence_forget(struct sequence *sequence, const struct gen_home *home);
 /* Its tokens depend on KV from that incarnation. */
-bool sequence_has_used(const struct sequence *sequence, uint64_t incarnation);
+bool sequence_has_used(const struct sequence *sequence, const struct gen_home *home,
+                       uint64_t incarnation);

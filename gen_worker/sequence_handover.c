@@ -158,7 +158,7 @@ void sequence_committed(struct sequence *sequence, const struct gen_home *home, 
     assert(handover->n_arrived == handover->n_blocks && handover->is_sealed);
     sequence->has_other_kv = handover->has_other_numerics;
     count_received(sequence, home, now_ns);
-    block_pool_set_origin(home->options->pool, handover->blocks, handover->n_blocks,
+    kv_manager_set_origin(home->manager, handover->blocks, handover->n_blocks,
                           handover->incarnation);
     handover_close(handover, home, HANDOVER_KEEP);
     sequence->handover = NULL;

@@ -9,8 +9,7 @@ enum status sequence_init(struct sequence *sequence, const struct gen_home *home
     const struct gen_engine_options *options = home->options;
     const uint32_t spans_max = geometry_spans(&options->geometry, options->context_tokens);
     memset(sequence, 0, sizeof *sequence);
-    TRY(block_table_init(&sequence->table, options->pool, home->tree, &options->geometry,
-                         spans_max));
+    TRY(kv_manager_init(home->manager, &sequence->table));
     sequence->hashes = calloc(spans_max, sizeof *sequence->hashes);
     sequence->tokens = calloc(options->context_tokens, sizeof *sequence->tokens);
     return sequence->hashes && sequence->tokens ? STATUS_OK : STATUS_NO_MEMORY;
@@ -19,7 +18,7 @@ enum status sequence_init(struct sequence *sequence, const struct gen_home *home
 void sequence_finish(struct sequence *sequence)
 {
     job_destroy(sequence->job);
-    block_table_finish(&sequence->table);
+    kv_manager_finish(&sequence->table);
     free(sequence->hashes);
     free(sequence->tokens);
     memset(sequence, 0, sizeof *sequence);

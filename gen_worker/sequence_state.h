@@ -6,7 +6,7 @@
 #pragma once
 
 #include "gen_worker/handover.h"
-#include "kvcache/block_table.h"
+#include "kvcache/kv_manager.h"
 
 enum sequence_state {
     SEQUENCE_FREE,

@@ -16,7 +16,7 @@ void trust_withdraw(const struct gen_home *home, uint64_t incarnation, uint64_t 
         struct sequence *sequence = &home->sequences[i];
         if (sequence->state == SEQUENCE_FREE)
             continue;
-        if (sequence_has_used(sequence, incarnation)) {
+        if (sequence_has_used(sequence, home, incarnation)) {
             sequence_end(sequence, home, STATUS_TRANSFER_FAILED, SENTENCE);
             n_ended++;
         } else if (sequence->handover && sequence->handover->incarnation == incarnation) {
@@ -24,7 +24,7 @@ void trust_withdraw(const struct gen_home *home, uint64_t incarnation, uint64_t 
         }
     }
     /* After the sequences, because the end of one adds its blocks to the cache. */
-    uint32_t n_dropped = home->tree ? prefix_tree_drop(home->tree, incarnation) : 0;
+    uint32_t n_dropped = kv_manager_drop(home->manager, incarnation);
     log_warn("run %016" PRIx64
              " of a context worker is no longer trusted: cached blocks dropped %u, "
              "sequences ended %u",

@@ -204,6 +204,24 @@ enum status block_pool_acquire(struct block_pool *pool, uint32_t n, block_id *id
     return STATUS_OK;
 }
 
+void block_pool_acquire_these(struct block_pool *pool, const block_id *ids, uint32_t n)
+{
+    const uint32_t n_free = pool->counts[BLOCK_FREE];
+    uint32_t n_left = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        struct block *block = block_at(pool, ids[i]);
+        assert(block->state == BLOCK_FREE && block->holders == 0);
+        block->holders = 1;
+        block->origin = 0;
+    }
+    for (uint32_t i = 0; i < n_free; i++)
+        if (pool->blocks[pool->free_ids[i]].holders == 0)
+            pool->free_ids[n_left++] = pool->free_ids[i];
+    for (uint32_t i = 0; i < n; i++)
+        settle(pool, ids[i]);
+    assert(n_left == pool->counts[BLOCK_FREE]);
+}
+
 void block_pool_share(struct block_pool *pool, const block_id *ids, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {

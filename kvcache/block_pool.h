@@ -72,6 +72,8 @@ uint32_t block_pool_count(const struct block_pool *pool, enum block_state state)
 /* Takes n FREE blocks, each with one holder: the caller.
  * NO_BLOCKS: fewer are free; none is taken. */
 MUST_CHECK enum status block_pool_acquire(struct block_pool *pool, uint32_t n, block_id *ids_out);
+/* Takes these blocks, which are FREE, likewise. It walks all FREE blocks. */
+void block_pool_acquire_these(struct block_pool *pool, const block_id *ids, uint32_t n);
 /* Adds a holder to each block; none may be FREE. */
 void block_pool_share(struct block_pool *pool, const block_id *ids, uint32_t n);
 /* Removes one holder of each block. */

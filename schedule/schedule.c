@@ -119,6 +119,8 @@ uint32_t schedule_blocks(const struct schedule *schedule, uint32_t n_tokens)
     const uint32_t block_tokens = options->block_tokens;
     const uint32_t n_spans = n_tokens / block_tokens + (n_tokens % block_tokens != 0);
     uint64_t n = options->n_groups > 0 ? 0 : n_spans;
+    if (options->blocks_fixed > 0)
+        return n_tokens > 0 ? options->blocks_fixed : 0;
     for (uint32_t i = 0; i < options->n_groups; i++)
         n += n_spans < options->span_limits[i] ? n_spans : options->span_limits[i];
     return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
@@ -128,6 +130,8 @@ uint32_t schedule_blocks(const struct schedule *schedule, uint32_t n_tokens)
 static uint32_t blocks_without_limit(const struct schedule_options *options, uint32_t n_tokens)
 {
     uint32_t n_groups = options->n_groups == 0;
+    if (options->blocks_fixed > 0)
+        return 0;
     for (uint32_t i = 0; i < options->n_groups; i++)
         n_groups += options->span_limits[i] == UINT32_MAX;
     return n_tokens / options->block_tokens * n_groups;

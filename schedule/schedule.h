@@ -85,6 +85,7 @@ struct schedule_options {
     uint32_t n_blocks;     /* in the pool, less what a step needs beyond those of sequences */
     uint32_t block_tokens; /* tokens in a block */
     uint32_t n_groups;     /* of layers; 0 is 1, without a limit */
+    uint32_t blocks_fixed; /* of a sequence, whatever its tokens; 0: by its spans */
     uint32_t span_limits[SCHEDULE_GROUPS_MAX]; /* [n_groups] 1 or more; UINT32_MAX: none */
     uint32_t batch_tokens;                     /* the most in a step; over block_tokens */
     uint32_t chunk_tokens;    /* the most of one prompt in a step; at least block_tokens */

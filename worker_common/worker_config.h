@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "kvcache/kv_manager.h"
 #include "kvtransfer/driver.h"
 #include "model/forward/forward.h"
 #include "process/process_config.h"
@@ -142,6 +143,10 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
       "what the machine had free before they started; 0: what it has now")                         \
     KV_DTYPE_CONFIG_ROWS(X)                                                                        \
     WEIGHTS_CONFIG_ROW(X)                                                                          \
+    X(kv_manager, WORD(enum kv_manager_choice, KV_MANAGER_WORDS), "paged", "",                     \
+      "paged: a request takes blocks when its tokens need them, and finds those of earlier ones; " \
+      "contiguous: it takes those of the longest context at once, side by side, and finds none: "  \
+      "for comparisons")                                                                           \
     X(prefix_cache, BOOL, "yes", "",                                                               \
       "keep the KV blocks of finished prompts, to reuse them for later prompts with the same "     \
       "prefix")                                                                                    \

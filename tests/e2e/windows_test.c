@@ -47,6 +47,14 @@ Test(windows, pauses_change_no_token)
                                              "--prefill-batch-tokens", "64", "--kv-scrub", NULL});
 }
 
+/* Without pages it takes more, and has the same tokens. */
+Test(windows, a_contiguous_cache_has_the_same_tokens)
+{
+    (void)expect_split((const char *const[]){"--kv-manager", "contiguous", "--attention-window",
+                                             "64,0", "--force-window", NULL});
+    (void)expect_split((const char *const[]){"--kv-manager", "contiguous", NULL});
+}
+
 Test(windows, other_windows_are_another_model)
 {
     struct cluster cluster;

@@ -12,17 +12,9 @@ static const struct geometry GEOMETRY = {.n_layers = 1,
                                          .model_digest = {1, 2},
                                          .numerics = "cpu-f32-fma-fma-compute-asis-1"};
 
-static struct block_pool *new_pool(size_t block_bytes)
-{
-    struct block_pool *pool;
-    cr_assert_eq(block_pool_create(4, block_bytes, &pool), STATUS_OK);
-    return pool;
-}
-
-static struct engine_sizes fitting(const struct block_pool *pool)
+static struct engine_sizes fitting(void)
 {
     return (struct engine_sizes){.geometry = &GEOMETRY,
-                                 .pool = pool,
                                  .chunk_tokens = 32,
                                  .batch_tokens = 32,
                                  .running_max = 2,
@@ -34,9 +26,8 @@ static struct engine_sizes fitting(const struct block_pool *pool)
 /* Each row is a fitting set of sizes but for one, and a part of the sentence. */
 Test(engine_sizes, names_what_does_not_agree)
 {
-    struct block_pool *pool = new_pool(geometry_block_bytes(&GEOMETRY));
     struct error error = {""};
-    const struct engine_sizes fits = fitting(pool);
+    const struct engine_sizes fits = fitting();
     struct {
         struct engine_sizes sizes;
         const char *says;
@@ -63,15 +54,4 @@ Test(engine_sizes, names_what_does_not_agree)
                      "case %zu", i);
         cr_assert(strstr(error.text, cases[i].says), "case %zu: %s", i, error.text);
     }
-    block_pool_destroy(pool);
-}
-
-Test(engine_sizes, a_pool_of_other_blocks_is_refused)
-{
-    struct block_pool *pool = new_pool(2 * geometry_block_bytes(&GEOMETRY));
-    struct engine_sizes sizes = fitting(pool);
-    struct error error = {""};
-    cr_assert_eq(engine_sizes_check(&sizes, &error), STATUS_INVALID_ARGUMENT);
-    cr_assert(strstr(error.text, "another size"), "%s", error.text);
-    block_pool_destroy(pool);
 }

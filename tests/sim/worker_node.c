@@ -36,6 +36,11 @@ struct geometry worker_node_geometry(const struct cluster *cluster)
     return geometry;
 }
 
+static enum kv_manager_choice manager_kind(const struct worker_node *worker)
+{
+    return worker->cluster->plan->seed % 7 == 6 ? KV_MANAGER_CONTIGUOUS : KV_MANAGER_PAGED;
+}
+
 /* The plan counts blocks as if there were one group of layers: here are as many for as many sequences, and those of a step. */
 static uint32_t pool_blocks(const struct worker_node *worker, const struct geometry *geometry)
 {
@@ -43,6 +48,9 @@ static uint32_t pool_blocks(const struct worker_node *worker, const struct geome
     const uint32_t n_planned = worker->is_ctx ? plan->ctx_blocks : plan->gen_blocks;
     const uint32_t n_spans = geometry_spans(geometry, ORACLE_CONTEXT_TOKENS);
     const uint32_t n_blocks = geometry_blocks(geometry, ORACLE_CONTEXT_TOKENS);
+    if (manager_kind(worker) == KV_MANAGER_CONTIGUOUS)
+        return cache_groups_count(&geometry->groups) * n_spans *
+               ((n_planned + n_spans - 1) / n_spans);
     return (n_planned * n_blocks + n_spans - 1) / n_spans +
            geometry_step_blocks(geometry, plan->batch_tokens + 1, ORACLE_CONTEXT_TOKENS);
 }
@@ -176,6 +184,7 @@ static void start_ctx(struct worker_node *worker, const struct geometry *geometr
         .pool = worker->pool,
         .sender = worker->sender,
         .geometry = *geometry,
+        .kv_manager = manager_kind(worker),
         .vocabulary = model_get_config(model)->vocabulary,
         .context_tokens = ORACLE_CONTEXT_TOKENS,
         .chunk_tokens = plan->chunk_tokens,
@@ -213,6 +222,7 @@ static struct gen_engine_options gen_options(struct worker_node *worker,
         .pool = worker->pool,
         .receiver = worker->receiver,
         .geometry = *geometry,
+        .kv_manager = manager_kind(worker),
         .vocabulary = config->vocabulary,
         .context_tokens = ORACLE_CONTEXT_TOKENS,
         .n_eos_ids = config->n_eos_ids,

@@ -1,0 +1,223 @@
+#include "kvcache/kv_manager.h"
+
+#include "kvcache/kv_manager_kind.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+/* The list. */
+static const struct kv_manager_kind *const KINDS[KV_MANAGERS] = {
+    [KV_MANAGER_PAGED] = &KV_MANAGER_PAGED_KIND,
+    [KV_MANAGER_CONTIGUOUS] = &KV_MANAGER_CONTIGUOUS_KIND,
+};
+
+static enum status check(const struct kv_manager *manager, struct error *error)
+{
+    TRY(geometry_check(&manager->geometry, error));
+    if (geometry_block_bytes(&manager->geometry) != block_pool_block_bytes(manager->pool))
+        return error_set(error, STATUS_INVALID_ARGUMENT, "the pool's blocks are of another size");
+    return manager->kind->check(manager, error);
+}
+
+enum status kv_manager_create(const struct kv_manager_options *options, struct error *error,
+                              struct kv_manager **manager_out)
+{
+    assert((unsigned)options->kind < KV_MANAGERS && options->pool && options->context_tokens > 0);
+    const struct geometry *geometry = options->geometry;
+    const struct kv_manager made = {
+        .kind = KINDS[options->kind],
+        .pool = options->pool,
+        .geometry = *geometry,
+        .spans_max = geometry_spans(geometry, options->context_tokens),
+        .n_aside = geometry_step_blocks(geometry, options->step_tokens, options->context_tokens),
+    };
+    TRY(check(&made, error));
+    struct kv_manager *manager = calloc(1, sizeof *manager);
+    if (!manager)
+        return STATUS_NO_MEMORY;
+    *manager = made;
+    enum status status = STATUS_OK;
+    if (options->prefix_cache && manager->kind->shares)
+        status = prefix_tree_create(options->pool, &geometry->groups, geometry->block_tokens,
+                                    &manager->tree);
+    if (status != STATUS_OK) {
+        free(manager);
+        return status;
+    }
+    *manager_out = manager;
+    return STATUS_OK;
+}
+
+void kv_manager_destroy(struct kv_manager *manager)
+{
+    if (!manager)
+        return;
+    prefix_tree_destroy(manager->tree);
+    free(manager);
+}
+
+const char *kv_manager_name(const struct kv_manager *manager)
+{
+    return manager->kind->name;
+}
+
+/* ---- a sequence ---- */
+
+enum status kv_manager_init(struct kv_manager *manager, struct block_table *table)
+{
+    return block_table_init(table, manager->pool, manager->tree, &manager->geometry,
+                            manager->spans_max);
+}
+
+void kv_manager_finish(struct block_table *table)
+{
+    block_table_finish(table);
+}
+
+uint32_t kv_manager_match(struct kv_manager *manager, struct block_table *table,
+                          const struct prefix_hash *hashes, uint32_t n)
+{
+    return manager->tree ? block_table_match(table, hashes, n) : 0;
+}
+
+enum status kv_manager_prepare(struct kv_manager *manager, struct block_table *table,
+                               const struct block_need *need)
+{
+    assert(need->position <= need->end && need->end <= need->known);
+    if (geometry_spans(&manager->geometry, need->known) > manager->spans_max)
+        return STATUS_INVALID_ARGUMENT;
+    return manager->kind->prepare(manager, table, need);
+}
+
+void kv_manager_keep(struct kv_manager *manager, struct block_table *table,
+                     const struct prefix_hash *hashes, uint32_t n)
+{
+    if (manager->tree)
+        block_table_keep(table, hashes, n);
+}
+
+void kv_manager_free(struct kv_manager *manager, struct block_table *table)
+{
+    (void)manager;
+    block_table_clear(table);
+}
+
+/* ---- the prefix cache ---- */
+
+bool kv_manager_caches(const struct kv_manager *manager)
+{
+    return manager->tree != NULL;
+}
+
+uint32_t kv_manager_peek(const struct kv_manager *manager, const struct prefix_hash *hashes,
+                         uint32_t n, uint32_t *held_out)
+{
+    *held_out = 0;
+    return manager->tree ? prefix_tree_peek_held(manager->tree, hashes, n, held_out) : 0;
+}
+
+uint64_t kv_manager_changes(const struct kv_manager *manager)
+{
+    return manager->tree ? prefix_tree_changes(manager->tree) : 0;
+}
+
+uint32_t kv_manager_forget(struct kv_manager *manager, struct prefix_hash hash)
+{
+    return manager->tree ? prefix_tree_forget(manager->tree, hash) : 0;
+}
+
+uint32_t kv_manager_drop(struct kv_manager *manager, uint64_t origin)
+{
+    return manager->tree ? prefix_tree_drop(manager->tree, origin) : 0;
+}
+
+uint32_t kv_manager_flush(struct kv_manager *manager)
+{
+    return manager->tree ? prefix_tree_evict(manager->tree, block_pool_size(manager->pool)) : 0;
+}
+
+/* ---- how many ---- */
+
+uint32_t kv_manager_all(const struct kv_manager *manager)
+{
+    return manager->kind->all(manager);
+}
+
+uint32_t kv_manager_left(const struct kv_manager *manager)
+{
+    return manager->kind->left(manager);
+}
+
+struct kv_manager_rule kv_manager_rule_of(const struct kv_manager *manager)
+{
+    return manager->kind->rule(manager);
+}
+
+uint32_t kv_manager_needs(const struct kv_manager *manager, uint32_t n_tokens)
+{
+    const struct kv_manager_rule rule = kv_manager_rule_of(manager);
+    return rule.n_fixed ? rule.n_fixed : geometry_blocks(&manager->geometry, n_tokens);
+}
+
+/* ---- blocks ---- */
+
+uint32_t kv_manager_size(const struct kv_manager *manager)
+{
+    return block_pool_size(manager->pool);
+}
+
+uint32_t kv_manager_count(const struct kv_manager *manager, enum block_state state)
+{
+    return block_pool_count(manager->pool, state);
+}
+
+size_t kv_manager_block_bytes(const struct kv_manager *manager)
+{
+    return block_pool_block_bytes(manager->pool);
+}
+
+uint8_t *kv_manager_data(const struct kv_manager *manager, block_id id)
+{
+    return block_pool_data(manager->pool, id);
+}
+
+void kv_manager_pin(struct kv_manager *manager, const block_id *ids, uint32_t n)
+{
+    block_pool_pin(manager->pool, ids, n);
+}
+
+void kv_manager_unpin(struct kv_manager *manager, const block_id *ids, uint32_t n)
+{
+    block_pool_unpin(manager->pool, ids, n);
+}
+
+void kv_manager_fence(struct kv_manager *manager, const block_id *ids, uint32_t n)
+{
+    block_pool_fence(manager->pool, ids, n);
+}
+
+void kv_manager_unfence(struct kv_manager *manager, const block_id *ids, uint32_t n)
+{
+    block_pool_unfence(manager->pool, ids, n);
+}
+
+void kv_manager_inbound(struct kv_manager *manager, const block_id *ids, uint32_t n)
+{
+    block_pool_inbound(manager->pool, ids, n);
+}
+
+void kv_manager_arrived(struct kv_manager *manager, const block_id *ids, uint32_t n)
+{
+    block_pool_arrived(manager->pool, ids, n);
+}
+
+void kv_manager_set_origin(struct kv_manager *manager, const block_id *ids, uint32_t n,
+                           uint64_t origin)
+{
+    block_pool_set_origin(manager->pool, ids, n, origin);
+}
+
+uint64_t kv_manager_origin(const struct kv_manager *manager, block_id id)
+{
+    return block_pool_origin(manager->pool, id);
+}

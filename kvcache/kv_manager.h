@@ -1,0 +1,101 @@
+/*
+ * kv_manager - which KV blocks each sequence holds: the one object that engines ask.
+ *
+ *     match -> prepare -> (a step or a transfer) -> keep -> prepare -> ... -> free
+ *
+ * A manager is of a kind, one of a list in kv_manager.c (docs/new-kv-manager.md):
+ *
+ *     paged        blocks are taken when tokens need them, and shared through a prefix cache
+ *     contiguous   a sequence takes the blocks of the longest context at once, side by side: for comparisons
+ *
+ * README.md has a table of these functions beside the names of other systems.
+ *
+ * Pins, fences, inbound marks and origins of blocks are block_pool.h's; the functions here hand them on.
+ *
+ * Thread: the pool's.
+ */
+#pragma once
+
+#include "kvcache/block_table.h"
+#include "kvcache/kv_manager_rule.h"
+
+struct kv_manager;
+
+enum kv_manager_choice { KV_MANAGER_PAGED, KV_MANAGER_CONTIGUOUS, KV_MANAGERS };
+#define KV_MANAGER_WORDS "paged|contiguous"
+
+struct kv_manager_options {
+    enum kv_manager_choice kind;
+    const struct geometry *geometry; /* copied */
+    struct block_pool *pool;         /* borrowed until destroy */
+    uint32_t context_tokens;         /* of the longest sequence */
+    uint32_t
+        step_tokens; /* of all sequences in a step: the blocks that these need beside are kept aside */
+    bool prefix_cache; /* a contiguous one has none */
+};
+
+/* INVALID_ARGUMENT: the pool's blocks are not the geometry's, or it has no more than are kept aside, or (contiguous) than one
+ * sequence takes; with a sentence. NO_MEMORY. */
+MUST_CHECK enum status kv_manager_create(const struct kv_manager_options *options,
+                                         struct error *error, struct kv_manager **manager_out);
+/* All tables are finished. NULL is fine. */
+void kv_manager_destroy(struct kv_manager *manager);
+const char *kv_manager_name(const struct kv_manager *manager); /* "paged" */
+
+/* ---- a sequence ---- */
+
+/* Allocates room for the longest context. finish: gives all back; a zeroed one is fine. */
+MUST_CHECK enum status kv_manager_init(struct kv_manager *manager, struct block_table *table);
+void kv_manager_finish(struct block_table *table);
+
+/* For an empty table: takes the cached prefix, at most n whole spans. Returns the number of its tokens. */
+uint32_t kv_manager_match(struct kv_manager *manager, struct block_table *table,
+                          const struct prefix_hash *hashes, uint32_t n);
+/* Before tokens are computed or arrive: gives back what the next query does not see, and takes what is missing. The full groups
+ * get blocks for all known tokens: those of a whole prompt at its first chunk. NO_BLOCKS: none was taken. INVALID_ARGUMENT: over
+ * context_tokens. */
+MUST_CHECK enum status kv_manager_prepare(struct kv_manager *manager, struct block_table *table,
+                                          const struct block_need *need);
+/* The first n spans of the table, whose tokens have those hashes, may be found by later sequences. */
+void kv_manager_keep(struct kv_manager *manager, struct block_table *table,
+                     const struct prefix_hash *hashes, uint32_t n);
+/* Gives all back; the table stays. */
+void kv_manager_free(struct kv_manager *manager, struct block_table *table);
+
+/* ---- the prefix cache ---- */
+
+bool kv_manager_caches(const struct kv_manager *manager);
+/* prefix_tree_peek_held, prefix_tree_changes, _forget and _drop; without a prefix cache 0. */
+uint32_t kv_manager_peek(const struct kv_manager *manager, const struct prefix_hash *hashes,
+                         uint32_t n, uint32_t *held_out);
+uint64_t kv_manager_changes(const struct kv_manager *manager);
+uint32_t kv_manager_forget(struct kv_manager *manager, struct prefix_hash hash);
+uint32_t kv_manager_drop(struct kv_manager *manager, uint64_t origin);
+/* Evicts all that nobody holds. Returns how many blocks. */
+uint32_t kv_manager_flush(struct kv_manager *manager);
+
+/* ---- how many ---- */
+
+uint32_t
+kv_manager_all(const struct kv_manager *manager); /* of the pool, without those kept aside */
+uint32_t kv_manager_left(const struct kv_manager *manager); /* that can be taken now; likewise */
+/* Blocks of a sequence of n tokens between two steps: with all that it may generate, those until its completion. */
+uint32_t kv_manager_needs(const struct kv_manager *manager, uint32_t n_tokens);
+/* The same as a rule, for a schedule. */
+struct kv_manager_rule kv_manager_rule_of(const struct kv_manager *manager);
+
+/* ---- blocks ---- */
+
+uint32_t kv_manager_size(const struct kv_manager *manager); /* blocks of the pool */
+uint32_t kv_manager_count(const struct kv_manager *manager, enum block_state state);
+size_t kv_manager_block_bytes(const struct kv_manager *manager);
+uint8_t *kv_manager_data(const struct kv_manager *manager, block_id id);
+void kv_manager_pin(struct kv_manager *manager, const block_id *ids, uint32_t n);
+void kv_manager_unpin(struct kv_manager *manager, const block_id *ids, uint32_t n);
+void kv_manager_fence(struct kv_manager *manager, const block_id *ids, uint32_t n);
+void kv_manager_unfence(struct kv_manager *manager, const block_id *ids, uint32_t n);
+void kv_manager_inbound(struct kv_manager *manager, const block_id *ids, uint32_t n);
+void kv_manager_arrived(struct kv_manager *manager, const block_id *ids, uint32_t n);
+void kv_manager_set_origin(struct kv_manager *manager, const block_id *ids, uint32_t n,
+                           uint64_t origin);
+uint64_t kv_manager_origin(const struct kv_manager *manager, block_id id);

@@ -1,0 +1,49 @@
+/* Blocks are taken when tokens need them. */
+#include "kvcache/kv_manager_kind.h"
+
+static enum status check(const struct kv_manager *manager, struct error *error)
+{
+    if (block_pool_size(manager->pool) > manager->n_aside)
+        return STATUS_OK;
+    return error_set(error, STATUS_INVALID_ARGUMENT,
+                     "the pool has %u blocks, and a step needs %u beside those of sequences: raise "
+                     "kv_blocks or kv_memory, or lower prefill_batch_tokens",
+                     block_pool_size(manager->pool), manager->n_aside);
+}
+
+static enum status prepare(struct kv_manager *manager, struct block_table *table,
+                           const struct block_need *need)
+{
+    (void)manager;
+    return block_table_prepare(table, need);
+}
+
+static uint32_t all(const struct kv_manager *manager)
+{
+    return block_pool_size(manager->pool) - manager->n_aside;
+}
+
+static uint32_t left(const struct kv_manager *manager)
+{
+    const uint32_t n = block_pool_count(manager->pool, BLOCK_FREE) +
+                       block_pool_count(manager->pool, BLOCK_CACHED);
+    return n > manager->n_aside ? n - manager->n_aside : 0;
+}
+
+static struct kv_manager_rule rule(const struct kv_manager *manager)
+{
+    const struct cache_groups *groups = &manager->geometry.groups;
+    struct kv_manager_rule rule = {.n_groups = cache_groups_count(groups)};
+    for (uint32_t group = 0; group < rule.n_groups; group++)
+        rule.span_limits[group] = cache_group_spans_max(groups, group,
+                                                        manager->geometry.block_tokens);
+    return rule;
+}
+
+const struct kv_manager_kind KV_MANAGER_PAGED_KIND = {.name = "paged",
+                                                      .shares = true,
+                                                      .check = check,
+                                                      .prepare = prepare,
+                                                      .all = all,
+                                                      .left = left,
+                                                      .rule = rule};

@@ -1,0 +1,15 @@
+/*
+ * kv_manager_rule - how many blocks a sequence holds between two steps, by its tokens.
+ *
+ * Thread: any (plain data).
+ */
+#pragma once
+
+#include "kvcache/cache_groups.h"
+
+struct kv_manager_rule {
+    uint32_t n_groups;
+    uint32_t span_limits
+        [CACHE_GROUPS_MAX]; /* a block for each span, up to so many; UINT32_MAX: no limit */
+    uint32_t n_fixed;       /* so many blocks, whatever the tokens; 0: by the spans */
+};
