@@ -84,23 +84,19 @@ static json_t *group_of(const struct model_config *config, const struct forward_
     return group;
 }
 
-static enum status add_groups(json_t *facts, const struct model_config *config,
-                              const struct forward_options *options,
-                              const struct attention_answer *answers, struct error *error)
+static void add_groups(json_t *facts, const struct model_config *config,
+                       const struct forward_options *options,
+                       const struct attention_answer *answers)
 {
     json_t *groups = json_array();
-    enum status status = STATUS_OK;
     for (uint32_t layer = 0; layer < config->n_layers; layer++) {
         uint32_t first = 0;
         while (!is_same(config, answers, first, layer))
             first++;
         if (first == layer)
             json_array_append_new(groups, group_of(config, options, answers, layer));
-        if (status == STATUS_OK && answers[layer].status != STATUS_OK)
-            status = error_set(error, answers[layer].status, "%s", answers[layer].error.text);
     }
     json_object_set_new(facts, "attention", groups);
-    return status;
 }
 
 enum status attention_facts_add(json_t *facts, const struct model *model,
@@ -112,9 +108,9 @@ enum status attention_facts_add(json_t *facts, const struct model *model,
         return STATUS_NO_MEMORY;
     enum status status = attention_check(model, options, error, answers);
     if (status == STATUS_OK)
-        status = add_groups(facts, config, options, answers, error);
+        add_groups(facts, config, options, answers);
     free(answers);
-    return status;
+    return status == STATUS_OK ? attention_check_all(model, options, error) : status;
 }
 
 static const char *text_of(const json_t *group, const char *key)

@@ -9,6 +9,7 @@
 #include "kvtransfer/drivers/ucx/ucx_process.h"
 #include "kvtransfer/revision.h"
 #include "model/config/families.h"
+#include "model/forward/attention_check.h"
 #include "model/forward/numerics_id.h"
 #include "model/kernel_choice.h"
 #include "tokenizer/tokenizer.h"
@@ -350,9 +351,12 @@ enum status worker_load_shape(struct worker *worker, const struct worker_options
     TRY(worker_choose_context(worker->config, options->max_context_tokens, error,
                               &worker->context_tokens));
     TRY(set_geometry(worker, options, error));
+    const struct worker_step step = worker_step_of(worker, options);
+    const struct forward_options forward = worker_forward_options(&worker->identity.geometry,
+                                                                  &step);
+    TRY(attention_check_all(worker->model, &forward, error));
     struct kv_taken taken = worker_computed_bytes(worker, options);
     if (worker_device_memory(worker->device) > 0) {
-        const struct worker_step step = worker_step_of(worker, options);
         TRY(worker_paper_take(worker, options, &step, error));
         taken.device_bytes = device_bytes_taken(worker->device);
     }

@@ -35,6 +35,21 @@ enum status attention_check(const struct model *model, const struct forward_opti
     return status;
 }
 
+enum status attention_check_all(const struct model *model, const struct forward_options *options,
+                                struct error *error)
+{
+    const uint32_t n_layers = model_get_config(model)->n_layers;
+    struct attention_answer *answers = calloc(n_layers, sizeof *answers);
+    if (!answers)
+        return error_set(error, STATUS_NO_MEMORY, "no memory for the layers of attention");
+    enum status status = attention_check(model, options, error, answers);
+    for (uint32_t layer = 0; status == STATUS_OK && layer < n_layers; layer++)
+        if (answers[layer].status != STATUS_OK)
+            status = error_set(error, answers[layer].status, "%s", answers[layer].error.text);
+    free(answers);
+    return status;
+}
+
 bool attention_check_is_alike(const struct model_config *config, uint32_t layer, uint32_t other)
 {
     return config->windows[layer] == config->windows[other] &&

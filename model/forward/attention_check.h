@@ -1,6 +1,6 @@
 /*
  * attention_check - whether the attention of each layer of a model can be computed with given options. Asks the operator itself: the
- * layers are created as forward_create creates them, and destroyed.
+ * layers are created as forward_create creates them, and destroyed. The model may be without_weights.
  *
  * Thread: one at a time; no state.
  */
@@ -19,6 +19,11 @@ struct attention_answer {
 MUST_CHECK enum status attention_check(const struct model *model,
                                        const struct forward_options *options, struct error *error,
                                        struct attention_answer *answers_out);
+
+/* Of all layers: OK, or the status and sentence of the first that is refused. Else as attention_check. */
+MUST_CHECK enum status attention_check_all(const struct model *model,
+                                           const struct forward_options *options,
+                                           struct error *error);
 
 /* Whether the operator is asked for the same in both layers. */
 bool attention_check_is_alike(const struct model_config *config, uint32_t layer, uint32_t other);

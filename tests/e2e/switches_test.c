@@ -58,15 +58,25 @@ Test(switches, rounded_prompts_in_steps_of_any_length)
     expect_split_in_steps("int8-pv-fp8");
 }
 
+#define WINDOWED KVFERRY_SOURCE_DIR "/tests/golden/models/gemma3_t4"
+
 Test(switches, int8_prompts_take_blocks_of_whole_tiles)
 {
     static const char *const ROLES[] = {"ctx-worker", "gen-worker"};
     for (int i = 0; i < 2; i++) {
-        RUN(ROLES[i], KVFERRY_DEMO_MODEL, "--attention-math", "int8");
+        for (int is_dry = 0; is_dry < 2; is_dry++) {
+            RUN(ROLES[i], KVFERRY_DEMO_MODEL, "--attention-math", "int8",
+                is_dry ? "--dry-run" : NULL);
+            cr_expect_eq(last_command.exit_status, EXIT_FAILURE);
+            cr_expect(strstr(last_command.err,
+                             "attention_math is int8, which rounds K of 64 tokens together, with "
+                             "kv_block_tokens 16: expected 64 or 128"),
+                      "%s", last_command.err);
+        }
+        RUN(ROLES[i], WINDOWED, "--attention-math", "int8", "--kv-block-tokens", "64", "--dry-run");
         cr_expect_eq(last_command.exit_status, EXIT_FAILURE);
-        cr_expect(strstr(last_command.err, "attention_math is int8, which rounds K of 64 tokens "
-                                           "together, with kv_block_tokens 16: expected 64 or 128"),
-                  "%s", last_command.err);
+        cr_expect(strstr(last_command.err, "the window of a layer is 9 of up to 128 tokens"), "%s",
+                  last_command.err);
     }
     RUN("gen-worker", KVFERRY_DEMO_MODEL, "--attention-math", "int4");
     cr_expect_eq(last_command.exit_status, 2);

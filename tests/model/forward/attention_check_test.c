@@ -65,6 +65,8 @@ static void expect_answers(const struct model *model, const struct forward_optio
             cr_expect(strstr(answers[layer].error.text, sentence), "%s", answers[layer].error.text);
         is_good = is_good && answers[layer].status == STATUS_OK;
     }
+    cr_expect_eq(attention_check_all(model, options, &error) == STATUS_OK, is_good);
+    cr_expect(is_good || strstr(error.text, sentence), "%s", error.text);
     const enum status status = forward_create(model, options, &error, &forward);
     cr_expect_eq(status == STATUS_OK, is_good);
     if (status == STATUS_OK)
