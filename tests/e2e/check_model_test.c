@@ -51,7 +51,7 @@ Test(check_model, json_is_one_document)
     json_decref(report);
 }
 
-#define WINDOWED KVFERRY_SOURCE_DIR "/tests/golden/models/gemma3_t4"
+static const char WINDOWED[] = KVFERRY_SOURCE_DIR "/tests/golden/models/gemma3_t4";
 
 Test(check_model, layers_are_asked_whether_their_attention_can_be_computed)
 {

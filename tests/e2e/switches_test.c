@@ -58,7 +58,7 @@ Test(switches, rounded_prompts_in_steps_of_any_length)
     expect_split_in_steps("int8-pv-fp8");
 }
 
-#define WINDOWED KVFERRY_SOURCE_DIR "/tests/golden/models/gemma3_t4"
+static const char WINDOWED[] = KVFERRY_SOURCE_DIR "/tests/golden/models/gemma3_t4";
 
 Test(switches, int8_prompts_take_blocks_of_whole_tiles)
 {
