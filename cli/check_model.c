@@ -1,11 +1,13 @@
 #include "base/memory_room.h"
 #include "base/thread_pool.h"
+#include "cli/attention_facts.h"
 #include "cli/command.h"
 #include "cli/interrupt.h"
 #include "cli/manifest.h"
 #include "cli/output.h"
 #include "cli/read_speed.h"
 #include "cli/split_costs.h"
+#include "device/device.h"
 #include "model/config/families.h"
 #include "model/folder_report.h"
 #include "model/model.h"
@@ -14,16 +16,16 @@
 #include "tokenizer/tokenizer.h"
 #include "worker_common/kv_plan.h"
 #include "worker_common/worker.h"
+#include "worker_common/worker_device.h"
+#include "worker_common/worker_forward.h"
 #include "worker_common/worker_kv_scales.h"
 
-#include <assert.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define MIB           (1 << 20)
-#define BLOCK_TOKENS  16 /* a worker's default */
 #define LONG_CONTEXT  4096
 #define LONGEST_SHOWN 32768
 
@@ -31,6 +33,11 @@
     WEIGHTS_CONFIG_ROW(X)                                                                          \
     KV_DTYPE_CONFIG_ROWS(X)                                                                        \
     ATTENTION_WINDOW_CONFIG_ROWS(X)                                                                \
+    KV_BLOCK_TOKENS_CONFIG_ROW(X)                                                                  \
+    CONTEXT_TOKENS_CONFIG_ROW(X)                                                                   \
+    ATTENTION_MATH_CONFIG_ROW(X)                                                                   \
+    ATTENTION_SWITCH_CONFIG_ROWS(X)                                                                \
+    X(device, STRING, "cpu", "cpu|cuda:N|auto", "device that would compute")                       \
     X(manifest, STRING, "", "path",                                                                \
       "file in the format of `sha256sum`: each file of the model must be in it, with its digest")  \
     X(tokenizer, BOOL, "yes", "", "also read the tokenizer; --no-tokenizer skips it")              \
@@ -126,29 +133,43 @@ static void add_sequence(json_t *facts, const struct model_config *config,
 }
 
 /* Each of serve's two workers has its own pool and its own copy of unmapped weights; mapped weights count once. */
-static enum status add_memory(json_t *facts, const struct model *model,
-                              const struct kv_scales *kv_scales, enum worker_kv_dtype kv_dtype,
-                              const struct memory_room *room, struct error *error)
+static void add_memory(json_t *facts, const struct model *model, const struct geometry *geometry,
+                       const struct memory_room *room)
 {
     const struct model_config *config = model_get_config(model);
-    struct geometry geometry;
-    TRY(worker_geometry(model, kv_dtype, kv_scales, BLOCK_TOKENS, error, &geometry));
-    assert(geometry.block_tokens == BLOCK_TOKENS);
-    add_sequence(facts, config, &geometry);
+    const uint32_t block_tokens = geometry->block_tokens;
+    add_sequence(facts, config, geometry);
     uint64_t weights = model_weight_bytes(model);
     uint64_t for_one = less(room->available_bytes, weights);
     uint64_t for_two = less(room->available_bytes, 2 * weights - model_mapped_bytes(model));
     json_object_update_new(
         facts,
         json_pack("{s:I, s:s, s:I, s:I, s:I, s:I}", "kv_bytes_per_token",
-                  (json_int_t)(bytes_at(&geometry, BLOCK_TOKENS, true) / BLOCK_TOKENS), "kv_dtype",
-                  kv_dtype_name(geometry.dtype), "memory_available_bytes",
+                  (json_int_t)(bytes_at(geometry, block_tokens, true) / block_tokens), "kv_dtype",
+                  kv_dtype_name(geometry->dtype), "memory_available_bytes",
                   (json_int_t)room->available_bytes, "memory_limit_bytes",
                   (json_int_t)room->limit_bytes, "context_that_fits_worker",
-                  (json_int_t)kv_plan_context_fit(&geometry, for_one, 1, config->context_tokens),
+                  (json_int_t)kv_plan_context_fit(geometry, for_one, 1, config->context_tokens),
                   "context_that_fits_serve",
-                  (json_int_t)kv_plan_context_fit(&geometry, for_two, 2, config->context_tokens)));
-    return STATUS_OK;
+                  (json_int_t)kv_plan_context_fit(geometry, for_two, 2, config->context_tokens)));
+}
+
+/* As the forward pass of a worker with these rows would be. */
+static enum status add_attention(json_t *facts, const struct model *model,
+                                 const struct check_model_config *values,
+                                 const struct geometry *geometry, const struct kv_scales *scales,
+                                 struct error *error)
+{
+    struct worker_step step = {.tokens_max = 1,
+                               .sequences_max = 1,
+                               .kv_scales = scales,
+                               .context_math = values->attention_math,
+                               .attention = ATTENTION_SWITCHES(values),
+                               .device = model_device(model)};
+    TRY(worker_choose_context(model_get_config(model), values->max_context_tokens, error,
+                              &step.context_tokens));
+    const struct forward_options options = worker_forward_options(geometry, &step);
+    return attention_facts_add(facts, model, &options, error);
 }
 
 /* With the scales that a worker would find. */
@@ -160,12 +181,18 @@ static enum status add_kv(json_t *facts, const char *folder, const struct model 
                                          [KV_SCALES_BESIDE] = "file",
                                          [KV_SCALES_OF_CHECKPOINT] = "checkpoint"};
     struct kv_scales scales;
+    struct geometry geometry;
     json_object_set_new(facts, "kv_scales",
                         json_string(PLACES[worker_kv_scales_place(model, folder)]));
     if (model_kv_scales_error(model)[0])
         json_object_set_new(facts, "kv_scales_error", json_string(model_kv_scales_error(model)));
     TRY(worker_kv_scales_find(model, folder, values->kv_dtype, values->kv_scales, &scales, error));
-    enum status status = add_memory(facts, model, &scales, values->kv_dtype, room, error);
+    enum status status = worker_geometry(model, values->kv_dtype, &scales, values->kv_block_tokens,
+                                         error, &geometry);
+    if (status == STATUS_OK) {
+        add_memory(facts, model, &geometry, room);
+        status = add_attention(facts, model, values, &geometry, &scales, error);
+    }
     kv_scales_finish(&scales);
     return status;
 }
@@ -182,8 +209,9 @@ static enum status add_tokenizer(json_t *facts, const char *folder, struct error
     return status;
 }
 
-static enum status add_facts(json_t *facts, const char *folder,
-                             const struct check_model_config *values, struct error *error)
+static enum status add_model_facts(json_t *facts, const char *folder,
+                                   const struct check_model_config *values, struct device *device,
+                                   struct error *error)
 {
     struct model *model;
     struct thread_pool *threads;
@@ -192,9 +220,11 @@ static enum status add_facts(json_t *facts, const char *folder,
         return error_set(error, STATUS_IO_FAILED, "/proc/meminfo has no MemAvailable");
     TRY(thread_pool_create(0, false, &threads));
     struct model_options options = {.weights = values->weights,
-                                    .threads = threads,
+                                    .context_tokens = values->max_context_tokens,
                                     .attention_window = values->attention_window,
-                                    .force_window = values->force_window};
+                                    .force_window = values->force_window,
+                                    .threads = threads,
+                                    .device = device};
     enum status status = model_load(folder, &options, error, &model);
     const double read_speed = status == STATUS_OK
                                   ? read_speed_measure(threads, room.available_bytes / 8)
@@ -203,10 +233,21 @@ static enum status add_facts(json_t *facts, const char *folder,
     TRY(status);
     add_model(facts, model);
     add_types(facts, model);
+    json_object_set_new(facts, "read_bytes_per_second", json_real(read_speed));
     status = add_kv(facts, folder, model, values, &room, error);
-    if (status == STATUS_OK)
-        json_object_set_new(facts, "read_bytes_per_second", json_real(read_speed));
     model_destroy(model);
+    return status;
+}
+
+static enum status add_facts(json_t *facts, const char *folder,
+                             const struct check_model_config *values, struct error *error)
+{
+    const struct worker_options worker = {.folder = folder, .device = values->device};
+    struct device *device;
+    TRY(worker_device_check(&worker, error));
+    TRY(worker_device_open(&worker, &device, error));
+    enum status status = add_model_facts(facts, folder, values, device, error);
+    device_close(device);
     TRY(status);
     return values->tokenizer ? add_tokenizer(facts, folder, error) : STATUS_OK;
 }
@@ -347,6 +388,7 @@ static void print_lines(const json_t *report)
         print_model(report);
         print_memory(report);
         print_speed(report);
+        attention_facts_print(report, stdout);
     }
     if (json_object_get(report, "tokenizer_ids"))
         print_tokenizer(report);

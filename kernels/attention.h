@@ -110,6 +110,9 @@ enum attention_math {
     MATH_FP16,
 };
 
+/* MATH_INT8, MATH_INT8_PV_FP8: keys of a tile. */
+#define MATH_INT8_KEYS 64u
+
 enum attention_choice { CHOICE_AUTO, CHOICE_ON, CHOICE_OFF };
 
 /* A bias that is added to the scores; all fields zero: none. Pointers outlive the operator. */

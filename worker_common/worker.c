@@ -9,6 +9,7 @@
 #include "kvtransfer/drivers/ucx/ucx_process.h"
 #include "kvtransfer/revision.h"
 #include "model/config/families.h"
+#include "model/forward/attention_check.h"
 #include "model/forward/numerics_id.h"
 #include "model/kernel_choice.h"
 #include "tokenizer/tokenizer.h"
@@ -91,16 +92,14 @@ static enum status load_model(struct worker *worker, const struct worker_options
     return STATUS_OK;
 }
 
-static enum status choose_context(struct worker *worker, const struct worker_options *options,
-                                  struct error *error)
+enum status worker_choose_context(const struct model_config *config, uint32_t wanted,
+                                  struct error *error, uint32_t *tokens_out)
 {
-    assert(worker->config && "the model is read first");
-    uint32_t known = worker->config->context_tokens;
-    if (options->max_context_tokens > known)
+    if (wanted > config->context_tokens)
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "max_context_tokens is %u; the model supports %u",
-                         options->max_context_tokens, known);
-    worker->context_tokens = options->max_context_tokens ? options->max_context_tokens : known;
+                         "max_context_tokens is %u; the model supports %u", wanted,
+                         config->context_tokens);
+    *tokens_out = wanted ? wanted : config->context_tokens;
     return STATUS_OK;
 }
 
@@ -324,7 +323,8 @@ enum status worker_load(struct worker *worker, struct process *process,
                                  ADVICE_EXACT_MATH, error));
     TRY(worker_device_advise(load_model(worker, options, error), worker->device,
                              ADVICE_LESS_WEIGHTS, error));
-    TRY(choose_context(worker, options, error));
+    TRY(worker_choose_context(worker->config, options->max_context_tokens, error,
+                              &worker->context_tokens));
     TRY(set_geometry(worker, options, error));
     TRY(draw_prefix_key(worker, error));
     TRY(worker_device_advise(create_forward(worker, options, error), worker->device,
@@ -352,11 +352,15 @@ enum status worker_load_shape(struct worker *worker, const struct worker_options
         model.attention_kernels = ""; /* worker_device_check has checked them as far as possible */
     TRY(model_load(options->folder, &model, error, &worker->model));
     worker->config = model_get_config(worker->model);
-    TRY(choose_context(worker, options, error));
+    TRY(worker_choose_context(worker->config, options->max_context_tokens, error,
+                              &worker->context_tokens));
     TRY(set_geometry(worker, options, error));
+    const struct worker_step step = worker_step_of(worker, options);
+    const struct forward_options forward = worker_forward_options(&worker->identity.geometry,
+                                                                  &step);
+    TRY(attention_check_all(worker->model, &forward, error));
     struct kv_taken taken = worker_computed_bytes(worker, options);
     if (worker_device_memory(worker->device) > 0) {
-        const struct worker_step step = worker_step_of(worker, options);
         TRY(worker_paper_take(worker, options, &step, error));
         taken.device_bytes = device_bytes_taken(worker->device);
     }

@@ -38,6 +38,10 @@ bool worker_is_lost(const struct worker *worker);
 /* A half-loaded worker is fine, and so is all zeros. */
 void worker_unload(struct worker *worker);
 
+/* The longest context that is served: wanted, or for 0 the model's. INVALID_ARGUMENT: the model's is shorter. */
+MUST_CHECK enum status worker_choose_context(const struct model_config *config, uint32_t wanted,
+                                             struct error *error, uint32_t *tokens_out);
+
 /* The geometry of that model's KV blocks. kv_scales: of a dtype of 8 bits; else not read. INVALID_ARGUMENT as geometry_check. */
 MUST_CHECK enum status worker_geometry(const struct model *model, enum worker_kv_dtype kv_dtype,
                                        const struct kv_scales *kv_scales, uint32_t block_tokens,

@@ -74,11 +74,21 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
       "kv_scales.safetensors beside the model, else those of the checkpoint; without any, e4m3 "   \
       "takes 1 and int8 is refused")
 
+#define CONTEXT_TOKENS_CONFIG_ROW(X)                                                               \
+    X(max_context_tokens, U32(0, 16777216), "0", "tokens",                                         \
+      "most tokens of prompt and reply together; 0: the model's limit")
+
+#define KV_BLOCK_TOKENS_CONFIG_ROW(X)                                                              \
+    X(kv_block_tokens, U32(8, 128), "16", "tokens", "tokens in a KV block, a power of two")
+
 #define ATTENTION_MATH_CONFIG_ROW(X)                                                               \
-    X(attention_math, WORD(enum context_math, "compute|bf16|fp16"), "compute", "",                 \
+    X(attention_math, WORD(enum context_math, CONTEXT_MATH_WORDS), "compute", "",                  \
       "bf16, fp16: attention rounds what it multiplies to this type, for prompts and, on a GPU, "  \
-      "also for generated tokens; workers that work together need the same value, or "             \
-      "allow_numerics must allow the difference")
+      "also for generated tokens; fp8 (E4M3, in units of 1 or of the scales of kv_dtype), int8 "   \
+      "(SageAttention) and int8-pv-fp8 (with V in E4M3) round prompts more and are slower: for "   \
+      "comparisons; both int8 need kv_block_tokens 64 or 128 and a model without windows; "        \
+      "workers that work together need the same value, or allow_numerics must allow the "          \
+      "difference")
 
 #define ATTENTION_SWITCH_CONFIG_ROWS(X)                                                            \
     X(attention_path, WORD(enum attention_path, "auto|unfused|short|flash"), "auto", "",           \
@@ -128,9 +138,8 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
 #define WORKER_CONFIG_ROWS(X)                                                                      \
     PROCESS_CONFIG_ROWS(X)                                                                         \
     X(served_model_name, STRING, "", "", "model name in requests; empty: the folder's name")       \
-    X(max_context_tokens, U32(0, 16777216), "0", "tokens",                                         \
-      "most tokens of prompt and reply together; 0: the model's limit")                            \
-    X(kv_block_tokens, U32(8, 128), "16", "tokens", "tokens in a KV block, a power of two")        \
+    CONTEXT_TOKENS_CONFIG_ROW(X)                                                                   \
+    KV_BLOCK_TOKENS_CONFIG_ROW(X)                                                                  \
     X(kv_blocks, U32(0, 16777216), "0", "blocks",                                                  \
       "number of KV blocks; 0: as many as kv_memory holds")                                        \
     X(kv_memory, SIZE(0, CONFIG_NO_MAX), "0", "bytes",                                             \

@@ -23,7 +23,8 @@
 #define EVAL_CONFIG(X)                                                                             \
     X(text, STRING, "", "path", "file with the text, in UTF-8")                                    \
     X(against, STRING, "", "path",                                                                 \
-      "another model to compare with, such as the one that MODEL was made of")                     \
+      "another model to compare with, such as the one that MODEL was made of; what rounds "        \
+      "activations (attention_math, block_activations) is for MODEL alone")                        \
     X(window_tokens, U32(8, 1048576), "512", "tokens",                                             \
       "tokens of a window; each is predicted from those before it in its window")                  \
     X(stride_tokens, U32(0, 1048576), "0", "tokens",                                               \
@@ -96,6 +97,8 @@ static enum status open_models(struct eval *eval)
     if (eval->values->against[0]) {
         options.weights = eval->values->against_weights;
         options.block_activations = BLOCK_ACTIVATIONS_INT16;
+        options.attention_math = CONTEXT_MATH_COMPUTE;
+        options.attention = (struct attention_switches){0};
         options.kv_scales = "";
         if (eval->values->against_kv_dtype != WORKER_KV_AUTO)
             options.kv_dtype = eval->values->against_kv_dtype;

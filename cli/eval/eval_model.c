@@ -87,10 +87,12 @@ static enum status open_all(struct eval_model *model, const char *folder,
                          options->window_tokens, folder, context);
     TRY(worker_kv_scales_find(model->model, folder, options->kv_dtype, options->kv_scales,
                               &model->kv_scales, error));
-    TRY(worker_geometry(model->model, options->kv_dtype, &model->kv_scales, BLOCK_TOKENS, error,
-                        &model->geometry));
-    model->geometry.groups = (struct cache_groups){
-        0}; /* one sequence, which keeps all it computes */
+    TRY(worker_geometry(model->model, options->kv_dtype, &model->kv_scales,
+                        context_math_is_int8(options->attention_math) ? MATH_INT8_KEYS
+                                                                      : BLOCK_TOKENS,
+                        error, &model->geometry));
+    /* One sequence, which keeps all that it computes. */
+    model->geometry.groups = (struct cache_groups){0};
     return open_forward(model, options, threads, error);
 }
 

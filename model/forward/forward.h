@@ -30,10 +30,33 @@ struct sampling_result;
 /* dtype of the KV cache; the values are those of kvtransfer's geometry, by name. */
 enum cache_dtype { CACHE_F32, CACHE_BF16, CACHE_F16, CACHE_INT8, CACHE_E4M3 };
 
-/* The type in which attention of context sequences multiplies: float32 (values of the cache are widened), or BF16 or FP16
- * as in flash attention on a GPU (MATH_BF16, MATH_FP16 in kernels/attention.h). On a host, generation does not depend on
- * it. On a GPU, generation uses it, too, if its shape allows (kernels/cuda/attention.h). */
-enum context_math { CONTEXT_MATH_COMPUTE, CONTEXT_MATH_BF16, CONTEXT_MATH_FP16 };
+/* The type in which attention of context sequences multiplies: float32 (values of the cache are widened), BF16 or FP16 as in
+ * flash attention on a GPU, E4M3, or INT8 as in SageAttention (enum attention_math in kernels/attention.h). Generation does not
+ * depend on it, but on a GPU it uses BF16 and FP16, too, if its shape allows (kernels/cuda/attention.h).
+ *
+ * FP8: the scale of Q is 1, and so are those of K and V, unless the cache has scales: E4M3 has exponents, and what models have is
+ * below its largest number, 448.
+ *
+ * INT8: the K of a tile is rounded together, so the keys of a tile that are there decide the bits. Blocks must be whole tiles. Then
+ * all chunks but the last, and prefixes of other prompts, end with a tile, and chunks change no bit. A window would hide a part of a
+ * tile from some chunks, so layers with a window that is shorter than the context are refused. */
+enum context_math {
+    CONTEXT_MATH_COMPUTE,
+    CONTEXT_MATH_BF16,
+    CONTEXT_MATH_FP16,
+    CONTEXT_MATH_FP8,
+    CONTEXT_MATH_INT8,
+    CONTEXT_MATH_INT8_PV_FP8,
+};
+
+#define CONTEXT_MATH_WORDS "compute|bf16|fp16|fp8|int8|int8-pv-fp8" /* in that order */
+#define CONTEXT_MATHS      6u
+
+static inline bool context_math_is_int8(enum context_math math)
+{
+    return math == CONTEXT_MATH_INT8 || math == CONTEXT_MATH_INT8_PV_FP8;
+}
+const char *context_math_name(enum context_math math); /* "int8-pv-fp8" */
 
 /* To what activations are rounded before weights in blocks multiply them (kernels/blocks.h): a scale for each 32. */
 enum block_activations { BLOCK_ACTIVATIONS_INT16, BLOCK_ACTIVATIONS_INT8 };

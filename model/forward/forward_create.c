@@ -31,8 +31,17 @@ static enum dtype to_dtype(enum cache_dtype dtype)
 
 static enum attention_math to_math(enum context_math math)
 {
-    static const enum attention_math maths[] = {MATH_COMPUTE, MATH_BF16, MATH_FP16};
+    static const enum attention_math maths[CONTEXT_MATHS] = {
+        MATH_COMPUTE, MATH_BF16, MATH_FP16, MATH_FP8, MATH_INT8, MATH_INT8_PV_FP8};
     return maths[math];
+}
+
+const char *context_math_name(enum context_math math)
+{
+    static const char *const names[CONTEXT_MATHS] = {"compute", "bf16", "fp16",
+                                                     "fp8",     "int8", "int8-pv-fp8"};
+    assert((unsigned)math < CONTEXT_MATHS);
+    return names[math];
 }
 
 size_t forward_block_bytes(const struct model_config *config, uint32_t block_tokens,
@@ -61,7 +70,7 @@ static enum status check_options(const struct forward_options *options, struct e
     if ((unsigned)options->cache_dtype > CACHE_E4M3)
         return error_set(error, STATUS_INVALID_ARGUMENT, "cache_dtype %d is none",
                          (int)options->cache_dtype);
-    if ((unsigned)options->context_math > CONTEXT_MATH_FP16)
+    if ((unsigned)options->context_math >= CONTEXT_MATHS)
         return error_set(error, STATUS_INVALID_ARGUMENT, "context_math %d is none",
                          (int)options->context_math);
     if ((unsigned)options->block_activations > BLOCK_ACTIVATIONS_INT8)
@@ -88,6 +97,17 @@ static enum status check_path(const struct forward_options *options, uint32_t kv
                      "attention_path is short, which takes contexts of up to %u tokens, not of %u: "
                      "lower max_context_tokens, or take unfused",
                      PATH_SHORT_KEYS, kv_tokens);
+}
+
+static enum status check_tiles(const struct forward_options *options, struct error *error)
+{
+    if (!context_math_is_int8(options->context_math) || options->block_tokens % MATH_INT8_KEYS == 0)
+        return STATUS_OK;
+    return error_set(error, STATUS_INVALID_ARGUMENT,
+                     "attention_math is %s, which rounds K of %u tokens together, with "
+                     "kv_block_tokens %u: expected 64 or 128",
+                     context_math_name(options->context_math), MATH_INT8_KEYS,
+                     options->block_tokens);
 }
 
 static enum status check_scales(const struct model *model, const struct forward_options *options,
@@ -121,7 +141,19 @@ static enum status check_blocks(const struct model *model, enum block_activation
         "or weights q8 or q4");
 }
 
-static enum status create_attention(struct forward *forward, uint32_t layer, struct error *error)
+/* A chunk that begins behind a part of a tile would round the rest of it in another way. */
+static enum status check_window(const struct forward *forward, uint32_t window, struct error *error)
+{
+    const enum context_math math = forward->options.context_math;
+    if (!context_math_is_int8(math) || window == 0 || window >= forward->kv_tokens_max)
+        return STATUS_OK;
+    return error_set(error, STATUS_UNSUPPORTED,
+                     "attention_math is %s, but the window of a layer is %u of up to %u tokens: "
+                     "its bits would depend on chunks; expected compute, bf16, fp16 or fp8",
+                     context_math_name(math), window, forward->kv_tokens_max);
+}
+
+enum status forward_create_attention(struct forward *forward, uint32_t layer, struct error *error)
 {
     const struct model_config *config = forward->config;
     const struct layer_weights *weights = &forward->weights->layers[layer];
@@ -132,6 +164,7 @@ static enum status create_attention(struct forward *forward, uint32_t layer, str
     attention.layer_index = place.index;
     attention.table = place.group;
     attention.window = config->windows[layer];
+    TRY(check_window(forward, attention.window, error));
     if (dtype_is_8bit(attention.cache)) {
         const struct kv_scales *scales = forward->options.kv_scales;
         attention.k_scale = kv_scales_of(scales, attention.cache, layer, KV_PART_K);
@@ -193,18 +226,21 @@ static enum status create_ropes(struct forward *forward, struct error *error)
                : STATUS_OK;
 }
 
-static enum status create_operators(struct forward *forward, struct error *error)
+enum status forward_describe_attention(struct forward *forward, struct error *error)
 {
     const struct model_config *config = forward->config;
     const struct forward_options *options = &forward->options;
+    const bool is_fp8 = options->context_math == CONTEXT_MATH_FP8;
     TRY(create_ropes(forward, error));
-    TRY(forward_create_experts(forward, error));
     forward->shape = (struct attention_config){
         .n_heads = config->n_heads,
         .n_kv_heads = config->n_kv_heads,
         .head_dim = config->head_dim,
         .compute = forward->dtype,
         .cache = to_dtype(options->cache_dtype),
+        .q_scale = is_fp8 ? 1 : 0,
+        .k_scale = is_fp8 ? 1 : 0,
+        .v_scale = is_fp8 ? 1 : 0,
         .mask = MASK_CAUSAL,
         .reuses_prefix = true,
         .scale = config->decoder.attention_scale,
@@ -219,8 +255,17 @@ static enum status create_operators(struct forward *forward, struct error *error
     forward->attention = calloc(config->n_layers, sizeof *forward->attention);
     if (!forward->attention)
         return error_set(error, STATUS_NO_MEMORY, "no memory for the forward pass");
+    return STATUS_OK;
+}
+
+static enum status create_operators(struct forward *forward, struct error *error)
+{
+    const struct model_config *config = forward->config;
+    const struct forward_options *options = &forward->options;
+    TRY(forward_describe_attention(forward, error));
+    TRY(forward_create_experts(forward, error));
     for (uint32_t layer = 0; layer < config->n_layers; layer++)
-        TRY(create_attention(forward, layer, error));
+        TRY(forward_create_attention(forward, layer, error));
 
     struct attention_limits limits = {
         .n_sequences_max = options->sequences_max,
@@ -356,26 +401,36 @@ size_t forward_activation_bytes(const struct model *model, const struct forward_
     return bytes;
 }
 
-enum status forward_create(const struct model *model, const struct forward_options *options,
-                           struct error *error, struct forward **forward_out)
+enum status forward_describe(const struct model *model, const struct forward_options *options,
+                             struct error *error, struct forward *forward_out)
 {
     TRY(check_options(options, error));
+    TRY(check_tiles(options, error));
     TRY(check_blocks(model, options->block_activations, error));
     TRY(check_scales(model, options, error));
     TRY(check_path(options, kv_tokens_max(model_get_config(model), options), error));
+    *forward_out = shape_of(model, options);
+    forward_out->weights = model_weights(model);
+    forward_out->threads = options->threads;
+    forward_out->kernels = model_kernels(model);
+    forward_out->backend = model_attention(model);
+    return STATUS_OK;
+}
+
+enum status forward_create(const struct model *model, const struct forward_options *options,
+                           struct error *error, struct forward **forward_out)
+{
     struct forward *forward = calloc(1, sizeof *forward);
     if (!forward)
         return error_set(error, STATUS_NO_MEMORY, "no memory for the forward pass");
-    *forward = shape_of(model, options);
-    forward->weights = model_weights(model);
-    forward->threads = options->threads;
+    enum status status = forward_describe(model, options, error, forward);
+    if (status != STATUS_OK)
+        goto fail;
     device_bind(options->device);
 
     assert(model_device(model) == options->device ||
            (!model_device(model) && device_reads_host(options->device)));
-    enum status status = create_workspace(forward, error);
-    forward->kernels = model_kernels(model);
-    forward->backend = model_attention(model);
+    status = create_workspace(forward, error);
     if (status == STATUS_OK)
         status = create_operators(forward, error);
     if (status != STATUS_OK)

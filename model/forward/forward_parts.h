@@ -1,7 +1,8 @@
 /*
- * forward_parts - the private data of a forward pass, for six files: forward_create.c allocates and warms it up,
+ * forward_parts - the private data of a forward pass, for seven files: forward_create.c allocates and warms it up,
  * forward_layout.c lays out its steps, forward.c packs and runs them, forward_layers.c computes the decoder,
- * forward_find.c lets the device search its logits, forward_experts.c prepares the layers with experts.
+ * forward_find.c lets the device search its logits, forward_experts.c prepares the layers with experts,
+ * attention_check.c asks for attention alone.
  */
 #pragma once
 
@@ -133,6 +134,18 @@ const struct step_layout *forward_layout_of(const struct forward *forward, uint3
 MUST_CHECK enum status forward_send(struct forward *forward, const struct step_layout *layout,
                                     const struct attention_step *step, uint8_t *view,
                                     const uint8_t **sent_out);
+
+/* ---- forward_create.c: the parts that attention_check.c asks, too ---- */
+
+/* Checks the options that are not a layer's, and sets what needs no memory. INVALID_ARGUMENT. */
+MUST_CHECK enum status forward_describe(const struct model *model,
+                                        const struct forward_options *options, struct error *error,
+                                        struct forward *forward_out);
+/* Then: what all layers have in common, and the places for them. INVALID_ARGUMENT, NO_MEMORY. */
+MUST_CHECK enum status forward_describe_attention(struct forward *forward, struct error *error);
+/* Then: one layer. INVALID_ARGUMENT, UNSUPPORTED, NO_MEMORY. */
+MUST_CHECK enum status forward_create_attention(struct forward *forward, uint32_t layer,
+                                                struct error *error);
 
 /* ---- forward_layers.c ---- */
 

@@ -10,24 +10,25 @@
 
 #define FMA "fma" /* fused multiply-adds of float32, in the order of kernels/cpu */
 
-/* The names of a set's sums in the id; NULL: the name of the set. */
+/* The names of a set's sums in the id; NULL: the name of the set. Attention in float32, FP8 and INT8 adds as FMA does in all of them. */
 struct sums {
     const char *set;
     const char *products;
-    const char *int8;         /* products with INT8 weights */
-    const char *attention[3]; /* by enum context_math */
+    const char *int8;    /* products with INT8 weights */
+    const char *half[2]; /* attention in BF16 and FP16 */
 };
 
 static const struct sums SUMS[] = {
-    {"scalar", FMA, NULL, {FMA, FMA, FMA}},      {"avx2", FMA, FMA, {FMA, FMA, FMA}},
-    {"avx2_vnni", FMA, FMA, {FMA, FMA, FMA}},    {"avx512", FMA, FMA, {FMA, FMA, FMA}},
-    {"avx512_vnni", FMA, FMA, {FMA, FMA, FMA}},  {"avx512_bf16", FMA, FMA, {FMA, NULL, FMA}},
-    {"avx512_fp16", FMA, FMA, {FMA, FMA, NULL}}, {"amx", FMA, FMA, {FMA, NULL, FMA}},
-    {"amx_bf16", NULL, NULL, {FMA, NULL, FMA}},  {"neon", FMA, FMA, {FMA, FMA, FMA}},
-    {"neon_dot", FMA, FMA, {FMA, FMA, FMA}},
+    {"scalar", FMA, NULL, {FMA, FMA}},      {"avx2", FMA, FMA, {FMA, FMA}},
+    {"avx2_vnni", FMA, FMA, {FMA, FMA}},    {"avx512", FMA, FMA, {FMA, FMA}},
+    {"avx512_vnni", FMA, FMA, {FMA, FMA}},  {"avx512_bf16", FMA, FMA, {NULL, FMA}},
+    {"avx512_fp16", FMA, FMA, {FMA, NULL}}, {"amx", FMA, FMA, {NULL, FMA}},
+    {"amx_bf16", NULL, NULL, {NULL, FMA}},  {"neon", FMA, FMA, {FMA, FMA}},
+    {"neon_dot", FMA, FMA, {FMA, FMA}},
 };
 
-static const char *const MATHS[] = {"compute", "bf16", "fp16"};
+static const char *const MATHS[CONTEXT_MATHS] = {"compute", "bf16", "fp16",
+                                                 "fp8",     "int8", "int8_fp8"};
 static const char *const WEIGHTS[] = {"asis", "int8", "int8_group32", "q8", "q4"};
 
 static const struct sums *find_sums(const char *set)
@@ -48,13 +49,16 @@ static const char *products_of(const char *set, enum weight_format weights)
 static const char *attention_of(const char *set, enum context_math math)
 {
     const struct sums *sums = find_sums(set);
-    const char *name = sums ? sums->attention[math] : NULL;
+    const char *name = !sums                       ? NULL
+                       : math == CONTEXT_MATH_BF16 ? sums->half[0]
+                       : math == CONTEXT_MATH_FP16 ? sums->half[1]
+                                                   : FMA;
     return name ? name : set;
 }
 
 void numerics_id_format(const struct numerics_parts *parts, char id_out[NUMERICS_ID_MAX])
 {
-    assert((unsigned)parts->math < sizeof MATHS / sizeof *MATHS);
+    assert((unsigned)parts->math < CONTEXT_MATHS);
     assert((unsigned)parts->weights < sizeof WEIGHTS / sizeof *WEIGHTS);
     char device[32] = "cpu-f32";
     if (parts->architecture)
@@ -79,7 +83,9 @@ void numerics_id_of_model(const struct model *model, const struct forward_option
         .math = options->context_math,
         .weights = weights,
         .activations = options->block_activations,
-        .stores_scores = forward_stores_scores(&options->attention),
+        /* int8 with such a path is refused later */
+        .stores_scores = !context_math_is_int8(options->context_math) &&
+                         forward_stores_scores(&options->attention),
     };
     numerics_id_format(&parts, id_out);
 }

@@ -9,8 +9,8 @@
  * and no two have been shown to be equal. The number of processors has no effect.
  *
  * Other settings change no bit (threads, chunks, batches, splits), or are in the geometry (the model, the cache's
- * dtype). The length of chunks depends on the speed of the machine (schedule/pace.h). So enum context_math has no math
- * whose bits depend on chunks, as attention's MATH_INT8: it would need a fixed chunk length, which the id would name.
+ * dtype). The length of chunks depends on the speed of the machine (schedule/pace.h), and on what the cache has: attention's
+ * MATH_INT8 would see it, but for the blocks and windows that forward_create takes with it (enum context_math).
  *
  * Thread: any; no state.
  */

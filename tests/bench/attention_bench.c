@@ -131,6 +131,7 @@ static void walk_open(const struct bench *bench, const struct shape *shape, stru
                                       .head_dim = shape->head_dim,
                                       .cache = shape->cache,
                                       .math = shape->math,
+                                      .q_scale = 1,
                                       .k_scale = 1 / cache_range(shape->cache),
                                       .v_scale = 1 / cache_range(shape->cache),
                                       .rope = walk->rope};
@@ -177,7 +178,9 @@ static void measure(const struct bench *bench, const struct shape *shape)
     struct walk walk;
     char what[96];
     static const char *const maths[] = {
-        [MATH_COMPUTE] = "", [MATH_BF16] = " MATH_BF16", [MATH_FP16] = " MATH_FP16"};
+        [MATH_COMPUTE] = "",        [MATH_FP8] = " MATH_FP8",
+        [MATH_INT8] = " MATH_INT8", [MATH_INT8_PV_FP8] = " MATH_INT8_PV_FP8",
+        [MATH_BF16] = " MATH_BF16", [MATH_FP16] = " MATH_FP16"};
     bool is_decode = shape->query_len == 1;
     double pairs = (double)shape->kv_len * (shape->kv_len + 1) / 2;
     double flops = 4 * pairs * shape->n_sequences * shape->n_heads * shape->head_dim;
@@ -247,6 +250,9 @@ static const struct grid {
     {true, &quick_context, MATH_COMPUTE, 3, {DTYPE_F32, DTYPE_BF16, DTYPE_INT8}},
     {true, &quick_context, MATH_BF16, 1, {DTYPE_BF16}},
     {true, &quick_context, MATH_FP16, 1, {DTYPE_F16}},
+    {true, &quick_context, MATH_FP8, 2, {DTYPE_BF16, DTYPE_E4M3}},
+    {true, &quick_context, MATH_INT8, 1, {DTYPE_BF16}},
+    {true, &quick_context, MATH_INT8_PV_FP8, 1, {DTYPE_BF16}},
 };
 
 static void measure_grid(const struct bench *bench, const struct grid *grid)

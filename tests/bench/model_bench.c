@@ -83,8 +83,10 @@ static enum weight_format parse_weights(const char *word)
 
 static enum context_math parse_math(const char *word)
 {
-    static const char *const words[] = {"compute", "bf16", "fp16"};
-    return (enum context_math)parse_word("attention", word, words, CONTEXT_MATH_FP16 + 1);
+    const char *words[CONTEXT_MATHS];
+    for (int i = 0; i < (int)CONTEXT_MATHS; i++)
+        words[i] = context_math_name((enum context_math)i);
+    return (enum context_math)parse_word("attention", word, words, CONTEXT_MATHS);
 }
 
 static void open_pool(struct speed *speed, size_t block_bytes)

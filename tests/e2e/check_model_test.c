@@ -1,4 +1,5 @@
-/* check-model: says of every key what becomes of it, and its exit status whether the folder serves. */
+/* check-model: says of every key what becomes of it, of every layer whether its attention can be computed, and its exit status whether
+ * the folder serves. */
 #include "support/command.h"
 #include "support/model_copy.h"
 
@@ -47,6 +48,80 @@ Test(check_model, json_is_one_document)
     cr_assert_eq(json_integer_value(json_object_get(report, "weight_bytes_per_token")),
                  2 * 3312384);
     cr_assert_gt(json_real_value(json_object_get(report, "read_bytes_per_second")), 0);
+    json_decref(report);
+}
+
+static const char WINDOWED[] = KVFERRY_SOURCE_DIR "/tests/golden/models/gemma3_t4";
+
+Test(check_model, layers_are_asked_whether_their_attention_can_be_computed)
+{
+    RUN("check-model", KVFERRY_DEMO_MODEL, "--attention-math", "fp8", "--kv-dtype", "e4m3");
+    EXPECT_OK();
+    EXPECT_IN(last_command.out,
+              "attention       layers 0-4: 8 heads on 2, head_dim 32: flash, fp8, KV e4m3: "
+              "supported\n");
+    RUN("check-model", WINDOWED, "--no-tokenizer", "--attention-path", "unfused", "--kv-dtype",
+        "f32");
+    EXPECT_OK();
+    EXPECT_IN(last_command.out,
+              "attention       layers 0-1, 3: window 9, local RoPE, 4 heads on 1, head_dim 16: "
+              "unfused, compute, KV f32: supported\n"
+              "                layer 2: 4 heads on 1, head_dim 16: unfused, compute, KV f32: "
+              "supported\n");
+    EXPECT_IN(last_command.out, "\ngood\n");
+}
+
+Test(check_model, attention_that_cannot_be_computed_fails_with_the_sentence_of_who_refuses_it)
+{
+    RUN("check-model", WINDOWED, "--no-tokenizer", "--attention-math", "int8", "--kv-block-tokens",
+        "64");
+    cr_assert_eq(last_command.exit_status, EXIT_FAILURE);
+    EXPECT_IN(last_command.out, "layers 0-1, 3: window 9, local RoPE, 4 heads on 1, head_dim 16: "
+                                "flash, int8, KV bf16: not supported: attention_math is int8, but "
+                                "the window of a layer is 9 of up to 128 tokens");
+    EXPECT_IN(last_command.out, "layer 2: 4 heads on 1, head_dim 16: flash, int8, KV bf16: "
+                                "supported\n");
+    EXPECT_IN(last_command.err, "UNSUPPORTED: attention_math is int8, but the window of a layer");
+    cr_assert_null(strstr(last_command.out, "good"));
+    RUN("check-model", KVFERRY_DEMO_MODEL, "--attention-math", "int8-pv-fp8", "--kv-block-tokens",
+        "64", "--attention-path", "unfused");
+    cr_assert_eq(last_command.exit_status, EXIT_FAILURE);
+    EXPECT_IN(last_command.out, "not supported: A3 context phase unfused, short or flash (path) "
+                                "excludes S1 INT8 context attention");
+    RUN("check-model", KVFERRY_DEMO_MODEL, "--attention-math", "int8");
+    EXPECT_IN(last_command.err, "with kv_block_tokens 16: expected 64 or 128");
+    RUN("check-model", KVFERRY_DEMO_MODEL, "--attention-path", "short");
+    EXPECT_IN(last_command.err, "attention_path is short, which takes contexts of up to 1024 "
+                                "tokens, not of 2048");
+    RUN("check-model", KVFERRY_DEMO_MODEL, "--attention-path", "short", "--max-context-tokens",
+        "1024");
+    EXPECT_OK();
+    RUN("check-model", KVFERRY_DEMO_MODEL, "--max-context-tokens", "4096");
+    EXPECT_IN(last_command.err, "max_context_tokens is 4096; the model supports 2048");
+    RUN("check-model", KVFERRY_DEMO_MODEL, "--device", "tpu");
+    EXPECT_IN(last_command.err, "device is \"tpu\", expected cpu, cuda:N or auto");
+    RUN("check-model", KVFERRY_DEMO_MODEL, "--kv-block-tokens", "24");
+    EXPECT_IN(last_command.err, "24");
+    cr_assert_eq(last_command.exit_status, EXIT_FAILURE);
+}
+
+Test(check_model, attention_is_in_the_document)
+{
+    RUN("check-model", WINDOWED, "--no-tokenizer", "--attention-math", "int8", "--kv-block-tokens",
+        "128", "--json");
+    cr_assert_eq(last_command.exit_status, EXIT_FAILURE);
+    json_t *report = json_loads(last_command.out, 0, NULL);
+    const json_t *groups = json_object_get(report, "attention");
+    cr_assert_eq(json_array_size(groups), 2, "%s", last_command.out);
+    const json_t *first = json_array_get(groups, 0), *second = json_array_get(groups, 1);
+    cr_expect_str_eq(json_string_value(json_object_get(first, "layers")), "0-1, 3");
+    cr_expect_eq(json_integer_value(json_object_get(first, "window")), 9);
+    cr_expect(json_is_false(json_object_get(first, "supported")));
+    EXPECT_IN(json_string_value(json_object_get(first, "error")), "the window of a layer is 9");
+    cr_expect_str_eq(json_string_value(json_object_get(second, "layers")), "2");
+    cr_expect(json_is_true(json_object_get(second, "supported")));
+    cr_expect_null(json_object_get(second, "error"));
+    cr_expect(json_is_false(json_object_get(report, "serves")));
     json_decref(report);
 }
 

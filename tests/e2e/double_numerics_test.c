@@ -85,6 +85,43 @@ Test(double_numerics, split_equals_single_on_tensor_cores_in_both_phases)
     check_math("fp16", "f16", "f16");
 }
 
+/* A prompt of a tile and a part of one; the chunk of the context worker is a tile. */
+static void check_8_bits(const char *math, const char *kernel)
+{
+    static const uint32_t length = 64 + 6;
+    static const char *const tiles[] = {"--prefill-chunk-tokens", "64", "--prefill-batch-tokens",
+                                        "64", NULL};
+    const char *flags[] = {GPU, "--attention-math", math, "--kv-block-tokens", "64", NULL};
+    struct work work;
+    struct cluster cluster;
+    work_create_of(&work,
+                   &(struct cluster_options){.model = model,
+                                             .n_generations = 1,
+                                             .both = flags,
+                                             .generation = TAKES,
+                                             .first_generation_binary = DOUBLE_BINARY},
+                   &length, 1, N_TOKENS);
+    cluster_start(&cluster, &(struct cluster_options){.model = model,
+                                                      .n_contexts = 1,
+                                                      .n_generations = 1,
+                                                      .both = flags,
+                                                      .context = tiles,
+                                                      .generation = TAKES,
+                                                      .first_context_binary = DOUBLE_BINARY,
+                                                      .first_generation_binary = DOUBLE_BINARY});
+    cr_expect_gt(expect_all_same(&work, &cluster, END_LIMIT_MS), 0, "%s: nothing crossed", math);
+    cluster_end(&cluster);
+    cr_expect(child_log_has(&cluster.contexts[0], kernel), "no %s", kernel);
+    cluster_remove(&cluster);
+    work_destroy(&work);
+}
+
+Test(double_numerics, split_equals_single_with_prompts_in_8_bits)
+{
+    check_8_bits("fp8", "kernel attention_masked_64 ");
+    check_8_bits("int8", "kernel attention_masked_int8_256 ");
+}
+
 /* ---- what is kept of an answer ---- */
 
 enum { N_FIRST = 16, N_ANSWER = 20, N_SECOND = N_FIRST + N_ANSWER, N_OF_SECOND = 3 };

@@ -90,6 +90,21 @@ Test(eval, rounded_weights_are_told_from_the_files)
     json_decref(report);
 }
 
+Test(eval, rounded_attention_is_told_from_that_of_the_other_model)
+{
+    static const char *const MATHS[] = {"fp8", "int8", "int8-pv-fp8"};
+    for (int i = 0; i < 3; i++) {
+        RUN("eval", KVFERRY_DEMO_MODEL, "--text", TEXT, "--attention-math", MATHS[i], "--against",
+            KVFERRY_DEMO_MODEL, "--json");
+        json_t *report = report_of();
+        const json_t *divergence = json_object_get(report, "divergence");
+        cr_expect_gt(number(divergence, "mean"), 0.0, "%s", MATHS[i]);
+        cr_expect_lt(number(divergence, "mean"), 0.02, "%s", MATHS[i]);
+        cr_expect_gt(number(report, "same_token"), 0.9, "%s", MATHS[i]);
+        json_decref(report);
+    }
+}
+
 Test(eval, lines_are_for_people)
 {
     RUN("eval", KVFERRY_DEMO_MODEL, "--text", TEXT, "--tokens-max", "100", "--against",
