@@ -266,7 +266,8 @@ static const struct config_group GROUPS[] = {
     {"KV transfer",
      "kv_transport kv_network kv_digest ucx_net_devices ucx_port_range kv_unproven_max kv_proof_ms "
      "peers_max pieces_max "
-     "prefills_max allow_numerics local_prefill local_prefill_max_tokens context_limit_ms "
+     "prefills_max allow_numerics kv_convert local_prefill local_prefill_max_tokens "
+     "context_limit_ms "
      "context_limit_tokens context_limit_max_ms transfer_limit_ms transfer_limit_mib_ms "
      "commit_limit_ms quiet_limit_ms describe_limit_ms lease_limit_ms "
      "lease_limit_mib_ms"},

@@ -46,7 +46,7 @@ static enum status admit(const struct ctx_service *service,
     TRY(identity_decode(request->caller, &way_in, &caller, error));
     const struct identity_way way_out = {key, IDENTITY_CALLEE, caller.address.incarnation};
     assert(service->lives && service->sender && "set before process_serving");
-    enum status status = identity_match(service->identity, &caller, "any", error);
+    enum status status = identity_match(service->identity, &caller, IDENTITY_ALLOWS_ALL, error);
     if (status == STATUS_OK)
         status = described_lives_note(service->lives, &caller.address, error);
     if (status == STATUS_OK)

@@ -99,10 +99,15 @@ static enum status tell_described(struct context_prefill *prefill)
     if (address->incarnation != prefill->incarnation)
         return STATUS_STALE_PEER;
     prefill->is_described = true;
-    const char *theirs = prefill->peer->identity.geometry.numerics;
-    const char *ours = prefill->client->options.identity->geometry.numerics;
-    return gen_engine_described(prefill->client->engine, prefill->id, address,
-                                strcmp(theirs, ours) != 0 || !numerics_is_exact(ours));
+    const struct geometry *theirs = &prefill->peer->identity.geometry;
+    const struct geometry *ours = &prefill->client->options.identity->geometry;
+    const struct gen_described described = {
+        .address = *address,
+        .geometry = *theirs,
+        .has_other_numerics = strcmp(theirs->numerics, ours->numerics) != 0 ||
+                              !numerics_is_exact(ours->numerics) || theirs->dtype != ours->dtype,
+    };
+    return gen_engine_described(prefill->client->engine, prefill->id, &described);
 }
 
 static enum status hand_on(struct context_prefill *prefill,
@@ -187,7 +192,8 @@ static void begin_prefill(struct context_prefill *prefill)
     struct rpc_request request = {
         .path = "/kvferry.internal.v1.ContextWorkerService/Prefill",
         .message = prefill_message_encode(
-            prefill->request, client->options.identity->address.incarnation, prefill->incarnation),
+            prefill->request, client->options.identity->address.incarnation, prefill->incarnation,
+            prefill->peer->identity.geometry.block_tokens),
         .response = &kvferry__internal__v1__prefill_response__descriptor,
         .is_stream = true,
         .elements_max = EVENT_ELEMENTS_MAX,

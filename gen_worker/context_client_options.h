@@ -12,7 +12,7 @@ struct context_client_options {
     struct rpc_client *rpc;                 /* borrowed, as the others, until destroy */
     struct cluster_key *key;                /* that of rpc; NULL: it has none */
     const struct worker_identity *identity; /* of this worker */
-    const char *allow_numerics; /* numerics that it accepts beside its own: numerics_fit */
+    struct identity_allowance allowed;      /* beside KV like its own */
     uint32_t peers_max;
     uint32_t prefills_max;
     uint64_t describe_limit_ns;

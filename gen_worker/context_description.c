@@ -37,7 +37,7 @@ static void on_description(void *arg, const ProtobufCMessage *message)
     if (unary->status == STATUS_OK)
         unary->status = check_life(unary, &unary->error);
     if (unary->status == STATUS_OK)
-        unary->status = identity_match(options->identity, &unary->identity, options->allow_numerics,
+        unary->status = identity_match(options->identity, &unary->identity, &options->allowed,
                                        &unary->error);
 }
 

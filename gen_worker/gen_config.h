@@ -19,6 +19,10 @@
       "workers whose KV is accepted: equal: only those that compute bit for bit as this one; "     \
       "any: all; or a list, separated by commas, of further ids that `kvferry version` shows; a "  \
       "reply may then differ from one computed locally")                                           \
+    X(kv_convert, BOOL, "no", "",                                                                  \
+      "accept KV of workers with another kv_block_tokens, if no layer has a window, and with "     \
+      "another kv_dtype, if both are f32, bf16 or f16; a reply may then differ from one computed " \
+      "locally where the types differ")                                                            \
     X(local_prefill, BOOL, "yes", "", "compute a prompt locally when its KV transfer has failed")  \
     X(local_prefill_max_tokens, U32(0, 16777216), "32", "tokens",                                  \
       "prompts with at most this many tokens that are not cached are computed locally")            \

@@ -43,6 +43,7 @@
 
 #include "base/clock.h"
 #include "engine/prefill_event.h"
+#include "gen_worker/gen_described.h"
 #include "gen_worker/gen_ops.h"
 #include "gen_worker/gen_options.h"
 #include "gen_worker/gen_request.h"
@@ -66,11 +67,10 @@ MUST_CHECK enum status gen_engine_generate(struct gen_engine *engine, void *stre
 /* (any) The client has left. Never fails. */
 void gen_engine_stream_ended(struct gen_engine *engine, void *stream);
 
-/* (any) Which worker computes the prefill; before its first event. address is copied. has_other_numerics: its KV is accepted,
+/* (any) Which worker computes the prefill; before its first event. described is copied. has_other_numerics: its KV is accepted,
  * and may have other bits than KV of this worker: see above. QUEUE_FULL: as below. */
 MUST_CHECK enum status gen_engine_described(struct gen_engine *engine, uint64_t prefill,
-                                            const struct transport_address *address,
-                                            bool has_other_numerics);
+                                            const struct gen_described *described);
 /* (any) QUEUE_FULL (events_max are waiting), NO_MEMORY: the event is lost, and so is the prefill: cancel its stream and call
  * prefill_end with that status. */
 MUST_CHECK enum status gen_engine_prefill_event(struct gen_engine *engine, uint64_t prefill,

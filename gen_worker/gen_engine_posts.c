@@ -25,17 +25,15 @@ void gen_engine_stream_ended(struct gen_engine *engine, void *stream)
 }
 
 enum status gen_engine_described(struct gen_engine *engine, uint64_t prefill,
-                                 const struct transport_address *address, bool has_other_numerics)
+                                 const struct gen_described *described)
 {
-    struct transport_address *copy = malloc(sizeof *copy);
+    struct gen_described *copy = malloc(sizeof *copy);
     if (!copy)
         return STATUS_NO_MEMORY;
-    *copy = *address;
+    *copy = *described;
     enum status status = engine_inbox_post_counted(
-        &engine->inbox, &(struct gen_message){.kind = GEN_MESSAGE_DESCRIBED,
-                                              .prefill = prefill,
-                                              .has_other_numerics = has_other_numerics,
-                                              .address = copy});
+        &engine->inbox, &(struct gen_message){
+                            .kind = GEN_MESSAGE_DESCRIBED, .prefill = prefill, .described = copy});
     if (status != STATUS_OK)
         free(copy);
     return status;

@@ -30,7 +30,7 @@ void gen_message_finish(struct gen_message *message)
     if (message->kind == GEN_MESSAGE_REQUEST)
         job_destroy(message->job);
     else if (message->kind == GEN_MESSAGE_DESCRIBED)
-        free(message->address);
+        free(message->described);
     else if (message->kind == GEN_MESSAGE_PREFILL_EVENT)
         free(message->box);
 }

@@ -12,6 +12,7 @@
 
 #include "engine/engine_inbox.h"
 #include "engine/prefill_event.h"
+#include "gen_worker/gen_described.h"
 #include "gen_worker/gen_prefill.h"
 #include "gen_worker/job.h"
 
@@ -41,10 +42,9 @@ struct gen_message {
         uint64_t prefill;     /* of messages from context workers */
         uint64_t incarnation; /* of DROP_PEER, DISTRUST */
     };
-    bool has_other_numerics; /* of DESCRIBED */
-    union {                  /* heap objects are owned by who holds the message */
+    union { /* heap objects are owned by who holds the message */
         struct job *job;
-        struct transport_address *address;
+        struct gen_described *described;
         struct gen_event_box *box;
         struct {
             enum status status;

@@ -72,12 +72,36 @@ static void flush_reply(void *arg, void *call, uint32_t blocks_evicted)
 
 /* ---- making ---- */
 
+#define STAGE_BYTES_LEAST                                                                          \
+    (4ull << 20) /* so that pieces are under way while a block is put in its place */
+
+/* Of a transfer: those of the smallest blocks that may come. */
+static uint32_t blocks_max(const struct gen_worker *gen)
+{
+    struct geometry geometry = gen->worker.identity.geometry;
+    if (gen->config.kv_convert && !cache_groups_has_window(&geometry.groups))
+        geometry.block_tokens = GEOMETRY_BLOCK_TOKENS_MIN;
+    return geometry_blocks(&geometry, gen->worker.context_tokens);
+}
+
+/* Two of the largest blocks that may come, and more of others. */
+static uint64_t stage_bytes(const struct geometry *ours)
+{
+    struct geometry largest = *ours;
+    largest.dtype = KV_F32;
+    largest.kv_scales = 0;
+    largest.block_tokens = GEOMETRY_BLOCK_TOKENS_MAX;
+    const uint64_t bytes = 2 * geometry_block_bytes(&largest);
+    return bytes > STAGE_BYTES_LEAST ? bytes : STAGE_BYTES_LEAST;
+}
+
 static enum status create_receiver(struct gen_worker *gen)
 {
     struct worker *worker = &gen->worker;
     struct kv_receiver_options options = {
         .transfers_max = gen->config.prefills_max,
-        .blocks_max = worker->context_blocks,
+        .blocks_max = blocks_max(gen),
+        .stage_bytes = gen->config.kv_convert ? stage_bytes(&worker->identity.geometry) : 0,
         .peers_max = gen->config.peers_max,
         .window_max = gen->config.pieces_max,
         .device = worker->device,
@@ -151,7 +175,7 @@ static enum status create_contexts(struct gen_worker *gen, struct error *error)
         .rpc = gen->rpc,
         .key = gen->process.auth.key,
         .identity = &gen->worker.identity,
-        .allow_numerics = gen->config.allow_numerics,
+        .allowed = {gen->config.allow_numerics, gen->config.kv_convert},
         .peers_max = gen->config.peers_max,
         .prefills_max = gen->config.prefills_max,
         .describe_limit_ns = gen->config.describe_limit_ms * NS_PER_MS,

@@ -1,5 +1,8 @@
 #include "gen_worker/handover.h"
 
+#include "kernels/dtype.h"
+#include "worker_common/worker_forward.h"
+
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,13 +16,14 @@ enum status handover_init(struct handover *handover, uint32_t blocks_max)
 {
     memset(handover, 0, sizeof *handover);
     handover->blocks = calloc(blocks_max, sizeof *handover->blocks);
-    return handover->blocks ? STATUS_OK : STATUS_NO_MEMORY;
+    handover->spans = calloc(blocks_max, sizeof *handover->spans);
+    return handover->blocks && handover->spans ? STATUS_OK : STATUS_NO_MEMORY;
 }
 
 static void unmark_inbound(struct handover *handover, const struct gen_home *home)
 {
     if (handover->is_inbound)
-        kv_manager_arrived(home->manager, handover->blocks, handover->n_blocks);
+        kv_manager_arrived(home->manager, handover->blocks, handover->n_local);
     handover->is_inbound = false;
 }
 
@@ -29,6 +33,7 @@ void handover_finish(struct handover *handover, const struct gen_home *home)
     if (handover->n_fenced > 0)
         kv_manager_unfence(home->manager, handover->blocks, handover->n_fenced);
     free(handover->blocks);
+    free(handover->spans);
     memset(handover, 0, sizeof *handover);
 }
 
@@ -74,13 +79,17 @@ void handover_start(struct handover *handover, const struct gen_home *home,
     const struct job *job = plan->job;
     const struct geometry *geometry = &home->options->geometry;
     block_id *blocks = handover->blocks;
+    uint8_t **spans = handover->spans;
     *handover = (struct handover){
         .state = HANDOVER_STARTING,
         .id = plan->id,
         .blocks = blocks,
+        .spans = spans,
+        .held_tokens = plan->held_tokens,
         .awaits_end = true,
         .crossing = crossing_of(geometry, job->request.n_tokens, plan->held_tokens),
         .block_tokens = geometry->block_tokens,
+        .block_bytes = kv_manager_block_bytes(home->manager),
         .n_prompt = job->request.n_tokens,
         .limit_ns = DEADLINE_NONE,
         .wants_scores = plan->wants_scores,
@@ -92,8 +101,10 @@ void handover_start(struct handover *handover, const struct gen_home *home,
     renew_word_limit(handover, home, now_ns);
     handover->began_ns = now_ns;
     const struct crossing *crossing = &handover->crossing;
-    handover->n_blocks = crossing_list(crossing, crossing->held, crossing->end, plan->table->blocks,
-                                       plan->table->spans_max, blocks);
+    handover->local = *crossing;
+    handover->n_local = crossing_list(crossing, crossing->held, crossing->end, plan->table->blocks,
+                                      plan->table->spans_max, blocks);
+    handover->n_blocks = handover->n_local;
     memcpy(handover->context_worker, job->context_worker, sizeof handover->context_worker);
     home->ops->draw_transfer_id(home->ops->arg, &handover->transfer);
     home->stats->handovers_started++;
@@ -115,21 +126,87 @@ void handover_start(struct handover *handover, const struct gen_home *home,
     home->ops->start_prefill(home->ops->arg, handover->id, job->context_worker, &request);
 }
 
+/* ---- blocks that are not like the pool's ---- */
+
+static void convert(enum kv_dtype from_dtype, const void *from, enum kv_dtype to_dtype, void *to,
+                    size_t n)
+{
+    const enum dtype source = worker_element_dtype(from_dtype);
+    const enum dtype target = worker_element_dtype(to_dtype);
+    for (size_t i = 0; i < n; i++)
+        dtype_store(target, to, i, dtype_load(source, from, i));
+}
+
+/* (transfer) No layer has a window, or there is one block of theirs for one of ours: so of a full group, or of the same span. */
+static void put(void *arg, uint32_t index, const uint8_t *block)
+{
+    const struct handover *handover = arg;
+    const struct crossing *crossing = &handover->crossing;
+    const struct crossing_place place = crossing_at(crossing, index - crossing->base);
+    const struct transfer_plan *plan = &handover->plan;
+    const uint32_t first_span = handover->local.first[place.group];
+    uint32_t before = 0; /* spans of the groups before */
+    for (uint32_t group = 0; group < place.group; group++)
+        before += handover->local.end - handover->local.first[group];
+    transfer_plan_put(plan, block, place.span * plan->from_tokens,
+                      &(struct transfer_target){.first = first_span * plan->to_tokens,
+                                                .end = handover->n_prompt,
+                                                .first_span = first_span,
+                                                .spans = handover->spans + before});
+}
+
+/* The addresses of the local blocks: of each group its spans. */
+static void list_spans(struct handover *handover, const struct gen_home *home)
+{
+    const struct crossing *local = &handover->local;
+    uint32_t n = 0, at[CACHE_GROUPS_MAX];
+    for (uint32_t group = 0; group < local->n_groups; group++) {
+        at[group] = n;
+        n += local->end - local->first[group];
+    }
+    for (uint32_t i = 0; i < handover->n_local; i++) {
+        const uint32_t group = crossing_at(local, i).group;
+        handover->spans[at[group]++] = kv_manager_data(home->manager, handover->blocks[i]);
+    }
+}
+
+/* They are numbered by the context worker's blocks from now on. */
+static struct kv_other_blocks take_others(struct handover *handover, const struct gen_home *home,
+                                          const struct geometry *theirs)
+{
+    const uint32_t held = handover->held_tokens - handover->held_tokens % theirs->block_tokens;
+    handover->plan = transfer_plan_of(theirs, &home->options->geometry, convert);
+    handover->crossing = crossing_of(theirs, handover->n_prompt, held);
+    handover->block_tokens = theirs->block_tokens;
+    handover->block_bytes = geometry_block_bytes(theirs);
+    handover->n_blocks = crossing_count(&handover->crossing, UINT32_MAX);
+    list_spans(handover, home);
+    return (struct kv_other_blocks){handover->block_bytes, put, handover};
+}
+
 enum status handover_described(struct handover *handover, const struct gen_home *home,
-                               const struct transport_address *address, struct error *error,
+                               const struct gen_described *described, struct error *error,
                                uint64_t now_ns)
 {
+    const struct transport_address *address = &described->address;
     if (handover->state != HANDOVER_STARTING)
         return error_set(error, STATUS_TRANSFER_FAILED, "the context worker was described twice");
     assert(address->incarnation != 0 && "that is this worker's own KV");
     handover->incarnation = address->incarnation;
-    enum status status = kv_receiver_open(home->options->receiver, &handover->transfer, address);
+    handover->has_other_numerics = described->has_other_numerics;
+    handover->is_converted = !geometry_has_equal_blocks(&home->options->geometry,
+                                                        &described->geometry);
+    struct kv_other_blocks others;
+    if (handover->is_converted)
+        others = take_others(handover, home, &described->geometry);
+    enum status status = kv_receiver_open(home->options->receiver, &handover->transfer, address,
+                                          handover->is_converted ? &others : NULL);
     if (status != STATUS_OK)
         return error_set(error, status, "the fetch could not be opened: %s", status_text(status));
     handover->is_open = true;
     handover->state = HANDOVER_FETCHING;
     renew_word_limit(handover, home, now_ns);
-    kv_manager_inbound(home->manager, handover->blocks, handover->n_blocks);
+    kv_manager_inbound(home->manager, handover->blocks, handover->n_local);
     handover->is_inbound = true;
     return STATUS_OK;
 }
@@ -167,7 +244,7 @@ enum status handover_accepted(struct handover *handover, const struct gen_home *
     TRY(check_fetching(handover, error));
     if (handover->is_accepted)
         return error_set(error, STATUS_TRANSFER_FAILED, "the prompt was accepted twice");
-    uint32_t block_tokens = home->options->geometry.block_tokens;
+    const uint32_t block_tokens = handover->block_tokens;
     if (event->accepted.block_tokens != block_tokens ||
         event->accepted.n_blocks != handover->n_blocks)
         return error_set(error, STATUS_TRANSFER_FAILED,
@@ -187,7 +264,7 @@ static void announce(struct handover *handover, const struct gen_home *home, uin
     const struct gen_engine_options *options = home->options;
     if (handover->n_arrived == handover->n_announced)
         handover->limit_ns = now_ns + options->transfer_limit_ns;
-    uint64_t mib = (n * kv_manager_block_bytes(home->manager) + MIB - 1) / MIB;
+    uint64_t mib = (n * handover->block_bytes + MIB - 1) / MIB;
     handover->limit_ns += mib * options->transfer_limit_mib_ns;
 
     handover->n_announced += n;
@@ -211,12 +288,15 @@ enum status handover_ready(struct handover *handover, const struct gen_home *hom
     assert(handover->is_open && handover->is_inbound && "since it was described");
     if (handover->n_announced == 0)
         handover->first_ready_ns = now_ns;
-    kv_receiver_fetch(home->options->receiver, &handover->transfer,
-                      &(struct kv_fetch){.first_index = next,
-                                         .n = n,
-                                         .remote_blocks = event->ready.block_ids,
-                                         .local_blocks = handover->blocks + handover->n_announced,
-                                         .digests = event->ready.digests});
+    kv_receiver_fetch(
+        home->options->receiver, &handover->transfer,
+        &(struct kv_fetch){.first_index = next,
+                           .n = n,
+                           .remote_blocks = event->ready.block_ids,
+                           .local_blocks = handover->is_converted
+                                               ? NULL
+                                               : handover->blocks + handover->n_announced,
+                           .digests = event->ready.digests});
     announce(handover, home, n, now_ns);
     return STATUS_OK;
 }
@@ -264,7 +344,7 @@ void handover_commit(struct handover *handover, const struct gen_home *home, uin
     handover->awaits_commit = true;
     handover->commit_began_ns = now_ns;
     handover->limit_ns = now_ns + home->options->commit_limit_ns;
-    uint64_t kv_bytes = (uint64_t)handover->n_arrived * kv_manager_block_bytes(home->manager);
+    uint64_t kv_bytes = handover->n_arrived * handover->block_bytes;
     home->ops->commit(home->ops->arg, handover->id, handover->context_worker, &handover->transfer,
                       kv_bytes, handover->incarnation);
 }
@@ -279,7 +359,7 @@ void handover_close(struct handover *handover, const struct gen_home *home, enum
     unmark_inbound(handover, home);
     if (handover->is_open) {
         if (fate == HANDOVER_DISCARD) {
-            handover->n_fenced = handover->n_blocks;
+            handover->n_fenced = handover->n_local;
             kv_manager_fence(home->manager, handover->blocks, handover->n_fenced);
         }
         kv_receiver_close(home->options->receiver, &handover->transfer);

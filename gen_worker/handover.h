@@ -22,8 +22,10 @@
 #pragma once
 
 #include "engine/prefill_event.h"
+#include "gen_worker/gen_described.h"
 #include "gen_worker/gen_home.h"
 #include "kvcache/crossing.h"
+#include "kvtransfer/transfer_plan.h"
 
 enum handover_state {
     HANDOVER_FREE,
@@ -49,12 +51,21 @@ struct handover {
     bool wants_scores;        /* of the prompt's tokens; */
     uint32_t n_scored;        /* so many have come */
     struct crossing crossing; /* which blocks of the prompt are fetched, and their numbers */
-    uint32_t block_tokens;
-    uint32_t n_blocks; /* to fetch */
+    uint32_t block_tokens;    /* of the context worker's blocks, */
+    uint64_t block_bytes;     /* which have so many bytes; */
+    uint32_t n_blocks;        /* so many are to be fetched */
+    /* Where blocks that are not like the pool's are put; spans: [n_local], of this worker's groups, one after the other. Read by
+     * the transfer thread from open to QUIET. */
+    bool is_converted;
+    struct crossing local; /* of blocks */
+    struct transfer_plan plan;
+    uint8_t **spans;
+    uint32_t held_tokens;
     uint32_t n_announced, n_arrived;
     uint32_t n_prompt; /* tokens */
-    block_id *blocks;  /* [n_blocks] local ids; room for the blocks of context_tokens */
-    uint32_t n_fenced; /* of blocks: 0 or n_blocks */
+    block_id *blocks;  /* [n_local] local ids; room for the blocks of context_tokens */
+    uint32_t n_local;
+    uint32_t n_fenced; /* of blocks: 0 or n_local */
     /* Two timeouts: of the context worker's progress (its description, its acceptance, so much of the prompt announced), and of
      * what is under way (announced blocks, the answer to the commit). */
     uint64_t word_limit_ns, limit_ns;
@@ -85,7 +96,7 @@ void handover_start(struct handover *handover, const struct gen_home *home,
 
 /* Messages for it. Not OK: the hand-over has failed, error says why; close it. */
 MUST_CHECK enum status handover_described(struct handover *handover, const struct gen_home *home,
-                                          const struct transport_address *address,
+                                          const struct gen_described *described,
                                           struct error *error, uint64_t now_ns);
 MUST_CHECK enum status handover_backlog(struct handover *handover, const struct gen_home *home,
                                         const struct prefill_event *event, struct error *error,

@@ -85,8 +85,7 @@ static void on_described(struct handover_set *set, const struct gen_home *home,
     struct error error = {""};
     if (!handover || handover->state == HANDOVER_CLOSING)
         return;
-    handover->has_other_numerics = message->has_other_numerics;
-    enum status status = handover_described(handover, home, message->address, &error, now_ns);
+    enum status status = handover_described(handover, home, message->described, &error, now_ns);
     if (status != STATUS_OK)
         sequence_fall_back(owner_of(handover), home, status, error.text, now_ns);
 }

@@ -8,6 +8,7 @@
 #include <string.h>
 
 struct prefill_message {
+    uint32_t held_tokens; /* by the caller */
     Kvferry__Internal__V1__PrefillRequest request;
     struct sampling_message sampling_message;
     Kvferry__Internal__V1__Standing standing;
@@ -59,7 +60,7 @@ enum status prefill_message_create(const struct gen_prefill_request *request,
     message->request.transfer_id.len = sizeof message->transfer_id.bytes;
     message->request.token_ids = message->token_ids;
     message->request.n_token_ids = input->n_tokens;
-    message->request.held_tokens = request->held_tokens;
+    message->held_tokens = request->held_tokens;
     message->request.cache_salt = message->salt;
     sampling_message_make(&message->sampling, &message->sampling_message);
     message->request.sampling = message->sampling_message.sampling;
@@ -81,11 +82,12 @@ void prefill_message_destroy(struct prefill_message *message)
 
 const ProtobufCMessage *prefill_message_encode(struct prefill_message *message,
                                                uint64_t caller_incarnation,
-                                               uint64_t callee_incarnation)
+                                               uint64_t callee_incarnation, uint32_t block_tokens)
 {
     assert(caller_incarnation != 0 && callee_incarnation != 0 && "both incarnations are known");
     message->request.caller_incarnation = caller_incarnation;
     message->request.callee_incarnation = callee_incarnation;
+    message->request.held_tokens = message->held_tokens - message->held_tokens % block_tokens;
     return &message->request.base;
 }
 

@@ -17,10 +17,10 @@ MUST_CHECK enum status prefill_message_create(const struct gen_prefill_request *
                                               struct prefill_message **message_out);
 void prefill_message_destroy(struct prefill_message *message); /* NULL is fine */
 
-/* Borrowed from message, until the next encode or destroy. */
+/* Borrowed from message, until the next encode or destroy. block_tokens: of the callee, which sends whole blocks of its own. */
 const ProtobufCMessage *prefill_message_encode(struct prefill_message *message,
                                                uint64_t caller_incarnation,
-                                               uint64_t callee_incarnation);
+                                               uint64_t callee_incarnation, uint32_t block_tokens);
 uint64_t prefill_message_deadline_ns(const struct prefill_message *message);
 
 /* Memory for the scores of one event. */

@@ -154,11 +154,11 @@ void sequence_committed(struct sequence *sequence, const struct gen_home *home, 
 {
     assert(sequence->state == SEQUENCE_COMMITTING);
     struct handover *handover = sequence->handover;
-    assert(handover->crossing.held * sequence->table.block_tokens == sequence->n_kv);
+    assert(handover->held_tokens == sequence->n_kv);
     assert(handover->n_arrived == handover->n_blocks && handover->is_sealed);
     sequence->has_other_kv = handover->has_other_numerics;
     count_received(sequence, home, now_ns);
-    kv_manager_set_origin(home->manager, handover->blocks, handover->n_blocks,
+    kv_manager_set_origin(home->manager, handover->blocks, handover->n_local,
                           handover->incarnation);
     handover_close(handover, home, HANDOVER_KEEP);
     sequence->handover = NULL;

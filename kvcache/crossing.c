@@ -46,6 +46,22 @@ uint32_t crossing_spans(const struct crossing *crossing, uint32_t n_blocks)
     return least;
 }
 
+struct crossing_place crossing_at(const struct crossing *crossing, uint32_t i)
+{
+    struct crossing_place place = {.span = crossing_spans(crossing, i)};
+    uint32_t n_before = crossing_count(crossing, place.span);
+    /* crossing_spans of 0 is what is held; spans without a block of any group may follow. */
+    while (crossing_count(crossing, place.span + 1) <= i)
+        n_before = crossing_count(crossing, ++place.span);
+    for (uint32_t left = i - n_before;; place.group++) {
+        assert(place.group < crossing->n_groups);
+        if (place.span < crossing->first[place.group])
+            continue;
+        if (left-- == 0)
+            return place;
+    }
+}
+
 uint32_t crossing_list(const struct crossing *crossing, uint32_t first, uint32_t end,
                        const block_id *table, uint32_t stride, block_id *ids_out)
 {

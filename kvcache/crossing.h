@@ -32,6 +32,11 @@ struct crossing crossing_of(const struct geometry *geometry, uint32_t n_prompt,
 uint32_t crossing_count(const struct crossing *crossing, uint32_t n_spans);
 /* The leading spans of the prompt that are complete when n_blocks of the list are there. */
 uint32_t crossing_spans(const struct crossing *crossing, uint32_t n_blocks);
+struct crossing_place {
+    uint32_t group, span;
+};
+/* Of block number i of the list, which has it. */
+struct crossing_place crossing_at(const struct crossing *crossing, uint32_t i);
 /* Takes the ids of the spans first .. end - 1 from a table [n_groups][stride], in order. Returns how many. */
 uint32_t crossing_list(const struct crossing *crossing, uint32_t first, uint32_t end,
                        const block_id *table, uint32_t stride, block_id *ids_out);

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { BLOCK_TOKENS_MIN = 8, BLOCK_TOKENS_MAX = 128 };
+enum { BLOCK_TOKENS_MIN = GEOMETRY_BLOCK_TOKENS_MIN, BLOCK_TOKENS_MAX = GEOMETRY_BLOCK_TOKENS_MAX };
 #define BLOCK_BYTES_MAX (1ull << 30)
 
 static const struct {
@@ -205,8 +205,48 @@ static enum status match_groups(const struct geometry *ours, const struct geomet
                      "KV layout: groups of layers are %s here and %s there", here, there);
 }
 
+static const char KV_CONVERT[] = "; with kv_convert it is accepted";
+
+/* A window's first block would have tokens that nobody sent. */
+static enum status match_block_tokens(const struct geometry *ours, const struct geometry *theirs,
+                                      bool converts, struct error *error)
+{
+    const bool has_window = cache_groups_has_window(&ours->groups) ||
+                            cache_groups_has_window(&theirs->groups);
+    if (ours->block_tokens == theirs->block_tokens || (converts && !has_window))
+        return STATUS_OK;
+    return error_set(error, STATUS_GEOMETRY_MISMATCH,
+                     "KV layout: block_tokens is %" PRIu32 " here and %" PRIu32 " there%s",
+                     ours->block_tokens, theirs->block_tokens,
+                     has_window ? ", and layers have windows" : KV_CONVERT);
+}
+
+static enum status match_dtype(const struct geometry *ours, const struct geometry *theirs,
+                               bool converts, struct error *error)
+{
+    const bool is_known = (unsigned)theirs->dtype < N_DTYPES;
+    const bool may = is_known && !kv_dtype_is_8bit(ours->dtype) && !kv_dtype_is_8bit(theirs->dtype);
+    if (ours->dtype == theirs->dtype || (converts && may))
+        return STATUS_OK;
+    return error_set(error, STATUS_GEOMETRY_MISMATCH, "KV layout: dtype is %s here and %s there%s",
+                     kv_dtype_name(ours->dtype),
+                     is_known ? kv_dtype_name(theirs->dtype) : "unknown", may ? KV_CONVERT : "");
+}
+
+bool geometry_has_equal_blocks(const struct geometry *ours, const struct geometry *theirs)
+{
+    return ours->block_tokens == theirs->block_tokens && ours->dtype == theirs->dtype;
+}
+
 enum status geometry_match(const struct geometry *ours, const struct geometry *theirs,
                            const char *allow_numerics, struct error *error)
+{
+    return geometry_match_converting(ours, theirs, allow_numerics, false, error);
+}
+
+enum status geometry_match_converting(const struct geometry *ours, const struct geometry *theirs,
+                                      const char *allow_numerics, bool converts,
+                                      struct error *error)
 {
     if (ours->n_layers != theirs->n_layers)
         return differ(error, "n_layers", ours->n_layers, theirs->n_layers);
@@ -214,13 +254,8 @@ enum status geometry_match(const struct geometry *ours, const struct geometry *t
         return differ(error, "n_kv_heads", ours->n_kv_heads, theirs->n_kv_heads);
     if (ours->head_dim != theirs->head_dim)
         return differ(error, "head_dim", ours->head_dim, theirs->head_dim);
-    if (ours->block_tokens != theirs->block_tokens)
-        return differ(error, "block_tokens", ours->block_tokens, theirs->block_tokens);
-    if (ours->dtype != theirs->dtype)
-        return error_set(error, STATUS_GEOMETRY_MISMATCH,
-                         "KV layout: dtype is %s here and %s there", kv_dtype_name(ours->dtype),
-                         (unsigned)theirs->dtype < N_DTYPES ? kv_dtype_name(theirs->dtype)
-                                                            : "unknown");
+    TRY(match_block_tokens(ours, theirs, converts, error));
+    TRY(match_dtype(ours, theirs, converts, error));
     if (ours->model_digest[0] != theirs->model_digest[0] ||
         ours->model_digest[1] != theirs->model_digest[1])
         return error_set(error, STATUS_GEOMETRY_MISMATCH,

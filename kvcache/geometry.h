@@ -18,13 +18,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#define GEOMETRY_BLOCK_TOKENS_MIN 8u
+#define GEOMETRY_BLOCK_TOKENS_MAX 128u
+
 enum kv_dtype { KV_F32, KV_BF16, KV_F16, KV_INT8, KV_E4M3 };
 
 struct geometry {
     uint32_t n_layers;
     uint32_t n_kv_heads;
     uint32_t head_dim;     /* elements */
-    uint32_t block_tokens; /* a power of two, 8 .. 128 */
+    uint32_t block_tokens; /* a power of two, GEOMETRY_BLOCK_TOKENS_MIN .. _MAX */
     enum kv_dtype dtype;
     uint64_t model_digest[2];       /* of the config and the weights. Equal models have equal KV, */
     char numerics[NUMERICS_ID_MAX]; /* if this id is equal, too; "": an older worker */
@@ -60,3 +63,11 @@ uint64_t geometry_sequence_bytes(const struct geometry *geometry, uint32_t n_tok
  * GEOMETRY_MISMATCH: the sentence has the first field that differs and both values. */
 MUST_CHECK enum status geometry_match(const struct geometry *ours, const struct geometry *theirs,
                                       const char *allow_numerics, struct error *error);
+/* The same; converts: ours also takes blocks of another number of tokens, if no layer has a window, and elements of another
+ * type, if both are of F32, BF16 and F16. */
+MUST_CHECK enum status geometry_match_converting(const struct geometry *ours,
+                                                 const struct geometry *theirs,
+                                                 const char *allow_numerics, bool converts,
+                                                 struct error *error);
+/* The bytes of a block of theirs are those of ours. */
+bool geometry_has_equal_blocks(const struct geometry *ours, const struct geometry *theirs);

@@ -63,12 +63,35 @@ void kv_pull_peer_closed(void *arg, struct cached_peer *peer)
             receiver->pulls[i].peer = NULL;
 }
 
-/* Where a block, or a piece of it, is to go. */
-static uint8_t *address_of(const struct kv_receiver *receiver, const struct wanted *wanted,
-                           uint32_t offset)
+/* Of the peer. */
+static uint64_t block_bytes_of(const struct kv_receiver *receiver, uint32_t index)
 {
-    return receiver->options.pool_base + (size_t)wanted->local * receiver->options.block_bytes +
-           offset;
+    const struct slot *slot = &receiver->slots[index];
+    return slot->others.put ? slot->others.block_bytes : receiver->options.block_bytes;
+}
+
+/* Where a block, or a piece of it, is to go: the pool, or the stage. */
+static uint8_t *address_of(const struct kv_receiver *receiver, uint32_t index,
+                           const struct wanted *wanted, uint32_t offset)
+{
+    const uint64_t bytes = block_bytes_of(receiver, index);
+    if (receiver->slots[index].others.put)
+        return receiver->stage + index * receiver->options.stage_bytes + wanted->stage * bytes +
+               offset;
+    return receiver->options.pool_base + (size_t)wanted->local * bytes + offset;
+}
+
+/* Takes a free place of the stage for a block. False: there is none now. */
+static bool take_stage(struct kv_receiver *receiver, uint32_t index, struct wanted *wanted,
+                       uint64_t *used)
+{
+    for (uint32_t i = 0; i < receiver->slots[index].n_stages; i++)
+        if (!(*used >> i & 1)) {
+            *used |= UINT64_C(1) << i;
+            wanted->stage = (uint8_t)i;
+            return true;
+        }
+    return false;
 }
 
 /* No view: what has come is in its block. */
@@ -88,6 +111,11 @@ static void take_block(struct kv_receiver *receiver, uint32_t index, const struc
     if (status != STATUS_OK) {
         fail(receiver, index, status);
         return;
+    }
+    if (slot->others.put) {
+        slot->others.put(slot->others.arg, landing->block_index,
+                         address_of(receiver, index, wanted, 0));
+        receiver->pulls[index].stages_used &= ~(UINT64_C(1) << wanted->stage);
     }
     atomic_fetch_add(&slot->n_arrived, 1);
     if (notice_raise(&slot->arrived))
@@ -119,14 +147,14 @@ static void land(struct kv_receiver *receiver, const struct piece *piece)
     const struct wanted *wanted = &receiver->slots[piece->tag].wanted[piece->block_index];
     assert(pull->bytes_missing[piece->block_index] >= piece->bytes);
     if (!is_direct(receiver))
-        device_write(device, DEVICE_COPY, address_of(receiver, wanted, piece->offset),
+        device_write(device, DEVICE_COPY, address_of(receiver, piece->tag, wanted, piece->offset),
                      piece->target, piece->bytes);
     pull->bytes_missing[piece->block_index] -= piece->bytes;
     bool is_whole = pull->bytes_missing[piece->block_index] == 0;
     struct landing *landing = &pull->landings[pull->n_landings];
     if (is_whole && wanted->has_digest)
-        device_digest(device, DEVICE_COPY, address_of(receiver, wanted, 0),
-                      receiver->options.block_bytes, &landing->digest);
+        device_digest(device, DEVICE_COPY, address_of(receiver, piece->tag, wanted, 0),
+                      block_bytes_of(receiver, piece->tag), &landing->digest);
     pull->written = device_record(device, DEVICE_COPY);
     if (!is_whole)
         return;
@@ -217,20 +245,25 @@ static void look_at_copies(struct kv_receiver *receiver)
 /* Where a pull stands. */
 struct position {
     uint32_t n_done, offset;
+    uint64_t stages_used;
 };
 
 /* Makes up to n_max pieces from there on, each with a target: a view of the device, or the block itself. QUEUE_FULL: there are no
  * more views. DEVICE_LOST. In each case *n_out pieces have their targets. */
-static enum status next_pieces(const struct kv_receiver *receiver, uint32_t index, uint32_t n_max,
+static enum status next_pieces(struct kv_receiver *receiver, uint32_t index, uint32_t n_max,
                                struct piece *pieces, struct position *position, uint32_t *n_out)
 {
     const struct slot *slot = &receiver->slots[index];
     uint32_t n_ordered = atomic_load_explicit(&slot->n_ordered, memory_order_acquire);
-    uint32_t block_bytes = (uint32_t)receiver->options.block_bytes, n;
+    const bool is_other = slot->others.put != NULL;
+    uint32_t block_bytes = (uint32_t)block_bytes_of(receiver, index), n;
     *n_out = 0;
     for (n = 0; n < n_max && position->n_done < n_ordered; n++) {
         uint32_t block_index = slot->order[position->n_done];
-        const struct wanted *wanted = &slot->wanted[block_index];
+        struct wanted *wanted = &slot->wanted[block_index];
+        if (is_other && position->offset == 0 &&
+            !take_stage(receiver, index, wanted, &position->stages_used))
+            return STATUS_QUEUE_FULL;
         uint32_t bytes = block_bytes - position->offset;
         if (bytes > receiver->piece_bytes)
             bytes = receiver->piece_bytes;
@@ -240,7 +273,7 @@ static enum status next_pieces(const struct kv_receiver *receiver, uint32_t inde
                                    .bytes = bytes,
                                    .remote_offset = (uint64_t)wanted->remote * block_bytes +
                                                     position->offset,
-                                   .target = address_of(receiver, wanted, position->offset),
+                                   .target = address_of(receiver, index, wanted, position->offset),
                                    .tag = index};
         if (!is_direct(receiver))
             TRY(device_write_begin(receiver->options.device, pieces[n].target, bytes,
@@ -272,7 +305,8 @@ static bool ask(struct kv_receiver *receiver, uint32_t index, const struct piece
     }
     for (uint32_t i = 0; i < n; i++)
         if (pieces[i].offset == 0)
-            pull->bytes_missing[pieces[i].block_index] = (uint32_t)receiver->options.block_bytes;
+            pull->bytes_missing[pieces[i].block_index] = (uint32_t)block_bytes_of(receiver, index);
+    pull->stages_used = position.stages_used;
     pull->n_done = position.n_done;
     pull->offset = position.offset;
     pull->n_outstanding += n;
@@ -311,7 +345,7 @@ static bool run_pull(struct kv_receiver *receiver, uint32_t index, unsigned *wor
         return true;
 
     struct piece pieces[TURN_PIECES];
-    struct position position = {pull->n_done, pull->offset};
+    struct position position = {pull->n_done, pull->offset, pull->stages_used};
     uint32_t n;
     enum status status = next_pieces(receiver, index, space < TURN_PIECES ? space : TURN_PIECES,
                                      pieces, &position, &n);
@@ -320,7 +354,8 @@ static bool run_pull(struct kv_receiver *receiver, uint32_t index, unsigned *wor
         fail(receiver, index, status);
         return false;
     }
-    receiver->is_copying |= status == STATUS_QUEUE_FULL;
+    /* Of other blocks: one of the stage has to arrive first. */
+    receiver->is_copying |= status == STATUS_QUEUE_FULL && !receiver->slots[index].others.put;
     *work += n;
     return n > 0 ? ask(receiver, index, pieces, n, position) : status == STATUS_QUEUE_FULL;
 }

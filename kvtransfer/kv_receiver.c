@@ -27,6 +27,10 @@ static enum status create_slots(struct kv_receiver *receiver)
     receiver->order = calloc(n * blocks_max, sizeof *receiver->order);
     receiver->bytes_missing = calloc(n * blocks_max, sizeof *receiver->bytes_missing);
     receiver->landings = calloc(n * blocks_max, sizeof *receiver->landings);
+    if (receiver->options.stage_bytes > 0)
+        receiver->stage = calloc(n, receiver->options.stage_bytes);
+    if (receiver->options.stage_bytes > 0 && !receiver->stage)
+        return STATUS_NO_MEMORY;
     if (!receiver->landings || !receiver->slots || !receiver->pulls || !receiver->free_slots ||
         !receiver->runnable || !receiver->wanted || !receiver->order || !receiver->bytes_missing)
         return STATUS_NO_MEMORY;
@@ -106,6 +110,7 @@ void kv_receiver_destroy(struct kv_receiver *receiver)
     free(receiver->order);
     free(receiver->bytes_missing);
     free(receiver->landings);
+    free(receiver->stage);
     free(receiver);
 }
 
@@ -130,9 +135,19 @@ static void command(struct kv_receiver *receiver, enum command_kind kind, uint32
     receiver->transport->ops->wake(receiver->transport);
 }
 
-enum status kv_receiver_open(struct kv_receiver *receiver, const struct transfer_id *id,
-                             const struct transport_address *peer)
+/* The places that the stage has for the blocks of a peer. */
+static uint32_t n_stages(const struct kv_receiver *receiver, const struct kv_other_blocks *others)
 {
+    const uint64_t n = receiver->options.stage_bytes / others->block_bytes;
+    return n < STAGES_MAX ? (uint32_t)n : STAGES_MAX;
+}
+
+enum status kv_receiver_open(struct kv_receiver *receiver, const struct transfer_id *id,
+                             const struct transport_address *peer,
+                             const struct kv_other_blocks *others)
+{
+    if (others && n_stages(receiver, others) < 2)
+        return STATUS_NO_MEMORY;
     if (transfer_map_find(&receiver->by_id, id) != NO_SLOT)
         return STATUS_DUPLICATE_REQUEST;
     if (receiver->n_free == 0)
@@ -142,6 +157,8 @@ enum status kv_receiver_open(struct kv_receiver *receiver, const struct transfer
     assert(!slot->is_open);
     slot->id = *id;
     slot->peer = *peer;
+    slot->others = others ? *others : (struct kv_other_blocks){0};
+    slot->n_stages = others ? n_stages(receiver, others) : 0;
     slot->is_open = true;
     slot->close_asked = false;
     transfer_map_add(&receiver->by_id, id, index);
@@ -168,10 +185,11 @@ void kv_receiver_fetch(struct kv_receiver *receiver, const struct transfer_id *i
 
     for (uint32_t i = 0; i < fetch->n; i++) {
         uint32_t index = fetch->first_index + i;
-        assert(!slot->wanted[index].is_asked &&
-               fetch->local_blocks[i] < receiver->options.n_blocks);
+        const uint32_t local = fetch->local_blocks ? fetch->local_blocks[i] : 0;
+        assert(!slot->wanted[index].is_asked && local < receiver->options.n_blocks);
+        assert((fetch->local_blocks == NULL) == (slot->others.put != NULL));
         slot->wanted[index] = (struct wanted){.remote = fetch->remote_blocks[i],
-                                              .local = fetch->local_blocks[i],
+                                              .local = local,
                                               .digest = fetch->digests ? fetch->digests[i] : 0,
                                               .has_digest = fetch->digests != NULL,
                                               .is_asked = true};

@@ -37,6 +37,8 @@ struct kv_receiver_options {
     uint8_t *pool_base;    /* of the device */
     size_t block_bytes;
     uint32_t n_blocks; /* of the pool */
+    uint64_t
+        stage_bytes; /* of each transfer: room for blocks that are not like the pool's; 0: none come */
     /* A peer whose gets do not end within this of a transfer's close is closed by force. */
     uint64_t quiet_limit_ns;
 };
@@ -52,16 +54,28 @@ MUST_CHECK enum status kv_receiver_create(const struct kv_receiver_options *opti
 /* Then close the transport, then destroy the pool. NULL is fine. */
 void kv_receiver_destroy(struct kv_receiver *receiver);
 
-/* (engine) Copies the address. QUEUE_FULL: transfers_max are open. DUPLICATE_REQUEST: the id is. */
+/* The peer's blocks are not like the pool's. A block arrives in memory of the receiver's; when it is whole, and its digest right,
+ * put takes it from there to the pool. The pool is in the host's memory. */
+struct kv_other_blocks {
+    uint64_t block_bytes;
+    /* (transfer) index: as in kv_fetch. Not called any more after QUIET. */
+    void (*put)(void *arg, uint32_t index, const uint8_t *block);
+    void *arg;
+};
+
+/* (engine) Copies the address and others. others NULL: the peer's blocks are like the pool's. QUEUE_FULL: transfers_max are open.
+ * DUPLICATE_REQUEST: the id is. NO_MEMORY: stage_bytes has no room for two of the peer's blocks. */
 MUST_CHECK enum status kv_receiver_open(struct kv_receiver *receiver, const struct transfer_id *id,
-                                        const struct transport_address *peer);
+                                        const struct transport_address *peer,
+                                        const struct kv_other_blocks *others);
 
 struct kv_fetch {
     uint32_t first_index; /* in the prompt's blocks */
     uint32_t n;
     const uint32_t *remote_blocks; /* [n] ids in the peer's pool */
-    const uint32_t *local_blocks;  /* [n] ids in this pool, acquired and marked inbound */
-    const uint32_t *digests;       /* [n] CRC32C to compare, or NULL */
+    const uint32_t
+        *local_blocks; /* [n] ids in this pool, acquired and marked inbound; NULL: other blocks */
+    const uint32_t *digests; /* [n] CRC32C to compare, or NULL */
 };
 /* (engine) The arrays are copied. A block is fetched at most once a transfer. */
 void kv_receiver_fetch(struct kv_receiver *receiver, const struct transfer_id *id,

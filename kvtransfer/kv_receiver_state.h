@@ -19,18 +19,23 @@ struct wanted {
     uint32_t remote, local, digest;
     bool has_digest;
     bool is_asked; /* (engine) */
+    uint8_t stage; /* (transfer) of other blocks: its place */
 };
+
+#define STAGES_MAX 64u
 
 /* The engine thread's half of a transfer. It is written before OPEN and after QUIET was taken; in between wanted and order
  * only grow, behind n_ordered. */
 struct slot {
     struct transfer_id id;
     struct transport_address peer;
-    struct wanted *wanted;      /* [blocks_max] by index in the prompt */
-    uint32_t *order;            /* [blocks_max] indices, in the order of fetch */
-    _Atomic uint32_t n_ordered; /* of order */
-    struct notice fetch;        /* a FETCH is in commands: n_ordered has grown */
-    bool is_open;               /* from open to the QUIET it has taken */
+    struct wanted *wanted;         /* [blocks_max] by index in the prompt */
+    uint32_t *order;               /* [blocks_max] indices, in the order of fetch */
+    _Atomic uint32_t n_ordered;    /* of order */
+    struct notice fetch;           /* a FETCH is in commands: n_ordered has grown */
+    struct kv_other_blocks others; /* put NULL: none */
+    uint32_t n_stages;
+    bool is_open; /* from open to the QUIET it has taken */
     bool close_asked;
     /* What the transfer thread tells. */
     struct notice arrived; /* an ARRIVED is in events: n_arrived and bytes have grown */
@@ -53,6 +58,7 @@ struct pull {
     uint32_t offset;          /* in the block order[n_done] */
     uint32_t *bytes_missing;  /* [blocks_max] of blocks that were asked for */
     uint32_t n_outstanding;   /* pieces */
+    uint64_t stages_used;     /* a bit for each place of the stage */
     struct landing
         *landings; /* [blocks_max] in the order of done; of n_landings the first n_landed are */
     uint32_t n_landings, n_landed;
@@ -85,6 +91,7 @@ struct kv_receiver {
     struct wanted *wanted;  /* [transfers_max][blocks_max] */
     uint32_t *order, *bytes_missing;
     struct landing *landings;
+    uint8_t *stage;            /* [transfers_max][stage_bytes] */
     struct transfer_map by_id; /* (engine) open */
     uint32_t *free_slots;      /* (engine) [n_free], a stack */
     uint32_t n_free;

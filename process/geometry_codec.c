@@ -134,7 +134,8 @@ enum status geometry_decode(const Kvferry__V1__Geometry *message, struct geometr
 enum status kv_terms_match(const struct kv_terms *ours, const struct kv_terms *theirs,
                            struct error *error)
 {
-    TRY(geometry_match(ours->geometry, theirs->geometry, ours->allow_numerics, error));
+    TRY(geometry_match_converting(ours->geometry, theirs->geometry, ours->allow_numerics,
+                                  ours->converts, error));
     if (strcmp(ours->transport, theirs->transport) != 0)
         return error_set(error, STATUS_GEOMETRY_MISMATCH, "transport is %s here and %s there",
                          ours->transport, theirs->transport);

@@ -30,8 +30,10 @@ void digest_format(const uint64_t digest[2], char text_out[DIGEST_TEXT_BYTES]);
 /* One worker of a pair; strings are borrowed. */
 struct kv_terms {
     const struct geometry *geometry;
-    const char *transport;      /* "am-tcp" */
-    const char *allow_numerics; /* see numerics_fit; only of the receiving side, ours */
+    const char *transport; /* "am-tcp" */
+    const char
+        *allow_numerics; /* see numerics_fit; this and the next only of the receiving side, ours */
+    bool converts;       /* geometry_match_converting */
 };
 
 /* Checks that ours can use KV of theirs. GEOMETRY_MISMATCH: the sentence has the first field that

@@ -162,6 +162,7 @@ void process_state_encode(struct process_state *state, struct process_state_mess
     response->model = &message_out->model.card;
     response->transport = borrow(state->transport);
     response->allow_numerics = borrow(state->allow_numerics);
+    response->kv_convert = state->kv_convert;
     encode_peers(state, message_out);
     response->kv_bytes_received = state->kv_bytes_received;
     response->kv_bytes_sent = state->kv_bytes_sent;
@@ -236,6 +237,7 @@ enum status process_state_decode(const Kvferry__Internal__V1__GetStateResponse *
     COPY_TEXT(state_out->name, message->name);
     COPY_TEXT(state_out->transport, message->transport);
     COPY_TEXT(state_out->allow_numerics, message->allow_numerics);
+    state_out->kv_convert = message->kv_convert;
     if (message->blocks)
         decode_blocks(message->blocks, &state_out->blocks);
     if (message->prefills)

@@ -75,6 +75,7 @@ struct process_state {
     struct model_card model;
     struct process_kernels kernels;          /* of a worker */
     char transport[24];                      /* of a worker: "am-tcp" */
+    bool kv_convert;                         /* of a generation worker: geometry_match_converting */
     char allow_numerics[NUMERICS_ALLOW_MAX]; /* of a generation worker: "equal"; "": an older one */
     /* The owner's memory for at most PROCESS_PEERS_MAX peers, of which n_peers are set. */
     struct process_peer *peers;

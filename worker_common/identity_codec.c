@@ -173,15 +173,16 @@ enum status identity_decode(const Kvferry__Internal__V1__WorkerIdentity *message
 }
 
 enum status identity_match(const struct worker_identity *ours, const struct worker_identity *theirs,
-                           const char *allow_numerics, struct error *error)
+                           const struct identity_allowance *allowed, struct error *error)
 {
     if (!kv_revision_pairs(ours->revision, theirs->revision))
         return error_set(error, STATUS_REVISION_MISMATCH,
                          "protocol revision %" PRIu32 " does not pair with %" PRIu32
                          ": only adjacent revisions do, so upgrade one process after the other",
                          ours->revision, theirs->revision);
-    TRY(kv_terms_match(&(struct kv_terms){&ours->geometry, ours->transport, allow_numerics},
-                       &(struct kv_terms){&theirs->geometry, theirs->transport, ""}, error));
+    TRY(kv_terms_match(
+        &(struct kv_terms){&ours->geometry, ours->transport, allowed->numerics, allowed->converts},
+        &(struct kv_terms){&theirs->geometry, theirs->transport, "", false}, error));
     bool is_shm = strcmp(theirs->transport, driver_name(KV_SHM_READ)) == 0;
     if (is_shm && (ours->revision < 2 || theirs->revision < 2))
         return error_set(error, STATUS_REVISION_MISMATCH,

@@ -52,10 +52,17 @@ MUST_CHECK enum status identity_decode(const Kvferry__Internal__V1__WorkerIdenti
                                        const struct identity_way *way,
                                        struct worker_identity *identity_out, struct error *error);
 
+/* What the receiver of KV accepts beside KV like its own. The sender accepts all, because the receiver decides. */
+struct identity_allowance {
+    const char *numerics; /* numerics_fit */
+    bool converts;        /* geometry_match_converting */
+};
+#define IDENTITY_ALLOWS_ALL (&(struct identity_allowance){"any", true})
+
 /* Checks that the pair is compatible. REVISION_MISMATCH: the sentence has both revisions, or the field
  * that the peer does not report, or both versions of UCX if they are incompatible. GEOMETRY_MISMATCH:
- * it has the first field that differs and both values; the driver is one of the fields. allow_numerics:
- * of the receiver of KV (numerics_fit); "any" on the sender, because the receiver decides. */
+ * it has the first field that differs and both values; the driver is one of the fields. */
 MUST_CHECK enum status identity_match(const struct worker_identity *ours,
                                       const struct worker_identity *theirs,
-                                      const char *allow_numerics, struct error *error);
+                                      const struct identity_allowance *allowed,
+                                      struct error *error);

@@ -307,10 +307,16 @@ static void set_to_zero(void *bytes, size_t n_bytes)
 enum status worker_load(struct worker *worker, struct process *process,
                         const struct worker_options *options, struct error *error)
 {
-    *worker = (struct worker){.process = process, .allow_numerics = options->allow_numerics};
+    *worker = (struct worker){.process = process,
+                              .allow_numerics = options->allow_numerics,
+                              .kv_convert = options->kv_convert};
     TRY(check_rows(options, error));
     TRY(worker_note_room(worker, options, error));
     TRY(worker_device_open(options, &worker->device, error));
+    if (options->kv_convert && !device_reads_host(worker->device))
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "kv_convert is for KV blocks in the memory of the host, not on %s",
+                         device_name(worker->device));
     if (options->kv_scrub && !device_reads_host(worker->device))
         return error_set(error, STATUS_UNSUPPORTED,
                          "kv_scrub is for KV blocks in the memory of the host, not on %s",
@@ -440,6 +446,7 @@ void worker_fill_state(const struct worker *worker, const uint32_t blocks[BLOCK_
     state_out->kernels = worker->kernels;
     state_out->streams_per_connection = worker->process->options.streams_per_connection_max;
     snprintf(state_out->transport, sizeof state_out->transport, "%s", worker->identity.transport);
+    state_out->kv_convert = worker->kv_convert;
     if (worker->allow_numerics)
         snprintf(state_out->allow_numerics, sizeof state_out->allow_numerics, "%s",
                  worker->allow_numerics);

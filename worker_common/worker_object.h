@@ -56,6 +56,7 @@ struct worker {
     struct worker_identity identity;
     struct model_card card;
     const char *allow_numerics; /* the options' */
+    bool kv_convert;            /* likewise */
 };
 
 static inline struct worker_step worker_step_of(const struct worker *worker,

@@ -44,8 +44,9 @@ bool worker_pair_fits(const struct process_state *generation_worker,
 {
     struct error error = {0};
     const struct kv_terms here = {&generation_worker->model.geometry, generation_worker->transport,
-                                  generation_worker->allow_numerics};
-    const struct kv_terms there = {&context_worker->model.geometry, context_worker->transport, ""};
+                                  generation_worker->allow_numerics, generation_worker->kv_convert};
+    const struct kv_terms there = {&context_worker->model.geometry, context_worker->transport, "",
+                                   false};
     if (kv_terms_match(&here, &there, &error) != STATUS_OK) {
         snprintf(reason_out, PEER_REASON_MAX, "%.*s", PEER_REASON_MAX - 1, error.text);
         return false;

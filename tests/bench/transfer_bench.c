@@ -322,7 +322,7 @@ static double kv_round(struct side *side, const struct transport_address *owner,
     memcpy(id.bytes, &number, sizeof number);
     for (uint32_t i = 0; i < n; i++)
         ids[i] = i;
-    check(kv_receiver_open(side->receiver, &id, owner) == STATUS_OK, "open");
+    check(kv_receiver_open(side->receiver, &id, owner, NULL) == STATUS_OK, "open");
     uint64_t start_ns = clock_now_ns();
     kv_receiver_fetch(side->receiver, &id, &(struct kv_fetch){0, n, ids, ids, NULL});
     do {

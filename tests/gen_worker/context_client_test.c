@@ -179,7 +179,7 @@ static void ends_open(struct ends *ends)
     cr_assert_eq(rpc_client_create(ends->client_runtime, NULL, &ends->rpc), STATUS_OK);
     const struct context_client_options options = {.rpc = ends->rpc,
                                                    .identity = &ends->identity,
-                                                   .allow_numerics = ends->allow,
+                                                   .allowed = {ends->allow, false},
                                                    .peers_max = 2,
                                                    .prefills_max = 4,
                                                    .describe_limit_ns = LIMIT_NS,

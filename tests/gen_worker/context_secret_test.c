@@ -151,7 +151,7 @@ static void call(struct ends *ends)
     const struct context_client_options options = {.rpc = ends->rpc,
                                                    .key = ends->key,
                                                    .identity = &ends->identity,
-                                                   .allow_numerics = "equal",
+                                                   .allowed = {"equal", false},
                                                    .peers_max = 2,
                                                    .prefills_max = 4,
                                                    .describe_limit_ns = LIMIT_NS,

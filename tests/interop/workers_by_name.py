@@ -100,11 +100,9 @@ class WorkersByName(WorkersCase):
 
         def is_followed():
             """Until then a request that ended has one behind it."""
-            if used not in self.ps() and self.ps()[self.generation_address]["used"]:
-                return True
             n_under_way = sum(one.poll() is None for one in long)
             long.extend(self.generate(LONG_TOKENS[-1]) for _ in range(len(LONG_TOKENS) - n_under_way))
-            return False
+            return used not in self.ps() and self.ps()[self.generation_address]["used"]
 
         self.names.records["gen.test"] = ["127.0.2.2" if used == "127.0.2.1:7100" else "127.0.2.1"]
         self.generation_address = self.names.records["gen.test"][0] + ":7100"

@@ -22,7 +22,7 @@ class AttentionBias(ctypes.Structure):
 
 class AttentionConfig(ctypes.Structure):
     NAME = "attention_config"
-    _fields_ = [*of_type(c_uint32, "layer_index n_heads n_kv_heads head_dim"), *of_type(c_int, "compute cache"),
+    _fields_ = [*of_type(c_uint32, "layer_index table n_heads n_kv_heads head_dim"), *of_type(c_int, "compute cache"),
                 *of_type(c_float, "k_scale v_scale q_scale output_scale q_scaling scale soft_cap"),
                 ("bias", AttentionBias), ("sinks", c_void_p), *of_type(c_int, "mask mask_input"), ("window", c_uint32),
                 ("is_cyclic", c_bool), ("sink_tokens", c_uint32), ("keys", c_int), ("reuses_prefix", c_bool),
@@ -56,7 +56,7 @@ class AttentionLimits(ctypes.Structure):
     _fields_ = [*of_type(c_uint32, "n_sequences_max n_tokens_max n_contexts_max n_generations_max n_context_tokens_max "
                                    "n_kv_tokens_max kv_len_max n_heads n_kv_heads head_dim"),
                 *of_type(c_int, "cache keys mask"), *of_type(c_uint32, "window sink_tokens"), ("is_cyclic", c_bool),
-                *of_type(c_uint32, "n_beams_max n_draft_max"), *of_type(c_bool, "has_short_path has_multi_block"),
+                *of_type(c_uint32, "n_tables n_beams_max n_draft_max"), *of_type(c_bool, "has_short_path has_multi_block"),
                 *of_type(c_uint32, "block_tokens_min bias_queries bias_keys"), ("ropes", c_void_p * 4), ("beside", c_void_p)]
 
 

@@ -34,8 +34,11 @@ static void check(const struct geometry *geometry, uint32_t n_prompt, uint32_t h
         const uint32_t more = crossing_list(&crossing, span, span + 1, table, SPANS, ids + n);
         uint32_t n_needed = 0;
         for (uint32_t group = 0; group < n_groups; group++)
-            if (is_needed(geometry, group, span, n_prompt, held))
+            if (is_needed(geometry, group, span, n_prompt, held)) {
+                const struct crossing_place place = crossing_at(&crossing, n + n_needed);
+                cr_assert(place.group == group && place.span == span);
                 cr_assert_eq(ids[n + n_needed++], 1000 + group * SPANS + span);
+            }
         cr_assert_eq(more, n_needed);
         n += more;
     }

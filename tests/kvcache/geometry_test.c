@@ -149,3 +149,43 @@ Test(geometry, blocks_have_the_places_of_a_group)
                  38 * geometry_block_bytes(&windows));
     cr_assert_eq(whole, 32 * geometry_block_bytes(&GOOD));
 }
+
+Test(geometry, other_blocks_are_accepted_by_who_converts_them)
+{
+    static const struct {
+        uint32_t block_tokens;
+        enum kv_dtype dtype;
+        bool has_window;
+        const char *says; /* without converting; with it, if it is refused then, too */
+        bool is_converted;
+    } CASES[] = {
+        {32, KV_BF16, false, "", true},
+        {32, KV_BF16, true, "", true},
+        {8, KV_BF16, false, "block_tokens is 32 here and 8 there; with kv_convert it is accepted",
+         true},
+        {128, KV_F32, false, "block_tokens is 32 here and 128 there; with kv_convert", true},
+        {32, KV_F16, true, "dtype is bf16 here and f16 there; with kv_convert it is accepted",
+         true},
+        {32, KV_INT8, false, "dtype is bf16 here and int8 there", false},
+        {16, KV_BF16, true, "block_tokens is 32 here and 16 there, and layers have windows", false},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        struct geometry ours = GOOD;
+        struct error error = {""};
+        if (CASES[i].has_window)
+            ours.groups = (struct cache_groups){2, 3, {{2, 0}, {3, 64}}};
+        struct geometry theirs = ours;
+        theirs.block_tokens = CASES[i].block_tokens;
+        theirs.dtype = CASES[i].dtype;
+        theirs.kv_scales = CASES[i].dtype == KV_INT8;
+        cr_assert_eq(geometry_match(&ours, &theirs, "equal", &error) == STATUS_OK,
+                     CASES[i].says[0] == '\0', "case %zu", i);
+        cr_assert(strstr(error.text, CASES[i].says), "%s", error.text);
+        cr_assert_eq(geometry_match_converting(&ours, &theirs, "equal", true, &error) == STATUS_OK,
+                     CASES[i].is_converted, "case %zu: %s", i, error.text);
+        if (!CASES[i].is_converted)
+            cr_assert(strstr(error.text, CASES[i].says), "%s", error.text);
+        cr_assert_eq(geometry_has_equal_blocks(&ours, &theirs),
+                     CASES[i].block_tokens == 32 && CASES[i].dtype == KV_BF16);
+    }
+}

@@ -71,7 +71,7 @@ static void world_open(struct world *w, const struct fault_options *owner,
     cr_assert_eq(kv_receiver_create(&receiver, w->reader.transport, &w->receiver), STATUS_OK);
     w->owner.transport->ops->address(w->owner.transport, &address);
     cr_assert_eq(kv_sender_open(w->sender, &w->id, 200), STATUS_OK);
-    cr_assert_eq(kv_receiver_open(w->receiver, &w->id, &address), STATUS_OK);
+    cr_assert_eq(kv_receiver_open(w->receiver, &w->id, &address, NULL), STATUS_OK);
 }
 
 /* Both sides are quiet: every view has come back. */
@@ -247,7 +247,7 @@ Test(device_transfer, an_owner_that_does_not_answer_leaves_views_for_another)
     world_open(&w, &owner, &reader);
     side_open(&silent, w.fabric, 3, &owner);
     silent.transport->ops->address(silent.transport, &address);
-    cr_assert_eq(kv_receiver_open(w.receiver, &silent_id, &address), STATUS_OK);
+    cr_assert_eq(kv_receiver_open(w.receiver, &silent_id, &address, NULL), STATUS_OK);
     w.id = silent_id;
     fetch_all(&w, false);
     for (int i = 0; i < 100; i++)

@@ -26,7 +26,8 @@ static void open_and_publish(struct pair *pair, const struct transfer_id *id)
 {
     owner_open(&pair->owner, id, pair->reader.address.incarnation);
     owner_publish(&pair->owner, id, 0, N_BLOCKS, 0);
-    cr_assert_eq(kv_receiver_open(pair->reader.receiver, id, &pair->owner.address), STATUS_OK);
+    cr_assert_eq(kv_receiver_open(pair->reader.receiver, id, &pair->owner.address, NULL),
+                 STATUS_OK);
 }
 
 static void close_reader(struct pair *pair, const struct transfer_id *id)
@@ -112,7 +113,7 @@ HEARING_DRIVERS(driver_faults, the_owner_is_killed_afterwards_and_its_next_life_
 
     /* A transfer from the old life fails, whether or not its death was seen by then. */
     struct transfer_id id = transfer_of(2);
-    cr_assert_eq(kv_receiver_open(pair.reader.receiver, &id, &pair.owner.address), STATUS_OK);
+    cr_assert_eq(kv_receiver_open(pair.reader.receiver, &id, &pair.owner.address, NULL), STATUS_OK);
     reader_fetch(&pair.reader, &id, 0, 1, 0, 0, NULL);
     cr_assert_eq(reader_wait(&pair.reader, KV_FAILED), STATUS_PEER_LOST);
     close_reader(&pair, &id);
@@ -160,7 +161,8 @@ Test(driver_faults, a_dead_owner_of_shared_memory_is_left_to_commit_and_digests)
     close_reader(&pair, &id);
 
     kv_receiver_drop_peer(pair.reader.receiver, options.owner_incarnation);
-    cr_assert_eq(kv_receiver_open(pair.reader.receiver, &late, &pair.owner.address), STATUS_OK);
+    cr_assert_eq(kv_receiver_open(pair.reader.receiver, &late, &pair.owner.address, NULL),
+                 STATUS_OK);
     cr_assert_eq(reader_wait(&pair.reader, KV_FAILED), STATUS_PEER_LOST);
     close_reader(&pair, &late);
     pair_stop(&pair);
@@ -178,7 +180,7 @@ static void reader_that_never_ends(int fd, const struct pair_options *options,
     reader_start(&reader, options, 1000);
     if (write(fd, &reader.address, sizeof reader.address) < 0 || read(fd, &go, 1) != 1)
         _exit(1);
-    if (kv_receiver_open(reader.receiver, &id, owner) != STATUS_OK)
+    if (kv_receiver_open(reader.receiver, &id, owner, NULL) != STATUS_OK)
         _exit(1);
     reader_fetch(&reader, &id, 0, N_BLOCKS, 0, 0, NULL);
     reader_wait(&reader, KV_ARRIVED);

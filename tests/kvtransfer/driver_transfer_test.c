@@ -26,7 +26,8 @@ static struct pair_options options_of(enum kv_driver driver, size_t block_bytes,
 static void open_both(struct pair *pair, const struct transfer_id *id)
 {
     owner_open(&pair->owner, id, pair->reader.address.incarnation);
-    cr_assert_eq(kv_receiver_open(pair->reader.receiver, id, &pair->owner.address), STATUS_OK);
+    cr_assert_eq(kv_receiver_open(pair->reader.receiver, id, &pair->owner.address, NULL),
+                 STATUS_OK);
 }
 
 static uint64_t close_both(struct pair *pair, const struct transfer_id *id)
@@ -225,7 +226,8 @@ MESSAGE_DRIVERS(driver_transfer, what_is_not_published_for_this_reader_is_refuse
             owner_open(&pair.owner, &id, t == 3 ? reader + 1 : reader);
         if (t > 0)
             owner_publish(&pair.owner, &id, 0, 1, t == 2 ? 6 : 5);
-        cr_assert_eq(kv_receiver_open(pair.reader.receiver, &id, &pair.owner.address), STATUS_OK);
+        cr_assert_eq(kv_receiver_open(pair.reader.receiver, &id, &pair.owner.address, NULL),
+                     STATUS_OK);
         reader_fetch(&pair.reader, &id, t == 1 ? 1 : 0, 1, 5, 0, NULL);
         cr_assert_eq(reader_wait(&pair.reader, KV_FAILED), STATUS_NOT_HELD, "case %d", (int)t);
         kv_receiver_close(pair.reader.receiver, &id);
@@ -247,7 +249,7 @@ MESSAGE_DRIVERS(driver_transfer, another_incarnation_at_the_same_address_is_stal
     old_life.incarnation--;
     owner_open(&pair.owner, &id, pair.reader.address.incarnation);
     owner_publish(&pair.owner, &id, 0, 1, 0);
-    cr_assert_eq(kv_receiver_open(pair.reader.receiver, &id, &old_life), STATUS_OK);
+    cr_assert_eq(kv_receiver_open(pair.reader.receiver, &id, &old_life, NULL), STATUS_OK);
     reader_fetch(&pair.reader, &id, 0, 1, 0, 0, NULL);
     cr_assert_eq(reader_wait(&pair.reader, KV_FAILED), STATUS_STALE_PEER);
     close_both(&pair, &id);

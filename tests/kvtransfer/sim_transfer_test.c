@@ -132,7 +132,7 @@ static void open_transfer_of(struct world *w, uint32_t t, uint32_t n_blocks)
     const uint32_t *blocks = ALL + t * BLOCKS_EACH;
     cr_assert_eq(kv_sender_open(w->sender, &id, 200), STATUS_OK);
     kv_sender_publish(w->sender, &id, 0, blocks, n_blocks);
-    cr_assert_eq(kv_receiver_open(w->receiver, &id, &w->owner_address), STATUS_OK);
+    cr_assert_eq(kv_receiver_open(w->receiver, &id, &w->owner_address, NULL), STATUS_OK);
     kv_receiver_fetch(w->receiver, &id,
                       &(struct kv_fetch){0, n_blocks, blocks, blocks, w->digests + blocks[0]});
 }
@@ -452,9 +452,10 @@ Test(sim_transfer, limits_and_duplicates_are_refused)
     for (uint32_t t = 0; t < N_TRANSFERS; t++)
         open_transfer(&w, t);
     cr_assert_eq(kv_sender_open(w.sender, &again, 200), STATUS_DUPLICATE_REQUEST);
-    cr_assert_eq(kv_receiver_open(w.receiver, &again, &w.owner_address), STATUS_DUPLICATE_REQUEST);
+    cr_assert_eq(kv_receiver_open(w.receiver, &again, &w.owner_address, NULL),
+                 STATUS_DUPLICATE_REQUEST);
     cr_assert_eq(kv_sender_open(w.sender, &more, 200), STATUS_QUEUE_FULL);
-    cr_assert_eq(kv_receiver_open(w.receiver, &more, &w.owner_address), STATUS_QUEUE_FULL);
+    cr_assert_eq(kv_receiver_open(w.receiver, &more, &w.owner_address, NULL), STATUS_QUEUE_FULL);
     for (uint32_t t = 0; t < N_TRANSFERS; t++)
         close_transfer(&w, views, t);
     cr_assert_eq(kv_sender_open(w.sender, &again, 200), STATUS_OK);

@@ -48,7 +48,7 @@ static void begin_transfer(struct owner *owner, struct reader *reader, uint64_t 
     struct transfer_id id = transfer_of(number);
     owner_open(owner, &id, reader->address.incarnation);
     owner_publish(owner, &id, 0, N_BLOCKS, 0);
-    cr_assert_eq(kv_receiver_open(reader->receiver, &id, &owner->address), STATUS_OK);
+    cr_assert_eq(kv_receiver_open(reader->receiver, &id, &owner->address, NULL), STATUS_OK);
     reader_fetch(reader, &id, 0, N_BLOCKS, 0, 0, NULL);
 }
 
@@ -109,7 +109,7 @@ static pid_t start_victim(const struct pair_options *options, const struct owner
         reader_start(&reader, options, incarnation);
         if (write(fds[1], &reader.address, sizeof reader.address) < 0 || read(fds[1], &go, 1) != 1)
             _exit(1);
-        if (kv_receiver_open(reader.receiver, &id, &owner->address) != STATUS_OK)
+        if (kv_receiver_open(reader.receiver, &id, &owner->address, NULL) != STATUS_OK)
             _exit(1);
         reader_fetch(&reader, &id, 0, N_BLOCKS, 0, 0, NULL);
         reader_wait(&reader, KV_ARRIVED);
@@ -553,7 +553,7 @@ STREAMS(stream_hostile, an_owner_that_lies_writes_nowhere_else)
 static void refuses(struct pair *pair, const struct transport_address *address)
 {
     struct transfer_id id = transfer_of(address->secret[0] + 1000u);
-    cr_assert_eq(kv_receiver_open(pair->reader.receiver, &id, address), STATUS_OK);
+    cr_assert_eq(kv_receiver_open(pair->reader.receiver, &id, address, NULL), STATUS_OK);
     reader_fetch(&pair->reader, &id, 0, 1, 0, 0, NULL);
     cr_assert_eq(reader_wait(&pair->reader, KV_FAILED), STATUS_PEER_LOST);
     kv_receiver_close(pair->reader.receiver, &id);

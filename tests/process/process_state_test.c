@@ -21,6 +21,7 @@ static void some_state(void)
     said.model.vocabulary = 96;
     said.prefills = (struct process_prefills){.n = 2, .tokens = 5ull << 32, .done_tokens = 512};
     snprintf(said.allow_numerics, sizeof said.allow_numerics, "any");
+    said.kv_convert = true;
     said.kernels = (struct process_kernels){"avx512_bf16", "avx2", "measured", 24};
     said.model.has_geometry = true;
     said.model.geometry = (struct geometry){.n_layers = 5,
@@ -50,6 +51,7 @@ Test(process_state, what_a_pair_must_agree_on_arrives_as_it_was_said)
     cr_assert_eq(heard.prefills.tokens, 5ull << 32);
     cr_assert_eq(heard.prefills.done_tokens, 512);
     cr_assert_str_eq(heard.allow_numerics, "any");
+    cr_assert(heard.kv_convert);
     cr_assert_str_eq(heard.kernels.products, "avx512_bf16");
     cr_assert_str_eq(heard.kernels.attention, "avx2");
     cr_assert_str_eq(heard.kernels.chosen_by, "measured");

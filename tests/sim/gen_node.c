@@ -129,7 +129,9 @@ static void end_prefill(struct gen_prefill_call *call, enum status status, const
 static void go_on(struct gen_prefill_call *call, const struct transport_address *address)
 {
     call->incarnation = address->incarnation;
-    enum status status = gen_engine_described(call->worker->gen, call->prefill, address, false);
+    const struct gen_described described = {
+        .address = *address, .geometry = worker_node_geometry(call->worker->cluster, true)};
+    enum status status = gen_engine_described(call->worker->gen, call->prefill, &described);
     if (status != STATUS_OK) {
         wire_close(call->call, WIRE_CLIENT);
         end_prefill(call, status, "");
@@ -138,6 +140,7 @@ static void go_on(struct gen_prefill_call *call, const struct transport_address 
     struct sim_message *message = sim_message_new(&call->worker->cluster->wire, SIM_PREFILL);
     message->prefill = call->request;
     message->prefill.callee_incarnation = address->incarnation;
+    message->prefill.held_tokens -= message->prefill.held_tokens % described.geometry.block_tokens;
     wire_send(call->call, WIRE_CLIENT, &message->base);
 }
 

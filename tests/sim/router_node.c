@@ -40,7 +40,8 @@ static uint64_t n_crossing(const struct geometry *geometry, uint32_t n_prompt, u
     const uint32_t block_tokens = geometry->block_tokens;
     uint64_t n = 0;
     for (uint32_t group = 0; group < geometry->groups.n; group++)
-        for (uint32_t first = n_held; first < n_prompt; first += block_tokens) {
+        for (uint32_t first = n_held - n_held % block_tokens; first < n_prompt;
+             first += block_tokens) {
             const uint32_t window = geometry->groups.all[group].window;
             const uint32_t next = n_prompt / block_tokens * block_tokens;
             n += window == 0 || first + block_tokens - 1 + window > next;
@@ -52,7 +53,10 @@ static uint64_t n_crossing(const struct geometry *geometry, uint32_t n_prompt, u
 static void judge_accounts(struct cluster *cluster, const struct client *client,
                            const struct gen_finish *finish)
 {
-    const struct geometry geometry = worker_node_geometry(cluster);
+    const struct geometry geometry = worker_node_geometry(cluster, true);
+    const struct geometry ours = worker_node_geometry(cluster, false);
+    const uint32_t least = geometry.block_tokens < ours.block_tokens ? geometry.block_tokens
+                                                                     : ours.block_tokens;
     uint32_t n_prompt = client->plan->question.n_prompt;
     const struct gen_timing *timing = &finish->timing;
     uint64_t expected_bytes = 0;
@@ -75,9 +79,8 @@ static void judge_accounts(struct cluster *cluster, const struct client *client,
         cluster_fail(cluster, "r%u: usage says %u + %u", client->index, finish->prompt_tokens,
                      finish->generated_tokens);
     /* Whole blocks were held or found, and never the last token. */
-    bool is_odd = finish->cached_tokens % geometry.block_tokens != 0 ||
-                  finish->cached_tokens >= n_prompt ||
-                  (is_fetched && n_held % geometry.block_tokens != 0);
+    bool is_odd = finish->cached_tokens % least != 0 || finish->cached_tokens >= n_prompt ||
+                  (is_fetched && n_held % ours.block_tokens != 0);
     bool is_sum = is_fetched ? timing->kv_tokens_recomputed == 0
                              : timing->kv_tokens_recomputed + finish->cached_tokens == n_prompt;
     if (is_odd || (!is_short && (timing->kv_bytes_received != expected_bytes || !is_sum)))

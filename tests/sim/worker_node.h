@@ -20,7 +20,7 @@ unsigned worker_node_progress(struct worker_node *worker);
 bool worker_node_is_quiet(struct worker_node *worker);
 void worker_node_report(struct worker_node *worker);
 
-struct geometry worker_node_geometry(const struct cluster *cluster);
+struct geometry worker_node_geometry(const struct cluster *cluster, bool is_ctx);
 uint32_t worker_node_find(const struct cluster *cluster, const char *address);
 const char *worker_node_address(const struct cluster *cluster, uint32_t node);
 

@@ -6,6 +6,8 @@
 #include <stdio.h>
 #include <string.h>
 
+static const struct identity_allowance EQUAL = {"equal", false};
+
 static struct worker_identity some_identity(void)
 {
     struct worker_identity identity = {
@@ -59,7 +61,7 @@ Test(identity_codec, an_identity_survives_the_wire)
     encode(&identity, &way, &message);
     cr_assert_eq(identity_decode(&message.message, &way, &again, &error), STATUS_OK, "%s",
                  error.text);
-    cr_assert_eq(identity_match(&identity, &again, "equal", &error), STATUS_OK, "%s", error.text);
+    cr_assert_eq(identity_match(&identity, &again, &EQUAL, &error), STATUS_OK, "%s", error.text);
     cr_assert_eq(again.address.incarnation, 42);
     cr_assert_eq(again.revision, 7);
     cr_assert_eq(again.address.worker_bytes, 3);
@@ -156,11 +158,11 @@ Test(identity_codec, a_pair_that_does_not_fit_is_told_both_values)
     struct worker_identity ours = some_identity(), theirs = some_identity();
     struct error error = {0};
     theirs.geometry.block_tokens = 32;
-    cr_assert_eq(identity_match(&ours, &theirs, "equal", &error), STATUS_GEOMETRY_MISMATCH);
+    cr_assert_eq(identity_match(&ours, &theirs, &EQUAL, &error), STATUS_GEOMETRY_MISMATCH);
     cr_assert(strstr(error.text, "16") && strstr(error.text, "32"), "%s", error.text);
     theirs = some_identity();
     snprintf(theirs.transport, sizeof theirs.transport, "shm-read");
-    cr_assert_eq(identity_match(&ours, &theirs, "equal", &error), STATUS_GEOMETRY_MISMATCH);
+    cr_assert_eq(identity_match(&ours, &theirs, &EQUAL, &error), STATUS_GEOMETRY_MISMATCH);
     cr_assert(strstr(error.text, "am-tcp") && strstr(error.text, "shm-read"), "%s", error.text);
 }
 
@@ -183,7 +185,7 @@ Test(identity_codec, neighbouring_revisions_pair_and_no_others)
         struct error error = {0};
         ours.revision = CASES[i].ours;
         theirs.revision = CASES[i].theirs;
-        cr_expect_eq(identity_match(&ours, &theirs, "equal", &error), CASES[i].status, "%u and %u",
+        cr_expect_eq(identity_match(&ours, &theirs, &EQUAL, &error), CASES[i].status, "%u and %u",
                      CASES[i].ours, CASES[i].theirs);
     }
 }
@@ -206,9 +208,9 @@ Test(identity_codec, a_neighbour_that_does_not_say_where_it_is_pairs_where_nobod
         snprintf(ours.transport, sizeof ours.transport, "%s", CASES[i].transport);
         theirs = ours;
         theirs.revision--;
-        cr_expect_eq(identity_match(&ours, &theirs, "equal", &error), STATUS_OK, "%s", error.text);
+        cr_expect_eq(identity_match(&ours, &theirs, &EQUAL, &error), STATUS_OK, "%s", error.text);
         theirs.address.n_hosts = 0;
-        cr_expect_eq(identity_match(&ours, &theirs, "equal", &error), CASES[i].status, "%s",
+        cr_expect_eq(identity_match(&ours, &theirs, &EQUAL, &error), CASES[i].status, "%s",
                      CASES[i].transport);
         bool is_named = strstr(error.text, "host_addresses") != NULL;
         cr_expect_eq(is_named, CASES[i].status != STATUS_OK, "%s", error.text);
@@ -221,12 +223,12 @@ Test(identity_codec, the_first_revision_does_not_pair_over_shm_read)
     struct error error = {0};
     ours.revision = 2;
     theirs.revision = 1;
-    cr_assert_eq(identity_match(&ours, &theirs, "equal", &error), STATUS_OK, "%s", error.text);
+    cr_assert_eq(identity_match(&ours, &theirs, &EQUAL, &error), STATUS_OK, "%s", error.text);
     snprintf(ours.transport, sizeof ours.transport, "shm-read");
     theirs = ours;
-    cr_assert_eq(identity_match(&ours, &theirs, "equal", &error), STATUS_OK, "%s", error.text);
+    cr_assert_eq(identity_match(&ours, &theirs, &EQUAL, &error), STATUS_OK, "%s", error.text);
     theirs.revision = 1;
-    cr_assert_eq(identity_match(&ours, &theirs, "equal", &error), STATUS_REVISION_MISMATCH);
+    cr_assert_eq(identity_match(&ours, &theirs, &EQUAL, &error), STATUS_REVISION_MISMATCH);
     cr_assert_not_null(strstr(error.text, "shm-read"), "%s", error.text);
 }
 
@@ -274,7 +276,7 @@ static enum status match(const struct transport_address *ours,
     snprintf(one.transport, sizeof one.transport, "%s", transport);
     snprintf(other.transport, sizeof other.transport, "%s", transport);
     snprintf(other.ucx_version, sizeof other.ucx_version, "1.22.0");
-    return identity_match(&one, &other, "equal", error);
+    return identity_match(&one, &other, &EQUAL, error);
 }
 
 Test(identity_codec, versions_of_ucx_that_do_not_reach_each_other_are_refused_by_name)

@@ -288,11 +288,11 @@ uint32_t gen_rig_blocks(const struct gen_rig *rig, enum block_state state)
 
 void gen_rig_describe(struct gen_rig *rig)
 {
-    struct transport_address address;
-    rig->owner_transport->ops->address(rig->owner_transport, &address);
+    struct gen_described described = {.geometry = rig->base.geometry,
+                                      .has_other_numerics = rig->has_other_numerics};
+    rig->owner_transport->ops->address(rig->owner_transport, &described.address);
     cr_assert_eq(kv_sender_open(rig->sender, &rig->transfer, RIG_READER), STATUS_OK);
-    cr_assert_eq(gen_engine_described(rig->engine, rig->prefill, &address, rig->has_other_numerics),
-                 STATUS_OK);
+    cr_assert_eq(gen_engine_described(rig->engine, rig->prefill, &described), STATUS_OK);
     gen_rig_settle(rig);
 }
 

@@ -458,7 +458,7 @@ enum status reader_read_block(struct reader *reader, const struct transport_addr
     struct transfer_id id = transfer_of(++n_transfers);
     struct kv_receiver_event event = {0};
     uint64_t until_ns = clock_now_ns() + WAIT_NS;
-    cr_assert_eq(kv_receiver_open(reader->receiver, &id, address), STATUS_OK);
+    cr_assert_eq(kv_receiver_open(reader->receiver, &id, address, NULL), STATUS_OK);
     reader_fetch(reader, &id, 0, 1, block, 0, NULL);
     while (event.kind != KV_FAILED && event.n_blocks < 1) {
         kv_receiver_next_event(reader->receiver, &event);

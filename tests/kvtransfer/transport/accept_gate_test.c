@@ -34,7 +34,8 @@ static void transfer(struct pair *pair, uint64_t number)
     struct transfer_id id = transfer_of(number);
     owner_open(&pair->owner, &id, pair->reader.address.incarnation);
     owner_publish(&pair->owner, &id, 0, N_BLOCKS, 0);
-    cr_assert_eq(kv_receiver_open(pair->reader.receiver, &id, &pair->owner.address), STATUS_OK);
+    cr_assert_eq(kv_receiver_open(pair->reader.receiver, &id, &pair->owner.address, NULL),
+                 STATUS_OK);
     reader_fetch(&pair->reader, &id, 0, N_BLOCKS, 0, 0, NULL);
     reader_wait_arrived(&pair->reader, N_BLOCKS);
     reader_check_block(&pair->reader, N_BLOCKS - 1, N_BLOCKS - 1);

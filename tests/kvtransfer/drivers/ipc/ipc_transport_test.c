@@ -73,7 +73,7 @@ static void world_open(struct world *w, const struct fault_options *options)
                                                  .quiet_limit_ns = NS_PER_S};
     cr_assert_eq(kv_receiver_create(&receiver, w->transport, &w->receiver), STATUS_OK);
     w->owner->ops->address(w->owner, &address);
-    cr_assert_eq(kv_receiver_open(w->receiver, &w->id, &address), STATUS_OK);
+    cr_assert_eq(kv_receiver_open(w->receiver, &w->id, &address, NULL), STATUS_OK);
 }
 
 static void round_trip(struct world *w)
@@ -282,7 +282,7 @@ static void open_from(struct world *w, const struct actor *actor)
     w->id.bytes[0]++;
     w->last = (struct kv_receiver_event){0};
     w->n_failed = 0;
-    cr_assert_eq(kv_receiver_open(w->receiver, &w->id, &address), STATUS_OK);
+    cr_assert_eq(kv_receiver_open(w->receiver, &w->id, &address, NULL), STATUS_OK);
     round_trip(w);
     cr_assert_eq(fault_device_n_imports(w->device), 0);
 }
@@ -477,7 +477,8 @@ Test(ipc_transport, a_byte_that_is_not_what_was_digested_discards_the_block)
         struct transfer_id id = transfer_of(100 + (uint64_t)is_flipped);
         block[BLOCK_BYTES / 2] ^= (uint8_t)(is_flipped << 3);
         const uint32_t digest = crc32c(0, block, sizeof block);
-        cr_assert_eq(kv_receiver_open(pair.reader.receiver, &id, &pair.owner.address), STATUS_OK);
+        cr_assert_eq(kv_receiver_open(pair.reader.receiver, &id, &pair.owner.address, NULL),
+                     STATUS_OK);
         reader_fetch(&pair.reader, &id, 0, 1, 0, 0, &digest);
         if (is_flipped)
             cr_expect_eq(reader_wait(&pair.reader, KV_FAILED), STATUS_CORRUPT);
@@ -499,7 +500,8 @@ Test(ipc_transport, two_readers_map_one_owner_and_both_let_go_when_it_ends)
     struct reader *const readers[] = {&pair.reader, &second};
     struct transfer_id id = transfer_of(1);
     for (int i = 0; i < 2; i++) {
-        cr_assert_eq(kv_receiver_open(readers[i]->receiver, &id, &pair.owner.address), STATUS_OK);
+        cr_assert_eq(kv_receiver_open(readers[i]->receiver, &id, &pair.owner.address, NULL),
+                     STATUS_OK);
         reader_fetch(readers[i], &id, 0, N_BLOCKS, 0, 0, NULL);
     }
     for (int i = 0; i < 2; i++) {

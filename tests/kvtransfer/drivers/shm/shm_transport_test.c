@@ -57,7 +57,7 @@ Test(shm_transport, a_pool_that_gets_shorter_before_or_while_it_is_read_is_refus
     cr_assert_geq(fd, 0);
 
     struct transfer_id id = transfer_of(1 << 20);
-    cr_assert_eq(kv_receiver_open(pair.reader.receiver, &id, &pair.owner.address), STATUS_OK);
+    cr_assert_eq(kv_receiver_open(pair.reader.receiver, &id, &pair.owner.address, NULL), STATUS_OK);
     reader_fetch(&pair.reader, &id, 0, 1, 7, 0, NULL);
     reader_wait_arrived(&pair.reader, 1); /* so it is open, and was long enough */
     cr_assert_eq(ftruncate(fd, 4 * BLOCK_BYTES + 5000), 0);
