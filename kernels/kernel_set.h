@@ -17,6 +17,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct causal_conv; /* recurrent.h: this and the next three */
+struct delta_gate;
+struct delta_rule;
+struct gated_norm;
 struct kv_update; /* kv_update.h */
 struct moe_backend;
 struct rotary; /* rotary.h */
@@ -164,6 +168,11 @@ struct kernels {
     void (*gated)(struct thread_pool *pool, const struct gated *gated);
     void (*rotary)(struct thread_pool *pool, const struct rotary *rotary);
     void (*kv_update)(struct thread_pool *pool, const struct kv_update *update);
+    /* NULL: the set has none of the four. */
+    void (*causal_conv)(struct thread_pool *pool, const struct causal_conv *conv);
+    void (*delta_gate)(struct thread_pool *pool, const struct delta_gate *gate);
+    void (*delta_rule)(struct thread_pool *pool, const struct delta_rule *rule);
+    void (*gated_norm)(struct thread_pool *pool, const struct gated_norm *norm);
     void (*embedding)(struct thread_pool *pool, const struct embedding *embedding);
     void (*add)(float *y, const float *x, uint64_t n); /* y += x */
     /* NULL: the set has neither. */

@@ -4,6 +4,7 @@
 #include "kernels/reference/attention.h"
 #include "kernels/reference/gemm.h"
 #include "kernels/reference/moe.h"
+#include "kernels/reference/recurrent.h"
 
 #include <assert.h>
 #include <math.h>
@@ -164,6 +165,10 @@ const struct kernels kernels_reference = {
     .gated = gated,
     .rotary = reference_rotary,
     .kv_update = reference_kv_update,
+    .causal_conv = reference_causal_conv,
+    .delta_gate = reference_delta_gate,
+    .delta_rule = reference_delta_rule,
+    .gated_norm = reference_gated_norm,
     .embedding = embedding,
     .add = add,
     .scaled_add = scaled_add,
