@@ -22,6 +22,7 @@ struct delta_gate;
 struct delta_rule;
 struct gated_norm;
 struct kv_update; /* kv_update.h */
+struct latent_backend;
 struct moe_backend;
 struct rotary; /* rotary.h */
 struct thread_pool;
@@ -150,7 +151,8 @@ struct scale {
 struct kernels {
     const char *name;
     const struct attention_backend *attention;
-    const struct moe_backend *moe; /* kernels/moe.h */
+    const struct moe_backend *moe;       /* kernels/moe.h */
+    const struct latent_backend *latent; /* kernels/latent.h; NULL: the set has none */
     /* Computes n_gemms products in one parallel region: Q, K and V, or gate and up. Their y do not overlap. */
     void (*gemm)(struct thread_pool *pool, const struct gemm *gemms, uint32_t n_gemms);
     /* The workspace with which products of n_tokens rows of n_in elements are fastest; a call uses the sum over its different x,

@@ -3,6 +3,7 @@
 #include "kernels/blocks.h"
 #include "kernels/reference/attention.h"
 #include "kernels/reference/gemm.h"
+#include "kernels/reference/latent.h"
 #include "kernels/reference/moe.h"
 #include "kernels/reference/recurrent.h"
 
@@ -159,6 +160,7 @@ const struct kernels kernels_reference = {
     .name = "reference",
     .attention = &reference_attention,
     .moe = &reference_moe,
+    .latent = &reference_latent,
     .gemm = reference_gemm,
     .rms_norm = rms_norm,
     .layer_norm = layer_norm,

@@ -133,6 +133,7 @@ const struct kernels kernels_this_isa = {
     .name = NAME(ISA_NAME),
     .attention = &cpu_attention,
     .moe = &cpu_moe,
+    .latent = &cpu_latent,
     .gemm = cpu_gemm,
     .gemm_workspace_bytes = cpu_gemm_workspace_bytes,
     .gemm_packed_bytes = cpu_gemm_packed_bytes,

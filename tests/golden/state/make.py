@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""Makes the layers of tests/kernels/recurrent_golden_test.c with Transformers' own modules, in float32 on one thread.
+"""Makes the layers of tests/kernels/recurrent_golden_test.c and latent_golden_test.c with Transformers' own modules, in float32 on one
+thread.
 
     python -m venv v && v/bin/pip install -r requirements.txt
     v/bin/python make.py            # writes the files beside this one
@@ -12,6 +13,8 @@ import sys
 
 import numpy as np
 import torch
+from transformers.models.deepseek_v2 import configuration_deepseek_v2, modeling_deepseek_v2
+from transformers.models.deepseek_v3 import configuration_deepseek_v3, modeling_deepseek_v3
 from transformers.models.qwen3_5 import configuration_qwen3_5, modeling_qwen3_5
 from transformers.models.qwen3_next import configuration_qwen3_next, modeling_qwen3_next
 
@@ -70,9 +73,58 @@ def qwen3_next(random):
     return delta_arrays(module, x, torch.cat((q, k, v)), z, b, a)
 
 
+# ---- latent attention ----
+
+LATENT = dict(hidden_size=48, num_attention_heads=3, num_key_value_heads=3, kv_lora_rank=32, q_lora_rank=None,
+              qk_rope_head_dim=16, qk_nope_head_dim=12, v_head_dim=20, max_position_embeddings=256)
+YARN = dict(rope_type="yarn", rope_theta=10000.0, factor=4.0, original_max_position_embeddings=64, mscale=1.0,
+            mscale_all_dim=1.0, beta_fast=32, beta_slow=1)
+
+
+def latent_arrays(module, rotary, random, config):
+    """What the module multiplies before it expands the latents, and its output before o_proj."""
+    x = normal(random, TOKENS, config.hidden_size)
+    positions = torch.arange(TOKENS)[None]
+    taken = {}
+    module.o_proj.register_forward_pre_hook(lambda _, args: taken.update(y=args[0][0].clone()))
+    mask = torch.full((TOKENS, TOKENS), float("-inf")).triu(1)[None, None]
+    with torch.no_grad():
+        embeddings = rotary(x[None], positions)
+        module.eval()(x[None], position_embeddings=embeddings, attention_mask=mask)
+        q = module.q_proj(x).view(TOKENS, config.num_attention_heads, -1)
+        latent, rope = torch.split(module.kv_a_proj_with_mqa(x), [config.kv_lora_rank, config.qk_rope_head_dim], dim=-1)
+        latent = module.kv_a_layernorm(latent)
+        expand = module.kv_b_proj.weight.view(config.num_attention_heads, -1, config.kv_lora_rank)
+    half = config.qk_rope_head_dim // 2
+    if isinstance(embeddings, tuple):
+        cos, sin = (part[0, :, :half] for part in embeddings)
+    else:  # DeepSeek-V2: complex numbers
+        cos, sin = embeddings[0].real, embeddings[0].imag
+    return [torch.tensor([module.scaling]), q, latent, rope, cos, sin, expand, taken["y"]]
+
+
+def deepseek_v3(random, is_interleaved):
+    config = configuration_deepseek_v3.DeepseekV3Config(rope_interleave=is_interleaved, rope_parameters=YARN, **LATENT)
+    config._attn_implementation = "eager"
+    module = modeling_deepseek_v3.DeepseekV3Attention(config, 0)
+    fill(module, random)
+    return latent_arrays(module, modeling_deepseek_v3.DeepseekV3RotaryEmbedding(config), random, config)
+
+
+def deepseek_v2(random):
+    config = configuration_deepseek_v2.DeepseekV2Config(**LATENT)
+    config._attn_implementation = "eager"
+    module = modeling_deepseek_v2.DeepseekV2Attention(config, 0)
+    fill(module, random)
+    return latent_arrays(module, modeling_deepseek_v2.DeepseekV2RotaryEmbedding(config), random, config)
+
+
 CASES = {
     "qwen3_5": qwen3_5,
     "qwen3_next": qwen3_next,
+    "deepseek_v3": lambda random: deepseek_v3(random, True),
+    "deepseek_v3_halves": lambda random: deepseek_v3(random, False),
+    "deepseek_v2": deepseek_v2,
 }
 
 

@@ -1,5 +1,6 @@
 #include "tests/kernels/digests/operators.h"
 
+#include "kernels/latent.h"
 #include "kernels/recurrent.h"
 #include "tests/kernels/digests/digest.h"
 #include "tests/kernels/support/values.h"
@@ -182,6 +183,42 @@ static void print_recurrent(const struct kernels *kernels)
     print_floats("gated_norm", results, (size_t)ROWS * CHANNELS);
 }
 
+/* A chunk behind which a token comes alone, of a cache of each type. */
+static void print_latent(const struct kernels *kernels)
+{
+    enum {
+        HEADS = 5,
+        LATENT = 32,
+        ROPE = 8,
+        WIDTH = LATENT + ROPE,
+        TOKENS = 70,
+        BLOCK_TOKENS = 16
+    };
+    static const uint32_t ids[] = {4, 1, 0, 3, 2};
+    static char cache[5 * BLOCK_TOKENS * WIDTH * 4];
+    for (enum dtype dtype = DTYPE_F32; dtype <= DTYPE_E4M3; dtype++) {
+        const struct latent_config config = {HEADS, LATENT, ROPE, dtype, 0.3f};
+        struct latent_io io = {0,      0.02f,         inputs,  WIDTH,
+                               inputs, HEADS * WIDTH, results, HEADS * LATENT};
+        struct latent_sequence sequence = {TOKENS - 1, TOKENS - 1, ids, 5};
+        const struct latent_step step = {&sequence, 1,
+                                         latent_view_dense(cache, 5, 1, BLOCK_TOKENS, &config)};
+        struct latent *latent;
+        struct error error;
+        if (latent_create(kernels, NULL, &config, &latent, &error) != STATUS_OK)
+            abort();
+        latent_write(latent, &step, &io);
+        latent_attend(latent, &step, &io);
+        print_floats("latent chunk", results, (size_t)(TOKENS - 1) * HEADS * LATENT);
+        sequence.query_len = 1;
+        sequence.kv_len = TOKENS;
+        latent_write(latent, &step, &io);
+        latent_attend(latent, &step, &io);
+        print_floats("latent token", results, (size_t)HEADS * LATENT);
+        latent_destroy(latent);
+    }
+}
+
 /* Every code of a dtype. */
 static void print_widened(const struct kernels *kernels)
 {
@@ -206,5 +243,6 @@ void operators_print(const struct kernels *kernels)
     print_gemms(kernels);
     print_rows(kernels);
     print_recurrent(kernels);
+    print_latent(kernels);
     print_widened(kernels);
 }
