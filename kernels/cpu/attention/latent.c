@@ -111,7 +111,7 @@ static struct latent_scratch scratch_at(const struct latent *latent, uint32_t th
 {
     struct latent_scratch scratch;
     const size_t n = lay_scratch(&latent->config, NULL, &scratch);
-    assert(thread < latent->n_threads);
+    assert(latent->workspace && thread < latent->n_threads);
     lay_scratch(&latent->config, (float *)(void *)latent->workspace + thread * n, &scratch);
     return scratch;
 }
@@ -122,7 +122,7 @@ static struct partial partial_at(const struct latent *latent, size_t i)
     struct latent_scratch scratch;
     const size_t n_scratches = latent->n_threads * lay_scratch(&latent->config, NULL, &scratch);
     size_t used = n_scratches + i * partial_floats(&latent->config);
-    assert(i < (size_t)(BLOCKS_A_THREAD + SLOTS_A_THREAD) * latent->n_threads);
+    assert(latent->workspace && i < (size_t)(BLOCKS_A_THREAD + SLOTS_A_THREAD) * latent->n_threads);
     return take_partial(&latent->config, (float *)(void *)latent->workspace, &used);
 }
 

@@ -10,8 +10,8 @@
 #include <assert.h>
 
 enum {
-    CONV_CHANNELS = 4 * LANES, /* of a task: whole lines of every row */
-    WORK_OF_GATE = 32,         /* elements that cost as much as one */
+    CONV_CHANNELS = 16 * LANES, /* of a task: fewer would touch many pages for little */
+    WORK_OF_GATE = 32,          /* elements that cost as much as one */
     WORK_OF_NORM = 6,
 };
 
@@ -30,7 +30,7 @@ static void conv_load(const struct causal_conv *conv, uint32_t index, struct con
     const uint32_t first = index * CONV_CHANNELS, width = conv->width;
     const uint32_t left = conv->n_channels - first;
     const uint32_t n = left < CONV_CHANNELS ? left : CONV_CHANNELS;
-    float rows[CONV_CHANNELS * CONV_WIDTH_MAX];
+    float rows[CONV_CHANNELS * CONV_WIDTH_MAX] = {0};
     const char *w = (const char *)conv->w + (size_t)first * width * dtype_bytes(conv->w_dtype);
     row_widen(conv->w_dtype, w, n * width, rows);
     for (uint32_t c = 0; c < n; c++)
