@@ -17,7 +17,12 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+struct causal_conv; /* recurrent.h: this and the next three */
+struct delta_gate;
+struct delta_rule;
+struct gated_norm;
 struct kv_update; /* kv_update.h */
+struct latent_backend;
 struct moe_backend;
 struct rotary; /* rotary.h */
 struct thread_pool;
@@ -146,7 +151,8 @@ struct scale {
 struct kernels {
     const char *name;
     const struct attention_backend *attention;
-    const struct moe_backend *moe; /* kernels/moe.h */
+    const struct moe_backend *moe;       /* kernels/moe.h */
+    const struct latent_backend *latent; /* kernels/latent.h; NULL: the set has none */
     /* Computes n_gemms products in one parallel region: Q, K and V, or gate and up. Their y do not overlap. */
     void (*gemm)(struct thread_pool *pool, const struct gemm *gemms, uint32_t n_gemms);
     /* The workspace with which products of n_tokens rows of n_in elements are fastest; a call uses the sum over its different x,
@@ -164,6 +170,11 @@ struct kernels {
     void (*gated)(struct thread_pool *pool, const struct gated *gated);
     void (*rotary)(struct thread_pool *pool, const struct rotary *rotary);
     void (*kv_update)(struct thread_pool *pool, const struct kv_update *update);
+    /* NULL: the set has none of the four. */
+    void (*causal_conv)(struct thread_pool *pool, const struct causal_conv *conv);
+    void (*delta_gate)(struct thread_pool *pool, const struct delta_gate *gate);
+    void (*delta_rule)(struct thread_pool *pool, const struct delta_rule *rule);
+    void (*gated_norm)(struct thread_pool *pool, const struct gated_norm *norm);
     void (*embedding)(struct thread_pool *pool, const struct embedding *embedding);
     void (*add)(float *y, const float *x, uint64_t n); /* y += x */
     /* NULL: the set has neither. */

@@ -58,6 +58,9 @@ extern const struct kernels kernels_neon_dot;
 #define cpu_attention ISA_JOIN(cpu_attention, ISA_ATTENTION)
 extern const struct attention_backend cpu_attention;
 
+#define cpu_latent REST(cpu_latent)
+extern const struct latent_backend cpu_latent;
+
 #define cpu_moe ISA(cpu_moe)
 extern const struct moe_backend cpu_moe;
 

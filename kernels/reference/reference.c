@@ -3,7 +3,9 @@
 #include "kernels/blocks.h"
 #include "kernels/reference/attention.h"
 #include "kernels/reference/gemm.h"
+#include "kernels/reference/latent.h"
 #include "kernels/reference/moe.h"
+#include "kernels/reference/recurrent.h"
 
 #include <assert.h>
 #include <math.h>
@@ -158,12 +160,17 @@ const struct kernels kernels_reference = {
     .name = "reference",
     .attention = &reference_attention,
     .moe = &reference_moe,
+    .latent = &reference_latent,
     .gemm = reference_gemm,
     .rms_norm = rms_norm,
     .layer_norm = layer_norm,
     .gated = gated,
     .rotary = reference_rotary,
     .kv_update = reference_kv_update,
+    .causal_conv = reference_causal_conv,
+    .delta_gate = reference_delta_gate,
+    .delta_rule = reference_delta_rule,
+    .gated_norm = reference_gated_norm,
     .embedding = embedding,
     .add = add,
     .scaled_add = scaled_add,

@@ -17,7 +17,7 @@ CMAKE, BUILD, SOURCE = sys.argv[1:4]
 IS_ALONE = "--alone" in sys.argv[4:]
 HEADERS = {f"{name}.h" for name in
            ("attention", "attention_backends", "attention_features", "blocks", "context_parallel", "context_threads", "dtype",
-            "kernel_set", "kernels", "kv_update", "moe", "quantize", "rope", "rotary", "status", "symbols", "thread_pool",
+            "kernel_set", "kernels", "kv_update", "latent", "moe", "quantize", "recurrent", "rope", "rotary", "status", "symbols", "thread_pool",
             "version")}
 STRICT = ("-Wall", "-Wextra", "-Werror", "-pedantic")
 

@@ -4,6 +4,7 @@
 #include "kernels/cpu/attention/attend_tile.h"
 #include "kernels/cpu/attention/attend_unseen.h"
 #include "kernels/cpu/attention/score.h"
+#include "kernels/cpu/attention/softmax.h"
 
 #include <assert.h>
 
@@ -52,63 +53,6 @@ void attend_init(const struct attention_call *call, const struct row_block *bloc
         attend_out->half->load(attend_out);
 }
 
-/* Sets the scores of keys that the row does not see to -inf. Returns the largest score, -inf if there is none. NaN: a
- * visible score is NaN, and no other is above -inf. */
-static float largest_score(struct seen seen, float *scores)
-{
-    if (seen.first == seen.end)
-        return -INFINITY;
-    for (uint32_t j = 0; j < seen.first; j++)
-        scores[j] = -INFINITY;
-    for (uint32_t j = seen.end; j < TILE_KEYS; j++)
-        scores[j] = -INFINITY;
-    return row_maximum(scores, TILE_KEYS);
-}
-
-/* Turns the scores of one row into weights. */
-static void row_weights(float largest, float keep, bool rounds, float *scores, float *sums)
-{
-    vec sum = vec_mul(vec_load(sums), vec_set(keep));
-    for (uint32_t j = 0; j < TILE_KEYS; j += LANES) {
-        vec weight = vec_exp(vec_sub(vec_load(scores + j), vec_set(largest)));
-        vec_store(scores + j, weight);
-        sum = vec_add(sum, weight);
-    }
-    vec_store(sums, sum);
-    if (rounds)
-        quantized_weights(TILE_KEYS, scores);
-}
-
-/* Turns the scores of a tile into weights; keys that a row does not see get 0. keep_out: the factor for the earlier
- * sums and outputs of each row. */
-static void softmax(const struct attend *attend, const struct seen *seen, float *keep_out,
-                    struct partial *partial)
-{
-    const bool rounds = attend->math == MATH_FP8 || attend->math == MATH_INT8_PV_FP8;
-    const bool has_ceiling = rounds || attend->half;
-    const uint32_t n_rows = attend->block->n_rows;
-    float *scores = attend->scratch->scores;
-    float now[ROWS_MAX], lowered[ROWS_MAX + LANES];
-    for (uint32_t r = 0; r < n_rows; r++) {
-        now[r] = largest_score(seen[r], scores + (size_t)r * TILE_KEYS);
-        float most = has_ceiling && now[r] != -INFINITY ? quantized_ceiling(now[r]) : now[r];
-        float next = most > partial->largest[r] || isnan(most) ? most : partial->largest[r];
-        lowered[r] = now[r] == -INFINITY ? 0 : partial->largest[r] - next;
-        partial->largest[r] = next;
-    }
-    for (uint32_t r = 0; r < n_rows; r += LANES)
-        vec_store(lowered + r, vec_exp(vec_load(lowered + r)));
-    for (uint32_t r = 0; r < n_rows; r++) {
-        float *row = scores + (size_t)r * TILE_KEYS;
-        keep_out[r] = lowered[r];
-        if (now[r] == -INFINITY)
-            memset(row, 0, TILE_KEYS * sizeof *row);
-        else
-            row_weights(partial->largest[r], keep_out[r], rounds, row,
-                        partial->sums + (size_t)r * LANES);
-    }
-}
-
 static void attend_tile(const struct attend *attend, uint32_t start, struct partial *partial)
 {
     struct seen seen[ROWS_MAX];
@@ -120,7 +64,14 @@ static void attend_tile(const struct attend *attend, uint32_t start, struct part
     bool has_unseen = unseen_find(attend, seen, &tile.v, &unseen);
     if (has_unseen)
         unseen_hide(attend, seen, &unseen);
-    softmax(attend, seen, keep, partial);
+    const struct softmax_rows rows = {
+        .n_rows = attend->block->n_rows,
+        .rounds = attend->math == MATH_FP8 || attend->math == MATH_INT8_PV_FP8,
+        .is_16bit = attend->half != NULL,
+        .seen = seen,
+        .scores = attend->scratch->scores,
+    };
+    softmax_tile(&rows, keep, partial);
     if (has_unseen)
         unseen_outputs(attend, &unseen, start, seen, keep, &tile, partial);
     else

@@ -1,21 +1,12 @@
 #include "kernels/cpu/attention/attend_products.h"
 
-/* The number of consecutive rows that are computed together. The last two groups have about equal sizes, since a single
- * row cannot hide the latency of its sums. */
-static uint32_t group_rows(uint32_t n_left)
-{
-    if (n_left <= TILE_ROWS_MAX)
-        return n_left;
-    return n_left < 2 * TILE_ROWS ? (n_left + 1) / 2 : TILE_ROWS;
-}
-
 void attend_multiply_keys(const struct attend *attend, const struct seen *seen,
                           struct tile_ahead *ahead)
 {
     const struct attend_scratch *scratch = attend->scratch;
     const uint32_t head_dim = attend->call->attention->host.config.head_dim;
     for (uint32_t r = 0, n; r < attend->block->n_rows; r += n) {
-        n = group_rows(attend->block->n_rows - r);
+        n = tile_group_rows(attend->block->n_rows - r);
         struct seen group = seen_together(seen + r, n);
         if (group.end > 0)
             tile_qk(n, group.end, head_dim, scratch->q + (size_t)r * head_dim, scratch->k_t, ahead,
@@ -29,7 +20,7 @@ void attend_multiply_values(const struct attend *attend, const struct seen *seen
 {
     const uint32_t dim = dim_padded(attend->call->attention->host.config.head_dim);
     for (uint32_t r = 0, n; r < attend->block->n_rows; r += n) {
-        n = group_rows(attend->block->n_rows - r);
+        n = tile_group_rows(attend->block->n_rows - r);
         struct seen group = seen_together(seen + r, n);
         if (group.end == 0)
             continue;

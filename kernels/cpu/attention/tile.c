@@ -4,7 +4,7 @@
 
 enum { STRIP = STRIP_KEYS };
 
-static const char zeros[HEAD_DIM_MAX * sizeof(float)];
+static const char zeros[TILE_DIM_MAX * sizeof(float)];
 
 /* The addresses of a strip's keys; after the last key the address of zeros. */
 INLINE void strip_keys(const struct tile_rows *rows, uint32_t strip, uint32_t n_keys,

@@ -36,7 +36,17 @@ enum {
     TILE_KEYS = 64,
     STRIP_KEYS = 8, /* keys with one stride between them: a strip is always inside one block */
     TILE_STRIPS = TILE_KEYS / STRIP_KEYS,
+    TILE_DIM_MAX = 640, /* of K: at least HEAD_DIM_MAX and the width of a latent's row */
 };
+
+/* The number of consecutive rows that are computed together. The last two groups have about equal sizes, since a single
+ * row cannot hide the latency of its sums. */
+static inline uint32_t tile_group_rows(uint32_t n_left)
+{
+    if (n_left <= TILE_ROWS_MAX)
+        return n_left;
+    return n_left < 2 * TILE_ROWS ? (n_left + 1) / 2 : TILE_ROWS;
+}
 
 /* Where K or V of a tile are. */
 struct tile_rows {

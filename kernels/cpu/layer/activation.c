@@ -42,12 +42,6 @@ INLINE vec vec_gelu(vec x)
     return vec_mul(x, vec_choose_below(x, vec_zero(), q, vec_sub(vec_set(1), q)));
 }
 
-/* x / (1 + exp(-y)) */
-INLINE vec vec_times_sigmoid(vec x, vec y)
-{
-    return vec_div(x, vec_add(vec_set(1), vec_exp(vec_sub(vec_zero(), y))));
-}
-
 INLINE vec vec_gelu_tanh(vec x)
 {
     vec cubic = vec_fma(vec_mul(vec_mul(x, x), x), vec_set(0.044715f), x);

@@ -15,13 +15,6 @@ struct affine {
     float mean, factor, offset;
 };
 
-/* Loads sixteen elements from i on of a row of n, with zeros after the last. */
-INLINE vec load_from(enum dtype dtype, const void *array, uint32_t i, uint32_t n)
-{
-    const char *first = (const char *)array + i * dtype_bytes(dtype);
-    return n - i >= LANES ? vec_load_as(dtype, first) : vec_load_some(dtype, first, n - i);
-}
-
 static void row_affine(const struct affine *affine, const float *x, float *y)
 {
     uint32_t n = affine->n;
@@ -33,10 +26,7 @@ static void row_affine(const struct affine *affine, const float *x, float *y)
                 v, vec_add(load_from(affine->w_dtype, affine->w, i, n), vec_set(affine->offset)));
         if (affine->bias)
             v = vec_add(v, load_from(affine->bias_dtype, affine->bias, i, n));
-        if (n - i >= LANES)
-            vec_store(y + i, v);
-        else
-            vec_store_some(y + i, v, n - i);
+        store_from(y, v, i, n);
     }
 }
 

@@ -6,6 +6,7 @@
 #include "kernels/blocks.h"
 #include "kernels/cpu/cpu.h"
 #include "kernels/cpu/each_row.h"
+#include "kernels/cpu/layer/recurrent.h"
 #include "kernels/cpu/vector/rows.h"
 
 #include <assert.h>
@@ -132,6 +133,7 @@ const struct kernels kernels_this_isa = {
     .name = NAME(ISA_NAME),
     .attention = &cpu_attention,
     .moe = &cpu_moe,
+    .latent = &cpu_latent,
     .gemm = cpu_gemm,
     .gemm_workspace_bytes = cpu_gemm_workspace_bytes,
     .gemm_packed_bytes = cpu_gemm_packed_bytes,
@@ -141,6 +143,10 @@ const struct kernels kernels_this_isa = {
     .gated = cpu_gated,
     .rotary = cpu_rotary,
     .kv_update = cpu_kv_update,
+    .causal_conv = cpu_causal_conv,
+    .delta_gate = cpu_delta_gate,
+    .delta_rule = cpu_delta_rule,
+    .gated_norm = cpu_gated_norm,
     .embedding = embedding,
     .add = add,
     .scaled_add = scaled_add,

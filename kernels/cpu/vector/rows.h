@@ -10,6 +10,22 @@
 #include <math.h>
 #include <stdbool.h>
 
+/* Loads sixteen elements from i on of a row of n, with zeros after the last. */
+INLINE vec load_from(enum dtype dtype, const void *array, uint32_t i, uint32_t n)
+{
+    const char *first = (const char *)array + i * dtype_bytes(dtype);
+    return n - i >= LANES ? vec_load_as(dtype, first) : vec_load_some(dtype, first, n - i);
+}
+
+/* Stores sixteen elements from i on of a row of n, without those after the last. */
+INLINE void store_from(float *array, vec v, uint32_t i, uint32_t n)
+{
+    if (n - i >= LANES)
+        vec_store(array + i, v);
+    else
+        vec_store_some(array + i, v, n - i);
+}
+
 /* 1 / sqrt(mean((x - mean)^2) + eps) */
 static inline float row_factor(const float *x, uint32_t n, float mean, float eps)
 {

@@ -215,3 +215,9 @@ INLINE vec vec_tanh(vec x)
     vec large = vec_sub(one, vec_div(vec_set(2), vec_add(power, one)));
     return vec_choose_below(square, vec_set(0.390625f), small, large);
 }
+
+/* x / (1 + exp(-y)) */
+INLINE vec vec_times_sigmoid(vec x, vec y)
+{
+    return vec_div(x, vec_add(vec_set(1), vec_exp(vec_sub(vec_zero(), y))));
+}

@@ -1,5 +1,7 @@
 #include "tests/kernels/digests/operators.h"
 
+#include "kernels/latent.h"
+#include "kernels/recurrent.h"
 #include "tests/kernels/digests/digest.h"
 #include "tests/kernels/support/values.h"
 
@@ -128,6 +130,95 @@ static void print_rows(const struct kernels *kernels)
     printf("log_sum_exp, argmax %016" PRIx64 "\n", digest_floats(DIGEST_BEGIN, results, 2));
 }
 
+static void print_floats(const char *what, const float *x, size_t n)
+{
+    printf("%s %016" PRIx64 "\n", what, digest_floats(DIGEST_BEGIN, x, n));
+}
+
+/* Two sequences with states of zeros. */
+static void print_recurrent(const struct kernels *kernels)
+{
+    enum { ROWS = 7, CHANNELS = 72, HEADS = 3, DIM = 24 };
+    static float conv_states[2][3 * CHANNELS], rule_states[2][HEADS * DIM * DIM];
+    static const uint32_t lens[] = {2, ROWS - 2};
+    float *const convs[] = {conv_states[0], conv_states[1]};
+    float *const rules[] = {rule_states[0], rule_states[1]};
+    const float *a = inputs, *b = inputs + N_IN_MAX;
+    float *decay = results, *beta = results + N_IN_MAX, *o = results + (size_t)2 * N_IN_MAX;
+    fill_weights(DTYPE_BF16);
+    kernels->causal_conv(NULL, &(struct causal_conv){inputs, CHANNELS, weights, DTYPE_BF16, weights,
+                                                     DTYPE_BF16, results, CHANNELS, CHANNELS, 4, 2,
+                                                     lens, convs});
+    print_floats("causal_conv", results, (size_t)ROWS * CHANNELS);
+    kernels->delta_gate(NULL,
+                        &(struct delta_gate){a, b, HEADS, HEADS, weights, weights, DTYPE_BF16,
+                                             DTYPE_BF16, decay, beta, HEADS, HEADS, ROWS, HEADS});
+    print_floats("delta_gate decay", decay, (size_t)ROWS * HEADS);
+    print_floats("delta_gate beta", beta, (size_t)ROWS * HEADS);
+    kernels->delta_rule(NULL, &(struct delta_rule){.q = inputs,
+                                                   .k = inputs + N_IN_MAX,
+                                                   .v = inputs + (size_t)2 * N_IN_MAX,
+                                                   .q_stride = DIM,
+                                                   .k_stride = DIM,
+                                                   .v_stride = CHANNELS,
+                                                   .decay = decay,
+                                                   .beta = beta,
+                                                   .decay_stride = HEADS,
+                                                   .beta_stride = HEADS,
+                                                   .o = o,
+                                                   .o_stride = CHANNELS,
+                                                   .n_heads = HEADS,
+                                                   .n_key_heads = 1,
+                                                   .key_dim = DIM,
+                                                   .value_dim = DIM,
+                                                   .norm_eps = 1e-6f,
+                                                   .n_sequences = 2,
+                                                   .lens = lens,
+                                                   .states = rules});
+    print_floats("delta_rule", o, (size_t)ROWS * CHANNELS);
+    print_floats("delta_rule state", rule_states[1], (size_t)HEADS * DIM * DIM);
+    kernels->gated_norm(NULL,
+                        &(struct gated_norm){o, inputs, CHANNELS, CHANNELS, weights, DTYPE_BF16,
+                                             results, CHANNELS, ROWS, HEADS, DIM, 1e-6f});
+    print_floats("gated_norm", results, (size_t)ROWS * CHANNELS);
+}
+
+/* A chunk behind which a token comes alone, of a cache of each type. */
+static void print_latent(const struct kernels *kernels)
+{
+    enum {
+        HEADS = 5,
+        LATENT = 32,
+        ROPE = 8,
+        WIDTH = LATENT + ROPE,
+        TOKENS = 70,
+        BLOCK_TOKENS = 16
+    };
+    static const uint32_t ids[] = {4, 1, 0, 3, 2};
+    static char cache[5 * BLOCK_TOKENS * WIDTH * 4];
+    for (enum dtype dtype = DTYPE_F32; dtype <= DTYPE_E4M3; dtype++) {
+        const struct latent_config config = {HEADS, LATENT, ROPE, dtype, 0.3f};
+        struct latent_io io = {0,      0.02f,         inputs,  WIDTH,
+                               inputs, HEADS * WIDTH, results, HEADS * LATENT};
+        struct latent_sequence sequence = {TOKENS - 1, TOKENS - 1, ids, 5};
+        const struct latent_step step = {&sequence, 1,
+                                         latent_view_dense(cache, 5, 1, BLOCK_TOKENS, &config)};
+        struct latent *latent;
+        struct error error;
+        if (latent_create(kernels, NULL, &config, &latent, &error) != STATUS_OK)
+            abort();
+        latent_write(latent, &step, &io);
+        latent_attend(latent, &step, &io);
+        print_floats("latent chunk", results, (size_t)(TOKENS - 1) * HEADS * LATENT);
+        sequence.query_len = 1;
+        sequence.kv_len = TOKENS;
+        latent_write(latent, &step, &io);
+        latent_attend(latent, &step, &io);
+        print_floats("latent token", results, (size_t)HEADS * LATENT);
+        latent_destroy(latent);
+    }
+}
+
 /* Every code of a dtype. */
 static void print_widened(const struct kernels *kernels)
 {
@@ -151,5 +242,7 @@ void operators_print(const struct kernels *kernels)
     fill_inputs(TOKENS_MAX * N_IN_MAX);
     print_gemms(kernels);
     print_rows(kernels);
+    print_recurrent(kernels);
+    print_latent(kernels);
     print_widened(kernels);
 }
