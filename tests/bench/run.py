@@ -89,6 +89,8 @@ def transfer():
         measured = f"{result['kv_gb_s']:.2f} GB/s, {result['ratio']:.2f} x raw UCX"
         ratio_row(f"transfer of 64 MiB, {driver}", measured, result["ratio"],
                   0.8 if driver == "am-tcp" else None)
+        row(f"blocks of 16 tokens into blocks of 32, {driver}", f"{result['converted_ratio']:.2f} of the time of equal ones",
+            "<= 1.25", result["converted_ratio"] <= 1.25)
     row("CPU of am-tcp, both sides", f"{cpu['am-tcp']:.2f} s a GB")
     row("CPU of unix", f"{cpu['unix']:.2f} s a GB", "half of am-tcp's",
         cpu["unix"] <= cpu["am-tcp"] / 2)

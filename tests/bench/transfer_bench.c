@@ -12,6 +12,7 @@
  *     zcopy       the same, and UCX may send from the owner's memory without a copy, which is its
  *                 default and which the hand-over must not use (ucx_options.c)
  *     cpu         seconds of both processes for a GB of `bandwidth`
+ *     converted   the same blocks, 16 tokens each, into blocks of 32 tokens, through the stage; only on the CPU
  *     latency     512 tokens of the demo model: 16 blocks of 32 tokens, 1,280 B a token
  *
  * Medians; a ratio is the median of the ratios of neighbours. The first child owns the blocks, the
@@ -21,6 +22,7 @@
 #include "base/log/log.h"
 #include "kvcache/block_pool.h"
 #include "kvtransfer/driver.h"
+#include "kvtransfer/transfer_plan.h"
 #include "kvtransfer/transfer_thread.h"
 
 #include <semaphore.h>
@@ -38,6 +40,7 @@
 
 #define TOTAL_BYTES (64u << 20)
 #define RAW_BYTES   PIECE_BYTES_MAX
+#define STAGE_BYTES (4u << 20)
 
 enum {
     BLOCK_TOKENS = 32,
@@ -274,6 +277,7 @@ static void side_open(struct side *side, enum kv_driver driver, size_t block_byt
                                                  .pool_base = block_pool_base(side->pool),
                                                  .block_bytes = block_bytes,
                                                  .n_blocks = n_blocks,
+                                                 .stage_bytes = STAGE_BYTES,
                                                  .quiet_limit_ns = NS_PER_S};
     if (is_owner)
         check(kv_sender_create(&sender, side->transport, &side->sender) == STATUS_OK, "sender");
@@ -314,7 +318,7 @@ static struct kv_receiver_event next_event(struct side *side)
 
 /* One whole transfer of n blocks; the time from fetch to the last ARRIVED. */
 static double kv_round(struct side *side, const struct transport_address *owner, uint64_t number,
-                       uint32_t n)
+                       uint32_t n, const struct kv_other_blocks *others)
 {
     static uint32_t ids[4096];
     struct transfer_id id = {{0}};
@@ -322,9 +326,10 @@ static double kv_round(struct side *side, const struct transport_address *owner,
     memcpy(id.bytes, &number, sizeof number);
     for (uint32_t i = 0; i < n; i++)
         ids[i] = i;
-    check(kv_receiver_open(side->receiver, &id, owner, NULL) == STATUS_OK, "open");
+    check(kv_receiver_open(side->receiver, &id, owner, others) == STATUS_OK, "open");
     uint64_t start_ns = clock_now_ns();
-    kv_receiver_fetch(side->receiver, &id, &(struct kv_fetch){0, n, ids, ids, NULL});
+    kv_receiver_fetch(side->receiver, &id,
+                      &(struct kv_fetch){0, n, ids, others ? NULL : ids, NULL});
     do {
         event = next_event(side);
         check(event.kind == KV_ARRIVED, "transfer failed");
@@ -407,6 +412,7 @@ struct figures {
     double ratio[N_ROUNDS], zcopy_ratio[N_ROUNDS];
     double latency_ns[N_LATENCIES];
     double cpu_s[N_ROUNDS]; /* of a round of the hand-over */
+    double converted_ns[N_ROUNDS], converted_ratio[N_ROUNDS];
 };
 
 static void report(struct figures *f, bool json, const char *driver)
@@ -414,25 +420,30 @@ static void report(struct figures *f, bool json, const char *driver)
     for (int i = 0; i < N_ROUNDS; i++) {
         f->ratio[i] = f->raw_ns[i] / f->kv_ns[i];
         f->zcopy_ratio[i] = f->zcopy_ns[i] / f->kv_ns[i];
+        f->converted_ratio[i] = f->converted_ns[i] / f->kv_ns[i];
     }
     double raw = TOTAL_BYTES / median(f->raw_ns, N_ROUNDS);
     double zcopy = TOTAL_BYTES / median(f->zcopy_ns, N_ROUNDS);
     double kv = TOTAL_BYTES / median(f->kv_ns, N_ROUNDS);
     double ratio = median(f->ratio, N_ROUNDS), zcopy_ratio = median(f->zcopy_ratio, N_ROUNDS);
     double cpu = median(f->cpu_s, N_ROUNDS) / TOTAL_BYTES * 1e9;
+    const double converted = median(f->converted_ratio, N_ROUNDS);
     double p50 = median(f->latency_ns, N_LATENCIES) / 1e3;
     double p99 = f->latency_ns[N_LATENCIES * 99 / 100] / 1e3;
     if (json) {
-        printf("{\"driver\": \"%s\", \"raw_gb_s\": %.3f, \"raw_zcopy_gb_s\": %.3f, "
-               "\"kv_gb_s\": %.3f, \"ratio\": %.3f, \"zcopy_ratio\": %.3f, \"cpu_s_per_gb\": %.3f, "
-               "\"tokens512_us_p50\": %.1f, \"tokens512_us_p99\": %.1f}\n",
-               driver, raw, zcopy, kv, ratio, zcopy_ratio, cpu, p50, p99);
+        printf(
+            "{\"driver\": \"%s\", \"raw_gb_s\": %.3f, \"raw_zcopy_gb_s\": %.3f, "
+            "\"kv_gb_s\": %.3f, \"ratio\": %.3f, \"zcopy_ratio\": %.3f, \"cpu_s_per_gb\": %.3f, "
+            "\"converted_ratio\": %.3f, \"tokens512_us_p50\": %.1f, \"tokens512_us_p99\": %.1f}\n",
+            driver, raw, zcopy, kv, ratio, zcopy_ratio, cpu, converted, p50, p99);
         return;
     }
     printf("%-10s  %8s  %10s  %8s  %6s  %8s  %8s  %14s  %14s\n", "driver", "raw GB/s", "zcopy GB/s",
            "kv GB/s", "kv/raw", "kv/zcopy", "cpu s/GB", "512 tokens p50", "512 tokens p99");
     printf("%-10s  %8.2f  %10.2f  %8.2f  %6.2f  %8.2f  %8.3f  %11.0f us  %11.0f us\n", driver, raw,
            zcopy, kv, ratio, zcopy_ratio, cpu, p50, p99);
+    printf("%-10s  blocks of 16 tokens into blocks of 32: %.2f of the time of equal blocks\n",
+           driver, converted);
 }
 
 /* Of this process and the owner. */
@@ -456,24 +467,56 @@ static pid_t fork_child(int *fd_out, int *child_fd_out)
     return child;
 }
 
+/* Blocks of BANDWIDTH as they would be of a model of eight layers, and a pool of blocks twice as long. */
+static const struct geometry SHORT = {
+    .n_layers = 8, .n_kv_heads = 4, .head_dim = 128, .block_tokens = 16, .dtype = KV_BF16};
+
+struct target {
+    struct transfer_plan plan;
+    uint8_t *spans[TOTAL_BYTES / PIECE_BYTES_MAX];
+};
+
+static void put(void *arg, uint32_t index, const uint8_t *block)
+{
+    const struct target *target = arg;
+    transfer_plan_put(&target->plan, block, index * SHORT.block_tokens,
+                      &(struct transfer_target){0, UINT32_MAX, 0, target->spans});
+}
+
+static void fill_target(const struct side *side, struct target *target)
+{
+    struct geometry ours = SHORT;
+    ours.block_tokens *= 2;
+    check(geometry_block_bytes(&SHORT) == BANDWIDTH.block_bytes, "block");
+    target->plan = transfer_plan_of(&SHORT, &ours, NULL);
+    for (uint32_t i = 0; i < BANDWIDTH.n_blocks / 2; i++)
+        target->spans[i] = block_pool_base(side->pool) + i * geometry_block_bytes(&ours);
+}
+
 static void measure(struct figures *f, struct raw raws[2], struct side sides[2],
                     const struct transport_address owners[2], pid_t owner)
 {
+    static struct target target;
+    const struct kv_other_blocks others = {BANDWIDTH.block_bytes, put, &target};
+    const bool converts = device_reads_host(sides[0].device);
+    fill_target(&sides[0], &target);
     for (int i = -3; i < N_ROUNDS; i++) {
         double a = raw_round(&raws[0]);
         double cpu = cpu_seconds(owner);
-        double b = kv_round(&sides[0], &owners[0], 1, BANDWIDTH.n_blocks);
+        double b = kv_round(&sides[0], &owners[0], 1, BANDWIDTH.n_blocks, NULL);
         cpu = cpu_seconds(owner) - cpu;
         double c = raw_round(&raws[1]);
+        double d = !converts ? b : kv_round(&sides[0], &owners[0], 1, BANDWIDTH.n_blocks, &others);
         if (i >= 0) {
             f->raw_ns[i] = a;
             f->kv_ns[i] = b;
             f->cpu_s[i] = cpu;
             f->zcopy_ns[i] = c;
+            f->converted_ns[i] = d;
         }
     }
     for (int i = -20; i < N_LATENCIES; i++) {
-        double a = kv_round(&sides[1], &owners[1], 1, LATENCY.n_blocks);
+        double a = kv_round(&sides[1], &owners[1], 1, LATENCY.n_blocks, NULL);
         if (i >= 0)
             f->latency_ns[i] = a;
     }

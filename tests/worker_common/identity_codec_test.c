@@ -118,6 +118,7 @@ Test(identity_codec, refuses_by_name)
     REFUSES_IDENTITY("block_bytes", message.geometry.message.block_bytes++);
     REFUSES_IDENTITY("n_layers", message.geometry.message.n_layers = 0);
     REFUSES_IDENTITY("block_tokens", message.geometry.message.block_tokens = 12);
+    REFUSES_IDENTITY("block_layers is 2 without", message.geometry.message.block_layers = 2);
     REFUSES_IDENTITY("transport_address", message.message.transport_address.data = bytes;
                      message.message.transport_address.len = sizeof bytes);
     REFUSES_IDENTITY("transport_secret has 59", message.message.transport_secret.len--);
@@ -126,6 +127,69 @@ Test(identity_codec, refuses_by_name)
     REFUSES_IDENTITY("host_addresses", message.message.n_host_addresses = 9);
     REFUSES_IDENTITY("pool_key", message.message.pool_key.data = bytes;
                      message.message.pool_key.len = sizeof bytes);
+}
+
+/* Two groups: one layer of all tokens, the others with a window. */
+static struct geometry_message *in_groups(struct identity_message *message, uint32_t n_layers)
+{
+    struct geometry_message *geometry = &message->geometry;
+    for (uint32_t i = 0; i < CACHE_GROUPS_MAX; i++) {
+        kvferry__v1__cache_group__init(&geometry->groups[i]);
+        geometry->groups[i].n_layers = i == 0 ? 1 : n_layers - 1;
+        geometry->groups[i].window = i == 0 ? 0 : 64;
+        geometry->group_pointers[i] = &geometry->groups[i];
+    }
+    geometry->message.groups = geometry->group_pointers;
+    geometry->message.n_groups = 2;
+    geometry->message.block_layers = n_layers - 1;
+    geometry->message.block_bytes = geometry->message.block_bytes / n_layers * (n_layers - 1);
+    return geometry;
+}
+
+#define REFUSES_GROUPS(word, change)                                                               \
+    REFUSES_IDENTITY(word, {                                                                       \
+        struct geometry_message *geometry = in_groups(&message,                                    \
+                                                      some_identity().geometry.n_layers);          \
+        change;                                                                                    \
+    })
+
+Test(identity_codec, groups_of_layers_that_do_not_fit_are_refused_by_name)
+{
+    Kvferry__V1__CacheGroup *many[CACHE_GROUPS_MAX + 1];
+    REFUSES_GROUPS("geometry.groups are 17, at most 16", {
+        for (uint32_t i = 0; i <= CACHE_GROUPS_MAX; i++)
+            many[i] = &geometry->groups[0];
+        geometry->message.groups = many;
+        geometry->message.n_groups = CACHE_GROUPS_MAX + 1;
+    });
+    REFUSES_GROUPS("group 0 has 0 layers", geometry->groups[0].n_layers = 0);
+    REFUSES_GROUPS("layers, wanted 1 to", geometry->groups[1].n_layers++);
+    REFUSES_GROUPS("layers, wanted 1 to", geometry->groups[1].n_layers = UINT32_MAX);
+    REFUSES_GROUPS("groups have", geometry->groups[1].n_layers--);
+    REFUSES_GROUPS("window 0 behind one with a window",
+                   (geometry->groups[0].window = 64, geometry->groups[1].window = 0));
+    REFUSES_GROUPS("layers, wanted 1 to 0", geometry->message.block_layers = 0);
+    REFUSES_GROUPS("block_bytes", geometry->message.block_layers++);
+    REFUSES_GROUPS("block_bytes", geometry->message.block_bytes++);
+    REFUSES_GROUPS("bytes", geometry->message.block_layers = UINT32_MAX);
+    REFUSES_GROUPS("groups have", geometry->message.n_groups = 1);
+    REFUSES_GROUPS("without geometry.groups", geometry->message.n_groups = 0);
+}
+
+Test(identity_codec, groups_of_layers_come_as_they_were)
+{
+    struct identity_way way = way_with(1);
+    struct worker_identity identity = some_identity(), again = {0};
+    struct identity_message message;
+    struct error error = {0};
+    const uint32_t n_layers = identity.geometry.n_layers;
+    identity.geometry.groups = (struct cache_groups){2, n_layers - 1, {{1, 0}, {n_layers - 1, 77}}};
+    encode(&identity, &way, &message);
+    cr_assert_eq(identity_decode(&message.message, &way, &again, &error), STATUS_OK, "%s",
+                 error.text);
+    cr_assert_arr_eq(&again.geometry.groups, &identity.geometry.groups,
+                     sizeof again.geometry.groups);
+    cluster_key_destroy(way.key);
 }
 
 Test(identity_codec, a_secret_of_another_way_is_refused_by_name)
