@@ -56,7 +56,7 @@ WORDS = {
 }
 
 # Pages for those who use, run or secure it, read as a whole.
-FOR_DEVELOPERS = {"glossary.md", "new-backend.md", "one-request.md"}
+FOR_DEVELOPERS = {"glossary.md", "new-backend.md", "new-kv-manager.md", "one-request.md"}
 PAGES = ["README.md", "SECURITY.md", "docs/examples/README.md", "deploy/README.md", "deploy/image/README.md",
          *(f"docs/{page.name}" for page in sorted((SOURCE / "docs").glob("*.md")) if page.name not in FOR_DEVELOPERS)]
 

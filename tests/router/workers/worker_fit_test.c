@@ -116,10 +116,15 @@ Test(worker_fit, a_pair_must_agree_on_its_kv)
     fitting_pair();
     expect_pair("");
     context.model.geometry.block_tokens = 32;
-    expect_pair("KV layout: block_tokens is 16 here and 32 there");
+    expect_pair("KV layout: block_tokens is 16 here and 32 there; with kv_convert it is accepted");
+    generation.kv_convert = true;
+    expect_pair("");
     fitting_pair();
     context.model.geometry.dtype = KV_F32;
-    expect_pair("KV layout: dtype is bf16 here and f32 there");
+    context.kv_convert = true; /* it is the receiver that converts */
+    expect_pair("KV layout: dtype is bf16 here and f32 there; with kv_convert it is accepted");
+    generation.kv_convert = true;
+    expect_pair("");
     fitting_pair();
     snprintf(context.transport, sizeof context.transport, "shm-read");
     expect_pair("transport is am-tcp here and shm-read there");
