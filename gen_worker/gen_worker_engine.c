@@ -87,11 +87,9 @@ static uint32_t blocks_max(const struct gen_worker *gen)
 /* Two of the largest blocks that may come, and more of others. */
 static uint64_t stage_bytes(const struct geometry *ours)
 {
-    struct geometry largest = *ours;
-    largest.dtype = KV_F32;
-    largest.kv_scales = 0;
-    largest.block_tokens = GEOMETRY_BLOCK_TOKENS_MAX;
-    const uint64_t bytes = 2 * geometry_block_bytes(&largest);
+    const uint64_t elements = geometry_block_bytes(ours) / kv_dtype_bytes(ours->dtype) /
+                              ours->block_tokens;
+    const uint64_t bytes = 2 * elements * GEOMETRY_BLOCK_TOKENS_MAX * kv_dtype_bytes(KV_F32);
     return bytes > STAGE_BYTES_LEAST ? bytes : STAGE_BYTES_LEAST;
 }
 
