@@ -107,10 +107,12 @@ enum status attention_facts_add(json_t *facts, const struct model *model,
     if (!answers)
         return STATUS_NO_MEMORY;
     enum status status = attention_check(model, options, error, answers);
-    if (status == STATUS_OK)
+    if (status == STATUS_OK) {
         add_groups(facts, config, options, answers);
+        status = attention_check_join(answers, config->n_layers, error);
+    }
     free(answers);
-    return status == STATUS_OK ? attention_check_all(model, options, error) : status;
+    return status;
 }
 
 static const char *text_of(const json_t *group, const char *key)

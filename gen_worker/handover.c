@@ -137,7 +137,18 @@ static void convert(enum kv_dtype from_dtype, const void *from, enum kv_dtype to
         dtype_store(target, to, i, dtype_load(source, from, i));
 }
 
-/* (transfer) No layer has a window, or there is one block of theirs for one of ours: so of a full group, or of the same span. */
+/* Where the spans of a group begin in handover->spans. */
+static uint32_t spans_before(const struct handover *handover, uint32_t group)
+{
+    const struct crossing *local = &handover->local;
+    uint32_t before = 0;
+    for (uint32_t i = 0; i < group; i++)
+        before += local->end - local->first[i];
+    return before;
+}
+
+/* (transfer) Takes a block of the context worker's to the local blocks of its tokens. Where layers have windows, both workers' blocks
+ * have as many tokens (geometry_match_converting), so the local groups are theirs. */
 static void put(void *arg, uint32_t index, const uint8_t *block)
 {
     const struct handover *handover = arg;
@@ -145,25 +156,21 @@ static void put(void *arg, uint32_t index, const uint8_t *block)
     const struct crossing_place place = crossing_at(crossing, index - crossing->base);
     const struct transfer_plan *plan = &handover->plan;
     const uint32_t first_span = handover->local.first[place.group];
-    uint32_t before = 0; /* spans of the groups before */
-    for (uint32_t group = 0; group < place.group; group++)
-        before += handover->local.end - handover->local.first[group];
-    transfer_plan_put(plan, block, place.span * plan->from_tokens,
-                      &(struct transfer_target){.first = first_span * plan->to_tokens,
-                                                .end = handover->n_prompt,
-                                                .first_span = first_span,
-                                                .spans = handover->spans + before});
+    transfer_plan_put(
+        plan, block, place.span * plan->from_tokens,
+        &(struct transfer_target){.first = first_span * plan->to_tokens,
+                                  .end = handover->n_prompt,
+                                  .first_span = first_span,
+                                  .spans = handover->spans + spans_before(handover, place.group)});
 }
 
 /* The addresses of the local blocks: of each group its spans. */
 static void list_spans(struct handover *handover, const struct gen_home *home)
 {
     const struct crossing *local = &handover->local;
-    uint32_t n = 0, at[CACHE_GROUPS_MAX];
-    for (uint32_t group = 0; group < local->n_groups; group++) {
-        at[group] = n;
-        n += local->end - local->first[group];
-    }
+    uint32_t at[CACHE_GROUPS_MAX];
+    for (uint32_t group = 0; group < local->n_groups; group++)
+        at[group] = spans_before(handover, group);
     for (uint32_t i = 0; i < handover->n_local; i++) {
         const uint32_t group = crossing_at(local, i).group;
         handover->spans[at[group]++] = kv_manager_data(home->manager, handover->blocks[i]);

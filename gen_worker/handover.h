@@ -57,10 +57,10 @@ struct handover {
     /* Where blocks that are not like the pool's are put; spans: [n_local], of this worker's groups, one after the other. Read by
      * the transfer thread from open to QUIET. */
     bool is_converted;
-    struct crossing local; /* of blocks */
+    struct crossing local; /* as crossing, in this worker's blocks */
     struct transfer_plan plan;
     uint8_t **spans;
-    uint32_t held_tokens;
+    uint32_t held_tokens; /* whole blocks of this worker */
     uint32_t n_announced, n_arrived;
     uint32_t n_prompt; /* tokens */
     block_id *blocks;  /* [n_local] local ids; room for the blocks of context_tokens */

@@ -14,7 +14,7 @@
 MUST_CHECK enum status sequence_take_blocks(struct sequence *sequence, const struct gen_home *home,
                                             uint32_t n_known, bool may_cross, uint64_t now_ns);
 /* Before a step computes n_tokens of n_known: takes the blocks for them, and gives back those that a window has passed.
- * NO_BLOCKS: no block was taken. */
+ * NO_BLOCKS: no block was taken, but these are given back. */
 MUST_CHECK enum status sequence_prepare(struct sequence *sequence, const struct gen_home *home,
                                         uint32_t n_tokens, uint32_t n_known);
 /* How many leading blocks of its known tokens the prefix cache may give. */

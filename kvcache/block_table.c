@@ -103,11 +103,6 @@ struct range {
     uint32_t first, end;
 };
 
-static uint32_t spans_of(const struct block_table *table, uint32_t n_tokens)
-{
-    return n_tokens / table->block_tokens + (n_tokens % table->block_tokens != 0);
-}
-
 static uint32_t smaller(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;
@@ -116,7 +111,8 @@ static uint32_t smaller(uint32_t a, uint32_t b)
 static struct range wanted_range(const struct block_table *table, uint32_t group,
                                  const struct block_need *need)
 {
-    const uint32_t known = spans_of(table, need->known), end = spans_of(table, need->end);
+    const uint32_t known = cache_spans(table->block_tokens, need->known);
+    const uint32_t end = cache_spans(table->block_tokens, need->end);
     const uint32_t first = cache_group_first_span(&table->groups, group, table->block_tokens,
                                                   need->position);
     const uint32_t most = cache_group_spans_max(&table->groups, group, table->block_tokens);
@@ -162,7 +158,8 @@ static enum status acquire(struct block_table *table, uint32_t group, struct ran
 
 enum status block_table_prepare(struct block_table *table, const struct block_need *need)
 {
-    const uint32_t n_groups = block_table_n_rows(table), known = spans_of(table, need->known);
+    const uint32_t n_groups = block_table_n_rows(table);
+    const uint32_t known = cache_spans(table->block_tokens, need->known);
     uint64_t missing = 0;
     assert(need->position <= need->end && need->end <= need->known);
     if (known > table->spans_max)

@@ -145,6 +145,11 @@ bool cache_groups_has_window(const struct cache_groups *groups)
     return groups->n > 0 && groups->all[groups->n - 1].window > 0;
 }
 
+bool cache_groups_is_plain(const struct cache_groups *groups)
+{
+    return cache_groups_count(groups) == 1 && !cache_groups_has_window(groups);
+}
+
 uint32_t cache_group_first_span(const struct cache_groups *groups, uint32_t group,
                                 uint32_t block_tokens, uint32_t position)
 {
@@ -160,15 +165,10 @@ uint32_t cache_group_spans_max(const struct cache_groups *groups, uint32_t group
     return window == 0 ? UINT32_MAX : (window - 1 + block_tokens - 1) / block_tokens + 1;
 }
 
-static uint32_t spans_of(uint32_t block_tokens, uint32_t n_tokens)
-{
-    return n_tokens / block_tokens + (n_tokens % block_tokens != 0);
-}
-
 uint64_t cache_groups_blocks(const struct cache_groups *groups, uint32_t block_tokens,
                              uint32_t n_tokens)
 {
-    const uint32_t n_spans = spans_of(block_tokens, n_tokens);
+    const uint32_t n_spans = cache_spans(block_tokens, n_tokens);
     uint64_t n = 0;
     for (uint32_t group = 0; group < cache_groups_count(groups); group++) {
         const uint32_t most = cache_group_spans_max(groups, group, block_tokens);
@@ -180,8 +180,8 @@ uint64_t cache_groups_blocks(const struct cache_groups *groups, uint32_t block_t
 uint64_t cache_groups_step_blocks(const struct cache_groups *groups, uint32_t block_tokens,
                                   uint32_t n_tokens, uint32_t context_tokens)
 {
-    const uint32_t n_spans = spans_of(block_tokens, context_tokens);
-    const uint32_t n_step = spans_of(block_tokens, n_tokens);
+    const uint32_t n_spans = cache_spans(block_tokens, context_tokens);
+    const uint32_t n_step = cache_spans(block_tokens, n_tokens);
     uint64_t n = 0;
     for (uint32_t group = 0; group < cache_groups_count(groups); group++) {
         const uint32_t most = cache_group_spans_max(groups, group, block_tokens);

@@ -46,9 +46,17 @@ struct cache_place cache_groups_place(const struct cache_groups *groups, const u
 
 /* ---- for a sequence ---- */
 
+/* Of n tokens; the last one may be a part. */
+static inline uint32_t cache_spans(uint32_t block_tokens, uint32_t n_tokens)
+{
+    return n_tokens / block_tokens + (n_tokens % block_tokens != 0);
+}
+
 uint32_t cache_groups_count(const struct cache_groups *groups); /* 1 for n 0 */
 uint32_t cache_group_window(const struct cache_groups *groups, uint32_t group);
 bool cache_groups_has_window(const struct cache_groups *groups);
+/* One group that keeps all: the layout of a model without windows. */
+bool cache_groups_is_plain(const struct cache_groups *groups);
 
 /* The first span that the group needs when the query at that position is the next one. The last whole span before it can
  * be the end of a prefix: what the query behind that one sees is kept, too. */

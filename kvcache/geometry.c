@@ -128,7 +128,7 @@ uint64_t geometry_block_bytes(const struct geometry *geometry)
 
 uint32_t geometry_spans(const struct geometry *geometry, uint32_t n_tokens)
 {
-    return n_tokens / geometry->block_tokens + (n_tokens % geometry->block_tokens != 0);
+    return cache_spans(geometry->block_tokens, n_tokens);
 }
 
 static uint32_t counted(uint64_t n)

@@ -77,7 +77,8 @@ void kv_manager_finish(struct block_table *table)
 uint32_t kv_manager_match(struct kv_manager *manager, struct block_table *table,
                           const struct prefix_hash *hashes, uint32_t n)
 {
-    return manager->tree ? block_table_match(table, hashes, n) : 0;
+    (void)manager; /* the table knows its prefix cache */
+    return block_table_match(table, hashes, n);
 }
 
 enum status kv_manager_prepare(struct kv_manager *manager, struct block_table *table,
@@ -92,8 +93,8 @@ enum status kv_manager_prepare(struct kv_manager *manager, struct block_table *t
 void kv_manager_keep(struct kv_manager *manager, struct block_table *table,
                      const struct prefix_hash *hashes, uint32_t n)
 {
-    if (manager->tree)
-        block_table_keep(table, hashes, n);
+    (void)manager;
+    block_table_keep(table, hashes, n);
 }
 
 void kv_manager_free(struct kv_manager *manager, struct block_table *table)

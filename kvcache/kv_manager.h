@@ -52,8 +52,8 @@ void kv_manager_finish(struct block_table *table);
 uint32_t kv_manager_match(struct kv_manager *manager, struct block_table *table,
                           const struct prefix_hash *hashes, uint32_t n);
 /* Before tokens are computed or arrive: gives back what the next query does not see, and takes what is missing. The full groups
- * get blocks for all known tokens: those of a whole prompt at its first chunk. NO_BLOCKS: none was taken. INVALID_ARGUMENT: over
- * context_tokens. */
+ * get blocks for all known tokens: those of a whole prompt at its first chunk. NO_BLOCKS: none was taken; what is
+ * not seen any more is given back all the same. INVALID_ARGUMENT: over context_tokens. */
 MUST_CHECK enum status kv_manager_prepare(struct kv_manager *manager, struct block_table *table,
                                           const struct block_need *need);
 /* The first n spans of the table, whose tokens have those hashes, may be found by later sequences. */

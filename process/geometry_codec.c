@@ -40,7 +40,7 @@ static bool digest_parse(const char *text, uint64_t digest_out[2])
 /* One group that keeps all is not told: earlier versions have no other. */
 static void encode_groups(const struct cache_groups *groups, struct geometry_message *message_out)
 {
-    if (cache_groups_count(groups) == 1 && !cache_groups_has_window(groups))
+    if (cache_groups_is_plain(groups))
         return;
     for (uint32_t i = 0; i < groups->n; i++) {
         Kvferry__V1__CacheGroup *group = &message_out->groups[i];

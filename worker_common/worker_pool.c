@@ -86,7 +86,7 @@ enum status worker_note_room(struct worker *worker, const struct worker_options 
 uint64_t worker_room_tokens(const struct worker *worker)
 {
     const struct geometry *geometry = &worker->identity.geometry;
-    if (cache_groups_count(&geometry->groups) == 1 && !cache_groups_has_window(&geometry->groups))
+    if (cache_groups_is_plain(&geometry->groups))
         return (uint64_t)worker->n_blocks * geometry->block_tokens;
     return (uint64_t)worker->n_blocks * worker->context_tokens / worker->context_blocks;
 }

@@ -35,6 +35,15 @@ enum status attention_check(const struct model *model, const struct forward_opti
     return status;
 }
 
+enum status attention_check_join(const struct attention_answer *answers, uint32_t n_layers,
+                                 struct error *error)
+{
+    for (uint32_t layer = 0; layer < n_layers; layer++)
+        if (answers[layer].status != STATUS_OK)
+            return error_set(error, answers[layer].status, "%s", answers[layer].error.text);
+    return STATUS_OK;
+}
+
 enum status attention_check_all(const struct model *model, const struct forward_options *options,
                                 struct error *error)
 {
@@ -43,9 +52,8 @@ enum status attention_check_all(const struct model *model, const struct forward_
     if (!answers)
         return error_set(error, STATUS_NO_MEMORY, "no memory for the layers of attention");
     enum status status = attention_check(model, options, error, answers);
-    for (uint32_t layer = 0; status == STATUS_OK && layer < n_layers; layer++)
-        if (answers[layer].status != STATUS_OK)
-            status = error_set(error, answers[layer].status, "%s", answers[layer].error.text);
+    if (status == STATUS_OK)
+        status = attention_check_join(answers, n_layers, error);
     free(answers);
     return status;
 }

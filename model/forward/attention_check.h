@@ -20,7 +20,10 @@ MUST_CHECK enum status attention_check(const struct model *model,
                                        const struct forward_options *options, struct error *error,
                                        struct attention_answer *answers_out);
 
-/* Of all layers: OK, or the status and sentence of the first that is refused. Else as attention_check. */
+/* Of all layers: OK, or the status and sentence of the first that is refused. */
+MUST_CHECK enum status attention_check_join(const struct attention_answer *answers,
+                                            uint32_t n_layers, struct error *error);
+/* attention_check, and then attention_check_join. */
 MUST_CHECK enum status attention_check_all(const struct model *model,
                                            const struct forward_options *options,
                                            struct error *error);

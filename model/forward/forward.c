@@ -26,7 +26,7 @@ static const block_id *fill_tables(struct forward *forward, const struct forward
     const struct forward_options *options = &forward->options;
     const uint32_t n_groups = cache_groups_count(&options->groups), stride = sequence->n_blocks;
     const uint32_t kv_len = sequence->n_past + sequence->n_query;
-    const uint32_t n_spans = (kv_len + options->block_tokens - 1) / options->block_tokens;
+    const uint32_t n_spans = cache_spans(options->block_tokens, kv_len);
     block_id *tables = forward->tables + (size_t)i * n_groups * options->blocks_max;
     for (uint32_t group = 0; group < n_groups; group++) {
         const block_id *from = sequence->blocks + (size_t)group * stride;

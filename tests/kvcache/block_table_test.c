@@ -182,12 +182,17 @@ Test(block_table_windows, decodes_hold_a_number_of_blocks_that_does_not_grow_wit
     block_table_finish(&table);
 }
 
+static void number(struct prefix_hash *hashes)
+{
+    for (uint32_t i = 0; i < SPANS; i++)
+        hashes[i] = (struct prefix_hash){i + 1, 0};
+}
+
 Test(block_table_windows, a_prefix_is_found_where_its_window_is_there)
 {
     struct block_table a, b;
     struct prefix_hash hashes[SPANS];
-    for (uint32_t i = 0; i < SPANS; i++)
-        hashes[i] = (struct prefix_hash){i + 1, 0};
+    number(hashes);
     cr_assert_eq(block_table_init(&a, wide, wide_tree, &WINDOWS, SPANS), STATUS_OK);
     cr_assert_eq(block_table_init(&b, wide, wide_tree, &WINDOWS, SPANS), STATUS_OK);
     prepare(&a, 0, 48, 90);
@@ -218,8 +223,7 @@ Test(block_table_windows, a_span_that_was_given_back_can_be_kept_again_by_anothe
 {
     struct block_table a, b;
     struct prefix_hash hashes[SPANS];
-    for (uint32_t i = 0; i < SPANS; i++)
-        hashes[i] = (struct prefix_hash){i + 1, 0};
+    number(hashes);
     cr_assert_eq(block_table_init(&a, wide, wide_tree, &WINDOWS, SPANS), STATUS_OK);
     cr_assert_eq(block_table_init(&b, wide, wide_tree, &WINDOWS, SPANS), STATUS_OK);
     prepare(&a, 88, 88, 88); /* as after a transfer: of windows the last spans alone */
@@ -244,8 +248,7 @@ Test(block_table_windows, what_rests_on_a_forgotten_origin_is_not_kept)
     struct prefix_tree *tree_of_all;
     struct block_table table;
     struct prefix_hash hashes[SPANS];
-    for (uint32_t i = 0; i < SPANS; i++)
-        hashes[i] = (struct prefix_hash){i + 1, 0};
+    number(hashes);
     prefix_tree_destroy(wide_tree);
     wide_tree = NULL;
     cr_assert_eq(prefix_tree_create(wide, &ALL.groups, 8, &tree_of_all), STATUS_OK);

@@ -418,14 +418,20 @@ static float cache_unit(const struct latent *latent, const struct latent_io *io)
     return dtype_is_8bit(latent->config.cache) ? io->cache_scale : 1;
 }
 
+static struct latent_run run_of(const struct latent *latent, const struct latent_step *step,
+                                const struct latent_io *io)
+{
+    return (struct latent_run){.latent = latent,
+                               .step = step,
+                               .io = io,
+                               .width = latent_width(&latent->config),
+                               .unit = cache_unit(latent, io)};
+}
+
 static void attend(const struct latent *latent, const struct latent_step *step,
                    const struct latent_io *io)
 {
-    struct latent_run run = {.latent = latent,
-                             .step = step,
-                             .io = io,
-                             .width = latent_width(&latent->config),
-                             .unit = cache_unit(latent, io)};
+    struct latent_run run = run_of(latent, step, io);
     uint64_t work = 0;
     uint32_t ranges_max = 0;
     for (uint32_t s = 0; s < step->n_sequences; s++) {
@@ -466,11 +472,7 @@ static void write_run(void *arg, uint32_t index)
 static void write_rows(const struct latent *latent, const struct latent_step *step,
                        const struct latent_io *io)
 {
-    struct latent_run run = {.latent = latent,
-                             .step = step,
-                             .io = io,
-                             .width = latent_width(&latent->config),
-                             .unit = cache_unit(latent, io)};
+    struct latent_run run = run_of(latent, step, io);
     uint64_t n_rows = 0;
     for (uint32_t s = 0; s < step->n_sequences; s++)
         n_rows += step->sequences[s].query_len;
