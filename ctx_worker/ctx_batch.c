@@ -116,7 +116,7 @@ enum status ctx_batch_run(struct ctx_batch *batch, const struct prefill_home *ho
             ctx_scores_tell(batch->scorer, home, prefill, batch->chunks[i].n_query, result.n_tokens,
                             &fault) == STATUS_DEVICE_LOST)
             return STATUS_DEVICE_LOST;
-        uint32_t n_published = prefill->n_published;
+        const uint32_t n_crossed = prefill->n_crossed;
         const bool is_last = batch->chunks[i].wants_logits;
         if (fault.status != STATUS_OK)
             fail(batch, prefill, home, &fault);
@@ -125,7 +125,7 @@ enum status ctx_batch_run(struct ctx_batch *batch, const struct prefill_home *ho
         else
             prefill_advance(prefill, home, batch->chunks[i].n_query, drawn);
         result.n_tokens += batch->chunks[i].n_query;
-        result.n_blocks_published += prefill->n_published - n_published;
+        result.n_blocks_published += prefill->n_crossed - n_crossed;
         assert(is_last || prefill_n_left(prefill) > 0);
         if (is_last)
             drawn++;

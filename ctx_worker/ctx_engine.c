@@ -23,13 +23,14 @@ static enum status make_slots(struct ctx_engine *engine)
 static enum status make_manager(struct ctx_engine *engine, struct error *error)
 {
     const struct ctx_engine_options *options = &engine->options;
-    return kv_manager_create(&(struct kv_manager_options){.kind = options->kv_manager,
-                                                          .geometry = &options->geometry,
-                                                          .pool = options->pool,
-                                                          .context_tokens = options->context_tokens,
-                                                          .step_tokens = options->batch_tokens,
-                                                          .prefix_cache = options->prefix_cache},
-                             error, &engine->home.manager);
+    return kv_manager_create(
+        &(struct kv_manager_options){
+            .kind = options->kv_manager,
+            .geometry = &options->geometry,
+            .pool = options->pool,
+            .step = {options->batch_tokens, options->slots_max, options->context_tokens},
+            .prefix_cache = options->prefix_cache},
+        error, &engine->home.manager);
 }
 
 /* Shares go by caller, whatever the caller says. Turns go by the tenant that the router named; a caller that names no

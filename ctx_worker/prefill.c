@@ -241,12 +241,12 @@ void prefill_advance(struct prefill *prefill, const struct prefill_home *home, u
     uint32_t whole = prefill->n_computed / prefill->table.block_tokens;
     kv_manager_keep(home->manager, &prefill->table, prefill->hashes, whole);
 
-    if (prefill_n_left(prefill) > 0) {
-        (void)publish(prefill, home, whole); /* of a lost device: the engine ends it */
-        return;
-    }
-    say_first_token(prefill, home, drawn);
-    if (publish(prefill, home, prefill->crossing.end))
+    const bool is_last = prefill_n_left(prefill) == 0;
+    if (is_last)
+        say_first_token(prefill, home, drawn);
+    const bool is_published = publish(prefill, home, is_last ? prefill->crossing.end : whole);
+    kv_manager_settle(home->manager, &prefill->table, prefill->n_computed, is_last);
+    if (is_last && is_published) /* else the device is lost, and the engine ends it */
         seal(prefill, home);
 }
 

@@ -73,10 +73,10 @@ uint32_t prefill_peek(struct prefill *prefill, const struct prefill_home *home,
 
 /* Tokens left to compute. */
 uint32_t prefill_n_left(const struct prefill *prefill);
-/* Before a step computes n_query more tokens: takes the blocks for them, and gives back those that a window has passed. */
+/* Before a step computes n_query more tokens: takes the blocks for them. */
 void prefill_prepare(struct prefill *prefill, const struct prefill_home *home, uint32_t n_query);
 /* n_query more tokens have their KV. drawn: the first generated token, if the last token of the prompt is among them.
- * Publishes blocks, and seals after the last one. */
+ * Publishes blocks, gives back those that a window has passed, and seals after the last one. */
 void prefill_advance(struct prefill *prefill, const struct prefill_home *home, uint32_t n_query,
                      const struct draw *drawn);
 

@@ -55,7 +55,7 @@ static uint32_t look_up(const struct gen_home *home, struct job *job)
     uint32_t n_held;
     uint32_t n_known = kv_manager_peek(home->manager, sequence ? sequence->hashes : job->hashes,
                                        n_lookup, &n_held);
-    assert(n_held <= n_known && n_known <= n_lookup);
+    assert(n_known <= n_lookup);
     schedule_set_prefix(home->schedule, job->request.schedule_id, n_known * block_tokens, n_held);
     home->stats->prefix_lookups++;
     job->lookup_at = changes;
@@ -113,7 +113,7 @@ static bool admit(const struct gen_home *home, const struct schedule_admission *
     if (is_first)
         sequence_take_job(sequence, home, job);
     const bool may_cross = handover_set_free_slot(home->handovers) != NULL;
-    if (sequence_take_blocks(sequence, home, admission->n_tokens, may_cross, now_ns) != STATUS_OK) {
+    if (sequence_take_blocks(sequence, home, admission, may_cross, now_ns) != STATUS_OK) {
         schedule_pause(home->schedule, admission->id);
         job->lookup_at = 0; /* the schedule has forgotten its prefix */
         if (is_first)

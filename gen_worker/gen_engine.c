@@ -45,14 +45,21 @@ static enum status make_slots(struct gen_engine *engine)
     return handover_set_init(&engine->handovers, &engine->home);
 }
 
+/* Prompts have batch_tokens even when all other sequences decode: each decode has one token more. */
+static struct cache_step step_of(const struct gen_engine_options *options)
+{
+    return (struct cache_step){.n_tokens = options->batch_tokens + options->sequences_max,
+                               .n_sequences = options->sequences_max,
+                               .context_tokens = options->context_tokens};
+}
+
 static enum status make_manager(struct gen_engine *engine, struct error *error)
 {
     const struct gen_engine_options *options = &engine->options;
     return kv_manager_create(&(struct kv_manager_options){.kind = options->kv_manager,
                                                           .geometry = &options->geometry,
                                                           .pool = options->pool,
-                                                          .context_tokens = options->context_tokens,
-                                                          .step_tokens = options->batch_tokens,
+                                                          .step = step_of(options),
                                                           .prefix_cache = options->prefix_cache},
                              error, &engine->home.manager);
 }
@@ -61,14 +68,13 @@ static enum status make_schedule(struct gen_engine *engine, struct error *error)
 {
     const struct gen_engine_options *options = &engine->options;
     const struct kv_manager_rule rule = kv_manager_rule_of(engine->home.manager);
-    /* Prompts have batch_tokens even when all other sequences decode: each decode has one token more. */
     struct schedule_options schedule = {
         .policy = options->capacity_policy,
         .n_blocks = kv_manager_all(engine->home.manager),
         .blocks_fixed = rule.n_fixed,
         .n_groups = rule.n_groups,
         .block_tokens = options->geometry.block_tokens,
-        .batch_tokens = options->batch_tokens + options->sequences_max,
+        .batch_tokens = step_of(options).n_tokens,
         .chunk_tokens = options->chunk_tokens,
         .step_target_ns = options->step_target_ns,
         .sequences_max = options->sequences_max,

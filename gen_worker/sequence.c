@@ -27,9 +27,10 @@ void sequence_take_job(struct sequence *sequence, const struct gen_home *home, s
     job->sequence = sequence;
     memcpy(sequence->tokens, job->request.token_ids,
            job->request.n_tokens * sizeof *sequence->tokens);
-    if (kv_manager_caches(home->manager))
-        memcpy(sequence->hashes, job->hashes,
-               job->request.n_tokens / sequence->table.block_tokens * sizeof *sequence->hashes);
+    if (!kv_manager_caches(home->manager))
+        return;
+    sequence->n_hashed = job->request.n_tokens / sequence->table.block_tokens;
+    memcpy(sequence->hashes, job->hashes, sequence->n_hashed * sizeof *sequence->hashes);
 }
 
 void sequence_leave_job(struct sequence *sequence)
@@ -272,8 +273,8 @@ void sequence_end_without_token(struct sequence *sequence, const struct gen_home
     sequence_end(sequence, home, fault->status, error.text);
 }
 
-void sequence_computed(struct sequence *sequence, const struct gen_home *home,
-                       const struct computed *computed)
+static void take_step(struct sequence *sequence, const struct gen_home *home,
+                      const struct computed *computed)
 {
     assert(sequence_is_runnable(sequence) && computed->n_tokens > 0);
     uint32_t n_prompt = sequence_n_prompt(sequence), first = sequence->n_kv;
@@ -300,6 +301,14 @@ void sequence_computed(struct sequence *sequence, const struct gen_home *home,
     if (sequence->tokens[n_prompt] != computed->token_id && !sequence->has_other_token)
         sequence_end(sequence, home, STATUS_TRANSFER_FAILED,
                      "the first token computed here is not the context worker's");
+}
+
+void sequence_computed(struct sequence *sequence, const struct gen_home *home,
+                       const struct computed *computed)
+{
+    take_step(sequence, home, computed);
+    if (sequence_is_runnable(sequence)) /* it has not ended */
+        sequence_settle_blocks(sequence, home);
 }
 
 /* ---- the end ---- */

@@ -37,13 +37,16 @@ static void mark_admitted(struct sequence *sequence, const struct gen_home *home
 }
 
 enum status sequence_take_blocks(struct sequence *sequence, const struct gen_home *home,
-                                 uint32_t n_known, bool may_cross, uint64_t now_ns)
+                                 const struct schedule_admission *admission, bool may_cross,
+                                 uint64_t now_ns)
 {
     assert(sequence->state == SEQUENCE_PAUSED && sequence->table.n_blocks == 0);
     struct block_table *table = &sequence->table;
     uint32_t n_lookup = sequence_lookup_blocks(sequence), n_held = 0, n_cached = 0;
     if (kv_manager_caches(home->manager)) {
         (void)kv_manager_peek(home->manager, sequence->hashes, n_lookup, &n_held);
+        if (n_held < admission->n_shared) /* looked up in an earlier step */
+            return STATUS_NO_BLOCKS;
         n_cached = kv_manager_match(home->manager, table, sequence->hashes, n_lookup);
     }
     sequence->n_kv = n_cached;
@@ -51,7 +54,7 @@ enum status sequence_take_blocks(struct sequence *sequence, const struct gen_hom
     const uint32_t position = crosses ? sequence_n_prompt(sequence) : n_cached;
     enum status status = kv_manager_prepare(
         home->manager, table,
-        &(struct block_need){.position = position, .end = position, .known = n_known});
+        &(struct block_need){.position = position, .end = position, .known = admission->n_tokens});
     if (status != STATUS_OK) {
         kv_manager_free(home->manager, table);
         sequence->n_kv = 0;
@@ -82,10 +85,19 @@ void sequence_keep_prompt(struct sequence *sequence, const struct gen_home *home
 static void hash_tokens(struct sequence *sequence, const struct gen_home *home)
 {
     const struct engine_request *request = &sequence->job->request;
-    if (kv_manager_caches(home->manager))
-        prefix_hash_blocks(&home->options->prefix_key, request->salt, request->salt_bytes,
-                           sequence->tokens, sequence->n_tokens, sequence->table.block_tokens,
-                           sequence->hashes);
+    const struct prefix_key *key = &home->options->prefix_key;
+    const uint32_t block_tokens = sequence->table.block_tokens;
+    const uint32_t n = sequence->n_hashed, n_done = n * block_tokens;
+    assert(n_done <= sequence->n_tokens);
+    if (!kv_manager_caches(home->manager))
+        return;
+    if (n == 0)
+        prefix_hash_blocks(key, request->salt, request->salt_bytes, sequence->tokens,
+                           sequence->n_tokens, block_tokens, sequence->hashes);
+    else
+        prefix_hash_next(key, sequence->hashes[n - 1], sequence->tokens + n_done,
+                         sequence->n_tokens - n_done, block_tokens, sequence->hashes + n);
+    sequence->n_hashed = sequence->n_tokens / block_tokens;
 }
 
 /* Leading tokens whose KV has the bits that a later prompt would compute. Generated tokens are among them only where prefill and
@@ -161,13 +173,19 @@ enum status sequence_prepare(struct sequence *sequence, const struct gen_home *h
 {
     const struct block_need need = {
         .position = sequence->n_kv, .end = sequence->n_kv + n_tokens, .known = n_known};
-    if (has_passed(sequence)) { /* what goes is in the prefix cache by then */
-        sequence_keep_all(sequence, home);
-        remember_origins(sequence, home, sequence->n_kv / sequence->table.block_tokens, true);
-    }
     const enum status status = kv_manager_prepare(home->manager, &sequence->table, &need);
     assert(status != STATUS_INVALID_ARGUMENT && "the schedule knows how long it may become");
     return status;
+}
+
+void sequence_settle_blocks(struct sequence *sequence, const struct gen_home *home)
+{
+    assert(sequence_is_runnable(sequence) && !sequence->handover);
+    if (!has_passed(sequence))
+        return;
+    sequence_keep_all(sequence, home); /* what goes is in the prefix cache by then */
+    remember_origins(sequence, home, sequence->n_kv / sequence->table.block_tokens, true);
+    kv_manager_settle(home->manager, &sequence->table, sequence->n_kv, false);
 }
 
 void sequence_pause(struct sequence *sequence, const struct gen_home *home)

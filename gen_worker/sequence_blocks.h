@@ -7,16 +7,20 @@
 #pragma once
 
 #include "gen_worker/sequence_state.h"
+#include "schedule/schedule.h"
 
-/* PAUSED -> RESERVED: takes the blocks for n_known tokens, first those in the prefix cache, and tells the schedule how many
- * these are. Of layers with a window it takes those that its next query sees: if it may cross and wants to, the one behind
- * the prompt, which a context worker computes. NO_BLOCKS: nothing changed. */
+/* PAUSED -> RESERVED: takes the blocks for the admission's tokens, first those in the prefix cache, and tells the schedule how
+ * many these are. Of layers with a window it takes those that its next query sees: if it may cross and wants to, the one behind
+ * the prompt, which a context worker computes. NO_BLOCKS: the pool has fewer blocks than the schedule counted on, or others hold fewer of its
+ * prefix; nothing changed. */
 MUST_CHECK enum status sequence_take_blocks(struct sequence *sequence, const struct gen_home *home,
-                                            uint32_t n_known, bool may_cross, uint64_t now_ns);
-/* Before a step computes n_tokens of n_known: takes the blocks for them, and gives back those that a window has passed.
- * NO_BLOCKS: no block was taken, but these are given back. */
+                                            const struct schedule_admission *admission,
+                                            bool may_cross, uint64_t now_ns);
+/* Before a step computes n_tokens of n_known: takes the blocks for them. NO_BLOCKS: none was taken. */
 MUST_CHECK enum status sequence_prepare(struct sequence *sequence, const struct gen_home *home,
                                         uint32_t n_tokens, uint32_t n_known);
+/* After a step, of a sequence that goes on: keeps what a window has passed, gives it back, and takes what the next query sees. */
+void sequence_settle_blocks(struct sequence *sequence, const struct gen_home *home);
 /* How many leading blocks of its known tokens the prefix cache may give. */
 uint32_t sequence_lookup_blocks(const struct sequence *sequence);
 /* LOCAL_PREFILL or DECODING -> PAUSED, as the schedule has decided: gives its blocks back. */

@@ -26,6 +26,7 @@ struct sequence {
     struct job *job; /* owned while not FREE */
     struct block_table table;
     struct prefix_hash *hashes; /* [table.spans_max] */
+    uint32_t n_hashed;          /* spans; those of the prompt from the beginning */
     uint32_t *tokens;           /* [context_tokens] prompt, then generated */
     uint32_t n_tokens;
     uint32_t n_kv; /* leading tokens whose KV is in the blocks and may be used */

@@ -7,7 +7,8 @@
 struct block {
     uint64_t origin;
     uint32_t holders, pins, fences;
-    bool in_cache, is_inbound;
+    uint32_t n_lent; /* updated by settle */
+    bool in_cache, is_inbound, is_passing;
     uint8_t state; /* enum block_state, updated by settle */
 };
 
@@ -18,6 +19,7 @@ struct block_pool {
     bool owns_memory;
     block_pool_scrubber scrub;
     uint32_t counts[BLOCK_STATES];
+    uint32_t n_lent;    /* of all blocks */
     block_id *free_ids; /* [counts[BLOCK_FREE]], a stack */
     block_pool_watcher watcher;
     void *watcher_arg;
@@ -51,11 +53,22 @@ static void assert_sum(const struct block_pool *pool)
     assert(sum == pool->n_blocks);
 }
 
-/* Called after each change of a block: sets the state that follows from its counts. */
+/* The last holder that gives it back gives a block, unless a fence keeps it. */
+static uint32_t n_lent_of(const struct block *block)
+{
+    if (!block->is_passing || block->holders == 0)
+        return 0;
+    return block->fences > 0 ? block->holders : block->holders - 1;
+}
+
+/* Called after each change of a block: sets what follows from its counts. */
 static void settle(struct block_pool *pool, block_id id)
 {
     struct block *block = &pool->blocks[id];
     enum block_state before = block->state, now = state_of(block);
+    const uint32_t n_lent = n_lent_of(block);
+    pool->n_lent += n_lent - block->n_lent;
+    block->n_lent = n_lent;
     if (before == now)
         return;
 
@@ -198,6 +211,7 @@ enum status block_pool_acquire(struct block_pool *pool, uint32_t n, block_id *id
         assert(pool->blocks[id].state == BLOCK_FREE);
         pool->blocks[id].holders = 1;
         pool->blocks[id].origin = 0;
+        pool->blocks[id].is_passing = false;
         settle(pool, id);
         ids_out[i] = id;
     }
@@ -213,6 +227,7 @@ void block_pool_acquire_these(struct block_pool *pool, const block_id *ids, uint
         assert(block->state == BLOCK_FREE && block->holders == 0);
         block->holders = 1;
         block->origin = 0;
+        block->is_passing = false;
     }
     for (uint32_t i = 0; i < n_free; i++)
         if (pool->blocks[pool->free_ids[i]].holders == 0)
@@ -220,6 +235,20 @@ void block_pool_acquire_these(struct block_pool *pool, const block_id *ids, uint
     for (uint32_t i = 0; i < n; i++)
         settle(pool, ids[i]);
     assert(n_left == pool->counts[BLOCK_FREE]);
+}
+
+void block_pool_mark_passing(struct block_pool *pool, const block_id *ids, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        struct block *block = block_at(pool, ids[i]);
+        assert(block->holders == 1 && block->fences == 0);
+        block->is_passing = true;
+    }
+}
+
+uint32_t block_pool_lent(const struct block_pool *pool)
+{
+    return pool->n_lent;
 }
 
 void block_pool_share(struct block_pool *pool, const block_id *ids, uint32_t n)

@@ -74,6 +74,10 @@ uint32_t block_pool_count(const struct block_pool *pool, enum block_state state)
 MUST_CHECK enum status block_pool_acquire(struct block_pool *pool, uint32_t n, block_id *ids_out);
 /* Takes these blocks, which are FREE, likewise. It walks all FREE blocks. */
 void block_pool_acquire_these(struct block_pool *pool, const block_id *ids, uint32_t n);
+/* For acquired blocks of a window: each holder gives one back when its window passes, and takes another one for it. Of the
+ * holders of one block all but one take without a block becoming FREE; that one, too, while the block has a fence. */
+void block_pool_mark_passing(struct block_pool *pool, const block_id *ids, uint32_t n);
+uint32_t block_pool_lent(const struct block_pool *pool); /* how many these holders are */
 /* Adds a holder to each block; none may be FREE. */
 void block_pool_share(struct block_pool *pool, const block_id *ids, uint32_t n);
 /* Removes one holder of each block. */

@@ -150,10 +150,20 @@ static enum status acquire(struct block_table *table, uint32_t group, struct ran
         return STATUS_OK;
     if (table->end[group] < wanted.first)
         table->first[group] = table->end[group] = wanted.first;
-    TRY(block_pool_acquire(table->pool, n, ids_of(table, group) + table->end[group]));
+    block_id *ids = ids_of(table, group) + table->end[group];
+    TRY(block_pool_acquire(table->pool, n, ids));
+    if (cache_group_window(&table->groups, group) > 0)
+        block_pool_mark_passing(table->pool, ids, n);
     table->end[group] += n;
     table->n_blocks += n;
     return STATUS_OK;
+}
+
+void block_table_give_back(struct block_table *table, uint32_t position)
+{
+    for (uint32_t group = 0; group < block_table_n_rows(table); group++)
+        give_back(table, group,
+                  cache_group_first_span(&table->groups, group, table->block_tokens, position));
 }
 
 enum status block_table_prepare(struct block_table *table, const struct block_need *need)
@@ -164,11 +174,9 @@ enum status block_table_prepare(struct block_table *table, const struct block_ne
     assert(need->position <= need->end && need->end <= need->known);
     if (known > table->spans_max)
         return STATUS_INVALID_ARGUMENT;
-    for (uint32_t group = 0; group < n_groups; group++) {
-        const struct range wanted = wanted_range(table, group, need);
-        give_back(table, group, wanted.first);
-        missing += n_missing(table, group, wanted);
-    }
+    block_table_give_back(table, need->position);
+    for (uint32_t group = 0; group < n_groups; group++)
+        missing += n_missing(table, group, wanted_range(table, group, need));
     if (missing > block_pool_size(table->pool))
         return STATUS_NO_BLOCKS;
     TRY(make_free(table, (uint32_t)missing));

@@ -54,7 +54,9 @@ void block_table_clear(struct block_table *table);
 
 /* For an empty table: takes the cached prefix, at most n spans. Returns the number of its tokens. */
 uint32_t block_table_match(struct block_table *table, const struct prefix_hash *hashes, uint32_t n);
-/* Gives back the blocks that the query at position does not see, and acquires those that are missing; if needed it evicts
+/* Gives back the blocks that the query at position does not see. */
+void block_table_give_back(struct block_table *table, uint32_t position);
+/* The same, and acquires those that are missing; if needed it evicts
  * cached blocks without a holder. NO_BLOCKS: nothing was acquired. INVALID_ARGUMENT: over spans_max. */
 MUST_CHECK enum status block_table_prepare(struct block_table *table,
                                            const struct block_need *need);

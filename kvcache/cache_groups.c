@@ -177,16 +177,18 @@ uint64_t cache_groups_blocks(const struct cache_groups *groups, uint32_t block_t
     return n;
 }
 
+/* A sequence has room for the span in which its next token lies, so of n tokens (n - 1) / block_tokens begin another one. */
 uint64_t cache_groups_step_blocks(const struct cache_groups *groups, uint32_t block_tokens,
-                                  uint32_t n_tokens, uint32_t context_tokens)
+                                  const struct cache_step *step)
 {
-    const uint32_t n_spans = cache_spans(block_tokens, context_tokens);
-    const uint32_t n_step = cache_spans(block_tokens, n_tokens);
+    const uint32_t n_spans = cache_spans(block_tokens, step->context_tokens);
+    const uint64_t n_begun = step->n_tokens > 0 ? (step->n_tokens - 1) / block_tokens : 0;
     uint64_t n = 0;
     for (uint32_t group = 0; group < cache_groups_count(groups); group++) {
         const uint32_t most = cache_group_spans_max(groups, group, block_tokens);
-        const uint32_t beyond = n_spans > most ? n_spans - most : 0;
-        n += n_step < beyond ? n_step : beyond;
+        const uint32_t of_one = n_spans > most ? n_spans - most : 0;
+        const uint64_t of_all = (uint64_t)of_one * step->n_sequences;
+        n += n_begun < of_all ? n_begun : of_all;
     }
     return n;
 }

@@ -68,6 +68,13 @@ uint32_t cache_group_spans_max(const struct cache_groups *groups, uint32_t group
 /* Blocks of all groups for a sequence that knows n tokens, between two steps. */
 uint64_t cache_groups_blocks(const struct cache_groups *groups, uint32_t block_tokens,
                              uint32_t n_tokens);
-/* Blocks that a step of n tokens may need beyond that, for all its sequences, which are at most so long. */
+
+/* What a worker computes in one step, at most. */
+struct cache_step {
+    uint32_t n_tokens; /* of all sequences; what begins inside a span ends with it */
+    uint32_t n_sequences;
+    uint32_t context_tokens; /* of the longest sequence */
+};
+/* Blocks that a step may need beyond those that its sequences have between two steps. */
 uint64_t cache_groups_step_blocks(const struct cache_groups *groups, uint32_t block_tokens,
-                                  uint32_t n_tokens, uint32_t context_tokens);
+                                  const struct cache_step *step);

@@ -141,11 +141,9 @@ uint32_t geometry_blocks(const struct geometry *geometry, uint32_t n_tokens)
     return counted(cache_groups_blocks(&geometry->groups, geometry->block_tokens, n_tokens));
 }
 
-uint32_t geometry_step_blocks(const struct geometry *geometry, uint32_t n_tokens,
-                              uint32_t context_tokens)
+uint32_t geometry_step_blocks(const struct geometry *geometry, const struct cache_step *step)
 {
-    return counted(cache_groups_step_blocks(&geometry->groups, geometry->block_tokens, n_tokens,
-                                            context_tokens));
+    return counted(cache_groups_step_blocks(&geometry->groups, geometry->block_tokens, step));
 }
 
 uint64_t geometry_sequence_bytes(const struct geometry *geometry, uint32_t n_tokens,

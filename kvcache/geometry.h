@@ -52,9 +52,8 @@ uint64_t geometry_block_bytes(const struct geometry *geometry);
 uint32_t geometry_spans(const struct geometry *geometry, uint32_t n_tokens); /* rounded up */
 /* Blocks of all groups that a sequence of n tokens holds between two steps. UINT32_MAX: more than can be counted. */
 uint32_t geometry_blocks(const struct geometry *geometry, uint32_t n_tokens);
-/* Blocks that a step of n tokens may need beyond those of its sequences, which have at most context_tokens. */
-uint32_t geometry_step_blocks(const struct geometry *geometry, uint32_t n_tokens,
-                              uint32_t context_tokens);
+/* cache_groups_step_blocks; likewise. */
+uint32_t geometry_step_blocks(const struct geometry *geometry, const struct cache_step *step);
 /* Bytes of K and V that a sequence of n tokens holds; if_whole_out: with all its layers for all tokens. */
 uint64_t geometry_sequence_bytes(const struct geometry *geometry, uint32_t n_tokens,
                                  uint64_t *if_whole_out);

@@ -22,14 +22,15 @@ static enum status check(const struct kv_manager *manager, struct error *error)
 enum status kv_manager_create(const struct kv_manager_options *options, struct error *error,
                               struct kv_manager **manager_out)
 {
-    assert((unsigned)options->kind < KV_MANAGERS && options->pool && options->context_tokens > 0);
+    assert((unsigned)options->kind < KV_MANAGERS && options->pool &&
+           options->step.context_tokens > 0);
     const struct geometry *geometry = options->geometry;
     const struct kv_manager made = {
         .kind = KINDS[options->kind],
         .pool = options->pool,
         .geometry = *geometry,
-        .spans_max = geometry_spans(geometry, options->context_tokens),
-        .n_aside = geometry_step_blocks(geometry, options->step_tokens, options->context_tokens),
+        .spans_max = geometry_spans(geometry, options->step.context_tokens),
+        .n_aside = geometry_step_blocks(geometry, &options->step),
     };
     TRY(check(&made, error));
     struct kv_manager *manager = calloc(1, sizeof *manager);
@@ -39,7 +40,7 @@ enum status kv_manager_create(const struct kv_manager_options *options, struct e
     enum status status = STATUS_OK;
     if (options->prefix_cache && manager->kind->shares)
         status = prefix_tree_create(options->pool, &geometry->groups, geometry->block_tokens,
-                                    &manager->tree);
+                                    manager->spans_max, &manager->tree);
     if (status != STATUS_OK) {
         free(manager);
         return status;
@@ -88,6 +89,13 @@ enum status kv_manager_prepare(struct kv_manager *manager, struct block_table *t
     if (geometry_spans(&manager->geometry, need->known) > manager->spans_max)
         return STATUS_INVALID_ARGUMENT;
     return manager->kind->prepare(manager, table, need);
+}
+
+void kv_manager_settle(struct kv_manager *manager, struct block_table *table, uint32_t position,
+                       bool ends)
+{
+    if (manager->kind->settle)
+        manager->kind->settle(table, position, ends);
 }
 
 void kv_manager_keep(struct kv_manager *manager, struct block_table *table,

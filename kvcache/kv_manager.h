@@ -28,10 +28,8 @@ struct kv_manager_options {
     enum kv_manager_choice kind;
     const struct geometry *geometry; /* copied */
     struct block_pool *pool;         /* borrowed until destroy */
-    uint32_t context_tokens;         /* of the longest sequence */
-    uint32_t
-        step_tokens; /* of all sequences in a step: the blocks that these need beside are kept aside */
-    bool prefix_cache; /* a contiguous one has none */
+    struct cache_step step; /* the blocks that it needs beside those of sequences are kept aside */
+    bool prefix_cache;      /* a contiguous one has none */
 };
 
 /* INVALID_ARGUMENT: the pool's blocks are not the geometry's, or it has no more than are kept aside, or (contiguous) than one
@@ -56,6 +54,11 @@ uint32_t kv_manager_match(struct kv_manager *manager, struct block_table *table,
  * not seen any more is given back all the same. INVALID_ARGUMENT: over context_tokens. */
 MUST_CHECK enum status kv_manager_prepare(struct kv_manager *manager, struct block_table *table,
                                           const struct block_need *need);
+/* After a step, when the query at position is next: gives back what it does not see, so that the table has what
+ * kv_manager_needs says, and the next step finds aside what it needs. ends: no step follows. Otherwise takes what is seen next, as
+ * far as there are blocks; the next prepare takes the rest. */
+void kv_manager_settle(struct kv_manager *manager, struct block_table *table, uint32_t position,
+                       bool ends);
 /* The first n spans of the table, whose tokens have those hashes, may be found by later sequences. */
 void kv_manager_keep(struct kv_manager *manager, struct block_table *table,
                      const struct prefix_hash *hashes, uint32_t n);
@@ -78,7 +81,8 @@ uint32_t kv_manager_flush(struct kv_manager *manager);
 
 uint32_t
 kv_manager_all(const struct kv_manager *manager); /* of the pool, without those kept aside */
-uint32_t kv_manager_left(const struct kv_manager *manager); /* that can be taken now; likewise */
+/* That can be taken now; likewise, and without those that sequences with common blocks of a window will need for themselves. */
+uint32_t kv_manager_left(const struct kv_manager *manager);
 /* Blocks of a sequence of n tokens between two steps: with all that it may generate, those until its completion. */
 uint32_t kv_manager_needs(const struct kv_manager *manager, uint32_t n_tokens);
 /* The same as a rule, for a schedule. */

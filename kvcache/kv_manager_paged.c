@@ -18,6 +18,15 @@ static enum status prepare(struct kv_manager *manager, struct block_table *table
     return block_table_prepare(table, need);
 }
 
+static void settle(struct block_table *table, uint32_t position, bool ends)
+{
+    block_table_give_back(table, position);
+    const struct block_need need = {
+        .position = position, .end = position, .known = table->n_spans * table->block_tokens};
+    if (!ends && block_table_prepare(table, &need) != STATUS_OK)
+        return; /* before the next step it is tried again */
+}
+
 static uint32_t all(const struct kv_manager *manager)
 {
     return block_pool_size(manager->pool) - manager->n_aside;
@@ -27,7 +36,8 @@ static uint32_t left(const struct kv_manager *manager)
 {
     const uint32_t n = block_pool_count(manager->pool, BLOCK_FREE) +
                        block_pool_count(manager->pool, BLOCK_CACHED);
-    return n > manager->n_aside ? n - manager->n_aside : 0;
+    const uint32_t n_spoken_for = manager->n_aside + block_pool_lent(manager->pool);
+    return n > n_spoken_for ? n - n_spoken_for : 0;
 }
 
 static struct kv_manager_rule rule(const struct kv_manager *manager)
@@ -44,6 +54,7 @@ const struct kv_manager_kind KV_MANAGER_PAGED_KIND = {.name = "paged",
                                                       .shares = true,
                                                       .check = check,
                                                       .prepare = prepare,
+                                                      .settle = settle,
                                                       .all = all,
                                                       .left = left,
                                                       .rule = rule};

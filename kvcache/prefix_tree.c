@@ -7,6 +7,8 @@
 #include <string.h>
 
 enum { NONE = UINT32_MAX };
+/* Of the longest prefixes, for how many there are nodes at least. */
+enum { LONG_PREFIXES = 16 };
 
 typedef uint32_t node_id;
 
@@ -56,22 +58,33 @@ struct prefix_key prefix_key_for(const struct prefix_key *secret, const char *nu
     return key;
 }
 
-void prefix_hash_blocks(const struct prefix_key *key, const void *salt, size_t salt_bytes,
-                        const uint32_t *token_ids, uint32_t n_tokens, uint32_t block_tokens,
-                        struct prefix_hash *hashes_out)
+void prefix_hash_next(const struct prefix_key *key, struct prefix_hash before,
+                      const uint32_t *token_ids, uint32_t n_tokens, uint32_t block_tokens,
+                      struct prefix_hash *hashes_out)
 {
     struct hash_key hash_key;
     _Static_assert(sizeof hash_key == sizeof *key, "both are 16 bytes");
     memcpy(&hash_key, key, sizeof hash_key);
     assert(block_tokens > 0);
 
-    struct hash128 hash = hash128_of(&hash_key, salt, salt_bytes);
-    uint32_t n = n_tokens / block_tokens;
+    struct hash128 hash = {before.lo, before.hi};
+    const uint32_t n = n_tokens / block_tokens;
     for (uint32_t i = 0; i < n; i++) {
         hash = hash128_chain(&hash_key, hash, token_ids + (size_t)i * block_tokens,
                              block_tokens * sizeof *token_ids);
         hashes_out[i] = (struct prefix_hash){hash.lo, hash.hi};
     }
+}
+
+void prefix_hash_blocks(const struct prefix_key *key, const void *salt, size_t salt_bytes,
+                        const uint32_t *token_ids, uint32_t n_tokens, uint32_t block_tokens,
+                        struct prefix_hash *hashes_out)
+{
+    struct hash_key hash_key;
+    memcpy(&hash_key, key, sizeof hash_key);
+    const struct hash128 hash = hash128_of(&hash_key, salt, salt_bytes);
+    prefix_hash_next(key, (struct prefix_hash){hash.lo, hash.hi}, token_ids, n_tokens, block_tokens,
+                     hashes_out);
 }
 
 /* ---- hash table ---- */
@@ -231,8 +244,16 @@ static bool make_arrays(struct prefix_tree *tree)
     return true;
 }
 
+/* Nodes whose windows have passed stand without a block above the others of their prefix. */
+static uint32_t nodes_without_full(uint32_t n_blocks, uint32_t spans_max)
+{
+    const uint64_t n = 2ull * n_blocks + (uint64_t)LONG_PREFIXES * spans_max;
+    return n < UINT32_MAX / 4 ? (uint32_t)n : UINT32_MAX / 4;
+}
+
 enum status prefix_tree_create(struct block_pool *pool, const struct cache_groups *groups,
-                               uint32_t block_tokens, struct prefix_tree **tree_out)
+                               uint32_t block_tokens, uint32_t spans_max,
+                               struct prefix_tree **tree_out)
 {
     const uint32_t n_blocks = block_pool_size(pool);
     struct prefix_tree *tree = calloc(1, sizeof *tree + n_blocks * sizeof *tree->entries);
@@ -243,7 +264,7 @@ enum status prefix_tree_create(struct block_pool *pool, const struct cache_group
     tree->block_tokens = block_tokens;
     tree->n_groups = cache_groups_count(groups);
     tree->has_full = is_full(tree, 0);
-    tree->nodes_max = tree->has_full || n_blocks > UINT32_MAX / 4 ? n_blocks : 2 * n_blocks;
+    tree->nodes_max = tree->has_full ? n_blocks : nodes_without_full(n_blocks, spans_max);
     tree->first = tree->last = NONE;
     tree->n_changes = 1;
     for (block_id id = 0; id < n_blocks; id++)
@@ -308,9 +329,11 @@ uint32_t prefix_tree_peek_held(const struct prefix_tree *tree, const struct pref
 {
     const uint32_t known = find_prefix(tree, hashes, n);
     uint32_t n_held = 0;
-    for (uint32_t i = 0; i < known; i++)
+    for (uint32_t i = 0; i < known && tree->has_full; i++) {
+        const node_id node = find(tree, hashes[i]);
         for (uint32_t group = 0; group < tree->n_groups && is_full(tree, group); group++)
-            n_held += !tree->entries[*block_of(tree, find(tree, hashes[i]), group)].is_idle;
+            n_held += !tree->entries[*block_of(tree, node, group)].is_idle;
+    }
     *held_out = n_held;
     return known;
 }
@@ -429,11 +452,34 @@ static bool have_one_origin(const struct prefix_tree *tree, const block_id *ids,
 
 static node_id remove_leaf(struct prefix_tree *tree, node_id at);
 
+static bool has_block_of(const struct prefix_tree *tree, node_id at, const block_id *ids,
+                         uint32_t stride)
+{
+    for (uint32_t group = 0; group < tree->n_groups; group++)
+        if (ids[(size_t)group * stride] != BLOCK_NONE &&
+            ids[(size_t)group * stride] == *block_of(tree, at, group))
+            return true;
+    return false;
+}
+
+/* The spans up to the last one whose node has a block of these: all of them were added before, and are above it. */
+static uint32_t n_added(const struct prefix_tree *tree, const struct prefix_hash *hashes,
+                        uint32_t n, const block_id *ids, uint32_t stride, node_id *last_out)
+{
+    for (; n > 0; n--) {
+        *last_out = find(tree, hashes[n - 1]);
+        if (*last_out != NONE && has_block_of(tree, *last_out, ids + n - 1, stride))
+            return n;
+    }
+    *last_out = NONE;
+    return 0;
+}
+
 void prefix_tree_insert(struct prefix_tree *tree, const struct prefix_hash *hashes, uint32_t n,
                         const block_id *ids, uint32_t stride)
 {
-    node_id parent = NONE;
-    for (uint32_t i = 0; i < n; i++) {
+    node_id parent;
+    for (uint32_t i = n_added(tree, hashes, n, ids, stride, &parent); i < n; i++) {
         node_id known = find(tree, hashes[i]);
         if (known == NONE) {
             known = have_one_origin(tree, ids + i, stride) ? add_node(tree, hashes[i], parent)

@@ -44,13 +44,18 @@ void prefix_hash_blocks(const struct prefix_key *key, const void *salt, size_t s
                         const uint32_t *token_ids, uint32_t n_tokens, uint32_t block_tokens,
                         struct prefix_hash *hashes_out);
 
+/* The same for tokens behind a block with that hash. */
+void prefix_hash_next(const struct prefix_key *key, struct prefix_hash before,
+                      const uint32_t *token_ids, uint32_t n_tokens, uint32_t block_tokens,
+                      struct prefix_hash *hashes_out);
+
 struct prefix_tree;
 
-/* It has at most one node for each block of the pool; without a full group two. pool is borrowed until destroy, groups is
- * copied. */
+/* It has at most one node for each block of the pool; without a full group, where a prefix has nodes without a block, two, and
+ * those of some prefixes of spans_max. pool is borrowed until destroy, groups is copied. */
 MUST_CHECK enum status prefix_tree_create(struct block_pool *pool,
                                           const struct cache_groups *groups, uint32_t block_tokens,
-                                          struct prefix_tree **tree_out);
+                                          uint32_t spans_max, struct prefix_tree **tree_out);
 /* Releases all its blocks. NULL is fine. */
 void prefix_tree_destroy(struct prefix_tree *tree);
 
@@ -68,7 +73,8 @@ uint32_t prefix_tree_peek_held(const struct prefix_tree *tree, const struct pref
                                uint32_t n, uint32_t *held_out);
 /* Adds the blocks of a prefix, which the caller holds. If a span is cached already, its blocks stay, the caller's blocks of
  * full groups are not added, and those of window groups where it has none. If the caller's have an origin that the cached
- * ones do not have, no later spans are added. */
+ * ones do not have, no later spans are added. Spans before the last one that the tree has from these blocks are not looked at
+ * again. */
 void prefix_tree_insert(struct prefix_tree *tree, const struct prefix_hash *hashes, uint32_t n,
                         const block_id *ids, uint32_t stride);
 /* Evicts until n blocks are FREE or no more can be evicted. Returns the number of evicted blocks. */

@@ -126,6 +126,15 @@ uint32_t schedule_blocks(const struct schedule *schedule, uint32_t n_tokens)
     return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
 }
 
+bool schedule_has_limit(const struct schedule *schedule)
+{
+    const struct schedule_options *options = &schedule->options;
+    for (uint32_t i = 0; i < options->n_groups && options->blocks_fixed == 0; i++)
+        if (options->span_limits[i] != UINT32_MAX)
+            return true;
+    return false;
+}
+
 /* Of so many tokens, in the groups that hold all of them. */
 static uint32_t blocks_without_limit(const struct schedule_options *options, uint32_t n_tokens)
 {

@@ -26,7 +26,7 @@
  *
  * In each group of layers it holds a block for each span; in a group with a window for at most span_limits of them. What
  * a step needs beyond that, for the tokens that it computes, the caller keeps aside: n_blocks and n_blocks_available do
- * not include it.
+ * not include it. So that this is bounded, tokens of a sequence that begin inside a span end with it.
  *
  * Capacity, by policy:
  *
@@ -167,7 +167,8 @@ struct schedule_room {
 struct schedule_admission {
     schedule_id id;
     uint32_t n_tokens; /* known ones, that its table must have blocks for, */
-    uint32_t n_blocks; /* and how many these are, with shared blocks */
+    uint32_t n_blocks; /* and how many these are, with shared blocks: */
+    uint32_t n_shared; /* as set_prefix said; if it shares fewer by now, schedule_pause */
     bool is_resumed;   /* was paused before */
 };
 

@@ -25,6 +25,20 @@ static void add_work(struct schedule *schedule, struct schedule_batch *batch, sc
     batch->n_tokens += n_tokens;
 }
 
+/* The most of one sequence in a step. Where a group of layers has a limit, what begins inside a span ends with it: blocks for more
+ * spans are only kept aside for what begins with a span. */
+static uint32_t tokens_max(const struct schedule *schedule, const struct schedule_entry *entry)
+{
+    const uint32_t past = entry->n_kv % schedule->options.block_tokens;
+    return past > 0 && schedule_has_limit(schedule) ? schedule->options.block_tokens - past
+                                                    : UINT32_MAX;
+}
+
+static uint32_t smaller(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
 /* ---- decodes ---- */
 
 static bool is_after_turn(const struct schedule *schedule, schedule_id id)
@@ -58,8 +72,8 @@ static uint32_t choose_decodes(struct schedule *schedule, uint32_t n_max, uint32
         struct schedule_entry *entry = &schedule->entries[id];
         if (!computes(entry, SCHEDULE_DECODING))
             continue;
-        uint32_t n_left = n_max - n_tokens;
-        entry->n_chosen = 1 + entry->n_ahead < n_left ? 1 + entry->n_ahead : n_left;
+        const uint32_t n_left = smaller(n_max - n_tokens, tokens_max(schedule, entry));
+        entry->n_chosen = smaller(1 + entry->n_ahead, n_left);
         n_tokens += entry->n_chosen;
         schedule->decodes[n++] = id;
     }
@@ -92,8 +106,8 @@ static uint32_t chunk_of(const struct schedule *schedule, const struct schedule_
                          uint32_t budget)
 {
     uint32_t n_left = entry->n_tokens - entry->n_kv;
-    uint32_t n_max = budget < schedule->options.chunk_tokens ? budget
-                                                             : schedule->options.chunk_tokens;
+    const uint32_t n_max = smaller(smaller(budget, schedule->options.chunk_tokens),
+                                   tokens_max(schedule, entry));
     if (n_left <= n_max)
         return n_left;
     uint32_t past_block = (entry->n_kv + n_max) % schedule->options.block_tokens;

@@ -78,7 +78,8 @@ static bool fits(const struct schedule *schedule, const struct schedule_entry *e
                  uint32_t n_left, uint64_t n_needed)
 {
     if (schedule->options.policy == SCHEDULE_MAX_UTILIZATION) {
-        uint32_t n_kept = schedule->n_admitted > 0 ? schedule->options.headroom_blocks : 0;
+        const bool may_grow = schedule->options.blocks_fixed == 0 && schedule->n_admitted > 0;
+        uint32_t n_kept = may_grow ? schedule->options.headroom_blocks : 0;
         uint32_t n_now = schedule_blocks(schedule, entry->n_tokens) - entry->n_shared;
         return (uint64_t)n_now + n_kept <= n_left;
     }
@@ -177,6 +178,7 @@ static void admit(struct schedule *schedule, const struct schedule_room *room, u
             .id = id,
             .n_tokens = entry->n_tokens,
             .n_blocks = entry->n_blocks,
+            .n_shared = entry->n_shared,
             .is_resumed = entry->was_paused};
         pass_turn(schedule, tenant);
     }

@@ -204,7 +204,7 @@ static enum status without_limit(const struct kv_wishes *wishes, uint64_t block_
                                  struct error *error)
 {
     const uint64_t context_blocks = (uint64_t)need->of_one + need->of_step;
-    const uint64_t batch_blocks = (uint64_t)need->of_one * wishes->sequences_max + need->of_step;
+    const uint64_t batch_blocks = (uint64_t)need->of_one * wishes->step.n_sequences + need->of_step;
     const uint64_t least_blocks = KV_MEMORY_LEAST / block_bytes;
     struct kv_plan plan = {.rule = KV_PLAN_FREE, .free_bytes = free_bytes(wishes)};
     uint64_t n_blocks = free_part(wishes, 3) / block_bytes;
@@ -231,9 +231,9 @@ enum status kv_plan_make(const struct geometry *geometry, const struct kv_wishes
 {
     uint64_t block_bytes = geometry_block_bytes(geometry);
     const struct context_need need = {
-        .of_one = geometry_blocks(geometry, wishes->context_tokens),
-        .of_step = geometry_step_blocks(geometry, wishes->step_tokens, wishes->context_tokens)};
-    const uint64_t batch_blocks = (uint64_t)need.of_one * wishes->sequences_max + need.of_step;
+        .of_one = geometry_blocks(geometry, wishes->step.context_tokens),
+        .of_step = geometry_step_blocks(geometry, &wishes->step)};
+    const uint64_t batch_blocks = (uint64_t)need.of_one * wishes->step.n_sequences + need.of_step;
     assert(block_bytes > 0 && batch_blocks > 0);
     if (wishes->kv_blocks > 0 || wishes->kv_memory > 0)
         return as_told(wishes, block_bytes, plan_out, error);

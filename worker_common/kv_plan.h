@@ -46,15 +46,13 @@ struct kv_taken {
 uint64_t kv_plan_round(uint64_t bytes);
 
 struct kv_wishes {
-    uint32_t context_tokens;
-    uint32_t sequences_max; /* in a batch */
-    uint32_t step_tokens;  /* of a batch: what they need beside the sequences' blocks; 0: nothing */
-    uint32_t kv_blocks;    /* 0: not said */
-    uint64_t kv_memory;    /* bytes; 0: not said */
-    uint64_t limit_bytes;  /* of the cgroup; 0: no limit */
-    uint64_t room_bytes;   /* memory of the machine before the sharers started; 0: not known */
-    uint64_t left_bytes;   /* memory of the machine now */
-    uint64_t device_bytes; /* the worker's part of its device's own memory; 0: none */
+    struct cache_step step; /* its sequences are those of a batch */
+    uint32_t kv_blocks;     /* 0: not said */
+    uint64_t kv_memory;     /* bytes; 0: not said */
+    uint64_t limit_bytes;   /* of the cgroup; 0: no limit */
+    uint64_t room_bytes;    /* memory of the machine before the sharers started; 0: not known */
+    uint64_t left_bytes;    /* memory of the machine now */
+    uint64_t device_bytes;  /* the worker's part of its device's own memory; 0: none */
     uint64_t
         device_room_bytes; /* of these, what it has or could have now: other processes have the rest; 0: not known */
     uint64_t pool_step_bytes; /* the pool there is a multiple of so many bytes; 0: any */

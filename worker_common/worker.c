@@ -138,7 +138,9 @@ static enum status set_geometry(struct worker *worker, const struct worker_optio
                                             .attention = options->attention};
     numerics_id_of_model(worker->model, &choices, options->weights, geometry->numerics);
     assert(worker->context_tokens > 0 && worker->context_tokens <= worker->config->context_tokens);
+    const struct cache_step step = worker_cache_step(worker, options);
     worker->context_blocks = geometry_blocks(geometry, worker->context_tokens);
+    worker->step_blocks = geometry_step_blocks(geometry, &step);
     return STATUS_OK;
 }
 

@@ -53,11 +53,20 @@ struct worker {
     struct kv_plan pool_plan; /* how the number of blocks was chosen */
     struct kv_taken taken;    /* other memory when the pool was sized */
     uint32_t context_blocks;  /* of one whole context */
+    uint32_t step_blocks;     /* that are kept aside for a step */
     struct worker_identity identity;
     struct model_card card;
     const char *allow_numerics; /* the options' */
     bool kv_convert;            /* likewise */
 };
+
+static inline struct cache_step worker_cache_step(const struct worker *worker,
+                                                  const struct worker_options *options)
+{
+    return (struct cache_step){.n_tokens = options->step_tokens_max,
+                               .n_sequences = options->sequences_max,
+                               .context_tokens = worker->context_tokens};
+}
 
 static inline struct worker_step worker_step_of(const struct worker *worker,
                                                 const struct worker_options *options)

@@ -79,13 +79,12 @@ static void print_free(const struct worker *worker, const struct worker_options 
 static void print_pool(const struct worker *worker, FILE *out)
 {
     const struct geometry *geometry = &worker->identity.geometry;
-    uint64_t n_blocks = worker->n_blocks;
+    const uint32_t n_blocks = worker_room_blocks(worker);
     assert(worker->context_blocks > 0 && "worker_load_shape made it");
-    fprintf(out, "pool        %" PRIu64 " blocks of %u tokens, %.1f MiB of %s: %s\n", n_blocks,
+    fprintf(out, "pool        %u blocks of %u tokens, %.1f MiB of %s: %s\n", worker->n_blocks,
             geometry->block_tokens, mib(worker_pool_bytes(worker)), kv_dtype_name(geometry->dtype),
             kv_plan_rule_text(worker->pool_plan.rule));
-    fprintf(out,
-            "room        %" PRIu64 " tokens: %" PRIu64 " requests of %u, or %" PRIu64 " of 512\n",
+    fprintf(out, "room        %" PRIu64 " tokens: %u requests of %u, or %u of 512\n",
             worker_room_tokens(worker), n_blocks / worker->context_blocks, worker->context_tokens,
             n_blocks / geometry_blocks(geometry, 512));
 }

@@ -83,12 +83,18 @@ enum status worker_note_room(struct worker *worker, const struct worker_options 
     return STATUS_OK;
 }
 
+uint32_t worker_room_blocks(const struct worker *worker)
+{
+    return worker->n_blocks > worker->step_blocks ? worker->n_blocks - worker->step_blocks : 0;
+}
+
 uint64_t worker_room_tokens(const struct worker *worker)
 {
     const struct geometry *geometry = &worker->identity.geometry;
+    const uint64_t n_blocks = worker_room_blocks(worker);
     if (cache_groups_is_plain(&geometry->groups))
-        return (uint64_t)worker->n_blocks * geometry->block_tokens;
-    return (uint64_t)worker->n_blocks * worker->context_tokens / worker->context_blocks;
+        return n_blocks * geometry->block_tokens;
+    return n_blocks * worker->context_tokens / worker->context_blocks;
 }
 
 static void tell_windows(const struct worker *worker)
@@ -105,21 +111,21 @@ static void tell_windows(const struct worker *worker)
 static void tell_plan(const struct worker *worker, const struct worker_options *options)
 {
     const struct kv_plan *plan = &worker->pool_plan;
-    const uint64_t n_blocks = plan->n_blocks;
+    const uint32_t n_blocks = worker_room_blocks(worker);
     char rule[192], why[64] = "";
-    assert(worker->context_blocks > 0 && n_blocks > 0);
+    assert(worker->context_blocks > 0 && plan->n_blocks > 0);
     if (plan->free_bytes > 0)
         snprintf(why, sizeof why, ": %.1f MiB for %u", (double)plan->free_bytes / MIB,
                  options->kv_sharers);
     snprintf(rule, sizeof rule, "%s%s", kv_plan_rule_text(plan->rule), why);
     log_info("kv plan blocks %u of %u tokens, %.1f MiB %s (%s); room for %" PRIu64
-             " tokens: %u requests of %u or %" PRIu64 " of 512",
+             " tokens: %u requests of %u or %u of 512",
              worker->n_blocks, options->kv_block_tokens, (double)worker_pool_bytes(worker) / MIB,
              kv_dtype_name(worker->identity.geometry.dtype), rule, worker_room_tokens(worker),
-             worker->n_blocks / worker->context_blocks, worker->context_tokens,
+             n_blocks / worker->context_blocks, worker->context_tokens,
              n_blocks / geometry_blocks(&worker->identity.geometry, 512));
     tell_windows(worker);
-    if (worker->n_blocks < worker->context_blocks)
+    if (n_blocks < worker->context_blocks)
         log_warn("all KV blocks together hold less than one whole context of %u tokens",
                  worker->context_tokens);
 }
@@ -131,9 +137,7 @@ enum status worker_plan_blocks(struct worker *worker, const struct worker_option
     TRY(read_room(&room, error));
     const bool is_of_host = is_pool_of_host(worker, options);
     const struct kv_wishes wishes = {
-        .context_tokens = worker->context_tokens,
-        .sequences_max = options->sequences_max,
-        .step_tokens = options->step_tokens_max,
+        .step = worker_cache_step(worker, options),
         .kv_blocks = options->kv_blocks,
         .kv_memory = options->kv_memory,
         .limit_bytes = is_of_host ? room.limit_bytes : 0,

@@ -21,6 +21,8 @@ struct kv_taken worker_measured_bytes(const struct worker *worker,
 MUST_CHECK enum status worker_plan_blocks(struct worker *worker,
                                           const struct worker_options *options,
                                           const struct kv_taken *taken, struct error *error);
+/* For sequences: without those kept aside for a step. */
+uint32_t worker_room_blocks(const struct worker *worker);
 /* Tokens that the pool holds; where layers have windows, of whole contexts. */
 uint64_t worker_room_tokens(const struct worker *worker);
 /* Of all blocks. */

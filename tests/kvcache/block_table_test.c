@@ -17,7 +17,7 @@ static enum status grow(struct block_table *table, uint32_t n_tokens)
 static void set_up(void)
 {
     cr_assert_eq(block_pool_create(4, 64, &pool), STATUS_OK);
-    cr_assert_eq(prefix_tree_create(pool, &ONE.groups, 8, &tree), STATUS_OK);
+    cr_assert_eq(prefix_tree_create(pool, &ONE.groups, 8, 16, &tree), STATUS_OK);
 }
 
 static void tear_down(void)
@@ -119,7 +119,7 @@ static struct prefix_tree *wide_tree;
 static void set_up_wide(void)
 {
     cr_assert_eq(block_pool_create(N_BLOCKS, 64, &wide), STATUS_OK);
-    cr_assert_eq(prefix_tree_create(wide, &WINDOWS.groups, 8, &wide_tree), STATUS_OK);
+    cr_assert_eq(prefix_tree_create(wide, &WINDOWS.groups, 8, 16, &wide_tree), STATUS_OK);
 }
 
 static void tear_down_wide(void)
@@ -251,7 +251,7 @@ Test(block_table_windows, what_rests_on_a_forgotten_origin_is_not_kept)
     number(hashes);
     prefix_tree_destroy(wide_tree);
     wide_tree = NULL;
-    cr_assert_eq(prefix_tree_create(wide, &ALL.groups, 8, &tree_of_all), STATUS_OK);
+    cr_assert_eq(prefix_tree_create(wide, &ALL.groups, 8, 16, &tree_of_all), STATUS_OK);
     cr_assert_eq(block_table_init(&table, wide, tree_of_all, &ALL, SPANS), STATUS_OK);
     prepare(&table, 0, 32, 80);
     block_pool_set_origin(wide, block_table_row(&table, 0).ids, 4, 77);

@@ -93,6 +93,13 @@ Test(cache_groups, no_query_sees_more_spans_than_the_most)
         }
 }
 
+static uint64_t step_blocks(const struct cache_groups *groups, uint32_t n_tokens,
+                            uint32_t n_sequences, uint32_t context_tokens)
+{
+    const struct cache_step step = {n_tokens, n_sequences, context_tokens};
+    return cache_groups_step_blocks(groups, 16, &step);
+}
+
 Test(cache_groups, blocks_of_a_sequence_are_bounded_by_windows)
 {
     uint32_t windows[18];
@@ -103,8 +110,12 @@ Test(cache_groups, blocks_of_a_sequence_are_bounded_by_windows)
     cr_assert_eq(cache_groups_blocks(&one, 16, 32768), 2048);
     cr_assert_eq(cache_groups_blocks(&groups, 16, 17), 6 * 2);
     cr_assert_eq(cache_groups_blocks(&groups, 16, 32768), 2048 + 5 * 33);
-    cr_assert_eq(cache_groups_step_blocks(&one, 16, 512, 32768), 0);
-    cr_assert_eq(cache_groups_step_blocks(&groups, 16, 512, 32768), 5 * 32);
-    cr_assert_eq(cache_groups_step_blocks(&groups, 16, 512, 640), 5 * 7, "a sequence has 40 spans");
-    cr_assert_eq(cache_groups_step_blocks(&groups, 16, 512, 512), 0);
+    cr_assert_eq(step_blocks(&one, 512, 1, 32768), 0);
+    cr_assert_eq(step_blocks(&groups, 512, 1, 32768), 5 * 31);
+    cr_assert_eq(step_blocks(&groups, 1, 1, 32768), 0, "the next token has room");
+    cr_assert_eq(step_blocks(&groups, 17, 1, 32768), 5);
+    cr_assert_eq(step_blocks(&groups, 512, 1, 640), 5 * 7, "a sequence has 40 spans");
+    cr_assert_eq(step_blocks(&groups, 512, 2, 640), 5 * 14);
+    cr_assert_eq(step_blocks(&groups, 512, 9, 640), 5 * 31);
+    cr_assert_eq(step_blocks(&groups, 512, 9, 512), 0);
 }

@@ -144,7 +144,7 @@ Test(geometry, blocks_have_the_places_of_a_group)
     cr_assert_eq(geometry_block_bytes(&windows), 2 * 2 * 2 * 32 * 32 * 2);
     cr_assert_eq(geometry_spans(&windows, 1000), 32);
     cr_assert_eq(geometry_blocks(&windows, 1000), 32 + 2 * 3);
-    cr_assert_eq(geometry_step_blocks(&windows, 64, 1000), 2 * 2);
+    cr_assert_eq(geometry_step_blocks(&windows, &(struct cache_step){64, 8, 1000}), 2 * 1);
     cr_assert_eq(geometry_sequence_bytes(&windows, 1000, &whole),
                  38 * geometry_block_bytes(&windows));
     cr_assert_eq(whole, 32 * geometry_block_bytes(&GOOD));

@@ -37,6 +37,9 @@ static const struct geometry ALL_WINDOWS = {.n_layers = 4,
                                             .dtype = KV_F32,
                                             .groups = {2, 2, {{2, 16}, {2, 30}}}};
 
+static const struct cache_step STEP = {3 * BLOCK, SEQUENCES, CONTEXT};
+static const struct cache_step WHOLE = {CONTEXT, SEQUENCES, CONTEXT};
+
 /* A sequence of tokens from two letters, so that beginnings are often equal. */
 struct actor {
     bool is_running, is_foreign; /* foreign: its first tokens came from another worker */
@@ -138,11 +141,11 @@ static void stop(struct world *w, struct actor *actor)
 static void check_refusal(struct world *w, const struct actor *actor, uint32_t n_known)
 {
     w->n_refused++;
-    cr_assert_gt(
-        kv_manager_needs(w->manager, n_known) + geometry_step_blocks(w->geometry, CONTEXT, CONTEXT),
-        kv_manager_count(w->manager, BLOCK_FREE) + kv_manager_count(w->manager, BLOCK_CACHED),
-        "%s refuses %u tokens beside %u blocks", kv_manager_name(w->manager), n_known,
-        actor->table.n_blocks);
+    cr_assert_gt(kv_manager_needs(w->manager, n_known) + geometry_step_blocks(w->geometry, &WHOLE),
+                 kv_manager_count(w->manager, BLOCK_FREE) +
+                     kv_manager_count(w->manager, BLOCK_CACHED),
+                 "%s refuses %u tokens beside %u blocks", kv_manager_name(w->manager), n_known,
+                 actor->table.n_blocks);
 }
 
 static void start(struct world *w, struct actor *actor)
@@ -209,6 +212,8 @@ static void compute(struct world *w, struct actor *actor)
     write_spans(w, actor, actor->n_kv / BLOCK, (actor->n_kv + n) / BLOCK);
     actor->n_kv += n;
     kv_manager_keep(w->manager, &actor->table, actor->hashes, actor->n_kv / BLOCK);
+    if (below(w, 2) == 0)
+        kv_manager_settle(w->manager, &actor->table, actor->n_kv, below(w, 2) == 0);
 }
 
 /* A reader goes on reading what its sequence has given back. */
@@ -257,8 +262,7 @@ static void run(enum kv_manager_choice kind, const struct geometry *geometry, ui
     cr_assert_eq(kv_manager_create(&(struct kv_manager_options){.kind = kind,
                                                                 .geometry = geometry,
                                                                 .pool = w->pool,
-                                                                .context_tokens = CONTEXT,
-                                                                .step_tokens = 3 * BLOCK,
+                                                                .step = STEP,
                                                                 .prefix_cache = true},
                                    &error, &w->manager),
                  STATUS_OK, "%s", error.text);
@@ -315,8 +319,8 @@ Test(kv_manager, pools_that_are_too_small_are_refused)
         uint32_t n_blocks, block_factor;
         const char *says;
     } CASES[] = {
-        {KV_MANAGER_PAGED, 6, 1,
-         "the pool has 6 blocks, and a step needs 6 beside those of sequences"},
+        {KV_MANAGER_PAGED, 4, 1,
+         "the pool has 4 blocks, and a step needs 4 beside those of sequences"},
         {KV_MANAGER_CONTIGUOUS, 35, 1,
          "the pool has 35 blocks, and kv_manager contiguous takes 36 for each sequence"},
         {KV_MANAGER_PAGED, 100, 2, "the pool's blocks are of another size"},
@@ -332,8 +336,7 @@ Test(kv_manager, pools_that_are_too_small_are_refused)
         cr_assert_eq(kv_manager_create(&(struct kv_manager_options){.kind = CASES[i].kind,
                                                                     .geometry = &WINDOWS,
                                                                     .pool = pool,
-                                                                    .context_tokens = CONTEXT,
-                                                                    .step_tokens = 3 * BLOCK},
+                                                                    .step = STEP},
                                        &error, &manager),
                      STATUS_INVALID_ARGUMENT);
         cr_assert(strstr(error.text, CASES[i].says), "%s", error.text);
@@ -346,12 +349,11 @@ Test(kv_manager, says_what_a_sequence_needs_until_its_completion)
     struct block_pool *pool;
     struct kv_manager *manager;
     struct error error;
-    struct kv_manager_options options = {
-        .geometry = &WINDOWS, .context_tokens = CONTEXT, .step_tokens = 3 * BLOCK};
+    struct kv_manager_options options = {.geometry = &WINDOWS, .step = STEP};
     cr_assert_eq(block_pool_create(80, geometry_block_bytes(&WINDOWS), &pool), STATUS_OK);
     options.pool = pool;
     cr_assert_eq(kv_manager_create(&options, &error, &manager), STATUS_OK);
-    cr_assert_eq(kv_manager_all(manager), 80 - 6);
+    cr_assert_eq(kv_manager_all(manager), 80 - 4);
     cr_assert_eq(kv_manager_needs(manager, 1), 3);
     cr_assert_eq(kv_manager_needs(manager, CONTEXT), 12 + 4 + 2, "windows of 20 and 9 tokens");
     kv_manager_destroy(manager);

@@ -61,7 +61,7 @@ Test(prefix_tree, a_known_prefix_keeps_its_first_block)
     struct block_pool *pool;
     struct prefix_tree *tree;
     cr_assert_eq(block_pool_create(8, 64, &pool), STATUS_OK);
-    cr_assert_eq(prefix_tree_create(pool, &ONE_GROUP, 8, &tree), STATUS_OK);
+    cr_assert_eq(prefix_tree_create(pool, &ONE_GROUP, 8, 16, &tree), STATUS_OK);
     struct prefix_hash hashes[2] = {{1, 1}, {2, 2}};
     block_id first[2], second[2], found[2];
     cr_assert_eq(block_pool_acquire(pool, 2, first), STATUS_OK);
@@ -88,7 +88,7 @@ Test(prefix_tree, a_pin_below_keeps_everything_above)
     struct block_pool *pool;
     struct prefix_tree *tree;
     cr_assert_eq(block_pool_create(4, 64, &pool), STATUS_OK);
-    cr_assert_eq(prefix_tree_create(pool, &ONE_GROUP, 8, &tree), STATUS_OK);
+    cr_assert_eq(prefix_tree_create(pool, &ONE_GROUP, 8, 16, &tree), STATUS_OK);
     struct prefix_hash hashes[3] = {{1, 0}, {2, 0}, {3, 0}};
     block_id ids[3];
     cr_assert_eq(block_pool_acquire(pool, 3, ids), STATUS_OK);
@@ -112,7 +112,7 @@ Test(prefix_tree, what_stands_above_held_blocks_can_be_had_at_their_cost)
     struct block_pool *pool;
     struct prefix_tree *tree;
     cr_assert_eq(block_pool_create(6, 64, &pool), STATUS_OK);
-    cr_assert_eq(prefix_tree_create(pool, &ONE_GROUP, 8, &tree), STATUS_OK);
+    cr_assert_eq(prefix_tree_create(pool, &ONE_GROUP, 8, 16, &tree), STATUS_OK);
     const struct prefix_hash hashes[3] = {{1, 0}, {2, 0}, {3, 0}}, other = {9, 0};
     block_id first, longer[3], idle;
     uint32_t n_held;
@@ -154,7 +154,7 @@ static void chain_open(struct chain *chain)
 {
     *chain = (struct chain){.hashes = {{1, 0}, {2, 0}, {3, 0}, {4, 0}}};
     cr_assert_eq(block_pool_create(8, 64, &chain->pool), STATUS_OK);
-    cr_assert_eq(prefix_tree_create(chain->pool, &ONE_GROUP, 8, &chain->tree), STATUS_OK);
+    cr_assert_eq(prefix_tree_create(chain->pool, &ONE_GROUP, 8, 16, &chain->tree), STATUS_OK);
 }
 
 static void chain_close(struct chain *chain)
@@ -458,7 +458,7 @@ Test(prefix_tree, random_requests_agree_with_a_naive_model)
         struct world w = {0};
         random_init(&w.random, seed);
         cr_assert_eq(block_pool_create(N_BLOCKS, 64, &w.pool), STATUS_OK);
-        cr_assert_eq(prefix_tree_create(w.pool, &ONE_GROUP, 8, &w.tree), STATUS_OK);
+        cr_assert_eq(prefix_tree_create(w.pool, &ONE_GROUP, 8, 16, &w.tree), STATUS_OK);
         for (int step = 0; step < N_STEPS; step++) {
             struct user *user = &w.users[random_below(&w.random, N_USERS)];
             if (random_below(&w.random, 50) == 0)

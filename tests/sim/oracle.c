@@ -14,6 +14,7 @@ static const char *const FOLDERS[ORACLE_MODELS] = {
     KVFERRY_SOURCE_DIR "/tests/golden/models/gemma3_t4",         /* three layers with a window */
     KVFERRY_SOURCE_DIR "/tests/golden/models/gpt_oss_t5",        /* every other one */
     KVFERRY_SOURCE_DIR "/tests/golden/models/mistral_t4_window", /* all */
+    KVFERRY_SOURCE_DIR "/tests/golden/models/smollm3_t4",        /* one of four, forced */
 };
 
 struct answer {
@@ -80,7 +81,9 @@ struct oracle *oracle_create(void)
     uint32_t vocabulary_max = 0;
     for (uint32_t i = 0; i < ORACLE_MODELS; i++) {
         struct error error = {""};
-        must(model_load(FOLDERS[i], NULL, &error, &oracle->models[i]), &error, FOLDERS[i]);
+        const struct model_options options = {
+            .attention_window = i == ORACLE_FULL_GROUPS ? "0,0,0,12" : "", .force_window = true};
+        must(model_load(FOLDERS[i], &options, &error, &oracle->models[i]), &error, FOLDERS[i]);
         uint32_t vocabulary = model_get_config(oracle->models[i])->vocabulary;
         must(kv_scales_alike(model_get_config(oracle->models[i])->n_layers, KV_LARGEST,
                              &oracle->kv_scales[i]),

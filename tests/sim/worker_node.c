@@ -54,19 +54,27 @@ static enum kv_manager_choice manager_kind(const struct worker_node *worker)
     return worker->cluster->plan->seed % 7 == 6 ? KV_MANAGER_CONTIGUOUS : KV_MANAGER_PAGED;
 }
 
+static uint32_t step_tokens(const struct worker_node *worker, const struct geometry *geometry)
+{
+    const struct plan *plan = worker->cluster->plan;
+    return worker->is_ctx ? ctx_options_step_tokens(plan->batch_tokens, geometry->block_tokens)
+                          : plan->batch_tokens + plan->slots_max;
+}
+
 /* The plan counts blocks as if there were one group of layers: here are as many for as many sequences, and those of a step. */
 static uint32_t pool_blocks(const struct worker_node *worker, const struct geometry *geometry)
 {
     const struct plan *plan = worker->cluster->plan;
     const uint32_t n_planned = worker->is_ctx ? plan->ctx_blocks : plan->gen_blocks;
     const uint32_t n_spans = ORACLE_CONTEXT_TOKENS / plan->block_tokens; /* as planned */
+    const struct cache_step step = {step_tokens(worker, geometry), plan->slots_max,
+                                    ORACLE_CONTEXT_TOKENS};
     const uint32_t n_blocks = geometry_blocks(geometry, ORACLE_CONTEXT_TOKENS);
     if (manager_kind(worker) == KV_MANAGER_CONTIGUOUS)
         return cache_groups_count(&geometry->groups) *
                geometry_spans(geometry, ORACLE_CONTEXT_TOKENS) *
                ((n_planned + n_spans - 1) / n_spans);
-    return (n_planned * n_blocks + n_spans - 1) / n_spans +
-           geometry_step_blocks(geometry, plan->batch_tokens + 1, ORACLE_CONTEXT_TOKENS);
+    return (n_planned * n_blocks + n_spans - 1) / n_spans + geometry_step_blocks(geometry, &step);
 }
 
 const char *worker_node_address(const struct cluster *cluster, uint32_t node)
@@ -157,9 +165,7 @@ static void create_forward(struct worker_node *worker, const struct geometry *ge
     const struct plan *plan = worker->cluster->plan;
     struct error error = {""};
     const struct worker_step step = {
-        .tokens_max = worker->is_ctx
-                          ? ctx_options_step_tokens(plan->batch_tokens, geometry->block_tokens)
-                          : plan->batch_tokens + plan->slots_max,
+        .tokens_max = step_tokens(worker, geometry),
         .sequences_max = plan->slots_max,
         .context_tokens = ORACLE_CONTEXT_TOKENS,
         .kv_scales = oracle_kv_scales(worker->cluster->oracle, plan->model),

@@ -11,8 +11,8 @@ static const struct geometry SMALL = {
 static struct kv_wishes wishes(uint32_t context_tokens, uint32_t sequences_max, uint32_t kv_blocks,
                                uint64_t kv_memory)
 {
-    return (struct kv_wishes){.context_tokens = context_tokens,
-                              .sequences_max = sequences_max,
+    return (struct kv_wishes){.step.context_tokens = context_tokens,
+                              .step.n_sequences = sequences_max,
                               .kv_blocks = kv_blocks,
                               .kv_memory = kv_memory};
 }
@@ -47,8 +47,8 @@ Test(kv_plan, blocks_are_those_asked_for_else_what_the_batch_can_use)
 /* 4 << 20 tokens are 1 GiB, four of them the batch. */
 static struct kv_wishes under(uint64_t limit_bytes, uint64_t weight_bytes, uint32_t n_sharers)
 {
-    return (struct kv_wishes){.context_tokens = 4 << 20,
-                              .sequences_max = 4,
+    return (struct kv_wishes){.step.context_tokens = 4 << 20,
+                              .step.n_sequences = 4,
                               .limit_bytes = limit_bytes,
                               .taken = {.mapped_bytes = weight_bytes, .process_bytes = PROCESS},
                               .n_sharers = n_sharers};
@@ -140,10 +140,10 @@ Test(kv_plan, a_pool_is_no_less_than_the_least_and_no_more_than_the_batch)
     expect_plan(wanted, KV_MEMORY_LEAST / 4096, KV_PLAN_LEAST);
     wanted.room_bytes = wanted.left_bytes = 0;
     expect_plan(wanted, KV_MEMORY_LEAST / 4096, KV_PLAN_LEAST);
-    wanted.context_tokens = 1024;
+    wanted.step.context_tokens = 1024;
     expect_plan(wanted, 64 * 4, KV_PLAN_BATCH);
-    wanted.context_tokens = 4096;
-    wanted.sequences_max = 4096;
+    wanted.step.context_tokens = 4096;
+    wanted.step.n_sequences = 4096;
     expect_plan(wanted, KV_MEMORY_LEAST / 4096, KV_PLAN_LEAST);
 }
 
@@ -152,7 +152,7 @@ Test(kv_plan, sharers_that_start_one_after_the_other_have_equal_pools)
 {
     for (uint32_t n = 1; n <= 16; n++) {
         struct kv_wishes wanted = on_machine(n * 1536 * MIB, n);
-        wanted.context_tokens = 1 << 20;
+        wanted.step.context_tokens = 1 << 20;
         for (uint32_t i = 0; i < n; i++) {
             struct kv_plan plan = plan_of(wanted);
             cr_assert_eq(plan.n_blocks, 512 * MIB / 4096, "%u blocks of sharer %u of %u",
@@ -168,8 +168,8 @@ Test(kv_plan, a_worker_takes_half_at_most_of_what_is_left_now)
     wanted.left_bytes = 1000 * MIB + KV_LOAD_BYTES + 100 * MIB;
     expect_plan(wanted, 500 * MIB / 4096, KV_PLAN_CONTEXT);
     wanted.left_bytes = 2200 * MIB + KV_LOAD_BYTES + 100 * MIB;
-    wanted.context_tokens = 1 << 20;
-    wanted.sequences_max = 64;
+    wanted.step.context_tokens = 1 << 20;
+    wanted.step.n_sequences = 64;
     expect_plan(wanted, 1100 * MIB / 4096, KV_PLAN_FREE);
 }
 
