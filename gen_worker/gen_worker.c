@@ -141,7 +141,7 @@ static void fill_worker_options(const struct gen_config *config, const char *fol
         .sequences_max = config->sequences_max,
         .step_tokens_max = config->prefill_batch_tokens + config->sequences_max,
         .allow_numerics = config->allow_numerics,
-        .kv_convert = config->kv_convert,
+        .conversions_max = config->kv_convert ? config->prefills_max : 0,
         WORKER_OPTIONS(config),
     };
 }

@@ -72,9 +72,6 @@ static void flush_reply(void *arg, void *call, uint32_t blocks_evicted)
 
 /* ---- making ---- */
 
-#define STAGE_BYTES_LEAST                                                                          \
-    (4ull << 20) /* so that pieces are under way while a block is put in its place */
-
 /* Of a transfer: those of the smallest blocks that may come. */
 static uint32_t blocks_max(const struct gen_worker *gen)
 {
@@ -84,22 +81,14 @@ static uint32_t blocks_max(const struct gen_worker *gen)
     return geometry_blocks(&geometry, gen->worker.context_tokens);
 }
 
-/* Two of the largest blocks that may come, and more of others. */
-static uint64_t stage_bytes(const struct geometry *ours)
-{
-    const uint64_t elements = geometry_block_bytes(ours) / kv_dtype_bytes(ours->dtype) /
-                              ours->block_tokens;
-    const uint64_t bytes = 2 * elements * GEOMETRY_BLOCK_TOKENS_MAX * kv_dtype_bytes(KV_F32);
-    return bytes > STAGE_BYTES_LEAST ? bytes : STAGE_BYTES_LEAST;
-}
-
 static enum status create_receiver(struct gen_worker *gen)
 {
     struct worker *worker = &gen->worker;
     struct kv_receiver_options options = {
         .transfers_max = gen->config.prefills_max,
         .blocks_max = blocks_max(gen),
-        .stage_bytes = gen->config.kv_convert ? stage_bytes(&worker->identity.geometry) : 0,
+        .stage_bytes = worker->stage_bytes,
+        .scrubs = gen->config.kv_scrub,
         .peers_max = gen->config.peers_max,
         .window_max = gen->config.pieces_max,
         .device = worker->device,

@@ -4,6 +4,7 @@
 #include "worker_common/worker_forward.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -208,6 +209,11 @@ enum status handover_described(struct handover *handover, const struct gen_home 
         others = take_others(handover, home, &described->geometry);
     enum status status = kv_receiver_open(home->options->receiver, &handover->transfer, address,
                                           handover->is_converted ? &others : NULL);
+    if (status == STATUS_NO_MEMORY && handover->is_converted)
+        return error_set(error, status,
+                         "kv_convert has no memory for blocks of %" PRIu64
+                         " bytes beside those of other transfers",
+                         handover->block_bytes);
     if (status != STATUS_OK)
         return error_set(error, status, "the fetch could not be opened: %s", status_text(status));
     handover->is_open = true;

@@ -2,6 +2,7 @@
 #include "kvtransfer/kv_receiver_state.h"
 
 #include <assert.h>
+#include <string.h>
 
 static_assert(PIECE_BYTES_MAX <= DEVICE_PIECE_BYTES, "a piece has a view of its own");
 
@@ -34,6 +35,16 @@ static void fail(struct kv_receiver *receiver, uint32_t slot, enum status status
     wake_engine(receiver);
 }
 
+/* Nothing needs the n blocks from that place on. */
+static void clear_stage(const struct kv_receiver *receiver, uint32_t index, uint32_t first,
+                        uint32_t n)
+{
+    const struct slot *slot = &receiver->slots[index];
+    const uint64_t bytes = slot->others.block_bytes;
+    if (receiver->options.scrubs)
+        memset(receiver->stage + slot->stage_at + first * bytes, 0, n * bytes);
+}
+
 static void quiet(struct kv_receiver *receiver, uint32_t slot)
 {
     struct pull *pull = &receiver->pulls[slot];
@@ -41,6 +52,8 @@ static void quiet(struct kv_receiver *receiver, uint32_t slot)
     assert(device_poll(receiver->options.device, pull->written) != STATUS_NOT_READY);
     if (pull->peer)
         peer_cache_release(pull->peer);
+    if (pull->stages_used != 0)
+        clear_stage(receiver, slot, 0, receiver->slots[slot].n_stages);
     pull->is_live = false;
     pull->peer = NULL;
     push_event(receiver, slot, KV_QUIET, STATUS_OK);
@@ -76,8 +89,7 @@ static uint8_t *address_of(const struct kv_receiver *receiver, uint32_t index,
 {
     const uint64_t bytes = block_bytes_of(receiver, index);
     if (receiver->slots[index].others.put)
-        return receiver->stage + index * receiver->options.stage_bytes + wanted->stage * bytes +
-               offset;
+        return receiver->stage + receiver->slots[index].stage_at + wanted->stage * bytes + offset;
     return receiver->options.pool_base + (size_t)wanted->local * bytes + offset;
 }
 
@@ -115,6 +127,7 @@ static void take_block(struct kv_receiver *receiver, uint32_t index, const struc
     if (slot->others.put) {
         slot->others.put(slot->others.arg, landing->block_index,
                          address_of(receiver, index, wanted, 0));
+        clear_stage(receiver, index, wanted->stage, 1);
         receiver->pulls[index].stages_used &= ~(UINT64_C(1) << wanted->stage);
     }
     atomic_fetch_add(&slot->n_arrived, 1);
@@ -261,8 +274,9 @@ static enum status next_pieces(struct kv_receiver *receiver, uint32_t index, uin
     for (n = 0; n < n_max && position->n_done < n_ordered; n++) {
         uint32_t block_index = slot->order[position->n_done];
         struct wanted *wanted = &slot->wanted[block_index];
+        uint64_t stages_used = position->stages_used;
         if (is_other && position->offset == 0 &&
-            !take_stage(receiver, index, wanted, &position->stages_used))
+            !take_stage(receiver, index, wanted, &stages_used))
             return STATUS_QUEUE_FULL;
         uint32_t bytes = block_bytes - position->offset;
         if (bytes > receiver->piece_bytes)
@@ -279,6 +293,7 @@ static enum status next_pieces(struct kv_receiver *receiver, uint32_t index, uin
             TRY(device_write_begin(receiver->options.device, pieces[n].target, bytes,
                                    &pieces[n].target));
         *n_out = n + 1;
+        position->stages_used = stages_used; /* a piece without a view has not taken its place */
         position->offset += bytes;
         if (position->offset == block_bytes) {
             position->offset = 0;

@@ -28,7 +28,7 @@ static enum status create_slots(struct kv_receiver *receiver)
     receiver->bytes_missing = calloc(n * blocks_max, sizeof *receiver->bytes_missing);
     receiver->landings = calloc(n * blocks_max, sizeof *receiver->landings);
     if (receiver->options.stage_bytes > 0)
-        receiver->stage = calloc(n, receiver->options.stage_bytes);
+        receiver->stage = calloc(1, receiver->options.stage_bytes);
     if (receiver->options.stage_bytes > 0 && !receiver->stage)
         return STATUS_NO_MEMORY;
     if (!receiver->landings || !receiver->slots || !receiver->pulls || !receiver->free_slots ||
@@ -135,30 +135,80 @@ static void command(struct kv_receiver *receiver, enum command_kind kind, uint32
     receiver->transport->ops->wake(receiver->transport);
 }
 
-/* The places that the stage has for the blocks of a peer. */
-static uint32_t n_stages(const struct kv_receiver *receiver, const struct kv_other_blocks *others)
+/* ---- the stage ---- */
+
+/* A part of the stage. */
+struct part {
+    uint64_t at, bytes;
+};
+
+/* Of the slot; 0 bytes: none. */
+static struct part part_of(const struct slot *slot)
 {
-    const uint64_t n = receiver->options.stage_bytes / others->block_bytes;
-    return n < STAGES_MAX ? (uint32_t)n : STAGES_MAX;
+    return (struct part){slot->stage_at, slot->is_open && slot->others.put
+                                             ? slot->n_stages * slot->others.block_bytes
+                                             : 0};
+}
+
+/* The free bytes from there on; 0: another transfer has them. */
+static uint64_t free_from(const struct kv_receiver *receiver, uint64_t at)
+{
+    uint64_t end = receiver->options.stage_bytes;
+    for (uint32_t i = 0; i < receiver->options.transfers_max; i++) {
+        const struct part part = part_of(&receiver->slots[i]);
+        if (part.bytes > 0 && part.at + part.bytes > at && part.at < end)
+            end = part.at > at ? part.at : at;
+    }
+    return end > at ? end - at : 0;
+}
+
+/* The first part that has room for all that are wanted, or the largest one. */
+static struct part find_part(const struct kv_receiver *receiver, uint64_t wanted)
+{
+    struct part best = {0, free_from(receiver, 0)};
+    for (uint32_t i = 0; i < receiver->options.transfers_max && best.bytes < wanted; i++) {
+        const struct part part = part_of(&receiver->slots[i]);
+        const uint64_t end = part.at + part.bytes;
+        const uint64_t n = part.bytes > 0 ? free_from(receiver, end) : 0;
+        if (n > best.bytes)
+            best = (struct part){end, n};
+    }
+    return best;
+}
+
+/* Takes a part for the blocks of a peer: its share, but two blocks at least. False: these have no room. */
+static bool take_part(const struct kv_receiver *receiver, const struct kv_other_blocks *others,
+                      struct slot *slot)
+{
+    uint64_t n = receiver->options.stage_bytes / receiver->options.transfers_max /
+                 others->block_bytes;
+    n = n < STAGES_LEAST ? STAGES_LEAST : n < STAGES_MAX ? n : STAGES_MAX;
+    const struct part part = find_part(receiver, n * others->block_bytes);
+    const uint64_t n_fit = part.bytes / others->block_bytes;
+    if (n_fit < STAGES_LEAST)
+        return false;
+    slot->stage_at = part.at;
+    slot->n_stages = (uint32_t)(n_fit < n ? n_fit : n);
+    return true;
 }
 
 enum status kv_receiver_open(struct kv_receiver *receiver, const struct transfer_id *id,
                              const struct transport_address *peer,
                              const struct kv_other_blocks *others)
 {
-    if (others && n_stages(receiver, others) < 2)
-        return STATUS_NO_MEMORY;
     if (transfer_map_find(&receiver->by_id, id) != NO_SLOT)
         return STATUS_DUPLICATE_REQUEST;
     if (receiver->n_free == 0)
         return STATUS_QUEUE_FULL;
-    uint32_t index = receiver->free_slots[--receiver->n_free];
+    const uint32_t index = receiver->free_slots[receiver->n_free - 1];
     struct slot *slot = &receiver->slots[index];
     assert(!slot->is_open);
+    if (others && !take_part(receiver, others, slot))
+        return STATUS_NO_MEMORY;
+    receiver->n_free--;
     slot->id = *id;
     slot->peer = *peer;
     slot->others = others ? *others : (struct kv_other_blocks){0};
-    slot->n_stages = others ? n_stages(receiver, others) : 0;
     slot->is_open = true;
     slot->close_asked = false;
     transfer_map_add(&receiver->by_id, id, index);

@@ -38,7 +38,8 @@ struct kv_receiver_options {
     size_t block_bytes;
     uint32_t n_blocks; /* of the pool */
     uint64_t
-        stage_bytes; /* of each transfer: room for blocks that are not like the pool's; 0: none come */
+        stage_bytes; /* of all transfers: room for blocks that are not like the pool's; 0: none come */
+    bool scrubs;     /* bytes of the stage become zero when nothing needs them */
     /* A peer whose gets do not end within this of a transfer's close is closed by force. */
     uint64_t quiet_limit_ns;
 };
@@ -64,7 +65,7 @@ struct kv_other_blocks {
 };
 
 /* (engine) Copies the address and others. others NULL: the peer's blocks are like the pool's. QUEUE_FULL: transfers_max are open.
- * DUPLICATE_REQUEST: the id is. NO_MEMORY: stage_bytes has no room for two of the peer's blocks. */
+ * DUPLICATE_REQUEST: the id is. NO_MEMORY: the stage has no room for two of the peer's blocks, beside those of other transfers. */
 MUST_CHECK enum status kv_receiver_open(struct kv_receiver *receiver, const struct transfer_id *id,
                                         const struct transport_address *peer,
                                         const struct kv_other_blocks *others);

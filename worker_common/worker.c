@@ -141,6 +141,7 @@ static enum status set_geometry(struct worker *worker, const struct worker_optio
     const struct cache_step step = worker_cache_step(worker, options);
     worker->context_blocks = geometry_blocks(geometry, worker->context_tokens);
     worker->step_blocks = geometry_step_blocks(geometry, &step);
+    worker->stage_bytes = worker_stage_bytes(geometry, options->conversions_max);
     return STATUS_OK;
 }
 
@@ -311,11 +312,11 @@ enum status worker_load(struct worker *worker, struct process *process,
 {
     *worker = (struct worker){.process = process,
                               .allow_numerics = options->allow_numerics,
-                              .kv_convert = options->kv_convert};
+                              .kv_convert = options->conversions_max > 0};
     TRY(check_rows(options, error));
     TRY(worker_note_room(worker, options, error));
     TRY(worker_device_open(options, &worker->device, error));
-    if (options->kv_convert && !device_reads_host(worker->device))
+    if (options->conversions_max > 0 && !device_reads_host(worker->device))
         return error_set(error, STATUS_UNSUPPORTED,
                          "kv_convert is for KV blocks in the memory of the host, not on %s",
                          device_name(worker->device));

@@ -54,10 +54,11 @@ struct worker {
     struct kv_taken taken;    /* other memory when the pool was sized */
     uint32_t context_blocks;  /* of one whole context */
     uint32_t step_blocks;     /* that are kept aside for a step */
+    uint64_t stage_bytes;     /* for blocks that are converted; taken when they come */
     struct worker_identity identity;
     struct model_card card;
     const char *allow_numerics; /* the options' */
-    bool kv_convert;            /* likewise */
+    bool kv_convert;            /* it converts KV that it receives */
 };
 
 static inline struct cache_step worker_cache_step(const struct worker *worker,

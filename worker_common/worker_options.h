@@ -52,6 +52,6 @@ struct worker_options {
     uint32_t sequences_max;     /* in a batch */
     uint32_t step_tokens_max;   /* of all sequences in a batch */
     bool is_read_from;          /* other workers read its pool */
-    bool kv_convert;            /* it converts KV that it receives */
+    uint32_t conversions_max;   /* transfers whose KV it converts; 0: it converts none */
     const char *allow_numerics; /* ids besides its own; NULL: it receives no KV */
 };

@@ -113,7 +113,11 @@ static void print_work(const struct worker *worker, const struct worker_options 
         print_taken(worker, options, out);
     else
         fprintf(out, "activations %.1f MiB, computed for a step of %u tokens; measured at start\n",
-                mib(worker->taken.process_bytes - KV_START_BYTES), options->step_tokens_max);
+                mib(worker->taken.process_bytes - KV_START_BYTES - worker->stage_bytes),
+                options->step_tokens_max);
+    if (worker->stage_bytes > 0)
+        fprintf(out, "conversion  up to %.1f MiB, for blocks of another kind\n",
+                mib(worker->stage_bytes));
 }
 
 /* Checks that all workers that share the device can start together, each with the same needs. Memory that only the

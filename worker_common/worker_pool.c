@@ -11,7 +11,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MIB (1 << 20)
+#define MIB         (1 << 20)
+#define STAGE_LEAST (512u << 10) /* so that pieces are under way while a block is put in its place */
 
 uint64_t worker_pool_bytes(const struct worker *worker)
 {
@@ -23,6 +24,15 @@ uint64_t worker_pool_memory(const struct worker_options *options, uint64_t bytes
     return options->is_read_from ? driver_pool_bytes(options->kv_transport, bytes) : bytes;
 }
 
+uint64_t worker_stage_bytes(const struct geometry *geometry, uint32_t n_transfers)
+{
+    const uint64_t block = geometry_block_bytes(geometry) / kv_dtype_bytes(geometry->dtype) *
+                           kv_dtype_bytes(KV_F32);
+    const uint64_t largest = block / geometry->block_tokens * GEOMETRY_BLOCK_TOKENS_MAX;
+    const uint64_t of_all = n_transfers * (block > STAGE_LEAST ? block : STAGE_LEAST);
+    return n_transfers == 0 ? 0 : 2 * (of_all > largest ? of_all : largest);
+}
+
 struct kv_taken worker_computed_bytes(const struct worker *worker,
                                       const struct worker_options *options)
 {
@@ -32,7 +42,7 @@ struct kv_taken worker_computed_bytes(const struct worker *worker,
     if (worker_device_memory(worker->device) > 0)
         return (struct kv_taken){.process_bytes = KV_START_BYTES};
     return (struct kv_taken){.mapped_bytes = model_weight_bytes(worker->model),
-                             .process_bytes = KV_START_BYTES +
+                             .process_bytes = KV_START_BYTES + worker->stage_bytes +
                                               forward_activation_bytes(worker->model, &forward)};
 }
 
@@ -43,7 +53,8 @@ struct kv_taken worker_measured_bytes(const struct worker *worker,
     uint64_t own_bytes;
     if (process_own_bytes(&own_bytes) == STATUS_OK)
         taken = (struct kv_taken){.mapped_bytes = model_mapped_bytes(worker->model),
-                                  .process_bytes = kv_plan_round(own_bytes)};
+                                  .process_bytes = kv_plan_round(own_bytes +
+                                                                 worker->stage_bytes)};
     else
         log_warn("the kernel does not say how much memory this process has: it is computed");
     if (worker_device_memory(worker->device) > 0)

@@ -23,6 +23,9 @@ MUST_CHECK enum status worker_plan_blocks(struct worker *worker,
                                           const struct kv_taken *taken, struct error *error);
 /* For sequences: without those kept aside for a step. */
 uint32_t worker_room_blocks(const struct worker *worker);
+/* For so many transfers of other blocks at a time: two of the largest ones that may come, and two like the geometry's, in F32, for
+ * each transfer. 0: for none. */
+uint64_t worker_stage_bytes(const struct geometry *geometry, uint32_t n_transfers);
 /* Tokens that the pool holds; where layers have windows, of whole contexts. */
 uint64_t worker_room_tokens(const struct worker *worker);
 /* Of all blocks. */

@@ -277,7 +277,7 @@ static void side_open(struct side *side, enum kv_driver driver, size_t block_byt
                                                  .pool_base = block_pool_base(side->pool),
                                                  .block_bytes = block_bytes,
                                                  .n_blocks = n_blocks,
-                                                 .stage_bytes = STAGE_BYTES,
+                                                 .stage_bytes = 16 * STAGE_BYTES,
                                                  .quiet_limit_ns = NS_PER_S};
     if (is_owner)
         check(kv_sender_create(&sender, side->transport, &side->sender) == STATUS_OK, "sender");

@@ -16,6 +16,7 @@
 TestSuite(sim_transfer, .description = ONE_THREAD);
 
 enum { N_BLOCKS = 12, BLOCK_BYTES = PIECE_BYTES_MAX + 700, N_TRANSFERS = 4, OWNER = 1, READER = 2 };
+enum { STAGE_BLOCKS = 7 }; /* of other blocks: for three transfers */
 
 struct world {
     struct device *device;
@@ -73,6 +74,8 @@ static void world_open(struct world *w, const struct sim_options *options)
                                                  .pool_base = w->target,
                                                  .block_bytes = BLOCK_BYTES,
                                                  .n_blocks = N_BLOCKS,
+                                                 .stage_bytes = STAGE_BLOCKS * BLOCK_BYTES,
+                                                 .scrubs = true,
                                                  .quiet_limit_ns = 50 * NS_PER_MS};
     cr_assert_eq(kv_sender_create(&sender, w->owner, &w->sender), STATUS_OK);
     cr_assert_eq(kv_receiver_create(&receiver, w->reader, &w->receiver), STATUS_OK);
@@ -236,6 +239,93 @@ Test(sim_transfer, the_engine_is_woken_once_all_that_was_fetched_is_there)
     cr_expect_eq(n_wakes, 1);
     close_transfer(&w, views, 0);
     cr_expect_eq(n_wakes, 2, "and for the quiet");
+    world_close(&w);
+}
+
+/* ---- blocks that are not like the pool's ---- */
+
+/* Where the blocks of a transfer were put from, and to. */
+struct other {
+    uint8_t *target;
+    const uint8_t *lowest, *highest; /* in the stage */
+    uint32_t n_put;
+};
+
+static void put(void *arg, uint32_t index, const uint8_t *block)
+{
+    struct other *other = arg;
+    memcpy(other->target + (size_t)index * BLOCK_BYTES, block, BLOCK_BYTES);
+    other->lowest = other->n_put == 0 || block < other->lowest ? block : other->lowest;
+    other->highest = block > other->highest ? block : other->highest;
+    other->n_put++;
+}
+
+static enum status open_other(struct world *w, uint32_t t, uint64_t block_bytes,
+                              struct other *other)
+{
+    struct transfer_id id = id_of(t);
+    other->target = w->target + blocks_of(t);
+    return kv_receiver_open(w->receiver, &id, &w->owner_address,
+                            &(struct kv_other_blocks){block_bytes, put, other});
+}
+
+static void fetch_other(struct world *w, uint32_t t)
+{
+    struct transfer_id id = id_of(t);
+    const uint32_t *blocks = ALL + t * BLOCKS_EACH;
+    cr_assert_eq(kv_sender_open(w->sender, &id, 200), STATUS_OK);
+    kv_sender_publish(w->sender, &id, 0, blocks, BLOCKS_EACH);
+    kv_receiver_fetch(w->receiver, &id,
+                      &(struct kv_fetch){0, BLOCKS_EACH, blocks, NULL, w->digests + blocks[0]});
+}
+
+/* Two blocks of the stage. */
+static bool is_zero(const uint8_t *stage)
+{
+    for (size_t i = 0; i < (size_t)2 * BLOCK_BYTES; i++)
+        if (stage[i] != 0)
+            return false;
+    return true;
+}
+
+Test(sim_transfer, other_blocks_share_a_stage_that_is_zero_when_they_are_put)
+{
+    const struct sim_options options = {
+        .seed = 1, .latency_ns = 20 * NS_PER_US, .jitter_ns = 300 * NS_PER_US};
+    struct world w;
+    struct view views[N_TRANSFERS] = {0};
+    struct other others[N_TRANSFERS] = {0};
+    world_open(&w, &options);
+    cr_expect_eq(open_other(&w, 0, 4 * BLOCK_BYTES, &others[0]), STATUS_NO_MEMORY, "two of eight");
+    for (uint32_t t = 0; t < 3; t++)
+        cr_assert_eq(open_other(&w, t, BLOCK_BYTES, &others[t]), STATUS_OK);
+    cr_expect_eq(open_other(&w, 3, BLOCK_BYTES, &others[3]), STATUS_NO_MEMORY, "three have six");
+    for (uint32_t t = 0; t < 3; t++)
+        fetch_other(&w, t);
+    for (int step = 0; step < 3000; step++) {
+        world_step(&w);
+        look(&w, views);
+    }
+    for (uint32_t t = 0; t < 3; t++) {
+        cr_assert_eq(others[t].n_put, BLOCKS_EACH);
+        check_arrived(&w, t);
+        for (uint32_t k = 0; k < t; k++)
+            cr_expect(others[k].highest < others[t].lowest || others[t].highest < others[k].lowest,
+                      "a transfer has places of its own");
+    }
+    cr_expect(is_zero(others[0].lowest), "K and V are left in the stage");
+    close_transfer(&w, views, 1);
+    cr_expect_eq(open_other(&w, 3, BLOCK_BYTES, &others[3]), STATUS_OK, "where the second one was");
+    fetch_other(&w, 3);
+    for (int step = 0; is_zero(others[1].lowest); step++) {
+        cr_assert_lt(step, 1000);
+        world_step(&w);
+    }
+    close_transfer(&w, views, 3); /* some of its pieces are there */
+    cr_expect_lt(others[3].n_put, BLOCKS_EACH);
+    cr_expect(is_zero(others[1].lowest));
+    close_transfer(&w, views, 0);
+    close_transfer(&w, views, 2);
     world_close(&w);
 }
 

@@ -280,7 +280,8 @@ static void start_gen(struct worker_node *worker, const struct geometry *geometr
         .transfers_max = plan->prefills_max,
         .blocks_max = cache_groups_count(&geometry->groups) * ORACLE_CONTEXT_TOKENS /
                       GEOMETRY_BLOCK_TOKENS_MIN,
-        .stage_bytes = STAGE_BYTES,
+        .stage_bytes = (uint64_t)STAGE_BYTES * plan->prefills_max,
+        .scrubs = plan->seed % 2,
         .peers_max = worker->cluster->n_nodes + 8,
         .window_max = plan->window_max,
         .device = worker->device,
