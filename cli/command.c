@@ -258,7 +258,7 @@ static const struct config_group GROUPS[] = {
                   "prefix_cache prefixes_max"},
     {"Computing", "device device_memory device_math threads pin cpu_placement cpu_kernels "
                   "attention_kernels attention_math attention_path multi_block grouped_query "
-                  "attention_window force_window "
+                  "attention_window force_window sink_tokens "
                   "block_activations "
                   "prefill_chunk_tokens prefill_step_ms "
                   "prefill_batch_tokens sequences_max capacity_policy capacity_headroom_blocks "

@@ -44,6 +44,7 @@ static enum status make_schedule(struct ctx_engine *engine, struct error *error)
         .n_blocks = kv_manager_all(engine->home.manager),
         .blocks_fixed = rule.n_fixed,
         .n_groups = rule.n_groups,
+        .reply_spans = rule.reply_spans,
         .block_tokens = options->geometry.block_tokens,
         .batch_tokens = options->batch_tokens,
         .chunk_tokens = options->chunk_tokens,

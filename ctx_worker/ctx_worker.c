@@ -8,6 +8,7 @@
 #include "worker_common/watchdog.h"
 #include "worker_common/worker.h"
 #include "worker_common/worker_device.h"
+#include "worker_common/worker_sinks.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -221,6 +222,7 @@ static enum status check(const void *values, const char *folder, struct error *e
     const struct ctx_config *config = values;
     struct worker_options options;
     fill_worker_options(config, folder, &options);
+    TRY(worker_sinks_check_manager(config->sink_tokens, config->kv_manager, error));
     TRY(worker_check(&options, config->control_address, error));
     return worker_device_probe(&options, error);
 }
@@ -230,6 +232,7 @@ static enum status plan(const void *values, const char *folder, FILE *out, struc
     const struct ctx_config *config = values;
     struct worker_options options;
     fill_worker_options(config, folder, &options);
+    TRY(worker_sinks_check_manager(config->sink_tokens, config->kv_manager, error));
     return worker_plan(&options, "ctx-worker", config->control_address, out, error);
 }
 

@@ -75,7 +75,7 @@ static bool publish(struct prefill *prefill, const struct prefill_home *home, ui
         return true;
 
     const uint32_t n = crossing_list(&prefill->crossing, prefill->n_published, n_spans,
-                                     table->blocks, table->spans_max, ids);
+                                     table->blocks, table->spans_max, table->n_dropped, ids);
     if (n > 0 && settle(home, ids, n) != STATUS_OK)
         return false;
     prefill->n_published = n_spans;
@@ -245,7 +245,8 @@ void prefill_advance(struct prefill *prefill, const struct prefill_home *home, u
     if (is_last)
         say_first_token(prefill, home, drawn);
     const bool is_published = publish(prefill, home, is_last ? prefill->crossing.end : whole);
-    kv_manager_settle(home->manager, &prefill->table, prefill->n_computed, is_last);
+    kv_manager_settle(home->manager, &prefill->table, prefill->n_computed,
+                      is_last ? KV_NEXT_NOTHING : KV_NEXT_PROMPT);
     if (is_last && is_published) /* else the device is lost, and the engine ends it */
         seal(prefill, home);
 }

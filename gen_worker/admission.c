@@ -51,7 +51,9 @@ static uint32_t look_up(const struct gen_home *home, struct job *job)
     uint32_t n_tokens = sequence ? sequence->n_tokens : job->request.n_tokens;
     uint32_t n_lookup = sequence                              ? sequence_lookup_blocks(sequence)
                         : job->request.sampling.scores_prompt ? 0 /* it is computed whole */
-                                                              : (n_tokens - 1) / block_tokens;
+                        : sink_window_dropped(&home->options->geometry.sinks, block_tokens, n_tokens)
+                            ? 0 /* as in sequence_lookup_blocks */
+                            : (n_tokens - 1) / block_tokens;
     uint32_t n_held;
     uint32_t n_known = kv_manager_peek(home->manager, sequence ? sequence->hashes : job->hashes,
                                        n_lookup, &n_held);

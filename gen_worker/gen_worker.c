@@ -4,6 +4,7 @@
 #include "gen_worker/gen_worker_engine.h"
 #include "worker_common/watchdog.h"
 #include "worker_common/worker_device.h"
+#include "worker_common/worker_sinks.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -146,11 +147,24 @@ static void fill_worker_options(const struct gen_config *config, const char *fol
     };
 }
 
+/* A paused reply is computed again from its tokens, as a prompt: that would see what its tokens did not see. */
+static enum status check_sinks(const struct gen_config *config, struct error *error)
+{
+    TRY(worker_sinks_check_manager(config->sink_tokens, config->kv_manager, error));
+    if (config->sink_tokens == 0 || config->capacity_policy != SCHEDULE_MAX_UTILIZATION)
+        return STATUS_OK;
+    return error_set(error, STATUS_INVALID_ARGUMENT,
+                     "sink_tokens is %u, and capacity_policy is max-utilization, which pauses "
+                     "replies: expected no-evict or static-batch",
+                     config->sink_tokens);
+}
+
 static enum status check(const void *values, const char *folder, struct error *error)
 {
     const struct gen_config *config = values;
     struct worker_options options;
     fill_worker_options(config, folder, &options);
+    TRY(check_sinks(config, error));
     TRY(worker_check(&options, config->control_address, error));
     return worker_device_probe(&options, error);
 }
@@ -160,6 +174,7 @@ static enum status plan(const void *values, const char *folder, FILE *out, struc
     const struct gen_config *config = values;
     struct worker_options options;
     fill_worker_options(config, folder, &options);
+    TRY(check_sinks(config, error));
     return worker_plan(&options, "gen-worker", config->control_address, out, error);
 }
 

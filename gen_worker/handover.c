@@ -104,7 +104,7 @@ void handover_start(struct handover *handover, const struct gen_home *home,
     const struct crossing *crossing = &handover->crossing;
     handover->local = *crossing;
     handover->n_local = crossing_list(crossing, crossing->held, crossing->end, plan->table->blocks,
-                                      plan->table->spans_max, blocks);
+                                      plan->table->spans_max, plan->table->n_dropped, blocks);
     handover->n_blocks = handover->n_local;
     memcpy(handover->context_worker, job->context_worker, sizeof handover->context_worker);
     home->ops->draw_transfer_id(home->ops->arg, &handover->transfer);

@@ -150,7 +150,8 @@ static enum status accept(struct sequence *sequence, const struct gen_home *home
 static void append(struct sequence *sequence, const struct gen_home *home, uint32_t token_id,
                    const struct token_logprobs *logprobs)
 {
-    assert(sequence->n_tokens < home->options->context_tokens);
+    assert(sequence->n_tokens < geometry_sequence_tokens(&home->options->geometry,
+                                                         home->options->context_tokens));
     if (accept(sequence, home, token_id) != STATUS_OK)
         return;
     uint64_t now_ns = gen_home_now_ns(home);

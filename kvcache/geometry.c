@@ -60,6 +60,20 @@ static bool block_bytes(const struct geometry *g, uint64_t *bytes_out)
     return true;
 }
 
+static enum status check_sinks(const struct geometry *g, struct error *error)
+{
+    const struct sink_window *sinks = &g->sinks;
+    if (sinks->sinks >= sinks->window && sinks->sinks + sinks->window > 0)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "KV layout: sink_tokens are %" PRIu32 " of a window of %" PRIu32,
+                         sinks->sinks, sinks->window);
+    if (sinks->window > 0 && !cache_groups_is_plain(&g->groups))
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "KV layout: sink_tokens with %" PRIu32 " groups of layers: expected one",
+                         g->groups.n);
+    return STATUS_OK;
+}
+
 static enum status check_groups(const struct geometry *g, struct error *error)
 {
     const struct cache_groups *groups = &g->groups;
@@ -109,6 +123,7 @@ enum status geometry_check(const struct geometry *g, struct error *error)
                          "KV layout: kv_scales is %016" PRIx64 " with dtype %s", g->kv_scales,
                          kv_dtype_name(g->dtype));
     TRY(check_groups(g, error));
+    TRY(check_sinks(g, error));
     uint64_t bytes;
     if (!block_bytes(g, &bytes))
         return error_set(error, STATUS_INVALID_ARGUMENT,
@@ -153,6 +168,13 @@ uint64_t geometry_sequence_bytes(const struct geometry *geometry, uint32_t n_tok
     *if_whole_out = block / n_places(geometry) * geometry->n_layers *
                     geometry_spans(geometry, n_tokens);
     return geometry_blocks(geometry, n_tokens) * block;
+}
+
+uint32_t geometry_sequence_tokens(const struct geometry *geometry, uint32_t context_tokens)
+{
+    return geometry->sinks.window > 0 && context_tokens < SINK_SEQUENCE_TOKENS
+               ? SINK_SEQUENCE_TOKENS
+               : context_tokens;
 }
 
 static enum status differ(struct error *error, const char *field, uint32_t ours, uint32_t theirs)
@@ -205,12 +227,22 @@ static enum status match_groups(const struct geometry *ours, const struct geomet
 
 static const char KV_CONVERT[] = "; with kv_convert it is accepted";
 
+static enum status match_sinks(const struct sink_window *ours, const struct sink_window *theirs,
+                               struct error *error)
+{
+    if (ours->sinks != theirs->sinks)
+        return differ(error, "sink_tokens", ours->sinks, theirs->sinks);
+    return ours->window == theirs->window ? STATUS_OK
+                                          : differ(error, "the window with sinks", ours->window,
+                                                   theirs->window);
+}
+
 /* A window's first block would have tokens that nobody sent. */
 static enum status match_block_tokens(const struct geometry *ours, const struct geometry *theirs,
                                       bool converts, struct error *error)
 {
     const bool has_window = cache_groups_has_window(&ours->groups) ||
-                            cache_groups_has_window(&theirs->groups);
+                            cache_groups_has_window(&theirs->groups) || ours->sinks.window > 0;
     if (ours->block_tokens == theirs->block_tokens || (converts && !has_window))
         return STATUS_OK;
     return error_set(error, STATUS_GEOMETRY_MISMATCH,
@@ -262,6 +294,7 @@ enum status geometry_match_converting(const struct geometry *ours, const struct 
                          ours->model_digest[0], ours->model_digest[1], theirs->model_digest[0],
                          theirs->model_digest[1]);
     TRY(match_groups(ours, theirs, error));
+    TRY(match_sinks(&ours->sinks, &theirs->sinks, error));
     if (ours->kv_scales != theirs->kv_scales)
         return error_set(error, STATUS_GEOMETRY_MISMATCH,
                          "KV layout: kv_scales is %016" PRIx64 " here and %016" PRIx64

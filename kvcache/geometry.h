@@ -13,6 +13,7 @@
 #include "base/status.h"
 #include "kvcache/cache_groups.h"
 #include "kvcache/numerics.h"
+#include "kvcache/sink_window.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -33,6 +34,7 @@ struct geometry {
     char numerics[NUMERICS_ID_MAX]; /* if this id is equal, too; "": an older worker */
     uint64_t kv_scales;             /* digest of the scales of INT8 and E4M3; 0: another dtype */
     struct cache_groups groups;     /* n 0: one group of all layers */
+    struct sink_window sinks;       /* of replies; window 0: none */
 };
 
 /* Elements of the type are stored in units of a scale. */
@@ -57,6 +59,9 @@ uint32_t geometry_step_blocks(const struct geometry *geometry, const struct cach
 /* Bytes of K and V that a sequence of n tokens holds; if_whole_out: with all its layers for all tokens. */
 uint64_t geometry_sequence_bytes(const struct geometry *geometry, uint32_t n_tokens,
                                  uint64_t *if_whole_out);
+
+/* Prompt and reply: the context, or more if replies have sinks. */
+uint32_t geometry_sequence_tokens(const struct geometry *geometry, uint32_t context_tokens);
 
 /* Checks that a worker with ours, which also accepts allow_numerics, can use KV of theirs.
  * GEOMETRY_MISMATCH: the sentence has the first field that differs and both values. */

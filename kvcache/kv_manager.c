@@ -86,16 +86,14 @@ enum status kv_manager_prepare(struct kv_manager *manager, struct block_table *t
                                const struct block_need *need)
 {
     assert(need->position <= need->end && need->end <= need->known);
-    if (geometry_spans(&manager->geometry, need->known) > manager->spans_max)
-        return STATUS_INVALID_ARGUMENT;
     return manager->kind->prepare(manager, table, need);
 }
 
 void kv_manager_settle(struct kv_manager *manager, struct block_table *table, uint32_t position,
-                       bool ends)
+                       enum kv_next next)
 {
     if (manager->kind->settle)
-        manager->kind->settle(table, position, ends);
+        manager->kind->settle(table, position, next);
 }
 
 void kv_manager_keep(struct kv_manager *manager, struct block_table *table,

@@ -72,7 +72,9 @@ struct schedule {
     uint64_t turn_seq;
 };
 
-uint32_t schedule_blocks(const struct schedule *schedule, uint32_t n_tokens);
+/* That many of its tokens need. */
+uint32_t schedule_blocks(const struct schedule *schedule, const struct schedule_entry *entry,
+                         uint32_t n_tokens);
 /* A group of layers holds no more than so many spans. */
 bool schedule_has_limit(const struct schedule *schedule);
 /* The blocks of its table if it becomes as long as it may. */

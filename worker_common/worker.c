@@ -14,6 +14,7 @@
 #include "model/kernel_choice.h"
 #include "tokenizer/tokenizer.h"
 #include "worker_common/load_progress.h"
+#include "worker_common/worker_sinks.h"
 #include "worker_common/worker_device.h"
 #include "worker_common/worker_forward.h"
 #include "worker_common/worker_kernels.h"
@@ -54,7 +55,7 @@ static struct model_options model_options(const struct worker *worker,
     return (struct model_options){
         .context_tokens = options->max_context_tokens,
         .weights = options->weights,
-        .attention_window = options->attention_window,
+        .attention_window = worker_model_window(options->sink_tokens, options->attention_window),
         .force_window = options->force_window,
         .cpu_kernels = kernels->products,
         .attention_kernels = kernels->attention,
@@ -133,9 +134,13 @@ static enum status set_geometry(struct worker *worker, const struct worker_optio
                               &worker->kv_scales, error));
     TRY(worker_geometry(worker->model, options->kv_dtype, &worker->kv_scales,
                         options->kv_block_tokens, error, geometry));
+    TRY(worker_sinks_read(options->sink_tokens, options->attention_window, &geometry->sinks,
+                          error));
+    TRY(geometry_check(geometry, error));
     const struct forward_options choices = {.context_math = options->context_math,
                                             .block_activations = options->block_activations,
-                                            .attention = options->attention};
+                                            .attention = options->attention,
+                                            .sinks = geometry->sinks};
     numerics_id_of_model(worker->model, &choices, options->weights, geometry->numerics);
     assert(worker->context_tokens > 0 && worker->context_tokens <= worker->config->context_tokens);
     const struct cache_step step = worker_cache_step(worker, options);

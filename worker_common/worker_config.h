@@ -110,7 +110,11 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
       "of layers with a window are kept for the window alone")                                     \
     X(force_window, BOOL, "no", "",                                                                \
       "allow an attention_window that the model was not made with: it computes something else "    \
-      "then")
+      "then")                                                                                      \
+    X(sink_tokens, U32(0, 1048576), "0", "tokens",                                                 \
+      "replies without end (StreamingLLM): a token of a reply sees so many first tokens and the "  \
+      "last ones, attention_window in all; a prompt sees all its tokens, and replies may be "      \
+      "longer than the context; 0: off")
 
 #define ATTENTION_SWITCHES(config)                                                                 \
     {                                                                                              \
@@ -227,6 +231,7 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
     .context_math = (config)->attention_math, .block_activations = (config)->block_activations,    \
     .attention = ATTENTION_SWITCHES(config), .device = (config)->device,                           \
     .attention_window = (config)->attention_window, .force_window = (config)->force_window,        \
+    .sink_tokens = (config)->sink_tokens,                                                          \
     .device_memory = (config)->device_memory, .device_math = (config)->device_math,                \
     .pin = (config)->pin, .cpu_placement = (config)->cpu_placement,                                \
     .kv_transport = (config)->kv_transport, .kv_network = (config)->kv_network,                    \

@@ -20,6 +20,7 @@
 #include "kernels/attention.h"
 #include "kvcache/block_pool.h"
 #include "kvcache/cache_groups.h"
+#include "kvcache/sink_window.h"
 #include "model/model.h"
 
 struct forward;
@@ -80,6 +81,7 @@ struct forward_options {
     struct device *device;             /* the blocks of the pool are on it, too */
     const struct kv_scales *kv_scales; /* of an INT8 or E4M3 cache; read by create alone */
     struct attention_switches attention;
+    struct sink_window sinks; /* of replies; window 0: none. Then n_past counts places of the table, not tokens */
 };
 
 /* A device gets at most this many penalties for one row. A row with more is fetched. */

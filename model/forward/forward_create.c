@@ -99,6 +99,39 @@ static enum status check_path(const struct forward_options *options, uint32_t kv
                      PATH_SHORT_KEYS, kv_tokens);
 }
 
+/* A reply's keys have the positions of their places: these must be angles. */
+static enum status check_sinks(const struct model_config *config,
+                               const struct forward_options *options, struct error *error)
+{
+    const struct sink_window *sinks = &options->sinks;
+    const uint64_t places = (uint64_t)sink_window_spans_max(sinks, options->block_tokens) *
+                            options->block_tokens;
+    if (sinks->window == 0)
+        return STATUS_OK;
+    assert(sinks->sinks > 0 && sinks->sinks < sinks->window);
+    if (config->decoder.has_positions || config->decoder.alibi_scale != 0)
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "sink_tokens is %u, which needs rotary positions: this model has %s",
+                         sinks->sinks, config->decoder.has_positions ? "a table of them" : "ALiBi");
+    if (context_math_is_int8(options->context_math))
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "sink_tokens is %u, and attention_math is %s: expected compute, bf16, "
+                         "fp16 or fp8",
+                         sinks->sinks, context_math_name(options->context_math));
+    for (uint32_t layer = 0; layer < config->n_layers; layer++)
+        if (config->windows[layer] != 0 && config->windows[layer] < config->context_tokens)
+            return error_set(error, STATUS_UNSUPPORTED,
+                             "sink_tokens is %u, but layer %u has a window of its own, %u tokens",
+                             sinks->sinks, layer, config->windows[layer]);
+    if (places > kv_tokens_max(config, options))
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "a window of %u tokens with sink_tokens %u takes up to %" PRIu64
+                         " in blocks of %u, and the context has %u: lower attention_window",
+                         sinks->window, sinks->sinks, places, options->block_tokens,
+                         kv_tokens_max(config, options));
+    return STATUS_OK;
+}
+
 static enum status check_tiles(const struct forward_options *options, struct error *error)
 {
     if (!context_math_is_int8(options->context_math) || options->block_tokens % MATH_INT8_KEYS == 0)
@@ -165,6 +198,10 @@ enum status forward_create_attention(struct forward *forward, uint32_t layer, st
     attention.table = place.group;
     attention.window = config->windows[layer];
     TRY(check_window(forward, attention.window, error));
+    if (forward->options.sinks.window > 0) { /* forward_describe has checked that it has no own window */
+        attention.window = forward->options.sinks.window;
+        attention.sink_tokens = forward->options.sinks.sinks;
+    }
     if (dtype_is_8bit(attention.cache)) {
         const struct kv_scales *scales = forward->options.kv_scales;
         attention.k_scale = kv_scales_of(scales, attention.cache, layer, KV_PART_K);
@@ -278,6 +315,8 @@ static enum status create_operators(struct forward *forward, struct error *error
         .mask = MASK_CAUSAL,
         .block_tokens_min = options->block_tokens,
         .n_tables = cache_groups_count(&options->groups),
+        .window = options->sinks.window,
+        .sink_tokens = options->sinks.sinks,
         .has_short_path = options->attention.path == PATH_SHORT,
         .has_multi_block = options->attention.multi_block == CHOICE_ON,
         .ropes = {forward->rope ? forward->rope : forward->rope_local,
@@ -408,6 +447,7 @@ enum status forward_describe(const struct model *model, const struct forward_opt
     TRY(check_tiles(options, error));
     TRY(check_blocks(model, options->block_activations, error));
     TRY(check_scales(model, options, error));
+    TRY(check_sinks(model_get_config(model), options, error));
     TRY(check_path(options, kv_tokens_max(model_get_config(model), options), error));
     *forward_out = shape_of(model, options);
     forward_out->weights = model_weights(model);
@@ -527,6 +567,8 @@ const char *forward_phases_differ_by(const struct forward *forward)
         return "any attention_math but compute";
     if (forward_stores_scores(&forward->options.attention))
         return "attention_path unfused or short";
+    if (forward->options.sinks.window > 0)
+        return "sink_tokens";
     if (kernel_choice_is_fast(forward->kernels))
         return "device_math fast, whose sums depend on how many tokens a step has";
     return (forward->rope && rope_depends_on_length(forward->rope)) ||

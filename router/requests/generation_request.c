@@ -135,6 +135,9 @@ static enum status take_sampling(struct generation *generation,
     params->rules = NULL;
     if (status != STATUS_OK)
         return status;
+    if (limits->card.has_geometry)
+        generation->sampling.sequence_tokens = geometry_sequence_tokens(
+            &limits->card.geometry, limits->card.context_tokens);
     assert(!generation->rules && "a request is taken once");
     if (rules) {
         generation->rules = token_rules_copy(rules);

@@ -31,7 +31,7 @@ static void check(const struct geometry *geometry, uint32_t n_prompt, uint32_t h
         table[i] = 1000 + i;
     for (uint32_t span = held / 8; span < crossing.end; span++) {
         cr_assert_eq(crossing_count(&crossing, span), n);
-        const uint32_t more = crossing_list(&crossing, span, span + 1, table, SPANS, ids + n);
+        const uint32_t more = crossing_list(&crossing, span, span + 1, table, SPANS, 0, ids + n);
         uint32_t n_needed = 0;
         for (uint32_t group = 0; group < n_groups; group++)
             if (is_needed(geometry, group, span, n_prompt, held)) {

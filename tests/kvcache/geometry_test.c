@@ -29,26 +29,31 @@ Test(geometry, names_the_field_that_is_wrong)
         struct geometry geometry;
         const char *field;
     } CASES[] = {
-        {{0, 2, 32, 32, KV_BF16, {0}, "", 0, {0}}, "n_layers"},
-        {{5, 0, 32, 32, KV_BF16, {0}, "", 0, {0}}, "n_kv_heads"},
-        {{5, 2, 0, 32, KV_BF16, {0}, "", 0, {0}}, "head_dim"},
-        {{5, 2, 32, 0, KV_BF16, {0}, "", 0, {0}}, "block_tokens"},
-        {{5, 2, 32, 24, KV_BF16, {0}, "", 0, {0}}, "block_tokens"},
-        {{5, 2, 32, 256, KV_BF16, {0}, "", 0, {0}}, "block_tokens"},
-        {{5, 2, 32, 32, (enum kv_dtype)9, {0}, "", 0, {0}}, "dtype"},
-        {{5, 2, 32, 32, KV_INT8, {0}, "", 0, {0}}, "kv_scales is 0000000000000000 with dtype int8"},
-        {{5, 2, 32, 32, KV_F16, {0}, "", 0xab, {0}},
+        {{0, 2, 32, 32, KV_BF16, {0}, "", 0, {0}, {0}}, "n_layers"},
+        {{5, 0, 32, 32, KV_BF16, {0}, "", 0, {0}, {0}}, "n_kv_heads"},
+        {{5, 2, 0, 32, KV_BF16, {0}, "", 0, {0}, {0}}, "head_dim"},
+        {{5, 2, 32, 0, KV_BF16, {0}, "", 0, {0}, {0}}, "block_tokens"},
+        {{5, 2, 32, 24, KV_BF16, {0}, "", 0, {0}, {0}}, "block_tokens"},
+        {{5, 2, 32, 256, KV_BF16, {0}, "", 0, {0}, {0}}, "block_tokens"},
+        {{5, 2, 32, 32, (enum kv_dtype)9, {0}, "", 0, {0}, {0}}, "dtype"},
+        {{5, 2, 32, 32, KV_INT8, {0}, "", 0, {0}, {0}}, "kv_scales is 0000000000000000 with dtype int8"},
+        {{5, 2, 32, 32, KV_F16, {0}, "", 0xab, {0}, {0}},
          "kv_scales is 00000000000000ab with dtype f16"},
-        {{5, 2, 32, 32, KV_F16, {0}, "", 0, {17, 5, {{5, 0}}}}, "groups are 17, at most 16"},
-        {{5, 2, 32, 32, KV_F16, {0}, "", 0, {2, 4, {{4, 0}, {0, 9}}}},
+        {{5, 2, 32, 32, KV_F16, {0}, "", 0, {17, 5, {{5, 0}}}, {0}}, "groups are 17, at most 16"},
+        {{5, 2, 32, 32, KV_F16, {0}, "", 0, {2, 4, {{4, 0}, {0, 9}}}, {0}},
          "group 1 has 0 layers, wanted 1 to 4"},
-        {{5, 2, 32, 32, KV_F16, {0}, "", 0, {1, 4, {{5, 0}}}},
+        {{5, 2, 32, 32, KV_F16, {0}, "", 0, {1, 4, {{5, 0}}}, {0}},
          "group 0 has 5 layers, wanted 1 to 4"},
-        {{5, 2, 32, 32, KV_F16, {0}, "", 0, {2, 4, {{4, 9}, {1, 0}}}},
+        {{5, 2, 32, 32, KV_F16, {0}, "", 0, {2, 4, {{4, 9}, {1, 0}}}, {0}},
          "group 1 has window 0 behind one with a window"},
-        {{5, 2, 32, 32, KV_F16, {0}, "", 0, {2, 4, {{4, 0}, {2, 9}}}},
+        {{5, 2, 32, 32, KV_F16, {0}, "", 0, {2, 4, {{4, 0}, {2, 9}}}, {0}},
          "groups have 6 layers of n_layers 5"},
-        {{UINT32_MAX, UINT32_MAX, UINT32_MAX, 128, KV_F32, {0}, "", 0, {0}}, "bytes"}};
+        {{UINT32_MAX, UINT32_MAX, UINT32_MAX, 128, KV_F32, {0}, "", 0, {0}, {0}}, "bytes"},
+        {{5, 2, 32, 32, KV_F16, {0}, "", 0, {0}, {8, 8}}, "sink_tokens are 8 of a window of 8"},
+        {{5, 2, 32, 32, KV_F16, {0}, "", 0, {0}, {0, 4}}, "sink_tokens are 4 of a window of 0"},
+        {{5, 2, 32, 32, KV_F16, {0}, "", 0, {2, 4, {{4, 0}, {1, 9}}}, {64, 4}},
+         "sink_tokens with 2 groups of layers: expected one"},
+    };
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         struct error error = {""};
         cr_assert_eq(geometry_check(&CASES[i].geometry, &error), STATUS_INVALID_ARGUMENT);

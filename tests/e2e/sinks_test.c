@@ -1,0 +1,115 @@
+/* Replies with sinks: a split cluster has the tokens of one process, also where the reply is longer than the context, in few blocks,
+ * and what a reply does not see does not cross. */
+#include "support/command.h"
+#include "support/expect.h"
+
+#include <criterion/criterion.h>
+#include <string.h>
+
+enum { N_REQUESTS = 5, N_TOKENS = 500 };
+
+#define MODEL KVFERRY_DEMO_MODEL
+
+TestSuite(sinks, .init = command_folder_make, .fini = command_folder_remove);
+
+static const uint32_t LENGTHS[N_REQUESTS] = {40, 99, 128, 700, 1300};
+
+static uint64_t expect_split(const char *const *flags)
+{
+    return expect_split_is_single(flags, LENGTHS, N_REQUESTS, N_TOKENS);
+}
+
+Test(sinks, what_no_token_of_the_reply_sees_does_not_cross)
+{
+    const uint64_t of_all = expect_split((const char *const[]){NULL});
+    const uint64_t of_some = expect_split(
+        (const char *const[]){"--attention-window", "100", "--sink-tokens", "4", NULL});
+    cr_expect_lt(of_some, of_all / 2);
+}
+
+Test(sinks, blocks_chunks_and_types)
+{
+    (void)expect_split((const char *const[]){
+        "--attention-window", "65", "--sink-tokens", "1", "--kv-block-tokens", "8",
+        "--prefill-chunk-tokens", "24", "--prefill-batch-tokens", "24", "--kv-digest", NULL});
+    (void)expect_split((const char *const[]){"--attention-window", "300", "--sink-tokens", "100",
+                                             "--kv-block-tokens", "32", "--kv-dtype", "f16",
+                                             "--kv-scrub", NULL});
+    (void)expect_split((const char *const[]){"--attention-window", "100", "--sink-tokens", "8",
+                                             "--kv-block-tokens", "128", "--kv-dtype", "f32",
+                                             NULL});
+}
+
+/* 200 blocks hold a prompt of the longest context, or some replies of any length. */
+Test(sinks, replies_are_longer_than_the_context)
+{
+    static const char *const FLAGS[] = {
+        "--attention-window", "100", "--sink-tokens", "4", "--kv-blocks", "200", NULL};
+    struct cluster cluster;
+    cluster_start(&cluster,
+                  &(struct cluster_options){
+                      .n_contexts = 1, .n_generations = 1, .context = FLAGS, .generation = FLAGS});
+    RUN("generate", "--server", address_of(cluster.router.grpc), "--ignore-eos", "--temperature",
+        "0", "--max-tokens", "6000", "--verbose", "In the beginning");
+    EXPECT_OK();
+    cr_expect(strstr(last_command.err, "6000 generated"), "%s", last_command.err);
+    RUN("generate", "--server", address_of(cluster.router.grpc), "--max-tokens", "2000000",
+        "In the beginning");
+    cr_expect_neq(last_command.exit_status, 0);
+    cr_expect(strstr(last_command.err, "they need a context of 2000006; the model has 1048576"),
+              "%s", last_command.err);
+    cluster_wait_quiet(&cluster);
+    cluster_stop(&cluster);
+}
+
+Test(sinks, bad_rows_are_refused)
+{
+    static const struct {
+        const char *window, *sinks, *says;
+    } BAD[] = {
+        {"", "4", "sink_tokens is 4, and attention_window is \"\": expected one number"},
+        {"64,0", "4", "attention_window is \"64,0\": expected one number"},
+        {"x", "4", "attention_window is \"x\": expected one number"},
+        {"-64", "4", "attention_window is \"-64\": expected one number"},
+        {" 64", "4", "attention_window is \" 64\": expected one number"},
+        {"64 ", "4", "attention_window is \"64 \": expected one number"},
+        {"1e3", "4", "attention_window is \"1e3\": expected one number"},
+        {"99999999999999999999", "4", "expected one number"},
+        {"64", "64", "sink_tokens is 64 of an attention_window of 64: expected fewer"},
+        {"0", "1", "sink_tokens is 1 of an attention_window of 0: expected fewer"},
+        {"2048", "4", "takes up to 2176 in blocks of 16, and the context has 2048"},
+        {"64", "-1", "--sink-tokens: \"-1\" is not a whole number"},
+        {"64", "1048577", "--sink-tokens: 1048577 is not between 0 and 1048576"},
+    };
+    for (size_t i = 0; i < sizeof BAD / sizeof *BAD; i++) {
+        RUN("gen-worker", MODEL, "--dry-run", "--attention-window", BAD[i].window, "--sink-tokens",
+            BAD[i].sinks);
+        cr_expect_neq(last_command.exit_status, 0);
+        cr_expect(strstr(last_command.err, BAD[i].says), "%s: %s", BAD[i].says, last_command.err);
+    }
+    RUN("gen-worker", MODEL, "--dry-run", "--attention-window", "64", "--sink-tokens", "4",
+        "--capacity-policy", "max-utilization");
+    cr_expect(strstr(last_command.err, "sink_tokens is 4, and capacity_policy is max-utilization"),
+              "%s", last_command.err);
+    RUN("gen-worker", MODEL, "--dry-run", "--attention-window", "64", "--sink-tokens", "4",
+        "--kv-manager", "contiguous");
+    cr_expect(strstr(last_command.err, "sink_tokens is 4, and kv_manager contiguous keeps all tokens"), "%s",
+              last_command.err);
+}
+
+Test(sinks, workers_with_other_sinks_are_not_paired)
+{
+    struct cluster cluster;
+    cluster_start(&cluster, &(struct cluster_options){
+                                .n_contexts = 1,
+                                .n_generations = 1,
+                                .n_misfits = 1,
+                                .context = (const char *const[]){"--attention-window", "100",
+                                                                 "--sink-tokens", "4", NULL},
+                                .generation = (const char *const[]){"--attention-window", "100",
+                                                                    "--sink-tokens", "8", NULL}});
+    RUN("ps", "--control", address_of(cluster.router.control));
+    EXPECT_OK();
+    cr_expect(strstr(last_command.out, "KV layout: sink_tokens is "), "%s", last_command.out);
+    cluster_stop(&cluster);
+}
