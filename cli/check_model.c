@@ -19,6 +19,7 @@
 #include "worker_common/worker_device.h"
 #include "worker_common/worker_forward.h"
 #include "worker_common/worker_kv_scales.h"
+#include "worker_common/worker_sinks.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -118,6 +119,14 @@ static void add_sequence(json_t *facts, const struct model_config *config,
         least = smaller(least, group->window);
         most = group->window > most ? group->window : most;
     }
+    if (geometry->sinks.window > 0)
+        json_object_set_new(
+            facts, "sinks",
+            json_pack("{s:I, s:I, s:I, s:I}", "sinks", (json_int_t)geometry->sinks.sinks, "window",
+                      (json_int_t)geometry->sinks.window, "tokens",
+                      (json_int_t)SINK_SEQUENCE_TOKENS, "bytes",
+                      (json_int_t)(sink_window_spans_max(&geometry->sinks, geometry->block_tokens) *
+                                   geometry_block_bytes(geometry))));
     json_object_set_new(facts, "kv_long_bytes",
                         json_integer((json_int_t)bytes_at(
                             geometry, smaller(config->context_tokens, LONG_CONTEXT), false)));
@@ -189,6 +198,9 @@ static enum status add_kv(json_t *facts, const char *folder, const struct model 
     TRY(worker_kv_scales_find(model, folder, values->kv_dtype, values->kv_scales, &scales, error));
     enum status status = worker_geometry(model, values->kv_dtype, &scales, values->kv_block_tokens,
                                          error, &geometry);
+    if (status == STATUS_OK)
+        status = worker_sinks_read(values->sink_tokens, values->attention_window, &geometry.sinks,
+                                   error);
     if (status == STATUS_OK) {
         add_memory(facts, model, &geometry, room);
         status = add_attention(facts, model, values, &geometry, &scales, error);
@@ -219,12 +231,13 @@ static enum status add_model_facts(json_t *facts, const char *folder,
     if (memory_room_read("", &room) != STATUS_OK)
         return error_set(error, STATUS_IO_FAILED, "/proc/meminfo has no MemAvailable");
     TRY(thread_pool_create(0, false, &threads));
-    struct model_options options = {.weights = values->weights,
-                                    .context_tokens = values->max_context_tokens,
-                                    .attention_window = values->attention_window,
-                                    .force_window = values->force_window,
-                                    .threads = threads,
-                                    .device = device};
+    struct model_options options = {
+        .weights = values->weights,
+        .context_tokens = values->max_context_tokens,
+        .attention_window = worker_model_window(values->sink_tokens, values->attention_window),
+        .force_window = values->force_window,
+        .threads = threads,
+        .device = device};
     enum status status = model_load(folder, &options, error, &model);
     const double read_speed = status == STATUS_OK
                                   ? read_speed_measure(threads, room.available_bytes / 8)
@@ -341,8 +354,20 @@ static void print_windows(const json_t *facts)
            mib(windows, "sequence_bytes_whole"));
 }
 
+/* "sinks   a token of a reply sees the first 4 tokens and the last 508: a reply of up to 1048576 takes 17.9 MiB" */
+static void print_sinks(const json_t *facts)
+{
+    const json_t *sinks = json_object_get(facts, "sinks");
+    if (sinks)
+        printf("sinks           a token of a reply sees the first " INT " tokens and the last " INT
+               ": a sequence of up to " INT " takes %.1f MiB behind its prompt\n",
+               fact(sinks, "sinks"), fact(sinks, "window") - fact(sinks, "sinks"),
+               fact(sinks, "tokens"), mib(sinks, "bytes"));
+}
+
 static void print_memory(const json_t *facts)
 {
+    print_sinks(facts);
     printf("kv              " INT " bytes a token, %s\n", fact(facts, "kv_bytes_per_token"),
            fact_text(facts, "kv_dtype"));
     print_windows(facts);

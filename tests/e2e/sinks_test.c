@@ -4,6 +4,8 @@
 #include "support/expect.h"
 
 #include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { N_REQUESTS = 5, N_TOKENS = 500 };
@@ -62,6 +64,54 @@ Test(sinks, replies_are_longer_than_the_context)
     cluster_stop(&cluster);
 }
 
+/* Of parts of a text, as eval prints them. */
+static double perplexity_of(const char *out, uint32_t part)
+{
+    char label[32];
+    snprintf(label, sizeof label, "\npart %-10u ", part);
+    const char *line = strstr(out, label);
+    cr_assert(line, "%s", out);
+    return strtod(line + strlen(label), NULL);
+}
+
+/* The model's own words: what it says late is as likely as what it says early, and is so for a reader with sinks, too. */
+Test(sinks, perplexity_stays_what_it_is)
+{
+    static const char *const FLAGS[] = {"--attention-window", "200", "--sink-tokens", "4", NULL};
+    struct cluster cluster;
+    cluster_start(&cluster,
+                  &(struct cluster_options){
+                      .n_contexts = 1, .n_generations = 1, .context = FLAGS, .generation = FLAGS});
+    RUN("generate", "--server", address_of(cluster.router.grpc), "--ignore-eos", "--temperature",
+        "0.8", "--seed", "5", "--max-tokens", "5000", "In the beginning");
+    EXPECT_OK();
+    cluster_stop(&cluster);
+    char text[160];
+    snprintf(text, sizeof text, "%s/text.txt", command_folder);
+    FILE *file = fopen(text, "w");
+    cr_assert(file && fputs(last_command.out, file) >= 0 && fclose(file) == 0);
+    RUN("eval", MODEL, "--text", text, "--window-tokens", "5000", "--attention-window", "200",
+        "--sink-tokens", "4", "--parts", "5");
+    EXPECT_OK();
+    for (uint32_t part = 2; part <= 5; part++) {
+        const double ratio = perplexity_of(last_command.out, part) /
+                             perplexity_of(last_command.out, 1);
+        cr_expect(ratio > 0.6 && ratio < 1.4, "%s", last_command.out);
+    }
+}
+
+Test(sinks, check_model_says_what_a_reply_takes)
+{
+    RUN("check-model", MODEL, "--attention-window", "128", "--sink-tokens", "4");
+    EXPECT_OK();
+    cr_expect(strstr(last_command.out, "sinks           a token of a reply sees the first 4 tokens "
+                                       "and the last 124: a sequence of up to 1048576 takes "),
+              "%s", last_command.out);
+    RUN("check-model", MODEL, "--attention-window", "64,0", "--sink-tokens", "4");
+    cr_expect_neq(last_command.exit_status, 0);
+    cr_expect(strstr(last_command.err, "expected one number"), "%s", last_command.err);
+}
+
 Test(sinks, bad_rows_are_refused)
 {
     static const struct {
@@ -93,8 +143,9 @@ Test(sinks, bad_rows_are_refused)
               "%s", last_command.err);
     RUN("gen-worker", MODEL, "--dry-run", "--attention-window", "64", "--sink-tokens", "4",
         "--kv-manager", "contiguous");
-    cr_expect(strstr(last_command.err, "sink_tokens is 4, and kv_manager contiguous keeps all tokens"), "%s",
-              last_command.err);
+    cr_expect(
+        strstr(last_command.err, "sink_tokens is 4, and kv_manager contiguous keeps all tokens"),
+        "%s", last_command.err);
 }
 
 Test(sinks, workers_with_other_sinks_are_not_paired)
