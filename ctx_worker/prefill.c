@@ -144,6 +144,9 @@ enum status prefill_take_prompt(struct prefill *prefill, const struct prefill_ho
                                 struct prompt *prompt, uint64_t now_ns)
 {
     assert(prefill->state == PREFILL_FREE && prefill->table.n_blocks == 0);
+    const struct sink_window *sinks = &home->options->geometry.sinks;
+    block_table_set_window(&prefill->table,
+                           sink_window_of(sinks, prompt->request.sampling.reply_window).window);
     prefill->n_cached = 0;
     TRY(reserve(prefill, home, prompt));
 
@@ -156,7 +159,7 @@ enum status prefill_take_prompt(struct prefill *prefill, const struct prefill_ho
     prefill->lease_limit_ns = prompt->request.deadline_ns;
     prefill->n_computed = prefill->n_cached;
     prefill->crossing = crossing_of(&home->options->geometry, prompt->request.n_tokens,
-                                    prompt->held_tokens);
+                                    prompt->held_tokens, prompt->request.sampling.reply_window);
     prefill->n_published = prefill->crossing.held;
     prefill->n_crossed = 0;
     prefill->began_ns = now_ns;

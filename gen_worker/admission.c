@@ -49,9 +49,11 @@ static uint32_t look_up(const struct gen_home *home, struct job *job)
         return job->lookup_blocks;
     uint32_t block_tokens = home->options->geometry.block_tokens;
     uint32_t n_tokens = sequence ? sequence->n_tokens : job->request.n_tokens;
+    const struct sink_window sinks = sink_window_of(&home->options->geometry.sinks,
+                                                    job->request.sampling.reply_window);
     uint32_t n_lookup = sequence                              ? sequence_lookup_blocks(sequence)
                         : job->request.sampling.scores_prompt ? 0 /* it is computed whole */
-                        : sink_window_dropped(&home->options->geometry.sinks, block_tokens, n_tokens)
+                        : sink_window_dropped(&sinks, block_tokens, n_tokens)
                             ? 0 /* as in sequence_lookup_blocks */
                             : (n_tokens - 1) / block_tokens;
     uint32_t n_held;

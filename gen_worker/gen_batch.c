@@ -84,6 +84,9 @@ static void add(struct gen_batch *batch, struct sequence *sequence, uint32_t n_t
         .token_ids = sequence->tokens + sequence->n_kv,
         .n_query = n_tokens,
         .n_past = block_table_places(table, sequence->n_kv),
+        .window = table->sinks.window > 0 && sequence->n_kv >= n_prompt
+                      ? sequence->job->request.sampling.reply_window
+                      : 0,
         .blocks = table->blocks,
         .n_blocks = table->spans_max,
         .wants_logits = wants_logits,

@@ -88,7 +88,8 @@ void handover_start(struct handover *handover, const struct gen_home *home,
         .spans = spans,
         .held_tokens = plan->held_tokens,
         .awaits_end = true,
-        .crossing = crossing_of(geometry, job->request.n_tokens, plan->held_tokens),
+        .crossing = crossing_of(geometry, job->request.n_tokens, plan->held_tokens,
+                                job->request.sampling.reply_window),
         .block_tokens = geometry->block_tokens,
         .block_bytes = kv_manager_block_bytes(home->manager),
         .n_prompt = job->request.n_tokens,
@@ -184,7 +185,7 @@ static struct kv_other_blocks take_others(struct handover *handover, const struc
 {
     const uint32_t held = handover->held_tokens - handover->held_tokens % theirs->block_tokens;
     handover->plan = transfer_plan_of(theirs, &home->options->geometry, convert);
-    handover->crossing = crossing_of(theirs, handover->n_prompt, held);
+    handover->crossing = crossing_of(theirs, handover->n_prompt, held, 0); /* without sinks */
     handover->block_tokens = theirs->block_tokens;
     handover->block_bytes = geometry_block_bytes(theirs);
     handover->n_blocks = crossing_count(&handover->crossing, UINT32_MAX);

@@ -24,6 +24,13 @@ enum status block_table_init(struct block_table *table, struct block_pool *pool,
     return STATUS_OK;
 }
 
+void block_table_set_window(struct block_table *table, uint32_t window)
+{
+    assert(table->n_blocks == 0 && table->n_dropped == 0);
+    assert(window > table->sinks.sinks || window == 0);
+    table->sinks.window = window;
+}
+
 uint32_t block_table_n_rows(const struct block_table *table)
 {
     return cache_groups_count(&table->groups);
@@ -180,14 +187,14 @@ static void drop(struct block_table *table, uint32_t n)
 
 void block_table_give_back(struct block_table *table, const struct block_need *need)
 {
-    const uint32_t n_dropped = need->is_reply ? sink_window_dropped(&table->sinks,
-                                                                    table->block_tokens,
-                                                                    need->position)
-                                              : 0;
+    const uint32_t n_dropped = need->is_reply
+                                   ? sink_window_dropped(&table->sinks, table->block_tokens,
+                                                         need->position)
+                                   : 0;
     for (uint32_t group = 0; group < block_table_n_rows(table); group++)
-        give_back(table, group,
-                  cache_group_first_span(&table->groups, group, table->block_tokens,
-                                         need->position));
+        give_back(
+            table, group,
+            cache_group_first_span(&table->groups, group, table->block_tokens, need->position));
     if (n_dropped > table->n_dropped)
         drop(table, n_dropped);
 }

@@ -53,6 +53,8 @@ struct block_need {
 MUST_CHECK enum status block_table_init(struct block_table *table, struct block_pool *pool,
                                         struct prefix_tree *tree, const struct geometry *geometry,
                                         uint32_t spans_max);
+/* For an empty table with sinks: from now on with another window, over the sinks and at most the geometry's. */
+void block_table_set_window(struct block_table *table, uint32_t window);
 /* Releases the blocks and frees the table's memory. A zeroed table is fine. */
 void block_table_finish(struct block_table *table);
 /* Releases the blocks, keeps the table's memory. */

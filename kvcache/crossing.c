@@ -8,9 +8,10 @@ static uint32_t larger(uint32_t a, uint32_t b)
 }
 
 struct crossing crossing_of(const struct geometry *geometry, uint32_t n_prompt,
-                            uint32_t held_tokens)
+                            uint32_t held_tokens, uint32_t window)
 {
     const struct cache_groups *groups = &geometry->groups;
+    const struct sink_window sinks = sink_window_of(&geometry->sinks, window);
     struct crossing crossing = {.n_groups = cache_groups_count(groups),
                                 .held = held_tokens / geometry->block_tokens,
                                 .end = geometry_spans(geometry, n_prompt)};
@@ -19,8 +20,8 @@ struct crossing crossing_of(const struct geometry *geometry, uint32_t n_prompt,
     for (uint32_t group = 0; group < crossing.n_groups; group++)
         crossing.first[group] = larger(
             crossing.held, cache_group_first_span(groups, group, geometry->block_tokens, n_prompt));
-    crossing.drop_first = sink_window_kept(&geometry->sinks, geometry->block_tokens);
-    crossing.n_dropped = sink_window_dropped(&geometry->sinks, geometry->block_tokens, n_prompt);
+    crossing.drop_first = sink_window_kept(&sinks, geometry->block_tokens);
+    crossing.n_dropped = sink_window_dropped(&sinks, geometry->block_tokens, n_prompt);
     assert((crossing.n_dropped == 0 || held_tokens == 0) && "what is held is not dropped");
     return crossing;
 }

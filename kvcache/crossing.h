@@ -28,9 +28,9 @@ struct crossing {
     uint32_t drop_first, n_dropped;   /* spans that do not cross */
 };
 
-/* held_tokens: whole spans. */
+/* held_tokens: whole spans. window: the request's own, with sinks; 0: none. */
 struct crossing crossing_of(const struct geometry *geometry, uint32_t n_prompt,
-                            uint32_t held_tokens);
+                            uint32_t held_tokens, uint32_t window);
 /* Blocks of the spans before n_spans; UINT32_MAX: all. */
 uint32_t crossing_count(const struct crossing *crossing, uint32_t n_spans);
 /* The leading spans of the prompt that are complete when n_blocks of the list are there. */

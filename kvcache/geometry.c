@@ -170,6 +170,22 @@ uint64_t geometry_sequence_bytes(const struct geometry *geometry, uint32_t n_tok
     return geometry_blocks(geometry, n_tokens) * block;
 }
 
+enum status geometry_check_reply_window(const struct geometry *geometry, uint32_t window,
+                                        struct error *error)
+{
+    const struct sink_window *sinks = &geometry->sinks;
+    if (window == 0 || (window > sinks->sinks && window <= sinks->window))
+        return STATUS_OK;
+    if (sinks->window == 0)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "sampling.reply_window is %" PRIu32 "; the workers have no sink_tokens",
+                         window);
+    return error_set(error, STATUS_INVALID_ARGUMENT,
+                     "sampling.reply_window is %" PRIu32 "; it must be over sink_tokens, %" PRIu32
+                     ", and at most the workers' attention_window, %" PRIu32,
+                     window, sinks->sinks, sinks->window);
+}
+
 uint32_t geometry_sequence_tokens(const struct geometry *geometry, uint32_t context_tokens)
 {
     return geometry->sinks.window > 0 && context_tokens < SINK_SEQUENCE_TOKENS
@@ -232,9 +248,9 @@ static enum status match_sinks(const struct sink_window *ours, const struct sink
 {
     if (ours->sinks != theirs->sinks)
         return differ(error, "sink_tokens", ours->sinks, theirs->sinks);
-    return ours->window == theirs->window ? STATUS_OK
-                                          : differ(error, "the window with sinks", ours->window,
-                                                   theirs->window);
+    return ours->window == theirs->window
+               ? STATUS_OK
+               : differ(error, "the window with sinks", ours->window, theirs->window);
 }
 
 /* A window's first block would have tokens that nobody sent. */

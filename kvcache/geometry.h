@@ -60,6 +60,10 @@ uint32_t geometry_step_blocks(const struct geometry *geometry, const struct cach
 uint64_t geometry_sequence_bytes(const struct geometry *geometry, uint32_t n_tokens,
                                  uint64_t *if_whole_out);
 
+/* INVALID_ARGUMENT: replies cannot have a window of their own of so many tokens; with a sentence. 0,
+ * none, is fine. */
+MUST_CHECK enum status geometry_check_reply_window(const struct geometry *geometry, uint32_t window,
+                                                   struct error *error);
 /* Prompt and reply: the context, or more if replies have sinks. */
 uint32_t geometry_sequence_tokens(const struct geometry *geometry, uint32_t context_tokens);
 

@@ -16,15 +16,24 @@
  */
 #pragma once
 
+#include "base/status.h"
 #include "kvcache/cache_groups.h"
 
-#define SINK_STEP            64u
-#define SINK_SEQUENCE_TOKENS (1u << 20) /* of a sequence with sinks: a prompt within the context, and its reply */
+#define SINK_STEP 64u
+#define SINK_SEQUENCE_TOKENS                                                                       \
+    (1u << 20) /* of a sequence with sinks: a prompt within the context, and its reply */
 
 struct sink_window {
     uint32_t window; /* tokens that a query sees, sinks among them; 0: all */
     uint32_t sinks;  /* under window */
 };
+
+/* Those of a request with that window; 0: it has none of its own. */
+static inline struct sink_window sink_window_of(const struct sink_window *sinks, uint32_t window)
+{
+    return (struct sink_window){window != 0 && sinks->window != 0 ? window : sinks->window,
+                                sinks->sinks};
+}
 
 /* Tokens that are dropped at a time. */
 static inline uint32_t sink_window_step(uint32_t block_tokens)
@@ -53,7 +62,7 @@ static inline uint32_t sink_window_dropped(const struct sink_window *sinks, uint
 static inline uint32_t sink_window_spans_max(const struct sink_window *sinks, uint32_t block_tokens)
 {
     const uint32_t n_last = sinks->window - sinks->sinks + sink_window_step(block_tokens) - 1;
-    return sinks->window == 0 ? UINT32_MAX
-                              : sink_window_kept(sinks, block_tokens) +
-                                    cache_spans(block_tokens, n_last);
+    return sinks->window == 0
+               ? UINT32_MAX
+               : sink_window_kept(sinks, block_tokens) + cache_spans(block_tokens, n_last);
 }

@@ -58,6 +58,7 @@ static void pack(struct forward *forward, const struct forward_sequence *sequenc
             .prompt_len = sequence->prompt_len,
             .block_ids = forward->tables ? fill_tables(forward, sequence, i) : sequence->blocks,
             .n_blocks = sequence->n_blocks,
+            .window = sequence->window,
         };
         for (uint32_t t = 0; t < sequence->n_query; t++) {
             assert(sequence->token_ids[t] < forward->config->vocabulary);

@@ -29,6 +29,49 @@ Test(sinks, what_no_token_of_the_reply_sees_does_not_cross)
     cr_expect_lt(of_some, of_all / 2);
 }
 
+/* Of a wider window: a request may ask for less. */
+Test(sinks, a_request_may_have_a_window_of_its_own)
+{
+    static const char *const WIDE[] = {"--attention-window", "700", "--sink-tokens", "4", NULL};
+    static const char *const NARROW[] = {"--attention-window", "100", "--sink-tokens", "4", NULL};
+    char *texts[2];
+    for (int i = 0; i < 2; i++) {
+        struct cluster cluster;
+        cluster_start(&cluster, &(struct cluster_options){.n_contexts = 1,
+                                                          .n_generations = 1,
+                                                          .context = i ? NARROW : WIDE,
+                                                          .generation = i ? NARROW : WIDE});
+        RUN("generate", "--server", address_of(cluster.router.grpc), "--ignore-eos",
+            "--temperature", "0", "--max-tokens", "700", "--reply-window", "100", "--prompt-file",
+            KVFERRY_SOURCE_DIR "/tests/golden/README.md");
+        EXPECT_OK();
+        texts[i] = strdup(last_command.out);
+        cr_expect_gt(strlen(texts[i]), 500);
+        static const char *const BAD[] = {"4", "1", "701"};
+        for (size_t k = 0; k < sizeof BAD / sizeof *BAD && i == 0; k++) {
+            RUN("generate", "--server", address_of(cluster.router.grpc), "--reply-window", BAD[k],
+                "In");
+            cr_expect_neq(last_command.exit_status, 0);
+            cr_expect(strstr(last_command.err,
+                             "it must be over sink_tokens, 4, and at most the workers' "
+                             "attention_window, 700"),
+                      "%s", last_command.err);
+        }
+        cluster_wait_quiet(&cluster);
+        cluster_stop(&cluster);
+    }
+    cr_expect_str_eq(texts[0], texts[1]);
+    free(texts[0]);
+    free(texts[1]);
+    struct cluster cluster;
+    cluster_start(&cluster, &(struct cluster_options){.n_contexts = 1, .n_generations = 1});
+    RUN("generate", "--server", address_of(cluster.router.grpc), "--reply-window", "64", "In");
+    cr_expect(
+        strstr(last_command.err, "sampling.reply_window is 64; the workers have no sink_tokens"),
+        "%s", last_command.err);
+    cluster_stop(&cluster);
+}
+
 Test(sinks, blocks_chunks_and_types)
 {
     (void)expect_split((const char *const[]){

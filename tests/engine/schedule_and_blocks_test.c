@@ -220,7 +220,7 @@ static void run_capacity(struct world *w)
 static void seal(struct world *w, schedule_id id)
 {
     struct request *request = &w->requests[id];
-    const struct crossing crossing = crossing_of(&w->layout->geometry, request->n_prompt, 0);
+    const struct crossing crossing = crossing_of(&w->layout->geometry, request->n_prompt, 0, 0);
     request->n_crossed = crossing_list(&crossing, 0, crossing.end, request->table.blocks,
                                        request->table.spans_max, 0, request->crossed);
     kv_manager_pin(w->manager, request->crossed, request->n_crossed);

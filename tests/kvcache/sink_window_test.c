@@ -99,7 +99,7 @@ Test(sink_window, what_crosses_is_what_the_receiver_has)
     for (int i = 0; i < 300; i++) {
         const struct geometry geometry = draw(&random);
         const uint32_t n_prompt = 1 + (uint32_t)random_below(&random, TOKENS);
-        const struct crossing crossing = crossing_of(&geometry, n_prompt, 0);
+        const struct crossing crossing = crossing_of(&geometry, n_prompt, 0, 0);
         const uint32_t n_dropped = sink_window_dropped(&geometry.sinks, geometry.block_tokens,
                                                        n_prompt);
         const uint32_t n_spans = geometry_spans(&geometry, n_prompt), n = n_spans - n_dropped;
