@@ -73,17 +73,37 @@ static bool is_known_leftover(const char *name)
     return false;
 }
 
+/* Tensors of the layers behind the last one, which predict further tokens. */
+static bool is_of_skipped_layer(const struct model_config *config, const char *name)
+{
+    static const char LAYERS[] = "model.layers.";
+    char *end;
+    if (config->n_skipped_layers == 0 || strncmp(name, LAYERS, sizeof LAYERS - 1) != 0)
+        return false;
+    const unsigned long layer = strtoul(name + sizeof LAYERS - 1, &end, 10);
+    return *end == '.' && layer >= config->n_layers &&
+           layer - config->n_layers < config->n_skipped_layers;
+}
+
 static void warn_leftovers(const struct model *model)
 {
-    uint32_t n = 0;
+    uint32_t n = 0, n_skipped = 0;
     const char *first = NULL;
     for (uint32_t i = 0; i < model->files.n_entries; i++) {
         const char *name = model->files.entries[i].tensor->name;
         if (model->is_used[i] || is_known_leftover(name))
             continue;
+        if (is_of_skipped_layer(&model->config, name)) {
+            n_skipped++;
+            continue;
+        }
         first = first ? first : name;
         n++;
     }
+    if (n_skipped > 0)
+        log_info("%u tensors of the %u layers behind layer %u are not used: they predict further "
+                 "tokens (num_nextn_predict_layers)",
+                 n_skipped, model->config.n_skipped_layers, model->config.n_layers - 1);
     if (n > 0)
         log_event(LOG_WARN, NULL, "tensors not used by this architecture", LOG_U64("n", n),
                   LOG_TEXT("first", first));
@@ -140,7 +160,7 @@ static bool is_beyond_llama(const struct model_config *config, double values[BEY
         (double)decoder->query_growth,
         decoder->query_positions,
     };
-    bool is_beyond = false;
+    bool is_beyond = decoder->latent.dim > 0;
     for (uint32_t i = 0; i < BEYOND_LLAMA; i++) {
         values[i] = found[i];
         is_beyond |= found[i] != 0;
@@ -148,6 +168,22 @@ static bool is_beyond_llama(const struct model_config *config, double values[BEY
     for (uint32_t i = 0; i < config->n_layers; i++)
         is_beyond |= config->layer_ropes[i] != ROPE_MAIN;
     return is_beyond;
+}
+
+/* The digest of a decoder without latents stays as it is. */
+static struct hash128 digest_latents(const struct model_config *config, struct hash128 digest)
+{
+    static const struct hash_key KEY = {{0}};
+    const struct latent_shape *latent = &config->decoder.latent;
+    const struct moe_routing *routing = &config->experts.routing;
+    if (latent->dim == 0)
+        return digest;
+    const double values[] = {
+        latent->dim,          latent->rope_dim,           latent->nope_dim,  latent->v_dim,
+        latent->q_rank,       (double)routing->scale,     routing->n_groups, routing->top_groups,
+        routing->group_score, config->has_selection_bias,
+    };
+    return hash128_chain(&KEY, digest, values, sizeof values);
 }
 
 /* The digest of a decoder like Llama's stays as it is. */
@@ -159,6 +195,7 @@ static struct hash128 digest_decoder(const struct model_config *config, struct h
         return digest;
     digest = hash128_chain(&KEY, digest, values, sizeof values);
     digest = hash128_chain(&KEY, digest, config->has_experts, config->n_layers);
+    digest = digest_latents(config, digest);
     return hash128_chain(&KEY, digest, config->layer_ropes, config->n_layers);
 }
 

@@ -76,6 +76,20 @@ static const struct tensor_row ATTENTION_GPT_OSS[] = {
     OUTPUT("self_attn.o_proj"),
     LAYER("self_attn.sinks", sinks, DIM_HEADS, DIM_NONE, ALWAYS),
     {0}};
+static const struct tensor_row ATTENTION_DEEPSEEK[] = {
+    LAYER("self_attn.q_proj.weight", q, DIM_Q, DIM_HIDDEN, IF_NO_Q_RANK),
+    LAYER("self_attn.q_a_proj.weight", q_a, DIM_Q_RANK, DIM_HIDDEN, IF_Q_RANK),
+    LAYER("self_attn.q_a_proj.bias", q_a_bias, DIM_Q_RANK, DIM_NONE, IF_Q_A_BIAS),
+    LAYER("self_attn.q_a_layernorm.weight", q_a_norm, DIM_Q_RANK, DIM_NONE, IF_Q_RANK),
+    LAYER("self_attn.q_b_proj.weight", q, DIM_Q, DIM_Q_RANK, IF_Q_RANK),
+    LAYER("self_attn.kv_a_proj_with_mqa.weight", k, DIM_LATENT_ROW, DIM_HIDDEN, ALWAYS),
+    LAYER("self_attn.kv_a_proj_with_mqa.bias", k_bias, DIM_LATENT_ROW, DIM_NONE, IF_QKV_BIAS),
+    LAYER("self_attn.kv_a_layernorm.weight", latent_norm, DIM_LATENT, DIM_NONE, ALWAYS),
+    PART("self_attn.kv_b_proj.weight", uk, DIM_UK, DIM_NOPE, ALWAYS, PART_UK),
+    PART("self_attn.kv_b_proj.weight", uv, DIM_UV, DIM_LATENT, ALWAYS, PART_UV),
+    LAYER("self_attn.o_proj.weight", o, DIM_HIDDEN, DIM_UV, ALWAYS),
+    LAYER("self_attn.o_proj.bias", o_bias, DIM_HIDDEN, DIM_NONE, IF_O_BIAS),
+    {0}};
 static const struct tensor_row ATTENTION_PHI3[] = {
     FUSED_QKV("self_attn.qkv_proj"), OUTPUT("self_attn.o_proj"), {0}};
 static const struct tensor_row ATTENTION_PHI[] = {
@@ -144,6 +158,16 @@ static const struct tensor_row EXPERT_QWEN[] = {
     EXPERT("gate_proj.weight", gate, DIM_EXPERT, DIM_HIDDEN, PART_ALL),
     EXPERT("up_proj.weight", up, DIM_EXPERT, DIM_HIDDEN, PART_ALL),
     EXPERT("down_proj.weight", down, DIM_HIDDEN, DIM_EXPERT, PART_ALL),
+    {0}};
+static const struct tensor_row ROUTER_DEEPSEEK[] = {
+    LAYER("mlp.gate.weight", router, DIM_EXPERTS, DIM_HIDDEN, ALWAYS),
+    LAYER("mlp.gate.e_score_correction_bias", selection_bias, DIM_EXPERTS, DIM_NONE,
+          IF_SELECTION_BIAS),
+    LAYER("mlp.shared_experts.gate_proj.weight", shared_gate, DIM_SHARED, DIM_HIDDEN,
+          IF_SHARED_EXPERT),
+    LAYER("mlp.shared_experts.up_proj.weight", shared_up, DIM_SHARED, DIM_HIDDEN, IF_SHARED_EXPERT),
+    LAYER("mlp.shared_experts.down_proj.weight", shared_down, DIM_HIDDEN, DIM_SHARED,
+          IF_SHARED_EXPERT),
     {0}};
 static const struct tensor_row ROUTER_GRANITE[] = {
     LAYER("block_sparse_moe.router.layer.weight", router, DIM_EXPERTS, DIM_HIDDEN, ALWAYS), {0}};
@@ -461,6 +485,17 @@ static const struct tensor_names SETS[] = {
                            NULL,
                            NULL,
                            false},
+    [NAMED_AS_DEEPSEEK] = {"model.",
+                           "layers.",
+                           EMBEDDING,
+                           HEAD,
+                           ENDS,
+                           {NORMS, ATTENTION_DEEPSEEK},
+                           MLP,
+                           ROUTER_DEEPSEEK,
+                           EXPERT_QWEN,
+                           "mlp.experts.",
+                           false},
 };
 
 const char *const KV_SCALE_NAMES[2][4] = {
@@ -507,6 +542,14 @@ bool tensor_is_wanted(const struct model_config *config, enum condition conditio
         return config->experts.n_shared_inner > 0;
     case IF_SHARED_SCALE:
         return config->has_shared_scale;
+    case IF_Q_RANK:
+        return decoder->latent.q_rank > 0;
+    case IF_NO_Q_RANK:
+        return decoder->latent.q_rank == 0;
+    case IF_Q_A_BIAS:
+        return decoder->latent.q_rank > 0 && config->qkv_bias;
+    case IF_SELECTION_BIAS:
+        return config->has_selection_bias;
     case ALWAYS:
         break;
     }
@@ -515,6 +558,7 @@ bool tensor_is_wanted(const struct model_config *config, enum condition conditio
 
 uint64_t dimension_size(const struct model_config *config, enum dimension dimension)
 {
+    const struct latent_shape *latent = &config->decoder.latent;
     switch (dimension) {
     case DIM_HIDDEN:
         return config->hidden;
@@ -542,6 +586,18 @@ uint64_t dimension_size(const struct model_config *config, enum dimension dimens
         return 2 * (uint64_t)config->experts.n_inner;
     case DIM_SHARED:
         return config->experts.n_shared_inner;
+    case DIM_LATENT:
+        return latent->dim;
+    case DIM_LATENT_ROW:
+        return latent_row(latent);
+    case DIM_Q_RANK:
+        return latent->q_rank;
+    case DIM_NOPE:
+        return latent->nope_dim;
+    case DIM_UK:
+        return (uint64_t)config->n_heads * latent->dim;
+    case DIM_UV:
+        return (uint64_t)config->n_heads * latent->v_dim;
     case DIM_ONE:
     case DIM_NONE:
         break;
