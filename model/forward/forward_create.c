@@ -131,11 +131,6 @@ static enum status check_latents(const struct model_config *config,
     const char *what = NULL;
     if (config->decoder.latent.dim == 0)
         return STATUS_OK;
-    if (dtype_is_8bit(to_dtype(options->cache_dtype)))
-        return error_set(error, STATUS_UNSUPPORTED,
-                         "cache_dtype is %s, but attention is over latents, which are cached as "
-                         "f32, bf16 or f16",
-                         dtype_name(to_dtype(options->cache_dtype)));
     if (options->context_math != CONTEXT_MATH_COMPUTE)
         return error_set(error, STATUS_UNSUPPORTED,
                          "attention_math is %s, but attention is over latents: expected compute",

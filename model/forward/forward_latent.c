@@ -9,6 +9,7 @@
 #include "kernels/rope.h"
 #include "kernels/rotary.h"
 #include "model/forward/forward_parts.h"
+#include "model/weights/kv_scales.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -21,6 +22,7 @@ struct forward_latent {
     uint32_t n_sequences;              /* of the step */
     uint32_t *positions;               /* [tokens_max] of the step */
     float *cos, *sin;                  /* [kv_tokens_max][rope_dim / 2] */
+    float *cache_scales;               /* [n_layers] of INT8 and E4M3 */
 };
 
 static const struct latent_shape *shape_of(const struct forward *forward)
@@ -82,12 +84,18 @@ enum status forward_latent_lay_out(struct forward *forward, struct error *error)
     latent->positions = calloc(options->tokens_max, sizeof *latent->positions);
     latent->cos = malloc(n * half * sizeof *latent->cos);
     latent->sin = malloc(n * half * sizeof *latent->sin);
-    if (!latent->sequences || !latent->positions || !latent->cos || !latent->sin)
+    latent->cache_scales = calloc(forward->config->n_layers, sizeof *latent->cache_scales);
+    if (!latent->sequences || !latent->positions || !latent->cos || !latent->sin ||
+        !latent->cache_scales)
         return error_set(error, STATUS_NO_MEMORY, "no memory for the angles of %u positions",
                          forward->kv_tokens_max);
     for (uint32_t i = 0; i < forward->kv_tokens_max; i++)
         rope_angles(forward->rope, i, forward->kv_tokens_max, latent->cos + i * half,
                     latent->sin + i * half);
+    for (uint32_t layer = 0;
+         dtype_is_8bit(latent->config.cache) && layer < forward->config->n_layers; layer++)
+        latent->cache_scales[layer] = kv_scales_of(options->kv_scales, latent->config.cache, layer,
+                                                   KV_PART_K);
     return STATUS_OK;
 }
 
@@ -101,6 +109,7 @@ void forward_latent_destroy(struct forward *forward)
     free(latent->positions);
     free(latent->cos);
     free(latent->sin);
+    free(latent->cache_scales);
     free(latent);
     forward->latent = NULL;
 }
@@ -255,6 +264,7 @@ void forward_latent_attend(const struct forward *forward, const struct packed_st
     const struct latent_step step = {
         .sequences = latent->sequences, .n_sequences = latent->n_sequences, .kv = forward->kv};
     const struct latent_io io = {.layer_index = layer,
+                                 .cache_scale = latent->cache_scales[layer],
                                  .rows = row.data,
                                  .rows_stride = row_stride,
                                  .q = forward->latent_q.data,
