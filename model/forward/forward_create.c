@@ -124,13 +124,10 @@ static enum status check_scales(const struct model *model, const struct forward_
 }
 
 /* Attention over latents is computed in one way. */
-static enum status check_latents(const struct model_config *config,
-                                 const struct forward_options *options, struct error *error)
+static enum status check_latents(const struct forward_options *options, struct error *error)
 {
     const struct attention_switches *attention = &options->attention;
     const char *what = NULL;
-    if (config->decoder.latent.dim == 0)
-        return STATUS_OK;
     if (options->context_math != CONTEXT_MATH_COMPUTE)
         return error_set(error, STATUS_UNSUPPORTED,
                          "attention_math is %s, but attention is over latents: expected compute",
@@ -183,8 +180,10 @@ enum status forward_create_attention(struct forward *forward, uint32_t layer, st
 {
     const struct model_config *config = forward->config;
     const struct layer_weights *weights = &forward->weights->layers[layer];
-    if (config->decoder.latent.dim > 0)
+    if (config->decoder.latent.dim > 0) {
+        TRY(check_latents(&forward->options, error));
         return forward_latent_create(forward, error);
+    }
     assert(weights->q_norm.dtype == weights->k_norm.dtype); /* model_load has checked */
     struct attention_config attention = forward->shape;
     const struct cache_place place = cache_groups_place(&forward->options.groups, config->windows,
@@ -335,7 +334,7 @@ static size_t heads_workspace_bytes(const struct model_config *config,
     if (latent->dim == 0)
         return 0;
     const size_t heads = GEMMS_MAX * gemm_workspace_bytes(kernels, tokens, widest);
-    const size_t q = gemm_workspace_bytes(kernels, tokens, latent->q_rank);
+    const size_t q = latent->q_rank > 0 ? gemm_workspace_bytes(kernels, tokens, latent->q_rank) : 0;
     return heads > q ? heads : q;
 }
 
@@ -456,7 +455,6 @@ enum status forward_describe(const struct model *model, const struct forward_opt
     TRY(check_blocks(model, options->block_activations, error));
     TRY(check_scales(model, options, error));
     TRY(check_path(options, kv_tokens_max(model_get_config(model), options), error));
-    TRY(check_latents(model_get_config(model), options, error));
     *forward_out = shape_of(model, options);
     forward_out->weights = model_weights(model);
     forward_out->threads = options->threads;
