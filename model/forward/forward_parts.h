@@ -1,5 +1,5 @@
 /*
- * forward_parts - the private data of a forward pass, for eight files: forward_create.c allocates and warms it up,
+ * forward_parts - the private data of a forward pass, for nine files: forward_create.c allocates it, forward_warm_up.c touches it,
  * forward_layout.c lays out its steps, forward.c packs and runs them, forward_layers.c computes the decoder,
  * forward_find.c lets the device search its logits, forward_experts.c prepares the layers with experts,
  * forward_latent.c has attention over latents, attention_check.c asks for attention alone.

@@ -145,13 +145,13 @@ static const struct tensor_row EXPERT_MIXTRAL[] = {
     EXPERT("w3.weight", up, DIM_EXPERT, DIM_HIDDEN, PART_ALL),
     EXPERT("w2.weight", down, DIM_HIDDEN, DIM_EXPERT, PART_ALL),
     {0}};
+#define SHARED(prefix)                                                                             \
+    LAYER(prefix "gate_proj.weight", shared_gate, DIM_SHARED, DIM_HIDDEN, IF_SHARED_EXPERT),       \
+        LAYER(prefix "up_proj.weight", shared_up, DIM_SHARED, DIM_HIDDEN, IF_SHARED_EXPERT),       \
+        LAYER(prefix "down_proj.weight", shared_down, DIM_HIDDEN, DIM_SHARED, IF_SHARED_EXPERT)
 static const struct tensor_row ROUTER_QWEN[] = {
     LAYER("mlp.gate.weight", router, DIM_EXPERTS, DIM_HIDDEN, ALWAYS),
-    LAYER("mlp.shared_expert.gate_proj.weight", shared_gate, DIM_SHARED, DIM_HIDDEN,
-          IF_SHARED_EXPERT),
-    LAYER("mlp.shared_expert.up_proj.weight", shared_up, DIM_SHARED, DIM_HIDDEN, IF_SHARED_EXPERT),
-    LAYER("mlp.shared_expert.down_proj.weight", shared_down, DIM_HIDDEN, DIM_SHARED,
-          IF_SHARED_EXPERT),
+    SHARED("mlp.shared_expert."),
     LAYER("mlp.shared_expert_gate.weight", shared_scale, DIM_ONE, DIM_HIDDEN, IF_SHARED_SCALE),
     {0}};
 static const struct tensor_row EXPERT_QWEN[] = {
@@ -161,13 +161,8 @@ static const struct tensor_row EXPERT_QWEN[] = {
     {0}};
 static const struct tensor_row ROUTER_DEEPSEEK[] = {
     LAYER("mlp.gate.weight", router, DIM_EXPERTS, DIM_HIDDEN, ALWAYS),
-    LAYER("mlp.gate.e_score_correction_bias", selection_bias, DIM_EXPERTS, DIM_NONE,
-          IF_SELECTION_BIAS),
-    LAYER("mlp.shared_experts.gate_proj.weight", shared_gate, DIM_SHARED, DIM_HIDDEN,
-          IF_SHARED_EXPERT),
-    LAYER("mlp.shared_experts.up_proj.weight", shared_up, DIM_SHARED, DIM_HIDDEN, IF_SHARED_EXPERT),
-    LAYER("mlp.shared_experts.down_proj.weight", shared_down, DIM_HIDDEN, DIM_SHARED,
-          IF_SHARED_EXPERT),
+    LAYER("mlp.gate.e_score_correction_bias", selection_bias, DIM_EXPERTS, DIM_NONE, IF_CHOICE),
+    SHARED("mlp.shared_experts."),
     {0}};
 static const struct tensor_row ROUTER_GRANITE[] = {
     LAYER("block_sparse_moe.router.layer.weight", router, DIM_EXPERTS, DIM_HIDDEN, ALWAYS), {0}};
@@ -543,12 +538,11 @@ bool tensor_is_wanted(const struct model_config *config, enum condition conditio
     case IF_SHARED_SCALE:
         return config->has_shared_scale;
     case IF_Q_RANK:
-        return decoder->latent.q_rank > 0;
     case IF_NO_Q_RANK:
-        return decoder->latent.q_rank == 0;
+        return (decoder->latent.q_rank > 0) == (condition == IF_Q_RANK);
     case IF_Q_A_BIAS:
         return decoder->latent.q_rank > 0 && config->qkv_bias;
-    case IF_SELECTION_BIAS:
+    case IF_CHOICE:
         return config->has_selection_bias;
     case ALWAYS:
         break;

@@ -55,7 +55,7 @@ enum condition {
     IF_Q_RANK,
     IF_NO_Q_RANK,
     IF_Q_A_BIAS,
-    IF_SELECTION_BIAS,
+    IF_CHOICE, /* a bias of it */
 };
 
 /* Which rows of the tensor in the file. */

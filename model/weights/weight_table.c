@@ -121,7 +121,7 @@ static struct tensor_source source_of(const struct model_config *config,
                                    .n_rows = (uint32_t)rows_in_file(config, row),
                                    .is_transposed = config->decoder.is_transposed &&
                                                     row->columns != DIM_NONE && is_of_layer,
-                                   .is_widened = row->condition == IF_SELECTION_BIAS};
+                                   .is_widened = row->condition == IF_CHOICE};
     if (row->part == PART_UP)
         source.first = n_out;
     if (row->part == PART_K)
