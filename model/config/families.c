@@ -18,7 +18,7 @@
     "q_lora_rank kv_lora_rank qk_nope_head_dim qk_rope_head_dim qk_head_dim v_head_dim "           \
     "rope_interleave first_k_dense_replace moe_layer_freq n_routed_experts n_shared_experts "      \
     "num_experts_per_tok moe_intermediate_size norm_topk_prob scoring_func n_group topk_group "    \
-    "routed_scaling_factor " ROUTER_TRAINING
+    "routed_scaling_factor kv_b_is_apart " ROUTER_TRAINING
 
 /* The first rows' places are part of digests of models: new rows come last. */
 static const struct family FAMILIES[] = {

@@ -55,6 +55,7 @@ enum tensor_naming {
     NAMED_AS_MPT,
     NAMED_AS_STABLELM,
     NAMED_AS_DEEPSEEK,
+    NAMED_AS_DEEPSEEK_APART, /* no family's: DeepSeek in a GGUF file */
 };
 
 struct family {

@@ -492,6 +492,7 @@ static enum status read_deepseek(const struct json_fields *fields, const char *s
     uint32_t n_shared = 0;
     double scale = 1;
     TRY(read_latent(fields, config));
+    TRY(json_fields_bool(fields, "kv_b_is_apart", &config->kv_b_is_apart)); /* of GGUF files */
     TRY(read_experts(fields, &KEYS, config));
     TRY(require_word(fields, "scoring_func", score));
     TRY(json_fields_require(fields, "routed_scaling_factor"));

@@ -61,6 +61,7 @@ struct model_config {
     /* routing.n_experts 0: no layer has experts. n_in is hidden. */
     struct moe_config experts;
     bool has_shared_scale;   /* the shared expert counts by a sigmoid */
+    bool kv_b_is_apart;      /* the files have W_uk and W_uv: GGUF */
     bool has_selection_bias; /* of the experts' choice: struct moe_weights */
     uint32_t
         n_skipped_layers; /* behind the last one: they predict further tokens and are not computed */

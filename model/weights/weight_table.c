@@ -236,8 +236,13 @@ static enum status bind(struct weight_binding *binding, const char *name,
         return say_missing(name, expected, n_dims, error);
     TRY(check_shape(entry, expected, n_dims, error));
     TRY(to_dtype(entry, &tensor->dtype, error));
+    if (dtype_is_blocks(tensor->dtype) && source.is_of_heads)
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "%.80s: tensor %.120s has type %s, and W_uk and W_uv of all heads in one: "
+                         "convert the model again, with a llama.cpp that divides them",
+                         entry->shard->name, entry->tensor->name, dtype_name(tensor->dtype));
     if (dtype_is_blocks(tensor->dtype) &&
-        (!is_matrix(row) || source.is_transposed || source.is_of_heads || source.is_widened))
+        (!is_matrix(row) || source.is_transposed || source.is_widened))
         return error_set(error, STATUS_UNSUPPORTED,
                          "%.80s: tensor %.120s has type %s, which is supported for matrices alone",
                          entry->shard->name, entry->tensor->name, dtype_name(tensor->dtype));
