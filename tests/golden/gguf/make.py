@@ -439,12 +439,26 @@ GPT4O = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}
 BLOOM = " ?[^(\\s|[.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c])]+"
 
 
-def split_as(name, pre, pattern):
-    """The vocabulary of GPT-2, split by another pattern."""
+# As published with DeepSeek V3.
+DEEPSEEK3 = (r"\p{N}{1,3}", "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+",
+             r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|"""
+             r"\s*[\r\n]+|\s+(?!\S)|\s+")
+
+
+# Merges that only some ways to split allow.
+ACROSS = (("n", "'t"), ("p", "R"), ("8", "4"))
+
+
+def split_as(name, pre, *patterns, merges=()):
+    """The vocabulary of GPT-2, split by other patterns. merges: more of them."""
     root = json.loads((TOKENIZERS / "gpt2" / "tokenizer.json").read_text())
-    split = {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
+    used = {token["id"] for token in root["added_tokens"]} | set(root["model"]["vocab"].values())
+    for left, right in merges:
+        root["model"]["merges"].append([left, right] if isinstance(root["model"]["merges"][0], list) else f"{left} {right}")
+        used.add(root["model"]["vocab"].setdefault(left + right, len(used)))
+    splits = [{"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False} for pattern in patterns]
     bytes_alone = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
-    root["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [split, bytes_alone]}
+    root["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [*splits, bytes_alone]}
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / name).mkdir()
         (Path(folder) / name / "tokenizer.json").write_text(json.dumps(root))
@@ -490,7 +504,7 @@ def main():
     ids = {"llama3": from_folder("llama3", "llama-bpe", bos_token_id="<|bos|>", eos_token_id="<|eos|>"),
            "qwen2": from_folder("qwen2", "qwen2", add_bos_token=False), "gpt2": from_folder("gpt2", "gpt-2"),
            "gpt4o": split_as("gpt4o", "gpt-4o", GPT4O), "spm": spm(), "falcon": from_folder("falcon", "falcon"),
-           "bloom_tokens": split_as("bloom_tokens", "bloom", BLOOM)}
+           "bloom_tokens": split_as("bloom_tokens", "bloom", BLOOM), "deepseek3": split_as("deepseek3", "deepseek-v3", *DEEPSEEK3, merges=ACROSS)}
     (HERE / "tokens.json").write_text(json.dumps({"strings": STRINGS, "ids": ids}) + "\n")
 
 
