@@ -174,6 +174,12 @@ Test(latent, check_model_says_what_latents_save)
     cr_expect(strstr(last_command.out, "layers 0-2: 4 heads on latents of 48, head_dim 40: flash, "
                                        "compute, KV bf16: supported"),
               "%s", last_command.out);
+    cr_expect(strstr(last_command.err,
+                     "1 tensors of the 1 layers behind layer 2 are not used: they "
+                     "predict further tokens (num_nextn_predict_layers)"),
+              "%s", last_command.err);
+    cr_expect_null(strstr(last_command.err, "not used by this architecture"), "%s",
+                   last_command.err);
     RUN("check-model", model, "--attention-math", "fp16", "--json");
     cr_expect_eq(last_command.exit_status, 1);
     cr_expect(strstr(last_command.out, "expected compute"), "%s", last_command.out);

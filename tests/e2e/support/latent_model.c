@@ -37,7 +37,8 @@ static const char CONFIG[] =
     "\"intermediate_size\": 96, \"n_routed_experts\": 8, \"moe_intermediate_size\": 32, "
     "\"n_shared_experts\": 1, \"num_experts_per_tok\": 3, \"n_group\": 4, \"topk_group\": 2, "
     "\"routed_scaling_factor\": 1.5, \"first_k_dense_replace\": 1, \"norm_topk_prob\": true, "
-    "\"max_position_embeddings\": 2048, \"rms_norm_eps\": 1e-06, \"hidden_act\": \"silu\", "
+    "\"num_nextn_predict_layers\": 1, \"max_position_embeddings\": 2048, \"rms_norm_eps\": 1e-06, "
+    "\"hidden_act\": \"silu\", "
     "\"rope_theta\": 10000, \"rope_scaling\": {\"type\": \"yarn\", \"factor\": 4, "
     "\"original_max_position_embeddings\": 512, \"mscale\": 1.0, \"mscale_all_dim\": 1.0}, "
     "\"tie_word_embeddings\": false, \"torch_dtype\": \"bfloat16\", \"bos_token_id\": 2046, "
@@ -134,6 +135,7 @@ static void write_weights(const char *path)
     add(&writing, "model.embed_tokens.weight", VOCABULARY, HIDDEN, 0, 0.5f);
     for (uint32_t layer = 0; layer < LAYERS; layer++)
         add_layer(&writing, layer);
+    add_of_layer(&writing, LAYERS, "eh_proj.weight", HIDDEN, 2 * HIDDEN); /* is skipped */
     add(&writing, "model.norm.weight", HIDDEN, 0, 1, 0.2f);
     add(&writing, "lm_head.weight", VOCABULARY, HIDDEN, 0, 0.15f);
     char *header = json_dumps(writing.header, JSON_COMPACT);
