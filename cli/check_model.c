@@ -311,9 +311,12 @@ static void print_model(const json_t *facts)
     printf("architecture    %s\n", fact_text(facts, "architecture"));
     printf("parameters      " INT "\n", fact(facts, "parameters"));
     print_weights(facts);
-    printf("layers          " INT " of " INT ", " INT " heads of " INT ", " INT " for K and V\n",
-           fact(facts, "layers"), fact(facts, "hidden"), fact(facts, "heads"),
-           fact(facts, "head_dim"), fact(facts, "kv_heads"));
+    printf("layers          " INT " of " INT ", " INT " heads of " INT ", ", fact(facts, "layers"),
+           fact(facts, "hidden"), fact(facts, "heads"), fact(facts, "head_dim"));
+    if (json_object_get(facts, "latents"))
+        puts("latents for K and V");
+    else
+        printf(INT " for K and V\n", fact(facts, "kv_heads"));
     printf("context         " INT " tokens\n", fact(facts, "context_tokens"));
     printf("vocabulary      " INT "\n", fact(facts, "vocabulary"));
     printf("head            %s\n", json_is_true(json_object_get(facts, "head_is_tied"))

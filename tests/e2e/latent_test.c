@@ -171,6 +171,8 @@ Test(latent, check_model_says_what_latents_save)
     cr_expect(strstr(last_command.out, "48 elements and 16 of RoPE a token and layer: KV of 2048 "
                                        "tokens takes 0.8 MiB, 2.8 MiB as K and V of heads"),
               "%s", last_command.out);
+    cr_expect(strstr(last_command.out, "3 of 64, 4 heads of 40, latents for K and V\n"), "%s",
+              last_command.out);
     cr_expect(strstr(last_command.out, "layers 0-2: 4 heads on latents of 48, head_dim 40: flash, "
                                        "compute, KV bf16: supported"),
               "%s", last_command.out);
