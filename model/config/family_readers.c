@@ -464,7 +464,8 @@ static enum status require_word(const struct json_fields *fields, const char *ke
 static enum status read_expert_groups(const struct json_fields *fields, uint32_t score_experts,
                                       struct moe_routing *routing)
 {
-    uint32_t n = routing->n_groups, top = routing->top_groups;
+    const bool is_null = json_is_null(json_object_get(fields->object, "n_group"));
+    uint32_t n = is_null ? 0 : routing->n_groups, top = routing->top_groups;
     TRY(json_fields_u32(fields, "n_group", 1, MOE_EXPERTS_MAX, &n));
     TRY(json_fields_u32(fields, "topk_group", 1, MOE_EXPERTS_MAX, &top));
     if (n == 0 || top == 0)

@@ -243,6 +243,7 @@ static const struct bad_config CASES[] = {
     {DEEPSEEK_V2_GROUPS, "{\"topk_group\": 1}", STATUS_CORRUPT,
      "topk_group is 1 of n_group 4: num_experts_per_tok 3 are not in them"},
     {DEEPSEEK_V2_GROUPS, "{\"topk_group\": 5}", STATUS_CORRUPT, "topk_group is 5 of n_group 4"},
+    {DEEPSEEK_V3, "{\"n_group\": null}", STATUS_CORRUPT, "n_group is missing"},
     {DEEPSEEK_V3, "{\"n_group\": 8}", STATUS_CORRUPT,
      "n_group is 8: n_routed_experts 8 cannot be divided into groups of 2 or more"},
     {DEEPSEEK_V3, "{\"scoring_func\": \"softmax\"}", STATUS_UNSUPPORTED,
@@ -261,7 +262,7 @@ static const struct bad_config CASES[] = {
 
 Test(bad_family, every_bad_value_has_its_sentence)
 {
-    cr_assert_eq(sizeof CASES / sizeof *CASES, 133);
+    cr_assert_eq(sizeof CASES / sizeof *CASES, 134);
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         const struct bad_config *bad = &CASES[i];
         struct broken_folder folder;
