@@ -141,6 +141,24 @@ static void add_sequence(json_t *facts, const struct model_config *config,
                   "sequence_bytes_whole", (json_int_t)bytes_at(geometry, n_tokens, true)));
 }
 
+/* Latents, beside what K and V of heads would take. */
+static void add_latents(json_t *facts, const struct model_config *config,
+                        const struct geometry *geometry)
+{
+    const struct latent_shape *latent = &config->decoder.latent;
+    const uint32_t n_tokens = smaller(config->context_tokens, LONGEST_SHOWN);
+    if (latent->dim == 0)
+        return;
+    const uint64_t bytes = bytes_at(geometry, n_tokens, false);
+    const uint64_t of_heads = (uint64_t)config->n_heads * (config->head_dim + latent->v_dim);
+    json_object_set_new(facts, "latents",
+                        json_pack("{s:I, s:I, s:I, s:I, s:I}", "latent_dim",
+                                  (json_int_t)latent->dim, "rope_dim", (json_int_t)latent->rope_dim,
+                                  "sequence_tokens", (json_int_t)n_tokens, "sequence_bytes",
+                                  (json_int_t)bytes, "sequence_bytes_of_heads",
+                                  (json_int_t)(bytes / geometry->head_dim * of_heads)));
+}
+
 /* Each of serve's two workers has its own pool and its own copy of unmapped weights; mapped weights count once. */
 static void add_memory(json_t *facts, const struct model *model, const struct geometry *geometry,
                        const struct memory_room *room)
@@ -148,6 +166,7 @@ static void add_memory(json_t *facts, const struct model *model, const struct ge
     const struct model_config *config = model_get_config(model);
     const uint32_t block_tokens = geometry->block_tokens;
     add_sequence(facts, config, geometry);
+    add_latents(facts, config, geometry);
     uint64_t weights = model_weight_bytes(model);
     uint64_t for_one = less(room->available_bytes, weights);
     uint64_t for_two = less(room->available_bytes, 2 * weights - model_mapped_bytes(model));
@@ -305,9 +324,12 @@ static void print_model(const json_t *facts)
     printf("architecture    %s\n", fact_text(facts, "architecture"));
     printf("parameters      " INT "\n", fact(facts, "parameters"));
     print_weights(facts);
-    printf("layers          " INT " of " INT ", " INT " heads of " INT ", " INT " for K and V\n",
-           fact(facts, "layers"), fact(facts, "hidden"), fact(facts, "heads"),
-           fact(facts, "head_dim"), fact(facts, "kv_heads"));
+    printf("layers          " INT " of " INT ", " INT " heads of " INT ", ", fact(facts, "layers"),
+           fact(facts, "hidden"), fact(facts, "heads"), fact(facts, "head_dim"));
+    if (json_object_get(facts, "latents"))
+        puts("latents for K and V");
+    else
+        printf(INT " for K and V\n", fact(facts, "kv_heads"));
     printf("context         " INT " tokens\n", fact(facts, "context_tokens"));
     printf("vocabulary      " INT "\n", fact(facts, "vocabulary"));
     printf("head            %s\n", json_is_true(json_object_get(facts, "head_is_tied"))
@@ -365,12 +387,25 @@ static void print_sinks(const json_t *facts)
                fact(sinks, "tokens"), mib(sinks, "bytes"));
 }
 
+/* "latents   512 elements and 64 of RoPE a token and layer: 32768 tokens take 949.2 MiB, 8640.0 MiB as K and V of heads" */
+static void print_latents(const json_t *facts)
+{
+    const json_t *latents = json_object_get(facts, "latents");
+    if (!latents)
+        return;
+    printf("latents         " INT " elements and " INT " of RoPE a token and layer: KV of " INT
+           " tokens takes %.1f MiB, %.1f MiB as K and V of heads\n",
+           fact(latents, "latent_dim"), fact(latents, "rope_dim"), fact(latents, "sequence_tokens"),
+           mib(latents, "sequence_bytes"), mib(latents, "sequence_bytes_of_heads"));
+}
+
 static void print_memory(const json_t *facts)
 {
     print_sinks(facts);
     printf("kv              " INT " bytes a token, %s\n", fact(facts, "kv_bytes_per_token"),
            fact_text(facts, "kv_dtype"));
     print_windows(facts);
+    print_latents(facts);
     if (strcmp(fact_text(facts, "kv_scales"), "none") == 0)
         puts("                no scales for --kv-dtype int8: kvferry calibrate makes them");
     else

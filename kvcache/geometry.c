@@ -47,11 +47,17 @@ static uint32_t n_places(const struct geometry *g)
     return g->groups.n > 0 ? g->groups.places : g->n_layers;
 }
 
+/* Rows of a token, head and place: K and V, or one of latents. */
+uint32_t geometry_rows(const struct geometry *geometry)
+{
+    return geometry->latent_dim > 0 ? 1 : 2;
+}
+
 /* False: over BLOCK_BYTES_MAX. The caller has checked the dtype. */
 static bool block_bytes(const struct geometry *g, uint64_t *bytes_out)
 {
-    const uint64_t factors[] = {n_places(g),     2,           g->n_kv_heads,
-                                g->block_tokens, g->head_dim, kv_dtype_bytes(g->dtype)};
+    const uint64_t factors[] = {n_places(g),     geometry_rows(g), g->n_kv_heads,
+                                g->block_tokens, g->head_dim,      kv_dtype_bytes(g->dtype)};
     uint64_t bytes = 1;
     for (size_t i = 0; i < sizeof factors / sizeof *factors; i++)
         if (__builtin_mul_overflow(bytes, factors[i], &bytes) || bytes > BLOCK_BYTES_MAX)
@@ -110,6 +116,11 @@ enum status geometry_check(const struct geometry *g, struct error *error)
         return error_set(error, STATUS_INVALID_ARGUMENT, "KV layout: n_kv_heads is 0");
     if (g->head_dim == 0)
         return error_set(error, STATUS_INVALID_ARGUMENT, "KV layout: head_dim is 0");
+    if (g->latent_dim >= g->head_dim || (g->latent_dim > 0 && g->n_kv_heads != 1))
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "KV layout: latent_dim is %" PRIu32 " with n_kv_heads %" PRIu32
+                         " and head_dim %" PRIu32 ", wanted one head that is longer",
+                         g->latent_dim, g->n_kv_heads, g->head_dim);
     if (g->block_tokens < BLOCK_TOKENS_MIN || g->block_tokens > BLOCK_TOKENS_MAX ||
         (g->block_tokens & (g->block_tokens - 1)) != 0)
         return error_set(error, STATUS_INVALID_ARGUMENT,
@@ -300,6 +311,8 @@ enum status geometry_match_converting(const struct geometry *ours, const struct 
         return differ(error, "n_kv_heads", ours->n_kv_heads, theirs->n_kv_heads);
     if (ours->head_dim != theirs->head_dim)
         return differ(error, "head_dim", ours->head_dim, theirs->head_dim);
+    if (ours->latent_dim != theirs->latent_dim)
+        return differ(error, "latent_dim", ours->latent_dim, theirs->latent_dim);
     TRY(match_block_tokens(ours, theirs, converts, error));
     TRY(match_dtype(ours, theirs, converts, error));
     if (ours->model_digest[0] != theirs->model_digest[0] ||

@@ -11,6 +11,7 @@
 #include "model/config/families.h"
 #include "model/kernel_choice.h"
 #include "model/weights/kv_scales.h"
+#include "model/weights/leftover_tensors.h"
 #include "model/weights/placed_weights.h"
 #include "model/weights/quantized_weights.h"
 #include "model/weights/rearranged_weights.h"
@@ -44,49 +45,6 @@ struct model {
 static uint32_t n_experts(const struct model *model)
 {
     return model->config.experts.routing.n_experts;
-}
-
-/* ---- unused tensors ---- */
-
-/* Buffers that old versions of Transformers stored; scales of activations, which are not quantized here; scales of K and V, which
- * kv_scales.h takes; what the config of a
- * GGUF file is made of. */
-static bool is_known_leftover(const char *name)
-{
-    static const char *const ENDINGS[] = {".rotary_emb.inv_freq",
-                                          ".masked_bias",
-                                          "attn.bias",
-                                          ".attention.bias",
-                                          ".activation_scale",
-                                          ".input_scale",
-                                          "rope_freqs.weight",
-                                          "rope_factors_long.weight",
-                                          "rope_factors_short.weight",
-                                          ".k_scale",
-                                          ".v_scale",
-                                          ".kv_scale",
-                                          ".q_scale",
-                                          ".prob_scale"};
-    for (size_t i = 0; i < sizeof ENDINGS / sizeof *ENDINGS; i++)
-        if (text_ends_with(name, ENDINGS[i]))
-            return true;
-    return false;
-}
-
-static void warn_leftovers(const struct model *model)
-{
-    uint32_t n = 0;
-    const char *first = NULL;
-    for (uint32_t i = 0; i < model->files.n_entries; i++) {
-        const char *name = model->files.entries[i].tensor->name;
-        if (model->is_used[i] || is_known_leftover(name))
-            continue;
-        first = first ? first : name;
-        n++;
-    }
-    if (n > 0)
-        log_event(LOG_WARN, NULL, "tensors not used by this architecture", LOG_U64("n", n),
-                  LOG_TEXT("first", first));
 }
 
 /* ---- the model ---- */
@@ -140,7 +98,7 @@ static bool is_beyond_llama(const struct model_config *config, double values[BEY
         (double)decoder->query_growth,
         decoder->query_positions,
     };
-    bool is_beyond = false;
+    bool is_beyond = decoder->latent.dim > 0;
     for (uint32_t i = 0; i < BEYOND_LLAMA; i++) {
         values[i] = found[i];
         is_beyond |= found[i] != 0;
@@ -148,6 +106,22 @@ static bool is_beyond_llama(const struct model_config *config, double values[BEY
     for (uint32_t i = 0; i < config->n_layers; i++)
         is_beyond |= config->layer_ropes[i] != ROPE_MAIN;
     return is_beyond;
+}
+
+/* The digest of a decoder without latents stays as it is. */
+static struct hash128 digest_latents(const struct model_config *config, struct hash128 digest)
+{
+    static const struct hash_key KEY = {{0}};
+    const struct latent_shape *latent = &config->decoder.latent;
+    const struct moe_routing *routing = &config->experts.routing;
+    if (latent->dim == 0)
+        return digest;
+    const double values[] = {
+        latent->dim,          latent->rope_dim,           latent->nope_dim,  latent->v_dim,
+        latent->q_rank,       (double)routing->scale,     routing->n_groups, routing->top_groups,
+        routing->group_score, config->has_selection_bias,
+    };
+    return hash128_chain(&KEY, digest, values, sizeof values);
 }
 
 /* The digest of a decoder like Llama's stays as it is. */
@@ -159,6 +133,7 @@ static struct hash128 digest_decoder(const struct model_config *config, struct h
         return digest;
     digest = hash128_chain(&KEY, digest, values, sizeof values);
     digest = hash128_chain(&KEY, digest, config->has_experts, config->n_layers);
+    digest = digest_latents(config, digest);
     return hash128_chain(&KEY, digest, config->layer_ropes, config->n_layers);
 }
 
@@ -460,7 +435,7 @@ static enum status load(struct model *model, const char *folder,
                                 ? model->weights.embedding.dtype
                                 : DTYPE_F16;
     if (!options->is_quiet)
-        warn_leftovers(model);
+        leftover_tensors_say(&model->config, &model->files, model->is_used);
     return options->without_weights ? STATUS_OK : load_weights(model, options, error);
 }
 

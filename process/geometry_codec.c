@@ -80,6 +80,7 @@ void geometry_encode(const struct geometry *geometry, struct geometry_message *m
     message->n_layers = geometry->n_layers;
     message->n_kv_heads = geometry->n_kv_heads;
     message->head_dim = geometry->head_dim;
+    message->latent_dim = geometry->latent_dim;
     message->block_tokens = geometry->block_tokens;
     message->dtype = borrow(kv_dtype_name(geometry->dtype));
     message->block_bytes = geometry_block_bytes(geometry);
@@ -105,6 +106,7 @@ enum status geometry_decode(const Kvferry__V1__Geometry *message, struct geometr
         .n_layers = message->n_layers,
         .n_kv_heads = message->n_kv_heads,
         .head_dim = message->head_dim,
+        .latent_dim = message->latent_dim,
         .block_tokens = message->block_tokens,
         .sinks = {.window = message->sink_window, .sinks = message->sink_tokens},
     };

@@ -109,10 +109,12 @@ enum status worker_geometry(const struct model *model, enum worker_kv_dtype kv_d
                             struct error *error, struct geometry *geometry_out)
 {
     const struct model_config *config = model_get_config(model);
+    const struct cache_shape shape = model_cache_shape(config);
     struct geometry geometry = {
         .n_layers = config->n_layers,
-        .n_kv_heads = config->n_kv_heads,
-        .head_dim = config->head_dim,
+        .n_kv_heads = shape.n_heads,
+        .head_dim = shape.dim,
+        .latent_dim = shape.latent_dim,
         .block_tokens = block_tokens,
         .dtype = worker_kv_dtype(kv_dtype, model_weight_dtype(model)),
     };

@@ -261,14 +261,17 @@ void eval_model_take_largest(const struct eval_model *model, uint32_t n, double 
 {
     const struct geometry *geometry = &model->geometry;
     const size_t part = (size_t)geometry->n_kv_heads * geometry->block_tokens * geometry->head_dim;
+    const uint32_t rows = geometry_rows(geometry);
     assert(geometry->dtype == KV_F32 && device_reads_host(model->device));
     for (uint32_t at = 0; at < n; at += geometry->block_tokens) {
         const uint32_t n_here = n - at < geometry->block_tokens ? n - at : geometry->block_tokens;
         const float *block = (const float *)(const void *)block_pool_data(
             model->pool, model->blocks[at / geometry->block_tokens]);
-        for (uint32_t i = 0; i < 2 * geometry->n_layers; i++, block += part) {
+        for (uint32_t i = 0; i < 2 * geometry->n_layers; i += 2 / rows, block += part) {
             const double here = block_largest(geometry, block, n_here);
             largest[i] = here > largest[i] || isnan(here) ? here : largest[i];
+            if (rows == 1) /* a row of latents is K and V */
+                largest[i + 1] = largest[i];
         }
     }
 }

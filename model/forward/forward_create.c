@@ -47,8 +47,9 @@ const char *context_math_name(enum context_math math)
 size_t forward_block_bytes(const struct model_config *config, uint32_t block_tokens,
                            enum cache_dtype dtype)
 {
-    return (size_t)config->n_layers * 2 * config->n_kv_heads * block_tokens * config->head_dim *
-           dtype_bytes(to_dtype(dtype));
+    const struct cache_shape shape = model_cache_shape(config);
+    return (size_t)config->n_layers * (shape.latent_dim > 0 ? 1 : 2) * shape.n_heads *
+           block_tokens * shape.dim * dtype_bytes(to_dtype(dtype));
 }
 
 static enum status check_range(const char *name, uint32_t value, uint32_t max, struct error *error)
@@ -99,39 +100,6 @@ static enum status check_path(const struct forward_options *options, uint32_t kv
                      PATH_SHORT_KEYS, kv_tokens);
 }
 
-/* A reply's keys have the positions of their places: these must be angles. */
-static enum status check_sinks(const struct model_config *config,
-                               const struct forward_options *options, struct error *error)
-{
-    const struct sink_window *sinks = &options->sinks;
-    const uint64_t places = (uint64_t)sink_window_spans_max(sinks, options->block_tokens) *
-                            options->block_tokens;
-    if (sinks->window == 0)
-        return STATUS_OK;
-    assert(sinks->sinks > 0 && sinks->sinks < sinks->window);
-    if (config->decoder.has_positions || config->decoder.alibi_scale != 0)
-        return error_set(error, STATUS_UNSUPPORTED,
-                         "sink_tokens is %u, which needs rotary positions: this model has %s",
-                         sinks->sinks, config->decoder.has_positions ? "a table of them" : "ALiBi");
-    if (context_math_is_int8(options->context_math))
-        return error_set(error, STATUS_UNSUPPORTED,
-                         "sink_tokens is %u, and attention_math is %s: expected compute, bf16, "
-                         "fp16 or fp8",
-                         sinks->sinks, context_math_name(options->context_math));
-    for (uint32_t layer = 0; layer < config->n_layers; layer++)
-        if (config->windows[layer] != 0 && config->windows[layer] < config->context_tokens)
-            return error_set(error, STATUS_UNSUPPORTED,
-                             "sink_tokens is %u, but layer %u has a window of its own, %u tokens",
-                             sinks->sinks, layer, config->windows[layer]);
-    if (places > kv_tokens_max(config, options))
-        return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "a window of %u tokens with sink_tokens %u takes up to %" PRIu64
-                         " in blocks of %u, and the context has %u: lower attention_window",
-                         sinks->window, sinks->sinks, places, options->block_tokens,
-                         kv_tokens_max(config, options));
-    return STATUS_OK;
-}
-
 static enum status check_tiles(const struct forward_options *options, struct error *error)
 {
     if (!context_math_is_int8(options->context_math) || options->block_tokens % MATH_INT8_KEYS == 0)
@@ -153,6 +121,28 @@ static enum status check_scales(const struct model *model, const struct forward_
     return error_set(error, STATUS_INVALID_ARGUMENT,
                      "kv_scales has %u layers with cache_dtype %s, the model has %u", n_known,
                      dtype_name(to_dtype(options->cache_dtype)), n_layers);
+}
+
+/* Attention over latents is computed in one way. */
+static enum status check_latents(const struct forward_options *options, struct error *error)
+{
+    const struct attention_switches *attention = &options->attention;
+    const char *what = NULL;
+    if (options->context_math != CONTEXT_MATH_COMPUTE)
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "attention_math is %s, but attention is over latents: expected compute",
+                         context_math_name(options->context_math));
+    if (forward_stores_scores(attention))
+        what = "attention_path";
+    else if (attention->multi_block != CHOICE_AUTO)
+        what = "multi_block";
+    else if (attention->grouped != CHOICE_AUTO)
+        what = "grouped_query";
+    if (!what)
+        return STATUS_OK;
+    return error_set(error, STATUS_UNSUPPORTED,
+                     "%s is not auto, but attention is over latents, which is computed in one way",
+                     what);
 }
 
 /* An option that changes nothing would have a numerics id that fits no other worker. */
@@ -190,6 +180,10 @@ enum status forward_create_attention(struct forward *forward, uint32_t layer, st
 {
     const struct model_config *config = forward->config;
     const struct layer_weights *weights = &forward->weights->layers[layer];
+    if (config->decoder.latent.dim > 0) {
+        TRY(check_latents(&forward->options, error));
+        return forward_latent_create(forward, error);
+    }
     assert(weights->q_norm.dtype == weights->k_norm.dtype); /* model_load has checked */
     struct attention_config attention = forward->shape;
     const struct cache_place place = cache_groups_place(&forward->options.groups, config->windows,
@@ -198,7 +192,8 @@ enum status forward_create_attention(struct forward *forward, uint32_t layer, st
     attention.table = place.group;
     attention.window = config->windows[layer];
     TRY(check_window(forward, attention.window, error));
-    if (forward->options.sinks.window > 0) { /* forward_describe has checked that it has no own window */
+    if (forward->options.sinks.window >
+        0) { /* forward_describe has checked that it has no own window */
         attention.window = forward->options.sinks.window;
         attention.sink_tokens = forward->options.sinks.sinks;
     }
@@ -236,6 +231,8 @@ static struct kv_view view_of(const struct forward *forward, void *base, uint32_
 {
     const struct model_config *config = forward->config;
     const struct forward_options *options = &forward->options;
+    if (forward->latent)
+        return forward_latent_view(forward, base, n_blocks, n_places(forward));
     return kv_view_dense(base, n_blocks, n_places(forward), config->n_kv_heads,
                          options->block_tokens, config->head_dim, to_dtype(options->cache_dtype));
 }
@@ -303,6 +300,8 @@ static enum status create_operators(struct forward *forward, struct error *error
     TRY(forward_create_experts(forward, error));
     for (uint32_t layer = 0; layer < config->n_layers; layer++)
         TRY(forward_create_attention(forward, layer, error));
+    if (forward->latent)
+        TRY(forward_latent_lay_out(forward, error));
 
     struct attention_limits limits = {
         .n_sequences_max = options->sequences_max,
@@ -333,17 +332,32 @@ static uint32_t mlp_rows_max(const struct forward_options *options)
     return takes_all || options->tokens_max < MLP_ROWS ? options->tokens_max : MLP_ROWS;
 }
 
+/* Products of latents: of GEMMS_MAX heads at a time, each with rows of its own; or of Q and the cached row. */
+static size_t heads_workspace_bytes(const struct model_config *config,
+                                    const struct kernels *kernels, uint32_t tokens)
+{
+    const struct latent_shape *latent = &config->decoder.latent;
+    const uint32_t widest = latent->nope_dim > latent->dim ? latent->nope_dim : latent->dim;
+    if (latent->dim == 0)
+        return 0;
+    const size_t heads = GEMMS_MAX * gemm_workspace_bytes(kernels, tokens, widest);
+    const size_t q = latent->q_rank > 0 ? gemm_workspace_bytes(kernels, tokens, latent->q_rank) : 0;
+    return heads > q ? heads : q;
+}
+
 /* The most that products of a step use. Q, K and V read the same rows, and so do gate and up. */
 static size_t workspace_bytes(const struct model *model, const struct forward_options *options)
 {
     const struct model_config *config = model_get_config(model);
     const struct kernels *kernels = model_kernels(model);
-    const uint32_t tokens = options->tokens_max, attended = config->n_heads * config->head_dim;
+    const uint32_t tokens = options->tokens_max, attended = model_attended_width(config);
+    const size_t of_heads = heads_workspace_bytes(config, kernels, tokens);
     const size_t inner = gemm_workspace_bytes(kernels, mlp_rows_max(options), config->ffn);
     const size_t outer = gemm_workspace_bytes(
         kernels, tokens, config->hidden > attended ? config->hidden : attended);
     const size_t head = gemm_workspace_bytes(kernels, options->sequences_max, config->hidden);
-    const size_t most = inner > outer ? inner : outer;
+    size_t most = inner > outer ? inner : outer;
+    most = most > of_heads ? most : of_heads;
     return most > head ? most : head;
 }
 
@@ -360,6 +374,7 @@ static size_t lay_out_activations(struct forward *forward, uint8_t *base)
     const struct device *device = forward->options.device;
     const size_t tokens = forward->options.tokens_max, mlp_rows = forward->mlp_rows_max;
     const enum dtype dtype = forward->dtype;
+    const struct latent_shape *latent = &config->decoder.latent;
     const bool writes_to_host = !device || device_reads_host(device);
     const size_t rows = forward->options.sequences_max, found = forward_finds_on(device) ? rows : 0;
     const struct {
@@ -370,7 +385,11 @@ static size_t lay_out_activations(struct forward *forward, uint8_t *base)
         {&forward->hidden, tokens, config->hidden, DTYPE_F32, DTYPE_F32},
         {&forward->normed, tokens, config->hidden, dtype, DTYPE_F32},
         {&forward->qkv, tokens, forward->qkv_width, dtype, dtype},
-        {&forward->attended, tokens, (size_t)config->n_heads * config->head_dim, dtype, dtype},
+        {&forward->attended, tokens, model_attended_width(config), dtype, dtype},
+        {&forward->latent_q, latent->dim > 0 ? tokens : 0,
+         (size_t)config->n_heads * latent_row(latent), dtype, dtype},
+        {&forward->latent_sums, latent->dim > 0 ? tokens : 0, (size_t)config->n_heads * latent->dim,
+         dtype, dtype},
         {&forward->gate, mlp_rows, config->ffn, dtype, dtype},
         {&forward->up, config->decoder.has_no_gate ? 0 : mlp_rows, config->ffn, dtype, dtype},
         {&forward->branch, changes_branches(config) ? tokens : 0, config->hidden, DTYPE_F32,
@@ -411,11 +430,6 @@ static enum status create_workspace(struct forward *forward, struct error *error
     return STATUS_OK;
 }
 
-static uint32_t qkv_width(const struct model_config *config)
-{
-    return (config->n_heads + 2 * config->n_kv_heads) * config->head_dim;
-}
-
 static struct forward shape_of(const struct model *model, const struct forward_options *options)
 {
     const struct model_config *config = model_get_config(model);
@@ -424,7 +438,7 @@ static struct forward shape_of(const struct model *model, const struct forward_o
         .options = *options,
         .dtype = kernel_choice_activations(options->device),
         .kv_tokens_max = kv_tokens_max(config, options),
-        .qkv_width = qkv_width(config),
+        .qkv_width = forward_qkv_width(config),
         .mlp_rows_max = mlp_rows_max(options),
         .workspace_bytes = workspace_bytes(model, options),
     };
@@ -447,7 +461,8 @@ enum status forward_describe(const struct model *model, const struct forward_opt
     TRY(check_tiles(options, error));
     TRY(check_blocks(model, options->block_activations, error));
     TRY(check_scales(model, options, error));
-    TRY(check_sinks(model_get_config(model), options, error));
+    TRY(forward_check_sinks(model_get_config(model), options,
+                            kv_tokens_max(model_get_config(model), options), error));
     TRY(check_path(options, kv_tokens_max(model_get_config(model), options), error));
     *forward_out = shape_of(model, options);
     forward_out->weights = model_weights(model);
@@ -494,6 +509,7 @@ void forward_destroy(struct forward *forward)
             forward->backend->destroy(forward->attention[i]);
     }
     free(forward->attention);
+    forward_latent_destroy(forward);
     moe_destroy(forward->moe);
     free(forward->layer_experts);
     rope_destroy(forward->rope);
@@ -580,63 +596,4 @@ const char *forward_phases_differ_by(const struct forward *forward)
 bool forward_phases_agree(const struct forward *forward)
 {
     return !forward_phases_differ_by(forward);
-}
-
-/* ---- warm-up ---- */
-
-/* Lays out n sequences of one phase, each as long as the limit of tokens allows. */
-static uint32_t lay_out_dummy(struct forward *forward, enum attention_phase phase, uint32_t n)
-{
-    uint32_t n_left = forward->options.tokens_max, i = 0;
-    for (; i < n && n_left > 0; i++) {
-        bool is_context = phase == PHASE_CONTEXT;
-        uint32_t n_query = !is_context                       ? 1
-                           : n_left < forward->kv_tokens_max ? n_left
-                                                             : forward->kv_tokens_max;
-        forward->sequences[i] = (struct attention_sequence){.phase = phase,
-                                                            .query_len = n_query,
-                                                            .kv_len = forward->kv_tokens_max,
-                                                            .prompt_len = forward->kv_tokens_max};
-        n_left -= n_query;
-    }
-    return i;
-}
-
-/* Layers share the metadata's buffers, so one layer touches all memory of attention. DEVICE_LOST. */
-static enum status touch_attention(struct forward *forward, const struct step_layout *layout,
-                                   enum attention_phase phase, uint32_t n)
-{
-    const uint32_t q_width = forward->config->n_heads * forward->config->head_dim;
-    const struct attention_step step = {.sequences = forward->sequences,
-                                        .n_sequences = lay_out_dummy(forward, phase, n),
-                                        .is_dummy = true};
-    struct attention_io io = attention_io_fused(
-        &forward->shape, forward->qkv.data, forward->qkv_width, forward->attended.data, q_width);
-    const uint8_t *sent;
-    uint8_t *view;
-    TRY(stage_take(forward->stage, layout->bytes, &view));
-    TRY(forward_send(forward, layout, &step, view, &sent));
-    struct error error = {""};
-    enum status status = forward->backend->forward(forward->attention[0], layout->metadata, &io,
-                                                   &error);
-    if (status != STATUS_OK)
-        log_error("a step for warming up that cannot be computed: %s", error.text);
-    assert(status == STATUS_OK);
-    stage_keep(forward->stage, device_record(forward->options.device, DEVICE_COMPUTE));
-    return status;
-}
-
-enum status forward_warm_up(struct forward *forward)
-{
-    struct device *device = forward->options.device;
-    device_bind(device);
-    device_touch(device, &forward->activations, forward->threads);
-    stage_touch(forward->stage, forward->threads);
-    TRY(touch_attention(forward, &forward->layouts[0], PHASE_CONTEXT, 1));
-    TRY(touch_attention(forward, &forward->layouts[0], PHASE_GENERATION,
-                        forward->options.sequences_max));
-    for (uint32_t i = 1; i < forward->n_layouts; i++)
-        TRY(touch_attention(forward, &forward->layouts[i], PHASE_GENERATION,
-                            forward->layouts[i].metadata->n_static));
-    return device_wait(device, device_record(device, DEVICE_COMPUTE));
 }

@@ -1,14 +1,15 @@
 /*
- * forward_parts - the private data of a forward pass, for seven files: forward_create.c allocates and warms it up,
+ * forward_parts - the private data of a forward pass, for nine files: forward_create.c allocates it, forward_warm_up.c touches it,
  * forward_layout.c lays out its steps, forward.c packs and runs them, forward_layers.c computes the decoder,
  * forward_find.c lets the device search its logits, forward_experts.c prepares the layers with experts,
- * attention_check.c asks for attention alone.
+ * forward_latent.c has attention over latents, attention_check.c asks for attention alone.
  */
 #pragma once
 
 #include "device/stage.h"
 #include "kernels/attention_backends.h"
 #include "kernels/kernels.h"
+#include "kernels/latent.h"
 #include "kernels/moe.h"
 #include "model/forward/forward.h"
 #include "model/weights/weights.h"
@@ -37,7 +38,7 @@ struct step_graph {
  * All layouts use the same arenas, one step after the other. Each layout has its own addresses for the inputs of a step.
  */
 struct step_layout {
-    struct attention_metadata *metadata;
+    struct attention_metadata *metadata; /* NULL: attention is over latents, which need none */
     size_t logit_rows_at, wishes_at, metadata_at; /* multiples of ATTENTION_ARENA_ALIGNMENT */
     size_t bytes;                                 /* without penalties, which begin there */
     struct step_graph graphs[STAGE_ARENAS];
@@ -56,6 +57,7 @@ struct rows {
 
 /* A step laid out in an arena; ids and rows are device addresses. */
 struct packed_step {
+    const uint32_t *positions; /* [n_tokens] */
     const struct attention_metadata *metadata;
     const uint8_t *sent; /* the arena, with: */
     const uint32_t *token_ids, *logit_rows;
@@ -80,6 +82,7 @@ struct forward {
     struct moe_expert *layer_experts; /* [n_layers][n_experts], as moe takes them */
     struct rope *rope, *rope_local;   /* rope_local NULL: no layer has it */
     struct attention **attention;     /* [n_layers] */
+    struct forward_latent *latent;    /* NULL: attention has K and V of heads */
     struct attention_config shape;    /* heads and dtypes, the same in every layer */
     struct step_layout layouts[STEP_LAYOUTS_MAX];
     uint32_t n_layouts;
@@ -93,7 +96,9 @@ struct forward {
     struct rows hidden;               /* [tokens_max][hidden] float, the residual stream */
     struct rows normed;               /* [tokens_max][hidden] with room for float: keep_rows */
     struct rows qkv;                  /* [tokens_max][qkv_width] */
-    struct rows attended;             /* [tokens_max][n_heads * head_dim] */
+    struct rows attended;             /* [tokens_max][model_attended_width] */
+    struct rows latent_q;             /* [tokens_max][n_heads][latent_row] */
+    struct rows latent_sums;          /* [tokens_max][n_heads][latent dim] */
     struct rows gate, up;             /* [mlp_rows_max][ffn] */
     struct rows
         branch; /* [tokens_max][hidden] float: what a branch adds; only if it is changed before */
@@ -163,6 +168,41 @@ struct rows forward_rows_from(struct rows rows, size_t at);
 /* Plans the products of a step of n tokens on a device with kernels of its own. */
 MUST_CHECK enum status forward_plan_step(const struct forward *forward, uint32_t n,
                                          struct error *error);
+
+/* The rows that a branch reads: hidden, or its norm in normed. */
+struct rows forward_before_branch(const struct forward *forward, const struct tensor *weight,
+                                  const struct tensor *bias, uint32_t n_rows);
+/* y[row] = weight x[row] + bias; the caller may change strides and accumulate. */
+struct gemm forward_product(const struct tensor *weight, const struct tensor *bias, struct rows x,
+                            struct rows y, uint32_t n_rows);
+/* At most GEMMS_MAX products. */
+void forward_multiply(const struct forward *forward, struct gemm *products, uint32_t n);
+
+/* ---- forward_latent.c: all functions but the first are only for decoders with latents ---- */
+
+/* Elements of a row of the buffer for Q, K and V. */
+uint32_t forward_qkv_width(const struct model_config *config);
+/* For check-model and create: asks the kernels. The same for all layers. Twice is fine. INVALID_ARGUMENT, UNSUPPORTED, NO_MEMORY. */
+MUST_CHECK enum status forward_latent_create(struct forward *forward, struct error *error);
+/* Then, for steps: angles of all positions, and places for a step. NO_MEMORY. */
+MUST_CHECK enum status forward_latent_lay_out(struct forward *forward, struct error *error);
+void forward_latent_destroy(struct forward *forward); /* NULL inside is fine */
+void forward_latent_touch(struct forward *forward);
+struct kv_view forward_latent_view(const struct forward *forward, void *base, uint32_t n_blocks,
+                                   uint32_t n_places);
+/* Takes over the sequences of a step. Returns the positions of its tokens. */
+const uint32_t *forward_latent_prepare(struct forward *forward, uint32_t n_sequences);
+/* hidden -> attended */
+void forward_latent_attend(const struct forward *forward, const struct packed_step *packed,
+                           uint32_t layer);
+
+/* ---- forward_sinks.c ---- */
+
+/* Of a cache of so many tokens a sequence. UNSUPPORTED: the model's replies cannot have sinks. INVALID_ARGUMENT: a reply does not
+ * fit. */
+MUST_CHECK enum status forward_check_sinks(const struct model_config *config,
+                                           const struct forward_options *options,
+                                           uint32_t kv_tokens, struct error *error);
 
 /* ---- forward_experts.c ---- */
 

@@ -1,6 +1,8 @@
 /*
  * kv_scales - the largest magnitudes that K and V of each layer are made for, of which a cache of 8-bit elements makes its scales:
  *
+ * With latents (kernels/latent.h) a row has the scale of K, and that of V is the same.
+ *
  *     scale = largest / 127 (INT8), largest / 448 (E4M3)        stored = x / scale, rounded; what is larger becomes the largest
  *
  * A checkpoint may have them: k_scale and v_scale of each layer's attention, as compressed-tensors and ModelOpt write them

@@ -28,6 +28,12 @@ enum dimension {
     DIM_EXPERT,
     DIM_TWO_EXPERT,
     DIM_SHARED,
+    DIM_LATENT,
+    DIM_LATENT_ROW, /* latent and rotary part */
+    DIM_Q_RANK,
+    DIM_NOPE,
+    DIM_UK, /* rows of uk, and of uv */
+    DIM_UV,
 };
 
 /* When the model has the tensor. */
@@ -46,10 +52,14 @@ enum condition {
     IF_IN_TURN,
     IF_SHARED_EXPERT,
     IF_SHARED_SCALE,
+    IF_Q_RANK,
+    IF_NO_Q_RANK,
+    IF_Q_A_BIAS,
+    IF_CHOICE, /* a bias of it */
 };
 
 /* Which rows of the tensor in the file. */
-enum tensor_part { PART_ALL, PART_Q, PART_K, PART_V, PART_GATE, PART_UP };
+enum tensor_part { PART_ALL, PART_Q, PART_K, PART_V, PART_GATE, PART_UP, PART_UK, PART_UV };
 
 struct tensor_row {
     const char *name; /* with %u: each row is a tensor of its own, with the row's number */

@@ -180,6 +180,8 @@ Test(sinks, models_that_cannot_have_them_are_refused)
         "sink_tokens is 1, which needs rotary positions: this model has a table of them");
     expect_refusal(GOLDEN_MODELS "/bloom_t4", (struct runner_options){.sinks = sinks},
                    "this model has ALiBi");
+    expect_refusal(GOLDEN_MODELS "/deepseek_v2_t4", (struct runner_options){.sinks = sinks},
+                   "sink_tokens is 1, but this model caches latents");
     expect_refusal(GOLDEN_MODELS "/gemma3_t4", (struct runner_options){.sinks = sinks},
                    "but layer 0 has a window of its own, 9 tokens");
     expect_refusal(GOLDEN_MODELS "/llama_t4",

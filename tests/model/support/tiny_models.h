@@ -71,6 +71,10 @@ static const char *const tiny_models[] = {
     "ministral3_t5",
     "ministral3_t5_text",
     "gpt_oss_t4_mxfp4",
+    "deepseek_v2_t4",
+    "deepseek_v2_t5_groups",
+    "deepseek_v3_t4",
+    "deepseek_v3_t5",
 };
 
 enum { TINY_MODELS = sizeof tiny_models / sizeof *tiny_models };

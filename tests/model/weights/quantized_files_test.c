@@ -59,6 +59,9 @@ static const struct {
     {"gpt_neox_gptq", 2e-3},
     {"gpt_neox_packed_8", 2e-3},
     {"gpt2_gptq", 2e-3},
+    /* Heads of kv_b_proj begin in the middle of blocks. */
+    {"deepseek_v3_fp8_blocks", 1e-4},
+    {"deepseek_v3_fp8_rows", 1e-4},
 };
 
 Test(quantized_files, logits_are_those_of_the_values)
@@ -140,6 +143,8 @@ static const struct bad_file {
      "h.0.attn.c_attn.weight is quantized: that is not supported for matrices that are transposed"},
     {"phi3_fp8_blocks", NOTHING, "", STATUS_UNSUPPORTED,
      "qkv_proj.weight has parts that share a block of one scale"},
+    {"deepseek_v3_int8", NOTHING, "", STATUS_UNSUPPORTED,
+     "kv_b_proj.weight is quantized: of the quantized forms of this matrix only F8_E4M3"},
     {"awq", TENSOR_STRIP, "model.layers.0.self_attn.q_proj.sc", STATUS_CORRUPT,
      "q_proj.scales is missing"},
     {"gptq", TENSOR_STRIP, "model.layers.0.self_attn.q_proj.qz", STATUS_CORRUPT,

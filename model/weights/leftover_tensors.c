@@ -1,0 +1,69 @@
+#include "model/weights/leftover_tensors.h"
+
+#include "base/log/log.h"
+#include "base/text.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Buffers that old versions of Transformers stored; scales of activations, which are not quantized here; scales of K and V, which
+ * kv_scales.h takes; what the config of a
+ * GGUF file is made of. */
+static bool is_known_leftover(const char *name)
+{
+    static const char *const ENDINGS[] = {".rotary_emb.inv_freq",
+                                          ".masked_bias",
+                                          "attn.bias",
+                                          ".attention.bias",
+                                          ".activation_scale",
+                                          ".input_scale",
+                                          "rope_freqs.weight",
+                                          "rope_factors_long.weight",
+                                          "rope_factors_short.weight",
+                                          ".k_scale",
+                                          ".v_scale",
+                                          ".kv_scale",
+                                          ".q_scale",
+                                          ".prob_scale"};
+    for (size_t i = 0; i < sizeof ENDINGS / sizeof *ENDINGS; i++)
+        if (text_ends_with(name, ENDINGS[i]))
+            return true;
+    return false;
+}
+
+/* Tensors of the layers behind the last one, which predict further tokens. */
+static bool is_of_skipped_layer(const struct model_config *config, const char *name)
+{
+    static const char LAYERS[] = "model.layers.";
+    char *end;
+    if (config->n_skipped_layers == 0 || strncmp(name, LAYERS, sizeof LAYERS - 1) != 0)
+        return false;
+    const unsigned long layer = strtoul(name + sizeof LAYERS - 1, &end, 10);
+    return *end == '.' && layer >= config->n_layers &&
+           layer - config->n_layers < config->n_skipped_layers;
+}
+
+void leftover_tensors_say(const struct model_config *config, const struct weight_files *files,
+                          const bool *is_used)
+{
+    uint32_t n = 0, n_skipped = 0;
+    const char *first = NULL;
+    for (uint32_t i = 0; i < files->n_entries; i++) {
+        const char *name = files->entries[i].tensor->name;
+        if (is_used[i] || is_known_leftover(name))
+            continue;
+        if (is_of_skipped_layer(config, name)) {
+            n_skipped++;
+            continue;
+        }
+        first = first ? first : name;
+        n++;
+    }
+    if (n_skipped > 0)
+        log_info("%u tensors of the %u layers behind layer %u are not used: they predict further "
+                 "tokens (num_nextn_predict_layers)",
+                 n_skipped, config->n_skipped_layers, config->n_layers - 1);
+    if (n > 0)
+        log_event(LOG_WARN, NULL, "tensors not used by this architecture", LOG_U64("n", n),
+                  LOG_TEXT("first", first));
+}
