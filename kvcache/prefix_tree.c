@@ -37,6 +37,10 @@ struct prefix_tree {
     uint64_t clock;       /* incremented at each use */
     uint64_t n_changes;   /* changes of peek_held's result; starts at 1 */
     block_id first, last; /* the list, longest idle first */
+    prefix_observer observer;
+    void *observer_arg;
+    enum prefix_reason why; /* blocks leave now */
+    bool has_origins;       /* a block with an origin was added at some time */
     uint32_t slots_mask;
     node_id *slots;              /* [slots_mask + 1] hash table with open addressing; NONE: empty */
     struct node *nodes;          /* [nodes_max] */
@@ -246,6 +250,7 @@ enum status prefix_tree_create(struct block_pool *pool, const struct cache_group
     tree->nodes_max = tree->has_full || n_blocks > UINT32_MAX / 4 ? n_blocks : 2 * n_blocks;
     tree->first = tree->last = NONE;
     tree->n_changes = 1;
+    tree->why = PREFIX_EVICTED;
     for (block_id id = 0; id < n_blocks; id++)
         tree->entries[id].node = NONE;
     if (!make_arrays(tree)) {
@@ -330,6 +335,45 @@ uint32_t prefix_tree_match(struct prefix_tree *tree, const struct prefix_hash *h
     return known;
 }
 
+/* ---- who watches ---- */
+
+static uint64_t origin_of_chain(const struct prefix_tree *tree, node_id at)
+{
+    uint64_t origin = 0;
+    for (; tree->has_origins && at != NONE; at = tree->nodes[at].parent) {
+        const uint64_t own = tree->nodes[at].origin;
+        if (own != 0 && origin != 0 && own != origin)
+            return PREFIX_ORIGINS_MIXED;
+        if (own != 0)
+            origin = own;
+    }
+    return origin;
+}
+
+static void tell(const struct prefix_tree *tree, enum prefix_reason reason, node_id at,
+                 uint32_t group, block_id id)
+{
+    const struct node *node = &tree->nodes[at];
+    if (!tree->observer)
+        return;
+    struct prefix_change change = {.reason = reason,
+                                   .hash = node->hash,
+                                   .group = group,
+                                   .id = id,
+                                   .is_idle = tree->entries[id].is_idle};
+    if (node->parent != NONE)
+        change.parent = tree->nodes[node->parent].hash;
+    if (reason != PREFIX_STORED)
+        change.origin = origin_of_chain(tree, at);
+    tree->observer(tree->observer_arg, &change);
+}
+
+void prefix_tree_observe(struct prefix_tree *tree, prefix_observer observer, void *arg)
+{
+    tree->observer = observer;
+    tree->observer_arg = arg;
+}
+
 /* ---- adding ---- */
 
 static void add_block(struct prefix_tree *tree, node_id at, uint32_t group, block_id id)
@@ -340,12 +384,14 @@ static void add_block(struct prefix_tree *tree, node_id at, uint32_t group, bloc
            (origin == 0 || !node->origin || node->origin == origin));
     if (origin != 0)
         node->origin = origin;
+    tree->has_origins |= origin != 0;
     *block_of(tree, at, group) = id;
     node->n_blocks++;
     tree->entries[id] = (struct leaf_entry){.node = at, .group = group};
     tree->n_changes++;
     block_pool_cache(tree->pool, id);
     assert(block_pool_state(tree->pool, id) != BLOCK_CACHED && "the caller holds it");
+    tell(tree, PREFIX_STORED, at, group, id);
 }
 
 static bool is_empty(const struct node *node)
@@ -458,6 +504,7 @@ static void take_block(struct prefix_tree *tree, node_id at, uint32_t group)
     const block_id taken = *id;
     if (taken == BLOCK_NONE)
         return;
+    tell(tree, tree->why, at, group, taken);
     if (tree->entries[taken].is_listed)
         unlist(tree, taken);
     tree->entries[taken].node = NONE;
@@ -539,8 +586,10 @@ uint32_t prefix_tree_drop(struct prefix_tree *tree, uint64_t origin)
 {
     uint32_t n_before = tree->n_nodes;
     assert(origin != 0);
+    tree->why = PREFIX_DROPPED;
     for (node_id id = 0; id < tree->nodes_max; id++)
         remove_upwards(tree, id, origin, NONE);
+    tree->why = PREFIX_EVICTED;
     return n_before - tree->n_nodes;
 }
 
@@ -567,9 +616,95 @@ uint32_t prefix_tree_forget(struct prefix_tree *tree, struct prefix_hash hash)
 {
     uint32_t n_before = tree->n_nodes;
     node_id id = find(tree, hash);
+    tree->why = PREFIX_FORGOTTEN;
     if (id != NONE)
         remove_subtree(tree, id);
+    tree->why = PREFIX_EVICTED;
     return n_before - tree->n_nodes;
+}
+
+uint32_t prefix_tree_flush(struct prefix_tree *tree)
+{
+    tree->why = PREFIX_FLUSHED;
+    const uint32_t n_evicted = prefix_tree_evict(tree, block_pool_size(tree->pool));
+    tree->why = PREFIX_EVICTED;
+    return n_evicted;
+}
+
+/* ---- for tiers ---- */
+
+bool prefix_tree_has(const struct prefix_tree *tree, struct prefix_hash hash, uint32_t group)
+{
+    const node_id at = find(tree, hash);
+    return at != NONE && *block_of(tree, at, group) != BLOCK_NONE;
+}
+
+uint32_t prefix_tree_touch(struct prefix_tree *tree, const struct prefix_hash *hashes, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const node_id at = find(tree, hashes[i]);
+        if (at == NONE)
+            return i;
+        for (uint32_t group = 0; group < tree->n_groups; group++) {
+            const block_id id = *block_of(tree, at, group);
+            if (id == BLOCK_NONE || !tree->entries[id].is_idle)
+                continue;
+            block_pool_share(tree->pool, &id, 1);
+            block_pool_release(tree->pool, &id, 1);
+        }
+    }
+    return n;
+}
+
+/* Where no group is full, spans before a window have no blocks: their nodes are made. NONE: there is no way to make them, or
+ * where a group is full, the span is missing. */
+static node_id find_parent(struct prefix_tree *tree, const struct prefix_hash *hashes, uint32_t at)
+{
+    node_id parent = NONE;
+    if (tree->has_full)
+        return find(tree, hashes[at - 1]);
+    for (uint32_t i = 0; i < at; i++) {
+        const node_id above = parent;
+        parent = find(tree, hashes[i]);
+        if (parent == NONE)
+            parent = add_node(tree, hashes[i], above);
+        if (parent != NONE)
+            continue;
+        if (above != NONE && is_empty(&tree->nodes[above]))
+            (void)remove_leaf(tree, above);
+        return NONE;
+    }
+    return parent;
+}
+
+/* A new node has a block of each full group. */
+static bool may_be_new(const struct prefix_tree *tree, const block_id *ids)
+{
+    for (uint32_t group = 0; group < tree->n_groups && is_full(tree, group); group++)
+        if (ids[group] == BLOCK_NONE)
+            return false;
+    return have_one_origin(tree, ids, 1);
+}
+
+bool prefix_tree_add(struct prefix_tree *tree, const struct prefix_hash *hashes, uint32_t at,
+                     const block_id *ids)
+{
+    const node_id parent = at == 0 ? NONE : find_parent(tree, hashes, at);
+    if (at > 0 && parent == NONE)
+        return false;
+    node_id known = find(tree, hashes[at]);
+    if (known == NONE)
+        known = may_be_new(tree, ids) ? add_node(tree, hashes[at], parent) : NONE;
+    else if (!may_stand_for(tree, known, ids, 1))
+        known = NONE;
+    for (uint32_t group = 0; known != NONE && group < tree->n_groups; group++)
+        if (ids[group] != BLOCK_NONE && *block_of(tree, known, group) == BLOCK_NONE &&
+            tree->entries[ids[group]].node == NONE)
+            add_block(tree, known, group, ids[group]);
+    const node_id last = known == NONE ? parent : known;
+    if (last != NONE && is_empty(&tree->nodes[last]))
+        (void)remove_leaf(tree, last);
+    return known != NONE;
 }
 
 uint32_t prefix_tree_count(const struct prefix_tree *tree)

@@ -82,6 +82,44 @@ uint32_t prefix_tree_drop(struct prefix_tree *tree, uint64_t origin);
 /* Removes the node with that hash, if it exists, and all nodes below it, in use or not. Returns how
  * many. */
 uint32_t prefix_tree_forget(struct prefix_tree *tree, struct prefix_hash hash);
+/* Evicts all that nobody holds. Returns the number of evicted blocks. */
+uint32_t prefix_tree_flush(struct prefix_tree *tree);
 uint32_t prefix_tree_count(const struct prefix_tree *tree); /* nodes */
 /* A number, not 0, that changes whenever the result of peek_held may have changed. */
 uint64_t prefix_tree_changes(const struct prefix_tree *tree);
+
+/* ---- for tiers behind the cache, and those who watch it ---- */
+
+enum prefix_reason {
+    PREFIX_STORED,
+    PREFIX_EVICTED,
+    PREFIX_DROPPED,   /* its origin is not trusted */
+    PREFIX_FORGOTTEN, /* its numbers are not */
+    PREFIX_FLUSHED
+};
+
+#define PREFIX_ORIGINS_MIXED UINT64_MAX
+
+/* A block has come into the tree, or leaves it: then its bytes are still there. */
+struct prefix_change {
+    enum prefix_reason reason;
+    struct prefix_hash hash, parent; /* parent: zeros for the first span of a prompt */
+    uint32_t group;
+    block_id id;
+    uint64_t
+        origin; /* of it and what is above it: 0, one, or PREFIX_ORIGINS_MIXED; of a stored one 0 */
+    bool is_idle; /* nobody holds it: nothing writes to it */
+};
+
+typedef void (*prefix_observer)(void *arg, const struct prefix_change *change);
+/* One; NULL: none. It runs inside the functions above and calls nothing of tree and pool that changes them. */
+void prefix_tree_observe(struct prefix_tree *tree, prefix_observer observer, void *arg);
+
+/* Whether the tree has that block. */
+bool prefix_tree_has(const struct prefix_tree *tree, struct prefix_hash hash, uint32_t group);
+/* The spans before n count as used now, as far as they are there. Returns how many are, from the first one on. */
+uint32_t prefix_tree_touch(struct prefix_tree *tree, const struct prefix_hash *hashes, uint32_t n);
+/* Adds the caller's blocks of span at alone, ids [n_groups], as insert. False: the span before it, or a block of a full
+ * group, is missing; or it may not be added. */
+bool prefix_tree_add(struct prefix_tree *tree, const struct prefix_hash *hashes, uint32_t at,
+                     const block_id *ids);
