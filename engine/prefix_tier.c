@@ -13,8 +13,9 @@
 struct restore {
     uint64_t order; /* 0: none */
     uint64_t limit_ns;
-    uint32_t n_spans;
+    uint32_t n_spans, n_known;  /* of the prefix, and that the cache had */
     struct prefix_hash *hashes; /* [spans_max] */
+    uint32_t n_blocks;          /* of the prefix, with those that the cache has */
     uint32_t n_keys;
     struct stored_key *keys; /* [keys_max] in the order of spans */
     uint32_t *spans;         /* [keys_max] of each key */
@@ -133,6 +134,12 @@ static void give_parts(struct prefix_tier *tier, struct restore *restore)
 /* Fine for an order that is over. */
 static void end(struct prefix_tier *tier, struct restore *restore)
 {
+    uint32_t n_held;
+    const uint32_t n_found = kv_manager_peek(tier->options.manager, restore->hashes,
+                                             restore->n_spans, &n_held);
+    if (n_found > restore->n_known)
+        tier->figures.tokens += (uint64_t)(n_found - restore->n_known) *
+                                tier->geometry.block_tokens;
     give_parts(tier, restore);
     kv_tier_cancel(tier->options.tier, restore->order);
     restore->order = 0;
@@ -205,7 +212,6 @@ static void take_piece(struct prefix_tier *tier, struct restore *restore,
         return;
     if (add_span(tier, restore, span)) {
         tier->figures.blocks += restore->n_parts;
-        tier->figures.tokens += tier->geometry.block_tokens;
         give_parts(tier, restore);
     } else {
         tier->figures.no_room += restore->n_parts;
@@ -285,16 +291,21 @@ static uint32_t find_prefix(const struct prefix_tier *tier, const struct prefix_
 /* The keys that the cache lacks of those n spans. */
 static void make_plan(struct prefix_tier *tier, const struct prefix_hash *hashes, uint32_t n)
 {
+    const uint32_t block_tokens = tier->geometry.block_tokens;
     struct restore *plan = &tier->plan;
+    uint32_t firsts[CACHE_GROUPS_MAX];
+    for (uint32_t group = 0; group < tier->n_groups; group++)
+        firsts[group] = cache_group_first_span(&tier->geometry.groups, group, block_tokens,
+                                               n * block_tokens);
     plan->n_spans = n;
-    plan->n_keys = 0;
+    plan->n_keys = plan->n_blocks = 0;
     memcpy(plan->hashes, hashes, n * sizeof *hashes);
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t group = 0; group < tier->n_groups; group++) {
-            if (i < cache_group_first_span(&tier->geometry.groups, group,
-                                           tier->geometry.block_tokens,
-                                           n * tier->geometry.block_tokens) ||
-                is_cached(tier, hashes[i], group))
+            if (i < firsts[group])
+                continue;
+            plan->n_blocks++;
+            if (is_cached(tier, hashes[i], group))
                 continue;
             plan->keys[plan->n_keys] = (struct stored_key){hashes[i], group};
             plan->spans[plan->n_keys++] = i;
@@ -304,8 +315,7 @@ static void make_plan(struct prefix_tier *tier, const struct prefix_hash *hashes
 /* Blocks that the prefix has in the cache already stay. */
 static bool has_room(const struct prefix_tier *tier)
 {
-    const uint32_t n_all = tier->plan.n_spans * tier->n_groups;
-    return n_all <= kv_manager_left(tier->options.manager);
+    return tier->plan.n_blocks <= kv_manager_left(tier->options.manager);
 }
 
 /* 0: none is free. */
@@ -354,6 +364,7 @@ bool prefix_tier_holds(struct prefix_tier *tier, struct engine_request *request,
         return false;
     }
     make_plan(tier, hashes, n_found);
+    tier->plan.n_known = n_known;
     assert(tier->plan.n_keys > 0);
     if (has_room(tier))
         request->restore = order(tier, now_ns);

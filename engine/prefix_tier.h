@@ -58,7 +58,7 @@ void prefix_tier_clear(struct prefix_tier *tier);
 
 struct prefix_tier_figures {
     uint64_t n_orders, n_late; /* orders; that were ended at their limit */
-    uint64_t blocks, tokens;   /* that entered the cache */
+    uint64_t blocks, tokens;   /* that entered the cache; by which prefixes in it became longer */
     uint64_t no_room;          /* blocks that came and found no place in the cache */
     uint64_t mixed;            /* evicted blocks that were not kept: of several origins */
     struct kv_tier_counts tier;

@@ -1,6 +1,7 @@
 #include "kvtier/kv_tier.h"
 
 #include "base/secret.h"
+#include "kvtier/stored_index.h"
 
 #include <assert.h>
 #include <pthread.h>
@@ -17,11 +18,6 @@ struct line {
 };
 
 enum store_state { STORE_EMPTY, STORE_FILLING, STORE_WAITING, STORE_VOID };
-
-struct store_slot {
-    enum store_state state;
-    struct stored_block block;
-};
 
 struct order {
     uint64_t number; /* 0: none */
@@ -56,12 +52,14 @@ struct kv_tier {
     pthread_mutex_t mutex; /* of all below */
     pthread_cond_t changed;
     bool is_stopping;
-    struct store_slot *stores; /* [stores_max] */
-    struct line stores_free, stores_waiting;
+    struct stored_index *stores;    /* what waits to be written, by its slot */
+    enum store_state *store_states; /* [stores_max] */
+    struct line stores_waiting;
     struct order orders[KV_TIER_ORDERS_MAX];
     uint64_t n_orders;    /* ever */
     struct piece *pieces; /* [pieces_max + orders]: the last ones have no bytes */
     struct line pieces_free, ends_free, pieces_done;
+    bool has_told; /* a piece was added to pieces_done since the last wake */
     struct removal *removals, **removals_end;
     bool must_clear; /* a removal found no memory */
     uint64_t epoch;  /* incremented by each removal */
@@ -97,13 +95,10 @@ static uint32_t line_pop(struct line *line)
 static bool make_lines(struct kv_tier *tier)
 {
     const uint32_t n_stores = tier->options.stores_max, n_pieces = tier->options.pieces_max;
-    if (!line_init(&tier->stores_free, n_stores) || !line_init(&tier->stores_waiting, n_stores) ||
-        !line_init(&tier->pieces_free, n_pieces) ||
+    if (!line_init(&tier->stores_waiting, n_stores) || !line_init(&tier->pieces_free, n_pieces) ||
         !line_init(&tier->ends_free, KV_TIER_ORDERS_MAX) ||
         !line_init(&tier->pieces_done, n_pieces + KV_TIER_ORDERS_MAX))
         return false;
-    for (uint32_t i = 0; i < n_stores; i++)
-        line_push(&tier->stores_free, i);
     for (uint32_t i = 0; i < n_pieces; i++)
         line_push(&tier->pieces_free, i);
     for (uint32_t i = 0; i < KV_TIER_ORDERS_MAX; i++)
@@ -118,14 +113,15 @@ static bool make_arrays(struct kv_tier *tier)
     const size_t piece_bytes = options->pieces_max * options->block_bytes;
     tier->store_bytes = malloc(store_bytes);
     tier->piece_bytes = malloc(piece_bytes);
-    tier->stores = calloc(options->stores_max, sizeof *tier->stores);
+    tier->store_states = calloc(options->stores_max, sizeof *tier->store_states);
     tier->pieces = calloc(options->pieces_max + KV_TIER_ORDERS_MAX, sizeof *tier->pieces);
     for (uint32_t i = 0; i < KV_TIER_ORDERS_MAX; i++) {
         tier->orders[i].keys = calloc(options->keys_max, sizeof *tier->orders[i].keys);
         if (!tier->orders[i].keys)
             return false;
     }
-    if (!tier->store_bytes || !tier->piece_bytes || !tier->stores || !tier->pieces)
+    if (!tier->store_bytes || !tier->piece_bytes || !tier->store_states || !tier->pieces ||
+        stored_index_create(options->stores_max, &tier->stores) != STATUS_OK)
         return false;
     /* Now, so that who measures the process's memory sees it. */
     memset(tier->store_bytes, 0, store_bytes);
@@ -228,12 +224,12 @@ void kv_tier_destroy(struct kv_tier *tier)
     }
     for (uint32_t i = 0; i < KV_TIER_ORDERS_MAX; i++)
         free(tier->orders[i].keys);
-    free(tier->stores_free.slots);
     free(tier->stores_waiting.slots);
     free(tier->pieces_free.slots);
     free(tier->ends_free.slots);
     free(tier->pieces_done.slots);
-    free(tier->stores);
+    stored_index_destroy(tier->stores);
+    free(tier->store_states);
     free(tier->pieces);
     free(tier->store_bytes);
     free(tier->piece_bytes);
@@ -287,6 +283,7 @@ static void tell_end(struct kv_tier *tier, uint32_t at)
     tier->pieces[slot] = (struct piece){
         .told = {.order = order->number, .at = order->n_read, .is_last = true}, .order = at};
     line_push(&tier->pieces_done, slot);
+    tier->has_told = true;
 }
 
 /* The oldest order that is to be read. NONE: none. */
@@ -302,6 +299,13 @@ static uint32_t next_order(const struct kv_tier *tier)
     return next;
 }
 
+/* It has left the pool, and is not written yet. */
+static uint32_t find_waiting(const struct kv_tier *tier, const struct stored_key *key)
+{
+    const uint32_t slot = stored_index_find(tier->stores, key);
+    return slot != STORED_NONE && tier->store_states[slot] == STORE_WAITING ? slot : STORED_NONE;
+}
+
 static bool read_now(struct kv_tier *tier)
 {
     const uint32_t at = next_order(tier);
@@ -313,8 +317,15 @@ static bool read_now(struct kv_tier *tier)
     const uint64_t number = order->number, epoch = tier->epoch;
     uint8_t *bytes = piece_slot_bytes(tier, slot);
     uint64_t origin = 0;
+    enum status status = STATUS_OK;
+    const uint32_t waiting = find_waiting(tier, &key);
+    if (waiting != STORED_NONE)
+        origin = stored_index_at(tier->stores, waiting)->origin;
     pthread_mutex_unlock(&tier->mutex);
-    const enum status status = tier->options.ops->read(tier->options.store, &key, bytes, &origin);
+    if (waiting != STORED_NONE) /* this thread writes it later */
+        memcpy(bytes, store_slot_bytes(tier, waiting), tier->options.block_bytes);
+    else
+        status = tier->options.ops->read(tier->options.store, &key, bytes, &origin);
     pthread_mutex_lock(&tier->mutex);
     if (order->number != number || epoch != tier->epoch) { /* cancelled meanwhile */
         line_push(&tier->pieces_free, slot);
@@ -333,6 +344,7 @@ static bool read_now(struct kv_tier *tier)
     order->n_read++;
     order->is_over = tier->pieces[slot].told.is_last = order->n_read == order->n;
     line_push(&tier->pieces_done, slot);
+    tier->has_told = true;
     return true;
 }
 
@@ -340,8 +352,8 @@ static void free_store(struct kv_tier *tier, uint32_t slot)
 {
     if (tier->options.wipes)
         secret_wipe(store_slot_bytes(tier, slot), tier->options.block_bytes);
-    tier->stores[slot].state = STORE_EMPTY;
-    line_push(&tier->stores_free, slot);
+    tier->store_states[slot] = STORE_EMPTY;
+    stored_index_remove(tier->stores, slot);
 }
 
 static bool write_now(struct kv_tier *tier)
@@ -349,10 +361,10 @@ static bool write_now(struct kv_tier *tier)
     const uint32_t slot = line_pop(&tier->stores_waiting);
     if (slot == NONE)
         return false;
-    struct store_slot *store = &tier->stores[slot];
-    if (store->state == STORE_WAITING) {
+    if (tier->store_states[slot] == STORE_WAITING) {
+        const struct stored_block block = *stored_index_at(tier->stores, slot);
         pthread_mutex_unlock(&tier->mutex);
-        const enum status status = tier->options.ops->write(tier->options.store, &store->block,
+        const enum status status = tier->options.ops->write(tier->options.store, &block,
                                                             store_slot_bytes(tier, slot));
         pthread_mutex_lock(&tier->mutex);
         tier->counts.n_stored += status == STATUS_OK;
@@ -365,14 +377,13 @@ bool kv_tier_work(struct kv_tier *tier)
 {
     bool has_done = true;
     pthread_mutex_lock(&tier->mutex);
-    const uint32_t n_done = tier->pieces_done.n;
     if (tier->removals || tier->must_clear)
         remove_now(tier);
     else
         has_done = read_now(tier) || write_now(tier);
-    void (*wake)(void *arg) = tier->pieces_done.n > n_done ? tier->wake : NULL;
-    if (wake)
-        wake(tier->wake_arg); /* with the lock, so that on_piece(NULL) ends it */
+    if (tier->has_told && tier->wake)
+        tier->wake(tier->wake_arg); /* with the lock, so that on_piece(NULL) ends it */
+    tier->has_told = false;
     pthread_mutex_unlock(&tier->mutex);
     return has_done;
 }
@@ -381,29 +392,29 @@ bool kv_tier_work(struct kv_tier *tier)
 
 uint8_t *kv_tier_store_begin(struct kv_tier *tier, const struct stored_block *block)
 {
-    if (tier->options.ops->has(tier->options.store, &block->key)) {
-        pthread_mutex_lock(&tier->mutex);
-        tier->counts.n_skipped++;
-        pthread_mutex_unlock(&tier->mutex);
-        return NULL;
-    }
+    const bool is_stored = tier->options.ops->has(tier->options.store, &block->key);
+    uint32_t slot = STORED_NONE;
     pthread_mutex_lock(&tier->mutex);
-    const uint32_t slot = line_pop(&tier->stores_free);
-    if (slot == NONE)
+    if (is_stored || stored_index_find(tier->stores, &block->key) != STORED_NONE) {
+        tier->counts.n_skipped++;
+    } else if (stored_index_is_full(tier->stores)) {
         tier->counts.n_dropped++;
-    else
-        tier->stores[slot] = (struct store_slot){.state = STORE_FILLING, .block = *block};
+    } else {
+        slot = stored_index_add(tier->stores, block);
+        tier->store_states[slot] = STORE_FILLING;
+    }
     pthread_mutex_unlock(&tier->mutex);
-    return slot == NONE ? NULL : store_slot_bytes(tier, slot);
+    return slot == STORED_NONE ? NULL : store_slot_bytes(tier, slot);
 }
 
 void kv_tier_store_end(struct kv_tier *tier, uint8_t *bytes, bool is_good)
 {
     const size_t slot = (size_t)(bytes - tier->store_bytes) / tier->options.block_bytes;
-    assert(slot < tier->options.stores_max && tier->stores[slot].state == STORE_FILLING);
+    assert(slot < tier->options.stores_max);
     pthread_mutex_lock(&tier->mutex);
+    assert(tier->store_states[slot] == STORE_FILLING);
     if (is_good) {
-        tier->stores[slot].state = STORE_WAITING;
+        tier->store_states[slot] = STORE_WAITING;
         line_push(&tier->stores_waiting, (uint32_t)slot);
         pthread_cond_signal(&tier->changed);
     } else {
@@ -416,7 +427,10 @@ void kv_tier_store_end(struct kv_tier *tier, uint8_t *bytes, bool is_good)
 
 bool kv_tier_has(struct kv_tier *tier, const struct stored_key *key)
 {
-    return tier->options.ops->has(tier->options.store, key);
+    pthread_mutex_lock(&tier->mutex);
+    const bool is_waiting = find_waiting(tier, key) != STORED_NONE;
+    pthread_mutex_unlock(&tier->mutex);
+    return is_waiting || tier->options.ops->has(tier->options.store, key);
 }
 
 uint64_t kv_tier_order(struct kv_tier *tier, const struct stored_key *keys, uint32_t n)
@@ -516,9 +530,9 @@ static void end_orders(struct kv_tier *tier)
 static void void_stores(struct kv_tier *tier, enum removal_kind kind, uint64_t origin)
 {
     for (uint32_t i = 0; i < tier->options.stores_max; i++)
-        if (tier->stores[i].state == STORE_WAITING &&
-            (kind != REMOVE_ORIGIN || tier->stores[i].block.origin == origin))
-            tier->stores[i].state = STORE_VOID;
+        if (tier->store_states[i] == STORE_WAITING &&
+            (kind != REMOVE_ORIGIN || stored_index_at(tier->stores, i)->origin == origin))
+            tier->store_states[i] = STORE_VOID;
 }
 
 static void post(struct kv_tier *tier, enum removal_kind kind, uint64_t origin,

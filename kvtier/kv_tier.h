@@ -6,7 +6,7 @@
  *              order, cancel         --->  [ orders ]   > work: one read, write or removal at a time (the tier's thread)
  *              take, give            <---  [ pieces ]  /
  *
- * A store: the engine copies a block into memory of the tier, which writes it later. If that memory is full, because the
+ * A store: the engine copies a block into memory of the tier, which writes it later; until then it is found there. If that memory is full, because the
  * store is slow, the block is not kept, and counted. Reads come before writes, because requests wait for them.
  *
  * An order is a list of keys, which are read in this order. Each block comes as a piece; the first one that is missing ends
