@@ -37,7 +37,8 @@ struct engine_request {
     uint64_t arrived_ns;  /* when the engine took it */
     uint32_t schedule_id; /* schedule.h */
     /* prefix_tier.h: the order that it waits for (0: none yet), until when at the latest, whether it needs to ask no more, and
-     * what kv_manager_changes was when it asked last. */
+     * which changes and how many free blocks there were when it
+     * asked last. */
     uint64_t restore, held_until_ns, restore_lookup;
     bool is_restored;
     uint32_t n_tokens;   /* of the prompt */

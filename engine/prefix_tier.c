@@ -7,7 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define TRIES_MAX 64u /* of a copy that finds no view; each waits for the compute queue */
+#define LEFT_SHIFT 40  /* of the number of free blocks, above that of changes */
+#define TRIES_MAX  64u /* of a copy that finds no view; each waits for the compute queue */
 
 /* The blocks of a prefix that were ordered. */
 struct restore {
@@ -353,10 +354,11 @@ bool prefix_tier_holds(struct prefix_tier *tier, struct engine_request *request,
             request->held_until_ns = 0;
         return !request->is_restored;
     }
-    const uint64_t changes = kv_manager_changes(tier->options.manager);
-    if (request->restore_lookup == changes)
+    const uint64_t lookup = kv_manager_changes(tier->options.manager) +
+                            ((uint64_t)kv_manager_left(tier->options.manager) << LEFT_SHIFT);
+    if (request->restore_lookup == lookup)
         return false; /* there was no room, and nothing has changed */
-    request->restore_lookup = changes;
+    request->restore_lookup = lookup;
     const uint32_t n_known = kv_manager_peek(tier->options.manager, hashes, n, &n_held);
     const uint32_t n_found = find_prefix(tier, hashes, n);
     if (n_found <= n_known) {
