@@ -1,107 +1,10 @@
-#include "kvcache/prefix_tree.h"
-
-#include "base/hash.h"
+#include "kvcache/prefix_tree_state.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { NONE = UINT32_MAX };
-
-typedef uint32_t node_id;
-
-struct node {
-    struct prefix_hash hash;
-    uint64_t origin; /* of the first of its blocks that has one; 0: none has */
-    node_id parent;  /* NONE: the first span of a prompt */
-    uint32_t n_children;
-    uint32_t n_blocks; /* of all groups */
-    bool is_in_tree;
-};
-
-/* What the tree knows of a block of the pool. */
-struct leaf_entry {
-    node_id node; /* NONE: it is not in the tree */
-    uint32_t group;
-    block_id previous, next; /* in the list of idle blocks that can be evicted */
-    uint64_t idle_since;     /* on the tree's clock */
-    bool is_idle, is_listed;
-};
-
-struct prefix_tree {
-    struct block_pool *pool;
-    struct cache_groups groups;
-    uint32_t n_groups, block_tokens;
-    bool has_full; /* group 0 is a full one: its block stands for the node */
-    uint32_t nodes_max, n_nodes;
-    uint64_t clock;       /* incremented at each use */
-    uint64_t n_changes;   /* changes of peek_held's result; starts at 1 */
-    block_id first, last; /* the list, longest idle first */
-    prefix_observer observer;
-    void *observer_arg;
-    enum prefix_reason why; /* blocks leave now */
-    bool has_origins;       /* a block with an origin was added at some time */
-    uint32_t slots_mask;
-    node_id *slots;              /* [slots_mask + 1] hash table with open addressing; NONE: empty */
-    struct node *nodes;          /* [nodes_max] */
-    node_id *unused;             /* [nodes_max] a stack of those that are not in the tree */
-    block_id *blocks;            /* [nodes_max][n_groups] */
-    struct leaf_entry entries[]; /* by block */
-};
-
-struct prefix_key prefix_key_for(const struct prefix_key *secret, const char *numerics)
-{
-    struct hash_key hash_key;
-    struct prefix_key key;
-    memcpy(&hash_key, secret, sizeof hash_key);
-    struct hash128 hash = hash128_of(&hash_key, numerics, strlen(numerics));
-    _Static_assert(sizeof hash == sizeof key, "both are 16 bytes");
-    memcpy(&key, &hash, sizeof key);
-    return key;
-}
-
-void prefix_hash_blocks(const struct prefix_key *key, const void *salt, size_t salt_bytes,
-                        const uint32_t *token_ids, uint32_t n_tokens, uint32_t block_tokens,
-                        struct prefix_hash *hashes_out)
-{
-    struct hash_key hash_key;
-    _Static_assert(sizeof hash_key == sizeof *key, "both are 16 bytes");
-    memcpy(&hash_key, key, sizeof hash_key);
-    assert(block_tokens > 0);
-
-    struct hash128 hash = hash128_of(&hash_key, salt, salt_bytes);
-    uint32_t n = n_tokens / block_tokens;
-    for (uint32_t i = 0; i < n; i++) {
-        hash = hash128_chain(&hash_key, hash, token_ids + (size_t)i * block_tokens,
-                             block_tokens * sizeof *token_ids);
-        hashes_out[i] = (struct prefix_hash){hash.lo, hash.hi};
-    }
-}
-
 /* ---- hash table ---- */
-
-static uint32_t home_slot(const struct prefix_tree *tree, struct prefix_hash hash)
-{
-    return (uint32_t)hash.lo & tree->slots_mask;
-}
-
-/* The slot of hash, or the empty slot for it. At most half of the slots are used. */
-static uint32_t find_slot(const struct prefix_tree *tree, struct prefix_hash hash)
-{
-    uint32_t slot = home_slot(tree, hash);
-    while (tree->slots[slot] != NONE) {
-        const struct node *node = &tree->nodes[tree->slots[slot]];
-        if (node->hash.lo == hash.lo && node->hash.hi == hash.hi)
-            return slot;
-        slot = (slot + 1) & tree->slots_mask;
-    }
-    return slot;
-}
-
-static node_id find(const struct prefix_tree *tree, struct prefix_hash hash)
-{
-    return tree->slots[find_slot(tree, hash)];
-}
 
 /* Moves later entries of the run into the gap, so that no search ends too early. */
 static void clear_slot(struct prefix_tree *tree, uint32_t gap)
@@ -118,17 +21,6 @@ static void clear_slot(struct prefix_tree *tree, uint32_t gap)
 }
 
 /* ---- blocks of nodes ---- */
-
-static block_id *block_of(const struct prefix_tree *tree, node_id node, uint32_t group)
-{
-    assert(node < tree->nodes_max && group < tree->n_groups);
-    return &tree->blocks[(size_t)node * tree->n_groups + group];
-}
-
-static bool is_full(const struct prefix_tree *tree, uint32_t group)
-{
-    return cache_group_window(&tree->groups, group) == 0;
-}
 
 static bool has_origin(const struct prefix_tree *tree, node_id at, uint64_t origin)
 {
@@ -335,45 +227,6 @@ uint32_t prefix_tree_match(struct prefix_tree *tree, const struct prefix_hash *h
     return known;
 }
 
-/* ---- who watches ---- */
-
-static uint64_t origin_of_chain(const struct prefix_tree *tree, node_id at)
-{
-    uint64_t origin = 0;
-    for (; tree->has_origins && at != NONE; at = tree->nodes[at].parent) {
-        const uint64_t own = tree->nodes[at].origin;
-        if (own != 0 && origin != 0 && own != origin)
-            return PREFIX_ORIGINS_MIXED;
-        if (own != 0)
-            origin = own;
-    }
-    return origin;
-}
-
-static void tell(const struct prefix_tree *tree, enum prefix_reason reason, node_id at,
-                 uint32_t group, block_id id)
-{
-    const struct node *node = &tree->nodes[at];
-    if (!tree->observer)
-        return;
-    struct prefix_change change = {.reason = reason,
-                                   .hash = node->hash,
-                                   .group = group,
-                                   .id = id,
-                                   .is_idle = tree->entries[id].is_idle};
-    if (node->parent != NONE)
-        change.parent = tree->nodes[node->parent].hash;
-    if (reason != PREFIX_STORED)
-        change.origin = origin_of_chain(tree, at);
-    tree->observer(tree->observer_arg, &change);
-}
-
-void prefix_tree_observe(struct prefix_tree *tree, prefix_observer observer, void *arg)
-{
-    tree->observer = observer;
-    tree->observer_arg = arg;
-}
-
 /* ---- adding ---- */
 
 static void add_block(struct prefix_tree *tree, node_id at, uint32_t group, block_id id)
@@ -391,7 +244,7 @@ static void add_block(struct prefix_tree *tree, node_id at, uint32_t group, bloc
     tree->n_changes++;
     block_pool_cache(tree->pool, id);
     assert(block_pool_state(tree->pool, id) != BLOCK_CACHED && "the caller holds it");
-    tell(tree, PREFIX_STORED, at, group, id);
+    prefix_tree_tell(tree, PREFIX_STORED, at, group, id);
 }
 
 static bool is_empty(const struct node *node)
@@ -504,7 +357,7 @@ static void take_block(struct prefix_tree *tree, node_id at, uint32_t group)
     const block_id taken = *id;
     if (taken == BLOCK_NONE)
         return;
-    tell(tree, tree->why, at, group, taken);
+    prefix_tree_tell(tree, tree->why, at, group, taken);
     if (tree->entries[taken].is_listed)
         unlist(tree, taken);
     tree->entries[taken].node = NONE;
@@ -632,29 +485,6 @@ uint32_t prefix_tree_flush(struct prefix_tree *tree)
 }
 
 /* ---- for tiers ---- */
-
-bool prefix_tree_has(const struct prefix_tree *tree, struct prefix_hash hash, uint32_t group)
-{
-    const node_id at = find(tree, hash);
-    return at != NONE && *block_of(tree, at, group) != BLOCK_NONE;
-}
-
-uint32_t prefix_tree_touch(struct prefix_tree *tree, const struct prefix_hash *hashes, uint32_t n)
-{
-    for (uint32_t i = 0; i < n; i++) {
-        const node_id at = find(tree, hashes[i]);
-        if (at == NONE)
-            return i;
-        for (uint32_t group = 0; group < tree->n_groups; group++) {
-            const block_id id = *block_of(tree, at, group);
-            if (id == BLOCK_NONE || !tree->entries[id].is_idle)
-                continue;
-            block_pool_share(tree->pool, &id, 1);
-            block_pool_release(tree->pool, &id, 1);
-        }
-    }
-    return n;
-}
 
 /* Where no group is full, spans before a window have no blocks: their nodes are made. NONE: there is no way to make them, or
  * where a group is full, the span is missing. */

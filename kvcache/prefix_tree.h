@@ -4,7 +4,7 @@
  *
  * A radix tree over spans, whole blocks of tokens: a node is one span, its key the hash of all tokens from
  * the beginning of the prompt to the span's end, so that equal keys mean equal prefixes. The hash is
- * keyed with a secret of the process and starts from the request's cache salt.
+ * keyed and starts from the request's cache salt (prefix_hash.h).
  *
  *     h[0] = H(key, salt),  h[i + 1] = H(key, h[i] || tokens of span i)        128 bits each
  *
@@ -27,22 +27,7 @@
 
 #include "kvcache/block_pool.h"
 #include "kvcache/cache_groups.h"
-
-struct prefix_hash {
-    uint64_t lo, hi;
-};
-
-struct prefix_key {
-    uint8_t bytes[16];
-};
-
-/* The key for blocks of one numerics id: the same tokens with another id have other hashes. */
-struct prefix_key prefix_key_for(const struct prefix_key *secret, const char *numerics);
-
-/* Hashes of the n_tokens / block_tokens whole blocks; hashes_out has room for them. */
-void prefix_hash_blocks(const struct prefix_key *key, const void *salt, size_t salt_bytes,
-                        const uint32_t *token_ids, uint32_t n_tokens, uint32_t block_tokens,
-                        struct prefix_hash *hashes_out);
+#include "kvcache/prefix_hash.h"
 
 struct prefix_tree;
 

@@ -10,7 +10,7 @@
 #pragma once
 
 #include "engine/prefix_tier.h"
-#include "worker_common/worker.h"
+#include "worker_common/worker_object.h"
 
 /* Checks the rows alone. INVALID_ARGUMENT with a sentence. */
 MUST_CHECK enum status worker_tier_check(const struct worker_options *options, struct error *error);

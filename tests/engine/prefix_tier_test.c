@@ -6,7 +6,7 @@
 #include "tests/device/fault_device.h"
 
 #include <criterion/criterion.h>
-#include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 enum { BLOCK_TOKENS = 8, CONTEXT = 128, SPANS = CONTEXT / BLOCK_TOKENS, LIMIT_NS = 1000 };
@@ -46,7 +46,8 @@ static void open_on(struct bed *bed, struct device *device, const struct cache_g
                                       .block_tokens = BLOCK_TOKENS,
                                       .dtype = KV_F32,
                                       .groups = *groups};
-    strcpy(bed->geometry.numerics, "cpu-f32-fma-fma-compute-asis-1");
+    snprintf(bed->geometry.numerics, sizeof bed->geometry.numerics,
+             "cpu-f32-fma-fma-compute-asis-1");
     bed->block_bytes = geometry_block_bytes(&bed->geometry);
     hash_prompts(bed);
     cr_assert_eq(device_allocate(device, DEVICE_KV, n_blocks * bed->block_bytes, &bed->memory),

@@ -236,7 +236,7 @@ Test(kv_files, files_of_another_geometry_model_or_numerics_are_deleted_at_start)
     for (int i = 0; i < 8; i++)
         others[i] = TIER_GEOMETRY;
     others[0].model_digest[1]++;
-    strcpy(others[1].numerics, "cpu-f32-fma-fma-compute-asis-2");
+    snprintf(others[1].numerics, sizeof others[1].numerics, "cpu-f32-fma-fma-compute-asis-2");
     others[2].n_layers = 1, others[2].n_kv_heads = 2; /* as many bytes */
     others[3].dtype = KV_BF16;
     others[4].head_dim = 16;

@@ -1,6 +1,7 @@
 #include "tests/sim/worker_node.h"
 
 #include "tests/sim/tier_disk.h"
+#include "tests/sim/tier_node.h"
 #include "worker_common/worker.h"
 #include "worker_common/worker_forward.h"
 
@@ -99,61 +100,6 @@ static struct prefix_key draw_key(struct worker_node *worker)
     for (size_t i = 0; i < sizeof key.bytes; i++)
         key.bytes[i] = (uint8_t)random_below(&worker->cluster->random, 256);
     return key;
-}
-
-/* ---- a tier behind the prefix cache ---- */
-
-static void on_piece(void *arg)
-{
-    struct worker_node *worker = arg;
-    worker->cluster->wire.nodes[worker->node].is_due = true;
-}
-
-/* Not in crowds, where a prompt must be computed by a context worker. */
-static bool has_tier(const struct worker_node *worker)
-{
-    const struct plan *plan = worker->cluster->plan;
-    return plan->prefix_cache && plan->seed % 3 != 1 && manager_kind(worker) == KV_MANAGER_PAGED &&
-           plan->kind != PLAN_CROWD && plan->kind != PLAN_AGAIN;
-}
-
-static void start_tier(struct worker_node *worker, const struct geometry *geometry)
-{
-    const size_t block_bytes = geometry_block_bytes(geometry);
-    struct error error = {""};
-    worker->tier_next_ns = TIMELINE_NEVER;
-    if (!has_tier(worker))
-        return;
-    const uint64_t seed = worker->cluster->plan->seed * 31 + worker->node;
-    if (!worker->disk)
-        worker->disk = tier_disk_create(seed, 16 + (uint32_t)(seed % 300), block_bytes);
-    const struct kv_tier_options options = {
-        .ops = &TIER_DISK_OPS,
-        .store = worker->disk,
-        .block_bytes = block_bytes,
-        .stores_max = 2 + (uint32_t)(seed % 64),
-        .pieces_max = 2 * CACHE_GROUPS_MAX,
-        .keys_max = prefix_tier_keys_max(geometry, ORACLE_CONTEXT_TOKENS),
-        .wipes = seed % 2,
-    };
-    must(worker, kv_tier_create(&options, &worker->tier), &error);
-    kv_tier_on_piece(worker->tier, on_piece, worker);
-}
-
-static uint64_t restore_limit_ns(const struct worker_node *worker)
-{
-    return (1 + worker->cluster->plan->seed % 60) * NS_PER_MS;
-}
-
-/* One operation, if it is time. False: none was done. */
-static bool run_tier(struct worker_node *worker)
-{
-    const uint64_t now_ns = worker->cluster->timeline.now_ns;
-    if (!worker->tier || worker->tier_next_ns > now_ns)
-        return false;
-    const bool has_done = kv_tier_work(worker->tier);
-    worker->tier_next_ns = has_done ? now_ns + tier_disk_delay_ns(worker->disk) : TIMELINE_NEVER;
-    return has_done;
 }
 
 /* ---- what is read must be held ---- */
@@ -256,7 +202,7 @@ static void start_ctx(struct worker_node *worker, const struct geometry *geometr
         .device = worker->device,
         .pool = worker->pool,
         .tier = worker->tier,
-        .restore_limit_ns = restore_limit_ns(worker),
+        .restore_limit_ns = tier_node_limit_ns(worker),
         .sender = worker->sender,
         .geometry = *geometry,
         .kv_manager = manager_kind(worker),
@@ -296,7 +242,7 @@ static struct gen_engine_options gen_options(struct worker_node *worker,
         .device = worker->device,
         .pool = worker->pool,
         .tier = worker->tier,
-        .restore_limit_ns = restore_limit_ns(worker),
+        .restore_limit_ns = tier_node_limit_ns(worker),
         .receiver = worker->receiver,
         .geometry = *geometry,
         .kv_manager = manager_kind(worker),
@@ -390,7 +336,7 @@ void worker_node_start(struct worker_node *worker)
          sim_transport_open(cluster->fabric, worker->node, worker->incarnation, &worker->transport),
          &error);
     create_forward(worker, &geometry);
-    start_tier(worker, &geometry);
+    tier_node_start(worker, &geometry, manager_kind(worker) == KV_MANAGER_PAGED);
     if (worker->is_ctx)
         start_ctx(worker, &geometry);
     else
@@ -399,16 +345,6 @@ void worker_node_start(struct worker_node *worker)
         worker->step_thread = step_thread_create(step, worker);
     cluster->wire.nodes[worker->node] = (struct wire_node){.life = ++cluster->next_life,
                                                            .is_due = true};
-}
-
-static void collect_tier(struct worker_node *worker, const struct prefix_tier_figures *figures)
-{
-    struct totals *totals = worker->cluster->totals;
-    totals->tier_stored += figures->tier.n_stored;
-    totals->tier_dropped += figures->tier.n_dropped;
-    totals->tier_restored += figures->tokens;
-    totals->tier_late += figures->n_late;
-    totals->tier_missed += figures->tier.n_missed;
 }
 
 /* What this life leaves for the totals of all runs. */
@@ -421,11 +357,11 @@ static void collect(struct worker_node *worker)
     if (worker->ctx) {
         ctx_engine_read_stats(worker->ctx, &ctx);
         totals->commits_refused += ctx.commits_refused;
-        collect_tier(worker, &ctx.tier);
+        tier_node_collect(worker, &ctx.tier);
         return;
     }
     gen_engine_read_stats(worker->gen, &gen);
-    collect_tier(worker, &gen.tier);
+    tier_node_collect(worker, &gen.tier);
     totals->handovers_committed += gen.handovers_committed;
     totals->handovers_failed += gen.handovers_failed;
     totals->fell_back += gen.handovers_fell_back;
@@ -595,7 +531,7 @@ unsigned worker_node_progress(struct worker_node *worker)
     uint64_t now_ns = cluster->timeline.now_ns;
     if (!cluster_is_alive(cluster, worker->node) || wire_is_frozen(&cluster->wire, worker->node))
         return 0;
-    (void)run_tier(worker);
+    (void)tier_node_run(worker);
     return worker->sender ? kv_sender_progress(worker->sender, now_ns)
                           : kv_receiver_progress(worker->receiver, now_ns);
 }

@@ -18,7 +18,7 @@ const struct geometry TIER_GEOMETRY = {.n_layers = 2,
 
 void tier_folder_make(struct tier_folder *folder)
 {
-    strcpy(folder->path, "/tmp/kvtier-XXXXXX");
+    snprintf(folder->path, sizeof folder->path, "/tmp/kvtier-XXXXXX");
     cr_assert(mkdtemp(folder->path));
     snprintf(folder->blocks, sizeof folder->blocks, "%s/kv-blocks", folder->path);
 }
