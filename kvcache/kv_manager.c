@@ -132,6 +132,11 @@ uint32_t kv_manager_drop(struct kv_manager *manager, uint64_t origin)
     return manager->tree ? prefix_tree_drop(manager->tree, origin) : 0;
 }
 
+uint64_t kv_manager_evictions(const struct kv_manager *manager)
+{
+    return manager->tree ? prefix_tree_evictions(manager->tree) : 0;
+}
+
 uint32_t kv_manager_flush(struct kv_manager *manager)
 {
     return manager->tree ? prefix_tree_flush(manager->tree) : 0;

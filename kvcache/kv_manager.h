@@ -71,6 +71,7 @@ uint32_t kv_manager_peek(const struct kv_manager *manager, const struct prefix_h
 uint64_t kv_manager_changes(const struct kv_manager *manager);
 uint32_t kv_manager_forget(struct kv_manager *manager, struct prefix_hash hash);
 uint32_t kv_manager_drop(struct kv_manager *manager, uint64_t origin);
+uint64_t kv_manager_evictions(const struct kv_manager *manager); /* prefix_tree_evictions; or 0 */
 /* Evicts all that nobody holds. Returns how many blocks. */
 uint32_t kv_manager_flush(struct kv_manager *manager);
 

@@ -364,6 +364,7 @@ static void take_block(struct prefix_tree *tree, node_id at, uint32_t group)
     tree->entries[taken].is_idle = false;
     *id = BLOCK_NONE;
     tree->nodes[at].n_blocks--;
+    tree->n_evicted += tree->why == PREFIX_EVICTED || tree->why == PREFIX_FLUSHED;
     tree->n_changes++;
     block_pool_uncache(tree->pool, taken);
 }

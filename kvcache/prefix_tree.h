@@ -70,6 +70,8 @@ uint32_t prefix_tree_forget(struct prefix_tree *tree, struct prefix_hash hash);
 /* Evicts all that nobody holds. Returns the number of evicted blocks. */
 uint32_t prefix_tree_flush(struct prefix_tree *tree);
 uint32_t prefix_tree_count(const struct prefix_tree *tree); /* nodes */
+/* Blocks that were evicted or flushed since the tree was made. */
+uint64_t prefix_tree_evictions(const struct prefix_tree *tree);
 /* A number, not 0, that changes whenever the result of peek_held may have changed. */
 uint64_t prefix_tree_changes(const struct prefix_tree *tree);
 

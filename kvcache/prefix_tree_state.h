@@ -37,6 +37,7 @@ struct prefix_tree {
     uint32_t n_groups, block_tokens;
     bool has_full; /* group 0 is a full one: its block stands for the node */
     uint32_t nodes_max, n_nodes;
+    uint64_t n_evicted;   /* blocks, ever */
     uint64_t clock;       /* incremented at each use */
     uint64_t n_changes;   /* changes of peek_held's result; starts at 1 */
     block_id first, last; /* the list, longest idle first */

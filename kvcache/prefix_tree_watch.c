@@ -40,6 +40,11 @@ void prefix_tree_observe(struct prefix_tree *tree, prefix_observer observer, voi
 
 /* ---- what is there ---- */
 
+uint64_t prefix_tree_evictions(const struct prefix_tree *tree)
+{
+    return tree->n_evicted;
+}
+
 bool prefix_tree_has(const struct prefix_tree *tree, struct prefix_hash hash, uint32_t group)
 {
     const node_id at = find(tree, hash);

@@ -106,6 +106,7 @@ static void expect_restored(const char *const *both)
     expect_round(&work, &cluster);
     cr_expect_gt(child_metric(&cluster.generations[0], RESTORED, ""), 1000);
     cr_expect_eq(of_both(&cluster, "kvferry_kv_tier_errors_total", ""), 0);
+    cr_expect_gt(child_metric(&cluster.generations[0], "kvferry_kv_evictions_total", ""), 10);
     cluster_stop(&cluster);
     cr_expect_gt(look(folders[0], false) + look(folders[1], false), 60);
 

@@ -82,6 +82,7 @@ Test(prefix_watch, blocks_come_from_the_first_and_go_from_the_last)
     insert(&watch, 1, 0);
     prefix_tree_evict(watch.tree, BLOCKS);
     expect(&watch, 7, PREFIX_EVICTED, 1, 0, 0, true);
+    cr_assert_eq(prefix_tree_evictions(watch.tree), 4);
     close_watch(&watch);
     cr_assert_eq(watch.n, 8, "the end of the tree is told to nobody");
 }
@@ -97,6 +98,7 @@ Test(prefix_watch, what_is_not_trusted_is_told_apart)
     expect(&watch, 5, PREFIX_DROPPED, 3, 2, 77, true);
     cr_assert_eq(prefix_tree_forget(watch.tree, HASHES[1]), 1);
     expect(&watch, 6, PREFIX_FORGOTTEN, 2, 1, 0, true);
+    cr_assert_eq(prefix_tree_evictions(watch.tree), 0);
     close_watch(&watch);
 }
 
