@@ -255,6 +255,7 @@ static const struct config_group GROUPS[] = {
      "insecure ports_file"},
     {"Model", "served_model_name max_context_tokens weights tokenizer"},
     {"KV blocks", "kv_block_tokens kv_blocks kv_memory kv_dtype kv_scales kv_scrub kv_manager "
+                  "kv_host_memory kv_disk kv_disk_size kv_restore_ms "
                   "prefix_cache prefixes_max"},
     {"Computing", "device device_memory device_math threads pin cpu_placement cpu_kernels "
                   "attention_kernels attention_math attention_path multi_block grouped_query "

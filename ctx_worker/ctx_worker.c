@@ -9,6 +9,7 @@
 #include "worker_common/worker.h"
 #include "worker_common/worker_device.h"
 #include "worker_common/worker_sinks.h"
+#include "worker_common/worker_tier.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -90,6 +91,7 @@ static void after_step(void *arg, uint64_t step_ns)
     struct ctx_engine_stats stats;
     ctx_engine_read_stats(ctx->engine, &stats);
     ctx_metrics_update(&ctx->service.metrics, &stats, ctx->sender, step_ns);
+    worker_tier_tell(&ctx->worker, &ctx->service.metrics.common, &stats.tier);
 }
 
 /* ---- start ---- */
@@ -116,6 +118,8 @@ static enum status create_engine(struct ctx_worker *ctx, struct error *error)
         .forward = worker->forward,
         .device = worker->device,
         .pool = worker->pool,
+        .tier = worker->tier.tier,
+        .restore_limit_ns = ctx->config.kv_restore_ms * NS_PER_MS,
         .desk = worker->desk,
         .sender = ctx->sender,
         .geometry = worker->identity.geometry,
@@ -142,6 +146,7 @@ static enum status create_engine(struct ctx_worker *ctx, struct error *error)
     struct ctx_engine_ops ops = ctx_service_ops(&ctx->service);
     TRY(ctx_engine_create(&options, &ops, error, &ctx->engine));
     kv_sender_on_event(ctx->sender, ctx_engine_wake, ctx->engine);
+    worker_tier_wake(worker, ctx_engine_wake, ctx->engine);
     constraint_desk_on_done(worker->desk, ctx_engine_wake, ctx->engine);
     TRY(described_lives_create(&ctx->service.lives));
     ctx->service.engine = ctx->engine;
@@ -320,6 +325,7 @@ static bool stop(struct ctx_worker *ctx)
         (void)log_flush(LAST_LINE_MS);
         _Exit(EXIT_FAILURE);
     }
+    worker_tier_wake(&ctx->worker, NULL, NULL);
     ctx_engine_destroy(ctx->engine);
     kv_sender_destroy(ctx->sender);
     described_lives_destroy(ctx->service.lives);

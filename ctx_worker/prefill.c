@@ -1,6 +1,7 @@
 #include "ctx_worker/prefill.h"
 
 #include "base/clock.h"
+#include "engine/prefix_tier.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -104,6 +105,14 @@ static uint32_t hash_blocks(struct prefill *prefill, const struct prefill_home *
     prefix_hash_blocks(&options->prefix_key, request->salt, request->salt_bytes, request->token_ids,
                        request->n_tokens, block_tokens, prefill->hashes);
     return (request->n_tokens - 1) / block_tokens;
+}
+
+uint32_t prefill_hash(struct prefill *prefill, const struct prefill_home *home,
+                      const struct prompt *prompt)
+{
+    assert(prefill->state == PREFILL_FREE && "only the hashes of a free slot may be overwritten");
+    return prompt->request.sampling.scores_prompt ? 0
+                                                  : hash_blocks(prefill, home, &prompt->request);
 }
 
 uint32_t prefill_peek(struct prefill *prefill, const struct prefill_home *home,
@@ -259,9 +268,11 @@ void prefill_forget(const struct prefill *prefill, const struct prefill_home *ho
     const uint32_t block_tokens = prefill->table.block_tokens;
     const uint32_t first = prefill->n_cached / block_tokens;
     assert(prefill_is_live(prefill));
-    if (kv_manager_caches(home->manager) &&
-        first < prefill->prompt->request.n_tokens / block_tokens)
-        (void)kv_manager_forget(home->manager, prefill->hashes[first]);
+    const uint32_t n_spans = prefill->prompt->request.n_tokens / block_tokens;
+    if (!kv_manager_caches(home->manager) || first >= n_spans)
+        return;
+    (void)kv_manager_forget(home->manager, prefill->hashes[first]);
+    prefix_tier_forget(home->tier, prefill->hashes + first, n_spans - first);
 }
 
 uint64_t prefill_kv_bytes(const struct prefill *prefill, const struct prefill_home *home)

@@ -1,5 +1,6 @@
 #include "gen_worker/admission.h"
 
+#include "engine/prefix_tier.h"
 #include "engine/request_queue.h"
 #include "gen_worker/handover_set.h"
 
@@ -86,6 +87,23 @@ static void look_up_prefixes(const struct gen_home *home)
     }
 }
 
+/* ---- prefixes in a tier ---- */
+
+/* Those that come next wait for what a tier has of their prefix. */
+static void hold(const struct gen_home *home, uint64_t now_ns)
+{
+    prefix_tier_run(home->tier, now_ns);
+    const uint32_t n_waiting = home->tier ? request_queue_count(home->queue) : 0;
+    for (uint32_t i = 0; i < n_waiting && i < LOOKUPS_MAX; i++) {
+        struct engine_request *request = request_queue_at(home->queue, i);
+        const uint32_t n = request->sampling.scores_prompt
+                               ? 0 /* it is computed whole */
+                               : (request->n_tokens - 1) / home->options->geometry.block_tokens;
+        schedule_hold(home->schedule, request->schedule_id,
+                      prefix_tier_holds(home->tier, request, job_of(request)->hashes, n, now_ns));
+    }
+}
+
 /* ---- admissions ---- */
 
 static struct sequence *free_sequence(const struct gen_home *home)
@@ -134,6 +152,7 @@ static bool admit(const struct gen_home *home, const struct schedule_admission *
 
 struct engine_admission admission_run(const struct gen_home *home, uint64_t now_ns)
 {
+    hold(home, now_ns);
     if (kv_manager_caches(home->manager))
         look_up_prefixes(home);
     const struct schedule_room room = {.n_blocks_available = kv_manager_left(home->manager),

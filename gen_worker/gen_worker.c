@@ -5,6 +5,7 @@
 #include "worker_common/watchdog.h"
 #include "worker_common/worker_device.h"
 #include "worker_common/worker_sinks.h"
+#include "worker_common/worker_tier.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -79,6 +80,7 @@ static void after_step(void *arg, uint64_t step_ns)
     gen_engine_read_stats(gen->engine, &stats);
     gen_metrics_update(&gen->service.metrics, &stats, kv_receiver_bytes_received(gen->receiver),
                        step_ns);
+    worker_tier_tell(&gen->worker, &gen->service.metrics.common, &stats.tier);
 }
 
 /* ---- start ---- */
@@ -268,6 +270,7 @@ static bool stop(struct gen_worker *gen)
     rpc_client_destroy(gen->rpc);
     rpc_runtime_destroy(gen->client_runtime);
     context_client_destroy(gen->contexts);
+    worker_tier_wake(&gen->worker, NULL, NULL);
     gen_engine_destroy(gen->engine);
     kv_receiver_destroy(gen->receiver);
     bool is_lost = worker_is_lost(&gen->worker);

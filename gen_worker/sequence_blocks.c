@@ -1,5 +1,6 @@
 #include "gen_worker/sequence_blocks.h"
 
+#include "engine/prefix_tier.h"
 #include "gen_worker/sequence_place.h"
 #include "model/forward/forward.h"
 #include "schedule/schedule.h"
@@ -133,8 +134,11 @@ void sequence_forget(struct sequence *sequence, const struct gen_home *home)
     const uint32_t block_tokens = sequence->table.block_tokens;
     const uint32_t first = sequence->n_cached / block_tokens;
     hash_tokens(sequence, home);
-    if (kv_manager_caches(home->manager) && first < sequence->n_tokens / block_tokens)
-        (void)kv_manager_forget(home->manager, sequence->hashes[first]);
+    const uint32_t n_spans = sequence->n_tokens / block_tokens;
+    if (!kv_manager_caches(home->manager) || first >= n_spans)
+        return;
+    (void)kv_manager_forget(home->manager, sequence->hashes[first]);
+    prefix_tier_forget(home->tier, sequence->hashes + first, n_spans - first);
 }
 
 /* ---- given back ---- */

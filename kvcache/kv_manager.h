@@ -76,8 +76,20 @@ uint32_t kv_manager_peek(const struct kv_manager *manager, const struct prefix_h
 uint64_t kv_manager_changes(const struct kv_manager *manager);
 uint32_t kv_manager_forget(struct kv_manager *manager, struct prefix_hash hash);
 uint32_t kv_manager_drop(struct kv_manager *manager, uint64_t origin);
+uint64_t kv_manager_evictions(const struct kv_manager *manager); /* prefix_tree_evictions; or 0 */
 /* Evicts all that nobody holds. Returns how many blocks. */
 uint32_t kv_manager_flush(struct kv_manager *manager);
+
+/* For a tier behind the cache: prefix_tree_observe, _has, _touch. Only with a prefix cache. */
+void kv_manager_observe(struct kv_manager *manager, prefix_observer observer, void *arg);
+bool kv_manager_has(const struct kv_manager *manager, struct prefix_hash hash, uint32_t group);
+uint32_t kv_manager_touch(struct kv_manager *manager, const struct prefix_hash *hashes, uint32_t n);
+/* Takes n blocks, of those that can be taken now, with one holder: the caller. NO_BLOCKS: none was taken. */
+MUST_CHECK enum status kv_manager_take(struct kv_manager *manager, uint32_t n, block_id *ids_out);
+void kv_manager_give(struct kv_manager *manager, const block_id *ids, uint32_t n);
+/* prefix_tree_add of blocks that were taken, [n_groups]; then gives them back. */
+bool kv_manager_add(struct kv_manager *manager, const struct prefix_hash *hashes, uint32_t at,
+                    const block_id *ids);
 
 /* ---- how many ---- */
 

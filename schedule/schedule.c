@@ -389,6 +389,13 @@ void schedule_set_prefix(struct schedule *schedule, schedule_id id, uint32_t cac
     promise(schedule, id);
 }
 
+void schedule_hold(struct schedule *schedule, schedule_id id, bool is_held)
+{
+    struct schedule_entry *entry = &schedule->entries[id];
+    assert(entry->is_known && entry->state == SCHEDULE_WAITING);
+    entry->is_held = is_held;
+}
+
 void schedule_fetch(struct schedule *schedule, schedule_id id)
 {
     struct schedule_entry *entry = known_entry(schedule, id);

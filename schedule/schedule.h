@@ -147,6 +147,8 @@ void schedule_close(struct schedule *schedule, schedule_id id);
  * step; for one that was just admitted it must be exact. Do not call it after the first token was computed. */
 void schedule_set_prefix(struct schedule *schedule, schedule_id id, uint32_t cached_tokens,
                          uint32_t blocks_shared);
+/* A waiting request that is held is not admitted, and others overtake it. */
+void schedule_hold(struct schedule *schedule, schedule_id id, bool is_held);
 /* For a request that was just admitted: a KV transfer brings its prompt; it holds blocks and
  * computes nothing, */
 void schedule_fetch(struct schedule *schedule, schedule_id id);

@@ -114,7 +114,8 @@ static schedule_id next_of(struct schedule *schedule, const struct fair_tenant *
     for (; id != FAIR_NONE; id = schedule->queue.items[id].next) {
         const struct schedule_entry *entry = &schedule->entries[id];
         struct share *share = &schedule->shares.all[entry->share];
-        if (share->skipped == schedule->n_looks || (!has_place && !entry->was_paused))
+        if (entry->is_held || share->skipped == schedule->n_looks ||
+            (!has_place && !entry->was_paused))
             continue;
         if (is_within_share(schedule, entry, n_unneeded))
             break;

@@ -23,6 +23,7 @@ struct schedule_entry {
     bool was_paused; /* admitted before */
     bool is_stalled; /* no block for its next token */
     bool needs_handover;
+    bool is_held; /* not to be admitted now */
     uint32_t n_prompt, max_new;
     uint32_t n_tokens;   /* known tokens: the prompt and the generated ones */
     uint32_t n_kv;       /* of these, computed; 0 while it waits */

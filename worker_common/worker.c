@@ -2,8 +2,6 @@
 
 #include "base/clock.h"
 #include "base/log/log.h"
-#include "base/random.h"
-#include "base/secret.h"
 #include "engine/constraint_desk.h"
 #include "kernels/kernels.h"
 #include "kvtransfer/drivers/ucx/ucx_process.h"
@@ -23,6 +21,7 @@
 #include "worker_common/worker_paper.h"
 #include "worker_common/worker_pool.h"
 #include "worker_common/worker_threads.h"
+#include "worker_common/worker_tier.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -271,6 +270,7 @@ static enum status set_card(struct worker *worker, const struct worker_options *
 static enum status check_rows(const struct worker_options *options, struct error *error)
 {
     TRY(worker_device_check(options, error));
+    TRY(worker_tier_check(options, error));
     if (options->allow_numerics)
         TRY(numerics_allow_check(options->allow_numerics, error));
     if (options->prefill_chunk_tokens % options->kv_block_tokens != 0)
@@ -281,18 +281,6 @@ static enum status check_rows(const struct worker_options *options, struct error
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "prefill_batch_tokens is %u; it must be at least prefill_chunk_tokens, %u",
                          options->prefill_batch_tokens, options->prefill_chunk_tokens);
-    return STATUS_OK;
-}
-
-static enum status draw_prefix_key(struct worker *worker, struct error *error)
-{
-    const char *numerics = worker->identity.geometry.numerics;
-    struct prefix_key secret;
-    assert(numerics_is_id(numerics));
-    TRY(random_secret(&secret, sizeof secret, error));
-    worker->prefix_key = prefix_key_for(&secret, numerics);
-    secret_wipe(&secret, sizeof secret);
-    log_info("numerics %s", numerics);
     return STATUS_OK;
 }
 
@@ -342,7 +330,9 @@ enum status worker_load(struct worker *worker, struct process *process,
     TRY(worker_choose_context(worker->config, options->max_context_tokens, error,
                               &worker->context_tokens));
     TRY(set_geometry(worker, options, error));
-    TRY(draw_prefix_key(worker, error));
+    assert(numerics_is_id(worker->identity.geometry.numerics));
+    log_info("numerics %s", worker->identity.geometry.numerics);
+    TRY(worker_tier_open(worker, options, error));
     TRY(worker_device_advise(create_forward(worker, options, error), worker->device,
                              worker_device_less_work(options), error));
     const struct kv_taken taken = worker_measured_bytes(worker, options);
@@ -421,6 +411,7 @@ bool worker_is_lost(const struct worker *worker)
 void worker_unload(struct worker *worker)
 {
     constraint_desk_destroy(worker->desk);
+    worker_tier_close(worker);
     forward_destroy(worker->forward);
     block_pool_destroy(worker->pool);
     if (worker->transport) /* first: until then other processes may have the pool mapped */
