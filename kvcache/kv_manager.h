@@ -54,8 +54,6 @@ uint32_t kv_manager_match(struct kv_manager *manager, struct block_table *table,
  * not seen any more is given back all the same. INVALID_ARGUMENT: over context_tokens. */
 MUST_CHECK enum status kv_manager_prepare(struct kv_manager *manager, struct block_table *table,
                                           const struct block_need *need);
-/* What a sequence computes next. */
-enum kv_next { KV_NEXT_PROMPT, KV_NEXT_REPLY, KV_NEXT_NOTHING };
 /* After a step, when the query at position is next: gives back what it does not see, so that the table has what
  * kv_manager_needs says, and the next step finds aside what it needs. Unless nothing follows, it also takes what is seen next, as
  * far as there are blocks; the next prepare takes the rest. */

@@ -6,7 +6,6 @@
 #pragma once
 
 #include "kvcache/block_table.h"
-#include "kvcache/kv_manager.h"
 #include "kvcache/kv_manager_rule.h"
 
 struct kv_manager;

@@ -7,6 +7,9 @@
 
 #include "kvcache/cache_groups.h"
 
+/* What a sequence computes next. */
+enum kv_next { KV_NEXT_PROMPT, KV_NEXT_REPLY, KV_NEXT_NOTHING };
+
 struct kv_manager_rule {
     uint32_t n_groups;
     uint32_t span_limits
