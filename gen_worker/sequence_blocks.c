@@ -56,10 +56,11 @@ enum status sequence_take_blocks(struct sequence *sequence, const struct gen_hom
     sequence->n_kv = n_cached;
     const bool crosses = may_cross && sequence_wants_context(sequence, home);
     const uint32_t position = crosses ? sequence_n_prompt(sequence) : n_cached;
-    enum status status = kv_manager_prepare(
-        home->manager, table,
-        &(struct block_need){.position = position, .end = position, .known = admission->n_tokens,
-                             .is_reply = crosses});
+    enum status status = kv_manager_prepare(home->manager, table,
+                                            &(struct block_need){.position = position,
+                                                                 .end = position,
+                                                                 .known = admission->n_tokens,
+                                                                 .is_reply = crosses});
     if (status != STATUS_OK) {
         kv_manager_free(home->manager, table);
         sequence->n_kv = 0;
@@ -96,9 +97,9 @@ static void hash_tokens(struct sequence *sequence, const struct gen_home *home)
     const uint32_t block_tokens = sequence->table.block_tokens;
     const uint32_t n = sequence->n_hashed, n_done = n * block_tokens;
     const uint32_t n_known = sequence->n_tokens / block_tokens;
-    const uint32_t n_tokens = block_tokens *
-                              (n_known < sequence->table.spans_max ? n_known
-                                                                   : sequence->table.spans_max);
+    const uint32_t n_tokens = block_tokens * (n_known < sequence->table.spans_max
+                                                  ? n_known
+                                                  : sequence->table.spans_max);
     assert(n_done <= sequence->n_tokens);
     if (!kv_manager_caches(home->manager) || n_tokens == n_done)
         return;
@@ -106,8 +107,8 @@ static void hash_tokens(struct sequence *sequence, const struct gen_home *home)
         prefix_hash_blocks(key, request->salt, request->salt_bytes, sequence->tokens, n_tokens,
                            block_tokens, sequence->hashes);
     else
-        prefix_hash_next(key, sequence->hashes[n - 1], sequence->tokens + n_done,
-                         n_tokens - n_done, block_tokens, sequence->hashes + n);
+        prefix_hash_next(key, sequence->hashes[n - 1], sequence->tokens + n_done, n_tokens - n_done,
+                         block_tokens, sequence->hashes + n);
     sequence->n_hashed = n_tokens / block_tokens;
 }
 
