@@ -367,7 +367,10 @@ bool prefix_tier_holds(struct prefix_tier *tier, struct engine_request *request,
     }
     make_plan(tier, hashes, n_found);
     tier->plan.n_known = n_known;
-    assert(tier->plan.n_keys > 0);
+    if (tier->plan.n_keys == 0) { /* windows of one token: such a prefix needs no block */
+        request->is_restored = true;
+        return false;
+    }
     if (has_room(tier))
         request->restore = order(tier, now_ns);
     if (request->restore == 0)

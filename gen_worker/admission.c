@@ -39,6 +39,18 @@ void admission_forget(const struct gen_home *home, const struct job *job)
 
 /* ---- prefixes of those that wait ---- */
 
+/* Spans of a prompt that the cache may give, as in sequence_lookup_blocks. */
+static uint32_t n_cacheable(const struct gen_home *home, const struct engine_request *request)
+{
+    const struct geometry *geometry = &home->options->geometry;
+    const struct sink_window sinks = sink_window_of(&geometry->sinks,
+                                                    request->sampling.reply_window);
+    const bool is_whole = request->sampling.scores_prompt; /* it is computed whole */
+    if (is_whole || sink_window_dropped(&sinks, geometry->block_tokens, request->n_tokens) > 0)
+        return 0;
+    return (request->n_tokens - 1) / geometry->block_tokens;
+}
+
 /* Shared blocks cost nothing. Returns the blocks that the job takes for its known tokens. Most steps do not change the cache;
  * then the last answer still holds. */
 static uint32_t look_up(const struct gen_home *home, struct job *job)
@@ -50,13 +62,8 @@ static uint32_t look_up(const struct gen_home *home, struct job *job)
         return job->lookup_blocks;
     uint32_t block_tokens = home->options->geometry.block_tokens;
     uint32_t n_tokens = sequence ? sequence->n_tokens : job->request.n_tokens;
-    const struct sink_window sinks = sink_window_of(&home->options->geometry.sinks,
-                                                    job->request.sampling.reply_window);
-    uint32_t n_lookup = sequence                              ? sequence_lookup_blocks(sequence)
-                        : job->request.sampling.scores_prompt ? 0 /* it is computed whole */
-                        : sink_window_dropped(&sinks, block_tokens, n_tokens)
-                            ? 0 /* as in sequence_lookup_blocks */
-                            : (n_tokens - 1) / block_tokens;
+    uint32_t n_lookup = sequence ? sequence_lookup_blocks(sequence)
+                                 : n_cacheable(home, &job->request);
     uint32_t n_held;
     uint32_t n_known = kv_manager_peek(home->manager, sequence ? sequence->hashes : job->hashes,
                                        n_lookup, &n_held);
@@ -96,9 +103,7 @@ static void hold(const struct gen_home *home, uint64_t now_ns)
     const uint32_t n_waiting = home->tier ? request_queue_count(home->queue) : 0;
     for (uint32_t i = 0; i < n_waiting && i < LOOKUPS_MAX; i++) {
         struct engine_request *request = request_queue_at(home->queue, i);
-        const uint32_t n = request->sampling.scores_prompt
-                               ? 0 /* it is computed whole */
-                               : (request->n_tokens - 1) / home->options->geometry.block_tokens;
+        const uint32_t n = n_cacheable(home, request);
         schedule_hold(home->schedule, request->schedule_id,
                       prefix_tier_holds(home->tier, request, job_of(request)->hashes, n, now_ns));
     }

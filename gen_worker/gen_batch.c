@@ -67,7 +67,14 @@ static void want(struct gen_batch *batch, struct sequence *sequence, uint32_t n_
                                     sequence->n_tokens - n_kv);
 }
 
-static void add(struct gen_batch *batch, struct sequence *sequence, uint32_t n_tokens)
+/* Of a reply with sinks: the request asked for less than the workers' window. */
+static bool has_own_window(const struct gen_home *home, const struct block_table *table)
+{
+    return table->sinks.window != home->options->geometry.sinks.window;
+}
+
+static void add(struct gen_batch *batch, const struct gen_home *home, struct sequence *sequence,
+                uint32_t n_tokens)
 {
     uint32_t n = batch->n++;
     uint32_t n_prompt = sequence_n_prompt(sequence), n_kv = sequence->n_kv + n_tokens;
@@ -84,9 +91,8 @@ static void add(struct gen_batch *batch, struct sequence *sequence, uint32_t n_t
         .token_ids = sequence->tokens + sequence->n_kv,
         .n_query = n_tokens,
         .n_past = block_table_places(table, sequence->n_kv),
-        .window = table->sinks.window > 0 && sequence->n_kv >= n_prompt
-                      ? sequence->job->request.sampling.reply_window
-                      : 0,
+        .window = sequence->n_kv >= n_prompt && has_own_window(home, table) ? table->sinks.window
+                                                                            : 0,
         .blocks = table->blocks,
         .n_blocks = table->spans_max,
         .wants_logits = wants_logits,
@@ -114,7 +120,7 @@ static void add_all(struct gen_batch *batch, const struct gen_home *home,
             continue;
         }
         const bool is_chunk = i < plan->n_chunks;
-        add(batch, sequence, n_in_piece(sequence, work->n_tokens));
+        add(batch, home, sequence, n_in_piece(sequence, work->n_tokens));
         batch->n_contexts += is_chunk;
         batch->n_decodes += !is_chunk || sequence->n_ahead > 0;
     }

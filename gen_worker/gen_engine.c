@@ -60,7 +60,8 @@ static enum status make_manager(struct gen_engine *engine, struct error *error)
                                                           .geometry = &options->geometry,
                                                           .pool = options->pool,
                                                           .step = step_of(options),
-                                                          .prefix_cache = options->prefix_cache},
+                                                          .prefix_cache = options->prefix_cache,
+                                                          .has_replies = true},
                              error, &engine->home.manager);
 }
 

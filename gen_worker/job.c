@@ -1,5 +1,7 @@
 #include "gen_worker/job.h"
 
+#include "model/kernel_choice.h"
+
 #include <assert.h>
 #include <string.h>
 
@@ -15,7 +17,13 @@ static enum status check(const struct gen_engine_options *options,
                          "context_worker has %zu bytes, wanted 0 to %u", worker_bytes,
                          GEN_ADDRESS_MAX);
     TRY(sampling_check(input->sampling, options->vocabulary, error));
-    TRY(geometry_check_reply_window(&options->geometry, input->sampling->reply_window, error));
+    const uint32_t window = input->sampling->reply_window;
+    TRY(geometry_check_reply_window(&options->geometry, window, error));
+    if (window != 0 && window != options->geometry.sinks.window &&
+        kernel_choice_is_own(options->device))
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "sampling.reply_window is %u: on %s replies have the worker's window, %u",
+                         window, device_name(options->device), options->geometry.sinks.window);
     uint64_t n_tokens = (uint64_t)input->n_tokens + input->sampling->max_tokens;
     if (input->n_tokens >= options->context_tokens ||
         n_tokens > geometry_sequence_tokens(&options->geometry, options->context_tokens))

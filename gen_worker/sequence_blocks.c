@@ -135,7 +135,7 @@ void sequence_forget(struct sequence *sequence, const struct gen_home *home)
     const uint32_t block_tokens = sequence->table.block_tokens;
     const uint32_t first = sequence->n_cached / block_tokens;
     hash_tokens(sequence, home);
-    const uint32_t n_spans = sequence->n_tokens / block_tokens;
+    const uint32_t n_spans = sequence->n_hashed;
     if (!kv_manager_caches(home->manager) || first >= n_spans)
         return;
     (void)kv_manager_forget(home->manager, sequence->hashes[first]);
@@ -206,7 +206,7 @@ enum status sequence_prepare(struct sequence *sequence, const struct gen_home *h
 void sequence_settle_blocks(struct sequence *sequence, const struct gen_home *home)
 {
     assert(sequence_is_runnable(sequence) && !sequence->handover);
-    if (!has_passed(sequence))
+    if (!kv_manager_settles(home->manager) || !has_passed(sequence))
         return;
     sequence_keep_all(sequence, home); /* what goes is in the prefix cache by then */
     const bool has_sinks = sequence->table.sinks.window > 0;

@@ -187,6 +187,7 @@ static enum status client_status(const struct sequence *sequence, enum status st
     case STATUS_LOGITS_NOT_FINITE:
         return status;
     case STATUS_SHARE_FULL:
+    case STATUS_NO_MEMORY: /* of the stage of converted blocks, now */
         return STATUS_QUEUE_FULL;
     default:
         return STATUS_TRANSFER_FAILED;

@@ -19,6 +19,7 @@ enum status block_table_init(struct block_table *table, struct block_pool *pool,
                                   .groups = geometry->groups,
                                   .sinks = geometry->sinks,
                                   .block_tokens = geometry->block_tokens,
+                                  .n_lasting = UINT32_MAX,
                                   .spans_max = spans_max,
                                   .blocks = blocks};
     return STATUS_OK;
@@ -158,10 +159,12 @@ static enum status acquire(struct block_table *table, uint32_t group, struct ran
         return STATUS_OK;
     if (table->end[group] < wanted.first)
         table->first[group] = table->end[group] = wanted.first;
-    block_id *ids = ids_of(table, group) + table->end[group];
-    TRY(block_pool_acquire(table->pool, n, ids));
-    if (cache_group_window(&table->groups, group) > 0)
-        block_pool_mark_passing(table->pool, ids, n);
+    const uint32_t first = table->end[group], end = first + n;
+    TRY(block_pool_acquire(table->pool, n, ids_of(table, group) + first));
+    const uint32_t lasting = cache_group_window(&table->groups, group) > 0 ? 0 : table->n_lasting;
+    const uint32_t passing = lasting > first ? lasting : first;
+    if (passing < end)
+        block_pool_mark_passing(table->pool, ids_of(table, group) + passing, end - passing);
     table->end[group] += n;
     table->n_blocks += n;
     return STATUS_OK;

@@ -30,6 +30,7 @@ struct block_table {
     struct sink_window sinks;
     uint32_t n_dropped; /* spans behind the sinks */
     uint32_t block_tokens;
+    uint32_t n_lasting; /* first spans that full groups keep to the end; UINT32_MAX: all */
     uint32_t spans_max;
     uint32_t n_spans;  /* that the full groups hold; of window groups those behind first */
     uint32_t n_shared; /* first spans, found in the tree */

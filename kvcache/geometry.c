@@ -282,7 +282,8 @@ static enum status match_dtype(const struct geometry *ours, const struct geometr
                                bool converts, struct error *error)
 {
     const bool is_known = (unsigned)theirs->dtype < N_DTYPES;
-    const bool may = is_known && !kv_dtype_is_8bit(ours->dtype) && !kv_dtype_is_8bit(theirs->dtype);
+    const bool may = is_known && !kv_dtype_is_8bit(ours->dtype) &&
+                     !kv_dtype_is_8bit(theirs->dtype) && ours->sinks.window == 0;
     if (ours->dtype == theirs->dtype || (converts && may))
         return STATUS_OK;
     return error_set(error, STATUS_GEOMETRY_MISMATCH, "KV layout: dtype is %s here and %s there%s",

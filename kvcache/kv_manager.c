@@ -31,6 +31,9 @@ enum status kv_manager_create(const struct kv_manager_options *options, struct e
         .geometry = *geometry,
         .spans_max = geometry_spans(geometry, options->step.context_tokens),
         .n_aside = geometry_step_blocks(geometry, &options->step),
+        .n_lasting = options->has_replies && geometry->sinks.window > 0
+                         ? sink_window_kept(&geometry->sinks, geometry->block_tokens)
+                         : UINT32_MAX,
     };
     TRY(check(&made, error));
     struct kv_manager *manager = calloc(1, sizeof *manager);
@@ -66,8 +69,10 @@ const char *kv_manager_name(const struct kv_manager *manager)
 
 enum status kv_manager_init(struct kv_manager *manager, struct block_table *table)
 {
-    return block_table_init(table, manager->pool, manager->tree, &manager->geometry,
-                            manager->spans_max);
+    TRY(block_table_init(table, manager->pool, manager->tree, &manager->geometry,
+                         manager->spans_max));
+    table->n_lasting = manager->n_lasting;
+    return STATUS_OK;
 }
 
 void kv_manager_finish(struct block_table *table)
@@ -87,6 +92,11 @@ enum status kv_manager_prepare(struct kv_manager *manager, struct block_table *t
 {
     assert(need->position <= need->end && need->end <= need->known);
     return manager->kind->prepare(manager, table, need);
+}
+
+bool kv_manager_settles(const struct kv_manager *manager)
+{
+    return manager->kind->settle != NULL;
 }
 
 void kv_manager_settle(struct kv_manager *manager, struct block_table *table, uint32_t position,
@@ -120,7 +130,9 @@ uint32_t kv_manager_peek(const struct kv_manager *manager, const struct prefix_h
                          uint32_t n, uint32_t *held_out)
 {
     *held_out = 0;
-    return manager->tree ? prefix_tree_peek_held(manager->tree, hashes, n, held_out) : 0;
+    return manager->tree
+               ? prefix_tree_peek_held(manager->tree, hashes, n, manager->n_lasting, held_out)
+               : 0;
 }
 
 uint64_t kv_manager_changes(const struct kv_manager *manager)
@@ -182,9 +194,14 @@ bool kv_manager_add(struct kv_manager *manager, const struct prefix_hash *hashes
                     const block_id *ids)
 {
     const bool is_added = prefix_tree_add(manager->tree, hashes, at, ids);
-    for (uint32_t group = 0; group < cache_groups_count(&manager->geometry.groups); group++)
-        if (ids[group] != BLOCK_NONE)
-            block_pool_release(manager->pool, &ids[group], 1);
+    const struct cache_groups *groups = &manager->geometry.groups;
+    for (uint32_t group = 0; group < cache_groups_count(groups); group++) {
+        if (ids[group] == BLOCK_NONE)
+            continue;
+        if (cache_group_window(groups, group) > 0 || at >= manager->n_lasting)
+            block_pool_mark_passing(manager->pool, &ids[group], 1);
+        block_pool_release(manager->pool, &ids[group], 1);
+    }
     return is_added;
 }
 

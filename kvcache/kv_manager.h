@@ -30,6 +30,7 @@ struct kv_manager_options {
     struct block_pool *pool;         /* borrowed until destroy */
     struct cache_step step; /* the blocks that it needs beside those of sequences are kept aside */
     bool prefix_cache;      /* a contiguous one has none */
+    bool has_replies;       /* sequences generate here: with sinks these drop what they share */
 };
 
 /* INVALID_ARGUMENT: the pool's blocks are not the geometry's, or it has no more than are kept aside, or (contiguous) than one
@@ -59,6 +60,8 @@ MUST_CHECK enum status kv_manager_prepare(struct kv_manager *manager, struct blo
  * far as there are blocks; the next prepare takes the rest. */
 void kv_manager_settle(struct kv_manager *manager, struct block_table *table, uint32_t position,
                        enum kv_next next);
+/* False: sequences keep what they have. */
+bool kv_manager_settles(const struct kv_manager *manager);
 /* The first n spans of the table, whose tokens have those hashes, may be found by later sequences. */
 void kv_manager_keep(struct kv_manager *manager, struct block_table *table,
                      const struct prefix_hash *hashes, uint32_t n);

@@ -77,11 +77,10 @@ static uint32_t left(const struct kv_manager *manager)
 
 static struct kv_manager_rule rule(const struct kv_manager *manager)
 {
-    return (struct kv_manager_rule){
-        .n_groups = 1,
-        .span_limits = {UINT32_MAX},
-        .n_fixed = place_blocks(manager),
-        .reply_spans = UINT32_MAX};
+    return (struct kv_manager_rule){.n_groups = 1,
+                                    .span_limits = {UINT32_MAX},
+                                    .n_fixed = place_blocks(manager),
+                                    .reply_spans = UINT32_MAX};
 }
 
 const struct kv_manager_kind KV_MANAGER_CONTIGUOUS_KIND = {.name = "contiguous",

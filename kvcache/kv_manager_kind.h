@@ -33,5 +33,6 @@ struct kv_manager {
     struct prefix_tree *tree; /* NULL: no prefix cache */
     struct geometry geometry;
     uint32_t spans_max; /* of a sequence */
+    uint32_t n_lasting; /* block_table.h */
     uint32_t n_aside;   /* blocks for a step, beside those of sequences */
 };

@@ -46,10 +46,9 @@ static uint32_t left(const struct kv_manager *manager)
 static struct kv_manager_rule rule(const struct kv_manager *manager)
 {
     const struct cache_groups *groups = &manager->geometry.groups;
-    struct kv_manager_rule rule = {
-        .n_groups = cache_groups_count(groups),
-        .reply_spans = sink_window_spans_max(&manager->geometry.sinks,
-                                             manager->geometry.block_tokens)};
+    struct kv_manager_rule rule = {.n_groups = cache_groups_count(groups),
+                                   .reply_spans = sink_window_spans_max(
+                                       &manager->geometry.sinks, manager->geometry.block_tokens)};
     for (uint32_t group = 0; group < rule.n_groups; group++)
         rule.span_limits[group] = cache_group_spans_max(groups, group,
                                                         manager->geometry.block_tokens);

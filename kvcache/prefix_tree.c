@@ -212,11 +212,11 @@ uint32_t prefix_tree_peek(const struct prefix_tree *tree, const struct prefix_ha
 }
 
 uint32_t prefix_tree_peek_held(const struct prefix_tree *tree, const struct prefix_hash *hashes,
-                               uint32_t n, uint32_t *held_out)
+                               uint32_t n, uint32_t n_lasting, uint32_t *held_out)
 {
     const uint32_t known = find_prefix(tree, hashes, n);
     uint32_t n_held = 0;
-    for (uint32_t i = 0; i < known && tree->has_full; i++) {
+    for (uint32_t i = 0; i < known && i < n_lasting && tree->has_full; i++) {
         const node_id node = find(tree, hashes[i]);
         for (uint32_t group = 0; group < tree->n_groups && is_full(tree, group); group++)
             n_held += !tree->entries[*block_of(tree, node, group)].is_idle;

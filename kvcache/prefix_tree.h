@@ -47,10 +47,10 @@ uint32_t prefix_tree_match(struct prefix_tree *tree, const struct prefix_hash *h
 /* The same without a holder or a use: for admission and metrics. */
 uint32_t prefix_tree_peek(const struct prefix_tree *tree, const struct prefix_hash *hashes,
                           uint32_t n);
-/* The same; held_out: how many blocks of full groups among these have a holder or a pin. Using them does not reduce the
- * FREE and CACHED blocks. */
+/* The same; held_out: how many blocks of full groups among these have a holder or a pin, of the first n_lasting spans. Using them
+ * does not reduce the FREE and CACHED blocks. */
 uint32_t prefix_tree_peek_held(const struct prefix_tree *tree, const struct prefix_hash *hashes,
-                               uint32_t n, uint32_t *held_out);
+                               uint32_t n, uint32_t n_lasting, uint32_t *held_out);
 /* Adds the blocks of a prefix, which the caller holds. If a span is cached already, its blocks stay, the caller's blocks of
  * full groups are not added, and those of window groups where it has none. If the caller's have an origin that the cached
  * ones do not have, no later spans are added. Spans before the last one that the tree has from these blocks are not looked at

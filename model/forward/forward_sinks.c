@@ -31,7 +31,7 @@ enum status forward_check_sinks(const struct model_config *config,
     for (uint32_t layer = 0; layer < config->n_layers; layer++)
         if (config->windows[layer] != 0 && config->windows[layer] < config->context_tokens)
             return error_set(error, STATUS_UNSUPPORTED,
-                             "sink_tokens is %u, but layer %u has a window of its own, %u tokens",
+                             "sink_tokens is %u, but layer %u has its own window, %u tokens",
                              sinks->sinks, layer, config->windows[layer]);
     if (places > kv_tokens)
         return error_set(error, STATUS_INVALID_ARGUMENT,

@@ -72,6 +72,62 @@ Test(sinks, a_request_may_have_a_window_of_its_own)
     cluster_stop(&cluster);
 }
 
+/* What they share they will drop, and then each needs blocks that nobody shares. */
+Test(sinks, replies_to_one_prompt_go_on_when_they_drop_what_they_share)
+{
+    enum { N = 5, N_PROMPT = 240 };
+    static struct generation all[N];
+    static uint32_t tokens[N_PROMPT];
+    struct cluster cluster;
+    prompt_tokens(7, tokens, N_PROMPT);
+    cluster_start(&cluster,
+                  &(struct cluster_options){.n_generations = 1,
+                                            .generation = (const char *const[]){
+                                                "--attention-window", "256", "--sink-tokens", "4",
+                                                "--kv-blocks", "64", NULL}});
+    struct client *client = client_create(cluster.router.grpc);
+    for (uint64_t i = 0; i < N; i++) {
+        all[i] = (struct generation){.tokens = tokens,
+                                     .n_tokens = N_PROMPT,
+                                     .max_tokens = 700,
+                                     .ignore_eos = true,
+                                     .temperature = 0.8f,
+                                     .seed = 5 + i,
+                                     .deadline_ms = 100000};
+        client_start(client, &all[i]);
+        if (i == 0)
+            cr_assert(client_wait_messages(client, &all[0], 2, 20000));
+    }
+    for (int i = 0; i < N; i++) {
+        cr_assert(client_wait(client, &all[i], 100000));
+        cr_expect_eq(all[i].error.status, STATUS_OK, "%s", all[i].error.message);
+        cr_expect_eq(all[i].n_generated, 700);
+    }
+    client_destroy(client);
+    cluster_wait_quiet(&cluster);
+    cluster_stop(&cluster);
+}
+
+Test(sinks, other_types_are_not_converted)
+{
+    struct cluster cluster;
+    cluster_start(
+        &cluster,
+        &(struct cluster_options){
+            .n_contexts = 1,
+            .n_generations = 1,
+            .n_misfits = 1,
+            .context = (const char *const[]){"--attention-window", "100", "--sink-tokens", "4",
+                                             "--kv-dtype", "f16", NULL},
+            .generation = (const char *const[]){"--attention-window", "100", "--sink-tokens", "4",
+                                                "--kv-dtype", "f32", "--kv-convert", NULL}});
+    RUN("ps", "--control", address_of(cluster.router.control));
+    EXPECT_OK();
+    cr_expect(strstr(last_command.out, "KV layout: dtype is "), "%s", last_command.out);
+    cr_expect_not(strstr(last_command.out, "with kv_convert it is accepted"));
+    cluster_stop(&cluster);
+}
+
 Test(sinks, blocks_chunks_and_types)
 {
     (void)expect_split((const char *const[]){

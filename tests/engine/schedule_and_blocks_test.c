@@ -78,7 +78,7 @@ struct world {
     struct kv_manager *manager;
     struct schedule *schedule;
     struct request requests[IDS];
-    uint64_t n_begun, n_ended, n_shared, n_left_out, n_refused;
+    uint64_t n_begun, n_ended, n_shared, n_restored, n_left_out, n_refused;
 };
 
 static uint32_t below(struct world *w, uint32_t n)
@@ -103,9 +103,14 @@ static void hash(struct request *request)
 /* Prompts of a few kinds, so that beginnings are often equal. */
 static void arrive(struct world *w)
 {
-    const uint32_t kind = below(w, 3), n_equal = below(w, w->layout->context_tokens);
-    const uint32_t n_most = w->layout->context_tokens - 1;
-    const uint32_t n_prompt = below(w, 2) ? 1 + below(w, n_most) : n_most - below(w, BLOCK);
+    const uint32_t n_most = w->layout->context_tokens - 1, kind = below(w, 3);
+    uint32_t n_equal = below(w, n_most + 1);
+    uint32_t n_prompt = below(w, 2) ? 1 + below(w, n_most) : n_most - below(w, BLOCK);
+    if (w->layout->geometry.sinks.window > 0 &&
+        below(w, 4) > 0) { /* what a reply will drop is shared */
+        n_equal = 90 + below(w, 60);
+        n_prompt = 100 + below(w, 60);
+    }
     const uint32_t n_left = w->layout->context_tokens - n_prompt;
     const uint32_t n_reply = w->layout->geometry.sinks.window > 0 ? REPLY_MAX : n_left;
     const uint32_t max_new = w->is_ctx ? 0 : 1 + below(w, n_reply);
@@ -212,6 +217,21 @@ static void run_capacity(struct world *w)
         pause_request(w, changes.paused[i]);
     for (uint32_t i = 0; i < changes.n_admitted; i++)
         admit(w, &changes.admitted[i]);
+}
+
+/* Spans of a prompt come from a tier, as far as there is room. */
+static void restore(struct world *w)
+{
+    const struct request *request = &w->requests[below(w, IDS)];
+    const uint32_t n_groups = block_table_n_rows(&request->table);
+    block_id ids[CACHE_GROUPS_MAX];
+    for (uint32_t at = 0; request->stage == WAITS && at < (request->n_prompt - 1) / BLOCK; at++) {
+        if (kv_manager_has(w->manager, request->hashes[at], 0))
+            continue;
+        if (kv_manager_take(w->manager, n_groups, ids) != STATUS_OK)
+            return;
+        w->n_restored += kv_manager_add(w->manager, request->hashes, at, ids);
+    }
 }
 
 /* ---- a step ---- */
@@ -339,8 +359,9 @@ static void check(const struct world *w)
                       "%s: it holds more than it was granted", w->layout->name);
         for (uint32_t group = 0; group < block_table_n_rows(table); group++) {
             const struct block_row row = block_table_row(table, group);
-            for (uint32_t i = 0; i < row.n && cache_group_window(&table->groups, group) > 0; i++)
-                n_of[row.ids[i]]++;
+            for (uint32_t i = 0; i < row.n; i++)
+                if (cache_group_window(&table->groups, group) > 0 || i >= table->n_lasting)
+                    n_of[row.ids[i]]++;
         }
         for (uint32_t i = 0; i < request->n_crossed && request->stage == FENCED; i++)
             is_fenced[request->crossed[i]] = true;
@@ -365,7 +386,8 @@ static void open_world(struct world *w)
     cr_assert_eq(kv_manager_create(&(struct kv_manager_options){.geometry = &layout->geometry,
                                                                 .pool = w->pool,
                                                                 .step = step_of(w),
-                                                                .prefix_cache = true},
+                                                                .prefix_cache = true,
+                                                                .has_replies = !w->is_ctx},
                                    &error, &w->manager),
                  STATUS_OK, "%s", error.text);
     const struct kv_manager_rule rule = kv_manager_rule_of(w->manager);
@@ -421,6 +443,8 @@ static void run(const struct layout *layout, enum schedule_policy policy, bool i
             arrive(w);
         if (below(w, 200) == 0)
             (void)kv_manager_flush(w->manager);
+        if (below(w, 4) == 0)
+            restore(w);
         run_step(w);
     }
     for (uint32_t i = 0; w->n_ended < w->n_begun; i++) {
@@ -428,6 +452,7 @@ static void run(const struct layout *layout, enum schedule_policy policy, bool i
         run_step(w);
     }
     cr_assert_gt(w->n_begun, STEPS / 50);
+    cr_assert_gt(w->n_restored, 0);
     close_world(w);
     free(w);
 }

@@ -40,7 +40,7 @@ class KvView(ctypes.Structure):
 class AttentionSequence(ctypes.Structure):
     NAME = "attention_sequence"
     _fields_ = [("request_id", c_uint64), ("phase", c_int), *of_type(c_uint32, "query_len kv_len prompt_len"),
-                ("block_ids", POINTER(c_uint32)), *of_type(c_uint32, "n_blocks n_beams"), ("cache_source", c_void_p),
+                ("block_ids", POINTER(c_uint32)), *of_type(c_uint32, "n_blocks window n_beams"), ("cache_source", c_void_p),
                 ("cache_source_stride", c_uint32), *of_type(c_void_p, "positions draft_mask"),
                 *of_type(c_uint32, "new_len query_index key_index"), ("is_dummy", c_bool)]
 

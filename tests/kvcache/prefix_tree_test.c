@@ -97,7 +97,7 @@ Test(prefix_tree, a_pin_below_keeps_everything_above)
     block_pool_release(pool, ids, 3);
 
     uint32_t n_held;
-    cr_assert_eq(prefix_tree_peek_held(tree, hashes, 3, &n_held), 3);
+    cr_assert_eq(prefix_tree_peek_held(tree, hashes, 3, UINT32_MAX, &n_held), 3);
     cr_assert_eq(n_held, 1, "a pin holds what is pinned");
     cr_assert_eq(prefix_tree_evict(tree, 4), 1);
     cr_assert_eq(prefix_tree_peek(tree, hashes, 3), 2);
@@ -125,9 +125,9 @@ Test(prefix_tree, what_stands_above_held_blocks_can_be_had_at_their_cost)
     block_pool_release(pool, &first, 1);
     block_pool_release(pool, &idle, 1);
     cr_assert_eq(block_pool_state(pool, first), BLOCK_CACHED);
-    cr_assert_eq(prefix_tree_peek_held(tree, hashes, 3, &n_held), 3);
+    cr_assert_eq(prefix_tree_peek_held(tree, hashes, 3, UINT32_MAX, &n_held), 3);
     cr_assert_eq(n_held, 2);
-    cr_assert_eq(prefix_tree_peek_held(tree, &other, 1, &n_held), 1);
+    cr_assert_eq(prefix_tree_peek_held(tree, &other, 1, UINT32_MAX, &n_held), 1);
     cr_assert_eq(n_held, 0);
 
     cr_assert_eq(prefix_tree_evict(tree, 3), 1, "a leaf goes, and nothing above held ones");
@@ -185,7 +185,7 @@ Test(prefix_tree, says_when_a_look_may_find_something_else)
     prefix_tree_insert(chain.tree, chain.hashes, 2, ids, 2);
     cr_assert(has_changed(&chain, &changes));
     prefix_tree_insert(chain.tree, chain.hashes, 2, ids, 2);
-    cr_assert_eq(prefix_tree_peek_held(chain.tree, chain.hashes, 2, &n_held), 2);
+    cr_assert_eq(prefix_tree_peek_held(chain.tree, chain.hashes, 2, UINT32_MAX, &n_held), 2);
     cr_assert_eq(prefix_tree_match(chain.tree, chain.hashes, 2, found, 2), 2);
     block_pool_release(chain.pool, found, 2);
     block_pool_release(chain.pool, ids + 2, 2);
@@ -407,7 +407,7 @@ static void arrive(struct world *w, struct user *user)
         known++;
     cr_assert_eq(prefix_tree_peek(w->tree, hashes, n), known);
     uint32_t n_held, n_cached = block_pool_count(w->pool, BLOCK_CACHED);
-    cr_assert_eq(prefix_tree_peek_held(w->tree, hashes, n, &n_held), known);
+    cr_assert_eq(prefix_tree_peek_held(w->tree, hashes, n, UINT32_MAX, &n_held), known);
     cr_assert_leq(n_held, known);
     cr_assert_eq(prefix_tree_match(w->tree, hashes, n, user->ids, n), known);
     cr_assert_eq(block_pool_count(w->pool, BLOCK_CACHED), n_cached - (known - n_held),

@@ -183,7 +183,7 @@ Test(sinks, models_that_cannot_have_them_are_refused)
     expect_refusal(GOLDEN_MODELS "/deepseek_v2_t4", (struct runner_options){.sinks = sinks},
                    "sink_tokens is 1, but this model caches latents");
     expect_refusal(GOLDEN_MODELS "/gemma3_t4", (struct runner_options){.sinks = sinks},
-                   "but layer 0 has a window of its own, 9 tokens");
+                   "but layer 0 has its own window, 9 tokens");
     expect_refusal(GOLDEN_MODELS "/llama_t4",
                    (struct runner_options){.sinks = {.window = 100, .sinks = 4}},
                    "takes up to 224 in blocks of 16, and the context has 128");
