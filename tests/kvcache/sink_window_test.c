@@ -99,13 +99,17 @@ Test(sink_window, what_crosses_is_what_the_receiver_has)
     for (int i = 0; i < 300; i++) {
         const struct geometry geometry = draw(&random);
         const uint32_t n_prompt = 1 + (uint32_t)random_below(&random, TOKENS);
-        const struct crossing crossing = crossing_of(&geometry, n_prompt, 0, 0);
-        const uint32_t n_dropped = sink_window_dropped(&geometry.sinks, geometry.block_tokens,
-                                                       n_prompt);
+        const uint32_t n_more = geometry.sinks.window - geometry.sinks.sinks;
+        const uint32_t window = i % 2 ? 0
+                                      : geometry.sinks.sinks + 1 +
+                                            (uint32_t)random_below(&random, n_more);
+        const struct sink_window sinks = sink_window_of(&geometry.sinks, window);
+        const struct crossing crossing = crossing_of(&geometry, n_prompt, 0, window);
+        const uint32_t n_dropped = sink_window_dropped(&sinks, geometry.block_tokens, n_prompt);
         const uint32_t n_spans = geometry_spans(&geometry, n_prompt), n = n_spans - n_dropped;
         block_id whole[TOKENS / 8 + 1], compact[TOKENS / 8 + 1], sent[TOKENS / 8 + 1],
             received[TOKENS / 8 + 1];
-        const uint32_t kept = sink_window_kept(&geometry.sinks, geometry.block_tokens);
+        const uint32_t kept = sink_window_kept(&sinks, geometry.block_tokens);
         for (uint32_t span = 0; span < n_spans; span++)
             whole[span] = span;
         for (uint32_t at = 0; at < n; at++)
