@@ -9,6 +9,7 @@
 #include "model/config/attention_windows.h"
 #include "model/config/config_file.h"
 #include "model/config/families.h"
+#include "model/config/kv_layers.h"
 #include "model/kernel_choice.h"
 #include "model/weights/kv_scales.h"
 #include "model/weights/placed_weights.h"
@@ -73,13 +74,39 @@ static bool is_known_leftover(const char *name)
     return false;
 }
 
+/* Of parts around the text model and behind its last layer: what they are; NULL: the tensor is of no such part. */
+static const char *part_beside(const char *name)
+{
+    static const char *const PARTS[][2] = {{"model.visual.", "the part that sees"},
+                                           {"visual.", "the part that sees"},
+                                           {"mtp.", "layers that predict more tokens"}};
+    for (size_t i = 0; i < sizeof PARTS / sizeof *PARTS; i++)
+        if (strncmp(name, PARTS[i][0], strlen(PARTS[i][0])) == 0)
+            return PARTS[i][1];
+    return NULL;
+}
+
+/* One line for each part. */
+static void tell_parts_beside(const struct model *model)
+{
+    const char *told = NULL;
+    for (uint32_t i = 0; i < model->files.n_entries; i++) { /* in the order of names */
+        const char *name = model->files.entries[i].tensor->name, *part = part_beside(name);
+        if (!model->is_used[i] && part && part != told)
+            log_event(LOG_INFO, NULL, "tensors skipped", LOG_TEXT("of", part),
+                      LOG_TEXT("first", name));
+        told = part ? part : told;
+    }
+}
+
 static void warn_leftovers(const struct model *model)
 {
     uint32_t n = 0;
     const char *first = NULL;
+    tell_parts_beside(model);
     for (uint32_t i = 0; i < model->files.n_entries; i++) {
         const char *name = model->files.entries[i].tensor->name;
-        if (model->is_used[i] || is_known_leftover(name))
+        if (model->is_used[i] || is_known_leftover(name) || part_beside(name))
             continue;
         first = first ? first : name;
         n++;
@@ -140,14 +167,31 @@ static bool is_beyond_llama(const struct model_config *config, double values[BEY
         (double)decoder->query_growth,
         decoder->query_positions,
     };
-    bool is_beyond = false;
+    bool is_beyond = decoder->has_output_gate;
     for (uint32_t i = 0; i < BEYOND_LLAMA; i++) {
         values[i] = found[i];
         is_beyond |= found[i] != 0;
     }
     for (uint32_t i = 0; i < config->n_layers; i++)
-        is_beyond |= config->layer_ropes[i] != ROPE_MAIN;
+        is_beyond |= config->layer_ropes[i] != ROPE_MAIN || config->is_recurrent[i];
     return is_beyond;
+}
+
+/* That of a decoder without these stays as it is. */
+static struct hash128 digest_recurrent(const struct model_config *config, struct hash128 digest)
+{
+    static const struct hash_key KEY = {{0}};
+    const struct recurrent_sizes *sizes = &config->recurrent;
+    const double values[] = {config->decoder.has_output_gate,
+                             sizes->n_key_heads,
+                             sizes->n_heads,
+                             sizes->key_dim,
+                             sizes->value_dim,
+                             sizes->conv_width};
+    if (!config->decoder.has_output_gate && kv_layers_count(config) == config->n_layers)
+        return digest;
+    digest = hash128_chain(&KEY, digest, values, sizeof values);
+    return hash128_chain(&KEY, digest, config->is_recurrent, config->n_layers);
 }
 
 /* The digest of a decoder like Llama's stays as it is. */
@@ -159,7 +203,8 @@ static struct hash128 digest_decoder(const struct model_config *config, struct h
         return digest;
     digest = hash128_chain(&KEY, digest, values, sizeof values);
     digest = hash128_chain(&KEY, digest, config->has_experts, config->n_layers);
-    return hash128_chain(&KEY, digest, config->layer_ropes, config->n_layers);
+    digest = hash128_chain(&KEY, digest, config->layer_ropes, config->n_layers);
+    return digest_recurrent(config, digest);
 }
 
 /* Kernels of a device compute decoders like Llama's alone. */

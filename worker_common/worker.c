@@ -9,6 +9,7 @@
 #include "kvtransfer/drivers/ucx/ucx_process.h"
 #include "kvtransfer/revision.h"
 #include "model/config/families.h"
+#include "model/config/kv_layers.h"
 #include "model/forward/attention_check.h"
 #include "model/forward/numerics_id.h"
 #include "model/kernel_choice.h"
@@ -103,13 +104,26 @@ enum status worker_choose_context(const struct model_config *config, uint32_t wa
     return STATUS_OK;
 }
 
+enum status worker_check_layers(const struct model_config *config, struct error *error)
+{
+    const uint32_t n_kept = kv_layers_count(config);
+    if (n_kept == config->n_layers)
+        return STATUS_OK;
+    return error_set(error, STATUS_UNSUPPORTED,
+                     "%u of %u layers of %s have recurrent state, which workers do not keep yet: "
+                     "the model cannot be served",
+                     config->n_layers - n_kept, config->n_layers,
+                     model_family_name(config->family));
+}
+
 enum status worker_geometry(const struct model *model, enum worker_kv_dtype kv_dtype,
                             const struct kv_scales *kv_scales, uint32_t block_tokens,
                             struct error *error, struct geometry *geometry_out)
 {
     const struct model_config *config = model_get_config(model);
+    uint32_t windows[LAYERS_MAX];
     struct geometry geometry = {
-        .n_layers = config->n_layers,
+        .n_layers = kv_layers_windows(config, windows),
         .n_kv_heads = config->n_kv_heads,
         .head_dim = config->head_dim,
         .block_tokens = block_tokens,
@@ -117,8 +131,7 @@ enum status worker_geometry(const struct model *model, enum worker_kv_dtype kv_d
     };
     if (kv_dtype_is_8bit(geometry.dtype))
         geometry.kv_scales = kv_scales_digest(kv_scales, worker_element_dtype(geometry.dtype));
-    cache_groups_divide(config->windows, config->n_layers, config->context_tokens,
-                        &geometry.groups);
+    cache_groups_divide(windows, geometry.n_layers, config->context_tokens, &geometry.groups);
     model_digest(model, geometry.model_digest);
     TRY(geometry_check(&geometry, error));
     *geometry_out = geometry;
@@ -129,6 +142,7 @@ static enum status set_geometry(struct worker *worker, const struct worker_optio
                                 struct error *error)
 {
     struct geometry *geometry = &worker->identity.geometry;
+    TRY(worker_check_layers(worker->config, error));
     TRY(worker_kv_scales_find(worker->model, options->folder, options->kv_dtype, options->kv_scales,
                               &worker->kv_scales, error));
     TRY(worker_geometry(worker->model, options->kv_dtype, &worker->kv_scales,

@@ -13,6 +13,12 @@
     "hidden_act=activation_function"
 #define ROUTER_TRAINING                                                                            \
     "output_router_logits router_aux_loss_coef router_jitter_noise router_z_loss_coef"
+#define RECURRENT_KEYS                                                                             \
+    "full_attention_interval linear_conv_kernel_dim linear_key_head_dim linear_value_head_dim "    \
+    "linear_num_key_heads linear_num_value_heads attn_output_gate output_gate_type "               \
+    "partial_rotary_factor"
+/* Three positions for a token: of a text they are equal. */
+#define MROPE_KEYS     "mrope_section mrope_interleaved"
 #define LAYER_NORM_EPS "norm_eps=layer_norm_eps"
 
 /* The first rows' places are part of digests of models: new rows come last. */
@@ -436,6 +442,51 @@ static const struct family FAMILIES[] = {
      .context_tokens = 262144,
      .norm_eps = 1e-5,
      .read = family_read_ministral3},
+    {.architecture = "Qwen3NextForCausalLM",
+     .model_type = "qwen3_next",
+     .own_keys = "num_experts num_experts_per_tok moe_intermediate_size "
+                 "shared_expert_intermediate_size norm_topk_prob decoder_sparse_step "
+                 "mlp_only_layers " RECURRENT_KEYS " " ROUTER_TRAINING,
+     .decoder = {.norm = NORM_RMS_PLUS_ONE, .qk_norm = QK_NORM_HEAD, .has_output_gate = true},
+     .naming = NAMED_AS_QWEN_NEXT,
+     .may_have_attention_bias = true,
+     .needs_kv_heads = true,
+     .rope_part = 0.25,
+     .head_dim = 256,
+     .context_tokens = 32768,
+     .read = family_read_qwen_next},
+    {.architecture = "Qwen3_5ForCausalLM",
+     .model_type = "qwen3_5_text",
+     .own_keys = RECURRENT_KEYS,
+     .rope_keys = MROPE_KEYS,
+     .decoder = {.norm = NORM_RMS_PLUS_ONE, .qk_norm = QK_NORM_HEAD, .has_output_gate = true},
+     .naming = NAMED_AS_QWEN3_5,
+     .may_have_attention_bias = true,
+     .needs_kv_heads = true,
+     .rope_part = 0.25,
+     .head_dim = 256,
+     .n_heads = 16,
+     .n_kv_heads = 4,
+     .vocabulary = 248320,
+     .context_tokens = 32768,
+     .read = family_read_qwen3_5},
+    {.architecture = "Qwen3_5MoeForCausalLM",
+     .model_type = "qwen3_5_moe_text",
+     .names = "intermediate_size=moe_intermediate_size",
+     .own_keys = "num_experts num_experts_per_tok moe_intermediate_size "
+                 "shared_expert_intermediate_size " RECURRENT_KEYS " " ROUTER_TRAINING,
+     .rope_keys = MROPE_KEYS,
+     .decoder = {.norm = NORM_RMS_PLUS_ONE, .qk_norm = QK_NORM_HEAD, .has_output_gate = true},
+     .naming = NAMED_AS_QWEN3_5,
+     .may_have_attention_bias = true,
+     .needs_kv_heads = true,
+     .rope_part = 0.25,
+     .head_dim = 256,
+     .n_heads = 16,
+     .n_kv_heads = 2,
+     .vocabulary = 248320,
+     .context_tokens = 32768,
+     .read = family_read_qwen3_5_moe},
 };
 
 enum { N_FAMILIES = sizeof FAMILIES / sizeof *FAMILIES };
@@ -518,6 +569,8 @@ static void list_families(char *list, size_t list_max)
 static const char *const WRAPPERS[] = {
     "Gemma3ForConditionalGeneration",
     "Mistral3ForConditionalGeneration",
+    "Qwen3_5ForConditionalGeneration",
+    "Qwen3_5MoeForConditionalGeneration",
 };
 
 enum status family_text_fields(const struct json_fields *fields, struct json_fields *text_out)

@@ -54,6 +54,8 @@ enum tensor_naming {
     NAMED_AS_FALCON,
     NAMED_AS_MPT,
     NAMED_AS_STABLELM,
+    NAMED_AS_QWEN_NEXT,
+    NAMED_AS_QWEN3_5,
 };
 
 struct family {

@@ -1,5 +1,6 @@
 #include "base/log/log.h"
 #include "kernels/cuda/sampling_parameters.h"
+#include "model/config/kv_layers.h"
 #include "model/forward/forward_parts.h"
 #include "model/kernel_choice.h"
 #include "model/weights/kv_scales.h"
@@ -47,8 +48,8 @@ const char *context_math_name(enum context_math math)
 size_t forward_block_bytes(const struct model_config *config, uint32_t block_tokens,
                            enum cache_dtype dtype)
 {
-    return (size_t)config->n_layers * 2 * config->n_kv_heads * block_tokens * config->head_dim *
-           dtype_bytes(to_dtype(dtype));
+    return (size_t)kv_layers_count(config) * 2 * config->n_kv_heads * block_tokens *
+           config->head_dim * dtype_bytes(to_dtype(dtype));
 }
 
 static enum status check_range(const char *name, uint32_t value, uint32_t max, struct error *error)
@@ -113,13 +114,13 @@ static enum status check_tiles(const struct forward_options *options, struct err
 static enum status check_scales(const struct model *model, const struct forward_options *options,
                                 struct error *error)
 {
-    const uint32_t n_layers = model_get_config(model)->n_layers;
+    const uint32_t n_layers = kv_layers_count(model_get_config(model));
     const uint32_t n_known = options->kv_scales ? options->kv_scales->n_layers : 0;
     if (!dtype_is_8bit(to_dtype(options->cache_dtype)) || n_known == n_layers)
         return STATUS_OK;
     return error_set(error, STATUS_INVALID_ARGUMENT,
-                     "kv_scales has %u layers with cache_dtype %s, the model has %u", n_known,
-                     dtype_name(to_dtype(options->cache_dtype)), n_layers);
+                     "kv_scales has %u layers with cache_dtype %s, the model has %u with K and V",
+                     n_known, dtype_name(to_dtype(options->cache_dtype)), n_layers);
 }
 
 /* An option that changes nothing would have a numerics id that fits no other worker. */
@@ -159,16 +160,19 @@ enum status forward_create_attention(struct forward *forward, uint32_t layer, st
     const struct layer_weights *weights = &forward->weights->layers[layer];
     assert(weights->q_norm.dtype == weights->k_norm.dtype); /* model_load has checked */
     struct attention_config attention = forward->shape;
-    const struct cache_place place = cache_groups_place(&forward->options.groups, config->windows,
-                                                        config->context_tokens, layer);
+    const uint32_t number = kv_layers_before(config, layer);
+    uint32_t windows[LAYERS_MAX];
+    (void)kv_layers_windows(config, windows);
+    const struct cache_place place = cache_groups_place(&forward->options.groups, windows,
+                                                        config->context_tokens, number);
     attention.layer_index = place.index;
     attention.table = place.group;
     attention.window = config->windows[layer];
     TRY(check_window(forward, attention.window, error));
     if (dtype_is_8bit(attention.cache)) {
         const struct kv_scales *scales = forward->options.kv_scales;
-        attention.k_scale = kv_scales_of(scales, attention.cache, layer, KV_PART_K);
-        attention.v_scale = kv_scales_of(scales, attention.cache, layer, KV_PART_V);
+        attention.k_scale = kv_scales_of(scales, attention.cache, number, KV_PART_K);
+        attention.v_scale = kv_scales_of(scales, attention.cache, number, KV_PART_V);
     }
     attention.rope = config->layer_ropes[layer] == ROPE_ABSENT  ? NULL
                      : config->layer_ropes[layer] == ROPE_LOCAL ? forward->rope_local
@@ -191,7 +195,7 @@ enum status forward_create_attention(struct forward *forward, uint32_t layer, st
 static uint32_t n_places(const struct forward *forward)
 {
     const struct cache_groups *groups = &forward->options.groups;
-    return groups->n > 0 ? groups->places : forward->config->n_layers;
+    return groups->n > 0 ? groups->places : kv_layers_count(forward->config);
 }
 
 /* A view of n_blocks at base; 0 before a pool is attached. */
@@ -264,8 +268,10 @@ static enum status create_operators(struct forward *forward, struct error *error
     const struct forward_options *options = &forward->options;
     TRY(forward_describe_attention(forward, error));
     TRY(forward_create_experts(forward, error));
+    TRY(forward_create_recurrent(forward, error));
     for (uint32_t layer = 0; layer < config->n_layers; layer++)
-        TRY(forward_create_attention(forward, layer, error));
+        if (!config->is_recurrent[layer])
+            TRY(forward_create_attention(forward, layer, error));
 
     struct attention_limits limits = {
         .n_sequences_max = options->sequences_max,
@@ -294,15 +300,28 @@ static uint32_t mlp_rows_max(const struct forward_options *options)
     return takes_all || options->tokens_max < MLP_ROWS ? options->tokens_max : MLP_ROWS;
 }
 
+static uint32_t larger(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Elements of a token that a layer hands to its output product. */
+static uint32_t attended_width(const struct model_config *config)
+{
+    return larger(config->n_heads * config->head_dim, forward_recurrent_values(config));
+}
+
 /* The most that products of a step use. Q, K and V read the same rows, and so do gate and up. */
 static size_t workspace_bytes(const struct model *model, const struct forward_options *options)
 {
     const struct model_config *config = model_get_config(model);
     const struct kernels *kernels = model_kernels(model);
-    const uint32_t tokens = options->tokens_max, attended = config->n_heads * config->head_dim;
+    const uint32_t tokens = options->tokens_max, attended = attended_width(config);
     const size_t inner = gemm_workspace_bytes(kernels, mlp_rows_max(options), config->ffn);
-    const size_t outer = gemm_workspace_bytes(
-        kernels, tokens, config->hidden > attended ? config->hidden : attended);
+    /* Of a layer with recurrent state some matrices are never rounded: with the others these are two kinds for the same rows. */
+    const size_t kinds = forward_recurrent_values(config) > 0 ? 2 : 1;
+    const size_t outer = kinds *
+                         gemm_workspace_bytes(kernels, tokens, larger(config->hidden, attended));
     const size_t head = gemm_workspace_bytes(kernels, options->sequences_max, config->hidden);
     const size_t most = inner > outer ? inner : outer;
     return most > head ? most : head;
@@ -331,7 +350,8 @@ static size_t lay_out_activations(struct forward *forward, uint8_t *base)
         {&forward->hidden, tokens, config->hidden, DTYPE_F32, DTYPE_F32},
         {&forward->normed, tokens, config->hidden, dtype, DTYPE_F32},
         {&forward->qkv, tokens, forward->qkv_width, dtype, dtype},
-        {&forward->attended, tokens, (size_t)config->n_heads * config->head_dim, dtype, dtype},
+        {&forward->attended, tokens, attended_width(config), dtype, dtype},
+        {&forward->convolved, tokens, forward_recurrent_channels(config), dtype, dtype},
         {&forward->gate, mlp_rows, config->ffn, dtype, dtype},
         {&forward->up, config->decoder.has_no_gate ? 0 : mlp_rows, config->ffn, dtype, dtype},
         {&forward->branch, changes_branches(config) ? tokens : 0, config->hidden, DTYPE_F32,
@@ -374,7 +394,9 @@ static enum status create_workspace(struct forward *forward, struct error *error
 
 static uint32_t qkv_width(const struct model_config *config)
 {
-    return (config->n_heads + 2 * config->n_kv_heads) * config->head_dim;
+    const uint32_t n_gates = config->decoder.has_output_gate ? config->n_heads : 0;
+    return larger((config->n_heads + 2 * config->n_kv_heads + n_gates) * config->head_dim,
+                  forward_recurrent_width(config));
 }
 
 static struct forward shape_of(const struct model *model, const struct forward_options *options)
@@ -454,6 +476,7 @@ void forward_destroy(struct forward *forward)
             forward->backend->destroy(forward->attention[i]);
     }
     free(forward->attention);
+    forward_destroy_recurrent(forward);
     moe_destroy(forward->moe);
     free(forward->layer_experts);
     rope_destroy(forward->rope);
@@ -483,7 +506,7 @@ enum status forward_attach(struct forward *forward, const struct block_pool *poo
     const struct forward_options *options = &forward->options;
     size_t block_bytes = forward_block_bytes(forward->config, options->block_tokens,
                                              options->cache_dtype) /
-                         forward->config->n_layers * n_places(forward);
+                         kv_layers_count(forward->config) * n_places(forward);
     assert(!forward->kv.base && "once");
     if (block_pool_block_bytes(pool) != block_bytes)
         return error_set(error, STATUS_INVALID_ARGUMENT,
@@ -575,8 +598,8 @@ static enum status touch_attention(struct forward *forward, const struct step_la
     TRY(stage_take(forward->stage, layout->bytes, &view));
     TRY(forward_send(forward, layout, &step, view, &sent));
     struct error error = {""};
-    enum status status = forward->backend->forward(forward->attention[0], layout->metadata, &io,
-                                                   &error);
+    enum status status = forward->backend->forward(
+        forward->attention[kv_layers_at(forward->config, 0)], layout->metadata, &io, &error);
     if (status != STATUS_OK)
         log_error("a step for warming up that cannot be computed: %s", error.text);
     assert(status == STATUS_OK);

@@ -55,6 +55,12 @@ static struct rows before_branch(const struct forward *forward, const struct ten
     return forward->normed;
 }
 
+struct rows forward_before_attention(const struct forward *forward, uint32_t layer, uint32_t n_rows)
+{
+    const struct layer_weights *weights = &forward->weights->layers[layer];
+    return before_branch(forward, &weights->attention_norm, &weights->attention_norm_bias, n_rows);
+}
+
 /* hidden += residual_scale * after(branch), if branches are changed before they are added. */
 static void add_branch(const struct forward *forward, const struct tensor *after, uint32_t n_rows)
 {
@@ -87,9 +93,8 @@ struct rows forward_rows_from(struct rows rows, size_t at)
     return (struct rows){(uint8_t *)rows.data + at * dtype_bytes(rows.dtype), rows.dtype};
 }
 
-/* y[row] = weight x[row] + bias; the caller may change y_stride and accumulate. */
-static struct gemm product(const struct tensor *weight, const struct tensor *bias, struct rows x,
-                           struct rows y, uint32_t n_rows)
+struct gemm forward_product(const struct tensor *weight, const struct tensor *bias, struct rows x,
+                            struct rows y, uint32_t n_rows)
 {
     return (struct gemm){
         .x = x.data,
@@ -112,7 +117,7 @@ static struct gemm product(const struct tensor *weight, const struct tensor *bia
     };
 }
 
-static void multiply(const struct forward *forward, struct gemm *products, uint32_t n)
+void forward_multiply(const struct forward *forward, struct gemm *products, uint32_t n)
 {
     for (uint32_t i = 0; i < n; i++) {
         products[i].workspace = forward->workspace.data;
@@ -190,8 +195,26 @@ static void scale_queries(const struct forward *forward, const struct packed_ste
     }
 }
 
+/* attended *= sigmoid(gate) */
+static void gate_output(const struct forward *forward, struct rows gate, uint32_t width,
+                        uint32_t n_rows)
+{
+    forward->kernels->gated(forward->threads, &(struct gated){
+                                                  .gate = gate.data,
+                                                  .up = forward->attended.data,
+                                                  .gate_stride = forward->qkv_width,
+                                                  .up_stride = width,
+                                                  .y = forward->attended.data,
+                                                  .dtype = gate.dtype,
+                                                  .y_stride = width,
+                                                  .n_tokens = n_rows,
+                                                  .n = width,
+                                                  .activation = ACTIVATION_SIGMOID,
+                                              });
+}
+
 /* hidden -> attended: norm, Q K V, rotate, append to the cache, attend.
- * qkv row: [Q heads][K heads][V heads], so three products write side by side. */
+ * qkv row: [Q heads][K heads][V heads], then the gate of the output if there is one, so all products write side by side. */
 static void attend(const struct forward *forward, const struct packed_step *packed, uint32_t layer)
 {
     const uint32_t n_rows = packed->n_tokens;
@@ -200,18 +223,19 @@ static void attend(const struct forward *forward, const struct packed_step *pack
     const uint32_t q_width = config->n_heads * config->head_dim;
     const uint32_t kv_width = config->n_kv_heads * config->head_dim;
     const struct rows q = forward->qkv, k = forward_rows_from(q, q_width),
-                      v = forward_rows_from(k, kv_width);
+                      v = forward_rows_from(k, kv_width), gate = forward_rows_from(v, kv_width);
+    const uint32_t n_products = config->decoder.has_output_gate ? 4 : 3;
 
-    const struct rows x = before_branch(forward, &weights->attention_norm,
-                                        &weights->attention_norm_bias, n_rows);
+    const struct rows x = forward_before_attention(forward, layer, n_rows);
     struct gemm products[] = {
-        product(&weights->q, &weights->q_bias, x, q, n_rows),
-        product(&weights->k, &weights->k_bias, x, k, n_rows),
-        product(&weights->v, &weights->v_bias, x, v, n_rows),
+        forward_product(&weights->q, &weights->q_bias, x, q, n_rows),
+        forward_product(&weights->k, &weights->k_bias, x, k, n_rows),
+        forward_product(&weights->v, &weights->v_bias, x, v, n_rows),
+        forward_product(&weights->output_gate, &weights->output_gate_bias, x, gate, n_rows),
     };
-    for (int i = 0; i < 3; i++)
+    for (uint32_t i = 0; i < n_products; i++)
         products[i].y_stride = forward->qkv_width;
-    multiply(forward, products, 3);
+    forward_multiply(forward, products, n_products);
     if (config->decoder.qk_norm == QK_NORM_ROW) {
         norm_row(forward, &weights->q_norm, q, n_rows);
         norm_row(forward, &weights->k_norm, k, n_rows);
@@ -229,6 +253,8 @@ static void attend(const struct forward *forward, const struct packed_step *pack
                                                    NULL);
     assert(status == STATUS_OK);
     (void)status;
+    if (config->decoder.has_output_gate)
+        gate_output(forward, gate, q_width, n_rows);
 }
 
 /* hidden += o(attended) */
@@ -236,10 +262,10 @@ static void project(const struct forward *forward, uint32_t layer, struct rows a
                     uint32_t n_rows)
 {
     const struct layer_weights *weights = &forward->weights->layers[layer];
-    struct gemm output = product(&weights->o, &weights->o_bias, attended, end_of_branch(forward),
-                                 n_rows);
+    struct gemm output = forward_product(&weights->o, &weights->o_bias, attended,
+                                         end_of_branch(forward), n_rows);
     output.accumulate = !forward->branch.data;
-    multiply(forward, &output, 1);
+    forward_multiply(forward, &output, 1);
     add_branch(forward, &weights->attention_after_norm, n_rows);
 }
 
@@ -253,13 +279,14 @@ static void mlp_rows(const struct forward *forward, const struct layer_weights *
     const struct rows x = forward_rows_from(all, at);
     const bool has_gate = !forward->config->decoder.has_no_gate;
     struct gemm inner[] = {
-        product(&weights->gate, &weights->gate_bias, x, forward->gate, n_rows),
-        product(&weights->up, &weights->up_bias, x, has_gate ? forward->up : forward->gate, n_rows),
+        forward_product(&weights->gate, &weights->gate_bias, x, forward->gate, n_rows),
+        forward_product(&weights->up, &weights->up_bias, x, has_gate ? forward->up : forward->gate,
+                        n_rows),
     };
     if (has_gate)
-        multiply(forward, inner, 2);
+        forward_multiply(forward, inner, 2);
     else
-        multiply(forward, &inner[1], 1);
+        forward_multiply(forward, &inner[1], 1);
     forward->kernels->gated(forward->threads, &(struct gated){
                                                   .gate = forward->gate.data,
                                                   .up = has_gate ? forward->up.data : NULL,
@@ -272,10 +299,10 @@ static void mlp_rows(const struct forward *forward, const struct layer_weights *
                                                   .n = ffn,
                                                   .activation = forward->config->decoder.activation,
                                               });
-    struct gemm outer = product(&weights->down, &weights->down_bias, forward->gate,
-                                forward_rows_from(end_of_branch(forward), at), n_rows);
+    struct gemm outer = forward_product(&weights->down, &weights->down_bias, forward->gate,
+                                        forward_rows_from(end_of_branch(forward), at), n_rows);
     outer.accumulate = !forward->branch.data;
-    multiply(forward, &outer, 1);
+    forward_multiply(forward, &outer, 1);
 }
 
 /* The rows that the MLP reads. Of parallel branches these are made before attention's are added to hidden. */
@@ -363,15 +390,15 @@ static struct rows gather(const struct forward *forward, const struct packed_ste
  * contents are not needed any more. hidden and normed swap their memory until the end of the step. */
 static struct rows keep_rows(struct forward *forward, const struct packed_step *packed)
 {
-    const size_t q_width = (size_t)forward->config->n_heads * forward->config->head_dim;
+    const size_t width = forward->weights->layers[forward->config->n_layers - 1].o.n_in;
     if (packed->n_logits == packed->n_tokens || packed->n_logits == 0)
         return forward->attended; /* all rows are wanted, in this order, or none is */
-    assert(q_width <= forward->qkv_width && forward->qkv.dtype == forward->attended.dtype);
+    assert(width <= forward->qkv_width && forward->qkv.dtype == forward->attended.dtype);
     void *hidden = forward->hidden.data;
     forward->hidden = gather(forward, packed, forward->hidden, forward->config->hidden,
                              forward->normed.data);
     forward->normed.data = hidden;
-    return gather(forward, packed, forward->attended, q_width, forward->qkv.data);
+    return gather(forward, packed, forward->attended, width, forward->qkv.data);
 }
 
 /* x <- cap(factor * x); a factor of 0 is 1. */
@@ -455,9 +482,9 @@ static void embed(const struct forward *forward, const struct packed_step *packe
 void forward_head(const struct forward *forward, struct rows x, uint32_t n_rows, struct rows logits)
 {
     const struct decoder *decoder = &forward->config->decoder;
-    struct gemm gemm = product(&forward->weights->head, &forward->weights->head_bias, x, logits,
-                               n_rows);
-    multiply(forward, &gemm, 1);
+    struct gemm gemm = forward_product(&forward->weights->head, &forward->weights->head_bias, x,
+                                       logits, n_rows);
+    forward_multiply(forward, &gemm, 1);
     scale(forward, logits, n_rows, forward->config->vocabulary, decoder->logit_scale,
           decoder->logit_cap);
 }
@@ -490,7 +517,10 @@ void forward_compute(struct forward *forward, const struct packed_step *packed, 
     embed(forward, packed);
     for (uint32_t layer = 0; layer < n_layers; layer++) {
         struct rows attended = forward->attended;
-        attend(forward, packed, layer);
+        if (forward->config->is_recurrent[layer])
+            forward_recur(forward, packed, layer);
+        else
+            attend(forward, packed, layer);
         if (layer + 1 == n_layers && !packed->keeps_rows) {
             attended = keep_rows(forward, packed);
             n_rows = packed->n_logits;
@@ -514,12 +544,12 @@ enum status forward_plan_step(const struct forward *forward, uint32_t n, struct 
     const uint32_t q_width = config->n_heads * config->head_dim;
     const struct rows x = forward->normed, q = forward->qkv, k = forward_rows_from(q, q_width);
     struct gemm gemms[] = {
-        product(&layer->q, &layer->q_bias, x, q, n),
-        product(&layer->k, &layer->k_bias, x, k, n),
-        product(&layer->o, &layer->o_bias, forward->attended, forward->hidden, n),
-        product(&layer->gate, &layer->gate_bias, x, forward->gate, n),
-        product(&layer->down, &layer->down_bias, forward->gate, forward->hidden, n),
-        product(&forward->weights->head, &NO_BIAS, x, forward->logits, n),
+        forward_product(&layer->q, &layer->q_bias, x, q, n),
+        forward_product(&layer->k, &layer->k_bias, x, k, n),
+        forward_product(&layer->o, &layer->o_bias, forward->attended, forward->hidden, n),
+        forward_product(&layer->gate, &layer->gate_bias, x, forward->gate, n),
+        forward_product(&layer->down, &layer->down_bias, forward->gate, forward->hidden, n),
+        forward_product(&forward->weights->head, &NO_BIAS, x, forward->logits, n),
     };
     const uint32_t n_gemms = n > forward->options.sequences_max ? 5 : 6;
     gemms[0].y_stride = gemms[1].y_stride = forward->qkv_width;

@@ -267,7 +267,9 @@ static enum status set_e4m3(const struct search *search, const struct weight_ent
     if (source->run != source->period ||
         (in_block > 0 && in_block + tensor->n_out > tensor->scale_rows))
         return refuse(search, weights, STATUS_UNSUPPORTED,
-                      "has parts that share a block of one scale: that is not supported");
+                      source->run != source->period
+                          ? "has parts by turns: that is not supported for FP8"
+                          : "has parts that share a block of one scale: that is not supported");
     set_type(search, weights->tensor->data + (size_t)source->first * tensor->n_in, DTYPE_E4M3);
     search->binding->bytes += quantized_source_bytes(tensor);
     return STATUS_OK;

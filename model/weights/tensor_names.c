@@ -93,6 +93,53 @@ static const struct tensor_row ATTENTION_BLOOM[] = {
 static const struct tensor_row ATTENTION_MPT[] = {
     FUSED_QKV("attn.Wqkv"), OUTPUT("attn.out_proj"), {0}};
 
+#define GATED_QKV(prefix)                                                                          \
+    PART(prefix "q_proj.weight", q, DIM_Q, DIM_HIDDEN, ALWAYS, PART_HEAD_Q),                       \
+        PART(prefix "q_proj.weight", output_gate, DIM_Q, DIM_HIDDEN, ALWAYS, PART_HEAD_GATE),      \
+        LAYER(prefix "k_proj.weight", k, DIM_KV, DIM_HIDDEN, ALWAYS),                              \
+        LAYER(prefix "v_proj.weight", v, DIM_KV, DIM_HIDDEN, ALWAYS),                              \
+        PART(prefix "q_proj.bias", q_bias, DIM_Q, DIM_NONE, IF_QKV_BIAS, PART_HEAD_Q),             \
+        PART(prefix "q_proj.bias", output_gate_bias, DIM_Q, DIM_NONE, IF_QKV_BIAS,                 \
+             PART_HEAD_GATE),                                                                      \
+        LAYER(prefix "k_proj.bias", k_bias, DIM_KV, DIM_NONE, IF_QKV_BIAS),                        \
+        LAYER(prefix "v_proj.bias", v_bias, DIM_KV, DIM_NONE, IF_QKV_BIAS)
+static const struct tensor_row ATTENTION_GATED[] = {
+    GATED_QKV("self_attn."),
+    LAYER("self_attn.q_norm.weight", q_norm, DIM_HEAD, DIM_NONE, IF_QK_NORM),
+    LAYER("self_attn.k_norm.weight", k_norm, DIM_HEAD, DIM_NONE, IF_QK_NORM),
+    OUTPUT("self_attn.o_proj"),
+    {0}};
+
+/* ---- recurrent state ---- */
+
+#define STATE_REST(prefix)                                                                         \
+    LAYER(prefix "conv1d.weight", conv, DIM_CONV_CHANNELS, DIM_CONV_WIDTH, ALWAYS),                \
+        LAYER(prefix "A_log", decay_log, DIM_STATE_HEADS, DIM_NONE, ALWAYS),                       \
+        LAYER(prefix "dt_bias", decay_bias, DIM_STATE_HEADS, DIM_NONE, ALWAYS),                    \
+        LAYER(prefix "norm.weight", state_norm, DIM_STATE_HEAD, DIM_NONE, ALWAYS),                 \
+        LAYER(prefix "out_proj.weight", o, DIM_HIDDEN, DIM_STATE_VALUES, ALWAYS)
+static const struct tensor_row STATE_QWEN3_5[] = {
+    PART("linear_attn.in_proj_qkv.weight", q, DIM_STATE_KEYS, DIM_HIDDEN, ALWAYS, PART_STATE_Q),
+    PART("linear_attn.in_proj_qkv.weight", k, DIM_STATE_KEYS, DIM_HIDDEN, ALWAYS, PART_STATE_K),
+    PART("linear_attn.in_proj_qkv.weight", v, DIM_STATE_VALUES, DIM_HIDDEN, ALWAYS, PART_STATE_V),
+    LAYER("linear_attn.in_proj_z.weight", output_gate, DIM_STATE_VALUES, DIM_HIDDEN, ALWAYS),
+    LAYER("linear_attn.in_proj_b.weight", beta, DIM_STATE_HEADS, DIM_HIDDEN, ALWAYS),
+    LAYER("linear_attn.in_proj_a.weight", decay, DIM_STATE_HEADS, DIM_HIDDEN, ALWAYS),
+    STATE_REST("linear_attn."),
+    {0}};
+static const struct tensor_row STATE_QWEN_NEXT[] = {
+    PART("linear_attn.in_proj_qkvz.weight", q, DIM_STATE_KEYS, DIM_HIDDEN, ALWAYS, PART_GROUP_Q),
+    PART("linear_attn.in_proj_qkvz.weight", k, DIM_STATE_KEYS, DIM_HIDDEN, ALWAYS, PART_GROUP_K),
+    PART("linear_attn.in_proj_qkvz.weight", v, DIM_STATE_VALUES, DIM_HIDDEN, ALWAYS, PART_GROUP_V),
+    PART("linear_attn.in_proj_qkvz.weight", output_gate, DIM_STATE_VALUES, DIM_HIDDEN, ALWAYS,
+         PART_GROUP_Z),
+    PART("linear_attn.in_proj_ba.weight", beta, DIM_STATE_HEADS, DIM_HIDDEN, ALWAYS,
+         PART_GROUP_BETA),
+    PART("linear_attn.in_proj_ba.weight", decay, DIM_STATE_HEADS, DIM_HIDDEN, ALWAYS,
+         PART_GROUP_DECAY),
+    STATE_REST("linear_attn."),
+    {0}};
+
 /* ---- MLP ---- */
 
 #define INNER(name, member)                                                                        \
@@ -144,6 +191,11 @@ static const struct tensor_row EXPERT_QWEN[] = {
     EXPERT("gate_proj.weight", gate, DIM_EXPERT, DIM_HIDDEN, PART_ALL),
     EXPERT("up_proj.weight", up, DIM_EXPERT, DIM_HIDDEN, PART_ALL),
     EXPERT("down_proj.weight", down, DIM_HIDDEN, DIM_EXPERT, PART_ALL),
+    {0}};
+static const struct tensor_row EXPERT_QWEN_JOINED[] = {
+    EXPERT("mlp.experts.gate_up_proj", gate, DIM_EXPERT, DIM_HIDDEN, PART_GATE),
+    EXPERT("mlp.experts.gate_up_proj", up, DIM_EXPERT, DIM_HIDDEN, PART_UP),
+    EXPERT("mlp.experts.down_proj", down, DIM_HIDDEN, DIM_EXPERT, PART_ALL),
     {0}};
 static const struct tensor_row ROUTER_GRANITE[] = {
     LAYER("block_sparse_moe.router.layer.weight", router, DIM_EXPERTS, DIM_HIDDEN, ALWAYS), {0}};
@@ -461,7 +513,49 @@ static const struct tensor_names SETS[] = {
                            NULL,
                            NULL,
                            false},
+    [NAMED_AS_QWEN_NEXT] = {"model.",
+                            "layers.",
+                            EMBEDDING,
+                            HEAD,
+                            ENDS,
+                            {NORMS, ATTENTION_GATED},
+                            MLP,
+                            ROUTER_QWEN,
+                            EXPERT_QWEN,
+                            "mlp.experts.",
+                            false},
+    [NAMED_AS_QWEN3_5] = {"model.",
+                          "layers.",
+                          EMBEDDING,
+                          HEAD,
+                          ENDS,
+                          {NORMS, ATTENTION_GATED},
+                          MLP,
+                          ROUTER_QWEN,
+                          EXPERT_QWEN,
+                          "mlp.experts.",
+                          false},
 };
+
+/* ---- layers with recurrent state ---- */
+
+static bool has_recurrent_state(const struct model_config *config)
+{
+    const enum tensor_naming naming = family_at(config->family)->naming;
+    return naming == NAMED_AS_QWEN_NEXT || naming == NAMED_AS_QWEN3_5;
+}
+
+const struct tensor_row *tensor_names_of_recurrent(const struct model_config *config)
+{
+    assert(has_recurrent_state(config));
+    return family_at(config->family)->naming == NAMED_AS_QWEN_NEXT ? STATE_QWEN_NEXT
+                                                                   : STATE_QWEN3_5;
+}
+
+const struct tensor_row *tensor_names_of_joined_experts(const struct model_config *config)
+{
+    return has_recurrent_state(config) ? EXPERT_QWEN_JOINED : NULL;
+}
 
 const char *const KV_SCALE_NAMES[2][4] = {
     {"self_attn.k_scale", "self_attn.k_proj.k_scale", "self_attn.kv_scale"},
@@ -542,6 +636,19 @@ uint64_t dimension_size(const struct model_config *config, enum dimension dimens
         return 2 * (uint64_t)config->experts.n_inner;
     case DIM_SHARED:
         return config->experts.n_shared_inner;
+    case DIM_STATE_KEYS:
+        return (uint64_t)config->recurrent.n_key_heads * config->recurrent.key_dim;
+    case DIM_STATE_VALUES:
+        return (uint64_t)config->recurrent.n_heads * config->recurrent.value_dim;
+    case DIM_STATE_HEADS:
+        return config->recurrent.n_heads;
+    case DIM_STATE_HEAD:
+        return config->recurrent.value_dim;
+    case DIM_CONV_CHANNELS:
+        return 2 * dimension_size(config, DIM_STATE_KEYS) +
+               dimension_size(config, DIM_STATE_VALUES);
+    case DIM_CONV_WIDTH:
+        return config->recurrent.conv_width;
     case DIM_ONE:
     case DIM_NONE:
         break;

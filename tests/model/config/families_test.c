@@ -2,6 +2,7 @@
 #include "model/config/config_file.h"
 #include "model/config/config_keys.h"
 #include "model/config/families.h"
+#include "model/config/kv_layers.h"
 #include "tests/model/support/golden.h"
 
 #include <criterion/criterion.h>
@@ -78,6 +79,13 @@ static double value_of(const struct model_config *config, const char *name)
         {"expert_ffn", config->experts.n_inner},
         {"shared_ffn", config->experts.n_shared_inner},
         {"expert_layers", count_expert_layers(config)},
+        {"output_gate", decoder->has_output_gate},
+        {"kv_layers", kv_layers_count(config)},
+        {"key_heads", config->recurrent.n_key_heads},
+        {"value_heads", config->recurrent.n_heads},
+        {"key_dim", config->recurrent.key_dim},
+        {"value_dim", config->recurrent.value_dim},
+        {"conv_width", config->recurrent.conv_width},
     };
     for (size_t i = 0; i < sizeof VALUES / sizeof *VALUES; i++)
         if (strcmp(name, VALUES[i].name) == 0)
@@ -124,7 +132,7 @@ Test(families, published_configs_are_read_as_meant)
 {
     json_t *models = golden_json(GOLDEN_FOLDERS, "published.json"), *entry;
     size_t i;
-    cr_assert_eq(json_array_size(models), 36);
+    cr_assert_eq(json_array_size(models), 39);
     json_array_foreach(models, i, entry) check_model(entry);
     json_decref(models);
 }

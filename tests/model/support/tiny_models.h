@@ -71,6 +71,10 @@ static const char *const tiny_models[] = {
     "ministral3_t5",
     "ministral3_t5_text",
     "gpt_oss_t4_mxfp4",
+    "qwen3_5_t5",
+    "qwen3_5_t5_text",
+    "qwen3_5_moe_t5",
+    "qwen3_next_t4",
 };
 
 enum { TINY_MODELS = sizeof tiny_models / sizeof *tiny_models };
