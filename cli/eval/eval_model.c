@@ -10,6 +10,7 @@
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define BLOCK_TOKENS 16 /* a worker's default */
 
@@ -24,6 +25,7 @@ struct eval_model {
     block_id *blocks; /* [n_blocks] of the one sequence; held once they are there */
     uint32_t n_blocks;
     bool holds_blocks;
+    void *state;   /* of layers with recurrent state; NULL: there are none */
     float *logits; /* [EVAL_ROWS_MAX][vocabulary] */
 };
 
@@ -41,6 +43,16 @@ static enum status open_pool(struct eval_model *model)
     TRY(block_pool_acquire(model->pool, model->n_blocks, model->blocks));
     model->holds_blocks = true;
     return STATUS_OK;
+}
+
+static enum status allocate_state(struct eval_model *model)
+{
+    const size_t alignment = FORWARD_STATE_ALIGNMENT;
+    const size_t bytes = forward_state_bytes(model_get_config(model->model));
+    if (bytes == 0)
+        return STATUS_OK;
+    model->state = aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+    return model->state ? STATUS_OK : STATUS_NO_MEMORY;
 }
 
 static enum status open_forward(struct eval_model *model, const struct eval_model_options *options,
@@ -63,6 +75,7 @@ static enum status open_forward(struct eval_model *model, const struct eval_mode
         return STATUS_NO_MEMORY;
     TRY(worker_forward_create(model->model, &model->geometry, &step, error, &model->forward));
     TRY(forward_plan_products(model->forward, error));
+    TRY(allocate_state(model));
     TRY(open_pool(model));
     return forward_attach(model->forward, model->pool, error);
 }
@@ -136,6 +149,7 @@ void eval_model_close(struct eval_model *model)
     device_free(model->device, &model->memory);
     kv_scales_finish(&model->kv_scales);
     model_destroy(model->model);
+    free(model->state);
     free(model->blocks);
     free(model->logits);
     free(model);
@@ -167,8 +181,11 @@ enum status eval_model_run(struct eval_model *model, const uint32_t *window, uin
         .blocks = model->blocks,
         .n_blocks = model->n_blocks,
         .keeps_rows = true,
+        .state = model->state,
     };
     assert(n > 0 && n <= EVAL_CHUNK_TOKENS && at + n <= n_window);
+    if (model->state && at == 0) /* another text */
+        memset(model->state, 0, forward_state_bytes(model_get_config(model->model)));
     return forward_run(model->forward, &sequence, 1, 1, model->logits);
 }
 
