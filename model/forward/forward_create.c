@@ -4,16 +4,14 @@
 #include "model/forward/forward_parts.h"
 #include "model/kernel_choice.h"
 #include "model/weights/kv_scales.h"
-#include "model/weights/weight_types.h"
 
 #include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
-#define TOKENS_MAX_MAX (1u << 20)
-#define ALIGNMENT      64u /* bytes, of each part of the activations */
+#define ALIGNMENT 64u /* bytes, of each part of the activations */
 
-static enum dtype to_dtype(enum cache_dtype dtype)
+enum dtype forward_cache_dtype(enum cache_dtype dtype)
 {
     switch (dtype) {
     case CACHE_BF16:
@@ -49,97 +47,14 @@ size_t forward_block_bytes(const struct model_config *config, uint32_t block_tok
                            enum cache_dtype dtype)
 {
     return (size_t)kv_layers_count(config) * 2 * config->n_kv_heads * block_tokens *
-           config->head_dim * dtype_bytes(to_dtype(dtype));
+           config->head_dim * dtype_bytes(forward_cache_dtype(dtype));
 }
 
-static enum status check_range(const char *name, uint32_t value, uint32_t max, struct error *error)
-{
-    if (value >= 1 && value <= max)
-        return STATUS_OK;
-    return error_set(error, STATUS_INVALID_ARGUMENT, "%s is %u, expected 1 .. %u", name, value,
-                     max);
-}
-
-static enum status check_options(const struct forward_options *options, struct error *error)
-{
-    uint32_t block_tokens = options->block_tokens;
-    if (block_tokens < BLOCK_TOKENS_MIN || block_tokens > BLOCK_TOKENS_MAX ||
-        (block_tokens & (block_tokens - 1)) != 0)
-        return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "block_tokens is %u, expected a power of two, %u .. %u", block_tokens,
-                         BLOCK_TOKENS_MIN, BLOCK_TOKENS_MAX);
-    if ((unsigned)options->cache_dtype > CACHE_E4M3)
-        return error_set(error, STATUS_INVALID_ARGUMENT, "cache_dtype %d is none",
-                         (int)options->cache_dtype);
-    if ((unsigned)options->context_math >= CONTEXT_MATHS)
-        return error_set(error, STATUS_INVALID_ARGUMENT, "context_math %d is none",
-                         (int)options->context_math);
-    if ((unsigned)options->block_activations > BLOCK_ACTIVATIONS_INT8)
-        return error_set(error, STATUS_INVALID_ARGUMENT, "block_activations %d is none",
-                         (int)options->block_activations);
-    TRY(check_range("tokens_max", options->tokens_max, TOKENS_MAX_MAX, error));
-    TRY(check_range("sequences_max", options->sequences_max, TOKENS_MAX_MAX, error));
-    return check_range("blocks_max", options->blocks_max, UINT32_MAX, error);
-}
-
-static uint32_t kv_tokens_max(const struct model_config *config,
-                              const struct forward_options *options)
+uint32_t forward_kv_tokens_max(const struct model_config *config,
+                               const struct forward_options *options)
 {
     uint64_t tokens = (uint64_t)options->blocks_max * options->block_tokens;
     return tokens < config->context_tokens ? (uint32_t)tokens : config->context_tokens;
-}
-
-static enum status check_path(const struct forward_options *options, uint32_t kv_tokens,
-                              struct error *error)
-{
-    if (options->attention.path != PATH_SHORT || kv_tokens <= PATH_SHORT_KEYS)
-        return STATUS_OK;
-    return error_set(error, STATUS_INVALID_ARGUMENT,
-                     "attention_path is short, which takes contexts of up to %u tokens, not of %u: "
-                     "lower max_context_tokens, or take unfused",
-                     PATH_SHORT_KEYS, kv_tokens);
-}
-
-static enum status check_tiles(const struct forward_options *options, struct error *error)
-{
-    if (!context_math_is_int8(options->context_math) || options->block_tokens % MATH_INT8_KEYS == 0)
-        return STATUS_OK;
-    return error_set(error, STATUS_INVALID_ARGUMENT,
-                     "attention_math is %s, which rounds K of %u tokens together, with "
-                     "kv_block_tokens %u: expected 64 or 128",
-                     context_math_name(options->context_math), MATH_INT8_KEYS,
-                     options->block_tokens);
-}
-
-static enum status check_scales(const struct model *model, const struct forward_options *options,
-                                struct error *error)
-{
-    const uint32_t n_layers = kv_layers_count(model_get_config(model));
-    const uint32_t n_known = options->kv_scales ? options->kv_scales->n_layers : 0;
-    if (!dtype_is_8bit(to_dtype(options->cache_dtype)) || n_known == n_layers)
-        return STATUS_OK;
-    return error_set(error, STATUS_INVALID_ARGUMENT,
-                     "kv_scales has %u layers with cache_dtype %s, the model has %u with K and V",
-                     n_known, dtype_name(to_dtype(options->cache_dtype)), n_layers);
-}
-
-/* An option that changes nothing would have a numerics id that fits no other worker. */
-static enum status check_blocks(const struct model *model, enum block_activations activations,
-                                struct error *error)
-{
-    const struct model_config *config = model_get_config(model);
-    struct weight_counts counts;
-    if (activations == BLOCK_ACTIVATIONS_INT16)
-        return STATUS_OK;
-    weight_types_count(model_weights(model), config->n_layers, config->experts.routing.n_experts,
-                       config->experts.routing.top_k, &counts);
-    for (enum dtype dtype = DTYPE_Q8_0; dtype <= DTYPE_LAST; dtype++)
-        if (counts.bytes[dtype] > 0)
-            return STATUS_OK;
-    return error_set(
-        error, STATUS_INVALID_ARGUMENT,
-        "block_activations is int8, but the model has no weights in blocks: expected int16, "
-        "or weights q8 or q4");
 }
 
 /* A chunk that begins behind a part of a tile would round the rest of it in another way. */
@@ -204,7 +119,8 @@ static struct kv_view view_of(const struct forward *forward, void *base, uint32_
     const struct model_config *config = forward->config;
     const struct forward_options *options = &forward->options;
     return kv_view_dense(base, n_blocks, n_places(forward), config->n_kv_heads,
-                         options->block_tokens, config->head_dim, to_dtype(options->cache_dtype));
+                         options->block_tokens, config->head_dim,
+                         forward_cache_dtype(options->cache_dtype));
 }
 
 static bool has_rope(const struct model_config *config, enum layer_rope rope)
@@ -241,7 +157,7 @@ enum status forward_describe_attention(struct forward *forward, struct error *er
         .n_kv_heads = config->n_kv_heads,
         .head_dim = config->head_dim,
         .compute = forward->dtype,
-        .cache = to_dtype(options->cache_dtype),
+        .cache = forward_cache_dtype(options->cache_dtype),
         .q_scale = is_fp8 ? 1 : 0,
         .k_scale = is_fp8 ? 1 : 0,
         .v_scale = is_fp8 ? 1 : 0,
@@ -280,7 +196,7 @@ static enum status create_operators(struct forward *forward, struct error *error
         .n_heads = config->n_heads,
         .n_kv_heads = config->n_kv_heads,
         .head_dim = config->head_dim,
-        .cache = to_dtype(options->cache_dtype),
+        .cache = forward_cache_dtype(options->cache_dtype),
         .mask = MASK_CAUSAL,
         .block_tokens_min = options->block_tokens,
         .n_tables = cache_groups_count(&options->groups),
@@ -406,7 +322,7 @@ static struct forward shape_of(const struct model *model, const struct forward_o
         .config = config,
         .options = *options,
         .dtype = kernel_choice_activations(options->device),
-        .kv_tokens_max = kv_tokens_max(config, options),
+        .kv_tokens_max = forward_kv_tokens_max(config, options),
         .qkv_width = qkv_width(config),
         .mlp_rows_max = mlp_rows_max(options),
         .workspace_bytes = workspace_bytes(model, options),
@@ -426,11 +342,7 @@ size_t forward_activation_bytes(const struct model *model, const struct forward_
 enum status forward_describe(const struct model *model, const struct forward_options *options,
                              struct error *error, struct forward *forward_out)
 {
-    TRY(check_options(options, error));
-    TRY(check_tiles(options, error));
-    TRY(check_blocks(model, options->block_activations, error));
-    TRY(check_scales(model, options, error));
-    TRY(check_path(options, kv_tokens_max(model_get_config(model), options), error));
+    TRY(forward_check_options(model, options, error));
     *forward_out = shape_of(model, options);
     forward_out->weights = model_weights(model);
     forward_out->threads = options->threads;

@@ -1,6 +1,6 @@
 /*
- * forward_parts - the private data of a forward pass, for eight files: forward_create.c allocates and warms it up,
- * forward_layout.c lays out its steps, forward.c packs and runs them, forward_layers.c computes the decoder,
+ * forward_parts - the private data of a forward pass, for nine files: forward_create.c allocates and warms it up,
+ * forward_options.c checks what is asked of it, forward_layout.c lays out its steps, forward.c packs and runs them, forward_layers.c computes the decoder,
  * forward_find.c lets the device search its logits, forward_experts.c prepares the layers with experts,
  * forward_recurrent.c computes those with recurrent state, attention_check.c asks for attention alone.
  */
@@ -156,6 +156,18 @@ MUST_CHECK enum status forward_describe_attention(struct forward *forward, struc
 /* Then: one layer. INVALID_ARGUMENT, UNSUPPORTED, NO_MEMORY. */
 MUST_CHECK enum status forward_create_attention(struct forward *forward, uint32_t layer,
                                                 struct error *error);
+
+enum dtype forward_cache_dtype(enum cache_dtype dtype);
+/* Of one sequence. */
+uint32_t forward_kv_tokens_max(const struct model_config *config,
+                               const struct forward_options *options);
+
+/* ---- forward_options.c ---- */
+
+/* Those that are not a layer's. INVALID_ARGUMENT with a sentence. */
+MUST_CHECK enum status forward_check_options(const struct model *model,
+                                             const struct forward_options *options,
+                                             struct error *error);
 
 /* ---- forward_layers.c ---- */
 

@@ -1,20 +1,9 @@
 #include "model/weights/tensor_names.h"
 
-#include <assert.h>
-#include <stddef.h>
+#include "model/weights/tensor_rows.h"
 
-#define LAYER(name, member, rows, columns, condition)                                              \
-    {                                                                                              \
-        name, offsetof(struct layer_weights, member), rows, columns, condition, PART_ALL           \
-    }
-#define PART(name, member, rows, columns, condition, part)                                         \
-    {                                                                                              \
-        name, offsetof(struct layer_weights, member), rows, columns, condition, part               \
-    }
-#define MODEL(name, member, rows, columns, condition)                                              \
-    {                                                                                              \
-        name, offsetof(struct weights, member), rows, columns, condition, PART_ALL                 \
-    }
+#include <assert.h>
+
 #define NORM(name, member)                                                                         \
     LAYER(name ".weight", member, DIM_HIDDEN, DIM_NONE, IF_NORM_WEIGHT),                           \
         LAYER(name ".bias", member##_bias, DIM_HIDDEN, DIM_NONE, IF_NORM_BIAS)
@@ -110,36 +99,6 @@ static const struct tensor_row ATTENTION_GATED[] = {
     OUTPUT("self_attn.o_proj"),
     {0}};
 
-/* ---- recurrent state ---- */
-
-#define STATE_REST(prefix)                                                                         \
-    LAYER(prefix "conv1d.weight", conv, DIM_CONV_CHANNELS, DIM_CONV_WIDTH, ALWAYS),                \
-        LAYER(prefix "A_log", decay_log, DIM_STATE_HEADS, DIM_NONE, ALWAYS),                       \
-        LAYER(prefix "dt_bias", decay_bias, DIM_STATE_HEADS, DIM_NONE, ALWAYS),                    \
-        LAYER(prefix "norm.weight", state_norm, DIM_STATE_HEAD, DIM_NONE, ALWAYS),                 \
-        LAYER(prefix "out_proj.weight", o, DIM_HIDDEN, DIM_STATE_VALUES, ALWAYS)
-static const struct tensor_row STATE_QWEN3_5[] = {
-    PART("linear_attn.in_proj_qkv.weight", q, DIM_STATE_KEYS, DIM_HIDDEN, ALWAYS, PART_STATE_Q),
-    PART("linear_attn.in_proj_qkv.weight", k, DIM_STATE_KEYS, DIM_HIDDEN, ALWAYS, PART_STATE_K),
-    PART("linear_attn.in_proj_qkv.weight", v, DIM_STATE_VALUES, DIM_HIDDEN, ALWAYS, PART_STATE_V),
-    LAYER("linear_attn.in_proj_z.weight", output_gate, DIM_STATE_VALUES, DIM_HIDDEN, ALWAYS),
-    LAYER("linear_attn.in_proj_b.weight", beta, DIM_STATE_HEADS, DIM_HIDDEN, ALWAYS),
-    LAYER("linear_attn.in_proj_a.weight", decay, DIM_STATE_HEADS, DIM_HIDDEN, ALWAYS),
-    STATE_REST("linear_attn."),
-    {0}};
-static const struct tensor_row STATE_QWEN_NEXT[] = {
-    PART("linear_attn.in_proj_qkvz.weight", q, DIM_STATE_KEYS, DIM_HIDDEN, ALWAYS, PART_GROUP_Q),
-    PART("linear_attn.in_proj_qkvz.weight", k, DIM_STATE_KEYS, DIM_HIDDEN, ALWAYS, PART_GROUP_K),
-    PART("linear_attn.in_proj_qkvz.weight", v, DIM_STATE_VALUES, DIM_HIDDEN, ALWAYS, PART_GROUP_V),
-    PART("linear_attn.in_proj_qkvz.weight", output_gate, DIM_STATE_VALUES, DIM_HIDDEN, ALWAYS,
-         PART_GROUP_Z),
-    PART("linear_attn.in_proj_ba.weight", beta, DIM_STATE_HEADS, DIM_HIDDEN, ALWAYS,
-         PART_GROUP_BETA),
-    PART("linear_attn.in_proj_ba.weight", decay, DIM_STATE_HEADS, DIM_HIDDEN, ALWAYS,
-         PART_GROUP_DECAY),
-    STATE_REST("linear_attn."),
-    {0}};
-
 /* ---- MLP ---- */
 
 #define INNER(name, member)                                                                        \
@@ -166,11 +125,6 @@ static const struct tensor_row MLP_MPT[] = {INNER("ffn.up_proj", up), OUTER("ffn
 
 /* ---- experts ---- */
 
-#define EXPERT(name, member, rows, columns, part)                                                  \
-    {                                                                                              \
-        name, offsetof(struct expert_weights, member), rows, columns, ALWAYS, part                 \
-    }
-
 static const struct tensor_row ROUTER_MIXTRAL[] = {
     LAYER("block_sparse_moe.gate.weight", router, DIM_EXPERTS, DIM_HIDDEN, ALWAYS), {0}};
 static const struct tensor_row EXPERT_MIXTRAL[] = {
@@ -191,11 +145,6 @@ static const struct tensor_row EXPERT_QWEN[] = {
     EXPERT("gate_proj.weight", gate, DIM_EXPERT, DIM_HIDDEN, PART_ALL),
     EXPERT("up_proj.weight", up, DIM_EXPERT, DIM_HIDDEN, PART_ALL),
     EXPERT("down_proj.weight", down, DIM_HIDDEN, DIM_EXPERT, PART_ALL),
-    {0}};
-static const struct tensor_row EXPERT_QWEN_JOINED[] = {
-    EXPERT("mlp.experts.gate_up_proj", gate, DIM_EXPERT, DIM_HIDDEN, PART_GATE),
-    EXPERT("mlp.experts.gate_up_proj", up, DIM_EXPERT, DIM_HIDDEN, PART_UP),
-    EXPERT("mlp.experts.down_proj", down, DIM_HIDDEN, DIM_EXPERT, PART_ALL),
     {0}};
 static const struct tensor_row ROUTER_GRANITE[] = {
     LAYER("block_sparse_moe.router.layer.weight", router, DIM_EXPERTS, DIM_HIDDEN, ALWAYS), {0}};
@@ -536,26 +485,6 @@ static const struct tensor_names SETS[] = {
                           "mlp.experts.",
                           false},
 };
-
-/* ---- layers with recurrent state ---- */
-
-static bool has_recurrent_state(const struct model_config *config)
-{
-    const enum tensor_naming naming = family_at(config->family)->naming;
-    return naming == NAMED_AS_QWEN_NEXT || naming == NAMED_AS_QWEN3_5;
-}
-
-const struct tensor_row *tensor_names_of_recurrent(const struct model_config *config)
-{
-    assert(has_recurrent_state(config));
-    return family_at(config->family)->naming == NAMED_AS_QWEN_NEXT ? STATE_QWEN_NEXT
-                                                                   : STATE_QWEN3_5;
-}
-
-const struct tensor_row *tensor_names_of_joined_experts(const struct model_config *config)
-{
-    return has_recurrent_state(config) ? EXPERT_QWEN_JOINED : NULL;
-}
 
 const char *const KV_SCALE_NAMES[2][4] = {
     {"self_attn.k_scale", "self_attn.k_proj.k_scale", "self_attn.kv_scale"},

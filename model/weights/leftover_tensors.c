@@ -1,0 +1,73 @@
+#include "model/weights/leftover_tensors.h"
+
+#include "base/log/log.h"
+#include "base/text.h"
+
+#include <string.h>
+
+/* Buffers that old versions of Transformers stored; scales of activations, which are not quantized here; scales of K and V, which
+ * kv_scales.h takes; what the config of a
+ * GGUF file is made of. */
+static bool is_known_leftover(const char *name)
+{
+    static const char *const ENDINGS[] = {".rotary_emb.inv_freq",
+                                          ".masked_bias",
+                                          "attn.bias",
+                                          ".attention.bias",
+                                          ".activation_scale",
+                                          ".input_scale",
+                                          "rope_freqs.weight",
+                                          "rope_factors_long.weight",
+                                          "rope_factors_short.weight",
+                                          ".k_scale",
+                                          ".v_scale",
+                                          ".kv_scale",
+                                          ".q_scale",
+                                          ".prob_scale"};
+    for (size_t i = 0; i < sizeof ENDINGS / sizeof *ENDINGS; i++)
+        if (text_ends_with(name, ENDINGS[i]))
+            return true;
+    return false;
+}
+
+/* Of parts around the text model and behind its last layer: what they are; NULL: the tensor is of no such part. */
+static const char *part_beside(const char *name)
+{
+    static const char *const PARTS[][2] = {{"model.visual.", "the part that sees"},
+                                           {"visual.", "the part that sees"},
+                                           {"mtp.", "layers that predict more tokens"}};
+    for (size_t i = 0; i < sizeof PARTS / sizeof *PARTS; i++)
+        if (strncmp(name, PARTS[i][0], strlen(PARTS[i][0])) == 0)
+            return PARTS[i][1];
+    return NULL;
+}
+
+/* One line for each part. */
+static void tell_parts_beside(const struct weight_files *files, const bool *is_used)
+{
+    const char *told = NULL;
+    for (uint32_t i = 0; i < files->n_entries; i++) { /* in the order of names */
+        const char *name = files->entries[i].tensor->name, *part = part_beside(name);
+        if (!is_used[i] && part && part != told)
+            log_event(LOG_INFO, NULL, "tensors skipped", LOG_TEXT("of", part),
+                      LOG_TEXT("first", name));
+        told = part ? part : told;
+    }
+}
+
+void leftover_tensors_tell(const struct weight_files *files, const bool *is_used)
+{
+    uint32_t n = 0;
+    const char *first = NULL;
+    tell_parts_beside(files, is_used);
+    for (uint32_t i = 0; i < files->n_entries; i++) {
+        const char *name = files->entries[i].tensor->name;
+        if (is_used[i] || is_known_leftover(name) || part_beside(name))
+            continue;
+        first = first ? first : name;
+        n++;
+    }
+    if (n > 0)
+        log_event(LOG_WARN, NULL, "tensors not used by this architecture", LOG_U64("n", n),
+                  LOG_TEXT("first", first));
+}
