@@ -23,7 +23,7 @@ enum source_layout {
     LAYOUT_GPTQ,     /* words [n_in * bits / 32][n_out] */
     LAYOUT_PACKED,   /* compressed-tensors: words [n_out][n_in * bits / 32] */
     LAYOUT_INT8,     /* [n_out][n_in] */
-    LAYOUT_E4M3,     /* [n_out][n_in]: used in place, only its scales become F32 */
+    LAYOUT_E4M3, /* [n_out][n_in]: used in place, unless rows come by turns; its scales become F32 */
     LAYOUT_MXFP4, /* [n_out][n_in / 2] bytes, the first of two elements in the low half; scales E8M0, [n_out][n_in / 32] */
 };
 

@@ -59,6 +59,12 @@ static const struct {
     {"gpt_neox_gptq", 2e-3},
     {"gpt_neox_packed_8", 2e-3},
     {"gpt2_gptq", 2e-3},
+    /* Q and the gate of each head by turns; layers with recurrent state. */
+    {"qwen3_5_gptq", 2e-3},
+    {"qwen3_5_packed_8", 2e-3},
+    {"qwen3_5_fp8_rows", 1e-4},
+    {"qwen3_5_fp8_whole", 1e-4},
+    {"qwen3_5_fp8_blocks", 1e-4},
 };
 
 Test(quantized_files, logits_are_those_of_the_values)
@@ -140,6 +146,8 @@ static const struct bad_file {
      "h.0.attn.c_attn.weight is quantized: that is not supported for matrices that are transposed"},
     {"phi3_fp8_blocks", NOTHING, "", STATUS_UNSUPPORTED,
      "qkv_proj.weight has parts that share a block of one scale"},
+    {"qwen3_5_fp8_blocks", CONFIG_SET, "{\"num_attention_heads\": 4, \"head_dim\": 32}",
+     STATUS_UNSUPPORTED, "q_proj.weight has parts that share a block of one scale"},
     {"awq", TENSOR_STRIP, "model.layers.0.self_attn.q_proj.sc", STATUS_CORRUPT,
      "q_proj.scales is missing"},
     {"gptq", TENSOR_STRIP, "model.layers.0.self_attn.q_proj.qz", STATUS_CORRUPT,
