@@ -171,7 +171,24 @@ Test(forward_state, does_not_depend_on_company)
     }
 }
 
-/* Not rounded by the weights' format, and as exact as other models are with it. */
+/* The first layer has no attention to touch memory with. */
+Test(forward_state, a_pass_warms_up_without_any_state)
+{
+    for (size_t m = 0; m < N_MODELS; m++) {
+        struct runner runner;
+        struct error error = {""};
+        struct forward *forward;
+        open(&runner, MODELS[m], (struct runner_options){.n_threads = 1});
+        cr_assert_eq(
+            forward_create(runner.model, forward_get_options(runner.forward), &error, &forward),
+            STATUS_OK, "%s", error.text);
+        cr_expect_eq(forward_warm_up(forward), STATUS_OK);
+        forward_destroy(forward);
+        runner_close(&runner);
+    }
+}
+
+/* Rows of 32 elements, chaotic models: a fifth of their logits. */
 Test(forward_state, int8_weights_are_computed)
 {
     for (size_t m = 0; m < N_MODELS; m++) {
@@ -194,7 +211,7 @@ Test(forward_state, int8_weights_are_computed)
             error += by * by;
             size += (double)expected[i] * (double)expected[i];
         }
-        cr_expect(error > 0 && error < 0.01 * size, "%s: %g of %g", MODELS[m], error, size);
+        cr_expect(error > 0 && error < 0.04 * size, "%s: %g of %g", MODELS[m], error, size);
         runner_close(&whole);
         runner_close(&rounded);
     }
