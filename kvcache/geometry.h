@@ -24,7 +24,7 @@
 enum kv_dtype { KV_F32, KV_BF16, KV_F16, KV_INT8, KV_E4M3 };
 
 struct geometry {
-    uint32_t n_layers;
+    uint32_t n_layers; /* that have K and V */
     uint32_t n_kv_heads;
     uint32_t head_dim;     /* elements */
     uint32_t block_tokens; /* a power of two, GEOMETRY_BLOCK_TOKENS_MIN .. _MAX */

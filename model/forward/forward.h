@@ -3,7 +3,8 @@
  * generation sequences, one query token each.
  *
  * Writes K and V of every query token into the sequence's blocks, then attends to all of the
- * sequence up to it. Bits of a sequence's results depend on nothing but its own tokens: not on the
+ * sequence up to it. Layers with recurrent state have none of these: they read and write the
+ * sequence's state. Bits of a sequence's results depend on nothing but its own tokens: not on the
  * batch, the chunking, the block size or the number of threads.
  *
  * Everything is sized at creation; a pass allocates nothing. Activations are one allocation on the device; the inputs
