@@ -79,6 +79,8 @@ static json_t *group_of(const struct model_config *config, const struct forward_
         (json_int_t)config->head_dim, "path", path_name(options->attention.path), "math",
         context_math_name(options->context_math), "kv_dtype", cache_name(options->cache_dtype),
         "supported", is_supported);
+    if (config->decoder.latent.dim > 0)
+        json_object_set_new(group, "latent_dim", json_integer(config->decoder.latent.dim));
     if (!is_supported)
         json_object_set_new(group, "error", json_string(answers[first].error.text));
     return group;
@@ -135,10 +137,13 @@ static void print_group(const json_t *group, const char *begin, FILE *out)
         fprintf(out, "window " INT ", ", number_of(group, "window"));
     if (strcmp(rope, "main") != 0)
         fprintf(out, "%s RoPE, ", strcmp(rope, "none") == 0 ? "no" : rope);
-    fprintf(out,
-            INT " heads on " INT ", head_dim " INT ": %s, %s, KV %s: ", number_of(group, "heads"),
-            number_of(group, "kv_heads"), number_of(group, "head_dim"), text_of(group, "path"),
-            text_of(group, "math"), text_of(group, "kv_dtype"));
+    fprintf(out, INT " heads on ", number_of(group, "heads"));
+    if (number_of(group, "latent_dim") > 0)
+        fprintf(out, "latents of " INT, number_of(group, "latent_dim"));
+    else
+        fprintf(out, INT, number_of(group, "kv_heads"));
+    fprintf(out, ", head_dim " INT ": %s, %s, KV %s: ", number_of(group, "head_dim"),
+            text_of(group, "path"), text_of(group, "math"), text_of(group, "kv_dtype"));
     if (json_is_true(json_object_get(group, "supported")))
         fputs("supported\n", out);
     else

@@ -21,6 +21,7 @@
 #include "worker_common/worker_device.h"
 #include "worker_common/worker_forward.h"
 #include "worker_common/worker_kv_scales.h"
+#include "worker_common/worker_sinks.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -130,6 +131,14 @@ static void add_sequence(json_t *facts, const struct model_config *config,
         least = smaller(least, group->window);
         most = group->window > most ? group->window : most;
     }
+    if (geometry->sinks.window > 0)
+        json_object_set_new(
+            facts, "sinks",
+            json_pack("{s:I, s:I, s:I, s:I}", "sinks", (json_int_t)geometry->sinks.sinks, "window",
+                      (json_int_t)geometry->sinks.window, "tokens",
+                      (json_int_t)SINK_SEQUENCE_TOKENS, "bytes",
+                      (json_int_t)(sink_window_spans_max(&geometry->sinks, geometry->block_tokens) *
+                                   geometry_block_bytes(geometry))));
     json_object_set_new(facts, "kv_long_bytes",
                         json_integer((json_int_t)bytes_at(
                             geometry, smaller(config->context_tokens, LONG_CONTEXT), false)));
@@ -144,6 +153,24 @@ static void add_sequence(json_t *facts, const struct model_config *config,
                   "sequence_bytes_whole", (json_int_t)bytes_at(geometry, n_tokens, true)));
 }
 
+/* Latents, beside what K and V of heads would take. */
+static void add_latents(json_t *facts, const struct model_config *config,
+                        const struct geometry *geometry)
+{
+    const struct latent_shape *latent = &config->decoder.latent;
+    const uint32_t n_tokens = smaller(config->context_tokens, LONGEST_SHOWN);
+    if (latent->dim == 0)
+        return;
+    const uint64_t bytes = bytes_at(geometry, n_tokens, false);
+    const uint64_t of_heads = (uint64_t)config->n_heads * (config->head_dim + latent->v_dim);
+    json_object_set_new(facts, "latents",
+                        json_pack("{s:I, s:I, s:I, s:I, s:I}", "latent_dim",
+                                  (json_int_t)latent->dim, "rope_dim", (json_int_t)latent->rope_dim,
+                                  "sequence_tokens", (json_int_t)n_tokens, "sequence_bytes",
+                                  (json_int_t)bytes, "sequence_bytes_of_heads",
+                                  (json_int_t)(bytes / geometry->head_dim * of_heads)));
+}
+
 /* Each of serve's two workers has its own pool and its own copy of unmapped weights; mapped weights count once. */
 static void add_memory(json_t *facts, const struct model *model, const struct geometry *geometry,
                        const struct memory_room *room)
@@ -151,6 +178,7 @@ static void add_memory(json_t *facts, const struct model *model, const struct ge
     const struct model_config *config = model_get_config(model);
     const uint32_t block_tokens = geometry->block_tokens;
     add_sequence(facts, config, geometry);
+    add_latents(facts, config, geometry);
     uint64_t weights = model_weight_bytes(model);
     uint64_t for_one = less(room->available_bytes, weights);
     uint64_t for_two = less(room->available_bytes, 2 * weights - model_mapped_bytes(model));
@@ -201,6 +229,9 @@ static enum status add_kv(json_t *facts, const char *folder, const struct model 
     TRY(worker_kv_scales_find(model, folder, values->kv_dtype, values->kv_scales, &scales, error));
     enum status status = worker_geometry(model, values->kv_dtype, &scales, values->kv_block_tokens,
                                          error, &geometry);
+    if (status == STATUS_OK)
+        status = worker_sinks_read(values->sink_tokens, values->attention_window, &geometry.sinks,
+                                   error);
     if (status == STATUS_OK) {
         add_memory(facts, model, &geometry, room);
         status = add_attention(facts, model, values, &geometry, &scales, error);
@@ -231,12 +262,13 @@ static enum status add_model_facts(json_t *facts, const char *folder,
     if (memory_room_read("", &room) != STATUS_OK)
         return error_set(error, STATUS_IO_FAILED, "/proc/meminfo has no MemAvailable");
     TRY(thread_pool_create(0, false, &threads));
-    struct model_options options = {.weights = values->weights,
-                                    .context_tokens = values->max_context_tokens,
-                                    .attention_window = values->attention_window,
-                                    .force_window = values->force_window,
-                                    .threads = threads,
-                                    .device = device};
+    struct model_options options = {
+        .weights = values->weights,
+        .context_tokens = values->max_context_tokens,
+        .attention_window = worker_model_window(values->sink_tokens, values->attention_window),
+        .force_window = values->force_window,
+        .threads = threads,
+        .device = device};
     enum status status = model_load(folder, &options, error, &model);
     const double read_speed = status == STATUS_OK
                                   ? read_speed_measure(threads, room.available_bytes / 8)
@@ -307,9 +339,12 @@ static void print_model(const json_t *facts)
     printf("architecture    %s\n", fact_text(facts, "architecture"));
     printf("parameters      " INT "\n", fact(facts, "parameters"));
     print_weights(facts);
-    printf("layers          " INT " of " INT ", " INT " heads of " INT ", " INT " for K and V\n",
-           fact(facts, "layers"), fact(facts, "hidden"), fact(facts, "heads"),
-           fact(facts, "head_dim"), fact(facts, "kv_heads"));
+    printf("layers          " INT " of " INT ", " INT " heads of " INT ", ", fact(facts, "layers"),
+           fact(facts, "hidden"), fact(facts, "heads"), fact(facts, "head_dim"));
+    if (json_object_get(facts, "latents"))
+        puts("latents for K and V");
+    else
+        printf(INT " for K and V\n", fact(facts, "kv_heads"));
     printf("context         " INT " tokens\n", fact(facts, "context_tokens"));
     printf("vocabulary      " INT "\n", fact(facts, "vocabulary"));
     printf("head            %s\n", json_is_true(json_object_get(facts, "head_is_tied"))
@@ -367,12 +402,37 @@ static void print_state(const json_t *facts)
                fact(facts, "recurrent_state_bytes"));
 }
 
+/* "sinks   a token of a reply sees the first 4 tokens and the last 508: a reply of up to 1048576 takes 17.9 MiB" */
+static void print_sinks(const json_t *facts)
+{
+    const json_t *sinks = json_object_get(facts, "sinks");
+    if (sinks)
+        printf("sinks           a token of a reply sees the first " INT " tokens and the last " INT
+               ": a sequence of up to " INT " takes %.1f MiB behind its prompt\n",
+               fact(sinks, "sinks"), fact(sinks, "window") - fact(sinks, "sinks"),
+               fact(sinks, "tokens"), mib(sinks, "bytes"));
+}
+
+/* "latents   512 elements and 64 of RoPE a token and layer: 32768 tokens take 949.2 MiB, 8640.0 MiB as K and V of heads" */
+static void print_latents(const json_t *facts)
+{
+    const json_t *latents = json_object_get(facts, "latents");
+    if (!latents)
+        return;
+    printf("latents         " INT " elements and " INT " of RoPE a token and layer: KV of " INT
+           " tokens takes %.1f MiB, %.1f MiB as K and V of heads\n",
+           fact(latents, "latent_dim"), fact(latents, "rope_dim"), fact(latents, "sequence_tokens"),
+           mib(latents, "sequence_bytes"), mib(latents, "sequence_bytes_of_heads"));
+}
+
 static void print_memory(const json_t *facts)
 {
     print_state(facts);
+    print_sinks(facts);
     printf("kv              " INT " bytes a token, %s\n", fact(facts, "kv_bytes_per_token"),
            fact_text(facts, "kv_dtype"));
     print_windows(facts);
+    print_latents(facts);
     if (strcmp(fact_text(facts, "kv_scales"), "none") == 0)
         puts("                no scales for --kv-dtype int8: kvferry calibrate makes them");
     else

@@ -242,10 +242,10 @@ static const struct config_group GROUPS[] = {
      "watch watch_ms out answer_bytes_max messages_max history_lines manifest max_tokens stop "
      "ignore_eos add_special_tokens request_id "
      "cache_salt"},
-    {"Text to predict",
-     "text out against against_weights against_kv_dtype window_tokens stride_tokens tokens_max"},
+    {"Text to predict", "text out against against_weights against_kv_dtype window_tokens "
+                        "stride_tokens parts tokens_max"},
     {"Sampling", "temperature top_k top_p min_p repetition_penalty presence_penalty "
-                 "frequency_penalty seed"},
+                 "frequency_penalty seed reply_window"},
     {"Text of the reply", "json_schema json_object regex grammar choice"},
     {"Processes", "n_context_workers n_generation_workers restart quiet name"},
     {"Workers", "generation_workers context_workers resolve_ms poll_ms poll_limit_ms attempts_max"},
@@ -255,10 +255,11 @@ static const struct config_group GROUPS[] = {
      "insecure ports_file"},
     {"Model", "served_model_name max_context_tokens weights tokenizer"},
     {"KV blocks", "kv_block_tokens kv_blocks kv_memory kv_dtype kv_scales kv_scrub kv_manager "
+                  "kv_host_memory kv_disk kv_disk_size kv_restore_ms "
                   "prefix_cache prefixes_max"},
     {"Computing", "device device_memory device_math threads pin cpu_placement cpu_kernels "
                   "attention_kernels attention_math attention_path multi_block grouped_query "
-                  "attention_window force_window "
+                  "attention_window force_window sink_tokens "
                   "block_activations "
                   "prefill_chunk_tokens prefill_step_ms "
                   "prefill_batch_tokens sequences_max capacity_policy capacity_headroom_blocks "

@@ -1,5 +1,6 @@
 #include "ctx_worker/ctx_engine.h"
 
+#include "base/clock.h"
 #include "base/log/log.h"
 #include "ctx_worker/ctx_engine_admission.h"
 #include "ctx_worker/ctx_engine_figures.h"
@@ -33,6 +34,21 @@ static enum status make_manager(struct ctx_engine *engine, struct error *error)
         error, &engine->home.manager);
 }
 
+static enum status make_tier(struct ctx_engine *engine)
+{
+    const struct ctx_engine_options *options = &engine->options;
+    if (!options->tier || !kv_manager_caches(engine->home.manager))
+        return STATUS_OK;
+    return prefix_tier_create(
+        &(struct prefix_tier_options){.manager = engine->home.manager,
+                                      .tier = options->tier,
+                                      .device = options->device,
+                                      .geometry = &options->geometry,
+                                      .context_tokens = options->context_tokens,
+                                      .limit_ns = options->restore_limit_ns},
+        &engine->home.tier);
+}
+
 /* Shares go by caller, whatever the caller says. Turns go by the tenant that the router named; a caller that names no
  * tenant is its own tenant. */
 static enum status make_schedule(struct ctx_engine *engine, struct error *error)
@@ -44,6 +60,7 @@ static enum status make_schedule(struct ctx_engine *engine, struct error *error)
         .n_blocks = kv_manager_all(engine->home.manager),
         .blocks_fixed = rule.n_fixed,
         .n_groups = rule.n_groups,
+        .reply_spans = rule.reply_spans,
         .block_tokens = options->geometry.block_tokens,
         .batch_tokens = options->batch_tokens,
         .chunk_tokens = options->chunk_tokens,
@@ -69,6 +86,7 @@ static enum status make_parts(struct ctx_engine *engine, struct error *error)
                            constraint_desk_limit_ns(options->desk)));
     TRY(request_queue_init(&engine->queue, options->queue_max, options->queue_limit_ns));
     TRY(make_manager(engine, error));
+    TRY(make_tier(engine));
     TRY(make_schedule(engine, error));
     TRY(held_transfers_init(&engine->held, options->incarnation, options->slots_max));
     TRY(make_slots(engine));
@@ -129,6 +147,7 @@ void ctx_engine_destroy(struct ctx_engine *engine)
     schedule_destroy(engine->schedule);
     prefill_set_finish(&engine->slots, &engine->home);
     held_transfers_finish(&engine->held);
+    prefix_tier_destroy(engine->home.tier);
     kv_manager_destroy(engine->home.manager);
     ctx_batch_finish(&engine->batch);
     block_owners_finish(&engine->owners);
@@ -243,6 +262,7 @@ static void on_abort(struct ctx_engine *engine, const struct ctx_message *messag
 
 static void on_flush(struct ctx_engine *engine, void *call)
 {
+    prefix_tier_clear(engine->home.tier);
     engine->ops.flush_reply(engine->ops.arg, call, kv_manager_flush(engine->home.manager));
 }
 
@@ -307,7 +327,9 @@ static void expire_leases(void *arg, uint64_t now_ns)
 
 static uint64_t next_lease_limit_ns(void *arg)
 {
-    return prefill_set_next_limit_ns(&((const struct ctx_engine *)arg)->slots);
+    const struct ctx_engine *engine = arg;
+    return clock_earlier(prefill_set_next_limit_ns(&engine->slots),
+                         prefix_tier_next_limit_ns(engine->home.tier));
 }
 
 /* ---- computing ---- */

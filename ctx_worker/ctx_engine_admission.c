@@ -1,6 +1,11 @@
 #include "ctx_worker/ctx_engine_admission.h"
 
+#include "engine/prefix_tier.h"
+
 #include <assert.h>
+
+/* Waiting prompts that are looked up in a tier in one step. */
+#define LOOKUPS_MAX 4u
 
 static struct prompt *queued_prompt(const struct ctx_engine *engine, schedule_id id)
 {
@@ -47,11 +52,31 @@ static bool has_room_by_sharing(struct ctx_engine *engine, schedule_id id)
     return true;
 }
 
+/* Those that come next wait for what a tier has of their prefix. */
+static void hold(struct ctx_engine *engine, uint64_t now_ns)
+{
+    struct prefix_tier *tier = engine->home.tier;
+    prefix_tier_run(tier, now_ns);
+    struct prefill *slot = tier ? prefill_set_find_free(&engine->slots) : NULL;
+    const uint32_t n_waiting = slot ? request_queue_count(&engine->queue) : 0;
+    for (uint32_t i = 0; i < n_waiting && i < LOOKUPS_MAX; i++) {
+        struct engine_request *request = request_queue_at(&engine->queue, i);
+        if (prefix_tier_is_settled(tier, request))
+            continue;
+        const uint32_t n = request->restore == 0
+                               ? prefill_hash(slot, &engine->home, prompt_of(request))
+                               : 0;
+        schedule_hold(engine->schedule, request->schedule_id,
+                      prefix_tier_holds(tier, request, slot->hashes, n, now_ns));
+    }
+}
+
 struct engine_admission ctx_engine_admit(void *arg, uint64_t now_ns)
 {
     struct ctx_engine *engine = arg;
     struct schedule_changes changes;
     bool has_more_room = true, shares_enough = false;
+    hold(engine, now_ns);
     while (has_more_room) {
         /* Blocks of closed leases are fenced, so they do not count. Asked each time: a prompt that starts may share more than the schedule knew. */
         const struct schedule_room room = {

@@ -45,5 +45,7 @@ void ctx_engine_publish(void *arg, uint64_t now_ns)
         stats->blocks[state] = kv_manager_count(manager, state);
     stats->n_blocks = kv_manager_size(manager);
     stats->is_draining = engine->core.is_draining;
+    stats->blocks_evicted = kv_manager_evictions(manager);
+    prefix_tier_count(engine->home.tier, &stats->tier);
     published_put(&engine->published, stats, sizeof *stats);
 }

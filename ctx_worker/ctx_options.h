@@ -8,6 +8,7 @@
 #include "base/status.h"
 #include "engine/constraint_desk.h"
 #include "kvcache/kv_manager.h"
+#include "kvtier/kv_tier.h"
 #include "kvtransfer/kv_sender.h"
 #include "model/forward/forward.h"
 
@@ -21,6 +22,7 @@ struct ctx_engine_options {
         forward; /* warmed up, pool attached, for ctx_options_step_tokens and slots_max sequences */
     struct device *device; /* where the pool is; its compute queue is this engine's */
     struct block_pool *pool;
+    struct kv_tier *tier;         /* behind the prefix cache; NULL: none */
     struct constraint_desk *desk; /* NULL: none, and constraints are refused */
     struct kv_sender *sender; /* created with transfers_max >= slots_max, blocks_max >= blocks of
                                  context_tokens */
@@ -45,6 +47,7 @@ struct ctx_engine_options {
     uint64_t lease_limit_mib_ns; /* ... and for each MiB that crosses this */
     bool kv_digest;              /* ready events carry a CRC32C a block */
     bool prefix_cache;
+    uint64_t restore_limit_ns; /* longest wait for blocks of the tier */
 };
 
 /* INVALID_ARGUMENT: error names the option, its value and what is wanted. */

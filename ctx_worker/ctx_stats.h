@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include "engine/prefix_tier.h"
 #include "kvcache/block_pool.h"
 
 struct ctx_engine_stats {
@@ -21,6 +22,7 @@ struct ctx_engine_stats {
     uint64_t requests_ok;       /* of these, with OK: the reader committed */
     uint64_t commits_ok, commits_refused;
     uint64_t steps, prompt_tokens_computed, prompt_tokens_cached, prefix_query_tokens;
+    struct prefix_tier_figures tier;
     uint64_t blocks_published, blocks_evicted;
     uint64_t rows_not_finite;  /* prompts that ended without a first token */
     uint64_t leases_expired;   /* deadline passed, or no commit came, while blocks were held */

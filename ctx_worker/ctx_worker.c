@@ -8,6 +8,8 @@
 #include "worker_common/watchdog.h"
 #include "worker_common/worker.h"
 #include "worker_common/worker_device.h"
+#include "worker_common/worker_sinks.h"
+#include "worker_common/worker_tier.h"
 
 #include <assert.h>
 #include <inttypes.h>
@@ -89,6 +91,7 @@ static void after_step(void *arg, uint64_t step_ns)
     struct ctx_engine_stats stats;
     ctx_engine_read_stats(ctx->engine, &stats);
     ctx_metrics_update(&ctx->service.metrics, &stats, ctx->sender, step_ns);
+    worker_tier_tell(&ctx->worker, &ctx->service.metrics.common, &stats.tier);
 }
 
 /* ---- start ---- */
@@ -115,6 +118,8 @@ static enum status create_engine(struct ctx_worker *ctx, struct error *error)
         .forward = worker->forward,
         .device = worker->device,
         .pool = worker->pool,
+        .tier = worker->tier.tier,
+        .restore_limit_ns = ctx->config.kv_restore_ms * NS_PER_MS,
         .desk = worker->desk,
         .sender = ctx->sender,
         .geometry = worker->identity.geometry,
@@ -141,6 +146,7 @@ static enum status create_engine(struct ctx_worker *ctx, struct error *error)
     struct ctx_engine_ops ops = ctx_service_ops(&ctx->service);
     TRY(ctx_engine_create(&options, &ops, error, &ctx->engine));
     kv_sender_on_event(ctx->sender, ctx_engine_wake, ctx->engine);
+    worker_tier_wake(worker, ctx_engine_wake, ctx->engine);
     constraint_desk_on_done(worker->desk, ctx_engine_wake, ctx->engine);
     TRY(described_lives_create(&ctx->service.lives));
     ctx->service.engine = ctx->engine;
@@ -221,6 +227,7 @@ static enum status check(const void *values, const char *folder, struct error *e
     const struct ctx_config *config = values;
     struct worker_options options;
     fill_worker_options(config, folder, &options);
+    TRY(worker_sinks_check_manager(config->sink_tokens, config->kv_manager, error));
     TRY(worker_check(&options, config->control_address, error));
     return worker_device_probe(&options, error);
 }
@@ -230,6 +237,7 @@ static enum status plan(const void *values, const char *folder, FILE *out, struc
     const struct ctx_config *config = values;
     struct worker_options options;
     fill_worker_options(config, folder, &options);
+    TRY(worker_sinks_check_manager(config->sink_tokens, config->kv_manager, error));
     return worker_plan(&options, "ctx-worker", config->control_address, out, error);
 }
 
@@ -317,6 +325,7 @@ static bool stop(struct ctx_worker *ctx)
         (void)log_flush(LAST_LINE_MS);
         _Exit(EXIT_FAILURE);
     }
+    worker_tier_wake(&ctx->worker, NULL, NULL);
     ctx_engine_destroy(ctx->engine);
     kv_sender_destroy(ctx->sender);
     described_lives_destroy(ctx->service.lives);

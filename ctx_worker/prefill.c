@@ -1,6 +1,7 @@
 #include "ctx_worker/prefill.h"
 
 #include "base/clock.h"
+#include "engine/prefix_tier.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -75,7 +76,7 @@ static bool publish(struct prefill *prefill, const struct prefill_home *home, ui
         return true;
 
     const uint32_t n = crossing_list(&prefill->crossing, prefill->n_published, n_spans,
-                                     table->blocks, table->spans_max, ids);
+                                     table->blocks, table->spans_max, table->n_dropped, ids);
     if (n > 0 && settle(home, ids, n) != STATUS_OK)
         return false;
     prefill->n_published = n_spans;
@@ -104,6 +105,14 @@ static uint32_t hash_blocks(struct prefill *prefill, const struct prefill_home *
     prefix_hash_blocks(&options->prefix_key, request->salt, request->salt_bytes, request->token_ids,
                        request->n_tokens, block_tokens, prefill->hashes);
     return (request->n_tokens - 1) / block_tokens;
+}
+
+uint32_t prefill_hash(struct prefill *prefill, const struct prefill_home *home,
+                      const struct prompt *prompt)
+{
+    assert(prefill->state == PREFILL_FREE && "only the hashes of a free slot may be overwritten");
+    return prompt->request.sampling.scores_prompt ? 0
+                                                  : hash_blocks(prefill, home, &prompt->request);
 }
 
 uint32_t prefill_peek(struct prefill *prefill, const struct prefill_home *home,
@@ -144,6 +153,9 @@ enum status prefill_take_prompt(struct prefill *prefill, const struct prefill_ho
                                 struct prompt *prompt, uint64_t now_ns)
 {
     assert(prefill->state == PREFILL_FREE && prefill->table.n_blocks == 0);
+    const struct sink_window *sinks = &home->options->geometry.sinks;
+    block_table_set_window(&prefill->table,
+                           sink_window_of(sinks, prompt->request.sampling.reply_window).window);
     prefill->n_cached = 0;
     TRY(reserve(prefill, home, prompt));
 
@@ -156,7 +168,7 @@ enum status prefill_take_prompt(struct prefill *prefill, const struct prefill_ho
     prefill->lease_limit_ns = prompt->request.deadline_ns;
     prefill->n_computed = prefill->n_cached;
     prefill->crossing = crossing_of(&home->options->geometry, prompt->request.n_tokens,
-                                    prompt->held_tokens);
+                                    prompt->held_tokens, prompt->request.sampling.reply_window);
     prefill->n_published = prefill->crossing.held;
     prefill->n_crossed = 0;
     prefill->began_ns = now_ns;
@@ -245,7 +257,8 @@ void prefill_advance(struct prefill *prefill, const struct prefill_home *home, u
     if (is_last)
         say_first_token(prefill, home, drawn);
     const bool is_published = publish(prefill, home, is_last ? prefill->crossing.end : whole);
-    kv_manager_settle(home->manager, &prefill->table, prefill->n_computed, is_last);
+    kv_manager_settle(home->manager, &prefill->table, prefill->n_computed,
+                      is_last ? KV_NEXT_NOTHING : KV_NEXT_PROMPT);
     if (is_last && is_published) /* else the device is lost, and the engine ends it */
         seal(prefill, home);
 }
@@ -255,9 +268,11 @@ void prefill_forget(const struct prefill *prefill, const struct prefill_home *ho
     const uint32_t block_tokens = prefill->table.block_tokens;
     const uint32_t first = prefill->n_cached / block_tokens;
     assert(prefill_is_live(prefill));
-    if (kv_manager_caches(home->manager) &&
-        first < prefill->prompt->request.n_tokens / block_tokens)
-        (void)kv_manager_forget(home->manager, prefill->hashes[first]);
+    const uint32_t n_spans = prefill->prompt->request.n_tokens / block_tokens;
+    if (!kv_manager_caches(home->manager) || first >= n_spans)
+        return;
+    (void)kv_manager_forget(home->manager, prefill->hashes[first]);
+    prefix_tier_forget(home->tier, prefill->hashes + first, n_spans - first);
 }
 
 uint64_t prefill_kv_bytes(const struct prefill *prefill, const struct prefill_home *home)

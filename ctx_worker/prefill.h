@@ -21,6 +21,8 @@
 #include "kvcache/kv_manager.h"
 #include "model/sampling/draws.h"
 
+struct prefix_tier;
+
 enum prefill_state { PREFILL_FREE, PREFILL_COMPUTING, PREFILL_SEALED, PREFILL_CLOSING };
 
 /* What all prefills of an engine share. */
@@ -28,6 +30,7 @@ struct prefill_home {
     const struct ctx_engine_options *options;
     const struct ctx_engine_ops *ops;
     struct kv_manager *manager;
+    struct prefix_tier *tier;    /* NULL: none */
     struct held_transfers *held; /* transfers that are SEALED and not granted */
     uint32_t *digests;           /* [blocks of context_tokens] scratch, of all groups */
 };
@@ -66,6 +69,9 @@ void prefill_finish(struct prefill *prefill, const struct prefill_home *home);
 MUST_CHECK enum status prefill_take_prompt(struct prefill *prefill, const struct prefill_home *home,
                                            struct prompt *prompt, uint64_t now_ns);
 
+/* Hashes the blocks that may come from the prefix cache into the hashes of a FREE slot. Returns how many. */
+uint32_t prefill_hash(struct prefill *prefill, const struct prefill_home *home,
+                      const struct prompt *prompt);
 /* Returns how many leading blocks of the prompt the prefix cache has. held_out: how many of these have a holder already, so
  * that they cost nothing. prefill is a FREE slot; its hashes are overwritten. */
 uint32_t prefill_peek(struct prefill *prefill, const struct prefill_home *home,

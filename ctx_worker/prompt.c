@@ -3,6 +3,23 @@
 #include <assert.h>
 #include <inttypes.h>
 
+/* With sinks, of a prompt that drops tokens at once nothing may be held. */
+static enum status check_sinks(const struct ctx_engine_options *options,
+                               const struct ctx_prefill_request *request, struct error *error)
+{
+    const struct engine_request_input *input = &request->input;
+    const uint32_t window = input->sampling->reply_window;
+    TRY(geometry_check_reply_window(&options->geometry, window, error));
+    const struct sink_window sinks = sink_window_of(&options->geometry.sinks, window);
+    if (request->held_tokens == 0 ||
+        sink_window_dropped(&sinks, options->geometry.block_tokens, input->n_tokens) == 0)
+        return STATUS_OK;
+    return error_set(error, STATUS_INVALID_ARGUMENT,
+                     "held_tokens is %u of a prompt of %u that is longer than its window with "
+                     "sinks, %u: expected 0",
+                     request->held_tokens, input->n_tokens, sinks.window);
+}
+
 static enum status check(const struct ctx_engine_options *options,
                          const struct ctx_prefill_request *request, struct error *error)
 {
@@ -21,7 +38,8 @@ static enum status check(const struct ctx_engine_options *options,
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "held_tokens is %u, wanted a multiple of %u under %u",
                          request->held_tokens, options->geometry.block_tokens, input->n_tokens);
-    return sampling_check(input->sampling, options->vocabulary, error);
+    TRY(sampling_check(input->sampling, options->vocabulary, error));
+    return check_sinks(options, request, error);
 }
 
 enum status prompt_create(const struct ctx_engine_options *options, void *stream,

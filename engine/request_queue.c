@@ -123,6 +123,8 @@ void request_queue_remove(struct request_queue *queue, const struct engine_reque
 static uint64_t expiry_ns(const struct request_queue *queue, const struct engine_request *request)
 {
     uint64_t limit_ns = request->arrived_ns + queue->wait_limit_ns;
+    if (limit_ns < request->held_until_ns)
+        limit_ns = request->held_until_ns; /* it waits for its own blocks, not for others */
     return limit_ns < request->deadline_ns ? limit_ns : request->deadline_ns;
 }
 

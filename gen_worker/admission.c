@@ -1,5 +1,6 @@
 #include "gen_worker/admission.h"
 
+#include "engine/prefix_tier.h"
 #include "engine/request_queue.h"
 #include "gen_worker/handover_set.h"
 
@@ -49,9 +50,13 @@ static uint32_t look_up(const struct gen_home *home, struct job *job)
         return job->lookup_blocks;
     uint32_t block_tokens = home->options->geometry.block_tokens;
     uint32_t n_tokens = sequence ? sequence->n_tokens : job->request.n_tokens;
+    const struct sink_window sinks = sink_window_of(&home->options->geometry.sinks,
+                                                    job->request.sampling.reply_window);
     uint32_t n_lookup = sequence                              ? sequence_lookup_blocks(sequence)
                         : job->request.sampling.scores_prompt ? 0 /* it is computed whole */
-                                                              : (n_tokens - 1) / block_tokens;
+                        : sink_window_dropped(&sinks, block_tokens, n_tokens)
+                            ? 0 /* as in sequence_lookup_blocks */
+                            : (n_tokens - 1) / block_tokens;
     uint32_t n_held;
     uint32_t n_known = kv_manager_peek(home->manager, sequence ? sequence->hashes : job->hashes,
                                        n_lookup, &n_held);
@@ -79,6 +84,23 @@ static void look_up_prefixes(const struct gen_home *home)
         if (n_taken > n_left)
             return;
         n_left -= n_taken;
+    }
+}
+
+/* ---- prefixes in a tier ---- */
+
+/* Those that come next wait for what a tier has of their prefix. */
+static void hold(const struct gen_home *home, uint64_t now_ns)
+{
+    prefix_tier_run(home->tier, now_ns);
+    const uint32_t n_waiting = home->tier ? request_queue_count(home->queue) : 0;
+    for (uint32_t i = 0; i < n_waiting && i < LOOKUPS_MAX; i++) {
+        struct engine_request *request = request_queue_at(home->queue, i);
+        const uint32_t n = request->sampling.scores_prompt
+                               ? 0 /* it is computed whole */
+                               : (request->n_tokens - 1) / home->options->geometry.block_tokens;
+        schedule_hold(home->schedule, request->schedule_id,
+                      prefix_tier_holds(home->tier, request, job_of(request)->hashes, n, now_ns));
     }
 }
 
@@ -130,6 +152,7 @@ static bool admit(const struct gen_home *home, const struct schedule_admission *
 
 struct engine_admission admission_run(const struct gen_home *home, uint64_t now_ns)
 {
+    hold(home, now_ns);
     if (kv_manager_caches(home->manager))
         look_up_prefixes(home);
     const struct schedule_room room = {.n_blocks_available = kv_manager_left(home->manager),

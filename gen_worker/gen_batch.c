@@ -74,7 +74,8 @@ static void add(struct gen_batch *batch, struct sequence *sequence, uint32_t n_t
     bool draws_again = sequence->must_verify && n_kv == n_prompt;
     bool wants_logits = n_kv == sequence->n_tokens || draws_again;
     assert(n_tokens > 0 && n_kv <= sequence->n_tokens);
-    assert(n_kv <= sequence->table.n_spans * sequence->table.block_tokens);
+    const struct block_table *table = &sequence->table;
+    assert(block_table_places(table, n_kv) <= table->n_spans * table->block_tokens);
     assert(!draws_again || sequence->n_tokens > n_prompt);
     batch->inputs[n] = (struct forward_sequence){
         .request_id = sequence->job->request.request_number,
@@ -82,9 +83,12 @@ static void add(struct gen_batch *batch, struct sequence *sequence, uint32_t n_t
         .prompt_len = n_kv > n_prompt ? n_kv : n_prompt,
         .token_ids = sequence->tokens + sequence->n_kv,
         .n_query = n_tokens,
-        .n_past = sequence->n_kv,
-        .blocks = sequence->table.blocks,
-        .n_blocks = sequence->table.spans_max,
+        .n_past = block_table_places(table, sequence->n_kv),
+        .window = table->sinks.window > 0 && sequence->n_kv >= n_prompt
+                      ? sequence->job->request.sampling.reply_window
+                      : 0,
+        .blocks = table->blocks,
+        .n_blocks = table->spans_max,
         .wants_logits = wants_logits,
         .keeps_rows = sequence_keeps_rows(sequence, n_tokens),
     };

@@ -64,6 +64,21 @@ static enum status make_manager(struct gen_engine *engine, struct error *error)
                              error, &engine->home.manager);
 }
 
+static enum status make_tier(struct gen_engine *engine)
+{
+    const struct gen_engine_options *options = &engine->options;
+    if (!options->tier || !kv_manager_caches(engine->home.manager))
+        return STATUS_OK;
+    return prefix_tier_create(
+        &(struct prefix_tier_options){.manager = engine->home.manager,
+                                      .tier = options->tier,
+                                      .device = options->device,
+                                      .geometry = &options->geometry,
+                                      .context_tokens = options->context_tokens,
+                                      .limit_ns = options->restore_limit_ns},
+        &engine->home.tier);
+}
+
 static enum status make_schedule(struct gen_engine *engine, struct error *error)
 {
     const struct gen_engine_options *options = &engine->options;
@@ -73,6 +88,7 @@ static enum status make_schedule(struct gen_engine *engine, struct error *error)
         .n_blocks = kv_manager_all(engine->home.manager),
         .blocks_fixed = rule.n_fixed,
         .n_groups = rule.n_groups,
+        .reply_spans = rule.reply_spans,
         .block_tokens = options->geometry.block_tokens,
         .batch_tokens = step_of(options).n_tokens,
         .chunk_tokens = options->chunk_tokens,
@@ -100,6 +116,7 @@ static enum status make_parts(struct gen_engine *engine, struct error *error)
     TRY(request_queue_init(&engine->queue, engine->options.queue_max,
                            engine->options.queue_limit_ns));
     TRY(make_manager(engine, error));
+    TRY(make_tier(engine));
     TRY(make_slots(engine));
     TRY(make_schedule(engine, error));
     TRY(block_owners_init(&engine->owners, engine->options.pool));
@@ -152,6 +169,7 @@ void gen_engine_destroy(struct gen_engine *engine)
     handover_set_finish(&engine->handovers, &engine->home);
     for (uint32_t i = 0; engine->home.sequences && i < engine->options.sequences_max; i++)
         sequence_finish(&engine->home.sequences[i]);
+    prefix_tier_destroy(engine->home.tier);
     kv_manager_destroy(engine->home.manager);
     schedule_destroy(engine->home.schedule);
     free(engine->home.jobs);
@@ -212,6 +230,7 @@ static void end_running(void *arg, const void *stream, enum status status)
 
 static void on_flush(struct gen_engine *engine, void *call)
 {
+    prefix_tier_clear(engine->home.tier);
     engine->ops.flush_reply(engine->ops.arg, call, kv_manager_flush(engine->home.manager));
 }
 
@@ -285,7 +304,7 @@ static uint64_t earlier(uint64_t a_ns, uint64_t b_ns)
 static uint64_t next_limit_ns(void *arg)
 {
     const struct gen_engine *engine = arg;
-    uint64_t next_ns = DEADLINE_NONE;
+    uint64_t next_ns = prefix_tier_next_limit_ns(engine->home.tier);
     for (uint32_t i = 0; i < engine->options.sequences_max; i++) {
         const struct sequence *sequence = &engine->home.sequences[i];
         if (sequence->state == SEQUENCE_FREE)

@@ -64,5 +64,7 @@ void gen_engine_publish(void *arg, uint64_t now_ns)
     stats->n_blocks = kv_manager_size(engine->home.manager);
     stats->kv_bytes_received = kv_receiver_bytes_received(engine->options.receiver);
     stats->is_draining = engine->core.is_draining;
+    stats->blocks_evicted = kv_manager_evictions(engine->home.manager);
+    prefix_tier_count(engine->home.tier, &stats->tier);
     published_put(&engine->published, stats, sizeof *stats);
 }

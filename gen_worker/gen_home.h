@@ -11,6 +11,7 @@
 #include "gen_worker/gen_stats.h"
 
 struct handover_set;
+struct prefix_tier;
 struct request_queue;
 struct schedule;
 struct sequence;
@@ -22,6 +23,7 @@ struct gen_home {
     struct gen_engine_stats *stats;
     struct sequence *sequences; /* [options->sequences_max] */
     struct kv_manager *manager;
+    struct prefix_tier *tier;    /* NULL: none */
     struct schedule *schedule;   /* decides which requests have blocks and compute */
     struct job **jobs;           /* [sequences_max + queue_max] by schedule_id; NULL: none */
     struct request_queue *queue; /* jobs that wait for their first admission */

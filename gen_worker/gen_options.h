@@ -7,6 +7,7 @@
 
 #include "engine/constraint_desk.h"
 #include "kvcache/kv_manager.h"
+#include "kvtier/kv_tier.h"
 #include "kvtransfer/kv_receiver.h"
 #include "model/forward/forward.h"
 #include "schedule/schedule.h"
@@ -23,6 +24,7 @@ struct gen_engine_options {
         forward; /* warmed up, pool attached, for batch_tokens + sequences_max tokens of sequences_max */
     struct device *device; /* where the pool is; its compute queue is this engine's */
     struct block_pool *pool;
+    struct kv_tier *tier;         /* behind the prefix cache; NULL: none */
     struct constraint_desk *desk; /* NULL: none, and constraints are refused */
     /* Created with transfers_max >= prefills_max, blocks_max >= blocks of context_tokens. */
     struct kv_receiver *receiver;
@@ -48,6 +50,7 @@ struct gen_engine_options {
     bool local_prefill;                /* may compute a prompt when the hand-over failed */
     uint32_t local_prefill_max_tokens; /* up to so many unknown tokens are never handed over */
     bool prefix_cache;
+    uint64_t restore_limit_ns; /* longest wait for blocks of the tier */
     uint64_t queue_limit_ns;
     uint64_t context_limit_ns;     /* timeout of the next event of a context worker, or of ... */
     uint32_t context_limit_tokens; /* ... so many more tokens of the prompt announced */

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "base/status.h"
+#include "engine/prefix_tier.h"
 #include "gen_worker/gen_place.h"
 #include "kvcache/block_pool.h"
 
@@ -29,6 +30,7 @@ struct gen_engine_stats {
     uint64_t rows_not_finite;
     uint64_t prompt_tokens_computed, prompt_tokens_cached, prompt_tokens_remote;
     uint64_t prefix_query_tokens;
+    struct prefix_tier_figures tier;
     uint64_t prefix_lookups;       /* for requests that wait for admission */
     uint64_t kv_bytes_received;    /* of transfers, verified or not */
     uint64_t kv_tokens_received;   /* of committed transfers */

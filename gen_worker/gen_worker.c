@@ -4,6 +4,8 @@
 #include "gen_worker/gen_worker_engine.h"
 #include "worker_common/watchdog.h"
 #include "worker_common/worker_device.h"
+#include "worker_common/worker_sinks.h"
+#include "worker_common/worker_tier.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -78,6 +80,7 @@ static void after_step(void *arg, uint64_t step_ns)
     gen_engine_read_stats(gen->engine, &stats);
     gen_metrics_update(&gen->service.metrics, &stats, kv_receiver_bytes_received(gen->receiver),
                        step_ns);
+    worker_tier_tell(&gen->worker, &gen->service.metrics.common, &stats.tier);
 }
 
 /* ---- start ---- */
@@ -146,11 +149,24 @@ static void fill_worker_options(const struct gen_config *config, const char *fol
     };
 }
 
+/* A paused reply is computed again from its tokens, as a prompt: that would see what its tokens did not see. */
+static enum status check_sinks(const struct gen_config *config, struct error *error)
+{
+    TRY(worker_sinks_check_manager(config->sink_tokens, config->kv_manager, error));
+    if (config->sink_tokens == 0 || config->capacity_policy != SCHEDULE_MAX_UTILIZATION)
+        return STATUS_OK;
+    return error_set(error, STATUS_INVALID_ARGUMENT,
+                     "sink_tokens is %u, and capacity_policy is max-utilization, which pauses "
+                     "replies: expected no-evict or static-batch",
+                     config->sink_tokens);
+}
+
 static enum status check(const void *values, const char *folder, struct error *error)
 {
     const struct gen_config *config = values;
     struct worker_options options;
     fill_worker_options(config, folder, &options);
+    TRY(check_sinks(config, error));
     TRY(worker_check(&options, config->control_address, error));
     return worker_device_probe(&options, error);
 }
@@ -160,6 +176,7 @@ static enum status plan(const void *values, const char *folder, FILE *out, struc
     const struct gen_config *config = values;
     struct worker_options options;
     fill_worker_options(config, folder, &options);
+    TRY(check_sinks(config, error));
     return worker_plan(&options, "gen-worker", config->control_address, out, error);
 }
 
@@ -253,6 +270,7 @@ static bool stop(struct gen_worker *gen)
     rpc_client_destroy(gen->rpc);
     rpc_runtime_destroy(gen->client_runtime);
     context_client_destroy(gen->contexts);
+    worker_tier_wake(&gen->worker, NULL, NULL);
     gen_engine_destroy(gen->engine);
     kv_receiver_destroy(gen->receiver);
     bool is_lost = worker_is_lost(&gen->worker);

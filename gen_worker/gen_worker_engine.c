@@ -1,6 +1,7 @@
 #include "gen_worker/gen_worker_engine.h"
 
 #include "base/random.h"
+#include "worker_common/worker_tier.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -112,6 +113,8 @@ static void engine_options(const struct gen_worker *gen, struct gen_engine_optio
         .forward = worker->forward,
         .device = worker->device,
         .pool = worker->pool,
+        .tier = worker->tier.tier,
+        .restore_limit_ns = config->kv_restore_ms * NS_PER_MS,
         .desk = worker->desk,
         .receiver = gen->receiver,
         .geometry = worker->identity.geometry,
@@ -195,6 +198,7 @@ enum status gen_worker_create_engine(struct gen_worker *gen, struct error *error
     TRY(gen_engine_create(&options, &ops, error, &gen->engine));
     /* These were made before the engine, which they need. */
     kv_receiver_on_event(gen->receiver, gen_engine_wake, gen->engine);
+    worker_tier_wake(&gen->worker, gen_engine_wake, gen->engine);
     constraint_desk_on_done(gen->worker.desk, gen_engine_wake, gen->engine);
     context_client_set_engine(gen->contexts, gen->engine);
     gen->service.engine = gen->engine;

@@ -88,7 +88,8 @@ void handover_start(struct handover *handover, const struct gen_home *home,
         .spans = spans,
         .held_tokens = plan->held_tokens,
         .awaits_end = true,
-        .crossing = crossing_of(geometry, job->request.n_tokens, plan->held_tokens),
+        .crossing = crossing_of(geometry, job->request.n_tokens, plan->held_tokens,
+                                job->request.sampling.reply_window),
         .block_tokens = geometry->block_tokens,
         .block_bytes = kv_manager_block_bytes(home->manager),
         .n_prompt = job->request.n_tokens,
@@ -104,7 +105,7 @@ void handover_start(struct handover *handover, const struct gen_home *home,
     const struct crossing *crossing = &handover->crossing;
     handover->local = *crossing;
     handover->n_local = crossing_list(crossing, crossing->held, crossing->end, plan->table->blocks,
-                                      plan->table->spans_max, blocks);
+                                      plan->table->spans_max, plan->table->n_dropped, blocks);
     handover->n_blocks = handover->n_local;
     memcpy(handover->context_worker, job->context_worker, sizeof handover->context_worker);
     home->ops->draw_transfer_id(home->ops->arg, &handover->transfer);
@@ -184,7 +185,7 @@ static struct kv_other_blocks take_others(struct handover *handover, const struc
 {
     const uint32_t held = handover->held_tokens - handover->held_tokens % theirs->block_tokens;
     handover->plan = transfer_plan_of(theirs, &home->options->geometry, convert);
-    handover->crossing = crossing_of(theirs, handover->n_prompt, held);
+    handover->crossing = crossing_of(theirs, handover->n_prompt, held, 0); /* without sinks */
     handover->block_tokens = theirs->block_tokens;
     handover->block_bytes = geometry_block_bytes(theirs);
     handover->n_blocks = crossing_count(&handover->crossing, UINT32_MAX);

@@ -15,8 +15,10 @@ static enum status check(const struct gen_engine_options *options,
                          "context_worker has %zu bytes, wanted 0 to %u", worker_bytes,
                          GEN_ADDRESS_MAX);
     TRY(sampling_check(input->sampling, options->vocabulary, error));
+    TRY(geometry_check_reply_window(&options->geometry, input->sampling->reply_window, error));
     uint64_t n_tokens = (uint64_t)input->n_tokens + input->sampling->max_tokens;
-    if (n_tokens > options->context_tokens)
+    if (input->n_tokens >= options->context_tokens ||
+        n_tokens > geometry_sequence_tokens(&options->geometry, options->context_tokens))
         return error_set(error, STATUS_PROMPT_TOO_LONG,
                          "%u prompt tokens and max_tokens %u, the context holds %u",
                          input->n_tokens, input->sampling->max_tokens, options->context_tokens);

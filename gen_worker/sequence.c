@@ -23,6 +23,9 @@ void sequence_take_job(struct sequence *sequence, const struct gen_home *home, s
                                    .marks = {.arrived_ns = job->request.arrived_ns},
                                    .place = GEN_PLACE_UNKNOWN};
     *sequence = empty;
+    const struct sink_window *sinks = &home->options->geometry.sinks;
+    block_table_set_window(&sequence->table,
+                           sink_window_of(sinks, job->request.sampling.reply_window).window);
     assert(!job->sequence && job->request.n_tokens > 0);
     job->sequence = sequence;
     memcpy(sequence->tokens, job->request.token_ids,
@@ -150,7 +153,8 @@ static enum status accept(struct sequence *sequence, const struct gen_home *home
 static void append(struct sequence *sequence, const struct gen_home *home, uint32_t token_id,
                    const struct token_logprobs *logprobs)
 {
-    assert(sequence->n_tokens < home->options->context_tokens);
+    assert(sequence->n_tokens <
+           geometry_sequence_tokens(&home->options->geometry, home->options->context_tokens));
     if (accept(sequence, home, token_id) != STATUS_OK)
         return;
     uint64_t now_ns = gen_home_now_ns(home);

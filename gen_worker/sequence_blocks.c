@@ -1,5 +1,6 @@
 #include "gen_worker/sequence_blocks.h"
 
+#include "engine/prefix_tier.h"
 #include "gen_worker/sequence_place.h"
 #include "model/forward/forward.h"
 #include "schedule/schedule.h"
@@ -10,6 +11,9 @@
 
 uint32_t sequence_lookup_blocks(const struct sequence *sequence)
 {
+    const struct block_table *table = &sequence->table;
+    if (sink_window_dropped(&table->sinks, table->block_tokens, sequence_n_prompt(sequence)) > 0)
+        return 0; /* what crosses for such a prompt does not begin with what is cached */
     /* The last token is always computed, because its logits are needed. */
     uint32_t n_tokens = sequence->must_verify ? sequence_n_prompt(sequence) : sequence->n_tokens;
     return sequence_n_rowless(sequence, n_tokens - 1) / sequence->table.block_tokens;
@@ -52,9 +56,11 @@ enum status sequence_take_blocks(struct sequence *sequence, const struct gen_hom
     sequence->n_kv = n_cached;
     const bool crosses = may_cross && sequence_wants_context(sequence, home);
     const uint32_t position = crosses ? sequence_n_prompt(sequence) : n_cached;
-    enum status status = kv_manager_prepare(
-        home->manager, table,
-        &(struct block_need){.position = position, .end = position, .known = admission->n_tokens});
+    enum status status = kv_manager_prepare(home->manager, table,
+                                            &(struct block_need){.position = position,
+                                                                 .end = position,
+                                                                 .known = admission->n_tokens,
+                                                                 .is_reply = crosses});
     if (status != STATUS_OK) {
         kv_manager_free(home->manager, table);
         sequence->n_kv = 0;
@@ -75,7 +81,9 @@ enum status sequence_take_blocks(struct sequence *sequence, const struct gen_hom
 void sequence_keep_prompt(struct sequence *sequence, const struct gen_home *home)
 {
     assert(sequence->n_kv >= sequence_n_prompt(sequence));
-    assert(sequence_n_prompt(sequence) <= sequence->table.n_spans * sequence->table.block_tokens);
+    const struct block_table *table = &sequence->table;
+    assert(block_table_places(table, sequence_n_prompt(sequence)) <=
+           table->n_spans * table->block_tokens);
     if (!sequence->has_other_kv)
         kv_manager_keep(home->manager, &sequence->table, sequence->hashes,
                         sequence_n_prompt(sequence) / sequence->table.block_tokens);
@@ -88,16 +96,20 @@ static void hash_tokens(struct sequence *sequence, const struct gen_home *home)
     const struct prefix_key *key = &home->options->prefix_key;
     const uint32_t block_tokens = sequence->table.block_tokens;
     const uint32_t n = sequence->n_hashed, n_done = n * block_tokens;
+    const uint32_t n_known = sequence->n_tokens / block_tokens;
+    const uint32_t n_tokens = block_tokens * (n_known < sequence->table.spans_max
+                                                  ? n_known
+                                                  : sequence->table.spans_max);
     assert(n_done <= sequence->n_tokens);
-    if (!kv_manager_caches(home->manager))
+    if (!kv_manager_caches(home->manager) || n_tokens == n_done)
         return;
     if (n == 0)
-        prefix_hash_blocks(key, request->salt, request->salt_bytes, sequence->tokens,
-                           sequence->n_tokens, block_tokens, sequence->hashes);
+        prefix_hash_blocks(key, request->salt, request->salt_bytes, sequence->tokens, n_tokens,
+                           block_tokens, sequence->hashes);
     else
-        prefix_hash_next(key, sequence->hashes[n - 1], sequence->tokens + n_done,
-                         sequence->n_tokens - n_done, block_tokens, sequence->hashes + n);
-    sequence->n_hashed = sequence->n_tokens / block_tokens;
+        prefix_hash_next(key, sequence->hashes[n - 1], sequence->tokens + n_done, n_tokens - n_done,
+                         block_tokens, sequence->hashes + n);
+    sequence->n_hashed = n_tokens / block_tokens;
 }
 
 /* Leading tokens whose KV has the bits that a later prompt would compute. Generated tokens are among them only where prefill and
@@ -112,7 +124,6 @@ static uint32_t n_lasting(const struct sequence *sequence, const struct gen_home
 void sequence_keep_all(struct sequence *sequence, const struct gen_home *home)
 {
     assert(sequence->n_kv <= sequence->n_tokens); /* equal where a step drew no token */
-    assert(sequence->n_kv / sequence->table.block_tokens <= sequence->table.n_spans);
     hash_tokens(sequence, home);
     if (!sequence->has_other_kv)
         kv_manager_keep(home->manager, &sequence->table, sequence->hashes,
@@ -124,8 +135,11 @@ void sequence_forget(struct sequence *sequence, const struct gen_home *home)
     const uint32_t block_tokens = sequence->table.block_tokens;
     const uint32_t first = sequence->n_cached / block_tokens;
     hash_tokens(sequence, home);
-    if (kv_manager_caches(home->manager) && first < sequence->n_tokens / block_tokens)
-        (void)kv_manager_forget(home->manager, sequence->hashes[first]);
+    const uint32_t n_spans = sequence->n_tokens / block_tokens;
+    if (!kv_manager_caches(home->manager) || first >= n_spans)
+        return;
+    (void)kv_manager_forget(home->manager, sequence->hashes[first]);
+    prefix_tier_forget(home->tier, sequence->hashes + first, n_spans - first);
 }
 
 /* ---- given back ---- */
@@ -157,10 +171,19 @@ static void remember_origins(struct sequence *sequence, const struct gen_home *h
     }
 }
 
-/* A window group has blocks that the next query does not see. */
+static enum kv_next next_of(const struct sequence *sequence)
+{
+    return sequence->n_kv < sequence_n_prompt(sequence) ? KV_NEXT_PROMPT : KV_NEXT_REPLY;
+}
+
+/* The table has blocks that the next query does not see. */
 static bool has_passed(const struct sequence *sequence)
 {
     const struct block_table *table = &sequence->table;
+    if (table->sinks.window > 0)
+        return next_of(sequence) == KV_NEXT_REPLY &&
+               sink_window_dropped(&table->sinks, table->block_tokens, sequence->n_kv) >
+                   table->n_dropped;
     for (uint32_t group = block_table_n_rows(table); group-- > 0;)
         if (table->first[group] <
             cache_group_first_span(&table->groups, group, table->block_tokens, sequence->n_kv))
@@ -171,8 +194,10 @@ static bool has_passed(const struct sequence *sequence)
 enum status sequence_prepare(struct sequence *sequence, const struct gen_home *home,
                              uint32_t n_tokens, uint32_t n_known)
 {
-    const struct block_need need = {
-        .position = sequence->n_kv, .end = sequence->n_kv + n_tokens, .known = n_known};
+    const struct block_need need = {.position = sequence->n_kv,
+                                    .end = sequence->n_kv + n_tokens,
+                                    .known = n_known,
+                                    .is_reply = next_of(sequence) == KV_NEXT_REPLY};
     const enum status status = kv_manager_prepare(home->manager, &sequence->table, &need);
     assert(status != STATUS_INVALID_ARGUMENT && "the schedule knows how long it may become");
     return status;
@@ -184,8 +209,9 @@ void sequence_settle_blocks(struct sequence *sequence, const struct gen_home *ho
     if (!has_passed(sequence))
         return;
     sequence_keep_all(sequence, home); /* what goes is in the prefix cache by then */
-    remember_origins(sequence, home, sequence->n_kv / sequence->table.block_tokens, true);
-    kv_manager_settle(home->manager, &sequence->table, sequence->n_kv, false);
+    const bool has_sinks = sequence->table.sinks.window > 0;
+    remember_origins(sequence, home, sequence->n_kv / sequence->table.block_tokens, !has_sinks);
+    kv_manager_settle(home->manager, &sequence->table, sequence->n_kv, next_of(sequence));
 }
 
 void sequence_pause(struct sequence *sequence, const struct gen_home *home)

@@ -245,8 +245,9 @@ static void fall_back(struct sequence *sequence, const struct gen_home *home, en
     sequence->must_verify = sequence_n_generated(sequence) > 0;
     home->stats->handovers_fell_back++;
     sequence_begin_local(sequence, home, now_ns);
-    /* Of layers with a window it has the blocks behind the prompt, not those behind what was cached. */
-    if (handover->n_fenced > 0 || cache_groups_has_window(&sequence->table.groups)) {
+    /* Of layers with a window it has the blocks behind the prompt, not those behind what was cached; with sinks not all. */
+    if (handover->n_fenced > 0 || cache_groups_has_window(&sequence->table.groups) ||
+        sequence->table.n_dropped > 0) {
         schedule_pause(home->schedule, sequence_schedule_id(sequence));
         sequence_pause(sequence, home);
     } else {

@@ -11,7 +11,8 @@ enum status sequence_init(struct sequence *sequence, const struct gen_home *home
     memset(sequence, 0, sizeof *sequence);
     TRY(kv_manager_init(home->manager, &sequence->table));
     sequence->hashes = calloc(spans_max, sizeof *sequence->hashes);
-    sequence->tokens = calloc(options->context_tokens, sizeof *sequence->tokens);
+    sequence->tokens = calloc(geometry_sequence_tokens(&options->geometry, options->context_tokens),
+                              sizeof *sequence->tokens);
     return sequence->hashes && sequence->tokens ? STATUS_OK : STATUS_NO_MEMORY;
 }
 

@@ -27,7 +27,7 @@ struct sequence {
     struct block_table table;
     struct prefix_hash *hashes; /* [table.spans_max] */
     uint32_t n_hashed;          /* spans; those of the prompt from the beginning */
-    uint32_t *tokens;           /* [context_tokens] prompt, then generated */
+    uint32_t *tokens;           /* [geometry_sequence_tokens] prompt, then generated */
     uint32_t n_tokens;
     uint32_t n_kv; /* leading tokens whose KV is in the blocks and may be used */
     uint32_t

@@ -1,6 +1,7 @@
 #include "gen_worker/trust.h"
 
 #include "base/log/log.h"
+#include "engine/prefix_tier.h"
 #include "gen_worker/sequence_handover.h"
 
 #include <assert.h>
@@ -25,6 +26,7 @@ void trust_withdraw(const struct gen_home *home, uint64_t incarnation, uint64_t 
     }
     /* After the sequences, because the end of one adds its blocks to the cache. */
     uint32_t n_dropped = kv_manager_drop(home->manager, incarnation);
+    prefix_tier_drop(home->tier, incarnation);
     log_warn("run %016" PRIx64
              " of a context worker is no longer trusted: cached blocks dropped %u, "
              "sequences ended %u",

@@ -69,6 +69,27 @@ static const char *const GPT_OSS[][2] = {
     {NULL, NULL},
 };
 
+/* Also older files, which have W_uk and W_uv in one. */
+static const char *const DEEPSEEK[][2] = {
+    {"attn_q_a.weight", "self_attn.q_a_proj.weight"},
+    {"attn_q_a_norm.weight", "self_attn.q_a_layernorm.weight"},
+    {"attn_q_b.weight", "self_attn.q_b_proj.weight"},
+    {"attn_kv_a_mqa.weight", "self_attn.kv_a_proj_with_mqa.weight"},
+    {"attn_kv_a_norm.weight", "self_attn.kv_a_layernorm.weight"},
+    {"attn_kv_b.weight", "self_attn.kv_b_proj.weight"},
+    {"attn_k_b.weight", "self_attn.k_b_proj.weight"},
+    {"attn_v_b.weight", "self_attn.v_b_proj.weight"},
+    {"exp_probs_b.bias", "mlp.gate.e_score_correction_bias"},
+    {"ffn_gate_shexp.weight", "mlp.shared_experts.gate_proj.weight"},
+    {"ffn_up_shexp.weight", "mlp.shared_experts.up_proj.weight"},
+    {"ffn_down_shexp.weight", "mlp.shared_experts.down_proj.weight"},
+    {"ffn_gate_inp.weight", "mlp.gate.weight"},
+    {"ffn_gate_exps.weight", "mlp.experts.%u.gate_proj.weight"},
+    {"ffn_up_exps.weight", "mlp.experts.%u.up_proj.weight"},
+    {"ffn_down_exps.weight", "mlp.experts.%u.down_proj.weight"},
+    {NULL, NULL},
+};
+
 /* Of architectures before Llama, with all of their tensors. */
 
 #define BOTH(own, name)                                                                            \
@@ -183,6 +204,17 @@ static const struct gguf_architecture ARCHITECTURES[] = {
      .class = "CohereForCausalLM",
      .model_type = "cohere",
      .has_layer_norm = true},
+    {.name = "deepseek2",
+     .class = "DeepseekV3ForCausalLM",
+     .model_type = "deepseek_v3",
+     .names = DEEPSEEK,
+     .gating = GGUF_GATING_SIGMOID,
+     .is_latent = true},
+    {.name = "deepseek2",
+     .class = "DeepseekV2ForCausalLM",
+     .model_type = "deepseek_v2",
+     .names = DEEPSEEK,
+     .is_latent = true},
     {.name = "gpt2",
      .class = "GPT2LMHeadModel",
      .model_type = "gpt2",
@@ -248,7 +280,23 @@ static const struct gguf_architecture ARCHITECTURES[] = {
 
 #define SUPPORTED                                                                                  \
     "llama, mistral3, qwen2, qwen3, qwen3moe, gemma, gemma2, gemma3, phi3, granite, olmo2, "       \
-    "gpt-oss, command-r, gpt2, gptneox, bloom, falcon and mpt"
+    "gpt-oss, command-r, deepseek2, gpt2, gptneox, bloom, falcon and mpt"
+
+/* Whether the file's experts are chosen as the row says. */
+static enum status has_gating(const struct gguf_file *file,
+                              const struct gguf_architecture *architecture, bool *has_out,
+                              struct error *error)
+{
+    char key[96];
+    uint64_t gating = GGUF_GATING_SOFTMAX;
+    snprintf(key, sizeof key, "%s.expert_gating_func", architecture->name);
+    *has_out = true;
+    if (architecture->gating == 0)
+        return STATUS_OK;
+    TRY(gguf_u64(file, key, 0, UINT32_MAX, &gating, error));
+    *has_out = gating == architecture->gating;
+    return STATUS_OK;
+}
 
 enum status gguf_architecture_find(const struct gguf_file *file,
                                    const struct gguf_architecture **found_out, struct error *error)
@@ -257,27 +305,38 @@ enum status gguf_architecture_find(const struct gguf_file *file,
     TRY(gguf_text(file, "general.architecture", &name, error));
     if (!name.bytes)
         return error_set(error, STATUS_CORRUPT, "key general.architecture is missing");
-    for (size_t i = 0; i < COUNT(ARCHITECTURES); i++)
-        if (gguf_text_is(name, ARCHITECTURES[i].name) &&
-            (!ARCHITECTURES[i].needs || gguf_find_tensor(file, ARCHITECTURES[i].needs))) {
-            *found_out = &ARCHITECTURES[i];
-            return STATUS_OK;
-        }
+    for (size_t i = 0; i < COUNT(ARCHITECTURES); i++) {
+        const struct gguf_architecture *architecture = &ARCHITECTURES[i];
+        bool is_gated;
+        if (!gguf_text_is(name, architecture->name) ||
+            (architecture->needs && !gguf_find_tensor(file, architecture->needs)))
+            continue;
+        TRY(has_gating(file, architecture, &is_gated, error));
+        if (!is_gated)
+            continue;
+        *found_out = architecture;
+        return STATUS_OK;
+    }
     return error_set(error, STATUS_UNSUPPORTED,
                      "general.architecture is \"%.*s\", supported in GGUF files are " SUPPORTED
                      ": take the same model as a Hugging Face folder",
                      (int)(name.n < 60 ? name.n : 60), name.bytes);
 }
 
+static bool ends_with(struct gguf_text name, const char *ending)
+{
+    const size_t n = strlen(ending);
+    return name.n > n && memcmp(name.bytes + name.n - n, ending, n) == 0;
+}
+
 bool gguf_architecture_is_of_experts(struct gguf_text name)
 {
-    static const char *const ENDINGS[] = {"_exps.weight", "_exps.bias"};
-    for (size_t i = 0; i < COUNT(ENDINGS); i++) {
-        const size_t n = strlen(ENDINGS[i]);
-        if (name.n > n && memcmp(name.bytes + name.n - n, ENDINGS[i], n) == 0)
-            return true;
-    }
-    return false;
+    return ends_with(name, "_exps.weight") || ends_with(name, "_exps.bias");
+}
+
+bool gguf_architecture_is_of_heads(struct gguf_text name)
+{
+    return ends_with(name, ".attn_k_b.weight") || ends_with(name, ".attn_v_b.weight");
 }
 
 static const char *find_name(const char *const (*names)[2], const char *own)

@@ -8,6 +8,9 @@
 
 #include "gguf/gguf_file.h"
 
+/* Values of the key expert_gating_func. */
+enum { GGUF_GATING_SOFTMAX = 1, GGUF_GATING_SIGMOID = 2 };
+
 struct gguf_architecture {
     const char *name, *class, *model_type;
     const char *const (*names)
@@ -26,6 +29,8 @@ struct gguf_architecture {
     bool experts_are_apart; /* Transformers joins gate and up, the file does not: gpt-oss */
     bool has_layer_norm;    /* not RMS */
     bool queries_grow;      /* with their position: Ministral 3 */
+    bool is_latent;         /* attention over latents: DeepSeek */
+    uint8_t gating;         /* a row is that of files with this expert_gating_func; 0: of all */
     const char *
         rope_part; /* the word for the part of a head that rotates; NULL: rope.dimension_count is a head */
     uint16_t
@@ -42,5 +47,7 @@ MUST_CHECK enum status gguf_architecture_find(const struct gguf_file *file,
 void gguf_architecture_name(const struct gguf_architecture *architecture, struct gguf_text name,
                             uint32_t expert, char *name_out, size_t name_max);
 
+/* Whether a tensor has a matrix for each head, one after the other. */
+bool gguf_architecture_is_of_heads(struct gguf_text name);
 /* Whether a tensor has the matrices, or the biases, of all experts. */
 bool gguf_architecture_is_of_experts(struct gguf_text name);

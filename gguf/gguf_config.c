@@ -37,6 +37,15 @@ static const struct number_row {
     {"expert_count", "num_local_experts", true, false, " gpt-oss "},
     {"expert_used_count", "num_experts_per_tok", true, false, " qwen3moe gpt-oss "},
     {"expert_feed_forward_length", "moe_intermediate_size", true, false, " qwen3moe "},
+    {"expert_count", "n_routed_experts", true, false, " deepseek2 "},
+    {"expert_used_count", "num_experts_per_tok", true, false, " deepseek2 "},
+    {"expert_feed_forward_length", "moe_intermediate_size", true, false, " deepseek2 "},
+    {"attention.q_lora_rank", "q_lora_rank", false, false, " deepseek2 "},
+    {"attention.kv_lora_rank", "kv_lora_rank", true, false, " deepseek2 "},
+    {"rope.dimension_count", "qk_rope_head_dim", true, false, " deepseek2 "},
+    {"expert_weights_scale", "routed_scaling_factor", false, true, " deepseek2 "},
+    {"expert_group_count", "n_group", false, false, " deepseek2 "},
+    {"expert_group_used_count", "topk_group", false, false, " deepseek2 "},
     {"attention.scale", "attention_multiplier", false, true, " granite "},
     {"embedding_scale", "embedding_multiplier", false, true, " granite "},
     {"residual_scale", "residual_multiplier", false, true, " granite "},
@@ -92,6 +101,87 @@ static enum status add_numbers(const struct gguf_file *file,
     return STATUS_OK;
 }
 
+/* One of two keys of a file, the second of which is that of older files. */
+static enum status read_either(const struct gguf_file *file, const char *key, const char *older,
+                               uint64_t *value_out, struct error *error)
+{
+    const char *found = gguf_find(file, key) ? key : older;
+    uint64_t value = 0;
+    TRY(gguf_u64(file, found, 1, NUMBER_MAX, &value, error));
+    if (value == 0)
+        return error_set(error, STATUS_CORRUPT, "key %s is missing", key);
+    *value_out = value;
+    return STATUS_OK;
+}
+
+/* Keys that nothing here computes. */
+static enum status refuse_beside_latents(const struct gguf_file *file, struct error *error)
+{
+    static const char *const KEYS[] = {"deepseek2.attention.temperature_scale",
+                                       "deepseek2.nextn_predict_layers"};
+    uint64_t gating = GGUF_GATING_SOFTMAX;
+    for (size_t i = 0; i < COUNT(KEYS); i++)
+        if (gguf_find(file, KEYS[i]))
+            return error_set(error, STATUS_UNSUPPORTED,
+                             "key %s is there, which is not supported in GGUF files", KEYS[i]);
+    TRY(gguf_u64(file, "deepseek2.expert_gating_func", 0, UINT32_MAX, &gating, error));
+    if (gating == GGUF_GATING_SOFTMAX || gating == GGUF_GATING_SIGMOID)
+        return STATUS_OK;
+    return error_set(error, STATUS_UNSUPPORTED,
+                     "key deepseek2.expert_gating_func is %" PRIu64
+                     ", supported are 1 (softmax) and 2 (sigmoid)",
+                     gating);
+}
+
+static void set_default(json_t *config, const char *word, json_t *value)
+{
+    if (json_object_get(config, word))
+        json_decref(value);
+    else
+        json_object_set_new(config, word, value);
+}
+
+/* Files say the sizes of a row of the cache, and beside them those of a head; older ones only the latter. */
+static enum status add_latents(const struct gguf_file *file,
+                               const struct gguf_architecture *architecture, json_t *config,
+                               struct error *error)
+{
+    uint64_t qk = 0, v = 0, n_dense = 0, n_shared = 0;
+    bool renormalises = false;
+    TRY(refuse_beside_latents(file, error));
+    TRY(read_either(file, "deepseek2.attention.key_length_mla", "deepseek2.attention.key_length",
+                    &qk, error));
+    TRY(read_either(file, "deepseek2.attention.value_length_mla",
+                    "deepseek2.attention.value_length", &v, error));
+    TRY(gguf_u64(file, "deepseek2.leading_dense_block_count", 0, NUMBER_MAX, &n_dense, error));
+    TRY(gguf_u64(file, "deepseek2.expert_shared_count", 0, NUMBER_MAX, &n_shared, error));
+    TRY(gguf_bool(file, "deepseek2.expert_weights_norm", &renormalises, error));
+    const uint64_t rope = number_in(config, "qk_rope_head_dim");
+    if (qk <= rope)
+        return error_set(error, STATUS_CORRUPT,
+                         "key deepseek2.attention.key_length_mla is %" PRIu64
+                         ", expected more than the %" PRIu64 " that are rotated",
+                         qk, rope);
+    json_object_set_new(config, "qk_nope_head_dim", json_integer((json_int_t)(qk - rope)));
+    json_object_set_new(config, "v_head_dim", json_integer((json_int_t)v));
+    json_object_set_new(config, "first_k_dense_replace", json_integer((json_int_t)n_dense));
+    json_object_set_new(config, "n_shared_experts", json_integer((json_int_t)n_shared));
+    json_object_set_new(config, "norm_topk_prob", json_boolean(renormalises));
+    json_object_set_new(config, "kv_b_is_apart",
+                        json_boolean(gguf_find_tensor(file, "blk.0.attn_k_b.weight")));
+    set_default(config, "q_lora_rank", json_null());
+    set_default(config, "routed_scaling_factor", json_real(1));
+    set_default(config, "n_group", json_integer(1));
+    set_default(config, "topk_group", json_integer(1));
+    if (!architecture->gating)
+        json_object_set_new(
+            config, "topk_method",
+            json_string(number_in(config, "n_group") > 1 ? "group_limited_greedy" : "greedy"));
+    json_object_del(config, "head_dim"); /* of the row that is cached, which has one head */
+    json_object_set(config, "num_key_value_heads", json_object_get(config, "num_attention_heads"));
+    return STATUS_OK;
+}
+
 /* Keys whose value must be neutral, since nothing here computes anything else. */
 static enum status refuse_rest(const struct gguf_file *file,
                                const struct gguf_architecture *architecture, json_t *config,
@@ -110,6 +200,8 @@ static enum status refuse_rest(const struct gguf_file *file,
                              "key %s is %" PRIu64 ", which is not supported in GGUF files", key,
                              value);
     }
+    if (architecture->is_latent)
+        return add_latents(file, architecture, config, error);
     const uint64_t heads = number_in(config, "num_attention_heads");
     uint64_t head_dim = number_in(config, "head_dim");
     if (head_dim == 0)
@@ -253,6 +345,26 @@ static enum status add_growth(const struct gguf_file *file,
     return STATUS_OK;
 }
 
+/* What YaRN has besides, of latents: the key is a tenth of mscale_all_dim, which all models have equal to mscale. */
+static enum status add_mscale(const struct gguf_file *file,
+                              const struct gguf_architecture *architecture, json_t *scaling,
+                              struct error *error)
+{
+    static const struct number_row ROWS[] = {
+        {"rope.scaling.yarn_beta_fast", "beta_fast", false, true, NULL},
+        {"rope.scaling.yarn_beta_slow", "beta_slow", false, true, NULL},
+    };
+    double tenth = 0;
+    for (size_t i = 0; i < COUNT(ROWS); i++)
+        TRY(add_number(file, architecture, &ROWS[i], scaling, error));
+    TRY(gguf_real(file, "deepseek2.rope.scaling.yarn_log_multiplier", &tenth, error));
+    if (tenth == 0)
+        return STATUS_OK;
+    json_object_set_new(scaling, "mscale", json_real(10 * tenth));
+    json_object_set_new(scaling, "mscale_all_dim", json_real(10 * tenth));
+    return STATUS_OK;
+}
+
 static enum status add_scaling(const struct gguf_file *file,
                                const struct gguf_architecture *architecture, json_t *config,
                                struct error *error)
@@ -285,6 +397,8 @@ static enum status add_scaling(const struct gguf_file *file,
                             json_integer((json_int_t)original));
     json_object_set_new(config, architecture->queries_grow ? "rope_parameters" : "rope_scaling",
                         scaling);
+    if (architecture->is_latent)
+        return add_mscale(file, architecture, scaling, error);
     return architecture->queries_grow ? add_growth(file, architecture, scaling, error) : STATUS_OK;
 }
 

@@ -30,34 +30,46 @@
 #define BLOOM                                                                                      \
     " ?[^(\\s|.,!?\xe2\x80\xa6\xe3\x80\x82\xef\xbc\x8c\xe3\x80\x81\xe0\xa5\xa4\xdb\x94\xd8\x8c)]+"
 
-/* How texts are split before BPE. pattern NULL: as GPT-2 does. */
+/* Numbers, then Han and kana, then the rest. */
+static const char *const DEEPSEEK3[] = {
+    "\\p{N}{1,3}",
+    "[\xe4\xb8\x80-\xe9\xbe\xa5\xe3\x81\x80-\xe3\x82\x9f\xe3\x82\xa0-\xe3\x83\xbf]+",
+    "[!\"#$%&'()*+,\\-./:;<=>?@\\[\\\\\\]^_`{|}~][A-Za-z]+|"
+    "[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*|"
+    "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+",
+    NULL,
+};
+
+/* How texts are split before BPE. pattern NULL, and no patterns: as GPT-2 does. */
 static const struct splitting {
     const char *name, *pattern;
     bool is_nfc, splits_digits, ignores_merges, adds_bos;
+    const char *const *patterns; /* one after the other, in place of pattern; ends with NULL */
     bool is_falcon; /* signs of punctuation first; then as GPT-2; then numbers, by three digits */
 } SPLITTINGS[] = {
-    {"llama-bpe", LLAMA3, false, false, true, true, false},
-    {"llama3", LLAMA3, false, false, true, true, false},
-    {"llama-v3", LLAMA3, false, false, true, true, false},
-    {"tekken", TEKKEN, false, false, true, true, false},
-    {"gpt-4o", GPT4O, false, false, false, false, false},
-    {"qwen2", QWEN2, true, false, false, false, false},
-    {"deepseek-r1-qwen", QWEN2, true, false, false, false, false},
-    {"stablelm2", QWEN2, true, false, false, false, false},
-    {"smollm", NULL, false, true, false, false, false},
-    {"refact", NULL, false, true, false, false, false},
-    {"starcoder", NULL, false, true, false, false, false},
-    {"command-r", NULL, false, true, false, false, false},
-    {"codeshell", NULL, false, true, false, false, false},
-    {"exaone", NULL, false, true, false, false, false},
-    {"bloom", BLOOM, false, false, false, false, false},
-    {"gpt3-finnish", BLOOM, false, false, false, false, false},
+    {"llama-bpe", LLAMA3, false, false, true, true, NULL, false},
+    {"llama3", LLAMA3, false, false, true, true, NULL, false},
+    {"llama-v3", LLAMA3, false, false, true, true, NULL, false},
+    {"tekken", TEKKEN, false, false, true, true, NULL, false},
+    {"gpt-4o", GPT4O, false, false, false, false, NULL, false},
+    {"qwen2", QWEN2, true, false, false, false, NULL, false},
+    {"deepseek-r1-qwen", QWEN2, true, false, false, false, NULL, false},
+    {"stablelm2", QWEN2, true, false, false, false, NULL, false},
+    {"smollm", NULL, false, true, false, false, NULL, false},
+    {"refact", NULL, false, true, false, false, NULL, false},
+    {"starcoder", NULL, false, true, false, false, NULL, false},
+    {"command-r", NULL, false, true, false, false, NULL, false},
+    {"codeshell", NULL, false, true, false, false, NULL, false},
+    {"exaone", NULL, false, true, false, false, NULL, false},
+    {"bloom", BLOOM, false, false, false, false, NULL, false},
+    {"gpt3-finnish", BLOOM, false, false, false, false, NULL, false},
     {.name = "falcon", .is_falcon = true},
-    {"gpt-2", NULL, false, false, false, false, false},
-    {"phi-2", NULL, false, false, false, false, false},
-    {"mpt", NULL, false, false, false, false, false},
-    {"olmo", NULL, false, false, false, false, false},
-    {"jais", NULL, false, false, false, false, false},
+    {.name = "deepseek-v3", .patterns = DEEPSEEK3},
+    {"gpt-2", NULL, false, false, false, false, NULL, false},
+    {"phi-2", NULL, false, false, false, false, NULL, false},
+    {"mpt", NULL, false, false, false, false, NULL, false},
+    {"olmo", NULL, false, false, false, false, NULL, false},
+    {"jais", NULL, false, false, false, false, NULL, false},
 };
 
 #define COUNT(array) (sizeof(array) / sizeof *(array))
@@ -117,7 +129,7 @@ static enum status find_splitting(struct vocabulary *vocabulary)
     return error_set(
         vocabulary->error, STATUS_UNSUPPORTED,
         "tokenizer.ggml.pre is \"%.*s\", supported are llama-bpe, tekken, gpt-4o, qwen2, "
-        "deepseek-r1-qwen, stablelm2, smollm, refact, starcoder, command-r, "
+        "deepseek-r1-qwen, deepseek-v3, stablelm2, smollm, refact, starcoder, command-r, "
         "codeshell, exaone, bloom, gpt3-finnish, falcon, gpt-2, phi-2, mpt, olmo and jais",
         (int)(name.n < 60 ? name.n : 60), name.bytes);
 }
@@ -304,7 +316,9 @@ static json_t *pre_tokenizer(const struct vocabulary *vocabulary)
     if (splitting->is_falcon)
         json_array_append_new(
             list, json_pack("{s:s, s:s}", "type", "Punctuation", "behavior", "Contiguous"));
-    json_array_append_new(list, document_byte_level(!splitting->pattern));
+    for (const char *const *next = splitting->patterns; next && *next; next++)
+        json_array_append_new(list, document_split(*next));
+    json_array_append_new(list, document_byte_level(!splitting->pattern && !splitting->patterns));
     if (splitting->is_falcon) {
         json_array_append_new(list,
                               json_pack("{s:s, s:b}", "type", "Digits", "individual_digits", 0));

@@ -227,6 +227,9 @@ struct attention_sequence {
     const uint32_t *block_ids;
     uint32_t n_blocks; /* of one beam: at least its slots / block_tokens, rounded up */
 
+    /* Generation with sink_tokens and a linear cache: a window of its own, over sink_tokens and at most the layers'; 0: theirs. */
+    uint32_t window;
+
     /* Generation: beams, 0 is 1. Rows of the step: query_len of beam 0, then of beam 1 ... */
     uint32_t n_beams;
     /* For each token of each beam, the beam whose blocks hold it; rows are cache_source_stride apart. The newest token of a
@@ -250,6 +253,13 @@ struct attention_sequence {
      * race. */
     bool is_dummy;
 };
+
+/* The window of a sequence, with sink_tokens. */
+static inline uint32_t attention_window_of(const struct attention_sequence *sequence,
+                                           uint32_t of_layers)
+{
+    return sequence->window != 0 ? sequence->window : of_layers;
+}
 
 struct attention_step {
     const struct attention_sequence *sequences;

@@ -7,6 +7,7 @@
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { LATENT_ALIGNMENT = 64 };
 
@@ -93,6 +94,12 @@ void latent_destroy(struct latent *latent)
         return;
     free(latent->workspace);
     free(latent);
+}
+
+void latent_touch(struct latent *latent)
+{
+    if (latent->workspace)
+        memset(latent->workspace, 0, latent->workspace_bytes);
 }
 
 /* ---- a step ---- */

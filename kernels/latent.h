@@ -97,6 +97,8 @@ MUST_CHECK enum status latent_create(const struct kernels *kernels, struct threa
                                      const struct latent_config *config, struct latent **latent_out,
                                      struct error *error);
 void latent_destroy(struct latent *latent); /* NULL is fine */
+/* Writes to all of the workspace, so that no later call waits for memory. */
+void latent_touch(struct latent *latent);
 
 /* For callers of the two functions below, which do not check again. INVALID_ARGUMENT, with a sentence: a sequence does not fit its
  * blocks, a block is outside the view, rows overlap, an array is missing, or the end of the view does not fit in 64 bits. */

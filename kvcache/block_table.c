@@ -17,10 +17,18 @@ enum status block_table_init(struct block_table *table, struct block_pool *pool,
     *table = (struct block_table){.pool = pool,
                                   .tree = tree,
                                   .groups = geometry->groups,
+                                  .sinks = geometry->sinks,
                                   .block_tokens = geometry->block_tokens,
                                   .spans_max = spans_max,
                                   .blocks = blocks};
     return STATUS_OK;
+}
+
+void block_table_set_window(struct block_table *table, uint32_t window)
+{
+    assert(table->n_blocks == 0 && table->n_dropped == 0);
+    assert(window > table->sinks.sinks || window == 0);
+    table->sinks.window = window;
 }
 
 uint32_t block_table_n_rows(const struct block_table *table)
@@ -65,7 +73,7 @@ void block_table_clear(struct block_table *table)
         table->first[group] = table->end[group] = 0;
     }
     assert(table->n_blocks == 0);
-    table->n_spans = 0;
+    table->n_spans = table->n_dropped = 0;
     table->n_shared = 0;
     table->has_lost_origin = false;
 }
@@ -159,36 +167,75 @@ static enum status acquire(struct block_table *table, uint32_t group, struct ran
     return STATUS_OK;
 }
 
-void block_table_give_back(struct block_table *table, uint32_t position)
+/* Drops spans behind the sinks until n are dropped. */
+static void drop(struct block_table *table, uint32_t n)
 {
+    const uint32_t kept = sink_window_kept(&table->sinks, table->block_tokens);
+    const uint32_t until = smaller(table->end[0], kept + (n - table->n_dropped));
+    const uint32_t n_held = until > kept ? until - kept : 0;
+    block_id *ids = table->blocks + kept;
+    table->n_dropped = n;
+    if (n_held == 0)
+        return;
+    block_pool_release(table->pool, ids, n_held);
+    memmove(ids, ids + n_held, (table->end[0] - until) * sizeof *ids);
+    memset(table->blocks + table->end[0] - n_held, 0xff, n_held * sizeof *ids);
+    table->end[0] -= n_held;
+    table->n_spans -= n_held;
+    table->n_blocks -= n_held;
+}
+
+void block_table_give_back(struct block_table *table, const struct block_need *need)
+{
+    const uint32_t n_dropped = need->is_reply
+                                   ? sink_window_dropped(&table->sinks, table->block_tokens,
+                                                         need->position)
+                                   : 0;
     for (uint32_t group = 0; group < block_table_n_rows(table); group++)
-        give_back(table, group,
-                  cache_group_first_span(&table->groups, group, table->block_tokens, position));
+        give_back(
+            table, group,
+            cache_group_first_span(&table->groups, group, table->block_tokens, need->position));
+    if (n_dropped > table->n_dropped)
+        drop(table, n_dropped);
+}
+
+/* The need in places. Where tokens were dropped there is room for the most that the reply has: so it holds the same number of blocks
+ * from then on. */
+static struct block_need place(const struct block_table *table, const struct block_need *need)
+{
+    const uint32_t most = sink_window_spans_max(&table->sinks, table->block_tokens);
+    struct block_need placed = {.position = block_table_places(table, need->position),
+                                .end = block_table_places(table, need->end),
+                                .known = block_table_places(table, need->known)};
+    if (table->n_dropped > 0 && placed.known < most * table->block_tokens)
+        placed.known = most * table->block_tokens;
+    return placed;
 }
 
 enum status block_table_prepare(struct block_table *table, const struct block_need *need)
 {
     const uint32_t n_groups = block_table_n_rows(table);
-    const uint32_t known = cache_spans(table->block_tokens, need->known);
     uint64_t missing = 0;
     assert(need->position <= need->end && need->end <= need->known);
+    block_table_give_back(table, need);
+    const struct block_need placed = place(table, need);
+    const uint32_t known = cache_spans(table->block_tokens, placed.known);
     if (known > table->spans_max)
         return STATUS_INVALID_ARGUMENT;
-    block_table_give_back(table, need->position);
     for (uint32_t group = 0; group < n_groups; group++)
-        missing += n_missing(table, group, wanted_range(table, group, need));
+        missing += n_missing(table, group, wanted_range(table, group, &placed));
     if (missing > block_pool_size(table->pool))
         return STATUS_NO_BLOCKS;
     TRY(make_free(table, (uint32_t)missing));
     for (uint32_t group = 0; group < n_groups; group++)
-        TRY(acquire(table, group, wanted_range(table, group, need)));
+        TRY(acquire(table, group, wanted_range(table, group, &placed)));
     table->n_spans = known > table->n_spans ? known : table->n_spans;
     return STATUS_OK;
 }
 
 void block_table_keep(struct block_table *table, const struct prefix_hash *hashes, uint32_t n)
 {
-    assert(n <= table->n_spans);
-    if (table->tree && !table->has_lost_origin)
+    assert(n <= table->n_spans || table->n_dropped > 0);
+    if (table->tree && !table->has_lost_origin && table->n_dropped == 0)
         prefix_tree_insert(table->tree, hashes, n, table->blocks, table->spans_max);
 }

@@ -10,6 +10,9 @@
  *     spans   [ given back | seen by the next query | computed next ... ]
  *                          first                                      end
  *
+ * With sinks (sink_window.h) there is one group, a full one, and its spans are places: those of a reply that were dropped do not
+ * count.
+ *
  * The first blocks may come from the prefix tree and be shared; the others belong to the sequence alone. The table holds
  * each block once and releases all in finish.
  *
@@ -24,6 +27,8 @@ struct block_table {
     struct block_pool *pool;
     struct prefix_tree *tree; /* may be NULL: no prefix cache */
     struct cache_groups groups;
+    struct sink_window sinks;
+    uint32_t n_dropped; /* spans behind the sinks */
     uint32_t block_tokens;
     uint32_t spans_max;
     uint32_t n_spans;  /* that the full groups hold; of window groups those behind first */
@@ -41,12 +46,15 @@ struct block_need {
     uint32_t position; /* of the next token whose query is computed; earlier ones have their KV */
     uint32_t end;      /* the tokens before it are computed or arrive now: position .. */
     uint32_t known;    /* tokens that the full groups have room for; at least end */
+    bool is_reply;     /* the prompt is complete: with sinks, tokens behind them are dropped */
 };
 
 /* Allocates room for spans_max spans; geometry is read now. */
 MUST_CHECK enum status block_table_init(struct block_table *table, struct block_pool *pool,
                                         struct prefix_tree *tree, const struct geometry *geometry,
                                         uint32_t spans_max);
+/* For an empty table with sinks: from now on with another window, over the sinks and at most the geometry's. */
+void block_table_set_window(struct block_table *table, uint32_t window);
 /* Releases the blocks and frees the table's memory. A zeroed table is fine. */
 void block_table_finish(struct block_table *table);
 /* Releases the blocks, keeps the table's memory. */
@@ -54,14 +62,20 @@ void block_table_clear(struct block_table *table);
 
 /* For an empty table: takes the cached prefix, at most n spans. Returns the number of its tokens. */
 uint32_t block_table_match(struct block_table *table, const struct prefix_hash *hashes, uint32_t n);
-/* Gives back the blocks that the query at position does not see. */
-void block_table_give_back(struct block_table *table, uint32_t position);
+/* Gives back the blocks that the query at need's position does not see. */
+void block_table_give_back(struct block_table *table, const struct block_need *need);
 /* The same, and acquires those that are missing; if needed it evicts
  * cached blocks without a holder. NO_BLOCKS: nothing was acquired. INVALID_ARGUMENT: over spans_max. */
 MUST_CHECK enum status block_table_prepare(struct block_table *table,
                                            const struct block_need *need);
-/* Adds the first n spans to the prefix tree, if there is one, as far as the table holds them. */
+/* Adds the first n spans to the prefix tree, if there is one, as far as the table holds them; none if some were dropped. */
 void block_table_keep(struct block_table *table, const struct prefix_hash *hashes, uint32_t n);
+
+/* Tokens of the table that the first n tokens of the sequence are, where the last ones are not dropped. */
+static inline uint32_t block_table_places(const struct block_table *table, uint32_t n_tokens)
+{
+    return n_tokens - table->n_dropped * table->block_tokens;
+}
 
 /* The blocks of a group: those of the spans first .. first + n - 1. */
 struct block_row {

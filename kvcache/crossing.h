@@ -9,6 +9,8 @@
  *     group     0   2      0   2        0   1   2
  *     index    base, base + 1 ...
  *
+ * With sinks (sink_window.h) the spans that the reply drops at once do not cross; then nothing may be held.
+ *
  * The first index is the number of spans held, as in workers that have one group; without a full group it is 0.
  *
  * Thread: any (plain data).
@@ -23,11 +25,12 @@ struct crossing {
     uint32_t held, end; /* spans: those that the receiver holds, and all of the prompt */
     uint32_t base;      /* index of the first block */
     uint32_t first[CACHE_GROUPS_MAX]; /* span that crosses of a group */
+    uint32_t drop_first, n_dropped;   /* spans that do not cross */
 };
 
-/* held_tokens: whole spans. */
+/* held_tokens: whole spans. window: the request's own, with sinks; 0: none. */
 struct crossing crossing_of(const struct geometry *geometry, uint32_t n_prompt,
-                            uint32_t held_tokens);
+                            uint32_t held_tokens, uint32_t window);
 /* Blocks of the spans before n_spans; UINT32_MAX: all. */
 uint32_t crossing_count(const struct crossing *crossing, uint32_t n_spans);
 /* The leading spans of the prompt that are complete when n_blocks of the list are there. */
@@ -37,6 +40,7 @@ struct crossing_place {
 };
 /* Of block number i of the list, which has it. */
 struct crossing_place crossing_at(const struct crossing *crossing, uint32_t i);
-/* Takes the ids of the spans first .. end - 1 from a table [n_groups][stride], in order. Returns how many. */
+/* Takes the ids of the spans first .. end - 1 from a table [n_groups][stride], in order. n_gone: dropped spans that the table does
+ * not have. Returns how many. */
 uint32_t crossing_list(const struct crossing *crossing, uint32_t first, uint32_t end,
-                       const block_id *table, uint32_t stride, block_id *ids_out);
+                       const block_id *table, uint32_t stride, uint32_t n_gone, block_id *ids_out);

@@ -47,17 +47,37 @@ static uint32_t n_places(const struct geometry *g)
     return g->groups.n > 0 ? g->groups.places : g->n_layers;
 }
 
+/* Rows of a token, head and place: K and V, or one of latents. */
+uint32_t geometry_rows(const struct geometry *geometry)
+{
+    return geometry->latent_dim > 0 ? 1 : 2;
+}
+
 /* False: over BLOCK_BYTES_MAX. The caller has checked the dtype. */
 static bool block_bytes(const struct geometry *g, uint64_t *bytes_out)
 {
-    const uint64_t factors[] = {n_places(g),     2,           g->n_kv_heads,
-                                g->block_tokens, g->head_dim, kv_dtype_bytes(g->dtype)};
+    const uint64_t factors[] = {n_places(g),     geometry_rows(g), g->n_kv_heads,
+                                g->block_tokens, g->head_dim,      kv_dtype_bytes(g->dtype)};
     uint64_t bytes = 1;
     for (size_t i = 0; i < sizeof factors / sizeof *factors; i++)
         if (__builtin_mul_overflow(bytes, factors[i], &bytes) || bytes > BLOCK_BYTES_MAX)
             return false;
     *bytes_out = bytes;
     return true;
+}
+
+static enum status check_sinks(const struct geometry *g, struct error *error)
+{
+    const struct sink_window *sinks = &g->sinks;
+    if (sinks->sinks >= sinks->window && sinks->sinks + sinks->window > 0)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "KV layout: sink_tokens are %" PRIu32 " of a window of %" PRIu32,
+                         sinks->sinks, sinks->window);
+    if (sinks->window > 0 && !cache_groups_is_plain(&g->groups))
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "KV layout: sink_tokens with %" PRIu32 " groups of layers: expected one",
+                         g->groups.n);
+    return STATUS_OK;
 }
 
 static enum status check_groups(const struct geometry *g, struct error *error)
@@ -96,6 +116,11 @@ enum status geometry_check(const struct geometry *g, struct error *error)
         return error_set(error, STATUS_INVALID_ARGUMENT, "KV layout: n_kv_heads is 0");
     if (g->head_dim == 0)
         return error_set(error, STATUS_INVALID_ARGUMENT, "KV layout: head_dim is 0");
+    if (g->latent_dim >= g->head_dim || (g->latent_dim > 0 && g->n_kv_heads != 1))
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "KV layout: latent_dim is %" PRIu32 " with n_kv_heads %" PRIu32
+                         " and head_dim %" PRIu32 ", wanted one head that is longer",
+                         g->latent_dim, g->n_kv_heads, g->head_dim);
     if (g->block_tokens < BLOCK_TOKENS_MIN || g->block_tokens > BLOCK_TOKENS_MAX ||
         (g->block_tokens & (g->block_tokens - 1)) != 0)
         return error_set(error, STATUS_INVALID_ARGUMENT,
@@ -109,6 +134,7 @@ enum status geometry_check(const struct geometry *g, struct error *error)
                          "KV layout: kv_scales is %016" PRIx64 " with dtype %s", g->kv_scales,
                          kv_dtype_name(g->dtype));
     TRY(check_groups(g, error));
+    TRY(check_sinks(g, error));
     uint64_t bytes;
     if (!block_bytes(g, &bytes))
         return error_set(error, STATUS_INVALID_ARGUMENT,
@@ -153,6 +179,29 @@ uint64_t geometry_sequence_bytes(const struct geometry *geometry, uint32_t n_tok
     *if_whole_out = block / n_places(geometry) * geometry->n_layers *
                     geometry_spans(geometry, n_tokens);
     return geometry_blocks(geometry, n_tokens) * block;
+}
+
+enum status geometry_check_reply_window(const struct geometry *geometry, uint32_t window,
+                                        struct error *error)
+{
+    const struct sink_window *sinks = &geometry->sinks;
+    if (window == 0 || (window > sinks->sinks && window <= sinks->window))
+        return STATUS_OK;
+    if (sinks->window == 0)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "sampling.reply_window is %" PRIu32 "; the workers have no sink_tokens",
+                         window);
+    return error_set(error, STATUS_INVALID_ARGUMENT,
+                     "sampling.reply_window is %" PRIu32 "; it must be over sink_tokens, %" PRIu32
+                     ", and at most the workers' attention_window, %" PRIu32,
+                     window, sinks->sinks, sinks->window);
+}
+
+uint32_t geometry_sequence_tokens(const struct geometry *geometry, uint32_t context_tokens)
+{
+    return geometry->sinks.window > 0 && context_tokens < SINK_SEQUENCE_TOKENS
+               ? SINK_SEQUENCE_TOKENS
+               : context_tokens;
 }
 
 static enum status differ(struct error *error, const char *field, uint32_t ours, uint32_t theirs)
@@ -205,12 +254,22 @@ static enum status match_groups(const struct geometry *ours, const struct geomet
 
 static const char KV_CONVERT[] = "; with kv_convert it is accepted";
 
+static enum status match_sinks(const struct sink_window *ours, const struct sink_window *theirs,
+                               struct error *error)
+{
+    if (ours->sinks != theirs->sinks)
+        return differ(error, "sink_tokens", ours->sinks, theirs->sinks);
+    return ours->window == theirs->window
+               ? STATUS_OK
+               : differ(error, "the window with sinks", ours->window, theirs->window);
+}
+
 /* A window's first block would have tokens that nobody sent. */
 static enum status match_block_tokens(const struct geometry *ours, const struct geometry *theirs,
                                       bool converts, struct error *error)
 {
     const bool has_window = cache_groups_has_window(&ours->groups) ||
-                            cache_groups_has_window(&theirs->groups);
+                            cache_groups_has_window(&theirs->groups) || ours->sinks.window > 0;
     if (ours->block_tokens == theirs->block_tokens || (converts && !has_window))
         return STATUS_OK;
     return error_set(error, STATUS_GEOMETRY_MISMATCH,
@@ -252,6 +311,8 @@ enum status geometry_match_converting(const struct geometry *ours, const struct 
         return differ(error, "n_kv_heads", ours->n_kv_heads, theirs->n_kv_heads);
     if (ours->head_dim != theirs->head_dim)
         return differ(error, "head_dim", ours->head_dim, theirs->head_dim);
+    if (ours->latent_dim != theirs->latent_dim)
+        return differ(error, "latent_dim", ours->latent_dim, theirs->latent_dim);
     TRY(match_block_tokens(ours, theirs, converts, error));
     TRY(match_dtype(ours, theirs, converts, error));
     if (ours->model_digest[0] != theirs->model_digest[0] ||
@@ -262,6 +323,7 @@ enum status geometry_match_converting(const struct geometry *ours, const struct 
                          ours->model_digest[0], ours->model_digest[1], theirs->model_digest[0],
                          theirs->model_digest[1]);
     TRY(match_groups(ours, theirs, error));
+    TRY(match_sinks(&ours->sinks, &theirs->sinks, error));
     if (ours->kv_scales != theirs->kv_scales)
         return error_set(error, STATUS_GEOMETRY_MISMATCH,
                          "KV layout: kv_scales is %016" PRIx64 " here and %016" PRIx64

@@ -2,6 +2,7 @@
  * geometry - what two workers must agree on before a KV transfer.
  *
  *     block = [place][K, V][kv_head][token][dim]      elements of dtype, contiguous
+ *     block = [place][token][dim]                     with latents: one row for K and V of all heads (kernels/latent.h)
  *
  * A place is a layer's in a group of layers (cache_groups.h). A model without windows has one group: its places are its
  * layers.
@@ -13,6 +14,7 @@
 #include "base/status.h"
 #include "kvcache/cache_groups.h"
 #include "kvcache/numerics.h"
+#include "kvcache/sink_window.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -24,15 +26,17 @@
 enum kv_dtype { KV_F32, KV_BF16, KV_F16, KV_INT8, KV_E4M3 };
 
 struct geometry {
-    uint32_t n_layers; /* that have K and V */
-    uint32_t n_kv_heads;
-    uint32_t head_dim;     /* elements */
+    uint32_t n_layers;     /* that have K and V, or latents */
+    uint32_t n_kv_heads;   /* with latents 1 */
+    uint32_t head_dim;     /* elements; of a whole row with latents */
     uint32_t block_tokens; /* a power of two, GEOMETRY_BLOCK_TOKENS_MIN .. _MAX */
     enum kv_dtype dtype;
     uint64_t model_digest[2];       /* of the config and the weights. Equal models have equal KV, */
     char numerics[NUMERICS_ID_MAX]; /* if this id is equal, too; "": an older worker */
     uint64_t kv_scales;             /* digest of the scales of INT8 and E4M3; 0: another dtype */
     struct cache_groups groups;     /* n 0: one group of all layers */
+    uint32_t latent_dim;            /* elements of the row that are V, too; 0: K and V */
+    struct sink_window sinks;       /* of replies; window 0: none */
 };
 
 /* Elements of the type are stored in units of a scale. */
@@ -49,6 +53,7 @@ MUST_CHECK enum status kv_dtype_parse(const char *name, enum kv_dtype *dtype_out
  * and its value. */
 MUST_CHECK enum status geometry_check(const struct geometry *geometry, struct error *error);
 uint64_t geometry_block_bytes(const struct geometry *geometry);
+uint32_t geometry_rows(const struct geometry *geometry);                     /* 2; with latents 1 */
 uint32_t geometry_spans(const struct geometry *geometry, uint32_t n_tokens); /* rounded up */
 /* Blocks of all groups that a sequence of n tokens holds between two steps. UINT32_MAX: more than can be counted. */
 uint32_t geometry_blocks(const struct geometry *geometry, uint32_t n_tokens);
@@ -57,6 +62,13 @@ uint32_t geometry_step_blocks(const struct geometry *geometry, const struct cach
 /* Bytes of K and V that a sequence of n tokens holds; if_whole_out: with all its layers for all tokens. */
 uint64_t geometry_sequence_bytes(const struct geometry *geometry, uint32_t n_tokens,
                                  uint64_t *if_whole_out);
+
+/* INVALID_ARGUMENT: replies cannot have a window of their own of so many tokens; with a sentence. 0,
+ * none, is fine. */
+MUST_CHECK enum status geometry_check_reply_window(const struct geometry *geometry, uint32_t window,
+                                                   struct error *error);
+/* Prompt and reply: the context, or more if replies have sinks. */
+uint32_t geometry_sequence_tokens(const struct geometry *geometry, uint32_t context_tokens);
 
 /* Checks that a worker with ours, which also accepts allow_numerics, can use KV of theirs.
  * GEOMETRY_MISMATCH: the sentence has the first field that differs and both values. */

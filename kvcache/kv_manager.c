@@ -86,16 +86,14 @@ enum status kv_manager_prepare(struct kv_manager *manager, struct block_table *t
                                const struct block_need *need)
 {
     assert(need->position <= need->end && need->end <= need->known);
-    if (geometry_spans(&manager->geometry, need->known) > manager->spans_max)
-        return STATUS_INVALID_ARGUMENT;
     return manager->kind->prepare(manager, table, need);
 }
 
 void kv_manager_settle(struct kv_manager *manager, struct block_table *table, uint32_t position,
-                       bool ends)
+                       enum kv_next next)
 {
     if (manager->kind->settle)
-        manager->kind->settle(table, position, ends);
+        manager->kind->settle(table, position, next);
 }
 
 void kv_manager_keep(struct kv_manager *manager, struct block_table *table,
@@ -140,9 +138,54 @@ uint32_t kv_manager_drop(struct kv_manager *manager, uint64_t origin)
     return manager->tree ? prefix_tree_drop(manager->tree, origin) : 0;
 }
 
+uint64_t kv_manager_evictions(const struct kv_manager *manager)
+{
+    return manager->tree ? prefix_tree_evictions(manager->tree) : 0;
+}
+
 uint32_t kv_manager_flush(struct kv_manager *manager)
 {
-    return manager->tree ? prefix_tree_evict(manager->tree, block_pool_size(manager->pool)) : 0;
+    return manager->tree ? prefix_tree_flush(manager->tree) : 0;
+}
+
+void kv_manager_observe(struct kv_manager *manager, prefix_observer observer, void *arg)
+{
+    assert(manager->tree);
+    prefix_tree_observe(manager->tree, observer, arg);
+}
+
+bool kv_manager_has(const struct kv_manager *manager, struct prefix_hash hash, uint32_t group)
+{
+    return prefix_tree_has(manager->tree, hash, group);
+}
+
+uint32_t kv_manager_touch(struct kv_manager *manager, const struct prefix_hash *hashes, uint32_t n)
+{
+    return prefix_tree_touch(manager->tree, hashes, n);
+}
+
+enum status kv_manager_take(struct kv_manager *manager, uint32_t n, block_id *ids_out)
+{
+    assert(manager->tree);
+    if (n > kv_manager_left(manager))
+        return STATUS_NO_BLOCKS;
+    (void)prefix_tree_evict(manager->tree, n);
+    return block_pool_acquire(manager->pool, n, ids_out);
+}
+
+void kv_manager_give(struct kv_manager *manager, const block_id *ids, uint32_t n)
+{
+    block_pool_release(manager->pool, ids, n);
+}
+
+bool kv_manager_add(struct kv_manager *manager, const struct prefix_hash *hashes, uint32_t at,
+                    const block_id *ids)
+{
+    const bool is_added = prefix_tree_add(manager->tree, hashes, at, ids);
+    for (uint32_t group = 0; group < cache_groups_count(&manager->geometry.groups); group++)
+        if (ids[group] != BLOCK_NONE)
+            block_pool_release(manager->pool, &ids[group], 1);
+    return is_added;
 }
 
 /* ---- how many ---- */

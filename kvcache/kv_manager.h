@@ -55,10 +55,10 @@ uint32_t kv_manager_match(struct kv_manager *manager, struct block_table *table,
 MUST_CHECK enum status kv_manager_prepare(struct kv_manager *manager, struct block_table *table,
                                           const struct block_need *need);
 /* After a step, when the query at position is next: gives back what it does not see, so that the table has what
- * kv_manager_needs says, and the next step finds aside what it needs. ends: no step follows. Otherwise takes what is seen next, as
+ * kv_manager_needs says, and the next step finds aside what it needs. Unless nothing follows, it also takes what is seen next, as
  * far as there are blocks; the next prepare takes the rest. */
 void kv_manager_settle(struct kv_manager *manager, struct block_table *table, uint32_t position,
-                       bool ends);
+                       enum kv_next next);
 /* The first n spans of the table, whose tokens have those hashes, may be found by later sequences. */
 void kv_manager_keep(struct kv_manager *manager, struct block_table *table,
                      const struct prefix_hash *hashes, uint32_t n);
@@ -74,8 +74,20 @@ uint32_t kv_manager_peek(const struct kv_manager *manager, const struct prefix_h
 uint64_t kv_manager_changes(const struct kv_manager *manager);
 uint32_t kv_manager_forget(struct kv_manager *manager, struct prefix_hash hash);
 uint32_t kv_manager_drop(struct kv_manager *manager, uint64_t origin);
+uint64_t kv_manager_evictions(const struct kv_manager *manager); /* prefix_tree_evictions; or 0 */
 /* Evicts all that nobody holds. Returns how many blocks. */
 uint32_t kv_manager_flush(struct kv_manager *manager);
+
+/* For a tier behind the cache: prefix_tree_observe, _has, _touch. Only with a prefix cache. */
+void kv_manager_observe(struct kv_manager *manager, prefix_observer observer, void *arg);
+bool kv_manager_has(const struct kv_manager *manager, struct prefix_hash hash, uint32_t group);
+uint32_t kv_manager_touch(struct kv_manager *manager, const struct prefix_hash *hashes, uint32_t n);
+/* Takes n blocks, of those that can be taken now, with one holder: the caller. NO_BLOCKS: none was taken. */
+MUST_CHECK enum status kv_manager_take(struct kv_manager *manager, uint32_t n, block_id *ids_out);
+void kv_manager_give(struct kv_manager *manager, const block_id *ids, uint32_t n);
+/* prefix_tree_add of blocks that were taken, [n_groups]; then gives them back. */
+bool kv_manager_add(struct kv_manager *manager, const struct prefix_hash *hashes, uint32_t at,
+                    const block_id *ids);
 
 /* ---- how many ---- */
 

@@ -16,6 +16,9 @@ static uint32_t n_places(const struct kv_manager *manager)
 
 static enum status check(const struct kv_manager *manager, struct error *error)
 {
+    if (manager->geometry.sinks.window > 0)
+        return error_set(error, STATUS_UNSUPPORTED, "kv_manager contiguous with sink_tokens %u",
+                         manager->geometry.sinks.sinks);
     if (n_places(manager) > 0)
         return STATUS_OK;
     return error_set(
@@ -39,7 +42,8 @@ static enum status prepare(struct kv_manager *manager, struct block_table *table
 {
     const uint32_t n = place_blocks(manager);
     uint32_t place = 0;
-    (void)need;
+    if (geometry_spans(&manager->geometry, need->known) > manager->spans_max)
+        return STATUS_INVALID_ARGUMENT;
     if (table->n_blocks > 0)
         return STATUS_OK;
     while (place < n_places(manager) && !is_free(manager, place))
@@ -74,7 +78,10 @@ static uint32_t left(const struct kv_manager *manager)
 static struct kv_manager_rule rule(const struct kv_manager *manager)
 {
     return (struct kv_manager_rule){
-        .n_groups = 1, .span_limits = {UINT32_MAX}, .n_fixed = place_blocks(manager)};
+        .n_groups = 1,
+        .span_limits = {UINT32_MAX},
+        .n_fixed = place_blocks(manager),
+        .reply_spans = UINT32_MAX};
 }
 
 const struct kv_manager_kind KV_MANAGER_CONTIGUOUS_KIND = {.name = "contiguous",

@@ -19,7 +19,7 @@ struct kv_manager_kind {
     enum status (*prepare)(struct kv_manager *manager, struct block_table *table,
                            const struct block_need *need);
     /* kv_manager_settle; NULL: a sequence keeps what it has. */
-    void (*settle)(struct block_table *table, uint32_t position, bool ends);
+    void (*settle)(struct block_table *table, uint32_t position, enum kv_next next);
     uint32_t (*all)(const struct kv_manager *manager);
     uint32_t (*left)(const struct kv_manager *manager);
     struct kv_manager_rule (*rule)(const struct kv_manager *manager);

@@ -18,12 +18,15 @@ static enum status prepare(struct kv_manager *manager, struct block_table *table
     return block_table_prepare(table, need);
 }
 
-static void settle(struct block_table *table, uint32_t position, bool ends)
+static void settle(struct block_table *table, uint32_t position, enum kv_next next)
 {
-    block_table_give_back(table, position);
-    const struct block_need need = {
-        .position = position, .end = position, .known = table->n_spans * table->block_tokens};
-    if (!ends && block_table_prepare(table, &need) != STATUS_OK)
+    const uint32_t n_spans = table->n_spans + table->n_dropped;
+    const struct block_need need = {.position = position,
+                                    .end = position,
+                                    .known = n_spans * table->block_tokens,
+                                    .is_reply = next != KV_NEXT_PROMPT};
+    block_table_give_back(table, &need);
+    if (next != KV_NEXT_NOTHING && block_table_prepare(table, &need) != STATUS_OK)
         return; /* before the next step it is tried again */
 }
 
@@ -43,7 +46,10 @@ static uint32_t left(const struct kv_manager *manager)
 static struct kv_manager_rule rule(const struct kv_manager *manager)
 {
     const struct cache_groups *groups = &manager->geometry.groups;
-    struct kv_manager_rule rule = {.n_groups = cache_groups_count(groups)};
+    struct kv_manager_rule rule = {
+        .n_groups = cache_groups_count(groups),
+        .reply_spans = sink_window_spans_max(&manager->geometry.sinks,
+                                             manager->geometry.block_tokens)};
     for (uint32_t group = 0; group < rule.n_groups; group++)
         rule.span_limits[group] = cache_group_spans_max(groups, group,
                                                         manager->geometry.block_tokens);

@@ -18,7 +18,7 @@
 
 #include <stdbool.h>
 
-#define NUMERICS_ID_MAX    64  /* bytes, NUL included */
+#define NUMERICS_ID_MAX    96  /* bytes, NUL included */
 #define NUMERICS_ALLOW_MAX 256 /* of the list of accepted ids */
 
 /* Lower-case letters, digits, '-', '_' and '.'; at least one character and fewer than

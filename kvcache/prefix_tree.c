@@ -1,116 +1,13 @@
-#include "kvcache/prefix_tree.h"
-
-#include "base/hash.h"
+#include "kvcache/prefix_tree_state.h"
 
 #include <assert.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { NONE = UINT32_MAX };
 /* Of the longest prefixes, for how many there are nodes at least. */
 enum { LONG_PREFIXES = 16 };
 
-typedef uint32_t node_id;
-
-struct node {
-    struct prefix_hash hash;
-    uint64_t origin; /* of the first of its blocks that has one; 0: none has */
-    node_id parent;  /* NONE: the first span of a prompt */
-    uint32_t n_children;
-    uint32_t n_blocks; /* of all groups */
-    bool is_in_tree;
-};
-
-/* What the tree knows of a block of the pool. */
-struct leaf_entry {
-    node_id node; /* NONE: it is not in the tree */
-    uint32_t group;
-    block_id previous, next; /* in the list of idle blocks that can be evicted */
-    uint64_t idle_since;     /* on the tree's clock */
-    bool is_idle, is_listed;
-};
-
-struct prefix_tree {
-    struct block_pool *pool;
-    struct cache_groups groups;
-    uint32_t n_groups, block_tokens;
-    bool has_full; /* group 0 is a full one: its block stands for the node */
-    uint32_t nodes_max, n_nodes;
-    uint64_t clock;       /* incremented at each use */
-    uint64_t n_changes;   /* changes of peek_held's result; starts at 1 */
-    block_id first, last; /* the list, longest idle first */
-    uint32_t slots_mask;
-    node_id *slots;              /* [slots_mask + 1] hash table with open addressing; NONE: empty */
-    struct node *nodes;          /* [nodes_max] */
-    node_id *unused;             /* [nodes_max] a stack of those that are not in the tree */
-    block_id *blocks;            /* [nodes_max][n_groups] */
-    struct leaf_entry entries[]; /* by block */
-};
-
-struct prefix_key prefix_key_for(const struct prefix_key *secret, const char *numerics)
-{
-    struct hash_key hash_key;
-    struct prefix_key key;
-    memcpy(&hash_key, secret, sizeof hash_key);
-    struct hash128 hash = hash128_of(&hash_key, numerics, strlen(numerics));
-    _Static_assert(sizeof hash == sizeof key, "both are 16 bytes");
-    memcpy(&key, &hash, sizeof key);
-    return key;
-}
-
-void prefix_hash_next(const struct prefix_key *key, struct prefix_hash before,
-                      const uint32_t *token_ids, uint32_t n_tokens, uint32_t block_tokens,
-                      struct prefix_hash *hashes_out)
-{
-    struct hash_key hash_key;
-    _Static_assert(sizeof hash_key == sizeof *key, "both are 16 bytes");
-    memcpy(&hash_key, key, sizeof hash_key);
-    assert(block_tokens > 0);
-
-    struct hash128 hash = {before.lo, before.hi};
-    const uint32_t n = n_tokens / block_tokens;
-    for (uint32_t i = 0; i < n; i++) {
-        hash = hash128_chain(&hash_key, hash, token_ids + (size_t)i * block_tokens,
-                             block_tokens * sizeof *token_ids);
-        hashes_out[i] = (struct prefix_hash){hash.lo, hash.hi};
-    }
-}
-
-void prefix_hash_blocks(const struct prefix_key *key, const void *salt, size_t salt_bytes,
-                        const uint32_t *token_ids, uint32_t n_tokens, uint32_t block_tokens,
-                        struct prefix_hash *hashes_out)
-{
-    struct hash_key hash_key;
-    memcpy(&hash_key, key, sizeof hash_key);
-    const struct hash128 hash = hash128_of(&hash_key, salt, salt_bytes);
-    prefix_hash_next(key, (struct prefix_hash){hash.lo, hash.hi}, token_ids, n_tokens, block_tokens,
-                     hashes_out);
-}
-
 /* ---- hash table ---- */
-
-static uint32_t home_slot(const struct prefix_tree *tree, struct prefix_hash hash)
-{
-    return (uint32_t)hash.lo & tree->slots_mask;
-}
-
-/* The slot of hash, or the empty slot for it. At most half of the slots are used. */
-static uint32_t find_slot(const struct prefix_tree *tree, struct prefix_hash hash)
-{
-    uint32_t slot = home_slot(tree, hash);
-    while (tree->slots[slot] != NONE) {
-        const struct node *node = &tree->nodes[tree->slots[slot]];
-        if (node->hash.lo == hash.lo && node->hash.hi == hash.hi)
-            return slot;
-        slot = (slot + 1) & tree->slots_mask;
-    }
-    return slot;
-}
-
-static node_id find(const struct prefix_tree *tree, struct prefix_hash hash)
-{
-    return tree->slots[find_slot(tree, hash)];
-}
 
 /* Moves later entries of the run into the gap, so that no search ends too early. */
 static void clear_slot(struct prefix_tree *tree, uint32_t gap)
@@ -127,17 +24,6 @@ static void clear_slot(struct prefix_tree *tree, uint32_t gap)
 }
 
 /* ---- blocks of nodes ---- */
-
-static block_id *block_of(const struct prefix_tree *tree, node_id node, uint32_t group)
-{
-    assert(node < tree->nodes_max && group < tree->n_groups);
-    return &tree->blocks[(size_t)node * tree->n_groups + group];
-}
-
-static bool is_full(const struct prefix_tree *tree, uint32_t group)
-{
-    return cache_group_window(&tree->groups, group) == 0;
-}
 
 static bool has_origin(const struct prefix_tree *tree, node_id at, uint64_t origin)
 {
@@ -267,6 +153,7 @@ enum status prefix_tree_create(struct block_pool *pool, const struct cache_group
     tree->nodes_max = tree->has_full ? n_blocks : nodes_without_full(n_blocks, spans_max);
     tree->first = tree->last = NONE;
     tree->n_changes = 1;
+    tree->why = PREFIX_EVICTED;
     for (block_id id = 0; id < n_blocks; id++)
         tree->entries[id].node = NONE;
     if (!make_arrays(tree)) {
@@ -363,12 +250,14 @@ static void add_block(struct prefix_tree *tree, node_id at, uint32_t group, bloc
            (origin == 0 || !node->origin || node->origin == origin));
     if (origin != 0)
         node->origin = origin;
+    tree->has_origins |= origin != 0;
     *block_of(tree, at, group) = id;
     node->n_blocks++;
     tree->entries[id] = (struct leaf_entry){.node = at, .group = group};
     tree->n_changes++;
     block_pool_cache(tree->pool, id);
     assert(block_pool_state(tree->pool, id) != BLOCK_CACHED && "the caller holds it");
+    prefix_tree_tell(tree, PREFIX_STORED, at, group, id);
 }
 
 static bool is_empty(const struct node *node)
@@ -504,12 +393,14 @@ static void take_block(struct prefix_tree *tree, node_id at, uint32_t group)
     const block_id taken = *id;
     if (taken == BLOCK_NONE)
         return;
+    prefix_tree_tell(tree, tree->why, at, group, taken);
     if (tree->entries[taken].is_listed)
         unlist(tree, taken);
     tree->entries[taken].node = NONE;
     tree->entries[taken].is_idle = false;
     *id = BLOCK_NONE;
     tree->nodes[at].n_blocks--;
+    tree->n_evicted += tree->why == PREFIX_EVICTED || tree->why == PREFIX_FLUSHED;
     tree->n_changes++;
     block_pool_uncache(tree->pool, taken);
 }
@@ -585,8 +476,10 @@ uint32_t prefix_tree_drop(struct prefix_tree *tree, uint64_t origin)
 {
     uint32_t n_before = tree->n_nodes;
     assert(origin != 0);
+    tree->why = PREFIX_DROPPED;
     for (node_id id = 0; id < tree->nodes_max; id++)
         remove_upwards(tree, id, origin, NONE);
+    tree->why = PREFIX_EVICTED;
     return n_before - tree->n_nodes;
 }
 
@@ -613,9 +506,72 @@ uint32_t prefix_tree_forget(struct prefix_tree *tree, struct prefix_hash hash)
 {
     uint32_t n_before = tree->n_nodes;
     node_id id = find(tree, hash);
+    tree->why = PREFIX_FORGOTTEN;
     if (id != NONE)
         remove_subtree(tree, id);
+    tree->why = PREFIX_EVICTED;
     return n_before - tree->n_nodes;
+}
+
+uint32_t prefix_tree_flush(struct prefix_tree *tree)
+{
+    tree->why = PREFIX_FLUSHED;
+    const uint32_t n_evicted = prefix_tree_evict(tree, block_pool_size(tree->pool));
+    tree->why = PREFIX_EVICTED;
+    return n_evicted;
+}
+
+/* ---- for tiers ---- */
+
+/* Where no group is full, spans before a window have no blocks: their nodes are made. NONE: there is no way to make them, or
+ * where a group is full, the span is missing. */
+static node_id find_parent(struct prefix_tree *tree, const struct prefix_hash *hashes, uint32_t at)
+{
+    node_id parent = NONE;
+    if (tree->has_full)
+        return find(tree, hashes[at - 1]);
+    for (uint32_t i = 0; i < at; i++) {
+        const node_id above = parent;
+        parent = find(tree, hashes[i]);
+        if (parent == NONE)
+            parent = add_node(tree, hashes[i], above);
+        if (parent != NONE)
+            continue;
+        if (above != NONE && is_empty(&tree->nodes[above]))
+            (void)remove_leaf(tree, above);
+        return NONE;
+    }
+    return parent;
+}
+
+/* A new node has a block of each full group. */
+static bool may_be_new(const struct prefix_tree *tree, const block_id *ids)
+{
+    for (uint32_t group = 0; group < tree->n_groups && is_full(tree, group); group++)
+        if (ids[group] == BLOCK_NONE)
+            return false;
+    return have_one_origin(tree, ids, 1);
+}
+
+bool prefix_tree_add(struct prefix_tree *tree, const struct prefix_hash *hashes, uint32_t at,
+                     const block_id *ids)
+{
+    const node_id parent = at == 0 ? NONE : find_parent(tree, hashes, at);
+    if (at > 0 && parent == NONE)
+        return false;
+    node_id known = find(tree, hashes[at]);
+    if (known == NONE)
+        known = may_be_new(tree, ids) ? add_node(tree, hashes[at], parent) : NONE;
+    else if (!may_stand_for(tree, known, ids, 1))
+        known = NONE;
+    for (uint32_t group = 0; known != NONE && group < tree->n_groups; group++)
+        if (ids[group] != BLOCK_NONE && *block_of(tree, known, group) == BLOCK_NONE &&
+            tree->entries[ids[group]].node == NONE)
+            add_block(tree, known, group, ids[group]);
+    const node_id last = known == NONE ? parent : known;
+    if (last != NONE && is_empty(&tree->nodes[last]))
+        (void)remove_leaf(tree, last);
+    return known != NONE;
 }
 
 uint32_t prefix_tree_count(const struct prefix_tree *tree)

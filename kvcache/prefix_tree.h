@@ -4,7 +4,7 @@
  *
  * A radix tree over spans, whole blocks of tokens: a node is one span, its key the hash of all tokens from
  * the beginning of the prompt to the span's end, so that equal keys mean equal prefixes. The hash is
- * keyed with a secret of the process and starts from the request's cache salt.
+ * keyed and starts from the request's cache salt (prefix_hash.h).
  *
  *     h[0] = H(key, salt),  h[i + 1] = H(key, h[i] || tokens of span i)        128 bits each
  *
@@ -27,27 +27,7 @@
 
 #include "kvcache/block_pool.h"
 #include "kvcache/cache_groups.h"
-
-struct prefix_hash {
-    uint64_t lo, hi;
-};
-
-struct prefix_key {
-    uint8_t bytes[16];
-};
-
-/* The key for blocks of one numerics id: the same tokens with another id have other hashes. */
-struct prefix_key prefix_key_for(const struct prefix_key *secret, const char *numerics);
-
-/* Hashes of the n_tokens / block_tokens whole blocks; hashes_out has room for them. */
-void prefix_hash_blocks(const struct prefix_key *key, const void *salt, size_t salt_bytes,
-                        const uint32_t *token_ids, uint32_t n_tokens, uint32_t block_tokens,
-                        struct prefix_hash *hashes_out);
-
-/* The same for tokens behind a block with that hash. */
-void prefix_hash_next(const struct prefix_key *key, struct prefix_hash before,
-                      const uint32_t *token_ids, uint32_t n_tokens, uint32_t block_tokens,
-                      struct prefix_hash *hashes_out);
+#include "kvcache/prefix_hash.h"
 
 struct prefix_tree;
 
@@ -88,6 +68,46 @@ uint32_t prefix_tree_drop(struct prefix_tree *tree, uint64_t origin);
 /* Removes the node with that hash, if it exists, and all nodes below it, in use or not. Returns how
  * many. */
 uint32_t prefix_tree_forget(struct prefix_tree *tree, struct prefix_hash hash);
+/* Evicts all that nobody holds. Returns the number of evicted blocks. */
+uint32_t prefix_tree_flush(struct prefix_tree *tree);
 uint32_t prefix_tree_count(const struct prefix_tree *tree); /* nodes */
+/* Blocks that were evicted or flushed since the tree was made. */
+uint64_t prefix_tree_evictions(const struct prefix_tree *tree);
 /* A number, not 0, that changes whenever the result of peek_held may have changed. */
 uint64_t prefix_tree_changes(const struct prefix_tree *tree);
+
+/* ---- for tiers behind the cache, and those who watch it ---- */
+
+enum prefix_reason {
+    PREFIX_STORED,
+    PREFIX_EVICTED,
+    PREFIX_DROPPED,   /* its origin is not trusted */
+    PREFIX_FORGOTTEN, /* its numbers are not */
+    PREFIX_FLUSHED
+};
+
+#define PREFIX_ORIGINS_MIXED UINT64_MAX
+
+/* A block has come into the tree, or leaves it: then its bytes are still there. */
+struct prefix_change {
+    enum prefix_reason reason;
+    struct prefix_hash hash, parent; /* parent: zeros for the first span of a prompt */
+    uint32_t group;
+    block_id id;
+    uint64_t
+        origin; /* of it and what is above it: 0, one, or PREFIX_ORIGINS_MIXED; of a stored one 0 */
+    bool is_idle; /* nobody holds it: nothing writes to it */
+};
+
+typedef void (*prefix_observer)(void *arg, const struct prefix_change *change);
+/* One; NULL: none. It runs inside the functions above and calls nothing of tree and pool that changes them. */
+void prefix_tree_observe(struct prefix_tree *tree, prefix_observer observer, void *arg);
+
+/* Whether the tree has that block. */
+bool prefix_tree_has(const struct prefix_tree *tree, struct prefix_hash hash, uint32_t group);
+/* The spans before n count as used now, as far as they are there. Returns how many are, from the first one on. */
+uint32_t prefix_tree_touch(struct prefix_tree *tree, const struct prefix_hash *hashes, uint32_t n);
+/* Adds the caller's blocks of span at alone, ids [n_groups], as insert. False: the span before it, or a block of a full
+ * group, is missing; or it may not be added. */
+bool prefix_tree_add(struct prefix_tree *tree, const struct prefix_hash *hashes, uint32_t at,
+                     const block_id *ids);

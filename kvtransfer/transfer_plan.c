@@ -18,9 +18,9 @@ struct transfer_plan transfer_plan_of(const struct geometry *theirs, const struc
 {
     const uint32_t n_places = theirs->groups.n > 0 ? theirs->groups.places : theirs->n_layers;
     assert(theirs->n_kv_heads == ours->n_kv_heads && theirs->head_dim == ours->head_dim);
-    assert(theirs->n_layers == ours->n_layers);
+    assert(theirs->n_layers == ours->n_layers && theirs->latent_dim == ours->latent_dim);
     return (struct transfer_plan){
-        .n_rows = n_places * 2 * theirs->n_kv_heads,
+        .n_rows = n_places * geometry_rows(theirs) * theirs->n_kv_heads,
         .head_dim = theirs->head_dim,
         .from_tokens = theirs->block_tokens,
         .to_tokens = ours->block_tokens,

@@ -4,6 +4,7 @@
  *
  *     theirs  block = [place][K, V][kv_head][token][dim]      of from_tokens tokens
  *     ours    the same                                        of to_tokens tokens
+ *     with latents both have one row in place of K and V of each head
  *
  * Both numbers are powers of two, so the tokens of a block of theirs fill a part of one of ours, or several of ours. A run is what
  * stays side by side: the rows of one place, of K or V, and of one head, for as many tokens as the smaller block has. A block of
@@ -20,7 +21,7 @@ typedef void (*transfer_convert)(enum kv_dtype from_dtype, const void *from, enu
                                  void *to, size_t n);
 
 struct transfer_plan {
-    uint32_t n_rows; /* places, K and V, heads */
+    uint32_t n_rows; /* places, K and V, heads; with latents places */
     uint32_t head_dim;
     uint32_t from_tokens, to_tokens, run_tokens;
     enum kv_dtype from_dtype, to_dtype;

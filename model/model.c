@@ -96,7 +96,7 @@ static bool is_beyond_llama(const struct model_config *config, double values[BEY
         (double)decoder->query_growth,
         decoder->query_positions,
     };
-    bool is_beyond = decoder->has_output_gate;
+    bool is_beyond = decoder->has_output_gate || decoder->latent.dim > 0;
     for (uint32_t i = 0; i < BEYOND_LLAMA; i++) {
         values[i] = found[i];
         is_beyond |= found[i] != 0;
@@ -104,6 +104,22 @@ static bool is_beyond_llama(const struct model_config *config, double values[BEY
     for (uint32_t i = 0; i < config->n_layers; i++)
         is_beyond |= config->layer_ropes[i] != ROPE_MAIN || config->is_recurrent[i];
     return is_beyond;
+}
+
+/* The digest of a decoder without latents stays as it is. */
+static struct hash128 digest_latents(const struct model_config *config, struct hash128 digest)
+{
+    static const struct hash_key KEY = {{0}};
+    const struct latent_shape *latent = &config->decoder.latent;
+    const struct moe_routing *routing = &config->experts.routing;
+    if (latent->dim == 0)
+        return digest;
+    const double values[] = {
+        latent->dim,          latent->rope_dim,           latent->nope_dim,  latent->v_dim,
+        latent->q_rank,       (double)routing->scale,     routing->n_groups, routing->top_groups,
+        routing->group_score, config->has_selection_bias,
+    };
+    return hash128_chain(&KEY, digest, values, sizeof values);
 }
 
 /* That of a decoder without these stays as it is. */
@@ -132,6 +148,7 @@ static struct hash128 digest_decoder(const struct model_config *config, struct h
         return digest;
     digest = hash128_chain(&KEY, digest, values, sizeof values);
     digest = hash128_chain(&KEY, digest, config->has_experts, config->n_layers);
+    digest = digest_latents(config, digest);
     digest = hash128_chain(&KEY, digest, config->layer_ropes, config->n_layers);
     return digest_recurrent(config, digest);
 }
@@ -434,7 +451,7 @@ static enum status load(struct model *model, const char *folder,
                                 ? model->weights.embedding.dtype
                                 : DTYPE_F16;
     if (!options->is_quiet)
-        leftover_tensors_tell(&model->files, model->is_used);
+        leftover_tensors_say(&model->config, &model->files, model->is_used);
     return options->without_weights ? STATUS_OK : load_weights(model, options, error);
 }
 

@@ -80,10 +80,13 @@ void geometry_encode(const struct geometry *geometry, struct geometry_message *m
     message->n_layers = geometry->n_layers;
     message->n_kv_heads = geometry->n_kv_heads;
     message->head_dim = geometry->head_dim;
+    message->latent_dim = geometry->latent_dim;
     message->block_tokens = geometry->block_tokens;
     message->dtype = borrow(kv_dtype_name(geometry->dtype));
     message->block_bytes = geometry_block_bytes(geometry);
     encode_groups(&geometry->groups, message_out);
+    message->sink_tokens = geometry->sinks.sinks;
+    message->sink_window = geometry->sinks.window;
     digest_format(geometry->model_digest, message_out->digest);
     message->model_digest = message_out->digest;
     message->numerics = borrow(geometry->numerics);
@@ -103,7 +106,9 @@ enum status geometry_decode(const Kvferry__V1__Geometry *message, struct geometr
         .n_layers = message->n_layers,
         .n_kv_heads = message->n_kv_heads,
         .head_dim = message->head_dim,
+        .latent_dim = message->latent_dim,
         .block_tokens = message->block_tokens,
+        .sinks = {.window = message->sink_window, .sinks = message->sink_tokens},
     };
     if (kv_dtype_parse(message->dtype, &geometry.dtype) != STATUS_OK)
         return error_set(error, STATUS_INVALID_ARGUMENT, "geometry.dtype \"%.20s\" is unknown",

@@ -34,6 +34,9 @@ void sampling_decode_given(const Kvferry__V1__SamplingParams *message,
                           KVFERRY__V1__SAMPLING_PARAMS__PROMPT_LOGPROBS_PRESENCE_PROMPT_LOGPROBS;
     params_inout->n_prompt_logprobs = params_inout->scores_prompt ? message->prompt_logprobs : 0;
     params_inout->min_tokens = message->min_tokens;
+    if (message->reply_window_presence_case ==
+        KVFERRY__V1__SAMPLING_PARAMS__REPLY_WINDOW_PRESENCE_REPLY_WINDOW)
+        params_inout->reply_window = message->reply_window;
     params_inout->n_logprobs = message->logprobs;
     params_inout->ignore_eos = message->ignore_eos;
     size_t n = message->n_stop_token_ids;
@@ -96,6 +99,11 @@ void sampling_encode(const struct sampling_params *params, Kvferry__V1__Sampling
         message_out->prompt_logprobs = params->n_prompt_logprobs;
     }
     message_out->min_tokens = params->min_tokens;
+    if (params->reply_window != 0) {
+        message_out->reply_window_presence_case =
+            KVFERRY__V1__SAMPLING_PARAMS__REPLY_WINDOW_PRESENCE_REPLY_WINDOW;
+        message_out->reply_window = params->reply_window;
+    }
     message_out->logprobs = params->n_logprobs;
     message_out->ignore_eos = params->ignore_eos;
     message_out->stop_token_ids = ids_of(params->stop_token_ids);

@@ -32,6 +32,8 @@ struct sampling_params {
     uint32_t n_stop_token_ids;
     uint32_t stop_token_ids[STOP_TOKEN_IDS_MAX];
     bool ignore_eos;
+    uint32_t
+        reply_window; /* with sinks, a token of the reply sees so many; 0: as many as the workers say */
     const struct token_rules *rules; /* NULL: none. Borrowed: who copies the struct keeps them */
 };
 

@@ -113,11 +113,19 @@ void schedule_destroy(struct schedule *schedule)
 
 /* ---- blocks and states ---- */
 
-uint32_t schedule_blocks(const struct schedule *schedule, uint32_t n_tokens)
+static uint32_t n_spans_of(const struct schedule_options *options, uint32_t n_tokens)
+{
+    return n_tokens / options->block_tokens + (n_tokens % options->block_tokens != 0);
+}
+
+uint32_t schedule_blocks(const struct schedule *schedule, const struct schedule_entry *entry,
+                         uint32_t n_tokens)
 {
     const struct schedule_options *options = &schedule->options;
-    const uint32_t block_tokens = options->block_tokens;
-    const uint32_t n_spans = n_tokens / block_tokens + (n_tokens % block_tokens != 0);
+    const uint32_t n_prompt = n_spans_of(options, entry->n_prompt);
+    uint32_t n_spans = n_spans_of(options, n_tokens);
+    if (options->reply_spans > 0 && n_spans > n_prompt && n_spans > options->reply_spans)
+        n_spans = n_prompt > options->reply_spans ? n_prompt : options->reply_spans;
     uint64_t n = options->n_groups > 0 ? 0 : n_spans;
     if (options->blocks_fixed > 0)
         return n_tokens > 0 ? options->blocks_fixed : 0;
@@ -154,7 +162,7 @@ static uint32_t n_kv_at_end(const struct schedule_entry *entry)
 
 uint32_t schedule_blocks_at_end(const struct schedule *schedule, const struct schedule_entry *entry)
 {
-    return schedule_blocks(schedule, n_kv_at_end(entry));
+    return schedule_blocks(schedule, entry, n_kv_at_end(entry));
 }
 
 bool schedule_is_admitted(const struct schedule_entry *entry)
@@ -230,7 +238,7 @@ void schedule_start(struct schedule *schedule, schedule_id id)
 
     fair_queue_start(&schedule->queue, id);
     entry->n_kv = entry->n_cached;
-    entry->n_blocks = entry->n_granted = schedule_blocks(schedule, entry->n_tokens);
+    entry->n_blocks = entry->n_granted = schedule_blocks(schedule, entry, entry->n_tokens);
     entry->is_stalled = false;
     settle(entry);
     promise(schedule, id);
@@ -379,6 +387,13 @@ void schedule_set_prefix(struct schedule *schedule, schedule_id id, uint32_t cac
     if (entry->state != SCHEDULE_FETCHING)
         settle(entry);
     promise(schedule, id);
+}
+
+void schedule_hold(struct schedule *schedule, schedule_id id, bool is_held)
+{
+    struct schedule_entry *entry = &schedule->entries[id];
+    assert(entry->is_known && entry->state == SCHEDULE_WAITING);
+    entry->is_held = is_held;
 }
 
 void schedule_fetch(struct schedule *schedule, schedule_id id)

@@ -87,6 +87,7 @@ struct schedule_options {
     uint32_t n_groups;     /* of layers; 0 is 1, without a limit */
     uint32_t blocks_fixed; /* of a sequence, whatever its tokens; 0: by its spans */
     uint32_t span_limits[SCHEDULE_GROUPS_MAX]; /* [n_groups] 1 or more; UINT32_MAX: none */
+    uint32_t reply_spans; /* beyond its prompt's, up to so many in all; 0: no limit */
     uint32_t batch_tokens;                     /* the most in a step; over block_tokens */
     uint32_t chunk_tokens;    /* the most of one prompt in a step; at least block_tokens */
     uint64_t step_target_ns;  /* target time of a step with prompts; 0: no target */
@@ -146,6 +147,8 @@ void schedule_close(struct schedule *schedule, schedule_id id);
  * step; for one that was just admitted it must be exact. Do not call it after the first token was computed. */
 void schedule_set_prefix(struct schedule *schedule, schedule_id id, uint32_t cached_tokens,
                          uint32_t blocks_shared);
+/* A waiting request that is held is not admitted, and others overtake it. */
+void schedule_hold(struct schedule *schedule, schedule_id id, bool is_held);
 /* For a request that was just admitted: a KV transfer brings its prompt; it holds blocks and
  * computes nothing, */
 void schedule_fetch(struct schedule *schedule, schedule_id id);

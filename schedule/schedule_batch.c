@@ -15,7 +15,7 @@ static void add_work(struct schedule *schedule, struct schedule_batch *batch, sc
     const struct schedule_entry *entry = &schedule->entries[id];
     assert(n_tokens > 0 && batch->n < schedule->options.sequences_max);
     uint32_t n_kv = entry->n_kv + n_tokens;
-    assert(schedule_blocks(schedule, entry->n_tokens) <= entry->n_granted);
+    assert(schedule_blocks(schedule, entry, entry->n_tokens) <= entry->n_granted);
     schedule->work[batch->n++] = (struct schedule_work){.id = id,
                                                         .first = entry->n_kv,
                                                         .n_tokens = n_tokens,

@@ -47,7 +47,7 @@ static uint32_t grow(struct schedule *schedule, uint32_t *n_left, uint32_t *n_pa
         entry->n_granted = entry->n_blocks;
         if (entry->state == SCHEDULE_FETCHING || entry->state == SCHEDULE_DONE)
             continue;
-        uint32_t n_wanted = schedule_blocks(schedule, entry->n_tokens);
+        uint32_t n_wanted = schedule_blocks(schedule, entry, entry->n_tokens);
         assert(n_wanted >= entry->n_blocks);
         uint32_t n_more = n_wanted - entry->n_blocks;
         *n_left = make_room(schedule, i, n_more, *n_left, n_paused);
@@ -80,7 +80,7 @@ static bool fits(const struct schedule *schedule, const struct schedule_entry *e
     if (schedule->options.policy == SCHEDULE_MAX_UTILIZATION) {
         const bool may_grow = schedule->options.blocks_fixed == 0 && schedule->n_admitted > 0;
         uint32_t n_kept = may_grow ? schedule->options.headroom_blocks : 0;
-        uint32_t n_now = schedule_blocks(schedule, entry->n_tokens) - entry->n_shared;
+        uint32_t n_now = schedule_blocks(schedule, entry, entry->n_tokens) - entry->n_shared;
         return (uint64_t)n_now + n_kept <= n_left;
     }
     return n_needed + schedule_blocks_at_end(schedule, entry) - entry->n_shared <= n_left;
@@ -114,7 +114,8 @@ static schedule_id next_of(struct schedule *schedule, const struct fair_tenant *
     for (; id != FAIR_NONE; id = schedule->queue.items[id].next) {
         const struct schedule_entry *entry = &schedule->entries[id];
         struct share *share = &schedule->shares.all[entry->share];
-        if (share->skipped == schedule->n_looks || (!has_place && !entry->was_paused))
+        if (entry->is_held || share->skipped == schedule->n_looks ||
+            (!has_place && !entry->was_paused))
             continue;
         if (is_within_share(schedule, entry, n_unneeded))
             break;

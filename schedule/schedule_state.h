@@ -23,6 +23,7 @@ struct schedule_entry {
     bool was_paused; /* admitted before */
     bool is_stalled; /* no block for its next token */
     bool needs_handover;
+    bool is_held; /* not to be admitted now */
     uint32_t n_prompt, max_new;
     uint32_t n_tokens;   /* known tokens: the prompt and the generated ones */
     uint32_t n_kv;       /* of these, computed; 0 while it waits */
@@ -72,7 +73,9 @@ struct schedule {
     uint64_t turn_seq;
 };
 
-uint32_t schedule_blocks(const struct schedule *schedule, uint32_t n_tokens);
+/* That many of its tokens need. */
+uint32_t schedule_blocks(const struct schedule *schedule, const struct schedule_entry *entry,
+                         uint32_t n_tokens);
 /* A group of layers holds no more than so many spans. */
 bool schedule_has_limit(const struct schedule *schedule);
 /* The blocks of its table if it becomes as long as it may. */

@@ -2,8 +2,6 @@
 
 #include "base/clock.h"
 #include "base/log/log.h"
-#include "base/random.h"
-#include "base/secret.h"
 #include "engine/constraint_desk.h"
 #include "kernels/kernels.h"
 #include "kvtransfer/drivers/ucx/ucx_process.h"
@@ -22,7 +20,9 @@
 #include "worker_common/worker_metrics.h"
 #include "worker_common/worker_paper.h"
 #include "worker_common/worker_pool.h"
+#include "worker_common/worker_sinks.h"
 #include "worker_common/worker_threads.h"
+#include "worker_common/worker_tier.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -55,7 +55,7 @@ static struct model_options model_options(const struct worker *worker,
     return (struct model_options){
         .context_tokens = options->max_context_tokens,
         .weights = options->weights,
-        .attention_window = options->attention_window,
+        .attention_window = worker_model_window(options->sink_tokens, options->attention_window),
         .force_window = options->force_window,
         .cpu_kernels = kernels->products,
         .attention_kernels = kernels->attention,
@@ -121,11 +121,13 @@ enum status worker_geometry(const struct model *model, enum worker_kv_dtype kv_d
                             struct error *error, struct geometry *geometry_out)
 {
     const struct model_config *config = model_get_config(model);
+    const struct cache_shape shape = model_cache_shape(config);
     uint32_t windows[LAYERS_MAX];
     struct geometry geometry = {
         .n_layers = kv_layers_windows(config, windows),
-        .n_kv_heads = config->n_kv_heads,
-        .head_dim = config->head_dim,
+        .n_kv_heads = shape.n_heads,
+        .head_dim = shape.dim,
+        .latent_dim = shape.latent_dim,
         .block_tokens = block_tokens,
         .dtype = worker_kv_dtype(kv_dtype, model_weight_dtype(model)),
     };
@@ -147,9 +149,13 @@ static enum status set_geometry(struct worker *worker, const struct worker_optio
                               &worker->kv_scales, error));
     TRY(worker_geometry(worker->model, options->kv_dtype, &worker->kv_scales,
                         options->kv_block_tokens, error, geometry));
+    TRY(worker_sinks_read(options->sink_tokens, options->attention_window, &geometry->sinks,
+                          error));
+    TRY(geometry_check(geometry, error));
     const struct forward_options choices = {.context_math = options->context_math,
                                             .block_activations = options->block_activations,
-                                            .attention = options->attention};
+                                            .attention = options->attention,
+                                            .sinks = geometry->sinks};
     numerics_id_of_model(worker->model, &choices, options->weights, geometry->numerics);
     assert(worker->context_tokens > 0 && worker->context_tokens <= worker->config->context_tokens);
     const struct cache_step step = worker_cache_step(worker, options);
@@ -278,6 +284,7 @@ static enum status set_card(struct worker *worker, const struct worker_options *
 static enum status check_rows(const struct worker_options *options, struct error *error)
 {
     TRY(worker_device_check(options, error));
+    TRY(worker_tier_check(options, error));
     if (options->allow_numerics)
         TRY(numerics_allow_check(options->allow_numerics, error));
     if (options->prefill_chunk_tokens % options->kv_block_tokens != 0)
@@ -288,18 +295,6 @@ static enum status check_rows(const struct worker_options *options, struct error
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "prefill_batch_tokens is %u; it must be at least prefill_chunk_tokens, %u",
                          options->prefill_batch_tokens, options->prefill_chunk_tokens);
-    return STATUS_OK;
-}
-
-static enum status draw_prefix_key(struct worker *worker, struct error *error)
-{
-    const char *numerics = worker->identity.geometry.numerics;
-    struct prefix_key secret;
-    assert(numerics_is_id(numerics));
-    TRY(random_secret(&secret, sizeof secret, error));
-    worker->prefix_key = prefix_key_for(&secret, numerics);
-    secret_wipe(&secret, sizeof secret);
-    log_info("numerics %s", numerics);
     return STATUS_OK;
 }
 
@@ -349,7 +344,9 @@ enum status worker_load(struct worker *worker, struct process *process,
     TRY(worker_choose_context(worker->config, options->max_context_tokens, error,
                               &worker->context_tokens));
     TRY(set_geometry(worker, options, error));
-    TRY(draw_prefix_key(worker, error));
+    assert(numerics_is_id(worker->identity.geometry.numerics));
+    log_info("numerics %s", worker->identity.geometry.numerics);
+    TRY(worker_tier_open(worker, options, error));
     TRY(worker_device_advise(create_forward(worker, options, error), worker->device,
                              worker_device_less_work(options), error));
     const struct kv_taken taken = worker_measured_bytes(worker, options);
@@ -428,6 +425,7 @@ bool worker_is_lost(const struct worker *worker)
 void worker_unload(struct worker *worker)
 {
     constraint_desk_destroy(worker->desk);
+    worker_tier_close(worker);
     forward_destroy(worker->forward);
     block_pool_destroy(worker->pool);
     if (worker->transport) /* first: until then other processes may have the pool mapped */

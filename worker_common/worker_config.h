@@ -110,7 +110,11 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
       "of layers with a window are kept for the window alone")                                     \
     X(force_window, BOOL, "no", "",                                                                \
       "allow an attention_window that the model was not made with: it computes something else "    \
-      "then")
+      "then")                                                                                      \
+    X(sink_tokens, U32(0, 1048576), "0", "tokens",                                                 \
+      "replies without end (StreamingLLM): a token of a reply sees so many first tokens and the "  \
+      "last ones, attention_window in all; a prompt sees all its tokens, and replies may be "      \
+      "longer than the context; 0: off")
 
 #define ATTENTION_SWITCHES(config)                                                                 \
     {                                                                                              \
@@ -159,6 +163,20 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
     X(prefix_cache, BOOL, "yes", "",                                                               \
       "keep the KV blocks of finished prompts, to reuse them for later prompts with the same "     \
       "prefix")                                                                                    \
+    X(kv_host_memory, SIZE(0, CONFIG_NO_MAX), "0", "bytes",                                        \
+      "memory of the host for KV blocks that leave the prefix cache, in front of kv_disk; 0: "     \
+      "none; `kvferry serve` divides this among its workers")                                      \
+    X(kv_disk, STRING, "", "path",                                                                 \
+      "folder for KV blocks that leave the prefix cache (the worker makes its own in it); they "   \
+      "are read for later prompts, also after a restart; empty: none; K and V tell much of "       \
+      "prompts, and are not encrypted")                                                            \
+    X(kv_disk_size, SIZE(0, CONFIG_NO_MAX), "0", "bytes",                                          \
+      "most bytes of files in kv_disk; what was used longest ago is deleted first; `kvferry "      \
+      "serve` divides this among its workers")                                                     \
+    X(kv_disk_part, HIDDEN(STRING), "", "name", "folder in kv_disk, among several workers")        \
+    X(kv_restore_ms, DURATION_MS(0, 3600000), "2s", "ms",                                          \
+      "longest time that a request waits for KV blocks of its prompt from kv_host_memory and "     \
+      "kv_disk; what has not come then is computed")                                               \
     X(kv_scrub, BOOL, "no", "",                                                                    \
       "zero the memory of a KV block when it becomes free, so that K and V of a finished request " \
       "are in no dump of the memory; blocks of cached prefixes stay until they are evicted; on "   \
@@ -221,12 +239,16 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
     .kv_memory = (config)->kv_memory, .kv_sharers = (config)->kv_sharers,                          \
     .kv_room = (config)->kv_room, .kv_dtype = (config)->kv_dtype,                                  \
     .kv_scales = (config)->kv_scales, .kv_scrub = (config)->kv_scrub,                              \
+    .kv_host_memory = (config)->kv_host_memory, .kv_disk = (config)->kv_disk,                      \
+    .kv_disk_size = (config)->kv_disk_size, .kv_disk_part = (config)->kv_disk_part,                \
+    .kv_manager = (config)->kv_manager, .prefix_cache = (config)->prefix_cache,                    \
     .weights = (config)->weights, .prefill_chunk_tokens = (config)->prefill_chunk_tokens,          \
     .prefill_batch_tokens = (config)->prefill_batch_tokens, .threads = (config)->threads,          \
     .cpu_kernels = (config)->cpu_kernels, .attention_kernels = (config)->attention_kernels,        \
     .context_math = (config)->attention_math, .block_activations = (config)->block_activations,    \
     .attention = ATTENTION_SWITCHES(config), .device = (config)->device,                           \
     .attention_window = (config)->attention_window, .force_window = (config)->force_window,        \
+    .sink_tokens = (config)->sink_tokens,                                                          \
     .device_memory = (config)->device_memory, .device_math = (config)->device_math,                \
     .pin = (config)->pin, .cpu_placement = (config)->cpu_placement,                                \
     .kv_transport = (config)->kv_transport, .kv_network = (config)->kv_network,                    \

@@ -79,6 +79,7 @@ struct forward_options worker_forward_options(const struct geometry *geometry,
         .sequences_max = step->sequences_max,
         .blocks_max = geometry_spans(geometry, step->context_tokens),
         .groups = geometry->groups,
+        .sinks = geometry->sinks,
         .threads = step->threads,
         .device = step->device,
     };

@@ -57,6 +57,50 @@
 
 #define KV_TRANSFER_BYTES_HELP "Bytes of KV blocks transferred, verified or not."
 
+#define TIER_BLOCKS_HELP  "KV blocks that left the prefix cache and are kept, by tier."
+#define TIER_BYTES_HELP   "Bytes of KV blocks that are kept, by tier; a file counts with whole pages."
+#define TIER_HITS_HELP    "KV blocks that were read for waiting requests, by tier."
+#define TIER_REMOVED_HELP "KV blocks that were removed to keep the size of a tier."
+#define TIER_NOT_KEPT_HELP                                                                         \
+    "KV blocks that were evicted and not kept, by reason: \"full\" (those before were not "        \
+    "written "                                                                                     \
+    "yet), \"origins\" (their KV came from several context workers)."
+#define TIER_ERRORS_HELP                                                                           \
+    "KV blocks that kv_disk has lost, by kind: \"full\" (the disk, or a limit of the process), "   \
+    "\"io\" (any other failure), \"corrupt\" (length or digest), \"foreign\" (of another model), " \
+    "\"missing\" (the file was removed). Each is computed again."
+
+#define TIER_METRICS(X)                                                                            \
+    X(GAUGE, tier_host_blocks, "kvferry_kv_tier_blocks", "tier=host", TIER_BLOCKS_HELP)            \
+    X(GAUGE, tier_disk_blocks, "kvferry_kv_tier_blocks", "tier=disk", TIER_BLOCKS_HELP)            \
+    X(GAUGE, tier_host_bytes, "kvferry_kv_tier_bytes", "tier=host", TIER_BYTES_HELP)               \
+    X(GAUGE, tier_disk_bytes, "kvferry_kv_tier_bytes", "tier=disk", TIER_BYTES_HELP)               \
+    X(COUNTER, tier_host_hits, "kvferry_kv_tier_hits_total", "tier=host", TIER_HITS_HELP)          \
+    X(COUNTER, tier_disk_hits, "kvferry_kv_tier_hits_total", "tier=disk", TIER_HITS_HELP)          \
+    X(COUNTER, tier_host_removed, "kvferry_kv_tier_removed_total", "tier=host", TIER_REMOVED_HELP) \
+    X(COUNTER, tier_disk_removed, "kvferry_kv_tier_removed_total", "tier=disk", TIER_REMOVED_HELP) \
+    X(COUNTER, tier_stored, "kvferry_kv_tier_stored_total", "",                                    \
+      "KV blocks that were written to the first tier.")                                            \
+    X(COUNTER, tier_not_kept_full, "kvferry_kv_tier_not_kept_total", "reason=full",                \
+      TIER_NOT_KEPT_HELP)                                                                          \
+    X(COUNTER, tier_not_kept_origins, "kvferry_kv_tier_not_kept_total", "reason=origins",          \
+      TIER_NOT_KEPT_HELP)                                                                          \
+    X(COUNTER, tier_tokens, "kvferry_kv_tier_restored_tokens_total", "",                           \
+      "Prompt tokens whose KV came back into the prefix cache from a tier.")                       \
+    X(COUNTER, tier_restores, "kvferry_kv_tier_restores_total", "",                                \
+      "Requests for which KV was read from a tier.")                                               \
+    X(COUNTER, tier_late, "kvferry_kv_tier_restores_late_total", "",                               \
+      "Of these, those that did not get all of it in kv_restore_ms.")                              \
+    X(COUNTER, tier_short, "kvferry_kv_tier_restores_short_total", "",                             \
+      "Of these, those that ended at a block that was lost.")                                      \
+    X(COUNTER, tier_no_room, "kvferry_kv_tier_no_room_total", "",                                  \
+      "KV blocks that were read and found no free KV block.")                                      \
+    X(COUNTER, tier_full, "kvferry_kv_tier_errors_total", "kind=full", TIER_ERRORS_HELP)           \
+    X(COUNTER, tier_io, "kvferry_kv_tier_errors_total", "kind=io", TIER_ERRORS_HELP)               \
+    X(COUNTER, tier_corrupt, "kvferry_kv_tier_errors_total", "kind=corrupt", TIER_ERRORS_HELP)     \
+    X(COUNTER, tier_foreign, "kvferry_kv_tier_errors_total", "kind=foreign", TIER_ERRORS_HELP)     \
+    X(COUNTER, tier_missing, "kvferry_kv_tier_errors_total", "kind=missing", TIER_ERRORS_HELP)
+
 #define WORKER_METRICS(X)                                                                          \
     X(GAUGE, blocks_free, "kvferry_kv_blocks", "state=free", "KV blocks by state.")                \
     X(GAUGE, blocks_active, "kvferry_kv_blocks", "state=active", "KV blocks by state.")            \
@@ -90,6 +134,7 @@
       "Time in which this worker computed a prompt, from its admission to its last token.")        \
     X(HISTOGRAM(BUCKETS_TOKENS), batch_tokens, "kvferry_batch_tokens", "",                         \
       "Tokens computed in a step.")                                                                \
+    TIER_METRICS(X)                                                                                \
     DATA_PORT_METRICS(X)
 
 METRICS_DECLARE(worker_metrics, WORKER_METRICS);

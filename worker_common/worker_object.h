@@ -15,6 +15,7 @@
 #include "worker_common/worker_kv_scales.h"
 #include "worker_common/worker_metrics.h"
 #include "worker_common/worker_options.h"
+#include "worker_common/worker_tier_state.h"
 
 #include <sched.h>
 
@@ -46,6 +47,7 @@ struct worker {
     struct device_memory on_paper[2]; /* of a plan_device (worker_paper.h) */
     struct block_pool *pool;
     struct constraint_desk *desk; /* the engine's, until that is destroyed */
+    struct worker_tier tier;      /* behind the prefix cache */
     struct prefix_key prefix_key; /* for blocks with the worker's own numerics */
     uint32_t context_tokens;
     uint32_t n_blocks;

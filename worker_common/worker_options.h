@@ -23,6 +23,11 @@ struct worker_options {
     enum worker_kv_dtype kv_dtype;
     const char *kv_scales; /* path; NULL: "" */
     bool kv_scrub;
+    uint64_t kv_host_memory;
+    const char *kv_disk, *kv_disk_part; /* NULL: "" */
+    uint64_t kv_disk_size;
+    enum kv_manager_choice kv_manager;
+    bool prefix_cache;
     enum weight_format weights;
     uint32_t prefill_chunk_tokens;
     uint32_t prefill_batch_tokens;
@@ -33,6 +38,7 @@ struct worker_options {
     struct attention_switches attention;
     const char *attention_window; /* model_options */
     bool force_window;
+    uint32_t sink_tokens; /* worker_sinks.h */
     const char *device; /* NULL: "cpu" */
     uint64_t device_memory;
     enum worker_device_math device_math;

@@ -31,6 +31,7 @@ static const struct field FIELDS[] = {
     FIELD(presence_penalty, PRESENCE_PENALTY),
     FIELD(frequency_penalty, FREQUENCY_PENALTY),
     FIELD(seed, SEED),
+    FIELD(reply_window, REPLY_WINDOW),
 };
 
 #define N_FIELDS (sizeof FIELDS / sizeof *FIELDS)
@@ -132,7 +133,8 @@ void sampling_fields_print(const struct sampling_fields *fields, FILE *out)
             continue;
         if (FIELDS[i].value == OFFSET(seed))
             fprintf(out, "  %s %" PRIu64 "\n", FIELDS[i].key, params->seed);
-        else if (FIELDS[i].value == OFFSET(max_tokens) || FIELDS[i].value == OFFSET(top_k))
+        else if (FIELDS[i].value == OFFSET(max_tokens) || FIELDS[i].value == OFFSET(top_k) ||
+                 FIELDS[i].value == OFFSET(reply_window))
             fprintf(out, "  %s %" PRIu32 "\n", FIELDS[i].key, *(const uint32_t *)value);
         else
             fprintf(out, "  %s %g\n", FIELDS[i].key, (double)*(const float *)value);

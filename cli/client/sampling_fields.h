@@ -30,6 +30,9 @@
       "penalty for each time a token was generated before")                                        \
     X(seed, U64(0, CONFIG_NO_MAX), "0", "",                                                        \
       "seed of the sampling; not given: the server chooses one")                                   \
+    X(reply_window, U32(0, 1073741824), "0", "tokens",                                             \
+      "tokens that a token of the reply sees, where the server has sink_tokens; not given: the "   \
+      "server's attention_window")                                                                 \
     X(stop, LIST, "", "", "text that ends the reply")                                              \
     X(ignore_eos, BOOL, "no", "", "continue after the end-of-sequence token")
 

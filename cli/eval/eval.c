@@ -15,6 +15,7 @@
 #include "tokenizer/tokenizer.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +31,9 @@
     X(stride_tokens, U32(0, 1048576), "0", "tokens",                                               \
       "tokens from the begin of a window to that of the next; 0: windows do not overlap. Where "   \
       "they overlap, a token is predicted once, by the window that knows more before it")          \
+    X(parts, U32(0, 1000), "0", "",                                                                \
+      "also print the perplexity of so many parts of the windows: of the tokens at their "         \
+      "beginnings, and so on to their ends; 0: none")                                              \
     X(tokens_max, U64(0, CONFIG_NO_MAX), "0", "tokens", "most tokens of the text; 0: all")         \
     WEIGHTS_CONFIG_ROW(X)                                                                          \
     X(against_weights, WORD(enum weight_format, WEIGHT_FORMAT_WORDS), "auto", "",                  \
@@ -50,6 +54,12 @@
 CONFIG_DECLARE(eval_config, EVAL_CONFIG);
 CONFIG_DEFINE(eval_config, EVAL_CONFIG, CONFIG_NO_ALIASES)
 
+/* Tokens that stand in the same part of their windows. */
+struct part {
+    double log_sum;
+    uint64_t n;
+};
+
 struct eval {
     const char *folder;
     const struct eval_config *values;
@@ -61,7 +71,8 @@ struct eval {
     uint32_t vocabulary;                  /* the smaller of both */
     uint32_t *window;                     /* [window_tokens] */
     struct eval_totals totals;
-    size_t n_bytes; /* of the text of the tokens that were predicted */
+    struct part *parts; /* [values->parts] */
+    size_t n_bytes;     /* of the text of the tokens that were predicted */
 };
 
 /* ---- the text ---- */
@@ -85,6 +96,7 @@ static enum status open_models(struct eval *eval)
                                          .attention = ATTENTION_SWITCHES(eval->values),
                                          .attention_window = eval->values->attention_window,
                                          .force_window = eval->values->force_window,
+                                         .sink_tokens = eval->values->sink_tokens,
                                          .block_activations = eval->values->block_activations,
                                          .cpu_kernels = eval->values->cpu_kernels,
                                          .attention_kernels = eval->values->attention_kernels,
@@ -111,7 +123,8 @@ static enum status open_models(struct eval *eval)
         eval->totals.has_reference = true;
     }
     eval->window = calloc(eval->values->window_tokens, sizeof *eval->window);
-    if (!eval->window)
+    eval->parts = calloc(eval->values->parts + 1, sizeof *eval->parts);
+    if (!eval->window || !eval->parts)
         return STATUS_NO_MEMORY;
     return eval_text_fits(&eval->text, eval->vocabulary, eval->error);
 }
@@ -125,6 +138,7 @@ static void close_all(struct eval *eval)
     eval_totals_finish(&eval->totals);
     eval_text_finish(&eval->text);
     free(eval->window);
+    free(eval->parts);
 }
 
 /* ---- windows ---- */
@@ -172,25 +186,38 @@ static enum status add_pair(struct eval *eval, const struct eval_pair *pair, uin
     return eval_totals_add(&eval->totals, pair);
 }
 
-/* Rows first .. first + n - 1 of the last step, whose tokens stand at window + first. */
-static enum status judge_rows(struct eval *eval, uint32_t first, uint32_t n, const uint32_t *next)
+static void add_to_part(struct eval *eval, uint32_t at, double log_probability)
 {
+    const uint64_t n_parts = eval->values->parts;
+    if (n_parts == 0)
+        return;
+    struct part *part = &eval->parts[at * n_parts / eval->values->window_tokens];
+    part->log_sum += log_probability;
+    part->n++;
+}
+
+/* Rows first .. first + n - 1 of the last step, which predict the tokens of the window from at on. */
+static enum status judge_rows(struct eval *eval, uint32_t first, uint32_t n, uint32_t at)
+{
+    const uint32_t *next = eval->window + at;
     struct batch batch = {.eval = eval, .next = next};
 
     TRY(eval_model_rows(eval->model, first, n, &batch.logits));
     if (eval->reference)
         TRY(eval_model_rows(eval->reference, first, n, &batch.reference));
     thread_pool_run(eval->threads, n, judge_row, &batch);
-    for (uint32_t i = 0; i < n; i++)
+    for (uint32_t i = 0; i < n; i++) {
         TRY(add_pair(eval, &batch.pairs[i], next[i]));
+        add_to_part(eval, at + i, batch.pairs[i].row.log_probability);
+    }
     return STATUS_OK;
 }
 
 /* A window of n tokens, of which those from the from-th on are predicted; from > 0. */
 static enum status run_window(struct eval *eval, uint32_t n, uint32_t from)
 {
-    for (uint32_t at = 0; at + 1 < n; at += EVAL_CHUNK_TOKENS) {
-        const uint32_t n_chunk = n - at < EVAL_CHUNK_TOKENS ? n - at : EVAL_CHUNK_TOKENS;
+    for (uint32_t at = 0, n_chunk; at + 1 < n; at += n_chunk) {
+        n_chunk = eval_model_step(eval->model, at, n - at);
         TRY(eval_model_run(eval->model, eval->window, n, at, n_chunk));
         if (eval->reference)
             TRY(eval_model_run(eval->reference, eval->window, n, at, n_chunk));
@@ -199,7 +226,7 @@ static enum status run_window(struct eval *eval, uint32_t n, uint32_t from)
             uint32_t n_rows = n_chunk - row < EVAL_ROWS_MAX ? n_chunk - row : EVAL_ROWS_MAX;
             if (at + row + n_rows >= n)
                 n_rows = n - 1 - at - row;
-            TRY(judge_rows(eval, row, n_rows, eval->window + at + row + 1));
+            TRY(judge_rows(eval, row, n_rows, at + row + 1));
             row += n_rows;
         }
     }
@@ -267,18 +294,35 @@ static void print_lines(const json_t *facts)
     printf("bits            %.4f a byte\n", number(facts, "bits_per_byte"));
     if (json_object_get(facts, "divergence"))
         print_comparison(facts);
+    size_t i;
+    const json_t *part;
+    json_array_foreach(json_object_get(facts, "parts"), i, part)
+        printf("part %-10zu %.4f, of %" JSON_INTEGER_FORMAT " tokens\n", i + 1,
+               number(part, "perplexity"), json_integer_value(json_object_get(part, "tokens")));
     printf("kv              %s\n", json_string_value(json_object_get(facts, "kv_dtype")));
 }
 
 static enum status print_facts(struct eval *eval)
 {
-    json_t *facts = eval_totals_json(&eval->totals, eval->n_bytes);
-    if (!facts)
+    json_t *facts = eval_totals_json(&eval->totals, eval->n_bytes), *parts = json_array();
+    if (!facts || !parts) {
+        json_decref(facts);
+        json_decref(parts);
         return STATUS_NO_MEMORY;
+    }
     json_object_update_new(
         facts, json_pack("{s:s, s:I, s:I}", "kv_dtype", eval_model_kv_dtype(eval->model),
                          "window_tokens", (json_int_t)eval->values->window_tokens, "stride_tokens",
                          (json_int_t)eval->values->stride_tokens));
+    for (uint32_t i = 0; i < eval->values->parts; i++)
+        if (eval->parts[i].n > 0)
+            json_array_append_new(parts,
+                                  json_pack("{s:f, s:I}", "perplexity",
+                                            exp(-eval->parts[i].log_sum / (double)eval->parts[i].n),
+                                            "tokens", (json_int_t)eval->parts[i].n));
+    if (eval->values->parts > 0)
+        json_object_set(facts, "parts", parts);
+    json_decref(parts);
     if (eval->values->json) {
         json_dumpf(facts, stdout, JSON_INDENT(2) | JSON_REAL_PRECISION(12));
         putchar('\n');

@@ -1,11 +1,13 @@
 #include "cli/eval/eval_model.h"
 
 #include "device/device.h"
+#include "kvcache/block_table.h"
 #include "model/model.h"
 #include "worker_common/worker.h"
 #include "worker_common/worker_device.h"
 #include "worker_common/worker_forward.h"
 #include "worker_common/worker_kv_scales.h"
+#include "worker_common/worker_sinks.h"
 
 #include <assert.h>
 #include <math.h>
@@ -25,8 +27,10 @@ struct eval_model {
     block_id *blocks; /* [n_blocks] of the one sequence; held once they are there */
     uint32_t n_blocks;
     bool holds_blocks;
-    void *state;   /* of layers with recurrent state; NULL: there are none */
-    float *logits; /* [EVAL_ROWS_MAX][vocabulary] */
+    void *state;              /* of layers with recurrent state; NULL: there are none */
+    struct block_table table; /* with sinks: in place of blocks */
+    bool streams;             /* the last step was of a reply: its rows are logits already */
+    float *logits;            /* [EVAL_ROWS_MAX][vocabulary] */
 };
 
 static enum status open_pool(struct eval_model *model)
@@ -40,6 +44,9 @@ static enum status open_pool(struct eval_model *model)
                             &model->memory));
         TRY(block_pool_create_in(model->memory.base, model->n_blocks, block_bytes, &model->pool));
     }
+    if (model->geometry.sinks.window > 0)
+        return block_table_init(&model->table, model->pool, NULL, &model->geometry,
+                                model->n_blocks);
     TRY(block_pool_acquire(model->pool, model->n_blocks, model->blocks));
     model->holds_blocks = true;
     return STATUS_OK;
@@ -55,19 +62,27 @@ static enum status allocate_state(struct eval_model *model)
     return model->state ? STATUS_OK : STATUS_NO_MEMORY;
 }
 
+/* Of the cache. */
+static uint32_t context_tokens(const struct eval_model *model,
+                               const struct eval_model_options *options)
+{
+    const uint32_t most = model_get_config(model->model)->context_tokens;
+    return options->window_tokens < most ? options->window_tokens : most;
+}
+
 static enum status open_forward(struct eval_model *model, const struct eval_model_options *options,
                                 struct thread_pool *threads, struct error *error)
 {
     const struct worker_step step = {.tokens_max = EVAL_CHUNK_TOKENS,
                                      .sequences_max = EVAL_ROWS_MAX,
-                                     .context_tokens = options->window_tokens,
+                                     .context_tokens = context_tokens(model, options),
                                      .kv_scales = &model->kv_scales,
                                      .context_math = options->attention_math,
                                      .block_activations = options->block_activations,
                                      .attention = options->attention,
                                      .threads = threads,
                                      .device = model->device};
-    model->n_blocks = geometry_blocks(&model->geometry, options->window_tokens);
+    model->n_blocks = geometry_blocks(&model->geometry, step.context_tokens);
     model->blocks = calloc(model->n_blocks, sizeof *model->blocks);
     model->logits = calloc((size_t)EVAL_ROWS_MAX * model_get_config(model->model)->vocabulary,
                            sizeof *model->logits);
@@ -84,17 +99,18 @@ static enum status open_all(struct eval_model *model, const char *folder,
                             const struct eval_model_options *options, struct thread_pool *threads,
                             struct error *error)
 {
-    const struct model_options load = {.weights = options->weights,
-                                       .context_tokens = options->window_tokens,
-                                       .attention_window = options->attention_window,
-                                       .force_window = options->force_window,
-                                       .cpu_kernels = options->cpu_kernels,
-                                       .attention_kernels = options->attention_kernels,
-                                       .threads = threads,
-                                       .device = model->device};
+    const struct model_options load = {
+        .weights = options->weights,
+        .context_tokens = options->sink_tokens > 0 ? 0 : options->window_tokens,
+        .attention_window = worker_model_window(options->sink_tokens, options->attention_window),
+        .force_window = options->force_window,
+        .cpu_kernels = options->cpu_kernels,
+        .attention_kernels = options->attention_kernels,
+        .threads = threads,
+        .device = model->device};
     TRY(model_load(folder, &load, error, &model->model));
     const uint32_t context = model_get_config(model->model)->context_tokens;
-    if (options->window_tokens > context)
+    if (options->window_tokens > context && options->sink_tokens == 0)
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "window_tokens is %u, the context of %.200s has %u tokens",
                          options->window_tokens, folder, context);
@@ -106,6 +122,8 @@ static enum status open_all(struct eval_model *model, const char *folder,
                         error, &model->geometry));
     /* One sequence, which keeps all that it computes. */
     model->geometry.groups = (struct cache_groups){0};
+    TRY(worker_sinks_read(options->sink_tokens, options->attention_window, &model->geometry.sinks,
+                          error));
     return open_forward(model, options, threads, error);
 }
 
@@ -143,6 +161,7 @@ void eval_model_close(struct eval_model *model)
     if (!model)
         return;
     forward_destroy(model->forward);
+    block_table_finish(&model->table);
     if (model->holds_blocks)
         block_pool_release(model->pool, model->blocks, model->n_blocks);
     block_pool_destroy(model->pool);
@@ -170,20 +189,72 @@ const char *eval_model_kv_dtype(const struct eval_model *model)
     return kv_dtype_name(model->geometry.dtype);
 }
 
+static bool is_reply(const struct eval_model *model, uint32_t at)
+{
+    return model->geometry.sinks.window > 0 && at >= model->geometry.sinks.window;
+}
+
+uint32_t eval_model_step(const struct eval_model *model, uint32_t at, uint32_t n)
+{
+    const uint32_t window = model->geometry.sinks.window;
+    uint32_t most = is_reply(model, at) ? EVAL_ROWS_MAX : EVAL_CHUNK_TOKENS;
+    if (window > at && window - at < most)
+        most = window - at;
+    return n < most ? n : most;
+}
+
+/* The table has room for these tokens. */
+static void take_room(struct eval_model *model, uint32_t at, uint32_t n)
+{
+    const struct block_need need = {at, at + n, at + n, is_reply(model, at)};
+    if (at == 0)
+        block_table_clear(&model->table);
+    const enum status status = block_table_prepare(&model->table, &need);
+    assert(status == STATUS_OK && "the pool has the blocks of one sequence");
+    (void)status;
+}
+
+/* Tokens of a reply, one by one. */
+static enum status stream(struct eval_model *model, const uint32_t *window, uint32_t at, uint32_t n)
+{
+    const size_t vocabulary = eval_model_vocabulary(model);
+    for (uint32_t i = 0; i < n; i++) {
+        take_room(model, at + i, 1);
+        const struct forward_sequence sequence = {
+            .token_ids = window + at + i,
+            .n_query = 1,
+            .n_past = block_table_places(&model->table, at + i),
+            .blocks = model->table.blocks,
+            .n_blocks = model->table.spans_max,
+            .wants_logits = true,
+        };
+        TRY(forward_run(model->forward, &sequence, 1, 0, model->logits + i * vocabulary));
+    }
+    return STATUS_OK;
+}
+
 enum status eval_model_run(struct eval_model *model, const uint32_t *window, uint32_t n_window,
                            uint32_t at, uint32_t n)
 {
+    const bool has_table = model->geometry.sinks.window > 0;
+    assert(n > 0 && n == eval_model_step(model, at, n) && at + n <= n_window);
+    model->streams = is_reply(model, at);
+    if (model->streams)
+        return stream(model, window, at, n);
+    if (has_table)
+        take_room(model, at, n);
     const struct forward_sequence sequence = {
         .token_ids = window + at,
         .n_query = n,
         .n_past = at,
-        .prompt_len = n_window,
-        .blocks = model->blocks,
-        .n_blocks = model->n_blocks,
+        .prompt_len = has_table && n_window > model->geometry.sinks.window
+                          ? model->geometry.sinks.window
+                          : n_window,
+        .blocks = has_table ? model->table.blocks : model->blocks,
+        .n_blocks = has_table ? model->table.spans_max : model->n_blocks,
         .keeps_rows = true,
         .state = model->state,
     };
-    assert(n > 0 && n <= EVAL_CHUNK_TOKENS && at + n <= n_window);
     if (model->state && at == 0) /* another text */
         memset(model->state, 0, forward_state_bytes(model_get_config(model->model)));
     return forward_run(model->forward, &sequence, 1, 1, model->logits);
@@ -207,14 +278,17 @@ void eval_model_take_largest(const struct eval_model *model, uint32_t n, double 
 {
     const struct geometry *geometry = &model->geometry;
     const size_t part = (size_t)geometry->n_kv_heads * geometry->block_tokens * geometry->head_dim;
+    const uint32_t rows = geometry_rows(geometry);
     assert(geometry->dtype == KV_F32 && device_reads_host(model->device));
     for (uint32_t at = 0; at < n; at += geometry->block_tokens) {
         const uint32_t n_here = n - at < geometry->block_tokens ? n - at : geometry->block_tokens;
         const float *block = (const float *)(const void *)block_pool_data(
             model->pool, model->blocks[at / geometry->block_tokens]);
-        for (uint32_t i = 0; i < 2 * geometry->n_layers; i++, block += part) {
+        for (uint32_t i = 0; i < 2 * geometry->n_layers; i += 2 / rows, block += part) {
             const double here = block_largest(geometry, block, n_here);
             largest[i] = here > largest[i] || isnan(here) ? here : largest[i];
+            if (rows == 1) /* a row of latents is K and V */
+                largest[i + 1] = largest[i];
         }
     }
 }
@@ -224,5 +298,10 @@ enum status eval_model_rows(struct eval_model *model, uint32_t first, uint32_t n
 {
     assert(n <= EVAL_ROWS_MAX);
     *logits_out = model->logits;
+    if (model->streams) {
+        assert(first + n <= EVAL_ROWS_MAX);
+        *logits_out = model->logits + (size_t)first * eval_model_vocabulary(model);
+        return STATUS_OK;
+    }
     return forward_rows(model->forward, first, n, model->logits);
 }

@@ -1,6 +1,9 @@
 /*
  * eval_model - a model with its forward pass, and a cache for one window of a text.
  *
+ * With sinks (kvcache/sink_window.h) tokens behind the first attention_window ones are computed one by one, as a reply's: then a
+ * window may be longer than the model's context.
+ *
  * Thread: one at a time, with the thread pool under it.
  */
 #pragma once
@@ -29,6 +32,7 @@ struct eval_model_options {
     struct attention_switches attention;
     const char *attention_window;
     bool force_window;
+    uint32_t sink_tokens;
     const char *cpu_kernels, *attention_kernels;
     uint32_t window_tokens; /* most tokens of a window */
 };
@@ -48,8 +52,9 @@ const struct model *eval_model_get(const struct eval_model *model);
 uint32_t eval_model_vocabulary(const struct eval_model *model);
 const char *eval_model_kv_dtype(const struct eval_model *model); /* "bf16" */
 
-/* Computes tokens at .. at + n - 1 of a window of n_window, after those before them; n is EVAL_CHUNK_TOKENS, or what is left.
- * DEVICE_LOST. */
+/* How many tokens the step at that one has, of n that are left. */
+uint32_t eval_model_step(const struct eval_model *model, uint32_t at, uint32_t n);
+/* Computes tokens at .. at + n - 1 of a window of n_window, after those before them; n is eval_model_step's. DEVICE_LOST. */
 MUST_CHECK enum status eval_model_run(struct eval_model *model, const uint32_t *window,
                                       uint32_t n_window, uint32_t at, uint32_t n);
 /* For KV of F32 in the host's memory: raises largest [layer][2] (K, V) to the largest magnitudes in the cache of the first n tokens; the

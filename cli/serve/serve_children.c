@@ -49,6 +49,8 @@ static enum status start_worker(struct serve *serve, struct child *child, const 
     enum status status = serve_worker_arguments(&serve->config, serve->folder, role, table,
                                                 &arguments);
     if (status == STATUS_OK)
+        status = child_arguments_add(&arguments, "--kv-disk-part", name);
+    if (status == STATUS_OK)
         status = start(serve, child, name, ports, &arguments, error);
     child_arguments_finish(&arguments);
     return status;

@@ -35,6 +35,7 @@ bool serve_decides(const char *key)
         "context_workers",
         "resolve_ms",       /* ... by address: there are no names to look up */
         "kv_sharers",       /* their number */
+        "kv_disk_part",     /* each has its own */
         "cluster_key_fd",   /* the key of cluster_key, or a drawn one */
         "peer_certificate", /* a certificate names one role; these processes use the key, on */
         "peer_key",         /* a loopback */

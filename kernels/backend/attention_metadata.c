@@ -270,8 +270,9 @@ static uint32_t query_position(const struct attention_limits *limits,
     uint32_t index = sequence_first_query(limits, sequence) + i;
     if (sequence->positions)
         return sequence->positions[i];
-    if (limits->sink_tokens != 0 && sequence->phase == PHASE_GENERATION && index >= limits->window)
-        return limits->window - 1;
+    const uint32_t window = attention_window_of(sequence, limits->window);
+    if (limits->sink_tokens != 0 && sequence->phase == PHASE_GENERATION && index >= window)
+        return window - 1;
     return index;
 }
 

@@ -47,6 +47,8 @@ static enum status check_unread(const struct judged *judged, struct error *error
         bool is_unread;
         const char *why;
     } unread[] = {
+        {"window", sequence->window, is_context || limits->sink_tokens == 0 || limits->is_cyclic,
+         "only a generation sequence with sink_tokens and a linear cache has its own"},
         {"new_len", sequence->new_len, is_self, "KEYS_SELF writes one key a query"},
         {"query_index", sequence->query_index, is_self, "KEYS_SELF derives it from kv_len"},
         {"key_index", sequence->key_index, limits->keys != KEYS_SHARD, "only KEYS_SHARD has it"},
@@ -72,6 +74,11 @@ static enum status check_unread(const struct judged *judged, struct error *error
         if (unread[i].is_unread && unread[i].value != 0)
             return error_set(error, STATUS_INVALID_ARGUMENT, "%s is given (%u): %s",
                              unread[i].field, unread[i].value, unread[i].why);
+    if (sequence->window != 0 &&
+        (sequence->window <= limits->sink_tokens || sequence->window > limits->window))
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "window of a sequence is %u, must be over sink_tokens %u and at most %u",
+                         sequence->window, limits->sink_tokens, limits->window);
     return STATUS_OK;
 }
 
@@ -180,8 +187,9 @@ static uint32_t positions_end(const struct judged *judged)
     uint32_t end = sequence_first_query(limits, sequence) + sequence->query_len;
     if (limits->keys == KEYS_SHARD && sequence->key_index + sequence->kv_len > end)
         end = sequence->key_index + sequence->kv_len;
-    if (limits->sink_tokens != 0 && sequence->phase == PHASE_GENERATION && end > limits->window)
-        end = limits->window;
+    const uint32_t window = attention_window_of(sequence, limits->window);
+    if (limits->sink_tokens != 0 && sequence->phase == PHASE_GENERATION && end > window)
+        end = window;
     if (!sequence->positions)
         return end;
     end = 0;

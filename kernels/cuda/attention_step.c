@@ -407,6 +407,12 @@ enum status cuda_step_prepare(struct attention_metadata *metadata,
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "block_tokens is %u, must be at least block_tokens_min %u",
                          kv->block_tokens, least);
+    for (uint32_t i = 0; i < step->n_sequences; i++)
+        if (step->sequences[i].window != 0)
+            return error_set(error, STATUS_UNSUPPORTED,
+                             "sequence %u has a window of its own, %u, which this device does not "
+                             "compute",
+                             i, step->sequences[i].window);
     if (!step->is_dummy)
         TRY(kv_view_check_alignment(kv, metadata->limits.n_kv_heads,
                                     dtype_bytes(metadata->limits.cache), error));

@@ -75,10 +75,10 @@ static uint32_t position_in_sight(const struct attention_row *row, uint32_t inde
 {
     const struct attention_config *config = &row->call->layer->config;
     assert(index <= row->index || row->sequence->phase == PHASE_CONTEXT);
-    if (row->sequence->phase == PHASE_CONTEXT || index < config->sink_tokens ||
-        row->index < config->window)
+    const uint32_t window = attention_window_of(row->sequence, config->window);
+    if (row->sequence->phase == PHASE_CONTEXT || index < config->sink_tokens || row->index < window)
         return index;
-    return index - (row->index - (config->window - 1));
+    return index - (row->index - (window - 1));
 }
 
 static void load_key(const struct attention_row *row, uint32_t index, double *k_out, double *v_out)

@@ -71,7 +71,8 @@ static bool window_shows(const struct attention_row *row, uint32_t key)
         return true;
     if (key < config->sink_tokens || key > row->index)
         return true;
-    return row->index - key < config->window - config->sink_tokens;
+    return row->index - key <
+           attention_window_of(row->sequence, config->window) - config->sink_tokens;
 }
 
 /* A24: the summand of the given mask; -inf hides the key. */

@@ -66,6 +66,11 @@ enum status attention_windows_set(const char *text, bool is_forced, struct model
                              "made with %u (0: all), and computes something else with another: "
                              "force_window allows it",
                              layer, wanted, own);
+        if (!is_own && config->decoder.latent.dim > 0)
+            return error_set(error, STATUS_UNSUPPORTED,
+                             "attention_window gives layer %u a window of %u tokens, but its "
+                             "attention is over latents, which has none",
+                             layer, wanted);
     }
     for (uint32_t layer = 0; layer < config->n_layers; layer++)
         config->windows[layer] = windows[layer % n];

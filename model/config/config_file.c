@@ -64,6 +64,8 @@ static enum status read_heads(const struct json_fields *fields, struct model_con
                          "%s: num_key_value_heads is %u, which does not divide "
                          "num_attention_heads %u",
                          fields->file, config->n_kv_heads, config->n_heads);
+    if (family->is_latent) /* head_dim is that of the rotary part, if the key is there */
+        return STATUS_OK;
     if (config->head_dim == 0)
         config->head_dim = family->head_dim;
     if (config->head_dim == 0 && config->hidden % config->n_heads != 0)
@@ -313,13 +315,23 @@ static enum layer_rope rope_of_layer(enum rope_rule rule, bool slides)
     return ROPE_MAIN;
 }
 
+/* Scores times head_dim^-1/2, with YaRN times the square of what mscale_all_dim makes of its factor. */
+static void scale_latents(struct model_config *config)
+{
+    const struct rope_config *rope = &config->rope;
+    double scale = 1;
+    if (rope->scaling == ROPE_YARN && rope->mscale_all_dim > 0 && rope->factor > 1)
+        scale = 0.1 * rope->mscale_all_dim * log(rope->factor) + 1;
+    config->decoder.attention_scale = (float)(scale * scale / sqrt((double)config->head_dim));
+}
+
 static enum status read_ropes(const struct json_fields *fields, struct model_config *config)
 {
     const struct family *family = family_of(config);
     struct rope_source source = {
         .fields = fields,
         .family = family,
-        .head_dim = config->head_dim,
+        .head_dim = family->is_latent ? config->decoder.latent.rope_dim : config->head_dim,
         .context_tokens = config->context_tokens,
         .factors = &config->rope_factors,
     };
@@ -331,6 +343,8 @@ static enum status read_ropes(const struct json_fields *fields, struct model_con
         memset(config->layer_ropes, ROPE_ABSENT, sizeof config->layer_ropes);
     TRY(rope_parameters_read(&source, &config->rope));
     config->context_tokens = config->rope.positions_max;
+    if (family->is_latent)
+        scale_latents(config);
     config->rope_local = config->rope;
     source.context_tokens = config->context_tokens;
     source.is_local = true;

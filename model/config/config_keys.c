@@ -39,7 +39,7 @@ static const struct key_group CONFIG_KEYS[] = {
      "initializer_range attention_dropout hidden_dropout resid_pdrop embd_pdrop attn_pdrop "
      "classifier_dropout rope_init_seed gradient_checkpointing neftune_noise_alpha dropout "
      "layerdrop activation_dropout "
-     "init_std emb_pdrop skip_bias_add skip_bias_add_qkv"},
+     "init_std emb_pdrop skip_bias_add skip_bias_add_qkv aux_loss_alpha seq_aux"},
     {KEY_IGNORED, RUNNING,
      "attn_implementation experts_implementation _attn_implementation "
      "_attn_implementation_autoset _attn_implementation_internal _experts_implementation "
@@ -55,12 +55,12 @@ static const struct key_group CONFIG_KEYS[] = {
      "embedding_fraction sliding_window_size use_embedding_sharing "
      "use_gated_activation layer_switch use_parallel_block use_parallel_embedding init_config "
      "tokenizer_name "
-     "order_of_interleaved_layers position_embedding_type n_ctx rotary"},
+     "order_of_interleaved_layers position_embedding_type n_ctx rotary ep_size"},
     {KEY_IGNORED, TASKS,
      "finetuning_task task_specific_params id2label label2id num_labels problem_type "
      "summary_type summary_use_proj summary_activation summary_proj_to_labels "
      "summary_first_dropout"},
-    {KEY_IGNORED, "of layers that predict more tokens, which are not computed",
+    {KEY_IGNORED, "of layers that predict further tokens, which are not computed",
      "mtp_num_hidden_layers mtp_use_dedicated_embeddings"},
     {KEY_IGNORED, "a recurrent state is float32, whatever it says", "mamba_ssm_dtype"},
     {KEY_IGNORED, OTHER_IDS,

@@ -49,6 +49,34 @@ enum qkv_layout {
     QKV_BY_GROUP, /* for each KV head: its Q heads, K, V (GPT-NeoX, BLOOM, Falcon) */
 };
 
+/*
+ * Attention over latents (kernels/latent.h), which all heads share: dim 0: none, K and V of heads. W_uk and W_uv are the rows of
+ * kv_b_proj for K and for V, a head each.
+ *
+ *     x          = RMS(q_a hidden) if there is a q_rank, else hidden
+ *     nope | rope of a head of q = q x                            [nope_dim | rope_dim]
+ *     latent | rope = kv_a hidden, the latent by RMS              the row that is cached
+ *     scores     = attention_scale (W_uk^T nope | rotated rope) (latent | rotated rope)
+ *     a head     = W_uv (sum of the latents, by softmax of the scores)     [v_dim]
+ *
+ * (DeepSeek-AI 2024, DeepSeek-V2, arXiv 2405.04434, section 2.1.)
+ */
+struct latent_shape {
+    uint32_t dim;      /* kv_lora_rank */
+    uint32_t rope_dim; /* qk_rope_head_dim */
+    uint32_t nope_dim; /* qk_nope_head_dim */
+    uint32_t v_dim;    /* v_head_dim */
+    uint32_t q_rank;   /* q_lora_rank; 0: none */
+};
+
+#define LATENT_NORM_EPS 1e-6f /* of both norms: Transformers gives them no other */
+
+/* Elements of a row of the cache. */
+static inline uint32_t latent_row(const struct latent_shape *latent)
+{
+    return latent->dim + latent->rope_dim;
+}
+
 /* The rotation of a layer: struct model_config has two. */
 enum layer_rope { ROPE_MAIN, ROPE_LOCAL, ROPE_ABSENT };
 
@@ -64,6 +92,7 @@ struct decoder {
     enum qkv_layout qkv_layout;
     bool is_transposed; /* matrices are stored [n_in][n_out]: Conv1D of GPT-2 */
     enum qk_norm qk_norm;
+    struct latent_shape latent;
     float attention_scale; /* the factor of the scores; 0: 1 / sqrt(head_dim) */
     float attention_cap;   /* 0: none */
     float alibi_scale;     /* 0: no ALiBi */

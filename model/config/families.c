@@ -19,6 +19,11 @@
 /* Three positions for a token: of a text they are equal. */
 #define MROPE_KEYS     "mrope_section mrope_interleaved"
 #define LAYER_NORM_EPS "norm_eps=layer_norm_eps"
+#define LATENT_KEYS                                                                                \
+    "q_lora_rank kv_lora_rank qk_nope_head_dim qk_rope_head_dim qk_head_dim v_head_dim "           \
+    "rope_interleave first_k_dense_replace moe_layer_freq n_routed_experts n_shared_experts "      \
+    "num_experts_per_tok moe_intermediate_size norm_topk_prob scoring_func n_group topk_group "    \
+    "routed_scaling_factor kv_b_is_apart " ROUTER_TRAINING
 
 /* The first rows' places are part of digests of models: new rows come last. */
 static const struct family FAMILIES[] = {
@@ -441,6 +446,24 @@ static const struct family FAMILIES[] = {
      .context_tokens = 262144,
      .norm_eps = 1e-5,
      .read = family_read_ministral3},
+    {.architecture = "DeepseekV2ForCausalLM",
+     .model_type = "deepseek_v2",
+     .own_keys = LATENT_KEYS " topk_method",
+     .naming = NAMED_AS_DEEPSEEK,
+     .may_have_attention_bias = true,
+     .is_latent = true,
+     .rope_is_interleaved = true,
+     .context_tokens = 2048,
+     .read = family_read_deepseek_v2},
+    {.architecture = "DeepseekV3ForCausalLM",
+     .model_type = "deepseek_v3",
+     .own_keys = LATENT_KEYS " topk_method num_nextn_predict_layers num_mtp_layers",
+     .naming = NAMED_AS_DEEPSEEK,
+     .may_have_attention_bias = true,
+     .is_latent = true,
+     .rope_is_interleaved = true,
+     .context_tokens = 4096,
+     .read = family_read_deepseek_v3},
     {.architecture = "Qwen3NextForCausalLM",
      .model_type = "qwen3_next",
      .own_keys = "num_experts num_experts_per_tok moe_intermediate_size "

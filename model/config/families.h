@@ -54,6 +54,8 @@ enum tensor_naming {
     NAMED_AS_FALCON,
     NAMED_AS_MPT,
     NAMED_AS_STABLELM,
+    NAMED_AS_DEEPSEEK,
+    NAMED_AS_DEEPSEEK_APART, /* no family's: DeepSeek in a GGUF file */
     NAMED_AS_QWEN_NEXT,
     NAMED_AS_QWEN3_5,
 };
@@ -79,6 +81,8 @@ struct family {
     double rope_part; /* of a head that is rotated: the default; 0: 1, and the key is refused */
     bool rope_is_interleaved;
     double rope_theta, rope_theta_local; /* 0: 10,000 */
+
+    bool is_latent; /* attention over latents: the function reads their sizes */
 
     uint32_t head_dim;                        /* 0: hidden / heads */
     uint32_t n_heads, n_kv_heads, vocabulary; /* defaults in a text_config alone */

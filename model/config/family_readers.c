@@ -1,5 +1,6 @@
 #include "model/config/family_readers.h"
 
+#include "kernels/latent.h"
 #include "model/config/recurrent_layers.h"
 
 #include <math.h>
@@ -432,4 +433,150 @@ enum status family_read_gpt_oss(const struct json_fields *fields, struct model_c
     config->experts.beta = 1;
     config->experts.limit = (float)limit;
     return STATUS_OK;
+}
+
+/* ---- latents ---- */
+
+static enum status read_size(const struct json_fields *fields, const char *key, uint32_t unit,
+                             uint32_t most, uint32_t *size_out)
+{
+    TRY(json_fields_require(fields, key));
+    TRY(json_fields_u32(fields, key, 1, HIDDEN_MAX, size_out));
+    if (*size_out % unit == 0 && *size_out <= most)
+        return STATUS_OK;
+    return error_set(fields->error, STATUS_UNSUPPORTED,
+                     "%s: %s is %u, supported are multiples of %u up to %u", fields->file, key,
+                     *size_out, unit, most);
+}
+
+/* A key that says again what others make. */
+static enum status check_same(const struct json_fields *fields, const char *key, uint32_t made)
+{
+    uint32_t given = made;
+    TRY(json_fields_u32(fields, key, 1, UINT32_MAX, &given));
+    if (given == made)
+        return STATUS_OK;
+    return error_set(fields->error, STATUS_UNSUPPORTED, "%s: %s is %u, only %u is supported",
+                     fields->file, key, given, made);
+}
+
+static enum status read_latent(const struct json_fields *fields, struct model_config *config)
+{
+    struct latent_shape *latent = &config->decoder.latent;
+    TRY(read_size(fields, "kv_lora_rank", 16, LATENT_DIM_MAX, &latent->dim));
+    TRY(read_size(fields, "qk_rope_head_dim", 8, LATENT_ROPE_DIM_MAX, &latent->rope_dim));
+    TRY(read_size(fields, "qk_nope_head_dim", 1, LATENT_HEAD_MAX, &latent->nope_dim));
+    TRY(read_size(fields, "v_head_dim", 1, LATENT_HEAD_MAX, &latent->v_dim));
+    if (!json_object_get(fields->object, "q_lora_rank")) /* null: no such matrix */
+        TRY(json_fields_require(fields, "q_lora_rank"));
+    TRY(json_fields_u32(fields, "q_lora_rank", 1, HIDDEN_MAX, &latent->q_rank));
+    config->head_dim = latent->nope_dim + latent->rope_dim;
+    TRY(check_same(fields, "qk_head_dim", config->head_dim));
+    return check_same(fields, "num_key_value_heads", config->n_heads);
+}
+
+/* The first layers have an MLP in place of experts. */
+static enum status read_first_layers(const struct json_fields *fields, uint32_t n_dense,
+                                     struct model_config *config)
+{
+    TRY(json_fields_u32(fields, "first_k_dense_replace", 0, UINT32_MAX, &n_dense));
+    TRY(check_same(fields, "moe_layer_freq", 1));
+    for (uint32_t layer = 0; layer < config->n_layers && layer < n_dense; layer++)
+        config->has_experts[layer] = 0;
+    return STATUS_OK;
+}
+
+static enum status require_word(const struct json_fields *fields, const char *key,
+                                const char *expected)
+{
+    const char *word = expected;
+    TRY(json_fields_string(fields, key, &word));
+    if (strcmp(word, expected) == 0)
+        return STATUS_OK;
+    return error_set(fields->error, STATUS_UNSUPPORTED, "%s: %s is \"%.40s\", only %s is supported",
+                     fields->file, key, word, expected);
+}
+
+/* n_group groups of experts, of which topk_group are chosen. score_experts: those that make the score of a group. */
+static enum status read_expert_groups(const struct json_fields *fields, uint32_t score_experts,
+                                      struct moe_routing *routing)
+{
+    const bool is_null = json_is_null(json_object_get(fields->object, "n_group"));
+    uint32_t n = is_null ? 0 : routing->n_groups, top = routing->top_groups;
+    TRY(json_fields_u32(fields, "n_group", 1, MOE_EXPERTS_MAX, &n));
+    TRY(json_fields_u32(fields, "topk_group", 1, MOE_EXPERTS_MAX, &top));
+    if (n == 0 || top == 0)
+        return json_fields_require(fields, n == 0 ? "n_group" : "topk_group");
+    if (routing->n_experts % n != 0 || routing->n_experts / n < score_experts)
+        return error_set(fields->error, STATUS_CORRUPT,
+                         "%s: n_group is %u: n_routed_experts %u cannot be divided into groups of "
+                         "%u or more",
+                         fields->file, n, routing->n_experts, score_experts);
+    if (top > n || routing->top_k > top * (routing->n_experts / n))
+        return error_set(fields->error, STATUS_CORRUPT,
+                         "%s: topk_group is %u of n_group %u: num_experts_per_tok %u are not in "
+                         "them",
+                         fields->file, top, n, routing->top_k);
+    routing->n_groups = n > 1 ? n : 0;
+    routing->top_groups = n > 1 ? top : 0;
+    return STATUS_OK;
+}
+
+static enum status read_deepseek(const struct json_fields *fields, const char *score,
+                                 uint32_t n_dense, struct model_config *config)
+{
+    static const struct expert_keys KEYS = {"n_routed_experts", "moe_intermediate_size", NULL};
+    struct moe_config *experts = &config->experts;
+    uint32_t n_shared = 0;
+    double scale = 1;
+    TRY(read_latent(fields, config));
+    TRY(json_fields_bool(fields, "kv_b_is_apart", &config->kv_b_is_apart)); /* of GGUF files */
+    TRY(read_experts(fields, &KEYS, config));
+    TRY(require_word(fields, "scoring_func", score));
+    TRY(json_fields_require(fields, "routed_scaling_factor"));
+    TRY(json_fields_real(fields, "routed_scaling_factor", 1e-6, 1e6, &scale));
+    TRY(json_fields_require(fields, "n_shared_experts"));
+    TRY(json_fields_u32(fields, "n_shared_experts", 0, MOE_EXPERTS_MAX, &n_shared));
+    if (n_shared > FFN_MAX / experts->n_inner)
+        return error_set(fields->error, STATUS_CORRUPT,
+                         "%s: n_shared_experts is %u, which makes more than %u with "
+                         "moe_intermediate_size %u",
+                         fields->file, n_shared, FFN_MAX, experts->n_inner);
+    experts->routing.scale = (float)scale;
+    experts->n_shared_inner = n_shared * experts->n_inner;
+    return read_first_layers(fields, n_dense, config);
+}
+
+/* Transformers ignores norm_topk_prob, the first code of the family does not. */
+enum status family_read_deepseek_v2(const struct json_fields *fields, struct model_config *config)
+{
+    const char *method = "greedy";
+    TRY(read_deepseek(fields, "softmax", 0, config));
+    TRY(require_bool(fields, "norm_topk_prob", false));
+    TRY(require_bool(fields, "rope_interleave", true));
+    TRY(json_fields_string(fields, "topk_method", &method));
+    if (strcmp(method, "group_limited_greedy") == 0)
+        return read_expert_groups(fields, 1, &config->experts.routing);
+    return require_word(fields, "topk_method", "greedy");
+}
+
+enum status family_read_deepseek_v3(const struct json_fields *fields, struct model_config *config)
+{
+    struct moe_routing *routing = &config->experts.routing;
+    bool renormalises = true;
+    TRY(read_deepseek(fields, "sigmoid", 3, config));
+    TRY(require_word(fields, "topk_method", "noaux_tc"));
+    TRY(json_fields_bool(fields, "norm_topk_prob", &renormalises));
+    routing->score = MOE_SIGMOID;
+    routing->renormalise = renormalises;
+    routing->group_score = MOE_GROUP_TWO;
+    routing->n_groups = 8;
+    routing->top_groups = 4;
+    TRY(read_expert_groups(fields, 2, routing));
+    if (routing->n_groups == 0)
+        routing->group_score = MOE_GROUP_BEST;
+    config->has_selection_bias = true;
+    TRY(json_fields_u32(fields, "num_mtp_layers", 0, LAYERS_MAX, &config->n_skipped_layers));
+    return json_fields_u32(fields, "num_nextn_predict_layers", 0, LAYERS_MAX,
+                           &config->n_skipped_layers);
 }

@@ -40,6 +40,10 @@ MUST_CHECK enum status family_read_falcon(const struct json_fields *fields,
                                           struct model_config *config);
 MUST_CHECK enum status family_read_mpt(const struct json_fields *fields,
                                        struct model_config *config);
+MUST_CHECK enum status family_read_deepseek_v2(const struct json_fields *fields,
+                                               struct model_config *config);
+MUST_CHECK enum status family_read_deepseek_v3(const struct json_fields *fields,
+                                               struct model_config *config);
 MUST_CHECK enum status family_read_mixtral(const struct json_fields *fields,
                                            struct model_config *config);
 MUST_CHECK enum status family_read_granite_moe(const struct json_fields *fields,

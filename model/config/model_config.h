@@ -17,12 +17,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define LAYERS_MAX     512u
-#define HIDDEN_MAX     65536u
-#define HEADS_MAX      1024u
-#define FFN_MAX        (1u << 20)
-#define VOCABULARY_MAX (1u << 24)
-#define EOS_IDS_MAX    256u
+#define LAYERS_MAX      512u
+#define HIDDEN_MAX      65536u
+#define HEADS_MAX       1024u
+#define FFN_MAX         (1u << 20)
+#define VOCABULARY_MAX  (1u << 24)
+#define EOS_IDS_MAX     256u
+#define LATENT_HEAD_MAX 1024u /* of nope_dim and of v_dim */
 
 /* LongRoPE's frequencies: divided by the short factors, if no more than original_positions are served, else by the long ones. So
  * they are the same for all sequences of a process, and K of a short prompt can begin a long one. */
@@ -51,7 +52,7 @@ struct model_config {
     uint32_t n_heads;
     uint32_t n_kv_heads; /* divides n_heads */
     uint32_t
-        head_dim; /* a multiple of 8 up to HEAD_DIM_MAX; n_heads * head_dim need not be hidden */
+        head_dim; /* a multiple of 8 up to HEAD_DIM_MAX; n_heads * head_dim need not be hidden. With latents: of Q, any size */
     uint32_t ffn; /* intermediate size of the MLP */
     uint32_t vocabulary;
     /* Positions that are served: max_position_embeddings, or more with YaRN (rope_parameters.h). */
@@ -67,7 +68,11 @@ struct model_config {
     bool has_sinks;                   /* a logit a head in the denominator of attention */
     /* routing.n_experts 0: no layer has experts. n_in is hidden. */
     struct moe_config experts;
-    bool has_shared_scale;           /* the shared expert counts by a sigmoid */
+    bool has_shared_scale;   /* the shared expert counts by a sigmoid */
+    bool kv_b_is_apart;      /* the files have W_uk and W_uv: GGUF */
+    bool has_selection_bias; /* of the experts' choice: struct moe_weights */
+    uint32_t
+        n_skipped_layers; /* behind the last one: they predict further tokens and are not computed */
     uint8_t has_experts[LAYERS_MAX]; /* [n_layers] */
     uint32_t windows[LAYERS_MAX];    /* [n_layers]: query i sees keys i - window + 1 .. i; 0: all */
 
@@ -78,3 +83,23 @@ struct model_config {
     uint32_t n_eos_ids;
     uint32_t eos_ids[EOS_IDS_MAX]; /* of both files, each once */
 };
+
+/* What a token has in the cache of a layer: K and V of n_heads heads of dim elements each; latents: one row of dim elements, whose
+ * first latent_dim ones are V, too. */
+struct cache_shape {
+    uint32_t n_heads, dim, latent_dim; /* latent_dim 0: K and V */
+};
+
+static inline struct cache_shape model_cache_shape(const struct model_config *config)
+{
+    const struct latent_shape *latent = &config->decoder.latent;
+    return latent->dim > 0 ? (struct cache_shape){1, latent_row(latent), latent->dim}
+                           : (struct cache_shape){config->n_kv_heads, config->head_dim, 0};
+}
+
+/* Elements that attention computes for a token. */
+static inline uint32_t model_attended_width(const struct model_config *config)
+{
+    const struct latent_shape *latent = &config->decoder.latent;
+    return config->n_heads * (latent->dim > 0 ? latent->v_dim : config->head_dim);
+}

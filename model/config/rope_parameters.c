@@ -87,9 +87,11 @@ static enum status read_part(const struct rope_source *source, const struct json
     return STATUS_OK;
 }
 
-/* A family whose layers have two rotations has no factors for both. */
+/* A family whose layers have two rotations has no factors for both. Angles of latents do not depend on the length. */
 static bool takes(const struct family *family, enum rope_scaling scaling)
 {
+    if (family->is_latent)
+        return scaling != ROPE_LONGROPE && scaling != ROPE_DYNAMIC;
     return scaling != ROPE_LONGROPE || family->ropes != ROPES_LOCAL_IN_WINDOWS;
 }
 
@@ -255,6 +257,18 @@ static enum status refuse_factors(const struct json_fields *rope)
     return STATUS_OK;
 }
 
+/* Transformers scales the scores of latents by it with any type. */
+static enum status refuse_mscale(const struct json_fields *rope)
+{
+    double mscale = 0;
+    TRY(json_fields_real(rope, "mscale_all_dim", 0, FACTOR_MAX, &mscale));
+    if (mscale == 0)
+        return STATUS_OK;
+    return error_set(rope->error, STATUS_UNSUPPORTED,
+                     "%s.mscale_all_dim is %g, which is supported with yarn alone", rope->file,
+                     mscale);
+}
+
 static enum status read_scaling(const struct rope_source *source, const struct json_fields *rope,
                                 struct rope_config *config)
 {
@@ -265,6 +279,8 @@ static enum status read_scaling(const struct rope_source *source, const struct j
         TRY(refuse_factors(rope));
     if (config->scaling == ROPE_NONE)
         return STATUS_OK;
+    if (source->family->is_latent && config->scaling != ROPE_YARN)
+        TRY(refuse_mscale(rope));
     TRY(read_original(source->fields, rope, context_tokens, config));
     TRY(read_factor(rope, context_tokens, config));
     if (config->scaling == ROPE_LONGROPE)
@@ -374,6 +390,11 @@ enum status rope_parameters_read(const struct rope_source *source, struct rope_c
                                  .is_interleaved = source->family->rope_is_interleaved};
     if (config_keys_list(source->family->own_keys, "rope_interleaved"))
         TRY(json_fields_bool(fields, "rope_interleaved", &config.is_interleaved));
+    if (source->family->is_latent) {
+        TRY(json_fields_bool(fields, "rope_interleave", &config.is_interleaved));
+        if (json_is_null(json_object_get(fields->object, "rope_interleave")))
+            config.is_interleaved = false; /* as in Transformers */
+    }
     TRY(read_theta(source, &rope, &config.theta));
     TRY(read_part(source, &rope, &config.rotary_dim));
     if (scaling && parameters)

@@ -40,6 +40,11 @@ static enum status list_one(const struct gguf_architecture *architecture,
     to->n_dims = from->n_dims - (n_experts > 1 || gguf_architecture_is_of_experts(from->name));
     for (uint32_t i = 0; i < to->n_dims; i++)
         to->shape[i] = from->dims[to->n_dims - 1 - i];
+    if (to->n_dims == 3 && gguf_architecture_is_of_heads(from->name)) { /* rows of all heads */
+        to->shape[0] *= to->shape[1];
+        to->shape[1] = to->shape[2];
+        to->n_dims = 2;
+    }
     to->bytes = from->bytes / n_experts;
     to->data = from->data + expert * to->bytes;
     return STATUS_OK;

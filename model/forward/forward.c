@@ -58,6 +58,7 @@ static void pack(struct forward *forward, const struct forward_sequence *sequenc
             .prompt_len = sequence->prompt_len,
             .block_ids = forward->tables ? fill_tables(forward, sequence, i) : sequence->blocks,
             .n_blocks = sequence->n_blocks,
+            .window = sequence->window,
         };
         if (forward->recurrent.states)
             forward_take_state(forward, sequence, i);
@@ -102,12 +103,14 @@ static enum status lay_out(struct forward *forward, const struct step_layout *la
     uint32_t *token_ids = (uint32_t *)(void *)view;
     pack(forward, sequences, n_contexts, token_ids,
          (uint32_t *)(void *)(view + layout->logit_rows_at), &packed);
-    pad(forward, layout->metadata->n_static, token_ids, &packed);
+    pad(forward, layout->metadata ? layout->metadata->n_static : 0, token_ids, &packed);
     if (forward_finds(forward))
         forward_lay_out_wishes(layout, sequences, n_sequences, view);
     const struct attention_step step = {.sequences = forward->sequences,
                                         .n_sequences = packed.n_sequences};
     TRY(forward_send(forward, layout, &step, view, &sent));
+    packed.positions = forward->latent ? forward_latent_prepare(forward, packed.n_sequences)
+                                       : layout->metadata->positions;
     packed.sent = sent;
     packed.token_ids = (const uint32_t *)(const void *)sent;
     packed.logit_rows = (const uint32_t *)(const void *)(sent + layout->logit_rows_at);

@@ -21,6 +21,7 @@
 #include "kernels/attention.h"
 #include "kvcache/block_pool.h"
 #include "kvcache/cache_groups.h"
+#include "kvcache/sink_window.h"
 #include "model/model.h"
 
 struct forward;
@@ -81,6 +82,8 @@ struct forward_options {
     struct device *device;             /* the blocks of the pool are on it, too */
     const struct kv_scales *kv_scales; /* of an INT8 or E4M3 cache; read by create alone */
     struct attention_switches attention;
+    struct sink_window
+        sinks; /* of replies; window 0: none. Then n_past counts places of the table, not tokens */
 };
 
 /* A device gets at most this many penalties for one row. A row with more is fetched. */
@@ -104,6 +107,7 @@ struct forward_sequence {
      * of this step sees may be BLOCK_NONE. */
     const block_id *blocks;
     uint32_t n_blocks;
+    uint32_t window;                 /* with sinks, of a reply: under theirs; 0: theirs */
     bool wants_logits;               /* of its last query token */
     bool keeps_rows;                 /* for forward_rows: of all its query tokens */
     const struct forward_wish *wish; /* for forward_find, if wants_logits; NULL: no search */

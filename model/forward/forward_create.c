@@ -46,8 +46,9 @@ const char *context_math_name(enum context_math math)
 size_t forward_block_bytes(const struct model_config *config, uint32_t block_tokens,
                            enum cache_dtype dtype)
 {
-    return (size_t)kv_layers_count(config) * 2 * config->n_kv_heads * block_tokens *
-           config->head_dim * dtype_bytes(forward_cache_dtype(dtype));
+    const struct cache_shape shape = model_cache_shape(config);
+    return (size_t)kv_layers_count(config) * (shape.latent_dim > 0 ? 1 : 2) * shape.n_heads *
+           block_tokens * shape.dim * dtype_bytes(forward_cache_dtype(dtype));
 }
 
 uint32_t forward_kv_tokens_max(const struct model_config *config,
@@ -55,6 +56,28 @@ uint32_t forward_kv_tokens_max(const struct model_config *config,
 {
     uint64_t tokens = (uint64_t)options->blocks_max * options->block_tokens;
     return tokens < config->context_tokens ? (uint32_t)tokens : config->context_tokens;
+}
+
+/* Attention over latents is computed in one way. */
+static enum status check_latents(const struct forward_options *options, struct error *error)
+{
+    const struct attention_switches *attention = &options->attention;
+    const char *what = NULL;
+    if (options->context_math != CONTEXT_MATH_COMPUTE)
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "attention_math is %s, but attention is over latents: expected compute",
+                         context_math_name(options->context_math));
+    if (forward_stores_scores(attention))
+        what = "attention_path";
+    else if (attention->multi_block != CHOICE_AUTO)
+        what = "multi_block";
+    else if (attention->grouped != CHOICE_AUTO)
+        what = "grouped_query";
+    if (!what)
+        return STATUS_OK;
+    return error_set(error, STATUS_UNSUPPORTED,
+                     "%s is not auto, but attention is over latents, which is computed in one way",
+                     what);
 }
 
 /* A chunk that begins behind a part of a tile would round the rest of it in another way. */
@@ -73,6 +96,10 @@ enum status forward_create_attention(struct forward *forward, uint32_t layer, st
 {
     const struct model_config *config = forward->config;
     const struct layer_weights *weights = &forward->weights->layers[layer];
+    if (config->decoder.latent.dim > 0) {
+        TRY(check_latents(&forward->options, error));
+        return forward_latent_create(forward, error);
+    }
     assert(weights->q_norm.dtype == weights->k_norm.dtype); /* model_load has checked */
     struct attention_config attention = forward->shape;
     const uint32_t number = kv_layers_before(config, layer);
@@ -84,6 +111,11 @@ enum status forward_create_attention(struct forward *forward, uint32_t layer, st
     attention.table = place.group;
     attention.window = config->windows[layer];
     TRY(check_window(forward, attention.window, error));
+    if (forward->options.sinks.window >
+        0) { /* forward_describe has checked that it has no own window */
+        attention.window = forward->options.sinks.window;
+        attention.sink_tokens = forward->options.sinks.sinks;
+    }
     if (dtype_is_8bit(attention.cache)) {
         const struct kv_scales *scales = forward->options.kv_scales;
         attention.k_scale = kv_scales_of(scales, attention.cache, number, KV_PART_K);
@@ -118,6 +150,8 @@ static struct kv_view view_of(const struct forward *forward, void *base, uint32_
 {
     const struct model_config *config = forward->config;
     const struct forward_options *options = &forward->options;
+    if (forward->latent)
+        return forward_latent_view(forward, base, n_blocks, n_places(forward));
     return kv_view_dense(base, n_blocks, n_places(forward), config->n_kv_heads,
                          options->block_tokens, config->head_dim,
                          forward_cache_dtype(options->cache_dtype));
@@ -188,6 +222,8 @@ static enum status create_operators(struct forward *forward, struct error *error
     for (uint32_t layer = 0; layer < config->n_layers; layer++)
         if (!config->is_recurrent[layer])
             TRY(forward_create_attention(forward, layer, error));
+    if (forward->latent)
+        TRY(forward_latent_lay_out(forward, error));
 
     struct attention_limits limits = {
         .n_sequences_max = options->sequences_max,
@@ -200,6 +236,8 @@ static enum status create_operators(struct forward *forward, struct error *error
         .mask = MASK_CAUSAL,
         .block_tokens_min = options->block_tokens,
         .n_tables = cache_groups_count(&options->groups),
+        .window = options->sinks.window,
+        .sink_tokens = options->sinks.sinks,
         .has_short_path = options->attention.path == PATH_SHORT,
         .has_multi_block = options->attention.multi_block == CHOICE_ON,
         .ropes = {forward->rope ? forward->rope : forward->rope_local,
@@ -224,7 +262,20 @@ static uint32_t larger(uint32_t a, uint32_t b)
 /* Elements of a token that a layer hands to its output product. */
 static uint32_t attended_width(const struct model_config *config)
 {
-    return larger(config->n_heads * config->head_dim, forward_recurrent_values(config));
+    return larger(model_attended_width(config), forward_recurrent_values(config));
+}
+
+/* Products of latents: of GEMMS_MAX heads at a time, each with rows of its own; or of Q and the cached row. */
+static size_t heads_workspace_bytes(const struct model_config *config,
+                                    const struct kernels *kernels, uint32_t tokens)
+{
+    const struct latent_shape *latent = &config->decoder.latent;
+    const uint32_t widest = latent->nope_dim > latent->dim ? latent->nope_dim : latent->dim;
+    if (latent->dim == 0)
+        return 0;
+    const size_t heads = GEMMS_MAX * gemm_workspace_bytes(kernels, tokens, widest);
+    const size_t q = latent->q_rank > 0 ? gemm_workspace_bytes(kernels, tokens, latent->q_rank) : 0;
+    return heads > q ? heads : q;
 }
 
 /* The most that products of a step use. Q, K and V read the same rows, and so do gate and up. */
@@ -233,13 +284,15 @@ static size_t workspace_bytes(const struct model *model, const struct forward_op
     const struct model_config *config = model_get_config(model);
     const struct kernels *kernels = model_kernels(model);
     const uint32_t tokens = options->tokens_max, attended = attended_width(config);
+    const size_t of_heads = heads_workspace_bytes(config, kernels, tokens);
     const size_t inner = gemm_workspace_bytes(kernels, mlp_rows_max(options), config->ffn);
     /* Of a layer with recurrent state some matrices are never rounded: with the others these are two kinds for the same rows. */
     const size_t kinds = forward_recurrent_values(config) > 0 ? 2 : 1;
     const size_t outer = kinds *
                          gemm_workspace_bytes(kernels, tokens, larger(config->hidden, attended));
     const size_t head = gemm_workspace_bytes(kernels, options->sequences_max, config->hidden);
-    const size_t most = inner > outer ? inner : outer;
+    size_t most = inner > outer ? inner : outer;
+    most = most > of_heads ? most : of_heads;
     return most > head ? most : head;
 }
 
@@ -256,6 +309,7 @@ static size_t lay_out_activations(struct forward *forward, uint8_t *base)
     const struct device *device = forward->options.device;
     const size_t tokens = forward->options.tokens_max, mlp_rows = forward->mlp_rows_max;
     const enum dtype dtype = forward->dtype;
+    const struct latent_shape *latent = &config->decoder.latent;
     const bool writes_to_host = !device || device_reads_host(device);
     const size_t rows = forward->options.sequences_max, found = forward_finds_on(device) ? rows : 0;
     const struct {
@@ -267,6 +321,10 @@ static size_t lay_out_activations(struct forward *forward, uint8_t *base)
         {&forward->normed, tokens, config->hidden, dtype, DTYPE_F32},
         {&forward->qkv, tokens, forward->qkv_width, dtype, dtype},
         {&forward->attended, tokens, attended_width(config), dtype, dtype},
+        {&forward->latent_q, latent->dim > 0 ? tokens : 0,
+         (size_t)config->n_heads * latent_row(latent), dtype, dtype},
+        {&forward->latent_sums, latent->dim > 0 ? tokens : 0, (size_t)config->n_heads * latent->dim,
+         dtype, dtype},
         {&forward->convolved, tokens, forward_recurrent_channels(config), dtype, dtype},
         {&forward->gate, mlp_rows, config->ffn, dtype, dtype},
         {&forward->up, config->decoder.has_no_gate ? 0 : mlp_rows, config->ffn, dtype, dtype},
@@ -311,8 +369,9 @@ static enum status create_workspace(struct forward *forward, struct error *error
 static uint32_t qkv_width(const struct model_config *config)
 {
     const uint32_t n_gates = config->decoder.has_output_gate ? config->n_heads : 0;
-    return larger((config->n_heads + 2 * config->n_kv_heads + n_gates) * config->head_dim,
-                  forward_recurrent_width(config));
+    const uint32_t heads = (config->n_heads + 2 * config->n_kv_heads + n_gates) * config->head_dim;
+    const uint32_t latents = forward_latent_width(config);
+    return larger(latents > 0 ? latents : heads, forward_recurrent_width(config));
 }
 
 static struct forward shape_of(const struct model *model, const struct forward_options *options)
@@ -388,6 +447,7 @@ void forward_destroy(struct forward *forward)
             forward->backend->destroy(forward->attention[i]);
     }
     free(forward->attention);
+    forward_latent_destroy(forward);
     forward_destroy_recurrent(forward);
     moe_destroy(forward->moe);
     free(forward->layer_experts);
@@ -462,6 +522,8 @@ const char *forward_phases_differ_by(const struct forward *forward)
         return "any attention_math but compute";
     if (forward_stores_scores(&forward->options.attention))
         return "attention_path unfused or short";
+    if (forward->options.sinks.window > 0)
+        return "sink_tokens";
     if (kernel_choice_is_fast(forward->kernels))
         return "device_math fast, whose sums depend on how many tokens a step has";
     return (forward->rope && rope_depends_on_length(forward->rope)) ||
@@ -473,63 +535,4 @@ const char *forward_phases_differ_by(const struct forward *forward)
 bool forward_phases_agree(const struct forward *forward)
 {
     return !forward_phases_differ_by(forward);
-}
-
-/* ---- warm-up ---- */
-
-/* Lays out n sequences of one phase, each as long as the limit of tokens allows. */
-static uint32_t lay_out_dummy(struct forward *forward, enum attention_phase phase, uint32_t n)
-{
-    uint32_t n_left = forward->options.tokens_max, i = 0;
-    for (; i < n && n_left > 0; i++) {
-        bool is_context = phase == PHASE_CONTEXT;
-        uint32_t n_query = !is_context                       ? 1
-                           : n_left < forward->kv_tokens_max ? n_left
-                                                             : forward->kv_tokens_max;
-        forward->sequences[i] = (struct attention_sequence){.phase = phase,
-                                                            .query_len = n_query,
-                                                            .kv_len = forward->kv_tokens_max,
-                                                            .prompt_len = forward->kv_tokens_max};
-        n_left -= n_query;
-    }
-    return i;
-}
-
-/* Layers share the metadata's buffers, so one layer touches all memory of attention. DEVICE_LOST. */
-static enum status touch_attention(struct forward *forward, const struct step_layout *layout,
-                                   enum attention_phase phase, uint32_t n)
-{
-    const uint32_t q_width = forward->config->n_heads * forward->config->head_dim;
-    const struct attention_step step = {.sequences = forward->sequences,
-                                        .n_sequences = lay_out_dummy(forward, phase, n),
-                                        .is_dummy = true};
-    struct attention_io io = attention_io_fused(
-        &forward->shape, forward->qkv.data, forward->qkv_width, forward->attended.data, q_width);
-    const uint8_t *sent;
-    uint8_t *view;
-    TRY(stage_take(forward->stage, layout->bytes, &view));
-    TRY(forward_send(forward, layout, &step, view, &sent));
-    struct error error = {""};
-    enum status status = forward->backend->forward(
-        forward->attention[kv_layers_at(forward->config, 0)], layout->metadata, &io, &error);
-    if (status != STATUS_OK)
-        log_error("a step for warming up that cannot be computed: %s", error.text);
-    assert(status == STATUS_OK);
-    stage_keep(forward->stage, device_record(forward->options.device, DEVICE_COMPUTE));
-    return status;
-}
-
-enum status forward_warm_up(struct forward *forward)
-{
-    struct device *device = forward->options.device;
-    device_bind(device);
-    device_touch(device, &forward->activations, forward->threads);
-    stage_touch(forward->stage, forward->threads);
-    TRY(touch_attention(forward, &forward->layouts[0], PHASE_CONTEXT, 1));
-    TRY(touch_attention(forward, &forward->layouts[0], PHASE_GENERATION,
-                        forward->options.sequences_max));
-    for (uint32_t i = 1; i < forward->n_layouts; i++)
-        TRY(touch_attention(forward, &forward->layouts[i], PHASE_GENERATION,
-                            forward->layouts[i].metadata->n_static));
-    return device_wait(device, device_record(device, DEVICE_COMPUTE));
 }

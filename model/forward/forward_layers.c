@@ -177,7 +177,7 @@ static void scale_queries(const struct forward *forward, const struct packed_ste
                           struct rows q, uint32_t width)
 {
     const struct decoder *decoder = &forward->config->decoder;
-    const uint32_t *positions = packed->metadata->positions;
+    const uint32_t *positions = packed->positions;
     for (uint32_t first = 0, end; first < packed->n_tokens; first = end) {
         const uint32_t turns = positions[first] / decoder->query_positions;
         for (end = first + 1; end < packed->n_tokens; end++)
@@ -310,8 +310,7 @@ static struct rows before_mlp(const struct forward *forward, uint32_t layer, uin
 {
     const struct layer_weights *weights = &forward->weights->layers[layer];
     return forward->config->decoder.residual == RESIDUAL_PARALLEL
-               ? before_branch(forward, &weights->attention_norm, &weights->attention_norm_bias,
-                               n_rows)
+               ? forward_before_attention(forward, layer, n_rows)
                : before_branch(forward, &weights->mlp_norm, &weights->mlp_norm_bias, n_rows);
 }
 
@@ -324,6 +323,7 @@ static void expert_rows(const struct forward *forward, uint32_t layer, struct ro
     const size_t at = (size_t)first * config->hidden;
     const struct moe_weights experts = {
         .router = forward_expert_matrix(&weights->router, &weights->router_bias),
+        .selection_bias = weights->selection_bias.data,
         .experts = forward->layer_experts + (size_t)layer * config->experts.routing.n_experts,
         .shared = {.gate = forward_expert_matrix(&weights->shared_gate, NULL),
                    .up = forward_expert_matrix(&weights->shared_up, NULL),
@@ -438,7 +438,7 @@ static void add_positions(const struct forward *forward, const struct packed_ste
         &(struct embedding){.table = (const char *)table->data +
                                      skipped * dtype_bytes(table->dtype),
                             .dtype = table->dtype,
-                            .ids = packed->metadata->positions,
+                            .ids = packed->positions,
                             .y = forward->normed.data,
                             .y_dtype = forward->normed.dtype,
                             .y_stride = hidden,
@@ -519,6 +519,8 @@ void forward_compute(struct forward *forward, const struct packed_step *packed, 
         struct rows attended = forward->attended;
         if (forward->config->is_recurrent[layer])
             forward_recur(forward, packed, layer);
+        else if (forward->latent)
+            forward_latent_attend(forward, packed, layer);
         else
             attend(forward, packed, layer);
         if (layer + 1 == n_layers && !packed->keeps_rows) {

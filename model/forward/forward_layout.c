@@ -14,14 +14,17 @@ static enum status add_layout(struct forward *forward, const struct attention_li
 {
     assert(forward->n_layouts < STEP_LAYOUTS_MAX);
     struct step_layout *layout = &forward->layouts[forward->n_layouts];
-    TRY(forward->backend->metadata_create(limits, forward->threads, &layout->metadata, error));
+    if (!forward->latent)
+        TRY(forward->backend->metadata_create(limits, forward->threads, &layout->metadata, error));
     forward->n_layouts++;
     layout->logit_rows_at = aligned(limits->n_tokens_max * sizeof(uint32_t));
     layout->wishes_at = layout->logit_rows_at + aligned(limits->n_sequences_max * sizeof(uint32_t));
     layout->metadata_at = layout->wishes_at;
     if (forward_finds(forward))
         layout->metadata_at += aligned(forward_wishes_bytes(limits->n_sequences_max));
-    layout->bytes = layout->metadata_at + forward->backend->metadata_arena_bytes(layout->metadata);
+    layout->bytes = layout->metadata_at;
+    if (layout->metadata)
+        layout->bytes += forward->backend->metadata_arena_bytes(layout->metadata);
     return STATUS_OK;
 }
 
@@ -83,7 +86,8 @@ void forward_layouts_destroy(struct forward *forward)
     forward_drop_graphs(forward);
     for (uint32_t i = forward->n_layouts;
          i-- > 0;) /* the first one last: the others use its metadata */
-        forward->backend->metadata_destroy(forward->layouts[i].metadata);
+        if (forward->layouts[i].metadata)
+            forward->backend->metadata_destroy(forward->layouts[i].metadata);
     stage_destroy(forward->stage);
 }
 
@@ -101,6 +105,8 @@ enum status forward_send(struct forward *forward, const struct step_layout *layo
 {
     const struct attention_backend *backend = forward->backend;
     struct error error = {""};
+    if (!layout->metadata)
+        return stage_send_part(forward->stage, layout->bytes, sent_out);
     backend->metadata_use_arena(layout->metadata, view + layout->metadata_at);
     enum status status = backend->metadata_prepare(layout->metadata, step, &forward->kv, &error);
     if (status != STATUS_OK) {

@@ -91,9 +91,11 @@ static enum status check_blocks(const struct model *model, enum block_activation
 enum status forward_check_options(const struct model *model, const struct forward_options *options,
                                   struct error *error)
 {
+    const uint32_t kv_tokens = forward_kv_tokens_max(model_get_config(model), options);
     TRY(check_options(options, error));
     TRY(check_tiles(options, error));
     TRY(check_blocks(model, options->block_activations, error));
     TRY(check_scales(model, options, error));
-    return check_path(options, forward_kv_tokens_max(model_get_config(model), options), error);
+    TRY(forward_check_sinks(model_get_config(model), options, kv_tokens, error));
+    return check_path(options, kv_tokens, error);
 }

@@ -1,14 +1,17 @@
 /*
- * forward_parts - the private data of a forward pass, for nine files: forward_create.c allocates and warms it up,
- * forward_options.c checks what is asked of it, forward_layout.c lays out its steps, forward.c packs and runs them, forward_layers.c computes the decoder,
+ * forward_parts - the private data of a forward pass, for twelve files: forward_create.c allocates it, forward_options.c
+ * checks what is asked of it, forward_sinks.c those of replies with sinks, forward_warm_up.c touches it,
+ * forward_layout.c lays out its steps, forward.c packs and runs them, forward_layers.c computes the decoder,
  * forward_find.c lets the device search its logits, forward_experts.c prepares the layers with experts,
- * forward_recurrent.c computes those with recurrent state, attention_check.c asks for attention alone.
+ * forward_latent.c has attention over latents, forward_recurrent.c computes layers with recurrent state,
+ * attention_check.c asks for attention alone.
  */
 #pragma once
 
 #include "device/stage.h"
 #include "kernels/attention_backends.h"
 #include "kernels/kernels.h"
+#include "kernels/latent.h"
 #include "kernels/moe.h"
 #include "model/forward/forward.h"
 #include "model/weights/weights.h"
@@ -37,7 +40,7 @@ struct step_graph {
  * All layouts use the same arenas, one step after the other. Each layout has its own addresses for the inputs of a step.
  */
 struct step_layout {
-    struct attention_metadata *metadata;
+    struct attention_metadata *metadata; /* NULL: attention is over latents, which need none */
     size_t logit_rows_at, wishes_at, metadata_at; /* multiples of ATTENTION_ARENA_ALIGNMENT */
     size_t bytes;                                 /* without penalties, which begin there */
     struct step_graph graphs[STAGE_ARENAS];
@@ -56,6 +59,7 @@ struct rows {
 
 /* A step laid out in an arena; ids and rows are device addresses. */
 struct packed_step {
+    const uint32_t *positions; /* [n_tokens] */
     const struct attention_metadata *metadata;
     const uint8_t *sent; /* the arena, with: */
     const uint32_t *token_ids, *logit_rows;
@@ -88,6 +92,7 @@ struct forward {
     struct moe_expert *layer_experts; /* [n_layers][n_experts], as moe takes them */
     struct rope *rope, *rope_local;   /* rope_local NULL: no layer has it */
     struct attention **attention;     /* [n_layers]; NULL: a layer with recurrent state */
+    struct forward_latent *latent;    /* NULL: attention has K and V of heads */
     struct recurrent_batch recurrent; /* states NULL: no layer has one */
     struct attention_config shape;    /* heads and dtypes, the same in every layer */
     struct step_layout layouts[STEP_LAYOUTS_MAX];
@@ -102,9 +107,11 @@ struct forward {
     struct rows hidden;               /* [tokens_max][hidden] float, the residual stream */
     struct rows normed;               /* [tokens_max][hidden] with room for float: keep_rows */
     struct rows qkv;                  /* [tokens_max][qkv_width] */
-    struct rows attended;  /* [tokens_max][n_heads * head_dim, or value heads * value_dim] */
-    struct rows convolved; /* [tokens_max][channels]; only for layers with recurrent state */
-    struct rows gate, up;  /* [mlp_rows_max][ffn] */
+    struct rows attended;    /* [tokens_max][model_attended_width, or value heads * value_dim] */
+    struct rows latent_q;    /* [tokens_max][n_heads][latent_row] */
+    struct rows latent_sums; /* [tokens_max][n_heads][latent dim] */
+    struct rows convolved;   /* [tokens_max][channels]; only for layers with recurrent state */
+    struct rows gate, up;    /* [mlp_rows_max][ffn] */
     struct rows
         branch; /* [tokens_max][hidden] float: what a branch adds; only if it is changed before */
     struct rows workspace; /* of products: workspace_bytes; on a host only */
@@ -147,7 +154,7 @@ MUST_CHECK enum status forward_send(struct forward *forward, const struct step_l
 
 /* ---- forward_create.c: the parts that attention_check.c asks, too ---- */
 
-/* Checks the options that are not a layer's, and sets what needs no memory. INVALID_ARGUMENT. */
+/* Checks the options that are not a layer's, and sets what needs no memory. INVALID_ARGUMENT, UNSUPPORTED. */
 MUST_CHECK enum status forward_describe(const struct model *model,
                                         const struct forward_options *options, struct error *error,
                                         struct forward *forward_out);
@@ -164,7 +171,7 @@ uint32_t forward_kv_tokens_max(const struct model_config *config,
 
 /* ---- forward_options.c ---- */
 
-/* Those that are not a layer's. INVALID_ARGUMENT with a sentence. */
+/* Those that are not a layer's. INVALID_ARGUMENT, UNSUPPORTED with a sentence. */
 MUST_CHECK enum status forward_check_options(const struct model *model,
                                              const struct forward_options *options,
                                              struct error *error);
@@ -179,10 +186,10 @@ void forward_head(const struct forward *forward, struct rows x, uint32_t n_rows,
 /* The rows that a layer's first branch reads: hidden, or its norm in normed. */
 struct rows forward_before_attention(const struct forward *forward, uint32_t layer,
                                      uint32_t n_rows);
-/* y[row] = weight x[row] + bias; the caller may change y_stride and accumulate. */
+/* y[row] = weight x[row] + bias; the caller may change strides and accumulate. */
 struct gemm forward_product(const struct tensor *weight, const struct tensor *bias, struct rows x,
                             struct rows y, uint32_t n_rows);
-/* Computes them together. */
+/* Computes them together: at most GEMMS_MAX. */
 void forward_multiply(const struct forward *forward, struct gemm *products, uint32_t n);
 /* A matrix of a layer with experts; bias may be NULL. */
 struct moe_matrix forward_expert_matrix(const struct tensor *matrix, const struct tensor *bias);
@@ -193,6 +200,32 @@ struct rows forward_rows_from(struct rows rows, size_t at);
 /* Plans the products of a step of n tokens on a device with kernels of its own. */
 MUST_CHECK enum status forward_plan_step(const struct forward *forward, uint32_t n,
                                          struct error *error);
+
+/* ---- forward_latent.c: all functions but the first are only for decoders with latents ---- */
+
+/* Elements of a token that the first products of a layer write; 0: there are no latents. */
+uint32_t forward_latent_width(const struct model_config *config);
+/* For check-model and create: asks the kernels. The same for all layers. Twice is fine. INVALID_ARGUMENT, UNSUPPORTED, NO_MEMORY. */
+MUST_CHECK enum status forward_latent_create(struct forward *forward, struct error *error);
+/* Then, for steps: angles of all positions, and places for a step. NO_MEMORY. */
+MUST_CHECK enum status forward_latent_lay_out(struct forward *forward, struct error *error);
+void forward_latent_destroy(struct forward *forward); /* NULL inside is fine */
+void forward_latent_touch(struct forward *forward);
+struct kv_view forward_latent_view(const struct forward *forward, void *base, uint32_t n_blocks,
+                                   uint32_t n_places);
+/* Takes over the sequences of a step. Returns the positions of its tokens. */
+const uint32_t *forward_latent_prepare(struct forward *forward, uint32_t n_sequences);
+/* hidden -> attended */
+void forward_latent_attend(const struct forward *forward, const struct packed_step *packed,
+                           uint32_t layer);
+
+/* ---- forward_sinks.c ---- */
+
+/* Of a cache of so many tokens a sequence. UNSUPPORTED: the model's replies cannot have sinks. INVALID_ARGUMENT: a reply does not
+ * fit. */
+MUST_CHECK enum status forward_check_sinks(const struct model_config *config,
+                                           const struct forward_options *options,
+                                           uint32_t kv_tokens, struct error *error);
 
 /* ---- forward_experts.c ---- */
 

@@ -214,6 +214,8 @@ static uint64_t time_attention(const struct kernel_trial *trial, const struct ke
         .head_dim = trial->config->head_dim, .positions_max = 2 * KV_TOKENS, .theta = 10000};
     struct step step = {.backend = set->attention};
     uint64_t time_ns = 0;
+    if (trial->config->decoder.latent.dim > 0) /* no other attention than that of the default set */
+        return 0;
     if (rope_create(&rope, &step.rope, NULL) == STATUS_OK && open_step(trial, &step) == STATUS_OK)
         time_ns = shortest(run_attention, &step, until_ns);
     step.backend->destroy(step.layer);

@@ -63,10 +63,11 @@ void numerics_id_format(const struct numerics_parts *parts, char id_out[NUMERICS
     char device[32] = "cpu-f32";
     if (parts->architecture)
         snprintf(device, sizeof device, "cuda_sm%u-bf16", parts->architecture);
-    int n = snprintf(id_out, NUMERICS_ID_MAX, "%s-%s-%s-%s%s-%s%s-%d", device,
+    int n = snprintf(id_out, NUMERICS_ID_MAX, "%s-%s-%s-%s%s%s-%s%s-%d", device,
                      products_of(parts->kernels, parts->weights),
                      attention_of(parts->attention, parts->math), MATHS[parts->math],
-                     parts->stores_scores ? "_whole" : "", WEIGHTS[parts->weights],
+                     parts->stores_scores ? "_whole" : "", parts->has_sinks ? "_sinks" : "",
+                     WEIGHTS[parts->weights],
                      parts->activations == BLOCK_ACTIVATIONS_INT8 ? "_a8" : "", NUMERICS_VERSION);
     assert(n > 0 && n < NUMERICS_ID_MAX && "a cut id could equal another");
     assert(numerics_is_id(id_out));
@@ -86,6 +87,7 @@ void numerics_id_of_model(const struct model *model, const struct forward_option
         /* int8 with such a path is refused later */
         .stores_scores = !context_math_is_int8(options->context_math) &&
                          forward_stores_scores(&options->attention),
+        .has_sinks = options->sinks.window > 0,
     };
     numerics_id_format(&parts, id_out);
 }

@@ -30,6 +30,7 @@ struct numerics_parts {
     enum weight_format weights;
     enum block_activations activations;
     bool stores_scores;    /* forward_stores_scores */
+    bool has_sinks;        /* K is cached before RoPE */
     uint32_t architecture; /* of a device with kernels of its own: device_traits; 0: a host */
 };
 

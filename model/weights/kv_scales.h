@@ -1,6 +1,8 @@
 /*
  * kv_scales - the largest magnitudes that K and V of each layer are made for, of which a cache of 8-bit elements makes its scales:
  *
+ * With latents (kernels/latent.h) a row has the scale of K, and that of V is the same.
+ *
  *     scale = largest / 127 (INT8), largest / 448 (E4M3)        stored = x / scale, rounded; what is larger becomes the largest
  *
  * Layers are those that have K and V (model/config/kv_layers.h), in their order.

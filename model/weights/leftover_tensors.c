@@ -3,6 +3,7 @@
 #include "base/log/log.h"
 #include "base/text.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 /* Buffers that old versions of Transformers stored; scales of activations, which are not quantized here; scales of K and V, which
@@ -30,12 +31,24 @@ static bool is_known_leftover(const char *name)
     return false;
 }
 
+/* Tensors of the layers behind the last one, which predict further tokens. */
+static bool is_of_skipped_layer(const struct model_config *config, const char *name)
+{
+    static const char LAYERS[] = "model.layers.";
+    char *end;
+    if (config->n_skipped_layers == 0 || strncmp(name, LAYERS, sizeof LAYERS - 1) != 0)
+        return false;
+    const unsigned long layer = strtoul(name + sizeof LAYERS - 1, &end, 10);
+    return *end == '.' && layer >= config->n_layers &&
+           layer - config->n_layers < config->n_skipped_layers;
+}
+
 /* Of parts around the text model and behind its last layer: what they are; NULL: the tensor is of no such part. */
 static const char *part_beside(const char *name)
 {
     static const char *const PARTS[][2] = {{"model.visual.", "the part that sees"},
                                            {"visual.", "the part that sees"},
-                                           {"mtp.", "layers that predict more tokens"}};
+                                           {"mtp.", "layers that predict further tokens"}};
     for (size_t i = 0; i < sizeof PARTS / sizeof *PARTS; i++)
         if (strncmp(name, PARTS[i][0], strlen(PARTS[i][0])) == 0)
             return PARTS[i][1];
@@ -55,18 +68,27 @@ static void tell_parts_beside(const struct weight_files *files, const bool *is_u
     }
 }
 
-void leftover_tensors_tell(const struct weight_files *files, const bool *is_used)
+void leftover_tensors_say(const struct model_config *config, const struct weight_files *files,
+                          const bool *is_used)
 {
-    uint32_t n = 0;
+    uint32_t n = 0, n_skipped = 0;
     const char *first = NULL;
     tell_parts_beside(files, is_used);
     for (uint32_t i = 0; i < files->n_entries; i++) {
         const char *name = files->entries[i].tensor->name;
         if (is_used[i] || is_known_leftover(name) || part_beside(name))
             continue;
+        if (is_of_skipped_layer(config, name)) {
+            n_skipped++;
+            continue;
+        }
         first = first ? first : name;
         n++;
     }
+    if (n_skipped > 0)
+        log_info("%u tensors of the %u layers behind layer %u are not used: they predict further "
+                 "tokens (num_nextn_predict_layers)",
+                 n_skipped, config->n_skipped_layers, config->n_layers - 1);
     if (n > 0)
         log_event(LOG_WARN, NULL, "tensors not used by this architecture", LOG_U64("n", n),
                   LOG_TEXT("first", first));

@@ -272,6 +272,10 @@ static enum status set_e4m3(const struct search *search, const struct weight_ent
 {
     struct tensor *tensor = search->tensor;
     const struct tensor_source *source = &tensor->source;
+    if (source->is_widened) {
+        set_type(search, weights->tensor->data, DTYPE_F32);
+        return STATUS_OK;
+    }
     const bool is_by_turns = source->run != source->period;
     const uint32_t in_block = source->first % tensor->scale_rows;
     const size_t first = is_by_turns ? 0 : source->first;
@@ -319,8 +323,11 @@ enum status quantized_files_bind(struct weight_binding *binding, const char *nam
 {
     const enum quantization_method method = binding->config->quantization.method;
     const size_t n = strlen(name), ending = sizeof WEIGHT - 1;
-    struct search search = {
-        .binding = binding, .n_out = rows->n_rows, .n_in = n_in, .tensor = tensor, .error = error};
+    struct search search = {.binding = binding,
+                            .n_out = rows->n_rows,
+                            .n_in = rows->turned ? rows->turned : n_in,
+                            .tensor = tensor,
+                            .error = error};
     *is_found_out = false;
     if (method <= QUANTIZATION_MXFP4 || n <= ending || n >= sizeof search.base ||
         strcmp(name + n - ending, WEIGHT) != 0)
@@ -338,6 +345,13 @@ enum status quantized_files_bind(struct weight_binding *binding, const char *nam
     tensor->n_out = n_out;
     tensor->n_in = n_in;
     tensor->source = *rows;
+    if (rows->is_of_heads) {
+        if (!is_bytes || weights->tensor->dtype != SAFETENSORS_F8_E4M3)
+            return refuse(&search, words ? words : weights, STATUS_UNSUPPORTED,
+                          "is quantized: of the quantized forms of this matrix only F8_E4M3 is "
+                          "supported");
+        tensor->source.is_widened = true;
+    }
     if (is_bytes)
         return bind_bytes(&search, weights);
     return has_words ? bind_words(&search, words) : bind_packed(&search, words);

@@ -55,6 +55,11 @@ static void add_layer(struct matrix_list *list, struct layer_weights *layer)
     add(list, &layer->v, blocks);
     add(list, &layer->output_gate, blocks);
     add(list, &layer->o, blocks);
+    add(list, &layer->q_a, blocks);
+    if (weight_format_is_blocks(list->format)) { /* packed matrices cannot be taken head by head */
+        add(list, &layer->uk, blocks);
+        add(list, &layer->uv, blocks);
+    }
     add(list, &layer->gate, blocks);
     add(list, &layer->up, blocks);
     add(list, &layer->down, blocks);

@@ -17,7 +17,7 @@ _Static_assert(offsetof(struct expert_weights, gate) == 0, "the first of them");
 
 static enum dtype made_dtype(const struct tensor *tensor)
 {
-    return tensor->source.adds_one ? DTYPE_F32 : tensor->dtype;
+    return tensor->source.is_widened ? DTYPE_F32 : tensor->dtype;
 }
 
 static bool is_quantized(const struct tensor *tensor)
@@ -28,16 +28,63 @@ static bool is_quantized(const struct tensor *tensor)
 static size_t made_bytes(const struct tensor *tensor)
 {
     const size_t n = (size_t)tensor->n_out * tensor->n_in;
-    const size_t bytes = is_quantized(tensor) ? quantized_source_bytes(tensor)
-                                              : dtype_array_bytes(made_dtype(tensor), n);
+    const size_t bytes = is_quantized(tensor) && !tensor->source.is_widened
+                             ? quantized_source_bytes(tensor)
+                             : dtype_array_bytes(made_dtype(tensor), n);
     return (bytes + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
 }
 
-static void add_one(const struct tensor *tensor, float *made)
+/* A vector. */
+static void widen(const struct tensor *tensor, float *made)
 {
     const uint32_t n = tensor->n_out * tensor->n_in;
+    const float more = tensor->source.adds_one ? 1 : 0;
     for (uint32_t i = 0; i < n; i++)
-        made[i] = 1 + dtype_load(tensor->dtype, tensor->source.data, i);
+        made[i] = more + dtype_load(tensor->dtype, tensor->source.data, i);
+}
+
+/* Columns of the matrix in the files: a head's part of it is turned, or not. */
+static uint32_t columns_in_file(const struct tensor *tensor)
+{
+    return tensor->source.turned ? tensor->source.turned : tensor->n_in;
+}
+
+/* Where element i of row o is in the files. */
+static size_t element_in_file(const struct tensor *tensor, uint32_t o, uint32_t i)
+{
+    const struct tensor_source *source = &tensor->source;
+    if (!source->turned)
+        return tensor_row_in_file(source, o) * (size_t)tensor->n_in + i;
+    const uint32_t row = source->first + o / source->turned * source->period + i;
+    return row * (size_t)source->turned + o % source->turned;
+}
+
+static void turn(const struct tensor *tensor, uint8_t *made)
+{
+    const size_t bytes = dtype_bytes(tensor->dtype);
+    const uint8_t *from = tensor->source.data;
+    for (uint32_t first = 0; first < tensor->n_out; first += COLUMNS)
+        for (uint32_t i = 0; i < tensor->n_in; i++)
+            for (uint32_t o = first; o < first + COLUMNS && o < tensor->n_out; o++)
+                memcpy(made + ((size_t)o * tensor->n_in + i) * bytes,
+                       from + element_in_file(tensor, o, i) * bytes, bytes);
+}
+
+/* E4M3 times its scales: the parts of a matrix do not begin where its blocks do. */
+static void widen_e4m3(const struct tensor *tensor, float *made)
+{
+    const struct quantized_source *source = &tensor->source.quantized;
+    const uint32_t columns = columns_in_file(tensor), rows = tensor->scale_rows;
+    const uint32_t n_scales = (columns + tensor->scale_columns - 1) / tensor->scale_columns;
+    for (uint32_t o = 0; o < tensor->n_out; o++)
+        for (uint32_t i = 0; i < tensor->n_in; i++) {
+            const size_t at = element_in_file(tensor, o, i);
+            const size_t scale = at / columns / rows * n_scales +
+                                 at % columns / tensor->scale_columns;
+            made[(size_t)o * tensor->n_in + i] = dtype_load(DTYPE_E4M3, tensor->source.data, at) *
+                                                 dtype_load(source->scale_dtype, source->scales,
+                                                            scale);
+        }
 }
 
 /* Some columns at a time, so that both sides stay in the cache. */
@@ -105,8 +152,12 @@ static void make_quantized(struct thread_pool *threads, struct tensor *tensor, u
 
 static void make_elements(struct tensor *tensor, uint8_t *made)
 {
-    if (tensor->source.adds_one)
-        add_one(tensor, (float *)(void *)made);
+    if (is_quantized(tensor))
+        widen_e4m3(tensor, (float *)(void *)made);
+    else if (tensor->source.is_widened)
+        widen(tensor, (float *)(void *)made);
+    else if (tensor->source.turned)
+        turn(tensor, made);
     else if (tensor->source.is_transposed)
         transpose(tensor, made);
     else
@@ -115,14 +166,16 @@ static void make_elements(struct tensor *tensor, uint8_t *made)
     if (!tensor->source.rows)
         mapped_file_give_back(
             tensor->source.data,
-            dtype_array_bytes(tensor->dtype, (size_t)tensor->source.n_rows * tensor->n_in));
+            dtype_array_bytes(is_quantized(tensor) ? DTYPE_E4M3 : tensor->dtype,
+                              (size_t)tensor->source.n_rows * columns_in_file(tensor)));
     tensor->dtype = made_dtype(tensor);
     tensor->data = made;
+    tensor->scale_rows = tensor->scale_columns = 0;
 }
 
 static void make(struct thread_pool *threads, struct tensor *tensor, uint8_t *made)
 {
-    if (is_quantized(tensor))
+    if (is_quantized(tensor) && !tensor->source.is_widened)
         make_quantized(threads, tensor, made);
     else
         make_elements(tensor, made);

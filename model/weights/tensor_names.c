@@ -65,6 +65,33 @@ static const struct tensor_row ATTENTION_GPT_OSS[] = {
     OUTPUT("self_attn.o_proj"),
     LAYER("self_attn.sinks", sinks, DIM_HEADS, DIM_NONE, ALWAYS),
     {0}};
+#define LATENT                                                                                     \
+    LAYER("self_attn.q_proj.weight", q, DIM_Q, DIM_HIDDEN, IF_NO_Q_RANK),                          \
+        LAYER("self_attn.q_a_proj.weight", q_a, DIM_Q_RANK, DIM_HIDDEN, IF_Q_RANK),                \
+        LAYER("self_attn.q_a_proj.bias", q_a_bias, DIM_Q_RANK, DIM_NONE, IF_Q_A_BIAS),             \
+        LAYER("self_attn.q_a_layernorm.weight", q_a_norm, DIM_Q_RANK, DIM_NONE, IF_Q_RANK),        \
+        LAYER("self_attn.q_b_proj.weight", q, DIM_Q, DIM_Q_RANK, IF_Q_RANK),                       \
+        LAYER("self_attn.kv_a_proj_with_mqa.weight", k, DIM_LATENT_ROW, DIM_HIDDEN, ALWAYS),       \
+        LAYER("self_attn.kv_a_proj_with_mqa.bias", k_bias, DIM_LATENT_ROW, DIM_NONE, IF_QKV_BIAS), \
+        LAYER("self_attn.kv_a_layernorm.weight", latent_norm, DIM_LATENT, DIM_NONE, ALWAYS)
+#define LATENT_OUTPUT                                                                              \
+    LAYER("self_attn.o_proj.weight", o, DIM_HIDDEN, DIM_UV, ALWAYS),                               \
+        LAYER("self_attn.o_proj.bias", o_bias, DIM_HIDDEN, DIM_NONE, IF_O_BIAS)
+
+static const struct tensor_row ATTENTION_DEEPSEEK[] = {
+    LATENT,
+    PART("self_attn.kv_b_proj.weight", uk, DIM_UK, DIM_NOPE, ALWAYS, PART_UK),
+    PART("self_attn.kv_b_proj.weight", uv, DIM_UV, DIM_LATENT, ALWAYS, PART_UV),
+    LATENT_OUTPUT,
+    {0}};
+
+/* New GGUF files have W_uk, turned, and W_uv. */
+static const struct tensor_row ATTENTION_DEEPSEEK_APART[] = {
+    LATENT,
+    LAYER("self_attn.k_b_proj.weight", uk, DIM_UK, DIM_NOPE, ALWAYS),
+    LAYER("self_attn.v_b_proj.weight", uv, DIM_UV, DIM_LATENT, ALWAYS),
+    LATENT_OUTPUT,
+    {0}};
 static const struct tensor_row ATTENTION_PHI3[] = {
     FUSED_QKV("self_attn.qkv_proj"), OUTPUT("self_attn.o_proj"), {0}};
 static const struct tensor_row ATTENTION_PHI[] = {
@@ -132,19 +159,24 @@ static const struct tensor_row EXPERT_MIXTRAL[] = {
     EXPERT("w3.weight", up, DIM_EXPERT, DIM_HIDDEN, PART_ALL),
     EXPERT("w2.weight", down, DIM_HIDDEN, DIM_EXPERT, PART_ALL),
     {0}};
+#define SHARED(prefix)                                                                             \
+    LAYER(prefix "gate_proj.weight", shared_gate, DIM_SHARED, DIM_HIDDEN, IF_SHARED_EXPERT),       \
+        LAYER(prefix "up_proj.weight", shared_up, DIM_SHARED, DIM_HIDDEN, IF_SHARED_EXPERT),       \
+        LAYER(prefix "down_proj.weight", shared_down, DIM_HIDDEN, DIM_SHARED, IF_SHARED_EXPERT)
 static const struct tensor_row ROUTER_QWEN[] = {
     LAYER("mlp.gate.weight", router, DIM_EXPERTS, DIM_HIDDEN, ALWAYS),
-    LAYER("mlp.shared_expert.gate_proj.weight", shared_gate, DIM_SHARED, DIM_HIDDEN,
-          IF_SHARED_EXPERT),
-    LAYER("mlp.shared_expert.up_proj.weight", shared_up, DIM_SHARED, DIM_HIDDEN, IF_SHARED_EXPERT),
-    LAYER("mlp.shared_expert.down_proj.weight", shared_down, DIM_HIDDEN, DIM_SHARED,
-          IF_SHARED_EXPERT),
+    SHARED("mlp.shared_expert."),
     LAYER("mlp.shared_expert_gate.weight", shared_scale, DIM_ONE, DIM_HIDDEN, IF_SHARED_SCALE),
     {0}};
 static const struct tensor_row EXPERT_QWEN[] = {
     EXPERT("gate_proj.weight", gate, DIM_EXPERT, DIM_HIDDEN, PART_ALL),
     EXPERT("up_proj.weight", up, DIM_EXPERT, DIM_HIDDEN, PART_ALL),
     EXPERT("down_proj.weight", down, DIM_HIDDEN, DIM_EXPERT, PART_ALL),
+    {0}};
+static const struct tensor_row ROUTER_DEEPSEEK[] = {
+    LAYER("mlp.gate.weight", router, DIM_EXPERTS, DIM_HIDDEN, ALWAYS),
+    LAYER("mlp.gate.e_score_correction_bias", selection_bias, DIM_EXPERTS, DIM_NONE, IF_CHOICE),
+    SHARED("mlp.shared_experts."),
     {0}};
 static const struct tensor_row ROUTER_GRANITE[] = {
     LAYER("block_sparse_moe.router.layer.weight", router, DIM_EXPERTS, DIM_HIDDEN, ALWAYS), {0}};
@@ -230,260 +262,64 @@ static const struct tensor_row ENDS_MPT[] = {MODEL_NORM("norm_f", norm), {0}};
 
 static const char EMBEDDING[] = "embed_tokens.weight", HEAD[] = TENSOR_HEAD;
 
+#define DENSE(root, layers, embedding, head, ends, norms, attention, mlp)                          \
+    {                                                                                              \
+        root, layers, embedding, head, ends, {norms, attention}, mlp, NULL, NULL, NULL, false      \
+    }
+/* Named as Llama's, but for attention and experts. */
+#define EXPERTS(attention, shared, one, prefix, is_transposed)                                     \
+    {                                                                                              \
+        "model.", "layers.", EMBEDDING, HEAD, ENDS, {NORMS, attention}, MLP, shared, one, prefix,  \
+            is_transposed                                                                          \
+    }
+
 static const struct tensor_names SETS[] = {
-    [NAMED_AS_LLAMA] = {"model.",
-                        "layers.",
-                        EMBEDDING,
-                        HEAD,
-                        ENDS,
-                        {NORMS, ATTENTION_HEAD_NORM},
-                        MLP,
-                        NULL,
-                        NULL,
-                        NULL,
-                        false},
-    [NAMED_AS_MIXTRAL] = {"model.",
-                          "layers.",
-                          EMBEDDING,
-                          HEAD,
-                          ENDS,
-                          {NORMS, ATTENTION},
-                          MLP,
-                          ROUTER_MIXTRAL,
-                          EXPERT_MIXTRAL,
-                          "block_sparse_moe.experts.",
-                          false},
-    [NAMED_AS_QWEN_MOE] = {"model.",
-                           "layers.",
-                           EMBEDDING,
-                           HEAD,
-                           ENDS,
-                           {NORMS, ATTENTION_HEAD_NORM},
-                           MLP,
-                           ROUTER_QWEN,
-                           EXPERT_QWEN,
-                           "mlp.experts.",
-                           false},
-    [NAMED_AS_OLMOE] = {"model.",
-                        "layers.",
-                        EMBEDDING,
-                        HEAD,
-                        ENDS,
-                        {NORMS, ATTENTION_ROW_NORM},
-                        MLP,
-                        ROUTER_QWEN,
-                        EXPERT_QWEN,
-                        "mlp.experts.",
-                        false},
-    [NAMED_AS_GRANITE_MOE] = {"model.",
-                              "layers.",
-                              EMBEDDING,
-                              HEAD,
-                              ENDS,
-                              {NORMS, ATTENTION},
-                              MLP,
-                              ROUTER_GRANITE,
-                              EXPERT_GRANITE,
-                              NULL,
-                              false},
-    [NAMED_AS_GPT_OSS] = {"model.",
-                          "layers.",
-                          EMBEDDING,
-                          HEAD,
-                          ENDS,
-                          {NORMS, ATTENTION_GPT_OSS},
-                          MLP,
-                          ROUTER_GPT_OSS,
-                          EXPERT_GPT_OSS,
-                          NULL,
-                          true},
-    [NAMED_AS_GPT_OSS_APART] = {"model.",
-                                "layers.",
-                                EMBEDDING,
-                                HEAD,
-                                ENDS,
-                                {NORMS, ATTENTION_GPT_OSS},
-                                MLP,
-                                ROUTER_GPT_OSS,
-                                EXPERT_GPT_OSS_APART,
-                                "mlp.experts.",
-                                false},
-    [NAMED_AS_COHERE] = {"model.",
-                         "layers.",
-                         EMBEDDING,
-                         HEAD,
-                         ENDS,
-                         {NORMS, ATTENTION_COHERE},
-                         MLP,
-                         NULL,
-                         NULL,
-                         NULL,
-                         false},
-    [NAMED_AS_GEMMA2] = {"model.",
-                         "layers.",
-                         EMBEDDING,
-                         HEAD,
-                         ENDS,
-                         {NORMS_GEMMA2, ATTENTION_HEAD_NORM},
-                         MLP,
-                         NULL,
-                         NULL,
-                         NULL,
-                         false},
-    [NAMED_AS_OLMO2] = {"model.",
-                        "layers.",
-                        EMBEDDING,
-                        HEAD,
-                        ENDS,
-                        {NORMS_OLMO2, ATTENTION_ROW_NORM},
-                        MLP,
-                        NULL,
-                        NULL,
-                        NULL,
-                        false},
-    [NAMED_AS_PHI3] = {"model.",
-                       "layers.",
-                       EMBEDDING,
-                       HEAD,
-                       ENDS,
-                       {NORMS, ATTENTION_PHI3},
-                       MLP_FUSED,
-                       NULL,
-                       NULL,
-                       NULL,
-                       false},
-    [NAMED_AS_GLM4] = {"model.",
-                       "layers.",
-                       EMBEDDING,
-                       HEAD,
-                       ENDS,
-                       {NORMS_GLM4, ATTENTION},
-                       MLP_FUSED,
-                       NULL,
-                       NULL,
-                       NULL,
-                       false},
-    [NAMED_AS_PHI] = {"model.",
-                      "layers.",
-                      EMBEDDING,
-                      HEAD,
-                      ENDS_PHI,
-                      {NORMS, ATTENTION_PHI},
-                      MLP_PHI,
-                      NULL,
-                      NULL,
-                      NULL,
-                      false},
-    [NAMED_AS_GPT2] = {"transformer.",
-                       "h.",
-                       "wte.weight",
-                       HEAD,
-                       ENDS_GPT2,
-                       {NORMS_GPT2, ATTENTION_GPT2},
-                       MLP_GPT2,
-                       NULL,
-                       NULL,
-                       NULL,
-                       false},
-    [NAMED_AS_GPT_NEOX] = {"gpt_neox.",
-                           "layers.",
-                           "embed_in.weight",
-                           "embed_out.weight",
-                           ENDS_NEOX,
-                           {NORMS, ATTENTION_NEOX},
-                           MLP_NEOX,
-                           NULL,
-                           NULL,
-                           NULL,
-                           false},
-    [NAMED_AS_GPTJ] = {"transformer.",
-                       "h.",
-                       "wte.weight",
-                       HEAD,
-                       ENDS_LN_F,
-                       {NORM_GPTJ, ATTENTION_GPTJ},
-                       MLP_GPTJ,
-                       NULL,
-                       NULL,
-                       NULL,
-                       false},
-    [NAMED_AS_OPT] = {"model.decoder.",
-                      "layers.",
-                      EMBEDDING,
-                      HEAD,
-                      ENDS_OPT,
-                      {NORMS_OPT, ATTENTION_OPT},
-                      MLP_OPT,
-                      NULL,
-                      NULL,
-                      NULL,
-                      false},
-    [NAMED_AS_BLOOM] = {"transformer.",
-                        "h.",
-                        "word_embeddings.weight",
-                        HEAD,
-                        ENDS_BLOOM,
-                        {NORMS, ATTENTION_BLOOM},
-                        MLP_NEOX,
-                        NULL,
-                        NULL,
-                        NULL,
-                        false},
-    [NAMED_AS_FALCON] = {"transformer.",
-                         "h.",
-                         "word_embeddings.weight",
-                         HEAD,
-                         ENDS_LN_F,
-                         {NORMS_FALCON, ATTENTION_BLOOM},
-                         MLP_NEOX,
-                         NULL,
-                         NULL,
-                         NULL,
-                         false},
-    [NAMED_AS_MPT] = {"transformer.",
-                      "blocks.",
-                      "wte.weight",
-                      HEAD,
-                      ENDS_MPT,
-                      {NORMS_MPT, ATTENTION_MPT},
-                      MLP_MPT,
-                      NULL,
-                      NULL,
-                      NULL,
-                      false},
-    [NAMED_AS_STABLELM] = {"model.",
-                           "layers.",
-                           EMBEDDING,
-                           HEAD,
-                           ENDS,
-                           {NORMS, ATTENTION_STABLELM},
-                           MLP,
-                           NULL,
-                           NULL,
-                           NULL,
-                           false},
-    [NAMED_AS_QWEN_NEXT] = {"model.",
-                            "layers.",
-                            EMBEDDING,
-                            HEAD,
-                            ENDS,
-                            {NORMS, ATTENTION_GATED},
-                            MLP,
-                            ROUTER_QWEN,
-                            EXPERT_QWEN,
-                            "mlp.experts.",
-                            false},
-    [NAMED_AS_QWEN3_5] = {"model.",
-                          "layers.",
-                          EMBEDDING,
-                          HEAD,
-                          ENDS,
-                          {NORMS, ATTENTION_GATED},
-                          MLP,
-                          ROUTER_QWEN,
-                          EXPERT_QWEN,
-                          "mlp.experts.",
-                          false},
+    [NAMED_AS_LLAMA] = DENSE("model.", "layers.", EMBEDDING, HEAD, ENDS, NORMS, ATTENTION_HEAD_NORM,
+                             MLP),
+    [NAMED_AS_MIXTRAL] = EXPERTS(ATTENTION, ROUTER_MIXTRAL, EXPERT_MIXTRAL,
+                                 "block_sparse_moe.experts.", false),
+    [NAMED_AS_QWEN_MOE] = EXPERTS(ATTENTION_HEAD_NORM, ROUTER_QWEN, EXPERT_QWEN, "mlp.experts.",
+                                  false),
+    [NAMED_AS_OLMOE] = EXPERTS(ATTENTION_ROW_NORM, ROUTER_QWEN, EXPERT_QWEN, "mlp.experts.", false),
+    [NAMED_AS_GRANITE_MOE] = EXPERTS(ATTENTION, ROUTER_GRANITE, EXPERT_GRANITE, NULL, false),
+    [NAMED_AS_GPT_OSS] = EXPERTS(ATTENTION_GPT_OSS, ROUTER_GPT_OSS, EXPERT_GPT_OSS, NULL, true),
+    [NAMED_AS_GPT_OSS_APART] = EXPERTS(ATTENTION_GPT_OSS, ROUTER_GPT_OSS, EXPERT_GPT_OSS_APART,
+                                       "mlp.experts.", false),
+    [NAMED_AS_COHERE] = DENSE("model.", "layers.", EMBEDDING, HEAD, ENDS, NORMS, ATTENTION_COHERE,
+                              MLP),
+    [NAMED_AS_GEMMA2] = DENSE("model.", "layers.", EMBEDDING, HEAD, ENDS, NORMS_GEMMA2,
+                              ATTENTION_HEAD_NORM, MLP),
+    [NAMED_AS_OLMO2] = DENSE("model.", "layers.", EMBEDDING, HEAD, ENDS, NORMS_OLMO2,
+                             ATTENTION_ROW_NORM, MLP),
+    [NAMED_AS_PHI3] = DENSE("model.", "layers.", EMBEDDING, HEAD, ENDS, NORMS, ATTENTION_PHI3,
+                            MLP_FUSED),
+    [NAMED_AS_GLM4] = DENSE("model.", "layers.", EMBEDDING, HEAD, ENDS, NORMS_GLM4, ATTENTION,
+                            MLP_FUSED),
+    [NAMED_AS_PHI] = DENSE("model.", "layers.", EMBEDDING, HEAD, ENDS_PHI, NORMS, ATTENTION_PHI,
+                           MLP_PHI),
+    [NAMED_AS_GPT2] = DENSE("transformer.", "h.", "wte.weight", HEAD, ENDS_GPT2, NORMS_GPT2,
+                            ATTENTION_GPT2, MLP_GPT2),
+    [NAMED_AS_GPT_NEOX] = DENSE("gpt_neox.", "layers.", "embed_in.weight", "embed_out.weight",
+                                ENDS_NEOX, NORMS, ATTENTION_NEOX, MLP_NEOX),
+    [NAMED_AS_GPTJ] = DENSE("transformer.", "h.", "wte.weight", HEAD, ENDS_LN_F, NORM_GPTJ,
+                            ATTENTION_GPTJ, MLP_GPTJ),
+    [NAMED_AS_OPT] = DENSE("model.decoder.", "layers.", EMBEDDING, HEAD, ENDS_OPT, NORMS_OPT,
+                           ATTENTION_OPT, MLP_OPT),
+    [NAMED_AS_BLOOM] = DENSE("transformer.", "h.", "word_embeddings.weight", HEAD, ENDS_BLOOM,
+                             NORMS, ATTENTION_BLOOM, MLP_NEOX),
+    [NAMED_AS_FALCON] = DENSE("transformer.", "h.", "word_embeddings.weight", HEAD, ENDS_LN_F,
+                              NORMS_FALCON, ATTENTION_BLOOM, MLP_NEOX),
+    [NAMED_AS_MPT] = DENSE("transformer.", "blocks.", "wte.weight", HEAD, ENDS_MPT, NORMS_MPT,
+                           ATTENTION_MPT, MLP_MPT),
+    [NAMED_AS_STABLELM] = DENSE("model.", "layers.", EMBEDDING, HEAD, ENDS, NORMS,
+                                ATTENTION_STABLELM, MLP),
+    [NAMED_AS_DEEPSEEK] = EXPERTS(ATTENTION_DEEPSEEK, ROUTER_DEEPSEEK, EXPERT_QWEN, "mlp.experts.",
+                                  false),
+    [NAMED_AS_DEEPSEEK_APART] = EXPERTS(ATTENTION_DEEPSEEK_APART, ROUTER_DEEPSEEK, EXPERT_QWEN,
+                                        "mlp.experts.", false),
+    [NAMED_AS_QWEN_NEXT] = EXPERTS(ATTENTION_GATED, ROUTER_QWEN, EXPERT_QWEN, "mlp.experts.",
+                                   false),
+    [NAMED_AS_QWEN3_5] = EXPERTS(ATTENTION_GATED, ROUTER_QWEN, EXPERT_QWEN, "mlp.experts.", false),
 };
 
 const char *const KV_SCALE_NAMES[2][4] = {
@@ -497,6 +333,8 @@ const struct tensor_names *tensor_names_of(const struct model_config *config)
     assert(family);
     if (family->naming == NAMED_AS_GPT_OSS && !config->experts.is_interleaved)
         return &SETS[NAMED_AS_GPT_OSS_APART];
+    if (family->naming == NAMED_AS_DEEPSEEK && config->kv_b_is_apart)
+        return &SETS[NAMED_AS_DEEPSEEK_APART];
     return &SETS[family->naming];
 }
 
@@ -530,6 +368,13 @@ bool tensor_is_wanted(const struct model_config *config, enum condition conditio
         return config->experts.n_shared_inner > 0;
     case IF_SHARED_SCALE:
         return config->has_shared_scale;
+    case IF_Q_RANK:
+    case IF_NO_Q_RANK:
+        return (decoder->latent.q_rank > 0) == (condition == IF_Q_RANK);
+    case IF_Q_A_BIAS:
+        return decoder->latent.q_rank > 0 && config->qkv_bias;
+    case IF_CHOICE:
+        return config->has_selection_bias;
     case ALWAYS:
         break;
     }
@@ -538,6 +383,7 @@ bool tensor_is_wanted(const struct model_config *config, enum condition conditio
 
 uint64_t dimension_size(const struct model_config *config, enum dimension dimension)
 {
+    const struct latent_shape *latent = &config->decoder.latent;
     switch (dimension) {
     case DIM_HIDDEN:
         return config->hidden;
@@ -565,6 +411,18 @@ uint64_t dimension_size(const struct model_config *config, enum dimension dimens
         return 2 * (uint64_t)config->experts.n_inner;
     case DIM_SHARED:
         return config->experts.n_shared_inner;
+    case DIM_LATENT:
+        return latent->dim;
+    case DIM_LATENT_ROW:
+        return latent_row(latent);
+    case DIM_Q_RANK:
+        return latent->q_rank;
+    case DIM_NOPE:
+        return latent->nope_dim;
+    case DIM_UK:
+        return (uint64_t)config->n_heads * latent->dim;
+    case DIM_UV:
+        return (uint64_t)config->n_heads * latent->v_dim;
     case DIM_STATE_KEYS:
         return (uint64_t)config->recurrent.n_key_heads * config->recurrent.key_dim;
     case DIM_STATE_VALUES:

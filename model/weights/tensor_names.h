@@ -28,6 +28,12 @@ enum dimension {
     DIM_EXPERT,
     DIM_TWO_EXPERT,
     DIM_SHARED,
+    DIM_LATENT,
+    DIM_LATENT_ROW, /* latent and rotary part */
+    DIM_Q_RANK,
+    DIM_NOPE,
+    DIM_UK, /* rows of uk, and of uv */
+    DIM_UV,
     DIM_STATE_KEYS, /* all key heads of a layer with recurrent state; then its value heads, their number, one of them */
     DIM_STATE_VALUES,
     DIM_STATE_HEADS,
@@ -52,6 +58,10 @@ enum condition {
     IF_IN_TURN,
     IF_SHARED_EXPERT,
     IF_SHARED_SCALE,
+    IF_Q_RANK,
+    IF_NO_Q_RANK,
+    IF_Q_A_BIAS,
+    IF_CHOICE, /* a bias of it */
 };
 
 /* Which rows of the tensor in the file. */
@@ -62,6 +72,8 @@ enum tensor_part {
     PART_V,
     PART_GATE,
     PART_UP,
+    PART_UK,
+    PART_UV,
     PART_HEAD_Q, /* of each head: Q, then the gate of its output */
     PART_HEAD_GATE,
     PART_STATE_Q, /* of a layer with recurrent state: all of Q, then K, then V */

@@ -76,10 +76,33 @@ static uint64_t rows_in_file(const struct model_config *config, const struct ten
     case PART_GATE:
     case PART_UP:
         return 2 * dimension_size(config, row->rows);
+    case PART_UK:
+    case PART_UV:
+        return (uint64_t)config->n_heads *
+               (config->decoder.latent.nope_dim + config->decoder.latent.v_dim);
     default:
         break;
     }
     return dimension_size(config, row->rows);
+}
+
+/* kv_b_proj has W_uk and W_uv of a head one after the other; the former is turned. */
+static uint64_t columns_in_file(const struct model_config *config, const struct tensor_row *row)
+{
+    return dimension_size(config, row->part == PART_UK ? DIM_LATENT : row->columns);
+}
+
+static struct tensor_source source_of_latents(const struct model_config *config,
+                                              const struct tensor_row *row)
+{
+    const struct latent_shape *latent = &config->decoder.latent;
+    const bool is_k = row->part == PART_UK;
+    return (struct tensor_source){.first = is_k ? 0 : latent->nope_dim,
+                                  .run = is_k ? latent->nope_dim : latent->v_dim,
+                                  .period = latent->nope_dim + latent->v_dim,
+                                  .n_rows = (uint32_t)rows_in_file(config, row),
+                                  .turned = is_k ? latent->dim : 0,
+                                  .is_of_heads = true};
 }
 
 /* The bounds of model_config.h keep these numbers far below 2^32. */
@@ -92,11 +115,14 @@ static struct tensor_source source_of(const struct model_config *config,
     const uint32_t heads = config->n_heads / config->n_kv_heads;
     const bool by_group = config->decoder.qkv_layout == QKV_BY_GROUP;
     const uint32_t n_out = (uint32_t)dimension_size(config, row->rows);
+    if (row->part == PART_UK || row->part == PART_UV)
+        return source_of_latents(config, row);
     struct tensor_source source = {.run = n_out,
                                    .period = n_out,
                                    .n_rows = (uint32_t)rows_in_file(config, row),
                                    .is_transposed = config->decoder.is_transposed &&
-                                                    row->columns != DIM_NONE && is_of_layer};
+                                                    row->columns != DIM_NONE && is_of_layer,
+                                   .is_widened = row->condition == IF_CHOICE};
     if (recurrent_part_find(config, row->part, &source))
         return source;
     if (row->part == PART_UP)
@@ -114,7 +140,7 @@ static struct tensor_source source_of(const struct model_config *config,
 
 static bool lies_in_place(const struct tensor_source *source)
 {
-    return source->run == source->period && !source->is_transposed && !source->adds_one;
+    return source->run == source->period && !source->is_transposed && !source->is_widened;
 }
 
 /* ---- binding ---- */
@@ -203,9 +229,10 @@ static enum status bind(struct weight_binding *binding, const char *name,
     }
     const struct weight_entry *entry = weight_files_find(binding->files, name);
     const uint64_t n_in = dimension_size(config, row->columns);
+    const uint64_t columns = columns_in_file(config, row);
     const uint64_t shape[3] = {dimension_size(config, DIM_EXPERTS),
-                               source.is_transposed ? n_in : source.n_rows,
-                               source.is_transposed ? source.n_rows : n_in};
+                               source.is_transposed ? columns : source.n_rows,
+                               source.is_transposed ? source.n_rows : columns};
     const uint64_t of_conv[3] = {source.n_rows, 1, n_in};
     const bool is_conv = row->columns == DIM_CONV_WIDTH;
     const uint64_t *expected = is_conv ? of_conv : expert == ALONE ? shape + 1 : shape;
@@ -216,7 +243,13 @@ static enum status bind(struct weight_binding *binding, const char *name,
         return say_missing(name, expected, n_dims, error);
     TRY(check_shape(entry, expected, n_dims, error));
     TRY(to_dtype(entry, &tensor->dtype, error));
-    if (dtype_is_blocks(tensor->dtype) && (!is_matrix(row) || source.is_transposed))
+    if (dtype_is_blocks(tensor->dtype) && source.is_of_heads)
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "%.80s: tensor %.120s has type %s, and W_uk and W_uv of all heads in one: "
+                         "convert the model again, with a llama.cpp that divides them",
+                         entry->shard->name, entry->tensor->name, dtype_name(tensor->dtype));
+    if (dtype_is_blocks(tensor->dtype) &&
+        (!is_matrix(row) || source.is_transposed || source.is_widened))
         return error_set(error, STATUS_UNSUPPORTED,
                          "%.80s: tensor %.120s has type %s, which is supported for matrices alone",
                          entry->shard->name, entry->tensor->name, dtype_name(tensor->dtype));
@@ -294,6 +327,7 @@ static void add_one(struct tensor *norm)
                                           .run = norm->n_out,
                                           .period = norm->n_out,
                                           .n_rows = norm->n_out,
+                                          .is_widened = true,
                                           .adds_one = true};
 }
 

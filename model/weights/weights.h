@@ -47,7 +47,12 @@ struct tensor_source {
         *rows; /* [n_rows] each row is a tensor of its own; data is the first; NULL: one matrix */
     uint32_t first, run, period, n_rows;
     bool is_transposed; /* the matrix is [n_in][n_rows] */
-    bool adds_one;      /* every element is stored less 1; the tensor becomes F32 */
+    /* W_uk: a matrix of so many columns for each head, turned; 0: none. Row o, element i is element o % turned of row
+     * first + o / turned * period + i in the file. */
+    uint32_t turned;
+    bool is_of_heads; /* W_uk or W_uv of all heads: both are copied */
+    bool is_widened;  /* the tensor becomes F32 */
+    bool adds_one;    /* every element is stored less 1; is_widened, too */
     struct quantized_source quantized;
 };
 
@@ -73,6 +78,8 @@ static inline uint32_t tensor_scale_rows(const struct tensor *tensor)
     return tensor->scale_rows ? tensor->scale_rows : 1;
 }
 
+/* With latents (struct latent_shape in decoder.h) Q reads hidden, or what q_a makes of it, and k is kv_a; there is no v. uk and
+ * uv have n_out rows for all heads, one head after the other. */
 struct layer_weights {
     struct tensor attention_norm; /* [hidden], as all norms but those of Q and K */
     struct tensor attention_norm_bias, attention_after_norm;
@@ -80,10 +87,14 @@ struct layer_weights {
     struct tensor k, v;                          /* [n_kv_heads * head_dim][hidden] */
     struct tensor output_gate, output_gate_bias; /* as q: sigmoid of it times attention's output */
     struct tensor q_bias, k_bias, v_bias;
-    struct tensor sinks; /* [n_heads] */
+    struct tensor q_a, q_a_bias, q_a_norm; /* [q_rank][hidden], [q_rank] */
+    struct tensor latent_norm;             /* [dim] */
+    struct tensor uk;                      /* [n_heads * dim][nope_dim] */
+    struct tensor uv;                      /* [n_heads * v_dim][dim] */
+    struct tensor sinks;                   /* [n_heads] */
     struct tensor q_norm,
         k_norm; /* [head_dim]; QK_NORM_ROW: [n_heads * head_dim], [n_kv_heads * head_dim]; QK_NORM_EACH_HEAD: of two dimensions */
-    struct tensor o; /* [hidden][n_heads * head_dim] */
+    struct tensor o; /* [hidden][n_heads * head_dim]; latents: [hidden][n_heads * v_dim] */
     struct tensor o_bias;
     /* A layer with recurrent state has these, in heads of struct recurrent_sizes: q and k of the key heads, v and output_gate (z) of
      * the value heads, o from these; and: */
@@ -97,6 +108,7 @@ struct layer_weights {
     struct tensor gate_bias, up_bias, down_bias;
     /* A layer with experts has no MLP of its own, but perhaps a shared expert. */
     struct tensor router, router_bias;                 /* [n_experts][hidden] */
+    struct tensor selection_bias;                      /* [n_experts] F32, aligned */
     struct tensor shared_gate, shared_up, shared_down; /* as those of an expert */
     struct tensor shared_scale; /* [1][hidden]: how much the shared expert counts */
 };

@@ -121,6 +121,19 @@ static enum status take_bad_words(struct generation *generation,
     return STATUS_OK;
 }
 
+static enum status check_reply_window(const struct model_card *card, uint32_t window,
+                                      struct rpc_error *error)
+{
+    char value[16];
+    struct error why;
+    if (!card->has_geometry ||
+        geometry_check_reply_window(&card->geometry, window, &why) == STATUS_OK)
+        return STATUS_OK;
+    snprintf(value, sizeof value, "%u", window);
+    rpc_error_set(error, STATUS_INVALID_ARGUMENT, "sampling.reply_window", value, "%s", why.text);
+    return STATUS_INVALID_ARGUMENT;
+}
+
 /* With its rules, and what the text leaves out. */
 static enum status take_sampling(struct generation *generation,
                                  const Kvferry__V1__SamplingParams *message,
@@ -135,6 +148,10 @@ static enum status take_sampling(struct generation *generation,
     params->rules = NULL;
     if (status != STATUS_OK)
         return status;
+    TRY(check_reply_window(&limits->card, params->reply_window, error));
+    if (limits->card.has_geometry)
+        generation->sampling.sequence_tokens = geometry_sequence_tokens(
+            &limits->card.geometry, limits->card.context_tokens);
     assert(!generation->rules && "a request is taken once");
     if (rules) {
         generation->rules = token_rules_copy(rules);

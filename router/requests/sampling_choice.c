@@ -130,38 +130,35 @@ enum status sampling_choice_fit(struct sampling_choice *choice, uint32_t prompt_
                                 uint32_t context_tokens, struct rpc_error *error)
 {
     const uint32_t min_tokens = choice->params.min_tokens > 0 ? choice->params.min_tokens : 1;
+    const uint32_t most = choice->sequence_tokens > context_tokens ? choice->sequence_tokens
+                                                                   : context_tokens;
     const bool is_fixed = choice->has_max_tokens && !choice->ends_with_context;
     uint32_t least = is_fixed ? choice->params.max_tokens : min_tokens;
     uint64_t wanted = (uint64_t)prompt_tokens + least;
-    if (wanted > context_tokens && is_fixed && prompt_tokens < context_tokens) {
-        char value[32];
-        snprintf(value, sizeof value, "%" PRIu32, least);
-        rpc_error_set(error, STATUS_PROMPT_TOO_LONG, "sampling.max_tokens", value,
-                      "sampling.max_tokens is %" PRIu32 ", and the prompt has %" PRIu32
-                      " tokens: they need a context of %" PRIu64 "; the model has %" PRIu32,
-                      least, prompt_tokens, wanted, context_tokens);
+    char value[32];
+    if (prompt_tokens >= context_tokens) {
+        snprintf(value, sizeof value, "%" PRIu32, prompt_tokens);
+        rpc_error_set(error, STATUS_PROMPT_TOO_LONG, "prompt", value,
+                      "the prompt has %" PRIu32 " tokens, and %" PRIu32
+                      " must have room behind it; the context of the model has %" PRIu32,
+                      prompt_tokens, least, context_tokens);
         return STATUS_PROMPT_TOO_LONG;
     }
-    if (wanted > context_tokens) {
-        char value[32];
-        const bool is_min = prompt_tokens < context_tokens;
-        snprintf(value, sizeof value, "%" PRIu32, is_min ? least : prompt_tokens);
-        if (is_min)
-            rpc_error_set(error, STATUS_PROMPT_TOO_LONG, "sampling.min_tokens", value,
-                          "sampling.min_tokens is %" PRIu32 ", and the prompt has %" PRIu32
-                          " tokens: they need a context of %" PRIu64 "; the model has %" PRIu32,
-                          least, prompt_tokens, wanted, context_tokens);
-        else
-            rpc_error_set(error, STATUS_PROMPT_TOO_LONG, "prompt", value,
-                          "the prompt has %" PRIu32 " tokens, and %" PRIu32
-                          " must have room behind it; the context of the model has %" PRIu32,
-                          prompt_tokens, least, context_tokens);
+    if (wanted > most) {
+        const char *field = is_fixed ? "sampling.max_tokens" : "sampling.min_tokens";
+        snprintf(value, sizeof value, "%" PRIu32, least);
+        rpc_error_set(error, STATUS_PROMPT_TOO_LONG, field, value,
+                      "%s is %" PRIu32 ", and the prompt has %" PRIu32
+                      " tokens: they need a context of %" PRIu64 "; the model has %" PRIu32,
+                      field, least, prompt_tokens, wanted, most);
         return STATUS_PROMPT_TOO_LONG;
     }
     uint32_t rest = context_tokens - prompt_tokens;
     const bool is_all = choice->ends_with_context && !choice->has_max_tokens;
+    if (rest < min_tokens)
+        rest = min_tokens;
     if (!is_fixed && (choice->params.max_tokens > rest || is_all))
         choice->params.max_tokens = rest;
-    assert((uint64_t)prompt_tokens + choice->params.max_tokens <= context_tokens);
+    assert((uint64_t)prompt_tokens + choice->params.max_tokens <= most);
     return STATUS_OK;
 }

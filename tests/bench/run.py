@@ -16,7 +16,7 @@ import tempfile
 BUILD, PEERS = (pathlib.Path(path).resolve() for path in sys.argv[1:3])
 IS_QUICK = "--quick" in sys.argv[3:]
 SECTIONS = [word for word in sys.argv[3:] if word != "--quick"] or [
-    "attention", "gemm", "transfer", "handover", "tokenize", "unary", "doors", "telemetry", "security", "floods", "memory", "model", "model1b", "kv_dtype", "gguf", "slow"]
+    "attention", "gemm", "transfer", "handover", "tokenize", "unary", "doors", "telemetry", "security", "floods", "memory", "model", "model1b", "kv_dtype", "gguf", "tiers", "slow"]
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "roles"))
 from certificates import CLUSTER, Folder  # noqa: E402
@@ -489,6 +489,18 @@ def slow():
     row(f"first token of {found['n_tokens']:.0f} tokens, 1 B, two AVX2 cores, default limits",
         f"{found['first_token_s']:.1f} s, steps {found['step_s'] * 1000:.0f} ms; {found['probes_failed']} of {found['probes']} "
         "probes failed", "kept", is_kept)
+
+
+def tiers():
+    from tiers import SHARES, measure
+
+    found = results["tiers"] = measure(BINARY, model_folder("135m", "bf16"))
+    for share in SHARES:
+        computed_s = found["computed"][share]
+        for where in ("pool", "host", "disk"):
+            ratio_row(f"first token of 2,048 tokens, {share:.0%} shared, from {where}",
+                      f"{found[where][share] * 1000:.0f} ms, computed {computed_s * 1000:.0f} ms",
+                      computed_s / found[where][share], 2 if share == 0.9 else None)
 
 
 def machine():

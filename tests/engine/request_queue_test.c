@@ -106,3 +106,19 @@ Test(request_queue, who_waited_too_long_or_is_late_leaves)
     cr_assert_eq(request_queue_next_expiry_ns(&queue), DEADLINE_NONE);
     request_queue_finish(&queue);
 }
+
+Test(request_queue, who_waits_for_its_own_blocks_does_not_expire_meanwhile)
+{
+    struct request_queue queue;
+    fill(&queue, 1500);
+    for (uint32_t i = 0; i < 2; i++)
+        request_queue_at(&queue, i)->held_until_ns = 2000;
+    cr_assert_eq(request_queue_next_expiry_ns(&queue), 30 + WAIT_LIMIT_NS);
+    expect(request_queue_remove_expired(&queue, 1400), "c");
+    cr_assert_null(request_queue_remove_expired(&queue, 1400));
+    expect(request_queue_remove_expired(&queue, 1500), "b"); /* its deadline */
+    cr_assert_null(request_queue_remove_expired(&queue, 1999));
+    request_queue_at(&queue, 0)->held_until_ns = 0;
+    expect(request_queue_remove_expired(&queue, 1999), "a");
+    request_queue_finish(&queue);
+}

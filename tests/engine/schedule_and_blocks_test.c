@@ -10,7 +10,8 @@
 
 enum {
     BLOCK = 8,
-    CONTEXT_MAX = 160,
+    CONTEXT_MAX = 240,
+    REPLY_MAX = 400, /* with sinks it may leave the context */
     SPANS_MAX = CONTEXT_MAX / BLOCK,
     SEQUENCES = 6,
     WAITING = 8,
@@ -41,6 +42,16 @@ static const struct layout {
     {"two full groups, one of a window", LAYOUT(6, {3, 2, {{2, 0}, {2, 0}, {2, 20}}}), 160, 3, 90},
     {"windows of two sizes", LAYOUT(5, {3, 2, {{1, 0}, {2, 40}, {2, 9}}}), 160, 3, 70},
     {"windows alone", LAYOUT(4, {2, 2, {{2, 17}, {2, 30}}}), 160, 5, 40},
+    {"replies with sinks",
+     {.n_layers = 2,
+      .n_kv_heads = 1,
+      .head_dim = 8,
+      .block_tokens = BLOCK,
+      .dtype = KV_F32,
+      .sinks = {40, 3}},
+     240,
+     5,
+     70},
     {"a long window", LAYOUT(4, {2, 2, {{2, 0}, {2, 38}}}), 64, 9, 40},
 };
 
@@ -51,7 +62,7 @@ struct request {
     enum stage stage;
     bool wants_crossing;
     struct block_table table;
-    uint32_t tokens[CONTEXT_MAX];
+    uint32_t tokens[CONTEXT_MAX + REPLY_MAX];
     struct prefix_hash hashes[SPANS_MAX];
     uint32_t n_prompt, max_new, n_tokens, n_kv;
     block_id crossed[POOL_MAX];
@@ -85,7 +96,8 @@ static struct cache_step step_of(const struct world *w)
 static void hash(struct request *request)
 {
     static const struct prefix_key KEY = {"0123456789abcdef"};
-    prefix_hash_blocks(&KEY, "", 0, request->tokens, request->n_tokens, BLOCK, request->hashes);
+    const uint32_t n = request->n_tokens < CONTEXT_MAX ? request->n_tokens : CONTEXT_MAX;
+    prefix_hash_blocks(&KEY, "", 0, request->tokens, n, BLOCK, request->hashes);
 }
 
 /* Prompts of a few kinds, so that beginnings are often equal. */
@@ -95,7 +107,8 @@ static void arrive(struct world *w)
     const uint32_t n_most = w->layout->context_tokens - 1;
     const uint32_t n_prompt = below(w, 2) ? 1 + below(w, n_most) : n_most - below(w, BLOCK);
     const uint32_t n_left = w->layout->context_tokens - n_prompt;
-    const uint32_t max_new = w->is_ctx ? 0 : 1 + below(w, n_left);
+    const uint32_t n_reply = w->layout->geometry.sinks.window > 0 ? REPLY_MAX : n_left;
+    const uint32_t max_new = w->is_ctx ? 0 : 1 + below(w, n_reply);
     schedule_id id;
     const enum status status = schedule_add(w->schedule,
                                             &(struct schedule_request){.tenant = below(w, 2),
@@ -131,8 +144,10 @@ static void end(struct world *w, schedule_id id)
 
 /* ---- admissions ---- */
 
-static uint32_t n_lookup(const struct request *request)
+static uint32_t n_lookup(const struct world *w, const struct request *request)
 {
+    if (!w->is_ctx && sink_window_dropped(&w->layout->geometry.sinks, BLOCK, request->n_prompt) > 0)
+        return 0;
     return (request->n_tokens - 1) / BLOCK;
 }
 
@@ -143,7 +158,8 @@ static void look_up(struct world *w)
         uint32_t n_held;
         if (request->stage != WAITS || below(w, 4) == 0)
             continue;
-        const uint32_t n = kv_manager_peek(w->manager, request->hashes, n_lookup(request), &n_held);
+        const uint32_t n = kv_manager_peek(w->manager, request->hashes, n_lookup(w, request),
+                                           &n_held);
         schedule_set_prefix(w->schedule, id, n * BLOCK, n_held);
     }
 }
@@ -160,13 +176,13 @@ static void admit(struct world *w, const struct schedule_admission *admission)
 {
     struct request *request = &w->requests[admission->id];
     uint32_t n_held;
-    (void)kv_manager_peek(w->manager, request->hashes, n_lookup(request), &n_held);
+    (void)kv_manager_peek(w->manager, request->hashes, n_lookup(w, request), &n_held);
     const uint32_t n_cached = kv_manager_match(w->manager, &request->table, request->hashes,
-                                               n_lookup(request));
+                                               n_lookup(w, request));
     const bool crosses = request->wants_crossing && n_cached < request->n_prompt &&
                          request->n_tokens == request->n_prompt;
     const uint32_t position = crosses ? request->n_prompt : n_cached;
-    const struct block_need need = {position, position, admission->n_tokens};
+    const struct block_need need = {position, position, admission->n_tokens, crosses};
     const bool is_late = n_held < admission->n_shared; /* what it was to share has gone */
     if (is_late || kv_manager_prepare(w->manager, &request->table, &need) != STATUS_OK) {
         cr_assert(is_late || w->policy == SCHEDULE_MAX_UTILIZATION,
@@ -204,11 +220,11 @@ static void run_capacity(struct world *w)
 static void seal(struct world *w, schedule_id id)
 {
     struct request *request = &w->requests[id];
-    const struct crossing crossing = crossing_of(&w->layout->geometry, request->n_prompt, 0);
+    const struct crossing crossing = crossing_of(&w->layout->geometry, request->n_prompt, 0, 0);
     request->n_crossed = crossing_list(&crossing, 0, crossing.end, request->table.blocks,
-                                       request->table.spans_max, request->crossed);
+                                       request->table.spans_max, 0, request->crossed);
     kv_manager_pin(w->manager, request->crossed, request->n_crossed);
-    kv_manager_settle(w->manager, &request->table, request->n_kv, true);
+    kv_manager_settle(w->manager, &request->table, request->n_kv, KV_NEXT_NOTHING);
     request->stage = SEALED;
 }
 
@@ -222,7 +238,8 @@ static void take_step(struct world *w, const struct schedule_work *work)
         seal(w, work->id);
         return;
     }
-    kv_manager_settle(w->manager, &request->table, request->n_kv, false);
+    kv_manager_settle(w->manager, &request->table, request->n_kv,
+                      request->n_kv < request->n_prompt ? KV_NEXT_PROMPT : KV_NEXT_REPLY);
     if (!work->draws)
         return;
     request->tokens[request->n_tokens++] = below(w, 1u << 20);
@@ -233,7 +250,9 @@ static void take_step(struct world *w, const struct schedule_work *work)
     }
     /* Some tokens can only be one. */
     for (uint32_t n = below(w, 2) == 0 ? below(w, BLOCK) : 0;
-         n > 0 && request->n_tokens + 1 < request->n_prompt + request->max_new; n--) {
+         n > 0 && w->layout->geometry.sinks.window == 0 &&
+         request->n_tokens + 1 < request->n_prompt + request->max_new;
+         n--) {
         schedule_run_ahead(w->schedule, work->id);
         request->tokens[request->n_tokens++] = 7;
         hash(request);
@@ -249,7 +268,7 @@ static void run_batch(struct world *w)
         const struct schedule_work *work = &batch.work[i];
         struct request *request = &w->requests[work->id];
         const struct block_need need = {request->n_kv, request->n_kv + work->n_tokens,
-                                        work->n_known};
+                                        work->n_known, request->n_kv >= request->n_prompt};
         cr_assert(request->stage == RUNS && work->first == request->n_kv);
         is_left_out[i] = kv_manager_prepare(w->manager, &request->table, &need) != STATUS_OK;
         cr_assert(!is_left_out[i] || w->policy == SCHEDULE_MAX_UTILIZATION,
@@ -353,6 +372,7 @@ static void open_world(struct world *w)
     struct schedule_options options = {.policy = w->policy,
                                        .n_blocks = kv_manager_all(w->manager),
                                        .n_groups = rule.n_groups,
+                                       .reply_spans = rule.reply_spans,
                                        .block_tokens = BLOCK,
                                        .batch_tokens = step_of(w).n_tokens,
                                        .chunk_tokens = 3 * BLOCK,
@@ -412,10 +432,16 @@ static void run(const struct layout *layout, enum schedule_policy policy, bool i
     free(w);
 }
 
+/* A paused reply with sinks could not be computed again. */
+static bool may_pause(const struct layout *layout, enum schedule_policy policy)
+{
+    return layout->geometry.sinks.window == 0 || policy != SCHEDULE_MAX_UTILIZATION;
+}
+
 static void run_all(enum schedule_policy policy, bool is_ctx)
 {
     for (size_t i = 0; i < sizeof LAYOUTS / sizeof *LAYOUTS; i++)
-        for (uint64_t seed = 1; seed <= SEEDS; seed++)
+        for (uint64_t seed = 1; seed <= SEEDS && may_pause(&LAYOUTS[i], policy); seed++)
             run(&LAYOUTS[i], policy, is_ctx, seed);
 }
 

@@ -46,7 +46,7 @@ Test(gguf_tokens, ids_are_those_of_the_folder)
     const char *name;
     cr_assert(root);
     gguf_files_init();
-    cr_assert_eq(json_object_size(json_object_get(root, "ids")), 7);
+    cr_assert_eq(json_object_size(json_object_get(root, "ids")), 8);
     json_object_foreach(json_object_get(root, "ids"), name, ids)
         check_strings(name, json_object_get(root, "strings"), ids);
     json_decref(root);

@@ -23,7 +23,7 @@ static bool is_needed(const struct geometry *geometry, uint32_t group, uint32_t 
 
 static void check(const struct geometry *geometry, uint32_t n_prompt, uint32_t held)
 {
-    const struct crossing crossing = crossing_of(geometry, n_prompt, held);
+    const struct crossing crossing = crossing_of(geometry, n_prompt, held, 0);
     const uint32_t n_groups = cache_groups_count(&geometry->groups);
     block_id table[3 * SPANS], ids[3 * SPANS];
     uint32_t n = 0;
@@ -31,7 +31,7 @@ static void check(const struct geometry *geometry, uint32_t n_prompt, uint32_t h
         table[i] = 1000 + i;
     for (uint32_t span = held / 8; span < crossing.end; span++) {
         cr_assert_eq(crossing_count(&crossing, span), n);
-        const uint32_t more = crossing_list(&crossing, span, span + 1, table, SPANS, ids + n);
+        const uint32_t more = crossing_list(&crossing, span, span + 1, table, SPANS, 0, ids + n);
         uint32_t n_needed = 0;
         for (uint32_t group = 0; group < n_groups; group++)
             if (is_needed(geometry, group, span, n_prompt, held)) {
@@ -57,7 +57,7 @@ Test(crossing, each_block_that_is_needed_crosses_once)
 
 Test(crossing, one_group_is_numbered_from_the_beginning_of_the_prompt)
 {
-    const struct crossing crossing = crossing_of(&KINDS[0], 100, 24);
+    const struct crossing crossing = crossing_of(&KINDS[0], 100, 24, 0);
     cr_assert_eq(crossing.base, 3);
     cr_assert_eq(crossing_count(&crossing, 5), 2);
     cr_assert_eq(crossing_count(&crossing, UINT32_MAX), 10);
@@ -65,6 +65,6 @@ Test(crossing, one_group_is_numbered_from_the_beginning_of_the_prompt)
 
 Test(crossing, a_window_bounds_what_crosses)
 {
-    const struct crossing crossing = crossing_of(&KINDS[2], 312, 0);
+    const struct crossing crossing = crossing_of(&KINDS[2], 312, 0, 0);
     cr_assert_eq(crossing_count(&crossing, UINT32_MAX), 4, "30 tokens are within 4 spans of 8");
 }

@@ -23,32 +23,63 @@ Test(geometry, counts_bytes_and_blocks)
     cr_assert_eq(geometry_blocks(&GOOD, UINT32_MAX), 1u << 27);
 }
 
+/* One row a token and layer, in place of K and V of each head. */
+Test(geometry, counts_the_bytes_of_latents)
+{
+    struct geometry latents = GOOD, heads = GOOD;
+    struct error error = {""};
+    latents.n_kv_heads = 1;
+    latents.head_dim = 40;
+    latents.latent_dim = 32;
+    cr_assert_eq(geometry_check(&latents, &error), STATUS_OK, "%s", error.text);
+    cr_assert_eq(geometry_rows(&latents), 1);
+    cr_assert_eq(geometry_rows(&heads), 2);
+    cr_assert_eq(geometry_block_bytes(&latents), 5 * 32 * 40 * 2);
+    heads = latents;
+    heads.latent_dim = 24;
+    cr_assert_eq(geometry_match(&latents, &heads, "equal", &error), STATUS_GEOMETRY_MISMATCH);
+    cr_assert_str_eq(error.text, "KV layout: latent_dim is 32 here and 24 there");
+    heads.latent_dim = 0;
+    cr_assert_eq(geometry_match(&heads, &latents, "equal", &error), STATUS_GEOMETRY_MISMATCH);
+    cr_assert_str_eq(error.text, "KV layout: latent_dim is 0 here and 32 there");
+}
+
 Test(geometry, names_the_field_that_is_wrong)
 {
     static const struct {
         struct geometry geometry;
         const char *field;
     } CASES[] = {
-        {{0, 2, 32, 32, KV_BF16, {0}, "", 0, {0}}, "n_layers"},
-        {{5, 0, 32, 32, KV_BF16, {0}, "", 0, {0}}, "n_kv_heads"},
-        {{5, 2, 0, 32, KV_BF16, {0}, "", 0, {0}}, "head_dim"},
-        {{5, 2, 32, 0, KV_BF16, {0}, "", 0, {0}}, "block_tokens"},
-        {{5, 2, 32, 24, KV_BF16, {0}, "", 0, {0}}, "block_tokens"},
-        {{5, 2, 32, 256, KV_BF16, {0}, "", 0, {0}}, "block_tokens"},
-        {{5, 2, 32, 32, (enum kv_dtype)9, {0}, "", 0, {0}}, "dtype"},
-        {{5, 2, 32, 32, KV_INT8, {0}, "", 0, {0}}, "kv_scales is 0000000000000000 with dtype int8"},
-        {{5, 2, 32, 32, KV_F16, {0}, "", 0xab, {0}},
+        {{0, 2, 32, 32, KV_BF16, {0}, "", 0, {0}, 0, {0}}, "n_layers"},
+        {{5, 0, 32, 32, KV_BF16, {0}, "", 0, {0}, 0, {0}}, "n_kv_heads"},
+        {{5, 2, 0, 32, KV_BF16, {0}, "", 0, {0}, 0, {0}}, "head_dim"},
+        {{5, 2, 32, 0, KV_BF16, {0}, "", 0, {0}, 0, {0}}, "block_tokens"},
+        {{5, 2, 32, 24, KV_BF16, {0}, "", 0, {0}, 0, {0}}, "block_tokens"},
+        {{5, 2, 32, 256, KV_BF16, {0}, "", 0, {0}, 0, {0}}, "block_tokens"},
+        {{5, 2, 32, 32, (enum kv_dtype)9, {0}, "", 0, {0}, 0, {0}}, "dtype"},
+        {{5, 2, 32, 32, KV_INT8, {0}, "", 0, {0}, 0, {0}},
+         "kv_scales is 0000000000000000 with dtype int8"},
+        {{5, 2, 32, 32, KV_F16, {0}, "", 0xab, {0}, 0, {0}},
          "kv_scales is 00000000000000ab with dtype f16"},
-        {{5, 2, 32, 32, KV_F16, {0}, "", 0, {17, 5, {{5, 0}}}}, "groups are 17, at most 16"},
-        {{5, 2, 32, 32, KV_F16, {0}, "", 0, {2, 4, {{4, 0}, {0, 9}}}},
+        {{5, 2, 32, 32, KV_F16, {0}, "", 0, {17, 5, {{5, 0}}}, 0, {0}},
+         "groups are 17, at most 16"},
+        {{5, 2, 32, 32, KV_F16, {0}, "", 0, {2, 4, {{4, 0}, {0, 9}}}, 0, {0}},
          "group 1 has 0 layers, wanted 1 to 4"},
-        {{5, 2, 32, 32, KV_F16, {0}, "", 0, {1, 4, {{5, 0}}}},
+        {{5, 2, 32, 32, KV_F16, {0}, "", 0, {1, 4, {{5, 0}}}, 0, {0}},
          "group 0 has 5 layers, wanted 1 to 4"},
-        {{5, 2, 32, 32, KV_F16, {0}, "", 0, {2, 4, {{4, 9}, {1, 0}}}},
+        {{5, 2, 32, 32, KV_F16, {0}, "", 0, {2, 4, {{4, 9}, {1, 0}}}, 0, {0}},
          "group 1 has window 0 behind one with a window"},
-        {{5, 2, 32, 32, KV_F16, {0}, "", 0, {2, 4, {{4, 0}, {2, 9}}}},
+        {{5, 2, 32, 32, KV_F16, {0}, "", 0, {2, 4, {{4, 0}, {2, 9}}}, 0, {0}},
          "groups have 6 layers of n_layers 5"},
-        {{UINT32_MAX, UINT32_MAX, UINT32_MAX, 128, KV_F32, {0}, "", 0, {0}}, "bytes"}};
+        {{5, 2, 40, 32, KV_F16, {0}, "", 0, {0}, 32, {0}},
+         "latent_dim is 32 with n_kv_heads 2 and head_dim 40"},
+        {{5, 1, 32, 32, KV_F16, {0}, "", 0, {0}, 32, {0}}, "latent_dim is 32 with n_kv_heads 1"},
+        {{UINT32_MAX, UINT32_MAX, UINT32_MAX, 128, KV_F32, {0}, "", 0, {0}, 0, {0}}, "bytes"},
+        {{5, 2, 32, 32, KV_F16, {0}, "", 0, {0}, 0, {8, 8}}, "sink_tokens are 8 of a window of 8"},
+        {{5, 2, 32, 32, KV_F16, {0}, "", 0, {0}, 0, {0, 4}}, "sink_tokens are 4 of a window of 0"},
+        {{5, 2, 32, 32, KV_F16, {0}, "", 0, {2, 4, {{4, 0}, {1, 9}}}, 0, {64, 4}},
+         "sink_tokens with 2 groups of layers: expected one"},
+    };
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         struct error error = {""};
         cr_assert_eq(geometry_check(&CASES[i].geometry, &error), STATUS_INVALID_ARGUMENT);

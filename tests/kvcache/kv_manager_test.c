@@ -162,7 +162,7 @@ static void start(struct world *w, struct actor *actor)
     w->n_found += n_known;
     actor->is_running = true;
     actor->is_foreign = below(w, 4) == 0;
-    const struct block_need need = {actor->n_kv, actor->n_kv, actor->n_tokens};
+    const struct block_need need = {actor->n_kv, actor->n_kv, actor->n_tokens, false};
     if (kv_manager_prepare(w->manager, &actor->table, &need) == STATUS_OK)
         return;
     check_refusal(w, actor, actor->n_tokens);
@@ -203,7 +203,7 @@ static void compute(struct world *w, struct actor *actor)
         n = 1;
     }
     n = n < actor->n_tokens - actor->n_kv ? n : actor->n_tokens - actor->n_kv;
-    const struct block_need need = {actor->n_kv, actor->n_kv + n, actor->n_tokens};
+    const struct block_need need = {actor->n_kv, actor->n_kv + n, actor->n_tokens, false};
     if (kv_manager_prepare(w->manager, &actor->table, &need) != STATUS_OK) {
         check_refusal(w, actor, actor->n_tokens);
         stop(w, actor);
@@ -213,7 +213,8 @@ static void compute(struct world *w, struct actor *actor)
     actor->n_kv += n;
     kv_manager_keep(w->manager, &actor->table, actor->hashes, actor->n_kv / BLOCK);
     if (below(w, 2) == 0)
-        kv_manager_settle(w->manager, &actor->table, actor->n_kv, below(w, 2) == 0);
+        kv_manager_settle(w->manager, &actor->table, actor->n_kv,
+                          below(w, 2) ? KV_NEXT_NOTHING : KV_NEXT_REPLY);
 }
 
 /* A reader goes on reading what its sequence has given back. */

@@ -10,6 +10,17 @@ enum { LAYERS = 2, HEADS = 3, DIM = 8, TOKENS = 256, ROWS = LAYERS * 2 * HEADS }
 static const uint32_t SIZES[] = {8, 16, 32, 64, 128};
 enum { N_SIZES = sizeof SIZES / sizeof *SIZES };
 
+/* One row a token and layer, which is K and V. */
+static struct geometry latents_of(uint32_t block_tokens, enum kv_dtype dtype)
+{
+    return (struct geometry){.n_layers = LAYERS,
+                             .n_kv_heads = 1,
+                             .head_dim = DIM,
+                             .block_tokens = block_tokens,
+                             .dtype = dtype,
+                             .latent_dim = DIM - 1};
+}
+
 static struct geometry geometry_of(uint32_t block_tokens, enum kv_dtype dtype)
 {
     return (struct geometry){.n_layers = LAYERS,
@@ -46,10 +57,11 @@ static uint8_t *naive(const struct geometry *geometry, uint32_t first, uint32_t 
 {
     const size_t block_bytes = geometry_block_bytes(geometry);
     const size_t bytes = kv_dtype_bytes(geometry->dtype);
+    const uint32_t n_rows = geometry->latent_dim > 0 ? LAYERS : ROWS;
     uint8_t *blocks = malloc(TOKENS / geometry->block_tokens * block_bytes);
     memset(blocks, 0xee, TOKENS / geometry->block_tokens * block_bytes);
     for (uint32_t token = first; token < end; token++)
-        for (uint32_t row = 0; row < ROWS; row++)
+        for (uint32_t row = 0; row < n_rows; row++)
             for (uint32_t dim = 0; dim < DIM; dim++) {
                 const size_t within = ((size_t)row * geometry->block_tokens +
                                        token % geometry->block_tokens) *
@@ -104,6 +116,19 @@ Test(transfer_plan, each_element_is_where_a_naive_walk_puts_it)
                     for (uint32_t held = SIZES[b]; held < ENDS[e]; held += SIZES[b])
                         check(&theirs, &ours, held, ENDS[e]);
                 }
+}
+
+Test(transfer_plan, so_it_is_with_one_row_a_token_and_layer)
+{
+    static const enum kv_dtype TYPES[][2] = {{KV_BF16, KV_BF16}, {KV_F16, KV_F32}};
+    for (size_t t = 0; t < sizeof TYPES / sizeof *TYPES; t++)
+        for (size_t a = 0; a < N_SIZES; a++)
+            for (size_t b = 0; b < N_SIZES; b++) {
+                const struct geometry theirs = latents_of(SIZES[a], TYPES[t][0]);
+                const struct geometry ours = latents_of(SIZES[b], TYPES[t][1]);
+                for (uint32_t held = 0; held < 200; held += SIZES[b])
+                    check(&theirs, &ours, held, 200);
+            }
 }
 
 /* A bit for each element of the block of theirs. */

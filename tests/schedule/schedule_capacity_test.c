@@ -160,3 +160,22 @@ Test(schedule, a_static_batch_is_admitted_when_the_last_one_has_ended)
     cr_assert_eq(capacity(schedule, 8).n_admitted, 1);
     schedule_destroy(schedule);
 }
+
+Test(schedule, a_held_request_is_overtaken_and_comes_when_it_is_let_go)
+{
+    struct schedule *schedule = new_schedule(&SMALL);
+    const schedule_id first = add_plain(schedule, 4, 1), second = add_plain(schedule, 4, 1);
+    schedule_hold(schedule, first, true);
+    struct schedule_changes changes = capacity(schedule, 8);
+    cr_assert_eq(changes.n_admitted, 1);
+    cr_assert_eq(changes.admitted[0].id, second);
+    cr_assert_eq(changes.waits_for, STATUS_QUEUE_FULL, "one waits, and not for blocks");
+    cr_assert_eq(changes.next, SCHEDULE_NONE);
+    changes = capacity(schedule, 7);
+    cr_assert_eq(changes.n_admitted, 0);
+    schedule_hold(schedule, first, false);
+    changes = capacity(schedule, 7);
+    cr_assert_eq(changes.n_admitted, 1);
+    cr_assert_eq(changes.admitted[0].id, first);
+    schedule_destroy(schedule);
+}

@@ -1,6 +1,7 @@
 #include "tests/sim/cluster.h"
 
 #include "tests/sim/router_node.h"
+#include "tests/sim/tier_disk.h"
 #include "tests/sim/worker_node.h"
 
 #include <stdarg.h>
@@ -280,6 +281,8 @@ static void close_cluster(struct cluster *cluster)
 {
     for (uint32_t node = 1; node < cluster->n_nodes; node++)
         worker_node_kill(&cluster->workers[node]);
+    for (uint32_t node = 1; node < WIRE_NODES_MAX; node++)
+        tier_disk_destroy(cluster->workers[node].disk);
     router_node_finish(cluster);
     sim_fabric_destroy(cluster->fabric);
     timeline_finish(&cluster->timeline);

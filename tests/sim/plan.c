@@ -295,6 +295,40 @@ void plan_draw_pauses(struct plan *plan, uint64_t seed)
     draw_standings(plan);
 }
 
+/* Seeds of the kind have a tier, and prompts come again when others have pushed them out. */
+void plan_draw_tiers(struct plan *plan, uint64_t seed)
+{
+    struct random random;
+    random_init(&random, seed ^ 0x71e25);
+    *plan = (struct plan){.seed = 3 * seed, .kind = PLAN_ROUGH};
+    choose_policy(plan);
+    draw_workers(plan, &random);
+    draw_room(plan, &random);
+    draw_limits(plan, &random);
+    draw_network(plan, &random);
+    const uint32_t longest = ORACLE_CONTEXT_TOKENS / plan->block_tokens;
+    plan->prefix_cache = true;
+    plan->n_ctx = plan->n_gen = 1;
+    plan->slots_max = between(&random, 1, 3);
+    plan->gen_blocks = plan->ctx_blocks = between(&random, longest, longest + longest / 2);
+    plan->queue_max = REQUESTS_MAX;
+    plan->n_requests = between(&random, REQUESTS_MAX / 2, REQUESTS_MAX);
+    for (uint32_t i = 0; i < plan->n_requests; i++) {
+        struct plan_request *request = &plan->requests[i];
+        const uint64_t later_ns = i / 4 * 200 * NS_PER_MS;
+        draw_request(plan, &random, request);
+        request->has_salt = false;
+        request->arrives_ns += later_ns;
+        request->deadline_ns += request->deadline_ns == NEVER ? 0 : later_ns;
+        request->cancel_ns += request->cancel_ns == NEVER ? 0 : later_ns;
+    }
+    plan->n_faults = below(&random, 4);
+    for (uint32_t i = 0; i < plan->n_faults; i++)
+        draw_fault(plan, &random, &plan->faults[i]);
+    plan->wait_max = REQUESTS_MAX / 2;
+    plan->wait_limit_ns = ms_between(&random, 0, 3000);
+}
+
 void plan_draw_slow(struct plan *plan, uint64_t seed)
 {
     struct random random;

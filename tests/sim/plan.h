@@ -99,6 +99,7 @@ struct plan {
 
 void plan_draw(struct plan *plan, uint64_t seed);
 void plan_draw_churn(struct plan *plan, uint64_t seed);
+void plan_draw_tiers(struct plan *plan, uint64_t seed);
 void plan_draw_pauses(struct plan *plan, uint64_t seed);
 void plan_draw_slow(struct plan *plan, uint64_t seed);
 void plan_draw_crowd(struct plan *plan, uint64_t seed);

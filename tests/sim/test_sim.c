@@ -55,6 +55,12 @@ static void print_totals(const struct totals *totals)
            (unsigned long long)totals->kv_bytes);
     printf("pauses %llu, tokens computed or fetched again %llu\n",
            (unsigned long long)totals->pauses, (unsigned long long)totals->tokens_again);
+    printf("tier: blocks stored %llu, no room %llu, tokens restored %llu, orders late %llu, ended "
+           "by a "
+           "missing block %llu\n",
+           (unsigned long long)totals->tier_stored, (unsigned long long)totals->tier_dropped,
+           (unsigned long long)totals->tier_restored, (unsigned long long)totals->tier_late,
+           (unsigned long long)totals->tier_missed);
     printf("prompts scored %llu\n", (unsigned long long)totals->scored);
     printf("retried %llu, waited %llu, commits refused %llu, kills %llu, steps with quarantine "
            "%llu, late "
@@ -116,6 +122,12 @@ static const struct event PAUSES_EVENTS[] = {
     EVENT(handovers_committed, 1000),
     {NULL, 0, 0},
 };
+static const struct event TIERS_EVENTS[] = {
+    EVENT(ok, 5000),           EVENT(tier_stored, 20000),
+    EVENT(tier_dropped, 1000), EVENT(tier_restored, 20000),
+    EVENT(tier_missed, 200),   EVENT(tier_late, 50),
+    EVENT(kills, 50),          {NULL, 0, 0},
+};
 static const struct event SLOW_EVENTS[] = {
     EVENT(ok, 3000),
     EVENT(handovers_committed, 2500),
@@ -144,6 +156,7 @@ struct kind {
 static const struct kind KINDS[] = {{"", plan_draw, EVENTS},
                                     {"churn", plan_draw_churn, CHURN_EVENTS},
                                     {"pauses", plan_draw_pauses, PAUSES_EVENTS},
+                                    {"tiers", plan_draw_tiers, TIERS_EVENTS},
                                     {"slow", plan_draw_slow, SLOW_EVENTS},
                                     {"crowd", plan_draw_crowd, CROWD_EVENTS},
                                     {"again", plan_draw_again, AGAIN_EVENTS}};

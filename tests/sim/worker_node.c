@@ -1,5 +1,7 @@
 #include "tests/sim/worker_node.h"
 
+#include "tests/sim/tier_disk.h"
+#include "tests/sim/tier_node.h"
 #include "worker_common/worker.h"
 #include "worker_common/worker_forward.h"
 
@@ -97,9 +99,12 @@ static void on_transfer_event(void *arg)
     worker->cluster->wire.nodes[worker->node].is_due = true;
 }
 
+/* A disk keeps its key. */
 static struct prefix_key draw_key(struct worker_node *worker)
 {
     struct prefix_key key;
+    if (worker->disk)
+        return tier_disk_key(worker->disk);
     for (size_t i = 0; i < sizeof key.bytes; i++)
         key.bytes[i] = (uint8_t)random_below(&worker->cluster->random, 256);
     return key;
@@ -202,6 +207,8 @@ static void start_ctx(struct worker_node *worker, const struct geometry *geometr
         .forward = worker->forward,
         .device = worker->device,
         .pool = worker->pool,
+        .tier = worker->tier,
+        .restore_limit_ns = tier_node_limit_ns(worker),
         .sender = worker->sender,
         .geometry = *geometry,
         .kv_manager = manager_kind(worker),
@@ -240,6 +247,8 @@ static struct gen_engine_options gen_options(struct worker_node *worker,
         .forward = worker->forward,
         .device = worker->device,
         .pool = worker->pool,
+        .tier = worker->tier,
+        .restore_limit_ns = tier_node_limit_ns(worker),
         .receiver = worker->receiver,
         .geometry = *geometry,
         .kv_manager = manager_kind(worker),
@@ -334,6 +343,7 @@ void worker_node_start(struct worker_node *worker)
          sim_transport_open(cluster->fabric, worker->node, worker->incarnation, &worker->transport),
          &error);
     create_forward(worker, &geometry);
+    tier_node_start(worker, &geometry, manager_kind(worker) == KV_MANAGER_PAGED);
     if (worker->is_ctx)
         start_ctx(worker, &geometry);
     else
@@ -354,9 +364,11 @@ static void collect(struct worker_node *worker)
     if (worker->ctx) {
         ctx_engine_read_stats(worker->ctx, &ctx);
         totals->commits_refused += ctx.commits_refused;
+        tier_node_collect(worker, &ctx.tier);
         return;
     }
     gen_engine_read_stats(worker->gen, &gen);
+    tier_node_collect(worker, &gen.tier);
     totals->handovers_committed += gen.handovers_committed;
     totals->handovers_failed += gen.handovers_failed;
     totals->fell_back += gen.handovers_fell_back;
@@ -382,6 +394,7 @@ void worker_node_kill(struct worker_node *worker)
     wire_node_died(&cluster->wire, worker->node);
     ctx_engine_destroy(worker->ctx);
     gen_engine_destroy(worker->gen);
+    kv_tier_destroy(worker->tier);
     forward_destroy(worker->forward);
     kv_sender_destroy(worker->sender);
     kv_receiver_destroy(worker->receiver);
@@ -390,6 +403,7 @@ void worker_node_kill(struct worker_node *worker)
     device_close(worker->device);
     worker->ctx = NULL;
     worker->gen = NULL;
+    worker->tier = NULL;
     worker->forward = NULL;
     worker->sender = NULL;
     worker->receiver = NULL;
@@ -446,7 +460,7 @@ static uint64_t look(struct worker_node *worker)
     return tokens;
 }
 
-uint64_t worker_node_next_ns(const struct worker_node *worker)
+static uint64_t next_step_ns(const struct worker_node *worker)
 {
     const struct wire *wire = &worker->cluster->wire;
     const struct wire_node *node = &wire->nodes[worker->node];
@@ -459,6 +473,17 @@ uint64_t worker_node_next_ns(const struct worker_node *worker)
     if (next_ns < worker->busy_until_ns)
         next_ns = worker->busy_until_ns;
     return next_ns < node->frozen_until_ns ? node->frozen_until_ns : next_ns;
+}
+
+uint64_t worker_node_next_ns(const struct worker_node *worker)
+{
+    const uint64_t step_ns = next_step_ns(worker);
+    const struct wire_node *node = &worker->cluster->wire.nodes[worker->node];
+    if (node->life == 0 || !worker->tier || worker->tier_next_ns == TIMELINE_NEVER)
+        return step_ns;
+    const uint64_t tier_ns = worker->tier_next_ns < node->frozen_until_ns ? node->frozen_until_ns
+                                                                          : worker->tier_next_ns;
+    return tier_ns < step_ns ? tier_ns : step_ns;
 }
 
 void worker_node_pass_layers(struct worker_node *worker)
@@ -488,7 +513,7 @@ void worker_node_run(struct worker_node *worker)
 {
     struct cluster *cluster = worker->cluster;
     uint64_t now_ns = cluster->timeline.now_ns;
-    if (worker_node_next_ns(worker) > now_ns)
+    if (next_step_ns(worker) > now_ns)
         return;
     if (!worker->is_in_step) {
         cluster->wire.nodes[worker->node].is_due = false;
@@ -496,6 +521,8 @@ void worker_node_run(struct worker_node *worker)
     }
     if (!run_step(worker))
         return;
+    if (worker->tier && worker->tier_next_ns == TIMELINE_NEVER)
+        worker->tier_next_ns = now_ns + tier_disk_delay_ns(worker->disk);
     uint64_t tokens = look(worker);
     uint64_t n_new = tokens - worker->tokens_before;
     worker->is_warm |= n_new > 0;
@@ -511,6 +538,7 @@ unsigned worker_node_progress(struct worker_node *worker)
     uint64_t now_ns = cluster->timeline.now_ns;
     if (!cluster_is_alive(cluster, worker->node) || wire_is_frozen(&cluster->wire, worker->node))
         return 0;
+    (void)tier_node_run(worker);
     return worker->sender ? kv_sender_progress(worker->sender, now_ns)
                           : kv_receiver_progress(worker->receiver, now_ns);
 }

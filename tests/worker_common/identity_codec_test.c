@@ -192,6 +192,37 @@ Test(identity_codec, groups_of_layers_come_as_they_were)
     cluster_key_destroy(way.key);
 }
 
+static void as_latents(struct worker_identity *identity)
+{
+    identity->geometry.n_kv_heads = 1;
+    identity->geometry.head_dim = 40;
+    identity->geometry.latent_dim = 32;
+}
+
+/* A worker of an earlier version does not read latent_dim, and counts two rows a token: it refuses the bytes of a block. */
+Test(identity_codec, latents_come_as_they_were_and_an_earlier_version_refuses_them)
+{
+    struct identity_way way = way_with(1);
+    struct worker_identity identity = some_identity(), again = {0};
+    struct identity_message message;
+    struct error error = {0};
+    encode(&identity, &way, &message);
+    cr_assert_eq(message.geometry.message.latent_dim, 0, "as it is absent");
+    as_latents(&identity);
+    encode(&identity, &way, &message);
+    cr_assert_eq(identity_decode(&message.message, &way, &again, &error), STATUS_OK, "%s",
+                 error.text);
+    cr_assert_eq(again.geometry.latent_dim, 32);
+    cr_assert_eq(geometry_block_bytes(&again.geometry), 5 * 16 * 40);
+    message.geometry.message.latent_dim = 0;
+    cr_assert_eq(identity_decode(&message.message, &way, &again, &error), STATUS_INVALID_ARGUMENT);
+    cr_assert_str_eq(error.text, "geometry.block_bytes is 3200; its other fields make 6400");
+    message.geometry.message.latent_dim = 40;
+    cr_assert_eq(identity_decode(&message.message, &way, &again, &error), STATUS_INVALID_ARGUMENT);
+    cr_assert_not_null(strstr(error.text, "latent_dim is 40"), "%s", error.text);
+    cluster_key_destroy(way.key);
+}
+
 Test(identity_codec, a_secret_of_another_way_is_refused_by_name)
 {
     struct identity_way other = way_with(2);

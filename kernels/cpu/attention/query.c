@@ -26,10 +26,10 @@ static void find_keys(const struct attention_config *config,
         row->end = n_keys;
     if (config->window != 0 && config->sink_tokens == 0)
         row->first = clamped(index + 1, (uint64_t)config->window + sequence->key_index, row->end);
-    if (config->sink_tokens != 0 && sequence->phase == PHASE_GENERATION &&
-        index >= config->window) {
+    const uint32_t window = attention_window_of(sequence, config->window);
+    if (config->sink_tokens != 0 && sequence->phase == PHASE_GENERATION && index >= window) {
         row->absent = config->sink_tokens;
-        row->present = row->index + 1 - (config->window - config->sink_tokens);
+        row->present = row->index + 1 - (window - config->sink_tokens);
     }
     assert(row->first <= row->end && row->end <= n_keys);
 }

@@ -14,11 +14,12 @@ size_t source_gathered_bytes(uint32_t head_dim)
 static void find_absent(struct source *source)
 {
     const struct attention_config *config = &source->call->attention->host.config;
+    const uint32_t window = attention_window_of(source->sequence, config->window);
     if (config->sink_tokens == 0 || source->sequence->phase == PHASE_CONTEXT ||
-        source->sequence->kv_len <= config->window)
+        source->sequence->kv_len <= window)
         return;
     source->absent = config->sink_tokens;
-    source->present = source->sequence->kv_len - (config->window - config->sink_tokens);
+    source->present = source->sequence->kv_len - (window - config->sink_tokens);
 }
 
 void source_init(const struct attention_call *call, const struct row_block *block,

@@ -19,7 +19,7 @@ from pathlib import Path
 import numpy as np
 import torch
 import transformers
-from gguf import GGML_QUANT_SIZES, GGMLQuantizationType as Type, GGUFWriter, MODEL_ARCH, MODEL_ARCH_NAMES, RopeScalingType, TokenType, get_tensor_name_map
+from gguf import GGML_QUANT_SIZES, ExpertGatingFuncType, GGMLQuantizationType as Type, GGUFWriter, MODEL_ARCH, MODEL_ARCH_NAMES, RopeScalingType, TokenType, get_tensor_name_map
 from gguf.quants import dequantize
 from safetensors import safe_open
 from safetensors.torch import save_file
@@ -78,8 +78,8 @@ def write_keys(writer, arch, config, n_tokens):
     writer.add_head_count_kv(config.get("num_key_value_heads", heads))
     head_dim = config.get("head_dim", config["hidden_size"] // heads)
     writer.add_key_length(head_dim)
-    writer.add_value_length(head_dim)
-    writer.add_rope_dimension_count(head_dim)
+    writer.add_value_length(config.get("value_dim", head_dim))
+    writer.add_rope_dimension_count(config.get("rope_dim", head_dim))
     theta = config.get("rope_theta") or config.get("rope_parameters", {}).get("rope_theta", 10000.0)
     writer.add_rope_freq_base(theta)
     writer.add_layer_norm_rms_eps(config["rms_norm_eps"])
@@ -163,6 +163,56 @@ def add_keys(writer, arch, config):
         writer.add_layer_norm_eps(config["layer_norm_eps"])
 
 
+def add_latent_keys(writer, config, is_older):
+    """As the converter of llama.cpp: the head of the keys is the row that is cached, and log_mul is a tenth of mscale_all_dim."""
+    if config.get("q_lora_rank"):
+        writer.add_q_lora_rank(config["q_lora_rank"])
+    writer.add_kv_lora_rank(config["kv_lora_rank"])
+    if not is_older:
+        writer.add_key_length_mla(config["qk_nope_head_dim"] + config["qk_rope_head_dim"])
+        writer.add_value_length_mla(config["v_head_dim"])
+    writer.add_leading_dense_block_count(config["first_k_dense_replace"])
+    writer.add_expert_count(config["n_routed_experts"])
+    writer.add_expert_used_count(config["num_experts_per_tok"])
+    writer.add_expert_shared_count(config["n_shared_experts"])
+    writer.add_expert_feed_forward_length(config["moe_intermediate_size"])
+    writer.add_expert_weights_scale(config["routed_scaling_factor"])
+    if config.get("norm_topk_prob"):
+        writer.add_expert_weights_norm(True)
+    if "n_group" in config:
+        writer.add_expert_group_count(config["n_group"])
+        writer.add_expert_group_used_count(config["topk_group"])
+    writer.add_expert_gating_func(ExpertGatingFuncType.SIGMOID if config["scoring"] == "sigmoid" else ExpertGatingFuncType.SOFTMAX)
+    rope = config["rope_parameters"]
+    if rope["rope_type"] == "yarn":
+        writer.add_rope_scaling_type(RopeScalingType.YARN)
+        writer.add_rope_scaling_factor(rope["factor"])
+        writer.add_rope_scaling_orig_ctx_len(rope["original_max_position_embeddings"])
+        writer.add_rope_scaling_yarn_log_mul(0.1 * rope["mscale_all_dim"])
+
+
+def cached_head(config, is_older):
+    """The heads that keys of a file say: the one of the row that is cached, in older files those of K and V."""
+    rope = config["qk_rope_head_dim"]
+    if is_older:
+        return config | {"head_dim": config["qk_nope_head_dim"] + rope, "value_dim": config["v_head_dim"], "rope_dim": rope}
+    return config | {"num_key_value_heads": 1, "head_dim": config["kv_lora_rank"] + rope, "value_dim": config["kv_lora_rank"],
+                     "rope_dim": rope}
+
+
+def divide_heads(tensors, config):
+    """W_uk of each head, turned, and W_uv, as the converter of llama.cpp makes them of kv_b_proj."""
+    divided = {}
+    for key, tensor in tensors.items():
+        if ".kv_b_proj." not in key:
+            divided[key] = tensor
+            continue
+        heads = tensor.view(config["num_attention_heads"], -1, tensor.shape[-1])
+        divided[key.replace("kv_b_proj", "k_b_proj")] = heads[:, :config["qk_nope_head_dim"]].transpose(1, 2).contiguous()
+        divided[key.replace("kv_b_proj", "v_b_proj")] = heads[:, config["qk_nope_head_dim"]:].contiguous()
+    return divided
+
+
 def stack_experts(tensors):
     """One tensor for all experts, as the converter of llama.cpp makes them."""
     stacked = {}
@@ -177,6 +227,9 @@ def stack_experts(tensors):
 SMALL = {"hidden_size": 32, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2, "head_dim": 8,
          "intermediate_size": 48, "vocab_size": 64, "max_position_embeddings": 128, "tie_word_embeddings": True,
          "bos_token_id": 1, "eos_token_id": 2, "pad_token_id": 0}
+LATENT = {"num_key_value_heads": 4, "head_dim": None, "tie_word_embeddings": False, "kv_lora_rank": 32, "qk_nope_head_dim": 32,
+          "qk_rope_head_dim": 8, "v_head_dim": 20, "moe_intermediate_size": 20, "n_routed_experts": 8, "num_experts_per_tok": 3,
+          "n_shared_experts": 2, "first_k_dense_replace": 1, "routed_scaling_factor": 1.7}
 OTHERS = {
     "gemma": ("GemmaConfig", {"head_dim": 16}),
     "gemma2": ("Gemma2Config", {"head_dim": 16, "query_pre_attn_scalar": 16, "sliding_window": 7, "attn_logit_softcapping": 20.0,
@@ -197,6 +250,16 @@ OTHERS = {
         "rope_type": "yarn", "type": "yarn", "factor": 8.0, "original_max_position_embeddings": 8, "max_position_embeddings": 128,
         "rope_theta": 10000.0, "beta_fast": 32.0, "beta_slow": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0,
         "llama_4_scaling_beta": 0.4}}),
+    "deepseek2": ("DeepseekV2Config", LATENT | {
+        "scoring": "softmax", "q_lora_rank": None, "n_group": 4, "topk_group": 2, "topk_method": "group_limited_greedy",
+        "rope_parameters": {"rope_type": "yarn", "factor": 4.0, "original_max_position_embeddings": 32, "rope_theta": 10000.0,
+                            "mscale": 0.7, "mscale_all_dim": 0.7}}),
+    "deepseek2-v3": ("DeepseekV3Config", LATENT | {
+        "scoring": "sigmoid", "q_lora_rank": 24, "n_group": 2, "topk_group": 1, "norm_topk_prob": True,
+        "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}}),
+    "deepseek2-older": ("DeepseekV2Config", LATENT | {
+        "scoring": "softmax", "q_lora_rank": 24, "topk_method": "greedy",
+        "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}}),  # W_uk and W_uv in one
     "command-r": ("CohereConfig", {"logit_scale": 0.25}),
     "command-r-plus": ("CohereConfig", {"logit_scale": 0.25, "use_qk_norm": True}),  # the same architecture
 }
@@ -206,7 +269,8 @@ def make_other(name, prompt):
     """A random model, its tensors, and its logits."""
     torch.manual_seed(11)
     config_class, changes = OTHERS[name]
-    config = getattr(transformers, config_class)(**(SMALL | changes))
+    known = {key: value for key, value in (SMALL | changes).items() if key != "scoring"}
+    config = getattr(transformers, config_class)(**known)
     config._attn_implementation = "eager"
     model = transformers.AutoModelForCausalLM.from_config(config, dtype=torch.float32).eval()
     with torch.no_grad():
@@ -214,6 +278,9 @@ def make_other(name, prompt):
             tensor.normal_(0, 0.1 if tensor.ndim == 1 else 0.3)
             if tensor.ndim == 1 and not name.startswith("gemma"):
                 tensor.add_(1)
+        for key, tensor in model.named_buffers():
+            if key.endswith("e_score_correction_bias"):
+                tensor.normal_(0, 0.3)
         logits = model(torch.tensor([prompt])).logits[0].numpy()
     tensors = {key: value.clone() for key, value in model.state_dict().items()
                if not (key == "lm_head.weight" and config.tie_word_embeddings)}
@@ -246,14 +313,21 @@ def to_files(tensors, config):
 
 
 def write_other(name, prompt):
-    arch = name.removesuffix("-plus")
+    arch = "deepseek2" if name.startswith("deepseek2") else name.removesuffix("-plus")
     config, tensors, logits = make_other(name, prompt)
     writer = GGUFWriter(HERE / f"{name}.gguf", arch)
-    write_keys(writer, arch, config, config["vocab_size"])
+    is_older = name.endswith("-older")
+    write_keys(writer, arch, cached_head(config, is_older) if arch == "deepseek2" else config, config["vocab_size"])
     add_keys(writer, arch, config)
+    if arch == "deepseek2":
+        add_latent_keys(writer, config, is_older)
     which = next(member for member, text in MODEL_ARCH_NAMES.items() if text == arch)
     names = get_tensor_name_map(MODEL_ARCH(which), config["num_hidden_layers"])
-    for key, tensor in stack_experts(to_files(tensors, config)).items():
+    tensors = to_files(tensors, config)
+    if arch == "deepseek2" and not is_older:
+        tensors = divide_heads(tensors, config)
+    for key, tensor in stack_experts(tensors).items():
+        key = key.replace("e_score_correction_bias", "e_score_correction.bias")
         if arch.startswith("gemma") and key.endswith("norm.weight"):
             tensor = tensor + 1
         if arch in ("granite", "mistral3") and ".q_proj." in key:
@@ -365,12 +439,26 @@ GPT4O = (r"[^\r\n\p{L}\p{N}]?[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]*[\p{Ll}\p{Lm}\p{Lo}
 BLOOM = " ?[^(\\s|[.,!?\u2026\u3002\uff0c\u3001\u0964\u06d4\u060c])]+"
 
 
-def split_as(name, pre, pattern):
-    """The vocabulary of GPT-2, split by another pattern."""
+# As published with DeepSeek V3.
+DEEPSEEK3 = (r"\p{N}{1,3}", "[\u4e00-\u9fa5\u3040-\u309f\u30a0-\u30ff]+",
+             r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+| ?[\p{P}\p{S}]+[\r\n]*|"""
+             r"\s*[\r\n]+|\s+(?!\S)|\s+")
+
+
+# Merges that only some ways to split allow.
+ACROSS = (("n", "'t"), ("p", "R"), ("8", "4"))
+
+
+def split_as(name, pre, *patterns, merges=()):
+    """The vocabulary of GPT-2, split by other patterns. merges: more of them."""
     root = json.loads((TOKENIZERS / "gpt2" / "tokenizer.json").read_text())
-    split = {"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False}
+    used = {token["id"] for token in root["added_tokens"]} | set(root["model"]["vocab"].values())
+    for left, right in merges:
+        root["model"]["merges"].append([left, right] if isinstance(root["model"]["merges"][0], list) else f"{left} {right}")
+        used.add(root["model"]["vocab"].setdefault(left + right, len(used)))
+    splits = [{"type": "Split", "pattern": {"Regex": pattern}, "behavior": "Isolated", "invert": False} for pattern in patterns]
     bytes_alone = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": False}
-    root["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [split, bytes_alone]}
+    root["pre_tokenizer"] = {"type": "Sequence", "pretokenizers": [*splits, bytes_alone]}
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / name).mkdir()
         (Path(folder) / name / "tokenizer.json").write_text(json.dumps(root))
@@ -416,7 +504,7 @@ def main():
     ids = {"llama3": from_folder("llama3", "llama-bpe", bos_token_id="<|bos|>", eos_token_id="<|eos|>"),
            "qwen2": from_folder("qwen2", "qwen2", add_bos_token=False), "gpt2": from_folder("gpt2", "gpt-2"),
            "gpt4o": split_as("gpt4o", "gpt-4o", GPT4O), "spm": spm(), "falcon": from_folder("falcon", "falcon"),
-           "bloom_tokens": split_as("bloom_tokens", "bloom", BLOOM)}
+           "bloom_tokens": split_as("bloom_tokens", "bloom", BLOOM), "deepseek3": split_as("deepseek3", "deepseek-v3", *DEEPSEEK3, merges=ACROSS)}
     (HERE / "tokens.json").write_text(json.dumps({"strings": STRINGS, "ids": ids}) + "\n")
 
 

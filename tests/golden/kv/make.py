@@ -18,6 +18,7 @@ import sys
 import torch
 import transformers
 from safetensors.torch import load_file, save_file
+from transformers.models.deepseek_v3.modeling_deepseek_v3 import DeepseekV3Attention
 from transformers.models.llama.modeling_llama import eager_attention_forward
 
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -29,6 +30,7 @@ SCHEME = {"quant_method": "compressed-tensors", "format": "float-quantized", "co
 MODELS = {
     "llama_e4m3": ("llama_t4_llama3", "e4m3", ("self_attn.k_scale", "self_attn.v_scale")),
     "qwen3_int8": ("qwen3_t5_bias", "int8", ("self_attn.k_scale", "self_attn.v_scale")),
+    "deepseek_v3_int8": ("deepseek_v3_t4", "int8", ("self_attn.k_scale", "self_attn.v_scale")),
     "qwen2_e4m3_proj": ("qwen2_t4", "e4m3", ("self_attn.k_proj.k_scale", "self_attn.v_proj.v_scale")),
 }
 seen = {}   # (layer, part): the largest magnitude
@@ -44,11 +46,24 @@ def rounded(x, scale):
 
 def attention(module, query, key, value, *rest, **more):
     parts = []
+    if hasattr(module, "kv_lora_rank"):  # of latents the rows are rounded, before they become K and V
+        return eager_attention_forward(module, query, key, value, *rest, **more)
     for part, x in enumerate((key, value)):
         place = (module.layer_idx, part)
         seen[place] = max(seen.get(place, 0.0), float(x.abs().max()))
         parts.append(rounded(x * (1 + moved), scales[place]) if place in scales else x)
     return eager_attention_forward(module, query, *parts, *rest, **more)
+
+
+expand = DeepseekV3Attention.expand_kv
+
+
+def expand_rounded(module, latent, rope):
+    """One scale for a row: that of K, which V has, too."""
+    row, place = torch.cat((latent, rope), dim=-1), (module.layer_idx, 0)
+    seen[place] = seen[module.layer_idx, 1] = max(seen.get(place, 0.0), float(row.abs().max()))
+    row = rounded(row * (1 + moved), scales[place]) if place in scales else row
+    return expand(module, *row.split((latent.shape[-1], rope.shape[-1]), dim=-1))
 
 
 def logits_of(model, prompts):
@@ -105,6 +120,7 @@ def make(root, name):
 def main():
     torch.set_num_threads(1)
     transformers.AttentionInterface.register("rounds", attention)
+    DeepseekV3Attention.expand_kv = expand_rounded
     from transformers import masking_utils
     masking_utils.AttentionMaskInterface.register("rounds", masking_utils.eager_mask)
     for name in sys.argv[1:] or MODELS:

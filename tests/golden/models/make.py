@@ -68,6 +68,17 @@ EXPERTS = {"num_experts": 5, "num_experts_per_tok": 2, "moe_intermediate_size": 
            "shared_expert_intermediate_size": 24}
 MROPE = {"rope_theta": 10000.0, "rope_type": "default", "partial_rotary_factor": 0.25, "mrope_section": [2, 1, 1],
          "mrope_interleaved": True}
+# Attention over latents: sizes that are all different. Two of three layers have experts, in groups of which some are left out.
+DEEPSEEK = {"num_key_value_heads": 4, "num_hidden_layers": 3, "q_lora_rank": 24, "kv_lora_rank": 16, "qk_nope_head_dim": 12,
+            "qk_rope_head_dim": 8, "v_head_dim": 10, "moe_intermediate_size": 20, "n_shared_experts": 2, "n_routed_experts": 8,
+            "num_experts_per_tok": 3, "first_k_dense_replace": 1, "moe_layer_freq": 1, "rms_norm_eps": 1e-2, "ep_size": 1,
+            "routed_scaling_factor": 1.7, "aux_loss_alpha": 0.001, "seq_aux": True, "attention_bias": False,
+            "attention_dropout": 0.0, "tie_word_embeddings": False, "pretraining_tp": 1}
+DEEPSEEK_V2 = {**DEEPSEEK, "scoring_func": "softmax", "norm_topk_prob": False}
+DEEPSEEK_V3 = {**DEEPSEEK, "scoring_func": "sigmoid", "norm_topk_prob": True, "topk_method": "noaux_tc", "n_group": 4,
+               "topk_group": 2}
+DEEPSEEK_YARN = {"type": "yarn", "factor": 4.0, "beta_fast": 32, "beta_slow": 1, "mscale": 0.707, "mscale_all_dim": 0.9,
+                 "original_max_position_embeddings": 32}
 
 # name: (architecture, model_type, spelling 4 or 5, weights' dtype, shards, keys)
 MODELS = {
@@ -300,6 +311,20 @@ MODELS = {
         "attention_bias": False, "rope_scaling": None}),
     "gpt_oss_t5": ("GptOssForCausalLM", "gpt_oss", 5, "BF16", 1, {
         **GPT_OSS, "intermediate_size": 40, "num_hidden_layers": 3, "attention_bias": True}),
+    "deepseek_v2_t4": ("DeepseekV2ForCausalLM", "deepseek_v2", 4, "BF16", 1, {
+        **DEEPSEEK_V2, "q_lora_rank": None, "topk_method": "greedy", "n_group": 1, "topk_group": 1, "rope_theta": 10000.0,
+        "rope_scaling": DEEPSEEK_YARN}),
+    "deepseek_v2_t5_groups": ("DeepseekV2ForCausalLM", "deepseek_v2", 5, "F16", 1, {
+        **DEEPSEEK_V2, "topk_method": "group_limited_greedy", "n_group": 4, "topk_group": 2, "head_dim": 8,
+        "attention_bias": True, "rope_parameters": {"rope_theta": 10000.0, "rope_type": "default"}}),
+    "deepseek_v3_t4": ("DeepseekV3ForCausalLM", "deepseek_v3", 4, "BF16", 1, {
+        **DEEPSEEK_V3, "num_nextn_predict_layers": 1, "rope_theta": 10000, "rope_scaling": {
+            **DEEPSEEK_YARN, "mscale": 1.0, "mscale_all_dim": 1.0}}),
+    "deepseek_v3_t5": ("DeepseekV3ForCausalLM", "deepseek_v3", 5, "BF16", 1, {
+        **DEEPSEEK_V3, "head_dim": 8, "qk_head_dim": 20, "num_nextn_predict_layers": 0, "attention_bias": True,
+        "norm_topk_prob": False, "n_group": 4, "topk_group": 3, "rope_interleave": False, "q_lora_rank": None,
+        "rope_parameters": {"rope_theta": 1000.0, "rope_type": "yarn", "factor": 4.0, "mscale_all_dim": 0.5, "mscale": 1.3,
+                            "original_max_position_embeddings": 32}}),
     "gpt_oss_t4_mxfp4": ("GptOssForCausalLM", "gpt_oss", 4, "BF16", 1, {
         **{key: value for key, value in GPT_OSS.items() if key != "rope_parameters"}, "rope_theta": 150000,
         "rope_scaling": {"rope_type": "yarn", "factor": 4.0, "beta_fast": 32.0, "beta_slow": 1.0, "truncate": False,
@@ -378,7 +403,7 @@ def write_config(folder, architecture, model_type, spelling, dtype, keys):
 
 def shapes_of(name, config):
     """Names and shapes as published: Transformers joins experts in memory, and takes them apart when it saves."""
-    if name in JOINED or not any(hasattr(config, key) for key in ("num_experts", "num_local_experts")):
+    if name in JOINED or not any(hasattr(config, key) for key in ("num_experts", "num_local_experts", "n_routed_experts")):
         with torch.device("meta"):
             model = transformers.AutoModelForCausalLM.from_config(config)
         return {key: tuple(value.shape) for key, value in model.state_dict().items()}

@@ -41,6 +41,13 @@ QWEN3_5 = {"architectures": ["Qwen3_5ForCausalLM"], "model_type": "qwen3_5_text"
            "linear_num_value_heads": 4, "intermediate_size": 160, "vocab_size": 64, "max_position_embeddings": 128,
            "rms_norm_eps": 1e-5, "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.25},
            "tie_word_embeddings": True, "hidden_act": "silu", "attention_bias": False, "eos_token_id": 1}
+DEEPSEEK = {"architectures": ["DeepseekV3ForCausalLM"], "model_type": "deepseek_v3", "hidden_size": 96, "num_hidden_layers": 2,
+            "num_attention_heads": 4, "num_key_value_heads": 4, "q_lora_rank": 32, "kv_lora_rank": 80, "qk_nope_head_dim": 24,
+            "qk_rope_head_dim": 8, "v_head_dim": 20, "intermediate_size": 160, "moe_intermediate_size": 72, "n_routed_experts": 4,
+            "num_experts_per_tok": 2, "n_shared_experts": 1, "n_group": 2, "topk_group": 1, "first_k_dense_replace": 1,
+            "routed_scaling_factor": 1.5, "norm_topk_prob": True, "vocab_size": 64, "max_position_embeddings": 128, "rms_norm_eps": 1e-6,
+            "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0}, "tie_word_embeddings": False, "hidden_act": "silu",
+            "num_nextn_predict_layers": 0, "bos_token_id": 1, "eos_token_id": 1}
 PROMPT = [(7 * i * i + 3 * i + 5) % 64 for i in range(40)]
 AWQ_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)
 COMPRESSED = {"quant_method": "compressed-tensors", "ignore": ["lm_head"], "kv_cache_scheme": None, "quantization_status": "compressed"}
@@ -148,12 +155,40 @@ CASES = {
 FUSED = {"phi3": (PHI3, transformers.Phi3Config, transformers.Phi3ForCausalLM, "proj",
                   ("awq", "gptq", "gptq_mixed", "packed_4_zero", "int8", "fp8_rows", "fp8_whole", "fp8_blocks")),
          "gpt_neox": (NEOX, transformers.GPTNeoXConfig, transformers.GPTNeoXForCausalLM, "dense", ("gptq", "packed_8")),
-         "gpt2": (GPT2, transformers.GPT2Config, transformers.GPT2LMHeadModel, "c_", ("gptq", "packed_4"))}
+         "gpt2": (GPT2, transformers.GPT2Config, transformers.GPT2LMHeadModel, "c_", ("gptq", "packed_4")),
+         "deepseek_v3": (DEEPSEEK, transformers.DeepseekV3Config, transformers.DeepseekV3ForCausalLM, "proj",
+                         ("fp8_blocks", "fp8_rows", "int8"))}
+
+
+def apart(state):
+    """Experts as files have them: Transformers joins their matrices."""
+    tensors = {}
+    for name, value in state.items():
+        if value.ndim != 3:
+            tensors[name] = value
+            continue
+        prefix, kind = name.rsplit(".", 1)
+        for e, matrix in enumerate(value):
+            parts = zip(("gate_proj", "up_proj"), matrix.chunk(2)) if kind == "gate_up_proj" else ((kind, matrix),)
+            tensors |= {f"{prefix}.{e}.{part}.weight": rows for part, rows in parts}
+    return tensors
+
+
+def together(values, state):
+    """The other way round."""
+    joined = {name: value for name, value in values.items() if name in state}
+    for name, value in state.items():
+        if value.ndim == 3:
+            prefix, kind = name.rsplit(".", 1)
+            parts = ("gate_proj", "up_proj") if kind == "gate_up_proj" else (kind,)
+            joined[name] = torch.stack([torch.cat([values[f"{prefix}.{e}.{part}.weight"] for part in parts]) for e in range(len(value))])
+    return joined
 
 
 def write(folder, config, model, state, marks, quantization, make):
     """marks: what the names of quantized matrices have."""
     folder.mkdir(exist_ok=True)
+    whole, state = state, apart(state)
     tensors, values = {}, dict(state)
     transposed = {name + ".weight" for name, module in model.named_modules() if isinstance(module, transformers.pytorch_utils.Conv1D)}
     for name, value in state.items():
@@ -165,7 +200,7 @@ def write(folder, config, model, state, marks, quantization, make):
         made, wide = make(value.numpy().T if is_transposed else value.numpy())
         values[name] = torch.from_numpy(wide.T if is_transposed else wide)
         tensors |= {name.removesuffix("weight") + key: tensor.contiguous() for key, tensor in made.items()}
-    model.load_state_dict(values, strict=False)
+    model.load_state_dict(together(values, whole), strict=False)
     with torch.no_grad():
         logits = model(torch.tensor([PROMPT])).logits[0].numpy()
     save_file(tensors, folder / "model.safetensors")
@@ -176,7 +211,7 @@ def write(folder, config, model, state, marks, quantization, make):
 def random_state(model, mark, is_tied):
     state = {k: v.detach() for k, v in model.state_dict().items() if not is_tied or k != "lm_head.weight"}
     for name in state:
-        if state[name].ndim == 2:
+        if state[name].ndim > 1:
             torch.nn.init.normal_(state[name], std=0.15 if mark in name else 0.3)
     return state
 

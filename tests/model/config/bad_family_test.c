@@ -6,32 +6,35 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-#define GEMMA      GOLDEN_MODELS "/gemma_t4"
-#define GEMMA2     GOLDEN_MODELS "/gemma2_t4"
-#define GEMMA3     GOLDEN_MODELS "/gemma3_t5"
-#define PHI3       GOLDEN_MODELS "/phi3_t5"
-#define OLMO       GOLDEN_MODELS "/olmo_t4"
-#define GRANITE    GOLDEN_MODELS "/granite_t4"
-#define COHERE2    GOLDEN_MODELS "/cohere2_t4"
-#define SMOLLM3    GOLDEN_MODELS "/smollm3_t4"
-#define GLM4       GOLDEN_MODELS "/glm4_t5"
-#define STABLELM   GOLDEN_MODELS "/stablelm_t5"
-#define MINISTRAL3 GOLDEN_MODELS "/ministral3_t5"
-#define PHI        GOLDEN_MODELS "/phi_t4"
-#define GPT2       GOLDEN_MODELS "/gpt2_t4"
-#define NEOX       GOLDEN_MODELS "/gpt_neox_t4"
-#define GPTJ       GOLDEN_MODELS "/gptj_t4"
-#define OPT        GOLDEN_MODELS "/opt_t4"
-#define BLOOM      GOLDEN_MODELS "/bloom_t4"
-#define FALCON     GOLDEN_MODELS "/falcon_t4_40b"
-#define MPT        GOLDEN_MODELS "/mpt_t4"
-#define MIXTRAL    GOLDEN_MODELS "/mixtral_t4"
-#define QWEN2_MOE  GOLDEN_MODELS "/qwen2_moe_t4"
-#define QWEN3_MOE  GOLDEN_MODELS "/qwen3_moe_t4"
-#define GPT_OSS    GOLDEN_MODELS "/gpt_oss_t4_mxfp4"
-#define QWEN3_5    GOLDEN_MODELS "/qwen3_5_t5"
-#define QWEN_NEXT  GOLDEN_MODELS "/qwen3_next_t4"
-#define QWEN_MOE   GOLDEN_MODELS "/qwen3_5_moe_t5"
+#define GEMMA              GOLDEN_MODELS "/gemma_t4"
+#define GEMMA2             GOLDEN_MODELS "/gemma2_t4"
+#define GEMMA3             GOLDEN_MODELS "/gemma3_t5"
+#define PHI3               GOLDEN_MODELS "/phi3_t5"
+#define OLMO               GOLDEN_MODELS "/olmo_t4"
+#define GRANITE            GOLDEN_MODELS "/granite_t4"
+#define COHERE2            GOLDEN_MODELS "/cohere2_t4"
+#define SMOLLM3            GOLDEN_MODELS "/smollm3_t4"
+#define GLM4               GOLDEN_MODELS "/glm4_t5"
+#define STABLELM           GOLDEN_MODELS "/stablelm_t5"
+#define MINISTRAL3         GOLDEN_MODELS "/ministral3_t5"
+#define PHI                GOLDEN_MODELS "/phi_t4"
+#define GPT2               GOLDEN_MODELS "/gpt2_t4"
+#define NEOX               GOLDEN_MODELS "/gpt_neox_t4"
+#define GPTJ               GOLDEN_MODELS "/gptj_t4"
+#define OPT                GOLDEN_MODELS "/opt_t4"
+#define BLOOM              GOLDEN_MODELS "/bloom_t4"
+#define FALCON             GOLDEN_MODELS "/falcon_t4_40b"
+#define MPT                GOLDEN_MODELS "/mpt_t4"
+#define MIXTRAL            GOLDEN_MODELS "/mixtral_t4"
+#define QWEN2_MOE          GOLDEN_MODELS "/qwen2_moe_t4"
+#define QWEN3_MOE          GOLDEN_MODELS "/qwen3_moe_t4"
+#define GPT_OSS            GOLDEN_MODELS "/gpt_oss_t4_mxfp4"
+#define DEEPSEEK_V2        GOLDEN_MODELS "/deepseek_v2_t4"
+#define DEEPSEEK_V2_GROUPS GOLDEN_MODELS "/deepseek_v2_t5_groups"
+#define DEEPSEEK_V3        GOLDEN_MODELS "/deepseek_v3_t4"
+#define QWEN3_5            GOLDEN_MODELS "/qwen3_5_t5"
+#define QWEN_NEXT          GOLDEN_MODELS "/qwen3_next_t4"
+#define QWEN_MOE           GOLDEN_MODELS "/qwen3_5_moe_t5"
 
 struct bad_config {
     const char *original, *set;
@@ -187,6 +190,77 @@ static const struct bad_config CASES[] = {
     {GPT_OSS, "{\"num_local_experts\": 5}", STATUS_CORRUPT,
      "mlp.router.weight has shape [4, 32], expected [5, 32]"},
     {GPT_OSS, "{\"intermediate_size\": 96}", STATUS_CORRUPT, "expected [4, 192"},
+    {DEEPSEEK_V2, "{\"kv_lora_rank\": null}", STATUS_CORRUPT, "kv_lora_rank is missing"},
+    {DEEPSEEK_V2, "{\"kv_lora_rank\": 24}", STATUS_UNSUPPORTED,
+     "kv_lora_rank is 24, supported are multiples of 16 up to 512"},
+    {DEEPSEEK_V2, "{\"kv_lora_rank\": 1024}", STATUS_UNSUPPORTED,
+     "kv_lora_rank is 1024, supported are multiples of 16 up to 512"},
+    {DEEPSEEK_V2, "{\"kv_lora_rank\": 0}", STATUS_CORRUPT, "kv_lora_rank is 0"},
+    {DEEPSEEK_V2, "{\"qk_rope_head_dim\": 12}", STATUS_UNSUPPORTED,
+     "qk_rope_head_dim is 12, supported are multiples of 8 up to 128"},
+    {DEEPSEEK_V2, "{\"qk_rope_head_dim\": 256}", STATUS_UNSUPPORTED, "qk_rope_head_dim is 256"},
+    {DEEPSEEK_V2, "{\"qk_rope_head_dim\": null}", STATUS_CORRUPT, "qk_rope_head_dim is missing"},
+    {DEEPSEEK_V2, "{\"qk_nope_head_dim\": null}", STATUS_CORRUPT, "qk_nope_head_dim is missing"},
+    {DEEPSEEK_V2, "{\"qk_nope_head_dim\": 2048}", STATUS_UNSUPPORTED,
+     "qk_nope_head_dim is 2048, supported are multiples of 1 up to 1024"},
+    {DEEPSEEK_V2, "{\"qk_nope_head_dim\": 13}", STATUS_CORRUPT,
+     "q_proj.weight has shape [80, 32], expected [84, 32]"},
+    {DEEPSEEK_V2, "{\"v_head_dim\": null}", STATUS_CORRUPT, "v_head_dim is missing"},
+    {DEEPSEEK_V2, "{\"v_head_dim\": 11}", STATUS_CORRUPT,
+     "kv_b_proj.weight has shape [88, 16], expected [92, 16]"},
+    {DEEPSEEK_V2, "{\"v_head_dim\": \"10\"}", STATUS_CORRUPT, "v_head_dim"},
+    {DEEPSEEK_V2, "{\"q_lora_rank\": 24}", STATUS_CORRUPT,
+     "q_a_proj.weight is missing, expected with shape [24, 32]"},
+    {DEEPSEEK_V2, "{\"qk_head_dim\": 24}", STATUS_UNSUPPORTED,
+     "qk_head_dim is 24, only 20 is supported"},
+    {DEEPSEEK_V2, "{\"num_key_value_heads\": 2}", STATUS_UNSUPPORTED,
+     "num_key_value_heads is 2, only 4 is supported"},
+    {DEEPSEEK_V2, "{\"rope_interleave\": false}", STATUS_UNSUPPORTED,
+     "rope_interleave is false, only true is supported"},
+    {DEEPSEEK_V2, "{\"norm_topk_prob\": true}", STATUS_UNSUPPORTED,
+     "norm_topk_prob is true, only false is supported"},
+    {DEEPSEEK_V2, "{\"scoring_func\": \"sigmoid\"}", STATUS_UNSUPPORTED,
+     "scoring_func is \"sigmoid\", only softmax is supported"},
+    {DEEPSEEK_V2, "{\"topk_method\": \"noaux_tc\"}", STATUS_UNSUPPORTED,
+     "topk_method is \"noaux_tc\", only greedy is supported"},
+    {DEEPSEEK_V2, "{\"moe_layer_freq\": 2}", STATUS_UNSUPPORTED,
+     "moe_layer_freq is 2, only 1 is supported"},
+    {DEEPSEEK_V2, "{\"mlp_bias\": true}", STATUS_UNSUPPORTED, "mlp_bias is true"},
+    {DEEPSEEK_V2, "{\"routed_scaling_factor\": 0}", STATUS_CORRUPT, "routed_scaling_factor is 0"},
+    {DEEPSEEK_V2, "{\"n_shared_experts\": 1}", STATUS_CORRUPT,
+     "shared_experts.gate_proj.weight has shape [40, 32], expected [20, 32]"},
+    {DEEPSEEK_V2, "{\"n_shared_experts\": 100000}", STATUS_CORRUPT, "n_shared_experts is 100000"},
+    {DEEPSEEK_V2, "{\"n_routed_experts\": null}", STATUS_CORRUPT, "n_routed_experts is missing"},
+    {DEEPSEEK_V2, "{\"num_experts_per_tok\": 9}", STATUS_CORRUPT, "num_experts_per_tok is 9"},
+    {DEEPSEEK_V2, "{\"rope_scaling\": {\"type\": \"dynamic\", \"factor\": 2}}", STATUS_UNSUPPORTED,
+     "rope_type \"dynamic\" is not supported"},
+    {DEEPSEEK_V2,
+     "{\"rope_scaling\": {\"type\": \"linear\", \"factor\": 2, \"mscale_all_dim\": 1}}",
+     STATUS_UNSUPPORTED, "mscale_all_dim is 1, which is supported with yarn alone"},
+    {DEEPSEEK_V2, "{\"partial_rotary_factor\": 0.5}", STATUS_UNSUPPORTED,
+     "partial_rotary_factor is 0.5"},
+    {DEEPSEEK_V2, "{\"num_local_experts\": 8}", STATUS_UNSUPPORTED, "num_local_experts is 8"},
+    {DEEPSEEK_V2_GROUPS, "{\"n_group\": null}", STATUS_CORRUPT, "n_group is missing"},
+    {DEEPSEEK_V2_GROUPS, "{\"n_group\": 3}", STATUS_CORRUPT,
+     "n_group is 3: n_routed_experts 8 cannot be divided"},
+    {DEEPSEEK_V2_GROUPS, "{\"topk_group\": 1}", STATUS_CORRUPT,
+     "topk_group is 1 of n_group 4: num_experts_per_tok 3 are not in them"},
+    {DEEPSEEK_V2_GROUPS, "{\"topk_group\": 5}", STATUS_CORRUPT, "topk_group is 5 of n_group 4"},
+    {DEEPSEEK_V3, "{\"n_group\": null}", STATUS_CORRUPT, "n_group is missing"},
+    {DEEPSEEK_V3, "{\"n_group\": 8}", STATUS_CORRUPT,
+     "n_group is 8: n_routed_experts 8 cannot be divided into groups of 2 or more"},
+    {DEEPSEEK_V3, "{\"scoring_func\": \"softmax\"}", STATUS_UNSUPPORTED,
+     "scoring_func is \"softmax\", only sigmoid is supported"},
+    {DEEPSEEK_V3, "{\"topk_method\": \"greedy\"}", STATUS_UNSUPPORTED,
+     "topk_method is \"greedy\", only noaux_tc is supported"},
+    {DEEPSEEK_V3, "{\"q_lora_rank\": null}", STATUS_CORRUPT,
+     "self_attn.q_proj.weight is missing, expected with shape [80, 32]"},
+    {DEEPSEEK_V3, "{\"first_k_dense_replace\": 0}", STATUS_CORRUPT,
+     "layers.0.mlp.gate.weight is missing"},
+    {DEEPSEEK_V3, "{\"first_k_dense_replace\": -1}", STATUS_CORRUPT, "first_k_dense_replace is -1"},
+    {DEEPSEEK_V3, "{\"num_nextn_predict_layers\": 1000}", STATUS_CORRUPT,
+     "num_nextn_predict_layers is 1000"},
+    {DEEPSEEK_V3, "{\"attention_bias\": true}", STATUS_CORRUPT, "q_a_proj.bias is missing"},
     {QWEN3_5, "{\"layer_types\": [\"linear_attention\"]}", STATUS_CORRUPT,
      "layer_types is not a list of num_hidden_layers 4"},
     {QWEN3_5,
@@ -236,7 +310,7 @@ static const struct bad_config CASES[] = {
 
 Test(bad_family, every_bad_value_has_its_sentence)
 {
-    cr_assert_eq(sizeof CASES / sizeof *CASES, 116);
+    cr_assert_eq(sizeof CASES / sizeof *CASES, 160);
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         const struct bad_config *bad = &CASES[i];
         struct broken_folder folder;

@@ -118,6 +118,30 @@ Test(attention_check, the_operator_says_what_excludes_what)
     model_destroy(model);
 }
 
+/* A math of its own, stored scores, and switches that attention over latents does not have. */
+Test(attention_check, latents_are_computed_in_one_way)
+{
+    static const enum status ALL[] = {STATUS_OK, STATUS_OK, STATUS_OK};
+    static const enum status NONE[] = {STATUS_UNSUPPORTED, STATUS_UNSUPPORTED, STATUS_UNSUPPORTED};
+    struct model *model = load(GOLDEN_MODELS "/deepseek_v3_t4", 3);
+    struct forward_options options;
+    for (enum context_math math = 0; math < CONTEXT_MATHS; math++) {
+        options = options_of(math);
+        expect_answers(model, &options, math == CONTEXT_MATH_COMPUTE ? ALL : NONE,
+                       "but attention is over latents: expected compute");
+    }
+    options = options_of(CONTEXT_MATH_COMPUTE);
+    options.attention.path = PATH_FLASH;
+    expect_answers(model, &options, ALL, "");
+    options.attention.path = PATH_UNFUSED;
+    expect_answers(model, &options, NONE, "attention_path is not auto");
+    options.attention = (struct attention_switches){.multi_block = CHOICE_ON};
+    expect_answers(model, &options, NONE, "multi_block is not auto");
+    options.attention = (struct attention_switches){.grouped = CHOICE_OFF};
+    expect_answers(model, &options, NONE, "grouped_query is not auto");
+    model_destroy(model);
+}
+
 static void expect_refusal(const struct model *model, const struct forward_options *options,
                            const char *sentence)
 {

@@ -238,8 +238,8 @@ static void add_errors(const char *name, double *largest, double *sums, uint32_t
     cr_assert(tiny_logits(folder, CONTEXT_MATH_COMPUTE, exact));
     const double unit = golden_error(exact, zero, TINY_VOCABULARY);
     for (enum context_math math = CONTEXT_MATH_BF16; math < CONTEXT_MATHS; math++) {
-        if (!tiny_logits(folder, math, rounded))
-            continue;
+        if (strstr(name, "deepseek") || !tiny_logits(folder, math, rounded))
+            continue; /* latents are refused with it: attention_check_test.c */
         const double error = golden_error(exact, rounded, TINY_VOCABULARY) / unit;
         cr_expect_gt(error, 0, "%s, %s", name, context_math_name(math));
         largest[math] = error > largest[math] ? error : largest[math];

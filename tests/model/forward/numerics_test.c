@@ -122,7 +122,9 @@ static void check_activations(const char *folder, enum weight_format weights,
 {
     /* whether E4M3 and INT8 are rounded alike depends on nothing else than attention */
     const bool is_all = weights == WEIGHTS_AUTO && strcmp(folder, DEMO_MODEL) == 0;
-    const uint32_t n_maths = is_all ? CONTEXT_MATHS : CONTEXT_MATH_FP16 + 1u;
+    const uint32_t n_maths = strstr(folder, "deepseek") ? 1 /* latents have one */
+                             : is_all                   ? CONTEXT_MATHS
+                                                        : CONTEXT_MATH_FP16 + 1u;
     for (enum context_math math = CONTEXT_MATH_COMPUTE; math < n_maths; math++) {
         struct list list = {0};
         make_all(&list, folder,
@@ -200,6 +202,12 @@ Test(numerics, equal_ids_are_equal_bits_in_other_families)
     check(GOLDEN_MODELS "/qwen3_t5_bias", WEIGHTS_AUTO);
 }
 
+Test(numerics, equal_ids_are_equal_bits_with_latents)
+{
+    check(GOLDEN_MODELS "/deepseek_v2_t4", WEIGHTS_AUTO);
+    check(GOLDEN_MODELS "/deepseek_v3_t5", WEIGHTS_INT8);
+}
+
 static void expect_id(struct numerics_parts parts, const char *expected)
 {
     char id[NUMERICS_ID_MAX];
@@ -210,50 +218,56 @@ static void expect_id(struct numerics_parts parts, const char *expected)
 Test(numerics, an_id_says_what_computes)
 {
     expect_id(
-        (struct numerics_parts){"amx", "amx", CONTEXT_MATH_COMPUTE, WEIGHTS_AUTO, 0, false, 0},
+        (struct numerics_parts){"amx", "amx", CONTEXT_MATH_COMPUTE, WEIGHTS_AUTO, 0, false, false, 0},
         "cpu-f32-fma-fma-compute-asis-3");
     expect_id(
-        (struct numerics_parts){"amx", "amx", CONTEXT_MATH_BF16, WEIGHTS_INT8_GROUP32, 0, false, 0},
+        (struct numerics_parts){"amx", "amx", CONTEXT_MATH_BF16, WEIGHTS_INT8_GROUP32, 0, false, false, 0},
         "cpu-f32-fma-amx-bf16-int8_group32-3");
     expect_id(
-        (struct numerics_parts){"amx_bf16", "avx2", CONTEXT_MATH_BF16, WEIGHTS_AUTO, 0, false, 0},
+        (struct numerics_parts){"amx_bf16", "avx2", CONTEXT_MATH_BF16, WEIGHTS_AUTO, 0, false, false, 0},
         "cpu-f32-amx_bf16-fma-bf16-asis-3");
     expect_id(
-        (struct numerics_parts){"avx512_fp16", "avx512_fp16", CONTEXT_MATH_FP16, 0, 0, false, 0},
+        (struct numerics_parts){"avx512_fp16", "avx512_fp16", CONTEXT_MATH_FP16, 0, 0, false, false, 0},
         "cpu-f32-fma-avx512_fp16-fp16-asis-3");
-    expect_id((struct numerics_parts){"amx", "amx", CONTEXT_MATH_FP8, 0, 0, false, 0},
+    expect_id((struct numerics_parts){"amx", "amx", CONTEXT_MATH_FP8, 0, 0, false, false, 0},
               "cpu-f32-fma-fma-fp8-asis-3");
     expect_id((struct numerics_parts){"avx512_bf16", "avx512_bf16", CONTEXT_MATH_INT8_PV_FP8, 0, 0,
-                                      false, 0},
+                                      false, false, 0},
               "cpu-f32-fma-fma-int8_fp8-asis-3");
     expect_id((struct numerics_parts){"cublaslt", "cuda_reference", CONTEXT_MATH_INT8_PV_FP8,
-                                      WEIGHTS_INT8_GROUP32, 0, false, 100},
+                                      WEIGHTS_INT8_GROUP32, 0, false, false, 100},
               "cuda_sm100-bf16-cublaslt-cuda_reference-int8_fp8-int8_group32-3");
-    expect_id((struct numerics_parts){"reference", "reference", CONTEXT_MATH_FP16, 0, 0, false, 0},
+    expect_id((struct numerics_parts){"reference", "reference", CONTEXT_MATH_FP16, 0, 0, false, false, 0},
               "cpu-f32-reference-reference-fp16-asis-3");
     expect_id((struct numerics_parts){"avx2", "avx2", CONTEXT_MATH_COMPUTE, WEIGHTS_AUTO,
-                                      BLOCK_ACTIVATIONS_INT8, false, 0},
+                                      BLOCK_ACTIVATIONS_INT8, false, false, 0},
               "cpu-f32-fma-fma-compute-asis_a8-3");
-    expect_id((struct numerics_parts){"avx2", "avx2", CONTEXT_MATH_BF16, WEIGHTS_AUTO, 0, true, 0},
+    expect_id((struct numerics_parts){"avx2", "avx2", CONTEXT_MATH_BF16, WEIGHTS_AUTO, 0, true, false, 0},
               "cpu-f32-fma-fma-bf16_whole-asis-3");
     expect_id((struct numerics_parts){"cuda", "cuda_masked", CONTEXT_MATH_COMPUTE,
-                                      WEIGHTS_INT8_GROUP32, 0, true, 100},
+                                      WEIGHTS_INT8_GROUP32, 0, true, false, 100},
               "cuda_sm100-bf16-cuda-cuda_masked-compute_whole-int8_group32-3");
+}
+
+Test(numerics, an_id_says_that_k_is_cached_before_its_rotation)
+{
+    expect_id((struct numerics_parts){"avx2", "avx2", CONTEXT_MATH_COMPUTE, 0, 0, false, true, 0},
+              "cpu-f32-fma-fma-compute_sinks-asis-3");
 }
 
 Test(numerics, a_gpu_is_named_with_its_architecture)
 {
     expect_id(
-        (struct numerics_parts){"cuda", "cuda", CONTEXT_MATH_COMPUTE, WEIGHTS_AUTO, 0, false, 80},
+        (struct numerics_parts){"cuda", "cuda", CONTEXT_MATH_COMPUTE, WEIGHTS_AUTO, 0, false, false, 80},
         "cuda_sm80-bf16-cuda-cuda-compute-asis-3");
     expect_id((struct numerics_parts){"cuda", "cuda_reference", CONTEXT_MATH_COMPUTE,
-                                      WEIGHTS_INT8_GROUP32, 0, false, 100},
+                                      WEIGHTS_INT8_GROUP32, 0, false, false, 100},
               "cuda_sm100-bf16-cuda-cuda_reference-compute-int8_group32-3");
 }
 
 Test(numerics, a_set_that_nobody_has_judged_has_a_name_of_its_own)
 {
     expect_id(
-        (struct numerics_parts){"sve2", "sve2", CONTEXT_MATH_COMPUTE, WEIGHTS_AUTO, 0, false, 0},
+        (struct numerics_parts){"sve2", "sve2", CONTEXT_MATH_COMPUTE, WEIGHTS_AUTO, 0, false, false, 0},
         "cpu-f32-sve2-sve2-compute-asis-3");
 }

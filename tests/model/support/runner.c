@@ -77,6 +77,7 @@ void runner_open(struct runner *runner, const char *folder, struct runner_option
         .device = runner->device,
         .kv_scales = scales_of(runner),
         .attention = o->attention,
+        .sinks = o->sinks,
     };
     cr_assert_eq(forward_create(runner->model, &forward, &error, &runner->forward), STATUS_OK, "%s",
                  error.text);

@@ -16,6 +16,7 @@ struct runner_options {
     struct attention_switches attention;
     bool
         in_groups; /* layers by their windows: blocks that a window has passed are given back, and hold NaN then */
+    struct sink_window sinks;
     enum weight_format weights;
     const char *cpu_kernels, *attention_kernels; /* NULL: the machine's choice */
     uint32_t n_threads;                          /* 0: no pool, everything on the caller */

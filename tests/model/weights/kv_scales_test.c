@@ -59,6 +59,7 @@ Test(kv_scales, a_cache_of_8_bits_has_the_logits_of_transformers)
         {"llama_e4m3", CACHE_E4M3, CACHE_INT8},
         {"qwen3_int8", CACHE_INT8, CACHE_E4M3},
         {"qwen2_e4m3_proj", CACHE_E4M3, CACHE_F32},
+        {"deepseek_v3_int8", CACHE_INT8, CACHE_E4M3},
     };
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         const double error = largest_error(CASES[i].name, CASES[i].dtype, (uint32_t)i);

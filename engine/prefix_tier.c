@@ -1,0 +1,415 @@
+#include "engine/prefix_tier.h"
+
+#include "base/clock.h"
+#include "device/device_fetch.h"
+
+#include <assert.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define LEFT_SHIFT 40  /* of the number of free blocks, above that of changes */
+#define TRIES_MAX  64u /* of a copy that finds no view; each waits for the compute queue */
+
+/* The blocks of a prefix that were ordered. */
+struct restore {
+    uint64_t order; /* 0: none */
+    uint64_t limit_ns;
+    uint32_t n_spans, n_known;  /* of the prefix, and that the cache had */
+    struct prefix_hash *hashes; /* [spans_max] */
+    uint32_t n_blocks;          /* of the prefix, with those that the cache has */
+    uint32_t n_keys;
+    struct stored_key *keys; /* [keys_max] in the order of spans */
+    uint32_t *spans;         /* [keys_max] of each key */
+    /* Of the span that comes now: its blocks so far, which are in the tier's memory. */
+    uint32_t n_parts;
+    struct kv_tier_piece parts[CACHE_GROUPS_MAX];
+};
+
+struct prefix_tier {
+    struct prefix_tier_options options;
+    struct geometry geometry;
+    uint32_t n_groups, spans_max, keys_max;
+    size_t block_bytes;
+    struct restore restores[KV_TIER_ORDERS_MAX];
+    struct restore plan; /* of the request that is looked at */
+    struct prefix_tier_figures figures;
+};
+
+uint32_t prefix_tier_keys_max(const struct geometry *geometry, uint32_t context_tokens)
+{
+    return geometry_spans(geometry, context_tokens) * cache_groups_count(&geometry->groups);
+}
+
+/* ---- blocks that leave ---- */
+
+static void store(struct prefix_tier *tier, const struct prefix_change *change)
+{
+    if (change->origin == PREFIX_ORIGINS_MIXED) {
+        tier->figures.mixed++;
+        return;
+    }
+    const struct stored_block block = {
+        .key = {change->hash, change->group}, .parent = change->parent, .origin = change->origin};
+    uint8_t *bytes = kv_tier_store_begin(tier->options.tier, &block);
+    if (!bytes)
+        return;
+    const enum status status = device_fetch(tier->options.device,
+                                            kv_manager_data(tier->options.manager, change->id),
+                                            tier->block_bytes, bytes);
+    kv_tier_store_end(tier->options.tier, bytes, status == STATUS_OK);
+}
+
+static void on_change(void *arg, const struct prefix_change *change)
+{
+    if (change->reason == PREFIX_EVICTED && change->is_idle)
+        store(arg, change);
+}
+
+/* ---- creation ---- */
+
+static bool make_restore(const struct prefix_tier *tier, struct restore *restore)
+{
+    restore->hashes = calloc(tier->spans_max, sizeof *restore->hashes);
+    restore->keys = calloc(tier->keys_max, sizeof *restore->keys);
+    restore->spans = calloc(tier->keys_max, sizeof *restore->spans);
+    return restore->hashes && restore->keys && restore->spans;
+}
+
+static void free_restore(const struct restore *restore)
+{
+    free(restore->hashes);
+    free(restore->keys);
+    free(restore->spans);
+}
+
+enum status prefix_tier_create(const struct prefix_tier_options *options,
+                               struct prefix_tier **tier_out)
+{
+    assert(options->tier && kv_manager_caches(options->manager));
+    struct prefix_tier *tier = calloc(1, sizeof *tier);
+    if (!tier)
+        return STATUS_NO_MEMORY;
+    tier->options = *options;
+    tier->geometry = *options->geometry;
+    tier->n_groups = cache_groups_count(&tier->geometry.groups);
+    tier->spans_max = geometry_spans(&tier->geometry, options->context_tokens);
+    tier->keys_max = prefix_tier_keys_max(&tier->geometry, options->context_tokens);
+    tier->block_bytes = geometry_block_bytes(&tier->geometry);
+    bool has_memory = make_restore(tier, &tier->plan);
+    for (uint32_t i = 0; i < KV_TIER_ORDERS_MAX; i++)
+        has_memory = make_restore(tier, &tier->restores[i]) && has_memory;
+    if (!has_memory) {
+        prefix_tier_destroy(tier);
+        return STATUS_NO_MEMORY;
+    }
+    kv_manager_observe(options->manager, on_change, tier);
+    *tier_out = tier;
+    return STATUS_OK;
+}
+
+static void end(struct prefix_tier *tier, struct restore *restore);
+
+void prefix_tier_destroy(struct prefix_tier *tier)
+{
+    if (!tier)
+        return;
+    kv_manager_observe(tier->options.manager, NULL, NULL);
+    for (uint32_t i = 0; i < KV_TIER_ORDERS_MAX; i++) {
+        if (tier->restores[i].order != 0)
+            end(tier, &tier->restores[i]);
+        free_restore(&tier->restores[i]);
+    }
+    free_restore(&tier->plan);
+    free(tier);
+}
+
+/* ---- blocks that come back ---- */
+
+static void give_parts(struct prefix_tier *tier, struct restore *restore)
+{
+    for (uint32_t i = 0; i < restore->n_parts; i++)
+        kv_tier_give(tier->options.tier, &restore->parts[i]);
+    restore->n_parts = 0;
+}
+
+/* Fine for an order that is over. */
+static void end(struct prefix_tier *tier, struct restore *restore)
+{
+    uint32_t n_held;
+    const uint32_t n_found = kv_manager_peek(tier->options.manager, restore->hashes,
+                                             restore->n_spans, &n_held);
+    if (n_found > restore->n_known)
+        tier->figures.tokens += (uint64_t)(n_found - restore->n_known) *
+                                tier->geometry.block_tokens;
+    give_parts(tier, restore);
+    kv_tier_cancel(tier->options.tier, restore->order);
+    restore->order = 0;
+}
+
+/* DEVICE_LOST, QUEUE_FULL. */
+static enum status put_bytes(struct device *device, uint8_t *target, const uint8_t *bytes,
+                             size_t n_bytes)
+{
+    uint32_t n_tries = 0;
+    for (size_t at = 0; at < n_bytes;) {
+        const size_t n = n_bytes - at < DEVICE_PIECE_BYTES ? n_bytes - at : DEVICE_PIECE_BYTES;
+        uint8_t *view;
+        enum status status = device_write_begin(device, target + at, n, &view);
+        if (status == STATUS_QUEUE_FULL) { /* its own writes use the views */
+            TRY(device_wait(device, device_record(device, DEVICE_COMPUTE)));
+            status = device_write_begin(device, target + at, n, &view);
+        }
+        if (status == STATUS_QUEUE_FULL && ++n_tries < TRIES_MAX)
+            continue; /* copies of KV transfers use them */
+        TRY(status);
+        memcpy(view, bytes + at, n);
+        device_write(device, DEVICE_COMPUTE, target + at, view, n);
+        at += n;
+    }
+    return device_wait(device, device_record(device, DEVICE_COMPUTE));
+}
+
+/* The parts of a span enter the cache. False: they found no place, or the device is lost. */
+static bool add_span(struct prefix_tier *tier, struct restore *restore, uint32_t span)
+{
+    struct kv_manager *manager = tier->options.manager;
+    block_id taken[CACHE_GROUPS_MAX], ids[CACHE_GROUPS_MAX];
+    bool is_good = true;
+    if (kv_manager_take(manager, restore->n_parts, taken) != STATUS_OK)
+        return false;
+    memset(ids, 0xff, sizeof ids); /* BLOCK_NONE */
+    for (uint32_t i = 0; i < restore->n_parts; i++) {
+        const struct kv_tier_piece *part = &restore->parts[i];
+        ids[restore->keys[part->at].group] = taken[i];
+        kv_manager_set_origin(manager, &taken[i], 1, part->origin);
+        is_good = is_good && put_bytes(tier->options.device, kv_manager_data(manager, taken[i]),
+                                       part->bytes, tier->block_bytes) == STATUS_OK;
+    }
+    if (!is_good) {
+        kv_manager_give(manager, taken, restore->n_parts);
+        return false;
+    }
+    return kv_manager_add(manager, restore->hashes, span, ids);
+}
+
+static struct restore *restore_of(struct prefix_tier *tier, uint64_t order)
+{
+    for (uint32_t i = 0; i < KV_TIER_ORDERS_MAX; i++)
+        if (tier->restores[i].order == order)
+            return &tier->restores[i];
+    return NULL;
+}
+
+static void take_piece(struct prefix_tier *tier, struct restore *restore,
+                       const struct kv_tier_piece *piece)
+{
+    if (!piece->bytes) {
+        end(tier, restore);
+        return;
+    }
+    const uint32_t span = restore->spans[piece->at];
+    restore->parts[restore->n_parts++] = *piece;
+    if (!piece->is_last && restore->spans[piece->at + 1] == span)
+        return;
+    if (add_span(tier, restore, span)) {
+        tier->figures.blocks += restore->n_parts;
+        give_parts(tier, restore);
+    } else {
+        tier->figures.no_room += restore->n_parts;
+        end(tier, restore);
+        return;
+    }
+    if (piece->is_last)
+        end(tier, restore);
+}
+
+void prefix_tier_run(struct prefix_tier *tier, uint64_t now_ns)
+{
+    struct kv_tier_piece piece;
+    if (!tier)
+        return;
+    /* What was there before is not to make room for what comes. */
+    for (uint32_t i = 0; i < KV_TIER_ORDERS_MAX; i++)
+        if (tier->restores[i].order != 0)
+            (void)kv_manager_touch(tier->options.manager, tier->restores[i].hashes,
+                                   tier->restores[i].n_spans);
+    while (kv_tier_take(tier->options.tier, &piece)) {
+        struct restore *restore = restore_of(tier, piece.order);
+        if (restore)
+            take_piece(tier, restore, &piece);
+        else
+            kv_tier_give(tier->options.tier, &piece);
+    }
+    for (uint32_t i = 0; i < KV_TIER_ORDERS_MAX; i++) {
+        if (tier->restores[i].order == 0 || tier->restores[i].limit_ns > now_ns)
+            continue;
+        tier->figures.n_late++;
+        end(tier, &tier->restores[i]);
+    }
+}
+
+/* ---- orders ---- */
+
+static bool is_full(const struct prefix_tier *tier, uint32_t group)
+{
+    return cache_group_window(&tier->geometry.groups, group) == 0;
+}
+
+static bool is_cached(const struct prefix_tier *tier, struct prefix_hash hash, uint32_t group)
+{
+    return kv_manager_has(tier->options.manager, hash, group);
+}
+
+static bool is_somewhere(const struct prefix_tier *tier, struct prefix_hash hash, uint32_t group)
+{
+    return is_cached(tier, hash, group) ||
+           kv_tier_has(tier->options.tier, &(struct stored_key){hash, group});
+}
+
+/* As the cache finds a prefix, but in cache and tier. */
+static uint32_t find_prefix(const struct prefix_tier *tier, const struct prefix_hash *hashes,
+                            uint32_t n)
+{
+    const uint32_t block_tokens = tier->geometry.block_tokens;
+    uint32_t runs[CACHE_GROUPS_MAX] = {0};
+    uint32_t known = 0;
+    for (uint32_t i = 0; i < n; i++) {
+        bool is_enough = true;
+        for (uint32_t group = 0; group < tier->n_groups; group++) {
+            runs[group] = is_somewhere(tier, hashes[i], group) ? runs[group] + 1 : 0;
+            if (is_full(tier, group) && runs[group] == 0)
+                return known;
+            const uint32_t first = cache_group_first_span(&tier->geometry.groups, group,
+                                                          block_tokens, (i + 1) * block_tokens);
+            is_enough = is_enough && runs[group] >= i + 1 - first;
+        }
+        if (is_enough)
+            known = i + 1;
+    }
+    return known;
+}
+
+/* The keys that the cache lacks of those n spans. */
+static void make_plan(struct prefix_tier *tier, const struct prefix_hash *hashes, uint32_t n)
+{
+    const uint32_t block_tokens = tier->geometry.block_tokens;
+    struct restore *plan = &tier->plan;
+    uint32_t firsts[CACHE_GROUPS_MAX];
+    for (uint32_t group = 0; group < tier->n_groups; group++)
+        firsts[group] = cache_group_first_span(&tier->geometry.groups, group, block_tokens,
+                                               n * block_tokens);
+    plan->n_spans = n;
+    plan->n_keys = plan->n_blocks = 0;
+    memcpy(plan->hashes, hashes, n * sizeof *hashes);
+    for (uint32_t i = 0; i < n; i++)
+        for (uint32_t group = 0; group < tier->n_groups; group++) {
+            if (i < firsts[group])
+                continue;
+            plan->n_blocks++;
+            if (is_cached(tier, hashes[i], group))
+                continue;
+            plan->keys[plan->n_keys] = (struct stored_key){hashes[i], group};
+            plan->spans[plan->n_keys++] = i;
+        }
+}
+
+/* Blocks that the prefix has in the cache already stay. */
+static bool has_room(const struct prefix_tier *tier)
+{
+    return tier->plan.n_blocks <= kv_manager_left(tier->options.manager);
+}
+
+/* 0: none is free. */
+static uint64_t order(struct prefix_tier *tier, uint64_t now_ns)
+{
+    struct restore *restore = restore_of(tier, 0);
+    if (!restore)
+        return 0;
+    const uint64_t number = kv_tier_order(tier->options.tier, tier->plan.keys, tier->plan.n_keys);
+    if (number == 0)
+        return 0;
+    const struct restore spare = *restore;
+    *restore = tier->plan;
+    tier->plan = spare;
+    restore->order = number;
+    restore->limit_ns = now_ns + tier->options.limit_ns;
+    tier->figures.n_orders++;
+    return number;
+}
+
+bool prefix_tier_is_settled(const struct prefix_tier *tier, const struct engine_request *request)
+{
+    return !tier || request->is_restored;
+}
+
+bool prefix_tier_holds(struct prefix_tier *tier, struct engine_request *request,
+                       const struct prefix_hash *hashes, uint32_t n, uint64_t now_ns)
+{
+    uint32_t n_held;
+    if (prefix_tier_is_settled(tier, request))
+        return false;
+    if (request->restore != 0) {
+        request->is_restored = !restore_of(tier, request->restore);
+        if (request->is_restored)
+            request->held_until_ns = 0;
+        return !request->is_restored;
+    }
+    const uint64_t lookup = kv_manager_changes(tier->options.manager) +
+                            ((uint64_t)kv_manager_left(tier->options.manager) << LEFT_SHIFT);
+    if (request->restore_lookup == lookup)
+        return false; /* there was no room, and nothing has changed */
+    request->restore_lookup = lookup;
+    const uint32_t n_known = kv_manager_peek(tier->options.manager, hashes, n, &n_held);
+    const uint32_t n_found = find_prefix(tier, hashes, n);
+    if (n_found <= n_known) {
+        request->is_restored = true;
+        return false;
+    }
+    make_plan(tier, hashes, n_found);
+    tier->plan.n_known = n_known;
+    assert(tier->plan.n_keys > 0);
+    if (has_room(tier))
+        request->restore = order(tier, now_ns);
+    if (request->restore == 0)
+        return false;
+    request->held_until_ns = now_ns + tier->options.limit_ns;
+    return true;
+}
+
+uint64_t prefix_tier_next_limit_ns(const struct prefix_tier *tier)
+{
+    uint64_t next_ns = DEADLINE_NONE;
+    for (uint32_t i = 0; tier && i < KV_TIER_ORDERS_MAX; i++)
+        if (tier->restores[i].order != 0)
+            next_ns = clock_earlier(next_ns, tier->restores[i].limit_ns);
+    return next_ns;
+}
+
+/* ---- what must vanish ---- */
+
+void prefix_tier_drop(struct prefix_tier *tier, uint64_t origin)
+{
+    if (tier)
+        kv_tier_drop(tier->options.tier, origin);
+}
+
+void prefix_tier_forget(struct prefix_tier *tier, const struct prefix_hash *hashes, uint32_t n)
+{
+    if (tier)
+        kv_tier_forget(tier->options.tier, hashes, n);
+}
+
+void prefix_tier_clear(struct prefix_tier *tier)
+{
+    if (tier)
+        kv_tier_clear(tier->options.tier);
+}
+
+void prefix_tier_count(struct prefix_tier *tier, struct prefix_tier_figures *figures_out)
+{
+    *figures_out = (struct prefix_tier_figures){0};
+    if (!tier)
+        return;
+    *figures_out = tier->figures;
+    kv_tier_count(tier->options.tier, &figures_out->tier);
+}

@@ -1,0 +1,67 @@
+/*
+ * prefix_tier - what an engine's prefix cache does with a tier behind it (kvtier/kv_tier.h).
+ *
+ *     a block is evicted                  its bytes are copied to the tier, unless its KV came from several origins
+ *     a request waits for its admission   what the cache lacks of its prefix, and the tier has, is ordered
+ *     blocks come                         they are copied into the pool and enter the cache, span by span
+ *
+ * A request waits for its order up to limit_ns, then it is admitted with what has come. Others are not held up. No block of
+ * the pool is held for an order: what has come is cached, as any prefix of an earlier request, and counts as used now. An order
+ * begins when the blocks for it can be taken.
+ *
+ * What is dropped, forgotten or flushed in the cache leaves the tier, too. A block from the tier has the origin of all
+ * KV before it.
+ *
+ * Bounds: orders of KV_TIER_ORDERS_MAX requests at a time; those of later requests wait for their turn, as long as the request
+ * waits for its admission. A step copies at most what the tier has room for, and allocates nothing.
+ *
+ * Thread: the engine's. All functions but create take NULL: no tier.
+ */
+#pragma once
+
+#include "device/device.h"
+#include "engine/engine_request.h"
+#include "kvcache/kv_manager.h"
+#include "kvtier/kv_tier.h"
+
+struct prefix_tier;
+
+struct prefix_tier_options {
+    struct kv_manager *manager; /* borrowed until destroy, as all here; it caches */
+    struct kv_tier *tier;
+    struct device *device;           /* where the pool is; its compute queue is the engine's */
+    const struct geometry *geometry; /* copied */
+    uint32_t context_tokens;
+    uint64_t limit_ns;
+};
+
+/* Keys of an order: blocks of a whole context, with all spans of window groups. */
+uint32_t prefix_tier_keys_max(const struct geometry *geometry, uint32_t context_tokens);
+
+MUST_CHECK enum status prefix_tier_create(const struct prefix_tier_options *options,
+                                          struct prefix_tier **tier_out);
+void prefix_tier_destroy(struct prefix_tier *tier);
+
+/* Takes what has come, and ends late orders. In each round before the admission. */
+void prefix_tier_run(struct prefix_tier *tier, uint64_t now_ns);
+/* Whether a request that waits is to wait for blocks of its n spans; orders them. It asks once for each request. */
+bool prefix_tier_holds(struct prefix_tier *tier, struct engine_request *request,
+                       const struct prefix_hash *hashes, uint32_t n, uint64_t now_ns);
+/* The request would not gain by another question. */
+bool prefix_tier_is_settled(const struct prefix_tier *tier, const struct engine_request *request);
+/* When the next order is late; DEADLINE_NONE: none. */
+uint64_t prefix_tier_next_limit_ns(const struct prefix_tier *tier);
+
+void prefix_tier_drop(struct prefix_tier *tier, uint64_t origin);
+void prefix_tier_forget(struct prefix_tier *tier, const struct prefix_hash *hashes, uint32_t n);
+void prefix_tier_clear(struct prefix_tier *tier);
+
+struct prefix_tier_figures {
+    uint64_t n_orders, n_late; /* orders; that were ended at their limit */
+    uint64_t blocks, tokens;   /* that entered the cache; by which prefixes in it became longer */
+    uint64_t no_room;          /* blocks that came and found no place in the cache */
+    uint64_t mixed;            /* evicted blocks that were not kept: of several origins */
+    struct kv_tier_counts tier;
+};
+/* Zeros without a tier. */
+void prefix_tier_count(struct prefix_tier *tier, struct prefix_tier_figures *figures_out);

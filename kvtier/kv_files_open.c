@@ -1,0 +1,350 @@
+/* The folder: its lock, its key, and the files that are there already. */
+#include "base/random.h"
+#include "base/secret.h"
+#include "kvtier/kv_files_state.h"
+
+#include <assert.h>
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#define SUBFOLDER "kv-blocks"
+#define LOCK_NAME "lock"
+#define KEY_NAME  "key"
+#define KEY_TMP   "key-tmp"
+
+static const char KEY_MAGIC[8] = {'k', 'v', 'f', 'k', 'e', 'y', '0', '1'};
+
+struct key_file {
+    char magic[8];
+    struct prefix_key secret;
+    uint64_t check_lo, check_hi; /* SipHash of the secret with itself */
+};
+
+static enum status fail(const struct kv_files *files, const char *what, struct error *error)
+{
+    const int number = errno;
+    return error_set(error, number == ENOMEM ? STATUS_NO_MEMORY : STATUS_IO_FAILED,
+                     "kv_disk: %s %s: %s", what, files->folder, strerror(number));
+}
+
+/* ---- the folder ---- */
+
+static enum status open_folder(struct kv_files *files, const char *folder, struct error *error)
+{
+    struct stat stat;
+    if (mkdir(folder, 0700) != 0 && errno != EEXIST)
+        return error_set(error, errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO_FAILED,
+                         "kv_disk: cannot make the folder %s: %s", folder, strerror(errno));
+    const int n = snprintf(files->folder, sizeof files->folder, "%s/" SUBFOLDER, folder);
+    if (n < 0 || (size_t)n >= sizeof files->folder)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "kv_disk: a path of %d bytes, at most %d",
+                         n, PATH_MAX - 1);
+    if (mkdir(files->folder, 0700) != 0 && errno != EEXIST)
+        return fail(files, "cannot make", error);
+    files->descriptor = open(files->folder, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (files->descriptor < 0)
+        return fail(files, "cannot open", error);
+    if (fstat(files->descriptor, &stat) != 0)
+        return fail(files, "cannot look at", error);
+    if (stat.st_uid != geteuid())
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "kv_disk: %s belongs to user %u, and this is user %u", files->folder,
+                         (unsigned)stat.st_uid, (unsigned)geteuid());
+    if ((stat.st_mode & 07777) != 0700 && fchmod(files->descriptor, 0700) != 0)
+        return fail(files, "cannot close to others", error);
+    return STATUS_OK;
+}
+
+static enum status take_lock(struct kv_files *files, struct error *error)
+{
+    files->lock = openat(files->descriptor, LOCK_NAME, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC,
+                         0600);
+    if (files->lock < 0)
+        return fail(files, "cannot write to", error);
+    if (flock(files->lock, LOCK_EX | LOCK_NB) == 0)
+        return STATUS_OK;
+    if (errno == EWOULDBLOCK)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "kv_disk: another process uses %s: give each its own folder",
+                         files->folder);
+    return fail(files, "cannot lock", error);
+}
+
+/* ---- the key ---- */
+
+static struct key_file key_file_of(const struct prefix_key *secret)
+{
+    struct key_file file = {.secret = *secret};
+    struct hash_key key;
+    memcpy(&key, secret, sizeof key);
+    memcpy(file.magic, KEY_MAGIC, sizeof file.magic);
+    const struct hash128 check = hash128_of(&key, secret, sizeof *secret);
+    file.check_lo = check.lo;
+    file.check_hi = check.hi;
+    return file;
+}
+
+static bool read_key(struct kv_files *files)
+{
+    struct key_file file, wanted;
+    struct stat stat;
+    const int descriptor = openat(files->descriptor, KEY_NAME,
+                                  O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (descriptor < 0)
+        return false;
+    const bool is_whole = fstat(descriptor, &stat) == 0 && stat.st_size == sizeof file &&
+                          read(descriptor, &file, sizeof file) == sizeof file;
+    close(descriptor);
+    if (!is_whole)
+        return false;
+    wanted = key_file_of(&file.secret);
+    const bool is_good = secret_equal(&file, &wanted, sizeof file);
+    if (is_good)
+        files->secret = file.secret;
+    secret_wipe(&file, sizeof file);
+    secret_wipe(&wanted, sizeof wanted);
+    return is_good;
+}
+
+static enum status write_key(struct kv_files *files, struct error *error)
+{
+    TRY(random_secret(&files->secret, sizeof files->secret, error));
+    struct key_file file = key_file_of(&files->secret);
+    const int descriptor = openat(files->descriptor, KEY_TMP,
+                                  O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+    if (descriptor < 0)
+        return fail(files, "cannot write to", error);
+    const bool is_written = write(descriptor, &file, sizeof file) == sizeof file &&
+                            fsync(descriptor) == 0;
+    secret_wipe(&file, sizeof file);
+    if (close(descriptor) != 0 || !is_written ||
+        renameat(files->descriptor, KEY_TMP, files->descriptor, KEY_NAME) != 0)
+        return fail(files, "cannot write a key to", error);
+    return STATUS_OK;
+}
+
+/* is_new_out: the files that are there are of no use. */
+static enum status take_key(struct kv_files *files, bool *is_new_out, struct error *error)
+{
+    *is_new_out = !read_key(files);
+    if (*is_new_out)
+        TRY(write_key(files, error));
+    const struct prefix_key digest = prefix_key_for(&files->secret, "digests of KV files");
+    memcpy(&files->digest_key, &digest, sizeof files->digest_key);
+    return STATUS_OK;
+}
+
+/* Not a secret: names have a part of it. */
+static struct hash128 layout_of(const struct geometry *geometry)
+{
+    static const struct hash_key KEY = {"kv files layout"};
+    char text[1024];
+    int n = snprintf(text, sizeof text, "%u %u %u %u %u %s %016" PRIx64 "%016" PRIx64 " %s %" PRIu64,
+                     geometry->n_layers, geometry->n_kv_heads, geometry->head_dim,
+                     geometry->latent_dim, geometry->block_tokens, kv_dtype_name(geometry->dtype),
+                     geometry->model_digest[0], geometry->model_digest[1], geometry->numerics,
+                     geometry->kv_scales);
+    for (uint32_t i = 0; i < geometry->groups.n && n > 0 && (size_t)n < sizeof text; i++)
+        n += snprintf(text + n, sizeof text - (size_t)n, " %u:%u", geometry->groups.all[i].n_layers,
+                      geometry->groups.all[i].window);
+    if (n > 0 && (size_t)n < sizeof text)
+        n += snprintf(text + n, sizeof text - (size_t)n, " %u", geometry->groups.places);
+    assert(n > 0 && (size_t)n < sizeof text);
+    return hash128_of(&KEY, text, (size_t)n);
+}
+
+/* ---- what is there ---- */
+
+struct found_file {
+    struct stored_block block;
+    uint64_t time_ns;
+};
+
+struct found_files {
+    struct found_file *all;
+    size_t n, max;
+};
+
+static int by_time(const void *left, const void *right)
+{
+    const struct found_file *a = left, *b = right;
+    if (a->time_ns != b->time_ns)
+        return a->time_ns < b->time_ns ? -1 : 1;
+    return memcmp(&a->block.key.hash, &b->block.key.hash, sizeof a->block.key.hash);
+}
+
+static bool add_found(struct found_files *found, const struct found_file *file)
+{
+    if (found->n == found->max) {
+        const size_t max = found->max ? 2 * found->max : 1024;
+        struct found_file *all = realloc(found->all, max * sizeof *all);
+        if (!all)
+            return false;
+        found->all = all;
+        found->max = max;
+    }
+    found->all[found->n++] = *file;
+    return true;
+}
+
+/* Keeps it for the index, or deletes it. False: NO_MEMORY. */
+static bool look_at(struct kv_files *files, const char *name, bool is_key_new,
+                    struct found_files *found)
+{
+    struct found_file file;
+    uint64_t layout;
+    struct stat stat;
+    if (strcmp(name, KV_FILE_TMP) == 0 || strcmp(name, KEY_TMP) == 0) {
+        (void)unlinkat(files->descriptor, name, 0);
+        return true;
+    }
+    if (!kv_file_parse(name, &file.block, &layout))
+        return true; /* not ours */
+    if (is_key_new || layout != files->layout.lo) {
+        files->found.n_foreign++;
+        (void)unlinkat(files->descriptor, name, 0);
+        return true;
+    }
+    if (fstatat(files->descriptor, name, &stat, AT_SYMLINK_NOFOLLOW) != 0 ||
+        !S_ISREG(stat.st_mode) ||
+        (uint64_t)stat.st_size != KV_FILE_HEAD_BYTES + files->block_bytes) {
+        files->found.n_broken++;
+        (void)unlinkat(files->descriptor, name, 0);
+        return true;
+    }
+    file.time_ns = (uint64_t)stat.st_mtim.tv_sec * 1000000000u + (uint64_t)stat.st_mtim.tv_nsec;
+    return add_found(found, &file);
+}
+
+static void keep_found(struct kv_files *files, struct found_files *found)
+{
+    char name[KV_FILE_NAME_MAX];
+    if (found->n > 0)
+        qsort(found->all, found->n, sizeof *found->all, by_time);
+    for (size_t i = found->n; i-- > 0;) { /* of two files of a block the later one counts */
+        const struct found_file *file = &found->all[i];
+        if (stored_index_is_full(files->index) ||
+            stored_index_find(files->index, &file->block.key) != STORED_NONE) {
+            kv_file_name(files, &file->block, name);
+            (void)unlinkat(files->descriptor, name, 0);
+            files->found.n_over++;
+            continue;
+        }
+        (void)stored_index_add(files->index, &file->block);
+        files->found.n_kept++;
+        if (file->time_ns > files->time_ns)
+            files->time_ns = file->time_ns;
+    }
+    /* The latest was added first: turn the order around. */
+    for (size_t i = 0; i < found->n; i++) {
+        const uint32_t slot = stored_index_find(files->index, &found->all[i].block.key);
+        if (slot != STORED_NONE)
+            stored_index_use(files->index, slot);
+    }
+}
+
+static enum status read_folder(struct kv_files *files, bool is_key_new, struct error *error)
+{
+    struct found_files found = {0};
+    const int descriptor = openat(files->descriptor, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *folder = descriptor < 0 ? NULL : fdopendir(descriptor);
+    if (!folder) {
+        const enum status status = fail(files, "cannot list", error);
+        if (descriptor >= 0)
+            close(descriptor);
+        return status;
+    }
+    bool has_memory = true;
+    const struct dirent *entry;
+    while (has_memory && (entry = readdir(folder)))
+        has_memory = look_at(files, entry->d_name, is_key_new, &found);
+    closedir(folder);
+    if (has_memory)
+        keep_found(files, &found);
+    free(found.all);
+    return has_memory ? STATUS_OK : STATUS_NO_MEMORY;
+}
+
+/* ---- opening ---- */
+
+static enum status make_index(struct kv_files *files, uint64_t bytes_max, struct error *error)
+{
+    const uint64_t n_bytes = KV_FILE_HEAD_BYTES + files->block_bytes;
+    files->file_bytes = (n_bytes + KV_FILE_PAGE_BYTES - 1) / KV_FILE_PAGE_BYTES *
+                        KV_FILE_PAGE_BYTES;
+    uint64_t n = bytes_max / files->file_bytes;
+    if (n == 0)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "kv_disk_size is %" PRIu64
+                         " bytes, and the file of a KV block takes %" PRIu64,
+                         bytes_max, files->file_bytes);
+    if (n > STORED_ENTRIES_MAX)
+        n = STORED_ENTRIES_MAX;
+    return stored_index_create((uint32_t)n, &files->index);
+}
+
+enum status kv_files_open(const struct kv_files_options *options, struct error *error,
+                          struct kv_files **files_out)
+{
+    bool is_key_new;
+    struct kv_files *files = calloc(1, sizeof *files);
+    if (!files)
+        return STATUS_NO_MEMORY;
+    files->descriptor = files->lock = -1;
+    files->block_bytes = geometry_block_bytes(options->geometry);
+    files->layout = layout_of(options->geometry);
+    pthread_mutex_init(&files->mutex, NULL);
+    enum status status = make_index(files, options->bytes_max, error);
+    if (status == STATUS_OK)
+        status = open_folder(files, options->folder, error);
+    if (status == STATUS_OK)
+        status = take_lock(files, error);
+    if (status == STATUS_OK)
+        status = take_key(files, &is_key_new, error);
+    if (status == STATUS_OK)
+        status = read_folder(files, is_key_new, error);
+    if (status != STATUS_OK) {
+        kv_files_close(files);
+        return status;
+    }
+    *files_out = files;
+    return STATUS_OK;
+}
+
+void kv_files_close(struct kv_files *files)
+{
+    if (!files)
+        return;
+    stored_index_destroy(files->index);
+    if (files->lock >= 0)
+        close(files->lock);
+    if (files->descriptor >= 0)
+        close(files->descriptor);
+    pthread_mutex_destroy(&files->mutex);
+    secret_wipe(&files->secret, sizeof files->secret);
+    secret_wipe(&files->digest_key, sizeof files->digest_key);
+    free(files);
+}
+
+struct prefix_key kv_files_secret(const struct kv_files *files)
+{
+    return files->secret;
+}
+
+struct kv_files_found kv_files_found(const struct kv_files *files)
+{
+    return files->found;
+}
+
+const char *kv_files_folder(const struct kv_files *files)
+{
+    return files->folder;
+}

@@ -1,0 +1,66 @@
+#include "base/log/log.h"
+#include "model/config/kv_layers.h"
+#include "model/forward/forward_parts.h"
+
+#include <assert.h>
+
+/* Lays out n sequences of one phase, each as long as the limit of tokens allows. */
+static uint32_t lay_out_dummy(struct forward *forward, enum attention_phase phase, uint32_t n)
+{
+    uint32_t n_left = forward->options.tokens_max, i = 0;
+    for (; i < n && n_left > 0; i++) {
+        bool is_context = phase == PHASE_CONTEXT;
+        uint32_t n_query = !is_context                       ? 1
+                           : n_left < forward->kv_tokens_max ? n_left
+                                                             : forward->kv_tokens_max;
+        forward->sequences[i] = (struct attention_sequence){.phase = phase,
+                                                            .query_len = n_query,
+                                                            .kv_len = forward->kv_tokens_max,
+                                                            .prompt_len = forward->kv_tokens_max};
+        n_left -= n_query;
+    }
+    return i;
+}
+
+/* Layers share the metadata's buffers, so one layer touches all memory of attention. DEVICE_LOST. */
+static enum status touch_attention(struct forward *forward, const struct step_layout *layout,
+                                   enum attention_phase phase, uint32_t n)
+{
+    const uint32_t q_width = forward->config->n_heads * forward->config->head_dim;
+    const struct attention_step step = {.sequences = forward->sequences,
+                                        .n_sequences = lay_out_dummy(forward, phase, n),
+                                        .is_dummy = true};
+    struct attention_io io = attention_io_fused(
+        &forward->shape, forward->qkv.data, forward->qkv_width, forward->attended.data, q_width);
+    const uint8_t *sent;
+    uint8_t *view;
+    TRY(stage_take(forward->stage, layout->bytes, &view));
+    TRY(forward_send(forward, layout, &step, view, &sent));
+    struct error error = {""};
+    enum status status = forward->backend->forward(
+        forward->attention[kv_layers_at(forward->config, 0)], layout->metadata, &io, &error);
+    if (status != STATUS_OK)
+        log_error("a step for warming up that cannot be computed: %s", error.text);
+    assert(status == STATUS_OK);
+    stage_keep(forward->stage, device_record(forward->options.device, DEVICE_COMPUTE));
+    return status;
+}
+
+enum status forward_warm_up(struct forward *forward)
+{
+    struct device *device = forward->options.device;
+    device_bind(device);
+    device_touch(device, &forward->activations, forward->threads);
+    stage_touch(forward->stage, forward->threads);
+    if (forward->latent) {
+        forward_latent_touch(forward);
+        return device_wait(device, device_record(device, DEVICE_COMPUTE));
+    }
+    TRY(touch_attention(forward, &forward->layouts[0], PHASE_CONTEXT, 1));
+    TRY(touch_attention(forward, &forward->layouts[0], PHASE_GENERATION,
+                        forward->options.sequences_max));
+    for (uint32_t i = 1; i < forward->n_layouts; i++)
+        TRY(touch_attention(forward, &forward->layouts[i], PHASE_GENERATION,
+                            forward->layouts[i].metadata->n_static));
+    return device_wait(device, device_record(device, DEVICE_COMPUTE));
+}
