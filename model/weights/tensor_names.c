@@ -381,6 +381,26 @@ bool tensor_is_wanted(const struct model_config *config, enum condition conditio
     return true;
 }
 
+static uint64_t recurrent_size(const struct recurrent_sizes *sizes, enum dimension dimension)
+{
+    const uint64_t keys = (uint64_t)sizes->n_key_heads * sizes->key_dim;
+    const uint64_t values = (uint64_t)sizes->n_heads * sizes->value_dim;
+    switch (dimension) {
+    case DIM_STATE_KEYS:
+        return keys;
+    case DIM_STATE_VALUES:
+        return values;
+    case DIM_STATE_HEADS:
+        return sizes->n_heads;
+    case DIM_STATE_HEAD:
+        return sizes->value_dim;
+    case DIM_CONV_CHANNELS:
+        return 2 * keys + values;
+    default:
+        return sizes->conv_width;
+    }
+}
+
 uint64_t dimension_size(const struct model_config *config, enum dimension dimension)
 {
     const struct latent_shape *latent = &config->decoder.latent;
@@ -424,18 +444,12 @@ uint64_t dimension_size(const struct model_config *config, enum dimension dimens
     case DIM_UV:
         return (uint64_t)config->n_heads * latent->v_dim;
     case DIM_STATE_KEYS:
-        return (uint64_t)config->recurrent.n_key_heads * config->recurrent.key_dim;
     case DIM_STATE_VALUES:
-        return (uint64_t)config->recurrent.n_heads * config->recurrent.value_dim;
     case DIM_STATE_HEADS:
-        return config->recurrent.n_heads;
     case DIM_STATE_HEAD:
-        return config->recurrent.value_dim;
     case DIM_CONV_CHANNELS:
-        return 2 * dimension_size(config, DIM_STATE_KEYS) +
-               dimension_size(config, DIM_STATE_VALUES);
     case DIM_CONV_WIDTH:
-        return config->recurrent.conv_width;
+        return recurrent_size(&config->recurrent, dimension);
     case DIM_ONE:
     case DIM_NONE:
         break;
