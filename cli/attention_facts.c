@@ -95,7 +95,7 @@ static void add_groups(json_t *facts, const struct model_config *config,
         uint32_t first = 0;
         while (!is_same(config, answers, first, layer))
             first++;
-        if (first == layer)
+        if (first == layer && !config->is_recurrent[layer])
             json_array_append_new(groups, group_of(config, options, answers, layer));
     }
     json_object_set_new(facts, "attention", groups);

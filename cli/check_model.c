@@ -9,7 +9,9 @@
 #include "cli/split_costs.h"
 #include "device/device.h"
 #include "model/config/families.h"
+#include "model/config/kv_layers.h"
 #include "model/folder_report.h"
+#include "model/forward/forward.h"
 #include "model/model.h"
 #include "model/weights/weight_types.h"
 #include "router/requests/generation_defaults.h"
@@ -65,6 +67,16 @@ static void add_model(json_t *facts, const struct model *model)
             (json_int_t)config->n_kv_heads, "context_tokens", (json_int_t)config->context_tokens,
             "vocabulary", (json_int_t)config->vocabulary, "head_is_tied", config->tied_embeddings,
             "digest", json_sprintf("%016" PRIx64 "%016" PRIx64, digest[0], digest[1])));
+}
+
+/* Only if a layer has one. */
+static void add_state(json_t *facts, const struct model_config *config)
+{
+    const json_int_t n_layers = config->n_layers - kv_layers_count(config);
+    if (n_layers > 0)
+        json_object_update_new(facts, json_pack("{s:I, s:I}", "recurrent_layers", n_layers,
+                                                "recurrent_state_bytes",
+                                                (json_int_t)forward_state_bytes(config)));
 }
 
 /* {"Q4_1": bytes, "F32": bytes}, and what a token reads of them */
@@ -264,9 +276,12 @@ static enum status add_model_facts(json_t *facts, const char *folder,
     thread_pool_destroy(threads);
     TRY(status);
     add_model(facts, model);
+    add_state(facts, model_get_config(model));
     add_types(facts, model);
     json_object_set_new(facts, "read_bytes_per_second", json_real(read_speed));
     status = add_kv(facts, folder, model, values, &room, error);
+    if (status == STATUS_OK)
+        status = worker_check_layers(model_get_config(model), error);
     model_destroy(model);
     return status;
 }
@@ -338,10 +353,12 @@ static void print_model(const json_t *facts)
     printf("digest          %s\n", fact_text(facts, "digest"));
 }
 
-/* What memory allows: a token of one sequence reads the weights, and the K and V of all tokens before it. */
+/* What memory allows: a token of one sequence reads the weights, and the K and V of all tokens before it; recurrent state is read and
+ * written. */
 static double tokens_per_second(const json_t *facts, json_int_t context)
 {
     const json_int_t bytes = fact(facts, "weight_bytes_per_token") +
+                             2 * fact(facts, "recurrent_state_bytes") +
                              (context > 0 ? fact(facts, "kv_long_bytes") : 0);
     return json_real_value(json_object_get(facts, "read_bytes_per_second")) / (double)bytes;
 }
@@ -376,6 +393,15 @@ static void print_windows(const json_t *facts)
            mib(windows, "sequence_bytes_whole"));
 }
 
+static void print_state(const json_t *facts)
+{
+    if (fact(facts, "recurrent_layers") > 0)
+        printf("state           " INT " of " INT " layers have recurrent state and no K and V: " INT
+               " bytes a sequence\n",
+               fact(facts, "recurrent_layers"), fact(facts, "layers"),
+               fact(facts, "recurrent_state_bytes"));
+}
+
 /* "sinks   a token of a reply sees the first 4 tokens and the last 508: a reply of up to 1048576 takes 17.9 MiB" */
 static void print_sinks(const json_t *facts)
 {
@@ -401,6 +427,7 @@ static void print_latents(const json_t *facts)
 
 static void print_memory(const json_t *facts)
 {
+    print_state(facts);
     print_sinks(facts);
     printf("kv              " INT " bytes a token, %s\n", fact(facts, "kv_bytes_per_token"),
            fact_text(facts, "kv_dtype"));

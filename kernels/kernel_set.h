@@ -99,6 +99,7 @@ enum activation {
     ACTIVATION_GELU,      /* x (1 + erf(x / sqrt(2))) / 2: Falcon, BERT */
     ACTIVATION_GELU_TANH, /* x (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))) / 2: Gemma, GPT-2 */
     ACTIVATION_RELU,      /* max(x, 0): OPT, T5 */
+    ACTIVATION_SIGMOID, /* 1 / (1 + exp(-alpha x)): the gate of attention's output in Qwen3-Next; not on a GPU */
 };
 
 /* y[t] = act(min(gate[t], limit)) * (clamp(up[t], -limit, limit) + beta). gpt-oss: SiLU with alpha
@@ -112,7 +113,7 @@ struct gated {
     uint64_t y_stride;
     uint32_t n_tokens, n;
     enum activation activation;
-    float alpha; /* of SiLU; 0: 1 */
+    float alpha; /* of SiLU and the sigmoid; 0: 1 */
     float beta;
     float limit; /* 0: none */
 };

@@ -26,7 +26,7 @@
 enum kv_dtype { KV_F32, KV_BF16, KV_F16, KV_INT8, KV_E4M3 };
 
 struct geometry {
-    uint32_t n_layers;
+    uint32_t n_layers;     /* that have K and V, or latents */
     uint32_t n_kv_heads;   /* with latents 1 */
     uint32_t head_dim;     /* elements; of a whole row with latents */
     uint32_t block_tokens; /* a power of two, GEOMETRY_BLOCK_TOKENS_MIN .. _MAX */

@@ -2,13 +2,13 @@
 
 #include "base/hash.h"
 #include "base/log/log.h"
-#include "base/text.h"
 #include "device/device.h"
 #include "gguf/gguf_file.h"
 #include "kernels/kernels.h"
 #include "model/config/attention_windows.h"
 #include "model/config/config_file.h"
 #include "model/config/families.h"
+#include "model/config/kv_layers.h"
 #include "model/kernel_choice.h"
 #include "model/weights/kv_scales.h"
 #include "model/weights/leftover_tensors.h"
@@ -46,8 +46,6 @@ static uint32_t n_experts(const struct model *model)
 {
     return model->config.experts.routing.n_experts;
 }
-
-/* ---- the model ---- */
 
 enum { BEYOND_LLAMA = 39 };
 
@@ -98,13 +96,13 @@ static bool is_beyond_llama(const struct model_config *config, double values[BEY
         (double)decoder->query_growth,
         decoder->query_positions,
     };
-    bool is_beyond = decoder->latent.dim > 0;
+    bool is_beyond = decoder->has_output_gate || decoder->latent.dim > 0;
     for (uint32_t i = 0; i < BEYOND_LLAMA; i++) {
         values[i] = found[i];
         is_beyond |= found[i] != 0;
     }
     for (uint32_t i = 0; i < config->n_layers; i++)
-        is_beyond |= config->layer_ropes[i] != ROPE_MAIN;
+        is_beyond |= config->layer_ropes[i] != ROPE_MAIN || config->is_recurrent[i];
     return is_beyond;
 }
 
@@ -124,6 +122,23 @@ static struct hash128 digest_latents(const struct model_config *config, struct h
     return hash128_chain(&KEY, digest, values, sizeof values);
 }
 
+/* That of a decoder without these stays as it is. */
+static struct hash128 digest_recurrent(const struct model_config *config, struct hash128 digest)
+{
+    static const struct hash_key KEY = {{0}};
+    const struct recurrent_sizes *sizes = &config->recurrent;
+    const double values[] = {config->decoder.has_output_gate,
+                             sizes->n_key_heads,
+                             sizes->n_heads,
+                             sizes->key_dim,
+                             sizes->value_dim,
+                             sizes->conv_width};
+    if (!config->decoder.has_output_gate && kv_layers_count(config) == config->n_layers)
+        return digest;
+    digest = hash128_chain(&KEY, digest, values, sizeof values);
+    return hash128_chain(&KEY, digest, config->is_recurrent, config->n_layers);
+}
+
 /* The digest of a decoder like Llama's stays as it is. */
 static struct hash128 digest_decoder(const struct model_config *config, struct hash128 digest)
 {
@@ -134,7 +149,8 @@ static struct hash128 digest_decoder(const struct model_config *config, struct h
     digest = hash128_chain(&KEY, digest, values, sizeof values);
     digest = hash128_chain(&KEY, digest, config->has_experts, config->n_layers);
     digest = digest_latents(config, digest);
-    return hash128_chain(&KEY, digest, config->layer_ropes, config->n_layers);
+    digest = hash128_chain(&KEY, digest, config->layer_ropes, config->n_layers);
+    return digest_recurrent(config, digest);
 }
 
 /* Kernels of a device compute decoders like Llama's alone. */

@@ -7,12 +7,12 @@
 #include "kvtransfer/drivers/ucx/ucx_process.h"
 #include "kvtransfer/revision.h"
 #include "model/config/families.h"
+#include "model/config/kv_layers.h"
 #include "model/forward/attention_check.h"
 #include "model/forward/numerics_id.h"
 #include "model/kernel_choice.h"
 #include "tokenizer/tokenizer.h"
 #include "worker_common/load_progress.h"
-#include "worker_common/worker_sinks.h"
 #include "worker_common/worker_device.h"
 #include "worker_common/worker_forward.h"
 #include "worker_common/worker_kernels.h"
@@ -20,6 +20,7 @@
 #include "worker_common/worker_metrics.h"
 #include "worker_common/worker_paper.h"
 #include "worker_common/worker_pool.h"
+#include "worker_common/worker_sinks.h"
 #include "worker_common/worker_threads.h"
 #include "worker_common/worker_tier.h"
 
@@ -103,14 +104,27 @@ enum status worker_choose_context(const struct model_config *config, uint32_t wa
     return STATUS_OK;
 }
 
+enum status worker_check_layers(const struct model_config *config, struct error *error)
+{
+    const uint32_t n_kept = kv_layers_count(config);
+    if (n_kept == config->n_layers)
+        return STATUS_OK;
+    return error_set(error, STATUS_UNSUPPORTED,
+                     "%u of %u layers of %s have recurrent state, which workers do not keep yet: "
+                     "the model cannot be served",
+                     config->n_layers - n_kept, config->n_layers,
+                     model_family_name(config->family));
+}
+
 enum status worker_geometry(const struct model *model, enum worker_kv_dtype kv_dtype,
                             const struct kv_scales *kv_scales, uint32_t block_tokens,
                             struct error *error, struct geometry *geometry_out)
 {
     const struct model_config *config = model_get_config(model);
     const struct cache_shape shape = model_cache_shape(config);
+    uint32_t windows[LAYERS_MAX];
     struct geometry geometry = {
-        .n_layers = config->n_layers,
+        .n_layers = kv_layers_windows(config, windows),
         .n_kv_heads = shape.n_heads,
         .head_dim = shape.dim,
         .latent_dim = shape.latent_dim,
@@ -119,8 +133,7 @@ enum status worker_geometry(const struct model *model, enum worker_kv_dtype kv_d
     };
     if (kv_dtype_is_8bit(geometry.dtype))
         geometry.kv_scales = kv_scales_digest(kv_scales, worker_element_dtype(geometry.dtype));
-    cache_groups_divide(config->windows, config->n_layers, config->context_tokens,
-                        &geometry.groups);
+    cache_groups_divide(windows, geometry.n_layers, config->context_tokens, &geometry.groups);
     model_digest(model, geometry.model_digest);
     TRY(geometry_check(&geometry, error));
     *geometry_out = geometry;
@@ -131,6 +144,7 @@ static enum status set_geometry(struct worker *worker, const struct worker_optio
                                 struct error *error)
 {
     struct geometry *geometry = &worker->identity.geometry;
+    TRY(worker_check_layers(worker->config, error));
     TRY(worker_kv_scales_find(worker->model, options->folder, options->kv_dtype, options->kv_scales,
                               &worker->kv_scales, error));
     TRY(worker_geometry(worker->model, options->kv_dtype, &worker->kv_scales,

@@ -2,6 +2,7 @@
 
 #include "base/log/log.h"
 #include "kernels/quantize.h"
+#include "model/config/kv_layers.h"
 #include "worker_common/worker_forward.h"
 
 #include <stdio.h>
@@ -38,7 +39,7 @@ static enum status read_file(const char *path, uint32_t n_layers, struct kv_scal
 static enum status choose(const struct model *model, const char *folder, enum kv_dtype dtype,
                           const char *kv_scales, struct kv_scales *scales_out, struct error *error)
 {
-    const uint32_t n_layers = model_get_config(model)->n_layers;
+    const uint32_t n_layers = kv_layers_count(model_get_config(model));
     char path[PATH_BYTES_MAX];
     if (kv_scales && kv_scales[0])
         return read_file(kv_scales, n_layers, scales_out, error);

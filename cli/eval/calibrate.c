@@ -7,6 +7,7 @@
 #include "cli/interrupt.h"
 #include "cli/output.h"
 #include "device/device.h"
+#include "model/config/kv_layers.h"
 #include "model/model.h"
 #include "model/weights/kv_scales.h"
 #include "tokenizer/tokenizer.h"
@@ -61,7 +62,8 @@ static enum status open_all(struct calibration *run)
     TRY(thread_pool_create(values->threads, false, &run->threads));
     TRY(eval_model_open(run->folder, &options, run->threads, run->device, run->error, &run->model));
     TRY(eval_text_fits(&run->text, eval_model_vocabulary(run->model), run->error));
-    TRY(kv_scales_alike(model_get_config(eval_model_get(run->model))->n_layers, 0, &run->scales));
+    TRY(kv_scales_alike(kv_layers_count(model_get_config(eval_model_get(run->model))), 0,
+                        &run->scales));
     run->window = calloc(values->window_tokens, sizeof *run->window);
     return run->window ? STATUS_OK : STATUS_NO_MEMORY;
 }

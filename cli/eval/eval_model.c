@@ -12,6 +12,7 @@
 #include <assert.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define BLOCK_TOKENS 16 /* a worker's default */
 
@@ -26,6 +27,7 @@ struct eval_model {
     block_id *blocks; /* [n_blocks] of the one sequence; held once they are there */
     uint32_t n_blocks;
     bool holds_blocks;
+    void *state;              /* of layers with recurrent state; NULL: there are none */
     struct block_table table; /* with sinks: in place of blocks */
     bool streams;             /* the last step was of a reply: its rows are logits already */
     float *logits;            /* [EVAL_ROWS_MAX][vocabulary] */
@@ -48,6 +50,16 @@ static enum status open_pool(struct eval_model *model)
     TRY(block_pool_acquire(model->pool, model->n_blocks, model->blocks));
     model->holds_blocks = true;
     return STATUS_OK;
+}
+
+static enum status allocate_state(struct eval_model *model)
+{
+    const size_t alignment = FORWARD_STATE_ALIGNMENT;
+    const size_t bytes = forward_state_bytes(model_get_config(model->model));
+    if (bytes == 0)
+        return STATUS_OK;
+    model->state = aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+    return model->state ? STATUS_OK : STATUS_NO_MEMORY;
 }
 
 /* Of the cache. */
@@ -78,6 +90,7 @@ static enum status open_forward(struct eval_model *model, const struct eval_mode
         return STATUS_NO_MEMORY;
     TRY(worker_forward_create(model->model, &model->geometry, &step, error, &model->forward));
     TRY(forward_plan_products(model->forward, error));
+    TRY(allocate_state(model));
     TRY(open_pool(model));
     return forward_attach(model->forward, model->pool, error);
 }
@@ -155,6 +168,7 @@ void eval_model_close(struct eval_model *model)
     device_free(model->device, &model->memory);
     kv_scales_finish(&model->kv_scales);
     model_destroy(model->model);
+    free(model->state);
     free(model->blocks);
     free(model->logits);
     free(model);
@@ -239,7 +253,10 @@ enum status eval_model_run(struct eval_model *model, const uint32_t *window, uin
         .blocks = has_table ? model->table.blocks : model->blocks,
         .n_blocks = has_table ? model->table.spans_max : model->n_blocks,
         .keeps_rows = true,
+        .state = model->state,
     };
+    if (model->state && at == 0) /* another text */
+        memset(model->state, 0, forward_state_bytes(model_get_config(model->model)));
     return forward_run(model->forward, &sequence, 1, 1, model->logits);
 }
 

@@ -64,6 +64,8 @@ static double activate(enum activation activation, double x, double alpha)
         return x * (1 + tanh(sqrt(2 / pi) * (x + 0.044715 * x * x * x))) / 2;
     case ACTIVATION_RELU:
         return x < 0 ? 0 : x;
+    case ACTIVATION_SIGMOID:
+        return 1 / (1 + exp(-alpha * x));
     }
     assert(false);
     return NAN;

@@ -226,14 +226,15 @@ static bool has_window(const struct windows *windows, uint32_t layer)
 }
 
 static enum status read_layer_type(const struct json_fields *fields, const json_t *types,
-                                   uint32_t layer, uint32_t window, bool *slides_out)
+                                   uint32_t layer, uint32_t window, bool is_recurrent,
+                                   bool *slides_out)
 {
     const char *type = json_string_value(json_array_get(types, layer));
     if (!type)
         return error_set(fields->error, STATUS_CORRUPT, "%s: layer_types[%u] is not a string",
                          fields->file, layer);
     bool slides = strcmp(type, "sliding_attention") == 0;
-    if (!slides && strcmp(type, "full_attention") != 0)
+    if (!slides && !is_recurrent && strcmp(type, "full_attention") != 0)
         return error_set(fields->error, STATUS_UNSUPPORTED,
                          "%s: layer_types[%u] is \"%.60s\", which is not supported", fields->file,
                          layer, type);
@@ -259,7 +260,8 @@ static enum status read_windows(const struct json_fields *fields, struct model_c
     for (uint32_t i = 0; i < config->n_layers; i++) {
         bool computed = has_window(&windows, i), slides = computed;
         if (types)
-            TRY(read_layer_type(fields, types, i, windows.window, &slides));
+            TRY(read_layer_type(fields, types, i, windows.window, config->is_recurrent[i],
+                                &slides));
         /* Transformers reads the list only for some families; for others it must agree with the window. */
         if (slides != computed && !by_layer)
             return error_set(fields->error, STATUS_UNSUPPORTED,

@@ -60,6 +60,9 @@ static const struct key_group CONFIG_KEYS[] = {
      "finetuning_task task_specific_params id2label label2id num_labels problem_type "
      "summary_type summary_use_proj summary_activation summary_proj_to_labels "
      "summary_first_dropout"},
+    {KEY_IGNORED, "of layers that predict further tokens, which are not computed",
+     "mtp_num_hidden_layers mtp_use_dedicated_embeddings"},
+    {KEY_IGNORED, "a recurrent state is float32, whatever it says", "mamba_ssm_dtype"},
     {KEY_IGNORED, OTHER_IDS,
      "bos_token_id pad_token_id sep_token_id unk_token_id decoder_start_token_id"},
     {KEY_REFUSED, NULL,
@@ -72,7 +75,8 @@ static const struct key_group CONFIG_KEYS[] = {
      "attention_out_bias attention_sinks attention_chunk_size attn_temperature_tuning "
      "sliding_window_pattern sliding_windows moe_intermediate_size kv_lora_rank "
      "cross_attention_layers add_cross_attention is_encoder_decoder parallel_attn "
-     "use_parallel_residual layer_norm_eps vision_config text_config adapter_config"},
+     "use_parallel_residual mlp_only_layers layer_norm_eps vision_config text_config "
+     "adapter_config"},
     {KEY_REFUSED, "1",
      "partial_rotary_factor rotary_pct rope_ratio logit_scale logits_scaling "
      "embedding_multiplier embedding_scale residual_multiplier residual_scale scale_emb"},

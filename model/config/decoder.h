@@ -96,6 +96,8 @@ struct decoder {
     float attention_scale; /* the factor of the scores; 0: 1 / sqrt(head_dim) */
     float attention_cap;   /* 0: none */
     float alibi_scale;     /* 0: no ALiBi */
+    bool
+        has_output_gate; /* attention's output times sigmoid(gate(x)); Q's matrix has both, by heads: Qwen3-Next */
     float
         query_growth; /* Q *= 1 + query_growth log(1 + floor(position / query_positions)); 0: none (Ministral 3) */
     uint32_t query_positions;

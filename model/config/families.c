@@ -5,7 +5,6 @@
 #include <assert.h>
 #include <stdio.h>
 #include <string.h>
-#include <strings.h>
 
 #define GPT_NAMES                                                                                  \
     "hidden_size=n_embd num_hidden_layers=n_layer num_attention_heads=n_head "                     \
@@ -13,6 +12,12 @@
     "hidden_act=activation_function"
 #define ROUTER_TRAINING                                                                            \
     "output_router_logits router_aux_loss_coef router_jitter_noise router_z_loss_coef"
+#define RECURRENT_KEYS                                                                             \
+    "full_attention_interval linear_conv_kernel_dim linear_key_head_dim linear_value_head_dim "    \
+    "linear_num_key_heads linear_num_value_heads attn_output_gate output_gate_type "               \
+    "partial_rotary_factor"
+/* Three positions for a token: of a text they are equal. */
+#define MROPE_KEYS     "mrope_section mrope_interleaved"
 #define LAYER_NORM_EPS "norm_eps=layer_norm_eps"
 #define LATENT_KEYS                                                                                \
     "q_lora_rank kv_lora_rank qk_nope_head_dim qk_rope_head_dim qk_head_dim v_head_dim "           \
@@ -459,6 +464,51 @@ static const struct family FAMILIES[] = {
      .rope_is_interleaved = true,
      .context_tokens = 4096,
      .read = family_read_deepseek_v3},
+    {.architecture = "Qwen3NextForCausalLM",
+     .model_type = "qwen3_next",
+     .own_keys = "num_experts num_experts_per_tok moe_intermediate_size "
+                 "shared_expert_intermediate_size norm_topk_prob decoder_sparse_step "
+                 "mlp_only_layers " RECURRENT_KEYS " " ROUTER_TRAINING,
+     .decoder = {.norm = NORM_RMS_PLUS_ONE, .qk_norm = QK_NORM_HEAD, .has_output_gate = true},
+     .naming = NAMED_AS_QWEN_NEXT,
+     .may_have_attention_bias = true,
+     .needs_kv_heads = true,
+     .rope_part = 0.25,
+     .head_dim = 256,
+     .context_tokens = 32768,
+     .read = family_read_qwen_next},
+    {.architecture = "Qwen3_5ForCausalLM",
+     .model_type = "qwen3_5_text",
+     .own_keys = RECURRENT_KEYS,
+     .rope_keys = MROPE_KEYS,
+     .decoder = {.norm = NORM_RMS_PLUS_ONE, .qk_norm = QK_NORM_HEAD, .has_output_gate = true},
+     .naming = NAMED_AS_QWEN3_5,
+     .may_have_attention_bias = true,
+     .needs_kv_heads = true,
+     .rope_part = 0.25,
+     .head_dim = 256,
+     .n_heads = 16,
+     .n_kv_heads = 4,
+     .vocabulary = 248320,
+     .context_tokens = 32768,
+     .read = family_read_qwen3_5},
+    {.architecture = "Qwen3_5MoeForCausalLM",
+     .model_type = "qwen3_5_moe_text",
+     .names = "intermediate_size=moe_intermediate_size",
+     .own_keys = "num_experts num_experts_per_tok moe_intermediate_size "
+                 "shared_expert_intermediate_size " RECURRENT_KEYS " " ROUTER_TRAINING,
+     .rope_keys = MROPE_KEYS,
+     .decoder = {.norm = NORM_RMS_PLUS_ONE, .qk_norm = QK_NORM_HEAD, .has_output_gate = true},
+     .naming = NAMED_AS_QWEN3_5,
+     .may_have_attention_bias = true,
+     .needs_kv_heads = true,
+     .rope_part = 0.25,
+     .head_dim = 256,
+     .n_heads = 16,
+     .n_kv_heads = 2,
+     .vocabulary = 248320,
+     .context_tokens = 32768,
+     .read = family_read_qwen3_5_moe},
 };
 
 enum { N_FAMILIES = sizeof FAMILIES / sizeof *FAMILIES };
@@ -487,103 +537,4 @@ const char *family_key(const struct family *family, const json_t *object, const 
         return json_object_get(object, name_out) || !json_object_get(object, key) ? name_out : key;
     }
     return key;
-}
-
-/* ---- which family ---- */
-
-static bool has_class(const char *architecture)
-{
-    for (size_t i = 0; i < N_FAMILIES; i++)
-        if (strcasecmp(architecture, FAMILIES[i].architecture) == 0)
-            return true;
-    return false;
-}
-
-static enum status refuse_architectures(const struct json_fields *fields)
-{
-    return error_set(fields->error, STATUS_CORRUPT, "%s: architectures is not a list of strings",
-                     fields->file);
-}
-
-/* The first class of the list that is known, else the first. *name_out NULL: the key is absent or empty,
- * and model_type decides. */
-static enum status read_architecture(const struct json_fields *fields, const char **name_out)
-{
-    const json_t *list = json_fields_get(fields, "architectures");
-    size_t i;
-    json_t *element;
-    *name_out = NULL;
-    if (!list)
-        return STATUS_OK;
-    if (!json_is_array(list))
-        return refuse_architectures(fields);
-    json_array_foreach((json_t *)(uintptr_t)list, i, element)
-    {
-        const char *name = json_string_value(element);
-        if (!name)
-            return refuse_architectures(fields);
-        if (!*name_out || (!has_class(*name_out) && has_class(name)))
-            *name_out = name;
-    }
-    return STATUS_OK;
-}
-
-/* "llama, mistral ... mpt", for the sentence that refuses another. */
-static void list_families(char *list, size_t list_max)
-{
-    size_t length = 0;
-    for (size_t i = 0; i < N_FAMILIES && length < list_max; i++)
-        length += (size_t)snprintf(list + length, list_max - length, "%s%s", i ? ", " : "",
-                                   FAMILIES[i].model_type);
-}
-
-/* Models whose text_config describes a model of text that has a row. */
-static const char *const WRAPPERS[] = {
-    "Gemma3ForConditionalGeneration",
-    "Mistral3ForConditionalGeneration",
-};
-
-enum status family_text_fields(const struct json_fields *fields, struct json_fields *text_out)
-{
-    const char *architecture;
-    const json_t *text;
-    *text_out = *fields;
-    TRY(read_architecture(fields, &architecture));
-    for (size_t i = 0; i < sizeof WRAPPERS / sizeof *WRAPPERS; i++) {
-        if (!architecture || strcasecmp(architecture, WRAPPERS[i]) != 0)
-            continue;
-        TRY(json_fields_require(fields, "text_config"));
-        TRY(json_fields_object(fields, "text_config", &text));
-        text_out->object = text;
-        text_out->file = "config.json: text_config";
-    }
-    return STATUS_OK;
-}
-
-/* The class in architectures decides, because classes of Qwen2 for other tasks have the same model_type. The
- * first conversions of Llama wrote LLaMAForCausalLM. */
-enum status family_read(const struct json_fields *fields, uint32_t *index_out)
-{
-    const char *architecture, *model_type = NULL;
-    char known[512];
-    TRY(read_architecture(fields, &architecture));
-    TRY(json_fields_string(fields, "model_type", &model_type));
-    if (!architecture && !model_type)
-        return json_fields_require(fields, "architectures");
-    for (uint32_t i = 0; i < N_FAMILIES; i++) {
-        if (strcasecmp(architecture ? architecture : model_type,
-                       architecture ? FAMILIES[i].architecture : FAMILIES[i].model_type) != 0)
-            continue;
-        if (model_type && strcmp(model_type, FAMILIES[i].model_type) != 0)
-            return error_set(fields->error, STATUS_CORRUPT,
-                             "%s: model_type is \"%.60s\", architectures says %s", fields->file,
-                             model_type, architecture);
-        *index_out = i;
-        return STATUS_OK;
-    }
-    list_families(known, sizeof known);
-    return error_set(fields->error, STATUS_UNSUPPORTED,
-                     "%s: %s \"%.80s\" is not supported; model types that are: %s", fields->file,
-                     architecture ? "architectures" : "model_type",
-                     architecture ? architecture : model_type, known);
 }

@@ -56,6 +56,8 @@ enum tensor_naming {
     NAMED_AS_STABLELM,
     NAMED_AS_DEEPSEEK,
     NAMED_AS_DEEPSEEK_APART, /* no family's: DeepSeek in a GGUF file */
+    NAMED_AS_QWEN_NEXT,
+    NAMED_AS_QWEN3_5,
 };
 
 struct family {

@@ -1,6 +1,7 @@
 #include "model/config/family_readers.h"
 
 #include "kernels/latent.h"
+#include "model/config/recurrent_layers.h"
 
 #include <math.h>
 #include <string.h>
@@ -367,6 +368,42 @@ enum status family_read_qwen3_moe(const struct json_fields *fields, struct model
 {
     static const struct expert_keys KEYS = {"num_experts", "moe_intermediate_size", NULL};
     return read_qwen_experts(fields, &KEYS, config);
+}
+
+/* ---- layers with recurrent state ---- */
+
+/* output_gate_type is that of the norm in a layer with recurrent state: SiLU in all of Transformers. */
+enum status family_read_qwen3_5(const struct json_fields *fields, struct model_config *config)
+{
+    const char *gate = "silu";
+    TRY(require_bool(fields, "attn_output_gate", true));
+    TRY(json_fields_string(fields, "output_gate_type", &gate));
+    if (strcmp(gate, "silu") != 0 && strcmp(gate, "swish") != 0)
+        return error_set(fields->error, STATUS_UNSUPPORTED,
+                         "%s: output_gate_type is \"%.40s\", only silu and swish are supported",
+                         fields->file, gate);
+    return recurrent_layers_read(fields, config);
+}
+
+static const struct expert_keys NEXT_KEYS = {"num_experts", "moe_intermediate_size",
+                                             "shared_expert_intermediate_size"};
+
+enum status family_read_qwen3_5_moe(const struct json_fields *fields, struct model_config *config)
+{
+    TRY(json_fields_require(fields, NEXT_KEYS.shared));
+    TRY(read_experts(fields, &NEXT_KEYS, config));
+    config->experts.routing.renormalise = true;
+    config->has_shared_scale = config->experts.n_shared_inner > 0;
+    return family_read_qwen3_5(fields, config);
+}
+
+enum status family_read_qwen_next(const struct json_fields *fields, struct model_config *config)
+{
+    bool renormalises = true;
+    TRY(json_fields_bool(fields, "norm_topk_prob", &renormalises));
+    TRY(family_read_qwen3_5_moe(fields, config));
+    config->experts.routing.renormalise = renormalises;
+    return read_dense_layers(fields, config);
 }
 
 enum status family_read_olmoe(const struct json_fields *fields, struct model_config *config)

@@ -50,6 +50,12 @@ MUST_CHECK enum status family_read_granite_moe(const struct json_fields *fields,
                                                struct model_config *config);
 MUST_CHECK enum status family_read_qwen2_moe(const struct json_fields *fields,
                                              struct model_config *config);
+MUST_CHECK enum status family_read_qwen_next(const struct json_fields *fields,
+                                             struct model_config *config);
+MUST_CHECK enum status family_read_qwen3_5(const struct json_fields *fields,
+                                           struct model_config *config);
+MUST_CHECK enum status family_read_qwen3_5_moe(const struct json_fields *fields,
+                                               struct model_config *config);
 MUST_CHECK enum status family_read_qwen3_moe(const struct json_fields *fields,
                                              struct model_config *config);
 MUST_CHECK enum status family_read_olmoe(const struct json_fields *fields,

@@ -33,6 +33,14 @@ struct rope_factors {
     bool is_long; /* which of them are used */
 };
 
+/* Of layers with recurrent state (kernels/recurrent.h): gated DeltaNet. */
+struct recurrent_sizes {
+    uint32_t n_key_heads; /* divides n_heads */
+    uint32_t n_heads;
+    uint32_t key_dim, value_dim; /* of a head: multiples of 8 up to DELTA_DIM_MAX */
+    uint32_t conv_width;
+};
+
 struct model_config {
     uint32_t family; /* family_at */
     bool
@@ -67,6 +75,10 @@ struct model_config {
         n_skipped_layers; /* behind the last one: they predict further tokens and are not computed */
     uint8_t has_experts[LAYERS_MAX]; /* [n_layers] */
     uint32_t windows[LAYERS_MAX];    /* [n_layers]: query i sees keys i - window + 1 .. i; 0: all */
+
+    struct recurrent_sizes recurrent; /* zeros: no layer has recurrent state */
+    /* [n_layers]: in place of attention, and so of K and V (kv_layers.h). One layer at least has attention. */
+    uint8_t is_recurrent[LAYERS_MAX];
 
     uint32_t n_eos_ids;
     uint32_t eos_ids[EOS_IDS_MAX]; /* of both files, each once */

@@ -9,6 +9,8 @@ static enum status ask_layers(struct forward *forward, struct attention_answer *
     for (uint32_t layer = 0; layer < forward->config->n_layers; layer++) {
         struct attention_answer *answer = &answers[layer];
         *answer = (struct attention_answer){0};
+        if (forward->config->is_recurrent[layer])
+            continue; /* it has none */
         answer->status = forward_create_attention(forward, layer, &answer->error);
         if (answer->status == STATUS_NO_MEMORY)
             return STATUS_NO_MEMORY;
@@ -61,5 +63,6 @@ enum status attention_check_all(const struct model *model, const struct forward_
 bool attention_check_is_alike(const struct model_config *config, uint32_t layer, uint32_t other)
 {
     return config->windows[layer] == config->windows[other] &&
-           config->layer_ropes[layer] == config->layer_ropes[other];
+           config->layer_ropes[layer] == config->layer_ropes[other] &&
+           config->is_recurrent[layer] == config->is_recurrent[other];
 }

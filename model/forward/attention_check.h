@@ -12,7 +12,7 @@ struct attention_answer {
     enum status
         status; /* OK: it can be computed. INVALID_ARGUMENT, UNSUPPORTED: error says why not */
     struct error error;
-};
+}; /* of a layer with recurrent state: OK */
 
 /* answers_out: [n_layers of the model]. options: threads may be NULL. INVALID_ARGUMENT: an option that no layer of the model can have, as
  * forward_create. NO_MEMORY. */

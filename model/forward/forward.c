@@ -60,6 +60,8 @@ static void pack(struct forward *forward, const struct forward_sequence *sequenc
             .n_blocks = sequence->n_blocks,
             .window = sequence->window,
         };
+        if (forward->recurrent.states)
+            forward_take_state(forward, sequence, i);
         for (uint32_t t = 0; t < sequence->n_query; t++) {
             assert(sequence->token_ids[t] < forward->config->vocabulary);
             token_ids[n_tokens + t] = sequence->token_ids[t];

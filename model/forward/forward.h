@@ -3,7 +3,8 @@
  * generation sequences, one query token each.
  *
  * Writes K and V of every query token into the sequence's blocks, then attends to all of the
- * sequence up to it. Bits of a sequence's results depend on nothing but its own tokens: not on the
+ * sequence up to it. Layers with recurrent state have none of these: they read and write the
+ * sequence's state. Bits of a sequence's results depend on nothing but its own tokens: not on the
  * batch, the chunking, the block size or the number of threads.
  *
  * Everything is sized at creation; a pass allocates nothing. Activations are one allocation on the device; the inputs
@@ -110,6 +111,9 @@ struct forward_sequence {
     bool wants_logits;               /* of its last query token */
     bool keeps_rows;                 /* for forward_rows: of all its query tokens */
     const struct forward_wish *wish; /* for forward_find, if wants_logits; NULL: no search */
+    /* The caller's own memory of forward_state_bytes, aligned to FORWARD_STATE_ALIGNMENT: what layers with recurrent state know of the
+     * n_past tokens. Zeros: no token. Afterwards it knows those of this step, too. NULL if the model has no such layers. */
+    void *state;
 };
 
 /* Prompts are computed from stored scores: their sums have another order than those of generated tokens. */
@@ -118,7 +122,14 @@ static inline bool forward_stores_scores(const struct attention_switches *switch
     return switches->path == PATH_UNFUSED || switches->path == PATH_SHORT;
 }
 
-/* The bytes of one block of this model with all its layers in one group, for block_pool_create. */
+#define FORWARD_STATE_ALIGNMENT 64u /* bytes */
+
+/* The bytes of a sequence's recurrent state; 0: the model has none. Float32, for each layer that has a state, in their order: the last
+ * conv_width - 1 rows of [q | k | v] before the convolution, the oldest first; then a matrix [key_dim][value_dim] for each value
+ * head (kernels/recurrent.h). A copy is a snapshot: it continues as the original would. */
+size_t forward_state_bytes(const struct model_config *config);
+
+/* The bytes of one block of this model with all its layers that have K and V in one group, for block_pool_create. */
 size_t forward_block_bytes(const struct model_config *config, uint32_t block_tokens,
                            enum cache_dtype dtype);
 

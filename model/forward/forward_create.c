@@ -1,18 +1,17 @@
 #include "base/log/log.h"
 #include "kernels/cuda/sampling_parameters.h"
+#include "model/config/kv_layers.h"
 #include "model/forward/forward_parts.h"
 #include "model/kernel_choice.h"
 #include "model/weights/kv_scales.h"
-#include "model/weights/weight_types.h"
 
 #include <assert.h>
 #include <inttypes.h>
 #include <stdlib.h>
 
-#define TOKENS_MAX_MAX (1u << 20)
-#define ALIGNMENT      64u /* bytes, of each part of the activations */
+#define ALIGNMENT 64u /* bytes, of each part of the activations */
 
-static enum dtype to_dtype(enum cache_dtype dtype)
+enum dtype forward_cache_dtype(enum cache_dtype dtype)
 {
     switch (dtype) {
     case CACHE_BF16:
@@ -48,79 +47,15 @@ size_t forward_block_bytes(const struct model_config *config, uint32_t block_tok
                            enum cache_dtype dtype)
 {
     const struct cache_shape shape = model_cache_shape(config);
-    return (size_t)config->n_layers * (shape.latent_dim > 0 ? 1 : 2) * shape.n_heads *
-           block_tokens * shape.dim * dtype_bytes(to_dtype(dtype));
+    return (size_t)kv_layers_count(config) * (shape.latent_dim > 0 ? 1 : 2) * shape.n_heads *
+           block_tokens * shape.dim * dtype_bytes(forward_cache_dtype(dtype));
 }
 
-static enum status check_range(const char *name, uint32_t value, uint32_t max, struct error *error)
-{
-    if (value >= 1 && value <= max)
-        return STATUS_OK;
-    return error_set(error, STATUS_INVALID_ARGUMENT, "%s is %u, expected 1 .. %u", name, value,
-                     max);
-}
-
-static enum status check_options(const struct forward_options *options, struct error *error)
-{
-    uint32_t block_tokens = options->block_tokens;
-    if (block_tokens < BLOCK_TOKENS_MIN || block_tokens > BLOCK_TOKENS_MAX ||
-        (block_tokens & (block_tokens - 1)) != 0)
-        return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "block_tokens is %u, expected a power of two, %u .. %u", block_tokens,
-                         BLOCK_TOKENS_MIN, BLOCK_TOKENS_MAX);
-    if ((unsigned)options->cache_dtype > CACHE_E4M3)
-        return error_set(error, STATUS_INVALID_ARGUMENT, "cache_dtype %d is none",
-                         (int)options->cache_dtype);
-    if ((unsigned)options->context_math >= CONTEXT_MATHS)
-        return error_set(error, STATUS_INVALID_ARGUMENT, "context_math %d is none",
-                         (int)options->context_math);
-    if ((unsigned)options->block_activations > BLOCK_ACTIVATIONS_INT8)
-        return error_set(error, STATUS_INVALID_ARGUMENT, "block_activations %d is none",
-                         (int)options->block_activations);
-    TRY(check_range("tokens_max", options->tokens_max, TOKENS_MAX_MAX, error));
-    TRY(check_range("sequences_max", options->sequences_max, TOKENS_MAX_MAX, error));
-    return check_range("blocks_max", options->blocks_max, UINT32_MAX, error);
-}
-
-static uint32_t kv_tokens_max(const struct model_config *config,
-                              const struct forward_options *options)
+uint32_t forward_kv_tokens_max(const struct model_config *config,
+                               const struct forward_options *options)
 {
     uint64_t tokens = (uint64_t)options->blocks_max * options->block_tokens;
     return tokens < config->context_tokens ? (uint32_t)tokens : config->context_tokens;
-}
-
-static enum status check_path(const struct forward_options *options, uint32_t kv_tokens,
-                              struct error *error)
-{
-    if (options->attention.path != PATH_SHORT || kv_tokens <= PATH_SHORT_KEYS)
-        return STATUS_OK;
-    return error_set(error, STATUS_INVALID_ARGUMENT,
-                     "attention_path is short, which takes contexts of up to %u tokens, not of %u: "
-                     "lower max_context_tokens, or take unfused",
-                     PATH_SHORT_KEYS, kv_tokens);
-}
-
-static enum status check_tiles(const struct forward_options *options, struct error *error)
-{
-    if (!context_math_is_int8(options->context_math) || options->block_tokens % MATH_INT8_KEYS == 0)
-        return STATUS_OK;
-    return error_set(error, STATUS_INVALID_ARGUMENT,
-                     "attention_math is %s, which rounds K of %u tokens together, with "
-                     "kv_block_tokens %u: expected 64 or 128",
-                     context_math_name(options->context_math), MATH_INT8_KEYS,
-                     options->block_tokens);
-}
-
-static enum status check_scales(const struct model *model, const struct forward_options *options,
-                                struct error *error)
-{
-    const uint32_t n_layers = model_get_config(model)->n_layers;
-    const uint32_t n_known = options->kv_scales ? options->kv_scales->n_layers : 0;
-    if (!dtype_is_8bit(to_dtype(options->cache_dtype)) || n_known == n_layers)
-        return STATUS_OK;
-    return error_set(error, STATUS_INVALID_ARGUMENT,
-                     "kv_scales has %u layers with cache_dtype %s, the model has %u", n_known,
-                     dtype_name(to_dtype(options->cache_dtype)), n_layers);
 }
 
 /* Attention over latents is computed in one way. */
@@ -145,25 +80,6 @@ static enum status check_latents(const struct forward_options *options, struct e
                      what);
 }
 
-/* An option that changes nothing would have a numerics id that fits no other worker. */
-static enum status check_blocks(const struct model *model, enum block_activations activations,
-                                struct error *error)
-{
-    const struct model_config *config = model_get_config(model);
-    struct weight_counts counts;
-    if (activations == BLOCK_ACTIVATIONS_INT16)
-        return STATUS_OK;
-    weight_types_count(model_weights(model), config->n_layers, config->experts.routing.n_experts,
-                       config->experts.routing.top_k, &counts);
-    for (enum dtype dtype = DTYPE_Q8_0; dtype <= DTYPE_LAST; dtype++)
-        if (counts.bytes[dtype] > 0)
-            return STATUS_OK;
-    return error_set(
-        error, STATUS_INVALID_ARGUMENT,
-        "block_activations is int8, but the model has no weights in blocks: expected int16, "
-        "or weights q8 or q4");
-}
-
 /* A chunk that begins behind a part of a tile would round the rest of it in another way. */
 static enum status check_window(const struct forward *forward, uint32_t window, struct error *error)
 {
@@ -186,8 +102,11 @@ enum status forward_create_attention(struct forward *forward, uint32_t layer, st
     }
     assert(weights->q_norm.dtype == weights->k_norm.dtype); /* model_load has checked */
     struct attention_config attention = forward->shape;
-    const struct cache_place place = cache_groups_place(&forward->options.groups, config->windows,
-                                                        config->context_tokens, layer);
+    const uint32_t number = kv_layers_before(config, layer);
+    uint32_t windows[LAYERS_MAX];
+    (void)kv_layers_windows(config, windows);
+    const struct cache_place place = cache_groups_place(&forward->options.groups, windows,
+                                                        config->context_tokens, number);
     attention.layer_index = place.index;
     attention.table = place.group;
     attention.window = config->windows[layer];
@@ -199,8 +118,8 @@ enum status forward_create_attention(struct forward *forward, uint32_t layer, st
     }
     if (dtype_is_8bit(attention.cache)) {
         const struct kv_scales *scales = forward->options.kv_scales;
-        attention.k_scale = kv_scales_of(scales, attention.cache, layer, KV_PART_K);
-        attention.v_scale = kv_scales_of(scales, attention.cache, layer, KV_PART_V);
+        attention.k_scale = kv_scales_of(scales, attention.cache, number, KV_PART_K);
+        attention.v_scale = kv_scales_of(scales, attention.cache, number, KV_PART_V);
     }
     attention.rope = config->layer_ropes[layer] == ROPE_ABSENT  ? NULL
                      : config->layer_ropes[layer] == ROPE_LOCAL ? forward->rope_local
@@ -223,7 +142,7 @@ enum status forward_create_attention(struct forward *forward, uint32_t layer, st
 static uint32_t n_places(const struct forward *forward)
 {
     const struct cache_groups *groups = &forward->options.groups;
-    return groups->n > 0 ? groups->places : forward->config->n_layers;
+    return groups->n > 0 ? groups->places : kv_layers_count(forward->config);
 }
 
 /* A view of n_blocks at base; 0 before a pool is attached. */
@@ -234,7 +153,8 @@ static struct kv_view view_of(const struct forward *forward, void *base, uint32_
     if (forward->latent)
         return forward_latent_view(forward, base, n_blocks, n_places(forward));
     return kv_view_dense(base, n_blocks, n_places(forward), config->n_kv_heads,
-                         options->block_tokens, config->head_dim, to_dtype(options->cache_dtype));
+                         options->block_tokens, config->head_dim,
+                         forward_cache_dtype(options->cache_dtype));
 }
 
 static bool has_rope(const struct model_config *config, enum layer_rope rope)
@@ -271,7 +191,7 @@ enum status forward_describe_attention(struct forward *forward, struct error *er
         .n_kv_heads = config->n_kv_heads,
         .head_dim = config->head_dim,
         .compute = forward->dtype,
-        .cache = to_dtype(options->cache_dtype),
+        .cache = forward_cache_dtype(options->cache_dtype),
         .q_scale = is_fp8 ? 1 : 0,
         .k_scale = is_fp8 ? 1 : 0,
         .v_scale = is_fp8 ? 1 : 0,
@@ -298,8 +218,10 @@ static enum status create_operators(struct forward *forward, struct error *error
     const struct forward_options *options = &forward->options;
     TRY(forward_describe_attention(forward, error));
     TRY(forward_create_experts(forward, error));
+    TRY(forward_create_recurrent(forward, error));
     for (uint32_t layer = 0; layer < config->n_layers; layer++)
-        TRY(forward_create_attention(forward, layer, error));
+        if (!config->is_recurrent[layer])
+            TRY(forward_create_attention(forward, layer, error));
     if (forward->latent)
         TRY(forward_latent_lay_out(forward, error));
 
@@ -310,7 +232,7 @@ static enum status create_operators(struct forward *forward, struct error *error
         .n_heads = config->n_heads,
         .n_kv_heads = config->n_kv_heads,
         .head_dim = config->head_dim,
-        .cache = to_dtype(options->cache_dtype),
+        .cache = forward_cache_dtype(options->cache_dtype),
         .mask = MASK_CAUSAL,
         .block_tokens_min = options->block_tokens,
         .n_tables = cache_groups_count(&options->groups),
@@ -332,6 +254,17 @@ static uint32_t mlp_rows_max(const struct forward_options *options)
     return takes_all || options->tokens_max < MLP_ROWS ? options->tokens_max : MLP_ROWS;
 }
 
+static uint32_t larger(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Elements of a token that a layer hands to its output product. */
+static uint32_t attended_width(const struct model_config *config)
+{
+    return larger(model_attended_width(config), forward_recurrent_values(config));
+}
+
 /* Products of latents: of GEMMS_MAX heads at a time, each with rows of its own; or of Q and the cached row. */
 static size_t heads_workspace_bytes(const struct model_config *config,
                                     const struct kernels *kernels, uint32_t tokens)
@@ -350,11 +283,13 @@ static size_t workspace_bytes(const struct model *model, const struct forward_op
 {
     const struct model_config *config = model_get_config(model);
     const struct kernels *kernels = model_kernels(model);
-    const uint32_t tokens = options->tokens_max, attended = model_attended_width(config);
+    const uint32_t tokens = options->tokens_max, attended = attended_width(config);
     const size_t of_heads = heads_workspace_bytes(config, kernels, tokens);
     const size_t inner = gemm_workspace_bytes(kernels, mlp_rows_max(options), config->ffn);
-    const size_t outer = gemm_workspace_bytes(
-        kernels, tokens, config->hidden > attended ? config->hidden : attended);
+    /* Of a layer with recurrent state some matrices are never rounded: with the others these are two kinds for the same rows. */
+    const size_t kinds = forward_recurrent_values(config) > 0 ? 2 : 1;
+    const size_t outer = kinds *
+                         gemm_workspace_bytes(kernels, tokens, larger(config->hidden, attended));
     const size_t head = gemm_workspace_bytes(kernels, options->sequences_max, config->hidden);
     size_t most = inner > outer ? inner : outer;
     most = most > of_heads ? most : of_heads;
@@ -385,11 +320,12 @@ static size_t lay_out_activations(struct forward *forward, uint8_t *base)
         {&forward->hidden, tokens, config->hidden, DTYPE_F32, DTYPE_F32},
         {&forward->normed, tokens, config->hidden, dtype, DTYPE_F32},
         {&forward->qkv, tokens, forward->qkv_width, dtype, dtype},
-        {&forward->attended, tokens, model_attended_width(config), dtype, dtype},
+        {&forward->attended, tokens, attended_width(config), dtype, dtype},
         {&forward->latent_q, latent->dim > 0 ? tokens : 0,
          (size_t)config->n_heads * latent_row(latent), dtype, dtype},
         {&forward->latent_sums, latent->dim > 0 ? tokens : 0, (size_t)config->n_heads * latent->dim,
          dtype, dtype},
+        {&forward->convolved, tokens, forward_recurrent_channels(config), dtype, dtype},
         {&forward->gate, mlp_rows, config->ffn, dtype, dtype},
         {&forward->up, config->decoder.has_no_gate ? 0 : mlp_rows, config->ffn, dtype, dtype},
         {&forward->branch, changes_branches(config) ? tokens : 0, config->hidden, DTYPE_F32,
@@ -430,6 +366,14 @@ static enum status create_workspace(struct forward *forward, struct error *error
     return STATUS_OK;
 }
 
+static uint32_t qkv_width(const struct model_config *config)
+{
+    const uint32_t n_gates = config->decoder.has_output_gate ? config->n_heads : 0;
+    const uint32_t heads = (config->n_heads + 2 * config->n_kv_heads + n_gates) * config->head_dim;
+    const uint32_t latents = forward_latent_width(config);
+    return larger(latents > 0 ? latents : heads, forward_recurrent_width(config));
+}
+
 static struct forward shape_of(const struct model *model, const struct forward_options *options)
 {
     const struct model_config *config = model_get_config(model);
@@ -437,8 +381,8 @@ static struct forward shape_of(const struct model *model, const struct forward_o
         .config = config,
         .options = *options,
         .dtype = kernel_choice_activations(options->device),
-        .kv_tokens_max = kv_tokens_max(config, options),
-        .qkv_width = forward_qkv_width(config),
+        .kv_tokens_max = forward_kv_tokens_max(config, options),
+        .qkv_width = qkv_width(config),
         .mlp_rows_max = mlp_rows_max(options),
         .workspace_bytes = workspace_bytes(model, options),
     };
@@ -457,13 +401,7 @@ size_t forward_activation_bytes(const struct model *model, const struct forward_
 enum status forward_describe(const struct model *model, const struct forward_options *options,
                              struct error *error, struct forward *forward_out)
 {
-    TRY(check_options(options, error));
-    TRY(check_tiles(options, error));
-    TRY(check_blocks(model, options->block_activations, error));
-    TRY(check_scales(model, options, error));
-    TRY(forward_check_sinks(model_get_config(model), options,
-                            kv_tokens_max(model_get_config(model), options), error));
-    TRY(check_path(options, kv_tokens_max(model_get_config(model), options), error));
+    TRY(forward_check_options(model, options, error));
     *forward_out = shape_of(model, options);
     forward_out->weights = model_weights(model);
     forward_out->threads = options->threads;
@@ -510,6 +448,7 @@ void forward_destroy(struct forward *forward)
     }
     free(forward->attention);
     forward_latent_destroy(forward);
+    forward_destroy_recurrent(forward);
     moe_destroy(forward->moe);
     free(forward->layer_experts);
     rope_destroy(forward->rope);
@@ -539,7 +478,7 @@ enum status forward_attach(struct forward *forward, const struct block_pool *poo
     const struct forward_options *options = &forward->options;
     size_t block_bytes = forward_block_bytes(forward->config, options->block_tokens,
                                              options->cache_dtype) /
-                         forward->config->n_layers * n_places(forward);
+                         kv_layers_count(forward->config) * n_places(forward);
     assert(!forward->kv.base && "once");
     if (block_pool_block_bytes(pool) != block_bytes)
         return error_set(error, STATUS_INVALID_ARGUMENT,

@@ -8,6 +8,7 @@
  * W_uk and W_uv of a head are rows of one matrix for all heads, so a product of a head is one of a part of it. */
 #include "kernels/rope.h"
 #include "kernels/rotary.h"
+#include "model/config/kv_layers.h"
 #include "model/forward/forward_parts.h"
 #include "model/weights/kv_scales.h"
 
@@ -22,7 +23,7 @@ struct forward_latent {
     uint32_t n_sequences;              /* of the step */
     uint32_t *positions;               /* [tokens_max] of the step */
     float *cos, *sin;                  /* [kv_tokens_max][rope_dim / 2] */
-    float *cache_scales;               /* [n_layers] of INT8 and E4M3 */
+    float *cache_scales;               /* [layers with latents] of INT8 and E4M3 */
 };
 
 static const struct latent_shape *shape_of(const struct forward *forward)
@@ -30,11 +31,11 @@ static const struct latent_shape *shape_of(const struct forward *forward)
     return &forward->config->decoder.latent;
 }
 
-uint32_t forward_qkv_width(const struct model_config *config)
+uint32_t forward_latent_width(const struct model_config *config)
 {
     const struct latent_shape *latent = &config->decoder.latent;
     if (latent->dim == 0)
-        return (config->n_heads + 2 * config->n_kv_heads) * config->head_dim;
+        return 0;
     const uint32_t parts = config->n_heads * config->head_dim + latent_row(latent) + latent->q_rank;
     const uint32_t attended = model_attended_width(config); /* which has the room for a while */
     return parts > attended ? parts : attended;
@@ -79,12 +80,13 @@ enum status forward_latent_lay_out(struct forward *forward, struct error *error)
     struct forward_latent *latent = forward->latent;
     const struct forward_options *options = &forward->options;
     const size_t half = shape_of(forward)->rope_dim / 2, n = forward->kv_tokens_max;
+    const uint32_t n_layers = kv_layers_count(forward->config);
     assert(!latent->sequences && !rope_depends_on_length(forward->rope));
     latent->sequences = calloc(options->sequences_max, sizeof *latent->sequences);
     latent->positions = calloc(options->tokens_max, sizeof *latent->positions);
     latent->cos = malloc(n * half * sizeof *latent->cos);
     latent->sin = malloc(n * half * sizeof *latent->sin);
-    latent->cache_scales = calloc(forward->config->n_layers, sizeof *latent->cache_scales);
+    latent->cache_scales = calloc(n_layers, sizeof *latent->cache_scales);
     if (!latent->sequences || !latent->positions || !latent->cos || !latent->sin ||
         !latent->cache_scales)
         return error_set(error, STATUS_NO_MEMORY, "no memory for the angles of %u positions",
@@ -92,10 +94,9 @@ enum status forward_latent_lay_out(struct forward *forward, struct error *error)
     for (uint32_t i = 0; i < forward->kv_tokens_max; i++)
         rope_angles(forward->rope, i, forward->kv_tokens_max, latent->cos + i * half,
                     latent->sin + i * half);
-    for (uint32_t layer = 0;
-         dtype_is_8bit(latent->config.cache) && layer < forward->config->n_layers; layer++)
-        latent->cache_scales[layer] = kv_scales_of(options->kv_scales, latent->config.cache, layer,
-                                                   KV_PART_K);
+    for (uint32_t i = 0; dtype_is_8bit(latent->config.cache) && i < n_layers; i++)
+        latent->cache_scales[i] = kv_scales_of(options->kv_scales, latent->config.cache, i,
+                                               KV_PART_K);
     return STATUS_OK;
 }
 
@@ -197,8 +198,7 @@ static void make_rows(const struct forward *forward, const struct packed_step *p
     const struct layer_weights *weights = &forward->weights->layers[layer];
     const bool has_rank = shape_of(forward)->q_rank > 0;
     const uint32_t n_rows = packed->n_tokens;
-    const struct rows x = forward_before_branch(forward, &weights->attention_norm,
-                                                &weights->attention_norm_bias, n_rows);
+    const struct rows x = forward_before_attention(forward, layer, n_rows);
     struct gemm products[] = {
         forward_product(&weights->k, &weights->k_bias, x, row, n_rows),
         has_rank ? forward_product(&weights->q_a, &weights->q_a_bias, x, q_a, n_rows)
@@ -263,15 +263,16 @@ void forward_latent_attend(const struct forward *forward, const struct packed_st
 
     const struct latent_step step = {
         .sequences = latent->sequences, .n_sequences = latent->n_sequences, .kv = forward->kv};
-    const struct latent_io io = {.layer_index = layer,
-                                 .cache_scale = latent->cache_scales[layer],
+    const uint32_t number = kv_layers_before(config, layer);
+    const struct latent_io io = {.layer_index = number,
+                                 .cache_scale = latent->cache_scales[number],
                                  .rows = row.data,
                                  .rows_stride = row_stride,
                                  .q = forward->latent_q.data,
                                  .q_stride = (uint64_t)n_heads * width,
                                  .output = forward->latent_sums.data,
                                  .output_stride = (uint64_t)n_heads * shape->dim};
-    assert(layer > 0 || latent_check(latent->latent, &step, &io, NULL) == STATUS_OK);
+    assert(number > 0 || latent_check(latent->latent, &step, &io, NULL) == STATUS_OK);
     latent_write(latent->latent, &step, &io);
     latent_attend(latent->latent, &step, &io);
     multiply_heads(forward, &weights->uv, shape->v_dim, forward->latent_sums,

@@ -45,13 +45,20 @@ static void norm(const struct forward *forward, const struct tensor *weight,
             });
 }
 
-struct rows forward_before_branch(const struct forward *forward, const struct tensor *weight,
-                                  const struct tensor *bias, uint32_t n_rows)
+/* The rows that a branch reads: hidden, or its norm in normed. */
+static struct rows before_branch(const struct forward *forward, const struct tensor *weight,
+                                 const struct tensor *bias, uint32_t n_rows)
 {
     if (forward->config->decoder.norm_place == NORM_AFTER)
         return forward->hidden;
     norm(forward, weight, bias, forward->hidden, forward->normed, n_rows);
     return forward->normed;
+}
+
+struct rows forward_before_attention(const struct forward *forward, uint32_t layer, uint32_t n_rows)
+{
+    const struct layer_weights *weights = &forward->weights->layers[layer];
+    return before_branch(forward, &weights->attention_norm, &weights->attention_norm_bias, n_rows);
 }
 
 /* hidden += residual_scale * after(branch), if branches are changed before they are added. */
@@ -188,8 +195,26 @@ static void scale_queries(const struct forward *forward, const struct packed_ste
     }
 }
 
+/* attended *= sigmoid(gate) */
+static void gate_output(const struct forward *forward, struct rows gate, uint32_t width,
+                        uint32_t n_rows)
+{
+    forward->kernels->gated(forward->threads, &(struct gated){
+                                                  .gate = gate.data,
+                                                  .up = forward->attended.data,
+                                                  .gate_stride = forward->qkv_width,
+                                                  .up_stride = width,
+                                                  .y = forward->attended.data,
+                                                  .dtype = gate.dtype,
+                                                  .y_stride = width,
+                                                  .n_tokens = n_rows,
+                                                  .n = width,
+                                                  .activation = ACTIVATION_SIGMOID,
+                                              });
+}
+
 /* hidden -> attended: norm, Q K V, rotate, append to the cache, attend.
- * qkv row: [Q heads][K heads][V heads], so three products write side by side. */
+ * qkv row: [Q heads][K heads][V heads], then the gate of the output if there is one, so all products write side by side. */
 static void attend(const struct forward *forward, const struct packed_step *packed, uint32_t layer)
 {
     const uint32_t n_rows = packed->n_tokens;
@@ -198,18 +223,19 @@ static void attend(const struct forward *forward, const struct packed_step *pack
     const uint32_t q_width = config->n_heads * config->head_dim;
     const uint32_t kv_width = config->n_kv_heads * config->head_dim;
     const struct rows q = forward->qkv, k = forward_rows_from(q, q_width),
-                      v = forward_rows_from(k, kv_width);
+                      v = forward_rows_from(k, kv_width), gate = forward_rows_from(v, kv_width);
+    const uint32_t n_products = config->decoder.has_output_gate ? 4 : 3;
 
-    const struct rows x = forward_before_branch(forward, &weights->attention_norm,
-                                                &weights->attention_norm_bias, n_rows);
+    const struct rows x = forward_before_attention(forward, layer, n_rows);
     struct gemm products[] = {
         forward_product(&weights->q, &weights->q_bias, x, q, n_rows),
         forward_product(&weights->k, &weights->k_bias, x, k, n_rows),
         forward_product(&weights->v, &weights->v_bias, x, v, n_rows),
+        forward_product(&weights->output_gate, &weights->output_gate_bias, x, gate, n_rows),
     };
-    for (int i = 0; i < 3; i++)
+    for (uint32_t i = 0; i < n_products; i++)
         products[i].y_stride = forward->qkv_width;
-    forward_multiply(forward, products, 3);
+    forward_multiply(forward, products, n_products);
     if (config->decoder.qk_norm == QK_NORM_ROW) {
         norm_row(forward, &weights->q_norm, q, n_rows);
         norm_row(forward, &weights->k_norm, k, n_rows);
@@ -227,6 +253,8 @@ static void attend(const struct forward *forward, const struct packed_step *pack
                                                    NULL);
     assert(status == STATUS_OK);
     (void)status;
+    if (config->decoder.has_output_gate)
+        gate_output(forward, gate, q_width, n_rows);
 }
 
 /* hidden += o(attended) */
@@ -282,10 +310,8 @@ static struct rows before_mlp(const struct forward *forward, uint32_t layer, uin
 {
     const struct layer_weights *weights = &forward->weights->layers[layer];
     return forward->config->decoder.residual == RESIDUAL_PARALLEL
-               ? forward_before_branch(forward, &weights->attention_norm,
-                                       &weights->attention_norm_bias, n_rows)
-               : forward_before_branch(forward, &weights->mlp_norm, &weights->mlp_norm_bias,
-                                       n_rows);
+               ? forward_before_attention(forward, layer, n_rows)
+               : before_branch(forward, &weights->mlp_norm, &weights->mlp_norm_bias, n_rows);
 }
 
 /* The same of a layer with experts. */
@@ -364,7 +390,7 @@ static struct rows gather(const struct forward *forward, const struct packed_ste
  * contents are not needed any more. hidden and normed swap their memory until the end of the step. */
 static struct rows keep_rows(struct forward *forward, const struct packed_step *packed)
 {
-    const size_t width = model_attended_width(forward->config);
+    const size_t width = forward->weights->layers[forward->config->n_layers - 1].o.n_in;
     if (packed->n_logits == packed->n_tokens || packed->n_logits == 0)
         return forward->attended; /* all rows are wanted, in this order, or none is */
     assert(width <= forward->qkv_width && forward->qkv.dtype == forward->attended.dtype);
@@ -491,7 +517,9 @@ void forward_compute(struct forward *forward, const struct packed_step *packed, 
     embed(forward, packed);
     for (uint32_t layer = 0; layer < n_layers; layer++) {
         struct rows attended = forward->attended;
-        if (forward->latent)
+        if (forward->config->is_recurrent[layer])
+            forward_recur(forward, packed, layer);
+        else if (forward->latent)
             forward_latent_attend(forward, packed, layer);
         else
             attend(forward, packed, layer);

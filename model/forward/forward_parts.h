@@ -1,8 +1,10 @@
 /*
- * forward_parts - the private data of a forward pass, for nine files: forward_create.c allocates it, forward_warm_up.c touches it,
+ * forward_parts - the private data of a forward pass, for twelve files: forward_create.c allocates it, forward_options.c
+ * checks what is asked of it, forward_sinks.c those of replies with sinks, forward_warm_up.c touches it,
  * forward_layout.c lays out its steps, forward.c packs and runs them, forward_layers.c computes the decoder,
  * forward_find.c lets the device search its logits, forward_experts.c prepares the layers with experts,
- * forward_latent.c has attention over latents, attention_check.c asks for attention alone.
+ * forward_latent.c has attention over latents, forward_recurrent.c computes layers with recurrent state,
+ * attention_check.c asks for attention alone.
  */
 #pragma once
 
@@ -66,6 +68,13 @@ struct packed_step {
     bool keeps_rows;
 };
 
+/* The sequences of a step, as layers with recurrent state see them. Arrays are [sequences_max]. */
+struct recurrent_batch {
+    uint32_t *lens;       /* query tokens */
+    uint8_t **states;     /* of all layers */
+    float **layer_states; /* of one layer: its convolution's, or its matrices */
+};
+
 struct forward {
     const struct model_config *config;
     const struct weights *weights;
@@ -75,14 +84,16 @@ struct forward {
     struct forward_options options;
     enum dtype dtype;       /* of activations, without the residual stream */
     uint32_t kv_tokens_max; /* of one sequence */
-    uint32_t qkv_width;     /* elements of a token: Q, K and V heads */
-    uint32_t mlp_rows_max;  /* rows that an MLP computes at a time */
+    uint32_t
+        qkv_width; /* elements of a token: what the first products of a layer write side by side */
+    uint32_t mlp_rows_max; /* rows that an MLP computes at a time */
 
     struct moe *moe;                  /* NULL: no layer has experts */
     struct moe_expert *layer_experts; /* [n_layers][n_experts], as moe takes them */
     struct rope *rope, *rope_local;   /* rope_local NULL: no layer has it */
-    struct attention **attention;     /* [n_layers] */
+    struct attention **attention;     /* [n_layers]; NULL: a layer with recurrent state */
     struct forward_latent *latent;    /* NULL: attention has K and V of heads */
+    struct recurrent_batch recurrent; /* states NULL: no layer has one */
     struct attention_config shape;    /* heads and dtypes, the same in every layer */
     struct step_layout layouts[STEP_LAYOUTS_MAX];
     uint32_t n_layouts;
@@ -96,10 +107,11 @@ struct forward {
     struct rows hidden;               /* [tokens_max][hidden] float, the residual stream */
     struct rows normed;               /* [tokens_max][hidden] with room for float: keep_rows */
     struct rows qkv;                  /* [tokens_max][qkv_width] */
-    struct rows attended;             /* [tokens_max][model_attended_width] */
-    struct rows latent_q;             /* [tokens_max][n_heads][latent_row] */
-    struct rows latent_sums;          /* [tokens_max][n_heads][latent dim] */
-    struct rows gate, up;             /* [mlp_rows_max][ffn] */
+    struct rows attended;    /* [tokens_max][model_attended_width, or value heads * value_dim] */
+    struct rows latent_q;    /* [tokens_max][n_heads][latent_row] */
+    struct rows latent_sums; /* [tokens_max][n_heads][latent dim] */
+    struct rows convolved;   /* [tokens_max][channels]; only for layers with recurrent state */
+    struct rows gate, up;    /* [mlp_rows_max][ffn] */
     struct rows
         branch; /* [tokens_max][hidden] float: what a branch adds; only if it is changed before */
     struct rows workspace; /* of products: workspace_bytes; on a host only */
@@ -142,7 +154,7 @@ MUST_CHECK enum status forward_send(struct forward *forward, const struct step_l
 
 /* ---- forward_create.c: the parts that attention_check.c asks, too ---- */
 
-/* Checks the options that are not a layer's, and sets what needs no memory. INVALID_ARGUMENT. */
+/* Checks the options that are not a layer's, and sets what needs no memory. INVALID_ARGUMENT, UNSUPPORTED. */
 MUST_CHECK enum status forward_describe(const struct model *model,
                                         const struct forward_options *options, struct error *error,
                                         struct forward *forward_out);
@@ -152,6 +164,18 @@ MUST_CHECK enum status forward_describe_attention(struct forward *forward, struc
 MUST_CHECK enum status forward_create_attention(struct forward *forward, uint32_t layer,
                                                 struct error *error);
 
+enum dtype forward_cache_dtype(enum cache_dtype dtype);
+/* Of one sequence. */
+uint32_t forward_kv_tokens_max(const struct model_config *config,
+                               const struct forward_options *options);
+
+/* ---- forward_options.c ---- */
+
+/* Those that are not a layer's. INVALID_ARGUMENT, UNSUPPORTED with a sentence. */
+MUST_CHECK enum status forward_check_options(const struct model *model,
+                                             const struct forward_options *options,
+                                             struct error *error);
+
 /* ---- forward_layers.c ---- */
 
 /* Enqueues the step, from the embedding to the logits. logits is memory that kernels can write. */
@@ -159,6 +183,14 @@ void forward_compute(struct forward *forward, const struct packed_step *packed, 
 /* logits <- head(x) */
 void forward_head(const struct forward *forward, struct rows x, uint32_t n_rows,
                   struct rows logits);
+/* The rows that a layer's first branch reads: hidden, or its norm in normed. */
+struct rows forward_before_attention(const struct forward *forward, uint32_t layer,
+                                     uint32_t n_rows);
+/* y[row] = weight x[row] + bias; the caller may change strides and accumulate. */
+struct gemm forward_product(const struct tensor *weight, const struct tensor *bias, struct rows x,
+                            struct rows y, uint32_t n_rows);
+/* Computes them together: at most GEMMS_MAX. */
+void forward_multiply(const struct forward *forward, struct gemm *products, uint32_t n);
 /* A matrix of a layer with experts; bias may be NULL. */
 struct moe_matrix forward_expert_matrix(const struct tensor *matrix, const struct tensor *bias);
 /* Counts a layer as enqueued and tells on_layer. */
@@ -169,19 +201,10 @@ struct rows forward_rows_from(struct rows rows, size_t at);
 MUST_CHECK enum status forward_plan_step(const struct forward *forward, uint32_t n,
                                          struct error *error);
 
-/* The rows that a branch reads: hidden, or its norm in normed. */
-struct rows forward_before_branch(const struct forward *forward, const struct tensor *weight,
-                                  const struct tensor *bias, uint32_t n_rows);
-/* y[row] = weight x[row] + bias; the caller may change strides and accumulate. */
-struct gemm forward_product(const struct tensor *weight, const struct tensor *bias, struct rows x,
-                            struct rows y, uint32_t n_rows);
-/* At most GEMMS_MAX products. */
-void forward_multiply(const struct forward *forward, struct gemm *products, uint32_t n);
-
 /* ---- forward_latent.c: all functions but the first are only for decoders with latents ---- */
 
-/* Elements of a row of the buffer for Q, K and V. */
-uint32_t forward_qkv_width(const struct model_config *config);
+/* Elements of a token that the first products of a layer write; 0: there are no latents. */
+uint32_t forward_latent_width(const struct model_config *config);
 /* For check-model and create: asks the kernels. The same for all layers. Twice is fine. INVALID_ARGUMENT, UNSUPPORTED, NO_MEMORY. */
 MUST_CHECK enum status forward_latent_create(struct forward *forward, struct error *error);
 /* Then, for steps: angles of all positions, and places for a step. NO_MEMORY. */
@@ -208,6 +231,21 @@ MUST_CHECK enum status forward_check_sinks(const struct model_config *config,
 
 /* Creates moe and layer_experts if the model has experts. INVALID_ARGUMENT, NO_MEMORY with a sentence. */
 MUST_CHECK enum status forward_create_experts(struct forward *forward, struct error *error);
+
+/* ---- forward_recurrent.c ---- */
+
+/* Elements of a token that the first products of a layer write, and that it hands on; 0: no layer has recurrent state. */
+uint32_t forward_recurrent_width(const struct model_config *config);
+uint32_t forward_recurrent_values(const struct model_config *config);
+uint32_t forward_recurrent_channels(const struct model_config *config);
+/* Creates the batch, if a layer has recurrent state. INVALID_ARGUMENT: the operators do not take the sizes. NO_MEMORY. */
+MUST_CHECK enum status forward_create_recurrent(struct forward *forward, struct error *error);
+void forward_destroy_recurrent(struct forward *forward);
+/* Puts sequence i of a step into the batch. */
+void forward_take_state(struct forward *forward, const struct forward_sequence *sequence,
+                        uint32_t i);
+/* hidden -> attended, in a layer with recurrent state. */
+void forward_recur(const struct forward *forward, const struct packed_step *packed, uint32_t layer);
 
 /* ---- forward_find.c: all functions but the first are only for where forward_finds ---- */
 

@@ -1,4 +1,5 @@
 #include "base/log/log.h"
+#include "model/config/kv_layers.h"
 #include "model/forward/forward_parts.h"
 
 #include <assert.h>
@@ -36,8 +37,8 @@ static enum status touch_attention(struct forward *forward, const struct step_la
     TRY(stage_take(forward->stage, layout->bytes, &view));
     TRY(forward_send(forward, layout, &step, view, &sent));
     struct error error = {""};
-    enum status status = forward->backend->forward(forward->attention[0], layout->metadata, &io,
-                                                   &error);
+    enum status status = forward->backend->forward(
+        forward->attention[kv_layers_at(forward->config, 0)], layout->metadata, &io, &error);
     if (status != STATUS_OK)
         log_error("a step for warming up that cannot be computed: %s", error.text);
     assert(status == STATUS_OK);

@@ -3,6 +3,7 @@
 #include "base/hash.h"
 #include "base/regular_file.h"
 #include "kernels/quantize.h"
+#include "model/config/kv_layers.h"
 #include "model/weights/tensor_names.h"
 
 #include <assert.h>
@@ -134,7 +135,8 @@ static enum status bind_layers(const struct weight_binding *binding, struct kv_s
     uint32_t n_found = 0, missing = n;
     for (uint32_t i = 0; i < n; i++) {
         double scale;
-        TRY(find_scale(binding, i / N_PARTS, (enum kv_part)(i % N_PARTS), &scale, error));
+        TRY(find_scale(binding, kv_layers_at(binding->config, i / N_PARTS),
+                       (enum kv_part)(i % N_PARTS), &scale, error));
         n_found += scale > 0;
         missing = scale > 0 || missing < n ? missing : i;
         scales->largest[i] = scale * largest;
@@ -143,7 +145,8 @@ static enum status bind_layers(const struct weight_binding *binding, struct kv_s
     if (n_found == 0 || n_found == n)
         return STATUS_OK;
     return error_set(error, STATUS_CORRUPT, "layer %u has no %s, but others have one",
-                     missing / N_PARTS, KV_SCALE_NAMES[missing % N_PARTS][0]);
+                     kv_layers_at(binding->config, missing / N_PARTS),
+                     KV_SCALE_NAMES[missing % N_PARTS][0]);
 }
 
 enum status kv_scales_bind(const struct weight_binding *binding, struct kv_scales *scales_out,
@@ -154,7 +157,7 @@ enum status kv_scales_bind(const struct weight_binding *binding, struct kv_scale
     *scales_out = (struct kv_scales){0};
     if (binding->config->quantization.kv_scheme == KV_SCHEME_OTHER)
         return STATUS_OK;
-    TRY(allocate(binding->config->n_layers, &scales));
+    TRY(allocate(kv_layers_count(binding->config), &scales));
     enum status status = bind_layers(binding, &scales, &has_all, error);
     if (!has_all)
         kv_scales_finish(&scales);

@@ -5,6 +5,8 @@
  *
  *     scale = largest / 127 (INT8), largest / 448 (E4M3)        stored = x / scale, rounded; what is larger becomes the largest
  *
+ * Layers are those that have K and V (model/config/kv_layers.h), in their order.
+ *
  * A checkpoint may have them: k_scale and v_scale of each layer's attention, as compressed-tensors and ModelOpt write them
  * (tensor_names.h), or one kv_scale for both. `kvferry calibrate` writes a safetensors file of its own:
  *

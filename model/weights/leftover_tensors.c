@@ -43,14 +43,40 @@ static bool is_of_skipped_layer(const struct model_config *config, const char *n
            layer - config->n_layers < config->n_skipped_layers;
 }
 
+/* Of parts around the text model and behind its last layer: what they are; NULL: the tensor is of no such part. */
+static const char *part_beside(const char *name)
+{
+    static const char *const PARTS[][2] = {{"model.visual.", "the part that sees"},
+                                           {"visual.", "the part that sees"},
+                                           {"mtp.", "layers that predict further tokens"}};
+    for (size_t i = 0; i < sizeof PARTS / sizeof *PARTS; i++)
+        if (strncmp(name, PARTS[i][0], strlen(PARTS[i][0])) == 0)
+            return PARTS[i][1];
+    return NULL;
+}
+
+/* One line for each part. */
+static void tell_parts_beside(const struct weight_files *files, const bool *is_used)
+{
+    const char *told = NULL;
+    for (uint32_t i = 0; i < files->n_entries; i++) { /* in the order of names */
+        const char *name = files->entries[i].tensor->name, *part = part_beside(name);
+        if (!is_used[i] && part && part != told)
+            log_event(LOG_INFO, NULL, "tensors skipped", LOG_TEXT("of", part),
+                      LOG_TEXT("first", name));
+        told = part ? part : told;
+    }
+}
+
 void leftover_tensors_say(const struct model_config *config, const struct weight_files *files,
                           const bool *is_used)
 {
     uint32_t n = 0, n_skipped = 0;
     const char *first = NULL;
+    tell_parts_beside(files, is_used);
     for (uint32_t i = 0; i < files->n_entries; i++) {
         const char *name = files->entries[i].tensor->name;
-        if (is_used[i] || is_known_leftover(name))
+        if (is_used[i] || is_known_leftover(name) || part_beside(name))
             continue;
         if (is_of_skipped_layer(config, name)) {
             n_skipped++;

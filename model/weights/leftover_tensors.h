@@ -8,7 +8,7 @@
 #include "model/config/model_config.h"
 #include "model/files/weight_files.h"
 
-/* is_used: [files->n_entries]. Logs the number and the first of those that nobody expects; of layers that predict further tokens the
- * number alone. */
+/* is_used: [files->n_entries]. Logs a line for each part that is skipped on purpose (what sees, what predicts further tokens), and the
+ * number and the first of those that nobody expects, if there are any. */
 void leftover_tensors_say(const struct model_config *config, const struct weight_files *files,
                           const bool *is_used);

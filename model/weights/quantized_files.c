@@ -258,7 +258,16 @@ static enum status find_scales(const struct search *search, const struct weight_
                   "weight_block_size");
 }
 
-/* Its elements stay where they are. */
+/* Whether each turn of rows has whole blocks of one scale, or all have one. */
+static bool has_whole_turns(const struct search *search)
+{
+    const struct tensor_source *source = &search->tensor->source;
+    const uint32_t rows = search->tensor->scale_rows;
+    return rows >= search->n_out ||
+           (source->first % rows == 0 && source->run % rows == 0 && source->period % rows == 0);
+}
+
+/* Its elements stay where they are, unless its rows come by turns. */
 static enum status set_e4m3(const struct search *search, const struct weight_entry *weights)
 {
     struct tensor *tensor = search->tensor;
@@ -267,13 +276,15 @@ static enum status set_e4m3(const struct search *search, const struct weight_ent
         set_type(search, weights->tensor->data, DTYPE_F32);
         return STATUS_OK;
     }
+    const bool is_by_turns = source->run != source->period;
     const uint32_t in_block = source->first % tensor->scale_rows;
-    if (source->run != source->period ||
-        (in_block > 0 && in_block + tensor->n_out > tensor->scale_rows))
+    const size_t first = is_by_turns ? 0 : source->first;
+    if (is_by_turns ? !has_whole_turns(search)
+                    : in_block > 0 && in_block + tensor->n_out > tensor->scale_rows)
         return refuse(search, weights, STATUS_UNSUPPORTED,
                       "has parts that share a block of one scale: that is not supported");
-    set_type(search, weights->tensor->data + (size_t)source->first * tensor->n_in, DTYPE_E4M3);
-    search->binding->bytes += quantized_source_bytes(tensor);
+    set_type(search, weights->tensor->data + first * tensor->n_in, DTYPE_E4M3);
+    search->binding->bytes += quantized_source_scales_bytes(tensor);
     return STATUS_OK;
 }
 

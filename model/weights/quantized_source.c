@@ -193,17 +193,33 @@ static size_t n_scales(const struct tensor *tensor)
     return rows * scale_columns(tensor);
 }
 
+size_t quantized_source_scales_bytes(const struct tensor *tensor)
+{
+    return n_scales(tensor) * sizeof(float);
+}
+
+static size_t element_bytes(const struct tensor *tensor)
+{
+    return dtype_array_bytes(tensor->dtype, (size_t)tensor->n_out * tensor->n_in);
+}
+
 size_t quantized_source_bytes(const struct tensor *tensor)
 {
-    return tensor->source.quantized.layout == LAYOUT_E4M3
-               ? n_scales(tensor) * sizeof(float)
-               : dtype_array_bytes(tensor->dtype, (size_t)tensor->n_out * tensor->n_in);
+    const bool is_in_place = tensor->source.run == tensor->source.period;
+    if (tensor->source.quantized.layout != LAYOUT_E4M3)
+        return element_bytes(tensor);
+    return quantized_source_scales_bytes(tensor) + (is_in_place ? 0 : element_bytes(tensor));
 }
 
 void quantized_source_scales(const struct tensor *tensor, float *scales_out)
 {
     const struct quantized_source *source = &tensor->source.quantized;
-    const size_t first = tensor->source.first / tensor->scale_rows * scale_columns(tensor);
-    for (size_t i = 0; i < n_scales(tensor); i++)
-        scales_out[i] = dtype_load(source->scale_dtype, source->scales, first + i);
+    const size_t columns = scale_columns(tensor), n_rows = n_scales(tensor) / columns;
+    for (size_t r = 0; r < n_rows; r++) {
+        const uint32_t row = tensor_row_in_file(&tensor->source, (uint32_t)r * tensor->scale_rows);
+        const size_t first = row / tensor->scale_rows * columns;
+        for (size_t c = 0; c < columns; c++)
+            scales_out[r * columns + c] = dtype_load(source->scale_dtype, source->scales,
+                                                     first + c);
+    }
 }

@@ -53,6 +53,7 @@ static void add_layer(struct matrix_list *list, struct layer_weights *layer)
     add(list, &layer->q, blocks);
     add(list, &layer->k, blocks);
     add(list, &layer->v, blocks);
+    add(list, &layer->output_gate, blocks);
     add(list, &layer->o, blocks);
     add(list, &layer->q_a, blocks);
     if (weight_format_is_blocks(list->format)) { /* packed matrices cannot be taken head by head */

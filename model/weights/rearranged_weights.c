@@ -130,6 +130,10 @@ static void make_quantized(struct thread_pool *threads, struct tensor *tensor, u
     if (tensor->source.quantized.layout == LAYOUT_E4M3) {
         quantized_source_scales(tensor, (float *)(void *)made);
         tensor->scales = made;
+        if (tensor->source.run != tensor->source.period) {
+            gather(tensor, made + quantized_source_scales_bytes(tensor));
+            tensor->data = made + quantized_source_scales_bytes(tensor);
+        }
         return;
     }
     struct strips strips = {tensor, made};

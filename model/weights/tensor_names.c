@@ -1,20 +1,9 @@
 #include "model/weights/tensor_names.h"
 
-#include <assert.h>
-#include <stddef.h>
+#include "model/weights/tensor_rows.h"
 
-#define LAYER(name, member, rows, columns, condition)                                              \
-    {                                                                                              \
-        name, offsetof(struct layer_weights, member), rows, columns, condition, PART_ALL           \
-    }
-#define PART(name, member, rows, columns, condition, part)                                         \
-    {                                                                                              \
-        name, offsetof(struct layer_weights, member), rows, columns, condition, part               \
-    }
-#define MODEL(name, member, rows, columns, condition)                                              \
-    {                                                                                              \
-        name, offsetof(struct weights, member), rows, columns, condition, PART_ALL                 \
-    }
+#include <assert.h>
+
 #define NORM(name, member)                                                                         \
     LAYER(name ".weight", member, DIM_HIDDEN, DIM_NONE, IF_NORM_WEIGHT),                           \
         LAYER(name ".bias", member##_bias, DIM_HIDDEN, DIM_NONE, IF_NORM_BIAS)
@@ -120,6 +109,23 @@ static const struct tensor_row ATTENTION_BLOOM[] = {
 static const struct tensor_row ATTENTION_MPT[] = {
     FUSED_QKV("attn.Wqkv"), OUTPUT("attn.out_proj"), {0}};
 
+#define GATED_QKV(prefix)                                                                          \
+    PART(prefix "q_proj.weight", q, DIM_Q, DIM_HIDDEN, ALWAYS, PART_HEAD_Q),                       \
+        PART(prefix "q_proj.weight", output_gate, DIM_Q, DIM_HIDDEN, ALWAYS, PART_HEAD_GATE),      \
+        LAYER(prefix "k_proj.weight", k, DIM_KV, DIM_HIDDEN, ALWAYS),                              \
+        LAYER(prefix "v_proj.weight", v, DIM_KV, DIM_HIDDEN, ALWAYS),                              \
+        PART(prefix "q_proj.bias", q_bias, DIM_Q, DIM_NONE, IF_QKV_BIAS, PART_HEAD_Q),             \
+        PART(prefix "q_proj.bias", output_gate_bias, DIM_Q, DIM_NONE, IF_QKV_BIAS,                 \
+             PART_HEAD_GATE),                                                                      \
+        LAYER(prefix "k_proj.bias", k_bias, DIM_KV, DIM_NONE, IF_QKV_BIAS),                        \
+        LAYER(prefix "v_proj.bias", v_bias, DIM_KV, DIM_NONE, IF_QKV_BIAS)
+static const struct tensor_row ATTENTION_GATED[] = {
+    GATED_QKV("self_attn."),
+    LAYER("self_attn.q_norm.weight", q_norm, DIM_HEAD, DIM_NONE, IF_QK_NORM),
+    LAYER("self_attn.k_norm.weight", k_norm, DIM_HEAD, DIM_NONE, IF_QK_NORM),
+    OUTPUT("self_attn.o_proj"),
+    {0}};
+
 /* ---- MLP ---- */
 
 #define INNER(name, member)                                                                        \
@@ -145,11 +151,6 @@ static const struct tensor_row MLP_NEOX[] = {
 static const struct tensor_row MLP_MPT[] = {INNER("ffn.up_proj", up), OUTER("ffn.down_proj"), {0}};
 
 /* ---- experts ---- */
-
-#define EXPERT(name, member, rows, columns, part)                                                  \
-    {                                                                                              \
-        name, offsetof(struct expert_weights, member), rows, columns, ALWAYS, part                 \
-    }
 
 static const struct tensor_row ROUTER_MIXTRAL[] = {
     LAYER("block_sparse_moe.gate.weight", router, DIM_EXPERTS, DIM_HIDDEN, ALWAYS), {0}};
@@ -316,6 +317,9 @@ static const struct tensor_names SETS[] = {
                                   false),
     [NAMED_AS_DEEPSEEK_APART] = EXPERTS(ATTENTION_DEEPSEEK_APART, ROUTER_DEEPSEEK, EXPERT_QWEN,
                                         "mlp.experts.", false),
+    [NAMED_AS_QWEN_NEXT] = EXPERTS(ATTENTION_GATED, ROUTER_QWEN, EXPERT_QWEN, "mlp.experts.",
+                                   false),
+    [NAMED_AS_QWEN3_5] = EXPERTS(ATTENTION_GATED, ROUTER_QWEN, EXPERT_QWEN, "mlp.experts.", false),
 };
 
 const char *const KV_SCALE_NAMES[2][4] = {
@@ -377,6 +381,26 @@ bool tensor_is_wanted(const struct model_config *config, enum condition conditio
     return true;
 }
 
+static uint64_t recurrent_size(const struct recurrent_sizes *sizes, enum dimension dimension)
+{
+    const uint64_t keys = (uint64_t)sizes->n_key_heads * sizes->key_dim;
+    const uint64_t values = (uint64_t)sizes->n_heads * sizes->value_dim;
+    switch (dimension) {
+    case DIM_STATE_KEYS:
+        return keys;
+    case DIM_STATE_VALUES:
+        return values;
+    case DIM_STATE_HEADS:
+        return sizes->n_heads;
+    case DIM_STATE_HEAD:
+        return sizes->value_dim;
+    case DIM_CONV_CHANNELS:
+        return 2 * keys + values;
+    default:
+        return sizes->conv_width;
+    }
+}
+
 uint64_t dimension_size(const struct model_config *config, enum dimension dimension)
 {
     const struct latent_shape *latent = &config->decoder.latent;
@@ -419,6 +443,13 @@ uint64_t dimension_size(const struct model_config *config, enum dimension dimens
         return (uint64_t)config->n_heads * latent->dim;
     case DIM_UV:
         return (uint64_t)config->n_heads * latent->v_dim;
+    case DIM_STATE_KEYS:
+    case DIM_STATE_VALUES:
+    case DIM_STATE_HEADS:
+    case DIM_STATE_HEAD:
+    case DIM_CONV_CHANNELS:
+    case DIM_CONV_WIDTH:
+        return recurrent_size(&config->recurrent, dimension);
     case DIM_ONE:
     case DIM_NONE:
         break;

@@ -34,6 +34,12 @@ enum dimension {
     DIM_NOPE,
     DIM_UK, /* rows of uk, and of uv */
     DIM_UV,
+    DIM_STATE_KEYS, /* all key heads of a layer with recurrent state; then its value heads, their number, one of them */
+    DIM_STATE_VALUES,
+    DIM_STATE_HEADS,
+    DIM_STATE_HEAD,
+    DIM_CONV_CHANNELS,
+    DIM_CONV_WIDTH, /* in the files [channels][1][width] */
 };
 
 /* When the model has the tensor. */
@@ -59,7 +65,27 @@ enum condition {
 };
 
 /* Which rows of the tensor in the file. */
-enum tensor_part { PART_ALL, PART_Q, PART_K, PART_V, PART_GATE, PART_UP, PART_UK, PART_UV };
+enum tensor_part {
+    PART_ALL,
+    PART_Q,
+    PART_K,
+    PART_V,
+    PART_GATE,
+    PART_UP,
+    PART_UK,
+    PART_UV,
+    PART_HEAD_Q, /* of each head: Q, then the gate of its output */
+    PART_HEAD_GATE,
+    PART_STATE_Q, /* of a layer with recurrent state: all of Q, then K, then V */
+    PART_STATE_K,
+    PART_STATE_V,
+    PART_GROUP_Q, /* the same for each key head: its Q, K, and of its value heads V, then Z */
+    PART_GROUP_K,
+    PART_GROUP_V,
+    PART_GROUP_Z,
+    PART_GROUP_BETA, /* and of its value heads beta, then decay */
+    PART_GROUP_DECAY,
+};
 
 struct tensor_row {
     const char *name; /* with %u: each row is a tensor of its own, with the row's number */
@@ -89,6 +115,12 @@ struct tensor_names {
 extern const char *const KV_SCALE_NAMES[2][4];
 
 const struct tensor_names *tensor_names_of(const struct model_config *config);
+
+/* Of a layer with recurrent state, in place of those of attention. */
+const struct tensor_row *tensor_names_of_recurrent(const struct model_config *config);
+/* Some files have one tensor for the experts of a layer, although others of the family have one for each: its rows, as of_expert.
+ * NULL: none have. */
+const struct tensor_row *tensor_names_of_joined_experts(const struct model_config *config);
 
 /* Whether the row's condition holds. */
 bool tensor_is_wanted(const struct model_config *config, enum condition condition);

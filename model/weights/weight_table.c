@@ -1,6 +1,7 @@
 #include "model/weights/weight_table.h"
 
 #include "model/weights/quantized_files.h"
+#include "model/weights/recurrent_parts.h"
 #include "model/weights/tensor_names.h"
 
 #include <inttypes.h>
@@ -79,7 +80,7 @@ static uint64_t rows_in_file(const struct model_config *config, const struct ten
     case PART_UV:
         return (uint64_t)config->n_heads *
                (config->decoder.latent.nope_dim + config->decoder.latent.v_dim);
-    case PART_ALL:
+    default:
         break;
     }
     return dimension_size(config, row->rows);
@@ -122,6 +123,8 @@ static struct tensor_source source_of(const struct model_config *config,
                                    .is_transposed = config->decoder.is_transposed &&
                                                     row->columns != DIM_NONE && is_of_layer,
                                    .is_widened = row->condition == IF_CHOICE};
+    if (recurrent_part_find(config, row->part, &source))
+        return source;
     if (row->part == PART_UP)
         source.first = n_out;
     if (row->part == PART_K)
@@ -179,10 +182,10 @@ static void count(struct weight_binding *binding, const struct weight_entry *ent
 /* expert: its number in a tensor that has all of them; ALONE: the tensor is of one. */
 #define ALONE UINT32_MAX
 
-/* Not biases, nor weights of norms, which may be some for each head. */
+/* Not biases and convolutions, nor weights of norms, which may be some for each head. */
 static bool is_matrix(const struct tensor_row *row)
 {
-    return row->columns != DIM_NONE && row->columns != DIM_HEAD;
+    return row->columns != DIM_NONE && row->columns != DIM_HEAD && row->columns != DIM_CONV_WIDTH;
 }
 
 /* A matrix of its own that the files may have quantized. */
@@ -230,8 +233,12 @@ static enum status bind(struct weight_binding *binding, const char *name,
     const uint64_t shape[3] = {dimension_size(config, DIM_EXPERTS),
                                source.is_transposed ? columns : source.n_rows,
                                source.is_transposed ? source.n_rows : columns};
-    const uint64_t *expected = expert == ALONE ? shape + 1 : shape;
-    const uint32_t n_dims = (row->columns == DIM_NONE ? 1u : 2u) + (expert == ALONE ? 0u : 1u);
+    const uint64_t of_conv[3] = {source.n_rows, 1, n_in};
+    const bool is_conv = row->columns == DIM_CONV_WIDTH;
+    const uint64_t *expected = is_conv ? of_conv : expert == ALONE ? shape + 1 : shape;
+    const uint32_t n_dims = is_conv ? 3u
+                                    : (row->columns == DIM_NONE ? 1u : 2u) +
+                                          (expert == ALONE ? 0u : 1u);
     if (!entry)
         return say_missing(name, expected, n_dims, error);
     TRY(check_shape(entry, expected, n_dims, error));
@@ -449,17 +456,30 @@ static enum status bind_of_all(struct weight_binding *binding, const char *name,
                       expert, error);
 }
 
+/* Of a family whose files have the experts of a layer apart or joined: the rows of joined ones, if these files have them. */
+static const struct tensor_row *find_joined(const struct weight_binding *binding, uint32_t layer)
+{
+    const struct tensor_row *rows = tensor_names_of_joined_experts(binding->config);
+    char name[NAME_BYTES_MAX];
+    if (!rows)
+        return NULL;
+    snprintf(name, sizeof name, "%s%s%u.%s", binding->root,
+             tensor_names_of(binding->config)->layers, layer, rows->name);
+    return weight_files_find(binding->files, name) ? rows : NULL;
+}
+
 static enum status bind_expert(struct weight_binding *binding, uint32_t layer, uint32_t expert,
                                struct error *error)
 {
     const struct tensor_names *names = tensor_names_of(binding->config);
+    const struct tensor_row *joined = find_joined(binding, layer);
     struct expert_weights *place = &binding->weights->experts[layer][expert];
     char name[NAME_BYTES_MAX];
-    for (const struct tensor_row *row = names->of_expert; row->name; row++) {
+    for (const struct tensor_row *row = joined ? joined : names->of_expert; row->name; row++) {
         int n = snprintf(name, sizeof name, "%s%s%u.", binding->root, names->layers, layer);
         char *rest = name + n;
         const size_t room = sizeof name - (size_t)n;
-        if (names->expert_prefix) {
+        if (names->expert_prefix && !joined) {
             snprintf(rest, room, "%s%u.%s", names->expert_prefix, expert, row->name);
             TRY(bind(binding, name, row, place, ALONE, error));
         } else {
@@ -487,8 +507,11 @@ static enum status bind_layer(struct weight_binding *binding, uint32_t layer, st
 {
     const struct tensor_names *names = tensor_names_of(binding->config);
     struct layer_weights *weights = &binding->weights->layers[layer];
-    for (size_t i = 0; i < COUNT(names->of_layer); i++)
-        TRY(bind_list(binding, layer, names->of_layer[i], error));
+    TRY(bind_list(binding, layer, names->of_layer[0], error));
+    TRY(bind_list(binding, layer,
+                  binding->config->is_recurrent[layer] ? tensor_names_of_recurrent(binding->config)
+                                                       : names->of_layer[1],
+                  error));
     if (binding->config->has_experts[layer])
         TRY(bind_experts(binding, layer, error));
     else

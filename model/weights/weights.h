@@ -23,7 +23,7 @@ enum source_layout {
     LAYOUT_GPTQ,     /* words [n_in * bits / 32][n_out] */
     LAYOUT_PACKED,   /* compressed-tensors: words [n_out][n_in * bits / 32] */
     LAYOUT_INT8,     /* [n_out][n_in] */
-    LAYOUT_E4M3,     /* [n_out][n_in]: used in place, only its scales become F32 */
+    LAYOUT_E4M3, /* [n_out][n_in]: used in place, unless rows come by turns; its scales become F32 */
     LAYOUT_MXFP4, /* [n_out][n_in / 2] bytes, the first of two elements in the low half; scales E8M0, [n_out][n_in / 32] */
 };
 
@@ -83,8 +83,9 @@ static inline uint32_t tensor_scale_rows(const struct tensor *tensor)
 struct layer_weights {
     struct tensor attention_norm; /* [hidden], as all norms but those of Q and K */
     struct tensor attention_norm_bias, attention_after_norm;
-    struct tensor q;    /* [n_heads * head_dim][hidden] */
-    struct tensor k, v; /* [n_kv_heads * head_dim][hidden] */
+    struct tensor q;                             /* [n_heads * head_dim][hidden] */
+    struct tensor k, v;                          /* [n_kv_heads * head_dim][hidden] */
+    struct tensor output_gate, output_gate_bias; /* as q: sigmoid of it times attention's output */
     struct tensor q_bias, k_bias, v_bias;
     struct tensor q_a, q_a_bias, q_a_norm; /* [q_rank][hidden], [q_rank] */
     struct tensor latent_norm;             /* [dim] */
@@ -95,6 +96,12 @@ struct layer_weights {
         k_norm; /* [head_dim]; QK_NORM_ROW: [n_heads * head_dim], [n_kv_heads * head_dim]; QK_NORM_EACH_HEAD: of two dimensions */
     struct tensor o; /* [hidden][n_heads * head_dim]; latents: [hidden][n_heads * v_dim] */
     struct tensor o_bias;
+    /* A layer with recurrent state has these, in heads of struct recurrent_sizes: q and k of the key heads, v and output_gate (z) of
+     * the value heads, o from these; and: */
+    struct tensor decay, beta;           /* [recurrent n_heads][hidden] */
+    struct tensor conv;                  /* [channels of q, k, v][conv_width] */
+    struct tensor decay_log, decay_bias; /* A_log, dt_bias: [recurrent n_heads] */
+    struct tensor state_norm;            /* [value_dim], the same for all heads */
     struct tensor mlp_norm, mlp_norm_bias, mlp_after_norm;
     struct tensor gate, up; /* [ffn][hidden]; no gate: up alone */
     struct tensor down;     /* [hidden][ffn] */

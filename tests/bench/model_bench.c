@@ -14,6 +14,7 @@
  */
 #include "base/clock.h"
 #include "gguf/gguf_files.h"
+#include "model/config/kv_layers.h"
 #include "model/forward/forward.h"
 #include "model/kernel_choice.h"
 #include "model/weights/kv_scales.h"
@@ -51,6 +52,8 @@ struct speed {
     uint32_t token_ids[CONTEXT_MAX];
     uint32_t n_cached; /* prompt tokens of the one sequence whose K and V are there */
     float *logits;     /* [BATCH_MAX][vocabulary] */
+    uint8_t *states;   /* [BATCH_MAX][state_stride] of layers with recurrent state */
+    size_t state_stride;
 };
 
 static void check(enum status status, const struct error *error)
@@ -123,7 +126,7 @@ static void speed_open(struct speed *speed, const char *folder, uint32_t n_threa
         exit(2);
     }
     open_pool(speed, forward_block_bytes(config, BLOCK_TOKENS, cache_dtype));
-    check(kv_scales_alike(config->n_layers, KV_LARGEST, &speed->kv_scales), NULL);
+    check(kv_scales_alike(kv_layers_count(config), KV_LARGEST, &speed->kv_scales), NULL);
     struct forward_options options = {
         .kv_scales = &speed->kv_scales,
         .block_tokens = BLOCK_TOKENS,
@@ -142,8 +145,13 @@ static void speed_open(struct speed *speed, const char *folder, uint32_t n_threa
     check(forward_attach(speed->forward, speed->pool, &error), &error);
     check(block_pool_acquire(speed->pool, BLOCKS_MAX, speed->blocks), &error);
     speed->logits = calloc((size_t)BATCH_MAX * config->vocabulary, sizeof *speed->logits);
-    if (!speed->logits)
+    speed->state_stride = (forward_state_bytes(config) + FORWARD_STATE_ALIGNMENT - 1) /
+                          FORWARD_STATE_ALIGNMENT * FORWARD_STATE_ALIGNMENT;
+    speed->states = aligned_alloc(FORWARD_STATE_ALIGNMENT,
+                                  BATCH_MAX * speed->state_stride + FORWARD_STATE_ALIGNMENT);
+    if (!speed->logits || !speed->states)
         check(STATUS_NO_MEMORY, &error);
+    memset(speed->states, 0, BATCH_MAX * speed->state_stride);
     for (uint32_t i = 0; i < CONTEXT_MAX; i++)
         speed->token_ids[i] = i * 7919u % config->vocabulary;
 }
@@ -158,11 +166,18 @@ static void speed_close(struct speed *speed)
     device_close_products(speed->device);
     device_close(speed->device);
     free(speed->logits);
+    free(speed->states);
     bench_close(&speed->machine);
     kv_scales_finish(&speed->kv_scales);
 }
 
 /* ---- passes ---- */
+
+/* Whatever it knows: no time depends on it. */
+static void *state_of(const struct speed *speed, uint32_t sequence)
+{
+    return speed->state_stride > 0 ? speed->states + sequence * speed->state_stride : NULL;
+}
 
 /* Tokens n_past .. n_past + n - 1 of the one sequence. */
 static void pass(struct speed *speed, uint32_t n_past, uint32_t n, bool is_context,
@@ -176,6 +191,7 @@ static void pass(struct speed *speed, uint32_t n_past, uint32_t n, bool is_conte
         .blocks = speed->blocks,
         .n_blocks = BLOCKS_MAX,
         .wants_logits = wants_logits,
+        .state = state_of(speed, 0),
     };
     check(forward_run(speed->forward, &sequence, 1, is_context ? 1 : 0, speed->logits), NULL);
 }
@@ -194,6 +210,7 @@ static void batch_pass(struct speed *speed, uint32_t first, uint32_t n, uint32_t
             .blocks = speed->blocks + (first + i) * BATCH_BLOCKS,
             .n_blocks = BATCH_BLOCKS,
             .wants_logits = n_query == 1,
+            .state = state_of(speed, first + i),
         };
     check(forward_run(speed->forward, sequences, n, n_query == 1 ? 0 : n, speed->logits), NULL);
 }

@@ -17,6 +17,8 @@ static double activation(const struct gated *gated, double x)
         return x / (1 + exp(-2 * sqrt(M_2_PI) * (x + 0.044715 * x * x * x)));
     case ACTIVATION_RELU:
         return fmax(x, 0);
+    case ACTIVATION_SIGMOID:
+        return 1 / (1 + exp(-alpha * x));
     }
     return NAN;
 }
@@ -114,7 +116,7 @@ Test(activation, every_form_is_its_formula_and_the_same_on_every_set)
 {
     const struct kernels *list[KERNELS_MAX];
     uint32_t n_list = kernels_list(list, KERNELS_MAX);
-    for (enum activation kind = ACTIVATION_SILU; kind <= ACTIVATION_RELU; kind++)
+    for (enum activation kind = ACTIVATION_SILU; kind <= ACTIVATION_SIGMOID; kind++)
         for (size_t f = 0; f < COUNT(forms); f++)
             for (size_t s = 0; s < COUNT(row_sizes); s++) {
                 struct rows first = {0};
@@ -142,7 +144,7 @@ Test(activation, small_results_keep_their_digits)
     struct rows y = rows_create(1, N);
     for (uint32_t i = 0; i < N; i++)
         x.data[i] = ((float)i - N / 2) / 128;
-    for (enum activation kind = ACTIVATION_SILU; kind <= ACTIVATION_RELU; kind++)
+    for (enum activation kind = ACTIVATION_SILU; kind <= ACTIVATION_SIGMOID; kind++)
         for (uint32_t k = 0; k < n_list; k++) {
             struct gated gated = gated_of(&forms[1], kind, &x, &x, &y);
             list[k]->gated(NULL, &gated);
@@ -157,20 +159,20 @@ Test(activation, small_results_keep_their_digits)
     rows_destroy(&y);
 }
 
-/* torch.nn.functional of torch 2.15.0: silu, gelu, gelu(approximate="tanh"), relu; and GptOssExperts
+/* torch.nn.functional of torch 2.15.0: silu, gelu, gelu(approximate="tanh"), relu, sigmoid; and GptOssExperts
  * of transformers 5.23.0 with gate x and up 8. */
 static const struct {
-    float x, y[4], gpt_oss;
+    float x, y[5], gpt_oss;
 } published[] = {
-    {-9, {-0.00111055118f, -0, -0, 0}, -1.60254276e-05f},
-    {-3.5f, {-0.102592811f, -0.00081422925f, -0.000616148114f, 0}, -0.0722675547f},
-    {-1, {-0.268941432f, -0.158655256f, -0.158807993f, 0}, -1.23363388f},
-    {-0.25f, {-0.109455876f, -0.100323424f, -0.100324646f, 0}, -0.79040277f},
-    {0, {0, 0, 0, 0}, 0},
-    {0.5f, {0.311229676f, 0.345731229f, 0.345714003f, 0.5f}, 2.8031075f},
-    {1.75f, {1.49091733f, 1.67989647f, 1.67979538f, 1.75f}, 13.3223057f},
-    {6, {5.98516464f, 6, 6, 6}, 47.9982376f},
-    {9, {8.99888992f, 9, 9, 9}, 55.9996262f},
+    {-9, {-0.00111055118f, -0, -0, 0, 0.00012339458f}, -1.60254276e-05f},
+    {-3.5f, {-0.102592811f, -0.00081422925f, -0.000616148114f, 0, 0.0293122306f}, -0.0722675547f},
+    {-1, {-0.268941432f, -0.158655256f, -0.158807993f, 0, 0.268941432f}, -1.23363388f},
+    {-0.25f, {-0.109455876f, -0.100323424f, -0.100324646f, 0, 0.437823504f}, -0.79040277f},
+    {0, {0, 0, 0, 0, 0.5f}, 0},
+    {0.5f, {0.311229676f, 0.345731229f, 0.345714003f, 0.5f, 0.622459352f}, 2.8031075f},
+    {1.75f, {1.49091733f, 1.67989647f, 1.67979538f, 1.75f, 0.851952732f}, 13.3223057f},
+    {6, {5.98516464f, 6, 6, 6, 0.997527421f}, 47.9982376f},
+    {9, {8.99888992f, 9, 9, 9, 0.999876618f}, 55.9996262f},
 };
 
 Test(activation, values_are_those_of_torch)
@@ -181,7 +183,7 @@ Test(activation, values_are_those_of_torch)
         for (uint32_t k = 0; k < n_list; k++) {
             float up = 8, y;
             struct gated gated = {.gate = &published[i].x, .y = &y, .n_tokens = 1, .n = 1};
-            for (int kind = 0; kind < 4; kind++) {
+            for (int kind = 0; kind < 5; kind++) {
                 gated.activation = (enum activation)kind;
                 list[k]->gated(NULL, &gated);
                 cr_assert_float_eq(y, published[i].y[kind], 1e-6, "%s: %d of %g is %.9g",
@@ -203,7 +205,7 @@ Test(activation, nan_stays_nan)
     const struct kernels *list[KERNELS_MAX];
     uint32_t n_list = kernels_list(list, KERNELS_MAX);
     for (uint32_t k = 0; k < n_list; k++)
-        for (enum activation kind = ACTIVATION_SILU; kind <= ACTIVATION_RELU; kind++)
+        for (enum activation kind = ACTIVATION_SILU; kind <= ACTIVATION_SIGMOID; kind++)
             for (uint32_t nans = 1; nans < 4; nans++) {
                 float gate[20], up[20], y[20];
                 for (uint32_t i = 0; i < 20; i++) {
@@ -240,7 +242,7 @@ Test(activation, threads_and_repeats_change_no_bit)
     struct rows alone = rows_create(N_MANY, 576);
     struct rows shared = rows_create(N_MANY, 576);
     for (uint32_t k = 0; k < n_list; k++)
-        for (enum activation kind = ACTIVATION_SILU; kind <= ACTIVATION_RELU; kind++) {
+        for (enum activation kind = ACTIVATION_SILU; kind <= ACTIVATION_SIGMOID; kind++) {
             struct gated gated = gated_of(&forms[2], kind, &gate, &up, &alone);
             list[k]->gated(NULL, &gated);
             gated.y = shared.data;

@@ -105,6 +105,16 @@ Test(model, digest_tells_models_apart_and_copies_not)
     cr_assert_neq(memcmp(first, other, sizeof first), 0);
 }
 
+/* Heads of another number and size have matrices of the same shape. */
+Test(model, digest_tells_the_heads_of_recurrent_state_apart)
+{
+    uint64_t first[2], other[2];
+    digest_of(GOLDEN_MODELS "/qwen3_5_t5", NOTHING, "", first);
+    digest_of(GOLDEN_MODELS "/qwen3_5_t5", CONFIG_SET,
+              "{\"linear_num_key_heads\": 1, \"linear_key_head_dim\": 48}", other);
+    cr_assert_neq(memcmp(first, other, sizeof first), 0);
+}
+
 /* The demo model's are larger than any page: most of their bytes are neither at a beginning nor at
  * an end. */
 Test(model, digest_sees_one_bit_in_the_middle_of_any_tensor, .description = ONE_THREAD)

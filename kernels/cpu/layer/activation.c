@@ -2,6 +2,7 @@
  * activation - gated and plain activations, sixteen elements at a time.
  *
  *     silu(x)       x / (1 + exp(-alpha x))
+ *     sigmoid(x)    1 / (1 + exp(-alpha x))
  *     gelu_tanh(x)  x / (1 + exp(-2 u)), u = sqrt(2 / pi) (x + 0.044715 x^3): (1 + tanh(u)) / 2 is that
  *     gelu(x)       x q for x < 0, x (1 - q) else, q = erfc(|x| / sqrt(2)) / 2
  *
@@ -59,6 +60,8 @@ INLINE vec activate(enum activation activation, vec x, float alpha)
         return vec_gelu_tanh(x);
     case ACTIVATION_RELU:
         return vec_max(vec_zero(), x);
+    case ACTIVATION_SIGMOID:
+        return vec_times_sigmoid(vec_set(1), vec_mul(x, vec_set(alpha)));
     }
     return x;
 }
@@ -102,6 +105,9 @@ static void gated_row(const void *op, uint32_t row)
         return;
     case ACTIVATION_RELU:
         gated_row_of(gated, row, ACTIVATION_RELU);
+        return;
+    case ACTIVATION_SIGMOID:
+        gated_row_of(gated, row, ACTIVATION_SIGMOID);
         return;
     }
     assert(false);

@@ -60,6 +60,14 @@ GPT_OSS = {"head_dim": 16, "sliding_window": 9, "num_local_experts": 4, "num_exp
            "rope_parameters": {"rope_theta": 150000.0, "rope_type": "yarn", "factor": 4.0, "beta_fast": 32.0,
                                "beta_slow": 1.0, "truncate": False, "original_max_position_embeddings": 32}}
 
+# Decays and epsilons that show.
+RECURRENT = {"num_hidden_layers": 4, "head_dim": 32, "rms_norm_eps": 1e-2, "linear_conv_kernel_dim": 4,
+             "linear_key_head_dim": 24, "linear_value_head_dim": 16, "linear_num_key_heads": 2,
+             "linear_num_value_heads": 4}
+EXPERTS = {"num_experts": 5, "num_experts_per_tok": 2, "moe_intermediate_size": 16,
+           "shared_expert_intermediate_size": 24}
+MROPE = {"rope_theta": 10000.0, "rope_type": "default", "partial_rotary_factor": 0.25, "mrope_section": [2, 1, 1],
+         "mrope_interleaved": True}
 # Attention over latents: sizes that are all different. Two of three layers have experts, in groups of which some are left out.
 DEEPSEEK = {"num_key_value_heads": 4, "num_hidden_layers": 3, "q_lora_rank": 24, "kv_lora_rank": 16, "qk_nope_head_dim": 12,
             "qk_rope_head_dim": 8, "v_head_dim": 10, "moe_intermediate_size": 20, "n_shared_experts": 2, "n_routed_experts": 8,
@@ -326,6 +334,22 @@ MODELS = {
             "quant_method": "mxfp4",
             "modules_to_not_convert": ["model.layers.*.self_attn", "model.layers.*.mlp.router", "model.embed_tokens",
                                        "lm_head"]}}),
+    "qwen3_5_t5": ("Qwen3_5ForCausalLM", "qwen3_5_text", 5, "F16", 1, {
+        **RECURRENT, "layer_types": ["linear_attention", "full_attention", "linear_attention", "linear_attention"],
+        "linear_conv_kernel_dim": 3, "attention_bias": True, "tie_word_embeddings": False, "rope_parameters": MROPE}),
+    "qwen3_5_t5_text": ("Qwen3_5ForCausalLM", "qwen3_5_text", 5, "BF16", 1, {
+        **RECURRENT, "full_attention_interval": 2, "attention_bias": False, "attn_output_gate": True,
+        "output_gate_type": "swish", "mlp_only_layers": [], "mtp_num_hidden_layers": 1,
+        "mtp_use_dedicated_embeddings": False, "mamba_ssm_dtype": "float32", "tie_word_embeddings": True,
+        "linear_num_key_heads": 4, "rope_parameters": MROPE}),
+    "qwen3_5_moe_t5": ("Qwen3_5MoeForCausalLM", "qwen3_5_moe_text", 5, "BF16", 1, {
+        **RECURRENT, **EXPERTS, "intermediate_size": None, "layer_types": ["linear_attention"] * 3 + ["full_attention"],
+        "tie_word_embeddings": False, "rope_parameters": {"rope_theta": 10000.0, "rope_type": "default"}}),
+    "qwen3_next_t4": ("Qwen3NextForCausalLM", "qwen3_next", 4, "BF16", 2, {
+        **RECURRENT, **EXPERTS, "norm_topk_prob": False, "decoder_sparse_step": 1, "mlp_only_layers": [1],
+        "full_attention_interval": 4, "partial_rotary_factor": 0.5, "rope_theta": 5000.0, "rope_scaling": None,
+        "linear_value_head_dim": 8, "use_sliding_window": False, "tie_word_embeddings": False,
+        "output_router_logits": False, "router_aux_loss_coef": 0.001}),
 }
 
 
@@ -339,7 +363,10 @@ NOT_EAGER = ("falcon_t4_rw",)
 AROUND = {
     "gemma3_t4_text": ("Gemma3ForConditionalGeneration", "gemma3", "language_model.", "siglip_vision_model"),
     "ministral3_t5_text": ("Mistral3ForConditionalGeneration", "mistral3", "model.language_model.", "pixtral"),
+    "qwen3_5_t5_text": ("Qwen3_5ForConditionalGeneration", "qwen3_5", "model.language_model.", "qwen3_5_vision"),
 }
+# Files of this family have the experts of a layer joined, as Transformers has them in memory.
+JOINED = ("qwen3_5_moe_t5",)
 
 WIDE = "wide"
 
@@ -353,6 +380,8 @@ def random_tensor(model, name, shape, dtype):
     numbers = generator(model, name).standard_normal(shape)
     if len(shape) == 1 and name.endswith(".weight"):  # of a norm
         numbers = 1 + 0.2 * numbers
+    elif name.endswith(".A_log"):
+        numbers = numbers - 1.5
     elif name.endswith((".bias", "_bias", ".sinks")):
         numbers = 0.3 * numbers
     elif name == "model.embed_tokens.weight":
@@ -372,9 +401,9 @@ def write_config(folder, architecture, model_type, spelling, dtype, keys):
         file.write("\n")
 
 
-def shapes_of(config):
+def shapes_of(name, config):
     """Names and shapes as published: Transformers joins experts in memory, and takes them apart when it saves."""
-    if not any(hasattr(config, key) for key in ("num_experts", "num_local_experts", "n_routed_experts")):
+    if name in JOINED or not any(hasattr(config, key) for key in ("num_experts", "num_local_experts", "n_routed_experts")):
         with torch.device("meta"):
             model = transformers.AutoModelForCausalLM.from_config(config)
         return {key: tuple(value.shape) for key, value in model.state_dict().items()}
@@ -406,7 +435,7 @@ def write_weights(folder, name, dtype, n_shards):
     config = transformers.AutoConfig.from_pretrained(folder)
     if hasattr(config, "quantization_config"):
         del config.quantization_config
-    shapes = shapes_of(config)
+    shapes = shapes_of(name, config)
     if config.tie_word_embeddings:
         for head in ("lm_head.weight", "embed_out.weight"):
             shapes.pop(head, None)
@@ -465,7 +494,10 @@ def wrap(folder, name, tensors):
         file.write("\n")
     part = {key.replace("model.", prefix + ("" if prefix.startswith("model.") else "model."), 1): value
             for key, value in tensors.items()}
-    part["vision_tower.patch.weight"] = random_tensor(name, "vision", (4, 4), "F32")
+    beside = ["model.visual.patch_embed.proj.weight", "mtp.fc.weight"] if model_type == "qwen3_5" else [
+        "vision_tower.patch.weight"]
+    for key in beside:
+        part[key] = random_tensor(name, "vision", (4, 4), "F32")
     return part
 
 
@@ -486,6 +518,14 @@ def greedy(model, prompt):
     return ids[len(prompt):]
 
 
+def check_generate(model, prompt, steps):
+    """A cache with states in it makes the same tokens."""
+    ids = torch.tensor([prompt])
+    made = model.generate(ids, attention_mask=torch.ones_like(ids), max_new_tokens=len(steps), do_sample=False,
+                          eos_token_id=VOCABULARY, pad_token_id=0)[0, len(prompt):].tolist()
+    assert made == steps, (made, steps)
+
+
 def make(root, name):
     architecture, model_type, spelling, dtype, n_shards, keys = MODELS[name]
     folder = os.path.join(root, name)
@@ -498,6 +538,8 @@ def make(root, name):
     with torch.no_grad():
         logits = np.concatenate([model(torch.tensor([ids])).logits[0].numpy() for ids in prompts])
         steps = greedy(model, prompts[1])
+        if hasattr(model.config, "linear_key_head_dim"):
+            check_generate(model, prompts[1], steps)
     shutil.rmtree(wide, ignore_errors=True)
     logits.astype("<f4").tofile(os.path.join(folder, "golden.f32"))
     golden = {"transformers": transformers.__version__, "torch": torch.__version__.split("+")[0],

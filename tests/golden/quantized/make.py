@@ -35,6 +35,12 @@ NEOX = {"architectures": ["GPTNeoXForCausalLM"], "model_type": "gpt_neox", "hidd
 GPT2 = {"architectures": ["GPT2LMHeadModel"], "model_type": "gpt2", "n_embd": 96, "n_layer": 1, "n_head": 4, "n_inner": 160,
         "vocab_size": 64, "n_positions": 128, "layer_norm_epsilon": 1e-5, "activation_function": "gelu_new", "tie_word_embeddings": True,
         "bos_token_id": 1, "eos_token_id": 1}
+QWEN3_5 = {"architectures": ["Qwen3_5ForCausalLM"], "model_type": "qwen3_5_text", "hidden_size": 96, "num_hidden_layers": 2,
+           "layer_types": ["linear_attention", "full_attention"], "num_attention_heads": 2, "num_key_value_heads": 1, "head_dim": 64,
+           "linear_conv_kernel_dim": 4, "linear_key_head_dim": 32, "linear_value_head_dim": 32, "linear_num_key_heads": 2,
+           "linear_num_value_heads": 4, "intermediate_size": 160, "vocab_size": 64, "max_position_embeddings": 128,
+           "rms_norm_eps": 1e-5, "rope_parameters": {"rope_type": "default", "rope_theta": 10000.0, "partial_rotary_factor": 0.25},
+           "tie_word_embeddings": True, "hidden_act": "silu", "attention_bias": False, "eos_token_id": 1}
 DEEPSEEK = {"architectures": ["DeepseekV3ForCausalLM"], "model_type": "deepseek_v3", "hidden_size": 96, "num_hidden_layers": 2,
             "num_attention_heads": 4, "num_key_value_heads": 4, "q_lora_rank": 32, "kv_lora_rank": 80, "qk_nope_head_dim": 24,
             "qk_rope_head_dim": 8, "v_head_dim": 20, "intermediate_size": 160, "moe_intermediate_size": 72, "n_routed_experts": 4,
@@ -222,6 +228,14 @@ def main():
         state = random_state(model, mark, config["tie_word_embeddings"])
         for case in cases:
             write(HERE / f"{family}_{case}", config, model, state, [mark, "query_key_value"], *CASES[case])
+
+
+    # Matrices whose rows are too few stay as they are, as in published files.
+    model = transformers.Qwen3_5ForCausalLM(
+        transformers.Qwen3_5TextConfig(**{k: v for k, v in QWEN3_5.items() if k != "architectures"})).eval()
+    state = random_state(model, "proj", True)
+    for case in ("gptq", "packed_8", "fp8_rows", "fp8_whole", "fp8_blocks"):
+        write(HERE / f"qwen3_5_{case}", QWEN3_5, model, state, ["self_attn", "mlp", "qkv", "proj_z", "out_proj"], *CASES[case])
 
 
 if __name__ == "__main__":

@@ -112,8 +112,8 @@ static void print_rows(const struct kernels *kernels)
     kernels->layer_norm(NULL, &(struct layer_norm){inputs, f32, N_ROW, weights, NULL, DTYPE_BF16,
                                                    f32, results, f32, N_ROW, 3, N_ROW, 1e-5f});
     print_row("layer_norm");
-    for (enum activation a = ACTIVATION_SILU; a <= ACTIVATION_RELU; a++) {
-        static const char *const names[] = {"silu", "gelu", "gelu_tanh", "relu"};
+    for (enum activation a = ACTIVATION_SILU; a <= ACTIVATION_SIGMOID; a++) {
+        static const char *const names[] = {"silu", "gelu", "gelu_tanh", "relu", "sigmoid"};
         kernels->gated(NULL, &(struct gated){.gate = inputs,
                                              .up = inputs + N_IN_MAX,
                                              .gate_stride = N_ROW,

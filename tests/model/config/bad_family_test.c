@@ -32,6 +32,9 @@
 #define DEEPSEEK_V2        GOLDEN_MODELS "/deepseek_v2_t4"
 #define DEEPSEEK_V2_GROUPS GOLDEN_MODELS "/deepseek_v2_t5_groups"
 #define DEEPSEEK_V3        GOLDEN_MODELS "/deepseek_v3_t4"
+#define QWEN3_5            GOLDEN_MODELS "/qwen3_5_t5"
+#define QWEN_NEXT          GOLDEN_MODELS "/qwen3_next_t4"
+#define QWEN_MOE           GOLDEN_MODELS "/qwen3_5_moe_t5"
 
 struct bad_config {
     const char *original, *set;
@@ -258,11 +261,56 @@ static const struct bad_config CASES[] = {
     {DEEPSEEK_V3, "{\"num_nextn_predict_layers\": 1000}", STATUS_CORRUPT,
      "num_nextn_predict_layers is 1000"},
     {DEEPSEEK_V3, "{\"attention_bias\": true}", STATUS_CORRUPT, "q_a_proj.bias is missing"},
+    {QWEN3_5, "{\"layer_types\": [\"linear_attention\"]}", STATUS_CORRUPT,
+     "layer_types is not a list of num_hidden_layers 4"},
+    {QWEN3_5,
+     "{\"layer_types\": [\"linear_attention\", \"full_attention\", \"sliding_attention\", 3]}",
+     STATUS_UNSUPPORTED, "layer_types[2] is \"sliding_attention\""},
+    {QWEN3_5, "{\"layer_types\": [\"linear_attention\", \"full_attention\", 3, 3]}", STATUS_CORRUPT,
+     "layer_types[2] is not a string"},
+    {QWEN3_5, "{\"layer_types\": null, \"full_attention_interval\": 5}", STATUS_UNSUPPORTED,
+     "full_attention_interval: no layer has attention"},
+    {QWEN3_5, "{\"full_attention_interval\": 0}", STATUS_CORRUPT, "full_attention_interval is 0"},
+    {QWEN3_5, "{\"layer_types\": null, \"full_attention_interval\": 2}", STATUS_CORRUPT,
+     "layers.3.self_attn.q_proj.weight is missing, expected with shape [256, 32]"},
+    {QWEN3_5, "{\"linear_num_key_heads\": 3}", STATUS_CORRUPT,
+     "linear_num_key_heads is 3, which does not divide linear_num_value_heads 4"},
+    {QWEN3_5, "{\"linear_num_key_heads\": null}", STATUS_CORRUPT,
+     "linear_num_key_heads is missing"},
+    {QWEN3_5, "{\"linear_num_value_heads\": 0}", STATUS_CORRUPT, "linear_num_value_heads is 0"},
+    {QWEN3_5, "{\"linear_key_head_dim\": 12}", STATUS_UNSUPPORTED, "linear_key_head_dim is 12"},
+    {QWEN3_5, "{\"linear_value_head_dim\": 264}", STATUS_UNSUPPORTED,
+     "linear_value_head_dim is 264, supported are multiples of 8 up to 256"},
+    {QWEN3_5, "{\"linear_value_head_dim\": 24}", STATUS_CORRUPT,
+     "in_proj_qkv.weight has shape [160, 32], expected [192, 32]"},
+    {QWEN3_5, "{\"linear_conv_kernel_dim\": 1}", STATUS_CORRUPT, "linear_conv_kernel_dim is 1"},
+    {QWEN3_5, "{\"linear_conv_kernel_dim\": 4}", STATUS_CORRUPT,
+     "conv1d.weight has shape [160, 1, 3], expected [160, 1, 4]"},
+    {QWEN3_5, "{\"attn_output_gate\": false}", STATUS_UNSUPPORTED,
+     "attn_output_gate is false, only true is supported"},
+    {QWEN3_5, "{\"output_gate_type\": \"sigmoid\"}", STATUS_UNSUPPORTED,
+     "output_gate_type is \"sigmoid\""},
+    {QWEN3_5, "{\"hidden_act\": \"relu\"}", STATUS_UNSUPPORTED, "hidden_act is not silu"},
+    {QWEN3_5, "{\"mlp_only_layers\": [1]}", STATUS_UNSUPPORTED, "mlp_only_layers is [1]"},
+    {QWEN3_5, "{\"attention_bias\": \"no\"}", STATUS_CORRUPT, "attention_bias is"},
+    {QWEN3_5,
+     "{\"rope_parameters\": {\"rope_type\": \"default\", \"mscale\": \"1\", \"axial\": 2}}",
+     STATUS_UNSUPPORTED, "rope_parameters.axial is not supported"},
+    {QWEN3_5, "{\"num_experts\": 4}", STATUS_UNSUPPORTED, "num_experts is 4"},
+    {QWEN_NEXT, "{\"linear_num_value_heads\": 8}", STATUS_CORRUPT,
+     "in_proj_qkvz.weight has shape [160, 32], expected [224, 32]"},
+    {QWEN_NEXT, "{\"num_experts\": 0}", STATUS_CORRUPT, "num_experts is 0"},
+    {QWEN_NEXT, "{\"rope_parameters\": {\"rope_type\": \"default\", \"mrope_section\": [1]}}",
+     STATUS_UNSUPPORTED, "rope_parameters.mrope_section is not supported"},
+    {QWEN_MOE, "{\"num_experts\": 6}", STATUS_CORRUPT,
+     "mlp.gate.weight has shape [5, 32], expected [6, 32]"},
+    {QWEN_MOE, "{\"moe_intermediate_size\": 24}", STATUS_CORRUPT,
+     "mlp.experts.gate_up_proj has shape [5, 32, 32], expected [5, 48, 32]"},
 };
 
 Test(bad_family, every_bad_value_has_its_sentence)
 {
-    cr_assert_eq(sizeof CASES / sizeof *CASES, 134);
+    cr_assert_eq(sizeof CASES / sizeof *CASES, 160);
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         const struct bad_config *bad = &CASES[i];
         struct broken_folder folder;

@@ -2,6 +2,7 @@
 #include "model/config/config_file.h"
 #include "model/config/config_keys.h"
 #include "model/config/families.h"
+#include "model/config/kv_layers.h"
 #include "tests/model/support/golden.h"
 
 #include <criterion/criterion.h>
@@ -27,7 +28,7 @@ static double count_expert_layers(const struct model_config *config)
     return n;
 }
 
-/* Of experts and of latents; false: none of them is called so. */
+/* Of experts, latents and recurrent state; false: none of them is called so. */
 static bool find_value(const struct model_config *config, const char *name, double *value_out)
 {
     const struct decoder *decoder = &config->decoder;
@@ -48,6 +49,13 @@ static bool find_value(const struct model_config *config, const char *name, doub
         {"latent_nope", decoder->latent.nope_dim},
         {"latent_v", decoder->latent.v_dim},
         {"q_rank", decoder->latent.q_rank},
+        {"output_gate", decoder->has_output_gate},
+        {"kv_layers", kv_layers_count(config)},
+        {"key_heads", config->recurrent.n_key_heads},
+        {"value_heads", config->recurrent.n_heads},
+        {"key_dim", config->recurrent.key_dim},
+        {"value_dim", config->recurrent.value_dim},
+        {"conv_width", config->recurrent.conv_width},
     };
     for (size_t i = 0; i < sizeof VALUES / sizeof *VALUES; i++)
         if (strcmp(name, VALUES[i].name) == 0) {
@@ -149,7 +157,7 @@ Test(families, published_configs_are_read_as_meant)
 {
     json_t *models = golden_json(GOLDEN_FOLDERS, "published.json"), *entry;
     size_t i;
-    cr_assert_eq(json_array_size(models), 38);
+    cr_assert_eq(json_array_size(models), 41);
     json_array_foreach(models, i, entry) check_model(entry);
     json_decref(models);
 }

@@ -182,6 +182,8 @@ Test(sinks, models_that_cannot_have_them_are_refused)
                    "this model has ALiBi");
     expect_refusal(GOLDEN_MODELS "/deepseek_v2_t4", (struct runner_options){.sinks = sinks},
                    "sink_tokens is 1, but this model caches latents");
+    expect_refusal(GOLDEN_MODELS "/qwen3_5_t5", (struct runner_options){.sinks = sinks},
+                   "sink_tokens is 1, but 3 of 4 layers of this model have recurrent state");
     expect_refusal(GOLDEN_MODELS "/gemma3_t4", (struct runner_options){.sinks = sinks},
                    "but layer 0 has its own window, 9 tokens");
     expect_refusal(GOLDEN_MODELS "/llama_t4",

@@ -1,5 +1,6 @@
 #include "tests/model/support/runner.h"
 
+#include "model/config/kv_layers.h"
 #include "model/kernel_choice.h"
 #include "model/weights/kv_scales.h"
 #include "tests/model/support/golden.h"
@@ -19,7 +20,7 @@ static const struct kv_scales *scales_of(struct runner *runner)
     const struct kv_scales *scales = model_kv_scales(runner->model);
     if (scales->n_layers > 0)
         return scales;
-    const uint32_t n_layers = model_get_config(runner->model)->n_layers;
+    const uint32_t n_layers = kv_layers_count(model_get_config(runner->model));
     cr_assert_eq(kv_scales_alike(n_layers, RUNNER_KV_LARGEST, &runner->kv_scales), STATUS_OK);
     return &runner->kv_scales;
 }
@@ -51,9 +52,10 @@ void runner_open(struct runner *runner, const char *folder, struct runner_option
     runner->vocabulary = config->vocabulary;
     size_t block_bytes = forward_block_bytes(config, o->block_tokens, o->cache_dtype);
     if (o->in_groups) {
-        cache_groups_divide(config->windows, config->n_layers, config->context_tokens,
-                            &runner->groups);
-        block_bytes = block_bytes / config->n_layers * runner->groups.places;
+        uint32_t windows[LAYERS_MAX];
+        const uint32_t n_layers = kv_layers_windows(config, windows);
+        cache_groups_divide(windows, n_layers, config->context_tokens, &runner->groups);
+        block_bytes = block_bytes / n_layers * runner->groups.places;
     }
     const uint32_t n_all = o->n_blocks * cache_groups_count(&runner->groups);
     cr_assert_eq(
@@ -100,6 +102,16 @@ static uint32_t n_rows(const struct runner_sequence *sequence)
     return cache_groups_count(&sequence->runner->groups);
 }
 
+/* A sequence that has not begun. */
+static void *state_of(size_t bytes)
+{
+    const size_t alignment = FORWARD_STATE_ALIGNMENT;
+    void *state = aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
+    cr_assert(state);
+    memset(state, 0, bytes);
+    return state;
+}
+
 void runner_begin(struct runner *runner, struct runner_sequence *sequence, uint32_t n_tokens)
 {
     sequence->runner = runner;
@@ -109,6 +121,22 @@ void runner_begin(struct runner *runner, struct runner_sequence *sequence, uint3
     sequence->blocks = calloc(n_all, sizeof *sequence->blocks);
     cr_assert(sequence->blocks);
     cr_assert_eq(block_pool_acquire(runner->pool, n_all, sequence->blocks), STATUS_OK);
+    const size_t state_bytes = forward_state_bytes(model_get_config(runner->model));
+    sequence->state = state_bytes > 0 ? state_of(state_bytes) : NULL;
+}
+
+void runner_copy(struct runner *runner, const struct runner_sequence *from,
+                 struct runner_sequence *sequence)
+{
+    runner_begin(runner, sequence, from->n_blocks * runner->options.block_tokens);
+    sequence->n_past = from->n_past;
+    sequence->prompt_len = from->prompt_len;
+    for (uint32_t i = 0; i < from->n_blocks * n_rows(from); i++)
+        memcpy(block_pool_data(runner->pool, sequence->blocks[i]),
+               block_pool_data(runner->pool, from->blocks[i]),
+               block_pool_block_bytes(runner->pool));
+    if (from->state)
+        memcpy(sequence->state, from->state, forward_state_bytes(model_get_config(runner->model)));
 }
 
 /* It holds NaN. */
@@ -126,6 +154,7 @@ void runner_end(struct runner *runner, struct runner_sequence *sequence)
     for (uint32_t i = 0; i < sequence->n_blocks * n_rows(sequence); i++)
         give_back(runner, &sequence->blocks[i]);
     free(sequence->blocks);
+    free(sequence->state);
 }
 
 struct forward_sequence runner_next(struct runner_sequence *sequence, const uint32_t *token_ids,
@@ -140,6 +169,7 @@ struct forward_sequence runner_next(struct runner_sequence *sequence, const uint
         .blocks = sequence->blocks,
         .n_blocks = sequence->n_blocks,
         .wants_logits = wants_logits,
+        .state = sequence->state,
     };
     for (uint32_t group = 0; group < n_rows(sequence); group++) {
         const uint32_t first = cache_group_first_span(

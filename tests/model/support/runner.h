@@ -47,11 +47,15 @@ struct runner_sequence {
     const struct runner *runner;
     block_id *blocks; /* [n_groups][n_blocks] */
     uint32_t n_blocks;
+    void *state; /* of layers with recurrent state; NULL: the model has none */
     uint32_t n_past;
     uint32_t prompt_len;
 };
 
 void runner_begin(struct runner *runner, struct runner_sequence *sequence, uint32_t n_tokens);
+/* A second sequence that knows what the first does, in a copy of its blocks and state. */
+void runner_copy(struct runner *runner, const struct runner_sequence *from,
+                 struct runner_sequence *sequence);
 void runner_end(struct runner *runner, struct runner_sequence *sequence);
 /* The next n tokens of one sequence, as it stands in a batch; moves n_past on. A context's prompt_len is
  * the caller's to set. */

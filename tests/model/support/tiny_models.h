@@ -75,6 +75,10 @@ static const char *const tiny_models[] = {
     "deepseek_v2_t5_groups",
     "deepseek_v3_t4",
     "deepseek_v3_t5",
+    "qwen3_5_t5",
+    "qwen3_5_t5_text",
+    "qwen3_5_moe_t5",
+    "qwen3_next_t4",
 };
 
 enum { TINY_MODELS = sizeof tiny_models / sizeof *tiny_models };

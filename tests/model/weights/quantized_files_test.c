@@ -62,6 +62,12 @@ static const struct {
     /* Heads of kv_b_proj begin in the middle of blocks. */
     {"deepseek_v3_fp8_blocks", 1e-4},
     {"deepseek_v3_fp8_rows", 1e-4},
+    /* Q and the gate of each head by turns; layers with recurrent state. */
+    {"qwen3_5_gptq", 2e-3},
+    {"qwen3_5_packed_8", 2e-3},
+    {"qwen3_5_fp8_rows", 1e-4},
+    {"qwen3_5_fp8_whole", 1e-4},
+    {"qwen3_5_fp8_blocks", 1e-4},
 };
 
 Test(quantized_files, logits_are_those_of_the_values)
@@ -145,6 +151,8 @@ static const struct bad_file {
      "qkv_proj.weight has parts that share a block of one scale"},
     {"deepseek_v3_int8", NOTHING, "", STATUS_UNSUPPORTED,
      "kv_b_proj.weight is quantized: of the quantized forms of this matrix only F8_E4M3"},
+    {"qwen3_5_fp8_blocks", CONFIG_SET, "{\"num_attention_heads\": 4, \"head_dim\": 32}",
+     STATUS_UNSUPPORTED, "q_proj.weight has parts that share a block of one scale"},
     {"awq", TENSOR_STRIP, "model.layers.0.self_attn.q_proj.sc", STATUS_CORRUPT,
      "q_proj.scales is missing"},
     {"gptq", TENSOR_STRIP, "model.layers.0.self_attn.q_proj.qz", STATUS_CORRUPT,
