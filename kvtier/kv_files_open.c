@@ -147,11 +147,11 @@ static struct hash128 layout_of(const struct geometry *geometry)
 {
     static const struct hash_key KEY = {"kv files layout"};
     char text[1024];
-    int n = snprintf(text, sizeof text, "%u %u %u %u %u %s %016" PRIx64 "%016" PRIx64 " %s %" PRIu64,
-                     geometry->n_layers, geometry->n_kv_heads, geometry->head_dim,
-                     geometry->latent_dim, geometry->block_tokens, kv_dtype_name(geometry->dtype),
-                     geometry->model_digest[0], geometry->model_digest[1], geometry->numerics,
-                     geometry->kv_scales);
+    int n = snprintf(
+        text, sizeof text, "%u %u %u %u %u %s %016" PRIx64 "%016" PRIx64 " %s %" PRIu64,
+        geometry->n_layers, geometry->n_kv_heads, geometry->head_dim, geometry->latent_dim,
+        geometry->block_tokens, kv_dtype_name(geometry->dtype), geometry->model_digest[0],
+        geometry->model_digest[1], geometry->numerics, geometry->kv_scales);
     for (uint32_t i = 0; i < geometry->groups.n && n > 0 && (size_t)n < sizeof text; i++)
         n += snprintf(text + n, sizeof text - (size_t)n, " %u:%u", geometry->groups.all[i].n_layers,
                       geometry->groups.all[i].window);
