@@ -30,6 +30,7 @@ struct prefix_tier {
     struct geometry geometry;
     uint32_t n_groups, spans_max, keys_max;
     size_t block_bytes;
+    uint64_t more_at_ns; /* when run left blocks; DEADLINE_NONE: it did not */
     struct restore restores[KV_TIER_ORDERS_MAX];
     struct restore plan; /* of the request that is looked at */
     struct prefix_tier_figures figures;
@@ -95,6 +96,9 @@ enum status prefix_tier_create(const struct prefix_tier_options *options,
     tier->spans_max = geometry_spans(&tier->geometry, options->context_tokens);
     tier->keys_max = prefix_tier_keys_max(&tier->geometry, options->context_tokens);
     tier->block_bytes = geometry_block_bytes(&tier->geometry);
+    tier->more_at_ns = DEADLINE_NONE;
+    if (tier->options.run_bytes == 0)
+        tier->options.run_bytes = PREFIX_TIER_RUN_BYTES;
     bool has_memory = make_restore(tier, &tier->plan);
     for (uint32_t i = 0; i < KV_TIER_ORDERS_MAX; i++)
         has_memory = make_restore(tier, &tier->restores[i]) && has_memory;
@@ -223,9 +227,24 @@ static void take_piece(struct prefix_tier *tier, struct restore *restore,
         end(tier, restore);
 }
 
-void prefix_tier_run(struct prefix_tier *tier, uint64_t now_ns)
+/* Each call copies a block at least, so that all come. */
+static void take_pieces(struct prefix_tier *tier, uint64_t now_ns)
 {
     struct kv_tier_piece piece;
+    uint64_t n_bytes = 0;
+    while (n_bytes < tier->options.run_bytes && kv_tier_take(tier->options.tier, &piece)) {
+        struct restore *restore = restore_of(tier, piece.order);
+        n_bytes += piece.bytes ? tier->block_bytes : 0;
+        if (restore)
+            take_piece(tier, restore, &piece);
+        else
+            kv_tier_give(tier->options.tier, &piece);
+    }
+    tier->more_at_ns = n_bytes < tier->options.run_bytes ? DEADLINE_NONE : now_ns;
+}
+
+void prefix_tier_run(struct prefix_tier *tier, uint64_t now_ns)
+{
     if (!tier)
         return;
     /* What was there before is not to make room for what comes. */
@@ -233,13 +252,7 @@ void prefix_tier_run(struct prefix_tier *tier, uint64_t now_ns)
         if (tier->restores[i].order != 0)
             (void)kv_manager_touch(tier->options.manager, tier->restores[i].hashes,
                                    tier->restores[i].n_spans);
-    while (kv_tier_take(tier->options.tier, &piece)) {
-        struct restore *restore = restore_of(tier, piece.order);
-        if (restore)
-            take_piece(tier, restore, &piece);
-        else
-            kv_tier_give(tier->options.tier, &piece);
-    }
+    take_pieces(tier, now_ns);
     for (uint32_t i = 0; i < KV_TIER_ORDERS_MAX; i++) {
         if (tier->restores[i].order == 0 || tier->restores[i].limit_ns > now_ns)
             continue;
@@ -381,7 +394,7 @@ bool prefix_tier_holds(struct prefix_tier *tier, struct engine_request *request,
 
 uint64_t prefix_tier_next_limit_ns(const struct prefix_tier *tier)
 {
-    uint64_t next_ns = DEADLINE_NONE;
+    uint64_t next_ns = tier ? tier->more_at_ns : DEADLINE_NONE;
     for (uint32_t i = 0; tier && i < KV_TIER_ORDERS_MAX; i++)
         if (tier->restores[i].order != 0)
             next_ns = clock_earlier(next_ns, tier->restores[i].limit_ns);

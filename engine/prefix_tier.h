@@ -13,7 +13,8 @@
  * KV before it.
  *
  * Bounds: orders of KV_TIER_ORDERS_MAX requests at a time; those of later requests wait for their turn, as long as the request
- * waits for its admission. A step copies at most what the tier has room for, and allocates nothing.
+ * waits for its admission. A call of run copies PREFIX_TIER_RUN_BYTES and at most one block more into the pool; if there may be
+ * more, the next limit is now. It allocates nothing.
  *
  * Thread: the engine's. All functions but create take NULL: no tier.
  */
@@ -24,6 +25,8 @@
 #include "kvcache/kv_manager.h"
 #include "kvtier/kv_tier.h"
 
+#define PREFIX_TIER_RUN_BYTES (64ull << 20)
+
 struct prefix_tier;
 
 struct prefix_tier_options {
@@ -33,6 +36,7 @@ struct prefix_tier_options {
     const struct geometry *geometry; /* copied */
     uint32_t context_tokens;
     uint64_t limit_ns;
+    uint64_t run_bytes; /* of a call of run; 0: PREFIX_TIER_RUN_BYTES */
 };
 
 /* Keys of an order: blocks of a whole context, with all spans of window groups. */
@@ -42,14 +46,14 @@ MUST_CHECK enum status prefix_tier_create(const struct prefix_tier_options *opti
                                           struct prefix_tier **tier_out);
 void prefix_tier_destroy(struct prefix_tier *tier);
 
-/* Takes what has come, and ends late orders. In each round before the admission. */
+/* Takes what has come, up to the bytes of a call, and ends late orders. In each round before the admission. */
 void prefix_tier_run(struct prefix_tier *tier, uint64_t now_ns);
 /* Whether a request that waits is to wait for blocks of its n spans; orders them. It asks once for each request. */
 bool prefix_tier_holds(struct prefix_tier *tier, struct engine_request *request,
                        const struct prefix_hash *hashes, uint32_t n, uint64_t now_ns);
 /* The request would not gain by another question. */
 bool prefix_tier_is_settled(const struct prefix_tier *tier, const struct engine_request *request);
-/* When the next order is late; DEADLINE_NONE: none. */
+/* When the next order is late, or when run was called, if that left blocks; DEADLINE_NONE: never. */
 uint64_t prefix_tier_next_limit_ns(const struct prefix_tier *tier);
 
 void prefix_tier_drop(struct prefix_tier *tier, uint64_t origin);
