@@ -409,12 +409,6 @@ void prefix_tier_drop(struct prefix_tier *tier, uint64_t origin)
         kv_tier_drop(tier->options.tier, origin);
 }
 
-void prefix_tier_forget(struct prefix_tier *tier, const struct prefix_hash *hashes, uint32_t n)
-{
-    if (tier)
-        kv_tier_forget(tier->options.tier, hashes, n);
-}
-
 void prefix_tier_clear(struct prefix_tier *tier)
 {
     if (tier)

@@ -9,7 +9,8 @@
  * the pool is held for an order: what has come is cached, as any prefix of an earlier request, and counts as used now. An order
  * begins when the blocks for it can be taken.
  *
- * What is dropped, forgotten or flushed in the cache leaves the tier, too. A block from the tier has the origin of all
+ * What is dropped in the cache, or flushed, leaves the tier, too; so does all when the cache forgets a prefix (rare): what
+ * stands below it may be anywhere in the stores. A block from the tier has the origin of all
  * KV before it.
  *
  * Bounds: orders of KV_TIER_ORDERS_MAX requests at a time; those of later requests wait for their turn, as long as the request
@@ -57,8 +58,7 @@ bool prefix_tier_is_settled(const struct prefix_tier *tier, const struct engine_
 uint64_t prefix_tier_next_limit_ns(const struct prefix_tier *tier);
 
 void prefix_tier_drop(struct prefix_tier *tier, uint64_t origin);
-void prefix_tier_forget(struct prefix_tier *tier, const struct prefix_hash *hashes, uint32_t n);
-void prefix_tier_clear(struct prefix_tier *tier);
+void prefix_tier_clear(struct prefix_tier *tier); /* after a flush, or when the cache forgot */
 
 struct prefix_tier_figures {
     uint64_t n_orders, n_late; /* orders; that were ended at their limit */

@@ -121,22 +121,16 @@ static enum status read_block(void *store, const struct stored_key *key, uint8_t
     return STATUS_OK;
 }
 
-static void remove_marked(struct host_blocks *blocks)
-{
-    uint32_t slot = stored_index_oldest(blocks->index);
-    while (slot != STORED_NONE) {
-        const uint32_t next = stored_index_next(blocks->index, slot);
-        if (stored_index_is_marked(blocks->index, slot))
-            remove_slot(blocks, slot);
-        slot = next;
-    }
-}
-
 static void drop(void *store, uint64_t origin)
 {
     struct host_blocks *blocks = store;
-    stored_index_mark_origin(blocks->index, origin);
-    remove_marked(blocks);
+    uint32_t slot = stored_index_oldest(blocks->index);
+    while (slot != STORED_NONE) {
+        const uint32_t next = stored_index_next(blocks->index, slot);
+        if (stored_index_at(blocks->index, slot)->origin == origin)
+            remove_slot(blocks, slot);
+        slot = next;
+    }
     if (blocks->options.next)
         blocks->options.next->drop(blocks->options.next_store, origin);
 }
@@ -148,19 +142,6 @@ static void clear(void *store)
         remove_slot(blocks, stored_index_oldest(blocks->index));
     if (blocks->options.next)
         blocks->options.next->clear(blocks->options.next_store);
-}
-
-/* What stands below in one store may have its way up in the other: the hashes of a sequence lead to its own blocks in both. */
-static void forget(void *store, const struct prefix_hash *hashes, uint32_t n)
-{
-    struct host_blocks *blocks = store;
-    if (stored_index_mark_below(blocks->index, hashes, n) != STATUS_OK) {
-        clear(blocks);
-        return;
-    }
-    remove_marked(blocks);
-    if (blocks->options.next)
-        blocks->options.next->forget(blocks->options.next_store, hashes, n);
 }
 
 void host_blocks_count(struct host_blocks *blocks, struct store_counts *counts_out)
@@ -190,6 +171,5 @@ const struct block_store_ops HOST_BLOCKS_OPS = {.name = "host",
                                                 .write = write_block,
                                                 .read = read_block,
                                                 .drop = drop,
-                                                .forget = forget,
                                                 .clear = clear,
                                                 .count = count};

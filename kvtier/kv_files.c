@@ -216,18 +216,6 @@ static void remove_slot(struct kv_files *files, uint32_t slot, bool is_for_room)
     unlink_block(files, &block);
 }
 
-/* The index is changed by this thread alone: it needs the lock to change, not to look. */
-static void remove_marked(struct kv_files *files)
-{
-    uint32_t slot = stored_index_oldest(files->index);
-    while (slot != STORED_NONE) {
-        const uint32_t next = stored_index_next(files->index, slot);
-        if (stored_index_is_marked(files->index, slot))
-            remove_slot(files, slot, false);
-        slot = next;
-    }
-}
-
 static void clear(void *store)
 {
     struct kv_files *files = store;
@@ -235,20 +223,17 @@ static void clear(void *store)
         remove_slot(files, stored_index_oldest(files->index), false);
 }
 
+/* The index is changed by this thread alone: it needs the lock to change, not to look. */
 static void drop(void *store, uint64_t origin)
 {
     struct kv_files *files = store;
-    stored_index_mark_origin(files->index, origin);
-    remove_marked(files);
-}
-
-static void forget(void *store, const struct prefix_hash *hashes, uint32_t n)
-{
-    struct kv_files *files = store;
-    if (stored_index_mark_below(files->index, hashes, n) == STATUS_OK)
-        remove_marked(files);
-    else
-        clear(files);
+    uint32_t slot = stored_index_oldest(files->index);
+    while (slot != STORED_NONE) {
+        const uint32_t next = stored_index_next(files->index, slot);
+        if (stored_index_at(files->index, slot)->origin == origin)
+            remove_slot(files, slot, false);
+        slot = next;
+    }
 }
 
 /* ---- the operations ---- */
@@ -369,6 +354,5 @@ const struct block_store_ops KV_FILES_OPS = {.name = "disk",
                                              .write = write_block,
                                              .read = read_block,
                                              .drop = drop,
-                                             .forget = forget,
                                              .clear = clear,
                                              .count = count};

@@ -31,14 +31,10 @@ struct piece {
     uint32_t order;
 };
 
-enum removal_kind { REMOVE_ORIGIN, REMOVE_BELOW, REMOVE_ALL };
-
+/* Of an origin. */
 struct removal {
     struct removal *next;
-    enum removal_kind kind;
     uint64_t origin;
-    uint32_t n;
-    struct prefix_hash hashes[];
 };
 
 struct kv_tier {
@@ -61,7 +57,7 @@ struct kv_tier {
     struct line pieces_free, ends_free, pieces_done;
     bool has_told; /* a piece was added to pieces_done since the last wake */
     struct removal *removals, **removals_end;
-    bool must_clear; /* a removal found no memory */
+    bool must_clear; /* before the removals; one of them found no memory, maybe */
     uint64_t epoch;  /* incremented by each removal */
     struct kv_tier_counts counts;
 };
@@ -254,8 +250,7 @@ static uint8_t *piece_slot_bytes(const struct kv_tier *tier, uint32_t slot)
 static void remove_now(struct kv_tier *tier)
 {
     const struct block_store_ops *ops = tier->options.ops;
-    struct removal *removal = tier->removals;
-    const bool clears = tier->must_clear;
+    struct removal *removal = tier->must_clear ? NULL : tier->removals;
     if (removal) {
         tier->removals = removal->next;
         if (!tier->removals)
@@ -263,12 +258,10 @@ static void remove_now(struct kv_tier *tier)
     }
     tier->must_clear = false;
     pthread_mutex_unlock(&tier->mutex);
-    if (clears || (removal && removal->kind == REMOVE_ALL))
-        ops->clear(tier->options.store);
-    else if (removal && removal->kind == REMOVE_ORIGIN)
+    if (removal)
         ops->drop(tier->options.store, removal->origin);
-    else if (removal)
-        ops->forget(tier->options.store, removal->hashes, removal->n);
+    else
+        ops->clear(tier->options.store);
     free(removal);
     pthread_mutex_lock(&tier->mutex);
 }
@@ -525,28 +518,23 @@ static void end_orders(struct kv_tier *tier)
     }
 }
 
-/* What waits to be written is not written: of that origin, or all, because what stands below a hash is known to the store
- * alone. One that is being written is removed afterwards. */
-static void void_stores(struct kv_tier *tier, enum removal_kind kind, uint64_t origin)
+/* What waits to be written is not written: of that origin, or all (0). One that is being written is removed afterwards. */
+static void void_stores(struct kv_tier *tier, uint64_t origin)
 {
     for (uint32_t i = 0; i < tier->options.stores_max; i++)
         if (tier->store_states[i] == STORE_WAITING &&
-            (kind != REMOVE_ORIGIN || stored_index_at(tier->stores, i)->origin == origin))
+            (origin == 0 || stored_index_at(tier->stores, i)->origin == origin))
             tier->store_states[i] = STORE_VOID;
 }
 
-static void post(struct kv_tier *tier, enum removal_kind kind, uint64_t origin,
-                 const struct prefix_hash *hashes, uint32_t n)
+/* removal: NULL: of all. */
+static void post(struct kv_tier *tier, struct removal *removal)
 {
-    struct removal *removal = malloc(sizeof *removal + n * sizeof *hashes);
     pthread_mutex_lock(&tier->mutex);
     tier->epoch++;
     end_orders(tier);
-    void_stores(tier, removal ? kind : REMOVE_ALL, origin);
+    void_stores(tier, removal ? removal->origin : 0);
     if (removal) {
-        *removal = (struct removal){.kind = kind, .origin = origin, .n = n};
-        if (n > 0)
-            memcpy(removal->hashes, hashes, n * sizeof *hashes);
         *tier->removals_end = removal;
         tier->removals_end = &removal->next;
     } else {
@@ -559,18 +547,15 @@ static void post(struct kv_tier *tier, enum removal_kind kind, uint64_t origin,
 void kv_tier_drop(struct kv_tier *tier, uint64_t origin)
 {
     assert(origin != 0);
-    post(tier, REMOVE_ORIGIN, origin, NULL, 0);
-}
-
-void kv_tier_forget(struct kv_tier *tier, const struct prefix_hash *hashes, uint32_t n)
-{
-    if (n > 0)
-        post(tier, REMOVE_BELOW, 0, hashes, n);
+    struct removal *removal = calloc(1, sizeof *removal);
+    if (removal)
+        removal->origin = origin;
+    post(tier, removal);
 }
 
 void kv_tier_clear(struct kv_tier *tier)
 {
-    post(tier, REMOVE_ALL, 0, NULL, 0);
+    post(tier, NULL);
 }
 
 void kv_tier_count(struct kv_tier *tier, struct kv_tier_counts *counts_out)

@@ -10,11 +10,11 @@
  * store is slow, the block is not kept, and counted. Reads come before writes, because requests wait for them.
  *
  * An order is a list of keys, which are read in this order. Each block comes as a piece; the first one that is missing ends
- * the order. What drop, forget and clear remove is never handed out afterwards: they end all orders, and are done
- * before anything else is read or written.
+ * the order. What drop and clear remove is never handed out afterwards: they end all orders, and are done before anything
+ * else is read or written.
  *
  * Bounds: stores_max blocks that wait to be written, KV_TIER_ORDERS_MAX orders of keys_max keys, pieces_max blocks that were
- * read and not given back. All memory is made at creation; a removal allocates (if it cannot, the store is cleared).
+ * read and not given back. All memory is made at creation; a drop allocates (if it cannot, the store is cleared).
  *
  * Thread: create, start and destroy main's; the others the engine's, but for work, the tier's, and count, any.
  */
@@ -79,7 +79,6 @@ void kv_tier_give(struct kv_tier *tier, const struct kv_tier_piece *piece);
 /* ---- what must vanish ---- */
 
 void kv_tier_drop(struct kv_tier *tier, uint64_t origin);
-void kv_tier_forget(struct kv_tier *tier, const struct prefix_hash *hashes, uint32_t n);
 void kv_tier_clear(struct kv_tier *tier);
 
 /* ---- figures ---- */

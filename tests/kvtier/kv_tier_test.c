@@ -1,4 +1,4 @@
-/* kv_tier: what an engine stores comes back in the order that it asked for; what was dropped, forgotten or cleared never does; and
+/* kv_tier: what an engine stores comes back in the order that it asked for; what was dropped or cleared never does; and
  * nobody waits for a store. */
 #include "base/clock.h"
 #include "base/random.h"
@@ -266,20 +266,6 @@ Test(kv_tier, what_is_dropped_is_not_handed_out_even_if_it_was_read_or_waits)
     cr_assert(!has(4), "it is not written any more");
     work_all();
     cr_assert(has(1) && !has(2) && !has(3) && !has(4));
-}
-
-Test(kv_tier, what_is_forgotten_vanishes_with_what_stands_below_it)
-{
-    cr_assert(store(1, 0, 0) && store(2, 1, 0) && store(3, 2, 0));
-    work_all();
-    cr_assert(store(4, 3, 0)); /* waits: what it stands on is known to the store alone */
-    const struct prefix_hash hash = tier_block(2, 0, 0).key.hash;
-    kv_tier_forget(bed.tier, &hash, 1);
-    work_all();
-    cr_assert(has(1) && !has(2) && !has(3) && !has(4));
-    cr_assert(store(2, 1, 0), "the same prefix may be computed again");
-    work_all();
-    cr_assert(has(2));
 }
 
 Test(kv_tier, after_clear_there_is_nothing)
