@@ -30,7 +30,8 @@ struct prefix_tier {
     struct geometry geometry;
     uint32_t n_groups, spans_max, keys_max;
     size_t block_bytes;
-    uint64_t more_at_ns; /* when run left blocks; DEADLINE_NONE: it did not */
+    uint64_t more_at_ns;   /* when run left blocks; DEADLINE_NONE: it did not */
+    uint64_t next_hold_ns; /* when the next request that was held since run is held no more */
     struct restore restores[KV_TIER_ORDERS_MAX];
     struct restore plan; /* of the request that is looked at */
     struct prefix_tier_figures figures;
@@ -96,7 +97,7 @@ enum status prefix_tier_create(const struct prefix_tier_options *options,
     tier->spans_max = geometry_spans(&tier->geometry, options->context_tokens);
     tier->keys_max = prefix_tier_keys_max(&tier->geometry, options->context_tokens);
     tier->block_bytes = geometry_block_bytes(&tier->geometry);
-    tier->more_at_ns = DEADLINE_NONE;
+    tier->more_at_ns = tier->next_hold_ns = DEADLINE_NONE;
     if (tier->options.run_bytes == 0)
         tier->options.run_bytes = PREFIX_TIER_RUN_BYTES;
     bool has_memory = make_restore(tier, &tier->plan);
@@ -252,6 +253,7 @@ void prefix_tier_run(struct prefix_tier *tier, uint64_t now_ns)
         if (tier->restores[i].order != 0)
             (void)kv_manager_touch(tier->options.manager, tier->restores[i].hashes,
                                    tier->restores[i].n_spans);
+    tier->next_hold_ns = DEADLINE_NONE;
     take_pieces(tier, now_ns);
     for (uint32_t i = 0; i < KV_TIER_ORDERS_MAX; i++) {
         if (tier->restores[i].order == 0 || tier->restores[i].limit_ns > now_ns)
@@ -332,22 +334,67 @@ static bool has_room(const struct prefix_tier *tier)
     return tier->plan.n_blocks <= kv_manager_left(tier->options.manager);
 }
 
-/* 0: none is free. */
-static uint64_t order(struct prefix_tier *tier, uint64_t now_ns)
+/* Of the first n_spans of an order, a block is not in the cache. Looks from behind, because blocks come from the front. */
+static bool lacks(const struct prefix_tier *tier, const struct restore *restore, uint32_t n_spans)
+{
+    for (uint32_t i = restore->n_keys; i-- > 0;)
+        if (restore->spans[i] < n_spans &&
+            !is_cached(tier, restore->keys[i].hash, restore->keys[i].group))
+            return true;
+    return false;
+}
+
+static uint32_t n_common(const struct restore *a, const struct restore *b)
+{
+    uint32_t n = 0;
+    while (n < a->n_spans && n < b->n_spans && a->hashes[n].lo == b->hashes[n].lo &&
+           a->hashes[n].hi == b->hashes[n].hi)
+        n++;
+    return n;
+}
+
+/* An open order of another request that has blocks of the plan. False: there is none. */
+static bool share(const struct prefix_tier *tier, struct engine_request *request)
+{
+    uint32_t n_most = 0;
+    for (uint32_t i = 0; i < KV_TIER_ORDERS_MAX; i++) {
+        const struct restore *restore = &tier->restores[i];
+        const uint32_t n = restore->order != 0 ? n_common(restore, &tier->plan) : 0;
+        if (n <= n_most || !lacks(tier, restore, n))
+            continue;
+        n_most = n;
+        request->restore = restore->order;
+    }
+    request->restore_spans = n_most;
+    request->restores_other = n_most > 0;
+    return n_most > 0;
+}
+
+/* False: none is free. */
+static bool order(struct prefix_tier *tier, struct engine_request *request)
 {
     struct restore *restore = restore_of(tier, 0);
     if (!restore)
-        return 0;
+        return false;
     const uint64_t number = kv_tier_order(tier->options.tier, tier->plan.keys, tier->plan.n_keys);
     if (number == 0)
-        return 0;
+        return false;
     const struct restore spare = *restore;
     *restore = tier->plan;
     tier->plan = spare;
-    restore->order = number;
-    restore->limit_ns = now_ns + tier->options.limit_ns;
+    restore->order = request->restore = number;
+    restore->limit_ns = request->held_until_ns;
+    request->restore_spans = restore->n_spans;
+    request->restores_other = false;
     tier->figures.n_orders++;
-    return number;
+    return true;
+}
+
+/* It asks no more. */
+static void settle(struct engine_request *request)
+{
+    request->is_restored = true;
+    request->restore = request->held_until_ns = 0;
 }
 
 bool prefix_tier_is_settled(const struct prefix_tier *tier, const struct engine_request *request)
@@ -355,47 +402,91 @@ bool prefix_tier_is_settled(const struct prefix_tier *tier, const struct engine_
     return !tier || request->is_restored;
 }
 
+/* Its order is open, and lacks blocks of it; looks for these when the cache has changed. */
+static bool is_open(struct prefix_tier *tier, struct engine_request *request)
+{
+    const uint64_t changes = kv_manager_changes(tier->options.manager);
+    struct restore *restore = restore_of(tier, request->restore);
+    if (!restore || request->restore_lookup == changes)
+        return restore != NULL;
+    request->restore_lookup = changes;
+    if (lacks(tier, restore, request->restore_spans))
+        return true;
+    if (!request->restores_other)
+        end(tier, restore); /* others computed the rest of it */
+    return false;
+}
+
+bool prefix_tier_waits(struct prefix_tier *tier, struct engine_request *request, uint64_t now_ns)
+{
+    if (prefix_tier_is_settled(tier, request) || request->restore == 0)
+        return false;
+    const bool is_late = request->restores_other && request->held_until_ns <= now_ns;
+    if (!is_late && is_open(tier, request)) {
+        tier->next_hold_ns = clock_earlier(tier->next_hold_ns, request->held_until_ns);
+        return true;
+    }
+    if (is_late || !request->restores_other)
+        settle(request);
+    request->restore = request->restore_lookup = 0;
+    return false;
+}
+
+void prefix_tier_leave(struct prefix_tier *tier, struct engine_request *request)
+{
+    if (!tier || request->restore == 0)
+        return;
+    struct restore *restore = restore_of(tier, request->restore);
+    if (restore && !request->restores_other)
+        end(tier, restore);
+    settle(request);
+}
+
+/* The plan has what tier and cache have of its n spans. False: the cache has as much. */
+static bool finds_more(struct prefix_tier *tier, const struct prefix_hash *hashes, uint32_t n)
+{
+    uint32_t n_held;
+    const uint32_t n_known = kv_manager_peek(tier->options.manager, hashes, n, &n_held);
+    const uint32_t n_found = find_prefix(tier, hashes, n);
+    if (n_found <= n_known)
+        return false;
+    make_plan(tier, hashes, n_found);
+    tier->plan.n_known = n_known;
+    return tier->plan.n_keys > 0; /* windows of one token: such a prefix needs no block */
+}
+
 bool prefix_tier_holds(struct prefix_tier *tier, struct engine_request *request,
                        const struct prefix_hash *hashes, uint32_t n, uint64_t now_ns)
 {
-    uint32_t n_held;
+    if (prefix_tier_waits(tier, request, now_ns))
+        return true;
     if (prefix_tier_is_settled(tier, request))
         return false;
-    if (request->restore != 0) {
-        request->is_restored = !restore_of(tier, request->restore);
-        if (request->is_restored)
-            request->held_until_ns = 0;
-        return !request->is_restored;
-    }
     const uint64_t lookup = kv_manager_changes(tier->options.manager) +
                             ((uint64_t)kv_manager_left(tier->options.manager) << LEFT_SHIFT);
     if (request->restore_lookup == lookup)
         return false; /* there was no room, and nothing has changed */
     request->restore_lookup = lookup;
-    const uint32_t n_known = kv_manager_peek(tier->options.manager, hashes, n, &n_held);
-    const uint32_t n_found = find_prefix(tier, hashes, n);
-    if (n_found <= n_known) {
-        request->is_restored = true;
+    if (!finds_more(tier, hashes, n)) {
+        settle(request);
         return false;
     }
-    make_plan(tier, hashes, n_found);
-    tier->plan.n_known = n_known;
-    if (tier->plan.n_keys == 0) { /* windows of one token: such a prefix needs no block */
-        request->is_restored = true;
-        return false;
+    if (request->held_until_ns == 0)
+        request->held_until_ns = now_ns + tier->options.limit_ns;
+    if (share(tier, request) || (has_room(tier) && order(tier, request))) {
+        tier->next_hold_ns = clock_earlier(tier->next_hold_ns, request->held_until_ns);
+        return true;
     }
-    if (has_room(tier))
-        request->restore = order(tier, now_ns);
-    if (request->restore == 0)
-        return false;
-    request->held_until_ns = now_ns + tier->options.limit_ns;
-    return true;
+    request->held_until_ns = 0;
+    return false;
 }
 
 uint64_t prefix_tier_next_limit_ns(const struct prefix_tier *tier)
 {
-    uint64_t next_ns = tier ? tier->more_at_ns : DEADLINE_NONE;
-    for (uint32_t i = 0; tier && i < KV_TIER_ORDERS_MAX; i++)
+    if (!tier)
+        return DEADLINE_NONE;
+    uint64_t next_ns = clock_earlier(tier->more_at_ns, tier->next_hold_ns);
+    for (uint32_t i = 0; i < KV_TIER_ORDERS_MAX; i++)
         if (tier->restores[i].order != 0)
             next_ns = clock_earlier(next_ns, tier->restores[i].limit_ns);
     return next_ns;

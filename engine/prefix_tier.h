@@ -5,6 +5,9 @@
  *     a request waits for its admission   what the cache lacks of its prefix, and the tier has, is ordered
  *     blocks come                         they are copied into the pool and enter the cache, span by span
  *
+ * A request whose blocks another one has ordered waits for that order, and then asks again. An order ends early when the cache
+ * has all of it, because others computed it, and when its request leaves the queue.
+ *
  * A request waits for its order up to limit_ns, then it is admitted with what has come. Others are not held up. No block of
  * the pool is held for an order: what has come is cached, as any prefix of an earlier request, and counts as used now. An order
  * begins when the blocks for it can be taken.
@@ -49,12 +52,16 @@ void prefix_tier_destroy(struct prefix_tier *tier);
 
 /* Takes what has come, up to the bytes of a call, and ends late orders. In each round before the admission. */
 void prefix_tier_run(struct prefix_tier *tier, uint64_t now_ns);
-/* Whether a request that waits is to wait for blocks of its n spans; orders them. It asks once for each request. */
+/* Whether a request waits for an order that it has, or another one. False: holds may order. */
+bool prefix_tier_waits(struct prefix_tier *tier, struct engine_request *request, uint64_t now_ns);
+/* Likewise; if it waits for none, it orders what is missing of its n spans. In each round after run. */
 bool prefix_tier_holds(struct prefix_tier *tier, struct engine_request *request,
                        const struct prefix_hash *hashes, uint32_t n, uint64_t now_ns);
+/* The request leaves the queue without being admitted. */
+void prefix_tier_leave(struct prefix_tier *tier, struct engine_request *request);
 /* The request would not gain by another question. */
 bool prefix_tier_is_settled(const struct prefix_tier *tier, const struct engine_request *request);
-/* When the next order is late, or when run was called, if that left blocks; DEADLINE_NONE: never. */
+/* When the next order or wait is late, or when run was called, if that left blocks; DEADLINE_NONE: never. */
 uint64_t prefix_tier_next_limit_ns(const struct prefix_tier *tier);
 
 void prefix_tier_drop(struct prefix_tier *tier, uint64_t origin);

@@ -332,6 +332,96 @@ Test(prefix_tier, an_order_begins_when_its_blocks_can_be_taken)
     close_bed(&bed);
 }
 
+/* ---- several requests ---- */
+
+static void push_out(struct bed *bed, uint32_t n_blocks)
+{
+    open_on(bed, fault_device(1), &(struct cache_groups){0}, n_blocks);
+    for (uint32_t prompt = 0; prompt < 4; prompt++)
+        run_prompt(bed, prompt, 12, 0);
+    work_all(bed);
+}
+
+Test(prefix_tier, requests_of_one_prefix_read_it_once)
+{
+    struct bed bed;
+    struct engine_request first = {0}, second = {0}, shorter = {0};
+    push_out(&bed, 20);
+    const uint64_t before = figures(&bed).tier.n_read;
+    cr_assert(holds(&bed, &first, 0, 12, 0));
+    cr_assert(holds(&bed, &second, 0, 12, 0));
+    cr_assert(holds(&bed, &shorter, 0, 3, 0));
+    for (int i = 0; i < 4; i++)
+        cr_assert(kv_tier_work(bed.tier));
+    cr_assert(holds(&bed, &first, 0, 12, 1) && holds(&bed, &second, 0, 12, 1));
+    cr_assert(!holds(&bed, &shorter, 0, 3, 1), "what it needs has come");
+    for (int i = 0; i < 50 && holds(&bed, &first, 0, 12, 2); i++)
+        work_all(&bed);
+    cr_assert(!holds(&bed, &second, 0, 12, 2) && prefix_tier_is_settled(bed.prefix, &second));
+    cr_assert_eq(second.held_until_ns, 0);
+    cr_assert_eq(figures(&bed).tier.n_read - before, 12);
+    cr_assert_eq(figures(&bed).n_orders, 1);
+    cr_assert_eq(run_prompt(&bed, 0, 12, 0), 12);
+    close_bed(&bed);
+}
+
+Test(prefix_tier, a_longer_request_orders_its_own_rest_and_waits_no_longer_than_its_limit)
+{
+    struct bed bed;
+    struct engine_request first = {0}, longer = {0};
+    push_out(&bed, 20);
+    cr_assert(holds(&bed, &first, 0, 5, 0));
+    cr_assert(holds(&bed, &longer, 0, 12, 10));
+    for (int i = 0; i < 50 && holds(&bed, &first, 0, 5, 20); i++)
+        work_all(&bed);
+    cr_assert(holds(&bed, &longer, 0, 12, 30));
+    cr_assert_eq(figures(&bed).n_orders, 2);
+    cr_assert_eq(prefix_tier_next_limit_ns(bed.prefix), 10 + LIMIT_NS, "from its first wait");
+    work_all(&bed);
+    for (int i = 0; i < 50 && holds(&bed, &longer, 0, 12, 40); i++)
+        work_all(&bed);
+    cr_assert_eq(run_prompt(&bed, 0, 12, 0), 12);
+    close_bed(&bed);
+}
+
+Test(prefix_tier, an_order_ends_when_others_have_computed_its_blocks)
+{
+    struct bed bed;
+    struct engine_request request = {0};
+    push_out(&bed, 20);
+    const uint64_t before = figures(&bed).tier.n_read;
+    cr_assert(holds(&bed, &request, 0, 12, 0));
+    cr_assert_eq(run_prompt(&bed, 0, 12, 0), 0); /* a request that was not held */
+    cr_assert(!holds(&bed, &request, 0, 12, 1) && prefix_tier_is_settled(bed.prefix, &request));
+    cr_assert_eq(prefix_tier_next_limit_ns(bed.prefix), DEADLINE_NONE);
+    work_all(&bed);
+    cr_assert_eq(figures(&bed).tier.n_read, before);
+    close_bed(&bed);
+}
+
+Test(prefix_tier, an_order_ends_with_its_request_and_who_waited_for_it_orders)
+{
+    struct bed bed;
+    struct engine_request first = {0}, second = {0};
+    push_out(&bed, 20);
+    cr_assert(holds(&bed, &first, 0, 12, 0) && holds(&bed, &second, 0, 12, 0));
+    prefix_tier_leave(bed.prefix, &second);
+    cr_assert_eq(prefix_tier_next_limit_ns(bed.prefix), LIMIT_NS, "the order is of the first");
+    second = (struct engine_request){0};
+    cr_assert(holds(&bed, &second, 0, 12, 0));
+    prefix_tier_leave(bed.prefix, &first);
+    prefix_tier_leave(NULL, &first);
+    cr_assert(holds(&bed, &second, 0, 12, 0));
+    cr_assert_eq(figures(&bed).n_orders, 2);
+    prefix_tier_leave(bed.prefix, &second);
+    const uint64_t before = figures(&bed).tier.n_read;
+    work_all(&bed);
+    cr_assert_eq(figures(&bed).tier.n_read, before);
+    prefix_tier_run(bed.prefix, 1);
+    cr_assert_eq(prefix_tier_next_limit_ns(bed.prefix), DEADLINE_NONE);
+    close_bed(&bed);
+}
+
 /* ---- what is not trusted ---- */
 
 Test(prefix_tier, what_an_origin_sent_and_what_stands_on_it_is_dropped_from_the_tier_too)
