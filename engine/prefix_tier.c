@@ -32,6 +32,8 @@ struct prefix_tier {
     size_t block_bytes;
     uint64_t more_at_ns;   /* when run left blocks; DEADLINE_NONE: it did not */
     uint64_t next_hold_ns; /* when the next request that was held since run is held no more */
+    bool was_late;         /* an order, when late_done works of the tier were done */
+    uint64_t late_done;
     struct restore restores[KV_TIER_ORDERS_MAX];
     struct restore plan; /* of the request that is looked at */
     struct prefix_tier_figures figures;
@@ -258,7 +260,10 @@ void prefix_tier_run(struct prefix_tier *tier, uint64_t now_ns)
     for (uint32_t i = 0; i < KV_TIER_ORDERS_MAX; i++) {
         if (tier->restores[i].order == 0 || tier->restores[i].limit_ns > now_ns)
             continue;
+        bool has_work;
         tier->figures.n_late++;
+        tier->was_late = true;
+        tier->late_done = kv_tier_done(tier->options.tier, &has_work);
         end(tier, &tier->restores[i]);
     }
 }
@@ -390,6 +395,15 @@ static bool order(struct prefix_tier *tier, struct engine_request *request)
     return true;
 }
 
+/* Nothing that the tier has to do was done since the last order that was late: its disk hangs. */
+static bool hangs(struct prefix_tier *tier)
+{
+    bool has_work;
+    if (tier->was_late)
+        tier->was_late = kv_tier_done(tier->options.tier, &has_work) == tier->late_done && has_work;
+    return tier->was_late;
+}
+
 /* It asks no more. */
 static void settle(struct engine_request *request)
 {
@@ -460,7 +474,7 @@ bool prefix_tier_holds(struct prefix_tier *tier, struct engine_request *request,
 {
     if (prefix_tier_waits(tier, request, now_ns))
         return true;
-    if (prefix_tier_is_settled(tier, request))
+    if (prefix_tier_is_settled(tier, request) || hangs(tier))
         return false;
     const uint64_t lookup = kv_manager_changes(tier->options.manager) +
                             ((uint64_t)kv_manager_left(tier->options.manager) << LEFT_SHIFT);

@@ -12,6 +12,8 @@
  * the pool is held for an order: what has come is cached, as any prefix of an earlier request, and counts as used now. An order
  * begins when the blocks for it can be taken.
  *
+ * While the tier has done nothing since an order was late, because its disk hangs, nobody begins to.
+ *
  * What is dropped in the cache, or flushed, leaves the tier, too; so does all when the cache forgets a prefix (rare): what
  * stands below it may be anywhere in the stores. A block from the tier has the origin of all
  * KV before it.

@@ -55,7 +55,9 @@ struct kv_tier {
     uint64_t n_orders;    /* ever */
     struct piece *pieces; /* [pieces_max + orders]: the last ones have no bytes */
     struct line pieces_free, ends_free, pieces_done;
-    bool has_told; /* a piece was added to pieces_done since the last wake */
+    bool is_working; /* one read, write or removal goes on */
+    uint64_t n_done; /* of them, ever */
+    bool has_told;   /* a piece was added to pieces_done since the last wake */
     struct removal *removals, **removals_end;
     bool must_clear; /* before the removals; one of them found no memory, maybe */
     uint64_t epoch;  /* incremented by each removal */
@@ -370,15 +372,27 @@ bool kv_tier_work(struct kv_tier *tier)
 {
     bool has_done = true;
     pthread_mutex_lock(&tier->mutex);
+    tier->is_working = true;
     if (tier->removals || tier->must_clear)
         remove_now(tier);
     else
         has_done = read_now(tier) || write_now(tier);
+    tier->is_working = false;
+    tier->n_done += has_done;
     if (tier->has_told && tier->wake)
         tier->wake(tier->wake_arg); /* with the lock, so that on_piece(NULL) ends it */
     tier->has_told = false;
     pthread_mutex_unlock(&tier->mutex);
     return has_done;
+}
+
+uint64_t kv_tier_done(struct kv_tier *tier, bool *has_work_out)
+{
+    pthread_mutex_lock(&tier->mutex);
+    const uint64_t n_done = tier->n_done;
+    *has_work_out = tier->is_working || has_work(tier);
+    pthread_mutex_unlock(&tier->mutex);
+    return n_done;
 }
 
 /* ---- stores ---- */

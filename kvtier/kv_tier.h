@@ -49,6 +49,9 @@ void kv_tier_destroy(struct kv_tier *tier);
 /* One read, write or removal. False: there was nothing to do. */
 bool kv_tier_work(struct kv_tier *tier);
 
+/* How many of these are done. has_work_out: one goes on, or waits. */
+uint64_t kv_tier_done(struct kv_tier *tier, bool *has_work_out);
+
 /* ---- blocks that leave ---- */
 
 /* Where to copy the block's bytes; then end. NULL: it is not kept, or the store has it. */

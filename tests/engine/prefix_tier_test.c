@@ -422,6 +422,38 @@ Test(prefix_tier, an_order_ends_with_its_request_and_who_waited_for_it_orders)
     close_bed(&bed);
 }
 
+Test(prefix_tier, while_the_disk_hangs_one_request_waits_and_no_other)
+{
+    struct bed bed;
+    struct engine_request first = {0}, second = {0}, third = {0};
+    push_out(&bed, 20);
+    run_prompt(&bed, 4, 12, 0); /* what it pushes out waits to be written */
+    cr_assert(holds(&bed, &first, 0, 12, 0));
+    cr_assert(!holds(&bed, &first, 0, 12, LIMIT_NS));
+    cr_assert(!holds(&bed, &second, 1, 12, LIMIT_NS));
+    cr_assert(!holds(&bed, &second, 1, 12, 2 * LIMIT_NS));
+    cr_assert_eq(figures(&bed).n_orders, 1);
+    cr_assert(kv_tier_work(bed.tier), "the disk goes on");
+    cr_assert(holds(&bed, &third, 1, 12, 2 * LIMIT_NS));
+    prefix_tier_leave(bed.prefix, &third);
+    close_bed(&bed);
+}
+
+Test(prefix_tier, a_late_order_of_a_tier_that_has_nothing_to_do_holds_up_no_later_one)
+{
+    struct bed bed;
+    struct engine_request first = {0}, second = {0};
+    push_out(&bed, 20);
+    cr_assert(holds(&bed, &first, 0, 12, 0));
+    work_all(&bed); /* all is read, and this engine was slow */
+    cr_assert(!holds(&bed, &first, 0, 12, LIMIT_NS));
+    cr_assert_eq(figures(&bed).n_late, 1);
+    work_all(&bed); /* what made room for it is written */
+    cr_assert(holds(&bed, &second, 1, 12, LIMIT_NS));
+    prefix_tier_leave(bed.prefix, &second);
+    close_bed(&bed);
+}
+
 /* ---- what is not trusted ---- */
 
 Test(prefix_tier, what_an_origin_sent_and_what_stands_on_it_is_dropped_from_the_tier_too)
