@@ -413,7 +413,7 @@ static void settle(struct engine_request *request)
 
 bool prefix_tier_is_settled(const struct prefix_tier *tier, const struct engine_request *request)
 {
-    return !tier || request->is_restored;
+    return !tier || tier->options.limit_ns == 0 || request->is_restored;
 }
 
 /* Its order is open, and lacks blocks of it; looks for these when the cache has changed. */

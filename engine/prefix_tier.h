@@ -41,7 +41,7 @@ struct prefix_tier_options {
     struct device *device;           /* where the pool is; its compute queue is the engine's */
     const struct geometry *geometry; /* copied */
     uint32_t context_tokens;
-    uint64_t limit_ns;
+    uint64_t limit_ns;  /* 0: nobody waits, and nothing comes back */
     uint64_t run_bytes; /* of a call of run; 0: PREFIX_TIER_RUN_BYTES */
 };
 

@@ -41,6 +41,18 @@ static void hash_prompts(struct bed *bed)
     }
 }
 
+static void make_prefix(struct bed *bed, uint64_t limit_ns)
+{
+    const struct prefix_tier_options prefix = {.manager = bed->manager,
+                                               .tier = bed->tier,
+                                               .device = bed->device,
+                                               .geometry = &bed->geometry,
+                                               .context_tokens = CONTEXT,
+                                               .limit_ns = limit_ns,
+                                               .run_bytes = RUN_BLOCKS * bed->block_bytes};
+    cr_assert_eq(prefix_tier_create(&prefix, &bed->prefix), STATUS_OK);
+}
+
 static void open_on(struct bed *bed, struct device *device, const struct cache_groups *groups,
                     uint32_t n_blocks)
 {
@@ -77,14 +89,7 @@ static void open_on(struct bed *bed, struct device *device, const struct cache_g
         .keys_max = prefix_tier_keys_max(&bed->geometry, CONTEXT),
     };
     cr_assert_eq(kv_tier_create(&tier, &bed->tier), STATUS_OK);
-    const struct prefix_tier_options prefix = {.manager = bed->manager,
-                                               .tier = bed->tier,
-                                               .device = device,
-                                               .geometry = &bed->geometry,
-                                               .context_tokens = CONTEXT,
-                                               .limit_ns = LIMIT_NS,
-                                               .run_bytes = RUN_BLOCKS * bed->block_bytes};
-    cr_assert_eq(prefix_tier_create(&prefix, &bed->prefix), STATUS_OK);
+    make_prefix(bed, LIMIT_NS);
 }
 
 static void close_bed(struct bed *bed)
@@ -305,6 +310,22 @@ Test(prefix_tier, without_anything_to_wait_for_nobody_waits)
     cr_assert(prefix_tier_is_settled(NULL, &cached) &&
               !prefix_tier_holds(NULL, &cached, NULL, 0, 0));
     prefix_tier_run(NULL, 0);
+    close_bed(&bed);
+}
+
+Test(prefix_tier, with_a_limit_of_0_nobody_waits)
+{
+    struct bed bed;
+    struct engine_request request = {0};
+    open_on(&bed, fault_device(1), &(struct cache_groups){0}, 20);
+    for (uint32_t prompt = 0; prompt < 3; prompt++)
+        run_prompt(&bed, prompt, 12, 0);
+    work_all(&bed);
+    prefix_tier_destroy(bed.prefix);
+    make_prefix(&bed, 0);
+    cr_assert(!holds(&bed, &request, 0, 12, 100));
+    cr_assert(prefix_tier_is_settled(bed.prefix, &request) && request.held_until_ns == 0);
+    cr_assert_eq(figures(&bed).n_orders, 0);
     close_bed(&bed);
 }
 
