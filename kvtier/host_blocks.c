@@ -11,6 +11,7 @@
 
 struct host_blocks {
     struct host_blocks_options options;
+    size_t n_bytes;
     uint8_t *bytes; /* [slots][block_bytes] */
     pthread_mutex_t mutex;
     struct stored_index *index;
@@ -30,13 +31,14 @@ enum status host_blocks_create(const struct host_blocks_options *options, struct
         return STATUS_NO_MEMORY;
     blocks->options = *options;
     pthread_mutex_init(&blocks->mutex, NULL);
-    blocks->bytes = malloc(n * options->block_bytes);
+    blocks->n_bytes = n * options->block_bytes;
+    blocks->bytes = malloc(blocks->n_bytes);
     if (!blocks->bytes || stored_index_create((uint32_t)n, &blocks->index) != STATUS_OK) {
         host_blocks_destroy(blocks);
         return error_set(error, STATUS_NO_MEMORY, "kv_host_memory of %" PRIu64 " bytes: %s",
                          options->bytes_max, status_text(STATUS_NO_MEMORY));
     }
-    memset(blocks->bytes, 0, n * options->block_bytes);
+    memset(blocks->bytes, 0, blocks->n_bytes);
     *blocks_out = blocks;
     return STATUS_OK;
 }
@@ -46,6 +48,8 @@ void host_blocks_destroy(struct host_blocks *blocks)
     if (!blocks)
         return;
     stored_index_destroy(blocks->index);
+    if (blocks->bytes && blocks->options.wipes)
+        secret_wipe(blocks->bytes, blocks->n_bytes);
     free(blocks->bytes);
     pthread_mutex_destroy(&blocks->mutex);
     free(blocks);

@@ -106,6 +106,13 @@ static enum store_fault fault_of(int error_number)
     }
 }
 
+/* Nothing is wrong with the file. */
+static bool is_for_now(int error_number)
+{
+    return error_number == EMFILE || error_number == ENFILE || error_number == ENOMEM ||
+           error_number == EINTR;
+}
+
 /* ---- the head of a file ---- */
 
 static void put64(uint8_t *at, uint64_t number)
@@ -359,7 +366,8 @@ static enum status read_block(void *store, const struct stored_key *key, uint8_t
     }
     if (!is_good) {
         fault(files, kind, error_number);
-        (void)remove_slot(files, slot, false);
+        if (!is_for_now(error_number))
+            (void)remove_slot(files, slot, false);
         return STATUS_NOT_FOUND;
     }
     pthread_mutex_lock(&files->mutex);

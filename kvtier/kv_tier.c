@@ -203,6 +203,13 @@ enum status kv_tier_start(struct kv_tier *tier)
 
 static void end_orders(struct kv_tier *tier);
 
+static void free_bytes(const struct kv_tier *tier, uint8_t *bytes, uint32_t n)
+{
+    if (bytes && tier->options.wipes)
+        secret_wipe(bytes, n * tier->options.block_bytes);
+    free(bytes);
+}
+
 void kv_tier_destroy(struct kv_tier *tier)
 {
     if (!tier)
@@ -229,8 +236,8 @@ void kv_tier_destroy(struct kv_tier *tier)
     stored_index_destroy(tier->stores);
     free(tier->store_states);
     free(tier->pieces);
-    free(tier->store_bytes);
-    free(tier->piece_bytes);
+    free_bytes(tier, tier->store_bytes, tier->options.stores_max);
+    free_bytes(tier, tier->piece_bytes, tier->options.pieces_max);
     pthread_cond_destroy(&tier->changed);
     pthread_mutex_destroy(&tier->mutex);
     free(tier);
@@ -245,6 +252,18 @@ static uint8_t *piece_slot_bytes(const struct kv_tier *tier, uint32_t slot)
 {
     assert(slot < tier->options.pieces_max);
     return tier->piece_bytes + (size_t)slot * tier->options.block_bytes;
+}
+
+/* Also of an end, which has no bytes. */
+static void free_piece(struct kv_tier *tier, uint32_t slot)
+{
+    if (slot >= tier->options.pieces_max) {
+        line_push(&tier->ends_free, slot);
+        return;
+    }
+    if (tier->options.wipes)
+        secret_wipe(piece_slot_bytes(tier, slot), tier->options.block_bytes);
+    line_push(&tier->pieces_free, slot);
 }
 
 /* ---- work: each part has the lock when it is called and when it returns ---- */
@@ -323,11 +342,11 @@ static bool read_now(struct kv_tier *tier)
         status = tier->options.ops->read(tier->options.store, &key, bytes, &origin);
     pthread_mutex_lock(&tier->mutex);
     if (order->number != number || epoch != tier->epoch) { /* cancelled meanwhile */
-        line_push(&tier->pieces_free, slot);
+        free_piece(tier, slot);
         return true;
     }
     if (status != STATUS_OK) {
-        line_push(&tier->pieces_free, slot);
+        free_piece(tier, slot);
         tier->counts.n_missed++;
         tell_end(tier, at);
         return true;
@@ -473,8 +492,7 @@ static void withdraw(struct kv_tier *tier, uint32_t at)
         if (tier->pieces[slot].order != at)
             line_push(&tier->pieces_done, slot);
         else
-            line_push(slot < tier->options.pieces_max ? &tier->pieces_free : &tier->ends_free,
-                      slot);
+            free_piece(tier, slot);
     }
 }
 
@@ -484,8 +502,8 @@ void kv_tier_cancel(struct kv_tier *tier, uint64_t number)
     for (uint32_t i = 0; i < KV_TIER_ORDERS_MAX; i++)
         if (number != 0 && tier->orders[i].number == number) {
             withdraw(tier, i);
-            tier->orders[i].is_over = true;
             free_order(&tier->orders[i]);
+            pthread_cond_signal(&tier->changed); /* its pieces are free: others may be read */
         }
     pthread_mutex_unlock(&tier->mutex);
 }
@@ -499,7 +517,7 @@ bool kv_tier_take(struct kv_tier *tier, struct kv_tier_piece *piece_out)
     if (slot != NONE && piece_out->is_last)
         free_order(&tier->orders[tier->pieces[slot].order]);
     if (slot != NONE && slot >= tier->options.pieces_max)
-        line_push(&tier->ends_free, slot);
+        free_piece(tier, slot);
     pthread_mutex_unlock(&tier->mutex);
     return slot != NONE;
 }

@@ -32,7 +32,7 @@ struct kv_tier_options {
     void *store; /* borrowed until destroy */
     size_t block_bytes;
     uint32_t stores_max, pieces_max, keys_max;
-    bool wipes; /* zeros its memory of a block when that is given back */
+    bool wipes; /* zeros its memory of a block that leaves */
 };
 
 MUST_CHECK enum status kv_tier_create(const struct kv_tier_options *options,

@@ -441,6 +441,21 @@ Test(kv_files, a_full_disk_loses_blocks_and_is_counted)
     cr_assert_eq(umount(folder.path), 0);
 }
 
+Test(kv_files, a_process_without_descriptors_does_not_lose_its_files)
+{
+    struct rlimit before;
+    struct kv_files *files = tier_open(&folder, 8);
+    tier_write(files, 1, 0, 0);
+    cr_assert_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+    const struct rlimit none = {.rlim_cur = 0, .rlim_max = before.rlim_max};
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+    cr_assert(!tier_read(files, 1));
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+    cr_assert_eq(counts(files).faults[STORE_IO], 1);
+    cr_assert(tier_read(files, 1));
+    kv_files_close(files);
+}
+
 Test(kv_files, a_removed_folder_loses_blocks_and_nothing_else)
 {
     struct kv_files *files = tier_open(&folder, 8);

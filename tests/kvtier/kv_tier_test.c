@@ -281,6 +281,48 @@ Test(kv_tier, after_clear_there_is_nothing)
     cr_assert_eq(counts().store.n_blocks, 0);
 }
 
+/* ---- memory ---- */
+
+/* A store that finds its memory clean, fills it, and has every second block. */
+static enum status watch_read(void *arg, const struct stored_key *key, uint8_t *bytes_out,
+                              uint64_t *origin_out)
+{
+    unsigned *n_reads = arg;
+    for (size_t i = 0; i < tier_block_bytes(); i++)
+        cr_assert_eq(bytes_out[i], 0, "read %u byte %zu", *n_reads, i);
+    memset(bytes_out, 0xa5, tier_block_bytes());
+    (*n_reads)++;
+    *origin_out = 0;
+    return key->hash.lo % 2 ? STATUS_OK : STATUS_NOT_FOUND;
+}
+
+static void watch_clear(void *arg)
+{
+    (void)arg;
+}
+
+Test(kv_tier, memory_of_blocks_that_are_not_handed_out_is_wiped)
+{
+    static const struct block_store_ops OPS = {
+        .name = "watch", .read = watch_read, .clear = watch_clear};
+    unsigned n_reads = 0;
+    kv_tier_destroy(bed.tier);
+    make_tier(&OPS, &n_reads);
+    for (int i = 0; i < 2 * PIECES; i++) {
+        const uint64_t number = order(1, 2); /* one comes, one is missing */
+        work_all();
+        kv_tier_cancel(bed.tier, number);
+        cr_assert_neq(order(1, 1), 0);
+        work_all();
+        kv_tier_clear(bed.tier);
+        work_all();
+        struct kv_tier_piece piece;
+        while (kv_tier_take(bed.tier, &piece))
+            kv_tier_give(bed.tier, &piece);
+    }
+    cr_assert_eq(n_reads, 3 * 2 * PIECES);
+}
+
 /* ---- its thread ---- */
 
 /* A store that stands still until it is told to go on, as a disk that hangs. */
