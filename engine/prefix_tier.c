@@ -44,6 +44,11 @@ uint32_t prefix_tier_keys_max(const struct geometry *geometry, uint32_t context_
     return geometry_spans(geometry, context_tokens) * cache_groups_count(&geometry->groups);
 }
 
+uint32_t prefix_tier_pieces_min(const struct geometry *geometry)
+{
+    return 2 * cache_groups_count(&geometry->groups);
+}
+
 /* ---- blocks that leave ---- */
 
 static void store(struct prefix_tier *tier, const struct prefix_change *change)

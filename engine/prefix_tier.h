@@ -48,6 +48,10 @@ struct prefix_tier_options {
 /* Keys of an order: blocks of a whole context, with all spans of window groups. */
 uint32_t prefix_tier_keys_max(const struct geometry *geometry, uint32_t context_tokens);
 
+/* pieces_max of the tier, at least: blocks of two spans. An engine that has some of a span's blocks waits for the rest of them,
+ * and orders are read one after the other, so one span's are enough to go on; the others are read meanwhile. */
+uint32_t prefix_tier_pieces_min(const struct geometry *geometry);
+
 MUST_CHECK enum status prefix_tier_create(const struct prefix_tier_options *options,
                                           struct prefix_tier **tier_out);
 void prefix_tier_destroy(struct prefix_tier *tier);

@@ -53,6 +53,19 @@ static void make_prefix(struct bed *bed, uint64_t limit_ns)
     cr_assert_eq(prefix_tier_create(&prefix, &bed->prefix), STATUS_OK);
 }
 
+static void make_tier(struct bed *bed, uint32_t pieces_max)
+{
+    const struct kv_tier_options tier = {
+        .ops = &HOST_BLOCKS_OPS,
+        .store = bed->host,
+        .block_bytes = bed->block_bytes,
+        .stores_max = 100,
+        .pieces_max = pieces_max,
+        .keys_max = prefix_tier_keys_max(&bed->geometry, CONTEXT),
+    };
+    cr_assert_eq(kv_tier_create(&tier, &bed->tier), STATUS_OK);
+}
+
 static void open_on(struct bed *bed, struct device *device, const struct cache_groups *groups,
                     uint32_t n_blocks)
 {
@@ -80,15 +93,7 @@ static void open_on(struct bed *bed, struct device *device, const struct cache_g
     const struct host_blocks_options host = {.bytes_max = 200 * bed->block_bytes,
                                              .block_bytes = bed->block_bytes};
     cr_assert_eq(host_blocks_create(&host, &error, &bed->host), STATUS_OK);
-    const struct kv_tier_options tier = {
-        .ops = &HOST_BLOCKS_OPS,
-        .store = bed->host,
-        .block_bytes = bed->block_bytes,
-        .stores_max = 100,
-        .pieces_max = 2 * CACHE_GROUPS_MAX,
-        .keys_max = prefix_tier_keys_max(&bed->geometry, CONTEXT),
-    };
-    cr_assert_eq(kv_tier_create(&tier, &bed->tier), STATUS_OK);
+    make_tier(bed, 2 * CACHE_GROUPS_MAX);
     make_prefix(bed, LIMIT_NS);
 }
 
@@ -238,6 +243,40 @@ Test(prefix_tier, groups_of_layers_with_windows_come_back_with_what_the_next_tok
             push_and_restore(&bed, 12);
             close_bed(&bed);
         }
+}
+
+/* Three requests at a time, whose spans are cut by the bytes of a call. */
+Test(prefix_tier, blocks_of_two_spans_on_their_way_are_enough_for_all_orders)
+{
+    static const struct cache_groups GROUPS = {
+        .n = 3, .places = 4, .all = {{4, 0}, {4, 0}, {4, 9}}};
+    struct bed bed;
+    for (uint64_t seed = 1; seed <= 10; seed++) {
+        struct engine_request requests[3] = {{.restore = 0}};
+        uint32_t n_held = 3;
+        open_on(&bed, fault_device(seed), &GROUPS, 120);
+        prefix_tier_destroy(bed.prefix);
+        kv_tier_destroy(bed.tier);
+        make_tier(&bed, prefix_tier_pieces_min(&bed.geometry));
+        make_prefix(&bed, LIMIT_NS);
+        for (uint32_t prompt = 0; prompt < 8; prompt++) {
+            run_prompt(&bed, prompt, 12, 0);
+            work_all(&bed);
+        }
+        for (uint32_t round = 0; n_held > 0; round++) {
+            cr_assert_lt(round, 100);
+            n_held = 0;
+            for (uint32_t i = 0; i < 3; i++) {
+                n_held += holds(&bed, &requests[i], i, 12, 0);
+                for (uint32_t work = 0; work < seed; work++)
+                    (void)kv_tier_work(bed.tier);
+            }
+        }
+        cr_assert_gt(figures(&bed).n_orders, 1);
+        for (uint32_t i = 0; i < 3; i++)
+            cr_assert_eq(run_prompt(&bed, i, 12, 0), 12);
+        close_bed(&bed);
+    }
 }
 
 Test(prefix_tier, a_call_copies_its_bytes_and_asks_to_be_called_again)
