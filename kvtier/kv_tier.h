@@ -24,6 +24,7 @@
 #include "kvtier/block_store.h"
 
 #define KV_TIER_ORDERS_MAX 4u
+#define KV_TIER_END_MS     5000u
 
 struct kv_tier;
 
@@ -32,7 +33,8 @@ struct kv_tier_options {
     void *store; /* borrowed until destroy */
     size_t block_bytes;
     uint32_t stores_max, pieces_max, keys_max;
-    bool wipes; /* zeros its memory of a block that leaves */
+    uint32_t end_ms; /* of destroy; 0: KV_TIER_END_MS */
+    bool wipes;      /* zeros its memory of a block that leaves */
 };
 
 MUST_CHECK enum status kv_tier_create(const struct kv_tier_options *options,
@@ -43,8 +45,9 @@ uint64_t kv_tier_bytes(const struct kv_tier_options *options);
 MUST_CHECK enum status kv_tier_start(struct kv_tier *tier);
 /* wake(arg) is called by work when a piece can be taken. It calls nothing of the tier. Before start, or NULL when all is over. */
 void kv_tier_on_piece(struct kv_tier *tier, void (*wake)(void *arg), void *arg);
-/* Writes what waits to be written, and ends the thread. NULL is fine. */
-void kv_tier_destroy(struct kv_tier *tier);
+/* Writes what waits to be written, for half of end_ms at most, and ends the thread. False: the store has hung until end_ms; tier,
+ * thread and store must be left alone until the process ends. NULL is fine. */
+bool kv_tier_destroy(struct kv_tier *tier);
 
 /* One read, write or removal. False: there was nothing to do. */
 bool kv_tier_work(struct kv_tier *tier);

@@ -154,9 +154,10 @@ enum status worker_tier_open(struct worker *worker, const struct worker_options 
 
 void worker_tier_close(struct worker *worker)
 {
-    kv_tier_destroy(worker->tier.tier);
-    host_blocks_destroy(worker->tier.host);
-    kv_files_close(worker->tier.files);
+    if (kv_tier_destroy(worker->tier.tier)) { /* else its thread uses them */
+        host_blocks_destroy(worker->tier.host);
+        kv_files_close(worker->tier.files);
+    }
     worker->tier = (struct worker_tier){0};
 }
 

@@ -11,8 +11,9 @@
 #include <sched.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <time.h>
 
-enum { STORES = 4, PIECES = 3, KEYS = 16 };
+enum { STORES = 4, PIECES = 3, KEYS = 16, END_MS = 2000 };
 
 /* A tier on memory of the host, without a thread: the test calls work. */
 struct bed {
@@ -30,6 +31,7 @@ static void make_tier(const struct block_store_ops *ops, void *store)
                                             .stores_max = STORES,
                                             .pieces_max = PIECES,
                                             .keys_max = KEYS,
+                                            .end_ms = END_MS,
                                             .wipes = true};
     cr_assert_eq(kv_tier_create(&options, &bed.tier), STATUS_OK);
 }
@@ -45,7 +47,7 @@ static void make(void)
 
 static void finish(void)
 {
-    kv_tier_destroy(bed.tier);
+    (void)kv_tier_destroy(bed.tier);
     host_blocks_destroy(bed.host);
 }
 
@@ -306,7 +308,7 @@ Test(kv_tier, memory_of_blocks_that_are_not_handed_out_is_wiped)
     static const struct block_store_ops OPS = {
         .name = "watch", .read = watch_read, .clear = watch_clear};
     unsigned n_reads = 0;
-    kv_tier_destroy(bed.tier);
+    (void)kv_tier_destroy(bed.tier);
     make_tier(&OPS, &n_reads);
     for (int i = 0; i < 2 * PIECES; i++) {
         const uint64_t number = order(1, 2); /* one comes, one is missing */
@@ -324,6 +326,11 @@ Test(kv_tier, memory_of_blocks_that_are_not_handed_out_is_wiped)
 }
 
 /* ---- its thread ---- */
+
+static void sleep_ms(long ms)
+{
+    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000}, NULL);
+}
 
 /* A store that stands still until it is told to go on, as a disk that hangs. */
 struct stuck {
@@ -359,7 +366,7 @@ Test(kv_tier, a_disk_that_hangs_costs_blocks_and_no_time_of_the_engine)
     static const struct block_store_ops OPS = {
         .name = "stuck", .has = stuck_has, .write = stuck_write, .count = stuck_count};
     struct stuck stuck = {0};
-    kv_tier_destroy(bed.tier);
+    (void)kv_tier_destroy(bed.tier);
     make_tier(&OPS, &stuck);
     cr_assert_eq(kv_tier_start(bed.tier), STATUS_OK);
     uint32_t n_taken = 0;
@@ -368,9 +375,73 @@ Test(kv_tier, a_disk_that_hangs_costs_blocks_and_no_time_of_the_engine)
     cr_assert_eq(n_taken, STORES);
     cr_assert_eq(counts().n_dropped, 100 - STORES);
     atomic_store(&stuck.may_go, true);
-    kv_tier_destroy(bed.tier);
+    cr_assert(kv_tier_destroy(bed.tier));
     bed.tier = NULL;
     cr_assert_eq(atomic_load(&stuck.n_writes), STORES, "what was taken is written before the end");
+}
+
+Test(kv_tier, a_disk_that_hangs_holds_up_no_end, .timeout = 30)
+{
+    static const struct block_store_ops OPS = {
+        .name = "stuck", .has = stuck_has, .write = stuck_write, .count = stuck_count};
+    static struct stuck stuck; /* outlives the test, as the tier does */
+    static struct kv_tier *left;
+    (void)kv_tier_destroy(bed.tier);
+    make_tier(&OPS, &stuck);
+    left = bed.tier;
+    bed.tier = NULL;
+    cr_assert_eq(kv_tier_start(left), STATUS_OK);
+    uint8_t *bytes = kv_tier_store_begin(left, &(struct stored_block){.key.hash = {1, ~1ull}});
+    cr_assert(bytes);
+    tier_fill(1, bytes);
+    kv_tier_store_end(left, bytes, true);
+    const uint64_t before_ns = clock_now_ns();
+    cr_assert(!kv_tier_destroy(left));
+    const uint64_t took_ns = clock_now_ns() - before_ns;
+    cr_assert(took_ns >= END_MS * NS_PER_MS && took_ns < 5 * END_MS * NS_PER_MS);
+    atomic_store(&stuck.may_go, true);
+    cr_assert(kv_tier_destroy(left), "it hangs no more");
+}
+
+static enum status slow_write(void *arg, const struct stored_block *block, const uint8_t *bytes)
+{
+    (void)block;
+    (void)bytes;
+    sleep_ms(END_MS / 3);
+    atomic_fetch_add(&((struct stuck *)arg)->n_writes, 1);
+    return STATUS_OK;
+}
+
+Test(kv_tier, at_the_end_blocks_are_written_for_half_of_its_time, .timeout = 30)
+{
+    static const struct block_store_ops OPS = {
+        .name = "slow", .has = stuck_has, .write = slow_write, .count = stuck_count};
+    struct stuck stuck = {0};
+    (void)kv_tier_destroy(bed.tier);
+    make_tier(&OPS, &stuck);
+    cr_assert_eq(kv_tier_start(bed.tier), STATUS_OK);
+    for (uint64_t number = 1; number <= STORES; number++)
+        cr_assert(store(number, 0, 0));
+    cr_assert(kv_tier_destroy(bed.tier));
+    bed.tier = NULL;
+    const unsigned n_writes = atomic_load(&stuck.n_writes);
+    cr_assert(n_writes >= 1 && n_writes < STORES, "%u", n_writes);
+}
+
+Test(kv_tier, a_cancelled_order_makes_place_for_others, .timeout = 30)
+{
+    for (uint64_t number = 1; number <= 4; number++)
+        cr_assert(store(number, 0, 0));
+    work_all();
+    cr_assert_eq(kv_tier_start(bed.tier), STATUS_OK);
+    const uint64_t first = order(1, 4), second = order(4, 1);
+    while (counts().n_read < PIECES)
+        sched_yield();
+    sleep_ms(20); /* the thread sleeps: nothing is free */
+    kv_tier_cancel(bed.tier, first);
+    while (counts().n_read < PIECES + 1)
+        sched_yield();
+    expect_block(second, 0, 4, true);
 }
 
 static void count_wake(void *arg)
@@ -385,7 +456,7 @@ Test(kv_tier, every_piece_comes_with_a_wake_behind_it, .timeout = 60)
     tier_folder_make(&folder);
     struct kv_files *files = tier_open(&folder, 64);
     atomic_uint n_wakes = 0;
-    kv_tier_destroy(bed.tier);
+    (void)kv_tier_destroy(bed.tier);
     make_tier(&KV_FILES_OPS, files);
     kv_tier_on_piece(bed.tier, count_wake, &n_wakes);
     cr_assert_eq(kv_tier_start(bed.tier), STATUS_OK);
@@ -408,7 +479,7 @@ Test(kv_tier, every_piece_comes_with_a_wake_behind_it, .timeout = 60)
         }
     }
     kv_tier_on_piece(bed.tier, NULL, NULL);
-    kv_tier_destroy(bed.tier);
+    (void)kv_tier_destroy(bed.tier);
     bed.tier = NULL;
     kv_files_close(files);
     tier_folder_remove(&folder);
