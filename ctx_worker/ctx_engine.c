@@ -232,7 +232,9 @@ static enum status enlist(void *arg, struct engine_request *request, uint64_t no
 
 static void delist(void *arg, struct engine_request *request)
 {
-    schedule_remove(((const struct ctx_engine *)arg)->schedule, request->schedule_id);
+    const struct ctx_engine *engine = arg;
+    prefix_tier_leave(engine->home.tier, request);
+    schedule_remove(engine->schedule, request->schedule_id);
 }
 
 /* It may have ended in another way since the commit was granted. */

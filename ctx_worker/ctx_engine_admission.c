@@ -63,11 +63,11 @@ static void hold(struct ctx_engine *engine, uint64_t now_ns)
         struct engine_request *request = request_queue_at(&engine->queue, i);
         if (prefix_tier_is_settled(tier, request))
             continue;
-        const uint32_t n = request->restore == 0
-                               ? prefill_hash(slot, &engine->home, prompt_of(request))
-                               : 0;
+        const bool waits = prefix_tier_waits(tier, request, now_ns);
+        const bool asks = !waits && !prefix_tier_is_settled(tier, request);
+        const uint32_t n = asks ? prefill_hash(slot, &engine->home, prompt_of(request)) : 0;
         schedule_hold(engine->schedule, request->schedule_id,
-                      prefix_tier_holds(tier, request, slot->hashes, n, now_ns));
+                      waits || (asks && prefix_tier_holds(tier, request, slot->hashes, n, now_ns)));
     }
 }
 

@@ -268,11 +268,11 @@ void prefill_forget(const struct prefill *prefill, const struct prefill_home *ho
     const uint32_t block_tokens = prefill->table.block_tokens;
     const uint32_t first = prefill->n_cached / block_tokens;
     assert(prefill_is_live(prefill));
-    const uint32_t n_spans = prefill->prompt->request.n_tokens / block_tokens;
-    if (!kv_manager_caches(home->manager) || first >= n_spans)
+    if (!kv_manager_caches(home->manager) ||
+        first >= prefill->prompt->request.n_tokens / block_tokens)
         return;
     (void)kv_manager_forget(home->manager, prefill->hashes[first]);
-    prefix_tier_forget(home->tier, prefill->hashes + first, n_spans - first);
+    prefix_tier_clear(home->tier);
 }
 
 uint64_t prefill_kv_bytes(const struct prefill *prefill, const struct prefill_home *home)

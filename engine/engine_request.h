@@ -36,11 +36,12 @@ struct engine_request {
     uint64_t deadline_ns; /* DEADLINE_NONE: none */
     uint64_t arrived_ns;  /* when the engine took it */
     uint32_t schedule_id; /* schedule.h */
-    /* prefix_tier.h: the order that it waits for (0: none yet), until when at the latest, whether it needs to ask no more, and
-     * which changes and how many free blocks there were when it
-     * asked last. */
+    /* prefix_tier.h: the order that it waits for (0: none), until when at the latest, which changes and how many free blocks
+     * there were when it looked last, the spans of the order that it has, whether the order is of another request, and
+     * whether it needs to ask no more. */
     uint64_t restore, held_until_ns, restore_lookup;
-    bool is_restored;
+    uint32_t restore_spans;
+    bool restores_other, is_restored;
     uint32_t n_tokens;   /* of the prompt */
     uint32_t *token_ids; /* [n_tokens], after the struct of which this is the head */
 };

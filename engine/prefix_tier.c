@@ -30,6 +30,10 @@ struct prefix_tier {
     struct geometry geometry;
     uint32_t n_groups, spans_max, keys_max;
     size_t block_bytes;
+    uint64_t more_at_ns;   /* when run left blocks; DEADLINE_NONE: it did not */
+    uint64_t next_hold_ns; /* when the next request that was held since run is held no more */
+    bool was_late;         /* an order, when late_done works of the tier were done */
+    uint64_t late_done;
     struct restore restores[KV_TIER_ORDERS_MAX];
     struct restore plan; /* of the request that is looked at */
     struct prefix_tier_figures figures;
@@ -38,6 +42,11 @@ struct prefix_tier {
 uint32_t prefix_tier_keys_max(const struct geometry *geometry, uint32_t context_tokens)
 {
     return geometry_spans(geometry, context_tokens) * cache_groups_count(&geometry->groups);
+}
+
+uint32_t prefix_tier_pieces_min(const struct geometry *geometry)
+{
+    return 2 * cache_groups_count(&geometry->groups);
 }
 
 /* ---- blocks that leave ---- */
@@ -95,6 +104,9 @@ enum status prefix_tier_create(const struct prefix_tier_options *options,
     tier->spans_max = geometry_spans(&tier->geometry, options->context_tokens);
     tier->keys_max = prefix_tier_keys_max(&tier->geometry, options->context_tokens);
     tier->block_bytes = geometry_block_bytes(&tier->geometry);
+    tier->more_at_ns = tier->next_hold_ns = DEADLINE_NONE;
+    if (tier->options.run_bytes == 0)
+        tier->options.run_bytes = PREFIX_TIER_RUN_BYTES;
     bool has_memory = make_restore(tier, &tier->plan);
     for (uint32_t i = 0; i < KV_TIER_ORDERS_MAX; i++)
         has_memory = make_restore(tier, &tier->restores[i]) && has_memory;
@@ -223,9 +235,24 @@ static void take_piece(struct prefix_tier *tier, struct restore *restore,
         end(tier, restore);
 }
 
-void prefix_tier_run(struct prefix_tier *tier, uint64_t now_ns)
+/* Each call copies a block at least, so that all come. */
+static void take_pieces(struct prefix_tier *tier, uint64_t now_ns)
 {
     struct kv_tier_piece piece;
+    uint64_t n_bytes = 0;
+    while (n_bytes < tier->options.run_bytes && kv_tier_take(tier->options.tier, &piece)) {
+        struct restore *restore = restore_of(tier, piece.order);
+        n_bytes += piece.bytes ? tier->block_bytes : 0;
+        if (restore)
+            take_piece(tier, restore, &piece);
+        else
+            kv_tier_give(tier->options.tier, &piece);
+    }
+    tier->more_at_ns = n_bytes < tier->options.run_bytes ? DEADLINE_NONE : now_ns;
+}
+
+void prefix_tier_run(struct prefix_tier *tier, uint64_t now_ns)
+{
     if (!tier)
         return;
     /* What was there before is not to make room for what comes. */
@@ -233,17 +260,15 @@ void prefix_tier_run(struct prefix_tier *tier, uint64_t now_ns)
         if (tier->restores[i].order != 0)
             (void)kv_manager_touch(tier->options.manager, tier->restores[i].hashes,
                                    tier->restores[i].n_spans);
-    while (kv_tier_take(tier->options.tier, &piece)) {
-        struct restore *restore = restore_of(tier, piece.order);
-        if (restore)
-            take_piece(tier, restore, &piece);
-        else
-            kv_tier_give(tier->options.tier, &piece);
-    }
+    tier->next_hold_ns = DEADLINE_NONE;
+    take_pieces(tier, now_ns);
     for (uint32_t i = 0; i < KV_TIER_ORDERS_MAX; i++) {
         if (tier->restores[i].order == 0 || tier->restores[i].limit_ns > now_ns)
             continue;
+        bool has_work;
         tier->figures.n_late++;
+        tier->was_late = true;
+        tier->late_done = kv_tier_done(tier->options.tier, &has_work);
         end(tier, &tier->restores[i]);
     }
 }
@@ -319,70 +344,168 @@ static bool has_room(const struct prefix_tier *tier)
     return tier->plan.n_blocks <= kv_manager_left(tier->options.manager);
 }
 
-/* 0: none is free. */
-static uint64_t order(struct prefix_tier *tier, uint64_t now_ns)
+/* Of the first n_spans of an order, a block is not in the cache. Looks from behind, because blocks come from the front. */
+static bool lacks(const struct prefix_tier *tier, const struct restore *restore, uint32_t n_spans)
+{
+    for (uint32_t i = restore->n_keys; i-- > 0;)
+        if (restore->spans[i] < n_spans &&
+            !is_cached(tier, restore->keys[i].hash, restore->keys[i].group))
+            return true;
+    return false;
+}
+
+static uint32_t n_common(const struct restore *a, const struct restore *b)
+{
+    uint32_t n = 0;
+    while (n < a->n_spans && n < b->n_spans && a->hashes[n].lo == b->hashes[n].lo &&
+           a->hashes[n].hi == b->hashes[n].hi)
+        n++;
+    return n;
+}
+
+/* An open order of another request that has blocks of the plan. False: there is none. */
+static bool share(const struct prefix_tier *tier, struct engine_request *request)
+{
+    uint32_t n_most = 0;
+    for (uint32_t i = 0; i < KV_TIER_ORDERS_MAX; i++) {
+        const struct restore *restore = &tier->restores[i];
+        const uint32_t n = restore->order != 0 ? n_common(restore, &tier->plan) : 0;
+        if (n <= n_most || !lacks(tier, restore, n))
+            continue;
+        n_most = n;
+        request->restore = restore->order;
+    }
+    request->restore_spans = n_most;
+    request->restores_other = n_most > 0;
+    return n_most > 0;
+}
+
+/* False: none is free. */
+static bool order(struct prefix_tier *tier, struct engine_request *request)
 {
     struct restore *restore = restore_of(tier, 0);
     if (!restore)
-        return 0;
+        return false;
     const uint64_t number = kv_tier_order(tier->options.tier, tier->plan.keys, tier->plan.n_keys);
     if (number == 0)
-        return 0;
+        return false;
     const struct restore spare = *restore;
     *restore = tier->plan;
     tier->plan = spare;
-    restore->order = number;
-    restore->limit_ns = now_ns + tier->options.limit_ns;
+    restore->order = request->restore = number;
+    restore->limit_ns = request->held_until_ns;
+    request->restore_spans = restore->n_spans;
+    request->restores_other = false;
     tier->figures.n_orders++;
-    return number;
+    return true;
+}
+
+/* Nothing that the tier has to do was done since the last order that was late: its disk hangs. */
+static bool hangs(struct prefix_tier *tier)
+{
+    bool has_work;
+    if (tier->was_late)
+        tier->was_late = kv_tier_done(tier->options.tier, &has_work) == tier->late_done && has_work;
+    return tier->was_late;
+}
+
+/* It asks no more. */
+static void settle(struct engine_request *request)
+{
+    request->is_restored = true;
+    request->restore = request->held_until_ns = 0;
 }
 
 bool prefix_tier_is_settled(const struct prefix_tier *tier, const struct engine_request *request)
 {
-    return !tier || request->is_restored;
+    return !tier || tier->options.limit_ns == 0 || request->is_restored;
+}
+
+/* Its order is open, and lacks blocks of it; looks for these when the cache has changed. */
+static bool is_open(struct prefix_tier *tier, struct engine_request *request)
+{
+    const uint64_t changes = kv_manager_changes(tier->options.manager);
+    struct restore *restore = restore_of(tier, request->restore);
+    if (!restore || request->restore_lookup == changes)
+        return restore != NULL;
+    request->restore_lookup = changes;
+    if (lacks(tier, restore, request->restore_spans))
+        return true;
+    if (!request->restores_other)
+        end(tier, restore); /* others computed the rest of it */
+    return false;
+}
+
+bool prefix_tier_waits(struct prefix_tier *tier, struct engine_request *request, uint64_t now_ns)
+{
+    if (prefix_tier_is_settled(tier, request) || request->restore == 0)
+        return false;
+    const bool is_late = request->restores_other && request->held_until_ns <= now_ns;
+    if (!is_late && is_open(tier, request)) {
+        tier->next_hold_ns = clock_earlier(tier->next_hold_ns, request->held_until_ns);
+        return true;
+    }
+    if (is_late || !request->restores_other)
+        settle(request);
+    request->restore = request->restore_lookup = 0;
+    return false;
+}
+
+void prefix_tier_leave(struct prefix_tier *tier, struct engine_request *request)
+{
+    if (!tier || request->restore == 0)
+        return;
+    struct restore *restore = restore_of(tier, request->restore);
+    if (restore && !request->restores_other)
+        end(tier, restore);
+    settle(request);
+}
+
+/* The plan has what tier and cache have of its n spans. False: the cache has as much. */
+static bool finds_more(struct prefix_tier *tier, const struct prefix_hash *hashes, uint32_t n)
+{
+    uint32_t n_held;
+    const uint32_t n_known = kv_manager_peek(tier->options.manager, hashes, n, &n_held);
+    const uint32_t n_found = find_prefix(tier, hashes, n);
+    if (n_found <= n_known)
+        return false;
+    make_plan(tier, hashes, n_found);
+    tier->plan.n_known = n_known;
+    return tier->plan.n_keys > 0; /* windows of one token: such a prefix needs no block */
 }
 
 bool prefix_tier_holds(struct prefix_tier *tier, struct engine_request *request,
                        const struct prefix_hash *hashes, uint32_t n, uint64_t now_ns)
 {
-    uint32_t n_held;
-    if (prefix_tier_is_settled(tier, request))
+    if (prefix_tier_waits(tier, request, now_ns))
+        return true;
+    if (prefix_tier_is_settled(tier, request) || hangs(tier))
         return false;
-    if (request->restore != 0) {
-        request->is_restored = !restore_of(tier, request->restore);
-        if (request->is_restored)
-            request->held_until_ns = 0;
-        return !request->is_restored;
-    }
     const uint64_t lookup = kv_manager_changes(tier->options.manager) +
                             ((uint64_t)kv_manager_left(tier->options.manager) << LEFT_SHIFT);
     if (request->restore_lookup == lookup)
         return false; /* there was no room, and nothing has changed */
     request->restore_lookup = lookup;
-    const uint32_t n_known = kv_manager_peek(tier->options.manager, hashes, n, &n_held);
-    const uint32_t n_found = find_prefix(tier, hashes, n);
-    if (n_found <= n_known) {
-        request->is_restored = true;
+    if (!finds_more(tier, hashes, n)) {
+        settle(request);
         return false;
     }
-    make_plan(tier, hashes, n_found);
-    tier->plan.n_known = n_known;
-    if (tier->plan.n_keys == 0) { /* windows of one token: such a prefix needs no block */
-        request->is_restored = true;
-        return false;
+    if (request->held_until_ns == 0)
+        request->held_until_ns = now_ns + tier->options.limit_ns;
+    if (share(tier, request) || (has_room(tier) && order(tier, request))) {
+        tier->next_hold_ns = clock_earlier(tier->next_hold_ns, request->held_until_ns);
+        return true;
     }
-    if (has_room(tier))
-        request->restore = order(tier, now_ns);
-    if (request->restore == 0)
-        return false;
-    request->held_until_ns = now_ns + tier->options.limit_ns;
-    return true;
+    request->held_until_ns = 0;
+    return false;
 }
 
 uint64_t prefix_tier_next_limit_ns(const struct prefix_tier *tier)
 {
-    uint64_t next_ns = DEADLINE_NONE;
-    for (uint32_t i = 0; tier && i < KV_TIER_ORDERS_MAX; i++)
+    if (!tier)
+        return DEADLINE_NONE;
+    uint64_t next_ns = clock_earlier(tier->more_at_ns, tier->next_hold_ns);
+    for (uint32_t i = 0; i < KV_TIER_ORDERS_MAX; i++)
         if (tier->restores[i].order != 0)
             next_ns = clock_earlier(next_ns, tier->restores[i].limit_ns);
     return next_ns;
@@ -394,12 +517,6 @@ void prefix_tier_drop(struct prefix_tier *tier, uint64_t origin)
 {
     if (tier)
         kv_tier_drop(tier->options.tier, origin);
-}
-
-void prefix_tier_forget(struct prefix_tier *tier, const struct prefix_hash *hashes, uint32_t n)
-{
-    if (tier)
-        kv_tier_forget(tier->options.tier, hashes, n);
 }
 
 void prefix_tier_clear(struct prefix_tier *tier)

@@ -33,6 +33,7 @@ void admission_forget(const struct gen_home *home, const struct job *job)
 {
     schedule_id id = job->request.schedule_id;
     assert(home->jobs[id] == job && !job->sequence);
+    prefix_tier_leave(home->tier, &home->jobs[id]->request);
     schedule_remove(home->schedule, id);
     home->jobs[id] = NULL;
 }

@@ -135,11 +135,10 @@ void sequence_forget(struct sequence *sequence, const struct gen_home *home)
     const uint32_t block_tokens = sequence->table.block_tokens;
     const uint32_t first = sequence->n_cached / block_tokens;
     hash_tokens(sequence, home);
-    const uint32_t n_spans = sequence->n_hashed;
-    if (!kv_manager_caches(home->manager) || first >= n_spans)
+    if (!kv_manager_caches(home->manager) || first >= sequence->n_hashed)
         return;
     (void)kv_manager_forget(home->manager, sequence->hashes[first]);
-    prefix_tier_forget(home->tier, sequence->hashes + first, n_spans - first);
+    prefix_tier_clear(home->tier);
 }
 
 /* ---- given back ---- */

@@ -58,11 +58,9 @@ struct block_store_ops {
     /* Fills bytes_out [block_bytes], and says the origin. NOT_FOUND: it is not there, or not any more. */
     enum status (*read)(void *store, const struct stored_key *key, uint8_t *bytes_out,
                         uint64_t *origin_out);
-    /* Removes all blocks of that origin; */
+    /* Removes all blocks of that origin, */
     void (*drop)(void *store, uint64_t origin);
-    /* those of these hashes, and all that are known to stand below them; */
-    void (*forget)(void *store, const struct prefix_hash *hashes, uint32_t n);
-    /* all. */
+    /* or all. */
     void (*clear)(void *store);
     void (*count)(void *store, struct store_counts *counts_out);
 };

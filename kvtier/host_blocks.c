@@ -11,6 +11,7 @@
 
 struct host_blocks {
     struct host_blocks_options options;
+    size_t n_bytes;
     uint8_t *bytes; /* [slots][block_bytes] */
     pthread_mutex_t mutex;
     struct stored_index *index;
@@ -30,13 +31,14 @@ enum status host_blocks_create(const struct host_blocks_options *options, struct
         return STATUS_NO_MEMORY;
     blocks->options = *options;
     pthread_mutex_init(&blocks->mutex, NULL);
-    blocks->bytes = malloc(n * options->block_bytes);
+    blocks->n_bytes = n * options->block_bytes;
+    blocks->bytes = malloc(blocks->n_bytes);
     if (!blocks->bytes || stored_index_create((uint32_t)n, &blocks->index) != STATUS_OK) {
         host_blocks_destroy(blocks);
         return error_set(error, STATUS_NO_MEMORY, "kv_host_memory of %" PRIu64 " bytes: %s",
                          options->bytes_max, status_text(STATUS_NO_MEMORY));
     }
-    memset(blocks->bytes, 0, n * options->block_bytes);
+    memset(blocks->bytes, 0, blocks->n_bytes);
     *blocks_out = blocks;
     return STATUS_OK;
 }
@@ -46,6 +48,8 @@ void host_blocks_destroy(struct host_blocks *blocks)
     if (!blocks)
         return;
     stored_index_destroy(blocks->index);
+    if (blocks->bytes && blocks->options.wipes)
+        secret_wipe(blocks->bytes, blocks->n_bytes);
     free(blocks->bytes);
     pthread_mutex_destroy(&blocks->mutex);
     free(blocks);
@@ -121,22 +125,16 @@ static enum status read_block(void *store, const struct stored_key *key, uint8_t
     return STATUS_OK;
 }
 
-static void remove_marked(struct host_blocks *blocks)
-{
-    uint32_t slot = stored_index_oldest(blocks->index);
-    while (slot != STORED_NONE) {
-        const uint32_t next = stored_index_next(blocks->index, slot);
-        if (stored_index_is_marked(blocks->index, slot))
-            remove_slot(blocks, slot);
-        slot = next;
-    }
-}
-
 static void drop(void *store, uint64_t origin)
 {
     struct host_blocks *blocks = store;
-    stored_index_mark_origin(blocks->index, origin);
-    remove_marked(blocks);
+    uint32_t slot = stored_index_oldest(blocks->index);
+    while (slot != STORED_NONE) {
+        const uint32_t next = stored_index_next(blocks->index, slot);
+        if (stored_index_at(blocks->index, slot)->origin == origin)
+            remove_slot(blocks, slot);
+        slot = next;
+    }
     if (blocks->options.next)
         blocks->options.next->drop(blocks->options.next_store, origin);
 }
@@ -148,19 +146,6 @@ static void clear(void *store)
         remove_slot(blocks, stored_index_oldest(blocks->index));
     if (blocks->options.next)
         blocks->options.next->clear(blocks->options.next_store);
-}
-
-/* What stands below in one store may have its way up in the other: the hashes of a sequence lead to its own blocks in both. */
-static void forget(void *store, const struct prefix_hash *hashes, uint32_t n)
-{
-    struct host_blocks *blocks = store;
-    if (stored_index_mark_below(blocks->index, hashes, n) != STATUS_OK) {
-        clear(blocks);
-        return;
-    }
-    remove_marked(blocks);
-    if (blocks->options.next)
-        blocks->options.next->forget(blocks->options.next_store, hashes, n);
 }
 
 void host_blocks_count(struct host_blocks *blocks, struct store_counts *counts_out)
@@ -190,6 +175,5 @@ const struct block_store_ops HOST_BLOCKS_OPS = {.name = "host",
                                                 .write = write_block,
                                                 .read = read_block,
                                                 .drop = drop,
-                                                .forget = forget,
                                                 .clear = clear,
                                                 .count = count};

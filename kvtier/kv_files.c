@@ -106,6 +106,13 @@ static enum store_fault fault_of(int error_number)
     }
 }
 
+/* Nothing is wrong with the file. */
+static bool is_for_now(int error_number)
+{
+    return error_number == EMFILE || error_number == ENFILE || error_number == ENOMEM ||
+           error_number == EINTR;
+}
+
 /* ---- the head of a file ---- */
 
 static void put64(uint8_t *at, uint64_t number)
@@ -197,57 +204,68 @@ static int write_file(struct kv_files *files, const struct stored_block *block,
 
 /* ---- removing ---- */
 
-static void unlink_block(const struct kv_files *files, const struct stored_block *block)
+/* 0, or an error number. */
+static int unlink_block(const struct kv_files *files, const struct stored_block *block)
 {
     char name[KV_FILE_NAME_MAX];
     kv_file_name(files, block, name);
-    (void)unlinkat(files->descriptor, name,
-                   0); /* what stays is found, or deleted, at the next start */
+    return unlinkat(files->descriptor, name, 0) == 0 || errno == ENOENT ? 0 : errno;
 }
 
-/* Of the index first: nobody finds it from then on. */
-static void remove_slot(struct kv_files *files, uint32_t slot, bool is_for_room)
+/* Of the index first: nobody finds it from then on. 0, or an error number; it was counted. */
+static int remove_slot(struct kv_files *files, uint32_t slot, bool is_for_room)
 {
     pthread_mutex_lock(&files->mutex);
     const struct stored_block block = *stored_index_at(files->index, slot);
     stored_index_remove(files->index, slot);
     files->counts.n_removed += is_for_room;
     pthread_mutex_unlock(&files->mutex);
-    unlink_block(files, &block);
+    const int failed = unlink_block(files, &block);
+    if (failed)
+        fault(files, STORE_IO, failed);
+    return failed;
 }
 
-/* The index is changed by this thread alone: it needs the lock to change, not to look. */
-static void remove_marked(struct kv_files *files)
+/* False: the key file could not be written, which was counted; and nothing is kept until it can be. */
+static bool renew(struct kv_files *files)
 {
-    uint32_t slot = stored_index_oldest(files->index);
-    while (slot != STORED_NONE) {
-        const uint32_t next = stored_index_next(files->index, slot);
-        if (stored_index_is_marked(files->index, slot))
-            remove_slot(files, slot, false);
-        slot = next;
-    }
+    const int failed = kv_files_write_next(files);
+    files->must_renew = failed != 0;
+    if (failed)
+        fault(files, STORE_IO, failed);
+    return !failed;
 }
 
+/* Files that cannot be removed are of the last generation, if there is a new one; so are those whose removal a crash of the
+ * system undoes. */
 static void clear(void *store)
 {
     struct kv_files *files = store;
+    const bool is_new = renew(files);
     while (stored_index_count(files->index) > 0)
-        remove_slot(files, stored_index_oldest(files->index), false);
+        (void)remove_slot(files, stored_index_oldest(files->index), false);
+    (void)fsync(files->descriptor);
+    if (is_new)
+        kv_files_take_next(files);
 }
 
+/* The index is changed by this thread alone: it needs the lock to change, not to look. */
 static void drop(void *store, uint64_t origin)
 {
     struct kv_files *files = store;
-    stored_index_mark_origin(files->index, origin);
-    remove_marked(files);
-}
-
-static void forget(void *store, const struct prefix_hash *hashes, uint32_t n)
-{
-    struct kv_files *files = store;
-    if (stored_index_mark_below(files->index, hashes, n) == STATUS_OK)
-        remove_marked(files);
-    else
+    uint32_t slot = stored_index_oldest(files->index), n_removed = 0;
+    bool is_good = true;
+    while (slot != STORED_NONE) {
+        const uint32_t next = stored_index_next(files->index, slot);
+        if (stored_index_at(files->index, slot)->origin == origin) {
+            is_good = remove_slot(files, slot, false) == 0 && is_good;
+            n_removed++;
+        }
+        slot = next;
+    }
+    if (n_removed > 0 && fsync(files->descriptor) != 0)
+        is_good = false;
+    if (!is_good)
         clear(files);
 }
 
@@ -266,10 +284,15 @@ static enum status write_block(void *store, const struct stored_block *block, co
 {
     struct kv_files *files = store;
     const uint32_t known = stored_index_find(files->index, &block->key);
+    if (files->must_renew) {
+        if (!renew(files))
+            return STATUS_NOT_FOUND;
+        kv_files_take_next(files);
+    }
     if (known != STORED_NONE)
-        remove_slot(files, known, false); /* it may have another origin now */
+        (void)remove_slot(files, known, false); /* it may have another origin now */
     while (stored_index_is_full(files->index))
-        remove_slot(files, stored_index_oldest(files->index), true);
+        (void)remove_slot(files, stored_index_oldest(files->index), true);
     const int failed = write_file(files, block, bytes);
     if (failed) {
         fault(files, fault_of(failed), failed);
@@ -343,7 +366,8 @@ static enum status read_block(void *store, const struct stored_key *key, uint8_t
     }
     if (!is_good) {
         fault(files, kind, error_number);
-        remove_slot(files, slot, false);
+        if (!is_for_now(error_number))
+            (void)remove_slot(files, slot, false);
         return STATUS_NOT_FOUND;
     }
     pthread_mutex_lock(&files->mutex);
@@ -369,6 +393,5 @@ const struct block_store_ops KV_FILES_OPS = {.name = "disk",
                                              .write = write_block,
                                              .read = read_block,
                                              .drop = drop,
-                                             .forget = forget,
                                              .clear = clear,
                                              .count = count};

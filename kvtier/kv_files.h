@@ -3,7 +3,7 @@
  *
  *     FOLDER/kv-blocks/           0700
  *         lock                    held by the process that uses the folder (flock)
- *         key                     0600; the secret that the hashes of prefixes, and the digests, are keyed with
+ *         key                     0600; the secret that the hashes of prefixes are keyed with, and a generation
  *         tmp                     a block that is being written
  *         <hash>-<parent>-<origin>-<layout>-<group>.kv
  *
@@ -13,8 +13,12 @@
  *                     32  parent              80  zeros
  *                                            112  digest of all that is before and behind it
  *
- * Numbers are little-endian. The layout is a hash of the geometry with the model's digest and the numerics id: a file of
- * another layout is foreign. The digest is SipHash-2-4 of 128 bits with a key that is made of the secret.
+ * Numbers are little-endian. The digest is SipHash-2-4 of 128 bits with a key that is made of the secret and the generation.
+ * The layout is a hash, with that key, of the geometry with the model's digest and the numerics id: a file of another layout is
+ * foreign.
+ *
+ * What was cleared does not come back: first a key file of the next generation is written, then the files are removed. A drop
+ * removes its files, and clears if one of them cannot be removed. While no key file can be written, nothing is kept.
  *
  * A file appears whole (rename), is not synced, and is never trusted: whatever is wrong with it, it is missing, and is
  * deleted. The time of its last change says when it was used last, so the order of use outlives the process. Files of

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,12 +21,13 @@
 #define KEY_NAME  "key"
 #define KEY_TMP   "key-tmp"
 
-static const char KEY_MAGIC[8] = {'k', 'v', 'f', 'k', 'e', 'y', '0', '1'};
+static const char KEY_MAGIC[8] = {'k', 'v', 'f', 'k', 'e', 'y', '0', '2'};
 
 struct key_file {
     char magic[8];
     struct prefix_key secret;
-    uint64_t check_lo, check_hi; /* SipHash of the secret with itself */
+    uint64_t generation;
+    uint64_t check_lo, check_hi; /* SipHash of what is before it, with the secret */
 };
 
 static enum status fail(const struct kv_files *files, const char *what, struct error *error)
@@ -80,13 +82,14 @@ static enum status take_lock(struct kv_files *files, struct error *error)
 
 /* ---- the key ---- */
 
-static struct key_file key_file_of(const struct prefix_key *secret)
+static struct key_file key_file_of(const struct prefix_key *secret, uint64_t generation)
 {
-    struct key_file file = {.secret = *secret};
+    struct key_file file = {.secret = *secret, .generation = generation};
     struct hash_key key;
     memcpy(&key, secret, sizeof key);
     memcpy(file.magic, KEY_MAGIC, sizeof file.magic);
-    const struct hash128 check = hash128_of(&key, secret, sizeof *secret);
+    const struct hash128 check = hash128_of(&key, &file, offsetof(struct key_file, check_lo));
+    secret_wipe(&key, sizeof key);
     file.check_lo = check.lo;
     file.check_hi = check.hi;
     return file;
@@ -105,45 +108,77 @@ static bool read_key(struct kv_files *files)
     close(descriptor);
     if (!is_whole)
         return false;
-    wanted = key_file_of(&file.secret);
+    wanted = key_file_of(&file.secret, file.generation);
     const bool is_good = secret_equal(&file, &wanted, sizeof file);
-    if (is_good)
+    if (is_good) {
         files->secret = file.secret;
+        files->generation = file.generation;
+    }
     secret_wipe(&file, sizeof file);
     secret_wipe(&wanted, sizeof wanted);
     return is_good;
 }
 
-static enum status write_key(struct kv_files *files, struct error *error)
+/* 0, or an error number. */
+static int write_key(const struct kv_files *files, uint64_t generation)
 {
-    TRY(random_secret(&files->secret, sizeof files->secret, error));
-    struct key_file file = key_file_of(&files->secret);
+    struct key_file file = key_file_of(&files->secret, generation);
     const int descriptor = openat(files->descriptor, KEY_TMP,
                                   O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
-    if (descriptor < 0)
-        return fail(files, "cannot write to", error);
-    const bool is_written = write(descriptor, &file, sizeof file) == sizeof file &&
-                            fsync(descriptor) == 0;
+    if (descriptor < 0) {
+        const int failed = errno;
+        secret_wipe(&file, sizeof file);
+        return failed;
+    }
+    errno = EIO; /* of a short write */
+    int failed = write(descriptor, &file, sizeof file) != sizeof file || fsync(descriptor) != 0
+                     ? errno
+                     : 0;
     secret_wipe(&file, sizeof file);
-    if (close(descriptor) != 0 || !is_written ||
-        renameat(files->descriptor, KEY_TMP, files->descriptor, KEY_NAME) != 0)
-        return fail(files, "cannot write a key to", error);
-    return STATUS_OK;
+    if (close(descriptor) != 0 && !failed)
+        failed = errno;
+    if (!failed && (renameat(files->descriptor, KEY_TMP, files->descriptor, KEY_NAME) != 0 ||
+                    fsync(files->descriptor) != 0))
+        failed = errno;
+    return failed;
+}
+
+static void use_generation(struct kv_files *files, uint64_t generation)
+{
+    char use[64];
+    snprintf(use, sizeof use, "digests of KV files %" PRIu64, generation);
+    const struct prefix_key digest = prefix_key_for(&files->secret, use);
+    memcpy(&files->digest_key, &digest, sizeof files->digest_key);
+    const uint64_t shape[2] = {files->shape.lo, files->shape.hi};
+    files->layout = hash128_of(&files->digest_key, shape, sizeof shape);
+    files->generation = generation;
+}
+
+int kv_files_write_next(struct kv_files *files)
+{
+    return write_key(files, files->generation + 1);
+}
+
+void kv_files_take_next(struct kv_files *files)
+{
+    use_generation(files, files->generation + 1);
 }
 
 /* is_new_out: the files that are there are of no use. */
 static enum status take_key(struct kv_files *files, bool *is_new_out, struct error *error)
 {
     *is_new_out = !read_key(files);
-    if (*is_new_out)
-        TRY(write_key(files, error));
-    const struct prefix_key digest = prefix_key_for(&files->secret, "digests of KV files");
-    memcpy(&files->digest_key, &digest, sizeof files->digest_key);
+    if (*is_new_out) {
+        TRY(random_secret(&files->secret, sizeof files->secret, error));
+        errno = write_key(files, 0);
+        if (errno != 0)
+            return fail(files, "cannot write to", error);
+    }
+    use_generation(files, files->generation);
     return STATUS_OK;
 }
 
-/* Not a secret: names have a part of it. */
-static struct hash128 layout_of(const struct geometry *geometry)
+static struct hash128 shape_of(const struct geometry *geometry)
 {
     static const struct hash_key KEY = {"kv files layout"};
     char text[1024];
@@ -300,7 +335,7 @@ enum status kv_files_open(const struct kv_files_options *options, struct error *
         return STATUS_NO_MEMORY;
     files->descriptor = files->lock = -1;
     files->block_bytes = geometry_block_bytes(options->geometry);
-    files->layout = layout_of(options->geometry);
+    files->shape = shape_of(options->geometry);
     pthread_mutex_init(&files->mutex, NULL);
     enum status status = make_index(files, options->bytes_max, error);
     if (status == STATUS_OK)
@@ -324,6 +359,8 @@ void kv_files_close(struct kv_files *files)
     if (!files)
         return;
     stored_index_destroy(files->index);
+    if (files->must_renew)
+        (void)kv_files_write_next(files); /* the disk may be well again */
     if (files->lock >= 0)
         close(files->lock);
     if (files->descriptor >= 0)

@@ -23,7 +23,10 @@ struct kv_files {
     size_t block_bytes;
     uint64_t file_bytes; /* as it counts */
     struct prefix_key secret;
+    uint64_t generation;
+    bool must_renew; /* the key file of the next one could not be written, and the index is empty */
     struct hash_key digest_key;
+    struct hash128 shape; /* of the geometry */
     struct hash128 layout;
     struct kv_files_found found;
     uint64_t time_ns; /* of the last use: later ones are later */
@@ -31,6 +34,11 @@ struct kv_files {
     struct stored_index *index;
     struct store_counts counts;
 };
+
+/* The key file of the next generation. 0, or an error number. */
+int kv_files_write_next(struct kv_files *files);
+/* Files have that generation from now on. */
+void kv_files_take_next(struct kv_files *files);
 
 void kv_file_name(const struct kv_files *files, const struct stored_block *block,
                   char name_out[KV_FILE_NAME_MAX]);

@@ -10,11 +10,11 @@
  * store is slow, the block is not kept, and counted. Reads come before writes, because requests wait for them.
  *
  * An order is a list of keys, which are read in this order. Each block comes as a piece; the first one that is missing ends
- * the order. What drop, forget and clear remove is never handed out afterwards: they end all orders, and are done
- * before anything else is read or written.
+ * the order. What drop and clear remove is never handed out afterwards: they end all orders, and are done before anything
+ * else is read or written.
  *
  * Bounds: stores_max blocks that wait to be written, KV_TIER_ORDERS_MAX orders of keys_max keys, pieces_max blocks that were
- * read and not given back. All memory is made at creation; a removal allocates (if it cannot, the store is cleared).
+ * read and not given back. All memory is made at creation; a drop allocates (if it cannot, the store is cleared).
  *
  * Thread: create, start and destroy main's; the others the engine's, but for work, the tier's, and count, any.
  */
@@ -24,6 +24,7 @@
 #include "kvtier/block_store.h"
 
 #define KV_TIER_ORDERS_MAX 4u
+#define KV_TIER_END_MS     5000u
 
 struct kv_tier;
 
@@ -32,7 +33,8 @@ struct kv_tier_options {
     void *store; /* borrowed until destroy */
     size_t block_bytes;
     uint32_t stores_max, pieces_max, keys_max;
-    bool wipes; /* zeros its memory of a block when that is given back */
+    uint32_t end_ms; /* of destroy; 0: KV_TIER_END_MS */
+    bool wipes;      /* zeros its memory of a block that leaves */
 };
 
 MUST_CHECK enum status kv_tier_create(const struct kv_tier_options *options,
@@ -43,11 +45,15 @@ uint64_t kv_tier_bytes(const struct kv_tier_options *options);
 MUST_CHECK enum status kv_tier_start(struct kv_tier *tier);
 /* wake(arg) is called by work when a piece can be taken. It calls nothing of the tier. Before start, or NULL when all is over. */
 void kv_tier_on_piece(struct kv_tier *tier, void (*wake)(void *arg), void *arg);
-/* Writes what waits to be written, and ends the thread. NULL is fine. */
-void kv_tier_destroy(struct kv_tier *tier);
+/* Writes what waits to be written, for half of end_ms at most, and ends the thread. False: the store has hung until end_ms; tier,
+ * thread and store must be left alone until the process ends. NULL is fine. */
+bool kv_tier_destroy(struct kv_tier *tier);
 
 /* One read, write or removal. False: there was nothing to do. */
 bool kv_tier_work(struct kv_tier *tier);
+
+/* How many of these are done. has_work_out: one goes on, or waits. */
+uint64_t kv_tier_done(struct kv_tier *tier, bool *has_work_out);
 
 /* ---- blocks that leave ---- */
 
@@ -79,7 +85,6 @@ void kv_tier_give(struct kv_tier *tier, const struct kv_tier_piece *piece);
 /* ---- what must vanish ---- */
 
 void kv_tier_drop(struct kv_tier *tier, uint64_t origin);
-void kv_tier_forget(struct kv_tier *tier, const struct prefix_hash *hashes, uint32_t n);
 void kv_tier_clear(struct kv_tier *tier);
 
 /* ---- figures ---- */

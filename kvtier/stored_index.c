@@ -7,7 +7,7 @@
 struct entry {
     struct stored_block block;
     uint32_t previous, next; /* in the list, or next of the unused */
-    bool is_used, is_marked;
+    bool is_used;
 };
 
 struct stored_index {
@@ -169,70 +169,4 @@ uint32_t stored_index_oldest(const struct stored_index *index)
 uint32_t stored_index_next(const struct stored_index *index, uint32_t slot)
 {
     return index->entries[slot].next;
-}
-
-/* ---- marks ---- */
-
-bool stored_index_is_marked(const struct stored_index *index, uint32_t slot)
-{
-    return index->entries[slot].is_marked;
-}
-
-void stored_index_mark_origin(struct stored_index *index, uint64_t origin)
-{
-    assert(origin != 0);
-    for (uint32_t slot = index->first; slot != STORED_NONE; slot = index->entries[slot].next)
-        index->entries[slot].is_marked |= index->entries[slot].block.origin == origin;
-}
-
-static int compare(const void *left, const void *right)
-{
-    const struct prefix_hash *a = left, *b = right;
-    if (a->hi != b->hi)
-        return a->hi < b->hi ? -1 : 1;
-    return (a->lo > b->lo) - (a->lo < b->lo);
-}
-
-/* A block of that span, of any group, is marked. */
-static bool has_mark(const struct stored_index *index, struct prefix_hash hash)
-{
-    for (uint32_t group = 0; group < CACHE_GROUPS_MAX; group++) {
-        const uint32_t slot = stored_index_find(index, &(struct stored_key){hash, group});
-        if (slot != STORED_NONE && index->entries[slot].is_marked)
-            return true;
-    }
-    return false;
-}
-
-/* Returns how many more. */
-static uint32_t mark_once(struct stored_index *index, const struct prefix_hash *sorted, uint32_t n)
-{
-    uint32_t n_marked = 0;
-    for (uint32_t slot = index->first; slot != STORED_NONE; slot = index->entries[slot].next) {
-        struct entry *entry = &index->entries[slot];
-        if (entry->is_marked)
-            continue;
-        const struct stored_block *block = &entry->block;
-        entry->is_marked = bsearch(&block->key.hash, sorted, n, sizeof *sorted, compare) ||
-                           bsearch(&block->parent, sorted, n, sizeof *sorted, compare) ||
-                           has_mark(index, block->parent);
-        n_marked += entry->is_marked;
-    }
-    return n_marked;
-}
-
-enum status stored_index_mark_below(struct stored_index *index, const struct prefix_hash *hashes,
-                                    uint32_t n)
-{
-    if (n == 0)
-        return STATUS_OK;
-    struct prefix_hash *sorted = malloc(n * sizeof *sorted);
-    if (!sorted)
-        return STATUS_NO_MEMORY;
-    memcpy(sorted, hashes, n * sizeof *sorted);
-    qsort(sorted, n, sizeof *sorted, compare);
-    while (mark_once(index, sorted, n) > 0)
-        continue;
-    free(sorted);
-    return STATUS_OK;
 }

@@ -34,10 +34,3 @@ void stored_index_remove(struct stored_index *index, uint32_t slot);
 /* In the order of their use. STORED_NONE: the end. */
 uint32_t stored_index_oldest(const struct stored_index *index);
 uint32_t stored_index_next(const struct stored_index *index, uint32_t slot);
-
-/* Marks what has that origin, or one of these hashes, or stands below what has one, as far as the index has the way there.
- * The marked ones are told by is_marked until they are removed. NO_MEMORY: nothing was marked. */
-void stored_index_mark_origin(struct stored_index *index, uint64_t origin);
-MUST_CHECK enum status stored_index_mark_below(struct stored_index *index,
-                                               const struct prefix_hash *hashes, uint32_t n);
-bool stored_index_is_marked(const struct stored_index *index, uint32_t slot);

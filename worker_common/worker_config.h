@@ -176,7 +176,7 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
     X(kv_disk_part, HIDDEN(STRING), "", "name", "folder in kv_disk, among several workers")        \
     X(kv_restore_ms, DURATION_MS(0, 3600000), "2s", "ms",                                          \
       "longest time that a request waits for KV blocks of its prompt from kv_host_memory and "     \
-      "kv_disk; what has not come then is computed")                                               \
+      "kv_disk; what has not come then is computed; 0: all of it")                                 \
     X(kv_scrub, BOOL, "no", "",                                                                    \
       "zero the memory of a KV block when it becomes free, so that K and V of a finished request " \
       "are in no dump of the memory; blocks of cached prefixes stay until they are evicted; on "   \
@@ -248,12 +248,11 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
     .context_math = (config)->attention_math, .block_activations = (config)->block_activations,    \
     .attention = ATTENTION_SWITCHES(config), .device = (config)->device,                           \
     .attention_window = (config)->attention_window, .force_window = (config)->force_window,        \
-    .sink_tokens = (config)->sink_tokens,                                                          \
-    .device_memory = (config)->device_memory, .device_math = (config)->device_math,                \
-    .pin = (config)->pin, .cpu_placement = (config)->cpu_placement,                                \
-    .kv_transport = (config)->kv_transport, .kv_network = (config)->kv_network,                    \
-    .ucx_net_devices = (config)->ucx_net_devices, .ucx_port_range = (config)->ucx_port_range,      \
-    .peers_max = (config)->peers_max, .pieces_max = (config)->pieces_max,                          \
-    .kv_unproven_max = (config)->kv_unproven_max, .kv_proof_ms = (config)->kv_proof_ms,            \
-    .constraints = {CONSTRAINT_COMPILER_LIMITS(config)},                                           \
+    .sink_tokens = (config)->sink_tokens, .device_memory = (config)->device_memory,                \
+    .device_math = (config)->device_math, .pin = (config)->pin,                                    \
+    .cpu_placement = (config)->cpu_placement, .kv_transport = (config)->kv_transport,              \
+    .kv_network = (config)->kv_network, .ucx_net_devices = (config)->ucx_net_devices,              \
+    .ucx_port_range = (config)->ucx_port_range, .peers_max = (config)->peers_max,                  \
+    .pieces_max = (config)->pieces_max, .kv_unproven_max = (config)->kv_unproven_max,              \
+    .kv_proof_ms = (config)->kv_proof_ms, .constraints = {CONSTRAINT_COMPILER_LIMITS(config)},     \
     .constraint_queue_max = (config)->constraint_queue_max

@@ -21,7 +21,6 @@
 #define STORES_MAX      65536u
 /* And on their way back. */
 #define PIECES_BYTES ((uint64_t)64 * MIB)
-#define PIECES_MIN   (2 * CACHE_GROUPS_MAX)
 #define PIECES_MAX   512u
 
 static bool has_disk(const struct worker_options *options)
@@ -121,7 +120,8 @@ static enum status open_tier(struct worker *worker, const struct worker_options 
         .store = tier->host ? (void *)tier->host : (void *)tier->files,
         .block_bytes = block_bytes,
         .stores_max = clamp(n_stores < stores_max ? n_stores : stores_max, STORES_MIN, STORES_MAX),
-        .pieces_max = clamp(PIECES_BYTES / block_bytes, PIECES_MIN, PIECES_MAX),
+        .pieces_max = clamp(PIECES_BYTES / block_bytes, prefix_tier_pieces_min(geometry),
+                            PIECES_MAX),
         .keys_max = prefix_tier_keys_max(geometry, worker->context_tokens),
         .wipes = options->kv_scrub,
     };
@@ -154,9 +154,10 @@ enum status worker_tier_open(struct worker *worker, const struct worker_options 
 
 void worker_tier_close(struct worker *worker)
 {
-    kv_tier_destroy(worker->tier.tier);
-    host_blocks_destroy(worker->tier.host);
-    kv_files_close(worker->tier.files);
+    if (kv_tier_destroy(worker->tier.tier)) { /* else its thread uses them */
+        host_blocks_destroy(worker->tier.host);
+        kv_files_close(worker->tier.files);
+    }
     worker->tier = (struct worker_tier){0};
 }
 

@@ -83,9 +83,6 @@ Test(host_blocks, what_must_vanish_vanishes_from_both)
     HOST_BLOCKS_OPS.drop(host, 7);
     for (uint64_t number = 1; number <= 6; number++)
         cr_assert_eq(get(number, &origin), number % 2 == 0);
-    const struct prefix_hash hash = tier_block(2, 0, 0).key.hash;
-    HOST_BLOCKS_OPS.forget(host, &hash, 1);
-    cr_assert(!has(2));
     HOST_BLOCKS_OPS.clear(host);
     for (uint64_t number = 1; number <= 6; number++)
         cr_assert(!has(number));

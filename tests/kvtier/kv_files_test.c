@@ -29,19 +29,6 @@ static void clean(void)
 
 TestSuite(kv_files, .init = make, .fini = clean);
 
-static struct store_counts counts(struct kv_files *files)
-{
-    struct store_counts now;
-    KV_FILES_OPS.count(files, &now);
-    return now;
-}
-
-static bool has(struct kv_files *files, uint64_t number)
-{
-    const struct stored_block block = tier_block(number, 0, 0);
-    return KV_FILES_OPS.has(files, &block.key);
-}
-
 /* ---- what is kept ---- */
 
 Test(kv_files, a_block_comes_back_bit_for_bit_with_its_origin_after_a_restart_too)
@@ -63,8 +50,8 @@ Test(kv_files, a_block_comes_back_bit_for_bit_with_its_origin_after_a_restart_to
     cr_assert_eq(KV_FILES_OPS.read(files, &block.key, bytes, &origin), STATUS_OK);
     cr_assert(tier_is_filled(2, bytes));
     cr_assert_eq(origin, 0xabcdef);
-    cr_assert(!has(files, 3) && !tier_read(files, 3));
-    cr_assert_eq(counts(files).n_read, 1, "by this life");
+    cr_assert(!tier_has(files, 3) && !tier_read(files, 3));
+    cr_assert_eq(tier_counts(files).n_read, 1, "by this life");
     kv_files_close(files);
 }
 
@@ -99,10 +86,11 @@ Test(kv_files, what_was_used_longest_ago_goes_first)
         tier_write(files, number, 0, 0);
     cr_assert(tier_read(files, 1));
     tier_write(files, 4, 0, 0);
-    cr_assert(has(files, 1) && !has(files, 2) && has(files, 3) && has(files, 4));
+    cr_assert(tier_has(files, 1) && !tier_has(files, 2) && tier_has(files, 3) &&
+              tier_has(files, 4));
     cr_assert_eq(tier_folder_count(&folder), 3);
-    cr_assert_eq(counts(files).n_removed, 1);
-    cr_assert_eq(counts(files).bytes, 3 * TIER_FILE_BYTES);
+    cr_assert_eq(tier_counts(files).n_removed, 1);
+    cr_assert_eq(tier_counts(files).bytes, 3 * TIER_FILE_BYTES);
     kv_files_close(files);
 }
 
@@ -117,12 +105,12 @@ Test(kv_files, the_order_of_use_and_a_smaller_size_hold_after_a_restart)
 
     files = tier_open(&folder, 3); /* 3 and 4 were used longest ago */
     cr_assert_eq(kv_files_found(files).n_over, 2);
-    cr_assert(has(files, 5) && has(files, 2) && has(files, 1));
+    cr_assert(tier_has(files, 5) && tier_has(files, 2) && tier_has(files, 1));
     cr_assert_eq(tier_folder_count(&folder), 3);
     tier_write(files, 6, 0, 0);
-    cr_assert(!has(files, 5));
+    cr_assert(!tier_has(files, 5));
     tier_write(files, 7, 0, 0);
-    cr_assert(!has(files, 2) && has(files, 1));
+    cr_assert(!tier_has(files, 2) && tier_has(files, 1));
     kv_files_close(files);
 }
 
@@ -146,9 +134,9 @@ Test(kv_files, a_wrong_bit_anywhere_makes_the_block_missing_and_deletes_the_file
         close(descriptor);
         cr_assert(!tier_read(files, 1), "byte %zu", at);
         cr_assert_eq(tier_folder_count(&folder), 0);
-        cr_assert(!has(files, 1));
+        cr_assert(!tier_has(files, 1));
     }
-    const struct store_counts now = counts(files);
+    const struct store_counts now = tier_counts(files);
     cr_assert_eq(now.faults[STORE_CORRUPT] + now.faults[STORE_FOREIGN], n_bytes);
     cr_assert_gt(now.faults[STORE_CORRUPT], n_bytes - 32);
     kv_files_close(files);
@@ -165,7 +153,7 @@ Test(kv_files, a_file_of_another_length_is_missing_at_once_and_after_a_restart)
         tier_folder_only(&folder, path);
         cr_assert_eq(truncate(path, lengths[i]), 0);
         cr_assert(!tier_read(files, 1));
-        cr_assert_eq(counts(files).faults[STORE_CORRUPT], 1);
+        cr_assert_eq(tier_counts(files).faults[STORE_CORRUPT], 1);
         tier_write(files, 1, 0, 0);
         kv_files_close(files);
         tier_folder_only(&folder, path);
@@ -194,7 +182,7 @@ Test(kv_files, a_file_under_the_name_of_another_block_is_missing)
     kv_files_close(files);
     cr_assert_eq(rename(first, second), 0);
     files = tier_open(&folder, 8);
-    cr_assert(has(files, 2), "by its name");
+    cr_assert(tier_has(files, 2), "by its name");
     cr_assert(!tier_read(files, 2));
     cr_assert_eq(tier_folder_count(&folder), 0);
     kv_files_close(files);
@@ -208,7 +196,7 @@ Test(kv_files, what_is_no_file_a_link_or_gone_is_missing)
     tier_folder_only(&folder, path);
     cr_assert_eq(unlink(path), 0);
     cr_assert(!tier_read(files, 1));
-    cr_assert_eq(counts(files).faults[STORE_MISSING], 1);
+    cr_assert_eq(tier_counts(files).faults[STORE_MISSING], 1);
 
     tier_write(files, 1, 0, 0);
     snprintf(away, sizeof away, "%s/away", folder.path);
@@ -300,38 +288,7 @@ Test(kv_files, names_that_are_not_its_own_are_left_alone_and_half_written_ones_d
     }
 }
 
-/* ---- what must vanish ---- */
-
-Test(kv_files, an_origin_and_what_stands_below_a_hash_vanish_from_the_disk)
-{
-    struct kv_files *files = tier_open(&folder, 16);
-    tier_write(files, 1, 0, 0);
-    tier_write(files, 2, 1, 50);
-    tier_write(files, 3, 2, 50);
-    tier_write(files, 4, 1, 0);
-    tier_write(files, 5, 4, 0);
-    KV_FILES_OPS.drop(files, 50);
-    cr_assert(has(files, 1) && !has(files, 2) && !has(files, 3) && has(files, 4));
-    cr_assert_eq(tier_folder_count(&folder), 3);
-    kv_files_close(files);
-    files = tier_open(&folder, 16); /* parents are in names */
-    const struct prefix_hash hash = tier_block(4, 0, 0).key.hash;
-    KV_FILES_OPS.forget(files, &hash, 1);
-    cr_assert(has(files, 1) && !has(files, 4) && !has(files, 5));
-    KV_FILES_OPS.clear(files);
-    cr_assert_eq(tier_folder_count(&folder), 0);
-    kv_files_close(files);
-}
-
 /* ---- a system that fails ---- */
-
-static enum status write_one(struct kv_files *files, uint64_t number)
-{
-    uint8_t bytes[4096];
-    const struct stored_block block = tier_block(number, 0, 0);
-    tier_fill(number, bytes);
-    return KV_FILES_OPS.write(files, &block, bytes);
-}
 
 Test(kv_files, a_limit_on_files_loses_blocks_and_is_counted)
 {
@@ -344,12 +301,12 @@ Test(kv_files, a_limit_on_files_loses_blocks_and_is_counted)
     small.rlim_cur = 600; /* a part of a block */
     setrlimit(RLIMIT_FSIZE, &small);
     for (uint64_t number = 2; number < 5; number++)
-        cr_assert_eq(write_one(files, number), STATUS_NOT_FOUND);
+        cr_assert_eq(tier_try_write(files, number), STATUS_NOT_FOUND);
     setrlimit(RLIMIT_FSIZE, &before);
-    cr_assert_eq(counts(files).faults[STORE_FULL], 3);
+    cr_assert_eq(tier_counts(files).faults[STORE_FULL], 3);
     cr_assert_eq(tier_folder_count(&folder), 1);
-    cr_assert(tier_read(files, 1) && !has(files, 2));
-    cr_assert_eq(write_one(files, 2), STATUS_OK, "it goes on when there is room again");
+    cr_assert(tier_read(files, 1) && !tier_has(files, 2));
+    cr_assert_eq(tier_try_write(files, 2), STATUS_OK, "it goes on when there is room again");
     kv_files_close(files);
 }
 
@@ -360,13 +317,28 @@ Test(kv_files, a_full_disk_loses_blocks_and_is_counted)
     struct kv_files *files = tier_open(&folder, 100);
     uint64_t n_kept = 0;
     for (uint64_t number = 1; number <= 40; number++)
-        n_kept += write_one(files, number) == STATUS_OK;
+        n_kept += tier_try_write(files, number) == STATUS_OK;
     cr_assert(n_kept > 4 && n_kept < 20, "%llu", (unsigned long long)n_kept);
-    cr_assert_eq(counts(files).faults[STORE_FULL], 40 - n_kept);
+    cr_assert_eq(tier_counts(files).faults[STORE_FULL], 40 - n_kept);
     for (uint64_t number = 1; number <= 40; number++)
         cr_assert_eq(tier_read(files, number), number <= n_kept);
     kv_files_close(files);
     cr_assert_eq(umount(folder.path), 0);
+}
+
+Test(kv_files, a_process_without_descriptors_does_not_lose_its_files)
+{
+    struct rlimit before;
+    struct kv_files *files = tier_open(&folder, 8);
+    tier_write(files, 1, 0, 0);
+    cr_assert_eq(getrlimit(RLIMIT_NOFILE, &before), 0);
+    const struct rlimit none = {.rlim_cur = 0, .rlim_max = before.rlim_max};
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &none), 0);
+    cr_assert(!tier_read(files, 1));
+    cr_assert_eq(setrlimit(RLIMIT_NOFILE, &before), 0);
+    cr_assert_eq(tier_counts(files).faults[STORE_IO], 1);
+    cr_assert(tier_read(files, 1));
+    kv_files_close(files);
 }
 
 Test(kv_files, a_removed_folder_loses_blocks_and_nothing_else)
@@ -374,9 +346,9 @@ Test(kv_files, a_removed_folder_loses_blocks_and_nothing_else)
     struct kv_files *files = tier_open(&folder, 8);
     tier_write(files, 1, 0, 0);
     tier_folder_remove(&folder);
-    cr_assert_eq(write_one(files, 2), STATUS_NOT_FOUND);
+    cr_assert_eq(tier_try_write(files, 2), STATUS_NOT_FOUND);
     cr_assert(!tier_read(files, 1));
-    const struct store_counts now = counts(files);
+    const struct store_counts now = tier_counts(files);
     cr_assert_eq(now.faults[STORE_IO], 1);
     cr_assert_eq(now.faults[STORE_MISSING], 1);
     kv_files_close(files);
@@ -454,7 +426,7 @@ Test(kv_files, an_owner_that_was_killed_leaves_the_folder_free)
         const struct kv_files_options options = {
             .folder = folder.path, .bytes_max = 1 << 20, .geometry = &TIER_GEOMETRY};
         if (kv_files_open(&options, NULL, &files) == STATUS_OK)
-            (void)write_one(files, 1);
+            (void)tier_try_write(files, 1);
         kill(getpid(), SIGKILL);
     }
     int how;
@@ -492,18 +464,11 @@ static void take_out(struct naive *naive, uint32_t at)
 static void check_all(struct kv_files *files, const struct naive *naive)
 {
     for (uint64_t number = 1; number <= NUMBERS; number++)
-        cr_assert_eq(has(files, number), find(naive, number) < naive->n);
+        cr_assert_eq(tier_has(files, number), find(naive, number) < naive->n);
     cr_assert_eq(tier_folder_count(&folder), naive->n);
 }
 
-/* Number n stands below n / 2, and has origin n % 3. */
-static bool is_below(uint64_t number, uint64_t root)
-{
-    for (; number > root; number /= 2)
-        continue;
-    return number == root;
-}
-
+/* Number n has origin n % 3. */
 /* One random operation on both. */
 static void operate(struct kv_files **files, struct naive *naive, struct random *random)
 {
@@ -529,18 +494,9 @@ static void operate(struct kv_files **files, struct naive *naive, struct random 
         for (uint32_t i = naive->n; i-- > 0;)
             if (naive->numbers[i] % 3 == 1 + number % 2)
                 take_out(naive, i);
-    } else if (choice < 998) { /* one that has all above it, so that the way is known */
-        const struct prefix_hash hash = tier_block(number, 0, 0).key.hash;
-        struct prefix_hash all[NUMBERS];
-        uint32_t n = 0;
-        for (uint64_t i = 1; i <= NUMBERS; i++)
-            if (is_below(i, number))
-                all[n++] = tier_block(i, 0, 0).key.hash;
-        cr_assert(n > 0 && hash.lo == all[0].lo);
-        KV_FILES_OPS.forget(*files, all, n);
-        for (uint32_t i = naive->n; i-- > 0;)
-            if (is_below(naive->numbers[i], number))
-                take_out(naive, i);
+    } else if (choice < 995) {
+        KV_FILES_OPS.clear(*files);
+        naive->n = 0;
     } else {
         kv_files_close(*files);
         *files = tier_open(&folder, FILES_MAX);

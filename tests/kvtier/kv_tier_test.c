@@ -1,4 +1,4 @@
-/* kv_tier: what an engine stores comes back in the order that it asked for; what was dropped, forgotten or cleared never does; and
+/* kv_tier: what an engine stores comes back in the order that it asked for; what was dropped or cleared never does; and
  * nobody waits for a store. */
 #include "base/clock.h"
 #include "base/random.h"
@@ -12,7 +12,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-enum { STORES = 4, PIECES = 3, KEYS = 16 };
+enum { STORES = 4, PIECES = 3, KEYS = 16, END_MS = 2000 };
 
 /* A tier on memory of the host, without a thread: the test calls work. */
 struct bed {
@@ -30,6 +30,7 @@ static void make_tier(const struct block_store_ops *ops, void *store)
                                             .stores_max = STORES,
                                             .pieces_max = PIECES,
                                             .keys_max = KEYS,
+                                            .end_ms = END_MS,
                                             .wipes = true};
     cr_assert_eq(kv_tier_create(&options, &bed.tier), STATUS_OK);
 }
@@ -45,7 +46,7 @@ static void make(void)
 
 static void finish(void)
 {
-    kv_tier_destroy(bed.tier);
+    (void)kv_tier_destroy(bed.tier);
     host_blocks_destroy(bed.host);
 }
 
@@ -268,20 +269,6 @@ Test(kv_tier, what_is_dropped_is_not_handed_out_even_if_it_was_read_or_waits)
     cr_assert(has(1) && !has(2) && !has(3) && !has(4));
 }
 
-Test(kv_tier, what_is_forgotten_vanishes_with_what_stands_below_it)
-{
-    cr_assert(store(1, 0, 0) && store(2, 1, 0) && store(3, 2, 0));
-    work_all();
-    cr_assert(store(4, 3, 0)); /* waits: what it stands on is known to the store alone */
-    const struct prefix_hash hash = tier_block(2, 0, 0).key.hash;
-    kv_tier_forget(bed.tier, &hash, 1);
-    work_all();
-    cr_assert(has(1) && !has(2) && !has(3) && !has(4));
-    cr_assert(store(2, 1, 0), "the same prefix may be computed again");
-    work_all();
-    cr_assert(has(2));
-}
-
 Test(kv_tier, after_clear_there_is_nothing)
 {
     cr_assert(store(1, 0, 0));
@@ -295,12 +282,55 @@ Test(kv_tier, after_clear_there_is_nothing)
     cr_assert_eq(counts().store.n_blocks, 0);
 }
 
+/* ---- memory ---- */
+
+/* A store that finds its memory clean, fills it, and has every second block. */
+static enum status watch_read(void *arg, const struct stored_key *key, uint8_t *bytes_out,
+                              uint64_t *origin_out)
+{
+    unsigned *n_reads = arg;
+    for (size_t i = 0; i < tier_block_bytes(); i++)
+        cr_assert_eq(bytes_out[i], 0, "read %u byte %zu", *n_reads, i);
+    memset(bytes_out, 0xa5, tier_block_bytes());
+    (*n_reads)++;
+    *origin_out = 0;
+    return key->hash.lo % 2 ? STATUS_OK : STATUS_NOT_FOUND;
+}
+
+static void watch_clear(void *arg)
+{
+    (void)arg;
+}
+
+Test(kv_tier, memory_of_blocks_that_are_not_handed_out_is_wiped)
+{
+    static const struct block_store_ops OPS = {
+        .name = "watch", .read = watch_read, .clear = watch_clear};
+    unsigned n_reads = 0;
+    (void)kv_tier_destroy(bed.tier);
+    make_tier(&OPS, &n_reads);
+    for (int i = 0; i < 2 * PIECES; i++) {
+        const uint64_t number = order(1, 2); /* one comes, one is missing */
+        work_all();
+        kv_tier_cancel(bed.tier, number);
+        cr_assert_neq(order(1, 1), 0);
+        work_all();
+        kv_tier_clear(bed.tier);
+        work_all();
+        struct kv_tier_piece piece;
+        while (kv_tier_take(bed.tier, &piece))
+            kv_tier_give(bed.tier, &piece);
+    }
+    cr_assert_eq(n_reads, 3 * 2 * PIECES);
+}
+
 /* ---- its thread ---- */
 
 /* A store that stands still until it is told to go on, as a disk that hangs. */
 struct stuck {
     atomic_bool may_go;
     atomic_uint n_writes;
+    _Atomic uint64_t until_ns;
 };
 
 static bool stuck_has(void *arg, const struct stored_key *key)
@@ -331,7 +361,7 @@ Test(kv_tier, a_disk_that_hangs_costs_blocks_and_no_time_of_the_engine)
     static const struct block_store_ops OPS = {
         .name = "stuck", .has = stuck_has, .write = stuck_write, .count = stuck_count};
     struct stuck stuck = {0};
-    kv_tier_destroy(bed.tier);
+    (void)kv_tier_destroy(bed.tier);
     make_tier(&OPS, &stuck);
     cr_assert_eq(kv_tier_start(bed.tier), STATUS_OK);
     uint32_t n_taken = 0;
@@ -340,9 +370,78 @@ Test(kv_tier, a_disk_that_hangs_costs_blocks_and_no_time_of_the_engine)
     cr_assert_eq(n_taken, STORES);
     cr_assert_eq(counts().n_dropped, 100 - STORES);
     atomic_store(&stuck.may_go, true);
-    kv_tier_destroy(bed.tier);
+    cr_assert(kv_tier_destroy(bed.tier));
     bed.tier = NULL;
     cr_assert_eq(atomic_load(&stuck.n_writes), STORES, "what was taken is written before the end");
+}
+
+Test(kv_tier, a_disk_that_hangs_holds_up_no_end, .timeout = 30)
+{
+    static const struct block_store_ops OPS = {
+        .name = "stuck", .has = stuck_has, .write = stuck_write, .count = stuck_count};
+    static struct stuck stuck; /* outlives the test, as the tier does */
+    static struct kv_tier *left;
+    (void)kv_tier_destroy(bed.tier);
+    make_tier(&OPS, &stuck);
+    left = bed.tier;
+    bed.tier = NULL;
+    cr_assert_eq(kv_tier_start(left), STATUS_OK);
+    uint8_t *bytes = kv_tier_store_begin(left, &(struct stored_block){.key.hash = {1, ~1ull}});
+    cr_assert(bytes);
+    tier_fill(1, bytes);
+    kv_tier_store_end(left, bytes, true);
+    const uint64_t before_ns = clock_now_ns();
+    cr_assert(!kv_tier_destroy(left));
+    const uint64_t took_ns = clock_now_ns() - before_ns;
+    cr_assert(took_ns >= END_MS * NS_PER_MS && took_ns < 5 * END_MS * NS_PER_MS);
+    atomic_store(&stuck.may_go, true);
+    cr_assert(kv_tier_destroy(left), "it hangs no more");
+}
+
+/* The first one takes more than half of the time of an end. */
+static enum status slow_write(void *arg, const struct stored_block *block, const uint8_t *bytes)
+{
+    struct stuck *stuck = arg;
+    (void)block;
+    (void)bytes;
+    while (!atomic_load(&stuck->may_go) || clock_now_ns() < atomic_load(&stuck->until_ns))
+        sched_yield();
+    atomic_fetch_add(&stuck->n_writes, 1);
+    return STATUS_OK;
+}
+
+Test(kv_tier, at_the_end_blocks_are_written_for_half_of_its_time, .timeout = 30)
+{
+    static const struct block_store_ops OPS = {
+        .name = "slow", .has = stuck_has, .write = slow_write, .count = stuck_count};
+    struct stuck stuck = {0};
+    (void)kv_tier_destroy(bed.tier);
+    make_tier(&OPS, &stuck);
+    cr_assert_eq(kv_tier_start(bed.tier), STATUS_OK);
+    for (uint64_t number = 1; number <= STORES; number++)
+        cr_assert(store(number, 0, 0));
+    atomic_store(&stuck.until_ns, clock_now_ns() + END_MS * NS_PER_MS * 7 / 10);
+    atomic_store(&stuck.may_go, true);
+    cr_assert(kv_tier_destroy(bed.tier));
+    bed.tier = NULL;
+    cr_assert_eq(atomic_load(&stuck.n_writes), 1);
+}
+
+Test(kv_tier, a_cancelled_order_makes_place_for_others, .timeout = 30)
+{
+    bool has_work = true;
+    for (uint64_t number = 1; number <= 4; number++)
+        cr_assert(store(number, 0, 0));
+    work_all();
+    cr_assert_eq(kv_tier_start(bed.tier), STATUS_OK);
+    const uint64_t first = order(1, 4), second = order(4, 1);
+    while (has_work) /* until nothing is free, and the thread sleeps */
+        (void)kv_tier_done(bed.tier, &has_work);
+    cr_assert_eq(counts().n_read, PIECES);
+    kv_tier_cancel(bed.tier, first);
+    while (counts().n_read < PIECES + 1)
+        sched_yield();
+    expect_block(second, 0, 4, true);
 }
 
 static void count_wake(void *arg)
@@ -357,7 +456,7 @@ Test(kv_tier, every_piece_comes_with_a_wake_behind_it, .timeout = 60)
     tier_folder_make(&folder);
     struct kv_files *files = tier_open(&folder, 64);
     atomic_uint n_wakes = 0;
-    kv_tier_destroy(bed.tier);
+    (void)kv_tier_destroy(bed.tier);
     make_tier(&KV_FILES_OPS, files);
     kv_tier_on_piece(bed.tier, count_wake, &n_wakes);
     cr_assert_eq(kv_tier_start(bed.tier), STATUS_OK);
@@ -380,7 +479,7 @@ Test(kv_tier, every_piece_comes_with_a_wake_behind_it, .timeout = 60)
         }
     }
     kv_tier_on_piece(bed.tier, NULL, NULL);
-    kv_tier_destroy(bed.tier);
+    (void)kv_tier_destroy(bed.tier);
     bed.tier = NULL;
     kv_files_close(files);
     tier_folder_remove(&folder);

@@ -1,4 +1,4 @@
-/* stored_index: finds what was added, knows what was used longest ago, and marks what stands below a hash. */
+/* stored_index: finds what was added, and knows what was used longest ago. */
 #include "base/random.h"
 #include "kvtier/stored_index.h"
 
@@ -28,36 +28,6 @@ Test(stored_index, a_key_is_a_hash_and_a_group)
     other.key = one.key;
     other.key.hash.hi++;
     cr_assert_eq(stored_index_find(index, &other.key), STORED_NONE);
-    stored_index_destroy(index);
-}
-
-Test(stored_index, what_stands_below_a_hash_is_marked_even_where_the_first_is_missing)
-{
-    struct stored_index *index = new_index(16);
-    /* 1 is not there; 2, 3, 4 stand below it in a row; 12 stands below nothing; 13 below 12. The list has them against the order. */
-    const uint64_t rows[][2] = {{4, 3}, {3, 2}, {2, 1}, {12, 0}, {13, 12}};
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        const struct stored_block added = block(rows[i][0], rows[i][1], 0);
-        stored_index_add(index, &added);
-    }
-    const struct prefix_hash root = {1, 7};
-    cr_assert_eq(stored_index_mark_below(index, &root, 1), STATUS_OK);
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        const struct stored_block added = block(rows[i][0], rows[i][1], 0);
-        cr_assert_eq(stored_index_is_marked(index, stored_index_find(index, &added.key)),
-                     rows[i][0] <= 4, "%llu", (unsigned long long)rows[i][0]);
-    }
-    stored_index_destroy(index);
-}
-
-Test(stored_index, an_origin_is_marked_and_others_are_not)
-{
-    struct stored_index *index = new_index(4);
-    const struct stored_block own = block(1, 0, 0), theirs = block(2, 1, 77);
-    const uint32_t slots[] = {stored_index_add(index, &own), stored_index_add(index, &theirs)};
-    stored_index_mark_origin(index, 77);
-    cr_assert(!stored_index_is_marked(index, slots[0]));
-    cr_assert(stored_index_is_marked(index, slots[1]));
     stored_index_destroy(index);
 }
 

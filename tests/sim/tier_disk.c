@@ -104,30 +104,16 @@ static enum status read_block(void *store, const struct stored_key *key, uint8_t
     return STATUS_OK;
 }
 
-static void remove_marked(struct tier_disk *disk)
-{
-    uint32_t slot = stored_index_oldest(disk->index);
-    while (slot != STORED_NONE) {
-        const uint32_t next = stored_index_next(disk->index, slot);
-        if (stored_index_is_marked(disk->index, slot))
-            stored_index_remove(disk->index, slot);
-        slot = next;
-    }
-}
-
 static void drop(void *store, uint64_t origin)
 {
     struct tier_disk *disk = store;
-    stored_index_mark_origin(disk->index, origin);
-    remove_marked(disk);
-}
-
-static void forget(void *store, const struct prefix_hash *hashes, uint32_t n)
-{
-    struct tier_disk *disk = store;
-    if (stored_index_mark_below(disk->index, hashes, n) != STATUS_OK)
-        abort();
-    remove_marked(disk);
+    uint32_t slot = stored_index_oldest(disk->index);
+    while (slot != STORED_NONE) {
+        const uint32_t next = stored_index_next(disk->index, slot);
+        if (stored_index_at(disk->index, slot)->origin == origin)
+            stored_index_remove(disk->index, slot);
+        slot = next;
+    }
 }
 
 static void clear(void *store)
@@ -147,6 +133,5 @@ const struct block_store_ops TIER_DISK_OPS = {.name = "simulated",
                                               .write = write_block,
                                               .read = read_block,
                                               .drop = drop,
-                                              .forget = forget,
                                               .clear = clear,
                                               .count = count};

@@ -34,7 +34,7 @@ void tier_node_start(struct worker_node *worker, const struct geometry *geometry
         .store = worker->disk,
         .block_bytes = block_bytes,
         .stores_max = 2 + (uint32_t)(seed % 64),
-        .pieces_max = 2 * CACHE_GROUPS_MAX,
+        .pieces_max = prefix_tier_pieces_min(geometry),
         .keys_max = prefix_tier_keys_max(geometry, ORACLE_CONTEXT_TOKENS),
         .wipes = seed % 2,
     };

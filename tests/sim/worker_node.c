@@ -394,7 +394,7 @@ void worker_node_kill(struct worker_node *worker)
     wire_node_died(&cluster->wire, worker->node);
     ctx_engine_destroy(worker->ctx);
     gen_engine_destroy(worker->gen);
-    kv_tier_destroy(worker->tier);
+    (void)kv_tier_destroy(worker->tier);
     forward_destroy(worker->forward);
     kv_sender_destroy(worker->sender);
     kv_receiver_destroy(worker->receiver);

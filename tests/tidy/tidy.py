@@ -62,7 +62,7 @@ BANNED_CALLS = [
     # Only what no simulation runs looks at a clock: commands, what joins a process, threads, real transports, gRPC.
     (r"clock_now_ns", "time is an argument (now_ns) of everything that can be simulated",
      r"(tests|cli|process)/.*|base/(clock|thread_pool)\.[ch]|engine/engine_thread\.c|worker_common/worker(_kernels)?\.c|model/forward/kernel_trial_time\.c"
-     r"|device/device\.c"    # a wait that has a bound, for what no simulation runs
+     r"|device/device\.c|kvtier/kv_tier_open\.c"    # a wait that has a bound, for what no simulation runs
      r"|text/(render_frame|template_renderer|constraint/constraint_(compiler|store))\.c"
      r"|kvtransfer/(drivers/(ucx|stream|shm|ipc)/\w+|transfer_thread)\.c"
      r"|ctx_worker/ctx_(service|worker)\.c|gen_worker/(context_client|context_description|gen_service|gen_worker)\.c"

@@ -118,3 +118,24 @@ bool tier_read(struct kv_files *files, uint64_t number)
     cr_assert(tier_is_filled(number, bytes), "what is read is what was written");
     return true;
 }
+
+struct store_counts tier_counts(struct kv_files *files)
+{
+    struct store_counts now;
+    KV_FILES_OPS.count(files, &now);
+    return now;
+}
+
+bool tier_has(struct kv_files *files, uint64_t number)
+{
+    const struct stored_block block = tier_block(number, 0, 0);
+    return KV_FILES_OPS.has(files, &block.key);
+}
+
+enum status tier_try_write(struct kv_files *files, uint64_t number)
+{
+    uint8_t bytes[4096];
+    const struct stored_block block = tier_block(number, 0, 0);
+    tier_fill(number, bytes);
+    return KV_FILES_OPS.write(files, &block, bytes);
+}

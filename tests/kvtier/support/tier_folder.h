@@ -31,3 +31,7 @@ struct kv_files *tier_open(const struct tier_folder *folder, uint64_t n_files);
 void tier_write(struct kv_files *files, uint64_t number, uint64_t parent, uint64_t origin);
 /* True: it is there, and right. The test fails if it is wrong. */
 bool tier_read(struct kv_files *files, uint64_t number);
+/* As the store says; the test does not fail. */
+enum status tier_try_write(struct kv_files *files, uint64_t number);
+bool tier_has(struct kv_files *files, uint64_t number);
+struct store_counts tier_counts(struct kv_files *files);
