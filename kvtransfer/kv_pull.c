@@ -275,8 +275,7 @@ static enum status next_pieces(struct kv_receiver *receiver, uint32_t index, uin
         uint32_t block_index = slot->order[position->n_done];
         struct wanted *wanted = &slot->wanted[block_index];
         uint64_t stages_used = position->stages_used;
-        if (is_other && position->offset == 0 &&
-            !take_stage(receiver, index, wanted, &stages_used))
+        if (is_other && position->offset == 0 && !take_stage(receiver, index, wanted, &stages_used))
             return STATUS_QUEUE_FULL;
         uint32_t bytes = block_bytes - position->offset;
         if (bytes > receiver->piece_bytes)
