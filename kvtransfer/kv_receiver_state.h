@@ -23,7 +23,7 @@ struct wanted {
 };
 
 #define STAGES_MAX   64u
-#define STAGES_LEAST 2u           /* so that one comes while another one is put in its place */
+#define STAGES_LEAST 2u /* so that one comes while another one is put in its place */
 
 /* The engine thread's half of a transfer. It is written before OPEN and after QUIET was taken; in between wanted and order
  * only grow, behind n_ordered. */
@@ -35,7 +35,7 @@ struct slot {
     _Atomic uint32_t n_ordered;    /* of order */
     struct notice fetch;           /* a FETCH is in commands: n_ordered has grown */
     struct kv_other_blocks others; /* put NULL: none */
-    uint64_t stage_at; /* its part of the stage: n_stages blocks of the peer */
+    uint64_t stage_at;             /* its part of the stage: n_stages blocks of the peer */
     uint32_t n_stages;
     bool is_open; /* from open to the QUIET it has taken */
     bool close_asked;

@@ -87,8 +87,8 @@ struct schedule_options {
     uint32_t n_groups;     /* of layers; 0 is 1, without a limit */
     uint32_t blocks_fixed; /* of a sequence, whatever its tokens; 0: by its spans */
     uint32_t span_limits[SCHEDULE_GROUPS_MAX]; /* [n_groups] 1 or more; UINT32_MAX: none */
-    uint32_t reply_spans; /* beyond its prompt's, up to so many in all; 0: no limit */
-    uint32_t batch_tokens;                     /* the most in a step; over block_tokens */
+    uint32_t reply_spans;     /* beyond its prompt's, up to so many in all; 0: no limit */
+    uint32_t batch_tokens;    /* the most in a step; over block_tokens */
     uint32_t chunk_tokens;    /* the most of one prompt in a step; at least block_tokens */
     uint64_t step_target_ns;  /* target time of a step with prompts; 0: no target */
     uint32_t sequences_max;   /* the most admitted at a time, and in a batch */

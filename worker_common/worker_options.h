@@ -39,7 +39,7 @@ struct worker_options {
     const char *attention_window; /* model_options */
     bool force_window;
     uint32_t sink_tokens; /* worker_sinks.h */
-    const char *device; /* NULL: "cpu" */
+    const char *device;   /* NULL: "cpu" */
     uint64_t device_memory;
     enum worker_device_math device_math;
     bool pin;

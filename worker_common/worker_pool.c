@@ -11,8 +11,9 @@
 #include <stdio.h>
 #include <string.h>
 
-#define MIB         (1 << 20)
-#define STAGE_LEAST (512u << 10) /* so that pieces are under way while a block is put in its place */
+#define MIB (1 << 20)
+#define STAGE_LEAST                                                                                \
+    (512u << 10) /* so that pieces are under way while a block is put in its place */
 
 uint64_t worker_pool_bytes(const struct worker *worker)
 {
@@ -53,8 +54,7 @@ struct kv_taken worker_measured_bytes(const struct worker *worker,
     uint64_t own_bytes;
     if (process_own_bytes(&own_bytes) == STATUS_OK)
         taken = (struct kv_taken){.mapped_bytes = model_mapped_bytes(worker->model),
-                                  .process_bytes = kv_plan_round(own_bytes +
-                                                                 worker->stage_bytes)};
+                                  .process_bytes = kv_plan_round(own_bytes + worker->stage_bytes)};
     else
         log_warn("the kernel does not say how much memory this process has: it is computed");
     if (worker_device_memory(worker->device) > 0)

@@ -34,9 +34,10 @@ enum status worker_sinks_check_manager(uint32_t sink_tokens, enum kv_manager_cho
 {
     if (sink_tokens == 0 || manager == KV_MANAGER_PAGED)
         return STATUS_OK;
-    return error_set(error, STATUS_UNSUPPORTED,
-                     "sink_tokens is %u, and kv_manager contiguous keeps all tokens: expected paged",
-                     sink_tokens);
+    return error_set(
+        error, STATUS_UNSUPPORTED,
+        "sink_tokens is %u, and kv_manager contiguous keeps all tokens: expected paged",
+        sink_tokens);
 }
 
 const char *worker_model_window(uint32_t sink_tokens, const char *attention_window)

@@ -133,7 +133,8 @@ TestSuite(block_table_windows, .init = set_up_wide, .fini = tear_down_wide);
 
 static void prepare(struct block_table *table, uint32_t position, uint32_t end, uint32_t known)
 {
-    cr_assert_eq(block_table_prepare(table, &(struct block_need){position, end, known, false}), STATUS_OK);
+    cr_assert_eq(block_table_prepare(table, &(struct block_need){position, end, known, false}),
+                 STATUS_OK);
 }
 
 static void assert_row(const struct block_table *table, uint32_t group, uint32_t first,

@@ -217,18 +217,18 @@ static void expect_id(struct numerics_parts parts, const char *expected)
 
 Test(numerics, an_id_says_what_computes)
 {
-    expect_id(
-        (struct numerics_parts){"amx", "amx", CONTEXT_MATH_COMPUTE, WEIGHTS_AUTO, 0, false, false, 0},
-        "cpu-f32-fma-fma-compute-asis-3");
-    expect_id(
-        (struct numerics_parts){"amx", "amx", CONTEXT_MATH_BF16, WEIGHTS_INT8_GROUP32, 0, false, false, 0},
-        "cpu-f32-fma-amx-bf16-int8_group32-3");
-    expect_id(
-        (struct numerics_parts){"amx_bf16", "avx2", CONTEXT_MATH_BF16, WEIGHTS_AUTO, 0, false, false, 0},
-        "cpu-f32-amx_bf16-fma-bf16-asis-3");
-    expect_id(
-        (struct numerics_parts){"avx512_fp16", "avx512_fp16", CONTEXT_MATH_FP16, 0, 0, false, false, 0},
-        "cpu-f32-fma-avx512_fp16-fp16-asis-3");
+    expect_id((struct numerics_parts){"amx", "amx", CONTEXT_MATH_COMPUTE, WEIGHTS_AUTO, 0, false,
+                                      false, 0},
+              "cpu-f32-fma-fma-compute-asis-3");
+    expect_id((struct numerics_parts){"amx", "amx", CONTEXT_MATH_BF16, WEIGHTS_INT8_GROUP32, 0,
+                                      false, false, 0},
+              "cpu-f32-fma-amx-bf16-int8_group32-3");
+    expect_id((struct numerics_parts){"amx_bf16", "avx2", CONTEXT_MATH_BF16, WEIGHTS_AUTO, 0, false,
+                                      false, 0},
+              "cpu-f32-amx_bf16-fma-bf16-asis-3");
+    expect_id((struct numerics_parts){"avx512_fp16", "avx512_fp16", CONTEXT_MATH_FP16, 0, 0, false,
+                                      false, 0},
+              "cpu-f32-fma-avx512_fp16-fp16-asis-3");
     expect_id((struct numerics_parts){"amx", "amx", CONTEXT_MATH_FP8, 0, 0, false, false, 0},
               "cpu-f32-fma-fma-fp8-asis-3");
     expect_id((struct numerics_parts){"avx512_bf16", "avx512_bf16", CONTEXT_MATH_INT8_PV_FP8, 0, 0,
@@ -237,13 +237,15 @@ Test(numerics, an_id_says_what_computes)
     expect_id((struct numerics_parts){"cublaslt", "cuda_reference", CONTEXT_MATH_INT8_PV_FP8,
                                       WEIGHTS_INT8_GROUP32, 0, false, false, 100},
               "cuda_sm100-bf16-cublaslt-cuda_reference-int8_fp8-int8_group32-3");
-    expect_id((struct numerics_parts){"reference", "reference", CONTEXT_MATH_FP16, 0, 0, false, false, 0},
-              "cpu-f32-reference-reference-fp16-asis-3");
+    expect_id(
+        (struct numerics_parts){"reference", "reference", CONTEXT_MATH_FP16, 0, 0, false, false, 0},
+        "cpu-f32-reference-reference-fp16-asis-3");
     expect_id((struct numerics_parts){"avx2", "avx2", CONTEXT_MATH_COMPUTE, WEIGHTS_AUTO,
                                       BLOCK_ACTIVATIONS_INT8, false, false, 0},
               "cpu-f32-fma-fma-compute-asis_a8-3");
-    expect_id((struct numerics_parts){"avx2", "avx2", CONTEXT_MATH_BF16, WEIGHTS_AUTO, 0, true, false, 0},
-              "cpu-f32-fma-fma-bf16_whole-asis-3");
+    expect_id(
+        (struct numerics_parts){"avx2", "avx2", CONTEXT_MATH_BF16, WEIGHTS_AUTO, 0, true, false, 0},
+        "cpu-f32-fma-fma-bf16_whole-asis-3");
     expect_id((struct numerics_parts){"cuda", "cuda_masked", CONTEXT_MATH_COMPUTE,
                                       WEIGHTS_INT8_GROUP32, 0, true, false, 100},
               "cuda_sm100-bf16-cuda-cuda_masked-compute_whole-int8_group32-3");
@@ -257,9 +259,9 @@ Test(numerics, an_id_says_that_k_is_cached_before_its_rotation)
 
 Test(numerics, a_gpu_is_named_with_its_architecture)
 {
-    expect_id(
-        (struct numerics_parts){"cuda", "cuda", CONTEXT_MATH_COMPUTE, WEIGHTS_AUTO, 0, false, false, 80},
-        "cuda_sm80-bf16-cuda-cuda-compute-asis-3");
+    expect_id((struct numerics_parts){"cuda", "cuda", CONTEXT_MATH_COMPUTE, WEIGHTS_AUTO, 0, false,
+                                      false, 80},
+              "cuda_sm80-bf16-cuda-cuda-compute-asis-3");
     expect_id((struct numerics_parts){"cuda", "cuda_reference", CONTEXT_MATH_COMPUTE,
                                       WEIGHTS_INT8_GROUP32, 0, false, false, 100},
               "cuda_sm100-bf16-cuda-cuda_reference-compute-int8_group32-3");
@@ -267,7 +269,7 @@ Test(numerics, a_gpu_is_named_with_its_architecture)
 
 Test(numerics, a_set_that_nobody_has_judged_has_a_name_of_its_own)
 {
-    expect_id(
-        (struct numerics_parts){"sve2", "sve2", CONTEXT_MATH_COMPUTE, WEIGHTS_AUTO, 0, false, false, 0},
-        "cpu-f32-sve2-sve2-compute-asis-3");
+    expect_id((struct numerics_parts){"sve2", "sve2", CONTEXT_MATH_COMPUTE, WEIGHTS_AUTO, 0, false,
+                                      false, 0},
+              "cpu-f32-sve2-sve2-compute-asis-3");
 }
