@@ -162,13 +162,14 @@ static void add_latents(json_t *facts, const struct model_config *config,
     if (latent->dim == 0)
         return;
     const uint64_t bytes = bytes_at(geometry, n_tokens, false);
-    const uint64_t of_heads = (uint64_t)config->n_heads * (config->head_dim + latent->v_dim);
+    const uint64_t of_heads = bytes / geometry->head_dim * config->n_heads *
+                              (config->head_dim + latent->v_dim);
     json_object_set_new(facts, "latents",
                         json_pack("{s:I, s:I, s:I, s:I, s:I}", "latent_dim",
                                   (json_int_t)latent->dim, "rope_dim", (json_int_t)latent->rope_dim,
                                   "sequence_tokens", (json_int_t)n_tokens, "sequence_bytes",
                                   (json_int_t)bytes, "sequence_bytes_of_heads",
-                                  (json_int_t)(bytes / geometry->head_dim * of_heads)));
+                                  (json_int_t)of_heads));
 }
 
 /* Each of serve's two workers has its own pool and its own copy of unmapped weights; mapped weights count once. */

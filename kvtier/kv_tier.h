@@ -68,7 +68,7 @@ bool kv_tier_has(struct kv_tier *tier, const struct stored_key *key);
 /* Copies the n keys, 1 .. keys_max. 0: KV_TIER_ORDERS_MAX are open. */
 uint64_t kv_tier_order(struct kv_tier *tier, const struct stored_key *keys, uint32_t n);
 /* The rest of it is not read, and nothing of it is taken any more. Fine for one that is over. */
-void kv_tier_cancel(struct kv_tier *tier, uint64_t order);
+void kv_tier_cancel(struct kv_tier *tier, uint64_t number);
 
 struct kv_tier_piece {
     uint64_t order;
