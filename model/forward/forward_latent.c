@@ -146,24 +146,6 @@ const uint32_t *forward_latent_prepare(struct forward *forward, uint32_t n_seque
     return latent->positions;
 }
 
-static void norm_part(const struct forward *forward, const struct tensor *weight, struct rows x,
-                      uint32_t n_rows)
-{
-    forward->kernels->rms_norm(forward->threads, &(struct rms_norm){
-                                                     .x = x.data,
-                                                     .x_dtype = x.dtype,
-                                                     .x_stride = forward->qkv_width,
-                                                     .w = weight->data,
-                                                     .w_dtype = weight->dtype,
-                                                     .y = x.data,
-                                                     .y_dtype = x.dtype,
-                                                     .y_stride = forward->qkv_width,
-                                                     .n_tokens = n_rows,
-                                                     .n = weight->n_out,
-                                                     .eps = LATENT_NORM_EPS,
-                                                 });
-}
-
 /* Strides are of a token and of a head. */
 static void rotate(const struct forward *forward, struct rows x, uint32_t x_token, uint32_t x_head,
                    struct rows y, uint32_t y_token, uint32_t y_head, uint32_t n_heads,
@@ -206,10 +188,10 @@ static void make_rows(const struct forward *forward, const struct packed_step *p
     };
     products[0].y_stride = products[1].y_stride = forward->qkv_width;
     forward_multiply(forward, products, 2);
-    norm_part(forward, &weights->latent_norm, row, n_rows);
+    forward_norm_rows(forward, &weights->latent_norm, row, LATENT_NORM_EPS, n_rows);
     if (!has_rank)
         return;
-    norm_part(forward, &weights->q_a_norm, q_a, n_rows);
+    forward_norm_rows(forward, &weights->q_a_norm, q_a, LATENT_NORM_EPS, n_rows);
     struct gemm of_rank = forward_product(&weights->q, &weights->q_bias, q_a, q, n_rows);
     of_rank.x_stride = of_rank.y_stride = forward->qkv_width;
     forward_multiply(forward, &of_rank, 1);

@@ -127,9 +127,8 @@ void forward_multiply(const struct forward *forward, struct gemm *products, uint
     forward->kernels->gemm(forward->threads, products, n);
 }
 
-/* Rows of Q and K as a whole, before the attention operator sees them (OLMo 2). */
-static void norm_row(const struct forward *forward, const struct tensor *weight, struct rows x,
-                     uint32_t n_rows)
+void forward_norm_rows(const struct forward *forward, const struct tensor *weight, struct rows x,
+                       float eps, uint32_t n_rows)
 {
     forward->kernels->rms_norm(forward->threads, &(struct rms_norm){
                                                      .x = x.data,
@@ -142,7 +141,7 @@ static void norm_row(const struct forward *forward, const struct tensor *weight,
                                                      .y_stride = forward->qkv_width,
                                                      .n_tokens = n_rows,
                                                      .n = weight->n_out,
-                                                     .eps = forward->config->norm_eps,
+                                                     .eps = eps,
                                                  });
 }
 
@@ -236,9 +235,9 @@ static void attend(const struct forward *forward, const struct packed_step *pack
     for (uint32_t i = 0; i < n_products; i++)
         products[i].y_stride = forward->qkv_width;
     forward_multiply(forward, products, n_products);
-    if (config->decoder.qk_norm == QK_NORM_ROW) {
-        norm_row(forward, &weights->q_norm, q, n_rows);
-        norm_row(forward, &weights->k_norm, k, n_rows);
+    if (config->decoder.qk_norm == QK_NORM_ROW) { /* before the attention operator (OLMo 2) */
+        forward_norm_rows(forward, &weights->q_norm, q, config->norm_eps, n_rows);
+        forward_norm_rows(forward, &weights->k_norm, k, config->norm_eps, n_rows);
     }
     if (config->decoder.qk_norm == QK_NORM_EACH_HEAD) {
         norm_heads(forward, &weights->q_norm, q, n_rows);

@@ -191,6 +191,9 @@ struct gemm forward_product(const struct tensor *weight, const struct tensor *bi
                             struct rows y, uint32_t n_rows);
 /* Computes them together: at most GEMMS_MAX. */
 void forward_multiply(const struct forward *forward, struct gemm *products, uint32_t n);
+/* RMS norm in place of the first weight->n_out elements of rows that are qkv_width apart. */
+void forward_norm_rows(const struct forward *forward, const struct tensor *weight, struct rows x,
+                       float eps, uint32_t n_rows);
 /* A matrix of a layer with experts; bias may be NULL. */
 struct moe_matrix forward_expert_matrix(const struct tensor *matrix, const struct tensor *bias);
 /* Counts a layer as enqueued and tells on_layer. */
