@@ -153,9 +153,7 @@ enum status prefill_take_prompt(struct prefill *prefill, const struct prefill_ho
                                 struct prompt *prompt, uint64_t now_ns)
 {
     assert(prefill->state == PREFILL_FREE && prefill->table.n_blocks == 0);
-    const struct sink_window *sinks = &home->options->geometry.sinks;
-    block_table_set_window(&prefill->table,
-                           sink_window_of(sinks, prompt->request.sampling.reply_window).window);
+    kv_manager_set_window(home->manager, &prefill->table, prompt->request.sampling.reply_window);
     prefill->n_cached = 0;
     TRY(reserve(prefill, home, prompt));
 

@@ -23,9 +23,7 @@ void sequence_take_job(struct sequence *sequence, const struct gen_home *home, s
                                    .marks = {.arrived_ns = job->request.arrived_ns},
                                    .place = GEN_PLACE_UNKNOWN};
     *sequence = empty;
-    const struct sink_window *sinks = &home->options->geometry.sinks;
-    block_table_set_window(&sequence->table,
-                           sink_window_of(sinks, job->request.sampling.reply_window).window);
+    kv_manager_set_window(home->manager, &sequence->table, job->request.sampling.reply_window);
     assert(!job->sequence && job->request.n_tokens > 0);
     job->sequence = sequence;
     memcpy(sequence->tokens, job->request.token_ids,

@@ -75,6 +75,12 @@ enum status kv_manager_init(struct kv_manager *manager, struct block_table *tabl
     return STATUS_OK;
 }
 
+void kv_manager_set_window(const struct kv_manager *manager, struct block_table *table,
+                           uint32_t window)
+{
+    block_table_set_window(table, sink_window_of(&manager->geometry.sinks, window).window);
+}
+
 void kv_manager_finish(struct block_table *table)
 {
     block_table_finish(table);

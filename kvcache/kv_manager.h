@@ -46,6 +46,9 @@ const char *kv_manager_name(const struct kv_manager *manager); /* "paged" */
 /* Allocates room for the longest context. finish: gives all back; a zeroed one is fine. */
 MUST_CHECK enum status kv_manager_init(struct kv_manager *manager, struct block_table *table);
 void kv_manager_finish(struct block_table *table);
+/* For an empty table, before each request: the window with sinks that the request asks for; 0: the geometry's. */
+void kv_manager_set_window(const struct kv_manager *manager, struct block_table *table,
+                           uint32_t window);
 
 /* For an empty table: takes the cached prefix, at most n whole spans. Returns the number of its tokens. */
 uint32_t kv_manager_match(struct kv_manager *manager, struct block_table *table,
