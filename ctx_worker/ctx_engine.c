@@ -37,8 +37,6 @@ static enum status make_manager(struct ctx_engine *engine, struct error *error)
 static enum status make_tier(struct ctx_engine *engine)
 {
     const struct ctx_engine_options *options = &engine->options;
-    if (!options->tier || !kv_manager_caches(engine->home.manager))
-        return STATUS_OK;
     return prefix_tier_create(
         &(struct prefix_tier_options){.manager = engine->home.manager,
                                       .tier = options->tier,

@@ -94,7 +94,9 @@ static void free_restore(const struct restore *restore)
 enum status prefix_tier_create(const struct prefix_tier_options *options,
                                struct prefix_tier **tier_out)
 {
-    assert(options->tier && kv_manager_caches(options->manager));
+    *tier_out = NULL;
+    if (!options->tier || !kv_manager_caches(options->manager))
+        return STATUS_OK;
     struct prefix_tier *tier = calloc(1, sizeof *tier);
     if (!tier)
         return STATUS_NO_MEMORY;

@@ -36,8 +36,8 @@
 struct prefix_tier;
 
 struct prefix_tier_options {
-    struct kv_manager *manager; /* borrowed until destroy, as all here; it caches */
-    struct kv_tier *tier;
+    struct kv_manager *manager;      /* borrowed until destroy, as all here */
+    struct kv_tier *tier;            /* NULL: there is none */
     struct device *device;           /* where the pool is; its compute queue is the engine's */
     const struct geometry *geometry; /* copied */
     uint32_t context_tokens;
@@ -52,6 +52,7 @@ uint32_t prefix_tier_keys_max(const struct geometry *geometry, uint32_t context_
  * and orders are read one after the other, so one span's are enough to go on; the others are read meanwhile. */
 uint32_t prefix_tier_pieces_min(const struct geometry *geometry);
 
+/* Without a tier, or with a manager that does not cache, tier_out is NULL. */
 MUST_CHECK enum status prefix_tier_create(const struct prefix_tier_options *options,
                                           struct prefix_tier **tier_out);
 void prefix_tier_destroy(struct prefix_tier *tier);

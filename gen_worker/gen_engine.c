@@ -68,8 +68,6 @@ static enum status make_manager(struct gen_engine *engine, struct error *error)
 static enum status make_tier(struct gen_engine *engine)
 {
     const struct gen_engine_options *options = &engine->options;
-    if (!options->tier || !kv_manager_caches(engine->home.manager))
-        return STATUS_OK;
     return prefix_tier_create(
         &(struct prefix_tier_options){.manager = engine->home.manager,
                                       .tier = options->tier,
@@ -297,11 +295,6 @@ static void expire_sequences(void *arg, uint64_t now_ns)
     }
 }
 
-static uint64_t earlier(uint64_t a_ns, uint64_t b_ns)
-{
-    return a_ns < b_ns ? a_ns : b_ns;
-}
-
 static uint64_t next_limit_ns(void *arg)
 {
     const struct gen_engine *engine = arg;
@@ -310,9 +303,9 @@ static uint64_t next_limit_ns(void *arg)
         const struct sequence *sequence = &engine->home.sequences[i];
         if (sequence->state == SEQUENCE_FREE)
             continue;
-        next_ns = earlier(next_ns, sequence->job->request.deadline_ns);
+        next_ns = clock_earlier(next_ns, sequence->job->request.deadline_ns);
         if (sequence->handover)
-            next_ns = earlier(next_ns, handover_limit_ns(sequence->handover));
+            next_ns = clock_earlier(next_ns, handover_limit_ns(sequence->handover));
     }
     return next_ns;
 }
