@@ -25,11 +25,15 @@ static enum status check(const struct gen_engine_options *options,
                          "sampling.reply_window is %u: on %s replies have the worker's window, %u",
                          window, device_name(options->device), options->geometry.sinks.window);
     uint64_t n_tokens = (uint64_t)input->n_tokens + input->sampling->max_tokens;
-    if (input->n_tokens >= options->context_tokens ||
-        n_tokens > geometry_sequence_tokens(&options->geometry, options->context_tokens))
+    const uint32_t context = options->context_tokens;
+    const uint32_t limit = input->n_tokens < context
+                               ? geometry_sequence_tokens(&options->geometry, context)
+                               : context;
+    if (input->n_tokens >= limit || n_tokens > limit)
         return error_set(error, STATUS_PROMPT_TOO_LONG,
-                         "%u prompt tokens and max_tokens %u, the context holds %u",
-                         input->n_tokens, input->sampling->max_tokens, options->context_tokens);
+                         "%u prompt tokens and max_tokens %u, %s holds %u", input->n_tokens,
+                         input->sampling->max_tokens,
+                         limit == context ? "the context" : "a sequence with sinks", limit);
     return engine_request_check_tokens(input, options->vocabulary, error);
 }
 
