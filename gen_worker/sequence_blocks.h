@@ -11,8 +11,8 @@
 
 /* PAUSED -> RESERVED: takes the blocks for the admission's tokens, first those in the prefix cache, and tells the schedule how
  * many these are. Of layers with a window it takes those that its next query sees: if it may cross and wants to, the one behind
- * the prompt, which a context worker computes. NO_BLOCKS: the pool has fewer blocks than the schedule counted on, or others hold fewer of its
- * prefix; nothing changed. */
+ * the prompt, which a context worker computes. NO_BLOCKS: the pool has fewer blocks than the schedule counted on, or others
+ * hold fewer of its prefix; nothing changed. */
 MUST_CHECK enum status sequence_take_blocks(struct sequence *sequence, const struct gen_home *home,
                                             const struct schedule_admission *admission,
                                             bool may_cross, uint64_t now_ns);

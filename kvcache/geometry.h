@@ -63,8 +63,7 @@ uint32_t geometry_step_blocks(const struct geometry *geometry, const struct cach
 uint64_t geometry_sequence_bytes(const struct geometry *geometry, uint32_t n_tokens,
                                  uint64_t *if_whole_out);
 
-/* INVALID_ARGUMENT: replies cannot have a window of their own of so many tokens; with a sentence. 0,
- * none, is fine. */
+/* INVALID_ARGUMENT: replies cannot have a window of their own of so many tokens; with a sentence. 0, none, is fine. */
 MUST_CHECK enum status geometry_check_reply_window(const struct geometry *geometry, uint32_t window,
                                                    struct error *error);
 /* Prompt and reply: the context, or more if replies have sinks. */
