@@ -1,4 +1,5 @@
 /* The folder: its lock, its key, and the files that are there already. */
+#include "base/clock.h"
 #include "base/random.h"
 #include "base/secret.h"
 #include "kvtier/kv_files_state.h"
@@ -255,7 +256,7 @@ static bool look_at(struct kv_files *files, const char *name, bool is_key_new,
         (void)unlinkat(files->descriptor, name, 0);
         return true;
     }
-    file.time_ns = (uint64_t)stat.st_mtim.tv_sec * 1000000000u + (uint64_t)stat.st_mtim.tv_nsec;
+    file.time_ns = (uint64_t)stat.st_mtim.tv_sec * NS_PER_S + (uint64_t)stat.st_mtim.tv_nsec;
     return add_found(found, &file);
 }
 
