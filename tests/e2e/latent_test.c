@@ -111,17 +111,7 @@ Test(latent, other_types_on_the_two_sides_give_replies)
                                 .generation = (const char *const[]){
                                     "--kv-dtype", "bf16", "--kv-block-tokens", "32", "--kv-convert",
                                     "--local-prefill-max-tokens", "0", NULL}});
-    struct client *client = client_create(cluster.router.grpc);
-    for (uint32_t k = 0; k < N_REQUESTS; k++) {
-        struct generation generation;
-        work_request(&work, k, &generation);
-        client_run(client, &generation);
-        cr_expect_eq(generation.error.status, STATUS_OK, "%s", generation.error.message);
-        cr_expect_gt(generation.kv_bytes_received, 0);
-        cr_expect_eq(generation.kv_tokens_recomputed, 0);
-    }
-    client_destroy(client);
-    cluster_wait_quiet(&cluster);
+    expect_replies(&work, &cluster);
     cluster_stop(&cluster);
     work_destroy(&work);
 }

@@ -9,7 +9,7 @@ Test(prefix_tier_shared, requests_of_one_prefix_read_it_once)
 {
     struct tier_bed bed;
     struct engine_request first = {0}, second = {0}, shorter = {0};
-    tier_bed_push_out(&bed, 20);
+    tier_bed_push_out(&bed, 1);
     const uint64_t before = tier_bed_figures(&bed).tier.n_read;
     cr_assert(tier_bed_holds(&bed, &first, 0, 12, 0));
     cr_assert(tier_bed_holds(&bed, &second, 0, 12, 0));
@@ -18,8 +18,7 @@ Test(prefix_tier_shared, requests_of_one_prefix_read_it_once)
         cr_assert(kv_tier_work(bed.tier));
     cr_assert(tier_bed_holds(&bed, &first, 0, 12, 1) && tier_bed_holds(&bed, &second, 0, 12, 1));
     cr_assert(!tier_bed_holds(&bed, &shorter, 0, 3, 1), "what it needs has come");
-    for (int i = 0; i < 50 && tier_bed_holds(&bed, &first, 0, 12, 2); i++)
-        tier_bed_work(&bed);
+    tier_bed_restore(&bed, &first, 0, 12, 2);
     cr_assert(!tier_bed_holds(&bed, &second, 0, 12, 2) &&
               prefix_tier_is_settled(bed.prefix, &second));
     cr_assert_eq(second.held_until_ns, 0);
@@ -33,17 +32,15 @@ Test(prefix_tier_shared, a_longer_request_orders_its_own_rest_and_waits_no_longe
 {
     struct tier_bed bed;
     struct engine_request first = {0}, longer = {0};
-    tier_bed_push_out(&bed, 20);
+    tier_bed_push_out(&bed, 1);
     cr_assert(tier_bed_holds(&bed, &first, 0, 5, 0));
     cr_assert(tier_bed_holds(&bed, &longer, 0, 12, 10));
-    for (int i = 0; i < 50 && tier_bed_holds(&bed, &first, 0, 5, 20); i++)
-        tier_bed_work(&bed);
+    tier_bed_restore(&bed, &first, 0, 5, 20);
     cr_assert(tier_bed_holds(&bed, &longer, 0, 12, 30));
     cr_assert_eq(tier_bed_figures(&bed).n_orders, 2);
     cr_assert_eq(prefix_tier_next_limit_ns(bed.prefix), 10 + LIMIT_NS, "from its first wait");
     tier_bed_work(&bed);
-    for (int i = 0; i < 50 && tier_bed_holds(&bed, &longer, 0, 12, 40); i++)
-        tier_bed_work(&bed);
+    tier_bed_restore(&bed, &longer, 0, 12, 40);
     cr_assert_eq(tier_bed_run(&bed, 0, 12, 0), 12);
     tier_bed_close(&bed);
 }
@@ -52,7 +49,7 @@ Test(prefix_tier_shared, an_order_ends_when_others_have_computed_its_blocks)
 {
     struct tier_bed bed;
     struct engine_request request = {0};
-    tier_bed_push_out(&bed, 20);
+    tier_bed_push_out(&bed, 1);
     const uint64_t before = tier_bed_figures(&bed).tier.n_read;
     cr_assert(tier_bed_holds(&bed, &request, 0, 12, 0));
     cr_assert_eq(tier_bed_run(&bed, 0, 12, 0), 0); /* a request that was not held */
@@ -68,7 +65,7 @@ Test(prefix_tier_shared, an_order_ends_with_its_request_and_who_waited_for_it_or
 {
     struct tier_bed bed;
     struct engine_request first = {0}, second = {0};
-    tier_bed_push_out(&bed, 20);
+    tier_bed_push_out(&bed, 1);
     cr_assert(tier_bed_holds(&bed, &first, 0, 12, 0) && tier_bed_holds(&bed, &second, 0, 12, 0));
     prefix_tier_leave(bed.prefix, &second);
     cr_assert_eq(prefix_tier_next_limit_ns(bed.prefix), LIMIT_NS, "the order is of the first");
@@ -91,7 +88,7 @@ Test(prefix_tier_shared, while_the_disk_hangs_one_request_waits_and_no_other)
 {
     struct tier_bed bed;
     struct engine_request first = {0}, second = {0}, third = {0};
-    tier_bed_push_out(&bed, 20);
+    tier_bed_push_out(&bed, 1);
     tier_bed_run(&bed, 4, 12, 0); /* what it pushes out waits to be written */
     cr_assert(tier_bed_holds(&bed, &first, 0, 12, 0));
     cr_assert(!tier_bed_holds(&bed, &first, 0, 12, LIMIT_NS));
@@ -108,7 +105,7 @@ Test(prefix_tier_shared, a_late_order_of_a_tier_that_has_nothing_to_do_holds_up_
 {
     struct tier_bed bed;
     struct engine_request first = {0}, second = {0};
-    tier_bed_push_out(&bed, 20);
+    tier_bed_push_out(&bed, 1);
     cr_assert(tier_bed_holds(&bed, &first, 0, 12, 0));
     tier_bed_work(&bed); /* all is read, and this engine was slow */
     cr_assert(!tier_bed_holds(&bed, &first, 0, 12, LIMIT_NS));

@@ -96,10 +96,7 @@ Test(prefix_tier, a_call_copies_its_bytes_and_asks_to_be_called_again)
 {
     struct tier_bed bed;
     struct engine_request request = {0};
-    tier_bed_open(&bed, tier_bed_device(1), &(struct cache_groups){0}, 20);
-    for (uint32_t prompt = 0; prompt < 3; prompt++)
-        tier_bed_run(&bed, prompt, 12, 0);
-    tier_bed_work(&bed);
+    tier_bed_push_out(&bed, 1);
     cr_assert(tier_bed_holds(&bed, &request, 0, 12, 100));
     tier_bed_work(&bed);
     for (uint32_t call = 1; call <= 2; call++) {
@@ -117,10 +114,7 @@ Test(prefix_tier, the_limit_holds_for_a_call_that_leaves_blocks)
 {
     struct tier_bed bed;
     struct engine_request request = {0};
-    tier_bed_open(&bed, tier_bed_device(1), &(struct cache_groups){0}, 20);
-    for (uint32_t prompt = 0; prompt < 3; prompt++)
-        tier_bed_run(&bed, prompt, 12, 0);
-    tier_bed_work(&bed);
+    tier_bed_push_out(&bed, 1);
     cr_assert(tier_bed_holds(&bed, &request, 0, 12, 0));
     tier_bed_work(&bed);
     cr_assert(!tier_bed_holds(&bed, &request, 0, 12, LIMIT_NS));
@@ -133,10 +127,7 @@ Test(prefix_tier, a_request_waits_up_to_its_limit_and_then_has_what_came)
 {
     struct tier_bed bed;
     struct engine_request request = {0};
-    tier_bed_open(&bed, tier_bed_device(1), &(struct cache_groups){0}, 20);
-    for (uint32_t prompt = 0; prompt < 3; prompt++)
-        tier_bed_run(&bed, prompt, 12, 0);
-    tier_bed_work(&bed);
+    tier_bed_push_out(&bed, 1);
     cr_assert(tier_bed_holds(&bed, &request, 0, 12, 100));
     cr_assert_eq(request.held_until_ns, 100 + LIMIT_NS);
     cr_assert_eq(prefix_tier_next_limit_ns(bed.prefix), 100 + LIMIT_NS);
@@ -171,10 +162,7 @@ Test(prefix_tier, with_a_limit_of_0_nobody_waits)
 {
     struct tier_bed bed;
     struct engine_request request = {0};
-    tier_bed_open(&bed, tier_bed_device(1), &(struct cache_groups){0}, 20);
-    for (uint32_t prompt = 0; prompt < 3; prompt++)
-        tier_bed_run(&bed, prompt, 12, 0);
-    tier_bed_work(&bed);
+    tier_bed_push_out(&bed, 1);
     prefix_tier_destroy(bed.prefix);
     tier_bed_make_prefix(&bed, 0);
     cr_assert(!tier_bed_holds(&bed, &request, 0, 12, 100));
@@ -188,10 +176,7 @@ Test(prefix_tier, an_order_begins_when_its_blocks_can_be_taken)
     struct tier_bed bed;
     struct engine_request request = {0};
     struct block_table table;
-    tier_bed_open(&bed, tier_bed_device(1), &(struct cache_groups){0}, 20);
-    for (uint32_t prompt = 0; prompt < 3; prompt++)
-        tier_bed_run(&bed, prompt, 12, 0);
-    tier_bed_work(&bed);
+    tier_bed_push_out(&bed, 1);
     cr_assert_eq(kv_manager_init(bed.manager, &table), STATUS_OK); /* a long one that runs */
     cr_assert_eq(
         kv_manager_prepare(bed.manager, &table, &(struct block_need){.known = 15 * BLOCK_TOKENS}),
@@ -200,8 +185,7 @@ Test(prefix_tier, an_order_begins_when_its_blocks_can_be_taken)
     cr_assert(!prefix_tier_is_settled(bed.prefix, &request), "it asks again");
     kv_manager_free(bed.manager, &table);
     cr_assert(tier_bed_holds(&bed, &request, 0, 12, 0));
-    for (int i = 0; i < 50 && tier_bed_holds(&bed, &request, 0, 12, 0); i++)
-        tier_bed_work(&bed);
+    tier_bed_restore(&bed, &request, 0, 12, 0);
     cr_assert_eq(tier_bed_run(&bed, 0, 12, 0), 12);
     kv_manager_finish(&table);
     tier_bed_close(&bed);
@@ -222,12 +206,10 @@ Test(prefix_tier, what_an_origin_sent_and_what_stands_on_it_is_dropped_from_the_
     tier_bed_work(&bed);
     kv_manager_drop(bed.manager, 77);
     prefix_tier_drop(bed.prefix, 77);
-    for (int i = 0; i < 50 && tier_bed_holds(&bed, &request, 0, 12, 0); i++)
-        tier_bed_work(&bed);
+    tier_bed_restore(&bed, &request, 0, 12, 0);
     tier_bed_work(&bed);
     struct engine_request again = {0};
-    for (int i = 0; i < 50 && tier_bed_holds(&bed, &again, 0, 12, 0); i++)
-        tier_bed_work(&bed);
+    tier_bed_restore(&bed, &again, 0, 12, 0);
     cr_assert_eq(tier_bed_run(&bed, 0, 12, 0), 4);
     tier_bed_close(&bed);
 }
@@ -241,8 +223,7 @@ Test(prefix_tier, what_came_back_has_the_origin_of_all_before_it)
     tier_bed_run(&bed, 0, 12, 0);
     for (uint32_t prompt = 1; prompt < 4; prompt++)
         tier_bed_run(&bed, prompt, 12, 0);
-    for (int i = 0; i < 50 && tier_bed_holds(&bed, &request, 0, 12, 0); i++)
-        tier_bed_work(&bed);
+    tier_bed_restore(&bed, &request, 0, 12, 0);
     uint32_t n_held;
     cr_assert_eq(kv_manager_peek(bed.manager, bed.hashes[0], 12, &n_held), 12);
     cr_assert_eq(kv_manager_drop(bed.manager, 77), 12);
@@ -260,8 +241,7 @@ Test(prefix_tier, kv_of_two_origins_is_not_kept)
     cr_assert_eq(tier_bed_figures(&bed).mixed, 4);
     tier_bed_work(&bed);
     struct engine_request request = {0};
-    for (int i = 0; i < 50 && tier_bed_holds(&bed, &request, 0, 8, 0); i++)
-        tier_bed_work(&bed);
+    tier_bed_restore(&bed, &request, 0, 8, 0);
     cr_assert_eq(tier_bed_run(&bed, 0, 8, 0), 4);
     tier_bed_close(&bed);
 }
@@ -271,18 +251,14 @@ Test(prefix_tier, what_is_forgotten_or_flushed_does_not_come_back)
     struct tier_bed bed;
     for (int how = 0; how < 2; how++) {
         struct engine_request request = {0};
-        tier_bed_open(&bed, tier_bed_device(1), &(struct cache_groups){0}, 20);
-        for (uint32_t prompt = 0; prompt < 3; prompt++)
-            tier_bed_run(&bed, prompt, 12, 0);
-        tier_bed_work(&bed);
+        tier_bed_push_out(&bed, 1);
         if (how == 0)
-            kv_manager_forget(bed.manager, bed.hashes[2][5]);
+            kv_manager_forget(bed.manager, bed.hashes[3][5]);
         else
             kv_manager_flush(bed.manager);
         prefix_tier_clear(bed.prefix);
         tier_bed_work(&bed);
-        for (int i = 0; i < 50 && tier_bed_holds(&bed, &request, 0, 12, 0); i++)
-            tier_bed_work(&bed);
+        tier_bed_restore(&bed, &request, 0, 12, 0);
         cr_assert_eq(tier_bed_run(&bed, 0, 12, 0), 0);
         tier_bed_close(&bed);
     }
@@ -293,13 +269,9 @@ Test(prefix_tier, a_device_that_is_lost_ends_orders_and_leaks_nothing)
     struct tier_bed bed;
     for (uint64_t at = 1; at <= 60; at++) {
         struct engine_request request = {0};
-        tier_bed_open(&bed, tier_bed_device(at), &(struct cache_groups){0}, 20);
-        for (uint32_t prompt = 0; prompt < 3; prompt++)
-            tier_bed_run(&bed, prompt, 12, 0);
-        tier_bed_work(&bed);
+        tier_bed_push_out(&bed, at);
         fault_device_fail_at(bed.device, at);
-        for (int i = 0; i < 50 && tier_bed_holds(&bed, &request, 0, 12, 0); i++)
-            tier_bed_work(&bed);
+        tier_bed_restore(&bed, &request, 0, 12, 0);
         cr_assert(prefix_tier_is_settled(bed.prefix, &request));
         cr_assert_eq(kv_manager_count(bed.manager, BLOCK_ACTIVE), 0);
         tier_bed_close(&bed);

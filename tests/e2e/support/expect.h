@@ -43,3 +43,5 @@ uint64_t expect_split_is_single(const char *const *flags, const uint32_t *length
                                 uint32_t max_tokens);
 /* The greedy ones, one after the other, each with the single process's tokens, from KV that crossed; then nothing is held. */
 void expect_greedy_same(const struct work *work, struct cluster *cluster);
+/* All, one after the other, each with a reply of any tokens, from KV that crossed; then nothing is held. */
+void expect_replies(const struct work *work, struct cluster *cluster);

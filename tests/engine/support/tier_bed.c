@@ -172,10 +172,17 @@ struct prefix_tier_figures tier_bed_figures(const struct tier_bed *bed)
     return now;
 }
 
-void tier_bed_push_out(struct tier_bed *bed, uint32_t n_blocks)
+void tier_bed_push_out(struct tier_bed *bed, uint64_t seed)
 {
-    tier_bed_open(bed, tier_bed_device(1), &(struct cache_groups){0}, n_blocks);
+    tier_bed_open(bed, tier_bed_device(seed), &(struct cache_groups){0}, 20);
     for (uint32_t prompt = 0; prompt < 4; prompt++)
         tier_bed_run(bed, prompt, 12, 0);
     tier_bed_work(bed);
+}
+
+void tier_bed_restore(struct tier_bed *bed, struct engine_request *request, uint32_t prompt,
+                      uint32_t n, uint64_t now_ns)
+{
+    for (int i = 0; i < 50 && tier_bed_holds(bed, request, prompt, n, now_ns); i++)
+        tier_bed_work(bed);
 }

@@ -44,5 +44,8 @@ void tier_bed_work(const struct tier_bed *bed);
 bool tier_bed_holds(struct tier_bed *bed, struct engine_request *request, uint32_t prompt,
                     uint32_t n, uint64_t now_ns);
 struct prefix_tier_figures tier_bed_figures(const struct tier_bed *bed);
-/* Opens one of n_blocks in which prompts 0 .. 3, of 12 spans, pushed each other out. */
-void tier_bed_push_out(struct tier_bed *bed, uint32_t n_blocks);
+/* Opens one of 20 blocks in which prompts 0 .. 3, of 12 spans, pushed each other out. seed: of the device. */
+void tier_bed_push_out(struct tier_bed *bed, uint64_t seed);
+/* Rounds until the request is not held, at most 50. */
+void tier_bed_restore(struct tier_bed *bed, struct engine_request *request, uint32_t prompt,
+                      uint32_t n, uint64_t now_ns);
