@@ -4,6 +4,7 @@
 #include "kernels/attention.h"
 #include "model/config/config_keys.h"
 #include "model/config/families.h"
+#include "model/config/layer_list.h"
 #include "model/config/rope_parameters.h"
 #include "model/files/json_fields.h"
 #include "model/files/mapped_file.h"
@@ -229,15 +230,11 @@ static enum status read_layer_type(const struct json_fields *fields, const json_
                                    uint32_t layer, uint32_t window, bool is_recurrent,
                                    bool *slides_out)
 {
-    const char *type = json_string_value(json_array_get(types, layer));
-    if (!type)
-        return error_set(fields->error, STATUS_CORRUPT, "%s: layer_types[%u] is not a string",
-                         fields->file, layer);
+    const char *type;
+    TRY(layer_list_type(fields, types, layer, &type));
     bool slides = strcmp(type, "sliding_attention") == 0;
     if (!slides && !is_recurrent && strcmp(type, "full_attention") != 0)
-        return error_set(fields->error, STATUS_UNSUPPORTED,
-                         "%s: layer_types[%u] is \"%.60s\", which is not supported", fields->file,
-                         layer, type);
+        return layer_list_refuse_type(fields, layer, type);
     if (slides && window == 0)
         return error_set(fields->error, STATUS_CORRUPT,
                          "%s: layer_types[%u] is sliding_attention, but no sliding_window is on",
@@ -252,11 +249,8 @@ static enum status read_windows(const struct json_fields *fields, struct model_c
     const bool by_layer = family->windows == WINDOWS_LAST || family->windows == WINDOWS_PERIODIC;
     struct windows windows;
     TRY(read_window(fields, config, &windows));
-    const json_t *types = json_fields_get(fields, "layer_types");
-    if (types && (!json_is_array(types) || json_array_size(types) != config->n_layers))
-        return error_set(fields->error, STATUS_CORRUPT,
-                         "%s: layer_types is not a list of num_hidden_layers %u strings",
-                         fields->file, config->n_layers);
+    const json_t *types;
+    TRY(layer_list_get(fields, "layer_types", config->n_layers, "strings", &types));
     for (uint32_t i = 0; i < config->n_layers; i++) {
         bool computed = has_window(&windows, i), slides = computed;
         if (types)
@@ -280,12 +274,9 @@ static enum status read_windows(const struct json_fields *fields, struct model_c
 static enum status read_listed_ropes(const struct json_fields *fields, struct model_config *config)
 {
     uint32_t interval = 4;
-    const json_t *list = json_fields_get(fields, "no_rope_layers");
+    const json_t *list;
     TRY(json_fields_u32(fields, "no_rope_layer_interval", 1, LAYERS_MAX, &interval));
-    if (list && (!json_is_array(list) || json_array_size(list) != config->n_layers))
-        return error_set(fields->error, STATUS_CORRUPT,
-                         "%s: no_rope_layers is not a list of num_hidden_layers %u numbers",
-                         fields->file, config->n_layers);
+    TRY(layer_list_get(fields, "no_rope_layers", config->n_layers, "numbers", &list));
     for (uint32_t i = 0; i < config->n_layers; i++) {
         bool rotates = (i + 1) % interval != 0;
         const json_t *listed = list ? json_array_get(list, i) : NULL;

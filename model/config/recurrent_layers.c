@@ -2,6 +2,7 @@
 
 #include "kernels/recurrent.h"
 #include "model/config/kv_layers.h"
+#include "model/config/layer_list.h"
 
 #include <string.h>
 
@@ -17,27 +18,20 @@
 static enum status read_type(const struct json_fields *fields, const json_t *types, uint32_t layer,
                              bool *is_recurrent_out)
 {
-    const char *type = json_string_value(json_array_get(types, layer));
-    *is_recurrent_out = type && strcmp(type, "linear_attention") == 0;
-    if (!type)
-        return error_set(fields->error, STATUS_CORRUPT, "%s: layer_types[%u] is not a string",
-                         fields->file, layer);
-    if (*is_recurrent_out || strcmp(type, "full_attention") == 0)
-        return STATUS_OK;
-    return error_set(fields->error, STATUS_UNSUPPORTED,
-                     "%s: layer_types[%u] is \"%.60s\", which is not supported", fields->file,
-                     layer, type);
+    const char *type;
+    TRY(layer_list_type(fields, types, layer, &type));
+    *is_recurrent_out = strcmp(type, "linear_attention") == 0;
+    return *is_recurrent_out || strcmp(type, "full_attention") == 0
+               ? STATUS_OK
+               : layer_list_refuse_type(fields, layer, type);
 }
 
 static enum status read_kinds(const struct json_fields *fields, struct model_config *config)
 {
     uint32_t interval = INTERVAL_DEFAULT;
-    const json_t *types = json_fields_get(fields, "layer_types");
+    const json_t *types;
     TRY(json_fields_u32(fields, "full_attention_interval", 1, LAYERS_MAX, &interval));
-    if (types && (!json_is_array(types) || json_array_size(types) != config->n_layers))
-        return error_set(fields->error, STATUS_CORRUPT,
-                         "%s: layer_types is not a list of num_hidden_layers %u strings",
-                         fields->file, config->n_layers);
+    TRY(layer_list_get(fields, "layer_types", config->n_layers, "strings", &types));
     for (uint32_t layer = 0; layer < config->n_layers; layer++) {
         bool is_recurrent = (layer + 1) % interval != 0;
         if (types)
