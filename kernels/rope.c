@@ -157,7 +157,7 @@ static double yarn_inv_freq(const struct rope_config *config, double inv_freq, u
     return inv_freq / config->factor * ramp + inv_freq * (1 - ramp);
 }
 
-static double yarn_mscale(double factor, double mscale)
+double rope_yarn_mscale(double factor, double mscale)
 {
     return factor <= 1 ? 1 : 0.1 * mscale * log(factor) + 1;
 }
@@ -165,9 +165,9 @@ static double yarn_mscale(double factor, double mscale)
 static double yarn_attention_factor(const struct rope_config *config)
 {
     if (config->mscale > 0 && config->mscale_all_dim > 0)
-        return yarn_mscale(config->factor, config->mscale) /
-               yarn_mscale(config->factor, config->mscale_all_dim);
-    return yarn_mscale(config->factor, 1);
+        return rope_yarn_mscale(config->factor, config->mscale) /
+               rope_yarn_mscale(config->factor, config->mscale_all_dim);
+    return rope_yarn_mscale(config->factor, 1);
 }
 
 static double longrope_attention_factor(const struct rope_config *config)

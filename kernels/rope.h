@@ -61,6 +61,8 @@ uint32_t rope_positions_max(const struct rope *rope);
 const float *
 rope_inv_freq(const struct rope *rope); /* [rotary_dim / 2] of a short sequence, borrowed */
 float rope_attention_factor(const struct rope *rope);
+/* 0.1 mscale log(factor) + 1; 1 for a factor up to 1. (YaRN, arXiv 2309.00071, section 3.4; mscale as in DeepSeek-V2.) */
+double rope_yarn_mscale(double factor, double mscale);
 /* Whether angles change when a sequence becomes longer than original_positions. */
 bool rope_depends_on_length(const struct rope *rope);
 

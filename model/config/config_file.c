@@ -311,8 +311,8 @@ static void scale_latents(struct model_config *config)
 {
     const struct rope_config *rope = &config->rope;
     double scale = 1;
-    if (rope->scaling == ROPE_YARN && rope->mscale_all_dim > 0 && rope->factor > 1)
-        scale = 0.1 * rope->mscale_all_dim * log(rope->factor) + 1;
+    if (rope->scaling == ROPE_YARN && rope->mscale_all_dim > 0)
+        scale = rope_yarn_mscale(rope->factor, rope->mscale_all_dim);
     config->decoder.attention_scale = (float)(scale * scale / sqrt((double)config->head_dim));
 }
 
