@@ -129,6 +129,7 @@ uint32_t schedule_blocks(const struct schedule *schedule, const struct schedule_
     uint64_t n = options->n_groups > 0 ? 0 : n_spans;
     if (options->blocks_fixed > 0)
         return n_tokens > 0 ? options->blocks_fixed : 0;
+    n += n_tokens > 0 ? options->blocks_beside : 0;
     for (uint32_t i = 0; i < options->n_groups; i++)
         n += n_spans < options->span_limits[i] ? n_spans : options->span_limits[i];
     return n < UINT32_MAX ? (uint32_t)n : UINT32_MAX;
@@ -258,7 +259,7 @@ static void give_up(struct schedule *schedule, schedule_id id)
             (schedule->n_admitted - at) * sizeof *schedule->admitted);
     hold(schedule, id, false);
     entry->state = SCHEDULE_WAITING;
-    entry->n_kv = entry->n_cached = entry->n_shared = entry->n_ahead = 0;
+    entry->n_kv = entry->n_cached = entry->n_shared = entry->n_ahead = entry->n_cut = 0;
     entry->n_blocks = entry->n_granted = 0;
     promise(schedule, id);
 }
@@ -387,6 +388,14 @@ void schedule_set_prefix(struct schedule *schedule, schedule_id id, uint32_t cac
     if (entry->state != SCHEDULE_FETCHING)
         settle(entry);
     promise(schedule, id);
+}
+
+void schedule_set_cut(struct schedule *schedule, schedule_id id, uint32_t n_tokens)
+{
+    struct schedule_entry *entry = known_entry(schedule, id);
+    assert(schedule_is_admitted(entry));
+    assert(n_tokens % schedule->options.block_tokens == 0 && "chunks are whole blocks");
+    entry->n_cut = n_tokens;
 }
 
 void schedule_hold(struct schedule *schedule, schedule_id id, bool is_held)

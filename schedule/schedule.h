@@ -24,7 +24,8 @@
  *     KV      [ cached | computed, n_kv ....]                       at most prompt + max_new - 1 in the end
  *     spans   [    ][    ][    ][    ][    ][    ][    ][    ]      ceil(n_tokens / block_tokens)
  *
- * In each group of layers it holds a block for each span; in a group with a window for at most span_limits of them. What
+ * In each group of layers it holds a block for each span; in a group with a window for at most span_limits of them; beside
+ * these it may have blocks for all of its tokens (blocks_beside). What
  * a step needs beyond that, for the tokens that it computes, the caller keeps aside: n_blocks and n_blocks_available do
  * not include it. So that this is bounded, tokens of a sequence that begin inside a span end with it.
  *
@@ -82,10 +83,11 @@ const char *schedule_policy_name(enum schedule_policy policy); /* "no-evict" */
 
 struct schedule_options {
     enum schedule_policy policy;
-    uint32_t n_blocks;     /* in the pool, less what a step needs beyond those of sequences */
-    uint32_t block_tokens; /* tokens in a block */
-    uint32_t n_groups;     /* of layers; 0 is 1, without a limit */
-    uint32_t blocks_fixed; /* of a sequence, whatever its tokens; 0: by its spans */
+    uint32_t n_blocks;      /* in the pool, less what a step needs beyond those of sequences */
+    uint32_t block_tokens;  /* tokens in a block */
+    uint32_t n_groups;      /* of layers; 0 is 1, without a limit */
+    uint32_t blocks_fixed;  /* of a sequence, whatever its tokens; 0: by its spans */
+    uint32_t blocks_beside; /* of a sequence, beside those of its spans */
     uint32_t span_limits[SCHEDULE_GROUPS_MAX]; /* [n_groups] 1 or more; UINT32_MAX: none */
     uint32_t reply_spans;     /* beyond its prompt's, up to so many in all; 0: no limit */
     uint32_t batch_tokens;    /* the most in a step; over block_tokens */
@@ -147,6 +149,8 @@ void schedule_close(struct schedule *schedule, schedule_id id);
  * step; for one that was just admitted it must be exact. Do not call it after the first token was computed. */
 void schedule_set_prefix(struct schedule *schedule, schedule_id id, uint32_t cached_tokens,
                          uint32_t blocks_shared);
+/* For an admitted one: the chunk that reaches this token ends there, if its batch has room for it; 0: none need. A block boundary. */
+void schedule_set_cut(struct schedule *schedule, schedule_id id, uint32_t n_tokens);
 /* A waiting request that is held is not admitted, and others overtake it. */
 void schedule_hold(struct schedule *schedule, schedule_id id, bool is_held);
 /* For a request that was just admitted: a KV transfer brings its prompt; it holds blocks and

@@ -105,7 +105,8 @@ static void add_decodes(struct schedule *schedule, struct schedule_batch *batch,
 static uint32_t chunk_of(const struct schedule *schedule, const struct schedule_entry *entry,
                          uint32_t budget)
 {
-    uint32_t n_left = entry->n_tokens - entry->n_kv;
+    const bool is_cut = entry->n_cut > entry->n_kv && entry->n_cut < entry->n_tokens;
+    const uint32_t n_left = (is_cut ? entry->n_cut : entry->n_tokens) - entry->n_kv;
     const uint32_t n_max = smaller(smaller(budget, schedule->options.chunk_tokens),
                                    tokens_max(schedule, entry));
     if (n_left <= n_max)

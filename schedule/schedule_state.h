@@ -31,6 +31,7 @@ struct schedule_entry {
     uint32_t n_chosen;   /* of a decode: tokens in the batch that is made */
     uint32_t n_charged;  /* the most that n_kv has been: computing again is free of charge */
     uint32_t n_cached;   /* where the computation begins */
+    uint32_t n_cut;      /* where a chunk ends; 0: anywhere */
     uint32_t n_shared;   /* blocks that other sequences hold, too */
     uint32_t n_blocks;   /* in its table; 0 while it waits */
     uint32_t n_granted;  /* in its table after its next work */

@@ -42,6 +42,40 @@ Test(schedule, a_request_gets_blocks_is_computed_in_chunks_and_then_decodes)
     schedule_destroy(schedule);
 }
 
+/* A chunk ends where it is cut, and the next one where it can. */
+Test(schedule, a_prompt_is_cut_where_something_is_to_be_kept)
+{
+    struct schedule *schedule = new_schedule(&SMALL);
+    const schedule_id id = add_plain(schedule, 23, 1);
+    static const uint32_t ENDS[] = {4, 12, 20, 23}, CUTS[] = {4, 0, 20, 20};
+    uint32_t first = 0;
+    capacity(schedule, 8);
+    for (int i = 0; i < 4; i++) {
+        schedule_set_cut(schedule, id, CUTS[i]);
+        const struct schedule_batch batch = compute(schedule);
+        cr_assert_eq(batch.work[0].first, first);
+        cr_assert_eq(first + batch.work[0].n_tokens, ENDS[i], "chunk %d", i);
+        first = ENDS[i];
+    }
+    schedule_remove(schedule, id);
+    schedule_destroy(schedule);
+}
+
+Test(schedule, blocks_beside_those_of_spans_are_held_from_admission_to_end)
+{
+    struct schedule_options options = SMALL;
+    options.blocks_beside = 3;
+    struct schedule *schedule = new_schedule(&options);
+    const schedule_id id = add_plain(schedule, 10, 3);
+    cr_assert_eq(capacity(schedule, 5).n_admitted, 0, "3 and 3");
+    const struct schedule_changes changes = capacity(schedule, 6);
+    cr_assert_eq(changes.n_admitted, 1);
+    cr_assert_eq(changes.admitted[0].n_blocks, 6);
+    cr_assert_eq(compute(schedule).work[0].n_blocks, 6);
+    schedule_remove(schedule, id);
+    schedule_destroy(schedule);
+}
+
 Test(schedule, a_step_has_as_many_prompt_tokens_as_its_time_and_decodes_beside_them)
 {
     struct schedule_options options = SMALL;
