@@ -76,7 +76,7 @@ static void add_state(json_t *facts, const struct model_config *config)
     if (n_layers > 0)
         json_object_update_new(facts, json_pack("{s:I, s:I}", "recurrent_layers", n_layers,
                                                 "recurrent_state_bytes",
-                                                (json_int_t)forward_state_bytes(config)));
+                                                (json_int_t)state_layout_bytes(config)));
 }
 
 /* {"Q4_1": bytes, "F32": bytes}, and what a token reads of them */
@@ -139,9 +139,14 @@ static void add_sequence(json_t *facts, const struct model_config *config,
                       (json_int_t)SINK_SEQUENCE_TOKENS, "bytes",
                       (json_int_t)(sink_window_spans_max(&geometry->sinks, geometry->block_tokens) *
                                    geometry_block_bytes(geometry))));
-    json_object_set_new(facts, "kv_long_bytes",
-                        json_integer((json_int_t)bytes_at(
-                            geometry, smaller(config->context_tokens, LONG_CONTEXT), false)));
+    json_object_set_new(
+        facts, "kv_long_bytes",
+        json_integer(
+            (json_int_t)(bytes_at(geometry, smaller(config->context_tokens, LONG_CONTEXT), false) -
+                         geometry->groups.n_state * geometry_block_bytes(geometry))));
+    if (geometry->groups.n_state > 0)
+        json_object_set_new(facts, "recurrent_state_blocks",
+                            json_integer(geometry->groups.n_state));
     if (n_layers == 0)
         return;
     json_object_set_new(
@@ -281,8 +286,6 @@ static enum status add_model_facts(json_t *facts, const char *folder,
     add_types(facts, model);
     json_object_set_new(facts, "read_bytes_per_second", json_real(read_speed));
     status = add_kv(facts, folder, model, values, &room, error);
-    if (status == STATUS_OK)
-        status = worker_check_layers(model_get_config(model), error);
     model_destroy(model);
     return status;
 }
@@ -398,9 +401,9 @@ static void print_state(const json_t *facts)
 {
     if (fact(facts, "recurrent_layers") > 0)
         printf("state           " INT " of " INT " layers have recurrent state and no K and V: " INT
-               " bytes a sequence\n",
+               " bytes a sequence, and each snapshot, in " INT " blocks\n",
                fact(facts, "recurrent_layers"), fact(facts, "layers"),
-               fact(facts, "recurrent_state_bytes"));
+               fact(facts, "recurrent_state_bytes"), fact(facts, "recurrent_state_blocks"));
 }
 
 /* "sinks   a token of a reply sees the first 4 tokens and the last 508: a reply of up to 1048576 takes 17.9 MiB" */

@@ -61,6 +61,7 @@ void ctx_batch_add(struct ctx_batch *batch, struct prefill *prefill, uint32_t n_
         .n_past = prefill->n_computed,
         .blocks = prefill->table.blocks,
         .n_blocks = prefill->table.spans_max,
+        .state_blocks = block_table_state(&prefill->table).ids,
         .wants_logits = is_last,
         .keeps_rows = prompt_wants_scores(prefill->prompt),
     };

@@ -30,7 +30,8 @@ static enum status make_manager(struct ctx_engine *engine, struct error *error)
             .geometry = &options->geometry,
             .pool = options->pool,
             .step = {options->batch_tokens, options->slots_max, options->context_tokens},
-            .prefix_cache = options->prefix_cache},
+            .prefix_cache = options->prefix_cache,
+            .snapshot_tokens = options->snapshot_tokens},
         error, &engine->home.manager);
 }
 
@@ -57,6 +58,7 @@ static enum status make_schedule(struct ctx_engine *engine, struct error *error)
         .policy = SCHEDULE_NO_EVICT,
         .n_blocks = kv_manager_all(engine->home.manager),
         .blocks_fixed = rule.n_fixed,
+        .blocks_beside = rule.n_beside,
         .n_groups = rule.n_groups,
         .reply_spans = rule.reply_spans,
         .block_tokens = options->geometry.block_tokens,
@@ -362,8 +364,11 @@ static bool compute(void *arg)
     if (status != STATUS_OK)
         return true; /* the next round ends all */
     assert(result.n_tokens == plan.n_tokens);
-    for (uint32_t i = 0; i < plan.n; i++)
+    for (uint32_t i = 0; i < plan.n; i++) {
+        struct prefill *prefill = prefill_set_find_scheduled(&engine->slots, plan.work[i].id);
         schedule_computed(engine->schedule, plan.work[i].id, plan.work[i].n_tokens, 0);
+        schedule_set_cut(engine->schedule, plan.work[i].id, prefill_cut(prefill, &engine->home));
+    }
     for (uint32_t i = 0; i < engine->batch.n_failed; i++) {
         const struct ctx_failed *failed = &engine->batch.failed[i];
         engine->stats.rows_not_finite += failed->status == STATUS_LOGITS_NOT_FINITE;

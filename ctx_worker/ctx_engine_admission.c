@@ -30,6 +30,7 @@ static bool start(struct ctx_engine *engine, schedule_id id, uint64_t now_ns)
     }
     /* Shared blocks only matter where requests are paused, and here none are. */
     schedule_set_prefix(engine->schedule, id, slot->n_cached, 0);
+    schedule_set_cut(engine->schedule, id, prefill_cut(slot, &engine->home));
     engine->stats.prompt_tokens_cached += slot->n_cached;
     engine->stats.blocks_published += slot->n_crossed;
     engine->stats.prefix_query_tokens += prompt->request.n_tokens;

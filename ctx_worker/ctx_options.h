@@ -47,6 +47,7 @@ struct ctx_engine_options {
     uint64_t lease_limit_mib_ns; /* ... and for each MiB that crosses this */
     bool kv_digest;              /* ready events carry a CRC32C a block */
     bool prefix_cache;
+    uint32_t snapshot_tokens;  /* kv_manager.h */
     uint64_t restore_limit_ns; /* longest wait for blocks of the tier */
 };
 

@@ -136,6 +136,9 @@ static enum status reserve(struct prefill *prefill, const struct prefill_home *h
         if (!prompt->request.sampling.scores_prompt)
             prefill->n_cached = kv_manager_match(home->manager, &prefill->table, prefill->hashes,
                                                  n);
+        if (kv_manager_keeps_states(home->manager))
+            prefill->n_branch = kv_manager_reach(home->manager, prefill->hashes, n) *
+                                options->geometry.block_tokens;
     }
     const struct block_need need = {
         .position = prefill->n_cached, .end = prefill->n_cached, .known = prompt->request.n_tokens};
@@ -154,7 +157,7 @@ enum status prefill_take_prompt(struct prefill *prefill, const struct prefill_ho
 {
     assert(prefill->state == PREFILL_FREE && prefill->table.n_blocks == 0);
     kv_manager_set_window(home->manager, &prefill->table, prompt->request.sampling.reply_window);
-    prefill->n_cached = 0;
+    prefill->n_cached = prefill->n_branch = prefill->n_cut = 0;
     TRY(reserve(prefill, home, prompt));
 
     assert(prefill->n_cached < prompt->request.n_tokens && "its logits are needed");
@@ -178,6 +181,15 @@ enum status prefill_take_prompt(struct prefill *prefill, const struct prefill_ho
     (void)publish(prefill, home,
                   prefill->n_cached / prefill->table.block_tokens); /* the engine ends it */
     return STATUS_OK;
+}
+
+uint32_t prefill_cut(struct prefill *prefill, const struct prefill_home *home)
+{
+    if (prefill->state != PREFILL_COMPUTING)
+        return 0;
+    prefill->n_cut = kv_manager_cut(home->manager, &prefill->table, prefill->n_computed,
+                                    prefill->n_branch, prefill->prompt->request.n_tokens);
+    return prefill->n_cut;
 }
 
 uint32_t prefill_n_left(const struct prefill *prefill)
@@ -250,6 +262,10 @@ void prefill_advance(struct prefill *prefill, const struct prefill_home *home, u
     prefill->n_computed += n_query;
     uint32_t whole = prefill->n_computed / prefill->table.block_tokens;
     kv_manager_keep(home->manager, &prefill->table, prefill->hashes, whole);
+    if (kv_manager_snapshot_is_due(home->manager, &prefill->table, prefill->n_computed,
+                                   prefill->n_computed == prefill->n_cut))
+        kv_manager_keep_snapshot(home->manager, &prefill->table, prefill->hashes,
+                                 prefill->n_computed);
 
     const bool is_last = prefill_n_left(prefill) == 0;
     if (is_last)

@@ -46,6 +46,8 @@ struct prefill {
     struct prefix_hash *hashes; /* [table.spans_max] of the prompt's whole blocks */
     uint32_t n_computed;        /* tokens */
     uint32_t n_cached;          /* of these, found in the prefix cache */
+    uint32_t n_branch;          /* tokens whose K and V, if not their recurrent state, are cached */
+    uint32_t n_cut;             /* where a snapshot of the state is due; 0: nowhere */
     struct crossing crossing;
     uint32_t n_published; /* spans, counted from the prompt's beginning */
     block_id *crossed;    /* [blocks of context_tokens] published, in the order of crossing */
@@ -77,6 +79,8 @@ uint32_t prefill_hash(struct prefill *prefill, const struct prefill_home *home,
 uint32_t prefill_peek(struct prefill *prefill, const struct prefill_home *home,
                       const struct prompt *prompt, uint32_t *held_out);
 
+/* Where its next chunk should end, if it can; 0: anywhere. */
+uint32_t prefill_cut(struct prefill *prefill, const struct prefill_home *home);
 /* Tokens left to compute. */
 uint32_t prefill_n_left(const struct prefill *prefill);
 /* Before a step computes n_query more tokens: takes the blocks for them. */

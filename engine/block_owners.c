@@ -52,6 +52,8 @@ void block_owners_add_table(struct block_owners *owners, const struct block_tabl
         const struct block_row row = block_table_row(table, group);
         block_owners_add(owners, row.ids, row.n);
     }
+    const struct block_row state = block_table_state(table);
+    block_owners_add(owners, state.ids, state.n);
 }
 
 uint32_t block_owners_count(const struct block_owners *owners)

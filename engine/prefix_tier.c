@@ -41,7 +41,8 @@ struct prefix_tier {
 
 uint32_t prefix_tier_keys_max(const struct geometry *geometry, uint32_t context_tokens)
 {
-    return geometry_spans(geometry, context_tokens) * cache_groups_count(&geometry->groups);
+    return geometry_spans(geometry, context_tokens) * cache_groups_count(&geometry->groups) +
+           geometry->groups.n_state;
 }
 
 uint32_t prefix_tier_pieces_min(const struct geometry *geometry)
@@ -183,6 +184,23 @@ static enum status put_bytes(struct device *device, uint8_t *target, const uint8
     return device_wait(device, device_record(device, DEVICE_COMPUTE));
 }
 
+/* A block of the snapshot behind the last span, which is in the cache already, enters it. False, likewise. */
+static bool add_state(struct prefix_tier *tier, const struct restore *restore,
+                      const struct kv_tier_piece *piece)
+{
+    struct kv_manager *manager = tier->options.manager;
+    const struct stored_key *key = &restore->keys[piece->at];
+    block_id id;
+    if (kv_manager_take(manager, 1, &id) != STATUS_OK)
+        return false;
+    if (put_bytes(tier->options.device, kv_manager_data(manager, id), piece->bytes,
+                  tier->block_bytes) != STATUS_OK) {
+        kv_manager_give(manager, &id, 1);
+        return false;
+    }
+    return kv_manager_add_state(manager, key->hash, piece->origin, key->group - tier->n_groups, id);
+}
+
 /* The parts of a span enter the cache. False: they found no place, or the device is lost. */
 static bool add_span(struct prefix_tier *tier, struct restore *restore, uint32_t span)
 {
@@ -206,6 +224,11 @@ static bool add_span(struct prefix_tier *tier, struct restore *restore, uint32_t
     return kv_manager_add(manager, restore->hashes, span, ids);
 }
 
+static bool is_of_state(const struct prefix_tier *tier, const struct restore *restore, uint32_t at)
+{
+    return restore->keys[at].group >= tier->n_groups;
+}
+
 static struct restore *restore_of(struct prefix_tier *tier, uint64_t order)
 {
     for (uint32_t i = 0; i < KV_TIER_ORDERS_MAX; i++)
@@ -222,10 +245,12 @@ static void take_piece(struct prefix_tier *tier, struct restore *restore,
         return;
     }
     const uint32_t span = restore->spans[piece->at];
+    const bool is_state = is_of_state(tier, restore, piece->at);
     restore->parts[restore->n_parts++] = *piece;
-    if (!piece->is_last && restore->spans[piece->at + 1] == span)
+    if (!is_state && !piece->is_last && restore->spans[piece->at + 1] == span &&
+        !is_of_state(tier, restore, piece->at + 1))
         return;
-    if (add_span(tier, restore, span)) {
+    if (is_state ? add_state(tier, restore, piece) : add_span(tier, restore, span)) {
         tier->figures.blocks += restore->n_parts;
         give_parts(tier, restore);
     } else {
@@ -293,6 +318,15 @@ static bool is_somewhere(const struct prefix_tier *tier, struct prefix_hash hash
            kv_tier_has(tier->options.tier, &(struct stored_key){hash, group});
 }
 
+/* All blocks of a snapshot are; true if there are no states. */
+static bool has_state(const struct prefix_tier *tier, struct prefix_hash hash)
+{
+    for (uint32_t i = 0; i < tier->geometry.groups.n_state; i++)
+        if (!is_somewhere(tier, hash, tier->n_groups + i))
+            return false;
+    return true;
+}
+
 /* As the cache finds a prefix, but in cache and tier. */
 static uint32_t find_prefix(const struct prefix_tier *tier, const struct prefix_hash *hashes,
                             uint32_t n)
@@ -310,13 +344,25 @@ static uint32_t find_prefix(const struct prefix_tier *tier, const struct prefix_
                                                           block_tokens, (i + 1) * block_tokens);
             is_enough = is_enough && runs[group] >= i + 1 - first;
         }
-        if (is_enough)
+        if (is_enough && has_state(tier, hashes[i]))
             known = i + 1;
     }
     return known;
 }
 
-/* The keys that the cache lacks of those n spans. */
+/* The tier brings it, if the cache lacks it. */
+static void plan_block(struct prefix_tier *tier, struct prefix_hash hash, uint32_t row,
+                       uint32_t span)
+{
+    struct restore *plan = &tier->plan;
+    plan->n_blocks++;
+    if (is_cached(tier, hash, row))
+        return;
+    plan->keys[plan->n_keys] = (struct stored_key){hash, row};
+    plan->spans[plan->n_keys++] = span;
+}
+
+/* The keys that the cache lacks of those n spans, and of the snapshot behind them. */
 static void make_plan(struct prefix_tier *tier, const struct prefix_hash *hashes, uint32_t n)
 {
     const uint32_t block_tokens = tier->geometry.block_tokens;
@@ -330,14 +376,11 @@ static void make_plan(struct prefix_tier *tier, const struct prefix_hash *hashes
     memcpy(plan->hashes, hashes, n * sizeof *hashes);
     for (uint32_t i = 0; i < n; i++)
         for (uint32_t group = 0; group < tier->n_groups; group++) {
-            if (i < firsts[group])
-                continue;
-            plan->n_blocks++;
-            if (is_cached(tier, hashes[i], group))
-                continue;
-            plan->keys[plan->n_keys] = (struct stored_key){hashes[i], group};
-            plan->spans[plan->n_keys++] = i;
+            if (i >= firsts[group])
+                plan_block(tier, hashes[i], group, i);
         }
+    for (uint32_t i = 0; i < tier->geometry.groups.n_state && n > 0; i++)
+        plan_block(tier, hashes[n - 1], tier->n_groups + i, n - 1);
 }
 
 /* Blocks that the prefix has in the cache already stay. */

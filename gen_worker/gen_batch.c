@@ -95,6 +95,7 @@ static void add(struct gen_batch *batch, const struct gen_home *home, struct seq
                                                                             : 0,
         .blocks = table->blocks,
         .n_blocks = table->spans_max,
+        .state_blocks = block_table_state(table).ids,
         .wants_logits = wants_logits,
         .keeps_rows = sequence_keeps_rows(sequence, n_tokens),
     };

@@ -56,13 +56,15 @@ static struct cache_step step_of(const struct gen_engine_options *options)
 static enum status make_manager(struct gen_engine *engine, struct error *error)
 {
     const struct gen_engine_options *options = &engine->options;
-    return kv_manager_create(&(struct kv_manager_options){.kind = options->kv_manager,
-                                                          .geometry = &options->geometry,
-                                                          .pool = options->pool,
-                                                          .step = step_of(options),
-                                                          .prefix_cache = options->prefix_cache,
-                                                          .has_replies = true},
-                             error, &engine->home.manager);
+    return kv_manager_create(
+        &(struct kv_manager_options){.kind = options->kv_manager,
+                                     .geometry = &options->geometry,
+                                     .pool = options->pool,
+                                     .step = step_of(options),
+                                     .prefix_cache = options->prefix_cache,
+                                     .snapshot_tokens = options->snapshot_tokens,
+                                     .has_replies = true},
+        error, &engine->home.manager);
 }
 
 static enum status make_tier(struct gen_engine *engine)
@@ -86,6 +88,7 @@ static enum status make_schedule(struct gen_engine *engine, struct error *error)
         .policy = options->capacity_policy,
         .n_blocks = kv_manager_all(engine->home.manager),
         .blocks_fixed = rule.n_fixed,
+        .blocks_beside = rule.n_beside,
         .n_groups = rule.n_groups,
         .reply_spans = rule.reply_spans,
         .block_tokens = options->geometry.block_tokens,

@@ -135,6 +135,7 @@ static void engine_options(const struct gen_worker *gen, struct gen_engine_optio
         .local_prefill_max_tokens = config->local_prefill_max_tokens,
         .kv_manager = config->kv_manager,
         .prefix_cache = config->prefix_cache,
+        .snapshot_tokens = config->snapshot_tokens,
         .queue_limit_ns = config->queue_limit_ms * NS_PER_MS,
         .context_limit_ns = config->context_limit_ms * NS_PER_MS,
         .context_limit_tokens = config->context_limit_tokens,

@@ -309,8 +309,10 @@ void sequence_computed(struct sequence *sequence, const struct gen_home *home,
                        const struct computed *computed)
 {
     take_step(sequence, home, computed);
-    if (sequence_is_runnable(sequence)) /* it has not ended */
-        sequence_settle_blocks(sequence, home);
+    if (!sequence_is_runnable(sequence)) /* it has ended */
+        return;
+    sequence_keep_snapshot(sequence, home);
+    sequence_settle_blocks(sequence, home);
 }
 
 /* ---- the end ---- */

@@ -130,6 +130,18 @@ void sequence_keep_all(struct sequence *sequence, const struct gen_home *home)
                         n_lasting(sequence, home) / sequence->table.block_tokens);
 }
 
+void sequence_keep_snapshot(struct sequence *sequence, const struct gen_home *home)
+{
+    const uint32_t n_kv = sequence->n_kv;
+    const bool is_prompt = n_kv == sequence_n_prompt(sequence);
+    if (sequence->has_other_kv ||
+        !kv_manager_snapshot_is_due(home->manager, &sequence->table, n_kv, is_prompt) ||
+        n_lasting(sequence, home) < n_kv)
+        return;
+    sequence_keep_all(sequence, home);
+    kv_manager_keep_snapshot(home->manager, &sequence->table, sequence->hashes, n_kv);
+}
+
 void sequence_forget(struct sequence *sequence, const struct gen_home *home)
 {
     const uint32_t block_tokens = sequence->table.block_tokens;

@@ -168,6 +168,7 @@ void sequence_committed(struct sequence *sequence, const struct gen_home *home, 
     schedule_fetched(home->schedule, sequence_schedule_id(sequence));
     sequence_settle(sequence);
     sequence_keep_prompt(sequence, home);
+    sequence_keep_snapshot(sequence, home);
 }
 
 /* The status for the client when the prompt cannot be computed here. Statuses after which a retry may succeed, and failures of
@@ -246,9 +247,10 @@ static void fall_back(struct sequence *sequence, const struct gen_home *home, en
     sequence->must_verify = sequence_n_generated(sequence) > 0;
     home->stats->handovers_fell_back++;
     sequence_begin_local(sequence, home, now_ns);
-    /* Of layers with a window it has the blocks behind the prompt, not those behind what was cached; with sinks not all. */
+    /* Of layers with a window it has the blocks behind the prompt, not those behind what was cached; with sinks not all. The state is
+     * not that behind what was cached. */
     if (handover->n_fenced > 0 || cache_groups_has_window(&sequence->table.groups) ||
-        sequence->table.n_dropped > 0) {
+        sequence->table.n_dropped > 0 || sequence->table.groups.n_state > 0) {
         schedule_pause(home->schedule, sequence_schedule_id(sequence));
         sequence_pause(sequence, home);
     } else {

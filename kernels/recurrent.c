@@ -1,5 +1,6 @@
 #include "kernels/recurrent.h"
 
+#include <inttypes.h>
 #include <math.h>
 #include <stddef.h>
 
@@ -57,7 +58,7 @@ static enum status check_not_negative(const char *name, float value, struct erro
 }
 
 struct batch {
-    uint32_t n_sequences;
+    uint32_t n_sequences, n_of_each; /* states */
     const uint32_t *lens;
     float *const *states;
 };
@@ -71,9 +72,13 @@ static enum status check_batch(const struct batch *batch, uint64_t *n_rows_out, 
             return error_set(error, STATUS_INVALID_ARGUMENT, "%s is NULL",
                              batch->lens ? "states" : "lens");
         n_rows += batch->lens[s];
-        if (batch->lens[s] > 0 && !batch->states[s])
-            return error_set(error, STATUS_INVALID_ARGUMENT, "states[%u] is NULL, lens[%u] is %u",
-                             s, s, batch->lens[s]);
+        for (uint32_t i = 0; i < batch->n_of_each && batch->lens[s] > 0; i++) {
+            const uint64_t at = (uint64_t)s * batch->n_of_each + i;
+            if (!batch->states[at])
+                return error_set(error, STATUS_INVALID_ARGUMENT,
+                                 "states[%" PRIu64 "] is NULL, lens[%u] is %u", at, s,
+                                 batch->lens[s]);
+        }
     }
     *n_rows_out = n_rows;
     return STATUS_OK;
@@ -88,7 +93,7 @@ enum status causal_conv_check(const struct causal_conv *conv, struct error *erro
     const struct given_array arrays[] = {{"x", conv->x}, {"w", conv->w}, {"y", conv->y}};
     const struct given_stride strides[] = {{"x_stride", conv->x_stride, conv->n_channels},
                                            {"y_stride", conv->y_stride, conv->n_channels}};
-    const struct batch batch = {conv->n_sequences, conv->lens, conv->states};
+    const struct batch batch = {conv->n_sequences, 1, conv->lens, conv->states};
     uint64_t n_rows = 0;
     TRY(check_count("n_channels", conv->n_channels, error));
     if (conv->width < 2 || conv->width > CONV_WIDTH_MAX)
@@ -157,7 +162,7 @@ enum status delta_rule_check(const struct delta_rule *rule, struct error *error)
                                            {"decay_stride", rule->decay_stride, rule->n_heads},
                                            {"beta_stride", rule->beta_stride, rule->n_heads},
                                            {"o_stride", rule->o_stride, n_values}};
-    const struct batch batch = {rule->n_sequences, rule->lens, rule->states};
+    const struct batch batch = {rule->n_sequences, rule->n_heads, rule->lens, rule->states};
     uint64_t n_rows = 0;
     TRY(check_delta_sizes(rule, error));
     TRY(check_strides(strides, N_OF(strides), error));

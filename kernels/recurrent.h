@@ -12,8 +12,8 @@
  * Gu and Dao 2023, 2312.00752.)
  *
  * causal_conv and delta_rule take a packed batch: lens[s] rows of sequence s follow those of sequence s - 1. A sequence with 0
- * rows is not touched. states[s] is the caller's memory; zeros are a sequence that has not begun. Afterwards it is the state behind
- * the last row. No two sequences share a state.
+ * rows is not touched. States are the caller's memory; zeros are a sequence that has not begun, and those of one that begins count as
+ * zeros, whatever they are. Afterwards they are the states behind the last row. No two sequences share one, and each head's is a matrix of its own, so that it fits into a block of a cache.
  *
  * Rows are computed one after another, in one order of operations. So the bits of a row and of a state depend on the sequence's own
  * rows alone, not on how these were divided into calls, on other sequences or on threads, and all sets with equal bits
@@ -28,6 +28,7 @@
 #include "base/status.h"
 #include "kernels/dtype.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define CONV_WIDTH_MAX 8u
@@ -48,6 +49,7 @@ struct causal_conv {
     uint32_t width; /* from 2 to CONV_WIDTH_MAX */
     uint32_t n_sequences;
     const uint32_t *lens; /* [n_sequences] */
+    const bool *begins;   /* [n_sequences]; NULL: none begins */
     float *const
         *states; /* [n_sequences]: [width - 1][n_channels], the last rows of x, the oldest first */
 };
@@ -84,7 +86,8 @@ struct delta_rule {
     float norm_eps;
     uint32_t n_sequences;
     const uint32_t *lens; /* [n_sequences] */
-    float *const *states; /* [n_sequences]: S of each head, [n_heads][key_dim][value_dim] */
+    const bool *begins;   /* [n_sequences]; NULL: none begins */
+    float *const *states; /* [n_sequences][n_heads]: S, [key_dim][value_dim] */
 };
 
 /* y[t][h] = w x[t][h] / sqrt(mean(x[t][h]^2) + eps) silu(z[t][h]). */

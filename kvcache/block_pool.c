@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
 
 struct block {
@@ -18,6 +19,8 @@ struct block_pool {
     uint32_t n_blocks;
     bool owns_memory;
     block_pool_scrubber scrub;
+    block_pool_copier copier;
+    void *copier_arg;
     uint32_t counts[BLOCK_STATES];
     uint32_t n_lent;    /* of all blocks */
     block_id *free_ids; /* [counts[BLOCK_FREE]], a stack */
@@ -90,6 +93,12 @@ static struct block *block_at(struct block_pool *pool, block_id id)
     return &pool->blocks[id];
 }
 
+static void copy_bytes(void *arg, uint8_t *to, const uint8_t *from, size_t n_bytes)
+{
+    (void)arg;
+    memcpy(to, from, n_bytes);
+}
+
 static enum status create(void *memory, uint32_t n_blocks, size_t block_bytes,
                           struct block_pool **pool_out)
 {
@@ -102,6 +111,7 @@ static enum status create(void *memory, uint32_t n_blocks, size_t block_bytes,
         return STATUS_NO_MEMORY;
     pool->block_bytes = block_bytes;
     pool->n_blocks = n_blocks;
+    pool->copier = copy_bytes;
     pool->free_ids = malloc(n_blocks * sizeof *pool->free_ids);
     if (!pool->free_ids)
         goto fail;
@@ -143,6 +153,21 @@ enum status block_pool_create_in(void *memory, uint32_t n_blocks, size_t block_b
 void block_pool_scrub(struct block_pool *pool, block_pool_scrubber scrub)
 {
     pool->scrub = scrub;
+}
+
+void block_pool_copy_by(struct block_pool *pool, block_pool_copier copier, void *arg)
+{
+    pool->copier = copier;
+    pool->copier_arg = arg;
+}
+
+void block_pool_copy(struct block_pool *pool, const block_id *to, const block_id *from, uint32_t n)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        assert(block_at(pool, to[i])->holders > 0 && block_at(pool, from[i])->holders > 0);
+        pool->copier(pool->copier_arg, block_pool_data(pool, to[i]), block_pool_data(pool, from[i]),
+                     pool->block_bytes);
+    }
 }
 
 void block_pool_destroy(struct block_pool *pool)

@@ -59,6 +59,11 @@ MUST_CHECK enum status block_pool_create_in(void *memory, uint32_t n_blocks, siz
 /* From now on scrub is called for a block that becomes FREE, to overwrite its bytes; NULL: for none. */
 typedef void (*block_pool_scrubber)(void *bytes, size_t n_bytes);
 void block_pool_scrub(struct block_pool *pool, block_pool_scrubber scrub);
+/* How bytes of blocks are copied; the copy is there before what is computed or read next. Not set: memcpy. */
+typedef void (*block_pool_copier)(void *arg, uint8_t *to, const uint8_t *from, size_t n_bytes);
+void block_pool_copy_by(struct block_pool *pool, block_pool_copier copier, void *arg);
+/* Copies n blocks to n others, which the caller holds. */
+void block_pool_copy(struct block_pool *pool, const block_id *to, const block_id *from, uint32_t n);
 /* Every block must be FREE or CACHED. NULL is fine. */
 void block_pool_destroy(struct block_pool *pool);
 

@@ -9,11 +9,12 @@ enum status block_table_init(struct block_table *table, struct block_pool *pool,
                              uint32_t spans_max)
 {
     assert(pool && geometry->block_tokens > 0 && spans_max > 0);
-    const size_t n = (size_t)cache_groups_count(&geometry->groups) * spans_max;
-    block_id *blocks = malloc(n * sizeof *blocks);
+    const uint32_t n_state = geometry->groups.n_state;
+    const size_t n = (size_t)cache_groups_count(&geometry->groups) * spans_max + n_state;
+    block_id *blocks = malloc((n + n_state) * sizeof *blocks);
     if (!blocks)
         return STATUS_NO_MEMORY;
-    memset(blocks, 0xff, n * sizeof *blocks); /* BLOCK_NONE */
+    memset(blocks, 0xff, (n + n_state) * sizeof *blocks); /* BLOCK_NONE */
     *table = (struct block_table){.pool = pool,
                                   .tree = tree,
                                   .groups = geometry->groups,
@@ -21,7 +22,8 @@ enum status block_table_init(struct block_table *table, struct block_pool *pool,
                                   .block_tokens = geometry->block_tokens,
                                   .n_lasting = UINT32_MAX,
                                   .spans_max = spans_max,
-                                  .blocks = blocks};
+                                  .blocks = blocks,
+                                  .snapshot = blocks + n};
     return STATUS_OK;
 }
 
@@ -43,6 +45,33 @@ struct block_row block_table_row(const struct block_table *table, uint32_t group
     return (struct block_row){table->blocks + (size_t)group * table->spans_max +
                                   table->first[group],
                               table->first[group], table->end[group] - table->first[group]};
+}
+
+/* Where the ids of the state's blocks are. */
+static block_id *state_of(const struct block_table *table)
+{
+    return table->blocks + (size_t)block_table_n_rows(table) * table->spans_max;
+}
+
+static bool has_state(const struct block_table *table)
+{
+    return table->groups.n_state > 0 && state_of(table)[0] != BLOCK_NONE;
+}
+
+struct block_row block_table_state(const struct block_table *table)
+{
+    return (struct block_row){.ids = state_of(table),
+                              .n = has_state(table) ? table->groups.n_state : 0};
+}
+
+static void give_state_back(struct block_table *table)
+{
+    const uint32_t n = block_table_state(table).n;
+    if (n == 0)
+        return;
+    block_pool_release(table->pool, state_of(table), n);
+    memset(state_of(table), 0xff, n * sizeof *table->blocks);
+    table->n_blocks -= n;
 }
 
 static block_id *ids_of(struct block_table *table, uint32_t group)
@@ -73,8 +102,10 @@ void block_table_clear(struct block_table *table)
         give_back(table, group, UINT32_MAX);
         table->first[group] = table->end[group] = 0;
     }
+    if (table->blocks)
+        give_state_back(table);
     assert(table->n_blocks == 0);
-    table->n_spans = table->n_dropped = 0;
+    table->n_spans = table->n_dropped = table->n_kept = 0;
     table->n_shared = 0;
     table->has_lost_origin = false;
 }
@@ -84,6 +115,65 @@ void block_table_finish(struct block_table *table)
     block_table_clear(table);
     free(table->blocks);
     *table = (struct block_table){0};
+}
+
+static enum status make_free(struct block_table *table, uint32_t n)
+{
+    const uint32_t n_free = block_pool_count(table->pool, BLOCK_FREE);
+    if (n <= n_free)
+        return STATUS_OK;
+    /* No cached block is evicted for a request that will not fit anyway. */
+    if (!table->tree || n - n_free > block_pool_count(table->pool, BLOCK_CACHED))
+        return STATUS_NO_BLOCKS;
+    prefix_tree_evict(table->tree, n);
+    prefix_tree_uproot(table->tree, n);
+    assert(block_pool_count(table->pool, BLOCK_FREE) >= n && "what nobody holds can be had");
+    return STATUS_OK;
+}
+
+/* ---- the state ---- */
+
+/* A copy of the snapshot behind the prefix; the snapshot itself where there is no room for a copy. */
+static void take_snapshot(struct block_table *table, struct prefix_hash hash)
+{
+    const uint32_t n = table->groups.n_state;
+    block_id *state = state_of(table);
+    prefix_tree_share_state(table->tree, hash, table->snapshot);
+    if (make_free(table, n) == STATUS_OK &&
+        block_pool_acquire(table->pool, n, state) == STATUS_OK) {
+        block_pool_copy(table->pool, state, table->snapshot, n);
+        block_pool_release(table->pool, table->snapshot, n);
+    } else {
+        prefix_tree_take_state(table->tree, hash);
+        memcpy(state, table->snapshot, n * sizeof *state);
+    }
+    table->n_blocks += n;
+}
+
+static enum status acquire_state(struct block_table *table)
+{
+    if (table->groups.n_state == 0 || has_state(table))
+        return STATUS_OK;
+    table->n_blocks += table->groups.n_state;
+    return block_pool_acquire(table->pool, table->groups.n_state, state_of(table));
+}
+
+void block_table_keep_state(struct block_table *table, const struct prefix_hash *hashes, uint32_t n,
+                            uint32_t room)
+{
+    const uint32_t n_state = table->groups.n_state;
+    assert(n > 0 && has_state(table) && "its content is copied");
+    if (!table->tree || table->has_lost_origin)
+        return;
+    table->n_kept = n * table->block_tokens;
+    if (n_state > room ||
+        !prefix_tree_wants_state(table->tree, hashes[n - 1], table->blocks[n - 1]) ||
+        make_free(table, n_state) != STATUS_OK ||
+        block_pool_acquire(table->pool, n_state, table->snapshot) != STATUS_OK)
+        return;
+    block_pool_copy(table->pool, table->snapshot, state_of(table), n_state);
+    (void)prefix_tree_add_state(table->tree, hashes[n - 1], 0, 0, n_state, table->snapshot);
+    block_pool_release(table->pool, table->snapshot, n_state);
 }
 
 uint32_t block_table_match(struct block_table *table, const struct prefix_hash *hashes, uint32_t n)
@@ -102,6 +192,9 @@ uint32_t block_table_match(struct block_table *table, const struct prefix_hash *
         table->n_blocks += known - table->first[group];
     }
     table->n_spans = table->n_shared = known;
+    table->n_kept = known * table->block_tokens;
+    if (known > 0 && table->groups.n_state > 0)
+        take_snapshot(table, hashes[known - 1]);
     return known * table->block_tokens;
 }
 
@@ -136,20 +229,6 @@ static uint32_t n_missing(const struct block_table *table, uint32_t group, struc
 {
     const uint32_t from = table->end[group] > wanted.first ? table->end[group] : wanted.first;
     return wanted.end > from ? wanted.end - from : 0;
-}
-
-static enum status make_free(struct block_table *table, uint32_t n)
-{
-    const uint32_t n_free = block_pool_count(table->pool, BLOCK_FREE);
-    if (n <= n_free)
-        return STATUS_OK;
-    /* No cached block is evicted for a request that will not fit anyway. */
-    if (!table->tree || n - n_free > block_pool_count(table->pool, BLOCK_CACHED))
-        return STATUS_NO_BLOCKS;
-    prefix_tree_evict(table->tree, n);
-    prefix_tree_uproot(table->tree, n);
-    assert(block_pool_count(table->pool, BLOCK_FREE) >= n && "what nobody holds can be had");
-    return STATUS_OK;
 }
 
 static enum status acquire(struct block_table *table, uint32_t group, struct range wanted)
@@ -227,11 +306,13 @@ enum status block_table_prepare(struct block_table *table, const struct block_ne
         return STATUS_INVALID_ARGUMENT;
     for (uint32_t group = 0; group < n_groups; group++)
         missing += n_missing(table, group, wanted_range(table, group, &placed));
+    missing += has_state(table) ? 0 : table->groups.n_state;
     if (missing > block_pool_size(table->pool))
         return STATUS_NO_BLOCKS;
     TRY(make_free(table, (uint32_t)missing));
     for (uint32_t group = 0; group < n_groups; group++)
         TRY(acquire(table, group, wanted_range(table, group, &placed)));
+    TRY(acquire_state(table));
     table->n_spans = known > table->n_spans ? known : table->n_spans;
     return STATUS_OK;
 }

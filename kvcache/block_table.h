@@ -10,6 +10,9 @@
  *     spans   [ given back | seen by the next query | computed next ... ]
  *                          first                                      end
  *
+ * Where layers have recurrent state, the table also has the blocks of what these know, which nobody shares: at first a copy of the
+ * snapshot behind a cached prefix, or anything where there is none.
+ *
  * With sinks (sink_window.h) there is one group, a full one, and its spans are places: those of a reply that were dropped do not
  * count.
  *
@@ -39,7 +42,9 @@ struct block_table {
      * sequence is kept in the tree, which could not tell what rests on it. */
     bool has_lost_origin;
     uint32_t first[CACHE_GROUPS_MAX], end[CACHE_GROUPS_MAX]; /* spans that a group holds */
-    block_id *blocks; /* [n_groups][spans_max]; BLOCK_NONE: not held */
+    block_id *blocks; /* [n_groups][spans_max], then the state's [n_state]; BLOCK_NONE: not held */
+    block_id *snapshot; /* [n_state] scratch */
+    uint32_t n_kept;    /* tokens of the last snapshot that was found or kept */
 };
 
 /* What a sequence needs next. */
@@ -72,6 +77,11 @@ MUST_CHECK enum status block_table_prepare(struct block_table *table,
 /* Adds the first n spans to the prefix tree, if there is one, as far as the table holds them; none if some were dropped. */
 void block_table_keep(struct block_table *table, const struct prefix_hash *hashes, uint32_t n);
 
+/* Keeps a copy of the state, which knows exactly the first n spans, where a prefix of these will be looked for. They were kept before.
+ * Nothing happens if there is a snapshot already, or no room for one: room blocks may be taken. */
+void block_table_keep_state(struct block_table *table, const struct prefix_hash *hashes, uint32_t n,
+                            uint32_t room);
+
 /* Tokens of the table that the first n tokens of the sequence are, where the last ones are not dropped. */
 static inline uint32_t block_table_places(const struct block_table *table, uint32_t n_tokens)
 {
@@ -85,3 +95,5 @@ struct block_row {
 };
 uint32_t block_table_n_rows(const struct block_table *table); /* groups */
 struct block_row block_table_row(const struct block_table *table, uint32_t group);
+/* The blocks of the state; n 0: none are held. */
+struct block_row block_table_state(const struct block_table *table);

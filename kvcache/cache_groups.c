@@ -145,9 +145,14 @@ bool cache_groups_has_window(const struct cache_groups *groups)
     return groups->n > 0 && groups->all[groups->n - 1].window > 0;
 }
 
+uint32_t cache_groups_rows(const struct cache_groups *groups)
+{
+    return cache_groups_count(groups) + groups->n_state;
+}
+
 bool cache_groups_is_plain(const struct cache_groups *groups)
 {
-    return cache_groups_count(groups) == 1 && !cache_groups_has_window(groups);
+    return cache_groups_rows(groups) == 1 && !cache_groups_has_window(groups);
 }
 
 uint32_t cache_group_first_span(const struct cache_groups *groups, uint32_t group,
@@ -169,7 +174,7 @@ uint64_t cache_groups_blocks(const struct cache_groups *groups, uint32_t block_t
                              uint32_t n_tokens)
 {
     const uint32_t n_spans = cache_spans(block_tokens, n_tokens);
-    uint64_t n = 0;
+    uint64_t n = n_tokens > 0 ? groups->n_state : 0;
     for (uint32_t group = 0; group < cache_groups_count(groups); group++) {
         const uint32_t most = cache_group_spans_max(groups, group, block_tokens);
         n += n_spans < most ? n_spans : most;

@@ -12,6 +12,9 @@
  * all. A place that no layer uses is padding: at most an eighth of a kind, if CACHE_GROUPS_MAX allows. Full groups come
  * first. A model without windows has one full group of all its layers.
  *
+ * Layers with recurrent state are in no group. A sequence has n_state blocks of its own for what they know of all its tokens,
+ * whatever their number; a cached prefix has copies of them where it may end (prefix_tree.h).
+ *
  * Thread: any (plain data).
  */
 #pragma once
@@ -19,7 +22,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define CACHE_GROUPS_MAX 16u
+#define CACHE_GROUPS_MAX       16u
+#define CACHE_STATE_BLOCKS_MAX 4096u
+#define CACHE_ROWS_MAX         (CACHE_GROUPS_MAX + CACHE_STATE_BLOCKS_MAX)
 
 struct cache_group {
     uint32_t n_layers; /* places of a block that are used */
@@ -30,6 +35,7 @@ struct cache_groups {
     uint32_t n;      /* 0: one full group */
     uint32_t places; /* layers that a block has room for; 0: as many as the model has */
     struct cache_group all[CACHE_GROUPS_MAX];
+    uint32_t n_state; /* blocks of a sequence's recurrent state; 0: no layer has any */
 };
 
 /* Where a layer's K and V are. */
@@ -55,7 +61,9 @@ static inline uint32_t cache_spans(uint32_t block_tokens, uint32_t n_tokens)
 uint32_t cache_groups_count(const struct cache_groups *groups); /* 1 for n 0 */
 uint32_t cache_group_window(const struct cache_groups *groups, uint32_t group);
 bool cache_groups_has_window(const struct cache_groups *groups);
-/* One group that keeps all: the layout of a model without windows. */
+/* Rows of a table: the groups, then a row for each block of the state. */
+uint32_t cache_groups_rows(const struct cache_groups *groups);
+/* One group that keeps all, and no state: the layout of a model without windows. */
 bool cache_groups_is_plain(const struct cache_groups *groups);
 
 /* The first span that the group needs when the query at that position is the next one. The last whole span before it can

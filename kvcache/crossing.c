@@ -13,6 +13,7 @@ struct crossing crossing_of(const struct geometry *geometry, uint32_t n_prompt,
     const struct cache_groups *groups = &geometry->groups;
     const struct sink_window sinks = sink_window_of(&geometry->sinks, window);
     struct crossing crossing = {.n_groups = cache_groups_count(groups),
+                                .n_state = groups->n_state,
                                 .held = held_tokens / geometry->block_tokens,
                                 .end = geometry_spans(geometry, n_prompt)};
     assert(held_tokens % geometry->block_tokens == 0 && held_tokens < n_prompt);
@@ -46,7 +47,7 @@ uint32_t crossing_count(const struct crossing *crossing, uint32_t n_spans)
     uint32_t n = 0;
     for (uint32_t group = 0; group < crossing->n_groups; group++)
         n += end > crossing->first[group] ? end - crossing->first[group] : 0;
-    return n - dropped_before(crossing, end);
+    return n - dropped_before(crossing, end) + (end == crossing->end ? crossing->n_state : 0);
 }
 
 uint32_t crossing_spans(const struct crossing *crossing, uint32_t n_blocks)
@@ -71,13 +72,13 @@ struct crossing_place crossing_at(const struct crossing *crossing, uint32_t i)
     /* crossing_spans of 0 is what is held; spans without a block of any group may follow. */
     while (crossing_count(crossing, place.span + 1) <= i)
         n_before = crossing_count(crossing, ++place.span);
-    for (uint32_t left = i - n_before;; place.group++) {
-        assert(place.group < crossing->n_groups);
-        if (!crosses(crossing, place.group, place.span))
-            continue;
-        if (left-- == 0)
+    uint32_t left = i - n_before;
+    for (; place.group < crossing->n_groups; place.group++)
+        if (crosses(crossing, place.group, place.span) && left-- == 0)
             return place;
-    }
+    assert(left < crossing->n_state);
+    place.group += left;
+    return place;
 }
 
 uint32_t crossing_list(const struct crossing *crossing, uint32_t first, uint32_t end,
@@ -93,5 +94,10 @@ uint32_t crossing_list(const struct crossing *crossing, uint32_t first, uint32_t
                 assert(ids_out[n] != BLOCK_NONE && "it is held until it has crossed");
                 n++;
             }
+    for (uint32_t i = 0; i < crossing->n_state && end == crossing->end && first < end; i++) {
+        ids_out[n] = table[(size_t)crossing->n_groups * stride + i];
+        assert(ids_out[n] != BLOCK_NONE && "it is held until it has crossed");
+        n++;
+    }
     return n;
 }

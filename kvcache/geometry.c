@@ -75,8 +75,9 @@ static enum status check_sinks(const struct geometry *g, struct error *error)
                          sinks->sinks, sinks->window);
     if (sinks->window > 0 && !cache_groups_is_plain(&g->groups))
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "KV layout: sink_tokens with %" PRIu32 " groups of layers: expected one",
-                         g->groups.n);
+                         "KV layout: sink_tokens with %" PRIu32 " groups of layers and %" PRIu32
+                         " blocks of recurrent state: expected one and none",
+                         g->groups.n, g->groups.n_state);
     return STATUS_OK;
 }
 
@@ -101,6 +102,11 @@ static enum status check_groups(const struct geometry *g, struct error *error)
                              i);
         n_layers += group->n_layers;
     }
+    if (groups->n_state > CACHE_STATE_BLOCKS_MAX)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "KV layout: a sequence's recurrent state has %" PRIu32
+                         " blocks, at most %u: raise kv_block_tokens",
+                         groups->n_state, CACHE_STATE_BLOCKS_MAX);
     if (groups->n > 0 && n_layers != g->n_layers)
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "KV layout: groups have %" PRIu64 " layers of n_layers %" PRIu32, n_layers,
@@ -243,8 +249,11 @@ static enum status match_groups(const struct geometry *ours, const struct geomet
         is_equal = ours->groups.all[i].n_layers == theirs->groups.all[i].n_layers;
     for (uint32_t i = 0; i < n && is_equal; i++)
         is_equal = cache_group_window(&ours->groups, i) == cache_group_window(&theirs->groups, i);
-    if (is_equal)
+    if (is_equal && ours->groups.n_state == theirs->groups.n_state)
         return STATUS_OK;
+    if (is_equal)
+        return differ(error, "blocks of recurrent state", ours->groups.n_state,
+                      theirs->groups.n_state);
     char here[128], there[128];
     groups_text(ours, here, sizeof here);
     groups_text(theirs, there, sizeof there);
@@ -270,12 +279,15 @@ static enum status match_block_tokens(const struct geometry *ours, const struct 
 {
     const bool has_window = cache_groups_has_window(&ours->groups) ||
                             cache_groups_has_window(&theirs->groups) || ours->sinks.window > 0;
-    if (ours->block_tokens == theirs->block_tokens || (converts && !has_window))
+    const bool has_state = ours->groups.n_state + theirs->groups.n_state > 0;
+    if (ours->block_tokens == theirs->block_tokens || (converts && !has_window && !has_state))
         return STATUS_OK;
     return error_set(error, STATUS_GEOMETRY_MISMATCH,
                      "KV layout: block_tokens is %" PRIu32 " here and %" PRIu32 " there%s",
                      ours->block_tokens, theirs->block_tokens,
-                     has_window ? ", and layers have windows" : KV_CONVERT);
+                     has_state    ? ", and layers have recurrent state"
+                     : has_window ? ", and layers have windows"
+                                  : KV_CONVERT);
 }
 
 static enum status match_dtype(const struct geometry *ours, const struct geometry *theirs,
@@ -283,7 +295,8 @@ static enum status match_dtype(const struct geometry *ours, const struct geometr
 {
     const bool is_known = (unsigned)theirs->dtype < N_DTYPES;
     const bool may = is_known && !kv_dtype_is_8bit(ours->dtype) &&
-                     !kv_dtype_is_8bit(theirs->dtype) && ours->sinks.window == 0;
+                     !kv_dtype_is_8bit(theirs->dtype) && ours->sinks.window == 0 &&
+                     ours->groups.n_state + theirs->groups.n_state == 0;
     if (ours->dtype == theirs->dtype || (converts && may))
         return STATUS_OK;
     return error_set(error, STATUS_GEOMETRY_MISMATCH, "KV layout: dtype is %s here and %s there%s",

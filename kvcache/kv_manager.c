@@ -30,6 +30,7 @@ enum status kv_manager_create(const struct kv_manager_options *options, struct e
         .pool = options->pool,
         .geometry = *geometry,
         .spans_max = geometry_spans(geometry, options->step.context_tokens),
+        .snapshot_tokens = options->snapshot_tokens ? options->snapshot_tokens : KV_SNAPSHOT_TOKENS,
         .n_aside = geometry_step_blocks(geometry, &options->step),
         .n_lasting = options->has_replies && geometry->sinks.window > 0
                          ? sink_window_kept(&geometry->sinks, geometry->block_tokens)
@@ -119,6 +120,35 @@ void kv_manager_keep(struct kv_manager *manager, struct block_table *table,
     block_table_keep(table, hashes, n);
 }
 
+bool kv_manager_keeps_states(const struct kv_manager *manager)
+{
+    return manager->tree && manager->geometry.groups.n_state > 0;
+}
+
+bool kv_manager_snapshot_is_due(const struct kv_manager *manager, const struct block_table *table,
+                                uint32_t n_tokens, bool where_prompts_part)
+{
+    const uint32_t least = manager->snapshot_tokens / (where_prompts_part ? KV_SNAPSHOT_SHARE : 1);
+    return kv_manager_keeps_states(manager) && n_tokens % table->block_tokens == 0 &&
+           n_tokens > table->n_kept && n_tokens - table->n_kept >= least;
+}
+
+void kv_manager_keep_snapshot(struct kv_manager *manager, struct block_table *table,
+                              const struct prefix_hash *hashes, uint32_t n_tokens)
+{
+    assert(n_tokens % table->block_tokens == 0 && kv_manager_keeps_states(manager));
+    block_table_keep_state(table, hashes, n_tokens / table->block_tokens, kv_manager_left(manager));
+}
+
+uint32_t kv_manager_cut(const struct kv_manager *manager, const struct block_table *table,
+                        uint32_t n_computed, uint32_t n_branch, uint32_t n_prompt)
+{
+    const uint32_t last = n_prompt - n_prompt % table->block_tokens;
+    const uint32_t least = table->n_kept + manager->snapshot_tokens / KV_SNAPSHOT_SHARE;
+    const uint32_t cut = n_branch > n_computed && n_branch >= least ? n_branch : last;
+    return kv_manager_keeps_states(manager) && cut > n_computed && cut >= least ? cut : 0;
+}
+
 void kv_manager_free(struct kv_manager *manager, struct block_table *table)
 {
     (void)manager;
@@ -144,6 +174,12 @@ uint32_t kv_manager_peek(const struct kv_manager *manager, const struct prefix_h
 uint64_t kv_manager_changes(const struct kv_manager *manager)
 {
     return manager->tree ? prefix_tree_changes(manager->tree) : 0;
+}
+
+uint32_t kv_manager_reach(const struct kv_manager *manager, const struct prefix_hash *hashes,
+                          uint32_t n)
+{
+    return manager->tree ? prefix_tree_reach(manager->tree, hashes, n) : 0;
 }
 
 uint32_t kv_manager_forget(struct kv_manager *manager, struct prefix_hash hash)
@@ -172,9 +208,9 @@ void kv_manager_observe(struct kv_manager *manager, prefix_observer observer, vo
     prefix_tree_observe(manager->tree, observer, arg);
 }
 
-bool kv_manager_has(const struct kv_manager *manager, struct prefix_hash hash, uint32_t group)
+bool kv_manager_has(const struct kv_manager *manager, struct prefix_hash hash, uint32_t row)
 {
-    return prefix_tree_has(manager->tree, hash, group);
+    return prefix_tree_has(manager->tree, hash, row);
 }
 
 uint32_t kv_manager_touch(struct kv_manager *manager, const struct prefix_hash *hashes, uint32_t n)
@@ -208,6 +244,14 @@ bool kv_manager_add(struct kv_manager *manager, const struct prefix_hash *hashes
             block_pool_mark_passing(manager->pool, &ids[group], 1);
         block_pool_release(manager->pool, &ids[group], 1);
     }
+    return is_added;
+}
+
+bool kv_manager_add_state(struct kv_manager *manager, struct prefix_hash hash, uint64_t origin,
+                          uint32_t i, block_id id)
+{
+    const bool is_added = prefix_tree_add_state(manager->tree, hash, origin, i, 1, &id);
+    block_pool_release(manager->pool, &id, 1);
     return is_added;
 }
 

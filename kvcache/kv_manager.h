@@ -24,13 +24,19 @@ struct kv_manager;
 enum kv_manager_choice { KV_MANAGER_PAGED, KV_MANAGER_CONTIGUOUS, KV_MANAGERS };
 #define KV_MANAGER_WORDS "paged|contiguous"
 
+/* A snapshot of a recurrent state costs as much as the K and V of some hundred to some thousand tokens. */
+#define KV_SNAPSHOT_TOKENS 1024u /* as worker_config.h has it */
+#define KV_SNAPSHOT_SHARE                                                                          \
+    8u /* where a prompt ends or branches off, an eighth of these are enough */
+
 struct kv_manager_options {
     enum kv_manager_choice kind;
     const struct geometry *geometry; /* copied */
     struct block_pool *pool;         /* borrowed until destroy */
     struct cache_step step; /* the blocks that it needs beside those of sequences are kept aside */
     bool prefix_cache;      /* a contiguous one has none */
-    bool has_replies;       /* sequences generate here: with sinks these drop what they share */
+    uint32_t snapshot_tokens; /* between snapshots of a recurrent state; 0: KV_SNAPSHOT_TOKENS */
+    bool has_replies;         /* sequences generate here: with sinks these drop what they share */
 };
 
 /* INVALID_ARGUMENT: the pool's blocks are not the geometry's, or it has no more than are kept aside, or (contiguous) than one
@@ -68,6 +74,19 @@ bool kv_manager_settles(const struct kv_manager *manager);
 /* The first n spans of the table, whose tokens have those hashes, may be found by later sequences. */
 void kv_manager_keep(struct kv_manager *manager, struct block_table *table,
                      const struct prefix_hash *hashes, uint32_t n);
+/* Whether layers have recurrent state, of which snapshots are kept. */
+bool kv_manager_keeps_states(const struct kv_manager *manager);
+/* A snapshot of the state that knows the first n_tokens of the table is due: they are whole spans, snapshot_tokens behind the last
+ * one, or an eighth of these where_prompts_part: others may go on from there. Never without states. */
+bool kv_manager_snapshot_is_due(const struct kv_manager *manager, const struct block_table *table,
+                                uint32_t n_tokens, bool where_prompts_part);
+/* Keeps one, if there is room. The tokens, which are all that the state knows, were kept. */
+void kv_manager_keep_snapshot(struct kv_manager *manager, struct block_table *table,
+                              const struct prefix_hash *hashes, uint32_t n_tokens);
+/* Where a chunk of a prompt that has n_computed tokens should end, so that later prompts find a snapshot there: at n_branch, where the
+ * cached spans of its prefix end, or at its last whole span. 0: anywhere. */
+uint32_t kv_manager_cut(const struct kv_manager *manager, const struct block_table *table,
+                        uint32_t n_computed, uint32_t n_branch, uint32_t n_prompt);
 /* Gives all back; the table stays. */
 void kv_manager_free(struct kv_manager *manager, struct block_table *table);
 
@@ -78,6 +97,9 @@ bool kv_manager_caches(const struct kv_manager *manager);
 uint32_t kv_manager_peek(const struct kv_manager *manager, const struct prefix_hash *hashes,
                          uint32_t n, uint32_t *held_out);
 uint64_t kv_manager_changes(const struct kv_manager *manager);
+/* prefix_tree_reach; or 0 */
+uint32_t kv_manager_reach(const struct kv_manager *manager, const struct prefix_hash *hashes,
+                          uint32_t n);
 uint32_t kv_manager_forget(struct kv_manager *manager, struct prefix_hash hash);
 uint32_t kv_manager_drop(struct kv_manager *manager, uint64_t origin);
 uint64_t kv_manager_evictions(const struct kv_manager *manager); /* prefix_tree_evictions; or 0 */
@@ -86,7 +108,8 @@ uint32_t kv_manager_flush(struct kv_manager *manager);
 
 /* For a tier behind the cache: prefix_tree_observe, _has, _touch. Only with a prefix cache. */
 void kv_manager_observe(struct kv_manager *manager, prefix_observer observer, void *arg);
-bool kv_manager_has(const struct kv_manager *manager, struct prefix_hash hash, uint32_t group);
+/* Of a group, or of a block of a snapshot: groups, then these. */
+bool kv_manager_has(const struct kv_manager *manager, struct prefix_hash hash, uint32_t row);
 uint32_t kv_manager_touch(struct kv_manager *manager, const struct prefix_hash *hashes, uint32_t n);
 /* Takes n blocks, of those that can be taken now, with one holder: the caller. NO_BLOCKS: none was taken. */
 MUST_CHECK enum status kv_manager_take(struct kv_manager *manager, uint32_t n, block_id *ids_out);
@@ -94,6 +117,9 @@ void kv_manager_give(struct kv_manager *manager, const block_id *ids, uint32_t n
 /* prefix_tree_add of blocks that were taken, [n_groups]; then gives them back. */
 bool kv_manager_add(struct kv_manager *manager, const struct prefix_hash *hashes, uint32_t at,
                     const block_id *ids);
+/* prefix_tree_add_state of block number i of a snapshot, likewise. */
+bool kv_manager_add_state(struct kv_manager *manager, struct prefix_hash hash, uint64_t origin,
+                          uint32_t i, block_id id);
 
 /* ---- how many ---- */
 

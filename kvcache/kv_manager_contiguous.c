@@ -1,4 +1,4 @@
-/* A sequence has a place: the blocks of the longest context, side by side. It takes them at once and keeps them to its end; those of
+/* A sequence has a place: the blocks of the longest context, side by side, and those of its recurrent state behind them. It takes them at once and keeps them to its end; those of
  * layers with a window, too. A place can be taken when each of its blocks is FREE. */
 #include "kvcache/kv_manager_kind.h"
 
@@ -6,7 +6,8 @@
 
 static uint32_t place_blocks(const struct kv_manager *manager)
 {
-    return cache_groups_count(&manager->geometry.groups) * manager->spans_max;
+    const struct cache_groups *groups = &manager->geometry.groups;
+    return cache_groups_count(groups) * manager->spans_max + groups->n_state;
 }
 
 static uint32_t n_places(const struct kv_manager *manager)

@@ -34,5 +34,6 @@ struct kv_manager {
     struct geometry geometry;
     uint32_t spans_max; /* of a sequence */
     uint32_t n_lasting; /* block_table.h */
-    uint32_t n_aside;   /* blocks for a step, beside those of sequences */
+    uint32_t snapshot_tokens;
+    uint32_t n_aside; /* blocks for a step, beside those of sequences */
 };

@@ -47,6 +47,7 @@ static struct kv_manager_rule rule(const struct kv_manager *manager)
 {
     const struct cache_groups *groups = &manager->geometry.groups;
     struct kv_manager_rule rule = {.n_groups = cache_groups_count(groups),
+                                   .n_beside = groups->n_state,
                                    .reply_spans = sink_window_spans_max(
                                        &manager->geometry.sinks, manager->geometry.block_tokens)};
     for (uint32_t group = 0; group < rule.n_groups; group++)

@@ -16,5 +16,6 @@ struct kv_manager_rule {
         [CACHE_GROUPS_MAX]; /* a block for each span, up to so many; UINT32_MAX: no limit */
     uint32_t
         reply_spans; /* so many spans or those of the prompt, whatever is more; UINT32_MAX: no limit */
-    uint32_t n_fixed; /* so many blocks, whatever the tokens; 0: by the spans */
+    uint32_t n_beside; /* blocks of a sequence that has any, beside those of its spans */
+    uint32_t n_fixed;  /* so many blocks, whatever the tokens; 0: by the spans */
 };

@@ -56,7 +56,7 @@ static void list_before(struct prefix_tree *tree, block_id id, block_id next)
     entry->is_listed = true;
 }
 
-/* Of a window group any block; of the first full one that of a leaf. The other full ones go with it. */
+/* Of a window group or a state any block; of the first full group that of a leaf. The other full ones go with it. */
 static bool can_go(const struct prefix_tree *tree, block_id id)
 {
     const struct leaf_entry *entry = &tree->entries[id];
@@ -120,7 +120,7 @@ static bool make_arrays(struct prefix_tree *tree)
     tree->slots = malloc(n_slots * sizeof *tree->slots);
     tree->nodes = calloc(tree->nodes_max, sizeof *tree->nodes);
     tree->unused = malloc(tree->nodes_max * sizeof *tree->unused);
-    tree->blocks = malloc((size_t)tree->nodes_max * tree->n_groups * sizeof *tree->blocks);
+    tree->blocks = malloc((size_t)tree->nodes_max * tree->n_rows * sizeof *tree->blocks);
     if (!tree->slots || !tree->nodes || !tree->unused || !tree->blocks)
         return false;
     memset(tree->slots, 0xff, n_slots * sizeof *tree->slots); /* NONE */
@@ -149,6 +149,7 @@ enum status prefix_tree_create(struct block_pool *pool, const struct cache_group
     tree->groups = *groups;
     tree->block_tokens = block_tokens;
     tree->n_groups = cache_groups_count(groups);
+    tree->n_rows = cache_groups_rows(groups);
     tree->has_full = is_full(tree, 0);
     tree->nodes_max = tree->has_full ? n_blocks : nodes_without_full(n_blocks, spans_max);
     tree->first = tree->last = NONE;
@@ -178,66 +179,6 @@ void prefix_tree_destroy(struct prefix_tree *tree)
     free(tree->unused);
     free(tree->blocks);
     free(tree);
-}
-
-/* ---- looking ---- */
-
-/* Of the first n spans, how many form a prefix that the token behind them can be computed on. */
-static uint32_t find_prefix(const struct prefix_tree *tree, const struct prefix_hash *hashes,
-                            uint32_t n)
-{
-    uint32_t runs[CACHE_GROUPS_MAX] = {0}; /* spans up to here with a block, without a gap */
-    uint32_t known = 0;
-    for (uint32_t i = 0; i < n; i++) {
-        const node_id node = find(tree, hashes[i]);
-        bool is_enough = true;
-        if (node == NONE)
-            break;
-        for (uint32_t group = 0; group < tree->n_groups; group++) {
-            runs[group] = *block_of(tree, node, group) == BLOCK_NONE ? 0 : runs[group] + 1;
-            const uint32_t first = cache_group_first_span(&tree->groups, group, tree->block_tokens,
-                                                          (i + 1) * tree->block_tokens);
-            is_enough = is_enough && runs[group] >= i + 1 - first;
-        }
-        if (is_enough)
-            known = i + 1;
-    }
-    return known;
-}
-
-uint32_t prefix_tree_peek(const struct prefix_tree *tree, const struct prefix_hash *hashes,
-                          uint32_t n)
-{
-    return find_prefix(tree, hashes, n);
-}
-
-uint32_t prefix_tree_peek_held(const struct prefix_tree *tree, const struct prefix_hash *hashes,
-                               uint32_t n, uint32_t n_lasting, uint32_t *held_out)
-{
-    const uint32_t known = find_prefix(tree, hashes, n);
-    uint32_t n_held = 0;
-    for (uint32_t i = 0; i < known && i < n_lasting && tree->has_full; i++) {
-        const node_id node = find(tree, hashes[i]);
-        for (uint32_t group = 0; group < tree->n_groups && is_full(tree, group); group++)
-            n_held += !tree->entries[*block_of(tree, node, group)].is_idle;
-    }
-    *held_out = n_held;
-    return known;
-}
-
-uint32_t prefix_tree_match(struct prefix_tree *tree, const struct prefix_hash *hashes, uint32_t n,
-                           block_id *ids_out, uint32_t stride)
-{
-    const uint32_t known = find_prefix(tree, hashes, n);
-    for (uint32_t group = 0; group < tree->n_groups; group++) {
-        block_id *ids = ids_out + (size_t)group * stride;
-        const uint32_t first = cache_group_first_span(&tree->groups, group, tree->block_tokens,
-                                                      known * tree->block_tokens);
-        for (uint32_t i = first; i < known; i++)
-            ids[i] = *block_of(tree, find(tree, hashes[i]), group);
-        block_pool_share(tree->pool, ids + first, known - first);
-    }
-    return known;
 }
 
 /* ---- adding ---- */
@@ -287,8 +228,8 @@ static node_id add_node(struct prefix_tree *tree, struct prefix_hash hash, node_
         return NONE;
     const node_id id = tree->unused[tree->nodes_max - 1 - tree->n_nodes];
     tree->nodes[id] = (struct node){.hash = hash, .parent = parent, .is_in_tree = true};
-    for (uint32_t group = 0; group < tree->n_groups; group++)
-        *block_of(tree, id, group) = BLOCK_NONE;
+    for (uint32_t row = 0; row < tree->n_rows; row++)
+        *block_of(tree, id, row) = BLOCK_NONE;
     tree->slots[find_slot(tree, hash)] = id;
     tree->n_nodes++;
     if (parent != NONE) {
@@ -387,13 +328,13 @@ void prefix_tree_insert(struct prefix_tree *tree, const struct prefix_hash *hash
 
 /* ---- removing ---- */
 
-static void take_block(struct prefix_tree *tree, node_id at, uint32_t group)
+static void take_block(struct prefix_tree *tree, node_id at, uint32_t row)
 {
-    block_id *id = block_of(tree, at, group);
+    block_id *id = block_of(tree, at, row);
     const block_id taken = *id;
     if (taken == BLOCK_NONE)
         return;
-    prefix_tree_tell(tree, tree->why, at, group, taken);
+    prefix_tree_tell(tree, tree->why, at, row, taken);
     if (tree->entries[taken].is_listed)
         unlist(tree, taken);
     tree->entries[taken].node = NONE;
@@ -409,8 +350,8 @@ static void remove_node(struct prefix_tree *tree, node_id at)
 {
     struct node *node = &tree->nodes[at];
     assert(node->is_in_tree && node->n_children == 0 && "from its end upwards");
-    for (uint32_t group = 0; group < tree->n_groups; group++)
-        take_block(tree, at, group);
+    for (uint32_t row = 0; row < tree->n_rows; row++)
+        take_block(tree, at, row);
     clear_slot(tree, find_slot(tree, node->hash));
     node->is_in_tree = false;
     tree->n_nodes--;
@@ -519,6 +460,35 @@ uint32_t prefix_tree_flush(struct prefix_tree *tree)
     const uint32_t n_evicted = prefix_tree_evict(tree, block_pool_size(tree->pool));
     tree->why = PREFIX_EVICTED;
     return n_evicted;
+}
+
+/* ---- states ---- */
+
+bool prefix_tree_wants_state(const struct prefix_tree *tree, struct prefix_hash hash, block_id id)
+{
+    const node_id at = find(tree, hash);
+    return at != NONE && *block_of(tree, at, 0) == id && !has_state(tree, at);
+}
+
+bool prefix_tree_add_state(struct prefix_tree *tree, struct prefix_hash hash, uint64_t origin,
+                           uint32_t first, uint32_t n, const block_id *ids)
+{
+    const node_id at = find(tree, hash);
+    assert(first + n <= tree->groups.n_state);
+    if (at == NONE || (origin != 0 && !is_of(tree, at, origin)))
+        return false;
+    for (uint32_t i = 0; i < n; i++)
+        if (*block_of(tree, at, tree->n_groups + first + i) == BLOCK_NONE)
+            add_block(tree, at, tree->n_groups + first + i, ids[i]);
+    return true;
+}
+
+void prefix_tree_take_state(struct prefix_tree *tree, struct prefix_hash hash)
+{
+    const node_id at = find(tree, hash);
+    assert(at != NONE && has_state(tree, at));
+    for (uint32_t row = tree->n_groups; row < tree->n_rows; row++)
+        take_block(tree, at, row);
 }
 
 /* ---- for tiers ---- */

@@ -12,9 +12,12 @@
  * given back before or evicted. A prefix of n spans is found if its nodes are there, and in each window group the blocks
  * that the token behind it sees.
  *
+ * Where layers have recurrent state, a node may also have the blocks of a snapshot: what these layers know of all tokens up to the
+ * span's end. Then a prefix is found only if its last node has one. Nobody changes a snapshot; who computes behind it has a copy.
+ *
  * The tree holds the cache reference of its blocks in the pool. Eviction takes what is least recently used among the
- * leaves and the blocks of window groups, if the block is in state CACHED (no holder, no pin). A leaf goes with all its
- * blocks, a block of a window group alone.
+ * leaves and the blocks of window groups and snapshots, if the block is in state CACHED (no holder, no pin). A leaf goes with all its
+ * blocks, a block of a window group or a snapshot alone.
  *
  * All KV that was computed on a block of some origin (block_pool.h) is below a node of that origin.
  * So all of it can be dropped when that origin is not trusted any more.
@@ -44,6 +47,8 @@ void prefix_tree_destroy(struct prefix_tree *tree);
  * spans. */
 uint32_t prefix_tree_match(struct prefix_tree *tree, const struct prefix_hash *hashes, uint32_t n,
                            block_id *ids_out, uint32_t stride);
+/* Gives one more holder, the caller, to the snapshot of a prefix that was found: the node of its last span. */
+void prefix_tree_share_state(struct prefix_tree *tree, struct prefix_hash hash, block_id *ids_out);
 /* The same without a holder or a use: for admission and metrics. */
 uint32_t prefix_tree_peek(const struct prefix_tree *tree, const struct prefix_hash *hashes,
                           uint32_t n);
@@ -57,6 +62,18 @@ uint32_t prefix_tree_peek_held(const struct prefix_tree *tree, const struct pref
  * again. */
 void prefix_tree_insert(struct prefix_tree *tree, const struct prefix_hash *hashes, uint32_t n,
                         const block_id *ids, uint32_t stride);
+/* How many spans would be found if there were snapshots everywhere. */
+uint32_t prefix_tree_reach(const struct prefix_tree *tree, const struct prefix_hash *hashes,
+                           uint32_t n);
+/* The node has that block of the first group, so what the block's holder computed on its prefix is below the right origins; and it has
+ * no snapshot. */
+bool prefix_tree_wants_state(const struct prefix_tree *tree, struct prefix_hash hash, block_id id);
+/* Blocks first .. first + n - 1 of a snapshot, which the caller holds, become the node's where it lacks them. origin: what they were
+ * computed on has it; 0: none. False: there is no such node, or it is not below one of that origin. */
+bool prefix_tree_add_state(struct prefix_tree *tree, struct prefix_hash hash, uint64_t origin,
+                           uint32_t first, uint32_t n, const block_id *ids);
+/* A snapshot, which the caller holds, leaves the tree. */
+void prefix_tree_take_state(struct prefix_tree *tree, struct prefix_hash hash);
 /* Evicts until n blocks are FREE or no more can be evicted. Returns the number of evicted blocks. */
 uint32_t prefix_tree_evict(struct prefix_tree *tree, uint32_t n_free_wanted);
 /* If that was not enough: also evicts blocks without a holder above held ones. These exist if the holder of a
@@ -92,7 +109,7 @@ enum prefix_reason {
 struct prefix_change {
     enum prefix_reason reason;
     struct prefix_hash hash, parent; /* parent: zeros for the first span of a prompt */
-    uint32_t group;
+    uint32_t group;                  /* or behind the groups: of a snapshot, which block of it */
     block_id id;
     uint64_t
         origin; /* of it and what is above it: 0, one, or PREFIX_ORIGINS_MIXED; of a stored one 0 */

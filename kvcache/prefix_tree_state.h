@@ -1,5 +1,6 @@
 /*
- * prefix_tree_state - what a prefix tree holds, for prefix_tree.c (nodes, eviction) and prefix_tree_watch.c (who watches).
+ * prefix_tree_state - what a prefix tree holds, for prefix_tree.c (nodes, eviction), prefix_tree_find.c (looking) and
+ * prefix_tree_watch.c (who watches).
  *
  * Thread: the tree's.
  */
@@ -24,8 +25,8 @@ struct node {
 
 /* What the tree knows of a block of the pool. */
 struct leaf_entry {
-    node_id node; /* NONE: it is not in the tree */
-    uint32_t group;
+    node_id node;            /* NONE: it is not in the tree */
+    uint32_t group;          /* or row of a state */
     block_id previous, next; /* in the list of idle blocks that can be evicted */
     uint64_t idle_since;     /* on the tree's clock */
     bool is_idle, is_listed;
@@ -35,7 +36,8 @@ struct prefix_tree {
     struct block_pool *pool;
     struct cache_groups groups;
     uint32_t n_groups, block_tokens;
-    bool has_full; /* group 0 is a full one: its block stands for the node */
+    uint32_t n_rows; /* of a node's blocks: the groups, then the blocks of a state */
+    bool has_full;   /* group 0 is a full one: its block stands for the node */
     uint32_t nodes_max, n_nodes;
     uint64_t n_evicted;   /* blocks, ever */
     uint64_t clock;       /* incremented at each use */
@@ -49,7 +51,7 @@ struct prefix_tree {
     node_id *slots;              /* [slots_mask + 1] hash table with open addressing; NONE: empty */
     struct node *nodes;          /* [nodes_max] */
     node_id *unused;             /* [nodes_max] a stack of those that are not in the tree */
-    block_id *blocks;            /* [nodes_max][n_groups] */
+    block_id *blocks;            /* [nodes_max][n_rows] */
     struct leaf_entry entries[]; /* by block */
 };
 
@@ -76,17 +78,27 @@ static inline node_id find(const struct prefix_tree *tree, struct prefix_hash ha
     return tree->slots[find_slot(tree, hash)];
 }
 
-static inline block_id *block_of(const struct prefix_tree *tree, node_id node, uint32_t group)
+/* Of a group, or of a row behind the groups: a block of the state at the span's end. */
+static inline block_id *block_of(const struct prefix_tree *tree, node_id node, uint32_t row)
 {
-    assert(node < tree->nodes_max && group < tree->n_groups);
-    return &tree->blocks[(size_t)node * tree->n_groups + group];
+    assert(node < tree->nodes_max && row < tree->n_rows);
+    return &tree->blocks[(size_t)node * tree->n_rows + row];
 }
 
-static inline bool is_full(const struct prefix_tree *tree, uint32_t group)
+static inline bool is_full(const struct prefix_tree *tree, uint32_t row)
 {
-    return cache_group_window(&tree->groups, group) == 0;
+    return row < tree->n_groups && cache_group_window(&tree->groups, row) == 0;
+}
+
+/* All blocks of the state at the span's end are there; true if the model has none. */
+static inline bool has_state(const struct prefix_tree *tree, node_id node)
+{
+    for (uint32_t row = tree->n_groups; row < tree->n_rows; row++)
+        if (*block_of(tree, node, row) == BLOCK_NONE)
+            return false;
+    return true;
 }
 
 /* Tells the observer, if there is one, of a block that the node has. */
 void prefix_tree_tell(const struct prefix_tree *tree, enum prefix_reason reason, node_id at,
-                      uint32_t group, block_id id);
+                      uint32_t row, block_id id);

@@ -15,14 +15,14 @@ static uint64_t origin_of_chain(const struct prefix_tree *tree, node_id at)
 }
 
 void prefix_tree_tell(const struct prefix_tree *tree, enum prefix_reason reason, node_id at,
-                      uint32_t group, block_id id)
+                      uint32_t row, block_id id)
 {
     const struct node *node = &tree->nodes[at];
     if (!tree->observer)
         return;
     struct prefix_change change = {.reason = reason,
                                    .hash = node->hash,
-                                   .group = group,
+                                   .group = row,
                                    .id = id,
                                    .is_idle = tree->entries[id].is_idle};
     if (node->parent != NONE)
@@ -57,8 +57,8 @@ uint32_t prefix_tree_touch(struct prefix_tree *tree, const struct prefix_hash *h
         const node_id at = find(tree, hashes[i]);
         if (at == NONE)
             return i;
-        for (uint32_t group = 0; group < tree->n_groups; group++) {
-            const block_id id = *block_of(tree, at, group);
+        for (uint32_t row = 0; row < tree->n_rows; row++) {
+            const block_id id = *block_of(tree, at, row);
             if (id == BLOCK_NONE || !tree->entries[id].is_idle)
                 continue;
             block_pool_share(tree->pool, &id, 1);

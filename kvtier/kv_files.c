@@ -72,7 +72,7 @@ bool kv_file_parse(const char *name, struct stored_block *block_out, uint64_t *l
         return false;
     for (; *text >= '0' && *text <= '9'; text++) {
         block.key.group = block.key.group * 10 + (uint32_t)(*text - '0');
-        if (block.key.group >= CACHE_GROUPS_MAX)
+        if (block.key.group >= CACHE_ROWS_MAX)
             return false;
     }
     if (strcmp(text, ".kv") != 0)

@@ -52,13 +52,15 @@ static void encode_groups(const struct cache_groups *groups, struct geometry_mes
     message_out->message.groups = message_out->group_pointers;
     message_out->message.n_groups = groups->n;
     message_out->message.block_layers = groups->places;
+    message_out->message.state_blocks = groups->n_state;
 }
 
 static enum status decode_groups(const Kvferry__V1__Geometry *message,
                                  struct cache_groups *groups_out, struct error *error)
 {
     struct cache_groups groups = {.n = (uint32_t)message->n_groups,
-                                  .places = message->block_layers};
+                                  .places = message->block_layers,
+                                  .n_state = message->state_blocks};
     if (message->n_groups > CACHE_GROUPS_MAX)
         return error_set(error, STATUS_INVALID_ARGUMENT, "geometry.groups are %zu, at most %u",
                          message->n_groups, CACHE_GROUPS_MAX);

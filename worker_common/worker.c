@@ -25,6 +25,7 @@
 #include "worker_common/worker_tier.h"
 
 #include <assert.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -104,16 +105,20 @@ enum status worker_choose_context(const struct model_config *config, uint32_t wa
     return STATUS_OK;
 }
 
-enum status worker_check_layers(const struct model_config *config, struct error *error)
+/* Blocks of one size hold K and V, and the parts of states. */
+static enum status count_state(const struct model_config *config, struct geometry *geometry,
+                               struct error *error)
 {
-    const uint32_t n_kept = kv_layers_count(config);
-    if (n_kept == config->n_layers)
-        return STATUS_OK;
-    return error_set(error, STATUS_UNSUPPORTED,
-                     "%u of %u layers of %s have recurrent state, which workers do not keep yet: "
-                     "the model cannot be served",
-                     config->n_layers - n_kept, config->n_layers,
-                     model_family_name(config->family));
+    const uint64_t block_bytes = geometry_block_bytes(geometry);
+    const uint32_t n = state_layout_blocks(config, block_bytes);
+    if (n == UINT32_MAX)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "kv_block_tokens is %u: a block of kv_dtype %s has %" PRIu64
+                         " bytes, and a part of a layer's recurrent state has %zu",
+                         geometry->block_tokens, kv_dtype_name(geometry->dtype), block_bytes,
+                         state_layout_part_bytes(config));
+    geometry->groups.n_state = n;
+    return STATUS_OK;
 }
 
 enum status worker_geometry(const struct model *model, enum worker_kv_dtype kv_dtype,
@@ -136,6 +141,8 @@ enum status worker_geometry(const struct model *model, enum worker_kv_dtype kv_d
     cache_groups_divide(windows, geometry.n_layers, config->context_tokens, &geometry.groups);
     model_digest(model, geometry.model_digest);
     TRY(geometry_check(&geometry, error));
+    TRY(count_state(config, &geometry, error));
+    TRY(geometry_check(&geometry, error));
     *geometry_out = geometry;
     return STATUS_OK;
 }
@@ -144,7 +151,6 @@ static enum status set_geometry(struct worker *worker, const struct worker_optio
                                 struct error *error)
 {
     struct geometry *geometry = &worker->identity.geometry;
-    TRY(worker_check_layers(worker->config, error));
     TRY(worker_kv_scales_find(worker->model, options->folder, options->kv_dtype, options->kv_scales,
                               &worker->kv_scales, error));
     TRY(worker_geometry(worker->model, options->kv_dtype, &worker->kv_scales,
@@ -311,6 +317,12 @@ static enum status create_desk(struct worker *worker, const struct worker_option
     return constraint_desk_create(&desk, &worker->desk);
 }
 
+/* In the order of the steps. */
+static void copy_on_device(void *arg, uint8_t *to, const uint8_t *from, size_t n_bytes)
+{
+    device_copy(arg, DEVICE_COMPUTE, to, from, n_bytes);
+}
+
 static void set_to_zero(void *bytes, size_t n_bytes)
 {
     memset(bytes, 0, n_bytes);
@@ -354,6 +366,7 @@ enum status worker_load(struct worker *worker, struct process *process,
     TRY(worker_device_advise(open_transport(worker, options, error), worker->device, ADVICE_LESS_KV,
                              error));
     block_pool_scrub(worker->pool, options->kv_scrub ? set_to_zero : NULL);
+    block_pool_copy_by(worker->pool, copy_on_device, worker->device);
     TRY(worker_device_advise(forward_attach(worker->forward, worker->pool, error), worker->device,
                              worker_device_less_work(options), error));
     set_identity(worker);

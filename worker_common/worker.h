@@ -42,10 +42,8 @@ void worker_unload(struct worker *worker);
 MUST_CHECK enum status worker_choose_context(const struct model_config *config, uint32_t wanted,
                                              struct error *error, uint32_t *tokens_out);
 
-/* UNSUPPORTED: a worker keeps blocks for a sequence, and no recurrent state beside them. */
-MUST_CHECK enum status worker_check_layers(const struct model_config *config, struct error *error);
-
-/* The geometry of that model's KV blocks. kv_scales: of a dtype of 8 bits; else not read. INVALID_ARGUMENT as geometry_check. */
+/* The geometry of that model's KV blocks. kv_scales: of a dtype of 8 bits; else not read. INVALID_ARGUMENT as geometry_check, and if a
+ * part of a recurrent state does not fit into a block. */
 MUST_CHECK enum status worker_geometry(const struct model *model, enum worker_kv_dtype kv_dtype,
                                        const struct kv_scales *kv_scales, uint32_t block_tokens,
                                        struct error *error, struct geometry *geometry_out);

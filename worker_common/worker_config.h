@@ -163,6 +163,10 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
     X(prefix_cache, BOOL, "yes", "",                                                               \
       "keep the KV blocks of finished prompts, to reuse them for later prompts with the same "     \
       "prefix")                                                                                    \
+    X(snapshot_tokens, U32(1, 1048576), "1024", "tokens",                                          \
+      "of models whose layers have recurrent state: tokens between the snapshots of it in the "    \
+      "prefix cache; where prompts end or part, an eighth of these are enough; a prompt is "       \
+      "computed from the last snapshot of its prefix on")                                          \
     X(kv_host_memory, SIZE(0, CONFIG_NO_MAX), "0", "bytes",                                        \
       "memory of the host for KV blocks that leave the prefix cache, in front of kv_disk; 0: "     \
       "none; `kvferry serve` divides this among its workers")                                      \

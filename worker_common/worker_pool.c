@@ -117,6 +117,9 @@ static void tell_windows(const struct worker *worker)
                  "window kept all",
                  worker->context_tokens, (double)bytes / MIB, cache_groups_count(&geometry->groups),
                  (double)whole / MIB);
+    if (geometry->groups.n_state > 0)
+        log_info("a recurrent state takes %.1f MiB of each sequence, and of each snapshot",
+                 (double)geometry->groups.n_state * (double)geometry_block_bytes(geometry) / MIB);
 }
 
 static void tell_plan(const struct worker *worker, const struct worker_options *options)

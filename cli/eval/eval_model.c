@@ -24,10 +24,10 @@ struct eval_model {
     struct forward *forward;
     struct device_memory memory; /* of the pool, on a device with its own */
     struct block_pool *pool;
-    block_id *blocks; /* [n_blocks] of the one sequence; held once they are there */
+    block_id *
+        blocks; /* [n_blocks] of the one sequence, the last ones of its state; held once they are there */
     uint32_t n_blocks;
     bool holds_blocks;
-    void *state;              /* of layers with recurrent state; NULL: there are none */
     struct block_table table; /* with sinks: in place of blocks */
     bool streams;             /* the last step was of a reply: its rows are logits already */
     float *logits;            /* [EVAL_ROWS_MAX][vocabulary] */
@@ -50,16 +50,6 @@ static enum status open_pool(struct eval_model *model)
     TRY(block_pool_acquire(model->pool, model->n_blocks, model->blocks));
     model->holds_blocks = true;
     return STATUS_OK;
-}
-
-static enum status allocate_state(struct eval_model *model)
-{
-    const size_t alignment = FORWARD_STATE_ALIGNMENT;
-    const size_t bytes = forward_state_bytes(model_get_config(model->model));
-    if (bytes == 0)
-        return STATUS_OK;
-    model->state = aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
-    return model->state ? STATUS_OK : STATUS_NO_MEMORY;
 }
 
 /* Of the cache. */
@@ -90,7 +80,6 @@ static enum status open_forward(struct eval_model *model, const struct eval_mode
         return STATUS_NO_MEMORY;
     TRY(worker_forward_create(model->model, &model->geometry, &step, error, &model->forward));
     TRY(forward_plan_products(model->forward, error));
-    TRY(allocate_state(model));
     TRY(open_pool(model));
     return forward_attach(model->forward, model->pool, error);
 }
@@ -122,6 +111,8 @@ static enum status open_all(struct eval_model *model, const char *folder,
                         error, &model->geometry));
     /* One sequence, which keeps all that it computes. */
     model->geometry.groups = (struct cache_groups){0};
+    model->geometry.groups.n_state = state_layout_blocks(model_get_config(model->model),
+                                                         geometry_block_bytes(&model->geometry));
     TRY(worker_sinks_read(options->sink_tokens, options->attention_window, &model->geometry.sinks,
                           error));
     return open_forward(model, options, threads, error);
@@ -168,7 +159,6 @@ void eval_model_close(struct eval_model *model)
     device_free(model->device, &model->memory);
     kv_scales_finish(&model->kv_scales);
     model_destroy(model->model);
-    free(model->state);
     free(model->blocks);
     free(model->logits);
     free(model);
@@ -237,6 +227,8 @@ enum status eval_model_run(struct eval_model *model, const uint32_t *window, uin
                            uint32_t at, uint32_t n)
 {
     const bool has_table = model->geometry.sinks.window > 0;
+    const uint32_t n_state = model->geometry.groups.n_state;
+    const block_id *const state = model->blocks + model->n_blocks - n_state;
     assert(n > 0 && n == eval_model_step(model, at, n) && at + n <= n_window);
     model->streams = is_reply(model, at);
     if (model->streams)
@@ -251,12 +243,10 @@ enum status eval_model_run(struct eval_model *model, const uint32_t *window, uin
                           ? model->geometry.sinks.window
                           : n_window,
         .blocks = has_table ? model->table.blocks : model->blocks,
-        .n_blocks = has_table ? model->table.spans_max : model->n_blocks,
+        .n_blocks = has_table ? model->table.spans_max : model->n_blocks - n_state,
         .keeps_rows = true,
-        .state = model->state,
+        .state_blocks = state,
     };
-    if (model->state && at == 0) /* another text */
-        memset(model->state, 0, forward_state_bytes(model_get_config(model->model)));
     return forward_run(model->forward, &sequence, 1, 1, model->logits);
 }
 

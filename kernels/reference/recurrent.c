@@ -32,11 +32,15 @@ void reference_causal_conv(struct thread_pool *pool, const struct causal_conv *c
 {
     (void)pool;
     uint64_t row = 0;
-    for (uint32_t s = 0; s < conv->n_sequences; s++)
+    for (uint32_t s = 0; s < conv->n_sequences; s++) {
+        if (conv->begins && conv->begins[s] && conv->lens[s] > 0)
+            memset(conv->states[s], 0,
+                   (size_t)(conv->width - 1) * conv->n_channels * sizeof **conv->states);
         for (uint32_t t = 0; t < conv->lens[s]; t++, row++)
             for (uint32_t c = 0; c < conv->n_channels; c++)
                 conv->y[row * conv->y_stride + c] = (float)conv_next(
                     conv, conv->states[s], c, conv->x[row * conv->x_stride + c]);
+    }
 }
 
 /* ---- delta_gate ---- */
@@ -103,9 +107,12 @@ void reference_delta_rule(struct thread_pool *pool, const struct delta_rule *rul
     assert(rule->key_dim <= DELTA_DIM_MAX);
     for (uint32_t s = 0; s < rule->n_sequences; s++)
         for (uint32_t t = 0; t < rule->lens[s]; t++, row++)
-            for (uint32_t h = 0; h < rule->n_heads; h++)
-                delta_next(rule, row, h,
-                           rule->states[s] + (size_t)h * rule->key_dim * rule->value_dim);
+            for (uint32_t h = 0; h < rule->n_heads; h++) {
+                float *state = rule->states[(size_t)s * rule->n_heads + h];
+                if (t == 0 && rule->begins && rule->begins[s])
+                    memset(state, 0, (size_t)rule->key_dim * rule->value_dim * sizeof *state);
+                delta_next(rule, row, h, state);
+            }
 }
 
 /* ---- gated_norm ---- */

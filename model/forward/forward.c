@@ -60,7 +60,7 @@ static void pack(struct forward *forward, const struct forward_sequence *sequenc
             .n_blocks = sequence->n_blocks,
             .window = sequence->window,
         };
-        if (forward->recurrent.states)
+        if (forward->recurrent.lens)
             forward_take_state(forward, sequence, i);
         for (uint32_t t = 0; t < sequence->n_query; t++) {
             assert(sequence->token_ids[t] < forward->config->vocabulary);

@@ -4,7 +4,7 @@
  *
  * Writes K and V of every query token into the sequence's blocks, then attends to all of the
  * sequence up to it. Layers with recurrent state have none of these: they read and write the
- * sequence's state. Bits of a sequence's results depend on nothing but its own tokens: not on the
+ * sequence's state, which is in blocks of its own. Bits of a sequence's results depend on nothing but its own tokens: not on the
  * batch, the chunking, the block size or the number of threads.
  *
  * Everything is sized at creation; a pass allocates nothing. Activations are one allocation on the device; the inputs
@@ -22,6 +22,7 @@
 #include "kvcache/block_pool.h"
 #include "kvcache/cache_groups.h"
 #include "kvcache/sink_window.h"
+#include "model/forward/state_layout.h"
 #include "model/model.h"
 
 struct forward;
@@ -77,7 +78,7 @@ struct forward_options {
     uint32_t tokens_max;                      /* query tokens in a batch */
     uint32_t sequences_max;                   /* in a batch */
     uint32_t blocks_max;                      /* of one sequence, in each group */
-    struct cache_groups groups;               /* of layers; n 0: one group of all */
+    struct cache_groups groups; /* of layers; n 0: one group of all. n_state: state_layout_blocks */
     struct thread_pool *threads;
     struct device *device;             /* the blocks of the pool are on it, too */
     const struct kv_scales *kv_scales; /* of an INT8 or E4M3 cache; read by create alone */
@@ -111,9 +112,9 @@ struct forward_sequence {
     bool wants_logits;               /* of its last query token */
     bool keeps_rows;                 /* for forward_rows: of all its query tokens */
     const struct forward_wish *wish; /* for forward_find, if wants_logits; NULL: no search */
-    /* The caller's own memory of forward_state_bytes, aligned to FORWARD_STATE_ALIGNMENT: what layers with recurrent state know of the
-     * n_past tokens. Zeros: no token. Afterwards it knows those of this step, too. NULL if the model has no such layers. */
-    void *state;
+    /* [groups.n_state] of the pool: what layers with recurrent state know of the n_past tokens (state_layout.h); of none they are not
+     * read. Afterwards they know those of this step, too. No two sequences share them. NULL if the model has no such layers. */
+    const block_id *state_blocks;
 };
 
 /* Prompts are computed from stored scores: their sums have another order than those of generated tokens. */
@@ -121,13 +122,6 @@ static inline bool forward_stores_scores(const struct attention_switches *switch
 {
     return switches->path == PATH_UNFUSED || switches->path == PATH_SHORT;
 }
-
-#define FORWARD_STATE_ALIGNMENT 64u /* bytes */
-
-/* The bytes of a sequence's recurrent state; 0: the model has none. Float32, for each layer that has a state, in their order: the last
- * conv_width - 1 rows of [q | k | v] before the convolution, the oldest first; then a matrix [key_dim][value_dim] for each value
- * head (kernels/recurrent.h). A copy is a snapshot: it continues as the original would. */
-size_t forward_state_bytes(const struct model_config *config);
 
 /* The bytes of one block of this model with all its layers that have K and V in one group, for block_pool_create. */
 size_t forward_block_bytes(const struct model_config *config, uint32_t block_tokens,

@@ -484,6 +484,7 @@ enum status forward_attach(struct forward *forward, const struct block_pool *poo
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "the pool's blocks have %zu bytes, this model's have %zu",
                          block_pool_block_bytes(pool), block_bytes);
+    TRY(forward_attach_recurrent(forward, pool, error));
     forward->kv = view_of(forward, block_pool_base(pool), block_pool_size(pool));
     return capture_all(forward, error);
 }

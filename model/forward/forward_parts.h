@@ -68,11 +68,14 @@ struct packed_step {
     bool keeps_rows;
 };
 
-/* The sequences of a step, as layers with recurrent state see them. Arrays are [sequences_max]. */
+/* The sequences of a step, as layers with recurrent state see them. */
 struct recurrent_batch {
-    uint32_t *lens;       /* query tokens */
-    uint8_t **states;     /* of all layers */
-    float **layer_states; /* of one layer: its convolution's, or its matrices */
+    struct state_layout layout; /* from attach on */
+    const struct block_pool *pool;
+    uint32_t *lens;          /* [sequences_max] query tokens */
+    const block_id **blocks; /* [sequences_max] of their states */
+    bool *begins;            /* [sequences_max] */
+    float **parts;           /* [sequences_max][n_heads] of one layer */
 };
 
 struct forward {
@@ -93,7 +96,7 @@ struct forward {
     struct rope *rope, *rope_local;   /* rope_local NULL: no layer has it */
     struct attention **attention;     /* [n_layers]; NULL: a layer with recurrent state */
     struct forward_latent *latent;    /* NULL: attention has K and V of heads */
-    struct recurrent_batch recurrent; /* states NULL: no layer has one */
+    struct recurrent_batch recurrent; /* lens NULL: no layer has a state */
     struct attention_config shape;    /* heads and dtypes, the same in every layer */
     struct step_layout layouts[STEP_LAYOUTS_MAX];
     uint32_t n_layouts;
@@ -244,6 +247,9 @@ uint32_t forward_recurrent_channels(const struct model_config *config);
 /* Creates the batch, if a layer has recurrent state. INVALID_ARGUMENT: the operators do not take the sizes. NO_MEMORY. */
 MUST_CHECK enum status forward_create_recurrent(struct forward *forward, struct error *error);
 void forward_destroy_recurrent(struct forward *forward);
+/* INVALID_ARGUMENT: the blocks have no room for a part of a state, or the groups count other blocks. NO_MEMORY. */
+MUST_CHECK enum status forward_attach_recurrent(struct forward *forward,
+                                                const struct block_pool *pool, struct error *error);
 /* Puts sequence i of a step into the batch. */
 void forward_take_state(struct forward *forward, const struct forward_sequence *sequence,
                         uint32_t i);

@@ -30,18 +30,6 @@ uint32_t forward_recurrent_width(const struct model_config *config)
            2 * config->recurrent.n_heads;
 }
 
-/* Elements of a layer's state: the rows of the convolution, then the matrices. */
-static size_t conv_elements(const struct model_config *config)
-{
-    return (size_t)(config->recurrent.conv_width - 1) * forward_recurrent_channels(config);
-}
-
-static size_t layer_elements(const struct model_config *config)
-{
-    return conv_elements(config) +
-           (size_t)forward_recurrent_values(config) * config->recurrent.key_dim;
-}
-
 /* How many of the layers below this one have a state. */
 static uint32_t states_before(const struct model_config *config, uint32_t layer)
 {
@@ -49,12 +37,6 @@ static uint32_t states_before(const struct model_config *config, uint32_t layer)
     for (uint32_t i = 0; i < layer; i++)
         n += config->is_recurrent[i];
     return n;
-}
-
-size_t forward_state_bytes(const struct model_config *config)
-{
-    const uint32_t n = states_before(config, config->n_layers);
-    return n > 0 ? n * layer_elements(config) * sizeof(float) : 0;
 }
 
 /* ---- operators of a step; without rows they only describe the layer ---- */
@@ -162,26 +144,42 @@ enum status forward_create_recurrent(struct forward *forward, struct error *erro
     const struct model_config *config = forward->config;
     const size_t n = forward->options.sequences_max;
     struct recurrent_batch *batch = &forward->recurrent;
-    if (forward_state_bytes(config) == 0)
+    if (state_layout_bytes(config) == 0)
         return STATUS_OK;
     assert(forward->kernels->delta_rule && "model_load refuses devices without it");
     for (uint32_t layer = 0; layer < config->n_layers; layer++)
         if (config->is_recurrent[layer])
             TRY(check_layer(forward, layer, error));
     batch->lens = calloc(n, sizeof *batch->lens);
-    batch->states = calloc(n, sizeof *batch->states);
-    batch->layer_states = calloc(n, sizeof *batch->layer_states);
-    if (batch->lens && batch->states && batch->layer_states)
+    batch->blocks = calloc(n, sizeof *batch->blocks);
+    batch->begins = calloc(n, sizeof *batch->begins);
+    batch->parts = calloc(n * config->recurrent.n_heads, sizeof *batch->parts);
+    if (batch->lens && batch->blocks && batch->begins && batch->parts)
         return STATUS_OK;
     return error_set(error, STATUS_NO_MEMORY, "no memory for the states of a step");
 }
 
 void forward_destroy_recurrent(struct forward *forward)
 {
+    state_layout_finish(&forward->recurrent.layout);
     free(forward->recurrent.lens);
-    free(forward->recurrent.states);
-    free(forward->recurrent.layer_states);
+    free((void *)forward->recurrent.blocks);
+    free(forward->recurrent.begins);
+    free(forward->recurrent.parts);
     forward->recurrent = (struct recurrent_batch){0};
+}
+
+enum status forward_attach_recurrent(struct forward *forward, const struct block_pool *pool,
+                                     struct error *error)
+{
+    struct recurrent_batch *batch = &forward->recurrent;
+    TRY(state_layout_create(forward->config, block_pool_block_bytes(pool), error, &batch->layout));
+    if (batch->layout.n_blocks != forward->options.groups.n_state)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "a sequence's recurrent state has %u blocks, the cache's groups have %u",
+                         batch->layout.n_blocks, forward->options.groups.n_state);
+    batch->pool = pool;
+    return STATUS_OK;
 }
 
 /* ---- a step ---- */
@@ -189,18 +187,23 @@ void forward_destroy_recurrent(struct forward *forward)
 void forward_take_state(struct forward *forward, const struct forward_sequence *sequence,
                         uint32_t i)
 {
-    assert(sequence->state && "the model has layers with recurrent state");
-    assert((uintptr_t)sequence->state % FORWARD_STATE_ALIGNMENT == 0);
+    assert(sequence->state_blocks && "the model has layers with recurrent state");
     forward->recurrent.lens[i] = sequence->n_query;
-    forward->recurrent.states[i] = sequence->state;
+    forward->recurrent.blocks[i] = sequence->state_blocks;
+    forward->recurrent.begins[i] = sequence->n_past == 0;
 }
 
-/* Points to the part of the layer's states that begins at element at. */
-static void point_at(const struct forward *forward, uint32_t n_sequences, size_t at)
+/* Points to the parts first .. first + n - 1 of the layer's states. */
+static void point_at(const struct forward *forward, uint32_t n_sequences, uint32_t state,
+                     uint32_t first, uint32_t n)
 {
     const struct recurrent_batch *batch = &forward->recurrent;
     for (uint32_t i = 0; i < n_sequences; i++)
-        batch->layer_states[i] = (float *)(void *)batch->states[i] + at;
+        for (uint32_t k = 0; k < n; k++) {
+            const struct state_part part = state_layout_part(&batch->layout, state, first + k);
+            uint8_t *block = block_pool_data(batch->pool, batch->blocks[i][part.block]);
+            batch->parts[(size_t)i * n + k] = (float *)(void *)(block + part.at);
+        }
 }
 
 /* [q | k | v | z | decay | beta] of each row */
@@ -229,14 +232,15 @@ void forward_recur(const struct forward *forward, const struct packed_step *pack
     const struct recurrent_batch *batch = &forward->recurrent;
     const struct model_config *config = forward->config;
     const uint32_t n_rows = packed->n_tokens, n_sequences = packed->n_sequences;
-    const size_t at = states_before(config, layer) * layer_elements(config);
+    const uint32_t state = states_before(config, layer);
     project_inputs(forward, layer, n_rows);
 
     struct causal_conv conv = conv_of(forward, layer);
     conv.n_sequences = n_sequences;
     conv.lens = batch->lens;
-    conv.states = batch->layer_states;
-    point_at(forward, n_sequences, at);
+    conv.begins = batch->begins;
+    conv.states = batch->parts;
+    point_at(forward, n_sequences, state, 0, 1);
     kernels->causal_conv(forward->threads, &conv);
 
     const struct delta_gate gate = gate_of(forward, layer, n_rows);
@@ -245,8 +249,9 @@ void forward_recur(const struct forward *forward, const struct packed_step *pack
     struct delta_rule rule = rule_of(forward, &gate);
     rule.n_sequences = n_sequences;
     rule.lens = batch->lens;
-    rule.states = batch->layer_states;
-    point_at(forward, n_sequences, at + conv_elements(config));
+    rule.begins = batch->begins;
+    rule.states = batch->parts;
+    point_at(forward, n_sequences, state, 1, config->recurrent.n_heads);
     kernels->delta_rule(forward->threads, &rule);
 
     const struct gated_norm norm = norm_of(forward, layer, &rule, n_rows);

@@ -52,8 +52,8 @@ struct speed {
     uint32_t token_ids[CONTEXT_MAX];
     uint32_t n_cached; /* prompt tokens of the one sequence whose K and V are there */
     float *logits;     /* [BATCH_MAX][vocabulary] */
-    uint8_t *states;   /* [BATCH_MAX][state_stride] of layers with recurrent state */
-    size_t state_stride;
+    block_id *states;  /* [BATCH_MAX][n_state] of layers with recurrent state */
+    uint32_t n_state;
 };
 
 static void check(enum status status, const struct error *error)
@@ -95,13 +95,23 @@ static enum context_math parse_math(const char *word)
 static void open_pool(struct speed *speed, size_t block_bytes)
 {
     if (device_reads_host(speed->device)) {
-        check(block_pool_create(BLOCKS_MAX, block_bytes, &speed->pool), NULL);
+        check(block_pool_create(BLOCKS_MAX + BATCH_MAX * speed->n_state, block_bytes, &speed->pool),
+              NULL);
         return;
     }
     check(device_allocate(speed->device, DEVICE_KV, BLOCKS_MAX * block_bytes, &speed->pool_memory),
           NULL);
     check(block_pool_create_in(speed->pool_memory.base, BLOCKS_MAX, block_bytes, &speed->pool),
           NULL);
+}
+
+static void acquire_states(struct speed *speed)
+{
+    const uint32_t n = BATCH_MAX * speed->n_state;
+    speed->states = calloc(n + 1, sizeof *speed->states);
+    if (!speed->states)
+        check(STATUS_NO_MEMORY, NULL);
+    check(block_pool_acquire(speed->pool, n, speed->states), NULL);
 }
 
 static void speed_open(struct speed *speed, const char *folder, uint32_t n_threads,
@@ -125,7 +135,14 @@ static void speed_open(struct speed *speed, const char *folder, uint32_t n_threa
         fprintf(stderr, "model_bench: the model's context is under %d tokens\n", CONTEXT_MAX);
         exit(2);
     }
-    open_pool(speed, forward_block_bytes(config, BLOCK_TOKENS, cache_dtype));
+    const size_t block_bytes = forward_block_bytes(config, BLOCK_TOKENS, cache_dtype);
+    speed->n_state = state_layout_blocks(config, block_bytes);
+    if (speed->n_state == UINT32_MAX) {
+        fprintf(stderr, "model_bench: a recurrent state does not fit into blocks of %zu bytes\n",
+                block_bytes);
+        exit(2);
+    }
+    open_pool(speed, block_bytes);
     check(kv_scales_alike(kv_layers_count(config), KV_LARGEST, &speed->kv_scales), NULL);
     struct forward_options options = {
         .kv_scales = &speed->kv_scales,
@@ -136,6 +153,7 @@ static void speed_open(struct speed *speed, const char *folder, uint32_t n_threa
         .tokens_max = CHUNK_TOKENS,
         .sequences_max = BATCH_MAX,
         .blocks_max = BLOCKS_MAX,
+        .groups = {.n_state = speed->n_state},
         .threads = speed->machine.pool,
         .device = speed->device,
     };
@@ -144,14 +162,10 @@ static void speed_open(struct speed *speed, const char *folder, uint32_t n_threa
     check(forward_plan_products(speed->forward, &error), &error);
     check(forward_attach(speed->forward, speed->pool, &error), &error);
     check(block_pool_acquire(speed->pool, BLOCKS_MAX, speed->blocks), &error);
+    acquire_states(speed);
     speed->logits = calloc((size_t)BATCH_MAX * config->vocabulary, sizeof *speed->logits);
-    speed->state_stride = (forward_state_bytes(config) + FORWARD_STATE_ALIGNMENT - 1) /
-                          FORWARD_STATE_ALIGNMENT * FORWARD_STATE_ALIGNMENT;
-    speed->states = aligned_alloc(FORWARD_STATE_ALIGNMENT,
-                                  BATCH_MAX * speed->state_stride + FORWARD_STATE_ALIGNMENT);
-    if (!speed->logits || !speed->states)
+    if (!speed->logits)
         check(STATUS_NO_MEMORY, &error);
-    memset(speed->states, 0, BATCH_MAX * speed->state_stride);
     for (uint32_t i = 0; i < CONTEXT_MAX; i++)
         speed->token_ids[i] = i * 7919u % config->vocabulary;
 }
@@ -160,6 +174,7 @@ static void speed_close(struct speed *speed)
 {
     forward_destroy(speed->forward);
     block_pool_release(speed->pool, speed->blocks, BLOCKS_MAX);
+    block_pool_release(speed->pool, speed->states, BATCH_MAX * speed->n_state);
     block_pool_destroy(speed->pool);
     device_free(speed->device, &speed->pool_memory);
     model_destroy(speed->model);
@@ -174,9 +189,9 @@ static void speed_close(struct speed *speed)
 /* ---- passes ---- */
 
 /* Whatever it knows: no time depends on it. */
-static void *state_of(const struct speed *speed, uint32_t sequence)
+static const block_id *state_of(const struct speed *speed, uint32_t sequence)
 {
-    return speed->state_stride > 0 ? speed->states + sequence * speed->state_stride : NULL;
+    return speed->states + (size_t)sequence * speed->n_state;
 }
 
 /* Tokens n_past .. n_past + n - 1 of the one sequence. */
@@ -191,7 +206,7 @@ static void pass(struct speed *speed, uint32_t n_past, uint32_t n, bool is_conte
         .blocks = speed->blocks,
         .n_blocks = BLOCKS_MAX,
         .wants_logits = wants_logits,
-        .state = state_of(speed, 0),
+        .state_blocks = state_of(speed, 0),
     };
     check(forward_run(speed->forward, &sequence, 1, is_context ? 1 : 0, speed->logits), NULL);
 }
@@ -210,7 +225,7 @@ static void batch_pass(struct speed *speed, uint32_t first, uint32_t n, uint32_t
             .blocks = speed->blocks + (first + i) * BATCH_BLOCKS,
             .n_blocks = BATCH_BLOCKS,
             .wants_logits = n_query == 1,
-            .state = state_of(speed, first + i),
+            .state_blocks = state_of(speed, first + i),
         };
     check(forward_run(speed->forward, sequences, n, n_query == 1 ? 0 : n, speed->logits), NULL);
 }

@@ -24,14 +24,15 @@ struct rule_run {
     const struct bench *bench;
     struct delta_rule rule;
     uint32_t n_tokens, n_states, at; /* a call takes the next state */
-    float *states, *state;
+    float *states, *heads[HEADS];
 };
 
 static void run_rule(void *arg)
 {
     struct rule_run *run = arg;
     run->at = (run->at + 1) % run->n_states;
-    run->state = run->states + (size_t)run->at * STATE_FLOATS;
+    for (uint32_t h = 0; h < HEADS; h++)
+        run->heads[h] = run->states + (size_t)run->at * STATE_FLOATS + (size_t)h * DIM * DIM;
     run->bench->kernels->delta_rule(run->bench->pool, &run->rule);
 }
 
@@ -66,7 +67,7 @@ static void bench_rule(const struct bench *bench, uint32_t n_tokens)
                                    .norm_eps = 1e-6f,
                                    .n_sequences = 1,
                                    .lens = &run.n_tokens,
-                                   .states = &run.state};
+                                   .states = run.heads};
     snprintf(what, sizeof what, "F32 heads %d/%d of %d x %d, %u tokens", HEADS, KEY_HEADS, DIM, DIM,
              n_tokens);
     struct figure figure = {

@@ -58,6 +58,23 @@ Test(prefix_tier, groups_of_layers_with_windows_come_back_with_what_the_next_tok
         }
 }
 
+/* Snapshots leave and come back block by block. */
+Test(prefix_tier, a_prefix_comes_back_with_the_recurrent_state_behind_it)
+{
+    static const struct cache_groups GROUPS[] = {
+        {.n = 1, .places = 4, .all = {{4, 0}}, .n_state = 3},
+        {.n = 2, .places = 4, .all = {{4, 0}, {4, 20}}, .n_state = 7},
+    };
+    static const uint32_t BLOCKS[] = {24, 50};
+    struct tier_bed bed;
+    for (int i = 0; i < 2; i++)
+        for (uint64_t seed = 1; seed <= 20; seed++) {
+            tier_bed_open(&bed, tier_bed_device(seed), &GROUPS[i], BLOCKS[i]);
+            push_and_restore(&bed, 12);
+            tier_bed_close(&bed);
+        }
+}
+
 /* Three requests at a time, whose spans are cut by the bytes of a call. */
 Test(prefix_tier, blocks_of_two_spans_on_their_way_are_enough_for_all_orders)
 {

@@ -53,6 +53,9 @@ static const struct layout {
      5,
      70},
     {"a long window", LAYOUT(4, {2, 2, {{2, 0}, {2, 38}}}), 64, 9, 40},
+    {"a recurrent state", LAYOUT(2, {1, 2, {{2, 0}}, .n_state = 3}), 160, 5, 60},
+    {"a recurrent state beside a window", LAYOUT(4, {2, 2, {{2, 0}, {2, 20}}, .n_state = 2}), 160,
+     3, 70},
 };
 
 enum stage { FREE, WAITS, RUNS, CROSSES, SEALED, FENCED };
@@ -64,7 +67,7 @@ struct request {
     struct block_table table;
     uint32_t tokens[CONTEXT_MAX + REPLY_MAX];
     struct prefix_hash hashes[SPANS_MAX];
-    uint32_t n_prompt, max_new, n_tokens, n_kv;
+    uint32_t n_prompt, max_new, n_tokens, n_kv, n_cut;
     block_id crossed[POOL_MAX];
     uint32_t n_crossed;
 };
@@ -78,7 +81,7 @@ struct world {
     struct kv_manager *manager;
     struct schedule *schedule;
     struct request requests[IDS];
-    uint64_t n_begun, n_ended, n_shared, n_restored, n_left_out, n_refused;
+    uint64_t n_begun, n_ended, n_shared, n_restored, n_left_out, n_refused, n_snapshots, n_cuts;
 };
 
 static uint32_t below(struct world *w, uint32_t n)
@@ -177,6 +180,17 @@ static void pause_request(struct world *w, schedule_id id)
     request->n_kv = 0;
 }
 
+/* As context workers do it. */
+static void cut(struct world *w, schedule_id id)
+{
+    struct request *request = &w->requests[id];
+    const uint32_t n_branch = BLOCK *
+                              kv_manager_reach(w->manager, request->hashes, n_lookup(w, request));
+    request->n_cut = kv_manager_cut(w->manager, &request->table, request->n_kv, n_branch,
+                                    request->n_prompt);
+    schedule_set_cut(w->schedule, id, request->n_cut);
+}
+
 static void admit(struct world *w, const struct schedule_admission *admission)
 {
     struct request *request = &w->requests[admission->id];
@@ -201,6 +215,7 @@ static void admit(struct world *w, const struct schedule_admission *admission)
     request->n_kv = n_cached;
     request->stage = crosses ? CROSSES : RUNS;
     schedule_set_prefix(w->schedule, admission->id, n_cached, n_held);
+    cut(w, admission->id);
     if (crosses)
         schedule_fetch(w->schedule, admission->id);
 }
@@ -251,9 +266,18 @@ static void seal(struct world *w, schedule_id id)
 static void take_step(struct world *w, const struct schedule_work *work)
 {
     struct request *request = &w->requests[work->id];
+    const bool is_before_cut = request->n_kv < request->n_cut;
     request->n_kv += work->n_tokens;
+    cr_assert(!is_before_cut || request->n_kv <= request->n_cut, "a chunk goes over its end");
+    w->n_cuts += is_before_cut && request->n_kv == request->n_cut;
     kv_manager_keep(w->manager, &request->table, request->hashes, request->n_kv / BLOCK);
+    if (kv_manager_snapshot_is_due(w->manager, &request->table, request->n_kv,
+                                   request->n_kv == request->n_cut)) {
+        kv_manager_keep_snapshot(w->manager, &request->table, request->hashes, request->n_kv);
+        w->n_snapshots++;
+    }
     schedule_computed(w->schedule, work->id, work->n_tokens, work->draws && !w->is_ctx);
+    cut(w, work->id);
     if (work->draws && w->is_ctx) {
         seal(w, work->id);
         return;
@@ -387,6 +411,7 @@ static void open_world(struct world *w)
                                                                 .pool = w->pool,
                                                                 .step = step_of(w),
                                                                 .prefix_cache = true,
+                                                                .snapshot_tokens = 3 * BLOCK,
                                                                 .has_replies = !w->is_ctx},
                                    &error, &w->manager),
                  STATUS_OK, "%s", error.text);
@@ -394,6 +419,7 @@ static void open_world(struct world *w)
     struct schedule_options options = {.policy = w->policy,
                                        .n_blocks = kv_manager_all(w->manager),
                                        .n_groups = rule.n_groups,
+                                       .blocks_beside = rule.n_beside,
                                        .reply_spans = rule.reply_spans,
                                        .block_tokens = BLOCK,
                                        .batch_tokens = step_of(w).n_tokens,

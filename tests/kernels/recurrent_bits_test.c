@@ -74,15 +74,18 @@ static uint32_t fill_rows(struct call *call, uint32_t bad)
 static void call_run(const struct kernels *kernels, struct thread_pool *pool, struct call *call,
                      uint32_t bad, struct result *result)
 {
-    float *convs[N_SEQUENCES], *states[N_SEQUENCES];
+    float *convs[N_SEQUENCES], *states[N_SEQUENCES * N_HEADS];
+    bool begins[N_SEQUENCES];
     const uint32_t n_rows = fill_rows(call, bad);
     for (uint32_t s = 0; s < N_SEQUENCES; s++) {
         convs[s] = result->conv[s];
-        states[s] = result->state[s];
+        begins[s] = call->done[s] == 0;
+        for (uint32_t h = 0; h < N_HEADS; h++)
+            states[s * N_HEADS + h] = result->state[s] + (size_t)h * KEY_DIM * VALUE_DIM;
     }
     struct causal_conv conv = {call->x,     N_CHANNELS,  weights,    DTYPE_F32,  NULL,
                                DTYPE_F32,   call->mixed, N_CHANNELS, N_CHANNELS, WIDTH,
-                               N_SEQUENCES, call->lens,  convs};
+                               N_SEQUENCES, call->lens,  begins,     convs};
     kernels->causal_conv(pool, &conv);
     struct delta_gate gate = {call->a,   call->b, N_HEADS, N_HEADS, of_heads, of_heads, DTYPE_F32,
                               DTYPE_F32, call->a, call->b, N_HEADS, N_HEADS,  n_rows,   N_HEADS};
@@ -106,6 +109,7 @@ static void call_run(const struct kernels *kernels, struct thread_pool *pool, st
                               .norm_eps = 1e-6f,
                               .n_sequences = N_SEQUENCES,
                               .lens = call->lens,
+                              .begins = begins,
                               .states = states};
     kernels->delta_rule(pool, &rule);
     struct gated_norm norm = {call->y, call->z,  N_VALUES, N_VALUES, of_values, DTYPE_F32,
@@ -118,13 +122,18 @@ static void call_run(const struct kernels *kernels, struct thread_pool *pool, st
                    sizeof result->y[s][0]);
 }
 
-/* seed 0: one call with all rows. Otherwise calls with some rows of some sequences. */
+/* seed 0: one call with all rows, on zeros. Otherwise calls with some rows of some sequences, on states of NaN: those that begin count as
+ * zeros. */
 static struct result *layer_run(const struct kernels *kernels, struct thread_pool *pool,
                                 uint64_t seed, uint32_t bad)
 {
     struct result *result = calloc(1, sizeof *result);
     struct call *call = calloc(1, sizeof *call);
     cr_assert(result && call);
+    if (seed > 0) {
+        memset(result->conv, 0xff, sizeof result->conv);
+        memset(result->state, 0xff, sizeof result->state);
+    }
     fill_weights();
     for (uint32_t n_left = 1; n_left > 0;) {
         n_left = 0;

@@ -81,7 +81,9 @@ static void mix(struct layer *layer, uint32_t n, struct rows *rows)
 
 static void recur(struct layer *layer, uint32_t n, struct rows *rows)
 {
-    float *state = layer->state;
+    float *states[N_HEADS];
+    for (uint32_t h = 0; h < N_HEADS; h++)
+        states[h] = layer->state + (size_t)h * KEY_DIM * VALUE_DIM;
     struct delta_rule rule = {.q = rows->mixed,
                               .k = rows->mixed + N_KEYS,
                               .v = rows->mixed + (size_t)2 * N_KEYS,
@@ -101,7 +103,7 @@ static void recur(struct layer *layer, uint32_t n, struct rows *rows)
                               .norm_eps = 1e-6f,
                               .n_sequences = 1,
                               .lens = &n,
-                              .states = &state};
+                              .states = states};
     layer->kernels->delta_rule(NULL, &rule);
     struct gated_norm norm = {.x = rows->o,
                               .z = rows->z,

@@ -12,6 +12,9 @@ TestSuite(recurrent_refusal, .description = ONE_THREAD);
 
 static float numbers[1024], others[1024];
 static float *const states[] = {numbers, others}, *const missing[] = {numbers, NULL};
+/* [2][4] */
+static float *const heads[] = {numbers, others, numbers, others, numbers, others, numbers, others};
+static float *const missing_head[] = {numbers, others, numbers, others, numbers, NULL};
 static const uint32_t lens[] = {2, 1}, no_lens[] = {0, 0};
 
 static const struct causal_conv CONV = {
@@ -123,7 +126,7 @@ static const struct delta_rule RULE = {
     .norm_eps = 1e-6f,
     .n_sequences = 2,
     .lens = lens,
-    .states = states,
+    .states = heads,
 };
 
 Test(recurrent_refusal, of_a_delta_rule)
@@ -141,7 +144,7 @@ Test(recurrent_refusal, of_a_delta_rule)
         {RULE, "norm_eps is nan, must be a number that is not negative"},
         {RULE, "k_stride is 15: a row has 16 elements"},
         {RULE, "o_stride is 31: a row has 32 elements"},
-        {RULE, "states[1] is NULL, lens[1] is 1"},
+        {RULE, "states[5] is NULL, lens[1] is 1"},
         {RULE, "beta is NULL"},
     };
     cases[0].rule.key_dim = 12;
@@ -153,7 +156,7 @@ Test(recurrent_refusal, of_a_delta_rule)
     cases[6].rule.norm_eps = NAN;
     cases[7].rule.k_stride = 15;
     cases[8].rule.o_stride = 31;
-    cases[9].rule.states = missing;
+    cases[9].rule.states = missing_head;
     cases[10].rule.beta = NULL;
     struct error error = {""};
     for (size_t i = 0; i < COUNT(cases); i++)

@@ -78,7 +78,7 @@ Test(cache_groups, no_query_sees_more_spans_than_the_most)
 {
     for (uint32_t window = 1; window <= 70; window++)
         for (uint32_t block_tokens = 8; block_tokens <= 32; block_tokens *= 2) {
-            const struct cache_groups groups = {1, 1, {{1, window}}};
+            const struct cache_groups groups = {1, 1, {{1, window}}, 0};
             const uint32_t most = cache_group_spans_max(&groups, 0, block_tokens);
             uint32_t longest = 0;
             for (uint32_t position = 0; position < 300; position++) {

@@ -1,4 +1,4 @@
-/* crossing: each block that the first generated token sees and the receiver lacks crosses once, spans in order. */
+/* crossing: each block that the first generated token sees and the receiver lacks crosses once, spans in order, then the state. */
 #include "kvcache/crossing.h"
 
 #include <criterion/criterion.h>
@@ -12,6 +12,9 @@ static const struct geometry KINDS[] = {
     {.n_layers = 4, .block_tokens = 8, .groups = {2, 2, {{2, 0}, {2, 30}}}},
     {.n_layers = 5, .block_tokens = 8, .groups = {3, 2, {{1, 0}, {2, 9}, {2, 50}}}},
     {.n_layers = 6, .block_tokens = 8, .groups = {3, 2, {{2, 0}, {2, 0}, {2, 1}}}},
+    {.n_layers = 2, .block_tokens = 8, .groups = {1, 2, {{2, 0}}, .n_state = 5}},
+    {.n_layers = 4, .block_tokens = 8, .groups = {2, 2, {{2, 0}, {2, 30}}, .n_state = 1}},
+    {.n_layers = 2, .block_tokens = 8, .groups = {0, .n_state = 2}},
 };
 
 static bool is_needed(const struct geometry *geometry, uint32_t group, uint32_t span,
@@ -25,9 +28,10 @@ static void check(const struct geometry *geometry, uint32_t n_prompt, uint32_t h
 {
     const struct crossing crossing = crossing_of(geometry, n_prompt, held, 0);
     const uint32_t n_groups = cache_groups_count(&geometry->groups);
-    block_id table[3 * SPANS], ids[3 * SPANS];
+    const uint32_t n_state = geometry->groups.n_state;
+    block_id table[4 * SPANS], ids[4 * SPANS];
     uint32_t n = 0;
-    for (uint32_t i = 0; i < 3 * SPANS; i++)
+    for (uint32_t i = 0; i < 4 * SPANS; i++)
         table[i] = 1000 + i;
     for (uint32_t span = held / 8; span < crossing.end; span++) {
         cr_assert_eq(crossing_count(&crossing, span), n);
@@ -39,6 +43,12 @@ static void check(const struct geometry *geometry, uint32_t n_prompt, uint32_t h
                 cr_assert(place.group == group && place.span == span);
                 cr_assert_eq(ids[n + n_needed++], 1000 + group * SPANS + span);
             }
+        for (uint32_t i = 0; i < n_state && span + 1 == crossing.end; i++) {
+            cr_assert_eq(crossing_at(&crossing, n + n_needed).group, n_groups + i);
+            cr_assert_eq(crossing_spans(&crossing, n + n_needed), crossing.end - 1,
+                         "the prompt is not complete without its state");
+            cr_assert_eq(ids[n + n_needed++], 1000 + n_groups * SPANS + i);
+        }
         cr_assert_eq(more, n_needed);
         n += more;
     }

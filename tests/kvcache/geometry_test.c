@@ -61,15 +61,15 @@ Test(geometry, names_the_field_that_is_wrong)
          "kv_scales is 0000000000000000 with dtype int8"},
         {{5, 2, 32, 32, KV_F16, {0}, "", 0xab, {0}, 0, {0}},
          "kv_scales is 00000000000000ab with dtype f16"},
-        {{5, 2, 32, 32, KV_F16, {0}, "", 0, {17, 5, {{5, 0}}}, 0, {0}},
+        {{5, 2, 32, 32, KV_F16, {0}, "", 0, {17, 5, {{5, 0}}, 0}, 0, {0}},
          "groups are 17, at most 16"},
-        {{5, 2, 32, 32, KV_F16, {0}, "", 0, {2, 4, {{4, 0}, {0, 9}}}, 0, {0}},
+        {{5, 2, 32, 32, KV_F16, {0}, "", 0, {2, 4, {{4, 0}, {0, 9}}, 0}, 0, {0}},
          "group 1 has 0 layers, wanted 1 to 4"},
-        {{5, 2, 32, 32, KV_F16, {0}, "", 0, {1, 4, {{5, 0}}}, 0, {0}},
+        {{5, 2, 32, 32, KV_F16, {0}, "", 0, {1, 4, {{5, 0}}, 0}, 0, {0}},
          "group 0 has 5 layers, wanted 1 to 4"},
-        {{5, 2, 32, 32, KV_F16, {0}, "", 0, {2, 4, {{4, 9}, {1, 0}}}, 0, {0}},
+        {{5, 2, 32, 32, KV_F16, {0}, "", 0, {2, 4, {{4, 9}, {1, 0}}, 0}, 0, {0}},
          "group 1 has window 0 behind one with a window"},
-        {{5, 2, 32, 32, KV_F16, {0}, "", 0, {2, 4, {{4, 0}, {2, 9}}}, 0, {0}},
+        {{5, 2, 32, 32, KV_F16, {0}, "", 0, {2, 4, {{4, 0}, {2, 9}}, 0}, 0, {0}},
          "groups have 6 layers of n_layers 5"},
         {{5, 2, 40, 32, KV_F16, {0}, "", 0, {0}, 32, {0}},
          "latent_dim is 32 with n_kv_heads 2 and head_dim 40"},
@@ -77,8 +77,12 @@ Test(geometry, names_the_field_that_is_wrong)
         {{UINT32_MAX, UINT32_MAX, UINT32_MAX, 128, KV_F32, {0}, "", 0, {0}, 0, {0}}, "bytes"},
         {{5, 2, 32, 32, KV_F16, {0}, "", 0, {0}, 0, {8, 8}}, "sink_tokens are 8 of a window of 8"},
         {{5, 2, 32, 32, KV_F16, {0}, "", 0, {0}, 0, {0, 4}}, "sink_tokens are 4 of a window of 0"},
-        {{5, 2, 32, 32, KV_F16, {0}, "", 0, {2, 4, {{4, 0}, {1, 9}}}, 0, {64, 4}},
-         "sink_tokens with 2 groups of layers: expected one"},
+        {{5, 2, 32, 32, KV_F16, {0}, "", 0, {2, 4, {{4, 0}, {1, 9}}, 0}, 0, {64, 4}},
+         "sink_tokens with 2 groups of layers and 0 blocks of recurrent state: expected one"},
+        {{5, 2, 32, 32, KV_F16, {0}, "", 0, {1, 5, {{5, 0}}, 3}, 0, {64, 4}},
+         "sink_tokens with 1 groups of layers and 3 blocks of recurrent state: expected one"},
+        {{5, 2, 32, 32, KV_F16, {0}, "", 0, {1, 5, {{5, 0}}, 4097}, 0, {0}},
+         "recurrent state has 4097 blocks, at most 4096: raise kv_block_tokens"},
     };
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         struct error error = {""};
@@ -148,10 +152,10 @@ Test(geometry, groups_of_layers_differ_by_kinds_and_windows)
 {
     struct geometry ours = GOOD, theirs = GOOD;
     struct error error = {""};
-    theirs.groups = (struct cache_groups){1, 5, {{5, 0}}};
+    theirs.groups = (struct cache_groups){1, 5, {{5, 0}}, 0};
     cr_assert_eq(geometry_match(&ours, &theirs, "equal", &error), STATUS_OK,
                  "one group may be told or not");
-    theirs.groups = (struct cache_groups){3, 2, {{1, 0}, {2, 64}, {2, 64}}};
+    theirs.groups = (struct cache_groups){3, 2, {{1, 0}, {2, 64}, {2, 64}}, 0};
     cr_assert_eq(geometry_match(&ours, &theirs, "equal", &error), STATUS_GEOMETRY_MISMATCH);
     cr_assert_str_eq(error.text,
                      "KV layout: groups of layers are 5 of all tokens here and 1 of all "
@@ -165,12 +169,37 @@ Test(geometry, groups_of_layers_differ_by_kinds_and_windows)
                      "128 here and 1 of all tokens, 2 + 2 of window 64 there");
 }
 
+Test(geometry, a_recurrent_state_is_a_part_of_a_sequence_and_has_as_many_blocks_on_both_sides)
+{
+    struct geometry ours = GOOD, theirs = GOOD;
+    struct error error = {""};
+    uint64_t whole;
+    ours.groups = theirs.groups = (struct cache_groups){1, 5, {{5, 0}}, 7};
+    cr_assert_eq(geometry_match(&ours, &theirs, "equal", &error), STATUS_OK);
+    cr_assert_eq(geometry_blocks(&ours, 100), 4 + 7);
+    cr_assert_eq(geometry_blocks(&ours, 0), 0);
+    cr_assert_eq(geometry_sequence_bytes(&ours, 100, &whole), 11 * geometry_block_bytes(&ours));
+    theirs.groups.n_state = 8;
+    cr_assert_eq(geometry_match(&ours, &theirs, "equal", &error), STATUS_GEOMETRY_MISMATCH);
+    cr_assert_str_eq(error.text, "KV layout: blocks of recurrent state is 7 here and 8 there");
+    theirs = ours;
+    theirs.block_tokens = 16;
+    cr_assert_eq(geometry_match_converting(&ours, &theirs, "equal", true, &error),
+                 STATUS_GEOMETRY_MISMATCH);
+    cr_assert_str_eq(error.text, "KV layout: block_tokens is 32 here and 16 there, and layers have "
+                                 "recurrent state");
+    theirs = ours;
+    theirs.dtype = KV_F16;
+    cr_assert_eq(geometry_match_converting(&ours, &theirs, "equal", true, &error),
+                 STATUS_GEOMETRY_MISMATCH);
+}
+
 Test(geometry, blocks_have_the_places_of_a_group)
 {
     struct geometry windows = GOOD;
     struct error error = {""};
     uint64_t whole;
-    windows.groups = (struct cache_groups){3, 2, {{1, 0}, {2, 64}, {2, 64}}};
+    windows.groups = (struct cache_groups){3, 2, {{1, 0}, {2, 64}, {2, 64}}, 0};
     cr_assert_eq(geometry_check(&windows, &error), STATUS_OK, "%s", error.text);
     cr_assert_eq(geometry_block_bytes(&windows), 2 * 2 * 2 * 32 * 32 * 2);
     cr_assert_eq(geometry_spans(&windows, 1000), 32);
@@ -204,7 +233,7 @@ Test(geometry, other_blocks_are_accepted_by_who_converts_them)
         struct geometry ours = GOOD;
         struct error error = {""};
         if (CASES[i].has_window)
-            ours.groups = (struct cache_groups){2, 3, {{2, 0}, {3, 64}}};
+            ours.groups = (struct cache_groups){2, 3, {{2, 0}, {3, 64}}, 0};
         struct geometry theirs = ours;
         theirs.block_tokens = CASES[i].block_tokens;
         theirs.dtype = CASES[i].dtype;

@@ -37,6 +37,19 @@ static const struct geometry ALL_WINDOWS = {.n_layers = 4,
                                             .dtype = KV_F32,
                                             .groups = {2, 2, {{2, 16}, {2, 30}}}};
 
+static const struct geometry STATE = {.n_layers = 2,
+                                      .n_kv_heads = 1,
+                                      .head_dim = 8,
+                                      .block_tokens = BLOCK,
+                                      .dtype = KV_F32,
+                                      .groups = {1, 2, {{2, 0}}, .n_state = 3}};
+static const struct geometry STATE_WINDOWS = {.n_layers = 4,
+                                              .n_kv_heads = 1,
+                                              .head_dim = 8,
+                                              .block_tokens = BLOCK,
+                                              .dtype = KV_F32,
+                                              .groups = {2, 2, {{2, 0}, {2, 20}}, .n_state = 2}};
+
 static const struct cache_step STEP = {3 * BLOCK, SEQUENCES, CONTEXT};
 static const struct cache_step WHOLE = {CONTEXT, SEQUENCES, CONTEXT};
 
@@ -47,6 +60,16 @@ struct actor {
     uint32_t tokens[CONTEXT];
     struct prefix_hash hashes[SPANS];
     uint32_t n_tokens, n_kv;
+    uint32_t
+        rests_on; /* the drop before which the foreign tokens came that it rests on; NOTHING: none */
+};
+
+#define NOTHING UINT32_MAX
+
+/* What a recurrent state knows, in each of its blocks. */
+struct knowledge {
+    uint32_t part, n_tokens, rests_on;
+    uint64_t sum; /* of these tokens */
 };
 
 /* What was written into a block: K and V of the tokens up to a span's end, for a group. */
@@ -65,12 +88,72 @@ struct world {
     struct label labels[POOL_MAX];
     block_id fenced[POOL_MAX];
     uint32_t n_fenced;
-    uint64_t n_found, n_refused, n_steps;
+    uint32_t n_drops;
+    uint64_t n_found, n_refused, n_steps, n_snapshots;
 };
 
 static uint32_t below(struct world *w, uint32_t n)
 {
     return (uint32_t)random_below(&w->random, n);
+}
+
+/* ---- states ---- */
+
+static uint64_t sum_of(const struct actor *actor, uint32_t n_tokens)
+{
+    uint64_t sum = n_tokens;
+    for (uint32_t i = 0; i < n_tokens; i++)
+        sum = (sum ^ actor->tokens[i]) * 0x100000001b3ull;
+    return sum;
+}
+
+static struct knowledge *knowledge_in(const struct world *w, block_id id)
+{
+    return (struct knowledge *)(void *)block_pool_data(w->pool, id);
+}
+
+static void write_state(const struct world *w, const struct actor *actor)
+{
+    const struct block_row state = block_table_state(&actor->table);
+    cr_assert_eq(state.n, w->geometry->groups.n_state);
+    for (uint32_t i = 0; i < state.n; i++) {
+        cr_assert(!block_pool_is_cached(w->pool, state.ids[i]), "a snapshot is written to");
+        *knowledge_in(w, state.ids[i]) = (struct knowledge){i, actor->n_kv, actor->rests_on,
+                                                            sum_of(actor, actor->n_kv)};
+    }
+}
+
+/* It knows the sequence's tokens. Before the first one it may be anything. */
+static void check_state(const struct world *w, const struct actor *actor)
+{
+    const struct block_row state = block_table_state(&actor->table);
+    for (uint32_t i = 0; i < state.n && actor->n_kv > 0; i++) {
+        const struct knowledge *known = knowledge_in(w, state.ids[i]);
+        cr_assert_eq(known->part, i);
+        cr_assert_eq(known->n_tokens, actor->n_kv);
+        cr_assert_eq(known->sum, sum_of(actor, actor->n_kv));
+    }
+}
+
+/* It rests on what the snapshot rests on, of which nothing was dropped. */
+static void take_state(const struct world *w, struct actor *actor)
+{
+    const struct block_row state = block_table_state(&actor->table);
+    cr_assert_eq(state.n, actor->n_kv > 0 ? w->geometry->groups.n_state : 0);
+    for (uint32_t i = 0; i < state.n; i++) {
+        const uint32_t rests_on = knowledge_in(w, state.ids[i])->rests_on;
+        cr_assert(rests_on == NOTHING || rests_on == w->n_drops, "what it rests on was dropped");
+        actor->rests_on = rests_on;
+    }
+}
+
+static void keep_snapshot(struct world *w, struct actor *actor)
+{
+    if (!kv_manager_snapshot_is_due(w->manager, &actor->table, actor->n_kv, below(w, 2)))
+        return;
+    cr_assert_eq(actor->n_kv % BLOCK, 0);
+    kv_manager_keep_snapshot(w->manager, &actor->table, actor->hashes, actor->n_kv);
+    w->n_snapshots++;
 }
 
 /* ---- what must hold ---- */
@@ -108,10 +191,16 @@ static void check_books(const struct world *w)
                 if (n_holders[row.ids[k]]++ > 0)
                     cr_assert(row.first + k < actor->n_kv / BLOCK, "what is written is its own");
         }
+        const struct block_row state = block_table_state(&actor->table);
+        for (uint32_t k = 0; k < state.n; k++)
+            cr_assert_eq(n_holders[state.ids[k]]++, 0, "a state is nobody else's");
+        n_blocks += state.n;
         cr_assert_eq(n_blocks, actor->table.n_blocks);
         cr_assert(actor->is_running || n_blocks == 0);
-        if (actor->is_running)
+        if (actor->is_running) {
             check_seen(w, actor);
+            check_state(w, actor);
+        }
     }
     for (uint32_t i = 0; i < w->n_fenced; i++)
         n_holders[w->fenced[i]]++;
@@ -162,6 +251,11 @@ static void start(struct world *w, struct actor *actor)
     w->n_found += n_known;
     actor->is_running = true;
     actor->is_foreign = below(w, 4) == 0;
+    actor->rests_on = NOTHING;
+    if (w->geometry->groups.n_state > 0)
+        take_state(w, actor);
+    if (actor->is_foreign)
+        actor->rests_on = w->n_drops;
     const struct block_need need = {actor->n_kv, actor->n_kv, actor->n_tokens, false};
     if (kv_manager_prepare(w->manager, &actor->table, &need) == STATUS_OK)
         return;
@@ -211,7 +305,10 @@ static void compute(struct world *w, struct actor *actor)
     }
     write_spans(w, actor, actor->n_kv / BLOCK, (actor->n_kv + n) / BLOCK);
     actor->n_kv += n;
+    if (w->geometry->groups.n_state > 0)
+        write_state(w, actor);
     kv_manager_keep(w->manager, &actor->table, actor->hashes, actor->n_kv / BLOCK);
+    keep_snapshot(w, actor);
     if (below(w, 2) == 0)
         kv_manager_settle(w->manager, &actor->table, actor->n_kv,
                           below(w, 2) ? KV_NEXT_NOTHING : KV_NEXT_REPLY);
@@ -229,6 +326,16 @@ static void fence_and_stop(struct world *w, struct actor *actor)
     stop(w, actor);
 }
 
+/* What rests on that worker's tokens ends. */
+static void drop(struct world *w)
+{
+    (void)kv_manager_drop(w->manager, 77);
+    w->n_drops++;
+    for (uint32_t i = 0; i < SEQUENCES && w->geometry->groups.n_state > 0; i++)
+        if (w->actors[i].is_running && w->actors[i].rests_on != NOTHING)
+            stop(w, &w->actors[i]);
+}
+
 static void act(struct world *w)
 {
     struct actor *actor = &w->actors[below(w, SEQUENCES)];
@@ -236,7 +343,7 @@ static void act(struct world *w)
     if (what == 0)
         (void)kv_manager_flush(w->manager);
     if (what == 1)
-        (void)kv_manager_drop(w->manager, 77);
+        drop(w);
     if (what == 2 && w->n_fenced > 0) {
         kv_manager_unfence(w->manager, w->fenced, w->n_fenced);
         w->n_fenced = 0;
@@ -264,7 +371,8 @@ static void run(enum kv_manager_choice kind, const struct geometry *geometry, ui
                                                                 .geometry = geometry,
                                                                 .pool = w->pool,
                                                                 .step = STEP,
-                                                                .prefix_cache = true},
+                                                                .prefix_cache = true,
+                                                                .snapshot_tokens = 2 * BLOCK},
                                    &error, &w->manager),
                  STATUS_OK, "%s", error.text);
     for (uint32_t i = 0; i < SEQUENCES; i++)
@@ -282,6 +390,7 @@ static void run(enum kv_manager_choice kind, const struct geometry *geometry, ui
     cr_assert_eq(w->n_found > 0, kind == KV_MANAGER_PAGED, "%llu spans found",
                  (unsigned long long)w->n_found);
     cr_assert_gt(w->n_refused, 0, "the pool was small");
+    cr_assert_eq(w->n_snapshots > 0, kv_manager_keeps_states(w->manager));
     kv_manager_destroy(w->manager);
     cr_assert_eq(block_pool_count(w->pool, BLOCK_FREE), n_blocks);
     block_pool_destroy(w->pool);
@@ -301,6 +410,21 @@ Test(kv_manager, paged_of_windows)
 Test(kv_manager, paged_of_windows_alone)
 {
     run(KV_MANAGER_PAGED, &ALL_WINDOWS, 50, 3);
+}
+
+Test(kv_manager, paged_with_a_recurrent_state)
+{
+    run(KV_MANAGER_PAGED, &STATE, 50, 6);
+}
+
+Test(kv_manager, paged_of_windows_with_a_recurrent_state)
+{
+    run(KV_MANAGER_PAGED, &STATE_WINDOWS, 60, 7);
+}
+
+Test(kv_manager, contiguous_with_a_recurrent_state)
+{
+    run(KV_MANAGER_CONTIGUOUS, &STATE, 50, 8);
 }
 
 Test(kv_manager, contiguous_of_one_group)

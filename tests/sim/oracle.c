@@ -1,12 +1,13 @@
 #include "tests/sim/oracle.h"
 
+#include "model/config/kv_layers.h"
 #include "model/sampling/logprobs.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK_TOKENS = 16, N_BLOCKS = ORACLE_CONTEXT_TOKENS / BLOCK_TOKENS };
+enum { BLOCK_TOKENS = 16, N_BLOCKS = ORACLE_CONTEXT_TOKENS / BLOCK_TOKENS, STATE_BLOCKS_MAX = 64 };
 
 static const char *const FOLDERS[ORACLE_MODELS] = {
     KVFERRY_SOURCE_DIR "/tests/golden/models/llama_t4",
@@ -15,6 +16,7 @@ static const char *const FOLDERS[ORACLE_MODELS] = {
     KVFERRY_SOURCE_DIR "/tests/golden/models/gpt_oss_t5",        /* every other one */
     KVFERRY_SOURCE_DIR "/tests/golden/models/mistral_t4_window", /* all */
     KVFERRY_SOURCE_DIR "/tests/golden/models/smollm3_t4",        /* one of four, forced */
+    KVFERRY_SOURCE_DIR "/tests/golden/models/qwen3_5_t5", /* three of four have recurrent state */
 };
 
 struct answer {
@@ -55,14 +57,18 @@ static void open_forward(struct oracle *oracle, uint32_t model, enum cache_dtype
 {
     struct error error = {""};
     const struct model_config *config = model_get_config(oracle->models[model]);
-    must(block_pool_create(N_BLOCKS, forward_block_bytes(config, BLOCK_TOKENS, dtype),
-                           &oracle->pools[model][dtype]),
-         NULL, "pool");
+    const size_t block_bytes = forward_block_bytes(config, BLOCK_TOKENS, dtype);
+    const uint32_t n_state = state_layout_blocks(config, block_bytes);
+    if (n_state > STATE_BLOCKS_MAX)
+        must(STATUS_INVALID_ARGUMENT, NULL, "state");
+    must(block_pool_create(N_BLOCKS + n_state, block_bytes, &oracle->pools[model][dtype]), NULL,
+         "pool");
     const struct forward_options options = {.block_tokens = BLOCK_TOKENS,
                                             .cache_dtype = dtype,
                                             .tokens_max = ORACLE_CONTEXT_TOKENS,
                                             .sequences_max = 1,
                                             .blocks_max = N_BLOCKS,
+                                            .groups = {.n_state = n_state},
                                             .device = oracle->device,
                                             .kv_scales = &oracle->kv_scales[model]};
     must(forward_create(oracle->models[model], &options, &error, &oracle->forwards[model][dtype]),
@@ -85,7 +91,7 @@ struct oracle *oracle_create(void)
             .attention_window = i == ORACLE_FULL_GROUPS ? "0,0,0,12" : "", .force_window = true};
         must(model_load(FOLDERS[i], &options, &error, &oracle->models[i]), &error, FOLDERS[i]);
         uint32_t vocabulary = model_get_config(oracle->models[i])->vocabulary;
-        must(kv_scales_alike(model_get_config(oracle->models[i])->n_layers, KV_LARGEST,
+        must(kv_scales_alike(kv_layers_count(model_get_config(oracle->models[i])), KV_LARGEST,
                              &oracle->kv_scales[i]),
              NULL, "scales");
         if (vocabulary > vocabulary_max)
@@ -158,17 +164,25 @@ struct sampling_params oracle_sampling(uint32_t variant)
     return params;
 }
 
+/* All blocks of the pool: those of tokens, then those of a state. Returns how many. */
+static uint32_t acquire(struct block_pool *pool, block_id ids[N_BLOCKS + STATE_BLOCKS_MAX])
+{
+    const uint32_t n = block_pool_size(pool);
+    must(block_pool_acquire(pool, n, ids), NULL, "blocks");
+    return n;
+}
+
 static void compute(struct oracle *oracle, const struct oracle_question *question,
                     uint32_t n_tokens, uint32_t *tokens_out)
 {
     uint32_t tokens[ORACLE_CONTEXT_TOKENS + 1];
-    block_id blocks[N_BLOCKS];
+    block_id blocks[N_BLOCKS + STATE_BLOCKS_MAX];
     struct token_logprobs logprobs;
     struct block_pool *pool = oracle->pools[question->model][question->dtype];
     const struct sampling_params params = oracle_sampling(question->variant);
     uint32_t n = question->n_prompt, n_past = 0;
     oracle_prompt(oracle, question->model, question->family, n, tokens);
-    must(block_pool_acquire(pool, N_BLOCKS, blocks), NULL, "blocks");
+    const uint32_t n_blocks = acquire(pool, blocks);
     for (uint32_t i = 0; i < n_tokens; i++) {
         const struct forward_sequence sequence = {.token_ids = tokens + n_past,
                                                   .n_query = n - n_past,
@@ -176,6 +190,7 @@ static void compute(struct oracle *oracle, const struct oracle_question *questio
                                                   .prompt_len = question->n_prompt,
                                                   .blocks = blocks,
                                                   .n_blocks = N_BLOCKS,
+                                                  .state_blocks = blocks + N_BLOCKS,
                                                   .wants_logits = true};
         must(forward_run(oracle->forwards[question->model][question->dtype], &sequence, 1, i == 0,
                          oracle->logits),
@@ -185,7 +200,7 @@ static void compute(struct oracle *oracle, const struct oracle_question *questio
                                  question->n_prompt, n, &logprobs);
         tokens_out[i] = tokens[n++];
     }
-    block_pool_release(pool, blocks, N_BLOCKS);
+    block_pool_release(pool, blocks, n_blocks);
 }
 
 const uint32_t *oracle_answer(struct oracle *oracle, const struct oracle_question *question,
@@ -205,11 +220,11 @@ static void score(struct oracle *oracle, const struct oracle_question *question,
                   struct scores *scores)
 {
     uint32_t tokens[ORACLE_PROMPT_MAX];
-    block_id blocks[N_BLOCKS];
+    block_id blocks[N_BLOCKS + STATE_BLOCKS_MAX];
     const struct model *model = oracle->models[question->model];
     struct block_pool *pool = oracle->pools[question->model][question->dtype];
     oracle_prompt(oracle, question->model, question->family, ORACLE_PROMPT_MAX, tokens);
-    must(block_pool_acquire(pool, N_BLOCKS, blocks), NULL, "blocks");
+    const uint32_t n_blocks = acquire(pool, blocks);
     for (uint32_t i = 0; i + 1 < ORACLE_PROMPT_MAX; i++) {
         struct token_logprobs found;
         const struct forward_sequence sequence = {.token_ids = tokens + i,
@@ -218,6 +233,7 @@ static void score(struct oracle *oracle, const struct oracle_question *question,
                                                   .prompt_len = i + 1,
                                                   .blocks = blocks,
                                                   .n_blocks = N_BLOCKS,
+                                                  .state_blocks = blocks + N_BLOCKS,
                                                   .wants_logits = true};
         must(forward_run(oracle->forwards[question->model][question->dtype], &sequence, 1, 1,
                          oracle->logits),
@@ -226,7 +242,7 @@ static void score(struct oracle *oracle, const struct oracle_question *question,
                       tokens[i + 1], &found);
         scores->logprobs[i + 1] = found.logprob;
     }
-    block_pool_release(pool, blocks, N_BLOCKS);
+    block_pool_release(pool, blocks, n_blocks);
     scores->is_known = true;
 }
 

@@ -29,16 +29,26 @@ static bool one_in(struct random *random, uint32_t n)
     return below(random, n) == 0;
 }
 
+/* A part of a state does not fit into the smallest blocks of 8 bits. */
+static void fit_state(struct plan *plan)
+{
+    if (plan->model == ORACLE_RECURRENT && plan->block_tokens == 8 && plan->dtype >= CACHE_INT8)
+        plan->dtype = CACHE_BF16;
+}
+
 static void draw_workers(struct plan *plan, struct random *random)
 {
     static const uint32_t BLOCK_TOKENS[] = {8, 8, 16, 16, 32};
     plan->model = below(random, ORACLE_FULL_GROUPS);
     if (plan->seed % 8 == 5) /* so that other seeds stay what they were */
         plan->model = ORACLE_FULL_GROUPS;
+    if (plan->seed % 8 == 2)
+        plan->model = ORACLE_RECURRENT;
     plan->dtype = (enum cache_dtype)below(random, ORACLE_DTYPES);
     plan->n_ctx = between(random, 1, PLAN_WORKERS_MAX);
     plan->n_gen = between(random, 1, PLAN_WORKERS_MAX);
     plan->block_tokens = BLOCK_TOKENS[below(random, 5)];
+    fit_state(plan);
     plan->chunk_tokens = plan->block_tokens << below(random, 3);
     plan->batch_tokens = plan->chunk_tokens * between(random, 1, 3);
     plan->slots_max = between(random, 1, 6);
@@ -341,6 +351,7 @@ void plan_draw_slow(struct plan *plan, uint64_t seed)
     draw_network(plan, &random);
     /* A step is short beside the limit, as it is where both are what they are by default. */
     plan->block_tokens = 8;
+    fit_state(plan);
     plan->chunk_tokens = 4 * plan->block_tokens;
     plan->batch_tokens = 2 * plan->chunk_tokens;
     plan->ctx_blocks = plan->gen_blocks = REQUESTS_MAX * ORACLE_CONTEXT_TOKENS / plan->block_tokens;

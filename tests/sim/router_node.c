@@ -34,11 +34,11 @@ static bool is_known_failure(const struct client *client, enum status status)
     }
 }
 
-/* Blocks with a token that the one behind the prompt sees, or the one behind its last whole span, without those held. */
+/* Blocks of the state, and those with a token that the one behind the prompt sees, or the one behind its last whole span, without those held. */
 static uint64_t n_crossing(const struct geometry *geometry, uint32_t n_prompt, uint32_t n_held)
 {
     const uint32_t block_tokens = geometry->block_tokens;
-    uint64_t n = 0;
+    uint64_t n = geometry->groups.n_state;
     for (uint32_t group = 0; group < geometry->groups.n; group++)
         for (uint32_t first = n_held - n_held % block_tokens; first < n_prompt;
              first += block_tokens) {

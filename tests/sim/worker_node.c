@@ -19,16 +19,17 @@ static void must(const struct worker_node *worker, enum status status, const str
     abort();
 }
 
-#define STAGE_BYTES (1u << 17) /* some blocks */
-
-/* Where no layer has a window, the two kinds of workers have different blocks in some runs. */
+#define SNAPSHOT_TOKENS 32u
+#define STAGE_BYTES     (1u << 17) /* some blocks */
+/* Where no layer has a window or a state, the two kinds of workers have different blocks in some runs. */
 static uint32_t block_tokens(const struct plan *plan, const struct model_config *config,
                              bool is_ctx)
 {
     uint32_t n_windows = 0;
     for (uint32_t layer = 0; layer < config->n_layers; layer++)
         n_windows += config->windows[layer] != 0;
-    const bool is_smaller = n_windows == 0 && plan->seed % 6 == (is_ctx ? 1 : 4);
+    const bool is_smaller = n_windows == 0 && plan->model != ORACLE_RECURRENT &&
+                            plan->seed % 6 == (is_ctx ? 1 : 4);
     return is_smaller ? GEOMETRY_BLOCK_TOKENS_MIN : plan->block_tokens;
 }
 
@@ -72,10 +73,9 @@ static uint32_t pool_blocks(const struct worker_node *worker, const struct geome
     const struct cache_step step = {step_tokens(worker, geometry), plan->slots_max,
                                     ORACLE_CONTEXT_TOKENS};
     const uint32_t n_blocks = geometry_blocks(geometry, ORACLE_CONTEXT_TOKENS);
+    const uint32_t most = geometry_spans(geometry, ORACLE_CONTEXT_TOKENS), n = geometry->groups.n;
     if (manager_kind(worker) == KV_MANAGER_CONTIGUOUS)
-        return cache_groups_count(&geometry->groups) *
-               geometry_spans(geometry, ORACLE_CONTEXT_TOKENS) *
-               ((n_planned + n_spans - 1) / n_spans);
+        return (n * most + geometry->groups.n_state) * ((n_planned + n_spans - 1) / n_spans);
     return (n_planned * n_blocks + n_spans - 1) / n_spans + geometry_step_blocks(geometry, &step);
 }
 
@@ -227,6 +227,7 @@ static void start_ctx(struct worker_node *worker, const struct geometry *geometr
         .lease_limit_ns = plan->lease_limit_ns,
         .kv_digest = plan->kv_digest,
         .prefix_cache = plan->prefix_cache,
+        .snapshot_tokens = SNAPSHOT_TOKENS,
     };
     struct ctx_engine_ops ops = CTX_NODE_OPS;
     ops.arg = worker;
@@ -269,6 +270,7 @@ static struct gen_engine_options gen_options(struct worker_node *worker,
         .local_prefill = plan->local_prefill,
         .local_prefill_max_tokens = plan->local_prefill_max_tokens,
         .prefix_cache = plan->prefix_cache,
+        .snapshot_tokens = SNAPSHOT_TOKENS,
         .queue_limit_ns = plan->queue_limit_ns,
         .context_limit_ns = plan->context_limit_ns,
         .context_limit_tokens = plan->chunk_tokens,
@@ -287,8 +289,7 @@ static void start_gen(struct worker_node *worker, const struct geometry *geometr
     struct error error = {""};
     const struct kv_receiver_options receiver = {
         .transfers_max = plan->prefills_max,
-        .blocks_max = cache_groups_count(&geometry->groups) * ORACLE_CONTEXT_TOKENS /
-                      GEOMETRY_BLOCK_TOKENS_MIN,
+        .blocks_max = 4 * pool_blocks(worker, geometry), /* those that come may have fewer tokens */
         .stage_bytes = (uint64_t)STAGE_BYTES * plan->prefills_max,
         .scrubs = plan->seed % 2,
         .peers_max = worker->cluster->n_nodes + 8,

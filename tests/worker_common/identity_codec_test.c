@@ -183,7 +183,8 @@ Test(identity_codec, groups_of_layers_come_as_they_were)
     struct identity_message message;
     struct error error = {0};
     const uint32_t n_layers = identity.geometry.n_layers;
-    identity.geometry.groups = (struct cache_groups){2, n_layers - 1, {{1, 0}, {n_layers - 1, 77}}};
+    identity.geometry.groups = (struct cache_groups){
+        2, n_layers - 1, {{1, 0}, {n_layers - 1, 77}}, 12};
     encode(&identity, &way, &message);
     cr_assert_eq(identity_decode(&message.message, &way, &again, &error), STATUS_OK, "%s",
                  error.text);

@@ -167,11 +167,15 @@ static void delta_run(void *arg, uint32_t index)
                                     .key_head = head / (rule->n_heads / rule->n_key_heads),
                                     .column = column,
                                     .n_columns = left < COLUMNS ? left : COLUMNS};
-    const size_t at = (size_t)head * rule->key_dim * rule->value_dim + column;
     uint64_t row = 0;
-    for (uint32_t s = 0; s < rule->n_sequences; row += rule->lens[s++])
-        if (rule->lens[s] > 0)
-            delta_sequence(&task, rule->lens[s], row, rule->states[s] + at);
+    for (uint32_t s = 0; s < rule->n_sequences; row += rule->lens[s++]) {
+        float *state = rule->states[(size_t)s * rule->n_heads + head] + column;
+        if (rule->lens[s] == 0)
+            continue;
+        for (uint32_t i = 0; rule->begins && rule->begins[s] && i < rule->key_dim; i++)
+            memset(state + (size_t)i * rule->value_dim, 0, task.n_columns * sizeof *state);
+        delta_sequence(&task, rule->lens[s], row, state);
+    }
 }
 
 void cpu_delta_rule(struct thread_pool *pool, const struct delta_rule *rule)

@@ -89,9 +89,14 @@ static void conv_run(void *arg, uint32_t index)
     struct conv_task task;
     uint64_t row = 0;
     conv_load(conv, index, &task);
-    for (uint32_t s = 0; s < conv->n_sequences; row += conv->lens[s++])
-        if (conv->lens[s] > 0)
-            conv_sequence(&task, conv->lens[s], row, conv->states[s] + task.first);
+    for (uint32_t s = 0; s < conv->n_sequences; row += conv->lens[s++]) {
+        float *state = conv->states[s] + task.first;
+        if (conv->lens[s] == 0)
+            continue;
+        for (uint32_t j = 0; conv->begins && conv->begins[s] && j + 1 < conv->width; j++)
+            memset(state + (size_t)j * conv->n_channels, 0, task.n * sizeof *state);
+        conv_sequence(&task, conv->lens[s], row, state);
+    }
 }
 
 static uint64_t count_rows(const uint32_t *lens, uint32_t n_sequences)

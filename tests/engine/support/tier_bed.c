@@ -5,6 +5,11 @@
 #include <criterion/criterion.h>
 #include <stdio.h>
 
+static void copy(void *device, uint8_t *to, const uint8_t *from, size_t n_bytes)
+{
+    device_copy(device, DEVICE_COMPUTE, to, from, n_bytes);
+}
+
 static void hash_prompts(struct tier_bed *bed)
 {
     static const struct prefix_key KEY = {"0123456789abcdef"};
@@ -60,10 +65,12 @@ void tier_bed_open(struct tier_bed *bed, struct device *device, const struct cac
                  STATUS_OK);
     cr_assert_eq(block_pool_create_in(bed->memory.base, n_blocks, bed->block_bytes, &bed->pool),
                  STATUS_OK);
+    block_pool_copy_by(bed->pool, copy, device);
     const struct kv_manager_options manager = {.geometry = &bed->geometry,
                                                .pool = bed->pool,
                                                .step = {BLOCK_TOKENS, 1, CONTEXT},
-                                               .prefix_cache = true};
+                                               .prefix_cache = true,
+                                               .snapshot_tokens = SNAPSHOT_SPANS * BLOCK_TOKENS};
     cr_assert_eq(kv_manager_create(&manager, &error, &bed->manager), STATUS_OK, "%s", error.text);
     const struct host_blocks_options host = {.bytes_max = 200 * bed->block_bytes,
                                              .block_bytes = bed->block_bytes};
@@ -122,6 +129,26 @@ static void expect_kv(struct tier_bed *bed, uint32_t prompt, uint32_t span, uint
     device_read_end(bed->device, view);
 }
 
+/* A state's blocks are told apart from those of groups. */
+#define STATE_GROUP 100u
+
+/* What it knows behind so many spans. */
+static void put_state(struct tier_bed *bed, const struct block_table *table, uint32_t prompt,
+                      uint32_t n_spans)
+{
+    const struct block_row state = block_table_state(table);
+    for (uint32_t i = 0; i < state.n; i++)
+        put_kv(bed, prompt, n_spans, STATE_GROUP + i, state.ids[i]);
+}
+
+static void expect_state(struct tier_bed *bed, const struct block_table *table, uint32_t prompt,
+                         uint32_t n_spans)
+{
+    const struct block_row state = block_table_state(table);
+    for (uint32_t i = 0; i < state.n; i++)
+        expect_kv(bed, prompt, n_spans, STATE_GROUP + i, state.ids[i]);
+}
+
 /* Returns the spans that the cache had; their bytes are compared. Computes the others, span by span, as an engine does. */
 uint32_t tier_bed_run(struct tier_bed *bed, uint32_t prompt, uint32_t n_spans, uint64_t origin)
 {
@@ -134,6 +161,8 @@ uint32_t tier_bed_run(struct tier_bed *bed, uint32_t prompt, uint32_t n_spans, u
         for (uint32_t i = 0; i < row.n; i++)
             expect_kv(bed, prompt, row.first + i, group, row.ids[i]);
     }
+    if (known > 0)
+        expect_state(bed, &table, prompt, known);
     for (uint32_t span = known; span < n_spans; span++) {
         const struct block_need need = {.position = span * BLOCK_TOKENS,
                                         .end = (span + 1) * BLOCK_TOKENS,
@@ -146,6 +175,10 @@ uint32_t tier_bed_run(struct tier_bed *bed, uint32_t prompt, uint32_t n_spans, u
             kv_manager_set_origin(bed->manager, &id, 1, origin);
         }
         kv_manager_keep(bed->manager, &table, hashes, span + 1);
+        put_state(bed, &table, prompt, span + 1);
+        const uint32_t n_tokens = (span + 1) * BLOCK_TOKENS;
+        if (kv_manager_snapshot_is_due(bed->manager, &table, n_tokens, false))
+            kv_manager_keep_snapshot(bed->manager, &table, hashes, n_tokens);
     }
     kv_manager_free(bed->manager, &table);
     kv_manager_finish(&table);

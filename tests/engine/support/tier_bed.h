@@ -12,7 +12,8 @@ enum {
     CONTEXT = 128,
     SPANS = CONTEXT / BLOCK_TOKENS,
     LIMIT_NS = 1000,
-    RUN_BLOCKS = 5
+    RUN_BLOCKS = 5,
+    SNAPSHOT_SPANS = 4 /* between snapshots of a recurrent state */
 };
 
 struct tier_bed {

@@ -142,13 +142,15 @@ static void print_recurrent(const struct kernels *kernels)
     static float conv_states[2][3 * CHANNELS], rule_states[2][HEADS * DIM * DIM];
     static const uint32_t lens[] = {2, ROWS - 2};
     float *const convs[] = {conv_states[0], conv_states[1]};
-    float *const rules[] = {rule_states[0], rule_states[1]};
+    float *rules[2 * HEADS];
     const float *a = inputs, *b = inputs + N_IN_MAX;
     float *decay = results, *beta = results + N_IN_MAX, *o = results + (size_t)2 * N_IN_MAX;
+    for (uint32_t i = 0; i < 2 * HEADS; i++)
+        rules[i] = rule_states[i / HEADS] + (size_t)(i % HEADS) * DIM * DIM;
     fill_weights(DTYPE_BF16);
     kernels->causal_conv(NULL, &(struct causal_conv){inputs, CHANNELS, weights, DTYPE_BF16, weights,
                                                      DTYPE_BF16, results, CHANNELS, CHANNELS, 4, 2,
-                                                     lens, convs});
+                                                     lens, NULL, convs});
     print_floats("causal_conv", results, (size_t)ROWS * CHANNELS);
     kernels->delta_gate(NULL,
                         &(struct delta_gate){a, b, HEADS, HEADS, weights, weights, DTYPE_BF16,

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { STATES_MAX = 24 }; /* sequences that have one at a time */
+
 static uint32_t blocks_of(const struct runner *runner, uint32_t n_tokens)
 {
     return (n_tokens + runner->options.block_tokens - 1) / runner->options.block_tokens;
@@ -23,6 +25,30 @@ static const struct kv_scales *scales_of(struct runner *runner)
     const uint32_t n_layers = kv_layers_count(model_get_config(runner->model));
     cr_assert_eq(kv_scales_alike(n_layers, RUNNER_KV_LARGEST, &runner->kv_scales), STATUS_OK);
     return &runner->kv_scales;
+}
+
+/* Blocks that hold NaN. */
+static void open_pool(struct runner *runner)
+{
+    const struct runner_options *o = &runner->options;
+    const struct model_config *config = model_get_config(runner->model);
+    size_t block_bytes = forward_block_bytes(config, o->block_tokens, o->cache_dtype);
+    if (o->in_groups) {
+        uint32_t windows[LAYERS_MAX];
+        const uint32_t n_layers = kv_layers_windows(config, windows);
+        cache_groups_divide(windows, n_layers, config->context_tokens, &runner->groups);
+        block_bytes = block_bytes / n_layers * runner->groups.places;
+    }
+    runner->groups.n_state = state_layout_blocks(config, block_bytes);
+    cr_assert_neq(runner->groups.n_state, UINT32_MAX, "blocks of %zu bytes", block_bytes);
+    const uint32_t n_all = o->n_blocks * cache_groups_count(&runner->groups) +
+                           STATES_MAX * runner->groups.n_state;
+    cr_assert_eq(
+        device_allocate(runner->device, DEVICE_KV, n_all * block_bytes, &runner->pool_memory),
+        STATUS_OK);
+    cr_assert_eq(block_pool_create_in(runner->pool_memory.base, n_all, block_bytes, &runner->pool),
+                 STATUS_OK);
+    memset(runner->pool_memory.base, 0xff, n_all * block_bytes);
 }
 
 void runner_open(struct runner *runner, const char *folder, struct runner_options options)
@@ -50,20 +76,7 @@ void runner_open(struct runner *runner, const char *folder, struct runner_option
     cr_assert_eq(model_load(folder, &model, &error, &runner->model), STATUS_OK, "%s", error.text);
     const struct model_config *config = model_get_config(runner->model);
     runner->vocabulary = config->vocabulary;
-    size_t block_bytes = forward_block_bytes(config, o->block_tokens, o->cache_dtype);
-    if (o->in_groups) {
-        uint32_t windows[LAYERS_MAX];
-        const uint32_t n_layers = kv_layers_windows(config, windows);
-        cache_groups_divide(windows, n_layers, config->context_tokens, &runner->groups);
-        block_bytes = block_bytes / n_layers * runner->groups.places;
-    }
-    const uint32_t n_all = o->n_blocks * cache_groups_count(&runner->groups);
-    cr_assert_eq(
-        device_allocate(runner->device, DEVICE_KV, n_all * block_bytes, &runner->pool_memory),
-        STATUS_OK);
-    cr_assert_eq(block_pool_create_in(runner->pool_memory.base, n_all, block_bytes, &runner->pool),
-                 STATUS_OK);
-    memset(runner->pool_memory.base, 0xff, n_all * block_bytes);
+    open_pool(runner);
     struct forward_options forward = {
         .block_tokens = o->block_tokens,
         .cache_dtype = o->cache_dtype,
@@ -102,16 +115,6 @@ static uint32_t n_rows(const struct runner_sequence *sequence)
     return cache_groups_count(&sequence->runner->groups);
 }
 
-/* A sequence that has not begun. */
-static void *state_of(size_t bytes)
-{
-    const size_t alignment = FORWARD_STATE_ALIGNMENT;
-    void *state = aligned_alloc(alignment, (bytes + alignment - 1) / alignment * alignment);
-    cr_assert(state);
-    memset(state, 0, bytes);
-    return state;
-}
-
 void runner_begin(struct runner *runner, struct runner_sequence *sequence, uint32_t n_tokens)
 {
     sequence->runner = runner;
@@ -121,8 +124,34 @@ void runner_begin(struct runner *runner, struct runner_sequence *sequence, uint3
     sequence->blocks = calloc(n_all, sizeof *sequence->blocks);
     cr_assert(sequence->blocks);
     cr_assert_eq(block_pool_acquire(runner->pool, n_all, sequence->blocks), STATUS_OK);
-    const size_t state_bytes = forward_state_bytes(model_get_config(runner->model));
-    sequence->state = state_bytes > 0 ? state_of(state_bytes) : NULL;
+    const uint32_t n_state = runner->groups.n_state;
+    sequence->state = calloc(n_state + 1, sizeof *sequence->state);
+    cr_assert(sequence->state);
+    cr_assert_eq(block_pool_acquire(runner->pool, n_state, sequence->state), STATUS_OK);
+}
+
+size_t runner_state_bytes(const struct runner *runner)
+{
+    return state_layout_bytes(model_get_config(runner->model));
+}
+
+void runner_read_state(const struct runner_sequence *sequence, uint8_t *bytes_out)
+{
+    const struct runner *runner = sequence->runner;
+    struct state_layout layout;
+    struct error error = {""};
+    cr_assert_eq(state_layout_create(model_get_config(runner->model),
+                                     block_pool_block_bytes(runner->pool), &error, &layout),
+                 STATUS_OK, "%s", error.text);
+    for (uint32_t layer = 0; layer < layout.n_layers; layer++)
+        for (uint32_t i = 0; i < 1 + layout.n_heads; i++) {
+            const struct state_part part = state_layout_part(&layout, layer, i);
+            const size_t bytes = i == 0 ? layout.rows_bytes : layout.matrix_bytes;
+            memcpy(bytes_out, block_pool_data(runner->pool, sequence->state[part.block]) + part.at,
+                   bytes);
+            bytes_out += bytes;
+        }
+    state_layout_finish(&layout);
 }
 
 void runner_copy(struct runner *runner, const struct runner_sequence *from,
@@ -135,8 +164,9 @@ void runner_copy(struct runner *runner, const struct runner_sequence *from,
         memcpy(block_pool_data(runner->pool, sequence->blocks[i]),
                block_pool_data(runner->pool, from->blocks[i]),
                block_pool_block_bytes(runner->pool));
-    if (from->state)
-        memcpy(sequence->state, from->state, forward_state_bytes(model_get_config(runner->model)));
+    for (uint32_t i = 0; i < runner->groups.n_state; i++)
+        memcpy(block_pool_data(runner->pool, sequence->state[i]),
+               block_pool_data(runner->pool, from->state[i]), block_pool_block_bytes(runner->pool));
 }
 
 /* It holds NaN. */
@@ -153,6 +183,8 @@ void runner_end(struct runner *runner, struct runner_sequence *sequence)
 {
     for (uint32_t i = 0; i < sequence->n_blocks * n_rows(sequence); i++)
         give_back(runner, &sequence->blocks[i]);
+    for (uint32_t i = 0; i < runner->groups.n_state; i++)
+        give_back(runner, &sequence->state[i]);
     free(sequence->blocks);
     free(sequence->state);
 }
@@ -169,7 +201,7 @@ struct forward_sequence runner_next(struct runner_sequence *sequence, const uint
         .blocks = sequence->blocks,
         .n_blocks = sequence->n_blocks,
         .wants_logits = wants_logits,
-        .state = sequence->state,
+        .state_blocks = sequence->state,
     };
     for (uint32_t group = 0; group < n_rows(sequence); group++) {
         const uint32_t first = cache_group_first_span(

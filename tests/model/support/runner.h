@@ -47,12 +47,15 @@ struct runner_sequence {
     const struct runner *runner;
     block_id *blocks; /* [n_groups][n_blocks] */
     uint32_t n_blocks;
-    void *state; /* of layers with recurrent state; NULL: the model has none */
+    block_id *state; /* [groups.n_state] */
     uint32_t n_past;
     uint32_t prompt_len;
 };
 
 void runner_begin(struct runner *runner, struct runner_sequence *sequence, uint32_t n_tokens);
+/* Bytes of a sequence's recurrent state, in an order that does not depend on blocks; runner_state_bytes: how many. */
+size_t runner_state_bytes(const struct runner *runner);
+void runner_read_state(const struct runner_sequence *sequence, uint8_t *bytes_out);
 /* A second sequence that knows what the first does, in a copy of its blocks and state. */
 void runner_copy(struct runner *runner, const struct runner_sequence *from,
                  struct runner_sequence *sequence);
