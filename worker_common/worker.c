@@ -6,6 +6,7 @@
 #include "kernels/kernels.h"
 #include "kvtransfer/drivers/ucx/ucx_process.h"
 #include "kvtransfer/revision.h"
+#include "model/config/encoder_config.h"
 #include "model/config/families.h"
 #include "model/config/kv_layers.h"
 #include "model/forward/attention_check.h"
@@ -107,6 +108,7 @@ enum status worker_choose_context(const struct model_config *config, uint32_t wa
 enum status worker_check_layers(const struct model_config *config, struct error *error)
 {
     const uint32_t n_kept = kv_layers_count(config);
+    TRY(encoder_refuse(config, "workers", error));
     if (n_kept == config->n_layers)
         return STATUS_OK;
     return error_set(error, STATUS_UNSUPPORTED,

@@ -42,7 +42,7 @@ void worker_unload(struct worker *worker);
 MUST_CHECK enum status worker_choose_context(const struct model_config *config, uint32_t wanted,
                                              struct error *error, uint32_t *tokens_out);
 
-/* UNSUPPORTED: a worker keeps blocks for a sequence, and no recurrent state beside them. */
+/* UNSUPPORTED: a worker keeps blocks for a sequence, and no recurrent state beside them; it computes no encoder. */
 MUST_CHECK enum status worker_check_layers(const struct model_config *config, struct error *error);
 
 /* The geometry of that model's KV blocks. kv_scales: of a dtype of 8 bits; else not read. INVALID_ARGUMENT as geometry_check. */

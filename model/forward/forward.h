@@ -7,6 +7,11 @@
  * sequence's state. Bits of a sequence's results depend on nothing but its own tokens: not on the
  * batch, the chunking, the block size or the number of threads.
  *
+ * A model with an encoder computes whole texts first: forward_encode writes K and V of a text, for each layer of the decoder, into
+ * blocks of its own, its cross blocks. They are written once, and then read by each step of the sequences that have them. A cross
+ * block is laid out as a block of the decoder's own tokens, with an encoder's token in place of each: [place][K, V][kv_head][token]
+ * [dim] in the type of the cache, since both have the decoder's heads and layers. So one pool has both.
+ *
  * Everything is sized at creation; a pass allocates nothing. Activations are one allocation on the device; the inputs
  * of a step are sent in one copy of its stage. The pool is attached last, when the memory of a step has been measured:
  *
@@ -77,7 +82,9 @@ struct forward_options {
     uint32_t tokens_max;                      /* query tokens in a batch */
     uint32_t sequences_max;                   /* in a batch */
     uint32_t blocks_max;                      /* of one sequence, in each group */
-    struct cache_groups groups;               /* of layers; n 0: one group of all */
+    uint32_t
+        encoder_tokens_max; /* of all texts of a forward_encode; read if the model has an encoder */
+    struct cache_groups groups; /* of layers; n 0: one group of all */
     struct thread_pool *threads;
     struct device *device;             /* the blocks of the pool are on it, too */
     const struct kv_scales *kv_scales; /* of an INT8 or E4M3 cache; read by create alone */
@@ -114,6 +121,18 @@ struct forward_sequence {
     /* The caller's own memory of forward_state_bytes, aligned to FORWARD_STATE_ALIGNMENT: what layers with recurrent state know of the
      * n_past tokens. Zeros: no token. Afterwards it knows those of this step, too. NULL if the model has no such layers. */
     void *state;
+    /* Of a model with an encoder: what forward_encode has written of its text, in order. At least one token. */
+    const block_id *cross_blocks; /* [n_cross_blocks] */
+    uint32_t n_cross_blocks, n_cross_tokens;
+};
+
+/* A text of forward_encode. */
+struct forward_text {
+    uint64_t request_id;          /* for error messages */
+    const uint32_t *token_ids;    /* [n_tokens] */
+    uint32_t n_tokens;            /* 1 .. forward_text_tokens_max */
+    const block_id *cross_blocks; /* [n_cross_blocks] with room for n_tokens: written */
+    uint32_t n_cross_blocks;
 };
 
 /* Prompts are computed from stored scores: their sums have another order than those of generated tokens. */
@@ -184,6 +203,14 @@ const char *forward_phases_differ_by(const struct forward *forward);
 MUST_CHECK enum status forward_run(struct forward *forward,
                                    const struct forward_sequence *sequences, uint32_t n_sequences,
                                    uint32_t n_contexts, float *logits_out);
+
+/* The model has an encoder, and a pool is attached. Computes at most sequences_max texts, of encoder_tokens_max tokens together, and
+ * writes their cross blocks. A batch that breaks these rules is a programmer's error (logged and asserted). DEVICE_LOST: no block
+ * may be used. */
+MUST_CHECK enum status forward_encode(struct forward *forward, const struct forward_text *texts,
+                                      uint32_t n_texts);
+/* The most tokens of one text; 0: the model has no encoder. */
+uint32_t forward_text_tokens_max(const struct forward *forward);
 
 /* After a step in which a sequence keeps its rows, until the next step: computes the logits of n of the step's query tokens, which
  * are counted from its first sequence's on. n is at most sequences_max. logits_out [n][vocabulary] has the bits that each token's

@@ -1,7 +1,9 @@
 #include "model/weights/weight_table.h"
 
+#include "model/config/encoder_config.h"
 #include "model/weights/quantized_files.h"
 #include "model/weights/recurrent_parts.h"
+#include "model/weights/shared_embeddings.h"
 #include "model/weights/tensor_names.h"
 
 #include <inttypes.h>
@@ -145,6 +147,15 @@ static bool lies_in_place(const struct tensor_source *source)
 
 /* ---- binding ---- */
 
+/* What these files call the embedding, behind the root. */
+static const char *embedding_name(const struct weight_binding *binding)
+{
+    const char *usual = tensor_names_of(binding->config)->embedding;
+    return model_has_encoder(binding->config)
+               ? shared_embeddings_name(binding->files, binding->root, usual)
+               : usual;
+}
+
 /* What the names of all tensors of the text model begin with in these files: the root; nothing, if the model was saved
  * without its head; or the place of the text model in a model that also sees, as Transformers 4 and 5 write it. */
 static void find_root(struct weight_binding *binding)
@@ -155,7 +166,7 @@ static void find_root(struct weight_binding *binding)
     char name[NAME_BYTES_MAX];
     for (size_t i = 0; i < COUNT(FORMS); i++) {
         snprintf(binding->root, sizeof binding->root, FORMS[i], names->root);
-        snprintf(name, sizeof name, "%s%s", binding->root, names->embedding);
+        snprintf(name, sizeof name, "%s%s", binding->root, embedding_name(binding));
         if (weight_files_find(binding->files, name))
             return;
     }
@@ -279,6 +290,21 @@ static const char *find_head(const struct weight_binding *binding, const char *u
     return usual;
 }
 
+/* BART: final_logits_bias [1][vocabulary], zeros if the files have none. */
+static enum status bind_logits_bias(struct weight_binding *binding, struct error *error)
+{
+    static const struct tensor_row BIAS = {
+        NULL, offsetof(struct weights, head_bias), DIM_ONE, DIM_VOCABULARY, ALWAYS, PART_ALL};
+    const char *name = tensor_names_of(binding->config)->logits_bias;
+    if (!name || !weight_files_find(binding->files, name))
+        return STATUS_OK;
+    TRY(bind(binding, name, &BIAS, binding->weights, ALONE, error));
+    struct tensor *bias = &binding->weights->head_bias;
+    bias->n_out = bias->n_in;
+    bias->n_in = 1;
+    return STATUS_OK;
+}
+
 static enum status bind_model(struct weight_binding *binding, struct error *error)
 {
     static const struct tensor_row EMBEDDING = {
@@ -290,7 +316,7 @@ static enum status bind_model(struct weight_binding *binding, struct error *erro
     const struct tensor_names *names = tensor_names_of(binding->config);
     struct weights *weights = binding->weights;
     char name[NAME_BYTES_MAX];
-    snprintf(name, sizeof name, "%s%s", binding->root, names->embedding);
+    snprintf(name, sizeof name, "%s%s", binding->root, embedding_name(binding));
     TRY(bind(binding, name, &EMBEDDING, weights, ALONE, error));
     binding->embedding = weight_files_find(binding->files, name);
     for (const struct tensor_row *row = names->of_model; row->name; row++) {
@@ -305,7 +331,7 @@ static enum status bind_model(struct weight_binding *binding, struct error *erro
         TRY(bind(binding, head, &HEAD, weights, ALONE, error));
     if (binding->config->decoder.has_head_bias)
         TRY(bind(binding, "lm_head.bias", &HEAD_BIAS, weights, ALONE, error));
-    return STATUS_OK;
+    return bind_logits_bias(binding, error);
 }
 
 static enum status check_norms(const struct weight_binding *binding, uint32_t layer,
@@ -503,6 +529,18 @@ static enum status bind_experts(struct weight_binding *binding, uint32_t layer, 
     return STATUS_OK;
 }
 
+/* What a decoder behind an encoder has beside, and a bias by distances. */
+static enum status bind_cross(struct weight_binding *binding, uint32_t layer, struct error *error)
+{
+    const struct tensor_names *names = tensor_names_of(binding->config);
+    const struct relative_bias *relative = &binding->config->decoder.relative;
+    if (names->cross)
+        TRY(bind_list(binding, layer, names->cross, error));
+    if (relative->n_buckets > 0 && (layer == 0 || relative->is_in_each_layer))
+        TRY(bind_list(binding, layer, names->relative, error));
+    return STATUS_OK;
+}
+
 static enum status bind_layer(struct weight_binding *binding, uint32_t layer, struct error *error)
 {
     const struct tensor_names *names = tensor_names_of(binding->config);
@@ -516,11 +554,45 @@ static enum status bind_layer(struct weight_binding *binding, uint32_t layer, st
         TRY(bind_experts(binding, layer, error));
     else
         TRY(bind_list(binding, layer, names->mlp, error));
+    TRY(bind_cross(binding, layer, error));
     if (binding->config->decoder.norm == NORM_RMS_PLUS_ONE && weights->q_norm.data) {
         add_one(&weights->q_norm);
         add_one(&weights->k_norm);
     }
     return check_norms(binding, layer, error);
+}
+
+/* The encoder's layers, in their places behind the decoder's, and its ends: as those of a decoder. */
+static enum status bind_encoder(struct weight_binding *binding, struct error *error)
+{
+    const uint32_t n_before = binding->config->n_layers;
+    struct weights *weights = binding->weights;
+    struct model_config config;
+    encoder_config(binding->config, &config);
+    struct weights of_encoder = {.layers = weights->layers + n_before,
+                                 .experts = weights->experts + n_before};
+    struct weight_binding part = *binding;
+    part.config = &config;
+    part.weights = &of_encoder;
+    char name[NAME_BYTES_MAX];
+    for (const struct tensor_row *row = tensor_names_of(&config)->of_model; row->name; row++) {
+        snprintf(name, sizeof name, "%s%s", part.root, row->name);
+        TRY(bind(&part, name, row, &of_encoder, ALONE, error));
+    }
+    for (uint32_t layer = 0; layer < config.n_layers; layer++)
+        TRY(bind_layer(&part, layer, error));
+    weights->n_encoder_layers = config.n_layers;
+    weights->encoder = (struct encoder_ends){
+        .embedding_norm = of_encoder.embedding_norm,
+        .embedding_norm_bias = of_encoder.embedding_norm_bias,
+        .positions = of_encoder.positions,
+        .norm = of_encoder.norm,
+        .norm_bias = of_encoder.norm_bias,
+    };
+    binding->n_quantized = part.n_quantized;
+    binding->n_parameters = part.n_parameters;
+    binding->bytes = part.bytes;
+    return STATUS_OK;
 }
 
 enum status weight_table_bind(struct weight_binding *binding, struct error *error)
@@ -529,6 +601,8 @@ enum status weight_table_bind(struct weight_binding *binding, struct error *erro
     TRY(bind_model(binding, error));
     for (uint32_t layer = 0; layer < binding->config->n_layers; layer++)
         TRY(bind_layer(binding, layer, error));
+    if (model_has_encoder(binding->config))
+        TRY(bind_encoder(binding, error));
     if (binding->config->quantization.method > QUANTIZATION_MXFP4 && binding->n_quantized == 0 &&
         binding->config->quantization.kv_scheme ==
             KV_SCHEME_NONE) /* K and V alone may be quantized */

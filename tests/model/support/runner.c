@@ -72,6 +72,7 @@ void runner_open(struct runner *runner, const char *folder, struct runner_option
         .tokens_max = o->tokens_max,
         .sequences_max = o->sequences_max,
         .blocks_max = o->n_blocks,
+        .encoder_tokens_max = o->encoder_tokens_max ? o->encoder_tokens_max : 128,
         .groups = runner->groups,
         .threads = runner->threads,
         .device = runner->device,
@@ -123,6 +124,30 @@ void runner_begin(struct runner *runner, struct runner_sequence *sequence, uint3
     cr_assert_eq(block_pool_acquire(runner->pool, n_all, sequence->blocks), STATUS_OK);
     const size_t state_bytes = forward_state_bytes(model_get_config(runner->model));
     sequence->state = state_bytes > 0 ? state_of(state_bytes) : NULL;
+    sequence->cross_blocks = NULL;
+    sequence->n_cross_blocks = sequence->n_cross_tokens = 0;
+}
+
+struct forward_text runner_text(struct runner *runner, struct runner_sequence *sequence,
+                                const uint32_t *token_ids, uint32_t n)
+{
+    sequence->n_cross_tokens = n;
+    sequence->n_cross_blocks = blocks_of(runner, n);
+    sequence->cross_blocks = calloc(sequence->n_cross_blocks, sizeof *sequence->cross_blocks);
+    cr_assert(sequence->cross_blocks);
+    cr_assert_eq(block_pool_acquire(runner->pool, sequence->n_cross_blocks, sequence->cross_blocks),
+                 STATUS_OK);
+    return (struct forward_text){.token_ids = token_ids,
+                                 .n_tokens = n,
+                                 .cross_blocks = sequence->cross_blocks,
+                                 .n_cross_blocks = sequence->n_cross_blocks};
+}
+
+void runner_encode(struct runner *runner, struct runner_sequence *sequence,
+                   const uint32_t *token_ids, uint32_t n)
+{
+    const struct forward_text text = runner_text(runner, sequence, token_ids, n);
+    cr_assert_eq(forward_encode(runner->forward, &text, 1), STATUS_OK);
 }
 
 void runner_copy(struct runner *runner, const struct runner_sequence *from,
@@ -153,6 +178,9 @@ void runner_end(struct runner *runner, struct runner_sequence *sequence)
 {
     for (uint32_t i = 0; i < sequence->n_blocks * n_rows(sequence); i++)
         give_back(runner, &sequence->blocks[i]);
+    for (uint32_t i = 0; i < sequence->n_cross_blocks; i++)
+        give_back(runner, &sequence->cross_blocks[i]);
+    free(sequence->cross_blocks);
     free(sequence->blocks);
     free(sequence->state);
 }
@@ -170,6 +198,9 @@ struct forward_sequence runner_next(struct runner_sequence *sequence, const uint
         .n_blocks = sequence->n_blocks,
         .wants_logits = wants_logits,
         .state = sequence->state,
+        .cross_blocks = sequence->cross_blocks,
+        .n_cross_blocks = sequence->n_cross_blocks,
+        .n_cross_tokens = sequence->n_cross_tokens,
     };
     for (uint32_t group = 0; group < n_rows(sequence); group++) {
         const uint32_t first = cache_group_first_span(
