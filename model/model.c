@@ -11,6 +11,7 @@
 #include "model/config/families.h"
 #include "model/config/kv_layers.h"
 #include "model/kernel_choice.h"
+#include "model/weights/encoder_table.h"
 #include "model/weights/kv_scales.h"
 #include "model/weights/leftover_tensors.h"
 #include "model/weights/placed_weights.h"
@@ -141,22 +142,6 @@ static struct hash128 digest_recurrent(const struct model_config *config, struct
     return hash128_chain(&KEY, digest, config->is_recurrent, config->n_layers);
 }
 
-/* That of a model without an encoder stays as it is. */
-static struct hash128 digest_encoder(const struct model_config *config, struct hash128 digest)
-{
-    static const struct hash_key KEY = {{0}};
-    const struct encoder_shape *encoder = &config->encoder;
-    const struct relative_bias *relative = &config->decoder.relative;
-    const double values[] = {
-        encoder->n_layers,       encoder->n_heads,
-        encoder->head_dim,       encoder->ffn,
-        encoder->start_id,       encoder->forced_first_id,
-        encoder->forced_last_id, relative->n_buckets,
-        relative->distance_max,  relative->is_in_each_layer,
-    };
-    return model_has_encoder(config) ? hash128_chain(&KEY, digest, values, sizeof values) : digest;
-}
-
 /* The digest of a decoder like Llama's stays as it is. */
 static struct hash128 digest_decoder(const struct model_config *config, struct hash128 digest)
 {
@@ -168,7 +153,7 @@ static struct hash128 digest_decoder(const struct model_config *config, struct h
     digest = hash128_chain(&KEY, digest, config->has_experts, config->n_layers);
     digest = digest_latents(config, digest);
     digest = hash128_chain(&KEY, digest, config->layer_ropes, config->n_layers);
-    return digest_encoder(config, digest_recurrent(config, digest));
+    return encoder_digest(config, digest_recurrent(config, digest));
 }
 
 /* Kernels of a device compute decoders like Llama's alone. */
@@ -454,6 +439,7 @@ static enum status load(struct model *model, const char *folder,
                                      .weights = &model->weights,
                                      .is_used = model->is_used};
     TRY(weight_table_bind(&binding, error));
+    TRY(encoder_table_bind(&binding, error));
     TRY(check_device(folder, &binding, options->weights, options->device, error));
     /* Only a cache of 8 bits needs them: then the worker says what is wrong. */
     const enum status scales = kv_scales_bind(&binding, &model->kv_scales, &model->kv_scales_error);

@@ -5,6 +5,7 @@
 #include "model/config/activation_name.h"
 #include "model/config/config_keys.h"
 #include "model/config/encoder_config.h"
+#include "model/config/encoder_ids.h"
 #include "model/config/families.h"
 #include "model/config/layer_list.h"
 #include "model/config/rope_parameters.h"

@@ -3,10 +3,7 @@
 #include "model/config/families.h"
 
 #include <assert.h>
-#include <math.h>
 #include <string.h>
-
-static const char START[] = "decoder_start_token_id";
 
 void encoder_config(const struct model_config *config, struct model_config *config_out)
 {
@@ -32,58 +29,35 @@ enum status encoder_refuse(const struct model_config *config, const char *who, s
                      model_family_name(config->family), config->encoder.n_layers, who);
 }
 
-/* One id, or a list of one. Absent and null: stays as it is. */
-static enum status read_id(const struct json_fields *fields, const struct model_config *config,
-                           const char *key, uint32_t *id)
-{
-    const json_t *value = json_fields_get(fields, key);
-    if (!value)
-        return STATUS_OK;
-    if (json_is_array(value) && json_array_size(value) > 1)
-        return error_set(fields->error, STATUS_UNSUPPORTED,
-                         "%s: %s has %zu ids, only one is supported", fields->file, key,
-                         json_array_size(value));
-    if (json_is_array(value))
-        value = json_array_get(value, 0);
-    const double number = json_is_number(value) ? json_number_value(value) : -1;
-    if (number < 0 || number >= config->vocabulary || number != floor(number))
-        return error_set(fields->error, STATUS_CORRUPT, "%s: %s is not an id below vocab_size %u",
-                         fields->file, key, config->vocabulary);
-    *id = (uint32_t)number;
-    return STATUS_OK;
-}
-
-enum status encoder_read_ids(const struct json_fields *fields, struct model_config *config)
-{
-    struct encoder_shape *encoder = &config->encoder;
-    if (!model_has_encoder(config))
-        return STATUS_OK;
-    if (encoder->start_id == TOKEN_NONE)
-        TRY(read_id(fields, config, "bos_token_id", &encoder->start_id));
-    TRY(read_id(fields, config, START, &encoder->start_id));
-    TRY(read_id(fields, config, "forced_bos_token_id", &encoder->forced_first_id));
-    return read_id(fields, config, "forced_eos_token_id", &encoder->forced_last_id);
-}
-
-enum status encoder_read_generation(const struct json_fields *fields, struct model_config *config)
-{
-    config->encoder.forced_first_id = config->encoder.forced_last_id = TOKEN_NONE;
-    return encoder_read_ids(fields, config);
-}
-
 enum status encoder_check(const struct model_config *config, struct error *error)
 {
     if (!model_has_encoder(config))
         return STATUS_OK;
     if (config->encoder.start_id == TOKEN_NONE)
-        return error_set(error, STATUS_CORRUPT,
-                         "config.json: %s is missing, and bos_token_id, too: no token begins a "
-                         "reply of %s",
-                         START, model_family_name(config->family));
+        return error_set(
+            error, STATUS_CORRUPT,
+            "config.json: decoder_start_token_id is missing, and bos_token_id, too: no "
+            "token begins a reply of %s",
+            model_family_name(config->family));
     if (config->quantization.method != QUANTIZATION_NONE)
         return error_set(error, STATUS_UNSUPPORTED,
                          "config.json: quantization_config: %s is supported with weights in F32, "
                          "BF16 and F16 alone, which --weights int8 rounds",
                          model_family_name(config->family));
     return STATUS_OK;
+}
+
+struct hash128 encoder_digest(const struct model_config *config, struct hash128 digest)
+{
+    static const struct hash_key KEY = {{0}};
+    const struct encoder_shape *encoder = &config->encoder;
+    const struct relative_bias *relative = &config->decoder.relative;
+    const double values[] = {
+        encoder->n_layers,       encoder->n_heads,
+        encoder->head_dim,       encoder->ffn,
+        encoder->start_id,       encoder->forced_first_id,
+        encoder->forced_last_id, relative->n_buckets,
+        relative->distance_max,  relative->is_in_each_layer,
+    };
+    return model_has_encoder(config) ? hash128_chain(&KEY, digest, values, sizeof values) : digest;
 }

@@ -1,5 +1,5 @@
 /*
- * encoder_config - an encoder described as a decoder is, and what else a model with an encoder reads of its files.
+ * encoder_config - an encoder described as a decoder is, and what a model with an encoder must be.
  *
  * The layers of both stand in one array of weights: the decoder's first, then the encoder's.
  *
@@ -7,8 +7,9 @@
  */
 #pragma once
 
+#include "base/hash.h"
+#include "base/status.h"
 #include "model/config/model_config.h"
-#include "model/files/json_fields.h"
 
 static inline bool model_has_encoder(const struct model_config *config)
 {
@@ -28,11 +29,7 @@ void encoder_config(const struct model_config *config, struct model_config *conf
 MUST_CHECK enum status encoder_refuse(const struct model_config *config, const char *who,
                                       struct error *error);
 
-/* The ids of encoder_shape. Nothing, if the model has no encoder. CORRUPT, UNSUPPORTED with a sentence. */
-MUST_CHECK enum status encoder_read_ids(const struct json_fields *fields,
-                                        struct model_config *config);
-/* The same of generation_config.json: what it does not force, nothing forces. */
-MUST_CHECK enum status encoder_read_generation(const struct json_fields *fields,
-                                               struct model_config *config);
 /* When all files are read. CORRUPT: no token begins a reply. UNSUPPORTED: the weights are quantized. */
 MUST_CHECK enum status encoder_check(const struct model_config *config, struct error *error);
+/* That of a model without an encoder stays as it is. */
+struct hash128 encoder_digest(const struct model_config *config, struct hash128 digest);

@@ -2,7 +2,7 @@
 
 #include "kernels/attention.h"
 #include "model/config/activation_name.h"
-#include "model/config/encoder_config.h"
+#include "model/config/encoder_ids.h"
 
 #include <math.h>
 #include <stdio.h>

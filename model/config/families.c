@@ -1,6 +1,7 @@
 #include "model/config/families.h"
 
 #include "model/config/encoder_readers.h"
+#include "model/config/encoder_rows.h"
 #include "model/config/family_readers.h"
 
 #include <assert.h>
@@ -25,33 +26,6 @@
     "rope_interleave first_k_dense_replace moe_layer_freq n_routed_experts n_shared_experts "      \
     "num_experts_per_tok moe_intermediate_size norm_topk_prob scoring_func n_group topk_group "    \
     "routed_scaling_factor kv_b_is_apart " ROUTER_TRAINING
-
-#define ENCODER_KEYS                                                                               \
-    "is_encoder_decoder decoder_start_token_id bos_token_id forced_bos_token_id "                  \
-    "forced_eos_token_id "
-#define ENCODER_GENERATION_KEYS                                                                    \
-    "decoder_start_token_id bos_token_id forced_bos_token_id forced_eos_token_id"
-#define T5_NAMES                                                                                   \
-    "hidden_size=d_model num_hidden_layers=num_layers num_attention_heads=num_heads "              \
-    "head_dim=d_kv intermediate_size=d_ff norm_eps=layer_norm_epsilon"
-#define T5_KEYS                                                                                    \
-    ENCODER_KEYS                                                                                   \
-    "d_model d_kv d_ff num_layers num_decoder_layers num_heads layer_norm_epsilon "                \
-    "relative_attention_num_buckets relative_attention_max_distance feed_forward_proj "            \
-    "dense_act_fn is_gated_act"
-#define BART_NAMES                                                                                 \
-    "hidden_size=d_model num_hidden_layers=decoder_layers "                                        \
-    "num_attention_heads=decoder_attention_heads intermediate_size=decoder_ffn_dim "               \
-    "hidden_act=activation_function"
-#define BART_KEYS                                                                                  \
-    ENCODER_KEYS                                                                                   \
-    "d_model decoder_layers decoder_attention_heads decoder_ffn_dim encoder_layers "               \
-    "encoder_attention_heads encoder_ffn_dim activation_function scale_embedding "                 \
-    "normalize_before normalize_embedding add_final_layer_norm add_bias_logits "                   \
-    "static_position_embeddings extra_pos_embeddings"
-/* Distances have no end: so many positions are served, whatever n_positions says, which Transformers does not read, either. */
-#define T5_TOKENS  16384
-#define T5_DECODER .decoder = {.attention_scale = 1}
 
 /* The first rows' places are part of digests of models: new rows come last. */
 static const struct family FAMILIES[] = {
@@ -537,85 +511,13 @@ static const struct family FAMILIES[] = {
      .vocabulary = 248320,
      .context_tokens = 32768,
      .read = family_read_qwen3_5_moe},
-    {.architecture = "T5ForConditionalGeneration",
-     .model_type = "t5",
-     .names = T5_NAMES,
-     .own_keys = T5_KEYS " scale_decoder_outputs",
-     .generation_keys = ENCODER_GENERATION_KEYS,
-     T5_DECODER,
-     .naming = NAMED_AS_T5,
-     .ropes = ROPES_NOWHERE,
-     .head_dim = 64,
-     .context_tokens = T5_TOKENS,
-     .activation = "relu",
-     .read = family_read_t5},
-    {.architecture = "MT5ForConditionalGeneration",
-     .model_type = "mt5",
-     .names = T5_NAMES,
-     .own_keys = T5_KEYS,
-     .generation_keys = ENCODER_GENERATION_KEYS,
-     T5_DECODER,
-     .naming = NAMED_AS_T5,
-     .ropes = ROPES_NOWHERE,
-     .head_dim = 64,
-     .context_tokens = T5_TOKENS,
-     .activation = "relu",
-     .read = family_read_mt5},
-    {.architecture = "UMT5ForConditionalGeneration",
-     .model_type = "umt5",
-     .names = T5_NAMES,
-     .own_keys = T5_KEYS,
-     .generation_keys = ENCODER_GENERATION_KEYS,
-     T5_DECODER,
-     .naming = NAMED_AS_T5,
-     .ropes = ROPES_NOWHERE,
-     .head_dim = 64,
-     .context_tokens = T5_TOKENS,
-     .activation = "relu",
-     .read = family_read_umt5},
-    {.architecture = "BartForConditionalGeneration",
-     .model_type = "bart",
-     .names = BART_NAMES,
-     .own_keys = BART_KEYS,
-     .generation_keys = ENCODER_GENERATION_KEYS,
-     .decoder = {.norm = NORM_LAYER,
-                 .norm_place = NORM_AFTER_SUM,
-                 .norms_have_bias = true,
-                 .has_no_gate = true,
-                 .has_embedding_norm = true,
-                 .has_positions = true,
-                 .position_offset = 2},
-     .naming = NAMED_AS_BART,
-     .has_qkv_bias = true,
-     .has_o_bias = true,
-     .has_mlp_bias = true,
-     .ties_embeddings = true,
-     .ropes = ROPES_NOWHERE,
-     .context_tokens = 1024,
-     .norm_eps = 1e-5,
-     .activation = "gelu",
-     .read = family_read_bart},
-    {.architecture = "MBartForConditionalGeneration",
-     .model_type = "mbart",
-     .names = BART_NAMES,
-     .own_keys = BART_KEYS,
-     .generation_keys = ENCODER_GENERATION_KEYS,
-     .decoder = {.norm = NORM_LAYER,
-                 .norms_have_bias = true,
-                 .has_no_gate = true,
-                 .has_embedding_norm = true,
-                 .has_positions = true,
-                 .position_offset = 2},
-     .naming = NAMED_AS_MBART,
-     .has_qkv_bias = true,
-     .has_o_bias = true,
-     .has_mlp_bias = true,
-     .ties_embeddings = true,
-     .ropes = ROPES_NOWHERE,
-     .context_tokens = 1024,
-     .norm_eps = 1e-5,
-     .activation = "gelu",
-     .read = family_read_mbart},
+    T5_FAMILY("T5ForConditionalGeneration", "t5", T5_KEYS " scale_decoder_outputs", family_read_t5),
+    T5_FAMILY("MT5ForConditionalGeneration", "mt5", T5_KEYS, family_read_mt5),
+    T5_FAMILY("UMT5ForConditionalGeneration", "umt5", T5_KEYS, family_read_umt5),
+    BART_FAMILY("BartForConditionalGeneration", "bart", NORM_AFTER_SUM, NAMED_AS_BART,
+                family_read_bart),
+    BART_FAMILY("MBartForConditionalGeneration", "mbart", NORM_BEFORE, NAMED_AS_MBART,
+                family_read_mbart),
 };
 
 enum { N_FAMILIES = sizeof FAMILIES / sizeof *FAMILIES };

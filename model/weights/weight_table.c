@@ -281,6 +281,12 @@ static enum status bind(struct weight_binding *binding, const char *name,
     return STATUS_OK;
 }
 
+enum status weight_table_bind_tensor(struct weight_binding *binding, const char *name,
+                                     const struct tensor_row *row, void *place, struct error *error)
+{
+    return bind(binding, name, row, place, ALONE, error);
+}
+
 static const char *find_head(const struct weight_binding *binding, const char *usual)
 {
     const char *const heads[] = {usual, TENSOR_HEAD, "language_model." TENSOR_HEAD};
@@ -288,21 +294,6 @@ static const char *find_head(const struct weight_binding *binding, const char *u
         if (weight_files_find(binding->files, heads[i]))
             return heads[i];
     return usual;
-}
-
-/* BART: final_logits_bias [1][vocabulary], zeros if the files have none. */
-static enum status bind_logits_bias(struct weight_binding *binding, struct error *error)
-{
-    static const struct tensor_row BIAS = {
-        NULL, offsetof(struct weights, head_bias), DIM_ONE, DIM_VOCABULARY, ALWAYS, PART_ALL};
-    const char *name = tensor_names_of(binding->config)->logits_bias;
-    if (!name || !weight_files_find(binding->files, name))
-        return STATUS_OK;
-    TRY(bind(binding, name, &BIAS, binding->weights, ALONE, error));
-    struct tensor *bias = &binding->weights->head_bias;
-    bias->n_out = bias->n_in;
-    bias->n_in = 1;
-    return STATUS_OK;
 }
 
 static enum status bind_model(struct weight_binding *binding, struct error *error)
@@ -331,7 +322,7 @@ static enum status bind_model(struct weight_binding *binding, struct error *erro
         TRY(bind(binding, head, &HEAD, weights, ALONE, error));
     if (binding->config->decoder.has_head_bias)
         TRY(bind(binding, "lm_head.bias", &HEAD_BIAS, weights, ALONE, error));
-    return bind_logits_bias(binding, error);
+    return STATUS_OK;
 }
 
 static enum status check_norms(const struct weight_binding *binding, uint32_t layer,
@@ -541,7 +532,8 @@ static enum status bind_cross(struct weight_binding *binding, uint32_t layer, st
     return STATUS_OK;
 }
 
-static enum status bind_layer(struct weight_binding *binding, uint32_t layer, struct error *error)
+enum status weight_table_bind_layer(struct weight_binding *binding, uint32_t layer,
+                                    struct error *error)
 {
     const struct tensor_names *names = tensor_names_of(binding->config);
     struct layer_weights *weights = &binding->weights->layers[layer];
@@ -562,47 +554,12 @@ static enum status bind_layer(struct weight_binding *binding, uint32_t layer, st
     return check_norms(binding, layer, error);
 }
 
-/* The encoder's layers, in their places behind the decoder's, and its ends: as those of a decoder. */
-static enum status bind_encoder(struct weight_binding *binding, struct error *error)
-{
-    const uint32_t n_before = binding->config->n_layers;
-    struct weights *weights = binding->weights;
-    struct model_config config;
-    encoder_config(binding->config, &config);
-    struct weights of_encoder = {.layers = weights->layers + n_before,
-                                 .experts = weights->experts + n_before};
-    struct weight_binding part = *binding;
-    part.config = &config;
-    part.weights = &of_encoder;
-    char name[NAME_BYTES_MAX];
-    for (const struct tensor_row *row = tensor_names_of(&config)->of_model; row->name; row++) {
-        snprintf(name, sizeof name, "%s%s", part.root, row->name);
-        TRY(bind(&part, name, row, &of_encoder, ALONE, error));
-    }
-    for (uint32_t layer = 0; layer < config.n_layers; layer++)
-        TRY(bind_layer(&part, layer, error));
-    weights->n_encoder_layers = config.n_layers;
-    weights->encoder = (struct encoder_ends){
-        .embedding_norm = of_encoder.embedding_norm,
-        .embedding_norm_bias = of_encoder.embedding_norm_bias,
-        .positions = of_encoder.positions,
-        .norm = of_encoder.norm,
-        .norm_bias = of_encoder.norm_bias,
-    };
-    binding->n_quantized = part.n_quantized;
-    binding->n_parameters = part.n_parameters;
-    binding->bytes = part.bytes;
-    return STATUS_OK;
-}
-
 enum status weight_table_bind(struct weight_binding *binding, struct error *error)
 {
     find_root(binding);
     TRY(bind_model(binding, error));
     for (uint32_t layer = 0; layer < binding->config->n_layers; layer++)
-        TRY(bind_layer(binding, layer, error));
-    if (model_has_encoder(binding->config))
-        TRY(bind_encoder(binding, error));
+        TRY(weight_table_bind_layer(binding, layer, error));
     if (binding->config->quantization.method > QUANTIZATION_MXFP4 && binding->n_quantized == 0 &&
         binding->config->quantization.kv_scheme ==
             KV_SCHEME_NONE) /* K and V alone may be quantized */

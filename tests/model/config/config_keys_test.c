@@ -56,8 +56,6 @@ Test(config_keys, verdicts)
         {KEYS_CONFIG, "bias", "true", KEY_USED, "alibi bias"},
         {KEYS_CONFIG_ALONE, "bias", "true", KEY_USED, "bias"},
         {KEYS_GENERATION, "bias", "true", KEY_USED, "bias"},
-        {KEYS_GENERATION, "forced_bos_token_id", "3", KEY_REFUSED, NULL},
-        {KEYS_GENERATION, "forced_bos_token_id", "3", KEY_USED, "forced_bos_token_id"},
         {KEYS_CONFIG, "attention_bias", "true", KEY_USED, NULL},
         {KEYS_CONFIG, "logit_scale", "1.0", KEY_IGNORED, NULL},
         {KEYS_CONFIG, "logit_scale", "1", KEY_IGNORED, NULL},
