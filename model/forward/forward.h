@@ -219,7 +219,8 @@ uint32_t forward_text_tokens_max(const struct forward *forward);
 MUST_CHECK enum status forward_rows(struct forward *forward, uint32_t first, uint32_t n,
                                     float *logits_out);
 
-/* The count of finished layers, and of calls of forward_rows. It shows whether a step advances. On a device with its own queue a layer counts as
+/* The count of finished layers, those of forward_encode and the cross blocks of a layer too, and of calls of forward_rows. It shows
+ * whether a step advances. On a device with its own queue a layer counts as
  * finished when it is enqueued; device_wait bounds the rest. Any thread. */
 uint64_t forward_layers_done(const struct forward *forward);
 

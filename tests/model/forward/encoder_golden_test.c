@@ -1,6 +1,7 @@
 /* forward_encode, and steps behind it: K, V and logits of Transformers for T5, mT5, UMT5, BART and mBART, and the replies of generate. */
 #include "kernels/dtype.h"
 #include "model/sampling/forced_tokens.h"
+#include "tests/model/support/broken_folder.h"
 #include "tests/model/support/encoder_golden.h"
 #include "tests/model/support/golden.h"
 
@@ -198,4 +199,43 @@ ParameterizedTest(struct golden_model *model, encoder_golden,
     check_near(&golden, (struct runner_options){.weights = WEIGHTS_INT8}, 0.8 * of_int8,
                1.25 * of_int8);
     encoder_golden_close(&golden);
+}
+
+/* As version 5 writes config.json; files of the first versions, without the root, or without what Transformers knows by itself. */
+Test(encoder_golden, other_spellings_give_the_same_logits)
+{
+    static const struct {
+        const char *name;
+        enum broken_what what;
+        const char *argument;
+    } CASES[] = {
+        {"t5_v1_1", CONFIG_SET,
+         "{\"tie_word_embeddings\": true, \"scale_decoder_outputs\": false, \"dense_act_fn\": "
+         "\"gelu_new\", \"is_gated_act\": true, \"is_decoder\": false}"},
+        {"t5_v1_0", CONFIG_SET, "{\"feed_forward_proj\": null, \"tie_word_embeddings\": null}"},
+        {"t5_v1_0", TENSOR_COPY, "decoder.embed_tokens.weight=shared.weight"},
+        {"t5_v1_0", TENSOR_COPY, "lm_head.weight=shared.weight"},
+        {"mt5", CONFIG_SET, "{\"tie_word_embeddings\": true, \"num_decoder_layers\": 2}"},
+        {"umt5", CONFIG_SET, "{\"tie_word_embeddings\": true, \"dense_act_fn\": \"silu\"}"},
+        {"bart_scaled", TENSOR_STRIP, "model."},
+        {"bart_scaled", CONFIG_SET, "{\"num_hidden_layers\": 12, \"encoder_attention_heads\": 4}"},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        struct encoder_golden golden;
+        struct broken_folder folder;
+        struct runner runner;
+        encoder_golden_open(&golden, CASES[i].name);
+        broken_folder_make(&folder, golden.folder, CASES[i].what, CASES[i].argument);
+        runner_open(&runner, folder.path, (struct runner_options){.n_blocks = 32});
+        const struct encoder_pair *pair = &golden.pairs[0];
+        const size_t n = (size_t)pair->n_decoder * golden.vocabulary;
+        float *logits = calloc(n, sizeof *logits);
+        encoder_logits(&runner, pair, 0, logits);
+        const double error = golden_error(logits, pair->logits, n);
+        cr_expect_leq(error, TOLERANCE, "%s, %s: %g", CASES[i].name, CASES[i].argument, error);
+        free(logits);
+        runner_close(&runner);
+        broken_folder_remove(&folder);
+        encoder_golden_close(&golden);
+    }
 }
