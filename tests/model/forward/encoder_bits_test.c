@@ -182,6 +182,25 @@ Test(encoder_bits, activation_bytes_are_those_that_are_allocated)
     cr_expect_gt(bytes[0], bytes[1], "scratch K and V of 512 tokens");
 }
 
+/* As a worker does it. */
+Test(encoder_bits, it_warms_up_before_a_pool_is_attached)
+{
+    struct runner runner;
+    struct error error = {""};
+    struct forward *forward;
+    runner_open(&runner, GOLDEN_ENCODERS "/t5_v1_1", (struct runner_options){.n_blocks = 32});
+    struct forward_options options = *forward_get_options(runner.forward);
+    options.tokens_max = 24;
+    options.encoder_tokens_max = 100;
+    cr_assert_eq(forward_create(runner.model, &options, &error, &forward), STATUS_OK, "%s",
+                 error.text);
+    cr_expect_eq(forward_text_tokens_max(forward), 100);
+    cr_expect_eq(forward_warm_up(forward), STATUS_OK);
+    cr_expect_eq(forward_attach(forward, runner.pool, &error), STATUS_OK, "%s", error.text);
+    forward_destroy(forward);
+    runner_close(&runner);
+}
+
 Test(encoder_bits, what_is_not_computed_behind_an_encoder_is_refused_by_name)
 {
     static const struct {
