@@ -8,6 +8,7 @@
 #include "cli/read_speed.h"
 #include "cli/split_costs.h"
 #include "device/device.h"
+#include "model/config/encoder_config.h"
 #include "model/config/families.h"
 #include "model/config/kv_layers.h"
 #include "model/folder_report.h"
@@ -77,6 +78,14 @@ static void add_state(json_t *facts, const struct model_config *config)
         json_object_update_new(facts, json_pack("{s:I, s:I}", "recurrent_layers", n_layers,
                                                 "recurrent_state_bytes",
                                                 (json_int_t)state_layout_bytes(config)));
+}
+
+/* Only if the model has one. */
+static void add_encoder(json_t *facts, const struct model_config *config)
+{
+    if (model_has_encoder(config))
+        json_object_set_new(facts, "encoder_layers",
+                            json_integer((json_int_t)config->encoder.n_layers));
 }
 
 /* {"Q4_1": bytes, "F32": bytes}, and what a token reads of them */
@@ -283,6 +292,7 @@ static enum status add_model_facts(json_t *facts, const char *folder,
     TRY(status);
     add_model(facts, model);
     add_state(facts, model_get_config(model));
+    add_encoder(facts, model_get_config(model));
     add_types(facts, model);
     json_object_set_new(facts, "read_bytes_per_second", json_real(read_speed));
     status = add_kv(facts, folder, model, values, &room, error);
@@ -406,6 +416,16 @@ static void print_state(const json_t *facts)
                fact(facts, "recurrent_state_bytes"), fact(facts, "recurrent_state_blocks"));
 }
 
+/* A token of the text has K and V in as many layers as one of the decoder. */
+static void print_encoder(const json_t *facts)
+{
+    if (fact(facts, "encoder_layers") > 0)
+        printf("encoder         " INT " layers before " INT " of the decoder: " INT
+               " bytes of cross K and V a token of the text, %s\n",
+               fact(facts, "encoder_layers"), fact(facts, "layers"),
+               fact(facts, "kv_bytes_per_token"), fact_text(facts, "kv_dtype"));
+}
+
 /* "sinks   a token of a reply sees the first 4 tokens and the last 508: a reply of up to 1048576 takes 17.9 MiB" */
 static void print_sinks(const json_t *facts)
 {
@@ -432,6 +452,7 @@ static void print_latents(const json_t *facts)
 static void print_memory(const json_t *facts)
 {
     print_state(facts);
+    print_encoder(facts);
     print_sinks(facts);
     printf("kv              " INT " bytes a token, %s\n", fact(facts, "kv_bytes_per_token"),
            fact_text(facts, "kv_dtype"));

@@ -82,12 +82,11 @@ static void add_keys_around(json_t *report, const json_t *root)
     json_object_set_new(json_object_get(report, "ignored"), WHY, ignored);
 }
 
-static json_t *report_of_keys(enum key_file file, const json_t *root)
+static json_t *report_of_keys(enum key_file file, const json_t *root, const char *own_keys)
 {
     struct error ignored = {""};
     const struct json_fields fields = {root, CONFIG, &ignored};
     struct json_fields text = fields;
-    const char *own_keys = NULL;
     json_t *report = json_pack("{s:{}, s:{}, s:{}, s:[]}", "used", "ignored", "refused", "unknown");
     if (file == KEYS_CONFIG || file == KEYS_CONFIG_ALONE) {
         if (family_text_fields(&fields, &text) != STATUS_OK)
@@ -100,7 +99,9 @@ static json_t *report_of_keys(enum key_file file, const json_t *root)
     return report;
 }
 
-static json_t *report_of_file(const char *folder, const char *name, enum key_file file)
+/* own_keys: of a file that is not config.json, which says them itself. */
+static json_t *report_of_file(const char *folder, const char *name, enum key_file file,
+                              const char *own_keys)
 {
     struct mapped_file mapped = {0};
     struct error error = {""};
@@ -113,9 +114,30 @@ static json_t *report_of_file(const char *folder, const char *name, enum key_fil
     mapped_file_close(&mapped);
     if (status != STATUS_OK)
         return json_string(error.text);
-    json_t *report = report_of_keys(file, root);
+    json_t *report = report_of_keys(file, root, own_keys);
     json_decref(root);
     return report;
+}
+
+/* The keys of generation_config.json that only the family of this folder has. NULL: none, or no family. */
+static const char *generation_keys_of(const char *folder)
+{
+    struct mapped_file mapped = {0};
+    struct error ignored = {""};
+    json_t *root;
+    uint32_t family;
+    const char *keys = NULL;
+    if (mapped_file_open(folder, CONFIG, FILE_BYTES_MAX, &mapped, &ignored) != STATUS_OK)
+        return NULL;
+    if (json_fields_parse((const char *)mapped.data, mapped.bytes, CONFIG, &root, &ignored) ==
+        STATUS_OK) {
+        const struct json_fields fields = {root, CONFIG, &ignored};
+        if (family_read(&fields, &family) == STATUS_OK)
+            keys = family_at(family)->generation_keys;
+        json_decref(root);
+    }
+    mapped_file_close(&mapped);
+    return keys;
 }
 
 /* ---- the files of the folder ---- */
@@ -189,13 +211,14 @@ enum status folder_report_make(const char *folder, json_t **report_out, struct e
 {
     json_t *others = NULL;
     TRY(list_others(folder, &others, error));
-    json_t *generation = report_of_file(folder, GENERATION, KEYS_GENERATION);
+    json_t *generation = report_of_file(folder, GENERATION, KEYS_GENERATION,
+                                        generation_keys_of(folder));
     enum key_file config = json_is_null(generation) ? KEYS_CONFIG_ALONE : KEYS_CONFIG;
     json_t *report = json_pack(
-        "{s:{s:o, s:o, s:o, s:o}, s:o}", "files", CONFIG, report_of_file(folder, CONFIG, config),
-        GENERATION, generation, TOKENIZER, report_of_file(folder, TOKENIZER, KEYS_TOKENIZER),
-        SPECIAL_TOKENS, report_of_file(folder, SPECIAL_TOKENS, KEYS_SPECIAL_TOKENS), "other_files",
-        others);
+        "{s:{s:o, s:o, s:o, s:o}, s:o}", "files", CONFIG,
+        report_of_file(folder, CONFIG, config, NULL), GENERATION, generation, TOKENIZER,
+        report_of_file(folder, TOKENIZER, KEYS_TOKENIZER, NULL), SPECIAL_TOKENS,
+        report_of_file(folder, SPECIAL_TOKENS, KEYS_SPECIAL_TOKENS, NULL), "other_files", others);
     if (!report)
         return error_set(error, STATUS_NO_MEMORY, "no memory for a report on %.200s", folder);
     *report_out = report;

@@ -7,14 +7,17 @@
 #include "kernels/kernels.h"
 #include "model/config/attention_windows.h"
 #include "model/config/config_file.h"
+#include "model/config/encoder_config.h"
 #include "model/config/families.h"
 #include "model/config/kv_layers.h"
 #include "model/kernel_choice.h"
+#include "model/weights/encoder_table.h"
 #include "model/weights/kv_scales.h"
 #include "model/weights/leftover_tensors.h"
 #include "model/weights/placed_weights.h"
 #include "model/weights/quantized_weights.h"
 #include "model/weights/rearranged_weights.h"
+#include "model/weights/shared_embeddings.h"
 #include "model/weights/weight_digest.h"
 #include "model/weights/weight_table.h"
 #include "model/weights/weights.h"
@@ -150,7 +153,7 @@ static struct hash128 digest_decoder(const struct model_config *config, struct h
     digest = hash128_chain(&KEY, digest, config->has_experts, config->n_layers);
     digest = digest_latents(config, digest);
     digest = hash128_chain(&KEY, digest, config->layer_ropes, config->n_layers);
-    return digest_recurrent(config, digest);
+    return encoder_digest(config, digest_recurrent(config, digest));
 }
 
 /* Kernels of a device compute decoders like Llama's alone. */
@@ -290,8 +293,8 @@ static enum status place_weights(struct model *model, struct load_steps *steps, 
         .on_progress = steps->copied_bytes > 0 && steps->options->on_progress ? show_copied : NULL,
         .arg = steps,
     };
-    TRY(placed_weights_make(&options, &model->weights, model->config.n_layers, &model->placed,
-                            error));
+    TRY(placed_weights_make(&options, &model->weights, model_all_layers(&model->config),
+                            &model->placed, error));
     if (device_reads_host(options.device))
         return STATUS_OK;
     assert(model->placed.in_place_bytes == 0);
@@ -306,9 +309,9 @@ static enum status place_weights(struct model *model, struct load_steps *steps, 
 static uint64_t kept_bytes(const struct model *model, enum weight_format format)
 {
     const struct tensor *embedding = &model->weights.embedding;
-    uint64_t bytes = model->weight_bytes - quantized_weights_source_bytes(format, &model->weights,
-                                                                          model->config.n_layers,
-                                                                          n_experts(model));
+    uint64_t bytes = model->weight_bytes - quantized_weights_source_bytes(
+                                               format, &model->weights,
+                                               model_all_layers(&model->config), n_experts(model));
     if (model->config.tied_embeddings && quantized_weights_round_head(format, &model->weights))
         bytes += dtype_array_bytes(embedding->dtype, (size_t)embedding->n_out * embedding->n_in);
     return bytes;
@@ -328,8 +331,8 @@ static enum status quantize_weights(struct model *model, struct load_steps *step
         .on_progress = is_showing ? show_quantized : NULL,
         .arg = steps,
     };
-    TRY(quantized_weights_make(&options, &model->weights, model->config.n_layers, n_experts(model),
-                               &model->quantized, error));
+    TRY(quantized_weights_make(&options, &model->weights, model_all_layers(&model->config),
+                               n_experts(model), &model->quantized, error));
     model->weight_bytes += model->quantized.bytes;
     model->digest = hash128_chain(&KEY, model->digest, &format, sizeof format);
     return STATUS_OK;
@@ -387,9 +390,10 @@ static enum status load_weights(struct model *model, const struct model_options 
         steps.copied_bytes = model->weight_bytes;
     if (options->weights != WEIGHTS_AUTO)
         steps.quantized_bytes = quantized_weights_source_bytes(
-            options->weights, &model->weights, model->config.n_layers, n_experts(model));
+            options->weights, &model->weights, model_all_layers(&model->config), n_experts(model));
+    TRY(shared_embeddings_check(&model->config, &model->files, &model->weights.embedding, error));
     TRY(read_weights(model, &steps, error));
-    TRY(rearranged_weights_make(options->threads, &model->weights, model->config.n_layers,
+    TRY(rearranged_weights_make(options->threads, &model->weights, model_all_layers(&model->config),
                                 n_experts(model), &model->rearranged, error));
     if (options->weights != WEIGHTS_AUTO)
         TRY(quantize_weights(model, &steps, error));
@@ -425,8 +429,9 @@ static enum status load(struct model *model, const char *folder,
     choose_rope(&model->config, options->context_tokens, options->is_quiet);
     TRY(weight_files_open(folder, &model->files, error));
     model->is_used = calloc(model->files.n_entries + 1, sizeof *model->is_used);
-    model->weights.layers = calloc(model->config.n_layers, sizeof *model->weights.layers);
-    model->weights.experts = calloc(model->config.n_layers, sizeof *model->weights.experts);
+    const uint32_t n_layers = model_all_layers(&model->config);
+    model->weights.layers = calloc(n_layers, sizeof *model->weights.layers);
+    model->weights.experts = calloc(n_layers, sizeof *model->weights.experts);
     if (!model->is_used || !model->weights.layers || !model->weights.experts)
         return STATUS_NO_MEMORY;
     struct weight_binding binding = {.config = &model->config,
@@ -434,6 +439,7 @@ static enum status load(struct model *model, const char *folder,
                                      .weights = &model->weights,
                                      .is_used = model->is_used};
     TRY(weight_table_bind(&binding, error));
+    TRY(encoder_table_bind(&binding, error));
     TRY(check_device(folder, &binding, options->weights, options->device, error));
     /* Only a cache of 8 bits needs them: then the worker says what is wrong. */
     const enum status scales = kv_scales_bind(&binding, &model->kv_scales, &model->kv_scales_error);
@@ -480,7 +486,8 @@ void model_destroy(struct model *model)
 {
     if (!model)
         return;
-    for (uint32_t layer = 0; model->weights.experts && layer < model->config.n_layers; layer++)
+    for (uint32_t layer = 0; model->weights.experts && layer < model_all_layers(&model->config);
+         layer++)
         free(model->weights.experts[layer]);
     free(model->weights.experts);
     free(model->weights.norm_rows);
@@ -556,8 +563,8 @@ enum status model_planned_bytes(const struct model *model, enum weight_format we
         *bytes_out = model->weight_bytes;
         return STATUS_OK;
     }
-    TRY(quantized_weights_bytes(weights, &model->weights, model->config.n_layers, n_experts(model),
-                                &bytes, error));
+    TRY(quantized_weights_bytes(weights, &model->weights, model_all_layers(&model->config),
+                                n_experts(model), &bytes, error));
     *bytes_out = kept_bytes(model, weights) + bytes;
     return STATUS_OK;
 }

@@ -6,6 +6,7 @@
 #include "kernels/kernels.h"
 #include "kvtransfer/drivers/ucx/ucx_process.h"
 #include "kvtransfer/revision.h"
+#include "model/config/encoder_config.h"
 #include "model/config/families.h"
 #include "model/config/kv_layers.h"
 #include "model/forward/attention_check.h"
@@ -151,6 +152,7 @@ static enum status set_geometry(struct worker *worker, const struct worker_optio
                                 struct error *error)
 {
     struct geometry *geometry = &worker->identity.geometry;
+    TRY(encoder_refuse(worker->config, "workers", error));
     TRY(worker_kv_scales_find(worker->model, options->folder, options->kv_dtype, options->kv_scales,
                               &worker->kv_scales, error));
     TRY(worker_geometry(worker->model, options->kv_dtype, &worker->kv_scales,

@@ -2,6 +2,7 @@
 
 #include "device/device.h"
 #include "kvcache/block_table.h"
+#include "model/config/encoder_config.h"
 #include "model/model.h"
 #include "worker_common/worker.h"
 #include "worker_common/worker_device.h"
@@ -98,6 +99,7 @@ static enum status open_all(struct eval_model *model, const char *folder,
         .threads = threads,
         .device = model->device};
     TRY(model_load(folder, &load, error, &model->model));
+    TRY(encoder_refuse(model_get_config(model->model), "eval and calibrate", error));
     const uint32_t context = model_get_config(model->model)->context_tokens;
     if (options->window_tokens > context && options->sink_tokens == 0)
         return error_set(error, STATUS_INVALID_ARGUMENT,

@@ -2,7 +2,10 @@
 
 #include "base/log/log.h"
 #include "kernels/attention.h"
+#include "model/config/activation_name.h"
 #include "model/config/config_keys.h"
+#include "model/config/encoder_config.h"
+#include "model/config/encoder_ids.h"
 #include "model/config/families.h"
 #include "model/config/layer_list.h"
 #include "model/config/rope_parameters.h"
@@ -124,31 +127,12 @@ static enum status read_bias(const struct json_fields *fields, const char *key, 
 
 static enum status read_activation(const struct json_fields *fields, struct model_config *config)
 {
-    static const struct {
-        const char *name;
-        enum activation activation;
-    } ACTIVATIONS[] = {
-        {"silu", ACTIVATION_SILU},
-        {"swish", ACTIVATION_SILU},
-        {"gelu", ACTIVATION_GELU},
-        {"gelu_new", ACTIVATION_GELU_TANH},
-        {"gelu_pytorch_tanh", ACTIVATION_GELU_TANH},
-        {"relu", ACTIVATION_RELU},
-    };
     const struct family *family = family_of(config);
     const char *act = family->activation ? family->activation : "silu";
     char name[KEY_BYTES_MAX];
     const char *key = family_key(family, fields->object, "hidden_act", name, sizeof name);
     TRY(json_fields_string(fields, key, &act));
-    for (size_t i = 0; i < sizeof ACTIVATIONS / sizeof *ACTIVATIONS; i++)
-        if (strcmp(act, ACTIVATIONS[i].name) == 0) {
-            config->decoder.activation = ACTIVATIONS[i].activation;
-            return STATUS_OK;
-        }
-    return error_set(fields->error, STATUS_UNSUPPORTED,
-                     "%s: %s \"%.40s\" is not supported, only silu, gelu, gelu_new, "
-                     "gelu_pytorch_tanh and relu are",
-                     fields->file, key, act);
+    return activation_name_read(fields, key, act, &config->decoder.activation);
 }
 
 /* GGUF files have the rows of Q, K and V one after the other, and a row for each output, in every family. */
@@ -441,11 +425,15 @@ enum status model_config_parse(const char *config_json, size_t config_bytes,
     if (status == STATUS_OK && generation_json) {
         TRY(json_fields_parse(generation_json, generation_bytes, GENERATION_FILE, &root, error));
         fields = (struct json_fields){root, GENERATION_FILE, error};
-        status = config_keys_check(KEYS_GENERATION, NULL, &fields);
+        status = config_keys_check(KEYS_GENERATION, family_of(&config)->generation_keys, &fields);
         if (status == STATUS_OK)
             status = read_eos(&fields, &config);
+        if (status == STATUS_OK)
+            status = encoder_read_generation(&fields, &config);
         json_decref(root);
     }
+    if (status == STATUS_OK)
+        status = encoder_check(&config, error);
     if (status == STATUS_OK)
         *config_out = config;
     return status;

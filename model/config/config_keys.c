@@ -39,6 +39,7 @@ static const struct key_group CONFIG_KEYS[] = {
      "initializer_range attention_dropout hidden_dropout resid_pdrop embd_pdrop attn_pdrop "
      "classifier_dropout rope_init_seed gradient_checkpointing neftune_noise_alpha dropout "
      "layerdrop activation_dropout "
+     "encoder_layerdrop decoder_layerdrop classif_dropout dropout_rate initializer_factor "
      "init_std emb_pdrop skip_bias_add skip_bias_add_qkv aux_loss_alpha seq_aux"},
     {KEY_IGNORED, RUNNING,
      "attn_implementation experts_implementation _attn_implementation "
@@ -55,7 +56,8 @@ static const struct key_group CONFIG_KEYS[] = {
      "embedding_fraction sliding_window_size use_embedding_sharing "
      "use_gated_activation layer_switch use_parallel_block use_parallel_embedding init_config "
      "tokenizer_name "
-     "order_of_interleaved_layers position_embedding_type n_ctx rotary ep_size"},
+     "order_of_interleaved_layers position_embedding_type n_ctx rotary ep_size n_positions "
+     "output_past scalable_attention"},
     {KEY_IGNORED, TASKS,
      "finetuning_task task_specific_params id2label label2id num_labels problem_type "
      "summary_type summary_use_proj summary_activation summary_proj_to_labels "
@@ -243,7 +245,7 @@ enum key_verdict config_key_judge(enum key_file file, const char *own_keys, cons
 {
     const struct key_group *group = group_of(file, key, value);
     *why_out = "";
-    if ((file == KEYS_CONFIG || file == KEYS_CONFIG_ALONE) && config_keys_list(own_keys, key))
+    if (config_keys_list(own_keys, key))
         return KEY_USED;
     if (!group)
         return KEY_UNKNOWN;

@@ -32,7 +32,7 @@ enum key_verdict { KEY_USED, KEY_IGNORED, KEY_REFUSED, KEY_UNKNOWN };
 /* Whether a list of keys, separated by spaces, has the key. NULL: an empty list. */
 bool config_keys_list(const char *keys, const char *key);
 
-/* own_keys: of the model's family (families.h), used in config.json; NULL: none. *why_out: why the key is ignored; "" for other verdicts. A literal. */
+/* own_keys: of the model's family (families.h), used in this file; NULL: none. *why_out: why the key is ignored; "" for other verdicts. A literal. */
 enum key_verdict config_key_judge(enum key_file file, const char *own_keys, const char *key,
                                   const json_t *value, const char **why_out);
 

@@ -10,6 +10,7 @@
  *                                    hidden += residual_scale * after(mlp(before(hidden)))
  *     RESIDUAL_PARALLEL:             hidden += attention(before(hidden)) + mlp(before(hidden))
  *     RESIDUAL_PARALLEL_TWO_NORMS:   the same, and the MLP has a norm of its own
+ *     with an encoder, between the two:  hidden += after(attention over the encoder's K and V(before(hidden)))
  *     logits = cap(logit_scale * head(norm(hidden)))                                    cap(x) = logit_cap tanh(x / logit_cap)
  *
  * Plain data.
@@ -31,6 +32,7 @@ enum norm_place {
     NORM_BEFORE,           /* of each branch */
     NORM_BEFORE_AND_AFTER, /* four a layer: Gemma 2 and 3, GLM-4 */
     NORM_AFTER,            /* OLMo 2 and 3 */
+    NORM_AFTER_SUM, /* hidden = norm(hidden + branch): BART. The last one is that of the ends */
 };
 
 enum residual { RESIDUAL_IN_TURN, RESIDUAL_PARALLEL, RESIDUAL_PARALLEL_TWO_NORMS };
@@ -69,6 +71,19 @@ struct latent_shape {
     uint32_t q_rank;   /* q_lora_rank; 0: none */
 };
 
+/*
+ * A bias of the scores by the distance of key and query (kernels/attention.h, struct attention_bias): n_buckets 0: none.
+ * (Raffel et al. 2020, arXiv 1910.10683, section 2.1.)
+ */
+struct relative_bias {
+    uint32_t n_buckets, distance_max;
+    bool
+        is_in_each_layer; /* each layer has a table of its own (UMT5), else all have the first one's */
+};
+
+#define RELATIVE_BUCKETS_MAX  4096u
+#define RELATIVE_DISTANCE_MAX 8192u
+
 #define LATENT_NORM_EPS 1e-6f /* of both norms: Transformers gives them no other */
 
 /* Elements of a row of the cache. */
@@ -96,6 +111,8 @@ struct decoder {
     float attention_scale; /* the factor of the scores; 0: 1 / sqrt(head_dim) */
     float attention_cap;   /* 0: none */
     float alibi_scale;     /* 0: no ALiBi */
+    struct relative_bias relative;
+    bool is_encoder; /* every token sees all of its text, which comes in one chunk */
     bool
         has_output_gate; /* attention's output times sigmoid(gate(x)); Q's matrix has both, by heads: Qwen3-Next */
     float

@@ -1,5 +1,7 @@
 #include "model/config/families.h"
 
+#include "model/config/encoder_readers.h"
+#include "model/config/encoder_rows.h"
 #include "model/config/family_readers.h"
 
 #include <assert.h>
@@ -509,6 +511,13 @@ static const struct family FAMILIES[] = {
      .vocabulary = 248320,
      .context_tokens = 32768,
      .read = family_read_qwen3_5_moe},
+    T5_FAMILY("T5ForConditionalGeneration", "t5", T5_KEYS " scale_decoder_outputs", family_read_t5),
+    T5_FAMILY("MT5ForConditionalGeneration", "mt5", T5_KEYS, family_read_mt5),
+    T5_FAMILY("UMT5ForConditionalGeneration", "umt5", T5_KEYS, family_read_umt5),
+    BART_FAMILY("BartForConditionalGeneration", "bart", NORM_AFTER_SUM, NAMED_AS_BART,
+                family_read_bart),
+    BART_FAMILY("MBartForConditionalGeneration", "mbart", NORM_BEFORE, NAMED_AS_MBART,
+                family_read_mbart),
 };
 
 enum { N_FAMILIES = sizeof FAMILIES / sizeof *FAMILIES };

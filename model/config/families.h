@@ -58,12 +58,16 @@ enum tensor_naming {
     NAMED_AS_DEEPSEEK_APART, /* no family's: DeepSeek in a GGUF file */
     NAMED_AS_QWEN_NEXT,
     NAMED_AS_QWEN3_5,
+    NAMED_AS_T5, /* this and the ones behind it: models with an encoder */
+    NAMED_AS_BART,
+    NAMED_AS_MBART,
 };
 
 struct family {
     const char *architecture, *model_type;
-    const char *names;     /* "hidden_size=n_embd ...": keys that are called otherwise here */
-    const char *own_keys;  /* used beside the common ones, separated by spaces */
+    const char *names;           /* "hidden_size=n_embd ...": keys that are called otherwise here */
+    const char *own_keys;        /* used beside the common ones, separated by spaces */
+    const char *generation_keys; /* of generation_config.json, as own_keys of config.json */
     const char *rope_keys; /* members of rope_parameters that are used beside the common ones */
     struct decoder decoder;
     enum tensor_naming naming;

@@ -41,6 +41,20 @@ struct recurrent_sizes {
     uint32_t conv_width;
 };
 
+/*
+ * What stands before a decoder that attends to another text, too (T5, BART): after self attention each of its layers attends to K
+ * and V that it makes of the encoder's last rows. n_layers 0: the model is a decoder alone. What is not here is as in the decoder;
+ * encoder_config (encoder_config.h) describes the encoder as a decoder is described.
+ */
+struct encoder_shape {
+    uint32_t n_layers, n_heads, head_dim, ffn;
+    uint32_t start_id; /* the decoder's first token */
+    /* What the first token of a reply must be, and the last one of a reply that is as long as it may be; TOKEN_NONE: any. */
+    uint32_t forced_first_id, forced_last_id;
+};
+
+#define TOKEN_NONE UINT32_MAX
+
 struct model_config {
     uint32_t family; /* family_at */
     bool
@@ -79,6 +93,8 @@ struct model_config {
     struct recurrent_sizes recurrent; /* zeros: no layer has recurrent state */
     /* [n_layers]: in place of attention, and so of K and V (kv_layers.h). One layer at least has attention. */
     uint8_t is_recurrent[LAYERS_MAX];
+
+    struct encoder_shape encoder;
 
     uint32_t n_eos_ids;
     uint32_t eos_ids[EOS_IDS_MAX]; /* of both files, each once */

@@ -111,6 +111,8 @@ static enum status lay_out(struct forward *forward, const struct step_layout *la
     TRY(forward_send(forward, layout, &step, view, &sent));
     packed.positions = forward->latent ? forward_latent_prepare(forward, packed.n_sequences)
                                        : layout->metadata->positions;
+    if (forward->encoder)
+        packed.cross = forward_prepare_cross(forward, sequences, n_sequences, n_contexts);
     packed.sent = sent;
     packed.token_ids = (const uint32_t *)(const void *)sent;
     packed.logit_rows = (const uint32_t *)(const void *)(sent + layout->logit_rows_at);

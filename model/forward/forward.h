@@ -7,6 +7,11 @@
  * sequence's state, which is in blocks of its own. Bits of a sequence's results depend on nothing but its own tokens: not on the
  * batch, the chunking, the block size or the number of threads.
  *
+ * A model with an encoder computes whole texts first: forward_encode writes K and V of a text, for each layer of the decoder, into
+ * blocks of its own, its cross blocks. They are written once, and then read by each step of the sequences that have them. A cross
+ * block is laid out as a block of the decoder's own tokens, with an encoder's token in place of each: [place][K, V][kv_head][token]
+ * [dim] in the type of the cache, since both have the decoder's heads and layers. So one pool has both.
+ *
  * Everything is sized at creation; a pass allocates nothing. Activations are one allocation on the device; the inputs
  * of a step are sent in one copy of its stage. The pool is attached last, when the memory of a step has been measured:
  *
@@ -78,6 +83,8 @@ struct forward_options {
     uint32_t tokens_max;                      /* query tokens in a batch */
     uint32_t sequences_max;                   /* in a batch */
     uint32_t blocks_max;                      /* of one sequence, in each group */
+    uint32_t
+        encoder_tokens_max; /* of all texts of a forward_encode; read if the model has an encoder */
     struct cache_groups groups; /* of layers; n 0: one group of all. n_state: state_layout_blocks */
     struct thread_pool *threads;
     struct device *device;             /* the blocks of the pool are on it, too */
@@ -115,6 +122,18 @@ struct forward_sequence {
     /* [groups.n_state] of the pool: what layers with recurrent state know of the n_past tokens (state_layout.h); of none they are not
      * read. Afterwards they know those of this step, too. No two sequences share them. NULL if the model has no such layers. */
     const block_id *state_blocks;
+    /* Of a model with an encoder: what forward_encode has written of its text, in order. At least one token. */
+    const block_id *cross_blocks; /* [n_cross_blocks] */
+    uint32_t n_cross_blocks, n_cross_tokens;
+};
+
+/* A text of forward_encode. */
+struct forward_text {
+    uint64_t request_id;          /* for error messages */
+    const uint32_t *token_ids;    /* [n_tokens] */
+    uint32_t n_tokens;            /* 1 .. forward_text_tokens_max */
+    const block_id *cross_blocks; /* [n_cross_blocks] with room for n_tokens: written */
+    uint32_t n_cross_blocks;
 };
 
 /* Prompts are computed from stored scores: their sums have another order than those of generated tokens. */
@@ -179,6 +198,14 @@ MUST_CHECK enum status forward_run(struct forward *forward,
                                    const struct forward_sequence *sequences, uint32_t n_sequences,
                                    uint32_t n_contexts, float *logits_out);
 
+/* The model has an encoder, and a pool is attached. Computes at most sequences_max texts, of encoder_tokens_max tokens together, and
+ * writes their cross blocks. A batch that breaks these rules is a programmer's error (logged and asserted). DEVICE_LOST: no block
+ * may be used. */
+MUST_CHECK enum status forward_encode(struct forward *forward, const struct forward_text *texts,
+                                      uint32_t n_texts);
+/* The most tokens of one text; 0: the model has no encoder. */
+uint32_t forward_text_tokens_max(const struct forward *forward);
+
 /* After a step in which a sequence keeps its rows, until the next step: computes the logits of n of the step's query tokens, which
  * are counted from its first sequence's on. n is at most sequences_max. logits_out [n][vocabulary] has the bits that each token's
  * row would have had as a wanted one. Such a step computes its last layer for all its tokens. On a device that finds, the rows of
@@ -186,7 +213,8 @@ MUST_CHECK enum status forward_run(struct forward *forward,
 MUST_CHECK enum status forward_rows(struct forward *forward, uint32_t first, uint32_t n,
                                     float *logits_out);
 
-/* The count of finished layers, and of calls of forward_rows. It shows whether a step advances. On a device with its own queue a layer counts as
+/* The count of finished layers, those of forward_encode and the cross blocks of a layer too, and of calls of forward_rows. It shows
+ * whether a step advances. On a device with its own queue a layer counts as
  * finished when it is enqueued; device_wait bounds the rest. Any thread. */
 uint64_t forward_layers_done(const struct forward *forward);
 

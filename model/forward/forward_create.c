@@ -1,5 +1,6 @@
 #include "base/log/log.h"
 #include "kernels/cuda/sampling_parameters.h"
+#include "model/config/encoder_config.h"
 #include "model/config/kv_layers.h"
 #include "model/forward/forward_parts.h"
 #include "model/kernel_choice.h"
@@ -56,6 +57,19 @@ uint32_t forward_kv_tokens_max(const struct model_config *config,
 {
     uint64_t tokens = (uint64_t)options->blocks_max * options->block_tokens;
     return tokens < config->context_tokens ? (uint32_t)tokens : config->context_tokens;
+}
+
+/* The layer's table, as the operator reads it. */
+static struct attention_bias relative_bias(const struct forward *forward, uint32_t layer)
+{
+    const struct relative_bias *relative = &forward->config->decoder.relative;
+    const size_t n = (size_t)forward->config->n_heads * relative->n_buckets;
+    return (struct attention_bias){
+        .buckets = forward->relative_bias + (relative->is_in_each_layer ? layer * n : 0),
+        .n_buckets = relative->n_buckets,
+        .distance_max = relative->distance_max,
+        .is_bidirectional = forward->config->decoder.is_encoder,
+    };
 }
 
 /* Attention over latents is computed in one way. */
@@ -121,6 +135,8 @@ enum status forward_create_attention(struct forward *forward, uint32_t layer, st
         attention.k_scale = kv_scales_of(scales, attention.cache, number, KV_PART_K);
         attention.v_scale = kv_scales_of(scales, attention.cache, number, KV_PART_V);
     }
+    if (forward->relative_bias)
+        attention.bias = relative_bias(forward, layer);
     attention.rope = config->layer_ropes[layer] == ROPE_ABSENT  ? NULL
                      : config->layer_ropes[layer] == ROPE_LOCAL ? forward->rope_local
                                                                 : forward->rope;
@@ -180,12 +196,35 @@ static enum status create_ropes(struct forward *forward, struct error *error)
                : STATUS_OK;
 }
 
+/* Tables of the files are [n_buckets][n_heads]. */
+static enum status create_relative_bias(struct forward *forward, struct error *error)
+{
+    const struct model_config *config = forward->config;
+    const struct relative_bias *relative = &config->decoder.relative;
+    const uint32_t n_tables = relative->is_in_each_layer ? config->n_layers : 1;
+    if (relative->n_buckets == 0)
+        return STATUS_OK;
+    float *to = calloc((size_t)n_tables * config->n_heads * relative->n_buckets, sizeof *to);
+    forward->relative_bias = to;
+    if (!to)
+        return error_set(error, STATUS_NO_MEMORY, "no memory for the forward pass");
+    for (uint32_t layer = 0; layer < n_tables; layer++) {
+        const struct tensor *table = &forward->weights->layers[layer].relative_bias;
+        for (uint32_t head = 0; head < config->n_heads; head++)
+            for (uint32_t bucket = 0; bucket < relative->n_buckets; bucket++)
+                *to++ = dtype_load(table->dtype, table->data,
+                                   (size_t)bucket * config->n_heads + head);
+    }
+    return STATUS_OK;
+}
+
 enum status forward_describe_attention(struct forward *forward, struct error *error)
 {
     const struct model_config *config = forward->config;
     const struct forward_options *options = &forward->options;
     const bool is_fp8 = options->context_math == CONTEXT_MATH_FP8;
     TRY(create_ropes(forward, error));
+    TRY(create_relative_bias(forward, error));
     forward->shape = (struct attention_config){
         .n_heads = config->n_heads,
         .n_kv_heads = config->n_kv_heads,
@@ -195,8 +234,8 @@ enum status forward_describe_attention(struct forward *forward, struct error *er
         .q_scale = is_fp8 ? 1 : 0,
         .k_scale = is_fp8 ? 1 : 0,
         .v_scale = is_fp8 ? 1 : 0,
-        .mask = MASK_CAUSAL,
-        .reuses_prefix = true,
+        .mask = config->decoder.is_encoder ? MASK_BIDIRECTIONAL : MASK_CAUSAL,
+        .reuses_prefix = !config->decoder.is_encoder,
         .scale = config->decoder.attention_scale,
         .soft_cap = config->decoder.attention_cap,
         .bias = {.alibi_scale = config->decoder.alibi_scale},
@@ -244,7 +283,8 @@ static enum status create_operators(struct forward *forward, struct error *error
                   forward->rope ? forward->rope_local : NULL},
     };
     forward->kv = view_of(forward, NULL, 0);
-    return forward_layouts_create(forward, &limits, error);
+    TRY(forward_layouts_create(forward, &limits, error));
+    return forward->encoder ? forward_encoder_create(forward, error) : STATUS_OK;
 }
 
 /* A device with its own kernels needs no small working set, but many rows to keep it busy. */
@@ -279,10 +319,9 @@ static size_t heads_workspace_bytes(const struct model_config *config,
 }
 
 /* The most that products of a step use. Q, K and V read the same rows, and so do gate and up. */
-static size_t workspace_bytes(const struct model *model, const struct forward_options *options)
+static size_t workspace_bytes(const struct model_config *config, const struct kernels *kernels,
+                              const struct forward_options *options)
 {
-    const struct model_config *config = model_get_config(model);
-    const struct kernels *kernels = model_kernels(model);
     const uint32_t tokens = options->tokens_max, attended = attended_width(config);
     const size_t of_heads = heads_workspace_bytes(config, kernels, tokens);
     const size_t inner = gemm_workspace_bytes(kernels, mlp_rows_max(options), config->ffn);
@@ -299,7 +338,8 @@ static size_t workspace_bytes(const struct model *model, const struct forward_op
 /* Whether what a branch computes is changed before it is added to the residual stream. */
 static bool changes_branches(const struct model_config *config)
 {
-    return config->decoder.norm_place != NORM_BEFORE || config->decoder.residual_scale != 0;
+    const enum norm_place place = config->decoder.norm_place;
+    return (place != NORM_BEFORE && place != NORM_AFTER_SUM) || config->decoder.residual_scale != 0;
 }
 
 /* Places the activations one after the other in one allocation. Without base, only counts the bytes. */
@@ -345,11 +385,21 @@ static size_t lay_out_activations(struct forward *forward, uint8_t *base)
     return end;
 }
 
+/* Encoder and decoder take turns in the same memory. */
+static size_t lay_out_all(struct forward *forward, struct forward_encoder *encoder, uint8_t *base)
+{
+    size_t end = lay_out_activations(forward, base);
+    if (!encoder)
+        return end;
+    const size_t of_encoder = lay_out_activations(&encoder->stack, base);
+    return forward_encoder_place(encoder, base, end > of_encoder ? end : of_encoder);
+}
+
 static enum status create_workspace(struct forward *forward, struct error *error)
 {
     const struct forward_options *options = &forward->options;
     forward->sequences = calloc(options->sequences_max, sizeof *forward->sequences);
-    const size_t bytes = lay_out_activations(forward, NULL);
+    const size_t bytes = lay_out_all(forward, forward->encoder, NULL);
     const bool has_window = cache_groups_has_window(&options->groups);
     if (has_window)
         forward->tables = calloc((size_t)options->sequences_max * options->blocks_max *
@@ -362,7 +412,7 @@ static enum status create_workspace(struct forward *forward, struct error *error
     if (status == STATUS_NO_MEMORY)
         return device_no_memory(options->device, "activations of a step", bytes, error);
     TRY(status);
-    (void)lay_out_activations(forward, forward->activations.base);
+    (void)lay_out_all(forward, forward->encoder, forward->activations.base);
     return STATUS_OK;
 }
 
@@ -374,9 +424,9 @@ static uint32_t qkv_width(const struct model_config *config)
     return larger(latents > 0 ? latents : heads, forward_recurrent_width(config));
 }
 
-static struct forward shape_of(const struct model *model, const struct forward_options *options)
+struct forward forward_shape_of(const struct model_config *config, const struct kernels *kernels,
+                                const struct forward_options *options)
 {
-    const struct model_config *config = model_get_config(model);
     return (struct forward){
         .config = config,
         .options = *options,
@@ -384,15 +434,20 @@ static struct forward shape_of(const struct model *model, const struct forward_o
         .kv_tokens_max = forward_kv_tokens_max(config, options),
         .qkv_width = qkv_width(config),
         .mlp_rows_max = mlp_rows_max(options),
-        .workspace_bytes = workspace_bytes(model, options),
+        .workspace_bytes = workspace_bytes(config, kernels, options),
     };
 }
 
 size_t forward_activation_bytes(const struct model *model, const struct forward_options *options)
 {
-    struct forward shape = shape_of(model, options);
-    const struct moe_config *experts = &shape.config->experts;
-    size_t bytes = lay_out_activations(&shape, NULL);
+    const struct model_config *config = model_get_config(model);
+    const struct kernels *kernels = model_kernels(model);
+    struct forward shape = forward_shape_of(config, kernels, options);
+    const struct moe_config *experts = &config->experts;
+    struct forward_encoder encoder;
+    if (model_has_encoder(config))
+        forward_encoder_describe(config, kernels, options, &encoder);
+    size_t bytes = lay_out_all(&shape, model_has_encoder(config) ? &encoder : NULL, NULL);
     if (experts->routing.n_experts > 0)
         bytes += model_kernels(model)->moe->workspace_bytes(experts, shape.mlp_rows_max);
     return bytes;
@@ -402,7 +457,7 @@ enum status forward_describe(const struct model *model, const struct forward_opt
                              struct error *error, struct forward *forward_out)
 {
     TRY(forward_check_options(model, options, error));
-    *forward_out = shape_of(model, options);
+    *forward_out = forward_shape_of(model_get_config(model), model_kernels(model), options);
     forward_out->weights = model_weights(model);
     forward_out->threads = options->threads;
     forward_out->kernels = model_kernels(model);
@@ -423,7 +478,10 @@ enum status forward_create(const struct model *model, const struct forward_optio
 
     assert(model_device(model) == options->device ||
            (!model_device(model) && device_reads_host(options->device)));
-    status = create_workspace(forward, error);
+    if (model_has_encoder(forward->config))
+        status = forward_encoder_begin(forward, error);
+    if (status == STATUS_OK)
+        status = create_workspace(forward, error);
     if (status == STATUS_OK)
         status = create_operators(forward, error);
     if (status != STATUS_OK)
@@ -447,6 +505,8 @@ void forward_destroy(struct forward *forward)
             forward->backend->destroy(forward->attention[i]);
     }
     free(forward->attention);
+    free(forward->relative_bias);
+    forward_encoder_destroy(forward);
     forward_latent_destroy(forward);
     forward_destroy_recurrent(forward);
     moe_destroy(forward->moe);

@@ -46,10 +46,11 @@ static void norm(const struct forward *forward, const struct tensor *weight,
 }
 
 /* The rows that a branch reads: hidden, or its norm in normed. */
-static struct rows before_branch(const struct forward *forward, const struct tensor *weight,
-                                 const struct tensor *bias, uint32_t n_rows)
+struct rows forward_before_branch(const struct forward *forward, const struct tensor *weight,
+                                  const struct tensor *bias, uint32_t n_rows)
 {
-    if (forward->config->decoder.norm_place == NORM_AFTER)
+    const enum norm_place place = forward->config->decoder.norm_place;
+    if (place == NORM_AFTER || place == NORM_AFTER_SUM)
         return forward->hidden;
     norm(forward, weight, bias, forward->hidden, forward->normed, n_rows);
     return forward->normed;
@@ -58,7 +59,8 @@ static struct rows before_branch(const struct forward *forward, const struct ten
 struct rows forward_before_attention(const struct forward *forward, uint32_t layer, uint32_t n_rows)
 {
     const struct layer_weights *weights = &forward->weights->layers[layer];
-    return before_branch(forward, &weights->attention_norm, &weights->attention_norm_bias, n_rows);
+    return forward_before_branch(forward, &weights->attention_norm, &weights->attention_norm_bias,
+                                 n_rows);
 }
 
 /* hidden += residual_scale * after(branch), if branches are changed before they are added. */
@@ -80,6 +82,14 @@ static void add_branch(const struct forward *forward, const struct tensor *after
                              .n_tokens = n_rows,
                              .n = hidden,
                              .scale = decoder->residual_scale != 0 ? decoder->residual_scale : 1});
+}
+
+/* hidden <- norm(hidden), where norms stand behind the sum. */
+static void norm_sum(const struct forward *forward, const struct tensor *weight,
+                     const struct tensor *bias, uint32_t n_rows)
+{
+    if (forward->config->decoder.norm_place == NORM_AFTER_SUM)
+        norm(forward, weight, bias, forward->hidden, forward->hidden, n_rows);
 }
 
 /* Where the last product of a branch goes. */
@@ -257,15 +267,29 @@ static void attend(const struct forward *forward, const struct packed_step *pack
 }
 
 /* hidden += o(attended) */
+static void project_by(const struct forward *forward, const struct tensor *o,
+                       const struct tensor *bias, struct rows attended, uint32_t n_rows)
+{
+    struct gemm output = forward_product(o, bias, attended, end_of_branch(forward), n_rows);
+    output.accumulate = !forward->branch.data;
+    forward_multiply(forward, &output, 1);
+}
+
 static void project(const struct forward *forward, uint32_t layer, struct rows attended,
                     uint32_t n_rows)
 {
     const struct layer_weights *weights = &forward->weights->layers[layer];
-    struct gemm output = forward_product(&weights->o, &weights->o_bias, attended,
-                                         end_of_branch(forward), n_rows);
-    output.accumulate = !forward->branch.data;
-    forward_multiply(forward, &output, 1);
+    project_by(forward, &weights->o, &weights->o_bias, attended, n_rows);
     add_branch(forward, &weights->attention_after_norm, n_rows);
+    norm_sum(forward, &weights->attention_norm, &weights->attention_norm_bias, n_rows);
+}
+
+static void project_cross(const struct forward *forward, uint32_t layer, struct rows attended,
+                          uint32_t n_rows)
+{
+    const struct layer_weights *weights = &forward->weights->layers[layer];
+    project_by(forward, &weights->cross_o, &weights->cross_o_bias, attended, n_rows);
+    norm_sum(forward, &weights->cross_norm, &weights->cross_norm_bias, n_rows);
 }
 
 /* Rows first .. first + n_rows - 1, at most mlp_rows_max: the end of the branch gets down(act(gate(x)) * up(x)), or
@@ -310,7 +334,8 @@ static struct rows before_mlp(const struct forward *forward, uint32_t layer, uin
     const struct layer_weights *weights = &forward->weights->layers[layer];
     return forward->config->decoder.residual == RESIDUAL_PARALLEL
                ? forward_before_attention(forward, layer, n_rows)
-               : before_branch(forward, &weights->mlp_norm, &weights->mlp_norm_bias, n_rows);
+               : forward_before_branch(forward, &weights->mlp_norm, &weights->mlp_norm_bias,
+                                       n_rows);
 }
 
 /* The same of a layer with experts. */
@@ -350,14 +375,19 @@ static void mlp(const struct forward *forward, uint32_t layer, struct rows x, ui
             mlp_rows(forward, weights, x, first, n);
     }
     add_branch(forward, &weights->mlp_after_norm, n_rows);
+    if (layer + 1 < forward->config->n_layers) /* the last norm is the final one: score */
+        norm_sum(forward, &weights->mlp_norm, &weights->mlp_norm_bias, n_rows);
 }
 
-/* hidden += what the two branches of the layer make of it. */
+/* hidden += what the layer's last attention, and its MLP, make of it. */
 static void add_branches(const struct forward *forward, uint32_t layer, struct rows attended,
                          uint32_t n_rows)
 {
     if (forward->config->decoder.residual == RESIDUAL_IN_TURN) {
-        project(forward, layer, attended, n_rows);
+        if (forward->encoder)
+            project_cross(forward, layer, attended, n_rows);
+        else
+            project(forward, layer, attended, n_rows);
         mlp(forward, layer, before_mlp(forward, layer, n_rows), n_rows);
         return;
     }
@@ -493,9 +523,13 @@ void forward_head(const struct forward *forward, struct rows x, uint32_t n_rows,
 static void score(const struct forward *forward, const struct packed_step *packed, uint32_t n_rows,
                   struct rows logits)
 {
+    const struct weights *weights = forward->weights;
+    const struct layer_weights *last = &weights->layers[forward->config->n_layers - 1];
+    const bool is_last = forward->config->decoder.norm_place == NORM_AFTER_SUM;
     struct rows x = forward->normed;
-    norm(forward, &forward->weights->norm, &forward->weights->norm_bias, forward->hidden,
-         forward->normed, n_rows);
+    norm(forward, is_last ? &last->mlp_norm : &weights->norm,
+         is_last ? &last->mlp_norm_bias : &weights->norm_bias, forward->hidden, forward->normed,
+         n_rows);
     if (packed->keeps_rows && packed->n_logits > 0)
         x = gather(forward, packed, x, forward->config->hidden, forward->hidden.data);
     if (packed->n_logits > 0)
@@ -522,6 +556,10 @@ void forward_compute(struct forward *forward, const struct packed_step *packed, 
             forward_latent_attend(forward, packed, layer);
         else
             attend(forward, packed, layer);
+        if (forward->encoder) {
+            project(forward, layer, attended, n_rows);
+            forward_cross_attend(forward, packed, layer);
+        }
         if (layer + 1 == n_layers && !packed->keeps_rows) {
             attended = keep_rows(forward, packed);
             n_rows = packed->n_logits;

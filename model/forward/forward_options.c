@@ -96,6 +96,7 @@ enum status forward_check_options(const struct model *model, const struct forwar
     TRY(check_tiles(options, error));
     TRY(check_blocks(model, options->block_activations, error));
     TRY(check_scales(model, options, error));
+    TRY(forward_check_encoder(model_get_config(model), options, error));
     TRY(forward_check_sinks(model_get_config(model), options, kv_tokens, error));
     return check_path(options, kv_tokens, error);
 }

@@ -1,10 +1,10 @@
 /*
- * forward_parts - the private data of a forward pass, for twelve files: forward_create.c allocates it, forward_options.c
+ * forward_parts - the private data of a forward pass, for thirteen files: forward_create.c allocates it, forward_options.c
  * checks what is asked of it, forward_sinks.c those of replies with sinks, forward_warm_up.c touches it,
  * forward_layout.c lays out its steps, forward.c packs and runs them, forward_layers.c computes the decoder,
  * forward_find.c lets the device search its logits, forward_experts.c prepares the layers with experts,
  * forward_latent.c has attention over latents, forward_recurrent.c computes layers with recurrent state,
- * attention_check.c asks for attention alone.
+ * forward_encode.c computes the encoder and attention to it, attention_check.c asks for attention alone.
  */
 #pragma once
 
@@ -63,6 +63,7 @@ struct packed_step {
     const struct attention_metadata *metadata;
     const uint8_t *sent; /* the arena, with: */
     const uint32_t *token_ids, *logit_rows;
+    const struct attention_metadata *cross; /* NULL: the model has no encoder */
     uint32_t n_sequences, n_tokens,
         n_logits; /* in a static step the other counts include padding rows, n_logits does not */
     bool keeps_rows;
@@ -97,7 +98,9 @@ struct forward {
     struct attention **attention;     /* [n_layers]; NULL: a layer with recurrent state */
     struct forward_latent *latent;    /* NULL: attention has K and V of heads */
     struct recurrent_batch recurrent; /* lens NULL: no layer has a state */
-    struct attention_config shape;    /* heads and dtypes, the same in every layer */
+    float *relative_bias;            /* [1, or n_layers][n_heads][n_buckets]; NULL: there is none */
+    struct forward_encoder *encoder; /* NULL: the model has none */
+    struct attention_config shape;   /* heads and dtypes, the same in every layer */
     struct step_layout layouts[STEP_LAYOUTS_MAX];
     uint32_t n_layouts;
     uint64_t graph_bytes; /* as measured */
@@ -132,6 +135,21 @@ struct forward {
     void *on_layer_arg;
 };
 
+/* An encoder, computed as a decoder is, in the same activations, since the two never compute at once; and the attention of the
+ * decoder's layers to it. On a host only. */
+struct forward_encoder {
+    struct model_config config;      /* encoder_config */
+    struct weights weights;          /* parts of the model's */
+    struct forward stack;            /* its attention is not causal; its kv is scratch: */
+    struct rows scratch;             /* [K, V][scratch tokens][heads][dim] float, of one layer */
+    block_id *scratch_blocks;        /* [n_scratch_blocks] all of them */
+    uint32_t *token_ids;             /* [encoder_tokens_max] */
+    struct attention_metadata *self; /* of the encoder's layers */
+    struct attention **cross;        /* [n_layers of the decoder] */
+    struct attention_metadata *metadata;  /* of these: to write K and V of texts, and of steps */
+    struct attention_sequence *sequences; /* [sequences_max], for both */
+};
+
 /* Creates the layouts and the stage. limits hold for any step. INVALID_ARGUMENT, NO_MEMORY, DEVICE_LOST. */
 MUST_CHECK enum status forward_layouts_create(struct forward *forward,
                                               const struct attention_limits *limits,
@@ -155,7 +173,7 @@ MUST_CHECK enum status forward_send(struct forward *forward, const struct step_l
                                     const struct attention_step *step, uint8_t *view,
                                     const uint8_t **sent_out);
 
-/* ---- forward_create.c: the parts that attention_check.c asks, too ---- */
+/* ---- forward_create.c: the parts that attention_check.c and forward_encode.c ask, too ---- */
 
 /* Checks the options that are not a layer's, and sets what needs no memory. INVALID_ARGUMENT, UNSUPPORTED. */
 MUST_CHECK enum status forward_describe(const struct model *model,
@@ -167,6 +185,9 @@ MUST_CHECK enum status forward_describe_attention(struct forward *forward, struc
 MUST_CHECK enum status forward_create_attention(struct forward *forward, uint32_t layer,
                                                 struct error *error);
 
+/* A stack of layers with these options, before anything is created. */
+struct forward forward_shape_of(const struct model_config *config, const struct kernels *kernels,
+                                const struct forward_options *options);
 enum dtype forward_cache_dtype(enum cache_dtype dtype);
 /* Of one sequence. */
 uint32_t forward_kv_tokens_max(const struct model_config *config,
@@ -189,6 +210,9 @@ void forward_head(const struct forward *forward, struct rows x, uint32_t n_rows,
 /* The rows that a layer's first branch reads: hidden, or its norm in normed. */
 struct rows forward_before_attention(const struct forward *forward, uint32_t layer,
                                      uint32_t n_rows);
+/* The rows that any branch reads, by the norm before it. */
+struct rows forward_before_branch(const struct forward *forward, const struct tensor *weight,
+                                  const struct tensor *bias, uint32_t n_rows);
 /* y[row] = weight x[row] + bias; the caller may change strides and accumulate. */
 struct gemm forward_product(const struct tensor *weight, const struct tensor *bias, struct rows x,
                             struct rows y, uint32_t n_rows);
@@ -255,6 +279,32 @@ void forward_take_state(struct forward *forward, const struct forward_sequence *
                         uint32_t i);
 /* hidden -> attended, in a layer with recurrent state. */
 void forward_recur(const struct forward *forward, const struct packed_step *packed, uint32_t layer);
+
+/* ---- forward_encode.c: all functions but the first two are only for models with an encoder ---- */
+
+/* What is not computed behind an encoder. UNSUPPORTED with a sentence. */
+MUST_CHECK enum status forward_check_encoder(const struct model_config *config,
+                                             const struct forward_options *options,
+                                             struct error *error);
+void forward_encoder_destroy(struct forward *forward); /* NULL inside is fine */
+/* Describes the encoder, for the layout of activations. */
+void forward_encoder_describe(const struct model_config *config, const struct kernels *kernels,
+                              const struct forward_options *options,
+                              struct forward_encoder *encoder_out);
+/* Places its scratch memory at base + at; returns the end. base NULL: only counts. */
+size_t forward_encoder_place(struct forward_encoder *encoder, uint8_t *base, size_t at);
+/* INVALID_ARGUMENT, NO_MEMORY. Then, when activations are placed and the decoder's operators are there: */
+MUST_CHECK enum status forward_encoder_begin(struct forward *forward, struct error *error);
+MUST_CHECK enum status forward_encoder_create(struct forward *forward, struct error *error);
+/* Touches what attention needs. */
+void forward_encoder_touch(struct forward *forward);
+/* Takes over the cross blocks of a step. Returns what its layers need. */
+const struct attention_metadata *forward_prepare_cross(struct forward *forward,
+                                                       const struct forward_sequence *sequences,
+                                                       uint32_t n_sequences, uint32_t n_contexts);
+/* hidden -> attended: norm, Q, attend to the encoder's K and V. */
+void forward_cross_attend(const struct forward *forward, const struct packed_step *packed,
+                          uint32_t layer);
 
 /* ---- forward_find.c: all functions but the first are only for where forward_finds ---- */
 

@@ -59,6 +59,8 @@ enum status forward_warm_up(struct forward *forward)
     TRY(touch_attention(forward, &forward->layouts[0], PHASE_CONTEXT, 1));
     TRY(touch_attention(forward, &forward->layouts[0], PHASE_GENERATION,
                         forward->options.sequences_max));
+    if (forward->encoder)
+        forward_encoder_touch(forward);
     for (uint32_t i = 1; i < forward->n_layouts; i++)
         TRY(touch_attention(forward, &forward->layouts[i], PHASE_GENERATION,
                             forward->layouts[i].metadata->n_static));

@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* Buffers that old versions of Transformers stored; scales of activations, which are not quantized here; scales of K and V, which
- * kv_scales.h takes; what the config of a
+ * kv_scales.h takes; copies of an embedding (shared_embeddings.h); a bias that attention to an encoder never had; what the config of a
  * GGUF file is made of. */
 static bool is_known_leftover(const char *name)
 {
@@ -24,7 +24,10 @@ static bool is_known_leftover(const char *name)
                                           ".v_scale",
                                           ".kv_scale",
                                           ".q_scale",
-                                          ".prob_scale"};
+                                          ".prob_scale",
+                                          "encoder.embed_tokens.weight",
+                                          "decoder.embed_tokens.weight",
+                                          "EncDecAttention.relative_attention_bias.weight"};
     for (size_t i = 0; i < sizeof ENDINGS / sizeof *ENDINGS; i++)
         if (text_ends_with(name, ENDINGS[i]))
             return true;

@@ -56,6 +56,10 @@ static void add_layer(struct matrix_list *list, struct layer_weights *layer)
     add(list, &layer->output_gate, blocks);
     add(list, &layer->o, blocks);
     add(list, &layer->q_a, blocks);
+    add(list, &layer->cross_q, blocks);
+    add(list, &layer->cross_k, blocks);
+    add(list, &layer->cross_v, blocks);
+    add(list, &layer->cross_o, blocks);
     if (weight_format_is_blocks(list->format)) { /* packed matrices cannot be taken head by head */
         add(list, &layer->uk, blocks);
         add(list, &layer->uv, blocks);

@@ -264,13 +264,14 @@ static const char EMBEDDING[] = "embed_tokens.weight", HEAD[] = TENSOR_HEAD;
 
 #define DENSE(root, layers, embedding, head, ends, norms, attention, mlp)                          \
     {                                                                                              \
-        root, layers, embedding, head, ends, {norms, attention}, mlp, NULL, NULL, NULL, false      \
+        root, layers, embedding, head, ends, {norms, attention}, mlp, NULL, NULL, NULL, NULL,      \
+            NULL, NULL, false                                                                      \
     }
 /* Named as Llama's, but for attention and experts. */
 #define EXPERTS(attention, shared, one, prefix, is_transposed)                                     \
     {                                                                                              \
-        "model.", "layers.", EMBEDDING, HEAD, ENDS, {NORMS, attention}, MLP, shared, one, prefix,  \
-            is_transposed                                                                          \
+        "model.", "layers.", EMBEDDING, HEAD, ENDS, {NORMS, attention}, MLP, NULL, NULL, NULL,     \
+            shared, one, prefix, is_transposed                                                     \
     }
 
 static const struct tensor_names SETS[] = {
@@ -331,6 +332,8 @@ const struct tensor_names *tensor_names_of(const struct model_config *config)
 {
     const struct family *family = family_at(config->family);
     assert(family);
+    if (family->naming >= NAMED_AS_T5)
+        return tensor_names_of_encoder_model(family->naming, config->decoder.is_encoder);
     if (family->naming == NAMED_AS_GPT_OSS && !config->experts.is_interleaved)
         return &SETS[NAMED_AS_GPT_OSS_APART];
     if (family->naming == NAMED_AS_DEEPSEEK && config->kv_b_is_apart)
@@ -375,6 +378,9 @@ bool tensor_is_wanted(const struct model_config *config, enum condition conditio
         return decoder->latent.q_rank > 0 && config->qkv_bias;
     case IF_CHOICE:
         return config->has_selection_bias;
+    case IF_GATE:
+    case IF_NO_GATE:
+        return decoder->has_no_gate == (condition == IF_NO_GATE);
     case ALWAYS:
         break;
     }
@@ -450,6 +456,8 @@ uint64_t dimension_size(const struct model_config *config, enum dimension dimens
     case DIM_CONV_CHANNELS:
     case DIM_CONV_WIDTH:
         return recurrent_size(&config->recurrent, dimension);
+    case DIM_BUCKETS:
+        return config->decoder.relative.n_buckets;
     case DIM_ONE:
     case DIM_NONE:
         break;

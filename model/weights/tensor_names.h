@@ -40,6 +40,7 @@ enum dimension {
     DIM_STATE_HEAD,
     DIM_CONV_CHANNELS,
     DIM_CONV_WIDTH, /* in the files [channels][1][width] */
+    DIM_BUCKETS,    /* of a relative bias */
 };
 
 /* When the model has the tensor. */
@@ -62,6 +63,8 @@ enum condition {
     IF_NO_Q_RANK,
     IF_Q_A_BIAS,
     IF_CHOICE, /* a bias of it */
+    IF_GATE,
+    IF_NO_GATE,
 };
 
 /* Which rows of the tensor in the file. */
@@ -104,6 +107,9 @@ struct tensor_names {
     const struct tensor_row *of_model;    /* besides the embedding and the head's matrix */
     const struct tensor_row *of_layer[2]; /* norms, attention */
     const struct tensor_row *mlp;         /* of a layer without experts */
+    const struct tensor_row *relative;    /* of the first layer, or of each; NULL: none */
+    const struct tensor_row *cross;       /* attention to the encoder; NULL: none */
+    const char *logits_bias;              /* that files may have; NULL: none */
     /* Of a layer with experts: what all share, and those of one, whose name is expert_prefix, the number, a point and the row's;
      * or one tensor has them of all experts, under the row's name. Offsets of the latter are in expert_weights. */
     const struct tensor_row *of_experts, *of_expert;
@@ -121,6 +127,10 @@ const struct tensor_row *tensor_names_of_recurrent(const struct model_config *co
 /* Some files have one tensor for the experts of a layer, although others of the family have one for each: its rows, as of_expert.
  * NULL: none have. */
 const struct tensor_row *tensor_names_of_joined_experts(const struct model_config *config);
+
+/* Of models with an encoder: tensor_names_of has the decoder's, and a description by encoder_config the encoder's. */
+const struct tensor_names *tensor_names_of_encoder_model(enum tensor_naming naming,
+                                                         bool is_encoder);
 
 /* Whether the row's condition holds. */
 bool tensor_is_wanted(const struct model_config *config, enum condition condition);

@@ -1,7 +1,9 @@
 #include "model/weights/weight_table.h"
 
+#include "model/config/encoder_config.h"
 #include "model/weights/quantized_files.h"
 #include "model/weights/recurrent_parts.h"
+#include "model/weights/shared_embeddings.h"
 #include "model/weights/tensor_names.h"
 
 #include <inttypes.h>
@@ -145,6 +147,15 @@ static bool lies_in_place(const struct tensor_source *source)
 
 /* ---- binding ---- */
 
+/* What these files call the embedding, behind the root. */
+static const char *embedding_name(const struct weight_binding *binding)
+{
+    const char *usual = tensor_names_of(binding->config)->embedding;
+    return model_has_encoder(binding->config)
+               ? shared_embeddings_name(binding->files, binding->root, usual)
+               : usual;
+}
+
 /* What the names of all tensors of the text model begin with in these files: the root; nothing, if the model was saved
  * without its head; or the place of the text model in a model that also sees, as Transformers 4 and 5 write it. */
 static void find_root(struct weight_binding *binding)
@@ -155,7 +166,7 @@ static void find_root(struct weight_binding *binding)
     char name[NAME_BYTES_MAX];
     for (size_t i = 0; i < COUNT(FORMS); i++) {
         snprintf(binding->root, sizeof binding->root, FORMS[i], names->root);
-        snprintf(name, sizeof name, "%s%s", binding->root, names->embedding);
+        snprintf(name, sizeof name, "%s%s", binding->root, embedding_name(binding));
         if (weight_files_find(binding->files, name))
             return;
     }
@@ -270,6 +281,12 @@ static enum status bind(struct weight_binding *binding, const char *name,
     return STATUS_OK;
 }
 
+enum status weight_table_bind_tensor(struct weight_binding *binding, const char *name,
+                                     const struct tensor_row *row, void *place, struct error *error)
+{
+    return bind(binding, name, row, place, ALONE, error);
+}
+
 static const char *find_head(const struct weight_binding *binding, const char *usual)
 {
     const char *const heads[] = {usual, TENSOR_HEAD, "language_model." TENSOR_HEAD};
@@ -290,7 +307,7 @@ static enum status bind_model(struct weight_binding *binding, struct error *erro
     const struct tensor_names *names = tensor_names_of(binding->config);
     struct weights *weights = binding->weights;
     char name[NAME_BYTES_MAX];
-    snprintf(name, sizeof name, "%s%s", binding->root, names->embedding);
+    snprintf(name, sizeof name, "%s%s", binding->root, embedding_name(binding));
     TRY(bind(binding, name, &EMBEDDING, weights, ALONE, error));
     binding->embedding = weight_files_find(binding->files, name);
     for (const struct tensor_row *row = names->of_model; row->name; row++) {
@@ -503,7 +520,20 @@ static enum status bind_experts(struct weight_binding *binding, uint32_t layer, 
     return STATUS_OK;
 }
 
-static enum status bind_layer(struct weight_binding *binding, uint32_t layer, struct error *error)
+/* What a decoder behind an encoder has beside, and a bias by distances. */
+static enum status bind_cross(struct weight_binding *binding, uint32_t layer, struct error *error)
+{
+    const struct tensor_names *names = tensor_names_of(binding->config);
+    const struct relative_bias *relative = &binding->config->decoder.relative;
+    if (names->cross)
+        TRY(bind_list(binding, layer, names->cross, error));
+    if (relative->n_buckets > 0 && (layer == 0 || relative->is_in_each_layer))
+        TRY(bind_list(binding, layer, names->relative, error));
+    return STATUS_OK;
+}
+
+enum status weight_table_bind_layer(struct weight_binding *binding, uint32_t layer,
+                                    struct error *error)
 {
     const struct tensor_names *names = tensor_names_of(binding->config);
     struct layer_weights *weights = &binding->weights->layers[layer];
@@ -516,6 +546,7 @@ static enum status bind_layer(struct weight_binding *binding, uint32_t layer, st
         TRY(bind_experts(binding, layer, error));
     else
         TRY(bind_list(binding, layer, names->mlp, error));
+    TRY(bind_cross(binding, layer, error));
     if (binding->config->decoder.norm == NORM_RMS_PLUS_ONE && weights->q_norm.data) {
         add_one(&weights->q_norm);
         add_one(&weights->k_norm);
@@ -528,7 +559,7 @@ enum status weight_table_bind(struct weight_binding *binding, struct error *erro
     find_root(binding);
     TRY(bind_model(binding, error));
     for (uint32_t layer = 0; layer < binding->config->n_layers; layer++)
-        TRY(bind_layer(binding, layer, error));
+        TRY(weight_table_bind_layer(binding, layer, error));
     if (binding->config->quantization.method > QUANTIZATION_MXFP4 && binding->n_quantized == 0 &&
         binding->config->quantization.kv_scheme ==
             KV_SCHEME_NONE) /* K and V alone may be quantized */

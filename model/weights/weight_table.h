@@ -5,7 +5,15 @@
  */
 #pragma once
 
+#include "model/weights/tensor_names.h"
 #include "model/weights/weight_binding.h"
 
 /* Sets weights; data points into the mapped files. CORRUPT, UNSUPPORTED: the sentence names the tensor. */
 MUST_CHECK enum status weight_table_bind(struct weight_binding *binding, struct error *error);
+
+/* Parts of it, for encoder_table.h. place: the struct that the row's offset is in. */
+MUST_CHECK enum status weight_table_bind_tensor(struct weight_binding *binding, const char *name,
+                                                const struct tensor_row *row, void *place,
+                                                struct error *error);
+MUST_CHECK enum status weight_table_bind_layer(struct weight_binding *binding, uint32_t layer,
+                                               struct error *error);

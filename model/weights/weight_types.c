@@ -56,6 +56,7 @@ void weight_types_count(const struct weights *weights, uint32_t n_layers, uint32
     uint64_t expert_bytes = 0;
     add(&weights->embedding, 1, &counts);
     add(&weights->positions, 1, &counts);
+    add(&weights->encoder.embedding_norm, sizeof weights->encoder / sizeof(struct tensor), &counts);
     for (size_t i = 0; i < sizeof of_ends / sizeof *of_ends; i++)
         counts.token_bytes += add(of_ends[i], 1, &counts);
     counts.token_bytes += weights->head.data == weights->embedding.data
@@ -66,6 +67,8 @@ void weight_types_count(const struct weights *weights, uint32_t n_layers, uint32
         for (uint32_t e = 0; weights->experts[layer] && e < n_experts; e++)
             expert_bytes += add(&weights->experts[layer][e].gate, PER_EXPERT, &counts);
     }
+    for (uint32_t layer = 0; layer < weights->n_encoder_layers; layer++)
+        add(&weights->layers[n_layers + layer].attention_norm, PER_LAYER, &counts);
     if (n_experts > 0)
         counts.token_bytes += expert_bytes / n_experts * n_chosen;
     *counts_out = counts;

@@ -96,6 +96,10 @@ struct layer_weights {
         k_norm; /* [head_dim]; QK_NORM_ROW: [n_heads * head_dim], [n_kv_heads * head_dim]; QK_NORM_EACH_HEAD: of two dimensions */
     struct tensor o; /* [hidden][n_heads * head_dim]; latents: [hidden][n_heads * v_dim] */
     struct tensor o_bias;
+    /* Attention to the encoder, of a decoder that has one: as those above; K and V read the encoder's rows. */
+    struct tensor cross_norm, cross_norm_bias, cross_q, cross_k, cross_v, cross_o;
+    struct tensor cross_q_bias, cross_k_bias, cross_v_bias, cross_o_bias;
+    struct tensor relative_bias; /* [n_buckets][n_heads], of the first layer or of each */
     /* A layer with recurrent state has these, in heads of struct recurrent_sizes: q and k of the key heads, v and output_gate (z) of
      * the value heads, o from these; and: */
     struct tensor decay, beta;           /* [recurrent n_heads][hidden] */
@@ -120,6 +124,13 @@ struct expert_weights {
     struct tensor gate_bias, up_bias, down_bias;
 };
 
+/* What an encoder has beside its layers. It reads the decoder's embedding. */
+struct encoder_ends {
+    struct tensor embedding_norm, embedding_norm_bias;
+    struct tensor positions; /* [context_tokens + position_offset][hidden] */
+    struct tensor norm, norm_bias;
+};
+
 struct weights {
     struct tensor embedding; /* [vocabulary][hidden] */
     struct tensor embedding_norm, embedding_norm_bias;
@@ -127,9 +138,12 @@ struct weights {
     struct tensor norm, norm_bias;
     struct tensor head_bias; /* [vocabulary] */
     struct tensor head;      /* [vocabulary][hidden]; the embedding if tied */
+    struct encoder_ends encoder;
+    uint32_t n_encoder_layers;
+    /* [n_layers + the encoder's], those of the encoder last; experts the same */
     struct layer_weights *layers;
     struct expert_weights *
-        *experts; /* [n_layers][n_experts]; NULL: a layer without; the model owns both arrays */
+        *experts; /* [layers][n_experts]; NULL: a layer without; the model owns both arrays */
     const void **
         norm_rows; /* [n_layers][n_heads + n_kv_heads]; NULL: Q and K have no norms of that kind; the model owns it */
 };

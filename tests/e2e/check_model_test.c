@@ -84,6 +84,41 @@ Test(check_model, layers_with_recurrent_state_are_told)
     EXPECT_IN(last_command.out, "\ngood\n");
 }
 
+static const char ENCODER[] = KVFERRY_SOURCE_DIR "/tests/golden/encoders/bart_scaled";
+
+Test(check_model, a_model_with_an_encoder_is_told_and_cannot_be_served)
+{
+    static const char WHY[] = "BartForConditionalGeneration has an encoder of 3 layers, which "
+                              "workers do not compute yet";
+    RUN("check-model", ENCODER, "--no-tokenizer", "--kv-dtype", "f32");
+    cr_assert_eq(last_command.exit_status, EXIT_FAILURE);
+    EXPECT_IN(last_command.out, "encoder         3 layers before 2 of the decoder: 512 bytes of "
+                                "cross K and V a token of the text, f32\n");
+    EXPECT_IN(last_command.out, "decoder_start_token_id 7");
+    EXPECT_IN(last_command.err, WHY);
+    cr_assert_null(strstr(last_command.out, "good"));
+    RUN("ctx-worker", ENCODER, "--dry-run");
+    cr_assert_neq(last_command.exit_status, EXIT_SUCCESS);
+    EXPECT_IN(last_command.err, WHY);
+    RUN("serve", ENCODER);
+    cr_assert_neq(last_command.exit_status, EXIT_SUCCESS);
+    EXPECT_IN(last_command.err, WHY);
+}
+
+Test(check_model, eval_and_calibrate_refuse_a_model_with_an_encoder)
+{
+    static const char *const COMMANDS[] = {"eval", "calibrate"};
+    model_copy_make();
+    model_copy_take(ENCODER, "config.json");
+    model_copy_take(ENCODER, "model.safetensors");
+    for (size_t i = 0; i < 2; i++) {
+        RUN(COMMANDS[i], in_folder("model"), "--text", KVFERRY_SOURCE_DIR "/README.md");
+        cr_assert_neq(last_command.exit_status, EXIT_SUCCESS);
+        EXPECT_IN(last_command.err, "BartForConditionalGeneration has an encoder of 3 layers, "
+                                    "which eval and calibrate do not compute yet");
+    }
+}
+
 Test(check_model, attention_that_cannot_be_computed_fails_with_the_sentence_of_who_refuses_it)
 {
     RUN("check-model", WINDOWED, "--no-tokenizer", "--attention-math", "int8", "--kv-block-tokens",

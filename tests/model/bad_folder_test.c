@@ -124,8 +124,8 @@ Test(bad_folder, a_number_of_the_config_is_out_of_range)
 Test(bad_folder, the_config_asks_for_what_is_not_computed_here)
 {
     static const struct bad_folder CASES[] = {
-        {SINGLE, CONFIG_SET, "{\"architectures\": [\"T5ForConditionalGeneration\"]}",
-         STATUS_UNSUPPORTED, "T5ForConditionalGeneration"},
+        {SINGLE, CONFIG_SET, "{\"architectures\": [\"LongT5ForConditionalGeneration\"]}",
+         STATUS_UNSUPPORTED, "LongT5ForConditionalGeneration"},
         {SINGLE, CONFIG_SET, "{\"architectures\": [\"LlamaForSequenceClassification\"]}",
          STATUS_UNSUPPORTED, "LlamaForSequenceClassification"},
         {SINGLE, CONFIG_SET, "{\"architectures\": \"LlamaForCausalLM\"}", STATUS_CORRUPT,

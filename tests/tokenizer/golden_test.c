@@ -13,14 +13,39 @@
 #define PER_BATCH    30
 #define TEXT_MAX     16384
 #define FNV_START    0xcbf29ce484222325ull
-#define N_TOKENIZERS 30
+#define N_TOKENIZERS 31
 
-static const char NAMES[N_TOKENIZERS][16] = {
-    "gpt2",    "gpt2_prefix",   "llama3",    "qwen2",           "tekken",          "stages",
-    "digits",  "holes",         "holes_unk", "holes_fused",     "llama2",          "llama2_normed",
-    "mistral", "gemma",         "metaspace", "metaspace_never", "metaspace_first", "t5",
-    "xlnet",   "unigram_bytes", "bert",      "bert_cased",      "words",           "openai_gpt",
-    "clip",    "prefixed",      "falcon",    "byte_normalizer", "scripts",         "letters"};
+static const char NAMES[N_TOKENIZERS][16] = {"gpt2",
+                                             "gpt2_prefix",
+                                             "llama3",
+                                             "qwen2",
+                                             "tekken",
+                                             "stages",
+                                             "digits",
+                                             "holes",
+                                             "holes_unk",
+                                             "holes_fused",
+                                             "llama2",
+                                             "llama2_normed",
+                                             "mistral",
+                                             "gemma",
+                                             "metaspace",
+                                             "metaspace_never",
+                                             "metaspace_first",
+                                             "t5",
+                                             "xlnet",
+                                             "unigram_bytes",
+                                             "bert",
+                                             "bert_cased",
+                                             "words",
+                                             "openai_gpt",
+                                             "clip",
+                                             "prefixed",
+                                             "falcon",
+                                             "byte_normalizer",
+                                             "scripts",
+                                             "letters",
+                                             "t5_published"};
 
 static json_t *expected_of(const char *name)
 {

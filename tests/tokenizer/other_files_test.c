@@ -142,6 +142,57 @@ Test(other_files, what_a_config_says_goes_before_what_a_model_says)
     free(bytes);
 }
 
+/* As T5's published folders have them: </s> behind a text, and tokens for gaps behind the pieces, the first one last. */
+Test(other_files, t5_has_its_gaps_behind_the_pieces_and_eos_behind_a_text)
+{
+    static const struct {
+        const char *config;
+        uint32_t first_gap; /* TOKEN_NONE: the folder has none */
+    } cases[] = {
+        {"{\"tokenizer_class\": \"T5Tokenizer\", \"eos_token\": \"</s>\", "
+         "\"additional_special_tokens\": [\"<extra_id_0>\", \"<extra_id_99>\"]}",
+         99},
+        {"{\"tokenizer_class\": \"T5TokenizerFast\", \"extra_ids\": 2}", 1},
+        {"{\"tokenizer_class\": \"MT5Tokenizer\", \"extra_ids\": 0}", TOKEN_NONE},
+    };
+    char folder[] = "/tmp/kvferry-tokenizer-XXXXXX";
+    size_t n_bytes;
+    char *bytes = bytes_of_tree(GOLDEN "spm_unigram/tokenizer.model", &n_bytes);
+
+    cr_assert_not_null(mkdtemp(folder));
+    write_file(folder, "spiece.model", bytes, n_bytes);
+    struct tokenizer *plain = tokenizer_of_tree(GOLDEN "spm_unigram");
+    const uint32_t n_pieces = tokenizer_n_ids(plain);
+    tokenizer_destroy(plain);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct tokenizer *tokenizer = NULL;
+        struct error error = {""};
+        const uint32_t gap = n_pieces + cases[i].first_gap;
+        write_file(folder, "tokenizer_config.json", cases[i].config, strlen(cases[i].config));
+        cr_assert_eq(tokenizer_load(folder, &error, &tokenizer), STATUS_OK, "%s: %s",
+                     cases[i].config, error.text);
+        if (cases[i].first_gap != TOKEN_NONE)
+            expect_ids(tokenizer, "<extra_id_0><extra_id_1>", true, (uint32_t[]){gap, gap - 1, 2},
+                       3);
+        else
+            cr_expect_eq(tokenizer_n_ids(tokenizer), n_pieces);
+        tokenizer_destroy(tokenizer);
+    }
+    remove_file(folder, "tokenizer_config.json");
+    remove_file(folder, "spiece.model");
+    cr_assert_eq(rmdir(folder), 0);
+    free(bytes);
+}
+
+Test(other_files, t5_published_as_json_has_eos_behind_a_text)
+{
+    static const uint32_t IDS[] = {3, 2, 12, 23, 23, 6, 288, 65, 6, 20, 23, 28, 1};
+    struct tokenizer *tokenizer = tokenizer_of_tree(GOLDEN "t5_published");
+    expect_ids(tokenizer, "Hello <extra_id_0> world", true, IDS, sizeof IDS / sizeof *IDS);
+    expect_ids(tokenizer, "Hello <extra_id_0> world", false, IDS, sizeof IDS / sizeof *IDS - 1);
+    tokenizer_destroy(tokenizer);
+}
+
 Test(other_files, files_of_a_folder_have_an_order)
 {
     char folder[] = "/tmp/kvferry-tokenizer-XXXXXX";

@@ -13,8 +13,12 @@
 
 #include <ctype.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+/* T5's tokens for gaps, if the folder does not say how many, and the most that it may say. */
+enum { GAPS = 100, GAPS_MAX = 1000 };
 
 enum model_type { MODEL_UNIGRAM = 1, MODEL_BPE = 2, MODEL_WORD = 3, MODEL_CHARACTER = 4 };
 
@@ -228,12 +232,52 @@ static struct document_token token_of(const struct model *model, uint64_t id)
     return (struct document_token){id, model->pieces[id].text, model->pieces[id].n_bytes};
 }
 
+static bool has_gaps(const struct model *model)
+{
+    static const char GAP[] = "<extra_id_";
+
+    for (size_t id = 0; id < model->n_pieces; id++)
+        if (model->pieces[id].n_bytes >= sizeof GAP &&
+            memcmp(model->pieces[id].text, GAP, sizeof GAP - 1) == 0)
+            return true;
+    return false;
+}
+
 static json_t *text_of(const struct model *model, uint64_t id)
 {
     return json_stringn(model->pieces[id].text, model->pieces[id].n_bytes);
 }
 
-static json_t *added_tokens(const struct model *model)
+static bool flag_of(const json_t *config, const char *name, bool otherwise)
+{
+    const json_t *value = json_object_get(config, name);
+    return json_is_boolean(value) ? json_is_true(value) : otherwise;
+}
+
+static bool is_class(const json_t *config, const char *part)
+{
+    const char *name = json_string_value(json_object_get(config, "tokenizer_class"));
+    return name && strstr(name, part) != NULL;
+}
+
+/* T5's tokens for gaps, which stand behind the pieces, the first one last. A folder may say how many, and a model may have them. */
+static void add_gaps(const struct model *model, const json_t *config, json_t *list)
+{
+    const json_t *told = json_object_get(config, "extra_ids");
+    const json_int_t wanted = json_is_integer(told) ? json_integer_value(told) : GAPS;
+    const size_t n = wanted > 0 && wanted <= GAPS_MAX ? (size_t)wanted : 0;
+
+    if (!is_class(config, "T5") || has_gaps(model))
+        return;
+    for (size_t i = 0; i < n; i++) {
+        char text[32];
+        const int n_bytes = snprintf(text, sizeof text, "<extra_id_%zu>", n - 1 - i);
+        const struct document_token token = {model->n_pieces + i, text, (size_t)n_bytes};
+        json_array_append_new(list, document_added_token(&token, true));
+    }
+}
+
+static json_t *added_tokens(const struct model *model, const json_t *config)
 {
     json_t *list = json_array();
 
@@ -243,6 +287,7 @@ static json_t *added_tokens(const struct model *model)
             json_array_append_new(
                 list, document_added_token(&token, model->pieces[id].type != PIECE_OF_USER));
     }
+    add_gaps(model, config, list);
     return list;
 }
 
@@ -347,18 +392,6 @@ static enum status fill_unigram(const struct model *model, json_t *part)
     return STATUS_OK;
 }
 
-static bool flag_of(const json_t *config, const char *name, bool otherwise)
-{
-    const json_t *value = json_object_get(config, name);
-    return json_is_boolean(value) ? json_is_true(value) : otherwise;
-}
-
-static bool is_class(const json_t *config, const char *part)
-{
-    const char *name = json_string_value(json_object_get(config, "tokenizer_class"));
-    return name && strstr(name, part) != NULL;
-}
-
 /* What stands around a text if the folder does not say: bos before it of BPE, as Llama has it; eos behind it of T5. */
 static json_t *post_processor(const struct model *model, const json_t *config)
 {
@@ -377,7 +410,7 @@ static enum status fill(const struct model *model, const json_t *config, json_t 
     json_t *part = json_object();
 
     json_object_set_new(root, "version", json_string("1.0"));
-    json_object_set_new(root, "added_tokens", added_tokens(model));
+    json_object_set_new(root, "added_tokens", added_tokens(model, config));
     json_object_set_new(root, "normalizer", normalizers(model, model->prepends && !prepends_first));
     json_object_set_new(root, "pre_tokenizer", pre_tokenizer(prepends_first));
     json_object_set_new(root, "post_processor", post_processor(model, config));

@@ -46,14 +46,25 @@ static void add_table(const struct scored *scored, const struct attention_bias *
         scored->scores[j] += biases[j];
 }
 
+/* The key with that distance to the row's query, as one of first .. end. */
+static uint32_t key_at(const struct scored *scored, int64_t distance)
+{
+    const int64_t j = distance + scored->row->index - scored->key;
+    return j < scored->first ? scored->first : j > scored->end ? scored->end : (uint32_t)j;
+}
+
+/* biases: of distances -distance_max .. distance_max; those beyond are as the last ones. Three loops, none with a branch. */
 static void add_distances(const struct scored *scored, const float *biases, uint32_t distance_max)
 {
     const int64_t furthest = distance_max;
-    for (uint32_t j = scored->first; j < scored->end; j++) {
-        int64_t distance = scored->key + j - scored->row->index;
-        distance = distance < -furthest ? -furthest : distance > furthest ? furthest : distance;
-        scored->scores[j] += biases[distance + furthest];
-    }
+    const uint32_t near = key_at(scored, -furthest), far = key_at(scored, furthest);
+    const int64_t at = scored->key - scored->row->index + furthest; /* of key 0 */
+    for (uint32_t j = scored->first; j < near; j++)
+        scored->scores[j] += biases[0];
+    for (uint32_t j = near; j < far; j++)
+        scored->scores[j] += biases[at + j];
+    for (uint32_t j = far; j < scored->end; j++)
+        scored->scores[j] += biases[2 * furthest];
 }
 
 static void add_mask(const struct scored *scored, uint32_t sequence)
@@ -76,6 +87,9 @@ static void add_mask(const struct scored *scored, uint32_t sequence)
 static void hide_keys(const struct scored *scored)
 {
     const struct query_row *row = scored->row;
+    const uint32_t end = scored->tile_start + scored->end;
+    if ((row->absent >= row->present || row->absent >= end) && row->draft >= end)
+        return;
     for (uint32_t j = scored->first; j < scored->end; j++) {
         uint32_t key = scored->tile_start + j;
         bool is_absent = key >= row->absent && key < row->present;

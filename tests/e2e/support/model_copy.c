@@ -10,10 +10,10 @@
 
 enum { FILE_BYTES_MAX = 64 << 20 };
 
-void model_copy_file(const char *name, size_t limit)
+static void copy_file(const char *folder, const char *name, size_t limit)
 {
     char path[256];
-    snprintf(path, sizeof path, "%s/%s", KVFERRY_DEMO_MODEL, name);
+    snprintf(path, sizeof path, "%s/%s", folder, name);
     FILE *file = fopen(path, "r");
     cr_assert_not_null(file, "%s", path);
     char *bytes = malloc(limit);
@@ -23,6 +23,16 @@ void model_copy_file(const char *name, size_t limit)
     snprintf(path, sizeof path, "%s/model/%s", command_folder, name);
     write_file(path, bytes, n);
     free(bytes);
+}
+
+void model_copy_file(const char *name, size_t limit)
+{
+    copy_file(KVFERRY_DEMO_MODEL, name, limit);
+}
+
+void model_copy_take(const char *folder, const char *name)
+{
+    copy_file(folder, name, FILE_BYTES_MAX);
 }
 
 void model_copy_make(void)

@@ -12,6 +12,8 @@
 void model_copy_make(void);
 /* That file again, at most limit bytes of it. */
 void model_copy_file(const char *name, size_t limit);
+/* A file of that folder in the place of the copy's. */
+void model_copy_take(const char *folder, const char *name);
 /* One bit of the exponent of the element in the middle of that tensor. */
 void model_copy_flip(const char *tensor);
 /* Element n of that tensor. */

@@ -78,6 +78,21 @@ def t5(table=None):
     return tokenizer
 
 
+def t5_published():
+    """As google-t5's tokenizer.json: <pad> and </s> first, words split at spaces, tokens for gaps behind the pieces, the first one last."""
+    gaps = [f"<extra_id_{i}>" for i in range(99, -1, -1)]
+    pieces = [("<pad>", 0.0), ("</s>", 0.0), ("<unk>", 0.0), *unigram_pieces(320)[3:], *((gap, 0.0) for gap in gaps)]
+    tokenizer = Tokenizer(models.Unigram(pieces, 2, False))
+    tokenizer.normalizer = normalizers.Precompiled(charsmap(RULES))
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence([
+        pre_tokenizers.WhitespaceSplit(), pre_tokenizers.Metaspace(prepend_scheme="always")])
+    tokenizer.decoder = decoders.Metaspace(prepend_scheme="always")
+    make.special(tokenizer, "<pad>", "</s>", "<unk>", *reversed(gaps))
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="$A </s>", pair="$A </s> $B </s>", special_tokens=[("</s>", 1)])
+    return tokenizer
+
+
 def t5_nfkc():
     return t5(charsmap())
 
@@ -208,5 +223,6 @@ def letters():
     return tokenizer
 
 
-KINDS = (t5, xlnet, unigram_bytes, bert, bert_cased, words, openai_gpt, clip, prefixed, falcon, byte_normalizer, scripts, letters)
+KINDS = (t5, t5_published, xlnet, unigram_bytes, bert, bert_cased, words, openai_gpt, clip, prefixed, falcon, byte_normalizer,
+         scripts, letters)
 LARGE = (t5_nfkc,)

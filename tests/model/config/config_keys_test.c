@@ -55,7 +55,7 @@ Test(config_keys, verdicts)
         {KEYS_CONFIG, "bias", "true", KEY_REFUSED, "alibi biases"},
         {KEYS_CONFIG, "bias", "true", KEY_USED, "alibi bias"},
         {KEYS_CONFIG_ALONE, "bias", "true", KEY_USED, "bias"},
-        {KEYS_GENERATION, "bias", "true", KEY_UNKNOWN, "bias"},
+        {KEYS_GENERATION, "bias", "true", KEY_USED, "bias"},
         {KEYS_CONFIG, "attention_bias", "true", KEY_USED, NULL},
         {KEYS_CONFIG, "logit_scale", "1.0", KEY_IGNORED, NULL},
         {KEYS_CONFIG, "logit_scale", "1", KEY_IGNORED, NULL},

@@ -28,7 +28,7 @@ static double count_expert_layers(const struct model_config *config)
     return n;
 }
 
-/* Of experts, latents and recurrent state; false: none of them is called so. */
+/* Of experts, latents, recurrent state and encoders; false: none of them is called so. */
 static bool find_value(const struct model_config *config, const char *name, double *value_out)
 {
     const struct decoder *decoder = &config->decoder;
@@ -56,6 +56,16 @@ static bool find_value(const struct model_config *config, const char *name, doub
         {"key_dim", config->recurrent.key_dim},
         {"value_dim", config->recurrent.value_dim},
         {"conv_width", config->recurrent.conv_width},
+        {"encoder_layers", config->encoder.n_layers},
+        {"encoder_heads", config->encoder.n_heads},
+        {"encoder_ffn", config->encoder.ffn},
+        {"start", config->encoder.start_id},
+        {"forced_first", config->encoder.forced_first_id},
+        {"forced_last", config->encoder.forced_last_id},
+        {"buckets", decoder->relative.n_buckets},
+        {"distance", decoder->relative.distance_max},
+        {"each_layer", decoder->relative.is_in_each_layer},
+        {"no_gate", decoder->has_no_gate},
     };
     for (size_t i = 0; i < sizeof VALUES / sizeof *VALUES; i++)
         if (strcmp(name, VALUES[i].name) == 0) {
@@ -157,7 +167,7 @@ Test(families, published_configs_are_read_as_meant)
 {
     json_t *models = golden_json(GOLDEN_FOLDERS, "published.json"), *entry;
     size_t i;
-    cr_assert_eq(json_array_size(models), 41);
+    cr_assert_eq(json_array_size(models), 47);
     json_array_foreach(models, i, entry) check_model(entry);
     json_decref(models);
 }

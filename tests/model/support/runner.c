@@ -85,6 +85,7 @@ void runner_open(struct runner *runner, const char *folder, struct runner_option
         .tokens_max = o->tokens_max,
         .sequences_max = o->sequences_max,
         .blocks_max = o->n_blocks,
+        .encoder_tokens_max = o->encoder_tokens_max ? o->encoder_tokens_max : 128,
         .groups = runner->groups,
         .threads = runner->threads,
         .device = runner->device,
@@ -128,6 +129,8 @@ void runner_begin(struct runner *runner, struct runner_sequence *sequence, uint3
     sequence->state = calloc(n_state + 1, sizeof *sequence->state);
     cr_assert(sequence->state);
     cr_assert_eq(block_pool_acquire(runner->pool, n_state, sequence->state), STATUS_OK);
+    sequence->cross_blocks = NULL;
+    sequence->n_cross_blocks = sequence->n_cross_tokens = 0;
 }
 
 size_t runner_state_bytes(const struct runner *runner)
@@ -152,6 +155,28 @@ void runner_read_state(const struct runner_sequence *sequence, uint8_t *bytes_ou
             bytes_out += bytes;
         }
     state_layout_finish(&layout);
+}
+
+struct forward_text runner_text(struct runner *runner, struct runner_sequence *sequence,
+                                const uint32_t *token_ids, uint32_t n)
+{
+    sequence->n_cross_tokens = n;
+    sequence->n_cross_blocks = blocks_of(runner, n);
+    sequence->cross_blocks = calloc(sequence->n_cross_blocks, sizeof *sequence->cross_blocks);
+    cr_assert(sequence->cross_blocks);
+    cr_assert_eq(block_pool_acquire(runner->pool, sequence->n_cross_blocks, sequence->cross_blocks),
+                 STATUS_OK);
+    return (struct forward_text){.token_ids = token_ids,
+                                 .n_tokens = n,
+                                 .cross_blocks = sequence->cross_blocks,
+                                 .n_cross_blocks = sequence->n_cross_blocks};
+}
+
+void runner_encode(struct runner *runner, struct runner_sequence *sequence,
+                   const uint32_t *token_ids, uint32_t n)
+{
+    const struct forward_text text = runner_text(runner, sequence, token_ids, n);
+    cr_assert_eq(forward_encode(runner->forward, &text, 1), STATUS_OK);
 }
 
 void runner_copy(struct runner *runner, const struct runner_sequence *from,
@@ -185,6 +210,9 @@ void runner_end(struct runner *runner, struct runner_sequence *sequence)
         give_back(runner, &sequence->blocks[i]);
     for (uint32_t i = 0; i < runner->groups.n_state; i++)
         give_back(runner, &sequence->state[i]);
+    for (uint32_t i = 0; i < sequence->n_cross_blocks; i++)
+        give_back(runner, &sequence->cross_blocks[i]);
+    free(sequence->cross_blocks);
     free(sequence->blocks);
     free(sequence->state);
 }
@@ -202,6 +230,9 @@ struct forward_sequence runner_next(struct runner_sequence *sequence, const uint
         .n_blocks = sequence->n_blocks,
         .wants_logits = wants_logits,
         .state_blocks = sequence->state,
+        .cross_blocks = sequence->cross_blocks,
+        .n_cross_blocks = sequence->n_cross_blocks,
+        .n_cross_tokens = sequence->n_cross_tokens,
     };
     for (uint32_t group = 0; group < n_rows(sequence); group++) {
         const uint32_t first = cache_group_first_span(

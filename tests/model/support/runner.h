@@ -21,9 +21,10 @@ struct runner_options {
     const char *cpu_kernels, *attention_kernels; /* NULL: the machine's choice */
     uint32_t n_threads;                          /* 0: no pool, everything on the caller */
     uint32_t tokens_max, sequences_max,
-        n_blocks;          /* 0: 2048, 8, what one sequence of tokens_max needs */
-    struct device *device; /* the caller's; NULL: the host, and the runner's */
-    bool is_loaded;        /* the device has its kernels already: another runner is on it */
+        n_blocks;                /* 0: 2048, 8, what one sequence of tokens_max needs */
+    struct device *device;       /* the caller's; NULL: the host, and the runner's */
+    uint32_t encoder_tokens_max; /* 0: 128, if the model has an encoder */
+    bool is_loaded;              /* the device has its kernels already: another runner is on it */
 };
 
 struct runner {
@@ -50,6 +51,8 @@ struct runner_sequence {
     block_id *state; /* [groups.n_state] */
     uint32_t n_past;
     uint32_t prompt_len;
+    block_id *cross_blocks; /* NULL: runner_encode has not been called */
+    uint32_t n_cross_blocks, n_cross_tokens;
 };
 
 void runner_begin(struct runner *runner, struct runner_sequence *sequence, uint32_t n_tokens);
@@ -60,6 +63,12 @@ void runner_read_state(const struct runner_sequence *sequence, uint8_t *bytes_ou
 void runner_copy(struct runner *runner, const struct runner_sequence *from,
                  struct runner_sequence *sequence);
 void runner_end(struct runner *runner, struct runner_sequence *sequence);
+/* A model with an encoder: the text of a sequence that has begun. The first gives it blocks, which the caller may encode in company;
+ * the second encodes it alone. */
+struct forward_text runner_text(struct runner *runner, struct runner_sequence *sequence,
+                                const uint32_t *token_ids, uint32_t n);
+void runner_encode(struct runner *runner, struct runner_sequence *sequence,
+                   const uint32_t *token_ids, uint32_t n);
 /* The next n tokens of one sequence, as it stands in a batch; moves n_past on. A context's prompt_len is
  * the caller's to set. */
 struct forward_sequence runner_next(struct runner_sequence *sequence, const uint32_t *token_ids,
