@@ -2,6 +2,7 @@
 
 #include "base/log/log.h"
 #include "ctx_worker/ctx_scores.h"
+#include "model/sampling/forced_tokens.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -13,13 +14,17 @@ enum status ctx_batch_init(struct ctx_batch *batch, const struct ctx_engine_opti
     assert(forward->tokens_max >= options->batch_tokens);
     assert(forward->sequences_max >= options->slots_max && forward->device == options->device);
     batch->forward = options->forward;
+    batch->encoder = &model_get_config(options->model)->encoder;
     batch->chunks_max = options->slots_max;
     batch->chunks = calloc(options->slots_max, sizeof *batch->chunks);
+    batch->n_queries = calloc(options->slots_max, sizeof *batch->n_queries);
+    batch->texts = calloc(options->slots_max, sizeof *batch->texts);
     batch->prefills = calloc(options->slots_max, sizeof *batch->prefills);
     batch->wanted = calloc(options->slots_max, sizeof *batch->wanted);
     batch->logprobs = calloc(options->slots_max, sizeof *batch->logprobs);
     batch->failed = calloc(options->slots_max, sizeof *batch->failed);
-    if (!batch->chunks || !batch->prefills || !batch->wanted || !batch->logprobs || !batch->failed)
+    if (!batch->chunks || !batch->n_queries || !batch->texts || !batch->prefills ||
+        !batch->wanted || !batch->logprobs || !batch->failed)
         return STATUS_NO_MEMORY;
     TRY(draws_create(batch->forward, model_host_kernels(options->model), &batch->draws));
     draws_set_ends(batch->draws, options->eos_ids, options->n_eos_ids);
@@ -34,10 +39,38 @@ void ctx_batch_finish(struct ctx_batch *batch)
     draw_masks_destroy(batch->masks);
     scorer_destroy(batch->scorer);
     free(batch->chunks);
+    free(batch->n_queries);
+    free(batch->texts);
     free(batch->prefills);
     free(batch->wanted);
     free(batch->logprobs);
     free(batch->failed);
+}
+
+/* The decoder's token, behind the cross blocks of the text. These are computed first, unless they were found. */
+static struct forward_sequence of_line(struct ctx_batch *batch, const struct prefill *prefill)
+{
+    const struct engine_request *request = &prefill->prompt->request;
+    const struct block_table *table = &prefill->table;
+    const uint32_t n_cross = request->reply_at / table->block_tokens;
+    assert(prefill->n_computed == 0 || prefill->n_computed == request->reply_at);
+    if (prefill->n_computed == 0)
+        batch->texts[batch->n_texts++] = (struct forward_text){
+            .request_id = request->request_number,
+            .token_ids = request->token_ids,
+            .n_tokens = request->n_text,
+            .cross_blocks = table->blocks,
+            .n_cross_blocks = n_cross};
+    return (struct forward_sequence){.request_id = request->request_number,
+                                     .prompt_len = request->n_tokens - request->reply_at,
+                                     .token_ids = request->token_ids + request->reply_at,
+                                     .n_query = request->n_tokens - request->reply_at,
+                                     .blocks = table->blocks + n_cross,
+                                     .n_blocks = table->spans_max - n_cross,
+                                     .cross_blocks = table->blocks,
+                                     .n_cross_blocks = n_cross,
+                                     .n_cross_tokens = request->n_text,
+                                     .wants_logits = true};
 }
 
 /* Only the last token of a prompt needs logits: the first generated token is sampled from them. */
@@ -53,28 +86,34 @@ void ctx_batch_add(struct ctx_batch *batch, struct prefill *prefill, uint32_t n_
         assert(batch->prefills[i] != prefill && "a chunk needs the KV of the one before");
     const bool is_last = n_query == prefill_n_left(prefill);
     batch->prefills[batch->n] = prefill;
-    batch->chunks[batch->n++] = (struct forward_sequence){
-        .request_id = request->request_number,
-        .prompt_len = request->n_tokens,
-        .token_ids = request->token_ids + prefill->n_computed,
-        .n_query = n_query,
-        .n_past = prefill->n_computed,
-        .blocks = prefill->table.blocks,
-        .n_blocks = prefill->table.spans_max,
-        .state_blocks = block_table_state(&prefill->table).ids,
-        .wants_logits = is_last,
-        .keeps_rows = prompt_wants_scores(prefill->prompt),
-    };
+    batch->n_queries[batch->n] = n_query;
+    batch->chunks[batch->n++] = request->n_text > 0
+                                    ? of_line(batch, prefill)
+                                    : (struct forward_sequence){
+                                          .request_id = request->request_number,
+                                          .prompt_len = request->n_tokens,
+                                          .token_ids = request->token_ids + prefill->n_computed,
+                                          .n_query = n_query,
+                                          .n_past = prefill->n_computed,
+                                          .blocks = prefill->table.blocks,
+                                          .n_blocks = prefill->table.spans_max,
+                                          .state_blocks = block_table_state(&prefill->table).ids,
+                                          .wants_logits = is_last,
+                                          .keeps_rows = prompt_wants_scores(prefill->prompt),
+                                      };
     if (!is_last)
         return;
     const uint32_t at = batch->n_wanted++;
     batch->wanted[at] = (struct draw){.params = &request->sampling,
-                                      .tokens = request->token_ids,
-                                      .n_prompt = request->n_tokens,
-                                      .n_tokens = request->n_tokens,
+                                      .tokens = request->token_ids + request->reply_at,
+                                      .n_prompt = request->n_tokens - request->reply_at,
+                                      .n_tokens = request->n_tokens - request->reply_at,
                                       .logprobs = &batch->logprobs[at]};
+    uint32_t forced;
     if (request->constraint)
         batch->wanted[at].mask = draw_masks_add(batch->masks, request->constraint, NULL, 0);
+    else if (forced_token_find(batch->encoder, 0, request->sampling.max_tokens, &forced))
+        batch->wanted[at].mask = draw_masks_add_only(batch->masks, forced);
 }
 
 static void make_masks(struct ctx_batch *batch)
@@ -108,7 +147,10 @@ enum status ctx_batch_run(struct ctx_batch *batch, const struct prefill_home *ho
     const uint32_t n = batch->n;
     assert(n > 0);
     make_masks(batch);
-    batch->n = batch->n_wanted = batch->n_failed = 0;
+    const uint32_t n_texts = batch->n_texts;
+    batch->n = batch->n_wanted = batch->n_failed = batch->n_texts = 0;
+    if (n_texts > 0)
+        TRY(forward_encode(batch->forward, batch->texts, n_texts));
     TRY(draws_run(batch->draws, batch->chunks, n, n, batch->wanted));
     for (uint32_t i = 0; i < n; i++) {
         struct prefill *prefill = batch->prefills[i];
@@ -124,8 +166,8 @@ enum status ctx_batch_run(struct ctx_batch *batch, const struct prefill_home *ho
         else if (is_last && drawn->status != STATUS_OK)
             fail(batch, prefill, home, drawn);
         else
-            prefill_advance(prefill, home, batch->chunks[i].n_query, drawn);
-        result.n_tokens += batch->chunks[i].n_query;
+            prefill_advance(prefill, home, batch->n_queries[i], drawn);
+        result.n_tokens += batch->n_queries[i];
         result.n_blocks_published += prefill->n_crossed - n_crossed;
         assert(is_last || prefill_n_left(prefill) > 0);
         if (is_last)

@@ -22,14 +22,17 @@ struct ctx_failed {
 };
 
 struct ctx_batch {
-    struct forward *forward; /* the options' */
+    struct forward *forward;             /* the options' */
+    const struct encoder_shape *encoder; /* the model's */
     struct draws *draws;
     struct draw_masks *masks;
     struct scorer *scorer;
-    uint32_t n, chunks_max;
+    uint32_t n, n_texts, chunks_max;
     struct forward_sequence *chunks; /* [chunks_max] */
-    struct prefill **prefills;       /* [chunks_max] whose chunk it is */
-    struct draw *wanted;             /* [chunks_max], of the prompts that end */
+    uint32_t *n_queries;        /* [chunks_max] tokens of the prompt; with an encoder of its line */
+    struct forward_text *texts; /* [chunks_max] n_texts: computed before the chunks */
+    struct prefill **prefills;  /* [chunks_max] whose chunk it is */
+    struct draw *wanted;        /* [chunks_max], of the prompts that end */
     struct token_logprobs *logprobs; /* [chunks_max], theirs */
     uint32_t n_wanted;
     uint32_t n_failed;

@@ -225,6 +225,7 @@ static enum status enlist(void *arg, struct engine_request *request, uint64_t no
         .weight = standing->weight,
         .priority = standing->priority,
         .prompt_tokens = request->n_tokens,
+        .is_whole = request->n_text > 0,
     };
     return schedule_add(engine->schedule, &scheduled, now_ns / NS_PER_MS, NULL,
                         &request->schedule_id);

@@ -7,6 +7,7 @@
 
 #include "base/status.h"
 #include "engine/constraint_desk.h"
+#include "engine/encoder_line.h"
 #include "kvcache/kv_manager.h"
 #include "kvtier/kv_tier.h"
 #include "kvtransfer/kv_sender.h"
@@ -48,6 +49,7 @@ struct ctx_engine_options {
     bool kv_digest;              /* ready events carry a CRC32C a block */
     bool prefix_cache;
     uint32_t snapshot_tokens;  /* kv_manager.h */
+    struct encoder_line line;  /* text_max 0: the model has no encoder */
     uint64_t restore_limit_ns; /* longest wait for blocks of the tier */
 };
 

@@ -44,9 +44,11 @@ void ctx_record_note(struct ctx_record *record, const struct prefill_event *even
         break;
     case EVENT_SEALED:
         assert(record->accepted_ns && !record->sealed_ns);
-        assert(event->sealed.cached_tokens < record->n_tokens && "the last one is always computed");
         record->sealed_ns = now_ns;
-        record->cached_tokens = event->sealed.cached_tokens;
+        /* Of an encoder's text, with what fills its last block. */
+        record->cached_tokens = event->sealed.cached_tokens < record->n_tokens
+                                    ? event->sealed.cached_tokens
+                                    : record->n_tokens;
         record->queue_us = event->sealed.queue_us;
         record->compute_us = event->sealed.compute_us;
         break;

@@ -102,8 +102,8 @@ static uint32_t hash_blocks(struct prefill *prefill, const struct prefill_home *
 {
     const struct ctx_engine_options *options = home->options;
     uint32_t block_tokens = options->geometry.block_tokens;
-    prefix_hash_blocks(&options->prefix_key, request->salt, request->salt_bytes, request->token_ids,
-                       request->n_tokens, block_tokens, prefill->hashes);
+    engine_request_hash(request, &options->prefix_key, request->token_ids, request->n_tokens,
+                        block_tokens, prefill->hashes);
     return (request->n_tokens - 1) / block_tokens;
 }
 
@@ -123,7 +123,11 @@ uint32_t prefill_peek(struct prefill *prefill, const struct prefill_home *home,
     if (!kv_manager_caches(home->manager) || prompt->request.sampling.scores_prompt)
         return 0;
     uint32_t n = hash_blocks(prefill, home, &prompt->request);
-    return kv_manager_peek(home->manager, prefill->hashes, n, held_out);
+    const uint32_t n_known = engine_request_usable(
+        &prompt->request, kv_manager_peek(home->manager, prefill->hashes, n, held_out),
+        home->options->geometry.block_tokens);
+    *held_out = n_known > 0 ? *held_out : 0;
+    return n_known;
 }
 
 /* Takes the blocks that the prefix cache has, and acquires the rest. A prompt whose tokens are to be scored is computed whole. */
@@ -133,6 +137,10 @@ static enum status reserve(struct prefill *prefill, const struct prefill_home *h
     const struct ctx_engine_options *options = home->options;
     if (kv_manager_caches(home->manager)) {
         uint32_t n = hash_blocks(prefill, home, &prompt->request);
+        if (prompt->request.n_text > 0)
+            n = engine_request_usable(&prompt->request,
+                                      kv_manager_reach(home->manager, prefill->hashes, n),
+                                      options->geometry.block_tokens);
         if (!prompt->request.sampling.scores_prompt)
             prefill->n_cached = kv_manager_match(home->manager, &prefill->table, prefill->hashes,
                                                  n);

@@ -29,24 +29,29 @@ static enum status check(const struct ctx_engine_options *options,
         return error_set(error, STATUS_STALE_PEER,
                          "callee_incarnation is %" PRIx64 ": another run of the worker",
                          request->callee_incarnation);
-    if (input->n_tokens > options->context_tokens)
+    const uint32_t n_tokens = encoder_line_tokens(&options->line, input->n_tokens);
+    TRY(engine_request_check_line(input, error));
+    if (n_tokens > options->context_tokens)
         return error_set(error, STATUS_PROMPT_TOO_LONG, "%u prompt tokens, the context holds %u",
                          input->n_tokens, options->context_tokens);
     TRY(engine_request_check_tokens(input, options->vocabulary, error));
-    if (request->held_tokens >= input->n_tokens ||
+    if (request->held_tokens >= n_tokens ||
         request->held_tokens % options->geometry.block_tokens != 0)
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "held_tokens is %u, wanted a multiple of %u under %u",
-                         request->held_tokens, options->geometry.block_tokens, input->n_tokens);
+                         request->held_tokens, options->geometry.block_tokens, n_tokens);
     TRY(sampling_check(input->sampling, options->vocabulary, error));
     return check_sinks(options, request, error);
 }
 
 enum status prompt_create(const struct ctx_engine_options *options, void *stream,
-                          const struct ctx_prefill_request *request, struct error *error,
+                          const struct ctx_prefill_request *sent, struct error *error,
                           struct prompt **prompt_out)
 {
     struct engine_request *made;
+    struct ctx_prefill_request with_line = *sent;
+    const struct ctx_prefill_request *request = &with_line;
+    with_line.input.line = &options->line;
     TRY(check(options, request, error));
     TRY(engine_request_create(sizeof(struct prompt), &request->input, stream, error, &made));
 

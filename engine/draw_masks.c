@@ -7,7 +7,8 @@
 #include <string.h>
 
 struct mask_row {
-    struct constraint *constraint;
+    struct constraint *constraint; /* NULL: only_id alone */
+    uint32_t only_id;
     const uint32_t *accepted; /* [n_back] */
     uint32_t n_back;
     uint32_t *mask;
@@ -68,6 +69,15 @@ const uint32_t *draw_masks_add(struct draw_masks *masks, struct constraint *cons
     return row->mask;
 }
 
+const uint32_t *draw_masks_add_only(struct draw_masks *masks, uint32_t token_id)
+{
+    assert(masks->n < masks->rows_max && token_id / 32 < masks->n_words);
+    struct mask_row *row = &masks->rows[masks->n];
+    *row = (struct mask_row){.only_id = token_id,
+                             .mask = masks->words + (size_t)masks->n++ * masks->n_words};
+    return row->mask;
+}
+
 static enum status make(struct mask_row *row)
 {
     if (row->n_back > 0)
@@ -83,6 +93,12 @@ static void make_row(void *arg, uint32_t index)
     struct draw_masks *masks = arg;
     struct mask_row *row = &masks->rows[index];
     row->error.text[0] = '\0';
+    if (!row->constraint) {
+        row->status = STATUS_OK;
+        memset(row->mask, 0, masks->n_words * sizeof *row->mask);
+        row->mask[row->only_id / 32] = 1u << row->only_id % 32;
+        return;
+    }
     row->status = make(row);
     if (row->status != STATUS_OK)
         memset(row->mask, 0, masks->n_words * sizeof *row->mask);

@@ -31,6 +31,8 @@ void draw_masks_clear(struct draw_masks *masks);
  * used until make, and is in one row. The mask, filled by make, is good until clear. */
 const uint32_t *draw_masks_add(struct draw_masks *masks, struct constraint *constraint,
                                const uint32_t *accepted, uint32_t n_back);
+/* A mask of one token. */
+const uint32_t *draw_masks_add_only(struct draw_masks *masks, uint32_t token_id);
 void draw_masks_make(struct draw_masks *masks);
 /* Why that mask is empty; NULL: it is not. Good until clear. */
 const char *draw_masks_fault(const struct draw_masks *masks, const uint32_t *mask);

@@ -1,6 +1,8 @@
 #include "engine/engine_request.h"
 
 #include "base/hash.h"
+#include "engine/encoder_line.h"
+#include "kvcache/prefix_hash.h"
 #include "text/constraint/constraint.h"
 
 #include <assert.h>
@@ -37,6 +39,25 @@ enum status engine_request_check_tokens(const struct engine_request_input *input
     return STATUS_OK;
 }
 
+enum status engine_request_check_line(const struct engine_request_input *input, struct error *error)
+{
+    const struct encoder_line *line = input->line;
+    if (!line || line->text_max == 0)
+        return STATUS_OK;
+    if (input->sampling->scores_prompt)
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "log-probabilities of the prompt: the model's encoder reads it, and "
+                         "predicts none of its tokens");
+    if (input->n_tokens > line->text_max)
+        return error_set(error, STATUS_PROMPT_TOO_LONG,
+                         "%u prompt tokens, a text of the encoder holds %u", input->n_tokens,
+                         line->text_max);
+    if (input->sampling->max_tokens > line->reply_max)
+        return error_set(error, STATUS_PROMPT_TOO_LONG, "max_tokens is %u, a reply holds %u",
+                         input->sampling->max_tokens, line->reply_max);
+    return STATUS_OK;
+}
+
 /* ---- making ---- */
 
 enum status engine_request_create(size_t bytes, const struct engine_request_input *input,
@@ -45,7 +66,10 @@ enum status engine_request_create(size_t bytes, const struct engine_request_inpu
 {
     assert(bytes >= sizeof **request_out && bytes % _Alignof(uint32_t) == 0);
     assert(input->n_tokens > 0 && input->salt_bytes <= ENGINE_SALT_MAX);
-    size_t token_bytes = input->n_tokens * sizeof input->token_ids[0];
+    static const struct encoder_line NONE = {0};
+    const struct encoder_line *line = input->line ? input->line : &NONE;
+    const uint32_t n_tokens = encoder_line_tokens(line, input->n_tokens);
+    size_t token_bytes = n_tokens * sizeof input->token_ids[0];
     char *memory = calloc(1, bytes + token_bytes);
     if (!memory)
         return error_set(error, STATUS_NO_MEMORY, "no memory for a prompt of %u tokens",
@@ -72,11 +96,45 @@ enum status engine_request_create(size_t bytes, const struct engine_request_inpu
     if (input->salt_bytes > 0)
         memcpy(request->salt, input->salt, input->salt_bytes);
     request->deadline_ns = input->deadline_ns;
-    request->n_tokens = input->n_tokens;
+    request->n_tokens = n_tokens;
+    request->n_text = line->text_max > 0 ? input->n_tokens : 0;
+    request->reply_at = encoder_line_reply_at(line, input->n_tokens);
     request->token_ids = (uint32_t *)(memory + bytes);
-    memcpy(request->token_ids, input->token_ids, token_bytes);
+    encoder_line_write(line, input->token_ids, input->n_tokens, request->token_ids);
     *request_out = request;
     return STATUS_OK;
+}
+
+/* ---- an encoder's text ---- */
+
+void engine_request_hash(const struct engine_request *request, const struct prefix_key *key,
+                         const uint32_t *token_ids, uint32_t n_tokens, uint32_t block_tokens,
+                         struct prefix_hash *hashes_out)
+{
+    const uint32_t n_spans = request->reply_at / block_tokens;
+    struct prefix_hash text;
+    if (n_tokens < request->reply_at || n_spans == 0) {
+        prefix_hash_blocks(key, request->salt, request->salt_bytes, token_ids, n_tokens,
+                           block_tokens, hashes_out);
+        return;
+    }
+    /* The last hash of the text alone, which has its length, begins those that are kept. */
+    prefix_hash_blocks(key, request->salt, request->salt_bytes, token_ids, request->reply_at,
+                       block_tokens, hashes_out);
+    text = hashes_out[n_spans - 1];
+    text.lo ^= request->n_text;
+    prefix_hash_blocks(key, &text, sizeof text, token_ids, n_tokens, block_tokens, hashes_out);
+}
+
+uint32_t engine_request_usable(const struct engine_request *request, uint32_t n_spans,
+                               uint32_t block_tokens)
+{
+    return n_spans * block_tokens < request->reply_at ? 0 : n_spans;
+}
+
+uint32_t engine_request_sent(const struct engine_request *request, uint32_t n_tokens)
+{
+    return request->n_text > 0 && n_tokens > request->n_text ? request->n_text : n_tokens;
 }
 
 bool engine_request_lacks_constraint(const struct engine_request *request)

@@ -8,6 +8,7 @@
 
 #include "base/standing.h"
 #include "base/status.h"
+#include "engine/encoder_line.h"
 #include "sampling_params/sampling_params.h"
 
 #include <stdbool.h>
@@ -19,6 +20,8 @@
 
 struct constraint;
 struct constraint_order;
+struct prefix_hash;
+struct prefix_key;
 
 struct engine_request {
     void *stream;
@@ -42,7 +45,9 @@ struct engine_request {
     uint64_t restore, held_until_ns, restore_lookup;
     uint32_t restore_spans;
     bool restores_other, is_restored;
-    uint32_t n_tokens;   /* of the prompt */
+    uint32_t n_tokens;   /* of the prompt; with an encoder of its line */
+    uint32_t n_text;     /* of these, the encoder's; 0: the model has none */
+    uint32_t reply_at;   /* encoder_line.h; 0: the model has none */
     uint32_t *token_ids; /* [n_tokens], after the struct of which this is the head */
 };
 
@@ -51,6 +56,7 @@ struct engine_request_input {
     const char *request_id; /* 1 .. ENGINE_REQUEST_ID_MAX bytes */
     const uint32_t *token_ids;
     uint32_t n_tokens;
+    const struct encoder_line *line; /* NULL: the model has no encoder */
     const struct sampling_params *sampling;
     const void *salt;
     size_t salt_bytes;    /* up to ENGINE_SALT_MAX */
@@ -64,6 +70,20 @@ MUST_CHECK enum status engine_request_check_text(const struct engine_request_inp
                                                  struct error *error);
 MUST_CHECK enum status engine_request_check_tokens(const struct engine_request_input *input,
                                                    uint32_t vocabulary, struct error *error);
+
+/* With an encoder, what a text and its reply must be: UNSUPPORTED, PROMPT_TOO_LONG with a sentence. */
+MUST_CHECK enum status engine_request_check_line(const struct engine_request_input *input,
+                                                 struct error *error);
+/* Hashes whole blocks of its first n_tokens tokens. Equal hashes mean equal prefixes, and of an encoder's text equal texts, since each of
+ * its cross blocks depends on all of it. */
+void engine_request_hash(const struct engine_request *request, const struct prefix_key *key,
+                         const uint32_t *token_ids, uint32_t n_tokens, uint32_t block_tokens,
+                         struct prefix_hash *hashes_out);
+/* Of so many cached spans of the prompt, those that it can go on from: those of an encoder's text are all there, or useless. */
+uint32_t engine_request_usable(const struct engine_request *request, uint32_t n_spans,
+                               uint32_t block_tokens);
+/* Of the first n_tokens of its line, those that its client sent. */
+uint32_t engine_request_sent(const struct engine_request *request, uint32_t n_tokens);
 
 /* Its rules have a constraint, which was not compiled yet. */
 bool engine_request_lacks_constraint(const struct engine_request *request);

@@ -19,6 +19,7 @@ enum status admission_take(const struct gen_home *home, struct job *job, uint64_
         .prompt_tokens = job->request.n_tokens,
         .max_new_tokens = job->request.sampling.max_tokens,
         .needs_handover = job->context_worker[0] != '\0' && !home->options->local_prefill,
+        .is_whole = job->request.n_text > 0,
     };
     schedule_id id;
     TRY(schedule_add(home->schedule, &request, now_ns / NS_PER_MS, NULL, &id));
@@ -69,6 +70,8 @@ static uint32_t look_up(const struct gen_home *home, struct job *job)
     uint32_t n_known = kv_manager_peek(home->manager, sequence ? sequence->hashes : job->hashes,
                                        n_lookup, &n_held);
     assert(n_known <= n_lookup);
+    n_known = engine_request_usable(&job->request, n_known, block_tokens);
+    n_held = n_known > 0 ? n_held : 0;
     schedule_set_prefix(home->schedule, job->request.schedule_id, n_known * block_tokens, n_held);
     home->stats->prefix_lookups++;
     job->lookup_at = changes;

@@ -1,6 +1,7 @@
 #include "gen_worker/gen_batch.h"
 
 #include "gen_worker/sequence_scores.h"
+#include "model/sampling/forced_tokens.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -12,11 +13,13 @@ enum status gen_batch_init(struct gen_batch *batch, const struct gen_engine_opti
     uint32_t n = options->sequences_max;
     assert(forward->tokens_max >= options->batch_tokens + n);
     assert(forward->sequences_max >= n && forward->device == options->device);
+    batch->encoder = &model_get_config(options->model)->encoder;
     batch->forward = options->forward;
     batch->inputs = calloc(n, sizeof *batch->inputs);
     batch->results = calloc(n, sizeof *batch->results);
     batch->wanted = calloc(n, sizeof *batch->wanted);
-    if (!batch->inputs || !batch->results || !batch->wanted)
+    batch->texts = calloc(n, sizeof *batch->texts);
+    if (!batch->inputs || !batch->results || !batch->wanted || !batch->texts)
         return STATUS_NO_MEMORY;
     TRY(draws_create(batch->forward, model_host_kernels(options->model), &batch->draws));
     draws_set_ends(batch->draws, options->eos_ids, options->n_eos_ids);
@@ -39,6 +42,7 @@ void gen_batch_finish(struct gen_batch *batch)
     free(batch->inputs);
     free(batch->results);
     free(batch->wanted);
+    free(batch->texts);
 }
 
 /* ---- what is computed ---- */
@@ -58,10 +62,14 @@ static void want(struct gen_batch *batch, struct sequence *sequence, uint32_t n_
     struct engine_request *request = &sequence->job->request;
     struct draw *draw = &batch->wanted[batch->n_wanted++];
     *draw = (struct draw){.params = &request->sampling,
-                          .tokens = sequence->tokens,
-                          .n_prompt = request->n_tokens,
-                          .n_tokens = n_kv,
+                          .tokens = sequence->tokens + request->reply_at,
+                          .n_prompt = request->n_tokens - request->reply_at,
+                          .n_tokens = n_kv - request->reply_at,
                           .logprobs = logprobs};
+    uint32_t forced;
+    if (!request->constraint && forced_token_find(batch->encoder, n_kv - request->n_tokens,
+                                                  request->sampling.max_tokens, &forced))
+        draw->mask = draw_masks_add_only(batch->masks, forced);
     if (request->constraint)
         draw->mask = draw_masks_add(batch->masks, request->constraint, sequence->tokens + n_kv,
                                     sequence->n_tokens - n_kv);
@@ -71,6 +79,33 @@ static void want(struct gen_batch *batch, struct sequence *sequence, uint32_t n_
 static bool has_own_window(const struct gen_home *home, const struct block_table *table)
 {
     return table->sinks.window != home->options->geometry.sinks.window;
+}
+
+/* Of a line the decoder computes what is behind the text, which the encoder has computed before. */
+static void go_behind_text(struct gen_batch *batch, const struct sequence *sequence,
+                           struct forward_sequence *input)
+{
+    const struct engine_request *request = &sequence->job->request;
+    const struct block_table *table = &sequence->table;
+    const uint32_t n_cross = request->reply_at / table->block_tokens;
+    if (input->n_past == 0)
+        batch->texts[batch->n_texts++] = (struct forward_text){.request_id = input->request_id,
+                                                               .token_ids = request->token_ids,
+                                                               .n_tokens = request->n_text,
+                                                               .cross_blocks = table->blocks,
+                                                               .n_cross_blocks = n_cross};
+    const uint32_t n_skipped = input->n_past == 0 ? request->reply_at : 0;
+    assert(input->n_past == 0 || input->n_past >= request->reply_at);
+    assert(input->n_query > n_skipped);
+    input->token_ids += n_skipped;
+    input->n_query -= n_skipped;
+    input->n_past -= input->n_past == 0 ? 0 : request->reply_at;
+    input->prompt_len -= request->reply_at;
+    input->blocks += n_cross;
+    input->n_blocks -= n_cross;
+    input->cross_blocks = table->blocks;
+    input->n_cross_blocks = n_cross;
+    input->n_cross_tokens = request->n_text;
 }
 
 static void add(struct gen_batch *batch, const struct gen_home *home, struct sequence *sequence,
@@ -99,9 +134,11 @@ static void add(struct gen_batch *batch, const struct gen_home *home, struct seq
         .wants_logits = wants_logits,
         .keeps_rows = sequence_keeps_rows(sequence, n_tokens),
     };
+    if (sequence->job->request.n_text > 0)
+        go_behind_text(batch, sequence, &batch->inputs[n]);
     batch->results[n].keeps_rows = batch->inputs[n].keeps_rows;
     batch->results[n].first_row = batch->n_rows;
-    batch->n_rows += n_tokens;
+    batch->n_rows += batch->inputs[n].n_query;
     batch->results[n].sequence = sequence;
     batch->results[n].computed = (struct computed){.n_tokens = n_tokens, .has_token = wants_logits};
     if (wants_logits)
@@ -139,6 +176,7 @@ enum status gen_batch_run(struct gen_batch *batch, const struct gen_home *home,
                           const struct schedule_batch *plan)
 {
     batch->n = batch->n_contexts = batch->n_decodes = batch->n_left_out = batch->n_wanted = 0;
+    batch->n_texts = 0;
     draw_masks_clear(batch->masks);
     batch->n_rows = 0;
     add_all(batch, home, plan);
@@ -148,6 +186,8 @@ enum status gen_batch_run(struct gen_batch *batch, const struct gen_home *home,
         return STATUS_OK;
 
     make_masks(batch);
+    if (batch->n_texts > 0)
+        TRY(forward_encode(batch->forward, batch->texts, batch->n_texts));
     TRY(draws_run(batch->draws, batch->inputs, batch->n, batch->n_contexts, batch->wanted));
     const struct draw *drawn = batch->wanted;
     for (uint32_t i = 0; i < batch->n; i++) {

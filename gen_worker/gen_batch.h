@@ -24,7 +24,8 @@ struct gen_result {
 };
 
 struct gen_batch {
-    struct forward *forward; /* the options' */
+    struct forward *forward;             /* the options' */
+    const struct encoder_shape *encoder; /* the model's */
     struct draws *draws;
     struct draw_masks *masks;
     struct scorer *scorer;
@@ -32,6 +33,8 @@ struct gen_batch {
     struct gen_result *results;      /* [sequences_max] */
     struct draw *wanted;             /* [sequences_max], of those whose logits are */
     uint32_t n_wanted;
+    struct forward_text *texts; /* [sequences_max] of encoders: computed before the pass */
+    uint32_t n_texts;
     uint32_t n;          /* sequences in the pass */
     uint32_t n_contexts; /* of these, chunks, and decodes that ran ahead; they come first */
     uint32_t

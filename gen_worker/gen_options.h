@@ -6,6 +6,7 @@
 #pragma once
 
 #include "engine/constraint_desk.h"
+#include "engine/encoder_line.h"
 #include "kvcache/kv_manager.h"
 #include "kvtier/kv_tier.h"
 #include "kvtransfer/kv_receiver.h"
@@ -51,6 +52,7 @@ struct gen_engine_options {
     uint32_t local_prefill_max_tokens; /* up to so many unknown tokens are never handed over */
     bool prefix_cache;
     uint32_t snapshot_tokens;  /* kv_manager.h */
+    struct encoder_line line;  /* text_max 0: the model has no encoder */
     uint64_t restore_limit_ns; /* longest wait for blocks of the tier */
     uint64_t queue_limit_ns;
     uint64_t context_limit_ns;     /* timeout of the next event of a context worker, or of ... */

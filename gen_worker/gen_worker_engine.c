@@ -77,7 +77,8 @@ static void flush_reply(void *arg, void *call, uint32_t blocks_evicted)
 static uint32_t blocks_max(const struct gen_worker *gen)
 {
     struct geometry geometry = gen->worker.identity.geometry;
-    if (gen->config.kv_convert && !cache_groups_has_window(&geometry.groups))
+    if (gen->config.kv_convert && !cache_groups_has_window(&geometry.groups) &&
+        !geometry.has_encoder)
         geometry.block_tokens = GEOMETRY_BLOCK_TOKENS_MIN;
     return geometry_blocks(&geometry, gen->worker.context_tokens);
 }
@@ -120,9 +121,10 @@ static void engine_options(const struct gen_worker *gen, struct gen_engine_optio
         .geometry = worker->identity.geometry,
         .vocabulary = worker->config->vocabulary,
         .context_tokens = worker->context_tokens,
-        .chunk_tokens = config->prefill_chunk_tokens,
-        .step_target_ns = config->prefill_step_ms * NS_PER_MS,
-        .batch_tokens = config->prefill_batch_tokens,
+        .line = worker->line,
+        .chunk_tokens = worker_step_tokens(worker, config->prefill_chunk_tokens),
+        .step_target_ns = worker->line.text_max > 0 ? 0 : config->prefill_step_ms * NS_PER_MS,
+        .batch_tokens = worker_step_tokens(worker, config->prefill_batch_tokens),
         .sequences_max = config->sequences_max,
         .queue_max = config->queue_max,
         .capacity_policy = config->capacity_policy,

@@ -114,7 +114,7 @@ void handover_start(struct handover *handover, const struct gen_home *home,
     const struct gen_prefill_request request = {
         .input = {.request_id = job->request.request_id,
                   .token_ids = job->request.token_ids,
-                  .n_tokens = job->request.n_tokens,
+                  .n_tokens = engine_request_sent(&job->request, job->request.n_tokens),
                   .sampling = &sampling,
                   .salt = job->request.salt,
                   .salt_bytes = job->request.salt_bytes,

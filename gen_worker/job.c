@@ -24,12 +24,14 @@ static enum status check(const struct gen_engine_options *options,
         return error_set(error, STATUS_UNSUPPORTED,
                          "sampling.reply_window is %u: on %s replies have the worker's window, %u",
                          window, device_name(options->device), options->geometry.sinks.window);
-    uint64_t n_tokens = (uint64_t)input->n_tokens + input->sampling->max_tokens;
+    TRY(engine_request_check_line(input, error));
+    const uint32_t n_prompt = encoder_line_tokens(&options->line, input->n_tokens);
+    uint64_t n_tokens = (uint64_t)n_prompt + input->sampling->max_tokens;
     const uint32_t context = options->context_tokens;
-    const uint32_t limit = input->n_tokens < context
+    const uint32_t limit = n_prompt < context
                                ? geometry_sequence_tokens(&options->geometry, context)
                                : context;
-    if (input->n_tokens >= limit || n_tokens > limit)
+    if (n_prompt >= limit || n_tokens > limit)
         return error_set(error, STATUS_PROMPT_TOO_LONG,
                          "%u prompt tokens and max_tokens %u, %s holds %u", input->n_tokens,
                          input->sampling->max_tokens,
@@ -38,20 +40,24 @@ static enum status check(const struct gen_engine_options *options,
 }
 
 enum status job_create(const struct gen_engine_options *options, void *stream,
-                       const struct gen_request *request, struct error *error, struct job **job_out)
+                       const struct gen_request *sent, struct error *error, struct job **job_out)
 {
     struct engine_request *made;
+    struct gen_request with_line = *sent;
+    const struct gen_request *request = &with_line;
+    with_line.input.line = &options->line;
     TRY(check(options, request, error));
     uint32_t block_tokens = options->geometry.block_tokens;
-    size_t n_hashes = options->prefix_cache ? request->input.n_tokens / block_tokens : 0;
+    const uint32_t n_prompt = encoder_line_tokens(&options->line, request->input.n_tokens);
+    size_t n_hashes = options->prefix_cache ? n_prompt / block_tokens : 0;
     size_t bytes = sizeof(struct job) + n_hashes * sizeof(struct prefix_hash);
     TRY(engine_request_create(bytes, &request->input, stream, error, &made));
 
     struct job *job = job_of(made);
     assert(&job->request == made && "a request of the queue is the head of a job");
     if (options->prefix_cache)
-        prefix_hash_blocks(&options->prefix_key, made->salt, made->salt_bytes, made->token_ids,
-                           made->n_tokens, block_tokens, job->hashes);
+        engine_request_hash(made, &options->prefix_key, made->token_ids, made->n_tokens,
+                            block_tokens, job->hashes);
     if (request->origin)
         job->origin = *request->origin;
     made->request_number = engine_request_number(job_about(job).request_id);

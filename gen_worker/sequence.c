@@ -101,9 +101,10 @@ static struct gen_finish figures(const struct sequence *sequence)
         .status = STATUS_OK,
         .sentence = "",
         .reason = GEN_FINISH_NONE,
-        .prompt_tokens = sequence_n_prompt(sequence),
-        .cached_tokens = sequence->is_from_context ? sequence->n_context_cached
-                                                   : sequence->n_cached,
+        .prompt_tokens = engine_request_sent(&sequence->job->request, sequence_n_prompt(sequence)),
+        .cached_tokens = engine_request_sent(&sequence->job->request,
+                                             sequence->is_from_context ? sequence->n_context_cached
+                                                                       : sequence->n_cached),
         .generated_tokens = sequence_n_generated(sequence),
         .timing = sequence->timing,
         .marks = sequence->marks,

@@ -48,7 +48,11 @@ enum status sequence_take_blocks(struct sequence *sequence, const struct gen_hom
     struct block_table *table = &sequence->table;
     uint32_t n_lookup = sequence_lookup_blocks(sequence), n_held = 0, n_cached = 0;
     if (kv_manager_caches(home->manager)) {
-        (void)kv_manager_peek(home->manager, sequence->hashes, n_lookup, &n_held);
+        const uint32_t n_known = kv_manager_peek(home->manager, sequence->hashes, n_lookup,
+                                                 &n_held);
+        if (n_known == 0 ||
+            engine_request_usable(&sequence->job->request, n_known, table->block_tokens) == 0)
+            n_lookup = n_held = 0;
         if (n_held < admission->n_shared) /* looked up in an earlier step */
             return STATUS_NO_BLOCKS;
         n_cached = kv_manager_match(home->manager, table, sequence->hashes, n_lookup);
@@ -104,8 +108,8 @@ static void hash_tokens(struct sequence *sequence, const struct gen_home *home)
     if (!kv_manager_caches(home->manager) || n_tokens == n_done)
         return;
     if (n == 0)
-        prefix_hash_blocks(key, request->salt, request->salt_bytes, sequence->tokens, n_tokens,
-                           block_tokens, sequence->hashes);
+        engine_request_hash(request, key, sequence->tokens, n_tokens, block_tokens,
+                            sequence->hashes);
     else
         prefix_hash_next(key, sequence->hashes[n - 1], sequence->tokens + n_done, n_tokens - n_done,
                          block_tokens, sequence->hashes + n);

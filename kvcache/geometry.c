@@ -280,14 +280,16 @@ static enum status match_block_tokens(const struct geometry *ours, const struct 
     const bool has_window = cache_groups_has_window(&ours->groups) ||
                             cache_groups_has_window(&theirs->groups) || ours->sinks.window > 0;
     const bool has_state = ours->groups.n_state + theirs->groups.n_state > 0;
-    if (ours->block_tokens == theirs->block_tokens || (converts && !has_window && !has_state))
+    const bool may = !has_window && !has_state && !ours->has_encoder;
+    if (ours->block_tokens == theirs->block_tokens || (converts && may))
         return STATUS_OK;
     return error_set(error, STATUS_GEOMETRY_MISMATCH,
                      "KV layout: block_tokens is %" PRIu32 " here and %" PRIu32 " there%s",
                      ours->block_tokens, theirs->block_tokens,
-                     has_state    ? ", and layers have recurrent state"
-                     : has_window ? ", and layers have windows"
-                                  : KV_CONVERT);
+                     has_state           ? ", and layers have recurrent state"
+                     : ours->has_encoder ? ", and an encoder's texts end with a block"
+                     : has_window        ? ", and layers have windows"
+                                         : KV_CONVERT);
 }
 
 static enum status match_dtype(const struct geometry *ours, const struct geometry *theirs,

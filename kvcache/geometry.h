@@ -37,6 +37,7 @@ struct geometry {
     struct cache_groups groups;     /* n 0: one group of all layers */
     uint32_t latent_dim;            /* elements of the row that are V, too; 0: K and V */
     struct sink_window sinks;       /* of replies; window 0: none */
+    bool has_encoder; /* not told: whose model is equal knows it. Its texts end with a block */
 };
 
 /* Elements of the type are stored in units of a scale. */

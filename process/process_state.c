@@ -33,6 +33,7 @@ void model_card_encode(const struct model_card *card, struct model_card_message 
     message->name = borrow(card->name);
     message->architecture = borrow(card->architecture);
     message->context_tokens = card->context_tokens;
+    message->reply_tokens = card->reply_tokens;
     message->vocabulary = card->vocabulary;
     message->tokenizer_digest = borrow(card->tokenizer_digest);
     message->has_chat_template = card->has_chat_template;
@@ -47,6 +48,7 @@ static enum status model_card_decode(const Kvferry__V1__ModelCard *message,
 {
     struct model_card card = {
         .context_tokens = message->context_tokens,
+        .reply_tokens = message->reply_tokens,
         .vocabulary = message->vocabulary,
         .has_geometry = message->geometry != NULL,
         .has_chat_template = message->has_chat_template,

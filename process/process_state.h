@@ -26,6 +26,7 @@ struct model_card {
     char name[PROCESS_NAME_MAX];
     char architecture[64];
     uint32_t context_tokens;
+    uint32_t reply_tokens; /* at most; 0: what the context leaves */
     uint32_t vocabulary;
     char tokenizer_digest[64]; /* hexadecimal */
     bool has_chat_template;    /* of a router */

@@ -340,6 +340,7 @@ enum status schedule_add(struct schedule *schedule, const struct schedule_reques
         .max_new = request->max_new_tokens,
         .n_tokens = request->prompt_tokens,
         .n_cached = request->cached_tokens,
+        .is_whole = request->is_whole,
         .n_shared = request->blocks_shared,
         .share = shares_join(&schedule->shares, request->sharer)};
     count_waiting(schedule, id, true);

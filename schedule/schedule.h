@@ -112,6 +112,7 @@ struct schedule_request {
     uint32_t
         blocks_shared; /* of these, whole blocks without a limit and with a holder: they cost nothing */
     bool needs_handover; /* this worker cannot compute the prompt */
+    bool is_whole;       /* its prompt is one chunk, of at most chunk_tokens */
 };
 
 enum schedule_state {

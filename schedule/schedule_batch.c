@@ -109,8 +109,8 @@ static uint32_t chunk_of(const struct schedule *schedule, const struct schedule_
     const uint32_t n_left = (is_cut ? entry->n_cut : entry->n_tokens) - entry->n_kv;
     const uint32_t n_max = smaller(smaller(budget, schedule->options.chunk_tokens),
                                    tokens_max(schedule, entry));
-    if (n_left <= n_max)
-        return n_left;
+    if (n_left <= n_max || entry->is_whole)
+        return n_left <= n_max ? n_left : 0;
     uint32_t past_block = (entry->n_kv + n_max) % schedule->options.block_tokens;
     return n_max > past_block ? n_max - past_block : 0;
 }

@@ -24,6 +24,7 @@ struct schedule_entry {
     bool is_stalled; /* no block for its next token */
     bool needs_handover;
     bool is_held; /* not to be admitted now */
+    bool is_whole;
     uint32_t n_prompt, max_new;
     uint32_t n_tokens;   /* known tokens: the prompt and the generated ones */
     uint32_t n_kv;       /* of these, computed; 0 while it waits */

@@ -103,6 +103,9 @@ enum status worker_choose_context(const struct model_config *config, uint32_t wa
                          "max_context_tokens is %u; the model supports %u", wanted,
                          config->context_tokens);
     *tokens_out = wanted ? wanted : config->context_tokens;
+    /* Of an encoder's text, whose step is computed at once: of some models the limit is far beyond what they were made for. */
+    if (wanted == 0 && model_has_encoder(config) && *tokens_out > ENCODER_TOKENS_DEFAULT)
+        *tokens_out = ENCODER_TOKENS_DEFAULT;
     return STATUS_OK;
 }
 
@@ -148,11 +151,22 @@ enum status worker_geometry(const struct model *model, enum worker_kv_dtype kv_d
     return STATUS_OK;
 }
 
+/* With an encoder the chosen context is that of a text, and of a reply: together they are a line. */
+static void set_line(struct worker *worker, uint32_t block_tokens)
+{
+    if (!model_has_encoder(worker->config))
+        return;
+    worker->line = (struct encoder_line){.text_max = worker->context_tokens,
+                                         .reply_max = worker->context_tokens,
+                                         .block_tokens = block_tokens,
+                                         .start_id = worker->config->encoder.start_id};
+    worker->context_tokens = encoder_line_context(&worker->line);
+}
+
 static enum status set_geometry(struct worker *worker, const struct worker_options *options,
                                 struct error *error)
 {
     struct geometry *geometry = &worker->identity.geometry;
-    TRY(encoder_refuse(worker->config, "workers", error));
     TRY(worker_kv_scales_find(worker->model, options->folder, options->kv_dtype, options->kv_scales,
                               &worker->kv_scales, error));
     TRY(worker_geometry(worker->model, options->kv_dtype, &worker->kv_scales,
@@ -166,6 +180,8 @@ static enum status set_geometry(struct worker *worker, const struct worker_optio
                                             .sinks = geometry->sinks};
     numerics_id_of_model(worker->model, &choices, options->weights, geometry->numerics);
     assert(worker->context_tokens > 0 && worker->context_tokens <= worker->config->context_tokens);
+    geometry->has_encoder = model_has_encoder(worker->config);
+    set_line(worker, options->kv_block_tokens);
     const struct cache_step step = worker_cache_step(worker, options);
     worker->context_blocks = geometry_blocks(geometry, worker->context_tokens);
     worker->step_blocks = geometry_step_blocks(geometry, &step);
@@ -279,6 +295,7 @@ static enum status set_card(struct worker *worker, const struct worker_options *
     assert(worker->pool && worker->identity.geometry.block_tokens > 0);
     *card = (struct model_card){
         .context_tokens = worker->context_tokens,
+        .reply_tokens = worker->line.reply_max,
         .vocabulary = worker->config->vocabulary,
         .has_geometry = true,
         .geometry = worker->identity.geometry,

@@ -38,7 +38,10 @@ bool worker_is_lost(const struct worker *worker);
 /* A half-loaded worker is fine, and so is all zeros. */
 void worker_unload(struct worker *worker);
 
-/* The longest context that is served: wanted, or for 0 the model's. INVALID_ARGUMENT: the model's is shorter. */
+#define ENCODER_TOKENS_DEFAULT 1024u
+
+/* The longest context that is served: wanted, or for 0 the model's; with an encoder the longest text and the longest reply, for 0 at
+ * most ENCODER_TOKENS_DEFAULT. INVALID_ARGUMENT: the model's is shorter. */
 MUST_CHECK enum status worker_choose_context(const struct model_config *config, uint32_t wanted,
                                              struct error *error, uint32_t *tokens_out);
 

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "device/device.h"
+#include "engine/encoder_line.h"
 #include "kvcache/block_pool.h"
 #include "kvcache/prefix_tree.h"
 #include "process/process.h"
@@ -49,7 +50,8 @@ struct worker {
     struct constraint_desk *desk; /* the engine's, until that is destroyed */
     struct worker_tier tier;      /* behind the prefix cache */
     struct prefix_key prefix_key; /* for blocks with the worker's own numerics */
-    uint32_t context_tokens;
+    uint32_t context_tokens;      /* with an encoder, of a line */
+    struct encoder_line line;
     uint32_t n_blocks;
     uint64_t room_bytes;      /* memory of the machine before this worker and its sharers started */
     struct kv_plan pool_plan; /* how the number of blocks was chosen */
@@ -63,10 +65,20 @@ struct worker {
     bool kv_convert;            /* it converts KV that it receives */
 };
 
+/* Tokens of a step, or of a prompt in it: with an encoder at least a whole line, which is computed at once. */
+static inline uint32_t worker_step_tokens(const struct worker *worker, uint32_t wanted)
+{
+    const uint32_t block_tokens = worker->identity.geometry.block_tokens;
+    if (worker->line.text_max == 0)
+        return wanted;
+    const uint32_t n = worker->context_tokens + block_tokens;
+    return wanted + (n - n % block_tokens);
+}
+
 static inline struct cache_step worker_cache_step(const struct worker *worker,
                                                   const struct worker_options *options)
 {
-    return (struct cache_step){.n_tokens = options->step_tokens_max,
+    return (struct cache_step){.n_tokens = worker_step_tokens(worker, options->step_tokens_max),
                                .n_sequences = options->sequences_max,
                                .context_tokens = worker->context_tokens};
 }
@@ -75,7 +87,7 @@ static inline struct worker_step worker_step_of(const struct worker *worker,
                                                 const struct worker_options *options)
 {
     return (struct worker_step){
-        .tokens_max = options->step_tokens_max,
+        .tokens_max = worker_step_tokens(worker, options->step_tokens_max),
         .sequences_max = options->sequences_max,
         .context_tokens = worker->context_tokens,
         .kv_scales = &worker->kv_scales,

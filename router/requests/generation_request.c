@@ -149,6 +149,7 @@ static enum status take_sampling(struct generation *generation,
     if (status != STATUS_OK)
         return status;
     TRY(check_reply_window(&limits->card, params->reply_window, error));
+    generation->sampling.reply_tokens = limits->card.reply_tokens;
     if (limits->card.has_geometry)
         generation->sampling.sequence_tokens = geometry_sequence_tokens(
             &limits->card.geometry, limits->card.context_tokens);

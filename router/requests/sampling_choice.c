@@ -154,6 +154,8 @@ enum status sampling_choice_fit(struct sampling_choice *choice, uint32_t prompt_
         return STATUS_PROMPT_TOO_LONG;
     }
     uint32_t rest = context_tokens - prompt_tokens;
+    if (choice->reply_tokens > 0 && rest > choice->reply_tokens)
+        rest = choice->reply_tokens;
     const bool is_all = choice->ends_with_context && !choice->has_max_tokens;
     if (rest < min_tokens)
         rest = min_tokens;

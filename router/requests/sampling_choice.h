@@ -27,6 +27,7 @@ struct sampling_choice {
     bool has_seed;          /* else the caller draws one */
     bool has_max_tokens;    /* else sampling_choice_fit may lower it */
     bool ends_with_context; /* it may lower what was given, too; none was: all of the context */
+    uint32_t reply_tokens;  /* at most; 0: what the context leaves */
     uint32_t
         sequence_tokens; /* prompt and reply, where replies may leave the context; 0: they may not */
 };

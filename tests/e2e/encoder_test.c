@@ -1,0 +1,180 @@
+/* A model with an encoder (T5): the context worker computes the text, its cross blocks cross, and the generation worker has the tokens of
+ * one process, with every type of cache, small and large blocks, equal texts again, little room, pauses, without pages, and from a disk. */
+#include "support/command.h"
+#include "support/encoder_model.h"
+#include "support/expect.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { N_REQUESTS = 6, N_TOKENS = 40, LIMIT_MS = 120000 };
+
+TestSuite(encoder, .init = command_folder_make, .fini = command_folder_remove);
+
+static const uint32_t LENGTHS[N_REQUESTS] = {9, 40, 48, 300, 511, 900};
+static const uint32_t PROMPT_TOKENS = 9 + 40 + 48 + 300 + 511 + 900;
+
+static void start(struct cluster *cluster, const char *model, const char *const *both,
+                  const char *const *context)
+{
+    cluster_start(cluster, &(struct cluster_options){.model = model,
+                                                     .n_contexts = 1,
+                                                     .n_generations = 1,
+                                                     .both = both,
+                                                     .context = context,
+                                                     .generation = (const char *const[]){
+                                                         "--local-prefill-max-tokens", "0", NULL}});
+}
+
+static void work_of(struct work *work, const char *model, const char *const *both)
+{
+    work_create_of(work,
+                   &(struct cluster_options){.model = model, .n_generations = 1, .both = both},
+                   LENGTHS, N_REQUESTS, N_TOKENS);
+}
+
+static uint64_t expect_tokens(const char *model, const char *const *both)
+{
+    struct work work;
+    struct cluster cluster;
+    work_of(&work, model, both);
+    start(&cluster, model, both, NULL);
+    const uint64_t bytes = expect_all_same(&work, &cluster, LIMIT_MS);
+    cluster_stop(&cluster);
+    work_destroy(&work);
+    return bytes;
+}
+
+/* Of each text its cross blocks, and a block with the token that begins the reply. */
+static void expect_bytes(uint64_t bytes, uint32_t element_bytes, uint32_t block_tokens)
+{
+    uint64_t n_blocks = 0;
+    for (int i = 0; i < N_REQUESTS; i++)
+        n_blocks += (LENGTHS[i] + block_tokens - 1) / block_tokens + 1;
+    cr_expect_eq(bytes, n_blocks * block_tokens * ENCODER_MODEL_TOKEN_BYTES(element_bytes));
+}
+
+Test(encoder, a_split_cluster_has_the_tokens_of_one_process_and_cross_blocks_cross)
+{
+    static const struct {
+        const char *dtype, *block_tokens;
+        uint32_t element_bytes, tokens;
+    } CASES[] = {{"f32", "16", 4, 16}, {"bf16", "8", 2, 8}, {"f16", "128", 2, 128}};
+    const char *model = encoder_model_make();
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        const char *flags[] = {"--kv-dtype",
+                               CASES[i].dtype,
+                               "--kv-block-tokens",
+                               CASES[i].block_tokens,
+                               "--kv-digest",
+                               "--prefill-chunk-tokens",
+                               "128",
+                               NULL};
+        expect_bytes(expect_tokens(model, flags), CASES[i].element_bytes, CASES[i].tokens);
+    }
+}
+
+/* Of all prompts one after the other. */
+static void expect_round(const struct work *work, struct cluster *cluster)
+{
+    struct client *client = client_create(cluster->router.grpc);
+    struct generation *generation = malloc(sizeof *generation);
+    for (uint32_t i = 0; i < work->n; i++) {
+        work_request(work, i, generation);
+        client_start(client, generation);
+        cr_assert(client_wait(client, generation, 60000));
+        expect_same(work, i, generation);
+    }
+    free(generation);
+    client_destroy(client);
+    cluster_wait_quiet(cluster);
+}
+
+#define CACHED "kvferry_prefix_hit_tokens_total"
+
+/* The second time each text is there, whole. */
+Test(encoder, equal_texts_are_found_again)
+{
+    const char *model = encoder_model_make();
+    struct work work;
+    struct cluster cluster;
+    work_of(&work, model, NULL);
+    start(&cluster, model, NULL, NULL);
+    expect_round(&work, &cluster);
+    cr_expect_eq(child_metric(&cluster.contexts[0], CACHED, ""), 0);
+    expect_round(&work, &cluster);
+    const double found = child_metric(&cluster.contexts[0], CACHED, "") +
+                         child_metric(&cluster.generations[0], CACHED, "");
+    cr_expect_geq(found, PROMPT_TOKENS, "%g of %u", found, PROMPT_TOKENS);
+    cluster_stop(&cluster);
+    work_destroy(&work);
+}
+
+Test(encoder, little_room_and_a_cache_without_pages_change_no_token)
+{
+    const char *model = encoder_model_make();
+    cr_expect_gt(
+        expect_tokens(model, (const char *const[]){"--kv-blocks", "80", "--kv-scrub", NULL}), 0);
+    cr_expect_gt(expect_tokens(model, (const char *const[]){"--kv-manager", "contiguous", NULL}),
+                 0);
+}
+
+/* Replies of several generation workers' sequences are computed again from their texts. */
+Test(encoder, pauses_change_no_token)
+{
+    static const char *const GENERATION[] = {
+        "--kv-blocks", "80", "--capacity-policy", "max-utilization", "--local-prefill-max-tokens",
+        "0",           NULL};
+    const char *model = encoder_model_make();
+    struct work work;
+    struct cluster cluster;
+    work_of(&work, model, NULL);
+    cluster_start(&cluster, &(struct cluster_options){.model = model,
+                                                      .n_contexts = 1,
+                                                      .n_generations = 1,
+                                                      .generation = GENERATION});
+    cr_expect_gt(expect_all_same(&work, &cluster, LIMIT_MS), 0);
+    cluster_stop(&cluster);
+    work_destroy(&work);
+}
+
+Test(encoder, texts_come_back_from_a_disk)
+{
+    static const char *const FLAGS[] = {"--kv-blocks", "75", NULL};
+    const char *model = encoder_model_make();
+    char disk[300];
+    struct work work;
+    struct cluster cluster;
+    snprintf(disk, sizeof disk, "%s", in_folder("disk"));
+    const char *const context[] = {"--kv-disk", disk, "--kv-disk-size", "200M", NULL};
+    work_of(&work, model, NULL);
+    start(&cluster, model, FLAGS, context);
+    expect_round(&work, &cluster);
+    expect_round(&work, &cluster);
+    cr_expect_gt(child_metric(&cluster.contexts[0], "kvferry_kv_tier_restored_tokens_total", ""),
+                 250);
+    cluster_stop(&cluster);
+    work_destroy(&work);
+}
+
+static void expect_no_start(const char *model, const char *flag, const char *value,
+                            const char *sentence)
+{
+    RUN("gen-worker", model, flag, value, "--dry-run");
+    cr_expect_eq(last_command.exit_status, 1);
+    cr_expect(strstr(last_command.err, sentence), "%s", last_command.err);
+}
+
+Test(encoder, what_does_not_fit_is_refused_by_name)
+{
+    const char *model = encoder_model_make();
+    RUN("check-model", model);
+    EXPECT_OK();
+    EXPECT_IN(last_command.out, "\ngood\n");
+    expect_no_start(model, "--max-context-tokens", "20000",
+                    "max_context_tokens is 20000; the model supports 16384");
+    RUN("gen-worker", model, "--dry-run");
+    EXPECT_OK();
+}
