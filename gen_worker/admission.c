@@ -126,7 +126,8 @@ static struct sequence *free_sequence(const struct gen_home *home)
 static void start(struct sequence *sequence, const struct gen_home *home, uint64_t now_ns)
 {
     struct handover *handover = handover_set_free_slot(home->handovers);
-    if (handover && sequence_wants_context(sequence, home))
+    assert(handover || !sequence->crosses);
+    if (sequence->crosses)
         sequence_start_handover(sequence, home, handover, home->handovers->next_id++, now_ns);
     else
         sequence_start_local(sequence, home, now_ns);

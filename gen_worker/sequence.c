@@ -313,6 +313,8 @@ void sequence_computed(struct sequence *sequence, const struct gen_home *home,
     if (!sequence_is_runnable(sequence)) /* it has ended */
         return;
     sequence_keep_snapshot(sequence, home);
+    if (kv_manager_keeps_states(home->manager))
+        sequence_cut(sequence, home);
     sequence_settle_blocks(sequence, home);
 }
 

@@ -40,25 +40,43 @@ static void mark_admitted(struct sequence *sequence, const struct gen_home *home
     home->stats->prefix_query_tokens += sequence_n_prompt(sequence);
 }
 
+/* Of the first n spans of its tokens those that it can go on from. n_held_out: blocks of these that others hold. */
+static uint32_t n_usable(const struct sequence *sequence, const struct gen_home *home, uint32_t n,
+                         uint32_t *n_held_out)
+{
+    const uint32_t n_known = engine_request_usable(
+        &sequence->job->request, kv_manager_peek(home->manager, sequence->hashes, n, n_held_out),
+        sequence->table.block_tokens);
+    *n_held_out = n_known > 0 ? *n_held_out : 0;
+    return n_known;
+}
+
 enum status sequence_take_blocks(struct sequence *sequence, const struct gen_home *home,
                                  const struct schedule_admission *admission, bool may_cross,
                                  uint64_t now_ns)
 {
     assert(sequence->state == SEQUENCE_PAUSED && sequence->table.n_blocks == 0);
     struct block_table *table = &sequence->table;
-    uint32_t n_lookup = sequence_lookup_blocks(sequence), n_held = 0, n_cached = 0;
+    const uint32_t n_lookup = sequence_lookup_blocks(sequence);
+    uint32_t n_held = 0;
     if (kv_manager_caches(home->manager)) {
-        const uint32_t n_known = kv_manager_peek(home->manager, sequence->hashes, n_lookup,
-                                                 &n_held);
-        if (n_known == 0 ||
-            engine_request_usable(&sequence->job->request, n_known, table->block_tokens) == 0)
-            n_lookup = n_held = 0;
+        const uint32_t n_known = n_usable(sequence, home, n_lookup, &n_held);
         if (n_held < admission->n_shared) /* looked up in an earlier step */
             return STATUS_NO_BLOCKS;
-        n_cached = kv_manager_match(home->manager, table, sequence->hashes, n_lookup);
+        sequence->n_kv = n_known * table->block_tokens;
     }
-    sequence->n_kv = n_cached;
     const bool crosses = may_cross && sequence_wants_context(sequence, home);
+    sequence->crosses = crosses;
+    if (kv_manager_keeps_states(home->manager))
+        sequence->n_branch = table->block_tokens *
+                             kv_manager_reach(home->manager, sequence->hashes, n_lookup);
+    const uint32_t n_of_prompt = (sequence_n_prompt(sequence) - 1) / table->block_tokens;
+    if (crosses && kv_manager_keeps_states(home->manager)) /* the state behind the prompt comes */
+        sequence->n_kv = kv_manager_match_spans(home->manager, table, sequence->hashes,
+                                                n_lookup < n_of_prompt ? n_lookup : n_of_prompt);
+    else if (sequence->n_kv > 0)
+        sequence->n_kv = kv_manager_match(home->manager, table, sequence->hashes, n_lookup);
+    const uint32_t n_cached = sequence->n_kv;
     const uint32_t position = crosses ? sequence_n_prompt(sequence) : n_cached;
     enum status status = kv_manager_prepare(home->manager, table,
                                             &(struct block_need){.position = position,
@@ -77,7 +95,18 @@ enum status sequence_take_blocks(struct sequence *sequence, const struct gen_hom
     assert(!sequence->must_verify || n_cached < sequence_n_prompt(sequence));
     count_cached(sequence, home);
     schedule_set_prefix(home->schedule, sequence->job->request.schedule_id, n_cached, n_held);
+    sequence_cut(sequence, home);
     return STATUS_OK;
+}
+
+void sequence_cut(struct sequence *sequence, const struct gen_home *home)
+{
+    const uint32_t n_prompt = sequence_n_prompt(sequence);
+    sequence->n_cut = sequence->n_kv < n_prompt
+                          ? kv_manager_cut(home->manager, &sequence->table, sequence->n_kv,
+                                           sequence->n_branch, n_prompt)
+                          : 0;
+    schedule_set_cut(home->schedule, sequence->job->request.schedule_id, sequence->n_cut);
 }
 
 /* ---- kept ---- */
@@ -137,7 +166,7 @@ void sequence_keep_all(struct sequence *sequence, const struct gen_home *home)
 void sequence_keep_snapshot(struct sequence *sequence, const struct gen_home *home)
 {
     const uint32_t n_kv = sequence->n_kv;
-    const bool is_prompt = n_kv == sequence_n_prompt(sequence);
+    const bool is_prompt = n_kv == sequence_n_prompt(sequence) || n_kv == sequence->n_cut;
     if (sequence->has_other_kv ||
         !kv_manager_snapshot_is_due(home->manager, &sequence->table, n_kv, is_prompt) ||
         n_lasting(sequence, home) < n_kv)

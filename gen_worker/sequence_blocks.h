@@ -29,6 +29,8 @@ void sequence_pause(struct sequence *sequence, const struct gen_home *home);
  * prompt would have the same bits (forward_phases_agree). */
 void sequence_keep_prompt(struct sequence *sequence, const struct gen_home *home);
 void sequence_keep_all(struct sequence *sequence, const struct gen_home *home);
+/* Where its next chunk should end, so that a snapshot of a recurrent state can be kept there: the schedule is told. */
+void sequence_cut(struct sequence *sequence, const struct gen_home *home);
 /* After tokens were computed or have arrived: keeps a snapshot of a recurrent state, if one is due. */
 void sequence_keep_snapshot(struct sequence *sequence, const struct gen_home *home);
 /* Removes its blocks from the prefix cache, but for those that it found there. */

@@ -35,8 +35,10 @@ struct sequence {
     uint32_t
         n_kv_max; /* the most that n_kv ever was: computing these again counts as tokens_again */
     uint32_t n_cached; /* prompt tokens that the prefix cache had when they were needed first */
+    uint32_t n_branch, n_cut; /* as a prefill's: ctx_worker/prefill.h */
     uint32_t n_scored; /* prompt tokens whose log-probabilities were told: sequence_scores.h */
     struct handover *handover; /* NULL: none, or closed */
+    bool crosses;              /* its blocks are those for a hand-over */
     bool is_fallback;
     bool must_verify; /* a context worker drew the first token, and the prompt is computed here */
     bool has_prompt;  /* the KV of the prompt was complete at some time */

@@ -105,7 +105,8 @@ void block_table_clear(struct block_table *table)
     if (table->blocks)
         give_state_back(table);
     assert(table->n_blocks == 0);
-    table->n_spans = table->n_dropped = table->n_kept = 0;
+    table->n_spans = table->n_dropped = 0;
+    table->n_kept = table->n_tried = table->n_in_tree = 0;
     table->n_shared = 0;
     table->has_lost_origin = false;
 }
@@ -133,14 +134,21 @@ static enum status make_free(struct block_table *table, uint32_t n)
 
 /* ---- the state ---- */
 
+/* Evicts, but uproots nothing: for what is not needed. */
+static bool has_free(struct block_table *table, uint32_t n)
+{
+    if (block_pool_count(table->pool, BLOCK_FREE) < n)
+        (void)prefix_tree_evict(table->tree, n);
+    return block_pool_count(table->pool, BLOCK_FREE) >= n;
+}
+
 /* A copy of the snapshot behind the prefix; the snapshot itself where there is no room for a copy. */
 static void take_snapshot(struct block_table *table, struct prefix_hash hash)
 {
     const uint32_t n = table->groups.n_state;
     block_id *state = state_of(table);
     prefix_tree_share_state(table->tree, hash, table->snapshot);
-    if (make_free(table, n) == STATUS_OK &&
-        block_pool_acquire(table->pool, n, state) == STATUS_OK) {
+    if (has_free(table, n) && block_pool_acquire(table->pool, n, state) == STATUS_OK) {
         block_pool_copy(table->pool, state, table->snapshot, n);
         block_pool_release(table->pool, table->snapshot, n);
     } else {
@@ -162,29 +170,25 @@ void block_table_keep_state(struct block_table *table, const struct prefix_hash 
                             uint32_t room)
 {
     const uint32_t n_state = table->groups.n_state;
+    const struct prefix_hash hash = hashes[n - 1];
     assert(n > 0 && has_state(table) && "its content is copied");
-    if (!table->tree || table->has_lost_origin)
+    table->n_tried = n * table->block_tokens;
+    if (!table->tree || n > table->n_in_tree)
         return;
+    if (!prefix_tree_has_state(table->tree, hash)) {
+        if (n_state > room || !has_free(table, n_state) ||
+            block_pool_acquire(table->pool, n_state, table->snapshot) != STATUS_OK)
+            return;
+        block_pool_copy(table->pool, table->snapshot, state_of(table), n_state);
+        (void)prefix_tree_add_state(table->tree, hash, 0, 0, n_state, table->snapshot);
+        block_pool_release(table->pool, table->snapshot, n_state);
+    }
     table->n_kept = n * table->block_tokens;
-    if (n_state > room ||
-        !prefix_tree_wants_state(table->tree, hashes[n - 1], table->blocks[n - 1]) ||
-        make_free(table, n_state) != STATUS_OK ||
-        block_pool_acquire(table->pool, n_state, table->snapshot) != STATUS_OK)
-        return;
-    block_pool_copy(table->pool, table->snapshot, state_of(table), n_state);
-    (void)prefix_tree_add_state(table->tree, hashes[n - 1], 0, 0, n_state, table->snapshot);
-    block_pool_release(table->pool, table->snapshot, n_state);
 }
 
-uint32_t block_table_match(struct block_table *table, const struct prefix_hash *hashes, uint32_t n)
+/* Takes the spans of a prefix. */
+static uint32_t take_spans(struct block_table *table, uint32_t known)
 {
-    assert(table->n_blocks == 0);
-    if (!table->tree)
-        return 0;
-    if (n > table->spans_max)
-        n = table->spans_max;
-    const uint32_t known = prefix_tree_match(table->tree, hashes, n, table->blocks,
-                                             table->spans_max);
     for (uint32_t group = 0; group < block_table_n_rows(table); group++) {
         table->first[group] = cache_group_first_span(&table->groups, group, table->block_tokens,
                                                      known * table->block_tokens);
@@ -192,10 +196,36 @@ uint32_t block_table_match(struct block_table *table, const struct prefix_hash *
         table->n_blocks += known - table->first[group];
     }
     table->n_spans = table->n_shared = known;
-    table->n_kept = known * table->block_tokens;
+    return known * table->block_tokens;
+}
+
+static uint32_t smaller(uint32_t a, uint32_t b)
+{
+    return a < b ? a : b;
+}
+
+uint32_t block_table_match(struct block_table *table, const struct prefix_hash *hashes, uint32_t n)
+{
+    assert(table->n_blocks == 0);
+    if (!table->tree)
+        return 0;
+    const uint32_t known = prefix_tree_match(table->tree, hashes, smaller(n, table->spans_max),
+                                             table->blocks, table->spans_max);
+    table->n_kept = take_spans(table, known);
     if (known > 0 && table->groups.n_state > 0)
         take_snapshot(table, hashes[known - 1]);
-    return known * table->block_tokens;
+    return table->n_kept;
+}
+
+uint32_t block_table_match_spans(struct block_table *table, const struct prefix_hash *hashes,
+                                 uint32_t n)
+{
+    assert(table->n_blocks == 0);
+    if (!table->tree)
+        return 0;
+    return take_spans(table,
+                      prefix_tree_match_spans(table->tree, hashes, smaller(n, table->spans_max),
+                                              table->blocks, table->spans_max));
 }
 
 /* ---- what comes next ---- */
@@ -204,11 +234,6 @@ uint32_t block_table_match(struct block_table *table, const struct prefix_hash *
 struct range {
     uint32_t first, end;
 };
-
-static uint32_t smaller(uint32_t a, uint32_t b)
-{
-    return a < b ? a : b;
-}
 
 static struct range wanted_range(const struct block_table *table, uint32_t group,
                                  const struct block_need *need)
@@ -321,5 +346,6 @@ void block_table_keep(struct block_table *table, const struct prefix_hash *hashe
 {
     assert(n <= table->n_spans || table->n_dropped > 0);
     if (table->tree && !table->has_lost_origin && table->n_dropped == 0)
-        prefix_tree_insert(table->tree, hashes, n, table->blocks, table->spans_max);
+        table->n_in_tree = prefix_tree_insert(table->tree, hashes, n, table->blocks,
+                                              table->spans_max);
 }

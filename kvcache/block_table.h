@@ -44,7 +44,9 @@ struct block_table {
     uint32_t first[CACHE_GROUPS_MAX], end[CACHE_GROUPS_MAX]; /* spans that a group holds */
     block_id *blocks; /* [n_groups][spans_max], then the state's [n_state]; BLOCK_NONE: not held */
     block_id *snapshot; /* [n_state] scratch */
-    uint32_t n_kept;    /* tokens of the last snapshot that was found or kept */
+    uint32_t n_in_tree; /* spans that keep has left to the tree: its nodes may stand for them */
+    uint32_t n_kept,
+        n_tried; /* tokens of the last snapshot that was found or kept, and of the last try */
 };
 
 /* What a sequence needs next. */
@@ -68,6 +70,9 @@ void block_table_clear(struct block_table *table);
 
 /* For an empty table: takes the cached prefix, at most n spans. Returns the number of its tokens. */
 uint32_t block_table_match(struct block_table *table, const struct prefix_hash *hashes, uint32_t n);
+/* The same, but for the state behind it, which is to arrive. */
+uint32_t block_table_match_spans(struct block_table *table, const struct prefix_hash *hashes,
+                                 uint32_t n);
 /* Gives back the blocks that the query at need's position does not see. */
 void block_table_give_back(struct block_table *table, const struct block_need *need);
 /* The same, and acquires those that are missing; if needed it evicts

@@ -94,6 +94,13 @@ uint32_t kv_manager_match(struct kv_manager *manager, struct block_table *table,
     return block_table_match(table, hashes, n);
 }
 
+uint32_t kv_manager_match_spans(struct kv_manager *manager, struct block_table *table,
+                                const struct prefix_hash *hashes, uint32_t n)
+{
+    (void)manager;
+    return block_table_match_spans(table, hashes, n);
+}
+
 enum status kv_manager_prepare(struct kv_manager *manager, struct block_table *table,
                                const struct block_need *need)
 {
@@ -125,12 +132,20 @@ bool kv_manager_keeps_states(const struct kv_manager *manager)
     return manager->tree && manager->geometry.groups.n_state > 0;
 }
 
+static uint32_t larger(uint32_t a, uint32_t b)
+{
+    return a > b ? a : b;
+}
+
 bool kv_manager_snapshot_is_due(const struct kv_manager *manager, const struct block_table *table,
                                 uint32_t n_tokens, bool where_prompts_part)
 {
-    const uint32_t least = manager->snapshot_tokens / (where_prompts_part ? KV_SNAPSHOT_SHARE : 1);
+    const uint32_t last = where_prompts_part ? table->n_kept
+                                             : larger(table->n_kept, table->n_tried);
+    const uint32_t least = where_prompts_part ? manager->snapshot_tokens / KV_SNAPSHOT_SHARE
+                                              : larger(manager->snapshot_tokens, last / 4);
     return kv_manager_keeps_states(manager) && n_tokens % table->block_tokens == 0 &&
-           n_tokens > table->n_kept && n_tokens - table->n_kept >= least;
+           n_tokens > last && n_tokens - last >= least;
 }
 
 void kv_manager_keep_snapshot(struct kv_manager *manager, struct block_table *table,

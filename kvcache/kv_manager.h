@@ -59,6 +59,9 @@ void kv_manager_set_window(const struct kv_manager *manager, struct block_table 
 /* For an empty table: takes the cached prefix, at most n whole spans. Returns the number of its tokens. */
 uint32_t kv_manager_match(struct kv_manager *manager, struct block_table *table,
                           const struct prefix_hash *hashes, uint32_t n);
+/* The same where the state behind the prompt will arrive: finds prefixes without a snapshot, too, and takes none. */
+uint32_t kv_manager_match_spans(struct kv_manager *manager, struct block_table *table,
+                                const struct prefix_hash *hashes, uint32_t n);
 /* Before tokens are computed or arrive: gives back what the next query does not see, and takes what is missing. The full groups
  * get blocks for all known tokens: those of a whole prompt at its first chunk. NO_BLOCKS: none was taken; what is
  * not seen any more is given back all the same. INVALID_ARGUMENT: over context_tokens. */
@@ -77,7 +80,8 @@ void kv_manager_keep(struct kv_manager *manager, struct block_table *table,
 /* Whether layers have recurrent state, of which snapshots are kept. */
 bool kv_manager_keeps_states(const struct kv_manager *manager);
 /* A snapshot of the state that knows the first n_tokens of the table is due: they are whole spans, snapshot_tokens behind the last
- * one, or an eighth of these where_prompts_part: others may go on from there. Never without states. */
+ * one, and a fourth of what that one knows, so that long prompts have few; or an eighth of snapshot_tokens where_prompts_part: others
+ * may go on from there. Never without states. */
 bool kv_manager_snapshot_is_due(const struct kv_manager *manager, const struct block_table *table,
                                 uint32_t n_tokens, bool where_prompts_part);
 /* Keeps one, if there is room. The tokens, which are all that the state knows, were kept. */

@@ -194,6 +194,7 @@ static void add_block(struct prefix_tree *tree, node_id at, uint32_t group, bloc
     tree->has_origins |= origin != 0;
     *block_of(tree, at, group) = id;
     node->n_blocks++;
+    node->n_state += group >= tree->n_groups;
     tree->entries[id] = (struct leaf_entry){.node = at, .group = group};
     tree->n_changes++;
     block_pool_cache(tree->pool, id);
@@ -305,11 +306,12 @@ static uint32_t n_added(const struct prefix_tree *tree, const struct prefix_hash
     return 0;
 }
 
-void prefix_tree_insert(struct prefix_tree *tree, const struct prefix_hash *hashes, uint32_t n,
-                        const block_id *ids, uint32_t stride)
+uint32_t prefix_tree_insert(struct prefix_tree *tree, const struct prefix_hash *hashes, uint32_t n,
+                            const block_id *ids, uint32_t stride)
 {
     node_id parent;
-    for (uint32_t i = n_added(tree, hashes, n, ids, stride, &parent); i < n; i++) {
+    uint32_t i = n_added(tree, hashes, n, ids, stride, &parent);
+    for (; i < n; i++) {
         node_id known = find(tree, hashes[i]);
         if (known == NONE) {
             known = have_one_origin(tree, ids + i, stride) ? add_node(tree, hashes[i], parent)
@@ -324,6 +326,7 @@ void prefix_tree_insert(struct prefix_tree *tree, const struct prefix_hash *hash
     }
     if (parent != NONE && is_empty(&tree->nodes[parent]))
         (void)remove_leaf(tree, parent);
+    return i;
 }
 
 /* ---- removing ---- */
@@ -341,6 +344,7 @@ static void take_block(struct prefix_tree *tree, node_id at, uint32_t row)
     tree->entries[taken].is_idle = false;
     *id = BLOCK_NONE;
     tree->nodes[at].n_blocks--;
+    tree->nodes[at].n_state -= row >= tree->n_groups;
     tree->n_evicted += tree->why == PREFIX_EVICTED || tree->why == PREFIX_FLUSHED;
     tree->n_changes++;
     block_pool_uncache(tree->pool, taken);
@@ -464,10 +468,10 @@ uint32_t prefix_tree_flush(struct prefix_tree *tree)
 
 /* ---- states ---- */
 
-bool prefix_tree_wants_state(const struct prefix_tree *tree, struct prefix_hash hash, block_id id)
+bool prefix_tree_has_state(const struct prefix_tree *tree, struct prefix_hash hash)
 {
     const node_id at = find(tree, hash);
-    return at != NONE && *block_of(tree, at, 0) == id && !has_state(tree, at);
+    return at != NONE && has_state(tree, at);
 }
 
 bool prefix_tree_add_state(struct prefix_tree *tree, struct prefix_hash hash, uint64_t origin,

@@ -47,6 +47,9 @@ void prefix_tree_destroy(struct prefix_tree *tree);
  * spans. */
 uint32_t prefix_tree_match(struct prefix_tree *tree, const struct prefix_hash *hashes, uint32_t n,
                            block_id *ids_out, uint32_t stride);
+/* The same where the state behind it comes from elsewhere: snapshots are not looked at. */
+uint32_t prefix_tree_match_spans(struct prefix_tree *tree, const struct prefix_hash *hashes,
+                                 uint32_t n, block_id *ids_out, uint32_t stride);
 /* Gives one more holder, the caller, to the snapshot of a prefix that was found: the node of its last span. */
 void prefix_tree_share_state(struct prefix_tree *tree, struct prefix_hash hash, block_id *ids_out);
 /* The same without a holder or a use: for admission and metrics. */
@@ -59,15 +62,13 @@ uint32_t prefix_tree_peek_held(const struct prefix_tree *tree, const struct pref
 /* Adds the blocks of a prefix, which the caller holds. If a span is cached already, its blocks stay, the caller's blocks of
  * full groups are not added, and those of window groups where it has none. If the caller's have an origin that the cached
  * ones do not have, no later spans are added. Spans before the last one that the tree has from these blocks are not looked at
- * again. */
-void prefix_tree_insert(struct prefix_tree *tree, const struct prefix_hash *hashes, uint32_t n,
-                        const block_id *ids, uint32_t stride);
+ * again. Returns of how many spans the nodes may stand for the caller's: what is computed on these is below their origins. */
+uint32_t prefix_tree_insert(struct prefix_tree *tree, const struct prefix_hash *hashes, uint32_t n,
+                            const block_id *ids, uint32_t stride);
 /* How many spans would be found if there were snapshots everywhere. */
 uint32_t prefix_tree_reach(const struct prefix_tree *tree, const struct prefix_hash *hashes,
                            uint32_t n);
-/* The node has that block of the first group, so what the block's holder computed on its prefix is below the right origins; and it has
- * no snapshot. */
-bool prefix_tree_wants_state(const struct prefix_tree *tree, struct prefix_hash hash, block_id id);
+bool prefix_tree_has_state(const struct prefix_tree *tree, struct prefix_hash hash);
 /* Blocks first .. first + n - 1 of a snapshot, which the caller holds, become the node's where it lacks them. origin: what they were
  * computed on has it; 0: none. False: there is no such node, or it is not below one of that origin. */
 bool prefix_tree_add_state(struct prefix_tree *tree, struct prefix_hash hash, uint64_t origin,
@@ -122,7 +123,8 @@ void prefix_tree_observe(struct prefix_tree *tree, prefix_observer observer, voi
 
 /* Whether the tree has that block. */
 bool prefix_tree_has(const struct prefix_tree *tree, struct prefix_hash hash, uint32_t group);
-/* The spans before n count as used now, as far as they are there. Returns how many are, from the first one on. */
+/* The spans before n, and the snapshot behind the last one, count as used now, as far as they are there. Returns how many are, from the
+ * first one on. */
 uint32_t prefix_tree_touch(struct prefix_tree *tree, const struct prefix_hash *hashes, uint32_t n);
 /* Adds the caller's blocks of span at alone, ids [n_groups], as insert. False: the span before it, or a block of a full
  * group, is missing; or it may not be added. */

@@ -57,10 +57,10 @@ uint32_t prefix_tree_peek_held(const struct prefix_tree *tree, const struct pref
     return known;
 }
 
-uint32_t prefix_tree_match(struct prefix_tree *tree, const struct prefix_hash *hashes, uint32_t n,
-                           block_id *ids_out, uint32_t stride)
+/* The known spans of a prefix get one more holder. */
+static uint32_t share(const struct prefix_tree *tree, const struct prefix_hash *hashes,
+                      uint32_t known, block_id *ids_out, uint32_t stride)
 {
-    const uint32_t known = find_prefix(tree, hashes, n);
     for (uint32_t group = 0; group < tree->n_groups; group++) {
         block_id *ids = ids_out + (size_t)group * stride;
         const uint32_t first = cache_group_first_span(&tree->groups, group, tree->block_tokens,
@@ -70,6 +70,18 @@ uint32_t prefix_tree_match(struct prefix_tree *tree, const struct prefix_hash *h
         block_pool_share(tree->pool, ids + first, known - first);
     }
     return known;
+}
+
+uint32_t prefix_tree_match(struct prefix_tree *tree, const struct prefix_hash *hashes, uint32_t n,
+                           block_id *ids_out, uint32_t stride)
+{
+    return share(tree, hashes, find_prefix(tree, hashes, n), ids_out, stride);
+}
+
+uint32_t prefix_tree_match_spans(struct prefix_tree *tree, const struct prefix_hash *hashes,
+                                 uint32_t n, block_id *ids_out, uint32_t stride)
+{
+    return share(tree, hashes, prefix_tree_reach(tree, hashes, n), ids_out, stride);
 }
 
 void prefix_tree_share_state(struct prefix_tree *tree, struct prefix_hash hash, block_id *ids_out)

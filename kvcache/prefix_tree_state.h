@@ -19,7 +19,8 @@ struct node {
     uint64_t origin; /* of the first of its blocks that has one; 0: none has */
     node_id parent;  /* NONE: the first span of a prompt */
     uint32_t n_children;
-    uint32_t n_blocks; /* of all groups */
+    uint32_t n_blocks; /* of all rows */
+    uint32_t n_state;  /* of these, of a snapshot */
     bool is_in_tree;
 };
 
@@ -93,10 +94,7 @@ static inline bool is_full(const struct prefix_tree *tree, uint32_t row)
 /* All blocks of the state at the span's end are there; true if the model has none. */
 static inline bool has_state(const struct prefix_tree *tree, node_id node)
 {
-    for (uint32_t row = tree->n_groups; row < tree->n_rows; row++)
-        if (*block_of(tree, node, row) == BLOCK_NONE)
-            return false;
-    return true;
+    return tree->nodes[node].n_state == tree->groups.n_state;
 }
 
 /* Tells the observer, if there is one, of a block that the node has. */

@@ -57,7 +57,8 @@ uint32_t prefix_tree_touch(struct prefix_tree *tree, const struct prefix_hash *h
         const node_id at = find(tree, hashes[i]);
         if (at == NONE)
             return i;
-        for (uint32_t row = 0; row < tree->n_rows; row++) {
+        const uint32_t n_rows = i + 1 < n ? tree->n_groups : tree->n_rows;
+        for (uint32_t row = 0; row < n_rows; row++) {
             const block_id id = *block_of(tree, at, row);
             if (id == BLOCK_NONE || !tree->entries[id].is_idle)
                 continue;

@@ -192,7 +192,8 @@ static struct hash128 shape_of(const struct geometry *geometry)
         n += snprintf(text + n, sizeof text - (size_t)n, " %u:%u", geometry->groups.all[i].n_layers,
                       geometry->groups.all[i].window);
     if (n > 0 && (size_t)n < sizeof text)
-        n += snprintf(text + n, sizeof text - (size_t)n, " %u", geometry->groups.places);
+        n += snprintf(text + n, sizeof text - (size_t)n, " %u %u", geometry->groups.places,
+                      geometry->groups.n_state);
     assert(n > 0 && (size_t)n < sizeof text);
     return hash128_of(&KEY, text, (size_t)n);
 }

@@ -130,6 +130,46 @@ Test(recurrent, prompts_go_on_from_snapshots)
     work_destroy(&work);
 }
 
+/* Eight prompts that have n_common of 700 tokens in common, one after the other. Returns the tokens that the last one found. */
+static double run_prompts(const char *model, uint32_t n_contexts, uint32_t n_common)
+{
+    enum { N_PROMPT = 700 };
+    static const char *const FLAGS[] = {"--prefill-chunk-tokens", "1024", NULL};
+    static uint32_t tokens[N_PROMPT], common[N_PROMPT];
+    struct cluster cluster;
+    double found = 0, before = 0;
+    cluster_start(&cluster,
+                  &(struct cluster_options){
+                      .model = model, .n_contexts = n_contexts, .n_generations = 1, .both = FLAGS});
+    struct client *client = client_create(cluster.router.grpc);
+    prompt_tokens(3000, common, N_PROMPT);
+    for (uint32_t i = 0; i < 8; i++) {
+        struct generation generation = {
+            .tokens = tokens, .n_tokens = N_PROMPT, .max_tokens = 4, .ignore_eos = true};
+        prompt_tokens(2000 + i, tokens, N_PROMPT);
+        memcpy(tokens, common, n_common * sizeof *tokens);
+        client_run(client, &generation);
+        cluster_wait_quiet(&cluster);
+        const double now = (n_contexts ? child_metric(&cluster.contexts[0], CACHED, "") : 0) +
+                           child_metric(&cluster.generations[0], CACHED, "");
+        found = now - before;
+        before = now;
+    }
+    client_destroy(client);
+    cluster_stop(&cluster);
+    return found;
+}
+
+/* The second one is cut where it parts from the first. */
+Test(recurrent, a_common_beginning_is_found_on_either_worker)
+{
+    const char *model = recurrent_model_make();
+    for (uint32_t n_contexts = 0; n_contexts < 2; n_contexts++) {
+        cr_expect_geq(run_prompts(model, n_contexts, 600), 592, "%u", n_contexts);
+        cr_expect_geq(run_prompts(model, n_contexts, 700), 688, "%u", n_contexts);
+    }
+}
+
 Test(recurrent, pauses_and_a_cache_without_pages_change_no_token)
 {
     const char *model = recurrent_model_make();

@@ -54,15 +54,17 @@ Test(prefix_state, a_prefix_ends_at_its_last_snapshot)
     release_all();
 }
 
-Test(prefix_state, is_wanted_where_the_tree_has_the_blocks_that_it_was_computed_on)
+/* Of another's equal prefix the nodes are the tree's, as far as they may stand for the blocks that were computed on. */
+Test(prefix_state, insert_says_where_a_snapshot_may_stand)
 {
-    const block_id other = state[0];
-    cr_assert_not(prefix_tree_wants_state(tree, HASHES[1], spans[1]), "nothing is there");
-    prefix_tree_insert(tree, HASHES, N_SPANS, spans, N_SPANS);
-    cr_assert(prefix_tree_wants_state(tree, HASHES[1], spans[1]));
-    cr_assert_not(prefix_tree_wants_state(tree, HASHES[1], other), "another's equal prefix");
-    cr_assert(prefix_tree_add_state(tree, HASHES[1], 0, 0, N_STATE, state));
-    cr_assert_not(prefix_tree_wants_state(tree, HASHES[1], spans[1]), "there is one");
+    block_id others[N_SPANS];
+    cr_assert_eq(block_pool_acquire(pool, N_SPANS, others), STATUS_OK);
+    block_pool_set_origin(pool, &others[2], 1, 77);
+    cr_assert_eq(prefix_tree_insert(tree, HASHES, N_SPANS, spans, N_SPANS), N_SPANS);
+    cr_assert_eq(prefix_tree_insert(tree, HASHES, N_SPANS, spans, N_SPANS), N_SPANS);
+    cr_assert_eq(prefix_tree_insert(tree, HASHES, N_SPANS, others, N_SPANS), 2);
+    cr_assert_eq(prefix_tree_insert(tree, HASHES, 1, others, N_SPANS), 1);
+    block_pool_release(pool, others, N_SPANS);
     release_all();
 }
 
