@@ -106,14 +106,13 @@ enum status worker_choose_context(const struct model_config *config, uint32_t wa
 
 enum status worker_check_layers(const struct model_config *config, struct error *error)
 {
-    const uint32_t n_kept = kv_layers_count(config);
-    if (n_kept == config->n_layers)
+    const uint32_t n_recurrent = kv_layers_recurrent(config);
+    if (n_recurrent == 0)
         return STATUS_OK;
     return error_set(error, STATUS_UNSUPPORTED,
                      "%u of %u layers of %s have recurrent state, which workers do not keep yet: "
                      "the model cannot be served",
-                     config->n_layers - n_kept, config->n_layers,
-                     model_family_name(config->family));
+                     n_recurrent, config->n_layers, model_family_name(config->family));
 }
 
 enum status worker_geometry(const struct model *model, enum worker_kv_dtype kv_dtype,
@@ -122,9 +121,10 @@ enum status worker_geometry(const struct model *model, enum worker_kv_dtype kv_d
 {
     const struct model_config *config = model_get_config(model);
     const struct cache_shape shape = model_cache_shape(config);
-    uint32_t windows[LAYERS_MAX];
+    struct kv_layers layers;
+    kv_layers_describe(config, &layers);
     struct geometry geometry = {
-        .n_layers = kv_layers_windows(config, windows),
+        .n_layers = layers.layers.n,
         .n_kv_heads = shape.n_heads,
         .head_dim = shape.dim,
         .latent_dim = shape.latent_dim,
@@ -133,7 +133,7 @@ enum status worker_geometry(const struct model *model, enum worker_kv_dtype kv_d
     };
     if (kv_dtype_is_8bit(geometry.dtype))
         geometry.kv_scales = kv_scales_digest(kv_scales, worker_element_dtype(geometry.dtype));
-    cache_groups_divide(windows, geometry.n_layers, config->context_tokens, &geometry.groups);
+    cache_groups_divide(&layers.layers, &geometry.groups);
     model_digest(model, geometry.model_digest);
     TRY(geometry_check(&geometry, error));
     *geometry_out = geometry;

@@ -1,4 +1,5 @@
 #include "kernels/cuda/cuda.h"
+#include "model/config/layer_shape.h"
 #include "model/forward/forward_parts.h"
 
 #include <assert.h>
@@ -61,8 +62,7 @@ struct rows forward_before_attention(const struct forward *forward, uint32_t lay
     return before_branch(forward, &weights->attention_norm, &weights->attention_norm_bias, n_rows);
 }
 
-/* hidden += residual_scale * after(branch), if branches are changed before they are added. */
-static void add_branch(const struct forward *forward, const struct tensor *after, uint32_t n_rows)
+void forward_add_branch(const struct forward *forward, const struct tensor *after, uint32_t n_rows)
 {
     static const struct tensor NO_BIAS = {0};
     const struct decoder *decoder = &forward->config->decoder;
@@ -212,6 +212,47 @@ static void gate_output(const struct forward *forward, struct rows gate, uint32_
                                               });
 }
 
+/* V <- RMS of each head of V, or of K where that is V, too. */
+static void norm_values(const struct forward *forward, struct rows from, struct rows v,
+                        uint32_t n_kv_heads, uint32_t head_dim, uint32_t n_rows)
+{
+    for (uint32_t head = 0; head < n_kv_heads; head++)
+        forward->kernels->rms_norm(
+            forward->threads,
+            &(struct rms_norm){.x = forward_rows_from(from, (size_t)head * head_dim).data,
+                               .x_dtype = from.dtype,
+                               .x_stride = forward->qkv_width,
+                               .y = forward_rows_from(v, (size_t)head * head_dim).data,
+                               .y_dtype = v.dtype,
+                               .y_stride = forward->qkv_width,
+                               .n_tokens = n_rows,
+                               .n = head_dim,
+                               .eps = forward->config->norm_eps});
+}
+
+/* x -> Q, K, V and the gate of the output, as far as the layer has them. */
+static void project_qkv(const struct forward *forward, uint32_t layer, struct rows x, struct rows q,
+                        struct rows k, struct rows v, struct rows gate, uint32_t n_rows)
+{
+    const struct layer_weights *weights = &forward->weights->layers[layer];
+    const struct {
+        const struct tensor *weight, *bias;
+        struct rows y;
+    } all[] = {{&weights->q, &weights->q_bias, q},
+               {&weights->k, &weights->k_bias, k},
+               {&weights->v, &weights->v_bias, v},
+               {&weights->output_gate, &weights->output_gate_bias, gate}};
+    struct gemm products[sizeof all / sizeof *all];
+    uint32_t n = 0;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        if (!all[i].weight->data)
+            continue;
+        products[n] = forward_product(all[i].weight, all[i].bias, x, all[i].y, n_rows);
+        products[n++].y_stride = forward->qkv_width;
+    }
+    forward_multiply(forward, products, n);
+}
+
 /* hidden -> attended: norm, Q K V, rotate, append to the cache, attend.
  * qkv row: [Q heads][K heads][V heads], then the gate of the output if there is one, so all products write side by side. */
 static void attend(const struct forward *forward, const struct packed_step *packed, uint32_t layer)
@@ -219,22 +260,18 @@ static void attend(const struct forward *forward, const struct packed_step *pack
     const uint32_t n_rows = packed->n_tokens;
     const struct model_config *config = forward->config;
     const struct layer_weights *weights = &forward->weights->layers[layer];
-    const uint32_t q_width = config->n_heads * config->head_dim;
-    const uint32_t kv_width = config->n_kv_heads * config->head_dim;
+    const struct attention_config shape = forward_shape_of(forward, layer);
+    const uint32_t q_width = shape.n_heads * shape.head_dim;
+    const uint32_t kv_width = shape.n_kv_heads * shape.head_dim;
     const struct rows q = forward->qkv, k = forward_rows_from(q, q_width),
                       v = forward_rows_from(k, kv_width), gate = forward_rows_from(v, kv_width);
-    const uint32_t n_products = config->decoder.has_output_gate ? 4 : 3;
+    const bool has_kv = layer_has_kv(config, layer);
 
-    const struct rows x = forward_before_attention(forward, layer, n_rows);
-    struct gemm products[] = {
-        forward_product(&weights->q, &weights->q_bias, x, q, n_rows),
-        forward_product(&weights->k, &weights->k_bias, x, k, n_rows),
-        forward_product(&weights->v, &weights->v_bias, x, v, n_rows),
-        forward_product(&weights->output_gate, &weights->output_gate_bias, x, gate, n_rows),
-    };
-    for (uint32_t i = 0; i < n_products; i++)
-        products[i].y_stride = forward->qkv_width;
-    forward_multiply(forward, products, n_products);
+    project_qkv(forward, layer, forward_before_attention(forward, layer, n_rows), q, k, v, gate,
+                n_rows);
+    if (config->decoder.has_v_norm && has_kv)
+        norm_values(forward, config->v_is_k[layer] ? k : v, v, shape.n_kv_heads, shape.head_dim,
+                    n_rows);
     if (config->decoder.qk_norm == QK_NORM_ROW) { /* before the attention operator (OLMo 2) */
         forward_norm_rows(forward, &weights->q_norm, q, config->norm_eps, n_rows);
         forward_norm_rows(forward, &weights->k_norm, k, config->norm_eps, n_rows);
@@ -246,10 +283,12 @@ static void attend(const struct forward *forward, const struct packed_step *pack
     if (config->decoder.query_growth != 0)
         scale_queries(forward, packed, q, q_width);
 
-    struct attention_io io = attention_io_fused(&forward->shape, q.data, forward->qkv_width,
+    struct attention_io io = attention_io_fused(&shape, q.data, forward->qkv_width,
                                                 forward->attended.data, q_width);
-    enum status status = forward->backend->forward(forward->attention[layer], packed->metadata, &io,
-                                                   NULL);
+    io.is_written = !has_kv;
+    enum status status = forward->backend->forward(
+        forward->attention[layer], config->is_wide[layer] ? packed->wide : packed->metadata, &io,
+        NULL);
     assert(status == STATUS_OK);
     (void)status;
     if (config->decoder.has_output_gate)
@@ -265,7 +304,7 @@ static void project(const struct forward *forward, uint32_t layer, struct rows a
                                          end_of_branch(forward), n_rows);
     output.accumulate = !forward->branch.data;
     forward_multiply(forward, &output, 1);
-    add_branch(forward, &weights->attention_after_norm, n_rows);
+    forward_add_branch(forward, &weights->attention_after_norm, n_rows);
 }
 
 /* Rows first .. first + n_rows - 1, at most mlp_rows_max: the end of the branch gets down(act(gate(x)) * up(x)), or
@@ -274,7 +313,7 @@ static void mlp_rows(const struct forward *forward, const struct layer_weights *
                      struct rows all, uint32_t first, uint32_t n_rows)
 {
     const size_t at = (size_t)first * forward->config->hidden;
-    const uint32_t ffn = forward->config->ffn;
+    const uint32_t ffn = weights->up.n_out;
     const struct rows x = forward_rows_from(all, at);
     const bool has_gate = !forward->config->decoder.has_no_gate;
     struct gemm inner[] = {
@@ -349,7 +388,7 @@ static void mlp(const struct forward *forward, uint32_t layer, struct rows x, ui
         else
             mlp_rows(forward, weights, x, first, n);
     }
-    add_branch(forward, &weights->mlp_after_norm, n_rows);
+    forward_add_branch(forward, &weights->mlp_after_norm, n_rows);
 }
 
 /* hidden += what the two branches of the layer make of it. */
@@ -366,9 +405,8 @@ static void add_branches(const struct forward *forward, uint32_t layer, struct r
     mlp(forward, layer, x, n_rows);
 }
 
-/* y[i] = x[rows[i]]; y has the type of x. */
-static struct rows gather(const struct forward *forward, const struct packed_step *packed,
-                          struct rows x, size_t width, void *y)
+struct rows forward_gather(const struct forward *forward, const struct packed_step *packed,
+                           struct rows x, size_t width, void *y)
 {
     forward->kernels->embedding(forward->threads, &(struct embedding){
                                                       .table = x.data,
@@ -394,10 +432,10 @@ static struct rows keep_rows(struct forward *forward, const struct packed_step *
         return forward->attended; /* all rows are wanted, in this order, or none is */
     assert(width <= forward->qkv_width && forward->qkv.dtype == forward->attended.dtype);
     void *hidden = forward->hidden.data;
-    forward->hidden = gather(forward, packed, forward->hidden, forward->config->hidden,
-                             forward->normed.data);
+    forward->hidden = forward_gather(forward, packed, forward->hidden, forward->config->hidden,
+                                     forward->normed.data);
     forward->normed.data = hidden;
-    return gather(forward, packed, forward->attended, width, forward->qkv.data);
+    return forward_gather(forward, packed, forward->attended, width, forward->qkv.data);
 }
 
 /* x <- cap(factor * x); a factor of 0 is 1. */
@@ -414,11 +452,18 @@ static void scale(const struct forward *forward, struct rows x, uint32_t n_rows,
                                                               .soft_cap = cap});
 }
 
-static float embedding_scale(const struct forward *forward)
+void forward_scale(const struct forward *forward, struct rows x, uint32_t n_rows, uint32_t width,
+                   float factor)
+{
+    forward->kernels->scale(
+        forward->threads,
+        &(struct scale){
+            .x = x.data, .x_stride = width, .n_tokens = n_rows, .n = width, .scale = factor});
+}
+
+float forward_embedding_scale(const struct forward *forward, enum dtype dtype, float factor)
 {
     const struct decoder *decoder = &forward->config->decoder;
-    const enum dtype dtype = forward->weights->embedding.dtype;
-    float factor = decoder->embedding_scale;
     if (decoder->rounds_embedding_scale && (dtype == DTYPE_BF16 || dtype == DTYPE_F16)) {
         dtype_store(dtype, &factor, 0, factor);
         factor = dtype_load(dtype, &factor, 0);
@@ -470,7 +515,10 @@ static void embed(const struct forward *forward, const struct packed_step *packe
                                                       .n = config->hidden,
                                                       .n_rows = config->vocabulary,
                                                   });
-    scale(forward, forward->hidden, packed->n_tokens, config->hidden, embedding_scale(forward), 0);
+    scale(
+        forward, forward->hidden, packed->n_tokens, config->hidden,
+        forward_embedding_scale(forward, weights->embedding.dtype, config->decoder.embedding_scale),
+        0);
     if (config->decoder.has_positions)
         add_positions(forward, packed);
     if (config->decoder.has_embedding_norm)
@@ -497,7 +545,7 @@ static void score(const struct forward *forward, const struct packed_step *packe
     norm(forward, &forward->weights->norm, &forward->weights->norm_bias, forward->hidden,
          forward->normed, n_rows);
     if (packed->keeps_rows && packed->n_logits > 0)
-        x = gather(forward, packed, x, forward->config->hidden, forward->hidden.data);
+        x = forward_gather(forward, packed, x, forward->config->hidden, forward->hidden.data);
     if (packed->n_logits > 0)
         forward_head(forward, x, packed->n_logits, logits);
 }
@@ -509,11 +557,24 @@ void forward_count_layer(struct forward *forward)
         forward->on_layer(forward->on_layer_arg);
 }
 
+/* What comes behind the branches of a layer. */
+static void finish_layer(const struct forward *forward, uint32_t layer, struct rows inputs,
+                         uint32_t n_rows)
+{
+    const struct tensor *factor = &forward->weights->layers[layer].scale;
+    forward_add_input(forward, layer, inputs, n_rows);
+    if (forward->config->decoder.has_layer_scale)
+        forward_scale(forward, forward->hidden, n_rows, forward->config->hidden,
+                      dtype_load(factor->dtype, factor->data, 0));
+}
+
 void forward_compute(struct forward *forward, const struct packed_step *packed, struct rows logits)
 {
     uint32_t n_rows = packed->n_tokens, n_layers = forward->config->n_layers;
     const struct rows hidden = forward->hidden, normed = forward->normed;
+    struct rows inputs = forward->inputs;
     embed(forward, packed);
+    forward_make_inputs(forward, packed);
     for (uint32_t layer = 0; layer < n_layers; layer++) {
         struct rows attended = forward->attended;
         if (forward->config->is_recurrent[layer])
@@ -524,10 +585,13 @@ void forward_compute(struct forward *forward, const struct packed_step *packed, 
             attend(forward, packed, layer);
         if (layer + 1 == n_layers && !packed->keeps_rows) {
             attended = keep_rows(forward, packed);
+            inputs = forward_keep_inputs(forward, packed);
             n_rows = packed->n_logits;
         }
-        if (n_rows > 0)
+        if (n_rows > 0) {
             add_branches(forward, layer, attended, n_rows);
+            finish_layer(forward, layer, inputs, n_rows);
+        }
         forward_count_layer(forward);
     }
     if (n_rows == 0)

@@ -220,8 +220,9 @@ Test(kv_files, what_is_no_file_a_link_or_gone_is_missing)
 
 Test(kv_files, files_of_another_geometry_model_or_numerics_are_deleted_at_start)
 {
-    struct geometry others[8];
-    for (int i = 0; i < 8; i++)
+    enum { N = 9 };
+    struct geometry others[N];
+    for (int i = 0; i < N; i++)
         others[i] = TIER_GEOMETRY;
     others[0].model_digest[1]++;
     snprintf(others[1].numerics, sizeof others[1].numerics, "cpu-f32-fma-fma-compute-asis-2");
@@ -231,7 +232,10 @@ Test(kv_files, files_of_another_geometry_model_or_numerics_are_deleted_at_start)
     others[5].dtype = KV_E4M3, others[5].kv_scales = 5;
     others[6].block_tokens = 16;
     others[7].groups = (struct cache_groups){.n = 1, .places = 2, .all = {{2, 64}}};
-    for (int i = 0; i < 8; i++) {
+    others[8] = others[7]; /* that of heads of the model's size is another one, too */
+    others[8].groups.all[0].heads = (struct cache_heads){TIER_GEOMETRY.n_kv_heads,
+                                                         TIER_GEOMETRY.head_dim};
+    for (int i = 0; i < N; i++) {
         struct error error = {""};
         struct kv_files *files = tier_open(&folder, 8);
         tier_write(files, 1, 0, 0);

@@ -25,6 +25,11 @@ static const struct kv_scales *scales_of(struct runner *runner)
     return &runner->kv_scales;
 }
 
+static size_t element_bytes(enum cache_dtype dtype)
+{
+    return dtype == CACHE_F32 ? 4 : dtype == CACHE_INT8 || dtype == CACHE_E4M3 ? 1 : 2;
+}
+
 void runner_open(struct runner *runner, const char *folder, struct runner_options options)
 {
     struct error error = {""};
@@ -52,11 +57,17 @@ void runner_open(struct runner *runner, const char *folder, struct runner_option
     runner->vocabulary = config->vocabulary;
     size_t block_bytes = forward_block_bytes(config, o->block_tokens, o->cache_dtype);
     if (o->in_groups) {
-        uint32_t windows[LAYERS_MAX];
-        const uint32_t n_layers = kv_layers_windows(config, windows);
-        cache_groups_divide(windows, n_layers, config->context_tokens, &runner->groups);
-        block_bytes = block_bytes / n_layers * runner->groups.places;
+
+        struct kv_layers layers;
+        kv_layers_describe(config, &layers);
+        cache_groups_divide(&layers.layers, &runner->groups);
+        block_bytes = block_bytes / layers.layers.n * runner->groups.places;
+    } else {
+        kv_layers_divide_whole(config, &runner->groups);
     }
+    if (cache_groups_have_heads(&runner->groups))
+        block_bytes = 2 * cache_groups_unit(&runner->groups) * runner->groups.places *
+                      o->block_tokens * element_bytes(o->cache_dtype);
     const uint32_t n_all = o->n_blocks * cache_groups_count(&runner->groups);
     cr_assert_eq(
         device_allocate(runner->device, DEVICE_KV, n_all * block_bytes, &runner->pool_memory),
