@@ -1,16 +1,9 @@
 #include "latent_model.h"
 
-#include "base/random.h"
-#include "command.h"
-#include "model_copy.h"
+#include "random_model.h"
 
-#include <criterion/criterion.h>
-#include <jansson.h>
-#include <math.h>
+#include <stdint.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 
 enum {
     HIDDEN = 64,
@@ -26,7 +19,6 @@ enum {
     EXPERTS = 8,
     EXPERT = 32,
     NAME_BYTES = 96,
-    FILE_BYTES_MAX = 1 << 24,
 };
 
 static const char CONFIG[] =
@@ -44,121 +36,52 @@ static const char CONFIG[] =
     "\"tie_word_embeddings\": false, \"torch_dtype\": \"bfloat16\", \"bos_token_id\": 2046, "
     "\"eos_token_id\": 2047}";
 
-/* The tensors so far. */
-struct writing {
-    json_t *header;
-    uint16_t *numbers; /* BF16 */
-    size_t n, n_max;
-    struct random random;
-};
-
-/* Twelve uniform numbers less six: nearly normal. */
-static float normal(struct random *random)
-{
-    float sum = -6;
-    for (int i = 0; i < 12; i++)
-        sum += (float)random_below(random, 1u << 16) / 65536.0f;
-    return sum;
-}
-
-/* columns 0: a vector around middle. */
-static void add(struct writing *writing, const char *name, uint32_t rows, uint32_t columns,
-                float middle, float spread)
-{
-    const size_t n = (size_t)rows * (columns ? columns : 1);
-    const json_int_t from = (json_int_t)(2 * writing->n);
-    cr_assert_leq(writing->n + n, writing->n_max);
-    for (size_t i = 0; i < n; i++) {
-        const float value = middle + spread * normal(&writing->random);
-        uint32_t bits;
-        memcpy(&bits, &value, sizeof bits);
-        writing->numbers[writing->n++] = (uint16_t)(bits >> 16);
-    }
-    json_t *shape = columns ? json_pack("[i, i]", rows, columns) : json_pack("[i]", rows);
-    json_object_set_new(writing->header, name,
-                        json_pack("{s:s, s:o, s:[I, I]}", "dtype", "BF16", "shape", shape,
-                                  "data_offsets", from, (json_int_t)(2 * writing->n)));
-}
-
-static void add_of_layer(struct writing *writing, uint32_t layer, const char *name, uint32_t rows,
-                         uint32_t columns)
-{
-    char whole[NAME_BYTES];
-    snprintf(whole, sizeof whole, "model.layers.%u.%s", layer, name);
-    if (columns)
-        add(writing, whole, rows, columns, 0, 1.2f / sqrtf((float)columns));
-    else
-        add(writing, whole, rows, 0, strstr(name, "norm") ? 1 : 0, 0.2f);
-}
-
-static void add_mlp(struct writing *writing, uint32_t layer, const char *prefix, uint32_t ffn)
+static void add_mlp(struct random_model *model, uint32_t layer, const char *prefix, uint32_t ffn)
 {
     static const char *const NAMES[] = {"gate_proj", "up_proj", "down_proj"};
     char name[NAME_BYTES];
     for (int i = 0; i < 3; i++) {
         snprintf(name, sizeof name, "%s.%s.weight", prefix, NAMES[i]);
-        add_of_layer(writing, layer, name, i == 2 ? HIDDEN : ffn, i == 2 ? ffn : HIDDEN);
+        random_model_add_layer(model, layer, name, i == 2 ? HIDDEN : ffn, i == 2 ? ffn : HIDDEN);
     }
 }
 
-static void add_layer(struct writing *writing, uint32_t layer)
+static void add_layer(struct random_model *model, uint32_t layer)
 {
     char prefix[NAME_BYTES];
-    add_of_layer(writing, layer, "input_layernorm.weight", HIDDEN, 0);
-    add_of_layer(writing, layer, "post_attention_layernorm.weight", HIDDEN, 0);
-    add_of_layer(writing, layer, "self_attn.q_a_proj.weight", Q_RANK, HIDDEN);
-    add_of_layer(writing, layer, "self_attn.q_a_layernorm.weight", Q_RANK, 0);
-    add_of_layer(writing, layer, "self_attn.q_b_proj.weight", HEADS * (NOPE + ROPE), Q_RANK);
-    add_of_layer(writing, layer, "self_attn.kv_a_proj_with_mqa.weight", LATENT + ROPE, HIDDEN);
-    add_of_layer(writing, layer, "self_attn.kv_a_layernorm.weight", LATENT, 0);
-    add_of_layer(writing, layer, "self_attn.kv_b_proj.weight", HEADS * (NOPE + V_DIM), LATENT);
-    add_of_layer(writing, layer, "self_attn.o_proj.weight", HIDDEN, HEADS * V_DIM);
+    random_model_add_layer(model, layer, "input_layernorm.weight", HIDDEN, 0);
+    random_model_add_layer(model, layer, "post_attention_layernorm.weight", HIDDEN, 0);
+    random_model_add_layer(model, layer, "self_attn.q_a_proj.weight", Q_RANK, HIDDEN);
+    random_model_add_layer(model, layer, "self_attn.q_a_layernorm.weight", Q_RANK, 0);
+    random_model_add_layer(model, layer, "self_attn.q_b_proj.weight", HEADS * (NOPE + ROPE),
+                           Q_RANK);
+    random_model_add_layer(model, layer, "self_attn.kv_a_proj_with_mqa.weight", LATENT + ROPE,
+                           HIDDEN);
+    random_model_add_layer(model, layer, "self_attn.kv_a_layernorm.weight", LATENT, 0);
+    random_model_add_layer(model, layer, "self_attn.kv_b_proj.weight", HEADS * (NOPE + V_DIM),
+                           LATENT);
+    random_model_add_layer(model, layer, "self_attn.o_proj.weight", HIDDEN, HEADS * V_DIM);
     if (layer == 0) {
-        add_mlp(writing, layer, "mlp", FFN);
+        add_mlp(model, layer, "mlp", FFN);
         return;
     }
-    add_of_layer(writing, layer, "mlp.gate.weight", EXPERTS, HIDDEN);
-    add_of_layer(writing, layer, "mlp.gate.e_score_correction_bias", EXPERTS, 0);
-    add_mlp(writing, layer, "mlp.shared_experts", EXPERT);
+    random_model_add_layer(model, layer, "mlp.gate.weight", EXPERTS, HIDDEN);
+    random_model_add_layer(model, layer, "mlp.gate.e_score_correction_bias", EXPERTS, 0);
+    add_mlp(model, layer, "mlp.shared_experts", EXPERT);
     for (uint32_t e = 0; e < EXPERTS; e++) {
         snprintf(prefix, sizeof prefix, "mlp.experts.%u", e);
-        add_mlp(writing, layer, prefix, EXPERT);
+        add_mlp(model, layer, prefix, EXPERT);
     }
-}
-
-static void write_weights(const char *path)
-{
-    struct writing writing = {.header = json_object(), .n_max = 1u << 20};
-    writing.numbers = malloc(writing.n_max * sizeof *writing.numbers);
-    cr_assert(writing.header && writing.numbers);
-    random_init(&writing.random, 7);
-    add(&writing, "model.embed_tokens.weight", VOCABULARY, HIDDEN, 0, 0.5f);
-    for (uint32_t layer = 0; layer < LAYERS; layer++)
-        add_layer(&writing, layer);
-    add_of_layer(&writing, LAYERS, "eh_proj.weight", HIDDEN, 2 * HIDDEN); /* is skipped */
-    add(&writing, "model.norm.weight", HIDDEN, 0, 1, 0.2f);
-    add(&writing, "lm_head.weight", VOCABULARY, HIDDEN, 0, 0.15f);
-    char *header = json_dumps(writing.header, JSON_COMPACT);
-    const uint64_t header_bytes = strlen(header);
-    FILE *file = fopen(path, "w");
-    cr_assert_not_null(file);
-    cr_assert_eq(fwrite(&header_bytes, sizeof header_bytes, 1, file), 1);
-    cr_assert_eq(fwrite(header, 1, header_bytes, file), header_bytes);
-    cr_assert_eq(fwrite(writing.numbers, sizeof *writing.numbers, writing.n, file), writing.n);
-    cr_assert_eq(fclose(file), 0);
-    free(header);
-    free(writing.numbers);
-    json_decref(writing.header);
 }
 
 const char *latent_model_make(void)
 {
-    static char folder[256];
-    snprintf(folder, sizeof folder, "%s", in_folder("model"));
-    cr_assert_eq(mkdir(folder, 0700), 0);
-    write_file(in_folder("model/config.json"), CONFIG, sizeof CONFIG - 1);
-    write_weights(in_folder("model/model.safetensors"));
-    model_copy_file("tokenizer.json", FILE_BYTES_MAX);
-    model_copy_file("tokenizer_config.json", FILE_BYTES_MAX);
-    return folder;
+    struct random_model *model = random_model_create(7);
+    random_model_add(model, "model.embed_tokens.weight", VOCABULARY, HIDDEN, 0, 0.5f);
+    for (uint32_t layer = 0; layer < LAYERS; layer++)
+        add_layer(model, layer);
+    random_model_add_layer(model, LAYERS, "eh_proj.weight", HIDDEN, 2 * HIDDEN); /* is skipped */
+    random_model_add(model, "model.norm.weight", HIDDEN, 0, 1, 0.2f);
+    random_model_add(model, "lm_head.weight", VOCABULARY, HIDDEN, 0, 0.15f);
+    return random_model_write(model, CONFIG);
 }
