@@ -9,6 +9,7 @@
 #include "model/config/config_file.h"
 #include "model/config/families.h"
 #include "model/config/kv_layers.h"
+#include "model/config/unequal_layers.h"
 #include "model/kernel_choice.h"
 #include "model/weights/kv_scales.h"
 #include "model/weights/leftover_tensors.h"
@@ -139,25 +140,6 @@ static struct hash128 digest_recurrent(const struct model_config *config, struct
     return hash128_chain(&KEY, digest, config->is_recurrent, config->n_layers);
 }
 
-/* That of a decoder whose layers are alike stays as it is. */
-static struct hash128 digest_unequal(const struct model_config *config, struct hash128 digest)
-{
-    static const struct hash_key KEY = {{0}};
-    const struct decoder *decoder = &config->decoder;
-    const double values[] = {decoder->has_v_norm,          decoder->has_layer_scale,
-                             decoder->layer_inputs.width,  decoder->layer_inputs.vocabulary,
-                             config->wide_head_dim,        config->wide_kv_heads,
-                             config->sharing_ffn,          config->rope.n_turning,
-                             config->rope_local.n_turning, config->rope_local.factor};
-    if (!decoder->has_v_norm && !decoder->has_layer_scale && decoder->layer_inputs.width == 0 &&
-        config->wide_head_dim == 0)
-        return digest;
-    digest = hash128_chain(&KEY, digest, values, sizeof values);
-    digest = hash128_chain(&KEY, digest, config->is_wide, config->n_layers);
-    digest = hash128_chain(&KEY, digest, config->v_is_k, config->n_layers);
-    return hash128_chain(&KEY, digest, config->kv_back, config->n_layers * sizeof *config->kv_back);
-}
-
 /* The digest of a decoder like Llama's stays as it is. */
 static struct hash128 digest_decoder(const struct model_config *config, struct hash128 digest)
 {
@@ -170,7 +152,7 @@ static struct hash128 digest_decoder(const struct model_config *config, struct h
     digest = digest_latents(config, digest);
     digest = hash128_chain(&KEY, digest, config->layer_ropes, config->n_layers);
     digest = digest_recurrent(config, digest);
-    return digest_unequal(config, digest);
+    return unequal_layers_digest(config, digest);
 }
 
 /* Kernels of a device compute decoders like Llama's alone. */

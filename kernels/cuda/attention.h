@@ -32,8 +32,6 @@
 
 #include "kernels/attention.h"
 
-#define CUDA_HEAD_DIM_MAX 256u
-
 extern const struct attention_backend cuda_attention;
 extern const struct attention_backend cuda_attention_masked;
 extern const struct attention_backend cuda_attention_reference;

@@ -2,7 +2,6 @@
 
 #include "kernels/attention_features.h"
 #include "kernels/backend/position_bias.h"
-#include "kernels/cuda/attention.h"
 
 #include <assert.h>
 #include <stdlib.h>

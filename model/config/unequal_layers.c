@@ -190,3 +190,21 @@ enum status unequal_layers_read(const struct json_fields *fields, struct model_c
         config->v_is_k[layer] = k_is_v && sees_all(config, layer);
     return read_sharing(fields, config);
 }
+
+struct hash128 unequal_layers_digest(const struct model_config *config, struct hash128 digest)
+{
+    static const struct hash_key KEY = {{0}};
+    const struct decoder *decoder = &config->decoder;
+    const double values[] = {decoder->has_v_norm,          decoder->has_layer_scale,
+                             decoder->layer_inputs.width,  decoder->layer_inputs.vocabulary,
+                             config->wide_head_dim,        config->wide_kv_heads,
+                             config->sharing_ffn,          config->rope.n_turning,
+                             config->rope_local.n_turning, config->rope_local.factor};
+    if (!decoder->has_v_norm && !decoder->has_layer_scale && decoder->layer_inputs.width == 0 &&
+        config->wide_head_dim == 0)
+        return digest;
+    digest = hash128_chain(&KEY, digest, values, sizeof values);
+    digest = hash128_chain(&KEY, digest, config->is_wide, config->n_layers);
+    digest = hash128_chain(&KEY, digest, config->v_is_k, config->n_layers);
+    return hash128_chain(&KEY, digest, config->kv_back, config->n_layers * sizeof *config->kv_back);
+}

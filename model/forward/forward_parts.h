@@ -1,10 +1,10 @@
 /*
- * forward_parts - the private data of a forward pass, for thirteen files: forward_create.c allocates it, forward_options.c
+ * forward_parts - the private data of a forward pass, for fourteen files: forward_create.c allocates it, forward_options.c
  * checks what is asked of it, forward_sinks.c those of replies with sinks, forward_warm_up.c touches it,
  * forward_layout.c lays out its steps, forward.c packs and runs them, forward_layers.c computes the decoder,
  * forward_find.c lets the device search its logits, forward_experts.c prepares the layers with experts,
  * forward_latent.c has attention over latents, forward_recurrent.c computes layers with recurrent state,
- * forward_inputs.c makes and adds the layers' own embeddings,
+ * forward_attend.c has attention over K and V of heads, forward_inputs.c makes and adds the layers' own embeddings,
  * attention_check.c asks for attention alone.
  */
 #pragma once
@@ -224,6 +224,12 @@ struct rows forward_rows_from(struct rows rows, size_t at);
 /* Plans the products of a step of n tokens on a device with kernels of its own. */
 MUST_CHECK enum status forward_plan_step(const struct forward *forward, uint32_t n,
                                          struct error *error);
+
+/* ---- forward_attend.c ---- */
+
+/* hidden -> attended */
+void forward_attend(const struct forward *forward, const struct packed_step *packed,
+                    uint32_t layer);
 
 /* ---- forward_inputs.c: where no layer has an embedding of its own, they do nothing ---- */
 

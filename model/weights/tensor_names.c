@@ -445,6 +445,14 @@ static uint64_t recurrent_size(const struct recurrent_sizes *sizes, enum dimensi
     }
 }
 
+static uint64_t input_size(const struct model_config *config, enum dimension dimension)
+{
+    const struct layer_inputs *inputs = &config->decoder.layer_inputs;
+    if (dimension == DIM_INPUT_VOCABULARY)
+        return inputs->vocabulary;
+    return dimension == DIM_INPUT ? inputs->width : (uint64_t)config->n_layers * inputs->width;
+}
+
 uint64_t dimension_size(const struct model_config *config, uint32_t layer, enum dimension dimension)
 {
     const struct latent_shape *latent = &config->decoder.latent;
@@ -460,11 +468,9 @@ uint64_t dimension_size(const struct model_config *config, uint32_t layer, enum 
     case DIM_FFN:
         return layer_ffn(config, layer);
     case DIM_INPUT:
-        return config->decoder.layer_inputs.width;
     case DIM_INPUTS:
-        return (uint64_t)config->n_layers * config->decoder.layer_inputs.width;
     case DIM_INPUT_VOCABULARY:
-        return config->decoder.layer_inputs.vocabulary;
+        return input_size(config, dimension);
     case DIM_VOCABULARY:
         return config->vocabulary;
     case DIM_POSITIONS:

@@ -375,6 +375,11 @@ MODELS = {
         "global_head_dim": 24, "num_global_key_value_heads": 2, "attention_k_eq_v": True, "intermediate_size": 24,
         "num_kv_shared_layers": 3, "use_bidirectional_attention": "vision",
         "layer_types": ["sliding_attention", "full_attention"] * 3, "hidden_size_per_layer_input": 4}),
+    "gemma4_unified_t5": ("Gemma4UnifiedForCausalLM", "gemma4_unified_text", 5, "F32", 1, {
+        **{key: value for key, value in GEMMA4.items() if "per_layer" not in key and "expert" not in key and "moe" not in key},
+        "num_hidden_layers": 3, "num_key_value_heads": 2, "head_dim": 8, "global_head_dim": 24, "num_global_key_value_heads": 1,
+        "attention_k_eq_v": False, "num_kv_shared_layers": 0, "final_logit_softcapping": 5.0,
+        "layer_types": ["full_attention", "sliding_attention", "full_attention"]}),
 }
 
 
@@ -569,7 +574,7 @@ def make(root, name):
     with torch.no_grad():
         logits = np.concatenate([model(torch.tensor([ids])).logits[0].numpy() for ids in prompts])
         steps = greedy(model, prompts[1])
-        if hasattr(model.config, "linear_key_head_dim") or model.config.model_type == "gemma4_text":
+        if hasattr(model.config, "linear_key_head_dim") or model.config.model_type.startswith("gemma4"):
             check_generate(model, prompts[1], steps)
     shutil.rmtree(wide, ignore_errors=True)
     logits.astype("<f4").tofile(os.path.join(folder, "golden.f32"))

@@ -30,6 +30,24 @@ static size_t element_bytes(enum cache_dtype dtype)
     return dtype == CACHE_F32 ? 4 : dtype == CACHE_INT8 || dtype == CACHE_E4M3 ? 1 : 2;
 }
 
+/* Returns the bytes of a block of a group; block_bytes: of all layers. */
+static size_t set_groups(struct runner *runner, const struct model_config *config,
+                         size_t block_bytes)
+{
+    const struct runner_options *o = &runner->options;
+    struct cache_groups *groups = &runner->groups;
+    struct kv_layers layers;
+    kv_layers_describe(config, &layers);
+    if (o->in_groups)
+        cache_groups_divide(&layers.layers, groups);
+    else
+        kv_layers_divide_whole(config, groups);
+    if (cache_groups_have_heads(groups))
+        return 2 * cache_groups_unit(groups) * groups->places * o->block_tokens *
+               element_bytes(o->cache_dtype);
+    return o->in_groups ? block_bytes / layers.layers.n * groups->places : block_bytes;
+}
+
 void runner_open(struct runner *runner, const char *folder, struct runner_options options)
 {
     struct error error = {""};
@@ -56,18 +74,7 @@ void runner_open(struct runner *runner, const char *folder, struct runner_option
     const struct model_config *config = model_get_config(runner->model);
     runner->vocabulary = config->vocabulary;
     size_t block_bytes = forward_block_bytes(config, o->block_tokens, o->cache_dtype);
-    if (o->in_groups) {
-
-        struct kv_layers layers;
-        kv_layers_describe(config, &layers);
-        cache_groups_divide(&layers.layers, &runner->groups);
-        block_bytes = block_bytes / layers.layers.n * runner->groups.places;
-    } else {
-        kv_layers_divide_whole(config, &runner->groups);
-    }
-    if (cache_groups_have_heads(&runner->groups))
-        block_bytes = 2 * cache_groups_unit(&runner->groups) * runner->groups.places *
-                      o->block_tokens * element_bytes(o->cache_dtype);
+    block_bytes = set_groups(runner, config, block_bytes);
     const uint32_t n_all = o->n_blocks * cache_groups_count(&runner->groups);
     cr_assert_eq(
         device_allocate(runner->device, DEVICE_KV, n_all * block_bytes, &runner->pool_memory),

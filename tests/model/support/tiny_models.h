@@ -82,6 +82,7 @@ static const char *const tiny_models[] = {
     "gemma4_t5",
     "gemma4_t5_k_is_v",
     "gemma4_t5_text",
+    "gemma4_unified_t5",
 };
 
 enum { TINY_MODELS = sizeof tiny_models / sizeof *tiny_models };
