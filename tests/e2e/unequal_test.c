@@ -137,6 +137,35 @@ Test(unequal, prefixes_from_files_change_no_token)
     work_destroy(&work);
 }
 
+/* Without windows both kinds of layers keep all, in groups of their own, and blocks of other sizes are converted. */
+Test(unequal, other_blocks_on_the_two_sides_have_the_tokens_of_one_process)
+{
+    static const char *const WHOLE[] = {"--attention-window", "0", "--force-window", NULL};
+    static const char *const CASES[][2] = {{"16", "16"}, {"8", "64"}, {"64", "16"}};
+    const char *model = unequal_model_make();
+    struct work work;
+    work_create_of(&work,
+                   &(struct cluster_options){.model = model, .n_generations = 1, .both = WHOLE},
+                   LENGTHS, N_REQUESTS, N_TOKENS);
+    for (int i = 0; i < 3; i++) {
+        struct cluster cluster;
+        cluster_start(&cluster,
+                      &(struct cluster_options){
+                          .model = model,
+                          .n_contexts = 1,
+                          .n_generations = 1,
+                          .both = WHOLE,
+                          .context = (const char *const[]){"--kv-block-tokens", CASES[i][0],
+                                                           "--kv-digest", NULL},
+                          .generation = (const char *const[]){
+                              "--kv-block-tokens", CASES[i][1], "--kv-convert", "--kv-digest",
+                              "--local-prefill-max-tokens", "0", NULL}});
+        cr_expect_gt(expect_all_same(&work, &cluster, LIMIT_MS), 0);
+        cluster_stop(&cluster);
+    }
+    work_destroy(&work);
+}
+
 /* The prompt is rounded elsewhere than in one process, so tokens may differ; nothing is computed again. */
 Test(unequal, other_types_on_the_two_sides_give_replies)
 {
