@@ -59,6 +59,16 @@ size_t forward_block_bytes(const struct model_config *config, uint32_t block_tok
            dtype_bytes(forward_cache_dtype(dtype));
 }
 
+size_t forward_group_bytes(const struct model_config *config, const struct cache_groups *groups,
+                           uint32_t block_tokens, enum cache_dtype dtype)
+{
+    const size_t of_all = forward_block_bytes(config, block_tokens, dtype);
+    if (cache_groups_have_heads(groups))
+        return 2 * cache_groups_unit(groups) * groups->places * block_tokens *
+               dtype_bytes(forward_cache_dtype(dtype));
+    return groups->n > 0 ? of_all / kv_layers_count(config) * groups->places : of_all;
+}
+
 uint32_t forward_kv_tokens_max(const struct model_config *config,
                                const struct forward_options *options)
 {
@@ -165,12 +175,8 @@ static uint32_t n_places(const struct forward *forward)
 static size_t block_bytes(const struct forward *forward)
 {
     const struct forward_options *options = &forward->options;
-    const size_t element = dtype_bytes(forward_cache_dtype(options->cache_dtype));
-    if (cache_groups_have_heads(&options->groups))
-        return 2 * cache_groups_unit(&options->groups) * options->groups.places *
-               options->block_tokens * element;
-    return forward_block_bytes(forward->config, options->block_tokens, options->cache_dtype) /
-           kv_layers_count(forward->config) * n_places(forward);
+    return forward_group_bytes(forward->config, &options->groups, options->block_tokens,
+                               options->cache_dtype);
 }
 
 /* Of wide layers or of the others, which have their places at the same addresses. */

@@ -1,12 +1,18 @@
 #include "tests/sim/oracle.h"
 
+#include "model/config/kv_layers.h"
 #include "model/sampling/logprobs.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK_TOKENS = 16, N_BLOCKS = ORACLE_CONTEXT_TOKENS / BLOCK_TOKENS };
+enum {
+    BLOCK_TOKENS = 16,
+    N_BLOCKS = ORACLE_CONTEXT_TOKENS / BLOCK_TOKENS,
+    N_BLOCKS_MAX = 8 * N_BLOCKS
+};
 
 static const char *const FOLDERS[ORACLE_MODELS] = {
     KVFERRY_SOURCE_DIR "/tests/golden/models/llama_t4",
@@ -15,6 +21,7 @@ static const char *const FOLDERS[ORACLE_MODELS] = {
     KVFERRY_SOURCE_DIR "/tests/golden/models/gpt_oss_t5",        /* every other one */
     KVFERRY_SOURCE_DIR "/tests/golden/models/mistral_t4_window", /* all */
     KVFERRY_SOURCE_DIR "/tests/golden/models/smollm3_t4",        /* one of four, forced */
+    KVFERRY_SOURCE_DIR "/tests/golden/models/gemma4_t5_k_is_v",  /* six, with other heads */
 };
 
 struct answer {
@@ -34,6 +41,7 @@ struct oracle {
     struct device *device;
     struct model *models[ORACLE_MODELS];
     struct kv_scales kv_scales[ORACLE_MODELS];
+    uint32_t n_blocks[ORACLE_MODELS]; /* of the one sequence, in all groups */
     struct block_pool *pools[ORACLE_MODELS][ORACLE_DTYPES];
     struct forward *forwards[ORACLE_MODELS][ORACLE_DTYPES];
     struct sampler *samplers[ORACLE_MODELS];
@@ -55,7 +63,12 @@ static void open_forward(struct oracle *oracle, uint32_t model, enum cache_dtype
 {
     struct error error = {""};
     const struct model_config *config = model_get_config(oracle->models[model]);
-    must(block_pool_create(N_BLOCKS, forward_block_bytes(config, BLOCK_TOKENS, dtype),
+    struct cache_groups groups;
+    kv_layers_divide_whole(config, &groups);
+    oracle->n_blocks[model] = N_BLOCKS * cache_groups_count(&groups);
+    assert(oracle->n_blocks[model] <= N_BLOCKS_MAX);
+    must(block_pool_create(oracle->n_blocks[model],
+                           forward_group_bytes(config, &groups, BLOCK_TOKENS, dtype),
                            &oracle->pools[model][dtype]),
          NULL, "pool");
     const struct forward_options options = {.block_tokens = BLOCK_TOKENS,
@@ -63,6 +76,7 @@ static void open_forward(struct oracle *oracle, uint32_t model, enum cache_dtype
                                             .tokens_max = ORACLE_CONTEXT_TOKENS,
                                             .sequences_max = 1,
                                             .blocks_max = N_BLOCKS,
+                                            .groups = groups,
                                             .device = oracle->device,
                                             .kv_scales = &oracle->kv_scales[model]};
     must(forward_create(oracle->models[model], &options, &error, &oracle->forwards[model][dtype]),
@@ -162,13 +176,13 @@ static void compute(struct oracle *oracle, const struct oracle_question *questio
                     uint32_t n_tokens, uint32_t *tokens_out)
 {
     uint32_t tokens[ORACLE_CONTEXT_TOKENS + 1];
-    block_id blocks[N_BLOCKS];
+    block_id blocks[N_BLOCKS_MAX];
     struct token_logprobs logprobs;
     struct block_pool *pool = oracle->pools[question->model][question->dtype];
     const struct sampling_params params = oracle_sampling(question->variant);
     uint32_t n = question->n_prompt, n_past = 0;
     oracle_prompt(oracle, question->model, question->family, n, tokens);
-    must(block_pool_acquire(pool, N_BLOCKS, blocks), NULL, "blocks");
+    must(block_pool_acquire(pool, oracle->n_blocks[question->model], blocks), NULL, "blocks");
     for (uint32_t i = 0; i < n_tokens; i++) {
         const struct forward_sequence sequence = {.token_ids = tokens + n_past,
                                                   .n_query = n - n_past,
@@ -185,7 +199,7 @@ static void compute(struct oracle *oracle, const struct oracle_question *questio
                                  question->n_prompt, n, &logprobs);
         tokens_out[i] = tokens[n++];
     }
-    block_pool_release(pool, blocks, N_BLOCKS);
+    block_pool_release(pool, blocks, oracle->n_blocks[question->model]);
 }
 
 const uint32_t *oracle_answer(struct oracle *oracle, const struct oracle_question *question,
@@ -205,11 +219,11 @@ static void score(struct oracle *oracle, const struct oracle_question *question,
                   struct scores *scores)
 {
     uint32_t tokens[ORACLE_PROMPT_MAX];
-    block_id blocks[N_BLOCKS];
+    block_id blocks[N_BLOCKS_MAX];
     const struct model *model = oracle->models[question->model];
     struct block_pool *pool = oracle->pools[question->model][question->dtype];
     oracle_prompt(oracle, question->model, question->family, ORACLE_PROMPT_MAX, tokens);
-    must(block_pool_acquire(pool, N_BLOCKS, blocks), NULL, "blocks");
+    must(block_pool_acquire(pool, oracle->n_blocks[question->model], blocks), NULL, "blocks");
     for (uint32_t i = 0; i + 1 < ORACLE_PROMPT_MAX; i++) {
         struct token_logprobs found;
         const struct forward_sequence sequence = {.token_ids = tokens + i,
@@ -226,7 +240,7 @@ static void score(struct oracle *oracle, const struct oracle_question *question,
                       tokens[i + 1], &found);
         scores->logprobs[i + 1] = found.logprob;
     }
-    block_pool_release(pool, blocks, N_BLOCKS);
+    block_pool_release(pool, blocks, oracle->n_blocks[question->model]);
     scores->is_known = true;
 }
 

@@ -25,27 +25,14 @@ static const struct kv_scales *scales_of(struct runner *runner)
     return &runner->kv_scales;
 }
 
-static size_t element_bytes(enum cache_dtype dtype)
+static void set_groups(struct runner *runner, const struct model_config *config)
 {
-    return dtype == CACHE_F32 ? 4 : dtype == CACHE_INT8 || dtype == CACHE_E4M3 ? 1 : 2;
-}
-
-/* Returns the bytes of a block of a group; block_bytes: of all layers. */
-static size_t set_groups(struct runner *runner, const struct model_config *config,
-                         size_t block_bytes)
-{
-    const struct runner_options *o = &runner->options;
-    struct cache_groups *groups = &runner->groups;
     struct kv_layers layers;
     kv_layers_describe(config, &layers);
-    if (o->in_groups)
-        cache_groups_divide(&layers.layers, groups);
+    if (runner->options.in_groups)
+        cache_groups_divide(&layers.layers, &runner->groups);
     else
-        kv_layers_divide_whole(config, groups);
-    if (cache_groups_have_heads(groups))
-        return 2 * cache_groups_unit(groups) * groups->places * o->block_tokens *
-               element_bytes(o->cache_dtype);
-    return o->in_groups ? block_bytes / layers.layers.n * groups->places : block_bytes;
+        kv_layers_divide_whole(config, &runner->groups);
 }
 
 void runner_open(struct runner *runner, const char *folder, struct runner_options options)
@@ -73,8 +60,9 @@ void runner_open(struct runner *runner, const char *folder, struct runner_option
     cr_assert_eq(model_load(folder, &model, &error, &runner->model), STATUS_OK, "%s", error.text);
     const struct model_config *config = model_get_config(runner->model);
     runner->vocabulary = config->vocabulary;
-    size_t block_bytes = forward_block_bytes(config, o->block_tokens, o->cache_dtype);
-    block_bytes = set_groups(runner, config, block_bytes);
+    set_groups(runner, config);
+    const size_t block_bytes = forward_group_bytes(config, &runner->groups, o->block_tokens,
+                                                   o->cache_dtype);
     const uint32_t n_all = o->n_blocks * cache_groups_count(&runner->groups);
     cr_assert_eq(
         device_allocate(runner->device, DEVICE_KV, n_all * block_bytes, &runner->pool_memory),
