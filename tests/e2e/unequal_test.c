@@ -195,12 +195,9 @@ Test(unequal, check_model_says_what_differs)
     static const char *const SAYS[] = {
         "6 of 64, 4 heads of 16, 2 for K and V\n",
         "windows         3 of 6 layers see 48 tokens",
-        "wide            2 of 6 layers have heads of 32, 2 for K and V: 2048 tokens have 0.0 MiB "
-        "of "
-        "padding\n",
+        "2 of 6 layers have heads of 32, 2 for K and V: 2048 tokens have 0.0 MiB of padding",
         "shared          2 of 6 layers read K and V of others\n",
-        "layers 0-2: window 48, local RoPE, 4 heads on 2, head_dim 16: flash, compute, KV bf16: "
-        "supported",
+        "layers 0-2: window 48, local RoPE, 4 heads on 2, head_dim 16: flash, compute, KV bf16",
         "layer 3: 4 heads on 2, head_dim 32: ",
         "layer 4: window 48, K and V of others, local RoPE, 4 heads on 2, head_dim 16: ",
     };

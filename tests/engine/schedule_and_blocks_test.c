@@ -39,9 +39,11 @@ static const struct layout {
     uint32_t context_tokens, step_spans, n_blocks;
 } LAYOUTS[] = {
     {"one full group", LAYOUT(2, {0}), 160, 5, 60},
-    {"two full groups, one of a window", LAYOUT(6, {3, 2, {{2, 0}, {2, 0}, {2, 20}}}), 160, 3, 90},
-    {"windows of two sizes", LAYOUT(5, {3, 2, {{1, 0}, {2, 40}, {2, 9}}}), 160, 3, 70},
-    {"windows alone", LAYOUT(4, {2, 2, {{2, 17}, {2, 30}}}), 160, 5, 40},
+    {"two full groups, one of a window",
+     LAYOUT(6, {3, 2, {{2, 0, {0}}, {2, 0, {0}}, {2, 20, {0}}}}), 160, 3, 90},
+    {"windows of two sizes", LAYOUT(5, {3, 2, {{1, 0, {0}}, {2, 40, {0}}, {2, 9, {0}}}}), 160, 3,
+     70},
+    {"windows alone", LAYOUT(4, {2, 2, {{2, 17, {0}}, {2, 30, {0}}}}), 160, 5, 40},
     {"replies with sinks",
      {.n_layers = 2,
       .n_kv_heads = 1,
@@ -52,7 +54,7 @@ static const struct layout {
      240,
      5,
      70},
-    {"a long window", LAYOUT(4, {2, 2, {{2, 0}, {2, 38}}}), 64, 9, 40},
+    {"a long window", LAYOUT(4, {2, 2, {{2, 0, {0}}, {2, 38, {0}}}}), 64, 9, 40},
 };
 
 enum stage { FREE, WAITS, RUNS, CROSSES, SEALED, FENCED };

@@ -230,7 +230,7 @@ Test(kv_files, files_of_another_geometry_model_or_numerics_are_deleted_at_start)
     others[4].head_dim = 16;
     others[5].dtype = KV_E4M3, others[5].kv_scales = 5;
     others[6].block_tokens = 16;
-    others[7].groups = (struct cache_groups){.n = 1, .places = 2, .all = {{2, 64}}};
+    others[7].groups = (struct cache_groups){.n = 1, .places = 2, .all = {{2, 64, {0}}}};
     for (int i = 0; i < 8; i++) {
         struct error error = {""};
         struct kv_files *files = tier_open(&folder, 8);
