@@ -1,5 +1,6 @@
 #include "cli/attention_facts.h"
 
+#include "model/config/layer_shape.h"
 #include "model/forward/attention_check.h"
 
 #include <assert.h>
@@ -75,12 +76,14 @@ static json_t *group_of(const struct model_config *config, const struct forward_
     json_t *group = json_pack(
         "{s:s, s:I, s:s, s:I, s:I, s:I, s:s, s:s, s:s, s:b}", "layers", layers, "window",
         (json_int_t)config->windows[first], "rope", rope_name(config->layer_ropes[first]), "heads",
-        (json_int_t)config->n_heads, "kv_heads", (json_int_t)config->n_kv_heads, "head_dim",
-        (json_int_t)config->head_dim, "path", path_name(options->attention.path), "math",
-        context_math_name(options->context_math), "kv_dtype", cache_name(options->cache_dtype),
-        "supported", is_supported);
+        (json_int_t)config->n_heads, "kv_heads", (json_int_t)layer_kv_heads(config, first),
+        "head_dim", (json_int_t)layer_head_dim(config, first), "path",
+        path_name(options->attention.path), "math", context_math_name(options->context_math),
+        "kv_dtype", cache_name(options->cache_dtype), "supported", is_supported);
     if (config->decoder.latent.dim > 0)
         json_object_set_new(group, "latent_dim", json_integer(config->decoder.latent.dim));
+    if (config->kv_back[first] > 0)
+        json_object_set_new(group, "reads_other_layers", json_true());
     if (!is_supported)
         json_object_set_new(group, "error", json_string(answers[first].error.text));
     return group;
@@ -135,6 +138,8 @@ static void print_group(const json_t *group, const char *begin, FILE *out)
     fprintf(out, "%-16slayer%s %s: ", begin, strpbrk(layers, "-,") ? "s" : "", layers);
     if (number_of(group, "window") > 0)
         fprintf(out, "window " INT ", ", number_of(group, "window"));
+    if (json_is_true(json_object_get(group, "reads_other_layers")))
+        fputs("K and V of others, ", out);
     if (strcmp(rope, "main") != 0)
         fprintf(out, "%s RoPE, ", strcmp(rope, "none") == 0 ? "no" : rope);
     fprintf(out, INT " heads on ", number_of(group, "heads"));

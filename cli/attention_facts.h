@@ -4,7 +4,8 @@
  *     "attention": [{"layers": "0-4, 6-10", "window": 512, "rope": "main", "heads": 4, "kv_heads": 1, "head_dim": 256,
  *                    "path": "flash", "math": "bf16", "kv_dtype": "bf16", "supported": true}, ...]
  *
- * window 0: none. rope: main, local, none. With latents also "latent_dim"; then kv_heads are those that latents stand for. If it is not supported: "error" with the operator's sentence.
+ * window 0: none. rope: main, local, none. With latents also "latent_dim"; then kv_heads are those that latents stand for. Layers that read K and V of others have
+ * "reads_other_layers". If it is not supported: "error" with the operator's sentence.
  *
  * Thread: main; no state.
  */

@@ -73,7 +73,7 @@ static void add_model(json_t *facts, const struct model *model)
 /* Only if a layer has one. */
 static void add_state(json_t *facts, const struct model_config *config)
 {
-    const json_int_t n_layers = config->n_layers - kv_layers_count(config);
+    const json_int_t n_layers = kv_layers_recurrent(config);
     if (n_layers > 0)
         json_object_update_new(facts, json_pack("{s:I, s:I}", "recurrent_layers", n_layers,
                                                 "recurrent_state_bytes",
@@ -167,6 +167,43 @@ static void add_sequence(json_t *facts, const struct model_config *config,
                   "sequence_bytes_whole", (json_int_t)bytes_at(geometry, n_tokens, true)));
 }
 
+/* Bytes of a sequence of so many tokens that no layer uses. */
+static uint64_t padding_at(const struct geometry *geometry, uint32_t n_tokens)
+{
+    const uint64_t place = geometry_block_bytes(geometry) / geometry->groups.places;
+    const uint32_t n_spans = geometry_spans(geometry, n_tokens);
+    uint64_t bytes = 0;
+    for (uint32_t i = 0; i < geometry->groups.n; i++) {
+        const uint32_t used = geometry->groups.all[i].n_layers *
+                              cache_group_width(&geometry->groups, i);
+        bytes += smaller(n_spans,
+                         cache_group_spans_max(&geometry->groups, i, geometry->block_tokens)) *
+                 (geometry->groups.places - used) * place;
+    }
+    return bytes;
+}
+
+/* Layers whose heads differ, and those that read K and V of others. */
+static void add_unequal(json_t *facts, const struct model_config *config,
+                        const struct geometry *geometry)
+{
+    const uint32_t n_tokens = smaller(config->context_tokens, LONGEST_SHOWN);
+    uint32_t n_sharing = 0, n_wide = 0;
+    for (uint32_t layer = 0; layer < config->n_layers; layer++) {
+        n_sharing += config->kv_back[layer] > 0;
+        n_wide += config->is_wide[layer];
+    }
+    if (n_sharing > 0)
+        json_object_set_new(facts, "layers_that_read_others", json_integer(n_sharing));
+    if (n_wide > 0)
+        json_object_set_new(facts, "wide",
+                            json_pack("{s:I, s:I, s:I, s:I, s:I}", "layers", (json_int_t)n_wide,
+                                      "head_dim", (json_int_t)config->wide_head_dim, "kv_heads",
+                                      (json_int_t)config->wide_kv_heads, "sequence_tokens",
+                                      (json_int_t)n_tokens, "padding_bytes",
+                                      (json_int_t)padding_at(geometry, n_tokens)));
+}
+
 /* Latents, beside what K and V of heads would take. */
 static void add_latents(json_t *facts, const struct model_config *config,
                         const struct geometry *geometry)
@@ -194,6 +231,7 @@ static void add_memory(json_t *facts, const struct model *model, const struct ge
     const uint32_t block_tokens = geometry->block_tokens;
     add_sequence(facts, config, geometry);
     add_latents(facts, config, geometry);
+    add_unequal(facts, config, geometry);
     uint64_t weights = model_weight_bytes(model);
     uint64_t for_one = less(room->available_bytes, weights);
     uint64_t for_two = less(room->available_bytes, 2 * weights - model_mapped_bytes(model));
@@ -407,6 +445,21 @@ static void print_windows(const json_t *facts)
            mib(windows, "sequence_bytes_whole"));
 }
 
+/* "wide   7 of 35 layers have heads of 512, 1 for K and V: 32768 tokens have 0.0 MiB of padding"
+ * "shared 20 of 35 layers read K and V of others" */
+static void print_unequal(const json_t *facts)
+{
+    const json_t *wide = json_object_get(facts, "wide");
+    if (wide)
+        printf("wide            " INT " of " INT " layers have heads of " INT ", " INT
+               " for K and V: " INT " tokens have %.1f MiB of padding\n",
+               fact(wide, "layers"), fact(facts, "layers"), fact(wide, "head_dim"),
+               fact(wide, "kv_heads"), fact(wide, "sequence_tokens"), mib(wide, "padding_bytes"));
+    if (fact(facts, "layers_that_read_others") > 0)
+        printf("shared          " INT " of " INT " layers read K and V of others\n",
+               fact(facts, "layers_that_read_others"), fact(facts, "layers"));
+}
+
 static void print_state(const json_t *facts)
 {
     if (fact(facts, "recurrent_layers") > 0)
@@ -457,6 +510,7 @@ static void print_memory(const json_t *facts)
     printf("kv              " INT " bytes a token, %s\n", fact(facts, "kv_bytes_per_token"),
            fact_text(facts, "kv_dtype"));
     print_windows(facts);
+    print_unequal(facts);
     print_latents(facts);
     if (strcmp(fact_text(facts, "kv_scales"), "none") == 0)
         puts("                no scales for --kv-dtype int8: kvferry calibrate makes them");

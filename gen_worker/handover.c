@@ -159,7 +159,7 @@ static void put(void *arg, uint32_t index, const uint8_t *block)
     const struct transfer_plan *plan = &handover->plan;
     const uint32_t first_span = handover->local.first[place.group];
     transfer_plan_put(
-        plan, block, place.span * plan->from_tokens,
+        plan, place.group, block, place.span * plan->from_tokens,
         &(struct transfer_target){.first = first_span * plan->to_tokens,
                                   .end = handover->n_prompt,
                                   .first_span = first_span,

@@ -45,7 +45,7 @@
 
 struct thread_pool;
 
-#define HEAD_DIM_MAX              256u
+#define HEAD_DIM_MAX              512u
 #define BLOCK_TOKENS_MIN          8u
 #define BLOCK_TOKENS_MAX          128u
 #define DRAFT_TOKENS_MAX          64u
@@ -136,7 +136,7 @@ struct attention_config {
     uint32_t layer_index; /* in kv_view: its place in a block */
     uint32_t table;       /* whose blocks it uses: limits.n_tables */
     uint32_t n_heads, n_kv_heads;
-    uint32_t head_dim;      /* a multiple of 8 up to HEAD_DIM_MAX */
+    uint32_t head_dim;      /* a multiple of 8 up to HEAD_DIM_MAX; on a device up to 256 */
     enum dtype compute;     /* of q, k, v and output: F32, BF16, F16; sums are float32 */
     enum dtype cache;       /* F32, BF16, F16, INT8, E4M3 */
     float k_scale, v_scale; /* INT8 and E4M3: stored = round(x / scale). MATH_FP8 takes them too */
@@ -350,6 +350,9 @@ struct attention_io {
     void *output; /* compute dtype, or E4M3 */
     uint64_t output_stride;
     float *lse; /* [n_rows][n_heads]; may be NULL */
+    /* The layer reads the place of another one, which has written K and V of the step's tokens: k and v are not read, nothing is
+     * written. Not with is_cyclic; not on a device. */
+    bool is_written;
     /* mask_input: [n_sequences][query of the sequence][key index], strides in elements; a stride of
      * 0 broadcasts. uint8_t or float. */
     const void *mask;

@@ -33,7 +33,7 @@ static const struct attention_feature features[ATTENTION_FEATURES] = {
     {"A25", "learned attention sinks", "sinks", "equality_test.c"},
     {"A26", "log-sum-exp out", "lse", "equality_test.c"},
     {"A27", "E4M3 output", "output_scale", "equality_step_test.c"},
-    {"A28", "head sizes 8 to 256 in eights", "head_dim", "attention_test.c"},
+    {"A28", "head sizes 8 to 512 in eights (on a device to 256)", "head_dim", "attention_test.c"},
     {"A29", "F32, BF16, F16 in, out and cached", "compute, cache", "equality_step_test.c"},
     {"A30", "q/k norm", "q_norm, k_norm", "attention_test.c"},
     {"A31", "context parallelism", "keys KEYS_SHARD, key_index, lse", "context_parallel_test.c"},

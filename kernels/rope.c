@@ -63,10 +63,21 @@ static enum status check_factors(const char *name, const double *factors, uint32
     return STATUS_OK;
 }
 
+static enum status check_proportional(const struct rope_config *config, struct error *error)
+{
+    if (config->n_turning <= config->rotary_dim / 2 && config->rotary_dim == config->head_dim)
+        return STATUS_OK;
+    return error_set(
+        error, STATUS_INVALID_ARGUMENT,
+        "rope n_turning is %u and rotary_dim %u: at most half of head_dim %u, and equal "
+        "to it",
+        config->n_turning, config->rotary_dim, config->head_dim);
+}
+
 /* config->rotary_dim is filled in. */
 static enum status check_scaling(const struct rope_config *config, struct error *error)
 {
-    if (config->scaling > ROPE_LONGROPE)
+    if (config->scaling > ROPE_PROPORTIONAL)
         return error_set(error, STATUS_INVALID_ARGUMENT, "unknown rope scaling %d",
                          (int)config->scaling);
     if (config->scaling == ROPE_NONE)
@@ -77,6 +88,8 @@ static enum status check_scaling(const struct rope_config *config, struct error 
                          config->factor);
     if (config->scaling == ROPE_LINEAR)
         return STATUS_OK;
+    if (config->scaling == ROPE_PROPORTIONAL)
+        return check_proportional(config, error);
     if (config->original_positions == 0)
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "rope original_max_position_embeddings is 0");
@@ -200,6 +213,8 @@ static double scaled_inv_freq(const struct rope_config *config, uint32_t i)
         return yarn_inv_freq(config, inv_freq, i);
     case ROPE_LONGROPE:
         return inv_freq / config->short_factors[i];
+    case ROPE_PROPORTIONAL:
+        return i < config->n_turning ? inv_freq / config->factor : 0;
     case ROPE_NONE:
     case ROPE_DYNAMIC:
         break;

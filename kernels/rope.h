@@ -26,6 +26,8 @@ enum rope_scaling {
     /* short_factors, long_factors (a sequence beyond original_positions), original_positions;
      * factor, 0: positions_max / original_positions */
     ROPE_LONGROPE,
+    /* The first n_turning pairs turn with theta ^ (-2i / head_dim) / factor; the others do not. Of whole heads (Gemma 4). */
+    ROPE_PROPORTIONAL,
 };
 
 struct rope_config {
@@ -36,6 +38,7 @@ struct rope_config {
     double theta;
     enum rope_scaling scaling;
     double factor;
+    uint32_t n_turning;          /* PROPORTIONAL: pairs, up to rotary_dim / 2 */
     uint32_t original_positions; /* original_max_position_embeddings */
     double low_freq_factor, high_freq_factor;
     double attention_factor;                    /* YaRN, LongRoPE; 0: derived from factor */
@@ -45,7 +48,7 @@ struct rope_config {
     const double *short_factors, *long_factors; /* LongRoPE: [rotary_dim / 2], copied */
 };
 
-#define ROPE_FACTORS_MAX 128u /* of a rotation: half of the largest head */
+#define ROPE_FACTORS_MAX 256u /* of a rotation: half of the largest head */
 
 struct rope;
 

@@ -15,6 +15,9 @@
  * Layers with recurrent state are in no group. A sequence has n_state blocks of its own for what they know of all its tokens,
  * whatever their number; a cached prefix has copies of them where it may end (prefix_tree.h).
  *
+ * Layers whose heads differ in number or size are of different kinds. Then a place has the largest size of which each layer's
+ * is a multiple, and a layer takes several (cache_group_width).
+ *
  * Thread: any (plain data).
  */
 #pragma once
@@ -26,29 +29,47 @@
 #define CACHE_STATE_BLOCKS_MAX 4096u
 #define CACHE_ROWS_MAX         (CACHE_GROUPS_MAX + CACHE_STATE_BLOCKS_MAX)
 
+/* Of a layer: K of a token has n * dim elements, and V as many. */
+struct cache_heads {
+    uint32_t n, dim;
+};
+
 struct cache_group {
-    uint32_t n_layers; /* places of a block that are used */
-    uint32_t window;   /* a query sees so many tokens, its own among them; 0: all */
+    uint32_t n_layers;        /* whose K and V its blocks have */
+    uint32_t window;          /* a query sees so many tokens, its own among them; 0: all */
+    struct cache_heads heads; /* of its layers; zeros, in all groups: those of the model */
 };
 
 struct cache_groups {
     uint32_t n;      /* 0: one full group */
-    uint32_t places; /* layers that a block has room for; 0: as many as the model has */
+    uint32_t places; /* that a block has; 0: as many as the model has layers */
     struct cache_group all[CACHE_GROUPS_MAX];
     uint32_t n_state; /* blocks of a sequence's recurrent state; 0: no layer has any */
 };
 
 /* Where a layer's K and V are. */
 struct cache_place {
-    uint32_t group, index; /* of its place in a block of that group */
+    uint32_t group, index; /* among the layers of that group, which follow each other in a block */
 };
 
-/* windows [n_layers]: 0, and any that is not below context_tokens, are full. There may be at most CACHE_GROUPS_MAX
- * different windows; layers with more become full. */
-void cache_groups_divide(const uint32_t *windows, uint32_t n_layers, uint32_t context_tokens,
-                         struct cache_groups *groups_out);
-struct cache_place cache_groups_place(const struct cache_groups *groups, const uint32_t *windows,
-                                      uint32_t context_tokens, uint32_t layer);
+/* The layers of a model that have K and V. */
+struct cache_layers {
+    uint32_t n;
+    const uint32_t *windows; /* [n]: 0, and any that is not below context_tokens, are full */
+    const struct cache_heads *heads; /* [n], of at most two kinds; NULL: all alike */
+    uint32_t context_tokens;
+};
+
+/* There may be at most CACHE_GROUPS_MAX different windows, less one if there are two kinds of heads; layers with more become full. */
+void cache_groups_divide(const struct cache_layers *layers, struct cache_groups *groups_out);
+struct cache_place cache_groups_place(const struct cache_groups *groups,
+                                      const struct cache_layers *layers, uint32_t layer);
+/* Whether groups have heads of their own. */
+bool cache_groups_have_heads(const struct cache_groups *groups);
+/* Elements of K in a place; all groups have heads, none of 0. */
+uint64_t cache_groups_unit(const struct cache_groups *groups);
+/* Places that a layer of the group takes: 1 if no group has heads. */
+uint32_t cache_group_width(const struct cache_groups *groups, uint32_t group);
 
 /* ---- for a sequence ---- */
 

@@ -53,11 +53,29 @@ uint32_t geometry_rows(const struct geometry *geometry)
     return geometry->latent_dim > 0 ? 1 : 2;
 }
 
+struct cache_heads geometry_heads(const struct geometry *geometry, uint32_t group)
+{
+    assert(group < cache_groups_count(&geometry->groups));
+    return cache_groups_have_heads(&geometry->groups)
+               ? geometry->groups.all[group].heads
+               : (struct cache_heads){geometry->n_kv_heads, geometry->head_dim};
+}
+
+uint32_t geometry_layers_of_block(const struct geometry *geometry, uint32_t group)
+{
+    return n_places(geometry) / cache_group_width(&geometry->groups, group);
+}
+
 /* False: over BLOCK_BYTES_MAX. The caller has checked the dtype. */
 static bool block_bytes(const struct geometry *g, uint64_t *bytes_out)
 {
-    const uint64_t factors[] = {n_places(g),     geometry_rows(g), g->n_kv_heads,
-                                g->block_tokens, g->head_dim,      kv_dtype_bytes(g->dtype)};
+    const bool is_unequal = cache_groups_have_heads(&g->groups);
+    const uint64_t factors[] = {n_places(g),
+                                geometry_rows(g),
+                                is_unequal ? cache_groups_unit(&g->groups) : g->n_kv_heads,
+                                g->block_tokens,
+                                is_unequal ? 1 : g->head_dim,
+                                kv_dtype_bytes(g->dtype)};
     uint64_t bytes = 1;
     for (size_t i = 0; i < sizeof factors / sizeof *factors; i++)
         if (__builtin_mul_overflow(bytes, factors[i], &bytes) || bytes > BLOCK_BYTES_MAX)
@@ -81,6 +99,27 @@ static enum status check_sinks(const struct geometry *g, struct error *error)
     return STATUS_OK;
 }
 
+/* Of all groups or of none, and then as long as those of the model may be. */
+static enum status check_heads(const struct geometry *g, struct error *error)
+{
+    const struct cache_groups *groups = &g->groups;
+    const bool have_heads = cache_groups_have_heads(groups);
+    for (uint32_t i = 0; i < groups->n; i++) {
+        const struct cache_heads heads = groups->all[i].heads;
+        if ((heads.n > 0) != have_heads || (heads.dim > 0) != have_heads ||
+            (uint64_t)heads.n * heads.dim > UINT32_MAX)
+            return error_set(error, STATUS_INVALID_ARGUMENT,
+                             "KV layout: group %" PRIu32 " has n_kv_heads %" PRIu32
+                             " and head_dim %" PRIu32 ", wanted both %s",
+                             i, heads.n, heads.dim, have_heads ? "above 0" : "0");
+    }
+    if (have_heads && g->latent_dim > 0)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "KV layout: latent_dim is %" PRIu32 " with heads of groups",
+                         g->latent_dim);
+    return STATUS_OK;
+}
+
 static enum status check_groups(const struct geometry *g, struct error *error)
 {
     const struct cache_groups *groups = &g->groups;
@@ -89,13 +128,15 @@ static enum status check_groups(const struct geometry *g, struct error *error)
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "KV layout: groups are %" PRIu32 ", at most %u", groups->n,
                          CACHE_GROUPS_MAX);
+    TRY(check_heads(g, error));
     for (uint32_t i = 0; i < groups->n; i++) {
         const struct cache_group *group = &groups->all[i];
-        if (group->n_layers == 0 || group->n_layers > groups->places)
+        const uint32_t n_fit = groups->places / cache_group_width(groups, i);
+        if (group->n_layers == 0 || group->n_layers > n_fit)
             return error_set(error, STATUS_INVALID_ARGUMENT,
                              "KV layout: group %" PRIu32 " has %" PRIu32
                              " layers, wanted 1 to %" PRIu32,
-                             i, group->n_layers, groups->places);
+                             i, group->n_layers, n_fit);
         if (i > 0 && group->window == 0 && groups->all[i - 1].window != 0)
             return error_set(error, STATUS_INVALID_ARGUMENT,
                              "KV layout: group %" PRIu32 " has window 0 behind one with a window",
@@ -182,8 +223,11 @@ uint64_t geometry_sequence_bytes(const struct geometry *geometry, uint32_t n_tok
                                  uint64_t *if_whole_out)
 {
     const uint64_t block = geometry_block_bytes(geometry);
-    *if_whole_out = block / n_places(geometry) * geometry->n_layers *
-                    geometry_spans(geometry, n_tokens);
+    uint64_t n_used = geometry->groups.n > 0 ? 0 : geometry->n_layers;
+    for (uint32_t i = 0; i < geometry->groups.n; i++)
+        n_used += (uint64_t)geometry->groups.all[i].n_layers *
+                  cache_group_width(&geometry->groups, i);
+    *if_whole_out = block / n_places(geometry) * n_used * geometry_spans(geometry, n_tokens);
     return geometry_blocks(geometry, n_tokens) * block;
 }
 
@@ -259,6 +303,22 @@ static enum status match_groups(const struct geometry *ours, const struct geomet
     groups_text(theirs, there, sizeof there);
     return error_set(error, STATUS_GEOMETRY_MISMATCH,
                      "KV layout: groups of layers are %s here and %s there", here, there);
+}
+
+static enum status match_heads(const struct geometry *ours, const struct geometry *theirs,
+                               struct error *error)
+{
+    char field[48];
+    for (uint32_t i = 0; i < cache_groups_count(&ours->groups); i++) {
+        const struct cache_heads here = geometry_heads(ours, i), there = geometry_heads(theirs, i);
+        snprintf(field, sizeof field, "%s of group %" PRIu32 " of layers",
+                 here.n != there.n ? "n_kv_heads" : "head_dim", i);
+        if (here.n != there.n)
+            return differ(error, field, here.n, there.n);
+        if (here.dim != there.dim)
+            return differ(error, field, here.dim, there.dim);
+    }
+    return STATUS_OK;
 }
 
 static const char KV_CONVERT[] = "; with kv_convert it is accepted";
@@ -339,6 +399,7 @@ enum status geometry_match_converting(const struct geometry *ours, const struct 
                          ours->model_digest[0], ours->model_digest[1], theirs->model_digest[0],
                          theirs->model_digest[1]);
     TRY(match_groups(ours, theirs, error));
+    TRY(match_heads(ours, theirs, error));
     TRY(match_sinks(&ours->sinks, &theirs->sinks, error));
     if (ours->kv_scales != theirs->kv_scales)
         return error_set(error, STATUS_GEOMETRY_MISMATCH,

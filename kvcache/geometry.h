@@ -5,7 +5,7 @@
  *     block = [place][token][dim]                     with latents: one row for K and V of all heads (kernels/latent.h)
  *
  * A place is a layer's in a group of layers (cache_groups.h). A model without windows has one group: its places are its
- * layers.
+ * layers. A group whose layers have other heads has them at the same place of a block, layer by layer, and the rest is padding.
  *
  * Thread: any (plain data).
  */
@@ -54,13 +54,16 @@ MUST_CHECK enum status kv_dtype_parse(const char *name, enum kv_dtype *dtype_out
  * and its value. */
 MUST_CHECK enum status geometry_check(const struct geometry *geometry, struct error *error);
 uint64_t geometry_block_bytes(const struct geometry *geometry);
-uint32_t geometry_rows(const struct geometry *geometry);                     /* 2; with latents 1 */
+uint32_t geometry_rows(const struct geometry *geometry); /* 2; with latents 1 */
+/* Of the layers of a group, and how many of them a block has room for. */
+struct cache_heads geometry_heads(const struct geometry *geometry, uint32_t group);
+uint32_t geometry_layers_of_block(const struct geometry *geometry, uint32_t group);
 uint32_t geometry_spans(const struct geometry *geometry, uint32_t n_tokens); /* rounded up */
 /* Blocks of all groups that a sequence of n tokens holds between two steps. UINT32_MAX: more than can be counted. */
 uint32_t geometry_blocks(const struct geometry *geometry, uint32_t n_tokens);
 /* cache_groups_step_blocks; likewise. */
 uint32_t geometry_step_blocks(const struct geometry *geometry, const struct cache_step *step);
-/* Bytes of K and V that a sequence of n tokens holds; if_whole_out: with all its layers for all tokens. */
+/* Bytes of K and V that a sequence of n tokens holds; if_whole_out: with all its layers for all tokens, without padding. */
 uint64_t geometry_sequence_bytes(const struct geometry *geometry, uint32_t n_tokens,
                                  uint64_t *if_whole_out);
 

@@ -191,6 +191,11 @@ static struct hash128 shape_of(const struct geometry *geometry)
     for (uint32_t i = 0; i < geometry->groups.n && n > 0 && (size_t)n < sizeof text; i++)
         n += snprintf(text + n, sizeof text - (size_t)n, " %u:%u", geometry->groups.all[i].n_layers,
                       geometry->groups.all[i].window);
+    for (uint32_t i = 0; cache_groups_have_heads(&geometry->groups) && i < geometry->groups.n &&
+                         n > 0 && (size_t)n < sizeof text;
+         i++)
+        n += snprintf(text + n, sizeof text - (size_t)n, " %ux%u", geometry->groups.all[i].heads.n,
+                      geometry->groups.all[i].heads.dim);
     if (n > 0 && (size_t)n < sizeof text)
         n += snprintf(text + n, sizeof text - (size_t)n, " %u %u", geometry->groups.places,
                       geometry->groups.n_state);

@@ -10,6 +10,7 @@
 #include "model/config/encoder_config.h"
 #include "model/config/families.h"
 #include "model/config/kv_layers.h"
+#include "model/config/unequal_layers.h"
 #include "model/kernel_choice.h"
 #include "model/weights/encoder_table.h"
 #include "model/weights/kv_scales.h"
@@ -136,7 +137,7 @@ static struct hash128 digest_recurrent(const struct model_config *config, struct
                              sizes->key_dim,
                              sizes->value_dim,
                              sizes->conv_width};
-    if (!config->decoder.has_output_gate && kv_layers_count(config) == config->n_layers)
+    if (!config->decoder.has_output_gate && kv_layers_recurrent(config) == 0)
         return digest;
     digest = hash128_chain(&KEY, digest, values, sizeof values);
     return hash128_chain(&KEY, digest, config->is_recurrent, config->n_layers);
@@ -153,7 +154,8 @@ static struct hash128 digest_decoder(const struct model_config *config, struct h
     digest = hash128_chain(&KEY, digest, config->has_experts, config->n_layers);
     digest = digest_latents(config, digest);
     digest = hash128_chain(&KEY, digest, config->layer_ropes, config->n_layers);
-    return encoder_digest(config, digest_recurrent(config, digest));
+    digest = digest_recurrent(config, digest);
+    return encoder_digest(config, unequal_layers_digest(config, digest));
 }
 
 /* Kernels of a device compute decoders like Llama's alone. */

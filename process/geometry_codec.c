@@ -38,8 +38,9 @@ static bool digest_parse(const char *text, uint64_t digest_out[2])
 }
 
 /* One group that keeps all is not told: earlier versions have no other. */
-static void encode_groups(const struct cache_groups *groups, struct geometry_message *message_out)
+static void encode_groups(const struct geometry *geometry, struct geometry_message *message_out)
 {
+    const struct cache_groups *groups = &geometry->groups;
     if (cache_groups_is_plain(groups))
         return;
     for (uint32_t i = 0; i < groups->n; i++) {
@@ -47,6 +48,11 @@ static void encode_groups(const struct cache_groups *groups, struct geometry_mes
         kvferry__v1__cache_group__init(group);
         group->n_layers = groups->all[i].n_layers;
         group->window = groups->all[i].window;
+        const struct cache_heads heads = geometry_heads(geometry, i);
+        if (heads.n != geometry->n_kv_heads)
+            group->n_kv_heads = heads.n;
+        if (heads.dim != geometry->head_dim)
+            group->head_dim = heads.dim;
         message_out->group_pointers[i] = group;
     }
     message_out->message.groups = message_out->group_pointers;
@@ -68,9 +74,17 @@ static enum status decode_groups(const Kvferry__V1__Geometry *message,
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "geometry.block_layers is %" PRIu32 " without geometry.groups",
                          groups.places);
+    bool have_heads = false;
     for (uint32_t i = 0; i < groups.n; i++)
-        groups.all[i] = (struct cache_group){message->groups[i]->n_layers,
-                                             message->groups[i]->window};
+        have_heads |= message->groups[i]->n_kv_heads > 0 || message->groups[i]->head_dim > 0;
+    for (uint32_t i = 0; i < groups.n; i++) {
+        const Kvferry__V1__CacheGroup *group = message->groups[i];
+        groups.all[i] = (struct cache_group){.n_layers = group->n_layers, .window = group->window};
+        if (have_heads)
+            groups.all[i].heads = (struct cache_heads){
+                group->n_kv_heads ? group->n_kv_heads : message->n_kv_heads,
+                group->head_dim ? group->head_dim : message->head_dim};
+    }
     *groups_out = groups;
     return STATUS_OK;
 }
@@ -86,7 +100,7 @@ void geometry_encode(const struct geometry *geometry, struct geometry_message *m
     message->block_tokens = geometry->block_tokens;
     message->dtype = borrow(kv_dtype_name(geometry->dtype));
     message->block_bytes = geometry_block_bytes(geometry);
-    encode_groups(&geometry->groups, message_out);
+    encode_groups(geometry, message_out);
     message->sink_tokens = geometry->sinks.sinks;
     message->sink_window = geometry->sinks.window;
     digest_format(geometry->model_digest, message_out->digest);

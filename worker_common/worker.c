@@ -131,9 +131,10 @@ enum status worker_geometry(const struct model *model, enum worker_kv_dtype kv_d
 {
     const struct model_config *config = model_get_config(model);
     const struct cache_shape shape = model_cache_shape(config);
-    uint32_t windows[LAYERS_MAX];
+    struct kv_layers layers;
+    kv_layers_describe(config, &layers);
     struct geometry geometry = {
-        .n_layers = kv_layers_windows(config, windows),
+        .n_layers = layers.layers.n,
         .n_kv_heads = shape.n_heads,
         .head_dim = shape.dim,
         .latent_dim = shape.latent_dim,
@@ -142,7 +143,7 @@ enum status worker_geometry(const struct model *model, enum worker_kv_dtype kv_d
     };
     if (kv_dtype_is_8bit(geometry.dtype))
         geometry.kv_scales = kv_scales_digest(kv_scales, worker_element_dtype(geometry.dtype));
-    cache_groups_divide(windows, geometry.n_layers, config->context_tokens, &geometry.groups);
+    cache_groups_divide(&layers.layers, &geometry.groups);
     model_digest(model, geometry.model_digest);
     TRY(geometry_check(&geometry, error));
     TRY(count_state(config, &geometry, error));

@@ -3,6 +3,7 @@
 #include "device/device.h"
 #include "kvcache/block_table.h"
 #include "model/config/encoder_config.h"
+#include "model/config/kv_layers.h"
 #include "model/model.h"
 #include "worker_common/worker.h"
 #include "worker_common/worker_device.h"
@@ -26,7 +27,7 @@ struct eval_model {
     struct device_memory memory; /* of the pool, on a device with its own */
     struct block_pool *pool;
     block_id *
-        blocks; /* [n_blocks] of the one sequence, the last ones of its state; held once they are there */
+        blocks; /* [n_groups][n_blocks] of the one sequence, then its state's; held once they are there */
     uint32_t n_blocks;
     bool holds_blocks;
     struct block_table table; /* with sinks: in place of blocks */
@@ -34,21 +35,28 @@ struct eval_model {
     float *logits;            /* [EVAL_ROWS_MAX][vocabulary] */
 };
 
+/* Blocks of all groups, and of the state. */
+static uint32_t n_blocks_of_all(const struct eval_model *model)
+{
+    return cache_groups_count(&model->geometry.groups) * model->n_blocks +
+           model->geometry.groups.n_state;
+}
+
 static enum status open_pool(struct eval_model *model)
 {
     const size_t block_bytes = geometry_block_bytes(&model->geometry);
+    const uint32_t n_blocks = n_blocks_of_all(model);
 
     if (device_reads_host(model->device)) {
-        TRY(block_pool_create(model->n_blocks, block_bytes, &model->pool));
+        TRY(block_pool_create(n_blocks, block_bytes, &model->pool));
     } else {
-        TRY(device_allocate(model->device, DEVICE_KV, model->n_blocks * block_bytes,
-                            &model->memory));
-        TRY(block_pool_create_in(model->memory.base, model->n_blocks, block_bytes, &model->pool));
+        TRY(device_allocate(model->device, DEVICE_KV, n_blocks * block_bytes, &model->memory));
+        TRY(block_pool_create_in(model->memory.base, n_blocks, block_bytes, &model->pool));
     }
     if (model->geometry.sinks.window > 0)
         return block_table_init(&model->table, model->pool, NULL, &model->geometry,
                                 model->n_blocks);
-    TRY(block_pool_acquire(model->pool, model->n_blocks, model->blocks));
+    TRY(block_pool_acquire(model->pool, n_blocks, model->blocks));
     model->holds_blocks = true;
     return STATUS_OK;
 }
@@ -73,8 +81,9 @@ static enum status open_forward(struct eval_model *model, const struct eval_mode
                                      .attention = options->attention,
                                      .threads = threads,
                                      .device = model->device};
-    model->n_blocks = geometry_blocks(&model->geometry, step.context_tokens);
-    model->blocks = calloc(model->n_blocks, sizeof *model->blocks);
+    model->n_blocks = geometry_spans(&model->geometry,
+                                     step.context_tokens); /* no group has a window */
+    model->blocks = calloc(n_blocks_of_all(model), sizeof *model->blocks);
     model->logits = calloc((size_t)EVAL_ROWS_MAX * model_get_config(model->model)->vocabulary,
                            sizeof *model->logits);
     if (!model->blocks || !model->logits)
@@ -112,7 +121,7 @@ static enum status open_all(struct eval_model *model, const char *folder,
                                                                       : BLOCK_TOKENS,
                         error, &model->geometry));
     /* One sequence, which keeps all that it computes. */
-    model->geometry.groups = (struct cache_groups){0};
+    kv_layers_divide_whole(model_get_config(model->model), &model->geometry.groups);
     model->geometry.groups.n_state = state_layout_blocks(model_get_config(model->model),
                                                          geometry_block_bytes(&model->geometry));
     TRY(worker_sinks_read(options->sink_tokens, options->attention_window, &model->geometry.sinks,
@@ -156,7 +165,7 @@ void eval_model_close(struct eval_model *model)
     forward_destroy(model->forward);
     block_table_finish(&model->table);
     if (model->holds_blocks)
-        block_pool_release(model->pool, model->blocks, model->n_blocks);
+        block_pool_release(model->pool, model->blocks, n_blocks_of_all(model));
     block_pool_destroy(model->pool);
     device_free(model->device, &model->memory);
     kv_scales_finish(&model->kv_scales);
@@ -230,7 +239,7 @@ enum status eval_model_run(struct eval_model *model, const uint32_t *window, uin
 {
     const bool has_table = model->geometry.sinks.window > 0;
     const uint32_t n_state = model->geometry.groups.n_state;
-    const block_id *const state = model->blocks + model->n_blocks - n_state;
+    const block_id *const state = model->blocks + n_blocks_of_all(model) - n_state;
     assert(n > 0 && n == eval_model_step(model, at, n) && at + n <= n_window);
     model->streams = is_reply(model, at);
     if (model->streams)
@@ -245,7 +254,7 @@ enum status eval_model_run(struct eval_model *model, const uint32_t *window, uin
                           ? model->geometry.sinks.window
                           : n_window,
         .blocks = has_table ? model->table.blocks : model->blocks,
-        .n_blocks = has_table ? model->table.spans_max : model->n_blocks - n_state,
+        .n_blocks = has_table ? model->table.spans_max : model->n_blocks,
         .keeps_rows = true,
         .state_blocks = state,
     };
@@ -253,12 +262,13 @@ enum status eval_model_run(struct eval_model *model, const uint32_t *window, uin
 }
 
 /* One block of one layer: n tokens of K or V of each head. */
-static double block_largest(const struct geometry *geometry, const float *heads, uint32_t n)
+static double block_largest(struct cache_heads heads, uint32_t block_tokens, const float *block,
+                            uint32_t n)
 {
     double largest = 0;
-    for (uint32_t head = 0; head < geometry->n_kv_heads; head++) {
-        const float *tokens = heads + (size_t)head * geometry->block_tokens * geometry->head_dim;
-        for (uint32_t i = 0; i < n * geometry->head_dim; i++) {
+    for (uint32_t head = 0; head < heads.n; head++) {
+        const float *tokens = block + (size_t)head * block_tokens * heads.dim;
+        for (uint32_t i = 0; i < n * heads.dim; i++) {
             const double magnitude = fabs((double)tokens[i]);
             largest = magnitude > largest || isnan(magnitude) ? magnitude : largest;
         }
@@ -266,23 +276,37 @@ static double block_largest(const struct geometry *geometry, const float *heads,
     return largest;
 }
 
-void eval_model_take_largest(const struct eval_model *model, uint32_t n, double *largest)
+/* Takes K and V of a layer, from the blocks of its group. */
+static void take_layer(const struct eval_model *model, struct cache_place place, uint32_t n,
+                       double largest[2])
 {
     const struct geometry *geometry = &model->geometry;
-    const size_t part = (size_t)geometry->n_kv_heads * geometry->block_tokens * geometry->head_dim;
-    const uint32_t rows = geometry_rows(geometry);
-    assert(geometry->dtype == KV_F32 && device_reads_host(model->device));
-    for (uint32_t at = 0; at < n; at += geometry->block_tokens) {
-        const uint32_t n_here = n - at < geometry->block_tokens ? n - at : geometry->block_tokens;
+    const struct cache_heads heads = geometry_heads(geometry, place.group);
+    const uint32_t rows = geometry_rows(geometry), block_tokens = geometry->block_tokens;
+    const size_t part = (size_t)heads.n * block_tokens * heads.dim;
+    const block_id *blocks = model->blocks + (size_t)place.group * model->n_blocks;
+    for (uint32_t at = 0; at < n; at += block_tokens) {
+        const uint32_t n_here = n - at < block_tokens ? n - at : block_tokens;
         const float *block = (const float *)(const void *)block_pool_data(
-            model->pool, model->blocks[at / geometry->block_tokens]);
-        for (uint32_t i = 0; i < 2 * geometry->n_layers; i += 2 / rows, block += part) {
-            const double here = block_largest(geometry, block, n_here);
+            model->pool, blocks[at / block_tokens]);
+        for (uint32_t i = 0; i < rows; i++) {
+            const double here = block_largest(heads, block_tokens,
+                                              block + (place.index * rows + i) * part, n_here);
             largest[i] = here > largest[i] || isnan(here) ? here : largest[i];
-            if (rows == 1) /* a row of latents is K and V */
-                largest[i + 1] = largest[i];
         }
+        if (rows == 1) /* a row of latents is K and V */
+            largest[1] = largest[0];
     }
+}
+
+void eval_model_take_largest(const struct eval_model *model, uint32_t n, double *largest)
+{
+    struct kv_layers layers;
+    kv_layers_describe(model_get_config(model->model), &layers);
+    assert(model->geometry.dtype == KV_F32 && device_reads_host(model->device));
+    for (uint32_t i = 0; i < model->geometry.n_layers; i++)
+        take_layer(model, cache_groups_place(&model->geometry.groups, &layers.layers, i), n,
+                   largest + 2 * (size_t)i);
 }
 
 enum status eval_model_rows(struct eval_model *model, uint32_t first, uint32_t n,

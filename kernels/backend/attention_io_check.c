@@ -155,9 +155,12 @@ enum status attention_io_check_kv(const struct attention_layer *layer,
                                   const struct attention_metadata *metadata,
                                   const struct attention_io *io, struct error *error)
 {
-    const uint64_t n_rows = metadata->is_dummy ? 0 : metadata->n_kv_rows;
+    const uint64_t n_rows = metadata->is_dummy || io->is_written ? 0 : metadata->n_kv_rows;
     const uint64_t width = (uint64_t)layer->config.n_kv_heads * layer->config.head_dim;
     TRY(check_layer(layer, metadata, error));
+    if (io->is_written && layer->config.is_cyclic)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "is_written with is_cyclic: its own keys are staged beside the cache");
     TRY(check_tensor(&(struct tensor){"k", io->k, io->k_stride, width, n_rows}, error));
     return check_tensor(&(struct tensor){"v", io->v, io->v_stride, width, n_rows}, error);
 }

@@ -23,7 +23,7 @@ static_assert(MASK_INPUT_NONE == 0 && MASK_INPUT_BOOL == 1 && MASK_INPUT_FLOAT =
 enum {
     UPDATE_WARPS = 4, /* attention_update.cuh */
     UPDATE_HEADS = 4,
-    UPDATE_SHARED_BYTES = UPDATE_WARPS * HEAD_DIM_MAX * sizeof(float),
+    UPDATE_SHARED_BYTES = UPDATE_WARPS * CUDA_HEAD_DIM_MAX * sizeof(float),
     MASKED_WARPS = 4, /* attention_masked_tile.cuh */
     MASKED_ROWS = 4,
     MASKED_CHUNK_MAX = 128,
@@ -427,6 +427,8 @@ static void launch_best(const struct call *call, struct attention_parameters *p)
 static enum status check_alignment(const struct attention *attention, const struct attention_io *io,
                                    struct error *error)
 {
+    if (io->is_written)
+        return error_set(error, STATUS_UNSUPPORTED, "is_written is not computed by this back end");
     const struct attention_config *config = &attention->layer.config;
     const size_t element = dtype_bytes(config->compute);
     const size_t of_output = config->output_scale != 0 ? 1 : element;

@@ -142,6 +142,10 @@ enum status cuda_layer_create(const struct attention_config *config, uint64_t fe
         return attention_layer_no_memory(config, error);
     attention->device = device;
     enum status status = attention_layer_init_device(config, &attention->layer, error);
+    if (status == STATUS_OK && config->head_dim > CUDA_HEAD_DIM_MAX)
+        status = error_set(error, STATUS_UNSUPPORTED,
+                           "head_dim is %u, this back end computes up to %u", config->head_dim,
+                           CUDA_HEAD_DIM_MAX);
     if (status == STATUS_OK)
         status = attention_features_check(config, features, error);
     if (status != STATUS_OK)

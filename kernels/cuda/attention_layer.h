@@ -8,6 +8,8 @@
 #include "device/device.h"
 #include "kernels/backend/attention_layer.h"
 
+#define CUDA_HEAD_DIM_MAX 256u
+
 struct attention {
     struct attention_layer layer;
     struct device *device;

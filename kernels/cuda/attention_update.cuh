@@ -65,7 +65,7 @@ DEVICE void norm_head(const struct attention_parameters &p, const void *weights,
             head.x[c] *= factor * load_element(p.norm_dtype, weights, c * WARP + lane);
 }
 
-/* Rotates a head. The elements of a pair are exchanged through shared memory: [HEAD_DIM_MAX] of the warp. */
+/* Rotates a head. The elements of a pair are exchanged through shared memory: [CUDA_HEAD_DIM_MAX] of the warp. */
 DEVICE void turn_head(const struct attention_parameters &p, const float *cos_row,
                       const float *sin_row, float *shared, struct lane_head &head)
 {

@@ -57,7 +57,7 @@ static enum status kv_update(const struct attention *attention,
 {
     const struct attention_call call = {bare_attention_layer(attention), metadata, io};
     TRY(attention_io_check_kv(call.layer, metadata, io, error));
-    if (metadata->is_dummy)
+    if (metadata->is_dummy || io->is_written)
         return STATUS_OK;
     attention_keys_make(&call);
     attention_keys_update(&call);
@@ -106,7 +106,7 @@ static enum status forward(const struct attention *attention,
                            struct error *error)
 {
     const struct attention_call call = {bare_attention_layer(attention), metadata, io};
-    bool writes_cache = !metadata->is_dummy;
+    bool writes_cache = !metadata->is_dummy && !io->is_written;
     bool is_cyclic = call.layer->config.is_cyclic;
     TRY(attention_io_check(call.layer, metadata, io, error));
     if (writes_cache)

@@ -72,6 +72,15 @@ enum status attention_windows_set(const char *text, bool is_forced, struct model
                              "attention is over latents, which has none",
                              layer, wanted);
     }
+    for (uint32_t layer = 0; layer < config->n_layers; layer++) {
+        const uint32_t source = layer - config->kv_back[layer];
+        if (windows[layer % n] != windows[source % n])
+            return error_set(
+                error, STATUS_UNSUPPORTED,
+                "attention_window gives layer %u a window of %u tokens, but it reads K "
+                "and V of layer %u, which has %u",
+                layer, windows[layer % n], source, windows[source % n]);
+    }
     for (uint32_t layer = 0; layer < config->n_layers; layer++)
         config->windows[layer] = windows[layer % n];
     return STATUS_OK;

@@ -9,6 +9,7 @@
 #include "model/config/families.h"
 #include "model/config/layer_list.h"
 #include "model/config/rope_parameters.h"
+#include "model/config/unequal_layers.h"
 #include "model/files/json_fields.h"
 #include "model/files/mapped_file.h"
 #include "model/files/other_format.h"
@@ -240,6 +241,10 @@ static enum status read_windows(const struct json_fields *fields, struct model_c
         if (types)
             TRY(read_layer_type(fields, types, i, windows.window, config->is_recurrent[i],
                                 &slides));
+        if (slides && family->last_sees_all && i + 1 == config->n_layers) {
+            log_warn("%s: the last layer sees all tokens, as in Transformers", fields->file);
+            slides = false;
+        }
         /* Transformers reads the list only for some families; for others it must agree with the window. */
         if (slides != computed && !by_layer)
             return error_set(fields->error, STATUS_UNSUPPORTED,
@@ -300,13 +305,20 @@ static void scale_latents(struct model_config *config)
     config->decoder.attention_scale = (float)(scale * scale / sqrt((double)config->head_dim));
 }
 
+/* Layers that see all tokens have the main rotation, and may be wider. */
+static uint32_t layers_with_main_rope_dim(const struct model_config *config)
+{
+    return config->wide_head_dim > 0 ? config->wide_head_dim : config->head_dim;
+}
+
 static enum status read_ropes(const struct json_fields *fields, struct model_config *config)
 {
     const struct family *family = family_of(config);
     struct rope_source source = {
         .fields = fields,
         .family = family,
-        .head_dim = family->is_latent ? config->decoder.latent.rope_dim : config->head_dim,
+        .head_dim = family->is_latent ? config->decoder.latent.rope_dim
+                                      : layers_with_main_rope_dim(config),
         .context_tokens = config->context_tokens,
         .factors = &config->rope_factors,
     };
@@ -323,6 +335,7 @@ static enum status read_ropes(const struct json_fields *fields, struct model_con
     config->rope_local = config->rope;
     source.context_tokens = config->context_tokens;
     source.is_local = true;
+    source.head_dim = family->is_latent ? source.head_dim : config->head_dim;
     return family->ropes == ROPES_LOCAL_IN_WINDOWS
                ? rope_parameters_read(&source, &config->rope_local)
                : STATUS_OK;
@@ -406,6 +419,8 @@ static enum status read_config(const struct json_fields *whole, bool is_alone,
     TRY(read_sizes(fields, config));
     TRY(read_switches(fields, config));
     TRY(read_windows(fields, config));
+    if (family_of(config)->is_unequal)
+        TRY(unequal_layers_read(fields, config));
     TRY(read_ropes(fields, config));
     TRY(read_eos(fields, config));
     return config->is_text_of_more ? read_around(fields, whole, config) : STATUS_OK;

@@ -11,6 +11,7 @@
  *     RESIDUAL_PARALLEL:             hidden += attention(before(hidden)) + mlp(before(hidden))
  *     RESIDUAL_PARALLEL_TWO_NORMS:   the same, and the MLP has a norm of its own
  *     with an encoder, between the two:  hidden += after(attention over the encoder's K and V(before(hidden)))
+ *     has_layer_scale:               hidden *= layer_scale                                   (behind layer_inputs)
  *     logits = cap(logit_scale * head(norm(hidden)))                                    cap(x) = logit_cap tanh(x / logit_cap)
  *
  * Plain data.
@@ -84,6 +85,17 @@ struct relative_bias {
 #define RELATIVE_BUCKETS_MAX  4096u
 #define RELATIVE_DISTANCE_MAX 8192u
 
+/*
+ * An embedding that each layer has of its own, added behind the MLP (Gemma 4); width 0: none.
+ *
+ *     own[l]  = (RMS(projection(hidden 0))[l] + sqrt(width) table[id][l]) / sqrt(2)     projection's rows times hidden_size^-1/2
+ *     hidden += RMS(out(act(gate(hidden)) * own[l]))                                    in layer l
+ */
+struct layer_inputs {
+    uint32_t width;
+    uint32_t vocabulary; /* rows of the table */
+};
+
 #define LATENT_NORM_EPS 1e-6f /* of both norms: Transformers gives them no other */
 
 /* Elements of a row of the cache. */
@@ -107,6 +119,7 @@ struct decoder {
     enum qkv_layout qkv_layout;
     bool is_transposed; /* matrices are stored [n_in][n_out]: Conv1D of GPT-2 */
     enum qk_norm qk_norm;
+    bool has_v_norm; /* RMS norm of each head of V, without weights */
     struct latent_shape latent;
     float attention_scale; /* the factor of the scores; 0: 1 / sqrt(head_dim) */
     float attention_cap;   /* 0: none */
@@ -118,6 +131,9 @@ struct decoder {
     float
         query_growth; /* Q *= 1 + query_growth log(1 + floor(position / query_positions)); 0: none (Ministral 3) */
     uint32_t query_positions;
+
+    struct layer_inputs layer_inputs;
+    bool has_layer_scale; /* hidden *= a number of the layer's, at its end */
 
     bool has_no_gate; /* down(act(up(x))) */
     bool is_gate_up_fused;

@@ -27,6 +27,24 @@
     "num_experts_per_tok moe_intermediate_size norm_topk_prob scoring_func n_group topk_group "    \
     "routed_scaling_factor kv_b_is_apart " ROUTER_TRAINING
 
+#define GEMMA4_KEYS                                                                                \
+    "hidden_activation final_logit_softcapping use_bidirectional_attention global_head_dim "       \
+    "num_global_key_value_heads per_layer_config attention_k_eq_v num_kv_shared_layers "           \
+    "use_double_wide_mlp"
+#define GEMMA4_ROW                                                                                 \
+    .names = "hidden_act=hidden_activation",                                                       \
+    .decoder = {.norm_place = NORM_BEFORE_AND_AFTER,                                               \
+                .qk_norm = QK_NORM_HEAD,                                                           \
+                .has_v_norm = true,                                                                \
+                .attention_scale = 1,                                                              \
+                .has_layer_scale = true,                                                           \
+                .rounds_embedding_scale = true},                                                   \
+    .naming = NAMED_AS_GEMMA4, .may_have_attention_bias = true, .ties_embeddings = true,           \
+    .needs_kv_heads = true, .windows = WINDOWS_PERIODIC, .window_period = 6,                       \
+    .last_sees_all = true, .is_unequal = true, .turns_in_part = true,                              \
+    .ropes = ROPES_LOCAL_IN_WINDOWS, .rope_theta = 1e6, .rope_theta_local = 1e4, .head_dim = 256,  \
+    .n_heads = 8, .n_kv_heads = 4, .vocabulary = 262144, .activation = "gelu_pytorch_tanh"
+
 /* The first rows' places are part of digests of models: new rows come last. */
 static const struct family FAMILIES[] = {
     {.architecture = "LlamaForCausalLM",
@@ -518,6 +536,21 @@ static const struct family FAMILIES[] = {
                 family_read_bart),
     BART_FAMILY("MBartForConditionalGeneration", "mbart", NORM_BEFORE, NAMED_AS_MBART,
                 family_read_mbart),
+    {.architecture = "Gemma4ForCausalLM",
+     .model_type = "gemma4_text",
+     .own_keys = GEMMA4_KEYS " hidden_size_per_layer_input vocab_size_per_layer_input "
+                             "enable_moe_block num_experts top_k_experts moe_intermediate_size",
+     GEMMA4_ROW,
+     .window = 512,
+     .context_tokens = 131072,
+     .read = family_read_gemma4},
+    {.architecture = "Gemma4UnifiedForCausalLM",
+     .model_type = "gemma4_unified_text",
+     .own_keys = GEMMA4_KEYS,
+     GEMMA4_ROW,
+     .window = 1024,
+     .context_tokens = 262144,
+     .read = family_read_gemma4_unified},
 };
 
 enum { N_FAMILIES = sizeof FAMILIES / sizeof *FAMILIES };

@@ -58,6 +58,7 @@ enum tensor_naming {
     NAMED_AS_DEEPSEEK_APART, /* no family's: DeepSeek in a GGUF file */
     NAMED_AS_QWEN_NEXT,
     NAMED_AS_QWEN3_5,
+    NAMED_AS_GEMMA4,
     NAMED_AS_T5, /* this and the ones behind it: models with an encoder */
     NAMED_AS_BART,
     NAMED_AS_MBART,
@@ -86,7 +87,10 @@ struct family {
     bool rope_is_interleaved;
     double rope_theta, rope_theta_local; /* 0: 10,000 */
 
-    bool is_latent; /* attention over latents: the function reads their sizes */
+    bool is_unequal;    /* heads, K and V of layers may differ: unequal_layers.h */
+    bool last_sees_all; /* the last layer, whatever layer_types say */
+    bool turns_in_part; /* rope_type proportional, or default: no other */
+    bool is_latent;     /* attention over latents: the function reads their sizes */
 
     uint32_t head_dim;                        /* 0: hidden / heads */
     uint32_t n_heads, n_kv_heads, vocabulary; /* defaults in a text_config alone */

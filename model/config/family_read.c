@@ -53,10 +53,9 @@ static void list_families(char *list, size_t list_max)
 
 /* Models whose text_config describes a model of text that has a row. */
 static const char *const WRAPPERS[] = {
-    "Gemma3ForConditionalGeneration",
-    "Mistral3ForConditionalGeneration",
-    "Qwen3_5ForConditionalGeneration",
-    "Qwen3_5MoeForConditionalGeneration",
+    "Gemma3ForConditionalGeneration",  "Mistral3ForConditionalGeneration",
+    "Qwen3_5ForConditionalGeneration", "Qwen3_5MoeForConditionalGeneration",
+    "Gemma4ForConditionalGeneration",  "Gemma4UnifiedForConditionalGeneration",
 };
 
 enum status family_text_fields(const struct json_fields *fields, struct json_fields *text_out)

@@ -16,6 +16,10 @@ MUST_CHECK enum status family_read_gemma2(const struct json_fields *fields,
                                           struct model_config *config);
 MUST_CHECK enum status family_read_gemma3(const struct json_fields *fields,
                                           struct model_config *config);
+MUST_CHECK enum status family_read_gemma4_unified(const struct json_fields *fields,
+                                                  struct model_config *config);
+MUST_CHECK enum status family_read_gemma4(const struct json_fields *fields,
+                                          struct model_config *config);
 MUST_CHECK enum status family_read_olmo(const struct json_fields *fields,
                                         struct model_config *config);
 MUST_CHECK enum status family_read_granite(const struct json_fields *fields,

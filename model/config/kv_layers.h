@@ -1,5 +1,5 @@
 /*
- * kv_layers - the layers of a decoder that have K and V: all but those with recurrent state.
+ * kv_layers - the layers of a decoder that have K and V: all but those with recurrent state and those that read K and V of others.
  *
  * Blocks have places for these alone. They are counted in their order in the model.
  *
@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include "kvcache/cache_groups.h"
 #include "model/config/model_config.h"
 
 uint32_t kv_layers_count(const struct model_config *config);
@@ -14,5 +15,15 @@ uint32_t kv_layers_count(const struct model_config *config);
 uint32_t kv_layers_before(const struct model_config *config, uint32_t layer);
 /* The layer of a number below kv_layers_count. */
 uint32_t kv_layers_at(const struct model_config *config, uint32_t index);
-/* Their windows, for cache_groups.h. Returns how many they are. */
-uint32_t kv_layers_windows(const struct model_config *config, uint32_t windows_out[LAYERS_MAX]);
+/* Layers with recurrent state. */
+uint32_t kv_layers_recurrent(const struct model_config *config);
+
+/* What cache_groups.h must know of them. */
+struct kv_layers {
+    struct cache_layers layers; /* points into the rest */
+    uint32_t windows[LAYERS_MAX];
+    struct cache_heads heads[LAYERS_MAX];
+};
+void kv_layers_describe(const struct model_config *config, struct kv_layers *layers_out);
+/* The groups of a sequence that keeps all that it computes: n 0, if all layers are alike. */
+void kv_layers_divide_whole(const struct model_config *config, struct cache_groups *groups_out);

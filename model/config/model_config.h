@@ -90,6 +90,14 @@ struct model_config {
     uint8_t has_experts[LAYERS_MAX]; /* [n_layers] */
     uint32_t windows[LAYERS_MAX];    /* [n_layers]: query i sees keys i - window + 1 .. i; 0: all */
 
+    /* Where layers differ: layer_shape.h. Zeros: all are alike. */
+    uint32_t wide_head_dim, wide_kv_heads; /* of layers with is_wide, in place of the two above */
+    uint8_t is_wide[LAYERS_MAX];           /* [n_layers] */
+    uint8_t v_is_k[LAYERS_MAX];            /* [n_layers]: V is what K is before its norm; no v */
+    /* [n_layers]: so many layers back is the one whose K and V it reads: it has no k and v; 0: it has its own. */
+    uint16_t kv_back[LAYERS_MAX];
+    uint32_t sharing_ffn; /* of layers that read K and V of others; 0: ffn */
+
     struct recurrent_sizes recurrent; /* zeros: no layer has recurrent state */
     /* [n_layers]: in place of attention, and so of K and V (kv_layers.h). One layer at least has attention. */
     uint8_t is_recurrent[LAYERS_MAX];
@@ -113,9 +121,11 @@ static inline struct cache_shape model_cache_shape(const struct model_config *co
                            : (struct cache_shape){config->n_kv_heads, config->head_dim, 0};
 }
 
-/* Elements that attention computes for a token. */
+/* Elements that attention computes for a token, in the widest layer. */
 static inline uint32_t model_attended_width(const struct model_config *config)
 {
     const struct latent_shape *latent = &config->decoder.latent;
-    return config->n_heads * (latent->dim > 0 ? latent->v_dim : config->head_dim);
+    const uint32_t head_dim = config->wide_head_dim > config->head_dim ? config->wide_head_dim
+                                                                       : config->head_dim;
+    return config->n_heads * (latent->dim > 0 ? latent->v_dim : head_dim);
 }

@@ -81,7 +81,7 @@ static enum status read_sizes(const struct json_fields *fields, struct model_con
 enum status recurrent_layers_read(const struct json_fields *fields, struct model_config *config)
 {
     TRY(read_kinds(fields, config));
-    if (kv_layers_count(config) == config->n_layers)
+    if (kv_layers_recurrent(config) == 0)
         return STATUS_OK;
     if (config->decoder.activation != ACTIVATION_SILU) /* the convolution has it, too */
         return error_set(fields->error, STATUS_UNSUPPORTED,

@@ -33,8 +33,13 @@ static const struct type_row {
     const char *name;
     enum rope_scaling scaling;
 } TYPES[] = {
-    {"default", ROPE_NONE},  {"linear", ROPE_LINEAR}, {"dynamic", ROPE_DYNAMIC},
-    {"llama3", ROPE_LLAMA3}, {"yarn", ROPE_YARN},     {"longrope", ROPE_LONGROPE},
+    {"default", ROPE_NONE},
+    {"linear", ROPE_LINEAR},
+    {"dynamic", ROPE_DYNAMIC},
+    {"llama3", ROPE_LLAMA3},
+    {"yarn", ROPE_YARN},
+    {"longrope", ROPE_LONGROPE},
+    {"proportional", ROPE_PROPORTIONAL},
 };
 
 static bool is_member(const char *key, const struct family *family)
@@ -90,6 +95,8 @@ static enum status read_part(const struct rope_source *source, const struct json
 /* A family whose layers have two rotations has no factors for both. Angles of latents do not depend on the length. */
 static bool takes(const struct family *family, enum rope_scaling scaling)
 {
+    if (family->turns_in_part || scaling == ROPE_PROPORTIONAL)
+        return family->turns_in_part && (scaling == ROPE_NONE || scaling == ROPE_PROPORTIONAL);
     if (family->is_latent)
         return scaling != ROPE_LONGROPE && scaling != ROPE_DYNAMIC;
     return scaling != ROPE_LONGROPE || family->ropes != ROPES_LOCAL_IN_WINDOWS;
@@ -365,6 +372,35 @@ static const json_t *parameters_of_layers(const struct rope_source *source,
     return source->is_local ? sliding : full;
 }
 
+/* Rotation of whole heads, of which the first pairs alone may turn. Without rope_parameters a quarter of them does in the layers
+ * that see all tokens. */
+static enum status read_turning(const struct rope_source *source, const struct json_fields *rope,
+                                struct rope_config *config)
+{
+    static const char PART[] = "partial_rotary_factor";
+    double part = 1;
+    if (!rope->object && !source->is_local) {
+        config->scaling = ROPE_PROPORTIONAL;
+        part = 0.25;
+    }
+    if (rope->object) {
+        TRY(check_members(rope, source->family));
+        TRY(read_type(rope, source->family, &config->scaling));
+        TRY(refuse_factors(rope));
+        TRY(json_fields_real(rope, PART, 0, 1, &part));
+    }
+    if (config->scaling == ROPE_NONE && part != 1)
+        return error_set(rope->error, STATUS_UNSUPPORTED,
+                         "%s.%s is %g, only 1 is supported with rope_type default", rope->file,
+                         PART, part);
+    if (config->scaling == ROPE_NONE)
+        return STATUS_OK;
+    config->factor = 1;
+    config->n_turning = (uint32_t)(part * source->head_dim / 2);
+    return rope->object ? json_fields_real(rope, "factor", 1, FACTOR_MAX, &config->factor)
+                        : STATUS_OK;
+}
+
 enum status rope_parameters_read(const struct rope_source *source, struct rope_config *rope_out)
 {
     const struct json_fields *fields = source->fields;
@@ -396,6 +432,11 @@ enum status rope_parameters_read(const struct rope_source *source, struct rope_c
             config.is_interleaved = false; /* as in Transformers */
     }
     TRY(read_theta(source, &rope, &config.theta));
+    if (source->family->turns_in_part) {
+        TRY(read_turning(source, &rope, &config));
+        *rope_out = config;
+        return STATUS_OK;
+    }
     TRY(read_part(source, &rope, &config.rotary_dim));
     if (scaling && parameters)
         TRY(check_both(fields, scaling, parameters, config.theta));

@@ -63,6 +63,8 @@ enum status attention_check_all(const struct model *model, const struct forward_
 bool attention_check_is_alike(const struct model_config *config, uint32_t layer, uint32_t other)
 {
     return config->windows[layer] == config->windows[other] &&
+           config->is_wide[layer] == config->is_wide[other] &&
+           (config->kv_back[layer] > 0) == (config->kv_back[other] > 0) &&
            config->layer_ropes[layer] == config->layer_ropes[other] &&
            config->is_recurrent[layer] == config->is_recurrent[other];
 }

@@ -93,7 +93,8 @@ static enum status lay_out(struct forward *forward, const struct step_layout *la
                            const struct forward_sequence *sequences, uint32_t n_sequences,
                            uint32_t n_contexts, struct packed_step *packed_out)
 {
-    struct packed_step packed = {.metadata = layout->metadata, .n_sequences = n_sequences};
+    struct packed_step packed = {
+        .metadata = layout->metadata, .wide = layout->wide, .n_sequences = n_sequences};
     const uint8_t *sent;
     uint8_t *view;
     size_t bytes = layout->bytes;

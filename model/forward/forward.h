@@ -146,6 +146,10 @@ static inline bool forward_stores_scores(const struct attention_switches *switch
 size_t forward_block_bytes(const struct model_config *config, uint32_t block_tokens,
                            enum cache_dtype dtype);
 
+/* The same with its layers in groups; n 0: that. */
+size_t forward_group_bytes(const struct model_config *config, const struct cache_groups *groups,
+                           uint32_t block_tokens, enum cache_dtype dtype);
+
 /* The bytes of device memory for the activations of a forward pass with these options, and for the workspace of its products
  * and experts; the buffers of attention for a step are not included. */
 size_t forward_activation_bytes(const struct model *model, const struct forward_options *options);

@@ -2,6 +2,7 @@
 #include "kernels/cuda/sampling_parameters.h"
 #include "model/config/encoder_config.h"
 #include "model/config/kv_layers.h"
+#include "model/config/layer_shape.h"
 #include "model/forward/forward_parts.h"
 #include "model/kernel_choice.h"
 #include "model/weights/kv_scales.h"
@@ -48,8 +49,25 @@ size_t forward_block_bytes(const struct model_config *config, uint32_t block_tok
                            enum cache_dtype dtype)
 {
     const struct cache_shape shape = model_cache_shape(config);
-    return (size_t)kv_layers_count(config) * (shape.latent_dim > 0 ? 1 : 2) * shape.n_heads *
-           block_tokens * shape.dim * dtype_bytes(forward_cache_dtype(dtype));
+    size_t n = (size_t)kv_layers_count(config) * shape.n_heads * shape.dim;
+    if (config->wide_head_dim > 0) {
+        n = 0;
+        for (uint32_t layer = 0; layer < config->n_layers; layer++)
+            if (layer_has_kv(config, layer))
+                n += (size_t)layer_kv_heads(config, layer) * layer_head_dim(config, layer);
+    }
+    return (shape.latent_dim > 0 ? 1 : 2) * n * block_tokens *
+           dtype_bytes(forward_cache_dtype(dtype));
+}
+
+size_t forward_group_bytes(const struct model_config *config, const struct cache_groups *groups,
+                           uint32_t block_tokens, enum cache_dtype dtype)
+{
+    const size_t of_all = forward_block_bytes(config, block_tokens, dtype);
+    if (cache_groups_have_heads(groups))
+        return 2 * cache_groups_unit(groups) * groups->places * block_tokens *
+               dtype_bytes(forward_cache_dtype(dtype));
+    return groups->n > 0 ? of_all / kv_layers_count(config) * groups->places : of_all;
 }
 
 uint32_t forward_kv_tokens_max(const struct model_config *config,
@@ -106,6 +124,14 @@ static enum status check_window(const struct forward *forward, uint32_t window, 
                      context_math_name(math), window, forward->kv_tokens_max);
 }
 
+struct attention_config forward_shape_of(const struct forward *forward, uint32_t layer)
+{
+    struct attention_config shape = forward->shape;
+    shape.head_dim = layer_head_dim(forward->config, layer);
+    shape.n_kv_heads = layer_kv_heads(forward->config, layer);
+    return shape;
+}
+
 enum status forward_create_attention(struct forward *forward, uint32_t layer, struct error *error)
 {
     const struct model_config *config = forward->config;
@@ -114,13 +140,14 @@ enum status forward_create_attention(struct forward *forward, uint32_t layer, st
         TRY(check_latents(&forward->options, error));
         return forward_latent_create(forward, error);
     }
-    assert(weights->q_norm.dtype == weights->k_norm.dtype); /* model_load has checked */
-    struct attention_config attention = forward->shape;
-    const uint32_t number = kv_layers_before(config, layer);
-    uint32_t windows[LAYERS_MAX];
-    (void)kv_layers_windows(config, windows);
-    const struct cache_place place = cache_groups_place(&forward->options.groups, windows,
-                                                        config->context_tokens, number);
+    assert(!weights->k_norm.data ||
+           weights->q_norm.dtype == weights->k_norm.dtype); /* model_load has checked */
+    struct attention_config attention = forward_shape_of(forward, layer);
+    const uint32_t number = kv_layers_before(config, layer_kv_source(config, layer));
+    struct kv_layers layers;
+    kv_layers_describe(config, &layers);
+    const struct cache_place place = cache_groups_place(&forward->options.groups, &layers.layers,
+                                                        number);
     attention.layer_index = place.index;
     attention.table = place.group;
     attention.window = config->windows[layer];
@@ -161,16 +188,40 @@ static uint32_t n_places(const struct forward *forward)
     return groups->n > 0 ? groups->places : kv_layers_count(forward->config);
 }
 
-/* A view of n_blocks at base; 0 before a pool is attached. */
-static struct kv_view view_of(const struct forward *forward, void *base, uint32_t n_blocks)
+static size_t block_bytes(const struct forward *forward)
+{
+    const struct forward_options *options = &forward->options;
+    return forward_group_bytes(forward->config, &options->groups, options->block_tokens,
+                               options->cache_dtype);
+}
+
+/* Of wide layers or of the others, which have their places at the same addresses. */
+static struct kv_view view_of_heads(const struct forward *forward, void *base, uint32_t n_blocks,
+                                    uint32_t n_kv_heads, uint32_t head_dim)
+{
+    const struct forward_options *options = &forward->options;
+    const struct cache_groups *groups = &options->groups;
+    const uint64_t unit = cache_groups_have_heads(groups) ? cache_groups_unit(groups)
+                                                          : (uint64_t)n_kv_heads * head_dim;
+    struct kv_view view = kv_view_dense(
+        base, n_blocks, (uint32_t)(n_places(forward) / ((uint64_t)n_kv_heads * head_dim / unit)),
+        n_kv_heads, options->block_tokens, head_dim, forward_cache_dtype(options->cache_dtype));
+    view.block_stride = block_bytes(forward);
+    return view;
+}
+
+/* Views n_blocks at base; 0 before a pool is attached. */
+static void set_views(struct forward *forward, void *base, uint32_t n_blocks)
 {
     const struct model_config *config = forward->config;
-    const struct forward_options *options = &forward->options;
-    if (forward->latent)
-        return forward_latent_view(forward, base, n_blocks, n_places(forward));
-    return kv_view_dense(base, n_blocks, n_places(forward), config->n_kv_heads,
-                         options->block_tokens, config->head_dim,
-                         forward_cache_dtype(options->cache_dtype));
+    if (forward->latent) {
+        forward->kv = forward_latent_view(forward, base, n_blocks, n_places(forward));
+        return;
+    }
+    forward->kv = view_of_heads(forward, base, n_blocks, config->n_kv_heads, config->head_dim);
+    if (config->wide_head_dim > 0)
+        forward->wide_kv = view_of_heads(forward, base, n_blocks, config->wide_kv_heads,
+                                         config->wide_head_dim);
 }
 
 static bool has_rope(const struct model_config *config, enum layer_rope rope)
@@ -282,7 +333,7 @@ static enum status create_operators(struct forward *forward, struct error *error
         .ropes = {forward->rope ? forward->rope : forward->rope_local,
                   forward->rope ? forward->rope_local : NULL},
     };
-    forward->kv = view_of(forward, NULL, 0);
+    set_views(forward, NULL, 0);
     TRY(forward_layouts_create(forward, &limits, error));
     return forward->encoder ? forward_encoder_create(forward, error) : STATUS_OK;
 }
@@ -322,9 +373,11 @@ static size_t heads_workspace_bytes(const struct model_config *config,
 static size_t workspace_bytes(const struct model_config *config, const struct kernels *kernels,
                               const struct forward_options *options)
 {
-    const uint32_t tokens = options->tokens_max, attended = attended_width(config);
+    const uint32_t tokens = options->tokens_max;
+    const uint32_t attended = larger(attended_width(config), config->decoder.layer_inputs.width);
     const size_t of_heads = heads_workspace_bytes(config, kernels, tokens);
-    const size_t inner = gemm_workspace_bytes(kernels, mlp_rows_max(options), config->ffn);
+    const size_t inner = gemm_workspace_bytes(kernels, mlp_rows_max(options),
+                                              layers_ffn_max(config));
     /* Of a layer with recurrent state some matrices are never rounded: with the others these are two kinds for the same rows. */
     const size_t kinds = forward_recurrent_values(config) > 0 ? 2 : 1;
     const size_t outer = kinds *
@@ -351,6 +404,8 @@ static size_t lay_out_activations(struct forward *forward, uint8_t *base)
     const enum dtype dtype = forward->dtype;
     const struct latent_shape *latent = &config->decoder.latent;
     const bool writes_to_host = !device || device_reads_host(device);
+    const size_t inputs = (size_t)config->n_layers * config->decoder.layer_inputs.width;
+    const size_t input_rows = larger(INPUT_ROWS, forward->options.sequences_max);
     const size_t rows = forward->options.sequences_max, found = forward_finds_on(device) ? rows : 0;
     const struct {
         struct rows *rows;
@@ -366,8 +421,13 @@ static size_t lay_out_activations(struct forward *forward, uint8_t *base)
         {&forward->latent_sums, latent->dim > 0 ? tokens : 0, (size_t)config->n_heads * latent->dim,
          dtype, dtype},
         {&forward->convolved, tokens, forward_recurrent_channels(config), dtype, dtype},
-        {&forward->gate, mlp_rows, config->ffn, dtype, dtype},
-        {&forward->up, config->decoder.has_no_gate ? 0 : mlp_rows, config->ffn, dtype, dtype},
+        {&forward->gate, mlp_rows, layers_ffn_max(config), dtype, dtype},
+        {&forward->up, config->decoder.has_no_gate ? 0 : mlp_rows, layers_ffn_max(config), dtype,
+         dtype},
+        {&forward->inputs, tokens, inputs, DTYPE_F32, DTYPE_F32},
+        {&forward->input_rows, tokens < input_rows ? tokens : input_rows, inputs, DTYPE_F32,
+         DTYPE_F32},
+        {&forward->input_gate, tokens, config->decoder.layer_inputs.width, DTYPE_F32, DTYPE_F32},
         {&forward->branch, changes_branches(config) ? tokens : 0, config->hidden, DTYPE_F32,
          DTYPE_F32},
         {&forward->workspace, 1, forward->workspace_bytes / sizeof(float), DTYPE_F32, DTYPE_F32},
@@ -419,12 +479,15 @@ static enum status create_workspace(struct forward *forward, struct error *error
 static uint32_t qkv_width(const struct model_config *config)
 {
     const uint32_t n_gates = config->decoder.has_output_gate ? config->n_heads : 0;
-    const uint32_t heads = (config->n_heads + 2 * config->n_kv_heads + n_gates) * config->head_dim;
+    const uint32_t narrow = (config->n_heads + 2 * config->n_kv_heads + n_gates) * config->head_dim;
+    const uint32_t wide = (config->n_heads + 2 * config->wide_kv_heads + n_gates) *
+                          config->wide_head_dim;
+    const uint32_t heads = larger(narrow, wide);
     const uint32_t latents = forward_latent_width(config);
     return larger(latents > 0 ? latents : heads, forward_recurrent_width(config));
 }
 
-struct forward forward_shape_of(const struct model_config *config, const struct kernels *kernels,
+struct forward forward_stack_of(const struct model_config *config, const struct kernels *kernels,
                                 const struct forward_options *options)
 {
     return (struct forward){
@@ -442,7 +505,7 @@ size_t forward_activation_bytes(const struct model *model, const struct forward_
 {
     const struct model_config *config = model_get_config(model);
     const struct kernels *kernels = model_kernels(model);
-    struct forward shape = forward_shape_of(config, kernels, options);
+    struct forward shape = forward_stack_of(config, kernels, options);
     const struct moe_config *experts = &config->experts;
     struct forward_encoder encoder;
     if (model_has_encoder(config))
@@ -457,7 +520,7 @@ enum status forward_describe(const struct model *model, const struct forward_opt
                              struct error *error, struct forward *forward_out)
 {
     TRY(forward_check_options(model, options, error));
-    *forward_out = forward_shape_of(model_get_config(model), model_kernels(model), options);
+    *forward_out = forward_stack_of(model_get_config(model), model_kernels(model), options);
     forward_out->weights = model_weights(model);
     forward_out->threads = options->threads;
     forward_out->kernels = model_kernels(model);
@@ -535,17 +598,13 @@ static enum status capture_all(struct forward *forward, struct error *error)
 enum status forward_attach(struct forward *forward, const struct block_pool *pool,
                            struct error *error)
 {
-    const struct forward_options *options = &forward->options;
-    size_t block_bytes = forward_block_bytes(forward->config, options->block_tokens,
-                                             options->cache_dtype) /
-                         kv_layers_count(forward->config) * n_places(forward);
     assert(!forward->kv.base && "once");
-    if (block_pool_block_bytes(pool) != block_bytes)
+    if (block_pool_block_bytes(pool) != block_bytes(forward))
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "the pool's blocks have %zu bytes, this model's have %zu",
-                         block_pool_block_bytes(pool), block_bytes);
+                         block_pool_block_bytes(pool), block_bytes(forward));
     TRY(forward_attach_recurrent(forward, pool, error));
-    forward->kv = view_of(forward, block_pool_base(pool), block_pool_size(pool));
+    set_views(forward, block_pool_base(pool), block_pool_size(pool));
     return capture_all(forward, error);
 }
 
@@ -564,9 +623,9 @@ enum status forward_measure_graphs(struct forward *forward, struct error *error)
     struct device *device = forward->options.device;
     const uint64_t before = device_bytes(device, DEVICE_WORKSPACE);
     assert(!forward->kv.base && "behind attach they are there");
-    forward->kv = view_of(forward, forward->activations.base, 1); /* never read: nothing runs */
+    set_views(forward, forward->activations.base, 1); /* never read: nothing runs */
     enum status status = forward_capture(forward, 1, error);
-    forward->kv = view_of(forward, NULL, 0);
+    set_views(forward, NULL, 0);
     forward->graph_bytes = (device_bytes(device, DEVICE_WORKSPACE) - before) * STAGE_ARENAS;
     forward_drop_graphs(forward);
     return status;

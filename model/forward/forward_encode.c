@@ -63,7 +63,7 @@ void forward_encoder_describe(const struct model_config *config, const struct ke
     };
     *encoder_out = (struct forward_encoder){.token_ids = NULL};
     encoder_config(config, &encoder_out->config);
-    encoder_out->stack = forward_shape_of(&encoder_out->config, kernels, &of_encoder);
+    encoder_out->stack = forward_stack_of(&encoder_out->config, kernels, &of_encoder);
 }
 
 size_t forward_encoder_place(struct forward_encoder *encoder, uint8_t *base, size_t at)

@@ -1,4 +1,5 @@
 #include "kernels/cuda/cuda.h"
+#include "model/config/layer_shape.h"
 #include "model/forward/forward_parts.h"
 
 #include <assert.h>
@@ -63,8 +64,7 @@ struct rows forward_before_attention(const struct forward *forward, uint32_t lay
                                  n_rows);
 }
 
-/* hidden += residual_scale * after(branch), if branches are changed before they are added. */
-static void add_branch(const struct forward *forward, const struct tensor *after, uint32_t n_rows)
+void forward_add_branch(const struct forward *forward, const struct tensor *after, uint32_t n_rows)
 {
     static const struct tensor NO_BIAS = {0};
     const struct decoder *decoder = &forward->config->decoder;
@@ -155,117 +155,6 @@ void forward_norm_rows(const struct forward *forward, const struct tensor *weigh
                                                  });
 }
 
-/* Layer norm of each head (Command R+). weight: [heads][head_dim]. */
-static void norm_heads(const struct forward *forward, const struct tensor *weight, struct rows x,
-                       uint32_t n_rows)
-{
-    const uint32_t d = weight->n_in;
-    for (uint32_t head = 0; head < weight->n_out; head++) {
-        const struct rows part = forward_rows_from(x, (size_t)head * d);
-        forward->kernels->layer_norm(forward->threads,
-                                     &(struct layer_norm){
-                                         .x = part.data,
-                                         .x_dtype = part.dtype,
-                                         .x_stride = forward->qkv_width,
-                                         .w = (const uint8_t *)weight->data +
-                                              dtype_array_bytes(weight->dtype, (size_t)head * d),
-                                         .w_dtype = weight->dtype,
-                                         .y = part.data,
-                                         .y_dtype = part.dtype,
-                                         .y_stride = forward->qkv_width,
-                                         .n_tokens = n_rows,
-                                         .n = d,
-                                         .eps = forward->config->norm_eps,
-                                     });
-    }
-}
-
-/* Q *= 1 + query_growth log(1 + turns), turns = floor(position / query_positions). Rows side by side with the same
- * factor are scaled together. */
-static void scale_queries(const struct forward *forward, const struct packed_step *packed,
-                          struct rows q, uint32_t width)
-{
-    const struct decoder *decoder = &forward->config->decoder;
-    const uint32_t *positions = packed->positions;
-    for (uint32_t first = 0, end; first < packed->n_tokens; first = end) {
-        const uint32_t turns = positions[first] / decoder->query_positions;
-        for (end = first + 1; end < packed->n_tokens; end++)
-            if (positions[end] / decoder->query_positions != turns)
-                break;
-        if (turns == 0)
-            continue;
-        forward->kernels->scale(
-            forward->threads,
-            &(struct scale){.x = forward_rows_from(q, (size_t)first * forward->qkv_width).data,
-                            .x_stride = forward->qkv_width,
-                            .n_tokens = end - first,
-                            .n = width,
-                            .scale = 1 + decoder->query_growth * logf((float)(1 + turns))});
-    }
-}
-
-/* attended *= sigmoid(gate) */
-static void gate_output(const struct forward *forward, struct rows gate, uint32_t width,
-                        uint32_t n_rows)
-{
-    forward->kernels->gated(forward->threads, &(struct gated){
-                                                  .gate = gate.data,
-                                                  .up = forward->attended.data,
-                                                  .gate_stride = forward->qkv_width,
-                                                  .up_stride = width,
-                                                  .y = forward->attended.data,
-                                                  .dtype = gate.dtype,
-                                                  .y_stride = width,
-                                                  .n_tokens = n_rows,
-                                                  .n = width,
-                                                  .activation = ACTIVATION_SIGMOID,
-                                              });
-}
-
-/* hidden -> attended: norm, Q K V, rotate, append to the cache, attend.
- * qkv row: [Q heads][K heads][V heads], then the gate of the output if there is one, so all products write side by side. */
-static void attend(const struct forward *forward, const struct packed_step *packed, uint32_t layer)
-{
-    const uint32_t n_rows = packed->n_tokens;
-    const struct model_config *config = forward->config;
-    const struct layer_weights *weights = &forward->weights->layers[layer];
-    const uint32_t q_width = config->n_heads * config->head_dim;
-    const uint32_t kv_width = config->n_kv_heads * config->head_dim;
-    const struct rows q = forward->qkv, k = forward_rows_from(q, q_width),
-                      v = forward_rows_from(k, kv_width), gate = forward_rows_from(v, kv_width);
-    const uint32_t n_products = config->decoder.has_output_gate ? 4 : 3;
-
-    const struct rows x = forward_before_attention(forward, layer, n_rows);
-    struct gemm products[] = {
-        forward_product(&weights->q, &weights->q_bias, x, q, n_rows),
-        forward_product(&weights->k, &weights->k_bias, x, k, n_rows),
-        forward_product(&weights->v, &weights->v_bias, x, v, n_rows),
-        forward_product(&weights->output_gate, &weights->output_gate_bias, x, gate, n_rows),
-    };
-    for (uint32_t i = 0; i < n_products; i++)
-        products[i].y_stride = forward->qkv_width;
-    forward_multiply(forward, products, n_products);
-    if (config->decoder.qk_norm == QK_NORM_ROW) { /* before the attention operator (OLMo 2) */
-        forward_norm_rows(forward, &weights->q_norm, q, config->norm_eps, n_rows);
-        forward_norm_rows(forward, &weights->k_norm, k, config->norm_eps, n_rows);
-    }
-    if (config->decoder.qk_norm == QK_NORM_EACH_HEAD) {
-        norm_heads(forward, &weights->q_norm, q, n_rows);
-        norm_heads(forward, &weights->k_norm, k, n_rows);
-    }
-    if (config->decoder.query_growth != 0)
-        scale_queries(forward, packed, q, q_width);
-
-    struct attention_io io = attention_io_fused(&forward->shape, q.data, forward->qkv_width,
-                                                forward->attended.data, q_width);
-    enum status status = forward->backend->forward(forward->attention[layer], packed->metadata, &io,
-                                                   NULL);
-    assert(status == STATUS_OK);
-    (void)status;
-    if (config->decoder.has_output_gate)
-        gate_output(forward, gate, q_width, n_rows);
-}
-
 /* hidden += o(attended) */
 static void project_by(const struct forward *forward, const struct tensor *o,
                        const struct tensor *bias, struct rows attended, uint32_t n_rows)
@@ -280,7 +169,7 @@ static void project(const struct forward *forward, uint32_t layer, struct rows a
 {
     const struct layer_weights *weights = &forward->weights->layers[layer];
     project_by(forward, &weights->o, &weights->o_bias, attended, n_rows);
-    add_branch(forward, &weights->attention_after_norm, n_rows);
+    forward_add_branch(forward, &weights->attention_after_norm, n_rows);
     norm_sum(forward, &weights->attention_norm, &weights->attention_norm_bias, n_rows);
 }
 
@@ -298,7 +187,7 @@ static void mlp_rows(const struct forward *forward, const struct layer_weights *
                      struct rows all, uint32_t first, uint32_t n_rows)
 {
     const size_t at = (size_t)first * forward->config->hidden;
-    const uint32_t ffn = forward->config->ffn;
+    const uint32_t ffn = weights->up.n_out;
     const struct rows x = forward_rows_from(all, at);
     const bool has_gate = !forward->config->decoder.has_no_gate;
     struct gemm inner[] = {
@@ -374,7 +263,7 @@ static void mlp(const struct forward *forward, uint32_t layer, struct rows x, ui
         else
             mlp_rows(forward, weights, x, first, n);
     }
-    add_branch(forward, &weights->mlp_after_norm, n_rows);
+    forward_add_branch(forward, &weights->mlp_after_norm, n_rows);
     if (layer + 1 < forward->config->n_layers) /* the last norm is the final one: score */
         norm_sum(forward, &weights->mlp_norm, &weights->mlp_norm_bias, n_rows);
 }
@@ -396,9 +285,8 @@ static void add_branches(const struct forward *forward, uint32_t layer, struct r
     mlp(forward, layer, x, n_rows);
 }
 
-/* y[i] = x[rows[i]]; y has the type of x. */
-static struct rows gather(const struct forward *forward, const struct packed_step *packed,
-                          struct rows x, size_t width, void *y)
+struct rows forward_gather(const struct forward *forward, const struct packed_step *packed,
+                           struct rows x, size_t width, void *y)
 {
     forward->kernels->embedding(forward->threads, &(struct embedding){
                                                       .table = x.data,
@@ -424,10 +312,10 @@ static struct rows keep_rows(struct forward *forward, const struct packed_step *
         return forward->attended; /* all rows are wanted, in this order, or none is */
     assert(width <= forward->qkv_width && forward->qkv.dtype == forward->attended.dtype);
     void *hidden = forward->hidden.data;
-    forward->hidden = gather(forward, packed, forward->hidden, forward->config->hidden,
-                             forward->normed.data);
+    forward->hidden = forward_gather(forward, packed, forward->hidden, forward->config->hidden,
+                                     forward->normed.data);
     forward->normed.data = hidden;
-    return gather(forward, packed, forward->attended, width, forward->qkv.data);
+    return forward_gather(forward, packed, forward->attended, width, forward->qkv.data);
 }
 
 /* x <- cap(factor * x); a factor of 0 is 1. */
@@ -444,11 +332,18 @@ static void scale(const struct forward *forward, struct rows x, uint32_t n_rows,
                                                               .soft_cap = cap});
 }
 
-static float embedding_scale(const struct forward *forward)
+void forward_scale(const struct forward *forward, struct rows x, uint32_t n_rows, uint32_t width,
+                   float factor)
+{
+    forward->kernels->scale(
+        forward->threads,
+        &(struct scale){
+            .x = x.data, .x_stride = width, .n_tokens = n_rows, .n = width, .scale = factor});
+}
+
+float forward_embedding_scale(const struct forward *forward, enum dtype dtype, float factor)
 {
     const struct decoder *decoder = &forward->config->decoder;
-    const enum dtype dtype = forward->weights->embedding.dtype;
-    float factor = decoder->embedding_scale;
     if (decoder->rounds_embedding_scale && (dtype == DTYPE_BF16 || dtype == DTYPE_F16)) {
         dtype_store(dtype, &factor, 0, factor);
         factor = dtype_load(dtype, &factor, 0);
@@ -500,7 +395,10 @@ static void embed(const struct forward *forward, const struct packed_step *packe
                                                       .n = config->hidden,
                                                       .n_rows = config->vocabulary,
                                                   });
-    scale(forward, forward->hidden, packed->n_tokens, config->hidden, embedding_scale(forward), 0);
+    scale(
+        forward, forward->hidden, packed->n_tokens, config->hidden,
+        forward_embedding_scale(forward, weights->embedding.dtype, config->decoder.embedding_scale),
+        0);
     if (config->decoder.has_positions)
         add_positions(forward, packed);
     if (config->decoder.has_embedding_norm)
@@ -531,7 +429,7 @@ static void score(const struct forward *forward, const struct packed_step *packe
          is_last ? &last->mlp_norm_bias : &weights->norm_bias, forward->hidden, forward->normed,
          n_rows);
     if (packed->keeps_rows && packed->n_logits > 0)
-        x = gather(forward, packed, x, forward->config->hidden, forward->hidden.data);
+        x = forward_gather(forward, packed, x, forward->config->hidden, forward->hidden.data);
     if (packed->n_logits > 0)
         forward_head(forward, x, packed->n_logits, logits);
 }
@@ -543,11 +441,24 @@ void forward_count_layer(struct forward *forward)
         forward->on_layer(forward->on_layer_arg);
 }
 
+/* What comes behind the branches of a layer. */
+static void finish_layer(const struct forward *forward, uint32_t layer, struct rows inputs,
+                         uint32_t n_rows)
+{
+    const struct tensor *factor = &forward->weights->layers[layer].scale;
+    forward_add_input(forward, layer, inputs, n_rows);
+    if (forward->config->decoder.has_layer_scale)
+        forward_scale(forward, forward->hidden, n_rows, forward->config->hidden,
+                      dtype_load(factor->dtype, factor->data, 0));
+}
+
 void forward_compute(struct forward *forward, const struct packed_step *packed, struct rows logits)
 {
     uint32_t n_rows = packed->n_tokens, n_layers = forward->config->n_layers;
     const struct rows hidden = forward->hidden, normed = forward->normed;
+    struct rows inputs = forward->inputs;
     embed(forward, packed);
+    forward_make_inputs(forward, packed);
     for (uint32_t layer = 0; layer < n_layers; layer++) {
         struct rows attended = forward->attended;
         if (forward->config->is_recurrent[layer])
@@ -555,17 +466,20 @@ void forward_compute(struct forward *forward, const struct packed_step *packed, 
         else if (forward->latent)
             forward_latent_attend(forward, packed, layer);
         else
-            attend(forward, packed, layer);
+            forward_attend(forward, packed, layer);
         if (forward->encoder) {
             project(forward, layer, attended, n_rows);
             forward_cross_attend(forward, packed, layer);
         }
         if (layer + 1 == n_layers && !packed->keeps_rows) {
             attended = keep_rows(forward, packed);
+            inputs = forward_keep_inputs(forward, packed);
             n_rows = packed->n_logits;
         }
-        if (n_rows > 0)
+        if (n_rows > 0) {
             add_branches(forward, layer, attended, n_rows);
+            finish_layer(forward, layer, inputs, n_rows);
+        }
         forward_count_layer(forward);
     }
     if (n_rows == 0)

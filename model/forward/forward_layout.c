@@ -9,14 +9,49 @@ static size_t aligned(size_t bytes)
            ATTENTION_ARENA_ALIGNMENT;
 }
 
+/* What wide layers have otherwise. ropes: those of the others. */
+static struct attention_limits wide_limits(const struct forward *forward,
+                                           const struct attention_limits *limits)
+{
+    struct attention_limits wide = *limits;
+    wide.head_dim = forward->config->wide_head_dim;
+    wide.n_kv_heads = forward->config->wide_kv_heads;
+    return wide;
+}
+
+/* Of the ropes those for heads of that size; the rest is NULL. */
+static void choose_ropes(struct attention_limits *limits)
+{
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < ATTENTION_ROPES_MAX; i++) {
+        const struct rope *rope = limits->ropes[i];
+        limits->ropes[i] = NULL;
+        if (rope && rope_head_dim(rope) == limits->head_dim)
+            limits->ropes[n++] = rope;
+    }
+}
+
+static enum status create_metadata(struct forward *forward, const struct attention_limits *limits,
+                                   struct step_layout *layout, struct error *error)
+{
+    const struct attention_backend *backend = forward->backend;
+    struct attention_limits narrow = *limits, wide = wide_limits(forward, limits);
+    choose_ropes(&narrow);
+    choose_ropes(&wide);
+    TRY(backend->metadata_create(&narrow, forward->threads, &layout->metadata, error));
+    return forward->config->wide_head_dim > 0
+               ? backend->metadata_create(&wide, forward->threads, &layout->wide, error)
+               : STATUS_OK;
+}
+
 static enum status add_layout(struct forward *forward, const struct attention_limits *limits,
                               struct error *error)
 {
     assert(forward->n_layouts < STEP_LAYOUTS_MAX);
     struct step_layout *layout = &forward->layouts[forward->n_layouts];
+    forward->n_layouts++; /* destroyed with what it has */
     if (!forward->latent)
-        TRY(forward->backend->metadata_create(limits, forward->threads, &layout->metadata, error));
-    forward->n_layouts++;
+        TRY(create_metadata(forward, limits, layout, error));
     layout->logit_rows_at = aligned(limits->n_tokens_max * sizeof(uint32_t));
     layout->wishes_at = layout->logit_rows_at + aligned(limits->n_sequences_max * sizeof(uint32_t));
     layout->metadata_at = layout->wishes_at;
@@ -25,6 +60,9 @@ static enum status add_layout(struct forward *forward, const struct attention_li
     layout->bytes = layout->metadata_at;
     if (layout->metadata)
         layout->bytes += forward->backend->metadata_arena_bytes(layout->metadata);
+    layout->wide_at = aligned(layout->bytes);
+    if (layout->wide)
+        layout->bytes = layout->wide_at + forward->backend->metadata_arena_bytes(layout->wide);
     return STATUS_OK;
 }
 
@@ -85,9 +123,12 @@ void forward_layouts_destroy(struct forward *forward)
 {
     forward_drop_graphs(forward);
     for (uint32_t i = forward->n_layouts;
-         i-- > 0;) /* the first one last: the others use its metadata */
+         i-- > 0;) { /* the first one last: the others use its metadata */
+        if (forward->layouts[i].wide)
+            forward->backend->metadata_destroy(forward->layouts[i].wide);
         if (forward->layouts[i].metadata)
             forward->backend->metadata_destroy(forward->layouts[i].metadata);
+    }
     stage_destroy(forward->stage);
 }
 
@@ -109,6 +150,10 @@ enum status forward_send(struct forward *forward, const struct step_layout *layo
         return stage_send_part(forward->stage, layout->bytes, sent_out);
     backend->metadata_use_arena(layout->metadata, view + layout->metadata_at);
     enum status status = backend->metadata_prepare(layout->metadata, step, &forward->kv, &error);
+    if (status == STATUS_OK && layout->wide) {
+        backend->metadata_use_arena(layout->wide, view + layout->wide_at);
+        status = backend->metadata_prepare(layout->wide, step, &forward->wide_kv, &error);
+    }
     if (status != STATUS_OK) {
         log_error("a step that cannot be computed: %s", error.text);
         assert(status == STATUS_OK);
@@ -118,10 +163,12 @@ enum status forward_send(struct forward *forward, const struct step_layout *layo
     /* Penalties have a fixed place behind the largest metadata, so that graphs find them. */
     const uint8_t *sent;
     size_t bytes = stage_taken(forward->stage);
-    if (bytes == layout->bytes)
+    if (bytes == layout->bytes && !layout->wide)
         bytes = layout->metadata_at + layout->metadata->arena_used;
     TRY(stage_send_part(forward->stage, bytes, &sent));
     backend->metadata_use_arena(layout->metadata, (uint8_t *)sent + layout->metadata_at);
+    if (layout->wide)
+        backend->metadata_use_arena(layout->wide, (uint8_t *)sent + layout->wide_at);
     *sent_out = sent;
     return STATUS_OK;
 }

@@ -88,6 +88,18 @@ static enum status check_blocks(const struct model *model, enum block_activation
         "or weights q8 or q4");
 }
 
+/* Layers whose heads differ are in different groups. */
+static enum status check_groups(const struct model_config *config,
+                                const struct cache_groups *groups, struct error *error)
+{
+    if ((config->wide_head_dim > 0) == cache_groups_have_heads(groups))
+        return STATUS_OK;
+    return error_set(error, STATUS_INVALID_ARGUMENT,
+                     "groups of layers %s heads of their own, but the model's layers %s",
+                     cache_groups_have_heads(groups) ? "have" : "do not have",
+                     config->wide_head_dim > 0 ? "differ in theirs" : "are alike");
+}
+
 enum status forward_check_options(const struct model *model, const struct forward_options *options,
                                   struct error *error)
 {
@@ -97,6 +109,7 @@ enum status forward_check_options(const struct model *model, const struct forwar
     TRY(check_blocks(model, options->block_activations, error));
     TRY(check_scales(model, options, error));
     TRY(forward_check_encoder(model_get_config(model), options, error));
+    TRY(check_groups(model_get_config(model), &options->groups, error));
     TRY(forward_check_sinks(model_get_config(model), options, kv_tokens, error));
     return check_path(options, kv_tokens, error);
 }

@@ -1,9 +1,10 @@
 /*
- * forward_parts - the private data of a forward pass, for thirteen files: forward_create.c allocates it, forward_options.c
+ * forward_parts - the private data of a forward pass, for fifteen files: forward_create.c allocates it, forward_options.c
  * checks what is asked of it, forward_sinks.c those of replies with sinks, forward_warm_up.c touches it,
  * forward_layout.c lays out its steps, forward.c packs and runs them, forward_layers.c computes the decoder,
  * forward_find.c lets the device search its logits, forward_experts.c prepares the layers with experts,
  * forward_latent.c has attention over latents, forward_recurrent.c computes layers with recurrent state,
+ * forward_attend.c has attention over K and V of heads, forward_inputs.c makes and adds the layers' own embeddings,
  * forward_encode.c computes the encoder and attention to it, attention_check.c asks for attention alone.
  */
 #pragma once
@@ -22,6 +23,9 @@
  * spread the cost of widening 16-bit weights. A device with its own kernels computes all rows of a step at once. */
 #define MLP_ROWS 512u
 
+/* Rows of the table of layer_inputs that are read at a time. */
+#define INPUT_ROWS 64u
+
 /* The captured launches of a step of one bucket, for one arena: the step reads its inputs there (sent). They include
  * the logits of every row and the search for candidates. */
 struct step_graph {
@@ -32,7 +36,7 @@ struct step_graph {
 /*
  * Where the parts of a step lie in an arena of the stage:
  *
- *     token ids [n_tokens_max]   logit rows [n_sequences_max]   wishes [n_sequences_max]   the metadata's arena   penalties
+ *     token ids [n_tokens_max]   logit rows [n_sequences_max]   wishes [n_sequences_max]   the metadata's arenas   penalties
  *
  * The numbers are those of metadata->limits. A wish is a struct sampling_row; it is zero for a row without a wish. Wishes
  * and penalties exist only where forward_finds. A step sends only the penalties that it has.
@@ -41,8 +45,10 @@ struct step_graph {
  */
 struct step_layout {
     struct attention_metadata *metadata; /* NULL: attention is over latents, which need none */
-    size_t logit_rows_at, wishes_at, metadata_at; /* multiples of ATTENTION_ARENA_ALIGNMENT */
-    size_t bytes;                                 /* without penalties, which begin there */
+    struct attention_metadata *wide;     /* of wide layers; NULL: there are none. On a host alone */
+    size_t logit_rows_at, wishes_at, metadata_at,
+        wide_at;  /* multiples of ATTENTION_ARENA_ALIGNMENT */
+    size_t bytes; /* without penalties, which begin there */
     struct step_graph graphs[STAGE_ARENAS];
     uint32_t n_graphs; /* all or none */
 };
@@ -60,7 +66,7 @@ struct rows {
 /* A step laid out in an arena; ids and rows are device addresses. */
 struct packed_step {
     const uint32_t *positions; /* [n_tokens] */
-    const struct attention_metadata *metadata;
+    const struct attention_metadata *metadata, *wide;
     const uint8_t *sent; /* the arena, with: */
     const uint32_t *token_ids, *logit_rows;
     const struct attention_metadata *cross; /* NULL: the model has no encoder */
@@ -100,11 +106,12 @@ struct forward {
     struct recurrent_batch recurrent; /* lens NULL: no layer has a state */
     float *relative_bias;            /* [1, or n_layers][n_heads][n_buckets]; NULL: there is none */
     struct forward_encoder *encoder; /* NULL: the model has none */
-    struct attention_config shape;   /* heads and dtypes, the same in every layer */
+    struct attention_config shape;   /* heads and dtypes; forward_shape_of has those of a layer */
     struct step_layout layouts[STEP_LAYOUTS_MAX];
     uint32_t n_layouts;
-    uint64_t graph_bytes; /* as measured */
-    struct kv_view kv;    /* base NULL: no pool yet */
+    uint64_t graph_bytes;   /* as measured */
+    struct kv_view kv;      /* base NULL: no pool yet */
+    struct kv_view wide_kv; /* of wide layers, in the same blocks */
 
     struct attention_sequence *sequences; /* [sequences_max] */
     block_id *tables;    /* [sequences_max][n_groups][blocks_max]; NULL: no group has a window */
@@ -116,8 +123,9 @@ struct forward {
     struct rows attended;    /* [tokens_max][model_attended_width, or value heads * value_dim] */
     struct rows latent_q;    /* [tokens_max][n_heads][latent_row] */
     struct rows latent_sums; /* [tokens_max][n_heads][latent dim] */
-    struct rows convolved;   /* [tokens_max][channels]; only for layers with recurrent state */
-    struct rows gate, up;    /* [mlp_rows_max][ffn] */
+    struct rows inputs, input_rows, input_gate; /* forward_inputs.c */
+    struct rows convolved; /* [tokens_max][channels]; only for layers with recurrent state */
+    struct rows gate, up;  /* [mlp_rows_max][ffn] */
     struct rows
         branch; /* [tokens_max][hidden] float: what a branch adds; only if it is changed before */
     struct rows workspace; /* of products: workspace_bytes; on a host only */
@@ -175,6 +183,9 @@ MUST_CHECK enum status forward_send(struct forward *forward, const struct step_l
 
 /* ---- forward_create.c: the parts that attention_check.c and forward_encode.c ask, too ---- */
 
+/* Of a layer: heads and dtypes. */
+struct attention_config forward_shape_of(const struct forward *forward, uint32_t layer);
+
 /* Checks the options that are not a layer's, and sets what needs no memory. INVALID_ARGUMENT, UNSUPPORTED. */
 MUST_CHECK enum status forward_describe(const struct model *model,
                                         const struct forward_options *options, struct error *error,
@@ -186,7 +197,7 @@ MUST_CHECK enum status forward_create_attention(struct forward *forward, uint32_
                                                 struct error *error);
 
 /* A stack of layers with these options, before anything is created. */
-struct forward forward_shape_of(const struct model_config *config, const struct kernels *kernels,
+struct forward forward_stack_of(const struct model_config *config, const struct kernels *kernels,
                                 const struct forward_options *options);
 enum dtype forward_cache_dtype(enum cache_dtype dtype);
 /* Of one sequence. */
@@ -225,11 +236,37 @@ void forward_norm_rows(const struct forward *forward, const struct tensor *weigh
 struct moe_matrix forward_expert_matrix(const struct tensor *matrix, const struct tensor *bias);
 /* Counts a layer as enqueued and tells on_layer. */
 void forward_count_layer(struct forward *forward);
+/* x <- factor x, of rows of width elements that follow each other */
+void forward_scale(const struct forward *forward, struct rows x, uint32_t n_rows, uint32_t width,
+                   float factor);
+/* The factor of rows of an embedding of that type. */
+float forward_embedding_scale(const struct forward *forward, enum dtype dtype, float factor);
+/* hidden += residual_scale * after(branch), if branches are changed before they are added. */
+void forward_add_branch(const struct forward *forward, const struct tensor *after, uint32_t n_rows);
+/* y[i] = x[rows[i]] of the wanted rows; y has the type of x. */
+struct rows forward_gather(const struct forward *forward, const struct packed_step *packed,
+                           struct rows x, size_t width, void *y);
 /* The rows, beginning at element at. */
 struct rows forward_rows_from(struct rows rows, size_t at);
 /* Plans the products of a step of n tokens on a device with kernels of its own. */
 MUST_CHECK enum status forward_plan_step(const struct forward *forward, uint32_t n,
                                          struct error *error);
+
+/* ---- forward_attend.c ---- */
+
+/* hidden -> attended */
+void forward_attend(const struct forward *forward, const struct packed_step *packed,
+                    uint32_t layer);
+
+/* ---- forward_inputs.c: where no layer has an embedding of its own, they do nothing ---- */
+
+/* hidden (the embedding) -> inputs */
+void forward_make_inputs(const struct forward *forward, const struct packed_step *packed);
+/* The inputs of the wanted rows, as keep_rows keeps them. */
+struct rows forward_keep_inputs(const struct forward *forward, const struct packed_step *packed);
+/* hidden += what the layer makes of hidden and its inputs */
+void forward_add_input(const struct forward *forward, uint32_t layer, struct rows inputs,
+                       uint32_t n_rows);
 
 /* ---- forward_latent.c: all functions but the first are only for decoders with latents ---- */
 

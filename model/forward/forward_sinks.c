@@ -24,12 +24,12 @@ enum status forward_check_sinks(const struct model_config *config,
                          "sink_tokens is %u, but this model caches latents, whose rotary part is "
                          "rotated already",
                          sinks->sinks);
-    if (kv_layers_count(config) < config->n_layers)
+    if (kv_layers_recurrent(config) > 0)
         return error_set(
             error, STATUS_UNSUPPORTED,
             "sink_tokens is %u, but %u of %u layers of this model have recurrent state "
             "in place of K and V",
-            sinks->sinks, config->n_layers - kv_layers_count(config), config->n_layers);
+            sinks->sinks, kv_layers_recurrent(config), config->n_layers);
     if (context_math_is_int8(options->context_math))
         return error_set(error, STATUS_UNSUPPORTED,
                          "sink_tokens is %u, and attention_math is %s: expected compute, bf16, "

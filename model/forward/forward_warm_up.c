@@ -1,5 +1,5 @@
 #include "base/log/log.h"
-#include "model/config/kv_layers.h"
+#include "model/config/layer_shape.h"
 #include "model/forward/forward_parts.h"
 
 #include <assert.h>
@@ -22,23 +22,42 @@ static uint32_t lay_out_dummy(struct forward *forward, enum attention_phase phas
     return i;
 }
 
-/* Layers share the metadata's buffers, so one layer touches all memory of attention. DEVICE_LOST. */
+/* Layers share the metadata's buffers, so one layer of each kind of heads touches all memory of attention. */
+static enum status touch_layer(struct forward *forward, uint32_t layer,
+                               const struct attention_metadata *metadata, struct error *error)
+{
+    const struct attention_config shape = forward_shape_of(forward, layer);
+    struct attention_io io = attention_io_fused(&shape, forward->qkv.data, forward->qkv_width,
+                                                forward->attended.data,
+                                                shape.n_heads * shape.head_dim);
+    return forward->backend->forward(forward->attention[layer], metadata, &io, error);
+}
+
+/* The first one with K and V that is wide, or that is not. */
+static uint32_t first_layer(const struct model_config *config, bool is_wide)
+{
+    uint32_t layer = 0;
+    while (!layer_has_kv(config, layer) || config->is_wide[layer] != is_wide)
+        layer++;
+    return layer;
+}
+
+/* DEVICE_LOST. */
 static enum status touch_attention(struct forward *forward, const struct step_layout *layout,
                                    enum attention_phase phase, uint32_t n)
 {
-    const uint32_t q_width = forward->config->n_heads * forward->config->head_dim;
     const struct attention_step step = {.sequences = forward->sequences,
                                         .n_sequences = lay_out_dummy(forward, phase, n),
                                         .is_dummy = true};
-    struct attention_io io = attention_io_fused(
-        &forward->shape, forward->qkv.data, forward->qkv_width, forward->attended.data, q_width);
     const uint8_t *sent;
     uint8_t *view;
     TRY(stage_take(forward->stage, layout->bytes, &view));
     TRY(forward_send(forward, layout, &step, view, &sent));
     struct error error = {""};
-    enum status status = forward->backend->forward(
-        forward->attention[kv_layers_at(forward->config, 0)], layout->metadata, &io, &error);
+    enum status status = touch_layer(forward, first_layer(forward->config, false), layout->metadata,
+                                     &error);
+    if (status == STATUS_OK && layout->wide)
+        status = touch_layer(forward, first_layer(forward->config, true), layout->wide, &error);
     if (status != STATUS_OK)
         log_error("a step for warming up that cannot be computed: %s", error.text);
     assert(status == STATUS_OK);

@@ -6,7 +6,7 @@
 
 static uint32_t layers_of(const struct model_config *config)
 {
-    return config->n_layers - kv_layers_count(config);
+    return kv_layers_recurrent(config);
 }
 
 static size_t rows_bytes(const struct model_config *config)

@@ -46,11 +46,35 @@ static bool is_of_skipped_layer(const struct model_config *config, const char *n
            layer - config->n_layers < config->n_skipped_layers;
 }
 
+/* K and V of layers that read those of others: some files have them. */
+static bool is_of_sharing_layer(const struct model_config *config, const char *name)
+{
+    static const char LAYERS[] = "layers.";
+    static const char *const PARTS[] = {".self_attn.k_proj.", ".self_attn.v_proj.",
+                                        ".self_attn.k_norm.", ".self_attn.v_norm."};
+    const char *at = strstr(name, LAYERS);
+    char *end;
+    if (!at)
+        return false;
+    const unsigned long layer = strtoul(at + sizeof LAYERS - 1, &end, 10);
+    if (layer >= config->n_layers || config->kv_back[layer] == 0)
+        return false;
+    for (size_t i = 0; i < sizeof PARTS / sizeof *PARTS; i++)
+        if (strncmp(end, PARTS[i], strlen(PARTS[i])) == 0)
+            return true;
+    return false;
+}
+
 /* Of parts around the text model and behind its last layer: what they are; NULL: the tensor is of no such part. */
 static const char *part_beside(const char *name)
 {
     static const char *const PARTS[][2] = {{"model.visual.", "the part that sees"},
                                            {"visual.", "the part that sees"},
+                                           {"model.vision_tower.", "the part that sees"},
+                                           {"model.embed_vision.", "the part that sees"},
+                                           {"model.vision_embedder.", "the part that sees"},
+                                           {"model.audio_tower.", "the part that hears"},
+                                           {"model.embed_audio.", "the part that hears"},
                                            {"mtp.", "layers that predict further tokens"}};
     for (size_t i = 0; i < sizeof PARTS / sizeof *PARTS; i++)
         if (strncmp(name, PARTS[i][0], strlen(PARTS[i][0])) == 0)
@@ -74,7 +98,7 @@ static void tell_parts_beside(const struct weight_files *files, const bool *is_u
 void leftover_tensors_say(const struct model_config *config, const struct weight_files *files,
                           const bool *is_used)
 {
-    uint32_t n = 0, n_skipped = 0;
+    uint32_t n = 0, n_skipped = 0, n_sharing = 0;
     const char *first = NULL;
     tell_parts_beside(files, is_used);
     for (uint32_t i = 0; i < files->n_entries; i++) {
@@ -85,6 +109,10 @@ void leftover_tensors_say(const struct model_config *config, const struct weight
             n_skipped++;
             continue;
         }
+        if (is_of_sharing_layer(config, name)) {
+            n_sharing++;
+            continue;
+        }
         first = first ? first : name;
         n++;
     }
@@ -92,6 +120,10 @@ void leftover_tensors_say(const struct model_config *config, const struct weight
         log_info("%u tensors of the %u layers behind layer %u are not used: they predict further "
                  "tokens (num_nextn_predict_layers)",
                  n_skipped, config->n_skipped_layers, config->n_layers - 1);
+    if (n_sharing > 0)
+        log_info("%u tensors of K and V are not used: their layers read those of others "
+                 "(num_kv_shared_layers)",
+                 n_sharing);
     if (n > 0)
         log_event(LOG_WARN, NULL, "tensors not used by this architecture", LOG_U64("n", n),
                   LOG_TEXT("first", first));

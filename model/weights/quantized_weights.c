@@ -67,6 +67,8 @@ static void add_layer(struct matrix_list *list, struct layer_weights *layer)
     add(list, &layer->gate, blocks);
     add(list, &layer->up, blocks);
     add(list, &layer->down, blocks);
+    add(list, &layer->input_gate, blocks);
+    add(list, &layer->input_out, blocks);
     add(list, &layer->shared_gate, blocks);
     add(list, &layer->shared_up, blocks);
     add(list, &layer->shared_down, blocks);

@@ -213,10 +213,8 @@ static size_t make_all(struct thread_pool *threads, struct weights *weights, uin
             bytes += make_some(threads, &weights->experts[layer][e].gate, PER_EXPERT,
                                made ? made + bytes : NULL);
     }
-    const size_t needed = weights->head.source.data ? made_bytes(&weights->head) : 0;
-    if (needed > 0 && made)
-        make(threads, &weights->head, made + bytes);
-    return bytes + needed;
+    bytes += make_some(threads, &weights->input_projection, 1, made ? made + bytes : NULL);
+    return bytes + make_some(threads, &weights->head, 1, made ? made + bytes : NULL);
 }
 
 enum status rearranged_weights_make(struct thread_pool *threads, struct weights *weights,

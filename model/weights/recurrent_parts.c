@@ -11,8 +11,8 @@ static void by_heads(const struct model_config *config, bool is_gate, struct ten
 static void in_order(const struct model_config *config, enum tensor_part part,
                      struct tensor_source *source)
 {
-    const uint32_t keys = (uint32_t)dimension_size(config, DIM_STATE_KEYS);
-    const uint32_t values = (uint32_t)dimension_size(config, DIM_STATE_VALUES);
+    const uint32_t keys = (uint32_t)dimension_size(config, 0, DIM_STATE_KEYS);
+    const uint32_t values = (uint32_t)dimension_size(config, 0, DIM_STATE_VALUES);
     source->run = source->period = part == PART_STATE_V ? values : keys;
     source->first = part == PART_STATE_Q ? 0 : part == PART_STATE_K ? keys : 2 * keys;
     source->n_rows = 2 * keys + values;

@@ -1,5 +1,6 @@
 #include "model/weights/tensor_names.h"
 
+#include "model/config/layer_shape.h"
 #include "model/weights/tensor_rows.h"
 
 #include <assert.h>
@@ -126,6 +127,18 @@ static const struct tensor_row ATTENTION_GATED[] = {
     OUTPUT("self_attn.o_proj"),
     {0}};
 
+static const struct tensor_row ATTENTION_GEMMA4[] = {
+    LAYER("self_attn.q_proj.weight", q, DIM_Q, DIM_HIDDEN, ALWAYS),
+    LAYER("self_attn.k_proj.weight", k, DIM_KV, DIM_HIDDEN, IF_OWN_K),
+    LAYER("self_attn.v_proj.weight", v, DIM_KV, DIM_HIDDEN, IF_OWN_V),
+    LAYER("self_attn.q_proj.bias", q_bias, DIM_Q, DIM_NONE, IF_QKV_BIAS),
+    LAYER("self_attn.k_proj.bias", k_bias, DIM_KV, DIM_NONE, IF_OWN_K_BIAS),
+    LAYER("self_attn.v_proj.bias", v_bias, DIM_KV, DIM_NONE, IF_OWN_V_BIAS),
+    LAYER("self_attn.q_norm.weight", q_norm, DIM_HEAD, DIM_NONE, ALWAYS),
+    LAYER("self_attn.k_norm.weight", k_norm, DIM_HEAD, DIM_NONE, IF_OWN_K),
+    OUTPUT("self_attn.o_proj"),
+    {0}};
+
 /* ---- MLP ---- */
 
 #define INNER(name, member)                                                                        \
@@ -216,6 +229,17 @@ static const struct tensor_row NORMS_GEMMA2[] = {
     MLP_NORM("pre_feedforward_layernorm"),
     LAYER("post_feedforward_layernorm.weight", mlp_after_norm, DIM_HIDDEN, DIM_NONE, ALWAYS),
     {0}};
+static const struct tensor_row NORMS_GEMMA4[] = {
+    NORM("input_layernorm", attention_norm),
+    LAYER("post_attention_layernorm.weight", attention_after_norm, DIM_HIDDEN, DIM_NONE, ALWAYS),
+    MLP_NORM("pre_feedforward_layernorm"),
+    LAYER("post_feedforward_layernorm.weight", mlp_after_norm, DIM_HIDDEN, DIM_NONE, ALWAYS),
+    LAYER("layer_scalar", scale, DIM_ONE, DIM_NONE, ALWAYS),
+    LAYER("per_layer_input_gate.weight", input_gate, DIM_INPUT, DIM_HIDDEN, IF_LAYER_INPUTS),
+    LAYER("per_layer_projection.weight", input_out, DIM_HIDDEN, DIM_INPUT, IF_LAYER_INPUTS),
+    LAYER("post_per_layer_input_norm.weight", input_after_norm, DIM_HIDDEN, DIM_NONE,
+          IF_LAYER_INPUTS),
+    {0}};
 static const struct tensor_row NORMS_OLMO2[] = {
     LAYER("post_attention_layernorm.weight", attention_after_norm, DIM_HIDDEN, DIM_NONE, ALWAYS),
     LAYER("post_feedforward_layernorm.weight", mlp_after_norm, DIM_HIDDEN, DIM_NONE, ALWAYS),
@@ -245,6 +269,14 @@ static const struct tensor_row NORMS_FALCON[] = {
 /* ---- the model ---- */
 
 static const struct tensor_row ENDS[] = {MODEL_NORM("norm", norm), {0}};
+static const struct tensor_row ENDS_GEMMA4[] = {
+    MODEL("embed_tokens_per_layer.weight", layer_inputs, DIM_INPUT_VOCABULARY, DIM_INPUTS,
+          IF_LAYER_INPUTS),
+    MODEL("per_layer_model_projection.weight", input_projection, DIM_INPUTS, DIM_HIDDEN,
+          IF_LAYER_INPUTS),
+    MODEL("per_layer_projection_norm.weight", input_norm, DIM_INPUT, DIM_NONE, IF_LAYER_INPUTS),
+    MODEL_NORM("norm", norm),
+    {0}};
 static const struct tensor_row ENDS_PHI[] = {MODEL_NORM("final_layernorm", norm), {0}};
 static const struct tensor_row ENDS_GPT2[] = {
     MODEL("wpe.weight", positions, DIM_POSITIONS, DIM_HIDDEN, ALWAYS),
@@ -321,6 +353,8 @@ static const struct tensor_names SETS[] = {
     [NAMED_AS_QWEN_NEXT] = EXPERTS(ATTENTION_GATED, ROUTER_QWEN, EXPERT_QWEN, "mlp.experts.",
                                    false),
     [NAMED_AS_QWEN3_5] = EXPERTS(ATTENTION_GATED, ROUTER_QWEN, EXPERT_QWEN, "mlp.experts.", false),
+    [NAMED_AS_GEMMA4] = DENSE("model.", "layers.", EMBEDDING, HEAD, ENDS_GEMMA4, NORMS_GEMMA4,
+                              ATTENTION_GEMMA4, MLP),
 };
 
 const char *const KV_SCALE_NAMES[2][4] = {
@@ -341,7 +375,7 @@ const struct tensor_names *tensor_names_of(const struct model_config *config)
     return &SETS[family->naming];
 }
 
-bool tensor_is_wanted(const struct model_config *config, enum condition condition)
+bool tensor_is_wanted(const struct model_config *config, uint32_t layer, enum condition condition)
 {
     const struct decoder *decoder = &config->decoder;
     switch (condition) {
@@ -381,6 +415,16 @@ bool tensor_is_wanted(const struct model_config *config, enum condition conditio
     case IF_GATE:
     case IF_NO_GATE:
         return decoder->has_no_gate == (condition == IF_NO_GATE);
+    case IF_OWN_K:
+        return layer_has_kv(config, layer);
+    case IF_OWN_V:
+        return layer_has_kv(config, layer) && !config->v_is_k[layer];
+    case IF_OWN_K_BIAS:
+        return config->qkv_bias && tensor_is_wanted(config, layer, IF_OWN_K);
+    case IF_OWN_V_BIAS:
+        return config->qkv_bias && tensor_is_wanted(config, layer, IF_OWN_V);
+    case IF_LAYER_INPUTS:
+        return decoder->layer_inputs.width > 0;
     case ALWAYS:
         break;
     }
@@ -407,20 +451,32 @@ static uint64_t recurrent_size(const struct recurrent_sizes *sizes, enum dimensi
     }
 }
 
-uint64_t dimension_size(const struct model_config *config, enum dimension dimension)
+static uint64_t input_size(const struct model_config *config, enum dimension dimension)
+{
+    const struct layer_inputs *inputs = &config->decoder.layer_inputs;
+    if (dimension == DIM_INPUT_VOCABULARY)
+        return inputs->vocabulary;
+    return dimension == DIM_INPUT ? inputs->width : (uint64_t)config->n_layers * inputs->width;
+}
+
+uint64_t dimension_size(const struct model_config *config, uint32_t layer, enum dimension dimension)
 {
     const struct latent_shape *latent = &config->decoder.latent;
     switch (dimension) {
     case DIM_HIDDEN:
         return config->hidden;
     case DIM_Q:
-        return (uint64_t)config->n_heads * config->head_dim;
+        return (uint64_t)config->n_heads * layer_head_dim(config, layer);
     case DIM_KV:
-        return (uint64_t)config->n_kv_heads * config->head_dim;
+        return (uint64_t)layer_kv_heads(config, layer) * layer_head_dim(config, layer);
     case DIM_HEAD:
-        return config->head_dim;
+        return layer_head_dim(config, layer);
     case DIM_FFN:
-        return config->ffn;
+        return layer_ffn(config, layer);
+    case DIM_INPUT:
+    case DIM_INPUTS:
+    case DIM_INPUT_VOCABULARY:
+        return input_size(config, dimension);
     case DIM_VOCABULARY:
         return config->vocabulary;
     case DIM_POSITIONS:

@@ -41,6 +41,9 @@ enum dimension {
     DIM_CONV_CHANNELS,
     DIM_CONV_WIDTH, /* in the files [channels][1][width] */
     DIM_BUCKETS,    /* of a relative bias */
+    DIM_INPUT,      /* of layer_inputs: of a layer, of all, rows of the table */
+    DIM_INPUTS,
+    DIM_INPUT_VOCABULARY,
 };
 
 /* When the model has the tensor. */
@@ -65,6 +68,11 @@ enum condition {
     IF_CHOICE, /* a bias of it */
     IF_GATE,
     IF_NO_GATE,
+    IF_OWN_K,  /* the layer does not read K and V of another */
+    IF_OWN_V,  /* nor is V what K is */
+    IF_OWN_K_BIAS,
+    IF_OWN_V_BIAS,
+    IF_LAYER_INPUTS,
 };
 
 /* Which rows of the tensor in the file. */
@@ -132,7 +140,8 @@ const struct tensor_row *tensor_names_of_joined_experts(const struct model_confi
 const struct tensor_names *tensor_names_of_encoder_model(enum tensor_naming naming,
                                                          bool is_encoder);
 
-/* Whether the row's condition holds. */
-bool tensor_is_wanted(const struct model_config *config, enum condition condition);
+/* Whether the row's condition holds in a layer; 0 for tensors of the model. */
+bool tensor_is_wanted(const struct model_config *config, uint32_t layer, enum condition condition);
 /* 1 for DIM_NONE. */
-uint64_t dimension_size(const struct model_config *config, enum dimension dimension);
+uint64_t dimension_size(const struct model_config *config, uint32_t layer,
+                        enum dimension dimension);

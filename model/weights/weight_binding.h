@@ -20,6 +20,7 @@
 /* The arguments and results of weight_table_bind. */
 struct weight_binding {
     const struct model_config *config;
+    uint32_t layer; /* whose tensors are being bound; 0 for those of the model */
     const struct weight_files *files;
     struct weights *weights; /* layers and experts: [config->n_layers] */
     bool *is_used;           /* [files->n_entries] */

@@ -68,16 +68,22 @@ static enum status to_dtype(const struct weight_entry *entry, enum dtype *dtype_
 
 /* ---- where the rows of a tensor lie in the one of the files ---- */
 
-static uint64_t rows_in_file(const struct model_config *config, const struct tensor_row *row)
+static uint64_t size_of(const struct weight_binding *binding, enum dimension dimension)
 {
+    return dimension_size(binding->config, binding->layer, dimension);
+}
+
+static uint64_t rows_in_file(const struct weight_binding *binding, const struct tensor_row *row)
+{
+    const struct model_config *config = binding->config;
     switch (row->part) {
     case PART_Q:
     case PART_K:
     case PART_V:
-        return dimension_size(config, DIM_Q) + 2 * dimension_size(config, DIM_KV);
+        return size_of(binding, DIM_Q) + 2 * size_of(binding, DIM_KV);
     case PART_GATE:
     case PART_UP:
-        return 2 * dimension_size(config, row->rows);
+        return 2 * size_of(binding, row->rows);
     case PART_UK:
     case PART_UV:
         return (uint64_t)config->n_heads *
@@ -85,43 +91,45 @@ static uint64_t rows_in_file(const struct model_config *config, const struct ten
     default:
         break;
     }
-    return dimension_size(config, row->rows);
+    return size_of(binding, row->rows);
 }
 
 /* kv_b_proj has W_uk and W_uv of a head one after the other; the former is turned. */
-static uint64_t columns_in_file(const struct model_config *config, const struct tensor_row *row)
+static uint64_t columns_in_file(const struct weight_binding *binding, const struct tensor_row *row)
 {
-    return dimension_size(config, row->part == PART_UK ? DIM_LATENT : row->columns);
+    return size_of(binding, row->part == PART_UK ? DIM_LATENT : row->columns);
 }
 
-static struct tensor_source source_of_latents(const struct model_config *config,
+static struct tensor_source source_of_latents(const struct weight_binding *binding,
                                               const struct tensor_row *row)
 {
+    const struct model_config *config = binding->config;
     const struct latent_shape *latent = &config->decoder.latent;
     const bool is_k = row->part == PART_UK;
     return (struct tensor_source){.first = is_k ? 0 : latent->nope_dim,
                                   .run = is_k ? latent->nope_dim : latent->v_dim,
                                   .period = latent->nope_dim + latent->v_dim,
-                                  .n_rows = (uint32_t)rows_in_file(config, row),
+                                  .n_rows = (uint32_t)rows_in_file(binding, row),
                                   .turned = is_k ? latent->dim : 0,
                                   .is_of_heads = true};
 }
 
 /* The bounds of model_config.h keep these numbers far below 2^32. */
-static struct tensor_source source_of(const struct model_config *config,
+static struct tensor_source source_of(const struct weight_binding *binding,
                                       const struct tensor_row *row)
 {
+    const struct model_config *config = binding->config;
     const bool is_of_layer = row->rows != DIM_VOCABULARY && row->rows != DIM_POSITIONS;
-    const uint32_t q = (uint32_t)dimension_size(config, DIM_Q), d = config->head_dim;
-    const uint32_t kv = (uint32_t)dimension_size(config, DIM_KV);
+    const uint32_t q = (uint32_t)size_of(binding, DIM_Q), d = config->head_dim;
+    const uint32_t kv = (uint32_t)size_of(binding, DIM_KV);
     const uint32_t heads = config->n_heads / config->n_kv_heads;
     const bool by_group = config->decoder.qkv_layout == QKV_BY_GROUP;
-    const uint32_t n_out = (uint32_t)dimension_size(config, row->rows);
+    const uint32_t n_out = (uint32_t)size_of(binding, row->rows);
     if (row->part == PART_UK || row->part == PART_UV)
-        return source_of_latents(config, row);
+        return source_of_latents(binding, row);
     struct tensor_source source = {.run = n_out,
                                    .period = n_out,
-                                   .n_rows = (uint32_t)rows_in_file(config, row),
+                                   .n_rows = (uint32_t)rows_in_file(binding, row),
                                    .is_transposed = config->decoder.is_transposed &&
                                                     row->columns != DIM_NONE && is_of_layer,
                                    .is_widened = row->condition == IF_CHOICE};
@@ -204,13 +212,12 @@ static enum status bind_quantized(struct weight_binding *binding, const char *na
                                   const struct tensor_row *row, const struct tensor_source *source,
                                   struct tensor *tensor, bool *is_found_out, struct error *error)
 {
-    const uint32_t n_in = (uint32_t)dimension_size(binding->config, row->columns);
+    const uint32_t n_in = (uint32_t)size_of(binding, row->columns);
     *is_found_out = false;
     if (!is_matrix(row))
         return STATUS_OK;
-    TRY(quantized_files_bind(binding, name, source,
-                             (uint32_t)dimension_size(binding->config, row->rows), n_in, tensor,
-                             is_found_out, error));
+    TRY(quantized_files_bind(binding, name, source, (uint32_t)size_of(binding, row->rows), n_in,
+                             tensor, is_found_out, error));
     binding->n_quantized += *is_found_out;
     if (!*is_found_out || !source->is_transposed ||
         tensor->source.quantized.layout == LAYOUT_GPTQ) /* it has all matrices alike */
@@ -227,9 +234,9 @@ static enum status bind(struct weight_binding *binding, const char *name,
 {
     const struct model_config *config = binding->config;
     struct tensor *tensor = (struct tensor *)(void *)((char *)place + row->offset);
-    if (!tensor_is_wanted(config, row->condition))
+    if (!tensor_is_wanted(config, binding->layer, row->condition))
         return STATUS_OK;
-    struct tensor_source source = source_of(config, row);
+    struct tensor_source source = source_of(binding, row);
     if (expert != ALONE && tensor_names_of(config)->experts_are_transposed)
         source.is_transposed = row->columns != DIM_NONE;
     if (expert == ALONE) {
@@ -239,9 +246,9 @@ static enum status bind(struct weight_binding *binding, const char *name,
             return STATUS_OK;
     }
     const struct weight_entry *entry = weight_files_find(binding->files, name);
-    const uint64_t n_in = dimension_size(config, row->columns);
-    const uint64_t columns = columns_in_file(config, row);
-    const uint64_t shape[3] = {dimension_size(config, DIM_EXPERTS),
+    const uint64_t n_in = size_of(binding, row->columns);
+    const uint64_t columns = columns_in_file(binding, row);
+    const uint64_t shape[3] = {size_of(binding, DIM_EXPERTS),
                                source.is_transposed ? columns : source.n_rows,
                                source.is_transposed ? source.n_rows : columns};
     const uint64_t of_conv[3] = {source.n_rows, 1, n_in};
@@ -264,7 +271,7 @@ static enum status bind(struct weight_binding *binding, const char *name,
         return error_set(error, STATUS_UNSUPPORTED,
                          "%.80s: tensor %.120s has type %s, which is supported for matrices alone",
                          entry->shard->name, entry->tensor->name, dtype_name(tensor->dtype));
-    tensor->n_out = (uint32_t)dimension_size(config, row->rows);
+    tensor->n_out = (uint32_t)size_of(binding, row->rows);
     tensor->n_in = (uint32_t)n_in;
     const uint8_t *data = entry->tensor->data;
     if (expert != ALONE)
@@ -330,7 +337,7 @@ static enum status check_norms(const struct weight_binding *binding, uint32_t la
 {
     struct layer_weights *weights = &binding->weights->layers[layer];
     const struct tensor_names *names = tensor_names_of(binding->config);
-    if (weights->q_norm.dtype != weights->k_norm.dtype)
+    if (weights->k_norm.data && weights->q_norm.dtype != weights->k_norm.dtype)
         return error_set(error, STATUS_UNSUPPORTED,
                          "tensors %s%s%u.self_attn.q_norm.weight and k_norm.weight differ in dtype",
                          binding->root, names->layers, layer);
@@ -357,9 +364,9 @@ static enum status bind_rows(struct weight_binding *binding, const char *prefix,
     struct tensor *tensor = (struct tensor *)(void *)((char *)&weights->layers[layer] +
                                                       row->offset);
     const uint32_t n_of_layer = config->n_heads + config->n_kv_heads;
-    const uint64_t width = dimension_size(config, row->columns);
+    const uint64_t width = size_of(binding, row->columns);
     char ending[NAME_BYTES_MAX], name[2 * NAME_BYTES_MAX];
-    if (!tensor_is_wanted(config, row->condition))
+    if (!tensor_is_wanted(config, binding->layer, row->condition))
         return STATUS_OK;
     if (!weights->norm_rows)
         weights->norm_rows = calloc((size_t)config->n_layers * n_of_layer,
@@ -368,7 +375,7 @@ static enum status bind_rows(struct weight_binding *binding, const char *prefix,
         return error_set(error, STATUS_NO_MEMORY, "no memory for a table of norms");
     const void **rows = weights->norm_rows + (size_t)layer * n_of_layer +
                         (row->rows == DIM_KV_HEADS ? config->n_heads : 0);
-    tensor->n_out = (uint32_t)dimension_size(config, row->rows);
+    tensor->n_out = (uint32_t)size_of(binding, row->rows);
     tensor->n_in = (uint32_t)width;
     for (uint32_t i = 0; i < tensor->n_out; i++) {
         enum dtype dtype;
@@ -419,11 +426,9 @@ static enum status bind_mxfp4(struct weight_binding *binding, const char *name,
                               const struct tensor_row *row, struct tensor *tensor, uint32_t expert,
                               struct error *error)
 {
-    const struct model_config *config = binding->config;
-    const uint64_t n_in = dimension_size(config, row->columns);
-    const uint64_t shape[4] = {dimension_size(config, DIM_EXPERTS),
-                               dimension_size(config, row->rows), n_in / MXFP4_BLOCK,
-                               MXFP4_BLOCK / 2};
+    const uint64_t n_in = size_of(binding, row->columns);
+    const uint64_t shape[4] = {size_of(binding, DIM_EXPERTS), size_of(binding, row->rows),
+                               n_in / MXFP4_BLOCK, MXFP4_BLOCK / 2};
     const struct weight_entry *entries[2];
     char part[NAME_BYTES_MAX + sizeof MXFP4_BLOCKS];
     if (n_in % MXFP4_BLOCK != 0)
@@ -537,6 +542,7 @@ enum status weight_table_bind_layer(struct weight_binding *binding, uint32_t lay
 {
     const struct tensor_names *names = tensor_names_of(binding->config);
     struct layer_weights *weights = &binding->weights->layers[layer];
+    binding->layer = layer;
     TRY(bind_list(binding, layer, names->of_layer[0], error));
     TRY(bind_list(binding, layer,
                   binding->config->is_recurrent[layer] ? tensor_names_of_recurrent(binding->config)

@@ -51,12 +51,14 @@ void weight_types_count(const struct weights *weights, uint32_t n_layers, uint32
     };
     struct weight_counts counts = {.token_bytes = 0};
     const struct tensor *const of_ends[] = {&weights->embedding_norm, &weights->embedding_norm_bias,
-                                            &weights->norm, &weights->norm_bias,
-                                            &weights->head_bias};
+                                            &weights->norm,           &weights->norm_bias,
+                                            &weights->head_bias,      &weights->input_projection,
+                                            &weights->input_norm};
     uint64_t expert_bytes = 0;
     add(&weights->embedding, 1, &counts);
     add(&weights->positions, 1, &counts);
     add(&weights->encoder.embedding_norm, sizeof weights->encoder / sizeof(struct tensor), &counts);
+    add(&weights->layer_inputs, 1, &counts);
     for (size_t i = 0; i < sizeof of_ends / sizeof *of_ends; i++)
         counts.token_bytes += add(of_ends[i], 1, &counts);
     counts.token_bytes += weights->head.data == weights->embedding.data

@@ -83,8 +83,8 @@ static inline uint32_t tensor_scale_rows(const struct tensor *tensor)
 struct layer_weights {
     struct tensor attention_norm; /* [hidden], as all norms but those of Q and K */
     struct tensor attention_norm_bias, attention_after_norm;
-    struct tensor q;                             /* [n_heads * head_dim][hidden] */
-    struct tensor k, v;                          /* [n_kv_heads * head_dim][hidden] */
+    struct tensor q;    /* [n_heads * head_dim][hidden] */
+    struct tensor k, v; /* [n_kv_heads * head_dim][hidden]; v_is_k: no v; kv_back: neither */
     struct tensor output_gate, output_gate_bias; /* as q: sigmoid of it times attention's output */
     struct tensor q_bias, k_bias, v_bias;
     struct tensor q_a, q_a_bias, q_a_norm; /* [q_rank][hidden], [q_rank] */
@@ -110,6 +110,11 @@ struct layer_weights {
     struct tensor gate, up; /* [ffn][hidden]; no gate: up alone */
     struct tensor down;     /* [hidden][ffn] */
     struct tensor gate_bias, up_bias, down_bias;
+    /* With decoder.layer_inputs: */
+    struct tensor input_gate; /* [width][hidden] */
+    struct tensor input_out;  /* [hidden][width] */
+    struct tensor input_after_norm;
+    struct tensor scale; /* [1]: decoder.has_layer_scale */
     /* A layer with experts has no MLP of its own, but perhaps a shared expert. */
     struct tensor router, router_bias;                 /* [n_experts][hidden] */
     struct tensor selection_bias;                      /* [n_experts] F32, aligned */
@@ -135,6 +140,10 @@ struct weights {
     struct tensor embedding; /* [vocabulary][hidden] */
     struct tensor embedding_norm, embedding_norm_bias;
     struct tensor positions; /* [context_tokens + position_offset][hidden] */
+    /* With decoder.layer_inputs: */
+    struct tensor layer_inputs;     /* [layer_inputs.vocabulary][n_layers * width] */
+    struct tensor input_projection; /* [n_layers * width][hidden] */
+    struct tensor input_norm;       /* [width], of each layer's part */
     struct tensor norm, norm_bias;
     struct tensor head_bias; /* [vocabulary] */
     struct tensor head;      /* [vocabulary][hidden]; the embedding if tied */

@@ -479,7 +479,7 @@ struct target {
 static void put(void *arg, uint32_t index, const uint8_t *block)
 {
     const struct target *target = arg;
-    transfer_plan_put(&target->plan, block, index * SHORT.block_tokens,
+    transfer_plan_put(&target->plan, 0, block, index * SHORT.block_tokens,
                       &(struct transfer_target){0, UINT32_MAX, 0, target->spans});
 }
 

@@ -43,10 +43,10 @@ Test(prefix_tier, prompts_come_back_bit_for_bit_on_any_device)
 Test(prefix_tier, groups_of_layers_with_windows_come_back_with_what_the_next_token_sees)
 {
     static const struct cache_groups GROUPS[] = {
-        {.n = 2, .places = 4, .all = {{4, 0}, {4, 20}}},
-        {.n = 3, .places = 4, .all = {{4, 0}, {4, 0}, {4, 9}}},
-        {.n = 1, .places = 4, .all = {{4, 24}}},
-        {.n = 2, .places = 4, .all = {{4, 8}, {4, 40}}},
+        {.n = 2, .places = 4, .all = {{4, 0, {0}}, {4, 20, {0}}}},
+        {.n = 3, .places = 4, .all = {{4, 0, {0}}, {4, 0, {0}}, {4, 9, {0}}}},
+        {.n = 1, .places = 4, .all = {{4, 24, {0}}}},
+        {.n = 2, .places = 4, .all = {{4, 8, {0}}, {4, 40, {0}}}},
     };
     static const uint32_t BLOCKS[] = {40, 50, 16, 24};
     struct tier_bed bed;
@@ -79,7 +79,7 @@ Test(prefix_tier, a_prefix_comes_back_with_the_recurrent_state_behind_it)
 Test(prefix_tier, blocks_of_two_spans_on_their_way_are_enough_for_all_orders)
 {
     static const struct cache_groups GROUPS = {
-        .n = 3, .places = 4, .all = {{4, 0}, {4, 0}, {4, 9}}};
+        .n = 3, .places = 4, .all = {{4, 0, {0}}, {4, 0, {0}}, {4, 9, {0}}}};
     struct tier_bed bed;
     for (uint64_t seed = 1; seed <= 10; seed++) {
         struct engine_request requests[3] = {{.restore = 0}};

@@ -39,9 +39,11 @@ static const struct layout {
     uint32_t context_tokens, step_spans, n_blocks;
 } LAYOUTS[] = {
     {"one full group", LAYOUT(2, {0}), 160, 5, 60},
-    {"two full groups, one of a window", LAYOUT(6, {3, 2, {{2, 0}, {2, 0}, {2, 20}}}), 160, 3, 90},
-    {"windows of two sizes", LAYOUT(5, {3, 2, {{1, 0}, {2, 40}, {2, 9}}}), 160, 3, 70},
-    {"windows alone", LAYOUT(4, {2, 2, {{2, 17}, {2, 30}}}), 160, 5, 40},
+    {"two full groups, one of a window",
+     LAYOUT(6, {3, 2, {{2, 0, {0}}, {2, 0, {0}}, {2, 20, {0}}}}), 160, 3, 90},
+    {"windows of two sizes", LAYOUT(5, {3, 2, {{1, 0, {0}}, {2, 40, {0}}, {2, 9, {0}}}}), 160, 3,
+     70},
+    {"windows alone", LAYOUT(4, {2, 2, {{2, 17, {0}}, {2, 30, {0}}}}), 160, 5, 40},
     {"replies with sinks",
      {.n_layers = 2,
       .n_kv_heads = 1,
@@ -52,9 +54,9 @@ static const struct layout {
      240,
      5,
      70},
-    {"a long window", LAYOUT(4, {2, 2, {{2, 0}, {2, 38}}}), 64, 9, 40},
-    {"a recurrent state", LAYOUT(2, {1, 2, {{2, 0}}, .n_state = 3}), 160, 5, 60},
-    {"a recurrent state beside a window", LAYOUT(4, {2, 2, {{2, 0}, {2, 20}}, .n_state = 2}), 160,
+    {"a long window", LAYOUT(4, {2, 2, {{2, 0, {0}}, {2, 38, {0}}}}), 64, 9, 40},
+    {"a recurrent state", LAYOUT(2, {1, 2, {{2, 0, {0}}}, .n_state = 3}), 160, 5, 60},
+    {"a recurrent state beside a window", LAYOUT(4, {2, 2, {{2, 0, {0}}, {2, 20, {0}}}, .n_state = 2}), 160,
      3, 70},
 };
 

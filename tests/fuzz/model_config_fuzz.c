@@ -25,7 +25,9 @@ static void check(const struct model_config *config)
     assert(config->hidden >= 1 && config->hidden <= HIDDEN_MAX);
     assert(config->n_kv_heads >= 1 && config->n_heads % config->n_kv_heads == 0);
     assert(config->head_dim % 8 == 0 && config->head_dim <= HEAD_DIM_MAX);
-    assert(config->ffn >= 1 && config->ffn <= FFN_MAX);
+    assert(config->wide_head_dim % 8 == 0 && config->wide_head_dim <= HEAD_DIM_MAX);
+    assert(config->wide_head_dim == 0 || config->n_heads % config->wide_kv_heads == 0);
+    assert(config->ffn >= 1 && config->ffn <= FFN_MAX && config->sharing_ffn <= FFN_MAX);
     assert(config->vocabulary >= 1 && config->vocabulary <= VOCABULARY_MAX);
     assert(config->context_tokens >= 1 && config->context_tokens <= CONTEXT_TOKENS_MAX);
     assert(config->norm_eps > 0 && config->norm_eps <= 1);
@@ -37,6 +39,8 @@ static void check(const struct model_config *config)
     const struct moe_routing *routing = &config->experts.routing;
     assert(routing->n_experts <= MOE_EXPERTS_MAX && routing->top_k <= routing->n_experts);
     assert(config->experts.n_inner <= FFN_MAX && config->experts.n_shared_inner <= FFN_MAX);
+    for (uint32_t i = 0; i < config->n_layers; i++)
+        assert(config->kv_back[i] <= i && config->kv_back[i - config->kv_back[i]] == 0);
     for (uint32_t i = 0; i < config->n_layers; i++)
         assert(!config->has_experts[i] || (routing->top_k > 0 && config->experts.n_inner > 0));
 }

@@ -164,7 +164,7 @@ Test(rope, only_scalings_beyond_the_original_positions_depend_on_the_length)
     config.high_freq_factor = 4;
     config.short_factors = factors;
     config.long_factors = others;
-    for (enum rope_scaling scaling = ROPE_NONE; scaling <= ROPE_LONGROPE; scaling++)
+    for (enum rope_scaling scaling = ROPE_NONE; scaling <= ROPE_PROPORTIONAL; scaling++)
         for (uint32_t positions = 2048; positions <= 2049; positions++) {
             config.scaling = scaling;
             config.positions_max = positions;
@@ -178,6 +178,34 @@ Test(rope, only_scalings_beyond_the_original_positions_depend_on_the_length)
     struct rope *rope = make(&config);
     cr_assert_not(rope_depends_on_length(rope));
     rope_destroy(rope);
+}
+
+/* Gemma 4: the exponents are those of whole heads, and the other pairs stay. */
+Test(rope, proportional_turns_the_first_pairs_alone)
+{
+    struct rope_config config = PLAIN;
+    config.scaling = ROPE_PROPORTIONAL;
+    config.head_dim = 512;
+    config.factor = 4;
+    config.n_turning = 3;
+    struct rope *rope = make(&config);
+    float cosines[256], sines[256];
+    rope_angles(rope, 100, 101, cosines, sines);
+    for (uint32_t i = 0; i < 256; i++) {
+        const double inv_freq = i < 3 ? pow(config.theta, -2.0 * i / 512) / 4 : 0;
+        cr_assert_eq(rope_inv_freq(rope)[i], (float)inv_freq, "pair %u", i);
+        cr_assert(i < 3 || (cosines[i] == 1 && sines[i] == 0), "pair %u", i);
+    }
+    cr_assert_eq(rope_rotary_dim(rope), 512);
+    rope_destroy(rope);
+    struct error error = {""};
+    config.n_turning = 257;
+    cr_assert_eq(rope_create(&config, &rope, &error), STATUS_INVALID_ARGUMENT);
+    cr_assert(strstr(error.text, "n_turning is 257"), "%s", error.text);
+    config.n_turning = 3;
+    config.rotary_dim = 64;
+    cr_assert_eq(rope_create(&config, &rope, &error), STATUS_INVALID_ARGUMENT);
+    cr_assert(strstr(error.text, "rotary_dim 64"), "%s", error.text);
 }
 
 Test(rope, tells_its_shape)
@@ -251,7 +279,7 @@ static const struct {
     const char *word;
 } bad[] = {
     {{.head_dim = 60, .positions_max = 8, .theta = 1e4}, STATUS_INVALID_ARGUMENT, "head_dim"},
-    {{.head_dim = 512, .positions_max = 8, .theta = 1e4}, STATUS_INVALID_ARGUMENT, "head_dim"},
+    {{.head_dim = 520, .positions_max = 8, .theta = 1e4}, STATUS_INVALID_ARGUMENT, "head_dim"},
     {{.head_dim = 64, .rotary_dim = 31, .positions_max = 8, .theta = 1e4},
      STATUS_INVALID_ARGUMENT,
      "rotary_dim is 31"},

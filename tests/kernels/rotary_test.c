@@ -288,8 +288,8 @@ Test(rotary, what_it_does_not_take_is_refused_by_name)
     assert_refused(&bad, "dtype is 3");
     bad = good, bad.head_dim = 12;
     assert_refused(&bad, "head_dim is 12");
-    bad = good, bad.head_dim = 264;
-    assert_refused(&bad, "head_dim is 264");
+    bad = good, bad.head_dim = 520;
+    assert_refused(&bad, "head_dim is 520");
     bad = good, bad.table.rotary_dim = 0;
     assert_refused(&bad, "rotary_dim is 0");
     bad = good, bad.table.rotary_dim = 7;

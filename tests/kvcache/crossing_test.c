@@ -7,13 +7,13 @@ enum { SPANS = 40 };
 
 static const struct geometry KINDS[] = {
     {.n_layers = 4, .block_tokens = 8},
-    {.n_layers = 4, .block_tokens = 8, .groups = {1, 4, {{4, 0}}}},
-    {.n_layers = 4, .block_tokens = 8, .groups = {1, 4, {{4, 30}}}},
-    {.n_layers = 4, .block_tokens = 8, .groups = {2, 2, {{2, 0}, {2, 30}}}},
-    {.n_layers = 5, .block_tokens = 8, .groups = {3, 2, {{1, 0}, {2, 9}, {2, 50}}}},
-    {.n_layers = 6, .block_tokens = 8, .groups = {3, 2, {{2, 0}, {2, 0}, {2, 1}}}},
-    {.n_layers = 2, .block_tokens = 8, .groups = {1, 2, {{2, 0}}, .n_state = 5}},
-    {.n_layers = 4, .block_tokens = 8, .groups = {2, 2, {{2, 0}, {2, 30}}, .n_state = 1}},
+    {.n_layers = 4, .block_tokens = 8, .groups = {1, 4, {{4, 0, {0}}}}},
+    {.n_layers = 4, .block_tokens = 8, .groups = {1, 4, {{4, 30, {0}}}}},
+    {.n_layers = 4, .block_tokens = 8, .groups = {2, 2, {{2, 0, {0}}, {2, 30, {0}}}}},
+    {.n_layers = 5, .block_tokens = 8, .groups = {3, 2, {{1, 0, {0}}, {2, 9, {0}}, {2, 50, {0}}}}},
+    {.n_layers = 6, .block_tokens = 8, .groups = {3, 2, {{2, 0, {0}}, {2, 0, {0}}, {2, 1, {0}}}}},
+    {.n_layers = 2, .block_tokens = 8, .groups = {1, 2, {{2, 0, {0}}}, .n_state = 5}},
+    {.n_layers = 4, .block_tokens = 8, .groups = {2, 2, {{2, 0, {0}}, {2, 30, {0}}}, .n_state = 1}},
     {.n_layers = 2, .block_tokens = 8, .groups = {0, .n_state = 2}},
 };
 

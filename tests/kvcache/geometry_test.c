@@ -61,16 +61,68 @@ Test(geometry, names_the_field_that_is_wrong)
          "kv_scales is 0000000000000000 with dtype int8"},
         {{5, 2, 32, 32, KV_F16, {0}, "", 0xab, {0}, 0, {0}, false},
          "kv_scales is 00000000000000ab with dtype f16"},
-        {{5, 2, 32, 32, KV_F16, {0}, "", 0, {17, 5, {{5, 0}}, 0}, 0, {0}, false},
+        {{5, 2, 32, 32, KV_F16, {0}, "", 0, {17, 5, {{5, 0, {0}}}, 0}, 0, {0}, false},
          "groups are 17, at most 16"},
-        {{5, 2, 32, 32, KV_F16, {0}, "", 0, {2, 4, {{4, 0}, {0, 9}}, 0}, 0, {0}, false},
+        {{5, 2, 32, 32, KV_F16, {0}, "", 0, {2, 4, {{4, 0, {0}}, {0, 9, {0}}}, 0}, 0, {0}, false},
          "group 1 has 0 layers, wanted 1 to 4"},
-        {{5, 2, 32, 32, KV_F16, {0}, "", 0, {1, 4, {{5, 0}}, 0}, 0, {0}, false},
+        {{5, 2, 32, 32, KV_F16, {0}, "", 0, {1, 4, {{5, 0, {0}}}, 0}, 0, {0}, false},
          "group 0 has 5 layers, wanted 1 to 4"},
-        {{5, 2, 32, 32, KV_F16, {0}, "", 0, {2, 4, {{4, 9}, {1, 0}}, 0}, 0, {0}, false},
+        {{5, 2, 32, 32, KV_F16, {0}, "", 0, {2, 4, {{4, 9, {0}}, {1, 0, {0}}}, 0}, 0, {0}, false},
          "group 1 has window 0 behind one with a window"},
-        {{5, 2, 32, 32, KV_F16, {0}, "", 0, {2, 4, {{4, 0}, {2, 9}}, 0}, 0, {0}, false},
+        {{5, 2, 32, 32, KV_F16, {0}, "", 0, {2, 4, {{4, 0, {0}}, {2, 9, {0}}}, 0}, 0, {0}, false},
          "groups have 6 layers of n_layers 5"},
+        {{5,
+          2,
+          32,
+          32,
+          KV_F16,
+          {0},
+          "",
+          0,
+          {2, 4, {{4, 0, {2, 32}}, {1, 9, {0}}}, 0},
+          0,
+          {0},
+          false},
+         "group 1 has n_kv_heads 0 and head_dim 0, wanted both above 0"},
+        {{5,
+          2,
+          32,
+          32,
+          KV_F16,
+          {0},
+          "",
+          0,
+          {2, 4, {{4, 0, {0}}, {1, 9, {0, 8}}}, 0},
+          0,
+          {0},
+          false},
+         "group 1 has n_kv_heads 0 and head_dim 8, wanted both 0"},
+        {{5,
+          2,
+          32,
+          32,
+          KV_F16,
+          {0},
+          "",
+          0,
+          {2, 4, {{3, 0, {2, 64}}, {2, 9, {2, 32}}}, 0},
+          0,
+          {0},
+          false},
+         "group 0 has 3 layers, wanted 1 to 2"},
+        {{5,
+          2,
+          32,
+          32,
+          KV_F16,
+          {0},
+          "",
+          0,
+          {2, 4, {{1, 0, {1u << 20, 1u << 20}}, {4, 9, {2, 32}}}, 0},
+          0,
+          {0},
+          false},
+         "group 0 has n_kv_heads 1048576 and head_dim 1048576"},
         {{5, 2, 40, 32, KV_F16, {0}, "", 0, {0}, 32, {0}, false},
          "latent_dim is 32 with n_kv_heads 2 and head_dim 40"},
         {{5, 1, 32, 32, KV_F16, {0}, "", 0, {0}, 32, {0}, false},
@@ -81,11 +133,22 @@ Test(geometry, names_the_field_that_is_wrong)
          "sink_tokens are 8 of a window of 8"},
         {{5, 2, 32, 32, KV_F16, {0}, "", 0, {0}, 0, {0, 4}, false},
          "sink_tokens are 4 of a window of 0"},
-        {{5, 2, 32, 32, KV_F16, {0}, "", 0, {2, 4, {{4, 0}, {1, 9}}, 0}, 0, {64, 4}, false},
+        {{5,
+          2,
+          32,
+          32,
+          KV_F16,
+          {0},
+          "",
+          0,
+          {2, 4, {{4, 0, {0}}, {1, 9, {0}}}, 0},
+          0,
+          {64, 4},
+          false},
          "sink_tokens with 2 groups of layers and 0 blocks of recurrent state: expected one"},
-        {{5, 2, 32, 32, KV_F16, {0}, "", 0, {1, 5, {{5, 0}}, 3}, 0, {64, 4}, false},
+        {{5, 2, 32, 32, KV_F16, {0}, "", 0, {1, 5, {{5, 0, {0}}}, 3}, 0, {64, 4}, false},
          "sink_tokens with 1 groups of layers and 3 blocks of recurrent state: expected one"},
-        {{5, 2, 32, 32, KV_F16, {0}, "", 0, {1, 5, {{5, 0}}, 4097}, 0, {0}, false},
+        {{5, 2, 32, 32, KV_F16, {0}, "", 0, {1, 5, {{5, 0, {0}}}, 4097}, 0, {0}, false},
          "recurrent state has 4097 blocks, at most 4096: raise kv_block_tokens"},
     };
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
@@ -156,10 +219,10 @@ Test(geometry, groups_of_layers_differ_by_kinds_and_windows)
 {
     struct geometry ours = GOOD, theirs = GOOD;
     struct error error = {""};
-    theirs.groups = (struct cache_groups){1, 5, {{5, 0}}, 0};
+    theirs.groups = (struct cache_groups){1, 5, {{5, 0, {0}}}, 0};
     cr_assert_eq(geometry_match(&ours, &theirs, "equal", &error), STATUS_OK,
                  "one group may be told or not");
-    theirs.groups = (struct cache_groups){3, 2, {{1, 0}, {2, 64}, {2, 64}}, 0};
+    theirs.groups = (struct cache_groups){3, 2, {{1, 0, {0}}, {2, 64, {0}}, {2, 64, {0}}}, 0};
     cr_assert_eq(geometry_match(&ours, &theirs, "equal", &error), STATUS_GEOMETRY_MISMATCH);
     cr_assert_str_eq(error.text,
                      "KV layout: groups of layers are 5 of all tokens here and 1 of all "
@@ -178,7 +241,7 @@ Test(geometry, a_recurrent_state_is_a_part_of_a_sequence_and_has_as_many_blocks_
     struct geometry ours = GOOD, theirs = GOOD;
     struct error error = {""};
     uint64_t whole;
-    ours.groups = theirs.groups = (struct cache_groups){1, 5, {{5, 0}}, 7};
+    ours.groups = theirs.groups = (struct cache_groups){1, 5, {{5, 0, {0}}}, 7};
     cr_assert_eq(geometry_match(&ours, &theirs, "equal", &error), STATUS_OK);
     cr_assert_eq(geometry_blocks(&ours, 100), 4 + 7);
     cr_assert_eq(geometry_blocks(&ours, 0), 0);
@@ -198,12 +261,49 @@ Test(geometry, a_recurrent_state_is_a_part_of_a_sequence_and_has_as_many_blocks_
                  STATUS_GEOMETRY_MISMATCH);
 }
 
+/* A layer of group 0 takes two places, one of the others one. */
+static struct geometry unequal(void)
+{
+    struct geometry geometry = GOOD;
+    geometry.groups = (struct cache_groups){
+        2, 4, {{2, 0, {1, 2 * GOOD.n_kv_heads * GOOD.head_dim}}, {3, 64, {2, 32}}}, 0};
+    return geometry;
+}
+
+Test(geometry, groups_may_have_heads_of_their_own)
+{
+    const struct geometry ours = unequal();
+    struct geometry theirs = ours;
+    struct error error = {""};
+    uint64_t whole;
+    cr_assert_eq(geometry_check(&ours, &error), STATUS_OK, "%s", error.text);
+    cr_assert_eq(geometry_block_bytes(&ours), 4 * 2 * 2 * 32 * 32 * 2, "places, K and V, a place");
+    cr_assert_eq(geometry_layers_of_block(&ours, 0), 2);
+    cr_assert_eq(geometry_layers_of_block(&ours, 1), 4);
+    cr_assert_eq(geometry_sequence_bytes(&ours, 64, &whole), (2 + 2) * geometry_block_bytes(&ours));
+    cr_assert_eq(whole, 2 * geometry_block_bytes(&ours) / 4 * (2 * 2 + 3), "without padding");
+    cr_assert_eq(geometry_match(&ours, &theirs, "equal", &error), STATUS_OK);
+    theirs.groups.all[0].heads = (struct cache_heads){2, 64};
+    cr_assert_eq(geometry_match(&ours, &theirs, "equal", &error), STATUS_GEOMETRY_MISMATCH);
+    cr_assert_str_eq(error.text,
+                     "KV layout: n_kv_heads of group 0 of layers is 1 here and 2 there");
+    theirs.groups.all[0].heads = (struct cache_heads){1, 64};
+    theirs.groups.places = 4;
+    cr_assert_eq(geometry_match(&ours, &theirs, "equal", &error), STATUS_GEOMETRY_MISMATCH);
+    cr_assert_str_eq(error.text,
+                     "KV layout: head_dim of group 0 of layers is 128 here and 64 there");
+    theirs = ours;
+    theirs.groups.all[0].heads = theirs.groups.all[1].heads = (struct cache_heads){0};
+    cr_assert_eq(geometry_match(&ours, &theirs, "equal", &error), STATUS_GEOMETRY_MISMATCH);
+    cr_assert(strstr(error.text, "of group 0 of layers"), "%s", error.text);
+}
+
 Test(geometry, blocks_have_the_places_of_a_group)
 {
     struct geometry windows = GOOD;
     struct error error = {""};
     uint64_t whole;
-    windows.groups = (struct cache_groups){3, 2, {{1, 0}, {2, 64}, {2, 64}}, 0};
+    windows.groups = (struct cache_groups){3, 2, {{1, 0, {0}}, {2, 64, {0}}, {2, 64, {0}}}, 0};
     cr_assert_eq(geometry_check(&windows, &error), STATUS_OK, "%s", error.text);
     cr_assert_eq(geometry_block_bytes(&windows), 2 * 2 * 2 * 32 * 32 * 2);
     cr_assert_eq(geometry_spans(&windows, 1000), 32);
@@ -237,7 +337,7 @@ Test(geometry, other_blocks_are_accepted_by_who_converts_them)
         struct geometry ours = GOOD;
         struct error error = {""};
         if (CASES[i].has_window)
-            ours.groups = (struct cache_groups){2, 3, {{2, 0}, {3, 64}}, 0};
+            ours.groups = (struct cache_groups){2, 3, {{2, 0, {0}}, {3, 64, {0}}}, 0};
         struct geometry theirs = ours;
         theirs.block_tokens = CASES[i].block_tokens;
         theirs.dtype = CASES[i].dtype;

@@ -29,13 +29,13 @@ static const struct geometry WINDOWS = {.n_layers = 5,
                                         .head_dim = 8,
                                         .block_tokens = BLOCK,
                                         .dtype = KV_F32,
-                                        .groups = {3, 2, {{1, 0}, {2, 20}, {2, 9}}}};
+                                        .groups = {3, 2, {{1, 0, {0}}, {2, 20, {0}}, {2, 9, {0}}}}};
 static const struct geometry ALL_WINDOWS = {.n_layers = 4,
                                             .n_kv_heads = 1,
                                             .head_dim = 8,
                                             .block_tokens = BLOCK,
                                             .dtype = KV_F32,
-                                            .groups = {2, 2, {{2, 16}, {2, 30}}}};
+                                            .groups = {2, 2, {{2, 16, {0}}, {2, 30, {0}}}}};
 
 static const struct geometry STATE = {.n_layers = 2,
                                       .n_kv_heads = 1,

@@ -181,7 +181,7 @@ Test(prefix_watch, touched_spans_are_evicted_last)
 
 Test(prefix_watch, spans_of_windows_are_added_without_those_before_them)
 {
-    static const struct cache_groups WINDOW = {.n = 1, .places = 1, .all = {{1, 8}}};
+    static const struct cache_groups WINDOW = {.n = 1, .places = 1, .all = {{1, 8, {0}}}};
     struct watch watch;
     open_watch(&watch, &WINDOW);
     cr_assert(add(&watch, 3));
@@ -198,7 +198,8 @@ Test(prefix_watch, spans_of_windows_are_added_without_those_before_them)
 
 Test(prefix_watch, a_block_of_a_window_is_added_to_a_span_that_lacks_it)
 {
-    static const struct cache_groups BOTH = {.n = 2, .places = 1, .all = {{1, 0}, {1, 8}}};
+    static const struct cache_groups BOTH = {
+        .n = 2, .places = 1, .all = {{1, 0, {0}}, {1, 8, {0}}}};
     struct watch watch;
     block_id ids[2];
     open_watch(&watch, &BOTH);

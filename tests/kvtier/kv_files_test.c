@@ -230,7 +230,7 @@ Test(kv_files, files_of_another_geometry_model_or_numerics_are_deleted_at_start)
     others[4].head_dim = 16;
     others[5].dtype = KV_E4M3, others[5].kv_scales = 5;
     others[6].block_tokens = 16;
-    others[7].groups = (struct cache_groups){.n = 1, .places = 2, .all = {{2, 64}}};
+    others[7].groups = (struct cache_groups){.n = 1, .places = 2, .all = {{2, 64, {0}}}};
     for (int i = 0; i < 8; i++) {
         struct error error = {""};
         struct kv_files *files = tier_open(&folder, 8);
@@ -241,6 +241,25 @@ Test(kv_files, files_of_another_geometry_model_or_numerics_are_deleted_at_start)
         cr_assert_eq(kv_files_open(&options, &error, &files), STATUS_OK, "%s", error.text);
         cr_assert_eq(kv_files_found(files).n_foreign, 1, "%d", i);
         cr_assert_eq(tier_folder_count(&folder), 0);
+        kv_files_close(files);
+    }
+}
+
+/* Blocks of as many bytes, whose layers have other heads. */
+Test(kv_files, files_of_groups_with_other_heads_are_deleted_at_start)
+{
+    struct geometry geometries[2] = {TIER_GEOMETRY, TIER_GEOMETRY};
+    for (uint32_t i = 0; i < 2; i++) {
+        geometries[i].groups = (struct cache_groups){.n = 2, .places = 4};
+        geometries[i].groups.all[0] = (struct cache_group){1, 0, {1, 16}};
+        geometries[i].groups.all[1] = (struct cache_group){1, 64, {1 + i, 8 / (1 + i)}};
+        struct kv_files *files;
+        struct error error = {""};
+        const struct kv_files_options options = {
+            .folder = folder.path, .bytes_max = 1 << 20, .geometry = &geometries[i]};
+        cr_assert_eq(kv_files_open(&options, &error, &files), STATUS_OK, "%s", error.text);
+        cr_assert_eq(kv_files_found(files).n_foreign, i);
+        tier_write(files, 1, 0, 0);
         kv_files_close(files);
     }
 }

@@ -104,7 +104,7 @@ Test(bad_folder, a_number_of_the_config_is_out_of_range)
         {SINGLE, CONFIG_SET, "{\"num_key_value_heads\": 3}", STATUS_CORRUPT, "num_key_value_heads"},
         {MISTRAL, CONFIG_REMOVE, "num_key_value_heads", STATUS_CORRUPT, "num_key_value_heads"},
         {SINGLE, CONFIG_SET, "{\"head_dim\": 12}", STATUS_UNSUPPORTED, "head_dim is 12"},
-        {SINGLE, CONFIG_SET, "{\"head_dim\": 264}", STATUS_UNSUPPORTED, "head_dim is 264"},
+        {SINGLE, CONFIG_SET, "{\"head_dim\": 520}", STATUS_UNSUPPORTED, "head_dim is 520"},
         {SINGLE, CONFIG_REMOVE, "intermediate_size", STATUS_CORRUPT, "intermediate_size"},
         {SINGLE, CONFIG_SET, "{\"intermediate_size\": 9223372036854775807}", STATUS_CORRUPT,
          "intermediate_size"},

@@ -3,11 +3,16 @@
 #include "model/config/kv_layers.h"
 #include "model/sampling/logprobs.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { BLOCK_TOKENS = 16, N_BLOCKS = ORACLE_CONTEXT_TOKENS / BLOCK_TOKENS, STATE_BLOCKS_MAX = 64 };
+enum {
+    BLOCK_TOKENS = 16,
+    N_BLOCKS = ORACLE_CONTEXT_TOKENS / BLOCK_TOKENS,
+    N_BLOCKS_MAX = 8 * N_BLOCKS + 64 /* with those of a state */
+};
 
 static const char *const FOLDERS[ORACLE_MODELS] = {
     KVFERRY_SOURCE_DIR "/tests/golden/models/llama_t4",
@@ -17,6 +22,7 @@ static const char *const FOLDERS[ORACLE_MODELS] = {
     KVFERRY_SOURCE_DIR "/tests/golden/models/mistral_t4_window", /* all */
     KVFERRY_SOURCE_DIR "/tests/golden/models/smollm3_t4",        /* one of four, forced */
     KVFERRY_SOURCE_DIR "/tests/golden/models/qwen3_5_t5", /* three of four have recurrent state */
+    KVFERRY_SOURCE_DIR "/tests/golden/models/gemma4_t5_k_is_v", /* six, with other heads */
 };
 
 struct answer {
@@ -36,6 +42,7 @@ struct oracle {
     struct device *device;
     struct model *models[ORACLE_MODELS];
     struct kv_scales kv_scales[ORACLE_MODELS];
+    uint32_t n_blocks[ORACLE_MODELS]; /* of the one sequence, in all groups */
     struct block_pool *pools[ORACLE_MODELS][ORACLE_DTYPES];
     struct forward *forwards[ORACLE_MODELS][ORACLE_DTYPES];
     struct sampler *samplers[ORACLE_MODELS];
@@ -58,17 +65,21 @@ static void open_forward(struct oracle *oracle, uint32_t model, enum cache_dtype
     struct error error = {""};
     const struct model_config *config = model_get_config(oracle->models[model]);
     const size_t block_bytes = forward_block_bytes(config, BLOCK_TOKENS, dtype);
-    const uint32_t n_state = state_layout_blocks(config, block_bytes);
-    if (n_state > STATE_BLOCKS_MAX)
-        must(STATUS_INVALID_ARGUMENT, NULL, "state");
-    must(block_pool_create(N_BLOCKS + n_state, block_bytes, &oracle->pools[model][dtype]), NULL,
-         "pool");
+    struct cache_groups groups;
+    kv_layers_divide_whole(config, &groups);
+    groups.n_state = state_layout_blocks(config, block_bytes);
+    oracle->n_blocks[model] = N_BLOCKS * cache_groups_count(&groups);
+    assert(oracle->n_blocks[model] + groups.n_state <= N_BLOCKS_MAX);
+    must(block_pool_create(oracle->n_blocks[model] + groups.n_state,
+                           forward_group_bytes(config, &groups, BLOCK_TOKENS, dtype),
+                           &oracle->pools[model][dtype]),
+         NULL, "pool");
     const struct forward_options options = {.block_tokens = BLOCK_TOKENS,
                                             .cache_dtype = dtype,
                                             .tokens_max = ORACLE_CONTEXT_TOKENS,
                                             .sequences_max = 1,
                                             .blocks_max = N_BLOCKS,
-                                            .groups = {.n_state = n_state},
+                                            .groups = groups,
                                             .device = oracle->device,
                                             .kv_scales = &oracle->kv_scales[model]};
     must(forward_create(oracle->models[model], &options, &error, &oracle->forwards[model][dtype]),
@@ -165,7 +176,7 @@ struct sampling_params oracle_sampling(uint32_t variant)
 }
 
 /* All blocks of the pool: those of tokens, then those of a state. Returns how many. */
-static uint32_t acquire(struct block_pool *pool, block_id ids[N_BLOCKS + STATE_BLOCKS_MAX])
+static uint32_t acquire(struct block_pool *pool, block_id ids[N_BLOCKS_MAX])
 {
     const uint32_t n = block_pool_size(pool);
     must(block_pool_acquire(pool, n, ids), NULL, "blocks");
@@ -176,7 +187,7 @@ static void compute(struct oracle *oracle, const struct oracle_question *questio
                     uint32_t n_tokens, uint32_t *tokens_out)
 {
     uint32_t tokens[ORACLE_CONTEXT_TOKENS + 1];
-    block_id blocks[N_BLOCKS + STATE_BLOCKS_MAX];
+    block_id blocks[N_BLOCKS_MAX];
     struct token_logprobs logprobs;
     struct block_pool *pool = oracle->pools[question->model][question->dtype];
     const struct sampling_params params = oracle_sampling(question->variant);
@@ -190,7 +201,8 @@ static void compute(struct oracle *oracle, const struct oracle_question *questio
                                                   .prompt_len = question->n_prompt,
                                                   .blocks = blocks,
                                                   .n_blocks = N_BLOCKS,
-                                                  .state_blocks = blocks + N_BLOCKS,
+                                                  .state_blocks = blocks +
+                                                                  oracle->n_blocks[question->model],
                                                   .wants_logits = true};
         must(forward_run(oracle->forwards[question->model][question->dtype], &sequence, 1, i == 0,
                          oracle->logits),
@@ -220,7 +232,7 @@ static void score(struct oracle *oracle, const struct oracle_question *question,
                   struct scores *scores)
 {
     uint32_t tokens[ORACLE_PROMPT_MAX];
-    block_id blocks[N_BLOCKS + STATE_BLOCKS_MAX];
+    block_id blocks[N_BLOCKS_MAX];
     const struct model *model = oracle->models[question->model];
     struct block_pool *pool = oracle->pools[question->model][question->dtype];
     oracle_prompt(oracle, question->model, question->family, ORACLE_PROMPT_MAX, tokens);
@@ -233,7 +245,8 @@ static void score(struct oracle *oracle, const struct oracle_question *question,
                                                   .prompt_len = i + 1,
                                                   .blocks = blocks,
                                                   .n_blocks = N_BLOCKS,
-                                                  .state_blocks = blocks + N_BLOCKS,
+                                                  .state_blocks = blocks +
+                                                                  oracle->n_blocks[question->model],
                                                   .wants_logits = true};
         must(forward_run(oracle->forwards[question->model][question->dtype], &sequence, 1, 1,
                          oracle->logits),

@@ -11,10 +11,11 @@
 #include "model/sampling/sampler.h"
 #include "model/weights/kv_scales.h"
 
-#define ORACLE_MODELS 7u
+#define ORACLE_MODELS 8u
 #define ORACLE_FULL_GROUPS                                                                         \
     5u /* the model with more than one full group: seeds choose it, not their generators */
 #define ORACLE_RECURRENT      6u /* likewise: layers with recurrent state */
+#define ORACLE_UNEQUAL        7u /* the one whose layers have different heads, likewise */
 #define ORACLE_FAMILIES       6u
 #define ORACLE_VARIANTS       5u /* of sampling parameters */
 #define ORACLE_DTYPES         5u /* of the KV cache */

@@ -44,6 +44,8 @@ static void draw_workers(struct plan *plan, struct random *random)
         plan->model = ORACLE_FULL_GROUPS;
     if (plan->seed % 8 == 2)
         plan->model = ORACLE_RECURRENT;
+    if (plan->seed % 8 == 7)
+        plan->model = ORACLE_UNEQUAL;
     plan->dtype = (enum cache_dtype)below(random, ORACLE_DTYPES);
     plan->n_ctx = between(random, 1, PLAN_WORKERS_MAX);
     plan->n_gen = between(random, 1, PLAN_WORKERS_MAX);

@@ -166,8 +166,8 @@ Test(cuda_attention, a_tensor_between_elements_is_refused)
     struct layer layer = open_kind(&cuda_attention, &static_kinds[0]);
     struct error error = {""};
     run_step(&layer, &static_kinds[0], PHASE_CONTEXT, 1, 0, 0, &rows);
-    struct attention_io io = {memory, memory, memory, WIDTH, KV_WIDTH, KV_WIDTH,
-                              memory, WIDTH,  NULL,   NULL,  0,        0};
+    struct attention_io io = {memory, memory, memory, WIDTH, KV_WIDTH, KV_WIDTH, memory,
+                              WIDTH,  NULL,   false,  NULL,  0,        0};
     n_launches = 0;
     io.k = memory + 2;
     assert_refused(layer.backend->forward(layer.attention, layer.metadata, &io, &error), &error,

@@ -184,12 +184,41 @@ Test(identity_codec, groups_of_layers_come_as_they_were)
     struct error error = {0};
     const uint32_t n_layers = identity.geometry.n_layers;
     identity.geometry.groups = (struct cache_groups){
-        2, n_layers - 1, {{1, 0}, {n_layers - 1, 77}}, 12};
+        2, n_layers - 1, {{1, 0, {0}}, {n_layers - 1, 77, {0}}}, 12};
     encode(&identity, &way, &message);
     cr_assert_eq(identity_decode(&message.message, &way, &again, &error), STATUS_OK, "%s",
                  error.text);
     cr_assert_arr_eq(&again.geometry.groups, &identity.geometry.groups,
                      sizeof again.geometry.groups);
+    cluster_key_destroy(way.key);
+}
+
+/* On the wire are those of the heads that the model does not have. */
+Test(identity_codec, groups_with_heads_of_their_own_come_as_they_were)
+{
+    struct identity_way way = way_with(1);
+    struct worker_identity identity = some_identity(), again = {0};
+    struct identity_message message;
+    struct error error = {0};
+    struct geometry *geometry = &identity.geometry;
+    const struct cache_heads model = {geometry->n_kv_heads, geometry->head_dim};
+    const struct cache_heads wide = {model.n, 2 * model.dim};
+    const uint32_t n_layers = geometry->n_layers;
+    geometry->groups = (struct cache_groups){
+        2, 2 * n_layers, {{1, 0, wide}, {n_layers - 1, 77, model}}, 0};
+    encode(&identity, &way, &message);
+    Kvferry__V1__CacheGroup **groups = message.message.geometry->groups;
+    cr_assert(groups[0]->n_kv_heads == 0 && groups[0]->head_dim == wide.dim);
+    cr_assert(groups[1]->n_kv_heads == 0 && groups[1]->head_dim == 0);
+    cr_assert_eq(identity_decode(&message.message, &way, &again, &error), STATUS_OK, "%s",
+                 error.text);
+    cr_assert_arr_eq(&again.geometry.groups, &geometry->groups, sizeof again.geometry.groups);
+    geometry->groups.all[0].heads = model;
+    geometry->groups.places = n_layers;
+    encode(&identity, &way, &message);
+    cr_assert_eq(identity_decode(&message.message, &way, &again, &error), STATUS_OK);
+    cr_assert_eq(geometry_match(&identity.geometry, &again.geometry, "equal", &error), STATUS_OK,
+                 "heads that are the model's need not be told: %s", error.text);
     cluster_key_destroy(way.key);
 }
 

@@ -57,7 +57,7 @@ void kv_update_step(const struct attention_call *call, char *staged)
 {
     const struct attention_config *config = &call->attention->host.config;
     struct update update = {.call = call, .staged = staged};
-    if (call->metadata->is_dummy)
+    if (call->metadata->is_dummy || call->io->is_written)
         return;
     uint32_t n_keys = metadata_n_real_keys(call->metadata);
     uint64_t work = (uint64_t)n_keys * config->n_kv_heads * config->head_dim * 4;

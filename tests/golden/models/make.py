@@ -80,6 +80,11 @@ DEEPSEEK_V3 = {**DEEPSEEK, "scoring_func": "sigmoid", "norm_topk_prob": True, "t
 DEEPSEEK_YARN = {"type": "yarn", "factor": 4.0, "beta_fast": 32, "beta_slow": 1, "mscale": 0.707, "mscale_all_dim": 0.9,
                  "original_max_position_embeddings": 32}
 
+# Heads, and K and V, that layers have different.
+GEMMA4 = {"hidden_act": None, "hidden_activation": "gelu_pytorch_tanh", "sliding_window": 9, "rms_norm_eps": 1e-2,
+          "vocab_size_per_layer_input": VOCABULARY, "enable_moe_block": False, "num_experts": None, "top_k_experts": None,
+          "moe_intermediate_size": None, "pad_token_id": 0}
+
 # name: (architecture, model_type, spelling 4 or 5, weights' dtype, shards, keys)
 MODELS = {
     "llama_t4": ("LlamaForCausalLM", "llama", 4, "BF16", 1, {
@@ -350,6 +355,31 @@ MODELS = {
         "full_attention_interval": 4, "partial_rotary_factor": 0.5, "rope_theta": 5000.0, "rope_scaling": None,
         "linear_value_head_dim": 8, "use_sliding_window": False, "tie_word_embeddings": False,
         "output_router_logits": False, "router_aux_loss_coef": 0.001}),
+    # Heads twice as long in full layers; the last two layers read K and V of the second and third, and have MLPs twice as wide.
+    "gemma4_t5": ("Gemma4ForCausalLM", "gemma4_text", 5, "BF16", 1, {
+        **GEMMA4, "hidden_size": 64, "num_hidden_layers": 5, "num_key_value_heads": 1, "head_dim": 8, "global_head_dim": 16,
+        "intermediate_size": 16, "num_kv_shared_layers": 2, "use_double_wide_mlp": True, "final_logit_softcapping": 3.0,
+        "layer_types": ["sliding_attention", "full_attention", "sliding_attention", "sliding_attention", "full_attention"],
+        "hidden_size_per_layer_input": 16}),
+    # As Transformers writes the heads of full layers: sizes of which none is a multiple of the other. V is K there.
+    "gemma4_t5_k_is_v": ("Gemma4ForCausalLM", "gemma4_text", 5, "F16", 1, {
+        **GEMMA4, "hidden_size": 16, "num_hidden_layers": 8, "head_dim": 16, "intermediate_size": 32, "attention_bias": True,
+        "per_layer_config": {"5": {"head_dim": 24, "num_key_value_heads": 1},
+                             "7": {"head_dim": 24, "num_key_value_heads": 1}}, "attention_k_eq_v": True,
+        "hidden_size_per_layer_input": 0, "tie_word_embeddings": False,
+        "rope_parameters": {
+            "full_attention": {"rope_theta": 700.0, "rope_type": "proportional", "partial_rotary_factor": 0.5, "factor": 2.0},
+            "sliding_attention": {"rope_theta": 300.0, "rope_type": "default"}}}),
+    "gemma4_t5_text": ("Gemma4ForCausalLM", "gemma4_text", 5, "BF16", 1, {
+        **GEMMA4, "hidden_size": 16, "num_attention_heads": 8, "num_hidden_layers": 6, "num_key_value_heads": 4, "head_dim": 8,
+        "global_head_dim": 24, "num_global_key_value_heads": 2, "attention_k_eq_v": True, "intermediate_size": 24,
+        "num_kv_shared_layers": 3, "use_bidirectional_attention": "vision",
+        "layer_types": ["sliding_attention", "full_attention"] * 3, "hidden_size_per_layer_input": 4}),
+    "gemma4_unified_t5": ("Gemma4UnifiedForCausalLM", "gemma4_unified_text", 5, "F32", 1, {
+        **{key: value for key, value in GEMMA4.items() if "per_layer" not in key and "expert" not in key and "moe" not in key},
+        "num_hidden_layers": 3, "num_key_value_heads": 2, "head_dim": 8, "global_head_dim": 24, "num_global_key_value_heads": 1,
+        "attention_k_eq_v": False, "num_kv_shared_layers": 0, "final_logit_softcapping": 5.0,
+        "layer_types": ["full_attention", "sliding_attention", "full_attention"]}),
 }
 
 
@@ -364,6 +394,7 @@ AROUND = {
     "gemma3_t4_text": ("Gemma3ForConditionalGeneration", "gemma3", "language_model.", "siglip_vision_model"),
     "ministral3_t5_text": ("Mistral3ForConditionalGeneration", "mistral3", "model.language_model.", "pixtral"),
     "qwen3_5_t5_text": ("Qwen3_5ForConditionalGeneration", "qwen3_5", "model.language_model.", "qwen3_5_vision"),
+    "gemma4_t5_text": ("Gemma4ForConditionalGeneration", "gemma4", "model.language_model.", "gemma4_vision"),
 }
 # Files of this family have the experts of a layer joined, as Transformers has them in memory.
 JOINED = ("qwen3_5_moe_t5",)
@@ -380,11 +411,15 @@ def random_tensor(model, name, shape, dtype):
     numbers = generator(model, name).standard_normal(shape)
     if len(shape) == 1 and name.endswith(".weight"):  # of a norm
         numbers = 1 + 0.2 * numbers
+        if model.startswith("gemma4") and name.endswith(("q_norm.weight", "k_norm.weight")):
+            numbers = 0.5 * numbers  # nothing else divides scores, and large ones would make roundings large, too
     elif name.endswith(".A_log"):
         numbers = numbers - 1.5
     elif name.endswith((".bias", "_bias", ".sinks")):
         numbers = 0.3 * numbers
-    elif name == "model.embed_tokens.weight":
+    elif name.endswith(".layer_scalar"):
+        numbers = 1 + 0.2 * numbers
+    elif name in ("model.embed_tokens.weight", "model.embed_tokens_per_layer.weight"):
         numbers = 0.5 * numbers
     else:
         numbers = numbers * 1.2 / np.sqrt(shape[-1])
@@ -403,7 +438,7 @@ def write_config(folder, architecture, model_type, spelling, dtype, keys):
 
 def shapes_of(name, config):
     """Names and shapes as published: Transformers joins experts in memory, and takes them apart when it saves."""
-    if name in JOINED or not any(hasattr(config, key) for key in ("num_experts", "num_local_experts", "n_routed_experts")):
+    if name in JOINED or not any(getattr(config, key, None) for key in ("num_experts", "num_local_experts", "n_routed_experts")):
         with torch.device("meta"):
             model = transformers.AutoModelForCausalLM.from_config(config)
         return {key: tuple(value.shape) for key, value in model.state_dict().items()}
@@ -494,8 +529,9 @@ def wrap(folder, name, tensors):
         file.write("\n")
     part = {key.replace("model.", prefix + ("" if prefix.startswith("model.") else "model."), 1): value
             for key, value in tensors.items()}
-    beside = ["model.visual.patch_embed.proj.weight", "mtp.fc.weight"] if model_type == "qwen3_5" else [
-        "vision_tower.patch.weight"]
+    beside = {"qwen3_5": ["model.visual.patch_embed.proj.weight", "mtp.fc.weight"],
+              "gemma4": ["model.vision_tower.patch.weight", "model.embed_audio.projection.weight",
+                         prefix + "layers.4.self_attn.k_proj.weight"]}.get(model_type, ["vision_tower.patch.weight"])
     for key in beside:
         part[key] = random_tensor(name, "vision", (4, 4), "F32")
     return part
@@ -538,7 +574,7 @@ def make(root, name):
     with torch.no_grad():
         logits = np.concatenate([model(torch.tensor([ids])).logits[0].numpy() for ids in prompts])
         steps = greedy(model, prompts[1])
-        if hasattr(model.config, "linear_key_head_dim"):
+        if hasattr(model.config, "linear_key_head_dim") or model.config.model_type.startswith("gemma4"):
             check_generate(model, prompts[1], steps)
     shutil.rmtree(wide, ignore_errors=True)
     logits.astype("<f4").tofile(os.path.join(folder, "golden.f32"))

@@ -259,9 +259,21 @@ static void ask_oracle(const struct case_data *data, struct oracle *oracle)
     case_run(&exact, &options, &oracle->exact);
 }
 
+/* Hosts also take heads that a device does not. */
+static struct attention_case case_of_host(uint32_t number)
+{
+    struct attention_case c = case_make(number);
+    if (!case_has(&c, 28) || number % 2 == 0 || c.head_dim > HEAD_DIM_MAX / 2)
+        return c;
+    c.head_dim += HEAD_DIM_MAX / 2;
+    if (c.rope.head_dim != 0)
+        c.rope.head_dim = c.head_dim;
+    return c;
+}
+
 static void check_case(struct table *table, uint32_t number, struct thread_pool *pool)
 {
-    const struct attention_case c = case_make(number);
+    const struct attention_case c = case_of_host(number);
     struct case_data data;
     struct oracle oracle = {0};
     struct error error = {""};
@@ -340,7 +352,7 @@ Test(cases, every_feature_every_pair_and_random_triples)
     if (one) {
         atomic_store(&table.next, (unsigned)strtoul(one, NULL, 10));
         table.end = atomic_load(&table.next) + 1;
-        struct attention_case c = case_make(table.end - 1);
+        struct attention_case c = case_of_host(table.end - 1);
         case_print(&c);
     }
     run_table(&table);

@@ -243,7 +243,8 @@ struct world world_random(uint64_t seed)
     uint32_t pair = values_below(&state, sizeof heads / sizeof heads[0]);
     world.n_heads = heads[pair][0];
     world.n_kv_heads = heads[pair][1];
-    world.head_dim = 8 * (1 + values_below(&state, values_below(&state, 4) ? 16 : 32));
+    world.head_dim = 8 *
+                     (1 + values_below(&state, values_below(&state, 4) ? 16 : HEAD_DIM_MAX / 8));
     world.cache = (enum dtype)(seed % 3);
     world.window = PICK(&state, windows);
     world.has_rope = values_below(&state, 4) > 0;

@@ -60,6 +60,23 @@ Test(attention_windows, another_window_is_refused_with_layer_and_values)
     cr_assert_eq(set("48,0", false, &config, &error), STATUS_INVALID_ARGUMENT);
 }
 
+/* Blocks behind the shorter window would be gone. */
+Test(attention_windows, a_layer_that_reads_another_has_its_window)
+{
+    struct model_config config = {.n_layers = 4, .context_tokens = 128};
+    struct error error = {""};
+    for (uint32_t layer = 0; layer < 4; layer++)
+        config.windows[layer] = 32;
+    config.kv_back[3] = 2;
+    cr_assert_eq(attention_windows_set("16,8,16", true, &config, &error), STATUS_UNSUPPORTED);
+    cr_assert_str_eq(error.text,
+                     "attention_window gives layer 3 a window of 16 tokens, but it reads "
+                     "K and V of layer 1, which has 8");
+    cr_assert_eq(config.windows[1], 32);
+    cr_assert_eq(attention_windows_set("16,8", true, &config, &error), STATUS_OK);
+    cr_assert_eq(config.windows[3], 8);
+}
+
 Test(attention_windows, what_is_no_list_of_numbers_is_refused)
 {
     static const char *const BAD[] = {

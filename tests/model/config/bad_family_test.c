@@ -35,6 +35,8 @@
 #define QWEN3_5            GOLDEN_MODELS "/qwen3_5_t5"
 #define QWEN_NEXT          GOLDEN_MODELS "/qwen3_next_t4"
 #define QWEN_MOE           GOLDEN_MODELS "/qwen3_5_moe_t5"
+#define GEMMA4             GOLDEN_MODELS "/gemma4_t5"
+#define GEMMA4_K_IS_V      GOLDEN_MODELS "/gemma4_t5_k_is_v"
 
 struct bad_config {
     const char *original, *set;
@@ -306,11 +308,75 @@ static const struct bad_config CASES[] = {
      "mlp.gate.weight has shape [5, 32], expected [6, 32]"},
     {QWEN_MOE, "{\"moe_intermediate_size\": 24}", STATUS_CORRUPT,
      "mlp.experts.gate_up_proj has shape [5, 32, 32], expected [5, 48, 32]"},
+    {GEMMA4, "{\"enable_moe_block\": true}", STATUS_UNSUPPORTED, "enable_moe_block is true"},
+    {GEMMA4, "{\"use_bidirectional_attention\": \"all\"}", STATUS_UNSUPPORTED,
+     "use_bidirectional_attention is \"all\""},
+    {GEMMA4, "{\"global_head_dim\": 20}", STATUS_UNSUPPORTED,
+     "head_dim of layers that see all tokens is 20, supported are multiples of 8 up to 512"},
+    {GEMMA4, "{\"global_head_dim\": 520}", STATUS_UNSUPPORTED,
+     "head_dim of layers that see all tokens is 520"},
+    {GEMMA4, "{\"global_head_dim\": 0}", STATUS_CORRUPT, "global_head_dim is 0"},
+    {GEMMA4, "{\"global_head_dim\": 24}", STATUS_CORRUPT,
+     "layers.1.self_attn.q_proj.weight has shape [64, 64], expected [96, 64]"},
+    {GEMMA4, "{\"num_global_key_value_heads\": 3, \"attention_k_eq_v\": true}", STATUS_CORRUPT,
+     "num_key_value_heads of layers that see all tokens is 3, which does not divide"},
+    {GEMMA4, "{\"num_kv_shared_layers\": 6}", STATUS_CORRUPT, "num_kv_shared_layers is 6"},
+    {GEMMA4, "{\"num_kv_shared_layers\": 4}", STATUS_CORRUPT,
+     "num_kv_shared_layers is 4: no layer before them is of the type of layer 1"},
+    {GEMMA4, "{\"num_kv_shared_layers\": 1}", STATUS_CORRUPT,
+     "layers.3.self_attn.k_proj.weight is missing"},
+    {GEMMA4, "{\"use_double_wide_mlp\": false}", STATUS_CORRUPT,
+     "layers.3.mlp.gate_proj.weight has shape [32, 64], expected [16, 64]"},
+    {GEMMA4, "{\"attention_k_eq_v\": 1}", STATUS_CORRUPT, "attention_k_eq_v is"},
+    {GEMMA4, "{\"hidden_size_per_layer_input\": 8}", STATUS_CORRUPT,
+     "embed_tokens_per_layer.weight has shape [96, 80], expected [96, 40]"},
+    {GEMMA4, "{\"hidden_size_per_layer_input\": -1}", STATUS_CORRUPT,
+     "hidden_size_per_layer_input is -1"},
+    {GEMMA4, "{\"vocab_size_per_layer_input\": 95}", STATUS_UNSUPPORTED,
+     "vocab_size_per_layer_input is 95, supported are vocab_size 96 and more"},
+    {GEMMA4, "{\"vocab_size_per_layer_input\": 97}", STATUS_CORRUPT,
+     "embed_tokens_per_layer.weight has shape [96, 80], expected [97, 80]"},
+    {GEMMA4, "{\"final_logit_softcapping\": 0}", STATUS_CORRUPT, "final_logit_softcapping is 0"},
+    {GEMMA4, "{\"sliding_window\": null}", STATUS_CORRUPT,
+     "layer_types[0] is sliding_attention, but no sliding_window is on"},
+    {GEMMA4, "{\"rope_theta\": 10000.0}", STATUS_UNSUPPORTED, "rope_theta is not supported"},
+    {GEMMA4, "{\"rope_scaling\": {\"rope_type\": \"linear\", \"factor\": 2}}", STATUS_UNSUPPORTED,
+     "rope_scaling is not supported"},
+    {GEMMA4, "{\"rope_parameters\": {\"full_attention\": {\"rope_theta\": 9}}}", STATUS_CORRUPT,
+     "rope_parameters has no object sliding_attention"},
+    {GEMMA4,
+     "{\"rope_parameters\": {\"full_attention\": {\"rope_type\": \"yarn\"}, "
+     "\"sliding_attention\": {}}}",
+     STATUS_UNSUPPORTED, "rope_type \"yarn\" is not supported"},
+    {GEMMA4,
+     "{\"rope_parameters\": {\"full_attention\": {\"partial_rotary_factor\": 0.5}, "
+     "\"sliding_attention\": {}}}",
+     STATUS_UNSUPPORTED,
+     "partial_rotary_factor is 0.5, only 1 is supported with rope_type default"},
+    {GEMMA4,
+     "{\"rope_parameters\": {\"full_attention\": {\"rope_type\": \"proportional\", "
+     "\"partial_rotary_factor\": 2}, \"sliding_attention\": {}}}",
+     STATUS_CORRUPT, "partial_rotary_factor is 2"},
+    {GEMMA3,
+     "{\"rope_parameters\": {\"full_attention\": {\"rope_type\": \"proportional\"}, "
+     "\"sliding_attention\": {}}}",
+     STATUS_UNSUPPORTED, "rope_type \"proportional\" is not supported"},
+    {GEMMA3, "{\"num_kv_shared_layers\": 1}", STATUS_UNSUPPORTED, "num_kv_shared_layers is 1"},
+    {GEMMA4_K_IS_V, "{\"per_layer_config\": {\"8\": {\"head_dim\": 24}}}", STATUS_CORRUPT,
+     "per_layer_config has \"8\", expected an object for a layer below num_hidden_layers 8"},
+    {GEMMA4_K_IS_V, "{\"per_layer_config\": {\"5\": {\"intermediate_size\": 24}}}",
+     STATUS_UNSUPPORTED, "per_layer_config[5].intermediate_size is not supported"},
+    {GEMMA4_K_IS_V, "{\"per_layer_config\": {\"5\": {\"head_dim\": 16}}}", STATUS_UNSUPPORTED,
+     "per_layer_config gives layer 5 head_dim 16 and num_key_value_heads 1, but others of its "
+     "layer_types have 24 and 1"},
+    {GEMMA4_K_IS_V, "{\"per_layer_config\": {\"0\": {\"head_dim\": 24}}}", STATUS_UNSUPPORTED,
+     "per_layer_config gives layer 0 head_dim 24"},
+    {GEMMA4_K_IS_V, "{\"per_layer_config\": [1]}", STATUS_CORRUPT, "per_layer_config is"},
 };
 
 Test(bad_family, every_bad_value_has_its_sentence)
 {
-    cr_assert_eq(sizeof CASES / sizeof *CASES, 160);
+    cr_assert_eq(sizeof CASES / sizeof *CASES, 191);
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         const struct bad_config *bad = &CASES[i];
         struct broken_folder folder;

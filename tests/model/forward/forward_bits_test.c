@@ -112,8 +112,9 @@ Test(forward_bits, every_tiny_model_in_chunks)
 /* Blocks that a window has passed are given back and hold NaN: nothing of them is read. */
 Test(forward_bits, windows_give_their_blocks_back)
 {
-    static const char *const MODELS[] = {"gemma3_t4",         "gemma2_t5", "gpt_oss_t5",
-                                         "mistral_t4_window", "olmo3_t4",  "cohere2_t4"};
+    static const char *const MODELS[] = {"gemma3_t4",         "gemma2_t5",        "gpt_oss_t5",
+                                         "mistral_t4_window", "olmo3_t4",         "cohere2_t4",
+                                         "gemma4_t5",         "gemma4_t5_k_is_v", "gemma4_t5_text"};
     static const enum cache_dtype DTYPES[] = {CACHE_F32, CACHE_BF16, CACHE_F16, CACHE_INT8,
                                               CACHE_E4M3};
     for (size_t m = 0; m < sizeof MODELS / sizeof *MODELS; m++)
@@ -123,7 +124,7 @@ Test(forward_bits, windows_give_their_blocks_back)
             snprintf(folder, sizeof folder, "%s/%s", GOLDEN_MODELS, MODELS[m]);
             float *expected = run(folder, options, 0, 100);
             options.in_groups = true;
-            for (uint32_t block_tokens = 8; block_tokens <= 32; block_tokens *= 2)
+            for (uint32_t block_tokens = 8; block_tokens <= 64; block_tokens *= 2)
                 for (uint32_t chunk = 0; chunk <= 2; chunk++) {
                     options.block_tokens = block_tokens;
                     options.n_threads = chunk;

@@ -27,18 +27,24 @@ static const struct kv_scales *scales_of(struct runner *runner)
     return &runner->kv_scales;
 }
 
+static void set_groups(struct runner *runner, const struct model_config *config)
+{
+    struct kv_layers layers;
+    kv_layers_describe(config, &layers);
+    if (runner->options.in_groups)
+        cache_groups_divide(&layers.layers, &runner->groups);
+    else
+        kv_layers_divide_whole(config, &runner->groups);
+}
+
 /* Blocks that hold NaN. */
 static void open_pool(struct runner *runner)
 {
     const struct runner_options *o = &runner->options;
     const struct model_config *config = model_get_config(runner->model);
-    size_t block_bytes = forward_block_bytes(config, o->block_tokens, o->cache_dtype);
-    if (o->in_groups) {
-        uint32_t windows[LAYERS_MAX];
-        const uint32_t n_layers = kv_layers_windows(config, windows);
-        cache_groups_divide(windows, n_layers, config->context_tokens, &runner->groups);
-        block_bytes = block_bytes / n_layers * runner->groups.places;
-    }
+    set_groups(runner, config);
+    const size_t block_bytes = forward_group_bytes(config, &runner->groups, o->block_tokens,
+                                                   o->cache_dtype);
     runner->groups.n_state = state_layout_blocks(config, block_bytes);
     cr_assert_neq(runner->groups.n_state, UINT32_MAX, "blocks of %zu bytes", block_bytes);
     const uint32_t n_all = o->n_blocks * cache_groups_count(&runner->groups) +

@@ -79,6 +79,10 @@ static const char *const tiny_models[] = {
     "qwen3_5_t5_text",
     "qwen3_5_moe_t5",
     "qwen3_next_t4",
+    "gemma4_t5",
+    "gemma4_t5_k_is_v",
+    "gemma4_t5_text",
+    "gemma4_unified_t5",
 };
 
 enum { TINY_MODELS = sizeof tiny_models / sizeof *tiny_models };
