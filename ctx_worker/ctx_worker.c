@@ -142,6 +142,8 @@ static enum status create_engine(struct ctx_worker *ctx, struct error *error)
         .kv_digest = ctx->config.kv_digest,
         .kv_manager = ctx->config.kv_manager,
         .prefix_cache = ctx->config.prefix_cache,
+        .kv_events_max = ctx->config.kv_events_max,
+        .kv_scrub = ctx->config.kv_scrub,
     };
     struct ctx_engine_ops ops = ctx_service_ops(&ctx->service);
     TRY(ctx_engine_create(&options, &ops, error, &ctx->engine));

@@ -20,6 +20,10 @@ struct restore {
     uint32_t n_keys;
     struct stored_key *keys; /* [keys_max] in the order of spans */
     uint32_t *spans;         /* [keys_max] of each key */
+    /* With events: of the first n_told spans, from the request. */
+    uint32_t n_told;
+    bool is_common;
+    uint32_t *token_ids; /* [spans_max * block_tokens] */
     /* Of the span that comes now: its blocks so far, which are in the tier's memory. */
     uint32_t n_parts;
     struct kv_tier_piece parts[CACHE_GROUPS_MAX];
@@ -81,7 +85,11 @@ static bool make_restore(const struct prefix_tier *tier, struct restore *restore
     restore->hashes = calloc(tier->spans_max, sizeof *restore->hashes);
     restore->keys = calloc(tier->keys_max, sizeof *restore->keys);
     restore->spans = calloc(tier->keys_max, sizeof *restore->spans);
-    return restore->hashes && restore->keys && restore->spans;
+    if (tier->options.events)
+        restore->token_ids = calloc((size_t)tier->spans_max * tier->geometry.block_tokens,
+                                    sizeof *restore->token_ids);
+    return restore->hashes && restore->keys && restore->spans &&
+           (restore->token_ids || !tier->options.events);
 }
 
 static void free_restore(const struct restore *restore)
@@ -89,6 +97,7 @@ static void free_restore(const struct restore *restore)
     free(restore->hashes);
     free(restore->keys);
     free(restore->spans);
+    free(restore->token_ids);
 }
 
 enum status prefix_tier_create(const struct prefix_tier_options *options,
@@ -203,7 +212,14 @@ static bool add_span(struct prefix_tier *tier, struct restore *restore, uint32_t
         kv_manager_give(manager, taken, restore->n_parts);
         return false;
     }
-    return kv_manager_add(manager, restore->hashes, span, ids);
+    cache_events_begin(tier->options.events,
+                       &(struct cache_source){.hashes = restore->hashes,
+                                              .token_ids = restore->token_ids,
+                                              .n = restore->n_told,
+                                              .is_common = restore->is_common});
+    const bool is_added = kv_manager_add(manager, restore->hashes, span, ids);
+    cache_events_end(tier->options.events);
+    return is_added;
 }
 
 static struct restore *restore_of(struct prefix_tier *tier, uint64_t order)
@@ -365,6 +381,21 @@ static uint32_t n_common(const struct restore *a, const struct restore *b)
     return n;
 }
 
+/* Its tokens as far as they are the prompt's: the request may be gone when its blocks come. */
+static void copy_tokens(const struct prefix_tier *tier, const struct engine_request *request,
+                        struct restore *restore)
+{
+    const uint32_t block_tokens = tier->geometry.block_tokens;
+    const uint32_t n_prompt = request->n_tokens / block_tokens;
+    restore->is_common = request->salt_bytes == 0;
+    restore->n_told = 0;
+    if (!restore->token_ids || !restore->is_common)
+        return;
+    restore->n_told = n_prompt < restore->n_spans ? n_prompt : restore->n_spans;
+    memcpy(restore->token_ids, request->token_ids,
+           (size_t)restore->n_told * block_tokens * sizeof *restore->token_ids);
+}
+
 /* An open order of another request that has blocks of the plan. False: there is none. */
 static bool share(const struct prefix_tier *tier, struct engine_request *request)
 {
@@ -394,6 +425,7 @@ static bool order(struct prefix_tier *tier, struct engine_request *request)
     const struct restore spare = *restore;
     *restore = tier->plan;
     tier->plan = spare;
+    copy_tokens(tier, request, restore);
     restore->order = request->restore = number;
     restore->limit_ns = request->held_until_ns;
     request->restore_spans = restore->n_spans;
