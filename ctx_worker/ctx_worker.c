@@ -5,6 +5,7 @@
 #include "ctx_worker/ctx_service.h"
 #include "engine/engine_thread.h"
 #include "kvtransfer/transfer_thread.h"
+#include "worker_common/kv_event_service.h"
 #include "worker_common/watchdog.h"
 #include "worker_common/worker.h"
 #include "worker_common/worker_device.h"
@@ -30,6 +31,7 @@ struct ctx_worker {
     struct engine_thread *engine_thread;
     struct ctx_service service;
     struct admin_service admin;
+    struct kv_event_service events;
     struct port_figures data_port; /* main's */
     bool is_quiet;                 /* at the end: no block of the pool is in use */
 };
@@ -92,6 +94,7 @@ static void after_step(void *arg, uint64_t step_ns)
     ctx_engine_read_stats(ctx->engine, &stats);
     ctx_metrics_update(&ctx->service.metrics, &stats, ctx->sender, step_ns);
     worker_tier_tell(&ctx->worker, &ctx->service.metrics.common, &stats.tier);
+    kv_event_service_tell(&ctx->events);
 }
 
 /* ---- start ---- */
@@ -259,8 +262,9 @@ static enum status listen(struct ctx_worker *ctx, struct error *error)
     ctx->service.process = &ctx->process;
     ctx->admin = (struct admin_service){
         .process = &ctx->process, .fill_state = fill_state, .flush = flush, .arg = ctx};
-    struct rpc_service services[] = {ctx_service_row(&ctx->service),
-                                     admin_service_row(&ctx->admin)};
+    ctx->events.process = &ctx->process;
+    struct rpc_service services[] = {ctx_service_row(&ctx->service), admin_service_row(&ctx->admin),
+                                     kv_event_service_row(&ctx->events)};
     TRY(process_listen(&ctx->process, PORT_CONTROL, services, sizeof services / sizeof *services,
                        error));
     return process_ports_write(&ctx->process, error);
@@ -273,6 +277,8 @@ static enum status start(struct ctx_worker *ctx, struct error *error)
     fill_worker_options(&ctx->config, ctx->folder, &options);
     TRY(worker_load(&ctx->worker, &ctx->process, &options, error));
     TRY(create_engine(ctx, error));
+    TRY(kv_event_service_start(&ctx->events, ctx_engine_spans(ctx->engine),
+                               ctx->config.kv_event_streams_max, &ctx->service.metrics.common));
     tell_metrics(ctx);
     worker_tell_memory(&ctx->worker);
     TRY(start_threads(ctx));
@@ -319,6 +325,7 @@ static bool stop(struct ctx_worker *ctx)
         ctx_engine_stop(ctx->engine);
     }
     process_close_ports(&ctx->process);
+    kv_event_service_stop(&ctx->events);
     ctx->is_quiet = engine_thread_stop(ctx->engine_thread, QUIET_LIMIT_NS);
     transfer_thread_stop(ctx->transfer_thread);
     if (!ctx->is_quiet) {
