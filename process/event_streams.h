@@ -17,14 +17,16 @@
 #include "kvcache/span_events.h"
 #include "rpc/server/call.h"
 
+#define EVENT_STREAM_MARKS 6
+
 struct event_streams;
 
 /* What next sees of a stream. */
 struct event_stream {
     struct span_reader *reader;
-    bool is_first;     /* nothing was sent yet: the reader of the stream waits for its headers */
-    bool has_more;     /* set by next: there is more than this message */
-    uint64_t marks[4]; /* next's own; at first those of open */
+    bool is_first; /* nothing was sent yet: the reader of the stream waits for its headers */
+    bool has_more; /* set by next: there is more than this message */
+    uint64_t marks[EVENT_STREAM_MARKS]; /* next's own; at first those of open */
 };
 
 struct event_streams_options {
@@ -48,7 +50,7 @@ MUST_CHECK enum status event_streams_create(const struct event_streams_options *
 void event_streams_destroy(struct event_streams *streams);
 
 /* The call becomes a stream, which goes on after that event, or if resumes is false, begins with a snapshot. If there is no room,
- * it fails. marks: NULL or [4]. */
+ * it fails. marks: NULL or [EVENT_STREAM_MARKS]. */
 void event_streams_open(struct event_streams *streams, struct rpc_call *call, bool resumes,
                         uint64_t after, const uint64_t *marks);
 uint32_t event_streams_count(struct event_streams *streams);
