@@ -99,9 +99,9 @@ static void after_step(void *arg, uint64_t step_ns)
 
 /* ---- start ---- */
 
-static enum status create_engine(struct ctx_worker *ctx, struct error *error)
+static enum status create_sender(struct ctx_worker *ctx)
 {
-    struct worker *worker = &ctx->worker;
+    const struct worker *worker = &ctx->worker;
     assert(worker->pool && worker->transport && "loaded");
     struct kv_sender_options sender = {
         .transfers_max = ctx->config.prompts_max,
@@ -112,7 +112,13 @@ static enum status create_engine(struct ctx_worker *ctx, struct error *error)
         .n_blocks = worker->n_blocks,
         .readers_max = ctx->config.peers_max,
     };
-    TRY(kv_sender_create(&sender, worker->transport, &ctx->sender));
+    return kv_sender_create(&sender, worker->transport, &ctx->sender);
+}
+
+static enum status create_engine(struct ctx_worker *ctx, struct error *error)
+{
+    struct worker *worker = &ctx->worker;
+    TRY(create_sender(ctx));
     struct ctx_engine_options options = {
         .name = ctx->process.name,
         .incarnation = ctx->process.incarnation,

@@ -10,7 +10,7 @@
 #include "process/ports/address.h"
 #include "router/admission/admission.h"
 #include "router/doors.h"
-#include "router/events/worker_events.h"
+#include "router/kv_event_client.h"
 #include "router/router_config.h"
 #include "router/router_watch.h"
 #include "router/workers/worker_sources.h"
@@ -53,7 +53,7 @@ struct router {
     struct dispatch *dispatch;
     struct worker_clients *workers;
     struct worker_sources *sources;
-    struct worker_events *events; /* NULL: gateways are told none */
+    struct kv_event_client *events; /* NULL: gateways are told none */
     struct intake intake;
     struct served_model model;
     const struct door_table *table;
@@ -171,11 +171,11 @@ static enum status create_dispatch(struct router *router, struct error *error)
     };
     TRY(worker_clients_create(&workers, &router->workers));
     if (config->engine_address[0] && config->kv_event_blocks_max > 0)
-        TRY(worker_events_create(
-            &(struct worker_events_options){.rpc = router->rpc,
-                                            .series = &router->metrics.series,
-                                            .blocks_max = config->kv_event_blocks_max,
-                                            .block_tokens = config->kv_block_tokens},
+        TRY(kv_event_client_create(
+            &(struct kv_event_client_options){.rpc = router->rpc,
+                                              .series = &router->metrics.series,
+                                              .blocks_max = config->kv_event_blocks_max,
+                                              .block_tokens = config->kv_block_tokens},
             error, &router->events));
     struct worker_sources_options sources = {
         .clients = router->workers,
@@ -455,8 +455,9 @@ static void look_at_events(struct router *router, uint64_t now_ns)
 {
     struct process_peer peers[PROCESS_PEERS_MAX];
     if (router->events)
-        worker_events_look(router->events, peers,
-                           worker_clients_peers(router->workers, peers, PROCESS_PEERS_MAX), now_ns);
+        kv_event_client_look(router->events, peers,
+                             worker_clients_peers(router->workers, peers, PROCESS_PEERS_MAX),
+                             now_ns);
 }
 
 static void look(struct router *router)
@@ -538,12 +539,12 @@ static void stop(struct router *router)
     template_renderer_destroy(router->renderer);
     worker_sources_stop(router->sources);
     worker_clients_close(router->workers);
-    worker_events_close(router->events);
+    kv_event_client_close(router->events);
     rpc_client_destroy(router->rpc);
     worker_clients_destroy(router->workers);
     dispatch_destroy(router->dispatch);
     each_door(router, DOOR_DESTROY);
-    worker_events_destroy(router->events);
+    kv_event_client_destroy(router->events);
     early_requests_destroy(router->early);
     tokenizer_destroy(router->tokenizer);
     process_close(&router->process);

@@ -313,7 +313,7 @@ static const ProtobufCMessage *next(void *arg, struct event_stream *of, uint64_t
 
 static enum status start(struct kv_event_stream *stream)
 {
-    stream->spans = worker_events_spans(stream->place->intake->events);
+    stream->spans = kv_event_client_spans(stream->place->intake->events);
     stream->ends[0] = span_events_last(stream->spans);
     if (!stream->batch)
         stream->batch = calloc(1, sizeof *stream->batch);

@@ -1,5 +1,5 @@
 /*
- * worker_events - follows what the prefix caches of a router's workers have, for gateways that see one engine.
+ * kv_event_client - follows what the prefix caches of a router's workers have, for gateways that see one engine.
  *
  *     KvEventService.Watch of each ready worker (rpc queue thread) --> block_union --> readers of its spans
  *
@@ -18,9 +18,9 @@
 #include "router/requests/router_metrics.h"
 #include "rpc/client/client.h"
 
-struct worker_events;
+struct kv_event_client;
 
-struct worker_events_options {
+struct kv_event_client_options {
     struct rpc_client *rpc; /* borrowed until it is destroyed */
     struct router_series *series;
     uint32_t blocks_max;
@@ -28,14 +28,15 @@ struct worker_events_options {
 };
 
 /* NO_MEMORY, and as random_secret. */
-MUST_CHECK enum status worker_events_create(const struct worker_events_options *options,
-                                            struct error *error, struct worker_events **events_out);
+MUST_CHECK enum status kv_event_client_create(const struct kv_event_client_options *options,
+                                              struct error *error,
+                                              struct kv_event_client **client_out);
 /* Follows those of the peers that are ready; the streams of those that are not among them end. */
-void worker_events_look(struct worker_events *events, const struct process_peer *peers, uint32_t n,
-                        uint64_t now_ns);
+void kv_event_client_look(struct kv_event_client *client, const struct process_peer *peers,
+                          uint32_t n, uint64_t now_ns);
 /* Before the rpc client is destroyed, which ends the streams. NULL is fine, as below. */
-void worker_events_close(struct worker_events *events);
+void kv_event_client_close(struct kv_event_client *client);
 /* After that; nobody reads the spans. */
-void worker_events_destroy(struct worker_events *events);
+void kv_event_client_destroy(struct kv_event_client *client);
 
-const struct span_events *worker_events_spans(const struct worker_events *events);
+const struct span_events *kv_event_client_spans(const struct kv_event_client *client);

@@ -1,4 +1,4 @@
-#include "router/events/worker_events.h"
+#include "router/kv_event_client.h"
 
 #include "base/clock.h"
 #include "base/log/log.h"
@@ -21,7 +21,7 @@
 #define KIND(name)     KVFERRY__INTERNAL__V1__KV_EVENT_KIND__KV_EVENT_KIND_##name
 
 struct followed {
-    struct worker_events *events;
+    struct kv_event_client *client;
     char address[ADDRESS_TEXT_MAX];
     Kvferry__Internal__V1__Role role;
     struct rpc_channel *channel;  /* NULL: a free slot */
@@ -34,8 +34,8 @@ struct followed {
     enum status why; /* it ended by our own judgement; OK: it did not */
 };
 
-struct worker_events {
-    struct worker_events_options options;
+struct kv_event_client {
+    struct kv_event_client_options options;
     pthread_mutex_t mutex;
     struct block_union *blocks;                  /* under it */
     struct followed followed[PROCESS_PEERS_MAX]; /* the number of a source is its place */
@@ -43,7 +43,7 @@ struct worker_events {
 
 static uint32_t source_of(const struct followed *followed)
 {
-    return (uint32_t)(followed - followed->events->followed);
+    return (uint32_t)(followed - followed->client->followed);
 }
 
 /* ---- what a worker says ---- */
@@ -84,56 +84,56 @@ static enum status check(const response_t *message)
 static void apply(struct followed *followed, const response_t *message, size_t i,
                   struct cursor *cursor)
 {
-    struct worker_events *events = followed->events;
+    struct kv_event_client *client = followed->client;
     const uint32_t source = source_of(followed);
     if (message->kinds[i] == KIND(CLEARED)) {
-        block_union_clear(events->blocks, source);
+        block_union_clear(client->blocks, source);
         return;
     }
     const struct prefix_hash hash = take_hash(message->hashes, &cursor->hash);
     if (message->kinds[i] == KIND(REMOVED)) {
-        block_union_remove(events->blocks, source, hash);
+        block_union_remove(client->blocks, source, hash);
         return;
     }
     const struct prefix_hash parent = take_hash(message->parent_hashes, &cursor->parent);
     if (message->kinds[i] == KIND(STORED_UNTOLD))
         return;
-    if (!block_union_store(events->blocks, source, hash, parent,
+    if (!block_union_store(client->blocks, source, hash, parent,
                            message->token_ids + cursor->token))
-        counter_add(events->options.series->kv_events_left_out, 1);
+        counter_add(client->options.series->kv_events_left_out, 1);
     cursor->token += message->block_tokens;
 }
 
 static void on_message(void *arg, const ProtobufCMessage *base)
 {
     struct followed *followed = arg;
-    struct worker_events *events = followed->events;
+    struct kv_event_client *client = followed->client;
     const response_t *message = (const response_t *)base;
     struct cursor cursor = {0};
-    pthread_mutex_lock(&events->mutex);
-    if (followed->why == STATUS_OK && message->block_tokens != events->options.block_tokens)
+    pthread_mutex_lock(&client->mutex);
+    if (followed->why == STATUS_OK && message->block_tokens != client->options.block_tokens)
         followed->why = STATUS_GEOMETRY_MISMATCH;
     else if (followed->why == STATUS_OK)
         followed->why = check(message);
     for (size_t i = 0; followed->why == STATUS_OK && i < message->n_kinds; i++)
         apply(followed, message, i, &cursor);
-    gauge_set(events->options.series->kv_event_blocks, block_union_count(events->blocks));
-    counter_add(events->options.series->kv_events, message->n_kinds);
-    pthread_mutex_unlock(&events->mutex);
+    gauge_set(client->options.series->kv_event_blocks, block_union_count(client->blocks));
+    counter_add(client->options.series->kv_events, message->n_kinds);
+    pthread_mutex_unlock(&client->mutex);
     /* Not OK: main ends it. */
 }
 
 static void on_end(void *arg, const struct rpc_error *error)
 {
     struct followed *followed = arg;
-    struct worker_events *events = followed->events;
-    pthread_mutex_lock(&events->mutex);
-    block_union_clear(events->blocks, source_of(followed));
-    gauge_set(events->options.series->kv_event_blocks, block_union_count(events->blocks));
+    struct kv_event_client *client = followed->client;
+    pthread_mutex_lock(&client->mutex);
+    block_union_clear(client->blocks, source_of(followed));
+    gauge_set(client->options.series->kv_event_blocks, block_union_count(client->blocks));
     if (followed->why == STATUS_OK)
         followed->why = error->status;
     followed->is_open = false;
-    pthread_mutex_unlock(&events->mutex);
+    pthread_mutex_unlock(&client->mutex);
 }
 
 /* ---- whom we follow ---- */
@@ -145,11 +145,11 @@ static bool is_worker(const struct process_peer *peer)
 }
 
 /* NULL: there is no room. */
-static struct followed *slot_of(struct worker_events *events, const struct process_peer *peer)
+static struct followed *slot_of(struct kv_event_client *client, const struct process_peer *peer)
 {
     struct followed *unused = NULL;
     for (uint32_t i = 0; i < PROCESS_PEERS_MAX; i++) {
-        struct followed *followed = &events->followed[i];
+        struct followed *followed = &client->followed[i];
         if (!followed->channel)
             unused = unused ? unused : followed;
         else if (followed->role == peer->role && strcmp(followed->address, peer->address) == 0)
@@ -158,23 +158,23 @@ static struct followed *slot_of(struct worker_events *events, const struct proce
     return unused;
 }
 
-static enum status take_slot(struct worker_events *events, struct followed *followed,
+static enum status take_slot(struct kv_event_client *client, struct followed *followed,
                              const struct process_peer *peer)
 {
     const uint32_t roles = peer->role == KVFERRY__INTERNAL__V1__ROLE__ROLE_CONTEXT_WORKER
                                ? TLS_ROLE_BIT(CONTEXT)
                                : TLS_ROLE_BIT(GENERATION);
-    *followed = (struct followed){.events = events, .role = peer->role};
+    *followed = (struct followed){.client = client, .role = peer->role};
     snprintf(followed->address, sizeof followed->address, "%s", peer->address);
-    return rpc_channel_open_role(events->options.rpc, peer->address, roles, &followed->channel);
+    return rpc_channel_open_role(client->options.rpc, peer->address, roles, &followed->channel);
 }
 
 static bool is_open(struct followed *followed, enum status *why_out)
 {
-    pthread_mutex_lock(&followed->events->mutex);
+    pthread_mutex_lock(&followed->client->mutex);
     const bool is = followed->is_open;
     *why_out = followed->why;
-    pthread_mutex_unlock(&followed->events->mutex);
+    pthread_mutex_unlock(&followed->client->mutex);
     return is;
 }
 
@@ -249,55 +249,55 @@ static void let_go(struct followed *followed)
     followed->channel = NULL;
 }
 
-void worker_events_look(struct worker_events *events, const struct process_peer *peers, uint32_t n,
-                        uint64_t now_ns)
+void kv_event_client_look(struct kv_event_client *client, const struct process_peer *peers,
+                          uint32_t n, uint64_t now_ns)
 {
     for (uint32_t i = 0; i < PROCESS_PEERS_MAX; i++)
-        events->followed[i].is_seen = false;
+        client->followed[i].is_seen = false;
     for (uint32_t i = 0; i < n; i++) {
         struct followed *followed = NULL;
         if (peers[i].is_ready && is_worker(&peers[i]))
-            followed = slot_of(events, &peers[i]);
+            followed = slot_of(client, &peers[i]);
         if (!followed ||
-            (!followed->channel && take_slot(events, followed, &peers[i]) != STATUS_OK))
+            (!followed->channel && take_slot(client, followed, &peers[i]) != STATUS_OK))
             continue;
         followed->is_seen = true;
         follow(followed, now_ns);
     }
     for (uint32_t i = 0; i < PROCESS_PEERS_MAX; i++)
-        if (events->followed[i].channel && !events->followed[i].is_seen)
-            let_go(&events->followed[i]);
+        if (client->followed[i].channel && !client->followed[i].is_seen)
+            let_go(&client->followed[i]);
 }
 
 /* ---- creation ---- */
 
-enum status worker_events_create(const struct worker_events_options *options, struct error *error,
-                                 struct worker_events **events_out)
+enum status kv_event_client_create(const struct kv_event_client_options *options,
+                                   struct error *error, struct kv_event_client **client_out)
 {
     struct block_union_options blocks = {.sources_max = PROCESS_PEERS_MAX,
                                          .blocks_max = options->blocks_max,
                                          .events_max = EVENTS_MAX,
                                          .block_tokens = options->block_tokens};
     TRY(random_secret(&blocks.key, sizeof blocks.key, error));
-    struct worker_events *events = calloc(1, sizeof *events);
-    if (!events)
+    struct kv_event_client *client = calloc(1, sizeof *client);
+    if (!client)
         return error_set(error, STATUS_NO_MEMORY, "%s", status_text(STATUS_NO_MEMORY));
-    events->options = *options;
-    const enum status status = block_union_create(&blocks, &events->blocks);
+    client->options = *options;
+    const enum status status = block_union_create(&blocks, &client->blocks);
     if (status != STATUS_OK) {
-        free(events);
+        free(client);
         return error_set(error, status, "kv_event_blocks_max %u: %s", options->blocks_max,
                          status_text(status));
     }
-    pthread_mutex_init(&events->mutex, NULL);
-    *events_out = events;
+    pthread_mutex_init(&client->mutex, NULL);
+    *client_out = client;
     return STATUS_OK;
 }
 
-void worker_events_close(struct worker_events *events)
+void kv_event_client_close(struct kv_event_client *client)
 {
-    for (uint32_t i = 0; events && i < PROCESS_PEERS_MAX; i++) {
-        struct followed *followed = &events->followed[i];
+    for (uint32_t i = 0; client && i < PROCESS_PEERS_MAX; i++) {
+        struct followed *followed = &client->followed[i];
         rpc_client_call_release(followed->call);
         rpc_channel_close(followed->channel);
         followed->call = NULL;
@@ -305,16 +305,16 @@ void worker_events_close(struct worker_events *events)
     }
 }
 
-void worker_events_destroy(struct worker_events *events)
+void kv_event_client_destroy(struct kv_event_client *client)
 {
-    if (!events)
+    if (!client)
         return;
-    pthread_mutex_destroy(&events->mutex);
-    block_union_destroy(events->blocks);
-    free(events);
+    pthread_mutex_destroy(&client->mutex);
+    block_union_destroy(client->blocks);
+    free(client);
 }
 
-const struct span_events *worker_events_spans(const struct worker_events *events)
+const struct span_events *kv_event_client_spans(const struct kv_event_client *client)
 {
-    return block_union_spans(events->blocks);
+    return block_union_spans(client->blocks);
 }
