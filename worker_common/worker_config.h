@@ -184,8 +184,8 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
     X(kv_events_max, U32(0, 16777216), "65536", "events",                                          \
       "last changes of the prefix cache that are kept for those who watch it "                     \
       "(docs/kv-events.md), "                                                                      \
-      "rounded up to a power of two; a watcher that is further behind is told anew what is "       \
-      "there; 0: nobody can watch")                                                                \
+      "rounded up to a power of two; a watcher that is further behind gets a new snapshot; 0: "    \
+      "the cache cannot be watched")                                                               \
     X(kv_event_streams_max, U32(1, 256), "16", "streams",                                          \
       "most streams of events at one time; a caller has at most a quarter of them, at least one")  \
     X(prefill_chunk_tokens, U32(8, 65536), "512", "tokens",                                        \
