@@ -61,6 +61,9 @@ static void print_totals(const struct totals *totals)
            (unsigned long long)totals->tier_stored, (unsigned long long)totals->tier_dropped,
            (unsigned long long)totals->tier_restored, (unsigned long long)totals->tier_late,
            (unsigned long long)totals->tier_missed);
+    printf("watchers: spans stored %llu, with tokens %llu, removed %llu; snapshots %llu\n",
+           (unsigned long long)totals->watch_stored, (unsigned long long)totals->watch_told,
+           (unsigned long long)totals->watch_removed, (unsigned long long)totals->watch_snapshots);
     printf("prompts scored %llu\n", (unsigned long long)totals->scored);
     printf("retried %llu, waited %llu, commits refused %llu, kills %llu, steps with quarantine "
            "%llu, late "
@@ -103,6 +106,9 @@ static const struct event EVENTS[] = {
     EVENT(kills, 200),
     EVENT(quarantines, 3500),
     EVENT(prefix_cached, 40000),
+    EVENT(watch_told, 1000),
+    EVENT(watch_removed, 1000),
+    EVENT(watch_snapshots, 1000),
     EVENT(recomputed, 25000),
     EVENT(late_pieces, 150),
     EVENT(commits_refused, 1),

@@ -2,6 +2,7 @@
 
 #include "tests/sim/tier_disk.h"
 #include "tests/sim/tier_node.h"
+#include "tests/sim/watch_node.h"
 #include "worker_common/worker.h"
 #include "worker_common/worker_forward.h"
 
@@ -202,7 +203,7 @@ static void start_ctx(struct worker_node *worker, const struct geometry *geometr
     const struct ctx_engine_options options = {
         .name = worker_node_address(worker->cluster, worker->node),
         .incarnation = worker->incarnation,
-        .prefix_key = draw_key(worker),
+        .prefix_key = worker->prefix_key = draw_key(worker),
         .model = model,
         .forward = worker->forward,
         .device = worker->device,
@@ -227,6 +228,8 @@ static void start_ctx(struct worker_node *worker, const struct geometry *geometr
         .lease_limit_ns = plan->lease_limit_ns,
         .kv_digest = plan->kv_digest,
         .prefix_cache = plan->prefix_cache,
+        .kv_events_max = WATCH_EVENTS_MAX,
+        .kv_scrub = plan->seed % 2,
     };
     struct ctx_engine_ops ops = CTX_NODE_OPS;
     ops.arg = worker;
@@ -242,7 +245,7 @@ static struct gen_engine_options gen_options(struct worker_node *worker,
     struct gen_engine_options options = {
         .name = worker_node_address(worker->cluster, worker->node),
         .incarnation = worker->incarnation,
-        .prefix_key = draw_key(worker),
+        .prefix_key = worker->prefix_key = draw_key(worker),
         .model = model,
         .forward = worker->forward,
         .device = worker->device,
@@ -269,6 +272,8 @@ static struct gen_engine_options gen_options(struct worker_node *worker,
         .local_prefill = plan->local_prefill,
         .local_prefill_max_tokens = plan->local_prefill_max_tokens,
         .prefix_cache = plan->prefix_cache,
+        .kv_events_max = WATCH_EVENTS_MAX,
+        .kv_scrub = plan->seed % 2,
         .queue_limit_ns = plan->queue_limit_ns,
         .context_limit_ns = plan->context_limit_ns,
         .context_limit_tokens = plan->chunk_tokens,
@@ -348,6 +353,7 @@ void worker_node_start(struct worker_node *worker)
         start_ctx(worker, &geometry);
     else
         start_gen(worker, &geometry);
+    watch_node_start(worker, &worker->prefix_key);
     if (worker->is_ctx && cluster->plan->cold_layer_ns > 0)
         worker->step_thread = step_thread_create(step, worker);
     cluster->wire.nodes[worker->node] = (struct wire_node){.life = ++cluster->next_life,
@@ -392,6 +398,7 @@ void worker_node_kill(struct worker_node *worker)
     worker->step_thread = NULL;
     collect(worker);
     wire_node_died(&cluster->wire, worker->node);
+    watch_node_stop(worker);
     ctx_engine_destroy(worker->ctx);
     gen_engine_destroy(worker->gen);
     (void)kv_tier_destroy(worker->tier);
@@ -523,6 +530,7 @@ void worker_node_run(struct worker_node *worker)
         return;
     if (worker->tier && worker->tier_next_ns == TIMELINE_NEVER)
         worker->tier_next_ns = now_ns + tier_disk_delay_ns(worker->disk);
+    watch_node_look(worker);
     uint64_t tokens = look(worker);
     uint64_t n_new = tokens - worker->tokens_before;
     worker->is_warm |= n_new > 0;
