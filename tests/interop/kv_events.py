@@ -331,10 +331,10 @@ class Small(Base):
             Follower.__init__(late, stuck)
             within(30, "who reads at last has the same", lambda: late.has == generation.has)
             late.end()
-            stuck_too.cancel()
-            gateway.close()
         finally:
-            stop(cluster)
+            stop(cluster)  # while a gateway reads nothing
+        stuck_too.cancel()
+        gateway.close()
 
     def test_a_worker_that_dies_has_nothing_and_counts_anew(self):
         cluster = start()
