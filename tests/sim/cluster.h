@@ -93,7 +93,8 @@ struct totals {
     uint64_t handovers_committed, handovers_failed, fell_back, retried, waited, quarantines,
         recomputed, pauses, tokens_again, scored;
     uint64_t kv_bytes, prefix_cached, kills, late_pieces, commits_refused;
-    uint64_t local_prompts; /* in a crowd */
+    uint64_t local_prompts;                           /* in a crowd */
+    uint64_t replies_dropping, crossed_short, narrow; /* with sinks */
     uint64_t watch_stored, watch_told, watch_removed, watch_snapshots;
     uint64_t tier_stored, tier_dropped, tier_restored, tier_late, tier_missed;
     uint64_t told_in_steps, committed_in_steps;

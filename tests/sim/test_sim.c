@@ -64,6 +64,11 @@ static void print_totals(const struct totals *totals)
     printf("watchers: spans stored %llu, with tokens %llu, removed %llu; snapshots %llu\n",
            (unsigned long long)totals->watch_stored, (unsigned long long)totals->watch_told,
            (unsigned long long)totals->watch_removed, (unsigned long long)totals->watch_snapshots);
+    printf(
+        "with sinks: replies that dropped spans %llu, prompts that crossed without %llu, windows "
+        "of their own %llu\n",
+        (unsigned long long)totals->replies_dropping, (unsigned long long)totals->crossed_short,
+        (unsigned long long)totals->narrow);
     printf("prompts scored %llu\n", (unsigned long long)totals->scored);
     printf("retried %llu, waited %llu, commits refused %llu, kills %llu, steps with quarantine "
            "%llu, late "
@@ -152,6 +157,11 @@ static const struct event AGAIN_EVENTS[] = {
     EVENT(handovers_committed, 8000),
     {NULL, 0, 0},
 };
+static const struct event SINKS_EVENTS[] = {
+    EVENT(ok, 3000),    EVENT(replies_dropping, 1500), EVENT(crossed_short, 300),
+    EVENT(narrow, 500), EVENT(handovers_failed, 300),  EVENT(watch_told, 1000),
+    {NULL, 0, 0},
+};
 #undef EVENT
 
 struct kind {
@@ -165,7 +175,8 @@ static const struct kind KINDS[] = {{"", plan_draw, EVENTS},
                                     {"tiers", plan_draw_tiers, TIERS_EVENTS},
                                     {"slow", plan_draw_slow, SLOW_EVENTS},
                                     {"crowd", plan_draw_crowd, CROWD_EVENTS},
-                                    {"again", plan_draw_again, AGAIN_EVENTS}};
+                                    {"again", plan_draw_again, AGAIN_EVENTS},
+                                    {"sinks", plan_draw_sinks, SINKS_EVENTS}};
 
 /* NULL: no such. */
 static const struct kind *find_kind(const char *name)

@@ -29,7 +29,8 @@ static uint32_t block_tokens(const struct plan *plan, const struct model_config 
     uint32_t n_windows = 0;
     for (uint32_t layer = 0; layer < config->n_layers; layer++)
         n_windows += config->windows[layer] != 0;
-    const bool is_smaller = n_windows == 0 && plan->seed % 6 == (is_ctx ? 1 : 4);
+    const bool is_smaller = n_windows == 0 && !plan->has_sinks &&
+                            plan->seed % 6 == (is_ctx ? 1 : 4);
     return is_smaller ? GEOMETRY_BLOCK_TOKENS_MIN : plan->block_tokens;
 }
 
@@ -49,12 +50,14 @@ struct geometry worker_node_geometry(const struct cluster *cluster, bool is_ctx)
         block_tokens(plan, model_get_config(model), is_ctx), &error, &geometry);
     assert(status == STATUS_OK);
     (void)status;
+    geometry.sinks = oracle_sinks(plan->model);
     return geometry;
 }
 
 static enum kv_manager_choice manager_kind(const struct worker_node *worker)
 {
-    return worker->cluster->plan->seed % 7 == 6 ? KV_MANAGER_CONTIGUOUS : KV_MANAGER_PAGED;
+    const struct plan *plan = worker->cluster->plan;
+    return plan->seed % 7 == 6 && !plan->has_sinks ? KV_MANAGER_CONTIGUOUS : KV_MANAGER_PAGED;
 }
 
 static uint32_t step_tokens(const struct worker_node *worker, const struct geometry *geometry)
@@ -71,11 +74,11 @@ static uint32_t pool_blocks(const struct worker_node *worker, const struct geome
     const uint32_t n_planned = worker->is_ctx ? plan->ctx_blocks : plan->gen_blocks;
     const uint32_t n_spans = ORACLE_CONTEXT_TOKENS / plan->block_tokens; /* as planned */
     const struct cache_step step = {step_tokens(worker, geometry), plan->slots_max,
-                                    ORACLE_CONTEXT_TOKENS};
-    const uint32_t n_blocks = geometry_blocks(geometry, ORACLE_CONTEXT_TOKENS);
+                                    plan_context_tokens(worker->cluster->plan)};
+    const uint32_t n_blocks = geometry_blocks(geometry, plan_context_tokens(worker->cluster->plan));
     if (manager_kind(worker) == KV_MANAGER_CONTIGUOUS)
         return cache_groups_count(&geometry->groups) *
-               geometry_spans(geometry, ORACLE_CONTEXT_TOKENS) *
+               geometry_spans(geometry, plan_context_tokens(worker->cluster->plan)) *
                ((n_planned + n_spans - 1) / n_spans);
     return (n_planned * n_blocks + n_spans - 1) / n_spans + geometry_step_blocks(geometry, &step);
 }
@@ -173,7 +176,7 @@ static void create_forward(struct worker_node *worker, const struct geometry *ge
     const struct worker_step step = {
         .tokens_max = step_tokens(worker, geometry),
         .sequences_max = plan->slots_max,
-        .context_tokens = ORACLE_CONTEXT_TOKENS,
+        .context_tokens = plan_context_tokens(worker->cluster->plan),
         .kv_scales = oracle_kv_scales(worker->cluster->oracle, plan->model),
         .device = worker->device,
     };
@@ -191,7 +194,7 @@ static void start_ctx(struct worker_node *worker, const struct geometry *geometr
     struct error error = {""};
     const struct kv_sender_options sender = {
         .transfers_max = plan->slots_max,
-        .blocks_max = geometry_blocks(geometry, ORACLE_CONTEXT_TOKENS),
+        .blocks_max = geometry_blocks(geometry, plan_context_tokens(worker->cluster->plan)),
         .device = worker->device,
         .pool_base = block_pool_base(worker->pool),
         .block_bytes = block_pool_block_bytes(worker->pool),
@@ -214,7 +217,7 @@ static void start_ctx(struct worker_node *worker, const struct geometry *geometr
         .geometry = *geometry,
         .kv_manager = manager_kind(worker),
         .vocabulary = model_get_config(model)->vocabulary,
-        .context_tokens = ORACLE_CONTEXT_TOKENS,
+        .context_tokens = plan_context_tokens(worker->cluster->plan),
         .chunk_tokens = plan->chunk_tokens,
         .step_target_ns = plan->step_target_ns,
         .batch_tokens = plan->batch_tokens,
@@ -256,7 +259,7 @@ static struct gen_engine_options gen_options(struct worker_node *worker,
         .geometry = *geometry,
         .kv_manager = manager_kind(worker),
         .vocabulary = config->vocabulary,
-        .context_tokens = ORACLE_CONTEXT_TOKENS,
+        .context_tokens = plan_context_tokens(worker->cluster->plan),
         .n_eos_ids = config->n_eos_ids,
         .chunk_tokens = plan->chunk_tokens,
         .step_target_ns = plan->step_target_ns,
@@ -292,8 +295,8 @@ static void start_gen(struct worker_node *worker, const struct geometry *geometr
     struct error error = {""};
     const struct kv_receiver_options receiver = {
         .transfers_max = plan->prefills_max,
-        .blocks_max = cache_groups_count(&geometry->groups) * ORACLE_CONTEXT_TOKENS /
-                      GEOMETRY_BLOCK_TOKENS_MIN,
+        .blocks_max = cache_groups_count(&geometry->groups) *
+                      plan_context_tokens(worker->cluster->plan) / GEOMETRY_BLOCK_TOKENS_MIN,
         .stage_bytes = (uint64_t)STAGE_BYTES * plan->prefills_max,
         .scrubs = plan->seed % 2,
         .peers_max = worker->cluster->n_nodes + 8,
