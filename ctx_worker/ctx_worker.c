@@ -331,7 +331,6 @@ static bool stop(struct ctx_worker *ctx)
         ctx_engine_stop(ctx->engine);
     }
     process_close_ports(&ctx->process);
-    kv_event_service_stop(&ctx->events);
     ctx->is_quiet = engine_thread_stop(ctx->engine_thread, QUIET_LIMIT_NS);
     transfer_thread_stop(ctx->transfer_thread);
     if (!ctx->is_quiet) {
@@ -340,6 +339,7 @@ static bool stop(struct ctx_worker *ctx)
         (void)log_flush(LAST_LINE_MS);
         _Exit(EXIT_FAILURE);
     }
+    kv_event_service_stop(&ctx->events);
     worker_tier_wake(&ctx->worker, NULL, NULL);
     ctx_engine_destroy(ctx->engine);
     kv_sender_destroy(ctx->sender);

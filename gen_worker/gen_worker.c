@@ -262,7 +262,6 @@ static bool stop(struct gen_worker *gen)
         gen_engine_stop(gen->engine);
     }
     process_close_ports(&gen->process);
-    kv_event_service_stop(&gen->events);
     if (!engine_thread_stop(gen->engine_thread, QUIET_LIMIT_NS)) {
         /* Memory that UCX may still write is left to the kernel. */
         log_error("KV blocks are still arriving: exit without freeing them");
@@ -275,6 +274,7 @@ static bool stop(struct gen_worker *gen)
     rpc_client_destroy(gen->rpc);
     rpc_runtime_destroy(gen->client_runtime);
     context_client_destroy(gen->contexts);
+    kv_event_service_stop(&gen->events);
     worker_tier_wake(&gen->worker, NULL, NULL);
     gen_engine_destroy(gen->engine);
     kv_receiver_destroy(gen->receiver);

@@ -30,7 +30,7 @@ struct rpc_service kv_event_service_row(struct kv_event_service *service);
 MUST_CHECK enum status kv_event_service_start(struct kv_event_service *service,
                                               const struct span_events *spans, uint32_t streams_max,
                                               const struct worker_metrics *metrics);
-/* The ports are closed. One that was not started is fine. */
+/* The ports are closed, and the engine's thread has ended. One that was not started is fine. */
 void kv_event_service_stop(struct kv_event_service *service);
 /* Brings the metric up to date. The engine's thread. */
 void kv_event_service_tell(struct kv_event_service *service);
