@@ -7,8 +7,8 @@
 #include "cli/output.h"
 #include "cli/read_speed.h"
 #include "cli/split_costs.h"
+#include "cli/state_facts.h"
 #include "device/device.h"
-#include "model/config/encoder_config.h"
 #include "model/config/families.h"
 #include "model/config/kv_layers.h"
 #include "model/folder_report.h"
@@ -68,24 +68,6 @@ static void add_model(json_t *facts, const struct model *model)
             (json_int_t)config->n_kv_heads, "context_tokens", (json_int_t)config->context_tokens,
             "vocabulary", (json_int_t)config->vocabulary, "head_is_tied", config->tied_embeddings,
             "digest", json_sprintf("%016" PRIx64 "%016" PRIx64, digest[0], digest[1])));
-}
-
-/* Only if a layer has one. */
-static void add_state(json_t *facts, const struct model_config *config)
-{
-    const json_int_t n_layers = kv_layers_recurrent(config);
-    if (n_layers > 0)
-        json_object_update_new(facts, json_pack("{s:I, s:I}", "recurrent_layers", n_layers,
-                                                "recurrent_state_bytes",
-                                                (json_int_t)state_layout_bytes(config)));
-}
-
-/* Only if the model has one. */
-static void add_encoder(json_t *facts, const struct model_config *config)
-{
-    if (model_has_encoder(config))
-        json_object_set_new(facts, "encoder_layers",
-                            json_integer((json_int_t)config->encoder.n_layers));
 }
 
 /* {"Q4_1": bytes, "F32": bytes}, and what a token reads of them */
@@ -329,8 +311,7 @@ static enum status add_model_facts(json_t *facts, const char *folder,
     thread_pool_destroy(threads);
     TRY(status);
     add_model(facts, model);
-    add_state(facts, model_get_config(model));
-    add_encoder(facts, model_get_config(model));
+    state_facts_add(facts, model_get_config(model));
     add_types(facts, model);
     json_object_set_new(facts, "read_bytes_per_second", json_real(read_speed));
     status = add_kv(facts, folder, model, values, &room, error);
@@ -460,25 +441,6 @@ static void print_unequal(const json_t *facts)
                fact(facts, "layers_that_read_others"), fact(facts, "layers"));
 }
 
-static void print_state(const json_t *facts)
-{
-    if (fact(facts, "recurrent_layers") > 0)
-        printf("state           " INT " of " INT " layers have recurrent state and no K and V: " INT
-               " bytes a sequence, and each snapshot, in " INT " blocks\n",
-               fact(facts, "recurrent_layers"), fact(facts, "layers"),
-               fact(facts, "recurrent_state_bytes"), fact(facts, "recurrent_state_blocks"));
-}
-
-/* A token of the text has K and V in as many layers as one of the decoder. */
-static void print_encoder(const json_t *facts)
-{
-    if (fact(facts, "encoder_layers") > 0)
-        printf("encoder         " INT " layers before " INT " of the decoder: " INT
-               " bytes of cross K and V a token of the text, %s\n",
-               fact(facts, "encoder_layers"), fact(facts, "layers"),
-               fact(facts, "kv_bytes_per_token"), fact_text(facts, "kv_dtype"));
-}
-
 /* "sinks   a token of a reply sees the first 4 tokens and the last 508: a reply of up to 1048576 takes 17.9 MiB" */
 static void print_sinks(const json_t *facts)
 {
@@ -504,8 +466,7 @@ static void print_latents(const json_t *facts)
 
 static void print_memory(const json_t *facts)
 {
-    print_state(facts);
-    print_encoder(facts);
+    state_facts_print(facts, stdout);
     print_sinks(facts);
     printf("kv              " INT " bytes a token, %s\n", fact(facts, "kv_bytes_per_token"),
            fact_text(facts, "kv_dtype"));

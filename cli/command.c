@@ -256,7 +256,8 @@ static const struct config_group GROUPS[] = {
     {"Model", "served_model_name max_context_tokens weights tokenizer"},
     {"KV blocks", "kv_block_tokens kv_blocks kv_memory kv_dtype kv_scales kv_scrub kv_manager "
                   "kv_host_memory kv_disk kv_disk_size kv_restore_ms "
-                  "prefix_cache prefixes_max"},
+                  "prefix_cache snapshot_tokens prefixes_max kv_events_max kv_event_streams_max "
+                  "kv_event_blocks_max"},
     {"Computing", "device device_memory device_math threads pin cpu_placement cpu_kernels "
                   "attention_kernels attention_math attention_path multi_block grouped_query "
                   "attention_window force_window sink_tokens "

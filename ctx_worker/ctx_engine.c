@@ -35,12 +35,24 @@ static enum status make_manager(struct ctx_engine *engine, struct error *error)
         error, &engine->home.manager);
 }
 
+static enum status make_events(struct ctx_engine *engine)
+{
+    const struct ctx_engine_options *options = &engine->options;
+    return cache_events_create(
+        &(struct cache_events_options){.manager = engine->home.manager,
+                                       .block_tokens = options->geometry.block_tokens,
+                                       .events_max = options->kv_events_max,
+                                       .wipes = options->kv_scrub},
+        &engine->home.events);
+}
+
 static enum status make_tier(struct ctx_engine *engine)
 {
     const struct ctx_engine_options *options = &engine->options;
     return prefix_tier_create(
         &(struct prefix_tier_options){.manager = engine->home.manager,
                                       .tier = options->tier,
+                                      .events = engine->home.events,
                                       .device = options->device,
                                       .geometry = &options->geometry,
                                       .context_tokens = options->context_tokens,
@@ -86,6 +98,7 @@ static enum status make_parts(struct ctx_engine *engine, struct error *error)
                            constraint_desk_limit_ns(options->desk)));
     TRY(request_queue_init(&engine->queue, options->queue_max, options->queue_limit_ns));
     TRY(make_manager(engine, error));
+    TRY(make_events(engine));
     TRY(make_tier(engine));
     TRY(make_schedule(engine, error));
     TRY(held_transfers_init(&engine->held, options->incarnation, options->slots_max));
@@ -136,6 +149,11 @@ enum status ctx_engine_create(const struct ctx_engine_options *options,
     return STATUS_OK;
 }
 
+struct span_events *ctx_engine_spans(const struct ctx_engine *engine)
+{
+    return cache_events_spans(engine->home.events);
+}
+
 void ctx_engine_destroy(struct ctx_engine *engine)
 {
     if (!engine)
@@ -148,6 +166,7 @@ void ctx_engine_destroy(struct ctx_engine *engine)
     prefill_set_finish(&engine->slots, &engine->home);
     held_transfers_finish(&engine->held);
     prefix_tier_destroy(engine->home.tier);
+    cache_events_destroy(engine->home.events);
     kv_manager_destroy(engine->home.manager);
     ctx_batch_finish(&engine->batch);
     block_owners_finish(&engine->owners);

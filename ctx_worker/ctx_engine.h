@@ -57,6 +57,8 @@ MUST_CHECK enum status ctx_engine_create(const struct ctx_engine_options *option
                                          struct ctx_engine **engine_out);
 /* Streams that are still open get no finish: end them first (drain, or ctx_engine_stop). NULL is fine. */
 void ctx_engine_destroy(struct ctx_engine *engine);
+/* What its prefix cache has, for readers; NULL: no kv_events_max, or no cache. Until destroy. Any thread. */
+struct span_events *ctx_engine_spans(const struct ctx_engine *engine);
 
 /* (any) Checks and copies the request. Not OK: the engine keeps nothing, finish is not called.
  * INVALID_ARGUMENT, PROMPT_TOO_LONG, STALE_PEER, QUEUE_FULL (streams_max handles), NO_MEMORY; error

@@ -48,8 +48,11 @@ struct ctx_engine_options {
     uint64_t lease_limit_mib_ns; /* ... and for each MiB that crosses this */
     bool kv_digest;              /* ready events carry a CRC32C a block */
     bool prefix_cache;
-    uint32_t snapshot_tokens;  /* kv_manager.h */
-    struct encoder_line line;  /* text_max 0: the model has no encoder */
+    uint32_t snapshot_tokens; /* kv_manager.h */
+    struct encoder_line line; /* text_max 0: the model has no encoder */
+    uint32_t
+        kv_events_max; /* of the cache, kept for those who watch it; 0: none (cache_events.h) */
+    bool kv_scrub;     /* tokens of events are overwritten, too */
     uint64_t restore_limit_ns; /* longest wait for blocks of the tier */
 };
 

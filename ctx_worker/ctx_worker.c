@@ -5,6 +5,7 @@
 #include "ctx_worker/ctx_service.h"
 #include "engine/engine_thread.h"
 #include "kvtransfer/transfer_thread.h"
+#include "worker_common/kv_event_service.h"
 #include "worker_common/watchdog.h"
 #include "worker_common/worker.h"
 #include "worker_common/worker_device.h"
@@ -30,6 +31,7 @@ struct ctx_worker {
     struct engine_thread *engine_thread;
     struct ctx_service service;
     struct admin_service admin;
+    struct kv_event_service events;
     struct port_figures data_port; /* main's */
     bool is_quiet;                 /* at the end: no block of the pool is in use */
 };
@@ -92,13 +94,14 @@ static void after_step(void *arg, uint64_t step_ns)
     ctx_engine_read_stats(ctx->engine, &stats);
     ctx_metrics_update(&ctx->service.metrics, &stats, ctx->sender, step_ns);
     worker_tier_tell(&ctx->worker, &ctx->service.metrics.common, &stats.tier);
+    kv_event_service_tell(&ctx->events);
 }
 
 /* ---- start ---- */
 
-static enum status create_engine(struct ctx_worker *ctx, struct error *error)
+static enum status create_sender(struct ctx_worker *ctx)
 {
-    struct worker *worker = &ctx->worker;
+    const struct worker *worker = &ctx->worker;
     assert(worker->pool && worker->transport && "loaded");
     struct kv_sender_options sender = {
         .transfers_max = ctx->config.prompts_max,
@@ -109,7 +112,13 @@ static enum status create_engine(struct ctx_worker *ctx, struct error *error)
         .n_blocks = worker->n_blocks,
         .readers_max = ctx->config.peers_max,
     };
-    TRY(kv_sender_create(&sender, worker->transport, &ctx->sender));
+    return kv_sender_create(&sender, worker->transport, &ctx->sender);
+}
+
+static enum status create_engine(struct ctx_worker *ctx, struct error *error)
+{
+    struct worker *worker = &ctx->worker;
+    TRY(create_sender(ctx));
     struct ctx_engine_options options = {
         .name = ctx->process.name,
         .incarnation = ctx->process.incarnation,
@@ -144,6 +153,8 @@ static enum status create_engine(struct ctx_worker *ctx, struct error *error)
         .kv_manager = ctx->config.kv_manager,
         .prefix_cache = ctx->config.prefix_cache,
         .snapshot_tokens = ctx->config.snapshot_tokens,
+        .kv_events_max = ctx->config.kv_events_max,
+        .kv_scrub = ctx->config.kv_scrub,
     };
     struct ctx_engine_ops ops = ctx_service_ops(&ctx->service);
     TRY(ctx_engine_create(&options, &ops, error, &ctx->engine));
@@ -259,8 +270,9 @@ static enum status listen(struct ctx_worker *ctx, struct error *error)
     ctx->service.process = &ctx->process;
     ctx->admin = (struct admin_service){
         .process = &ctx->process, .fill_state = fill_state, .flush = flush, .arg = ctx};
-    struct rpc_service services[] = {ctx_service_row(&ctx->service),
-                                     admin_service_row(&ctx->admin)};
+    ctx->events.process = &ctx->process;
+    struct rpc_service services[] = {ctx_service_row(&ctx->service), admin_service_row(&ctx->admin),
+                                     kv_event_service_row(&ctx->events)};
     TRY(process_listen(&ctx->process, PORT_CONTROL, services, sizeof services / sizeof *services,
                        error));
     return process_ports_write(&ctx->process, error);
@@ -273,6 +285,8 @@ static enum status start(struct ctx_worker *ctx, struct error *error)
     fill_worker_options(&ctx->config, ctx->folder, &options);
     TRY(worker_load(&ctx->worker, &ctx->process, &options, error));
     TRY(create_engine(ctx, error));
+    TRY(kv_event_service_start(&ctx->events, ctx_engine_spans(ctx->engine),
+                               ctx->config.kv_event_streams_max, &ctx->service.metrics.common));
     tell_metrics(ctx);
     worker_tell_memory(&ctx->worker);
     TRY(start_threads(ctx));
@@ -327,6 +341,7 @@ static bool stop(struct ctx_worker *ctx)
         (void)log_flush(LAST_LINE_MS);
         _Exit(EXIT_FAILURE);
     }
+    kv_event_service_stop(&ctx->events);
     worker_tier_wake(&ctx->worker, NULL, NULL);
     ctx_engine_destroy(ctx->engine);
     kv_sender_destroy(ctx->sender);

@@ -1,6 +1,7 @@
 #include "ctx_worker/prefill.h"
 
 #include "base/clock.h"
+#include "engine/cache_events.h"
 #include "engine/prefix_tier.h"
 
 #include <assert.h>
@@ -263,13 +264,26 @@ static void seal(struct prefill *prefill, const struct prefill_home *home)
                        .compute_us = (now_ns - prefill->began_ns) / NS_PER_US}});
 }
 
+/* The first n spans. */
+static void keep(struct prefill *prefill, const struct prefill_home *home, uint32_t n)
+{
+    const struct engine_request *request = &prefill->prompt->request;
+    const struct cache_source source = {.hashes = prefill->hashes,
+                                        .token_ids = request->token_ids,
+                                        .n = n,
+                                        .is_common = request->salt_bytes == 0};
+    cache_events_begin(home->events, &source);
+    kv_manager_keep(home->manager, &prefill->table, prefill->hashes, n);
+    cache_events_end(home->events);
+}
+
 void prefill_advance(struct prefill *prefill, const struct prefill_home *home, uint32_t n_query,
                      const struct draw *drawn)
 {
     assert(prefill->state == PREFILL_COMPUTING && n_query <= prefill_n_left(prefill));
     prefill->n_computed += n_query;
     uint32_t whole = prefill->n_computed / prefill->table.block_tokens;
-    kv_manager_keep(home->manager, &prefill->table, prefill->hashes, whole);
+    keep(prefill, home, whole);
     if (kv_manager_snapshot_is_due(home->manager, &prefill->table, prefill->n_computed,
                                    prefill->n_computed == prefill->n_cut))
         kv_manager_keep_snapshot(home->manager, &prefill->table, prefill->hashes,

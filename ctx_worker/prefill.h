@@ -21,6 +21,7 @@
 #include "kvcache/kv_manager.h"
 #include "model/sampling/draws.h"
 
+struct cache_events;
 struct prefix_tier;
 
 enum prefill_state { PREFILL_FREE, PREFILL_COMPUTING, PREFILL_SEALED, PREFILL_CLOSING };
@@ -31,6 +32,7 @@ struct prefill_home {
     const struct ctx_engine_ops *ops;
     struct kv_manager *manager;
     struct prefix_tier *tier;    /* NULL: none */
+    struct cache_events *events; /* NULL: nobody watches the cache */
     struct held_transfers *held; /* transfers that are SEALED and not granted */
     uint32_t *digests;           /* [blocks of context_tokens] scratch, of all groups */
 };

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
+#define TRIES_MAX   64u        /* of a copy that finds no view; each waits for the compute queue */
 #define PIECE_BYTES (1u << 20) /* of one read: a device stages this much at a time */
 
 enum { PIECES_MAX = 8 }; /* reads in progress */
@@ -79,4 +80,25 @@ enum status device_fetch(struct device *device, const void *source, size_t bytes
     }
     assert(status != STATUS_OK || fetch.copied == bytes);
     return status;
+}
+
+enum status device_put(struct device *device, uint8_t *target, const uint8_t *bytes, size_t n_bytes)
+{
+    uint32_t n_tries = 0;
+    for (size_t at = 0; at < n_bytes;) {
+        const size_t n = n_bytes - at < DEVICE_PIECE_BYTES ? n_bytes - at : DEVICE_PIECE_BYTES;
+        uint8_t *view;
+        enum status status = device_write_begin(device, target + at, n, &view);
+        if (status == STATUS_QUEUE_FULL) { /* its own writes use the views */
+            TRY(device_wait(device, device_record(device, DEVICE_COMPUTE)));
+            status = device_write_begin(device, target + at, n, &view);
+        }
+        if (status == STATUS_QUEUE_FULL && ++n_tries < TRIES_MAX)
+            continue; /* copies of KV transfers use them */
+        TRY(status);
+        memcpy(view, bytes + at, n);
+        device_write(device, DEVICE_COMPUTE, target + at, view, n);
+        at += n;
+    }
+    return device_wait(device, device_record(device, DEVICE_COMPUTE));
 }

@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LEFT_SHIFT 40  /* of the number of free blocks, above that of changes */
-#define TRIES_MAX  64u /* of a copy that finds no view; each waits for the compute queue */
+#define LEFT_SHIFT 40 /* of the number of free blocks, above that of changes */
 
 /* The blocks of a prefix that were ordered. */
 struct restore {
@@ -20,6 +19,10 @@ struct restore {
     uint32_t n_keys;
     struct stored_key *keys; /* [keys_max] in the order of spans */
     uint32_t *spans;         /* [keys_max] of each key */
+    /* With events: of the first n_told spans, from the request. */
+    uint32_t n_told;
+    bool is_common;
+    uint32_t *token_ids; /* [spans_max * block_tokens] */
     /* Of the span that comes now: its blocks so far, which are in the tier's memory. */
     uint32_t n_parts;
     struct kv_tier_piece parts[CACHE_GROUPS_MAX];
@@ -82,7 +85,11 @@ static bool make_restore(const struct prefix_tier *tier, struct restore *restore
     restore->hashes = calloc(tier->spans_max, sizeof *restore->hashes);
     restore->keys = calloc(tier->keys_max, sizeof *restore->keys);
     restore->spans = calloc(tier->keys_max, sizeof *restore->spans);
-    return restore->hashes && restore->keys && restore->spans;
+    if (tier->options.events)
+        restore->token_ids = calloc((size_t)tier->spans_max * tier->geometry.block_tokens,
+                                    sizeof *restore->token_ids);
+    return restore->hashes && restore->keys && restore->spans &&
+           (restore->token_ids || !tier->options.events);
 }
 
 static void free_restore(const struct restore *restore)
@@ -90,6 +97,7 @@ static void free_restore(const struct restore *restore)
     free(restore->hashes);
     free(restore->keys);
     free(restore->spans);
+    free(restore->token_ids);
 }
 
 enum status prefix_tier_create(const struct prefix_tier_options *options,
@@ -161,29 +169,6 @@ static void end(struct prefix_tier *tier, struct restore *restore)
     restore->order = 0;
 }
 
-/* DEVICE_LOST, QUEUE_FULL. */
-static enum status put_bytes(struct device *device, uint8_t *target, const uint8_t *bytes,
-                             size_t n_bytes)
-{
-    uint32_t n_tries = 0;
-    for (size_t at = 0; at < n_bytes;) {
-        const size_t n = n_bytes - at < DEVICE_PIECE_BYTES ? n_bytes - at : DEVICE_PIECE_BYTES;
-        uint8_t *view;
-        enum status status = device_write_begin(device, target + at, n, &view);
-        if (status == STATUS_QUEUE_FULL) { /* its own writes use the views */
-            TRY(device_wait(device, device_record(device, DEVICE_COMPUTE)));
-            status = device_write_begin(device, target + at, n, &view);
-        }
-        if (status == STATUS_QUEUE_FULL && ++n_tries < TRIES_MAX)
-            continue; /* copies of KV transfers use them */
-        TRY(status);
-        memcpy(view, bytes + at, n);
-        device_write(device, DEVICE_COMPUTE, target + at, view, n);
-        at += n;
-    }
-    return device_wait(device, device_record(device, DEVICE_COMPUTE));
-}
-
 /* A block of the snapshot behind the last span, which is in the cache already, enters it. False, likewise. */
 static bool add_state(struct prefix_tier *tier, const struct restore *restore,
                       const struct kv_tier_piece *piece)
@@ -193,8 +178,8 @@ static bool add_state(struct prefix_tier *tier, const struct restore *restore,
     block_id id;
     if (kv_manager_take(manager, 1, &id) != STATUS_OK)
         return false;
-    if (put_bytes(tier->options.device, kv_manager_data(manager, id), piece->bytes,
-                  tier->block_bytes) != STATUS_OK) {
+    if (device_put(tier->options.device, kv_manager_data(manager, id), piece->bytes,
+                   tier->block_bytes) != STATUS_OK) {
         kv_manager_give(manager, &id, 1);
         return false;
     }
@@ -214,14 +199,21 @@ static bool add_span(struct prefix_tier *tier, struct restore *restore, uint32_t
         const struct kv_tier_piece *part = &restore->parts[i];
         ids[restore->keys[part->at].group] = taken[i];
         kv_manager_set_origin(manager, &taken[i], 1, part->origin);
-        is_good = is_good && put_bytes(tier->options.device, kv_manager_data(manager, taken[i]),
-                                       part->bytes, tier->block_bytes) == STATUS_OK;
+        is_good = is_good && device_put(tier->options.device, kv_manager_data(manager, taken[i]),
+                                        part->bytes, tier->block_bytes) == STATUS_OK;
     }
     if (!is_good) {
         kv_manager_give(manager, taken, restore->n_parts);
         return false;
     }
-    return kv_manager_add(manager, restore->hashes, span, ids);
+    cache_events_begin(tier->options.events,
+                       &(struct cache_source){.hashes = restore->hashes,
+                                              .token_ids = restore->token_ids,
+                                              .n = restore->n_told,
+                                              .is_common = restore->is_common});
+    const bool is_added = kv_manager_add(manager, restore->hashes, span, ids);
+    cache_events_end(tier->options.events);
+    return is_added;
 }
 
 static bool is_of_state(const struct prefix_tier *tier, const struct restore *restore, uint32_t at)
@@ -408,6 +400,21 @@ static uint32_t n_common(const struct restore *a, const struct restore *b)
     return n;
 }
 
+/* Its tokens as far as they are the prompt's: the request may be gone when its blocks come. */
+static void copy_tokens(const struct prefix_tier *tier, const struct engine_request *request,
+                        struct restore *restore)
+{
+    const uint32_t block_tokens = tier->geometry.block_tokens;
+    const uint32_t n_prompt = request->n_tokens / block_tokens;
+    restore->is_common = request->salt_bytes == 0;
+    restore->n_told = 0;
+    if (!restore->token_ids || !restore->is_common)
+        return;
+    restore->n_told = n_prompt < restore->n_spans ? n_prompt : restore->n_spans;
+    memcpy(restore->token_ids, request->token_ids,
+           (size_t)restore->n_told * block_tokens * sizeof *restore->token_ids);
+}
+
 /* An open order of another request that has blocks of the plan. False: there is none. */
 static bool share(const struct prefix_tier *tier, struct engine_request *request)
 {
@@ -437,6 +444,7 @@ static bool order(struct prefix_tier *tier, struct engine_request *request)
     const struct restore spare = *restore;
     *restore = tier->plan;
     tier->plan = spare;
+    copy_tokens(tier, request, restore);
     restore->order = request->restore = number;
     restore->limit_ns = request->held_until_ns;
     request->restore_spans = restore->n_spans;

@@ -27,6 +27,7 @@
 #pragma once
 
 #include "device/device.h"
+#include "engine/cache_events.h"
 #include "engine/engine_request.h"
 #include "kvcache/kv_manager.h"
 #include "kvtier/kv_tier.h"
@@ -38,6 +39,7 @@ struct prefix_tier;
 struct prefix_tier_options {
     struct kv_manager *manager;      /* borrowed until destroy, as all here */
     struct kv_tier *tier;            /* NULL: there is none */
+    struct cache_events *events;     /* NULL: nobody is told */
     struct device *device;           /* where the pool is; its compute queue is the engine's */
     const struct geometry *geometry; /* copied */
     uint32_t context_tokens;

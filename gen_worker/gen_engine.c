@@ -1,5 +1,6 @@
 #include "gen_worker/gen_engine.h"
 
+#include "engine/cache_events.h"
 #include "engine/engine_sizes.h"
 #include "gen_worker/admission.h"
 #include "gen_worker/gen_engine_figures.h"
@@ -67,12 +68,24 @@ static enum status make_manager(struct gen_engine *engine, struct error *error)
         error, &engine->home.manager);
 }
 
+static enum status make_events(struct gen_engine *engine)
+{
+    const struct gen_engine_options *options = &engine->options;
+    return cache_events_create(
+        &(struct cache_events_options){.manager = engine->home.manager,
+                                       .block_tokens = options->geometry.block_tokens,
+                                       .events_max = options->kv_events_max,
+                                       .wipes = options->kv_scrub},
+        &engine->home.events);
+}
+
 static enum status make_tier(struct gen_engine *engine)
 {
     const struct gen_engine_options *options = &engine->options;
     return prefix_tier_create(
         &(struct prefix_tier_options){.manager = engine->home.manager,
                                       .tier = options->tier,
+                                      .events = engine->home.events,
                                       .device = options->device,
                                       .geometry = &options->geometry,
                                       .context_tokens = options->context_tokens,
@@ -118,6 +131,7 @@ static enum status make_parts(struct gen_engine *engine, struct error *error)
     TRY(request_queue_init(&engine->queue, engine->options.queue_max,
                            engine->options.queue_limit_ns));
     TRY(make_manager(engine, error));
+    TRY(make_events(engine));
     TRY(make_tier(engine));
     TRY(make_slots(engine));
     TRY(make_schedule(engine, error));
@@ -172,6 +186,7 @@ void gen_engine_destroy(struct gen_engine *engine)
     for (uint32_t i = 0; engine->home.sequences && i < engine->options.sequences_max; i++)
         sequence_finish(&engine->home.sequences[i]);
     prefix_tier_destroy(engine->home.tier);
+    cache_events_destroy(engine->home.events);
     kv_manager_destroy(engine->home.manager);
     schedule_destroy(engine->home.schedule);
     free(engine->home.jobs);
@@ -181,6 +196,11 @@ void gen_engine_destroy(struct gen_engine *engine)
     free(engine->home.mask);
     published_finish(&engine->published);
     free(engine);
+}
+
+struct span_events *gen_engine_spans(const struct gen_engine *engine)
+{
+    return cache_events_spans(engine->home.events);
 }
 
 /* ---- messages of clients ---- */

@@ -57,6 +57,8 @@ MUST_CHECK enum status gen_engine_create(const struct gen_engine_options *option
                                          struct gen_engine **engine_out);
 /* All requests have ended, and all transfers are quiet: drain or stop first. NULL is fine. */
 void gen_engine_destroy(struct gen_engine *engine);
+/* What its prefix cache has, for readers; NULL: no kv_events_max, or no cache. Until destroy. Any thread. */
+struct span_events *gen_engine_spans(const struct gen_engine *engine);
 
 /* (any) Checks and copies the request. Not OK: the engine keeps nothing, finish is not called.
  * INVALID_ARGUMENT, PROMPT_TOO_LONG, QUEUE_FULL (streams_max handles), NO_MEMORY; error gets a

@@ -10,6 +10,7 @@
 #include "gen_worker/gen_ops.h"
 #include "gen_worker/gen_stats.h"
 
+struct cache_events;
 struct handover_set;
 struct prefix_tier;
 struct request_queue;
@@ -24,6 +25,7 @@ struct gen_home {
     struct sequence *sequences; /* [options->sequences_max] */
     struct kv_manager *manager;
     struct prefix_tier *tier;    /* NULL: none */
+    struct cache_events *events; /* NULL: nobody watches the cache */
     struct schedule *schedule;   /* decides which requests have blocks and compute */
     struct job **jobs;           /* [sequences_max + queue_max] by schedule_id; NULL: none */
     struct request_queue *queue; /* jobs that wait for their first admission */

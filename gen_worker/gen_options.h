@@ -51,8 +51,11 @@ struct gen_engine_options {
     bool local_prefill;                /* may compute a prompt when the hand-over failed */
     uint32_t local_prefill_max_tokens; /* up to so many unknown tokens are never handed over */
     bool prefix_cache;
-    uint32_t snapshot_tokens;  /* kv_manager.h */
-    struct encoder_line line;  /* text_max 0: the model has no encoder */
+    uint32_t snapshot_tokens; /* kv_manager.h */
+    struct encoder_line line; /* text_max 0: the model has no encoder */
+    uint32_t
+        kv_events_max; /* of the cache, kept for those who watch it; 0: none (cache_events.h) */
+    bool kv_scrub;     /* tokens of events are overwritten, too */
     uint64_t restore_limit_ns; /* longest wait for blocks of the tier */
     uint64_t queue_limit_ns;
     uint64_t context_limit_ns;     /* timeout of the next event of a context worker, or of ... */

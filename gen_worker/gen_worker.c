@@ -81,6 +81,7 @@ static void after_step(void *arg, uint64_t step_ns)
     gen_metrics_update(&gen->service.metrics, &stats, kv_receiver_bytes_received(gen->receiver),
                        step_ns);
     worker_tier_tell(&gen->worker, &gen->service.metrics.common, &stats.tier);
+    kv_event_service_tell(&gen->events);
 }
 
 /* ---- start ---- */
@@ -196,8 +197,9 @@ static enum status listen(struct gen_worker *gen, struct error *error)
     gen->service.process = &gen->process;
     gen->admin = (struct admin_service){
         .process = &gen->process, .fill_state = fill_state, .flush = flush, .arg = gen};
-    struct rpc_service services[] = {gen_service_row(&gen->service),
-                                     admin_service_row(&gen->admin)};
+    gen->events.process = &gen->process;
+    struct rpc_service services[] = {gen_service_row(&gen->service), admin_service_row(&gen->admin),
+                                     kv_event_service_row(&gen->events)};
     TRY(process_listen(&gen->process, PORT_CONTROL, services, sizeof services / sizeof *services,
                        error));
     return process_ports_write(&gen->process, error);
@@ -210,6 +212,8 @@ static enum status start(struct gen_worker *gen, struct error *error)
     fill_worker_options(&gen->config, gen->folder, &options);
     TRY(worker_load(&gen->worker, &gen->process, &options, error));
     TRY(gen_worker_create_engine(gen, error));
+    TRY(kv_event_service_start(&gen->events, gen_engine_spans(gen->engine),
+                               gen->config.kv_event_streams_max, &gen->service.metrics.common));
     tell_metrics(gen);
     worker_tell_memory(&gen->worker);
     TRY(start_threads(gen));
@@ -270,6 +274,7 @@ static bool stop(struct gen_worker *gen)
     rpc_client_destroy(gen->rpc);
     rpc_runtime_destroy(gen->client_runtime);
     context_client_destroy(gen->contexts);
+    kv_event_service_stop(&gen->events);
     worker_tier_wake(&gen->worker, NULL, NULL);
     gen_engine_destroy(gen->engine);
     kv_receiver_destroy(gen->receiver);

@@ -138,6 +138,8 @@ static void engine_options(const struct gen_worker *gen, struct gen_engine_optio
         .kv_manager = config->kv_manager,
         .prefix_cache = config->prefix_cache,
         .snapshot_tokens = config->snapshot_tokens,
+        .kv_events_max = config->kv_events_max,
+        .kv_scrub = config->kv_scrub,
         .queue_limit_ns = config->queue_limit_ms * NS_PER_MS,
         .context_limit_ns = config->context_limit_ms * NS_PER_MS,
         .context_limit_tokens = config->context_limit_tokens,

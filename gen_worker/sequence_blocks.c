@@ -1,5 +1,6 @@
 #include "gen_worker/sequence_blocks.h"
 
+#include "engine/cache_events.h"
 #include "engine/prefix_tier.h"
 #include "gen_worker/sequence_place.h"
 #include "model/forward/forward.h"
@@ -111,6 +112,18 @@ void sequence_cut(struct sequence *sequence, const struct gen_home *home)
 
 /* ---- kept ---- */
 
+/* The first n spans. */
+static void keep(struct sequence *sequence, const struct gen_home *home, uint32_t n)
+{
+    const struct cache_source source = {.hashes = sequence->hashes,
+                                        .token_ids = sequence->tokens,
+                                        .n = n,
+                                        .is_common = sequence->job->request.salt_bytes == 0};
+    cache_events_begin(home->events, &source);
+    kv_manager_keep(home->manager, &sequence->table, sequence->hashes, n);
+    cache_events_end(home->events);
+}
+
 void sequence_keep_prompt(struct sequence *sequence, const struct gen_home *home)
 {
     assert(sequence->n_kv >= sequence_n_prompt(sequence));
@@ -118,8 +131,7 @@ void sequence_keep_prompt(struct sequence *sequence, const struct gen_home *home
     assert(block_table_places(table, sequence_n_prompt(sequence)) <=
            table->n_spans * table->block_tokens);
     if (!sequence->has_other_kv)
-        kv_manager_keep(home->manager, &sequence->table, sequence->hashes,
-                        sequence_n_prompt(sequence) / sequence->table.block_tokens);
+        keep(sequence, home, sequence_n_prompt(sequence) / sequence->table.block_tokens);
 }
 
 /* Hashes the whole blocks of all known tokens. */
@@ -159,8 +171,7 @@ void sequence_keep_all(struct sequence *sequence, const struct gen_home *home)
     assert(sequence->n_kv <= sequence->n_tokens); /* equal where a step drew no token */
     hash_tokens(sequence, home);
     if (!sequence->has_other_kv)
-        kv_manager_keep(home->manager, &sequence->table, sequence->hashes,
-                        n_lasting(sequence, home) / sequence->table.block_tokens);
+        keep(sequence, home, n_lasting(sequence, home) / sequence->table.block_tokens);
 }
 
 void sequence_keep_snapshot(struct sequence *sequence, const struct gen_home *home)

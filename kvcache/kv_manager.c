@@ -223,6 +223,17 @@ void kv_manager_observe(struct kv_manager *manager, prefix_observer observer, vo
     prefix_tree_observe(manager->tree, observer, arg);
 }
 
+void kv_manager_observe_spans(struct kv_manager *manager, prefix_span_observer observer, void *arg)
+{
+    assert(manager->tree);
+    prefix_tree_observe_spans(manager->tree, observer, arg);
+}
+
+uint32_t kv_manager_spans_max(const struct kv_manager *manager)
+{
+    return prefix_tree_spans_max(manager->tree);
+}
+
 bool kv_manager_has(const struct kv_manager *manager, struct prefix_hash hash, uint32_t row)
 {
     return prefix_tree_has(manager->tree, hash, row);

@@ -112,6 +112,9 @@ uint32_t kv_manager_flush(struct kv_manager *manager);
 
 /* For a tier behind the cache: prefix_tree_observe, _has, _touch. Only with a prefix cache. */
 void kv_manager_observe(struct kv_manager *manager, prefix_observer observer, void *arg);
+/* prefix_tree_observe_spans, _spans_max: likewise. */
+void kv_manager_observe_spans(struct kv_manager *manager, prefix_span_observer observer, void *arg);
+uint32_t kv_manager_spans_max(const struct kv_manager *manager);
 /* Of a group, or of a block of a snapshot: groups, then these. */
 bool kv_manager_has(const struct kv_manager *manager, struct prefix_hash hash, uint32_t row);
 uint32_t kv_manager_touch(struct kv_manager *manager, const struct prefix_hash *hashes, uint32_t n);

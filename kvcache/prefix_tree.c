@@ -237,6 +237,7 @@ static node_id add_node(struct prefix_tree *tree, struct prefix_hash hash, node_
         tree->nodes[parent].n_children++;
         settle_node(tree, parent);
     }
+    prefix_tree_tell_span(tree, PREFIX_STORED, id);
     return id;
 }
 
@@ -356,6 +357,7 @@ static void remove_node(struct prefix_tree *tree, node_id at)
     assert(node->is_in_tree && node->n_children == 0 && "from its end upwards");
     for (uint32_t row = 0; row < tree->n_rows; row++)
         take_block(tree, at, row);
+    prefix_tree_tell_span(tree, tree->why, at);
     clear_slot(tree, find_slot(tree, node->hash));
     node->is_in_tree = false;
     tree->n_nodes--;

@@ -121,6 +121,20 @@ typedef void (*prefix_observer)(void *arg, const struct prefix_change *change);
 /* One; NULL: none. It runs inside the functions above and calls nothing of tree and pool that changes them. */
 void prefix_tree_observe(struct prefix_tree *tree, prefix_observer observer, void *arg);
 
+/* A span has come into the tree, or leaves it: its node, whatever blocks that has. Where a group is full, that is its blocks of the
+ * full groups; those of windows may be gone before. Else also a span whose windows have passed, as long as one behind it has
+ * a block. A span leaves before the one that it follows. */
+struct prefix_span_change {
+    enum prefix_reason reason;
+    struct prefix_hash hash, parent; /* parent: zeros for the first span of a prompt */
+    uint32_t span; /* its number, below prefix_tree_spans_max, while it is in the tree */
+};
+
+typedef void (*prefix_span_observer)(void *arg, const struct prefix_span_change *change);
+/* As prefix_tree_observe, beside it. */
+void prefix_tree_observe_spans(struct prefix_tree *tree, prefix_span_observer observer, void *arg);
+uint32_t prefix_tree_spans_max(const struct prefix_tree *tree);
+
 /* Whether the tree has that block. */
 bool prefix_tree_has(const struct prefix_tree *tree, struct prefix_hash hash, uint32_t group);
 /* The spans before n, and the snapshot behind the last one, count as used now, as far as they are there. Returns how many are, from the

@@ -46,6 +46,8 @@ struct prefix_tree {
     block_id first, last; /* the list, longest idle first */
     prefix_observer observer;
     void *observer_arg;
+    prefix_span_observer span_observer;
+    void *span_observer_arg;
     enum prefix_reason why; /* blocks leave now */
     bool has_origins;       /* a block with an origin was added at some time */
     uint32_t slots_mask;
@@ -100,3 +102,5 @@ static inline bool has_state(const struct prefix_tree *tree, node_id node)
 /* Tells the observer, if there is one, of a block that the node has. */
 void prefix_tree_tell(const struct prefix_tree *tree, enum prefix_reason reason, node_id at,
                       uint32_t row, block_id id);
+/* The same of a node that has come or leaves. */
+void prefix_tree_tell_span(const struct prefix_tree *tree, enum prefix_reason reason, node_id at);

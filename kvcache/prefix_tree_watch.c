@@ -38,7 +38,29 @@ void prefix_tree_observe(struct prefix_tree *tree, prefix_observer observer, voi
     tree->observer_arg = arg;
 }
 
+void prefix_tree_tell_span(const struct prefix_tree *tree, enum prefix_reason reason, node_id at)
+{
+    const struct node *node = &tree->nodes[at];
+    if (!tree->span_observer)
+        return;
+    struct prefix_span_change change = {.reason = reason, .hash = node->hash, .span = at};
+    if (node->parent != NONE)
+        change.parent = tree->nodes[node->parent].hash;
+    tree->span_observer(tree->span_observer_arg, &change);
+}
+
+void prefix_tree_observe_spans(struct prefix_tree *tree, prefix_span_observer observer, void *arg)
+{
+    tree->span_observer = observer;
+    tree->span_observer_arg = arg;
+}
+
 /* ---- what is there ---- */
+
+uint32_t prefix_tree_spans_max(const struct prefix_tree *tree)
+{
+    return tree->nodes_max;
+}
 
 uint64_t prefix_tree_evictions(const struct prefix_tree *tree)
 {

@@ -15,6 +15,7 @@
 
 #include "process/process.h"
 #include "router/dispatch/dispatch.h"
+#include "router/kv_event_client.h"
 #include "router/requests/chat_limits.h"
 #include "router/requests/early_requests.h"
 #include "router/text_thread.h"
@@ -42,7 +43,8 @@ struct intake {
     struct template_renderer *renderer; /* NULL: there is no chat template */
     struct dispatch *dispatch;
     struct worker_clients *workers;
-    _Atomic bool has_told_double; /* that a text began with what is added to it */
+    const struct kv_event_client *events; /* NULL: gateways are told none */
+    _Atomic bool has_told_double;         /* that a text began with what is added to it */
 };
 
 /* The call ends once: by its reply, or by fail. The message is read before this returns. */

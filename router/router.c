@@ -10,6 +10,7 @@
 #include "process/ports/address.h"
 #include "router/admission/admission.h"
 #include "router/doors.h"
+#include "router/kv_event_client.h"
 #include "router/router_config.h"
 #include "router/router_watch.h"
 #include "router/workers/worker_sources.h"
@@ -52,6 +53,7 @@ struct router {
     struct dispatch *dispatch;
     struct worker_clients *workers;
     struct worker_sources *sources;
+    struct kv_event_client *events; /* NULL: gateways are told none */
     struct intake intake;
     struct served_model model;
     const struct door_table *table;
@@ -168,6 +170,13 @@ static enum status create_dispatch(struct router *router, struct error *error)
         .poll_limit_ns = config->poll_limit_ms * NS_PER_MS,
     };
     TRY(worker_clients_create(&workers, &router->workers));
+    if (config->engine_address[0] && config->kv_event_blocks_max > 0)
+        TRY(kv_event_client_create(
+            &(struct kv_event_client_options){.rpc = router->rpc,
+                                              .series = &router->metrics.series,
+                                              .blocks_max = config->kv_event_blocks_max,
+                                              .block_tokens = config->kv_block_tokens},
+            error, &router->events));
     struct worker_sources_options sources = {
         .clients = router->workers,
         .generation_workers = config->generation_workers,
@@ -187,6 +196,7 @@ static void connect_intake(struct router *router)
     intake->renderer = router->renderer;
     intake->dispatch = router->dispatch;
     intake->workers = router->workers;
+    intake->events = router->events;
     router->model.workers = router->workers;
 }
 
@@ -440,6 +450,16 @@ static void tell_health(struct router *router, bool is_ready)
                        (unseen[0] && clock_now_ns() - process->started_ns < EAGER_LIMIT_NS);
 }
 
+/* In the drain the streams go on until the ports close. */
+static void look_at_events(struct router *router, uint64_t now_ns)
+{
+    struct process_peer peers[PROCESS_PEERS_MAX];
+    if (router->events)
+        kv_event_client_look(router->events, peers,
+                             worker_clients_peers(router->workers, peers, PROCESS_PEERS_MAX),
+                             now_ns);
+}
+
 static void look(struct router *router)
 {
     struct dispatch_view view;
@@ -453,6 +473,7 @@ static void look(struct router *router)
         (void)tenants_look(router->admission.tenants, now_ns);
     dispatch_step(router->dispatch, now_ns);
     intake_look(&router->intake, now_ns);
+    look_at_events(router, now_ns);
     dispatch_look(router->dispatch, &view);
     bool is_local = view.lacks == STATUS_OK && view.pairs == 0 && router->config.context_workers[0];
     if (reminder_is_due(&router->is_local, is_local, now_ns))
@@ -518,10 +539,12 @@ static void stop(struct router *router)
     template_renderer_destroy(router->renderer);
     worker_sources_stop(router->sources);
     worker_clients_close(router->workers);
+    kv_event_client_close(router->events);
     rpc_client_destroy(router->rpc);
     worker_clients_destroy(router->workers);
     dispatch_destroy(router->dispatch);
     each_door(router, DOOR_DESTROY);
+    kv_event_client_destroy(router->events);
     early_requests_destroy(router->early);
     tokenizer_destroy(router->tokenizer);
     process_close(&router->process);

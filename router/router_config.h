@@ -37,6 +37,10 @@ enum page_names { PAGE_NAMES_OFF, PAGE_NAMES_LOOPBACK, PAGE_NAMES_ON };
     X(engine_address, STRING, "", "",                                                              \
       "address of the gRPC APIs by which gateways drive an engine (docs/gateways.md), in clear "   \
       "text and without tokens; empty: no such port")                                              \
+    X(kv_event_blocks_max, U32(0, 16777216), "262144", "blocks",                                   \
+      "most KV blocks of all workers' prefix caches that gateways at engine_address hear of "      \
+      "(docs/kv-events.md); with a prefix on several workers, it counts for each; 0: gateways "    \
+      "get none")                                                                                  \
     X(generation_workers, STRING, "", "",                                                          \
       "control addresses (host:port) of generation workers, separated by commas; each address of " \
       "a host name is one worker")                                                                 \

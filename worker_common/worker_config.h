@@ -185,6 +185,13 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
       "zero the memory of a KV block when it becomes free, so that K and V of a finished request " \
       "are in no dump of the memory; blocks of cached prefixes stay until they are evicted; on "   \
       "CPUs")                                                                                      \
+    X(kv_events_max, U32(0, 16777216), "65536", "events",                                          \
+      "last changes of the prefix cache that are kept for those who watch it "                     \
+      "(docs/kv-events.md), "                                                                      \
+      "rounded up to a power of two; a watcher that is further behind gets a new snapshot; 0: "    \
+      "the cache cannot be watched")                                                               \
+    X(kv_event_streams_max, U32(1, 256), "16", "streams",                                          \
+      "most streams of events at one time; a caller has at most a quarter of them, at least one")  \
     X(prefill_chunk_tokens, U32(8, 65536), "512", "tokens",                                        \
       "most tokens of one prompt in one step, a multiple of kv_block_tokens")                      \
     X(prefill_step_ms, DURATION_MS(0, 3600000), "300ms", "ms",                                     \

@@ -12,10 +12,13 @@
 #define ENGINE_IDS_MAX         (1u << 20) /* token ids in one message */
 #define ENGINE_SMALL_BYTES_MAX 4096u      /* of a message that asks for nothing but to be told */
 
+struct kv_event_stream;
+
 struct engine_door {
     struct engine_place place;
     struct engine_calls calls;
     struct engine_ask ask;
+    struct kv_event_stream *kv_events; /* api/vllm_engine's own; NULL: it is another door */
 };
 
 /* create and destroy of a struct door. NO_MEMORY, and as engine_place_init and engine_calls_init. */

@@ -4,6 +4,7 @@
 #include "api/vllm_engine/engine_info.h"
 #include "api/vllm_engine/engine_reply.h"
 #include "api/vllm_engine/engine_request.h"
+#include "api/vllm_engine/kv_event_stream.h"
 #include "api/vllm_engine/tokenizer_stream.h"
 #include "base/clock.h"
 #include "proto/smg/grpc/common/common.pb-c.h"
@@ -58,6 +59,14 @@ static void tokenizer(void *arg, struct rpc_call *rpc, const ProtobufCMessage *m
     tokenizer_stream_start(&((struct engine_door *)arg)->place, rpc);
 }
 
+static void kv_events(void *arg, struct rpc_call *rpc, const ProtobufCMessage *message)
+{
+    const Smg__Grpc__Common__SubscribeKvEventsRequest
+        *request = (const Smg__Grpc__Common__SubscribeKvEventsRequest *)message;
+    kv_event_stream_open(((struct engine_door *)arg)->kv_events, rpc,
+                         request->start_sequence_number, request->load_records_before_first_batch);
+}
+
 static void flush(void *arg, struct rpc_call *rpc, const ProtobufCMessage *message)
 {
     (void)arg, (void)message;
@@ -93,6 +102,10 @@ static const struct rpc_method METHODS[] = {
      .response = &smg__grpc__common__get_tokenizer_chunk__descriptor,
      .request_bytes_max = ENGINE_SMALL_BYTES_MAX, .calls_max = TOKENIZER_STREAMS_MAX,
      .handler = tokenizer},
+    {PATH("SubscribeKvEvents"), .kind = RPC_SERVER_STREAM,
+     .request = &smg__grpc__common__subscribe_kv_events_request__descriptor,
+     .response = &smg__grpc__common__kv_event_batch__descriptor,
+     .request_bytes_max = ENGINE_SMALL_BYTES_MAX, .idles = true, .handler = kv_events},
     {PATH("FlushCache"), .kind = RPC_UNARY,
      .request = &smg__grpc__common__flush_cache_request__descriptor,
      .response = &smg__grpc__common__flush_cache_response__descriptor,
@@ -100,6 +113,27 @@ static const struct rpc_method METHODS[] = {
 };
 
 /* ---- the door ---- */
+
+static void destroy(void *arg)
+{
+    struct engine_door *door = arg;
+    if (door)
+        kv_event_stream_destroy(door->kv_events);
+    engine_door_destroy(door);
+}
+
+static enum status create(const struct door_place *place, struct error *error, void **door_out)
+{
+    void *made;
+    TRY(engine_door_create(place, error, &made));
+    struct engine_door *door = made;
+    if (kv_event_stream_create(&door->place, &door->kv_events) != STATUS_OK) {
+        destroy(door);
+        return error_set(error, STATUS_NO_MEMORY, "%s", status_text(STATUS_NO_MEMORY));
+    }
+    *door_out = door;
+    return STATUS_OK;
+}
 
 static size_t engine_services(void *arg, struct rpc_service *services_out)
 {
@@ -111,6 +145,6 @@ static size_t engine_services(void *arg, struct rpc_service *services_out)
 }
 
 const struct door vllm_engine_door = {.name = "vllm.grpc.engine",
-                                      .create = engine_door_create,
+                                      .create = create,
                                       .engine_services = engine_services,
-                                      .destroy = engine_door_destroy};
+                                      .destroy = destroy};

@@ -55,7 +55,7 @@
 #include <stdio.h>
 
 #define CONFIG_NO_MAX         UINT64_MAX
-#define CONFIG_ROWS_MAX       192
+#define CONFIG_ROWS_MAX       208
 #define CONFIG_FILE_BYTES_MAX (1u << 20)
 #define CONFIG_LIST_MAX       64
 #define CONFIG_NAME_BYTES     80 /* of a flag or a variable */

@@ -95,7 +95,7 @@ static enum status check_groups(const struct model_config *config,
     if ((config->wide_head_dim > 0) == cache_groups_have_heads(groups))
         return STATUS_OK;
     return error_set(error, STATUS_INVALID_ARGUMENT,
-                     "groups of layers %s heads of their own, but the model's layers %s",
+                     "groups of layers %s separate heads, but the model's layers %s",
                      cache_groups_have_heads(groups) ? "have" : "do not have",
                      config->wide_head_dim > 0 ? "differ in theirs" : "are alike");
 }

@@ -1,5 +1,6 @@
 /*
- * forward_parts - the private data of a forward pass, for fifteen files: forward_create.c allocates it, forward_options.c
+ * forward_parts - the private data of a forward pass, for sixteen files: forward_create.c makes it, forward_memory.c
+ * allocates its activations, forward_options.c
  * checks what is asked of it, forward_sinks.c those of replies with sinks, forward_warm_up.c touches it,
  * forward_layout.c lays out its steps, forward.c packs and runs them, forward_layers.c computes the decoder,
  * forward_find.c lets the device search its logits, forward_experts.c prepares the layers with experts,
@@ -196,6 +197,10 @@ MUST_CHECK enum status forward_describe_attention(struct forward *forward, struc
 MUST_CHECK enum status forward_create_attention(struct forward *forward, uint32_t layer,
                                                 struct error *error);
 
+/* ---- forward_memory.c ---- */
+
+/* Allocates the activations. NO_MEMORY, with a sentence. */
+MUST_CHECK enum status forward_create_memory(struct forward *forward, struct error *error);
 /* A stack of layers with these options, before anything is created. */
 struct forward forward_stack_of(const struct model_config *config, const struct kernels *kernels,
                                 const struct forward_options *options);

@@ -459,9 +459,27 @@ static uint64_t input_size(const struct model_config *config, enum dimension dim
     return dimension == DIM_INPUT ? inputs->width : (uint64_t)config->n_layers * inputs->width;
 }
 
-uint64_t dimension_size(const struct model_config *config, uint32_t layer, enum dimension dimension)
+static uint64_t latent_size(const struct model_config *config, enum dimension dimension)
 {
     const struct latent_shape *latent = &config->decoder.latent;
+    switch (dimension) {
+    case DIM_LATENT:
+        return latent->dim;
+    case DIM_LATENT_ROW:
+        return latent_row(latent);
+    case DIM_Q_RANK:
+        return latent->q_rank;
+    case DIM_NOPE:
+        return latent->nope_dim;
+    case DIM_UK:
+        return (uint64_t)config->n_heads * latent->dim;
+    default:
+        return (uint64_t)config->n_heads * latent->v_dim;
+    }
+}
+
+uint64_t dimension_size(const struct model_config *config, uint32_t layer, enum dimension dimension)
+{
     switch (dimension) {
     case DIM_HIDDEN:
         return config->hidden;
@@ -494,17 +512,12 @@ uint64_t dimension_size(const struct model_config *config, uint32_t layer, enum 
     case DIM_SHARED:
         return config->experts.n_shared_inner;
     case DIM_LATENT:
-        return latent->dim;
     case DIM_LATENT_ROW:
-        return latent_row(latent);
     case DIM_Q_RANK:
-        return latent->q_rank;
     case DIM_NOPE:
-        return latent->nope_dim;
     case DIM_UK:
-        return (uint64_t)config->n_heads * latent->dim;
     case DIM_UV:
-        return (uint64_t)config->n_heads * latent->v_dim;
+        return latent_size(config, dimension);
     case DIM_STATE_KEYS:
     case DIM_STATE_VALUES:
     case DIM_STATE_HEADS:

@@ -68,8 +68,8 @@ enum condition {
     IF_CHOICE, /* a bias of it */
     IF_GATE,
     IF_NO_GATE,
-    IF_OWN_K,  /* the layer does not read K and V of another */
-    IF_OWN_V,  /* nor is V what K is */
+    IF_OWN_K, /* the layer does not read K and V of another */
+    IF_OWN_V, /* nor is V what K is */
     IF_OWN_K_BIAS,
     IF_OWN_V_BIAS,
     IF_LAYER_INPUTS,

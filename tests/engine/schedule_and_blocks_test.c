@@ -56,8 +56,8 @@ static const struct layout {
      70},
     {"a long window", LAYOUT(4, {2, 2, {{2, 0, {0}}, {2, 38, {0}}}}), 64, 9, 40},
     {"a recurrent state", LAYOUT(2, {1, 2, {{2, 0, {0}}}, .n_state = 3}), 160, 5, 60},
-    {"a recurrent state beside a window", LAYOUT(4, {2, 2, {{2, 0, {0}}, {2, 20, {0}}}, .n_state = 2}), 160,
-     3, 70},
+    {"a recurrent state beside a window",
+     LAYOUT(4, {2, 2, {{2, 0, {0}}, {2, 20, {0}}}, .n_state = 2}), 160, 3, 70},
 };
 
 enum stage { FREE, WAITS, RUNS, CROSSES, SEALED, FENCED };

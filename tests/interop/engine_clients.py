@@ -443,7 +443,7 @@ class EngineInfo(Case):
         def call(channel, path):
             return lambda: channel.unary_unary(path, request_serializer=bytes, response_deserializer=bytes)(b"", timeout=LIMIT_S)
 
-        for channel, path in ((stubs.channel, "/vllm.grpc.engine.VllmEngine/SubscribeKvEvents"), (stubs.channel, "/vllm.Control/Shutdown"),
+        for channel, path in ((stubs.channel, "/vllm.grpc.engine.VllmEngine/StartProfile"), (stubs.channel, "/vllm.Control/Shutdown"),
                               (stubs.channel, "/kvferry.v1.GenerationService/Complete"), (stubs.public, "/vllm.Control/GetModelInfo"),
                               (stubs.public, "/vllm.grpc.engine.VllmEngine/HealthCheck")):
             self.assert_refused(call(channel, path), grpc.StatusCode.UNIMPLEMENTED)

@@ -10,6 +10,7 @@ import pathlib
 import subprocess
 import sys
 import unittest
+import urllib.request
 
 import openai
 from gateway_case import (
@@ -19,13 +20,14 @@ PROMPT = "In the beginning God created the heaven and the earth. And the earth w
 HELLO = [{"role": "user", "content": "In the beginning God created the heaven"}]
 
 
-def launch(service, *before):
-    """before: the words of a command that runs the rest of its arguments."""
+def launch(service, *before, others=()):
+    """before: the words of a command that runs the rest of its arguments. others: more services behind it."""
     port = free_port()
-    command = [*before, f"{TOOLS}/gateway_smg/bin/smg", "launch", "--host", "127.0.0.1", "--port", str(port), "--worker-urls", f"grpc://{service.engine}",
+    command = [*before, f"{TOOLS}/gateway_smg/bin/smg", "launch", "--host", "127.0.0.1", "--port", str(port), "--worker-urls", *(f"grpc://{of.engine}" for of in (service, *others)),
                "--worker-startup-check-interval", "1", "--health-check-interval-secs", "1", "--health-failure-threshold", "2",
-               "--health-success-threshold", "1", "--prometheus-host", "127.0.0.1", "--prometheus-port", str(free_port())]
+               "--health-success-threshold", "1", "--prometheus-host", "127.0.0.1", "--prometheus-port", str(metrics := free_port())]
     gateway = Gateway(command, port, pathlib.Path(service.folder.name) / "smg.log")
+    gateway.metrics = f"http://127.0.0.1:{metrics}/metrics"
     gateway.wait_ready()
     with client_of(f"{gateway.url}/v1") as first:
         within(60, "the gateway has the tokenizer", lambda: has_tokenizer(first))
@@ -225,6 +227,46 @@ class Far(unittest.TestCase):
                 self.assertEqual(chat(far).choices[0].message.content, chat(direct).choices[0].message.content)
         finally:
             front.stop()
+
+
+def metric_of(front, name, label=""):
+    with urllib.request.urlopen(front.metrics, timeout=LIMIT_S) as reply:
+        lines = reply.read().decode().splitlines()
+    return sum(float(line.rsplit(" ", 1)[1]) for line in lines if line.split("{")[0] == name and label in line)
+
+
+class KvEvents(unittest.TestCase):
+    """Its default policy, cache_aware, follows our SubscribeKvEvents."""
+
+    def test_a_prompt_goes_where_it_is_cached(self):
+        places = [Service(), Service()]
+        front = launch(places[0], others=places[1:])
+        try:
+            words = ("Zion", "first book", "queen", "hand", "well", "journey", "land", "sword")
+            cached = [(places[int(at)], f"{word} of the king, and of his sons: " + PROMPT * 6) for at, word in zip("11010010", words)]
+            for place, prompt in cached:
+                before = metric_of(front, "smg_kv_index_blocks", place.engine)
+                place.text(prompt, 2)  # not through the gateway: it learns of it by events alone
+                within(30, "the gateway knows of it", lambda: metric_of(front, "smg_kv_index_blocks", place.engine) > before + 5)
+            with client_of(f"{front.url}/v1") as who:
+                for place, prompt in cached * 2:
+                    before = [requests_of(p) for p in places]
+                    complete(prompt, who=who, max_tokens=2)
+                    after = [requests_of(p) for p in places]
+                    self.assertEqual([b - a for a, b in zip(before, after)], [float(p is place) for p in places])
+            for outcome in ("replay_requested", "unrecovered_cleared", "unrecovered_kept"):
+                self.assertEqual(metric_of(front, "smg_kv_event_gaps_total", outcome), 0)
+            for place in places:
+                self.assertEqual(metric_of(front, "smg_kv_index_blocks", place.engine), place.cluster.router.metric("kvferry_kv_event_blocks"))
+                self.assertEqual(metric_of(front, "smg_kv_event_resyncs_total", place.engine), 1)
+        finally:
+            front.stop()
+            for place in places:
+                place.stop()
+
+
+def requests_of(place):
+    return place.cluster.router.metric("kvferry_request_prompt_tokens_count")
 
 
 class Ends(unittest.TestCase):

@@ -53,7 +53,9 @@ struct worker_node {
     struct gen_engine *gen;
     struct tier_disk *disk; /* of all lives; NULL: no tier */
     struct kv_tier *tier;
-    uint64_t tier_next_ns; /* its next operation; TIMELINE_NEVER: none */
+    struct watch_node *watch;     /* of its prefix cache; NULL: it has none */
+    struct prefix_key prefix_key; /* of this life */
+    uint64_t tier_next_ns;        /* its next operation; TIMELINE_NEVER: none */
     /* A generation worker's knowledge of context workers, by node; incarnation 0: unknown. */
     struct transport_address *described; /* [n_ctx + 1], wire memory, as the next */
     uint64_t *last_incarnation;
@@ -91,7 +93,9 @@ struct totals {
     uint64_t handovers_committed, handovers_failed, fell_back, retried, waited, quarantines,
         recomputed, pauses, tokens_again, scored;
     uint64_t kv_bytes, prefix_cached, kills, late_pieces, commits_refused;
-    uint64_t local_prompts; /* in a crowd */
+    uint64_t local_prompts;                           /* in a crowd */
+    uint64_t replies_dropping, crossed_short, narrow; /* with sinks */
+    uint64_t watch_stored, watch_told, watch_removed, watch_snapshots;
     uint64_t tier_stored, tier_dropped, tier_restored, tier_late, tier_missed;
     uint64_t told_in_steps, committed_in_steps;
     uint64_t leaves, busy_leaves, joins, late_joins;

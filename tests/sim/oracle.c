@@ -7,11 +7,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum {
     BLOCK_TOKENS = 16,
     N_BLOCKS = ORACLE_CONTEXT_TOKENS / BLOCK_TOKENS,
-    N_BLOCKS_MAX = 8 * N_BLOCKS + 64 /* with those of a state */
+    N_BLOCKS_MAX = 8 * N_BLOCKS + 64, /* with those of a state */
+    N_SINKS_BLOCKS = (ORACLE_SINKS_CONTEXT + ORACLE_SINKS_REPLY) / BLOCK_TOKENS,
+    ALL_MODELS = ORACLE_MODELS + 1
 };
 
 static const char *const FOLDERS[ORACLE_MODELS] = {
@@ -40,12 +43,17 @@ struct scores {
 
 struct oracle {
     struct device *device;
-    struct model *models[ORACLE_MODELS];
-    struct kv_scales kv_scales[ORACLE_MODELS];
-    uint32_t n_blocks[ORACLE_MODELS]; /* of the one sequence, in all groups */
-    struct block_pool *pools[ORACLE_MODELS][ORACLE_DTYPES];
-    struct forward *forwards[ORACLE_MODELS][ORACLE_DTYPES];
-    struct sampler *samplers[ORACLE_MODELS];
+    struct model *models[ALL_MODELS];
+    struct kv_scales kv_scales[ALL_MODELS];
+    uint32_t n_blocks[ALL_MODELS]; /* of the one sequence, in all groups */
+    struct block_pool *pools[ALL_MODELS][ORACLE_DTYPES];
+    struct forward *forwards[ALL_MODELS][ORACLE_DTYPES];
+    struct sampler *samplers[ALL_MODELS];
+    /* With sinks: [ORACLE_SINKS_REPLY], of which n are known; made when they are asked for. */
+    struct long_answer {
+        uint32_t n;
+        uint32_t *tokens;
+    } long_answers[ORACLE_DTYPES][ORACLE_VARIANTS][ORACLE_FAMILIES][2][ORACLE_SINKS_CONTEXT + 1];
     float *logits;
     struct answer answers[ORACLE_MODELS][ORACLE_DTYPES][ORACLE_VARIANTS][ORACLE_FAMILIES]
                          [ORACLE_PROMPT_MAX + 1];
@@ -65,27 +73,96 @@ static void open_forward(struct oracle *oracle, uint32_t model, enum cache_dtype
     struct error error = {""};
     const struct model_config *config = model_get_config(oracle->models[model]);
     const size_t block_bytes = forward_block_bytes(config, BLOCK_TOKENS, dtype);
+    const bool has_sinks = model == ORACLE_SINKS_MODEL;
+    const uint32_t n_spans = has_sinks ? N_SINKS_BLOCKS : N_BLOCKS;
     struct cache_groups groups;
     kv_layers_divide_whole(config, &groups);
     groups.n_state = state_layout_blocks(config, block_bytes);
-    oracle->n_blocks[model] = N_BLOCKS * cache_groups_count(&groups);
-    assert(oracle->n_blocks[model] + groups.n_state <= N_BLOCKS_MAX);
+    oracle->n_blocks[model] = n_spans * cache_groups_count(&groups);
+    assert(has_sinks || oracle->n_blocks[model] + groups.n_state <= N_BLOCKS_MAX);
     must(block_pool_create(oracle->n_blocks[model] + groups.n_state,
                            forward_group_bytes(config, &groups, BLOCK_TOKENS, dtype),
                            &oracle->pools[model][dtype]),
          NULL, "pool");
     const struct forward_options options = {.block_tokens = BLOCK_TOKENS,
                                             .cache_dtype = dtype,
-                                            .tokens_max = ORACLE_CONTEXT_TOKENS,
+                                            .tokens_max = has_sinks ? ORACLE_SINKS_CONTEXT
+                                                                    : ORACLE_CONTEXT_TOKENS,
                                             .sequences_max = 1,
-                                            .blocks_max = N_BLOCKS,
+                                            .blocks_max = n_spans,
                                             .groups = groups,
+                                            .sinks = oracle_sinks(model),
                                             .device = oracle->device,
                                             .kv_scales = &oracle->kv_scales[model]};
     must(forward_create(oracle->models[model], &options, &error, &oracle->forwards[model][dtype]),
          &error, "forward");
     must(forward_attach(oracle->forwards[model][dtype], oracle->pools[model][dtype], &error),
          &error, "pool of the forward");
+}
+
+struct sink_window oracle_sinks(uint32_t model)
+{
+    const struct sink_window sinks = {ORACLE_SINKS_WINDOW, ORACLE_SINKS_SINKS};
+    return model == ORACLE_SINKS_MODEL ? sinks : (struct sink_window){0};
+}
+
+static char *read_file(const char *name, size_t *n_out)
+{
+    char path[512];
+    snprintf(path, sizeof path, "%s/%s", FOLDERS[0], name);
+    FILE *file = fopen(path, "rb");
+    if (!file || fseek(file, 0, SEEK_END) != 0)
+        abort();
+    const size_t n = (size_t)ftell(file);
+    char *bytes = calloc(1, n + 1);
+    rewind(file);
+    if (!bytes || fread(bytes, 1, n, file) != n || fclose(file) != 0)
+        abort();
+    *n_out = n;
+    return bytes;
+}
+
+static FILE *new_file(const char *folder, const char *name)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    FILE *file = fopen(path, "wb");
+    if (!file)
+        abort();
+    return file;
+}
+
+/* The first model with another number in its config: a folder of its own, in path_out. */
+static void lengthen_model(char path_out[64])
+{
+    static const char KEY[] = "\"max_position_embeddings\": 128";
+    size_t n_config, n_weights;
+    char *config = read_file("config.json", &n_config);
+    char *weights = read_file("model.safetensors", &n_weights);
+    const char *at = strstr(config, KEY);
+    snprintf(path_out, 64, "/tmp/sim_sinks_XXXXXX");
+    if (!at || !mkdtemp(path_out))
+        abort();
+    FILE *file = new_file(path_out, "config.json");
+    fprintf(file, "%.*s\"max_position_embeddings\": %u%s", (int)(at - config), config,
+            ORACLE_SINKS_CONTEXT, at + sizeof KEY - 1);
+    if (fclose(file) != 0)
+        abort();
+    file = new_file(path_out, "model.safetensors");
+    if (fwrite(weights, 1, n_weights, file) != n_weights || fclose(file) != 0)
+        abort();
+    free(config);
+    free(weights);
+}
+
+static void remove_model(const char *folder)
+{
+    char path[128];
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof path, "%s/%s", folder, i ? "model.safetensors" : "config.json");
+        (void)unlink(path);
+    }
+    (void)rmdir(folder);
 }
 
 struct oracle *oracle_create(void)
@@ -96,11 +173,14 @@ struct oracle *oracle_create(void)
     struct error sentence = {""};
     must(device_open("cpu", &oracle->device, &sentence), &sentence, "device");
     uint32_t vocabulary_max = 0;
-    for (uint32_t i = 0; i < ORACLE_MODELS; i++) {
+    char longer[64];
+    lengthen_model(longer);
+    for (uint32_t i = 0; i < ALL_MODELS; i++) {
         struct error error = {""};
         const struct model_options options = {
             .attention_window = i == ORACLE_FULL_GROUPS ? "0,0,0,12" : "", .force_window = true};
-        must(model_load(FOLDERS[i], &options, &error, &oracle->models[i]), &error, FOLDERS[i]);
+        const char *folder = i == ORACLE_SINKS_MODEL ? longer : FOLDERS[i];
+        must(model_load(folder, &options, &error, &oracle->models[i]), &error, folder);
         uint32_t vocabulary = model_get_config(oracle->models[i])->vocabulary;
         must(kv_scales_alike(kv_layers_count(model_get_config(oracle->models[i])), KV_LARGEST,
                              &oracle->kv_scales[i]),
@@ -112,6 +192,7 @@ struct oracle *oracle_create(void)
         for (enum cache_dtype dtype = 0; dtype < ORACLE_DTYPES; dtype++)
             open_forward(oracle, i, dtype);
     }
+    remove_model(longer);
     oracle->logits = calloc(vocabulary_max, sizeof *oracle->logits);
     if (!oracle->logits)
         abort();
@@ -120,7 +201,10 @@ struct oracle *oracle_create(void)
 
 void oracle_destroy(struct oracle *oracle)
 {
-    for (uint32_t i = 0; i < ORACLE_MODELS; i++) {
+    struct long_answer *answers = &oracle->long_answers[0][0][0][0][0];
+    for (size_t i = 0; i < sizeof oracle->long_answers / sizeof *answers; i++)
+        free(answers[i].tokens);
+    for (uint32_t i = 0; i < ALL_MODELS; i++) {
         for (uint32_t dtype = 0; dtype < ORACLE_DTYPES; dtype++) {
             forward_destroy(oracle->forwards[i][dtype]);
             block_pool_destroy(oracle->pools[i][dtype]);
@@ -215,9 +299,64 @@ static void compute(struct oracle *oracle, const struct oracle_question *questio
     block_pool_release(pool, blocks, n_blocks);
 }
 
+/* The prompt sees all; of a reply's table the spans go that no later token sees, and the others move together. */
+static void compute_with_sinks(struct oracle *oracle, const struct oracle_question *question,
+                               uint32_t n_tokens, uint32_t *tokens_out)
+{
+    uint32_t tokens[ORACLE_SINKS_CONTEXT + ORACLE_SINKS_REPLY + 1];
+    block_id blocks[N_SINKS_BLOCKS], seen[N_SINKS_BLOCKS];
+    struct token_logprobs logprobs;
+    struct block_pool *pool = oracle->pools[question->model][question->dtype];
+    const struct sampling_params params = oracle_sampling(question->variant);
+    const struct sink_window all = oracle_sinks(question->model);
+    const struct sink_window sinks = sink_window_of(&all, question->reply_window);
+    const uint32_t kept = sink_window_kept(&sinks, BLOCK_TOKENS);
+    uint32_t n = question->n_prompt, n_past = 0;
+    oracle_prompt(oracle, question->model, question->family, n, tokens);
+    must(block_pool_acquire(pool, N_SINKS_BLOCKS, blocks), NULL, "blocks");
+    for (uint32_t i = 0; i < n_tokens; i++) {
+        const uint32_t n_dropped = i == 0 ? 0 : sink_window_dropped(&sinks, BLOCK_TOKENS, n_past);
+        for (uint32_t span = 0; span + n_dropped < N_SINKS_BLOCKS; span++)
+            seen[span] = blocks[span < kept ? span : span + n_dropped];
+        const struct forward_sequence sequence = {.token_ids = tokens + n_past,
+                                                  .n_query = n - n_past,
+                                                  .n_past = n_past - n_dropped * BLOCK_TOKENS,
+                                                  .prompt_len = n,
+                                                  .blocks = seen,
+                                                  .n_blocks = N_SINKS_BLOCKS - n_dropped,
+                                                  .window = i == 0 ? 0 : question->reply_window,
+                                                  .wants_logits = true};
+        must(forward_run(oracle->forwards[question->model][question->dtype], &sequence, 1, i == 0,
+                         oracle->logits),
+             NULL, "step");
+        n_past = n;
+        tokens[n] = sampler_draw(oracle->samplers[question->model], &params, oracle->logits, tokens,
+                                 question->n_prompt, n, &logprobs);
+        tokens_out[i] = tokens[n++];
+    }
+    block_pool_release(pool, blocks, N_SINKS_BLOCKS);
+}
+
+static const uint32_t *long_answer(struct oracle *oracle, const struct oracle_question *question,
+                                   uint32_t n_tokens)
+{
+    struct long_answer
+        *answer = &oracle->long_answers[question->dtype][question->variant][question->family]
+                                       [question->reply_window != 0][question->n_prompt];
+    if (answer->n >= n_tokens)
+        return answer->tokens;
+    if (!answer->tokens)
+        answer->tokens = calloc(ORACLE_SINKS_REPLY, sizeof *answer->tokens);
+    answer->n = n_tokens;
+    compute_with_sinks(oracle, question, n_tokens, answer->tokens);
+    return answer->tokens;
+}
+
 const uint32_t *oracle_answer(struct oracle *oracle, const struct oracle_question *question,
                               uint32_t n_tokens)
 {
+    if (question->model == ORACLE_SINKS_MODEL)
+        return long_answer(oracle, question, n_tokens);
     struct answer *answer = &oracle->answers[question->model][question->dtype][question->variant]
                                             [question->family][question->n_prompt];
     if (answer->n_known < n_tokens) {

@@ -23,12 +23,20 @@
 #define ORACLE_GENERATED_MAX  12u
 #define ORACLE_LONG_MAX       48u /* of prompts that leave room for it */
 #define ORACLE_CONTEXT_TOKENS 128u
+/* One model more, which only the kind of run with sinks has: its prompts are longer, and its replies drop spans. */
+#define ORACLE_SINKS_MODEL   ORACLE_MODELS
+#define ORACLE_SINKS_CONTEXT 384u
+#define ORACLE_SINKS_REPLY   160u
+#define ORACLE_SINKS_WINDOW  48u
+#define ORACLE_SINKS_NARROW  24u /* the window of a request with one of its own */
+#define ORACLE_SINKS_SINKS   4u
 
 struct oracle;
 
 struct oracle_question {
     uint32_t model, family, n_prompt, variant;
     enum cache_dtype dtype;
+    uint32_t reply_window; /* of the request: 0, or ORACLE_SINKS_NARROW */
 };
 
 struct oracle *oracle_create(void); /* aborts when the models cannot be read */
@@ -38,8 +46,10 @@ const struct kv_scales *oracle_kv_scales(const struct oracle *oracle, uint32_t m
 const struct model *oracle_model(const struct oracle *oracle, uint32_t model);
 void oracle_prompt(const struct oracle *oracle, uint32_t model, uint32_t family, uint32_t n_tokens,
                    uint32_t *tokens_out);
+/* Zeros, but of the model with sinks. */
+struct sink_window oracle_sinks(uint32_t model);
 struct sampling_params oracle_sampling(uint32_t variant);
-/* n_tokens at least, up to ORACLE_LONG_MAX, as if none ended the generation. Borrowed until destroy. */
+/* n_tokens at least, up to ORACLE_LONG_MAX, with sinks ORACLE_SINKS_REPLY, as if none ended the generation. Borrowed until destroy. */
 const uint32_t *oracle_answer(struct oracle *oracle, const struct oracle_question *question,
                               uint32_t n_tokens);
 /* The log-probability of each token of the prompt, given those before it; of the first 0. [n_prompt], borrowed until destroy. */

@@ -453,3 +453,33 @@ void plan_draw_again(struct plan *plan, uint64_t seed)
     }
     draw_standings(plan);
 }
+
+/* Replies that drop spans, of prompts that are shorter and longer than what a reply sees, some with a window of their own. */
+void plan_draw_sinks(struct plan *plan, uint64_t seed)
+{
+    struct random random;
+    random_init(&random, seed ^ 0x51c5);
+    *plan = (struct plan){.seed = seed, .kind = seed % 3 == 0 ? PLAN_CALM : PLAN_ROUGH};
+    draw_workers(plan, &random);
+    draw_room(plan, &random);
+    draw_limits(plan, &random);
+    draw_network(plan, &random);
+    plan->has_sinks = true;
+    plan->model = ORACLE_SINKS_MODEL;
+    plan->policy = seed % 2 ? SCHEDULE_NO_EVICT : SCHEDULE_STATIC_BATCH; /* none may pause */
+    plan->n_requests = between(&random, 2, REQUESTS_MAX / 2);
+    for (uint32_t i = 0; i < plan->n_requests; i++) {
+        struct plan_request *request = &plan->requests[i];
+        draw_request(plan, &random, request);
+        request->question.model = plan->model;
+        request->question.n_prompt = between(&random, 1, ORACLE_SINKS_CONTEXT - 8);
+        request->question.reply_window = one_in(&random, 3) ? ORACLE_SINKS_NARROW : 0;
+        request->max_tokens = between(&random, 2, ORACLE_SINKS_REPLY);
+    }
+    plan->n_faults = plan->kind == PLAN_ROUGH ? between(&random, 1, FAULTS_MAX) : 0;
+    for (uint32_t i = 0; i < plan->n_faults; i++)
+        draw_fault(plan, &random, &plan->faults[i]);
+    plan->wait_max = REQUESTS_MAX / 2;
+    plan->wait_limit_ns = ms_between(&random, 0, 3000);
+    draw_standings(plan);
+}

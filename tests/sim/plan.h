@@ -73,6 +73,7 @@ struct plan {
     uint64_t seed;
     enum plan_kind kind;
     uint32_t model;
+    bool has_sinks; /* the model is ORACLE_SINKS_MODEL */
     enum cache_dtype dtype;
     uint32_t n_ctx, n_gen;
     uint32_t block_tokens, chunk_tokens, batch_tokens;
@@ -104,6 +105,13 @@ void plan_draw_pauses(struct plan *plan, uint64_t seed);
 void plan_draw_slow(struct plan *plan, uint64_t seed);
 void plan_draw_crowd(struct plan *plan, uint64_t seed);
 void plan_draw_again(struct plan *plan, uint64_t seed);
+void plan_draw_sinks(struct plan *plan, uint64_t seed);
+
+/* The longest prompt. */
+static inline uint32_t plan_context_tokens(const struct plan *plan)
+{
+    return plan->has_sinks ? ORACLE_SINKS_CONTEXT : ORACLE_CONTEXT_TOKENS;
+}
 
 /* Everything must succeed that its client does not cancel. */
 static inline bool plan_is_calm(const struct plan *plan)

@@ -35,10 +35,15 @@ static bool is_known_failure(const struct client *client, enum status status)
 }
 
 /* Blocks of the state, and those with a token that the one behind the prompt sees, or the one behind its last whole span, without those held. */
-static uint64_t n_crossing(const struct geometry *geometry, uint32_t n_prompt, uint32_t n_held)
+static uint64_t n_crossing(const struct geometry *geometry, uint32_t n_prompt, uint32_t n_held,
+                           uint32_t reply_window)
 {
     const uint32_t block_tokens = geometry->block_tokens;
+    const struct sink_window sinks = sink_window_of(&geometry->sinks, reply_window);
+    const uint32_t n_dropped = sink_window_dropped(&sinks, block_tokens, n_prompt);
     uint64_t n = geometry->groups.n_state;
+    if (n_dropped > 0)
+        return (n_prompt + block_tokens - 1) / block_tokens - n_dropped;
     for (uint32_t group = 0; group < geometry->groups.n; group++)
         for (uint32_t first = n_held - n_held % block_tokens; first < n_prompt;
              first += block_tokens) {
@@ -65,7 +70,9 @@ static void judge_accounts(struct cluster *cluster, const struct client *client,
     bool is_fetched = finish->context_worker[0] != '\0' && !is_short;
     uint32_t n_held = n_prompt - timing->kv_tokens_received;
     if (is_fetched)
-        expected_bytes = n_crossing(&geometry, n_prompt, n_held) * geometry_block_bytes(&geometry);
+        expected_bytes = n_crossing(&geometry, n_prompt, n_held,
+                                    client->plan->question.reply_window) *
+                         geometry_block_bytes(&geometry);
     if (is_fetched && client->n_commits == 0)
         cluster_fail(cluster, "r%u used KV that no commit granted", client->index);
     cluster->kv_bytes_expected += expected_bytes;
@@ -91,10 +98,28 @@ static void judge_accounts(struct cluster *cluster, const struct client *client,
             (unsigned long long)expected_bytes);
 }
 
+/* Replies that dropped spans, and prompts that crossed without those. */
+static void count_dropped(const struct client *client, const struct gen_finish *finish)
+{
+    const struct cluster *cluster = client->cluster;
+    const struct geometry geometry = worker_node_geometry(cluster, false);
+    const struct sink_window sinks = sink_window_of(&geometry.sinks,
+                                                    client->plan->question.reply_window);
+    const uint32_t n_prompt = client->plan->question.n_prompt;
+    const bool has_crossed = finish->context_worker[0] != '\0' && finish->generated_tokens > 1;
+    cluster->totals->replies_dropping += sink_window_dropped(&sinks, geometry.block_tokens,
+                                                             n_prompt + client->n_tokens - 1) > 0;
+    cluster->totals->crossed_short += has_crossed &&
+                                      sink_window_dropped(&sinks, geometry.block_tokens, n_prompt) >
+                                          0;
+    cluster->totals->narrow += client->plan->question.reply_window != 0;
+}
+
 static void judge_end(struct cluster *cluster, struct client *client, enum status status,
                       const char *sentence, const struct gen_finish *finish)
 {
     if (status == STATUS_OK) {
+        count_dropped(client, finish);
         if (client->n_tokens != client->n_expected || finish->reason != client->reason_expected)
             cluster_fail(cluster, "r%u ended well after %u of %u tokens, reason %d, wanted %d",
                          client->index, client->n_tokens, client->n_expected, (int)finish->reason,
@@ -198,7 +223,9 @@ void router_node_add_client(struct cluster *cluster, uint32_t index)
     client->sampling = oracle_sampling(plan->question.variant);
     client->sampling.max_tokens = plan->max_tokens;
     client->sampling.ignore_eos = plan->ignore_eos;
-    client->wants_scores = plan->question.variant == 4 && index % 2 == 1;
+    client->sampling.reply_window = plan->question.reply_window;
+    client->wants_scores = plan->question.variant == 4 && index % 2 == 1 &&
+                           !cluster->plan->has_sinks;
     client->sampling.n_prompt_logprobs = client->wants_scores ? 2 : 0;
     if (plan->stop_at != UINT32_MAX) {
         client->sampling.n_stop_token_ids = 1;
@@ -411,7 +438,7 @@ void router_node_start(struct cluster *cluster)
         .requests_max = PLAN_REQUESTS_MAX,
         .attempts_max = plan->attempts_max,
         .prefixes_max = 64,
-        .prompt_tokens_max = ORACLE_CONTEXT_TOKENS,
+        .prompt_tokens_max = plan_context_tokens(plan),
         .block_tokens = plan->block_tokens,
         .local_prefill = plan->local_prefill,
         .wait_max = plan->wait_max,

@@ -61,6 +61,14 @@ static void print_totals(const struct totals *totals)
            (unsigned long long)totals->tier_stored, (unsigned long long)totals->tier_dropped,
            (unsigned long long)totals->tier_restored, (unsigned long long)totals->tier_late,
            (unsigned long long)totals->tier_missed);
+    printf("watchers: spans stored %llu, with tokens %llu, removed %llu; snapshots %llu\n",
+           (unsigned long long)totals->watch_stored, (unsigned long long)totals->watch_told,
+           (unsigned long long)totals->watch_removed, (unsigned long long)totals->watch_snapshots);
+    printf(
+        "with sinks: replies that dropped spans %llu, prompts that crossed without %llu, windows "
+        "of their own %llu\n",
+        (unsigned long long)totals->replies_dropping, (unsigned long long)totals->crossed_short,
+        (unsigned long long)totals->narrow);
     printf("prompts scored %llu\n", (unsigned long long)totals->scored);
     printf("retried %llu, waited %llu, commits refused %llu, kills %llu, steps with quarantine "
            "%llu, late "
@@ -103,6 +111,9 @@ static const struct event EVENTS[] = {
     EVENT(kills, 200),
     EVENT(quarantines, 3500),
     EVENT(prefix_cached, 40000),
+    EVENT(watch_told, 1000),
+    EVENT(watch_removed, 1000),
+    EVENT(watch_snapshots, 1000),
     EVENT(recomputed, 25000),
     EVENT(late_pieces, 150),
     EVENT(commits_refused, 1),
@@ -146,6 +157,11 @@ static const struct event AGAIN_EVENTS[] = {
     EVENT(handovers_committed, 8000),
     {NULL, 0, 0},
 };
+static const struct event SINKS_EVENTS[] = {
+    EVENT(ok, 3000),    EVENT(replies_dropping, 1500), EVENT(crossed_short, 300),
+    EVENT(narrow, 500), EVENT(handovers_failed, 300),  EVENT(watch_told, 1000),
+    {NULL, 0, 0},
+};
 #undef EVENT
 
 struct kind {
@@ -159,7 +175,8 @@ static const struct kind KINDS[] = {{"", plan_draw, EVENTS},
                                     {"tiers", plan_draw_tiers, TIERS_EVENTS},
                                     {"slow", plan_draw_slow, SLOW_EVENTS},
                                     {"crowd", plan_draw_crowd, CROWD_EVENTS},
-                                    {"again", plan_draw_again, AGAIN_EVENTS}};
+                                    {"again", plan_draw_again, AGAIN_EVENTS},
+                                    {"sinks", plan_draw_sinks, SINKS_EVENTS}};
 
 /* NULL: no such. */
 static const struct kind *find_kind(const char *name)

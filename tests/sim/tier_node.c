@@ -35,7 +35,7 @@ void tier_node_start(struct worker_node *worker, const struct geometry *geometry
         .block_bytes = block_bytes,
         .stores_max = 2 + (uint32_t)(seed % 64),
         .pieces_max = prefix_tier_pieces_min(geometry),
-        .keys_max = prefix_tier_keys_max(geometry, ORACLE_CONTEXT_TOKENS),
+        .keys_max = prefix_tier_keys_max(geometry, plan_context_tokens(worker->cluster->plan)),
         .wipes = seed % 2,
     };
     if (kv_tier_create(&options, &worker->tier) != STATUS_OK)

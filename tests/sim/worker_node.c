@@ -2,6 +2,7 @@
 
 #include "tests/sim/tier_disk.h"
 #include "tests/sim/tier_node.h"
+#include "tests/sim/watch_node.h"
 #include "worker_common/worker.h"
 #include "worker_common/worker_forward.h"
 
@@ -21,40 +22,11 @@ static void must(const struct worker_node *worker, enum status status, const str
 
 #define SNAPSHOT_TOKENS 32u
 #define STAGE_BYTES     (1u << 17) /* some blocks */
-/* Where no layer has a window or a state, the two kinds of workers have different blocks in some runs. */
-static uint32_t block_tokens(const struct plan *plan, const struct model_config *config,
-                             bool is_ctx)
-{
-    uint32_t n_windows = 0;
-    for (uint32_t layer = 0; layer < config->n_layers; layer++)
-        n_windows += config->windows[layer] != 0;
-    const bool is_smaller = n_windows == 0 && plan->model != ORACLE_RECURRENT &&
-                            plan->seed % 6 == (is_ctx ? 1 : 4);
-    return is_smaller ? GEOMETRY_BLOCK_TOKENS_MIN : plan->block_tokens;
-}
-
-struct geometry worker_node_geometry(const struct cluster *cluster, bool is_ctx)
-{
-    static const enum worker_kv_dtype DTYPES[] = {[CACHE_F32] = WORKER_KV_F32,
-                                                  [CACHE_BF16] = WORKER_KV_BF16,
-                                                  [CACHE_F16] = WORKER_KV_F16,
-                                                  [CACHE_INT8] = WORKER_KV_INT8,
-                                                  [CACHE_E4M3] = WORKER_KV_E4M3};
-    const struct plan *plan = cluster->plan;
-    const struct model *model = oracle_model(cluster->oracle, plan->model);
-    struct geometry geometry = {0};
-    struct error error = {""};
-    enum status status = worker_geometry(
-        model, DTYPES[plan->dtype], oracle_kv_scales(cluster->oracle, plan->model),
-        block_tokens(plan, model_get_config(model), is_ctx), &error, &geometry);
-    assert(status == STATUS_OK);
-    (void)status;
-    return geometry;
-}
 
 static enum kv_manager_choice manager_kind(const struct worker_node *worker)
 {
-    return worker->cluster->plan->seed % 7 == 6 ? KV_MANAGER_CONTIGUOUS : KV_MANAGER_PAGED;
+    const struct plan *plan = worker->cluster->plan;
+    return plan->seed % 7 == 6 && !plan->has_sinks ? KV_MANAGER_CONTIGUOUS : KV_MANAGER_PAGED;
 }
 
 static uint32_t step_tokens(const struct worker_node *worker, const struct geometry *geometry)
@@ -71,11 +43,12 @@ static uint32_t pool_blocks(const struct worker_node *worker, const struct geome
     const uint32_t n_planned = worker->is_ctx ? plan->ctx_blocks : plan->gen_blocks;
     const uint32_t n_spans = ORACLE_CONTEXT_TOKENS / plan->block_tokens; /* as planned */
     const struct cache_step step = {step_tokens(worker, geometry), plan->slots_max,
-                                    ORACLE_CONTEXT_TOKENS};
-    const uint32_t n_blocks = geometry_blocks(geometry, ORACLE_CONTEXT_TOKENS);
-    const uint32_t most = geometry_spans(geometry, ORACLE_CONTEXT_TOKENS), n = geometry->groups.n;
+                                    plan_context_tokens(plan)};
+    const uint32_t n_blocks = geometry_blocks(geometry, plan_context_tokens(plan));
+    const uint32_t most = geometry_spans(geometry, plan_context_tokens(plan));
     if (manager_kind(worker) == KV_MANAGER_CONTIGUOUS)
-        return (n * most + geometry->groups.n_state) * ((n_planned + n_spans - 1) / n_spans);
+        return (geometry->groups.n * most + geometry->groups.n_state) *
+               ((n_planned + n_spans - 1) / n_spans);
     return (n_planned * n_blocks + n_spans - 1) / n_spans + geometry_step_blocks(geometry, &step);
 }
 
@@ -172,7 +145,7 @@ static void create_forward(struct worker_node *worker, const struct geometry *ge
     const struct worker_step step = {
         .tokens_max = step_tokens(worker, geometry),
         .sequences_max = plan->slots_max,
-        .context_tokens = ORACLE_CONTEXT_TOKENS,
+        .context_tokens = plan_context_tokens(worker->cluster->plan),
         .kv_scales = oracle_kv_scales(worker->cluster->oracle, plan->model),
         .device = worker->device,
     };
@@ -190,7 +163,7 @@ static void start_ctx(struct worker_node *worker, const struct geometry *geometr
     struct error error = {""};
     const struct kv_sender_options sender = {
         .transfers_max = plan->slots_max,
-        .blocks_max = geometry_blocks(geometry, ORACLE_CONTEXT_TOKENS),
+        .blocks_max = geometry_blocks(geometry, plan_context_tokens(worker->cluster->plan)),
         .device = worker->device,
         .pool_base = block_pool_base(worker->pool),
         .block_bytes = block_pool_block_bytes(worker->pool),
@@ -202,7 +175,7 @@ static void start_ctx(struct worker_node *worker, const struct geometry *geometr
     const struct ctx_engine_options options = {
         .name = worker_node_address(worker->cluster, worker->node),
         .incarnation = worker->incarnation,
-        .prefix_key = draw_key(worker),
+        .prefix_key = worker->prefix_key = draw_key(worker),
         .model = model,
         .forward = worker->forward,
         .device = worker->device,
@@ -213,7 +186,7 @@ static void start_ctx(struct worker_node *worker, const struct geometry *geometr
         .geometry = *geometry,
         .kv_manager = manager_kind(worker),
         .vocabulary = model_get_config(model)->vocabulary,
-        .context_tokens = ORACLE_CONTEXT_TOKENS,
+        .context_tokens = plan_context_tokens(worker->cluster->plan),
         .chunk_tokens = plan->chunk_tokens,
         .step_target_ns = plan->step_target_ns,
         .batch_tokens = plan->batch_tokens,
@@ -228,6 +201,8 @@ static void start_ctx(struct worker_node *worker, const struct geometry *geometr
         .kv_digest = plan->kv_digest,
         .prefix_cache = plan->prefix_cache,
         .snapshot_tokens = SNAPSHOT_TOKENS,
+        .kv_events_max = WATCH_EVENTS_MAX,
+        .kv_scrub = plan->seed % 2,
     };
     struct ctx_engine_ops ops = CTX_NODE_OPS;
     ops.arg = worker;
@@ -243,7 +218,7 @@ static struct gen_engine_options gen_options(struct worker_node *worker,
     struct gen_engine_options options = {
         .name = worker_node_address(worker->cluster, worker->node),
         .incarnation = worker->incarnation,
-        .prefix_key = draw_key(worker),
+        .prefix_key = worker->prefix_key = draw_key(worker),
         .model = model,
         .forward = worker->forward,
         .device = worker->device,
@@ -254,7 +229,7 @@ static struct gen_engine_options gen_options(struct worker_node *worker,
         .geometry = *geometry,
         .kv_manager = manager_kind(worker),
         .vocabulary = config->vocabulary,
-        .context_tokens = ORACLE_CONTEXT_TOKENS,
+        .context_tokens = plan_context_tokens(worker->cluster->plan),
         .n_eos_ids = config->n_eos_ids,
         .chunk_tokens = plan->chunk_tokens,
         .step_target_ns = plan->step_target_ns,
@@ -271,6 +246,8 @@ static struct gen_engine_options gen_options(struct worker_node *worker,
         .local_prefill_max_tokens = plan->local_prefill_max_tokens,
         .prefix_cache = plan->prefix_cache,
         .snapshot_tokens = SNAPSHOT_TOKENS,
+        .kv_events_max = WATCH_EVENTS_MAX,
+        .kv_scrub = plan->seed % 2,
         .queue_limit_ns = plan->queue_limit_ns,
         .context_limit_ns = plan->context_limit_ns,
         .context_limit_tokens = plan->chunk_tokens,
@@ -349,6 +326,7 @@ void worker_node_start(struct worker_node *worker)
         start_ctx(worker, &geometry);
     else
         start_gen(worker, &geometry);
+    watch_node_start(worker, &worker->prefix_key);
     if (worker->is_ctx && cluster->plan->cold_layer_ns > 0)
         worker->step_thread = step_thread_create(step, worker);
     cluster->wire.nodes[worker->node] = (struct wire_node){.life = ++cluster->next_life,
@@ -393,6 +371,7 @@ void worker_node_kill(struct worker_node *worker)
     worker->step_thread = NULL;
     collect(worker);
     wire_node_died(&cluster->wire, worker->node);
+    watch_node_stop(worker);
     ctx_engine_destroy(worker->ctx);
     gen_engine_destroy(worker->gen);
     (void)kv_tier_destroy(worker->tier);
@@ -524,6 +503,7 @@ void worker_node_run(struct worker_node *worker)
         return;
     if (worker->tier && worker->tier_next_ns == TIMELINE_NEVER)
         worker->tier_next_ns = now_ns + tier_disk_delay_ns(worker->disk);
+    watch_node_look(worker);
     uint64_t tokens = look(worker);
     uint64_t n_new = tokens - worker->tokens_before;
     worker->is_warm |= n_new > 0;

@@ -1,6 +1,6 @@
 /*
- * caller - the sender of prefill requests, as its connection shows it. The schedule bounds the share of each caller, so nothing
- * that the sender says about itself counts.
+ * caller - who calls a process, as the connection shows it. A caller's share of a schedule or of streams is bounded by it, so nothing
+ * that a caller says about itself counts.
  *
  * A caller is a host, whatever the number of its connections. On the loopback and on a Unix socket all connections are of one
  * host; there a caller is a connection, and a generation worker has one.

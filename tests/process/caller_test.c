@@ -1,5 +1,5 @@
 /* caller: a host is one caller, however many connections it makes; on the loopback each connection is one. */
-#include "ctx_worker/caller.h"
+#include "process/caller.h"
 
 #include <criterion/criterion.h>
 

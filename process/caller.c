@@ -1,4 +1,4 @@
-#include "ctx_worker/caller.h"
+#include "process/caller.h"
 
 #include "base/hash.h"
 

@@ -1,0 +1,37 @@
+/* The geometry of a simulated worker: see worker_node.h. */
+#include "tests/sim/worker_node.h"
+#include "worker_common/worker.h"
+
+#include <assert.h>
+
+/* Where no layer has a window or a state, the two kinds of workers have different blocks in some runs. */
+static uint32_t block_tokens(const struct plan *plan, const struct model_config *config,
+                             bool is_ctx)
+{
+    uint32_t n_windows = 0;
+    for (uint32_t layer = 0; layer < config->n_layers; layer++)
+        n_windows += config->windows[layer] != 0;
+    const bool is_smaller = n_windows == 0 && !plan->has_sinks && plan->model != ORACLE_RECURRENT &&
+                            plan->seed % 6 == (is_ctx ? 1 : 4);
+    return is_smaller ? GEOMETRY_BLOCK_TOKENS_MIN : plan->block_tokens;
+}
+
+struct geometry worker_node_geometry(const struct cluster *cluster, bool is_ctx)
+{
+    static const enum worker_kv_dtype DTYPES[] = {[CACHE_F32] = WORKER_KV_F32,
+                                                  [CACHE_BF16] = WORKER_KV_BF16,
+                                                  [CACHE_F16] = WORKER_KV_F16,
+                                                  [CACHE_INT8] = WORKER_KV_INT8,
+                                                  [CACHE_E4M3] = WORKER_KV_E4M3};
+    const struct plan *plan = cluster->plan;
+    const struct model *model = oracle_model(cluster->oracle, plan->model);
+    struct geometry geometry = {0};
+    struct error error = {""};
+    enum status status = worker_geometry(
+        model, DTYPES[plan->dtype], oracle_kv_scales(cluster->oracle, plan->model),
+        block_tokens(plan, model_get_config(model), is_ctx), &error, &geometry);
+    assert(status == STATUS_OK);
+    (void)status;
+    geometry.sinks = oracle_sinks(plan->model);
+    return geometry;
+}
