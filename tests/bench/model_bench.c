@@ -2,12 +2,13 @@
  * model_bench - speed of one forward pass after another: prefill and decode tokens a second.
  *
  *     model_bench MODEL [N_THREADS] [f32|bf16|f16: of the cache] [auto|int8|int8-group32|q8|q4: weights]
- *                 [compute|bf16|fp16: attention of prompts] [quick] [--block-activations=int8] [--kernels=NAME] "
-                        "[--device=NAME]
+ *                 [compute|bf16|fp16: attention of prompts] [quick|full|long]
+ *                 [--block-activations=int8] [--kernels=NAME] [--device=NAME]
  *
  * Default: 2, f16, auto, compute, cpu and its fastest kernels. Prefill in chunks of CHUNK_TOKENS with the logits of the last position; decode
- * one sequence at three lengths of context, then 8 and 16 sequences at once. The best of RUNS counts,
- * or of those that fit into RUNS_NS: the others were disturbed.
+ * one sequence at three lengths of context, then 8 and 16 sequences at once. quick: a part of these cells; long: decode behind LONG_TOKENS
+ * alone, for which the K and V of a shorter prompt are copied. The best of RUNS counts, or of those that fit into RUNS_NS: the others
+ * were disturbed.
  *
  * One line of JSON: seconds from loading to the first token behind a short prompt; tokens a second of each cell; bytes of weights and cache that a decoded token
  * reads; the machine's read bandwidth, measured first.
@@ -27,13 +28,16 @@
 
 enum { BLOCK_TOKENS = 32, CHUNK_TOKENS = 512, DECODE_TOKENS = 32, RUNS = 3, FIRST_TOKENS = 16 };
 #define KV_LARGEST 16.0 /* of K and V, for caches of 8 bits: it changes no time */
-enum { CONTEXT_MAX = 4096 + DECODE_TOKENS + 1, BLOCKS_MAX = CONTEXT_MAX / BLOCK_TOKENS + 1 };
+enum { CONTEXT_TOKENS = 4096, LONG_TOKENS = 32768 };
+enum { CONTEXT_MAX = LONG_TOKENS + DECODE_TOKENS + 1, BLOCKS_MAX = CONTEXT_MAX / BLOCK_TOKENS + 1 };
 enum { BATCH_MAX = 16, BATCH_CONTEXT = 128 }; /* sequences, and prompt tokens of each */
 enum { BATCH_BLOCKS = (BATCH_CONTEXT + DECODE_TOKENS) / BLOCK_TOKENS + 1 };
 
 #define RUNS_NS (8 * NS_PER_S)
 
-_Static_assert(BATCH_MAX *BATCH_BLOCKS <= BLOCKS_MAX, "one pool serves both");
+_Static_assert(BATCH_MAX *BATCH_BLOCKS <= CONTEXT_TOKENS / BLOCK_TOKENS, "one pool serves both");
+
+enum cell_set { CELLS_QUICK, CELLS_FULL, CELLS_LONG };
 
 struct speed {
     struct bench machine;
@@ -48,6 +52,8 @@ struct speed {
     struct device_memory pool_memory; /* on a device with memory of its own */
     struct block_pool *pool;
     struct forward *forward;
+    enum cell_set cell_set;
+    uint32_t n_blocks, context_tokens; /* as the set needs */
     block_id blocks[BLOCKS_MAX];
     uint32_t token_ids[CONTEXT_MAX];
     uint32_t n_cached; /* prompt tokens of the one sequence whose K and V are there */
@@ -95,13 +101,15 @@ static enum context_math parse_math(const char *word)
 static void open_pool(struct speed *speed, size_t block_bytes)
 {
     if (device_reads_host(speed->device)) {
-        check(block_pool_create(BLOCKS_MAX + BATCH_MAX * speed->n_state, block_bytes, &speed->pool),
+        check(block_pool_create(speed->n_blocks + BATCH_MAX * speed->n_state, block_bytes,
+                                &speed->pool),
               NULL);
         return;
     }
-    check(device_allocate(speed->device, DEVICE_KV, BLOCKS_MAX * block_bytes, &speed->pool_memory),
+    check(device_allocate(speed->device, DEVICE_KV, speed->n_blocks * block_bytes,
+                          &speed->pool_memory),
           NULL);
-    check(block_pool_create_in(speed->pool_memory.base, BLOCKS_MAX, block_bytes, &speed->pool),
+    check(block_pool_create_in(speed->pool_memory.base, speed->n_blocks, block_bytes, &speed->pool),
           NULL);
 }
 
@@ -131,8 +139,12 @@ static void speed_open(struct speed *speed, const char *folder, uint32_t n_threa
     check(model_load(folder, &load, &error, &speed->model), &error);
     const struct model_config *config = model_get_config(speed->model);
     speed->cache_dtype = cache_dtype;
-    if (config->context_tokens < CONTEXT_MAX) {
-        fprintf(stderr, "model_bench: the model's context is under %d tokens\n", CONTEXT_MAX);
+    speed->context_tokens = (speed->cell_set == CELLS_LONG ? LONG_TOKENS : CONTEXT_TOKENS) +
+                            DECODE_TOKENS + 1;
+    speed->n_blocks = speed->context_tokens / BLOCK_TOKENS + 1;
+    if (config->context_tokens < speed->context_tokens) {
+        fprintf(stderr, "model_bench: the model's context is under %u tokens\n",
+                speed->context_tokens);
         exit(2);
     }
     const size_t block_bytes = forward_block_bytes(config, BLOCK_TOKENS, cache_dtype);
@@ -152,7 +164,7 @@ static void speed_open(struct speed *speed, const char *folder, uint32_t n_threa
         .block_activations = speed->activations,
         .tokens_max = CHUNK_TOKENS,
         .sequences_max = BATCH_MAX,
-        .blocks_max = BLOCKS_MAX,
+        .blocks_max = speed->n_blocks,
         .groups = {.n_state = speed->n_state},
         .threads = speed->machine.pool,
         .device = speed->device,
@@ -161,7 +173,7 @@ static void speed_open(struct speed *speed, const char *folder, uint32_t n_threa
     check(forward_warm_up(speed->forward), NULL);
     check(forward_plan_products(speed->forward, &error), &error);
     check(forward_attach(speed->forward, speed->pool, &error), &error);
-    check(block_pool_acquire(speed->pool, BLOCKS_MAX, speed->blocks), &error);
+    check(block_pool_acquire(speed->pool, speed->n_blocks, speed->blocks), &error);
     acquire_states(speed);
     speed->logits = calloc((size_t)BATCH_MAX * config->vocabulary, sizeof *speed->logits);
     if (!speed->logits)
@@ -173,7 +185,7 @@ static void speed_open(struct speed *speed, const char *folder, uint32_t n_threa
 static void speed_close(struct speed *speed)
 {
     forward_destroy(speed->forward);
-    block_pool_release(speed->pool, speed->blocks, BLOCKS_MAX);
+    block_pool_release(speed->pool, speed->blocks, speed->n_blocks);
     block_pool_release(speed->pool, speed->states, BATCH_MAX * speed->n_state);
     block_pool_destroy(speed->pool);
     device_free(speed->device, &speed->pool_memory);
@@ -204,7 +216,7 @@ static void pass(struct speed *speed, uint32_t n_past, uint32_t n, bool is_conte
         .n_past = n_past,
         .prompt_len = n_past + n, /* every chunk is whole blocks */
         .blocks = speed->blocks,
-        .n_blocks = BLOCKS_MAX,
+        .n_blocks = speed->n_blocks,
         .wants_logits = wants_logits,
         .state_blocks = state_of(speed, 0),
     };
@@ -251,6 +263,22 @@ static void prepare_decode(struct speed *speed, uint32_t n)
     pass(speed, n, 1, false, true);
 }
 
+/* On a device with memory of its own a long prompt is computed: there it is fast. */
+static void prepare_long(struct speed *speed, uint32_t n)
+{
+    if (!device_reads_host(speed->device)) {
+        prepare_decode(speed, n);
+        return;
+    }
+    prefill(speed, 0, CONTEXT_TOKENS);
+    const uint32_t n_filled = CONTEXT_TOKENS / BLOCK_TOKENS;
+    for (uint32_t i = n_filled; i < n / BLOCK_TOKENS; i++)
+        memcpy(block_pool_data(speed->pool, speed->blocks[i]),
+               block_pool_data(speed->pool, speed->blocks[i % n_filled]),
+               block_pool_block_bytes(speed->pool));
+    pass(speed, n, 1, false, true);
+}
+
 static void run_decode(struct speed *speed, uint32_t n)
 {
     for (uint32_t i = 0; i < DECODE_TOKENS; i++)
@@ -277,16 +305,19 @@ static const struct cell {
     speed_part prepare, run; /* prepare NULL: nothing to do */
     uint32_t tokens;         /* of a run */
     uint32_t context;        /* of a decoded token, half-way; 0: no decode */
-    bool is_quick;
+    enum cell_set set;
 } cells[] = {
-    {"decode_0", 0, prepare_decode, run_decode, DECODE_TOKENS, DECODE_TOKENS / 2, true},
-    {"prefill_512", 512, NULL, run_prefill, 512, 0, true},
-    {"decode_512", 512, prepare_decode, run_decode, DECODE_TOKENS, 512 + DECODE_TOKENS / 2, true},
-    {"prefill_2048", 2048, NULL, run_prefill, 2048, 0, false},
+    {"decode_0", 0, prepare_decode, run_decode, DECODE_TOKENS, DECODE_TOKENS / 2, CELLS_QUICK},
+    {"prefill_512", 512, NULL, run_prefill, 512, 0, CELLS_QUICK},
+    {"decode_512", 512, prepare_decode, run_decode, DECODE_TOKENS, 512 + DECODE_TOKENS / 2,
+     CELLS_QUICK},
+    {"prefill_2048", 2048, NULL, run_prefill, 2048, 0, CELLS_FULL},
     {"decode_4096", 4096, prepare_decode, run_decode, DECODE_TOKENS, 4096 + DECODE_TOKENS / 2,
-     false},
-    {"batch_8", 8, prepare_batch, run_batch, 8 * DECODE_TOKENS, 0, false},
-    {"batch_16", 16, prepare_batch, run_batch, 16 * DECODE_TOKENS, 0, false},
+     CELLS_FULL},
+    {"batch_8", 8, prepare_batch, run_batch, 8 * DECODE_TOKENS, 0, CELLS_FULL},
+    {"batch_16", 16, prepare_batch, run_batch, 16 * DECODE_TOKENS, 0, CELLS_FULL},
+    {"decode_32768", LONG_TOKENS, prepare_long, run_decode, DECODE_TOKENS,
+     LONG_TOKENS + DECODE_TOKENS / 2, CELLS_LONG},
 };
 
 static double tokens_per_second(struct speed *speed, const struct cell *cell)
@@ -316,7 +347,7 @@ static uint64_t weight_bytes_read(const struct model *model)
     return bytes;
 }
 
-static void print_cells(struct speed *speed, bool is_quick)
+static void print_cells(struct speed *speed)
 {
     uint64_t weights = weight_bytes_read(speed->model);
     uint64_t cache = forward_block_bytes(model_get_config(speed->model), BLOCK_TOKENS,
@@ -324,7 +355,7 @@ static void print_cells(struct speed *speed, bool is_quick)
                      BLOCK_TOKENS;
     for (size_t i = 0; i < sizeof cells / sizeof *cells; i++) {
         const struct cell *cell = &cells[i];
-        if (is_quick && !cell->is_quick)
+        if (speed->cell_set == CELLS_LONG ? cell->set != CELLS_LONG : cell->set > speed->cell_set)
             continue;
         printf(", \"%s\": %.2f", cell->name, tokens_per_second(speed, cell));
         unsigned long long bytes = weights + cell->context * cache;
@@ -364,7 +395,7 @@ int main(int argc, char **argv)
     if (argc < 2) {
         fprintf(stderr,
                 "usage: model_bench FOLDER [N_THREADS] [f32|bf16|f16|int8|e4m3] [auto|int8|...] "
-                "[compute|bf16|fp16] [quick] [--block-activations=int8] [--kernels=NAME] "
+                "[compute|bf16|fp16] [quick|full|long] [--block-activations=int8] [--kernels=NAME] "
                 "[--device=NAME]\n");
         return 2;
     }
@@ -373,6 +404,8 @@ int main(int argc, char **argv)
     const char *weights = argc > 4 ? argv[4] : "auto";
     const char *math = argc > 5 ? argv[5] : "compute";
     speed.context_math = parse_math(math);
+    static const char *const sets[] = {"quick", "full", "long"};
+    speed.cell_set = (enum cell_set)parse_word("cells", argc > 6 ? argv[6] : "full", sets, 3);
     speed_open(&speed, argv[1], n_threads, parse_dtype(cache), parse_weights(weights));
     printf("{\"device\": \"%s\", \"kernels\": \"%s\", \"threads\": %u, \"cache\": \"%s\", "
            "\"weights\": \"%s\", "
@@ -382,7 +415,7 @@ int main(int argc, char **argv)
     prefill(&speed, 0, FIRST_TOKENS);
     printf(", \"first_token_s\": %.3f",
            (double)(clock_now_ns() - speed.start_ns) / (double)NS_PER_S);
-    print_cells(&speed, argc > 6 && strcmp(argv[6], "quick") == 0);
+    print_cells(&speed);
     printf("}\n");
     speed_close(&speed);
     return 0;

@@ -1,7 +1,7 @@
 """Runs the benchmarks and prints a table and JSON: run.py BUILD_FOLDER PEERS_FOLDER [--quick] [section...]
 
-Sections: attention, gemm, transfer, handover, tokenize, unary, doors, telemetry, security, floods, memory, model, model1b, gguf, slow. Ratios
-come from one run. --quick: only the cells that goals are stated for, and of the model F32 and BF16 up to 512 tokens.
+Sections: attention, gemm, transfer, handover, tokenize, unary, doors, telemetry, security, floods, memory, windows, model, model1b,
+kv_dtype, gguf, tiers, slow. Ratios come from one run. --quick: only the cells that goals are stated for, and of the model F32 and BF16 up to 512 tokens.
 """
 
 import json
@@ -16,7 +16,7 @@ import tempfile
 BUILD, PEERS = (pathlib.Path(path).resolve() for path in sys.argv[1:3])
 IS_QUICK = "--quick" in sys.argv[3:]
 SECTIONS = [word for word in sys.argv[3:] if word != "--quick"] or [
-    "attention", "gemm", "transfer", "handover", "tokenize", "unary", "doors", "telemetry", "security", "floods", "memory", "model", "model1b", "kv_dtype", "gguf", "tiers", "slow"]
+    "attention", "gemm", "transfer", "handover", "tokenize", "unary", "doors", "telemetry", "security", "floods", "memory", "windows", "model", "model1b", "kv_dtype", "gguf", "tiers", "slow"]
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent / "roles"))
 from certificates import CLUSTER, Folder  # noqa: E402
@@ -358,9 +358,8 @@ def peer_rows(name, loaded_as, ours, theirs):
                   f"{ours[cell]:.1f} tokens/s, llama.cpp {speed:.1f}", ours[cell] / speed, peer_goal(cell, loaded_as))
 
 
-def own_cells(folder, weights, attention="compute", kernels=None, activations="int16", cache="f16"):
-    (cells,) = program("model_bench", str(folder), THREADS, cache, weights, attention,
-                       *(["quick"] if IS_QUICK else []), f"--block-activations={activations}", kernels=kernels)
+def own_cells(folder, weights, attention="compute", kernels=None, activations="int16", cache="f16", cells="quick" if IS_QUICK else "full"):
+    (cells,) = program("model_bench", str(folder), THREADS, cache, weights, attention, cells, f"--block-activations={activations}", kernels=kernels)
     return cells
 
 
@@ -409,18 +408,36 @@ def model():
     smollm2()
 
 
+def with_long_context(folder):
+    """The same model that says it was made for 40,000 tokens."""
+    long = folder.with_name(f"{folder.name}-long")
+    long.mkdir(exist_ok=True)
+    for path in folder.iterdir():
+        if path.name == "config.json":
+            config = json.loads(path.read_text()) | {"max_position_embeddings": 40000}
+            (long / path.name).write_text(json.dumps(config))
+        elif path.suffix != ".gguf" and not (long / path.name).exists():
+            (long / path.name).symlink_to(path)
+    return long
+
+
+def cells_of_cache(folder, weights, cache):
+    cells = own_cells(folder, weights, cache=cache)
+    return cells if IS_QUICK else cells | own_cells(with_long_context(folder), weights, cache=cache, cells="long")
+
+
 def kv_dtype():
     """Caches of 8 bits beside those of 16, in turns: never slower where the cache is much of what a token reads."""
     for size, dtype, weights in (("135m", "bf16", "auto"), ("1.1b", "bf16", "q4")):
         folder = model_folder(size, dtype)
-        rounds = [{cache: own_cells(folder, weights, cache=cache) for cache in ("bf16", "int8", "e4m3")} for _ in range(1 if IS_QUICK else 3)]
+        rounds = [{cache: cells_of_cache(folder, weights, cache) for cache in ("bf16", "int8", "e4m3")} for _ in range(1 if IS_QUICK else 3)]
         results[f"kv_dtype {size}"] = rounds
         for cache in ("int8", "e4m3"):
             for cell, speed in rounds[0][cache].items():
                 if re.fullmatch(r"(prefill|decode|batch)_\d+", cell):
                     ours, beside = (max(some[kind][cell] for some in rounds) for kind in (cache, "bf16"))
                     ratio_row(f"{size} {cell} with K and V in {cache.upper()} against BF16", f"{ours:.1f} tokens/s, BF16 {beside:.1f}",
-                              ours / beside, 1.0 if cell == "decode_4096" else None)
+                              ours / beside, 1.0 if cell in ("decode_4096", "decode_32768") else None)
 
 
 def model1b():
@@ -501,6 +518,19 @@ def tiers():
             ratio_row(f"first token of 2,048 tokens, {share:.0%} shared, from {where}",
                       f"{found[where][share] * 1000:.0f} ms, computed {computed_s * 1000:.0f} ms",
                       computed_s / found[where][share], 2 if share == 0.9 else None)
+    n_bytes, copy_s = found["restored_bytes"], found["copy_s"]
+    for where in ("host", "disk"):
+        added_s = found[where][SHARES[-1]] - found["pool"][SHARES[-1]]
+        row(f"{n_bytes / 2**20:.0f} MiB restored from {where}, beside a copy", f"{added_s * 1000:.0f} ms more than from the pool, a copy {copy_s * 1000:.0f} ms",
+            ratio=copy_s / added_s if added_s > 0 else None)
+
+
+def windows():
+    from windows import N_TOKENS, measure
+
+    found = results["windows"] = measure(BINARY)
+    for name, (ours, whole) in found.items():
+        row(f"KV of {N_TOKENS:,} tokens, {name}", f"{ours / 2**20:.1f} MiB, all layers whole {whole / 2**20:.1f}", ratio=ours / whole)
 
 
 def machine():

@@ -4,6 +4,7 @@ and read from files after others have pushed the earlier prompt out of the pool.
 import json
 import pathlib
 import statistics
+import subprocess
 import tempfile
 import time
 import urllib.request
@@ -56,10 +57,30 @@ def times(binary, model, n_pushing, *flags):
     return found
 
 
+def copied_s(n_bytes):
+    """One thread, from memory to memory; the median."""
+    source, target = bytearray(b"\1" * n_bytes), bytearray(b"\2" * n_bytes)
+    took = []
+    for _ in range(N_ROUNDS):
+        began_s = time.monotonic()
+        target[:] = memoryview(source)
+        took.append(time.monotonic() - began_s)
+    return statistics.median(took)
+
+
+def restored_bytes(binary, model):
+    """What comes back at the largest share."""
+    run = subprocess.run([binary, "check-model", "--json", "--no-tokenizer", str(model)], check=True, capture_output=True, text=True)
+    return int(N_TOKENS * SHARES[-1]) // BLOCK_TOKENS * BLOCK_TOKENS * json.loads(run.stdout)["kv_bytes_per_token"]
+
+
 def measure(binary, model):
+    n_bytes = restored_bytes(binary, model)
     blocks = str(2 * N_TOKENS // BLOCK_TOKENS)  # one prompt with its step, and a part of another
     with tempfile.TemporaryDirectory() as disk:
         return {
+            "restored_bytes": n_bytes,
+            "copy_s": copied_s(n_bytes),
             "computed": times(binary, model, 0, "--prefix-cache=no"),
             "pool": times(binary, model, 0),
             "host": times(binary, model, 2, "--kv-blocks", blocks, "--kv-host-memory", DISK_BYTES),
