@@ -30,15 +30,23 @@ struct eval_model {
         blocks; /* [n_groups][n_blocks] of the one sequence, then its state's; held once they are there */
     uint32_t n_blocks;
     bool holds_blocks;
+    const block_id *cross_blocks; /* [n_blocks] of these: of the encoder's text, if there is one */
+    uint32_t n_text;
+    uint32_t *shifted;        /* [n_text] tokens of the decoder behind an encoder */
     struct block_table table; /* with sinks: in place of blocks */
     bool streams;             /* the last step was of a reply: its rows are logits already */
     float *logits;            /* [EVAL_ROWS_MAX][vocabulary] */
 };
 
+static bool has_encoder(const struct eval_model *model)
+{
+    return model_has_encoder(model_get_config(model->model));
+}
+
 /* Blocks of all groups, and of the state. */
 static uint32_t n_blocks_of_all(const struct eval_model *model)
 {
-    return cache_groups_count(&model->geometry.groups) * model->n_blocks +
+    return (cache_groups_count(&model->geometry.groups) + has_encoder(model)) * model->n_blocks +
            model->geometry.groups.n_state;
 }
 
@@ -72,9 +80,11 @@ static uint32_t context_tokens(const struct eval_model *model,
 static enum status open_forward(struct eval_model *model, const struct eval_model_options *options,
                                 struct thread_pool *threads, struct error *error)
 {
-    const struct worker_step step = {.tokens_max = EVAL_CHUNK_TOKENS,
+    const uint32_t context = context_tokens(model, options);
+    const bool is_whole = has_encoder(model) && context > EVAL_CHUNK_TOKENS;
+    const struct worker_step step = {.tokens_max = is_whole ? context : EVAL_CHUNK_TOKENS,
                                      .sequences_max = EVAL_ROWS_MAX,
-                                     .context_tokens = context_tokens(model, options),
+                                     .context_tokens = context,
                                      .kv_scales = &model->kv_scales,
                                      .context_math = options->attention_math,
                                      .block_activations = options->block_activations,
@@ -86,7 +96,9 @@ static enum status open_forward(struct eval_model *model, const struct eval_mode
     model->blocks = calloc(n_blocks_of_all(model), sizeof *model->blocks);
     model->logits = calloc((size_t)EVAL_ROWS_MAX * model_get_config(model->model)->vocabulary,
                            sizeof *model->logits);
-    if (!model->blocks || !model->logits)
+    model->cross_blocks = model->blocks + model->n_blocks;
+    model->shifted = calloc(context, sizeof *model->shifted);
+    if (!model->blocks || !model->logits || !model->shifted)
         return STATUS_NO_MEMORY;
     TRY(worker_forward_create(model->model, &model->geometry, &step, error, &model->forward));
     TRY(forward_plan_products(model->forward, error));
@@ -108,7 +120,6 @@ static enum status open_all(struct eval_model *model, const char *folder,
         .threads = threads,
         .device = model->device};
     TRY(model_load(folder, &load, error, &model->model));
-    TRY(encoder_refuse(model_get_config(model->model), "eval and calibrate", error));
     const uint32_t context = model_get_config(model->model)->context_tokens;
     if (options->window_tokens > context && options->sink_tokens == 0)
         return error_set(error, STATUS_INVALID_ARGUMENT,
@@ -171,6 +182,7 @@ void eval_model_close(struct eval_model *model)
     kv_scales_finish(&model->kv_scales);
     model_destroy(model->model);
     free(model->blocks);
+    free(model->shifted);
     free(model->logits);
     free(model);
 }
@@ -234,9 +246,27 @@ static enum status stream(struct eval_model *model, const uint32_t *window, uint
     return STATUS_OK;
 }
 
+/* The encoder reads the window as a text; the decoder gets it, too, behind the token that begins a reply, as in training. */
+static enum status encode(struct eval_model *model, const uint32_t *window, uint32_t n_window)
+{
+    const struct forward_text text = {.token_ids = window,
+                                      .n_tokens = n_window,
+                                      .cross_blocks = model->cross_blocks,
+                                      .n_cross_blocks = model->n_blocks};
+    model->n_text = n_window;
+    model->shifted[0] = model_get_config(model->model)->encoder.start_id;
+    memcpy(model->shifted + 1, window, (n_window - 1) * sizeof *window);
+    return forward_encode(model->forward, &text, 1);
+}
+
 enum status eval_model_run(struct eval_model *model, const uint32_t *window, uint32_t n_window,
                            uint32_t at, uint32_t n)
 {
+    if (has_encoder(model)) {
+        if (at == 0)
+            TRY(encode(model, window, n_window));
+        window = model->shifted;
+    }
     const bool has_table = model->geometry.sinks.window > 0;
     const uint32_t n_state = model->geometry.groups.n_state;
     const block_id *const state = model->blocks + n_blocks_of_all(model) - n_state;
@@ -257,6 +287,9 @@ enum status eval_model_run(struct eval_model *model, const uint32_t *window, uin
         .n_blocks = has_table ? model->table.spans_max : model->n_blocks,
         .keeps_rows = true,
         .state_blocks = state,
+        .cross_blocks = model->cross_blocks,
+        .n_cross_blocks = model->n_text > 0 ? model->n_blocks : 0,
+        .n_cross_tokens = model->n_text,
     };
     return forward_run(model->forward, &sequence, 1, 1, model->logits);
 }
@@ -276,15 +309,14 @@ static double block_largest(struct cache_heads heads, uint32_t block_tokens, con
     return largest;
 }
 
-/* Takes K and V of a layer, from the blocks of its group. */
-static void take_layer(const struct eval_model *model, struct cache_place place, uint32_t n,
-                       double largest[2])
+/* Takes K and V of a layer, from these blocks of its group. */
+static void take_layer(const struct eval_model *model, struct cache_place place,
+                       const block_id *blocks, uint32_t n, double largest[2])
 {
     const struct geometry *geometry = &model->geometry;
     const struct cache_heads heads = geometry_heads(geometry, place.group);
     const uint32_t rows = geometry_rows(geometry), block_tokens = geometry->block_tokens;
     const size_t part = (size_t)heads.n * block_tokens * heads.dim;
-    const block_id *blocks = model->blocks + (size_t)place.group * model->n_blocks;
     for (uint32_t at = 0; at < n; at += block_tokens) {
         const uint32_t n_here = n - at < block_tokens ? n - at : block_tokens;
         const float *block = (const float *)(const void *)block_pool_data(
@@ -304,9 +336,14 @@ void eval_model_take_largest(const struct eval_model *model, uint32_t n, double 
     struct kv_layers layers;
     kv_layers_describe(model_get_config(model->model), &layers);
     assert(model->geometry.dtype == KV_F32 && device_reads_host(model->device));
-    for (uint32_t i = 0; i < model->geometry.n_layers; i++)
-        take_layer(model, cache_groups_place(&model->geometry.groups, &layers.layers, i), n,
-                   largest + 2 * (size_t)i);
+    for (uint32_t i = 0; i < model->geometry.n_layers; i++) {
+        const struct cache_place place = cache_groups_place(&model->geometry.groups, &layers.layers,
+                                                            i);
+        double *const of_layer = largest + 2 * (size_t)i;
+        take_layer(model, place, model->blocks + (size_t)place.group * model->n_blocks, n,
+                   of_layer);
+        take_layer(model, place, model->cross_blocks, model->n_text, of_layer);
+    }
 }
 
 enum status eval_model_rows(struct eval_model *model, uint32_t first, uint32_t n,

@@ -4,6 +4,9 @@
  * With sinks (kvcache/sink_window.h) tokens behind the first attention_window ones are computed one by one, as a reply's: then a
  * window may be longer than the model's context.
  *
+ * An encoder reads a window as its text, and the decoder is given the same tokens as a reply. Log-probabilities of such a reply are no
+ * measure of a model that was not made to repeat a text: eval refuses it.
+ *
  * Thread: one at a time, with the thread pool under it.
  */
 #pragma once

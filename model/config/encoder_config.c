@@ -25,7 +25,7 @@ enum status encoder_refuse(const struct model_config *config, const char *who, s
     if (!model_has_encoder(config))
         return STATUS_OK;
     return error_set(error, STATUS_UNSUPPORTED,
-                     "%s has an encoder of %u layers, which %s do not compute yet",
+                     "%s has an encoder of %u layers, which %s does not measure",
                      model_family_name(config->family), config->encoder.n_layers, who);
 }
 

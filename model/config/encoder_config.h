@@ -25,7 +25,7 @@ static inline uint32_t model_all_layers(const struct model_config *config)
 /* The model has one. *config_out has no encoder itself: forward computes it as any stack of layers. */
 void encoder_config(const struct model_config *config, struct model_config *config_out);
 
-/* For what computes decoders alone. who: "eval and calibrate". UNSUPPORTED: the model has an encoder. */
+/* For what measures decoders alone. who: "eval". UNSUPPORTED: the model has an encoder. */
 MUST_CHECK enum status encoder_refuse(const struct model_config *config, const char *who,
                                       struct error *error);
 

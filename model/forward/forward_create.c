@@ -130,6 +130,16 @@ struct attention_config forward_shape_of(const struct forward *forward, uint32_t
     return shape;
 }
 
+void forward_scale_cache(const struct forward *forward, uint32_t number,
+                         struct attention_config *attention)
+{
+    const struct kv_scales *scales = forward->options.kv_scales;
+    if (!dtype_is_8bit(attention->cache))
+        return;
+    attention->k_scale = kv_scales_of(scales, attention->cache, number, KV_PART_K);
+    attention->v_scale = kv_scales_of(scales, attention->cache, number, KV_PART_V);
+}
+
 enum status forward_create_attention(struct forward *forward, uint32_t layer, struct error *error)
 {
     const struct model_config *config = forward->config;
@@ -155,11 +165,7 @@ enum status forward_create_attention(struct forward *forward, uint32_t layer, st
         attention.window = forward->options.sinks.window;
         attention.sink_tokens = forward->options.sinks.sinks;
     }
-    if (dtype_is_8bit(attention.cache)) {
-        const struct kv_scales *scales = forward->options.kv_scales;
-        attention.k_scale = kv_scales_of(scales, attention.cache, number, KV_PART_K);
-        attention.v_scale = kv_scales_of(scales, attention.cache, number, KV_PART_V);
-    }
+    forward_scale_cache(forward, number, &attention);
     if (forward->relative_bias)
         attention.bias = relative_bias(forward, layer);
     attention.rope = config->layer_ropes[layer] == ROPE_ABSENT  ? NULL

@@ -24,11 +24,6 @@ enum status forward_check_encoder(const struct model_config *config,
         return error_set(error, STATUS_UNSUPPORTED,
                          "attention_math is %s, but the model has an encoder: expected compute",
                          context_math_name(options->context_math));
-    if (options->cache_dtype == CACHE_INT8 || options->cache_dtype == CACHE_E4M3)
-        return error_set(error, STATUS_UNSUPPORTED,
-                         "cache_dtype is %s, but the model has an encoder, whose K and V have no "
-                         "scales: expected F32, BF16 or F16",
-                         dtype_name(forward_cache_dtype(options->cache_dtype)));
     if (options->sinks.window > 0)
         what = "sink_tokens is set";
     else if (attention->path != PATH_AUTO)
@@ -152,8 +147,8 @@ static enum status create_self(struct forward *forward, struct error *error)
     return forward->backend->metadata_create(&limits, forward->threads, &encoder->self, error);
 }
 
-/* The attention of the decoder's layers to the encoder: without positions, a bias or a mask. Its places in a block are those of
- * self attention. */
+/* The attention of the decoder's layers to the encoder: without positions, a bias or a mask. Its places in a block and its scales are
+ * those of self attention. */
 static enum status create_cross(struct forward *forward, struct error *error)
 {
     struct forward_encoder *encoder = forward->encoder;
@@ -163,6 +158,7 @@ static enum status create_cross(struct forward *forward, struct error *error)
     attention.mask = MASK_BIDIRECTIONAL;
     for (uint32_t layer = 0; layer < config->n_layers; layer++) {
         attention.layer_index = layer;
+        forward_scale_cache(forward, layer, &attention);
         TRY(forward->backend->create(&attention, forward->threads, &encoder->cross[layer], error));
     }
     const struct attention_limits limits = {

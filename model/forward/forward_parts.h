@@ -193,6 +193,9 @@ MUST_CHECK enum status forward_describe(const struct model *model,
                                         struct forward *forward_out);
 /* Then: what all layers have in common, and the places for them. INVALID_ARGUMENT, NO_MEMORY. */
 MUST_CHECK enum status forward_describe_attention(struct forward *forward, struct error *error);
+/* The scales of K and V in the number-th layer that has them, if the cache has 8-bit elements. */
+void forward_scale_cache(const struct forward *forward, uint32_t number,
+                         struct attention_config *attention);
 /* Then: one layer. INVALID_ARGUMENT, UNSUPPORTED, NO_MEMORY. */
 MUST_CHECK enum status forward_create_attention(struct forward *forward, uint32_t layer,
                                                 struct error *error);

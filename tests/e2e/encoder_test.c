@@ -76,6 +76,22 @@ Test(encoder, a_split_cluster_has_the_tokens_of_one_process_and_cross_blocks_cro
     }
 }
 
+/* calibrate counts the K and V of texts and of replies; INT8 is refused without. */
+Test(encoder, a_split_cluster_has_the_tokens_of_one_process_with_calibrated_8_bit_caches)
+{
+    static const char *const DTYPES[] = {"int8", "e4m3"};
+    const char *model = encoder_model_make();
+    RUN("gen-worker", model, "--kv-dtype", "int8", "--dry-run");
+    cr_expect_eq(last_command.exit_status, 1);
+    EXPECT_IN(last_command.err, "calibrate");
+    RUN("calibrate", model, "--text", KVFERRY_SOURCE_DIR "/README.md", "--window-tokens", "700",
+        "--tokens-max", "2000");
+    EXPECT_OK();
+    for (size_t i = 0; i < 2; i++)
+        expect_bytes(expect_tokens(model, (const char *const[]){"--kv-dtype", DTYPES[i], NULL}), 1,
+                     16);
+}
+
 /* Of all prompts one after the other. */
 static void expect_round(const struct work *work, struct cluster *cluster)
 {
