@@ -78,7 +78,7 @@ class Installed(unittest.TestCase):
         installed = self.usr / "share/doc/kvferry"
         sources = {"LICENSE": "LICENSE", "CHANGELOG.md": "CHANGELOG.md", "watch.png": "docs/watch.png"}
         names = ("ps", "watch", "tenants", "cluster-key", "tls", "tracing", "three-machines", "kubernetes", "operations",
-                 "openai", "gateways")
+                 "openai", "gateways", "kv-events")
         sources |= {f"{page}.md": f"docs/{page}.md" for page in names}
         pages = ("config", "errors", "metrics", "ports")
         sources |= {f"reference/{page}.md": f"docs/reference/{page}.md" for page in pages}

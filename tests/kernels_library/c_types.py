@@ -63,7 +63,7 @@ class AttentionLimits(ctypes.Structure):
 class AttentionIo(ctypes.Structure):
     NAME = "attention_io"
     _fields_ = [*of_type(c_void_p, "q k v"), *of_type(c_uint64, "q_stride k_stride v_stride"), ("output", c_void_p),
-                ("output_stride", c_uint64), *of_type(c_void_p, "lse mask"),
+                ("output_stride", c_uint64), ("lse", c_void_p), ("is_written", c_bool), ("mask", c_void_p),
                 *of_type(c_uint64, "mask_sequence_stride mask_query_stride")]
 
 

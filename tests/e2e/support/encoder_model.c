@@ -30,7 +30,7 @@ static const char CONFIG[] =
 static void add(struct model_writer *writer, const char *stack, uint32_t layer, const char *name,
                 uint32_t rows, uint32_t columns)
 {
-    char whole[NAME_BYTES];
+    char whole[NAME_BYTES + 64]; /* what is around the name */
     snprintf(whole, sizeof whole, "%s.block.%u.layer.%s.weight", stack, layer, name);
     model_writer_add(writer, whole, rows, columns, columns ? 0 : 1,
                      columns ? 1.2f / sqrtf((float)columns) : 0.2f);
