@@ -256,11 +256,14 @@ void oracle_prompt(const struct oracle *oracle, uint32_t model, uint32_t family,
 {
     static const uint32_t SHARED_TOKENS[ORACLE_FAMILIES] = {0, 8, 17, 32, 48, 64};
     uint32_t vocabulary = model_get_config(oracle->models[model])->vocabulary;
+    const bool ends_filled = model == ORACLE_ENCODER && family == ORACLE_FILLED;
     for (uint32_t i = 0; i < n_tokens; i++) {
-        uint32_t own = i < SHARED_TOKENS[family] ? 0 : family;
+        uint32_t own = i < SHARED_TOKENS[family] || ends_filled ? 0 : family;
         uint64_t mixed = (own * 1000003ull + i + 1) * 0x9e3779b97f4a7c15ull;
         tokens_out[i] = 3 + (uint32_t)((mixed >> 33) % (vocabulary - 3));
     }
+    if (ends_filled)
+        tokens_out[n_tokens - 1] = START_ID;
 }
 
 struct sampling_params oracle_sampling(uint32_t variant)

@@ -15,10 +15,12 @@
 #define ORACLE_MODELS 9u
 #define ORACLE_FULL_GROUPS                                                                         \
     5u /* the model with more than one full group: seeds choose it, not their generators */
-#define ORACLE_RECURRENT      6u /* likewise: layers with recurrent state */
-#define ORACLE_UNEQUAL        7u /* the one whose layers have different heads, likewise */
-#define ORACLE_ENCODER        8u /* the one with an encoder, likewise; without caches of 8 bits */
-#define ORACLE_FAMILIES       6u
+#define ORACLE_RECURRENT 6u /* likewise: layers with recurrent state */
+#define ORACLE_UNEQUAL   7u /* the one whose layers have different heads, likewise */
+#define ORACLE_ENCODER   8u /* the one with an encoder, likewise; without caches of 8 bits */
+#define ORACLE_FAMILIES  6u
+/* With an encoder: texts of family 0, but their last token is the one that fills a line. */
+#define ORACLE_FILLED         2u
 #define ORACLE_VARIANTS       5u /* of sampling parameters */
 #define ORACLE_DTYPES         5u /* of the KV cache */
 #define ORACLE_PROMPT_MAX     112u

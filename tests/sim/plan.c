@@ -141,11 +141,12 @@ static void draw_network(struct plan *plan, struct random *random)
         plan->kv_digest = false;
 }
 
-/* Lengths at the edges of blocks more often than others. Texts of an encoder are reused as a whole: often equal ones. */
+/* Lengths at the edges of blocks more often than others. Texts of an encoder are reused as a whole: often equal ones, and those with
+ * a token more. */
 static uint32_t draw_length(const struct plan *plan, struct random *random)
 {
     if (plan->model == ORACLE_ENCODER && !one_in(random, 4))
-        return 1 + (uint32_t)(plan->seed * 37 + 50 * below(random, 2)) % ORACLE_PROMPT_MAX;
+        return (uint32_t)(plan->seed * 37 % (ORACLE_PROMPT_MAX - 1)) + 1 + below(random, 2);
     if (one_in(random, 2))
         return between(random, 1, ORACLE_PROMPT_MAX);
     uint32_t n_blocks = between(random, 1, ORACLE_PROMPT_MAX / plan->block_tokens - 1);
@@ -161,7 +162,7 @@ static void draw_request(struct plan *plan, struct random *random, struct plan_r
         .cancel_ns = NEVER,
         .question = {.model = plan->model,
                      .dtype = plan->dtype,
-                     .family = below(random, plan->model == ORACLE_ENCODER ? 2 : ORACLE_FAMILIES),
+                     .family = below(random, plan->model == ORACLE_ENCODER ? 3 : ORACLE_FAMILIES),
                      .n_prompt = draw_length(plan, random),
                      .variant = below(random, ORACLE_VARIANTS)},
         .max_tokens = between(random, is_calm ? 2 : 1, ORACLE_GENERATED_MAX),
