@@ -1,5 +1,6 @@
-/* Models with an encoder have the replies of Transformers' generate. Of a T5 the context worker computes the text, its cross blocks cross, and the generation worker has the tokens of
- * one process, with every type of cache, small and large blocks, equal texts again, little room, pauses, without pages, and from a disk. */
+/* Models with an encoder have the replies of Transformers' generate. Of a T5 the context worker computes the text, its cross blocks
+ * cross, and the generation worker has the tokens of one process, with every type of cache, small and large blocks, equal texts again,
+ * little room, pauses, without pages, and from a disk. */
 #include "support/command.h"
 #include "support/encoder_model.h"
 #include "support/expect.h"
