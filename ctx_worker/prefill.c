@@ -271,7 +271,7 @@ static void keep(struct prefill *prefill, const struct prefill_home *home, uint3
     const struct cache_source source = {.hashes = prefill->hashes,
                                         .token_ids = request->token_ids,
                                         .n = n,
-                                        .is_common = request->salt_bytes == 0};
+                                        .is_common = engine_request_is_common(request)};
     cache_events_begin(home->events, &source);
     kv_manager_keep(home->manager, &prefill->table, prefill->hashes, n);
     cache_events_end(home->events);

@@ -7,7 +7,7 @@
  * The tree knows no tokens. Who adds to it says before what the tokens are; what is added without that has none.
  *
  * Tokens are told of the common cache alone, that of requests without a cache salt: who may watch a worker is not who may read
- * what was cached apart.
+ * what was cached apart. Nor are they told of an encoder's text: a part of it is no prefix, and its hashes are not those of its tokens.
  *
  * What a span is, and when it comes and goes: prefix_span_change in kvcache/prefix_tree.h.
  *
@@ -25,7 +25,7 @@ struct cache_source {
     const struct prefix_hash *hashes; /* [n] of its first spans */
     const uint32_t *token_ids;        /* of those */
     uint32_t n;
-    bool is_common; /* it has no cache salt */
+    bool is_common; /* engine_request_is_common */
 };
 
 struct cache_events_options {

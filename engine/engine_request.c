@@ -132,6 +132,11 @@ uint32_t engine_request_usable(const struct engine_request *request, uint32_t n_
     return n_spans * block_tokens < request->reply_at ? 0 : n_spans;
 }
 
+bool engine_request_is_common(const struct engine_request *request)
+{
+    return request->salt_bytes == 0 && request->n_text == 0;
+}
+
 uint32_t engine_request_sent(const struct engine_request *request, uint32_t n_tokens)
 {
     return request->n_text > 0 && n_tokens > request->n_text ? request->n_text : n_tokens;

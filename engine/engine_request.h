@@ -82,6 +82,8 @@ void engine_request_hash(const struct engine_request *request, const struct pref
 /* Of so many cached spans of the prompt, those that it can go on from: those of an encoder's text are all there, or useless. */
 uint32_t engine_request_usable(const struct engine_request *request, uint32_t n_spans,
                                uint32_t block_tokens);
+/* Whether tokens of its spans may be told (cache_events.h): it has no cache salt, and no encoder's text, whose spans are found only together. */
+bool engine_request_is_common(const struct engine_request *request);
 /* Of the first n_tokens of its line, those that its client sent. */
 uint32_t engine_request_sent(const struct engine_request *request, uint32_t n_tokens);
 

@@ -406,7 +406,7 @@ static void copy_tokens(const struct prefix_tier *tier, const struct engine_requ
 {
     const uint32_t block_tokens = tier->geometry.block_tokens;
     const uint32_t n_prompt = request->n_tokens / block_tokens;
-    restore->is_common = request->salt_bytes == 0;
+    restore->is_common = engine_request_is_common(request);
     restore->n_told = 0;
     if (!restore->token_ids || !restore->is_common)
         return;

@@ -115,10 +115,11 @@ void sequence_cut(struct sequence *sequence, const struct gen_home *home)
 /* The first n spans. */
 static void keep(struct sequence *sequence, const struct gen_home *home, uint32_t n)
 {
-    const struct cache_source source = {.hashes = sequence->hashes,
-                                        .token_ids = sequence->tokens,
-                                        .n = n,
-                                        .is_common = sequence->job->request.salt_bytes == 0};
+    const struct cache_source source = {
+        .hashes = sequence->hashes,
+        .token_ids = sequence->tokens,
+        .n = n,
+        .is_common = engine_request_is_common(&sequence->job->request)};
     cache_events_begin(home->events, &source);
     kv_manager_keep(home->manager, &sequence->table, sequence->hashes, n);
     cache_events_end(home->events);

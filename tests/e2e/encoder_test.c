@@ -1,13 +1,17 @@
-/* A model with an encoder (T5): the context worker computes the text, its cross blocks cross, and the generation worker has the tokens of
- * one process, with every type of cache, small and large blocks, equal texts again, little room, pauses, without pages, and from a disk. */
+/* Models with an encoder have the replies of Transformers' generate. Of a T5 the context worker computes the text, its cross blocks
+ * cross, and the generation worker has the tokens of one process, with every type of cache, small and large blocks, equal texts again,
+ * little room, pauses, without pages, and from a disk. */
 #include "support/command.h"
 #include "support/encoder_model.h"
 #include "support/expect.h"
+#include "support/model_copy.h"
 
 #include <criterion/criterion.h>
+#include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { N_REQUESTS = 6, N_TOKENS = 40, LIMIT_MS = 120000 };
 
@@ -174,6 +178,105 @@ Test(encoder, texts_come_back_from_a_disk)
     cluster_stop(&cluster);
     work_destroy(&work);
 }
+
+/* ---- generate of Transformers ---- */
+
+enum { N_GOLDEN = 2, N_GREEDY = 40, SOURCE_MAX = 70 };
+
+struct golden {
+    uint32_t n_source[N_GOLDEN], source[N_GOLDEN][SOURCE_MAX], reply[N_GOLDEN][N_GREEDY];
+};
+
+static uint32_t read_ids(const json_t *json, uint32_t *ids_out, size_t n_max)
+{
+    const size_t n = json_array_size(json);
+    cr_assert(n > 0 && n <= n_max);
+    for (size_t i = 0; i < n; i++)
+        ids_out[i] = (uint32_t)json_integer_value(json_array_get(json, i));
+    return (uint32_t)n;
+}
+
+static void read_golden(const char *folder, struct golden *golden_out)
+{
+    char path[300];
+    json_error_t error;
+    snprintf(path, sizeof path, "%s/golden.json", folder);
+    json_t *json = json_load_file(path, 0, &error);
+    cr_assert_not_null(json, "%s: %s", path, error.text);
+    for (size_t i = 0; i < N_GOLDEN; i++) {
+        const json_t *pair = json_array_get(json_object_get(json, "pairs"), i);
+        golden_out->n_source[i] = read_ids(json_object_get(pair, "source"), golden_out->source[i],
+                                           SOURCE_MAX);
+        cr_assert_eq(read_ids(json_array_get(json_object_get(json, "greedy"), i),
+                              golden_out->reply[i], N_GREEDY),
+                     N_GREEDY);
+    }
+    json_decref(json);
+}
+
+/* The model with the tokenizer of the demo model, which the router reads; requests have token ids. */
+static void take_model(const char *folder)
+{
+    char path[300];
+    model_copy_take(folder, "config.json");
+    model_copy_take(folder, "model.safetensors");
+    (void)unlink(in_folder("model/generation_config.json"));
+    snprintf(path, sizeof path, "%s/generation_config.json", folder);
+    if (access(path, F_OK) == 0)
+        model_copy_take(folder, "generation_config.json");
+}
+
+/* n_contexts 0: one process. */
+static void expect_golden(const char *name, const struct golden *golden, uint32_t n_contexts)
+{
+    static const char *const FLAGS[] = {"--kv-dtype", "f32", NULL};
+    static const char *const GENERATION[] = {"--local-prefill-max-tokens", "0", NULL};
+    char model[300];
+    struct cluster cluster;
+    snprintf(model, sizeof model, "%s", in_folder("model"));
+    cluster_start(&cluster, &(struct cluster_options){.model = model,
+                                                      .n_contexts = n_contexts,
+                                                      .n_generations = 1,
+                                                      .both = FLAGS,
+                                                      .generation = GENERATION});
+    struct client *client = client_create(cluster.router.grpc);
+    struct generation *generation = malloc(sizeof *generation);
+    for (size_t i = 0; i < N_GOLDEN; i++) {
+        *generation = (struct generation){.tokens = golden->source[i],
+                                          .n_tokens = golden->n_source[i],
+                                          .max_tokens = N_GREEDY,
+                                          .ignore_eos = true};
+        client_run(client, generation);
+        cr_assert_eq(generation->n_generated, N_GREEDY);
+        cr_expect_eq(generation->kv_bytes_received > 0, n_contexts > 0);
+        for (uint32_t t = 0; t < N_GREEDY; t++)
+            cr_assert_eq(generation->generated[t], golden->reply[i][t],
+                         "%s, %u context workers, text %zu, token %u is %u, Transformers has %u",
+                         name, n_contexts, i, t, generation->generated[t], golden->reply[i][t]);
+    }
+    free(generation);
+    client_destroy(client);
+    cluster_stop(&cluster);
+}
+
+Test(encoder, replies_are_those_of_generate)
+{
+    static const char *const MODELS[] = {"t5_v1_0", "t5_v1_1",     "mt5",  "umt5",
+                                         "bart",    "bart_scaled", "mbart"};
+    model_copy_make();
+    for (size_t i = 0; i < sizeof MODELS / sizeof *MODELS; i++) {
+        struct golden golden;
+        char folder[256];
+        snprintf(folder, sizeof folder, "%s/tests/golden/encoders/%s", KVFERRY_SOURCE_DIR,
+                 MODELS[i]);
+        read_golden(folder, &golden);
+        take_model(folder);
+        expect_golden(MODELS[i], &golden, 0);
+        expect_golden(MODELS[i], &golden, 1);
+    }
+}
+
+/* ---- what is refused ---- */
 
 static void expect_no_start(const char *model, const char *flag, const char *value,
                             const char *sentence)

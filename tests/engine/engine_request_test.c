@@ -1,4 +1,6 @@
+#include "engine/encoder_line.h"
 #include "engine/engine_request.h"
+#include "kvcache/prefix_hash.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -45,6 +47,60 @@ Test(engine_request, is_a_copy_in_one_allocation)
     cr_assert_eq(request->token_ids[0], 5);
     engine_request_destroy(request);
     engine_request_destroy(NULL);
+}
+
+/* A text for an encoder, hashed with blocks of 4. Returns whether its tokens may be told. */
+static bool hash_text(const uint32_t *text, uint32_t n_text, const char *salt,
+                      struct prefix_hash hashes[4])
+{
+    static const struct prefix_key KEY = {{7}};
+    static const struct encoder_line LINE = {
+        .text_max = 12, .reply_max = 4, .block_tokens = 4, .start_id = 1};
+    const struct engine_request_input given = {.request_id = "text",
+                                               .token_ids = text,
+                                               .n_tokens = n_text,
+                                               .sampling = &SAMPLING_GREEDY,
+                                               .salt = salt,
+                                               .salt_bytes = strlen(salt),
+                                               .line = &LINE};
+    struct engine_request *request;
+    cr_assert_eq(engine_request_create(sizeof *request, &given, NULL, NULL, &request), STATUS_OK);
+    engine_request_hash(request, &KEY, request->token_ids, request->n_tokens, LINE.block_tokens,
+                        hashes);
+    const bool is_common = engine_request_is_common(request);
+    engine_request_destroy(request);
+    return is_common;
+}
+
+/* Each of a text's blocks depends on the whole of it: as beginnings they would be told to others in vain. */
+Test(engine_request, texts_of_an_encoder_share_no_beginning_and_are_not_told)
+{
+    static const uint32_t TEXT[] = {5, 6, 7, 8, 9, 10, 11, 1};
+    struct prefix_hash whole[4], again[4], shorter[4], filled[4], apart[4];
+    cr_expect_not(hash_text(TEXT, 8, "", whole));
+    cr_expect_not(hash_text(TEXT, 8, "", again));
+    cr_expect_not(hash_text(TEXT, 6, "", shorter));
+    cr_expect_not(hash_text(TEXT, 7, "", filled)); /* its filling is the last token of the whole */
+    cr_expect_not(hash_text(TEXT, 8, "salt", apart));
+    cr_expect_eq(memcmp(whole, again, 2 * sizeof *whole), 0);
+    for (int i = 0; i < 2; i++) {
+        cr_expect_neq(whole[i].hi, shorter[i].hi);
+        cr_expect_neq(whole[i].hi, filled[i].hi);
+        cr_expect_neq(whole[i].hi, apart[i].hi);
+    }
+}
+
+Test(engine_request, tokens_of_a_prompt_without_a_salt_may_be_told)
+{
+    struct engine_request_input given = input("prompt");
+    for (int i = 0; i < 2; i++) {
+        struct engine_request *request;
+        given.salt_bytes = i ? 0 : 4;
+        cr_assert_eq(engine_request_create(sizeof *request, &given, NULL, NULL, &request),
+                     STATUS_OK);
+        cr_expect_eq(engine_request_is_common(request), i == 1);
+        engine_request_destroy(request);
+    }
 }
 
 Test(engine_request, text_that_is_refused_is_named)

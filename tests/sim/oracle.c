@@ -1,5 +1,6 @@
 #include "tests/sim/oracle.h"
 
+#include "model/config/encoder_config.h"
 #include "model/config/kv_layers.h"
 #include "model/sampling/logprobs.h"
 
@@ -12,7 +13,8 @@
 enum {
     BLOCK_TOKENS = 16,
     N_BLOCKS = ORACLE_CONTEXT_TOKENS / BLOCK_TOKENS,
-    N_BLOCKS_MAX = 8 * N_BLOCKS + 64, /* with those of a state */
+    N_BLOCKS_MAX = 8 * N_BLOCKS + 64,                    /* with those of a state */
+    N_REPLY_BLOCKS = ORACLE_LONG_MAX / BLOCK_TOKENS + 1, /* behind an encoder's text */
     N_SINKS_BLOCKS = (ORACLE_SINKS_CONTEXT + ORACLE_SINKS_REPLY) / BLOCK_TOKENS,
     ALL_MODELS = ORACLE_MODELS + 1
 };
@@ -26,6 +28,7 @@ static const char *const FOLDERS[ORACLE_MODELS] = {
     KVFERRY_SOURCE_DIR "/tests/golden/models/smollm3_t4",        /* one of four, forced */
     KVFERRY_SOURCE_DIR "/tests/golden/models/qwen3_5_t5", /* three of four have recurrent state */
     KVFERRY_SOURCE_DIR "/tests/golden/models/gemma4_t5_k_is_v", /* six, with other heads */
+    KVFERRY_SOURCE_DIR "/tests/golden/encoders/t5_v1_1",
 };
 
 struct answer {
@@ -39,6 +42,7 @@ struct scores {
     float logprobs[ORACLE_PROMPT_MAX];
 };
 
+#define START_ID   0u   /* of the model with an encoder */
 #define KV_LARGEST 12.0 /* of K and V, for caches of 8 bits */
 
 struct oracle {
@@ -68,13 +72,22 @@ static void must(enum status status, const struct error *error, const char *what
     abort();
 }
 
+static uint32_t spans_of(uint32_t model)
+{
+    if (model == ORACLE_SINKS_MODEL)
+        return N_SINKS_BLOCKS;
+    return model == ORACLE_ENCODER ? N_BLOCKS + N_REPLY_BLOCKS : N_BLOCKS;
+}
+
 static void open_forward(struct oracle *oracle, uint32_t model, enum cache_dtype dtype)
 {
     struct error error = {""};
     const struct model_config *config = model_get_config(oracle->models[model]);
     const size_t block_bytes = forward_block_bytes(config, BLOCK_TOKENS, dtype);
     const bool has_sinks = model == ORACLE_SINKS_MODEL;
-    const uint32_t n_spans = has_sinks ? N_SINKS_BLOCKS : N_BLOCKS;
+    const uint32_t n_spans = spans_of(model);
+    if (model == ORACLE_ENCODER && dtype >= CACHE_INT8)
+        return;
     struct cache_groups groups;
     kv_layers_divide_whole(config, &groups);
     groups.n_state = state_layout_blocks(config, block_bytes);
@@ -88,6 +101,7 @@ static void open_forward(struct oracle *oracle, uint32_t model, enum cache_dtype
                                             .cache_dtype = dtype,
                                             .tokens_max = has_sinks ? ORACLE_SINKS_CONTEXT
                                                                     : ORACLE_CONTEXT_TOKENS,
+                                            .encoder_tokens_max = ORACLE_CONTEXT_TOKENS,
                                             .sequences_max = 1,
                                             .blocks_max = n_spans,
                                             .groups = groups,
@@ -104,6 +118,14 @@ struct sink_window oracle_sinks(uint32_t model)
 {
     const struct sink_window sinks = {ORACLE_SINKS_WINDOW, ORACLE_SINKS_SINKS};
     return model == ORACLE_SINKS_MODEL ? sinks : (struct sink_window){0};
+}
+
+struct encoder_line oracle_line(uint32_t model, uint32_t block_tokens)
+{
+    return (struct encoder_line){.text_max = model == ORACLE_ENCODER ? ORACLE_PROMPT_MAX : 0,
+                                 .reply_max = ORACLE_LONG_MAX,
+                                 .block_tokens = block_tokens,
+                                 .start_id = START_ID};
 }
 
 static char *read_file(const char *name, size_t *n_out)
@@ -192,6 +214,7 @@ struct oracle *oracle_create(void)
         for (enum cache_dtype dtype = 0; dtype < ORACLE_DTYPES; dtype++)
             open_forward(oracle, i, dtype);
     }
+    assert(model_get_config(oracle->models[ORACLE_ENCODER])->encoder.start_id == START_ID);
     remove_model(longer);
     oracle->logits = calloc(vocabulary_max, sizeof *oracle->logits);
     if (!oracle->logits)
@@ -233,11 +256,14 @@ void oracle_prompt(const struct oracle *oracle, uint32_t model, uint32_t family,
 {
     static const uint32_t SHARED_TOKENS[ORACLE_FAMILIES] = {0, 8, 17, 32, 48, 64};
     uint32_t vocabulary = model_get_config(oracle->models[model])->vocabulary;
+    const bool ends_filled = model == ORACLE_ENCODER && family == ORACLE_FILLED;
     for (uint32_t i = 0; i < n_tokens; i++) {
-        uint32_t own = i < SHARED_TOKENS[family] ? 0 : family;
+        uint32_t own = i < SHARED_TOKENS[family] || ends_filled ? 0 : family;
         uint64_t mixed = (own * 1000003ull + i + 1) * 0x9e3779b97f4a7c15ull;
         tokens_out[i] = 3 + (uint32_t)((mixed >> 33) % (vocabulary - 3));
     }
+    if (ends_filled)
+        tokens_out[n_tokens - 1] = START_ID;
 }
 
 struct sampling_params oracle_sampling(uint32_t variant)
@@ -295,6 +321,42 @@ static void compute(struct oracle *oracle, const struct oracle_question *questio
         tokens[n] = sampler_draw(oracle->samplers[question->model], &params, oracle->logits, tokens,
                                  question->n_prompt, n, &logprobs);
         tokens_out[i] = tokens[n++];
+    }
+    block_pool_release(pool, blocks, n_blocks);
+}
+
+/* The encoder sees the whole text at once, in both directions; the reply has a table of its own, and draws see it alone. */
+static void compute_of_text(struct oracle *oracle, const struct oracle_question *question,
+                            uint32_t n_tokens, uint32_t *tokens_out)
+{
+    uint32_t text[ORACLE_PROMPT_MAX], tokens[1 + ORACLE_LONG_MAX] = {START_ID};
+    block_id blocks[N_BLOCKS_MAX];
+    struct token_logprobs logprobs;
+    struct block_pool *pool = oracle->pools[question->model][question->dtype];
+    struct forward *forward = oracle->forwards[question->model][question->dtype];
+    const struct sampling_params params = oracle_sampling(question->variant);
+    oracle_prompt(oracle, question->model, question->family, question->n_prompt, text);
+    const uint32_t n_blocks = acquire(pool, blocks);
+    const struct forward_text whole = {.token_ids = text,
+                                       .n_tokens = question->n_prompt,
+                                       .cross_blocks = blocks,
+                                       .n_cross_blocks = N_BLOCKS};
+    must(forward_encode(forward, &whole, 1), NULL, "text");
+    for (uint32_t n = 1; n <= n_tokens; n++) {
+        const struct forward_sequence sequence = {.token_ids = tokens + n - 1,
+                                                  .n_query = 1,
+                                                  .n_past = n - 1,
+                                                  .prompt_len = 1,
+                                                  .blocks = blocks + N_BLOCKS,
+                                                  .n_blocks = N_REPLY_BLOCKS,
+                                                  .cross_blocks = blocks,
+                                                  .n_cross_blocks = N_BLOCKS,
+                                                  .n_cross_tokens = question->n_prompt,
+                                                  .wants_logits = true};
+        must(forward_run(forward, &sequence, 1, n == 1, oracle->logits), NULL, "step");
+        tokens[n] = sampler_draw(oracle->samplers[question->model], &params, oracle->logits, tokens,
+                                 1, n, &logprobs);
+        tokens_out[n - 1] = tokens[n];
     }
     block_pool_release(pool, blocks, n_blocks);
 }
@@ -361,7 +423,8 @@ const uint32_t *oracle_answer(struct oracle *oracle, const struct oracle_questio
                                             [question->family][question->n_prompt];
     if (answer->n_known < n_tokens) {
         answer->n_known = n_tokens <= ORACLE_GENERATED_MAX ? ORACLE_GENERATED_MAX : ORACLE_LONG_MAX;
-        compute(oracle, question, answer->n_known, answer->tokens);
+        (question->model == ORACLE_ENCODER ? compute_of_text : compute)(
+            oracle, question, answer->n_known, answer->tokens);
     }
     return answer->tokens;
 }

@@ -7,16 +7,20 @@
  */
 #pragma once
 
+#include "engine/encoder_line.h"
 #include "model/forward/forward.h"
 #include "model/sampling/sampler.h"
 #include "model/weights/kv_scales.h"
 
-#define ORACLE_MODELS 8u
+#define ORACLE_MODELS 9u
 #define ORACLE_FULL_GROUPS                                                                         \
     5u /* the model with more than one full group: seeds choose it, not their generators */
-#define ORACLE_RECURRENT      6u /* likewise: layers with recurrent state */
-#define ORACLE_UNEQUAL        7u /* the one whose layers have different heads, likewise */
-#define ORACLE_FAMILIES       6u
+#define ORACLE_RECURRENT 6u /* likewise: layers with recurrent state */
+#define ORACLE_UNEQUAL   7u /* the one whose layers have different heads, likewise */
+#define ORACLE_ENCODER   8u /* the one with an encoder, likewise; without caches of 8 bits */
+#define ORACLE_FAMILIES  6u
+/* With an encoder: texts of family 0, but their last token is the one that fills a line. */
+#define ORACLE_FILLED         2u
 #define ORACLE_VARIANTS       5u /* of sampling parameters */
 #define ORACLE_DTYPES         5u /* of the KV cache */
 #define ORACLE_PROMPT_MAX     112u
@@ -48,6 +52,8 @@ void oracle_prompt(const struct oracle *oracle, uint32_t model, uint32_t family,
                    uint32_t *tokens_out);
 /* Zeros, but of the model with sinks. */
 struct sink_window oracle_sinks(uint32_t model);
+/* Of the model with an encoder, for the longest texts and replies; of others text_max is 0. */
+struct encoder_line oracle_line(uint32_t model, uint32_t block_tokens);
 struct sampling_params oracle_sampling(uint32_t variant);
 /* n_tokens at least, up to ORACLE_LONG_MAX, with sinks ORACLE_SINKS_REPLY, as if none ended the generation. Borrowed until destroy. */
 const uint32_t *oracle_answer(struct oracle *oracle, const struct oracle_question *question,

@@ -29,9 +29,11 @@ static bool one_in(struct random *random, uint32_t n)
     return below(random, n) == 0;
 }
 
-/* A part of a state does not fit into the smallest blocks of 8 bits. */
-static void fit_state(struct plan *plan)
+/* A part of a state does not fit into the smallest blocks of 8 bits, and with an encoder a cache has more bits. */
+static void fit_dtype(struct plan *plan)
 {
+    if (plan->model == ORACLE_ENCODER && plan->dtype >= CACHE_INT8)
+        plan->dtype -= CACHE_INT8 - CACHE_BF16;
     if (plan->model == ORACLE_RECURRENT && plan->block_tokens == 8 && plan->dtype >= CACHE_INT8)
         plan->dtype = CACHE_BF16;
 }
@@ -46,11 +48,13 @@ static void draw_workers(struct plan *plan, struct random *random)
         plan->model = ORACLE_RECURRENT;
     if (plan->seed % 8 == 7)
         plan->model = ORACLE_UNEQUAL;
+    if (plan->seed % 16 == 4 || plan->seed % 16 == 9)
+        plan->model = ORACLE_ENCODER;
     plan->dtype = (enum cache_dtype)below(random, ORACLE_DTYPES);
     plan->n_ctx = between(random, 1, PLAN_WORKERS_MAX);
     plan->n_gen = between(random, 1, PLAN_WORKERS_MAX);
     plan->block_tokens = BLOCK_TOKENS[below(random, 5)];
-    fit_state(plan);
+    fit_dtype(plan);
     plan->chunk_tokens = plan->block_tokens << below(random, 3);
     plan->batch_tokens = plan->chunk_tokens * between(random, 1, 3);
     plan->slots_max = between(random, 1, 6);
@@ -137,9 +141,12 @@ static void draw_network(struct plan *plan, struct random *random)
         plan->kv_digest = false;
 }
 
-/* Lengths at the edges of blocks more often than others. */
+/* Lengths at the edges of blocks more often than others. Texts of an encoder are reused as a whole: often equal ones, and those with
+ * a token more. */
 static uint32_t draw_length(const struct plan *plan, struct random *random)
 {
+    if (plan->model == ORACLE_ENCODER && !one_in(random, 4))
+        return (uint32_t)(plan->seed * 37 % (ORACLE_PROMPT_MAX - 1)) + 1 + below(random, 2);
     if (one_in(random, 2))
         return between(random, 1, ORACLE_PROMPT_MAX);
     uint32_t n_blocks = between(random, 1, ORACLE_PROMPT_MAX / plan->block_tokens - 1);
@@ -155,7 +162,7 @@ static void draw_request(struct plan *plan, struct random *random, struct plan_r
         .cancel_ns = NEVER,
         .question = {.model = plan->model,
                      .dtype = plan->dtype,
-                     .family = below(random, ORACLE_FAMILIES),
+                     .family = below(random, plan->model == ORACLE_ENCODER ? 3 : ORACLE_FAMILIES),
                      .n_prompt = draw_length(plan, random),
                      .variant = below(random, ORACLE_VARIANTS)},
         .max_tokens = between(random, is_calm ? 2 : 1, ORACLE_GENERATED_MAX),
@@ -353,12 +360,14 @@ void plan_draw_slow(struct plan *plan, uint64_t seed)
     draw_network(plan, &random);
     /* A step is short beside the limit, as it is where both are what they are by default. */
     plan->block_tokens = 8;
-    fit_state(plan);
+    fit_dtype(plan);
     plan->chunk_tokens = 4 * plan->block_tokens;
     plan->batch_tokens = 2 * plan->chunk_tokens;
     plan->ctx_blocks = plan->gen_blocks = REQUESTS_MAX * ORACLE_CONTEXT_TOKENS / plan->block_tokens;
     plan->queue_max = REQUESTS_MAX;
     plan->token_ns = ms_between(&random, 20, 40);
+    if (plan->model == ORACLE_ENCODER)
+        plan->token_ns /= 4; /* whose steps have a whole line more */
     plan->step_ns = ms_between(&random, 0, 30);
     plan->step_target_ns = ms_between(&random, 50, 200);
     plan->context_limit_ns = ms_between(&random, 3000, 4000);

@@ -107,9 +107,12 @@ void plan_draw_crowd(struct plan *plan, uint64_t seed);
 void plan_draw_again(struct plan *plan, uint64_t seed);
 void plan_draw_sinks(struct plan *plan, uint64_t seed);
 
-/* The longest prompt. */
+/* The longest prompt; with an encoder the longest line, with its reply. */
 static inline uint32_t plan_context_tokens(const struct plan *plan)
 {
+    const struct encoder_line line = oracle_line(plan->model, plan->block_tokens);
+    if (line.text_max > 0)
+        return encoder_line_context(&line);
     return plan->has_sinks ? ORACLE_SINKS_CONTEXT : ORACLE_CONTEXT_TOKENS;
 }
 

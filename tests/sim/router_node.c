@@ -54,6 +54,32 @@ static uint64_t n_crossing(const struct geometry *geometry, uint32_t n_prompt, u
     return n;
 }
 
+/* Usage counts an encoder's text, which is found whole; its line ends its last block. */
+static uint32_t cached_of_line(const struct client *client, const struct encoder_line *line,
+                               uint32_t n_cached)
+{
+    const uint32_t n_text = client->plan->question.n_prompt;
+    if (line->text_max == 0 || n_cached == 0)
+        return n_cached;
+    client->cluster->totals->texts_found++;
+    if (n_cached != n_text)
+        cluster_fail(client->cluster, "r%u: %u of a text of %u tokens were found", client->index,
+                     n_cached, n_text);
+    return encoder_line_reply_at(line, n_text);
+}
+
+/* It has crossed whole, or was held whole. */
+static void judge_text(const struct client *client, const struct encoder_line *line,
+                       uint32_t n_held, bool is_fetched)
+{
+    struct totals *totals = client->cluster->totals;
+    totals->texts++;
+    totals->texts_crossed += is_fetched && n_held == 0;
+    if (n_held != 0 && n_held != encoder_line_reply_at(line, client->plan->question.n_prompt))
+        cluster_fail(client->cluster, "r%u: %u tokens of its line were held", client->index,
+                     n_held);
+}
+
 /* The parts of a prompt add up, and as many bytes crossed as its blocks have. */
 static void judge_accounts(struct cluster *cluster, const struct client *client,
                            const struct gen_finish *finish)
@@ -62,7 +88,8 @@ static void judge_accounts(struct cluster *cluster, const struct client *client,
     const struct geometry ours = worker_node_geometry(cluster, false);
     const uint32_t least = geometry.block_tokens < ours.block_tokens ? geometry.block_tokens
                                                                      : ours.block_tokens;
-    uint32_t n_prompt = client->plan->question.n_prompt;
+    const struct encoder_line line = oracle_line(cluster->plan->model, geometry.block_tokens);
+    const uint32_t n_prompt = encoder_line_tokens(&line, client->plan->question.n_prompt);
     const struct gen_timing *timing = &finish->timing;
     uint64_t expected_bytes = 0;
     /* A request that ended with its first token needed no KV. */
@@ -82,14 +109,18 @@ static void judge_accounts(struct cluster *cluster, const struct client *client,
         cluster_fail(cluster, "r%u: its prompt was computed where it is decoded (%d)",
                      client->index, (int)finish->place);
     }
-    if (finish->prompt_tokens != n_prompt || finish->generated_tokens != client->n_tokens)
+    if (finish->prompt_tokens != client->plan->question.n_prompt ||
+        finish->generated_tokens != client->n_tokens)
         cluster_fail(cluster, "r%u: usage says %u + %u", client->index, finish->prompt_tokens,
                      finish->generated_tokens);
+    const uint32_t n_cached = cached_of_line(client, &line, finish->cached_tokens);
     /* Whole blocks were held or found, and never the last token. */
-    bool is_odd = finish->cached_tokens % least != 0 || finish->cached_tokens >= n_prompt ||
+    bool is_odd = n_cached % least != 0 || n_cached >= n_prompt ||
                   (is_fetched && n_held % ours.block_tokens != 0);
     bool is_sum = is_fetched ? timing->kv_tokens_recomputed == 0
-                             : timing->kv_tokens_recomputed + finish->cached_tokens == n_prompt;
+                             : timing->kv_tokens_recomputed + n_cached == n_prompt;
+    if (line.text_max > 0)
+        judge_text(client, &line, is_fetched ? n_held : 0, is_fetched);
     if (is_odd || (!is_short && (timing->kv_bytes_received != expected_bytes || !is_sum)))
         cluster_fail(
             cluster, "r%u: %u cached + %u received + %u recomputed of %u, %llu bytes of %llu",
@@ -225,7 +256,7 @@ void router_node_add_client(struct cluster *cluster, uint32_t index)
     client->sampling.ignore_eos = plan->ignore_eos;
     client->sampling.reply_window = plan->question.reply_window;
     client->wants_scores = plan->question.variant == 4 && index % 2 == 1 &&
-                           !cluster->plan->has_sinks;
+                           !cluster->plan->has_sinks && cluster->plan->model != ORACLE_ENCODER;
     client->sampling.n_prompt_logprobs = client->wants_scores ? 2 : 0;
     if (plan->stop_at != UINT32_MAX) {
         client->sampling.n_stop_token_ids = 1;

@@ -69,6 +69,9 @@ static void print_totals(const struct totals *totals)
         "of their own %llu\n",
         (unsigned long long)totals->replies_dropping, (unsigned long long)totals->crossed_short,
         (unsigned long long)totals->narrow);
+    printf("texts of an encoder %llu, crossed whole %llu, found whole %llu\n",
+           (unsigned long long)totals->texts, (unsigned long long)totals->texts_crossed,
+           (unsigned long long)totals->texts_found);
     printf("prompts scored %llu\n", (unsigned long long)totals->scored);
     printf("retried %llu, waited %llu, commits refused %llu, kills %llu, steps with quarantine "
            "%llu, late "
@@ -118,6 +121,8 @@ static const struct event EVENTS[] = {
     EVENT(late_pieces, 150),
     EVENT(commits_refused, 1),
     EVENT(scored, 300),
+    EVENT(texts_crossed, 250),
+    EVENT(texts_found, 50),
     {NULL, 0, 0},
 };
 static const struct event CHURN_EVENTS[] = {
@@ -129,15 +134,21 @@ static const struct event CHURN_EVENTS[] = {
 static const struct event PAUSES_EVENTS[] = {
     EVENT(ok, 3000),
     EVENT(pauses, 1000),
+    EVENT(texts_crossed, 300),
     EVENT(tokens_again, 10000),
     EVENT(handovers_committed, 1000),
     {NULL, 0, 0},
 };
 static const struct event TIERS_EVENTS[] = {
-    EVENT(ok, 5000),           EVENT(tier_stored, 20000),
-    EVENT(tier_dropped, 1000), EVENT(tier_restored, 20000),
-    EVENT(tier_missed, 200),   EVENT(tier_late, 50),
-    EVENT(kills, 50),          {NULL, 0, 0},
+    EVENT(ok, 5000),
+    EVENT(tier_stored, 20000),
+    EVENT(tier_dropped, 1000),
+    EVENT(tier_restored, 20000),
+    EVENT(tier_missed, 200),
+    EVENT(tier_late, 50),
+    EVENT(kills, 50),
+    EVENT(texts_found, 300),
+    {NULL, 0, 0},
 };
 static const struct event SLOW_EVENTS[] = {
     EVENT(ok, 3000),

@@ -1,10 +1,11 @@
 /* The geometry of a simulated worker: see worker_node.h. */
+#include "model/config/encoder_config.h"
 #include "tests/sim/worker_node.h"
 #include "worker_common/worker.h"
 
 #include <assert.h>
 
-/* Where no layer has a window or a state, the two kinds of workers have different blocks in some runs. */
+/* Where no layer has a window or a state, and no encoder ends its texts with a block, the two kinds of workers have different blocks in some runs. */
 static uint32_t block_tokens(const struct plan *plan, const struct model_config *config,
                              bool is_ctx)
 {
@@ -12,7 +13,7 @@ static uint32_t block_tokens(const struct plan *plan, const struct model_config 
     for (uint32_t layer = 0; layer < config->n_layers; layer++)
         n_windows += config->windows[layer] != 0;
     const bool is_smaller = n_windows == 0 && !plan->has_sinks && plan->model != ORACLE_RECURRENT &&
-                            plan->seed % 6 == (is_ctx ? 1 : 4);
+                            plan->model != ORACLE_ENCODER && plan->seed % 6 == (is_ctx ? 1 : 4);
     return is_smaller ? GEOMETRY_BLOCK_TOKENS_MIN : plan->block_tokens;
 }
 
@@ -33,5 +34,12 @@ struct geometry worker_node_geometry(const struct cluster *cluster, bool is_ctx)
     assert(status == STATUS_OK);
     (void)status;
     geometry.sinks = oracle_sinks(plan->model);
+    geometry.has_encoder = model_has_encoder(model_get_config(model));
     return geometry;
+}
+
+uint32_t worker_node_step_tokens(const struct plan *plan, uint32_t wanted)
+{
+    const uint32_t n = plan_context_tokens(plan) + plan->block_tokens;
+    return plan->model == ORACLE_ENCODER ? wanted + (n - n % plan->block_tokens) : wanted;
 }

@@ -32,8 +32,10 @@ static enum kv_manager_choice manager_kind(const struct worker_node *worker)
 static uint32_t step_tokens(const struct worker_node *worker, const struct geometry *geometry)
 {
     const struct plan *plan = worker->cluster->plan;
-    return worker->is_ctx ? ctx_options_step_tokens(plan->batch_tokens, geometry->block_tokens)
-                          : plan->batch_tokens + plan->slots_max;
+    const uint32_t wanted = worker->is_ctx ? ctx_options_step_tokens(plan->batch_tokens,
+                                                                     geometry->block_tokens)
+                                           : plan->batch_tokens + plan->slots_max;
+    return worker_node_step_tokens(plan, wanted);
 }
 
 /* The plan counts blocks as if there were one group of layers: here are as many for as many sequences, and those of a step. */
@@ -187,9 +189,10 @@ static void start_ctx(struct worker_node *worker, const struct geometry *geometr
         .kv_manager = manager_kind(worker),
         .vocabulary = model_get_config(model)->vocabulary,
         .context_tokens = plan_context_tokens(worker->cluster->plan),
-        .chunk_tokens = plan->chunk_tokens,
-        .step_target_ns = plan->step_target_ns,
-        .batch_tokens = plan->batch_tokens,
+        .line = oracle_line(plan->model, plan->block_tokens),
+        .chunk_tokens = worker_node_step_tokens(plan, plan->chunk_tokens),
+        .step_target_ns = plan->model == ORACLE_ENCODER ? 0 : plan->step_target_ns,
+        .batch_tokens = worker_node_step_tokens(plan, plan->batch_tokens),
         .slots_max = slots_max(worker),
         .queue_max = queue_max(worker),
         .streams_max = 2 * plan->n_requests + plan->slots_max + plan->queue_max,
@@ -231,9 +234,10 @@ static struct gen_engine_options gen_options(struct worker_node *worker,
         .vocabulary = config->vocabulary,
         .context_tokens = plan_context_tokens(worker->cluster->plan),
         .n_eos_ids = config->n_eos_ids,
-        .chunk_tokens = plan->chunk_tokens,
-        .step_target_ns = plan->step_target_ns,
-        .batch_tokens = plan->batch_tokens,
+        .line = oracle_line(plan->model, plan->block_tokens),
+        .chunk_tokens = worker_node_step_tokens(plan, plan->chunk_tokens),
+        .step_target_ns = plan->model == ORACLE_ENCODER ? 0 : plan->step_target_ns,
+        .batch_tokens = worker_node_step_tokens(plan, plan->batch_tokens),
         .sequences_max = slots_max(worker),
         .queue_max = queue_max(worker),
         .capacity_policy = plan->policy,

@@ -21,6 +21,8 @@ bool worker_node_is_quiet(struct worker_node *worker);
 void worker_node_report(struct worker_node *worker);
 
 struct geometry worker_node_geometry(const struct cluster *cluster, bool is_ctx);
+/* Of a chunk or a step for which the plan has wanted tokens: with an encoder a whole line more, as in a worker. */
+uint32_t worker_node_step_tokens(const struct plan *plan, uint32_t wanted);
 uint32_t worker_node_find(const struct cluster *cluster, const char *address);
 const char *worker_node_address(const struct cluster *cluster, uint32_t node);
 
