@@ -51,6 +51,8 @@ struct kv_files_found {
     uint64_t n_kept, n_foreign, n_over, n_broken; /* files: kept, and deleted for a reason */
 };
 
+/* Refuses what open would refuse, as far as it shows without making or writing anything: another process may use the folder. */
+MUST_CHECK enum status kv_files_check(const struct kv_files_options *options, struct error *error);
 /* INVALID_ARGUMENT, NOT_FOUND, IO_FAILED, NO_MEMORY: with a sentence that has the folder. */
 MUST_CHECK enum status kv_files_open(const struct kv_files_options *options, struct error *error,
                                      struct kv_files **files_out);
