@@ -21,15 +21,18 @@ struct host_blocks {
 enum status host_blocks_check(const struct host_blocks_options *options, struct error *error)
 {
     const uint64_t n = options->bytes_max / options->block_bytes;
+    char part[PART_TEXT_BYTES];
     if (n == 0)
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "kv_host_memory is %" PRIu64 " bytes, and a KV block takes %zu",
-                         options->bytes_max, options->block_bytes);
+                         "kv_host_memory is %" PRIu64 " bytes%s, and a KV block takes %zu",
+                         options->bytes_max, block_store_part_text(options->n_sharers, part),
+                         options->block_bytes);
     if (n > STORED_ENTRIES_MAX)
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "kv_host_memory is %" PRIu64 " bytes, %" PRIu64
+                         "kv_host_memory is %" PRIu64 " bytes%s, %" PRIu64
                          " KV blocks of %zu; at most %u are taken",
-                         options->bytes_max, n, options->block_bytes, STORED_ENTRIES_MAX);
+                         options->bytes_max, block_store_part_text(options->n_sharers, part), n,
+                         options->block_bytes, STORED_ENTRIES_MAX);
     return STATUS_OK;
 }
 

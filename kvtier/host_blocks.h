@@ -17,6 +17,7 @@ struct host_blocks;
 
 struct host_blocks_options {
     uint64_t bytes_max;
+    uint32_t n_sharers; /* as in kv_files_options */
     size_t block_bytes;
     const struct block_store_ops *next; /* NULL: none, and what is pushed out is lost */
     void *next_store;                   /* borrowed until destroy */

@@ -43,6 +43,8 @@ struct kv_files_options {
     const char *
         folder; /* an existing one, or one that can be made in an existing one; borrowed until open returns */
     uint64_t bytes_max;
+    uint32_t
+        n_sharers; /* for the sentence: it is the part of one of so many workers; 0, 1: the whole */
     const struct geometry *geometry; /* likewise */
 };
 

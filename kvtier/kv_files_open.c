@@ -323,20 +323,24 @@ static uint64_t file_bytes(uint64_t block_bytes)
     return (n_bytes + KV_FILE_PAGE_BYTES - 1) / KV_FILE_PAGE_BYTES * KV_FILE_PAGE_BYTES;
 }
 
-static enum status check_size(uint64_t bytes_max, uint64_t file_bytes, struct error *error)
+static enum status check_size(const struct kv_files_options *options, struct error *error)
 {
-    if (bytes_max >= file_bytes)
+    const uint64_t n_file = file_bytes(geometry_block_bytes(options->geometry));
+    char part[PART_TEXT_BYTES];
+    if (options->bytes_max >= n_file)
         return STATUS_OK;
     return error_set(error, STATUS_INVALID_ARGUMENT,
-                     "kv_disk_size is %" PRIu64 " bytes, and the file of a KV block takes %" PRIu64,
-                     bytes_max, file_bytes);
+                     "kv_disk_size is %" PRIu64
+                     " bytes%s, and the file of a KV block takes %" PRIu64,
+                     options->bytes_max, block_store_part_text(options->n_sharers, part), n_file);
 }
 
-static enum status make_index(struct kv_files *files, uint64_t bytes_max, struct error *error)
+static enum status make_index(struct kv_files *files, const struct kv_files_options *options,
+                              struct error *error)
 {
     files->file_bytes = file_bytes(files->block_bytes);
-    TRY(check_size(bytes_max, files->file_bytes, error));
-    uint64_t n = bytes_max / files->file_bytes;
+    TRY(check_size(options, error));
+    uint64_t n = options->bytes_max / files->file_bytes;
     if (n > STORED_ENTRIES_MAX)
         n = STORED_ENTRIES_MAX;
     return stored_index_create((uint32_t)n, &files->index);
@@ -397,7 +401,7 @@ static enum status check_folder(const char *folder, struct error *error)
 
 enum status kv_files_check(const struct kv_files_options *options, struct error *error)
 {
-    TRY(check_size(options->bytes_max, file_bytes(geometry_block_bytes(options->geometry)), error));
+    TRY(check_size(options, error));
     return check_folder(options->folder, error);
 }
 
@@ -412,7 +416,7 @@ enum status kv_files_open(const struct kv_files_options *options, struct error *
     files->block_bytes = geometry_block_bytes(options->geometry);
     files->shape = shape_of(options->geometry);
     pthread_mutex_init(&files->mutex, NULL);
-    enum status status = make_index(files, options->bytes_max, error);
+    enum status status = make_index(files, options, error);
     if (status == STATUS_OK)
         status = open_folder(files, options->folder, error);
     if (status == STATUS_OK)

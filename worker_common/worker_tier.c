@@ -84,6 +84,7 @@ files_options(const struct worker *worker, const struct worker_options *options,
 {
     return (struct kv_files_options){.folder = folder,
                                      .bytes_max = options->kv_disk_size / options->kv_sharers,
+                                     .n_sharers = options->kv_sharers,
                                      .geometry = &worker->identity.geometry};
 }
 
@@ -92,6 +93,7 @@ static struct host_blocks_options host_options(const struct worker *worker,
 {
     return (struct host_blocks_options){
         .bytes_max = options->kv_host_memory / options->kv_sharers,
+        .n_sharers = options->kv_sharers,
         .block_bytes = geometry_block_bytes(&worker->identity.geometry),
         .next = worker->tier.files ? &KV_FILES_OPS : NULL,
         .next_store = worker->tier.files,

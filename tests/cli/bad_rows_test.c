@@ -254,7 +254,7 @@ static const struct bad_row CASES[] = {
     {GEN, DEMO, "--kv-disk=@/folder --kv-disk-size=4095", INVALID,
      "kv_disk_size is 4095 bytes, and the file of a KV block takes 24576"},
     {GEN, DEMO, "--kv-disk=@/folder --kv-disk-size=100K --kv-sharers=64", INVALID,
-     "kv_disk_size is 1600 bytes, and the file of a KV block takes 24576"},
+     "kv_disk_size is 1600 bytes for each of 64 workers, and the file of a KV block takes 24576"},
     {GEN, DEMO, "--kv-disk=@/no/such --kv-disk-size=1G", STATUS_NOT_FOUND,
      "kv_disk: cannot make the folder @/no/such: No such file or directory"},
     {GEN, DEMO, "--kv-disk=@/file --kv-disk-size=1G", STATUS_IO_FAILED,
@@ -290,7 +290,7 @@ static const struct bad_row CASES[] = {
     {GEN, DEMO, "--kv-host-memory=16777216T", INVALID,
      "--kv-host-memory: 16777216T is not between 0 and 18446744073709551615"},
     {GEN, DEMO, "--kv-host-memory=1M --kv-sharers=64", INVALID,
-     "kv_host_memory is 16384 bytes, and a KV block takes 20480"},
+     "kv_host_memory is 16384 bytes for each of 64 workers, and a KV block takes 20480"},
     /* what is for the host */
     {GEN, DEMO, "--kv-scrub=2", INVALID, "--kv-scrub: \"2\" is not true or false"},
     {GEN, DEMO, "--kv-scrub no", INVALID,
