@@ -36,6 +36,22 @@ static void on_change(void *arg, const struct prefix_span_change *change)
                       tokens ? events->block_tokens : 0);
 }
 
+static uint32_t power_of_two(uint32_t n)
+{
+    uint32_t power = 1;
+    while (power < n)
+        power *= 2;
+    return power;
+}
+
+uint64_t cache_events_bytes(uint32_t spans_max, uint32_t events_max, uint32_t block_tokens)
+{
+    const struct span_events_options spans = {.spans_max = spans_max,
+                                              .events_max = power_of_two(events_max),
+                                              .block_tokens = block_tokens};
+    return events_max == 0 ? 0 : sizeof(struct cache_events) + span_events_bytes(&spans);
+}
+
 enum status cache_events_create(const struct cache_events_options *options,
                                 struct cache_events **events_out)
 {
@@ -46,11 +62,9 @@ enum status cache_events_create(const struct cache_events_options *options,
     if (!events)
         return STATUS_NO_MEMORY;
     struct span_events_options spans = {.spans_max = kv_manager_spans_max(options->manager),
-                                        .events_max = 1,
+                                        .events_max = power_of_two(options->events_max),
                                         .block_tokens = options->block_tokens,
                                         .wipes = options->wipes};
-    while (spans.events_max < options->events_max)
-        spans.events_max *= 2;
     events->block_tokens = options->block_tokens;
     const enum status status = span_events_create(&spans, &events->spans);
     if (status != STATUS_OK) {

@@ -35,6 +35,8 @@ struct cache_events_options {
     bool wipes;
 };
 
+/* Its memory, for a cache of so many spans; 0 without events. */
+uint64_t cache_events_bytes(uint32_t spans_max, uint32_t events_max, uint32_t block_tokens);
 /* With a manager that does not cache, or no events, events_out is NULL. */
 MUST_CHECK enum status cache_events_create(const struct cache_events_options *options,
                                            struct cache_events **events_out);

@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "device/device_fetch.h"
+#include "engine/refused_states.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -39,6 +40,7 @@ struct prefix_tier {
     uint64_t late_done;
     struct restore restores[KV_TIER_ORDERS_MAX];
     struct restore plan; /* of the request that is looked at */
+    struct refused_states refused;
     struct prefix_tier_figures figures;
 };
 
@@ -183,7 +185,10 @@ static bool add_state(struct prefix_tier *tier, const struct restore *restore,
         kv_manager_give(manager, &id, 1);
         return false;
     }
-    return kv_manager_add_state(manager, key->hash, piece->origin, key->group - tier->n_groups, id);
+    if (kv_manager_add_state(manager, key->hash, piece->origin, key->group - tier->n_groups, id))
+        return true;
+    refused_states_add(&tier->refused, key->hash);
+    return false;
 }
 
 /* The parts of a span enter the cache. False: they found no place, or the device is lost. */
@@ -311,17 +316,20 @@ static bool is_somewhere(const struct prefix_tier *tier, struct prefix_hash hash
 }
 
 /* All blocks of a snapshot are; true if there are no states. */
-static bool has_state(const struct prefix_tier *tier, struct prefix_hash hash)
+static bool has_state(struct prefix_tier *tier, struct prefix_hash hash)
 {
-    for (uint32_t i = 0; i < tier->geometry.groups.n_state; i++)
-        if (!is_somewhere(tier, hash, tier->n_groups + i))
+    const uint32_t n_state = tier->geometry.groups.n_state;
+    const bool is_of_cache = n_state > 0 &&
+                             refused_states_has(&tier->refused, tier->options.manager,
+                                                tier->n_groups, hash);
+    for (uint32_t row = tier->n_groups; row < tier->n_groups + n_state; row++)
+        if (!(is_of_cache ? is_cached(tier, hash, row) : is_somewhere(tier, hash, row)))
             return false;
     return true;
 }
 
 /* As the cache finds a prefix, but in cache and tier. */
-static uint32_t find_prefix(const struct prefix_tier *tier, const struct prefix_hash *hashes,
-                            uint32_t n)
+static uint32_t find_prefix(struct prefix_tier *tier, const struct prefix_hash *hashes, uint32_t n)
 {
     const uint32_t block_tokens = tier->geometry.block_tokens;
     uint32_t runs[CACHE_GROUPS_MAX] = {0};

@@ -84,18 +84,28 @@ static bool block_bytes(const struct geometry *g, uint64_t *bytes_out)
     return true;
 }
 
+static enum status check_window(const char *of, uint32_t window, struct error *error)
+{
+    if (window <= GEOMETRY_WINDOW_MAX)
+        return STATUS_OK;
+    return error_set(error, STATUS_INVALID_ARGUMENT, "KV layout: %s is %" PRIu32 ", at most %u", of,
+                     window, GEOMETRY_WINDOW_MAX);
+}
+
 static enum status check_sinks(const struct geometry *g, struct error *error)
 {
     const struct sink_window *sinks = &g->sinks;
-    if (sinks->sinks >= sinks->window && sinks->sinks + sinks->window > 0)
+    if (sinks->sinks >= sinks->window && (sinks->sinks > 0 || sinks->window > 0))
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "KV layout: sink_tokens are %" PRIu32 " of a window of %" PRIu32,
                          sinks->sinks, sinks->window);
+    TRY(check_window("sink_window", sinks->window, error));
     if (sinks->window > 0 && !cache_groups_is_plain(&g->groups))
         return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "KV layout: sink_tokens with %" PRIu32 " groups of layers and %" PRIu32
+                         "KV layout: sink_tokens are %" PRIu32 " with %" PRIu32
+                         " groups of layers and %" PRIu32
                          " blocks of recurrent state: expected one and none",
-                         g->groups.n, g->groups.n_state);
+                         sinks->sinks, g->groups.n, g->groups.n_state);
     return STATUS_OK;
 }
 
@@ -141,6 +151,7 @@ static enum status check_groups(const struct geometry *g, struct error *error)
             return error_set(error, STATUS_INVALID_ARGUMENT,
                              "KV layout: group %" PRIu32 " has window 0 behind one with a window",
                              i);
+        TRY(check_window("the window of a group", group->window, error));
         n_layers += group->n_layers;
     }
     if (groups->n_state > CACHE_STATE_BLOCKS_MAX)

@@ -22,6 +22,7 @@
 
 #define GEOMETRY_BLOCK_TOKENS_MIN 8u
 #define GEOMETRY_BLOCK_TOKENS_MAX 128u
+#define GEOMETRY_WINDOW_MAX       (1u << 30) /* of a group, or with sinks */
 
 enum kv_dtype { KV_F32, KV_BF16, KV_F16, KV_INT8, KV_E4M3 };
 

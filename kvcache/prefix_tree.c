@@ -7,6 +7,9 @@
 /* Of the longest prefixes, for how many there are nodes at least. */
 enum { LONG_PREFIXES = 16 };
 
+/* Of the hash table: a power of two, at least half of so many a node, and fewer than so many. */
+enum { SLOTS_OF_NODE = 4, SLOTS_MIN = 4 };
+
 /* ---- hash table ---- */
 
 /* Moves later entries of the run into the gap, so that no search ends too early. */
@@ -112,8 +115,8 @@ static void on_block_changed(void *arg, block_id id, bool is_idle)
 
 static bool make_arrays(struct prefix_tree *tree)
 {
-    uint64_t n_slots = 4;
-    while (n_slots < 2ull * tree->nodes_max)
+    uint64_t n_slots = SLOTS_MIN;
+    while (n_slots < SLOTS_OF_NODE / 2ull * tree->nodes_max)
         n_slots *= 2;
     if (n_slots > UINT32_MAX)
         return false;
@@ -137,6 +140,20 @@ static uint32_t nodes_without_full(uint32_t n_blocks, uint32_t spans_max)
     return n < UINT32_MAX / 4 ? (uint32_t)n : UINT32_MAX / 4;
 }
 
+uint32_t prefix_tree_nodes(const struct cache_groups *groups, uint32_t n_blocks, uint32_t spans_max)
+{
+    return cache_group_window(groups, 0) == 0 ? n_blocks : nodes_without_full(n_blocks, spans_max);
+}
+
+uint64_t prefix_tree_bytes(const struct cache_groups *groups, uint32_t n_blocks, uint32_t spans_max)
+{
+    const uint64_t of_node = sizeof(struct node) + (SLOTS_OF_NODE + 1) * sizeof(node_id) +
+                             cache_groups_rows(groups) * sizeof(block_id);
+    return sizeof(struct prefix_tree) + SLOTS_MIN * sizeof(node_id) +
+           (uint64_t)n_blocks * sizeof(struct leaf_entry) +
+           prefix_tree_nodes(groups, n_blocks, spans_max) * of_node;
+}
+
 enum status prefix_tree_create(struct block_pool *pool, const struct cache_groups *groups,
                                uint32_t block_tokens, uint32_t spans_max,
                                struct prefix_tree **tree_out)
@@ -151,7 +168,7 @@ enum status prefix_tree_create(struct block_pool *pool, const struct cache_group
     tree->n_groups = cache_groups_count(groups);
     tree->n_rows = cache_groups_rows(groups);
     tree->has_full = is_full(tree, 0);
-    tree->nodes_max = tree->has_full ? n_blocks : nodes_without_full(n_blocks, spans_max);
+    tree->nodes_max = prefix_tree_nodes(groups, n_blocks, spans_max);
     tree->first = tree->last = NONE;
     tree->n_changes = 1;
     tree->why = PREFIX_EVICTED;

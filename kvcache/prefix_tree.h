@@ -39,6 +39,12 @@ struct prefix_tree;
 MUST_CHECK enum status prefix_tree_create(struct block_pool *pool,
                                           const struct cache_groups *groups, uint32_t block_tokens,
                                           uint32_t spans_max, struct prefix_tree **tree_out);
+/* Its nodes at most, and its memory beside the pool at most: linear in n_blocks. A node has a number for each group and for each block of
+ * a recurrent state. */
+uint32_t prefix_tree_nodes(const struct cache_groups *groups, uint32_t n_blocks,
+                           uint32_t spans_max);
+uint64_t prefix_tree_bytes(const struct cache_groups *groups, uint32_t n_blocks,
+                           uint32_t spans_max);
 /* Releases all its blocks. NULL is fine. */
 void prefix_tree_destroy(struct prefix_tree *tree);
 

@@ -43,6 +43,10 @@ enum store_fault {
         STORE_FAULTS
 };
 
+/* " for each of 4 workers", or "" for one: behind a size that several share. Returns text_out. */
+#define PART_TEXT_BYTES 40
+const char *block_store_part_text(uint32_t n_sharers, char text_out[PART_TEXT_BYTES]);
+
 struct store_counts {
     uint64_t n_blocks, bytes;      /* now */
     uint64_t n_removed;            /* to keep the size */

@@ -18,14 +18,29 @@ struct host_blocks {
     uint64_t n_read, n_removed;
 };
 
+enum status host_blocks_check(const struct host_blocks_options *options, struct error *error)
+{
+    const uint64_t n = options->bytes_max / options->block_bytes;
+    char part[PART_TEXT_BYTES];
+    if (n == 0)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "kv_host_memory is %" PRIu64 " bytes%s, and a KV block takes %zu",
+                         options->bytes_max, block_store_part_text(options->n_sharers, part),
+                         options->block_bytes);
+    if (n > STORED_ENTRIES_MAX)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "kv_host_memory is %" PRIu64 " bytes%s, %" PRIu64
+                         " KV blocks of %zu; at most %u are taken",
+                         options->bytes_max, block_store_part_text(options->n_sharers, part), n,
+                         options->block_bytes, STORED_ENTRIES_MAX);
+    return STATUS_OK;
+}
+
 enum status host_blocks_create(const struct host_blocks_options *options, struct error *error,
                                struct host_blocks **blocks_out)
 {
+    TRY(host_blocks_check(options, error));
     const uint64_t n = options->bytes_max / options->block_bytes;
-    if (n == 0 || n > STORED_ENTRIES_MAX)
-        return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "kv_host_memory is %" PRIu64 " bytes, and a KV block takes %zu",
-                         options->bytes_max, options->block_bytes);
     struct host_blocks *blocks = calloc(1, sizeof *blocks);
     if (!blocks)
         return STATUS_NO_MEMORY;

@@ -17,13 +17,17 @@ struct host_blocks;
 
 struct host_blocks_options {
     uint64_t bytes_max;
+    uint32_t n_sharers; /* as in kv_files_options */
     size_t block_bytes;
     const struct block_store_ops *next; /* NULL: none, and what is pushed out is lost */
     void *next_store;                   /* borrowed until destroy */
     bool wipes;                         /* zeros the memory of a block that leaves */
 };
 
-/* INVALID_ARGUMENT: bytes_max holds no block. NO_MEMORY. With a sentence. */
+/* INVALID_ARGUMENT: bytes_max holds no block, or more than an index takes. With a sentence. */
+MUST_CHECK enum status host_blocks_check(const struct host_blocks_options *options,
+                                         struct error *error);
+/* As host_blocks_check; NO_MEMORY. */
 MUST_CHECK enum status host_blocks_create(const struct host_blocks_options *options,
                                           struct error *error, struct host_blocks **blocks_out);
 void host_blocks_destroy(struct host_blocks *blocks); /* NULL is fine */

@@ -43,6 +43,8 @@ struct kv_files_options {
     const char *
         folder; /* an existing one, or one that can be made in an existing one; borrowed until open returns */
     uint64_t bytes_max;
+    uint32_t
+        n_sharers; /* for the sentence: it is the part of one of so many workers; 0, 1: the whole */
     const struct geometry *geometry; /* likewise */
 };
 
@@ -51,6 +53,8 @@ struct kv_files_found {
     uint64_t n_kept, n_foreign, n_over, n_broken; /* files: kept, and deleted for a reason */
 };
 
+/* Refuses what open would refuse, as far as it shows without making or writing anything: another process may use the folder. */
+MUST_CHECK enum status kv_files_check(const struct kv_files_options *options, struct error *error);
 /* INVALID_ARGUMENT, NOT_FOUND, IO_FAILED, NO_MEMORY: with a sentence that has the folder. */
 MUST_CHECK enum status kv_files_open(const struct kv_files_options *options, struct error *error,
                                      struct kv_files **files_out);

@@ -317,20 +317,92 @@ static enum status read_folder(struct kv_files *files, bool is_key_new, struct e
 
 /* ---- opening ---- */
 
-static enum status make_index(struct kv_files *files, uint64_t bytes_max, struct error *error)
+static uint64_t file_bytes(uint64_t block_bytes)
 {
-    const uint64_t n_bytes = KV_FILE_HEAD_BYTES + files->block_bytes;
-    files->file_bytes = (n_bytes + KV_FILE_PAGE_BYTES - 1) / KV_FILE_PAGE_BYTES *
-                        KV_FILE_PAGE_BYTES;
-    uint64_t n = bytes_max / files->file_bytes;
-    if (n == 0)
-        return error_set(error, STATUS_INVALID_ARGUMENT,
-                         "kv_disk_size is %" PRIu64
-                         " bytes, and the file of a KV block takes %" PRIu64,
-                         bytes_max, files->file_bytes);
+    const uint64_t n_bytes = KV_FILE_HEAD_BYTES + block_bytes;
+    return (n_bytes + KV_FILE_PAGE_BYTES - 1) / KV_FILE_PAGE_BYTES * KV_FILE_PAGE_BYTES;
+}
+
+static enum status check_size(const struct kv_files_options *options, struct error *error)
+{
+    const uint64_t n_file = file_bytes(geometry_block_bytes(options->geometry));
+    char part[PART_TEXT_BYTES];
+    if (options->bytes_max >= n_file)
+        return STATUS_OK;
+    return error_set(error, STATUS_INVALID_ARGUMENT,
+                     "kv_disk_size is %" PRIu64
+                     " bytes%s, and the file of a KV block takes %" PRIu64,
+                     options->bytes_max, block_store_part_text(options->n_sharers, part), n_file);
+}
+
+static enum status make_index(struct kv_files *files, const struct kv_files_options *options,
+                              struct error *error)
+{
+    files->file_bytes = file_bytes(files->block_bytes);
+    TRY(check_size(options, error));
+    uint64_t n = options->bytes_max / files->file_bytes;
     if (n > STORED_ENTRIES_MAX)
         n = STORED_ENTRIES_MAX;
     return stored_index_create((uint32_t)n, &files->index);
+}
+
+/* Whether path is a folder in which this process may make files. */
+static enum status check_place(const char *path, bool *is_there_out, struct error *error)
+{
+    struct stat stat_of;
+    *is_there_out = stat(path, &stat_of) == 0;
+    if (!*is_there_out && errno == ENOENT)
+        return STATUS_OK;
+    if (*is_there_out && !S_ISDIR(stat_of.st_mode)) {
+        *is_there_out = false;
+        errno = ENOTDIR;
+    }
+    if (*is_there_out && access(path, R_OK | W_OK | X_OK) == 0)
+        return STATUS_OK;
+    return error_set(error, STATUS_IO_FAILED, "kv_disk: cannot use the folder %s: %s", path,
+                     strerror(errno));
+}
+
+/* The folder that path is in. */
+static void parent_of(const char *path, char parent_out[PATH_MAX])
+{
+    size_t n = strlen(path);
+    while (n > 1 && path[n - 1] == '/')
+        n--;
+    while (n > 0 && path[n - 1] != '/')
+        n--;
+    snprintf(parent_out, PATH_MAX, "%.*s", n > 0 ? (int)n : 1, n > 0 ? path : ".");
+}
+
+static enum status check_folder(const char *folder, struct error *error)
+{
+    char path[PATH_MAX];
+    struct stat link;
+    bool is_there;
+    const size_t n = strlen(folder) + strlen("/" SUBFOLDER);
+    if (n >= PATH_MAX)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "kv_disk: a path of %zu bytes, at most %d",
+                         n, PATH_MAX - 1);
+    TRY(check_place(folder, &is_there, error));
+    if (is_there) {
+        snprintf(path, sizeof path, "%s/" SUBFOLDER, folder);
+        return check_place(path, &is_there, error);
+    }
+    if (lstat(folder, &link) == 0) /* a link to nothing, in whose place no folder can be made */
+        return error_set(error, STATUS_IO_FAILED, "kv_disk: cannot use the folder %s: %s", folder,
+                         strerror(ENOENT));
+    parent_of(folder, path);
+    TRY(check_place(path, &is_there, error));
+    if (is_there && folder[0])
+        return STATUS_OK;
+    return error_set(error, STATUS_NOT_FOUND, "kv_disk: cannot make the folder %s: %s", folder,
+                     strerror(ENOENT));
+}
+
+enum status kv_files_check(const struct kv_files_options *options, struct error *error)
+{
+    TRY(check_size(options, error));
+    return check_folder(options->folder, error);
 }
 
 enum status kv_files_open(const struct kv_files_options *options, struct error *error,
@@ -344,7 +416,7 @@ enum status kv_files_open(const struct kv_files_options *options, struct error *
     files->block_bytes = geometry_block_bytes(options->geometry);
     files->shape = shape_of(options->geometry);
     pthread_mutex_init(&files->mutex, NULL);
-    enum status status = make_index(files, options->bytes_max, error);
+    enum status status = make_index(files, options, error);
     if (status == STATUS_OK)
         status = open_folder(files, options->folder, error);
     if (status == STATUS_OK)

@@ -107,7 +107,7 @@ uint64_t kv_plan_round(uint64_t bytes)
 
 static uint64_t process_bytes(const struct kv_wishes *wishes)
 {
-    return wishes->taken.process_bytes + KV_LOAD_BYTES;
+    return wishes->taken.process_bytes + wishes->table_bytes + KV_LOAD_BYTES;
 }
 
 static uint32_t n_sharers(const struct kv_wishes *wishes)
@@ -128,7 +128,7 @@ static enum status within_limit(const struct kv_wishes *wishes, uint64_t block_b
                                 struct error *error)
 {
     uint64_t share = share_bytes(wishes);
-    uint64_t n_blocks = share / block_bytes;
+    uint64_t n_blocks = share / (block_bytes + wishes->block_table_bytes);
     if (n_blocks == 0)
         return error_set(
             error, STATUS_NO_MEMORY,
@@ -207,9 +207,10 @@ static enum status without_limit(const struct kv_wishes *wishes, uint64_t block_
     const uint64_t batch_blocks = (uint64_t)need->of_one * wishes->step.n_sequences + need->of_step;
     const uint64_t least_blocks = KV_MEMORY_LEAST / block_bytes;
     struct kv_plan plan = {.rule = KV_PLAN_FREE, .free_bytes = free_bytes(wishes)};
-    uint64_t n_blocks = free_part(wishes, 3) / block_bytes;
+    const uint64_t with_table = block_bytes + wishes->block_table_bytes;
+    uint64_t n_blocks = free_part(wishes, 3) / with_table;
     if (n_blocks < context_blocks) {
-        n_blocks = smaller(context_blocks, free_part(wishes, 2) / block_bytes);
+        n_blocks = smaller(context_blocks, free_part(wishes, 2) / with_table);
         plan.rule = KV_PLAN_CONTEXT;
     }
     if (n_blocks < least_blocks || n_blocks == 0) {

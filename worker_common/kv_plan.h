@@ -21,7 +21,7 @@
  * serve). "taken" is the measured memory of this process after its warm-up (with activations and the buffers of
  * attention) and the mapped weights; a plan before loading computes it from the shapes. The remaining quarter is for
  * memory that grows with the model and the load: tables and logits of an engine, messages in transit, page cache of
- * files. The pool is touched before the worker is ready, so that a plan that is too large fails at the start.
+ * files. The tables of the prefix cache and its events, which grow with the pool, are counted with its blocks. The pool is touched before the worker is ready, so that a plan that is too large fails at the start.
  *
  * Thread: any; no state.
  */
@@ -57,7 +57,9 @@ struct kv_wishes {
         device_room_bytes; /* of these, what it has or could have now: other processes have the rest; 0: not known */
     uint64_t pool_step_bytes; /* the pool there is a multiple of so many bytes; 0: any */
     struct kv_taken taken;
-    uint32_t n_sharers; /* under the limit; 0 is 1 */
+    uint64_t table_bytes;       /* in memory of the host, what is kept of cached blocks: in all, */
+    uint64_t block_table_bytes; /* and beside that for each block */
+    uint32_t n_sharers;         /* under the limit; 0 is 1 */
 };
 
 enum kv_plan_rule {

@@ -313,6 +313,11 @@ static enum status check_rows(const struct worker_options *options, struct error
     TRY(worker_tier_check(options, error));
     if (options->allow_numerics)
         TRY(numerics_allow_check(options->allow_numerics, error));
+    if ((options->kv_block_tokens & (options->kv_block_tokens - 1)) != 0)
+        return error_set(error, STATUS_INVALID_ARGUMENT,
+                         "kv_block_tokens is %u, not a power of two from %u to %u",
+                         options->kv_block_tokens, GEOMETRY_BLOCK_TOKENS_MIN,
+                         GEOMETRY_BLOCK_TOKENS_MAX);
     if (options->prefill_chunk_tokens % options->kv_block_tokens != 0)
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "prefill_chunk_tokens is %u; it must be a multiple of kv_block_tokens, %u",
@@ -408,6 +413,7 @@ enum status worker_load_shape(struct worker *worker, const struct worker_options
     TRY(worker_choose_context(worker->config, options->max_context_tokens, error,
                               &worker->context_tokens));
     TRY(set_geometry(worker, options, error));
+    TRY(worker_tier_fits(worker, options, error));
     const struct worker_step step = worker_step_of(worker, options);
     const struct forward_options forward = worker_forward_options(&worker->identity.geometry,
                                                                   &step);

@@ -250,10 +250,11 @@ enum worker_kv_network { WORKER_NETWORK_UNTRUSTED, WORKER_NETWORK_TRUSTED };
     .kv_memory = (config)->kv_memory, .kv_sharers = (config)->kv_sharers,                          \
     .kv_room = (config)->kv_room, .kv_dtype = (config)->kv_dtype,                                  \
     .kv_scales = (config)->kv_scales, .kv_scrub = (config)->kv_scrub,                              \
-    .kv_host_memory = (config)->kv_host_memory, .kv_disk = (config)->kv_disk,                      \
-    .kv_disk_size = (config)->kv_disk_size, .kv_disk_part = (config)->kv_disk_part,                \
-    .kv_manager = (config)->kv_manager, .prefix_cache = (config)->prefix_cache,                    \
-    .weights = (config)->weights, .prefill_chunk_tokens = (config)->prefill_chunk_tokens,          \
+    .kv_events_max = (config)->kv_events_max, .kv_host_memory = (config)->kv_host_memory,          \
+    .kv_disk = (config)->kv_disk, .kv_disk_size = (config)->kv_disk_size,                          \
+    .kv_disk_part = (config)->kv_disk_part, .kv_manager = (config)->kv_manager,                    \
+    .prefix_cache = (config)->prefix_cache, .weights = (config)->weights,                          \
+    .prefill_chunk_tokens = (config)->prefill_chunk_tokens,                                        \
     .prefill_batch_tokens = (config)->prefill_batch_tokens, .threads = (config)->threads,          \
     .cpu_kernels = (config)->cpu_kernels, .attention_kernels = (config)->attention_kernels,        \
     .context_math = (config)->attention_math, .block_activations = (config)->block_activations,    \

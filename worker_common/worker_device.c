@@ -46,6 +46,11 @@ static enum status check_gpu(const struct worker_options *options, const char *n
                          "kv_transport shm-read shares the host's memory, but device %s has its "
                          "own: use cuda-ipc, unix, am-tcp or tls",
                          name);
+    if (options->kv_scrub || options->conversions_max > 0)
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "%s is yes, but device is %s: it is for KV blocks in the memory of the "
+                         "host",
+                         options->kv_scrub ? "kv_scrub" : "kv_convert", name);
     return kernel_choice_make(true, NULL, options->attention_kernels, error, &choice);
 }
 

@@ -2,6 +2,7 @@
 
 #include "base/log/log.h"
 #include "kernels/quantize.h"
+#include "model/config/encoder_config.h"
 #include "model/config/kv_layers.h"
 #include "worker_common/worker_forward.h"
 
@@ -36,13 +37,24 @@ static enum status read_file(const char *path, uint32_t n_layers, struct kv_scal
     return STATUS_OK;
 }
 
+/* The sentence has the row, too. */
+static enum status read_named(const char *path, uint32_t n_layers, struct kv_scales *scales_out,
+                              struct error *error)
+{
+    struct error why = {""};
+    const enum status status = read_file(path, n_layers, scales_out, &why);
+    if (status == STATUS_OK)
+        return STATUS_OK;
+    return error_set(error, status, "kv_scales: %s", why.text[0] ? why.text : status_text(status));
+}
+
 static enum status choose(const struct model *model, const char *folder, enum kv_dtype dtype,
                           const char *kv_scales, struct kv_scales *scales_out, struct error *error)
 {
     const uint32_t n_layers = kv_layers_count(model_get_config(model));
     char path[PATH_BYTES_MAX];
     if (kv_scales && kv_scales[0])
-        return read_file(kv_scales, n_layers, scales_out, error);
+        return read_named(kv_scales, n_layers, scales_out, error);
     const enum kv_scales_place place = worker_kv_scales_place(model, folder);
     if (place == KV_SCALES_BESIDE && worker_kv_scales_path(folder, path, sizeof path))
         return read_file(path, n_layers, scales_out, error);
@@ -68,6 +80,11 @@ enum status worker_kv_scales_find(const struct model *model, const char *folder,
 {
     const enum kv_dtype dtype = worker_kv_dtype(wanted, model_weight_dtype(model));
     *scales_out = (struct kv_scales){0};
+    if (kv_dtype_is_8bit(dtype) && model_has_encoder(model_get_config(model)))
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "kv_dtype is %s, but the model has an encoder, whose K and V have no "
+                         "scales: expected f32, bf16 or f16",
+                         kv_dtype_name(dtype));
     if (kv_dtype_is_8bit(dtype))
         return choose(model, folder, dtype, kv_scales, scales_out, error);
     if (kv_scales && kv_scales[0])

@@ -58,6 +58,7 @@ struct worker {
     struct kv_taken taken;    /* other memory when the pool was sized */
     uint32_t context_blocks;  /* of one whole context */
     uint32_t step_blocks;     /* that are kept aside for a step */
+    uint64_t table_bytes;     /* what is kept of cached blocks, in memory of the host */
     uint64_t stage_bytes;     /* for blocks that are converted; taken when they come */
     struct worker_identity identity;
     struct model_card card;

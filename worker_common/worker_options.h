@@ -23,6 +23,7 @@ struct worker_options {
     enum worker_kv_dtype kv_dtype;
     const char *kv_scales; /* path; NULL: "" */
     bool kv_scrub;
+    uint32_t kv_events_max;
     uint64_t kv_host_memory;
     const char *kv_disk, *kv_disk_part; /* NULL: "" */
     uint64_t kv_disk_size;

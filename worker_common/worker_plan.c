@@ -30,7 +30,7 @@ static bool is_mapped(const struct worker_options *options)
 
 static uint64_t process_bytes(const struct worker *worker)
 {
-    return worker->taken.process_bytes + KV_LOAD_BYTES;
+    return worker->taken.process_bytes + worker->table_bytes + KV_LOAD_BYTES;
 }
 
 /* Whether weights and pool are in the device's own memory. */
@@ -115,6 +115,9 @@ static void print_work(const struct worker *worker, const struct worker_options 
         fprintf(out, "activations %.1f MiB, computed for a step of %u tokens; measured at start\n",
                 mib(worker->taken.process_bytes - KV_START_BYTES - worker->stage_bytes),
                 options->step_tokens_max);
+    if (worker->table_bytes > 0)
+        fprintf(out, "tables      %.1f MiB, of what is cached, and its events\n",
+                mib(worker->table_bytes));
     if (worker->stage_bytes > 0)
         fprintf(out, "conversion  up to %.1f MiB, for blocks of another kind\n",
                 mib(worker->stage_bytes));

@@ -3,6 +3,8 @@
 #include "base/log/log.h"
 #include "base/memory_room.h"
 #include "base/metrics/process_stats.h"
+#include "engine/cache_events.h"
+#include "kvcache/prefix_tree.h"
 #include "worker_common/pool_memory.h"
 #include "worker_common/worker_device.h"
 
@@ -111,15 +113,17 @@ uint64_t worker_room_tokens(const struct worker *worker)
 static void tell_windows(const struct worker *worker)
 {
     const struct geometry *geometry = &worker->identity.geometry;
+    const uint64_t state = geometry->groups.n_state * geometry_block_bytes(geometry);
     uint64_t whole, bytes = geometry_sequence_bytes(geometry, worker->context_tokens, &whole);
     if (cache_groups_has_window(&geometry->groups))
         log_info("kv of %u tokens takes %.1f MiB in %u groups of layers; %.1f MiB if layers with a "
-                 "window kept all",
-                 worker->context_tokens, (double)bytes / MIB, cache_groups_count(&geometry->groups),
-                 (double)whole / MIB);
-    if (geometry->groups.n_state > 0)
+                 "window kept all%s",
+                 worker->context_tokens, (double)(bytes - state) / MIB,
+                 cache_groups_count(&geometry->groups), (double)whole / MIB,
+                 state > 0 ? "; both without the recurrent state" : "");
+    if (state > 0)
         log_info("a recurrent state takes %.1f MiB of each sequence, and of each snapshot",
-                 (double)geometry->groups.n_state * (double)geometry_block_bytes(geometry) / MIB);
+                 (double)state / MIB);
 }
 
 static void tell_plan(const struct worker *worker, const struct worker_options *options)
@@ -144,6 +148,18 @@ static void tell_plan(const struct worker *worker, const struct worker_options *
                  worker->context_tokens);
 }
 
+uint64_t worker_table_bytes(const struct worker *worker, const struct worker_options *options,
+                            uint32_t n_blocks)
+{
+    const struct geometry *geometry = &worker->identity.geometry;
+    const uint32_t spans_max = geometry_spans(geometry, worker->context_tokens);
+    if (!options->prefix_cache || options->kv_manager == KV_MANAGER_CONTIGUOUS)
+        return 0;
+    return prefix_tree_bytes(&geometry->groups, n_blocks, spans_max) +
+           cache_events_bytes(prefix_tree_nodes(&geometry->groups, n_blocks, spans_max),
+                              options->kv_events_max, geometry->block_tokens);
+}
+
 enum status worker_plan_blocks(struct worker *worker, const struct worker_options *options,
                                const struct kv_taken *taken, struct error *error)
 {
@@ -162,12 +178,16 @@ enum status worker_plan_blocks(struct worker *worker, const struct worker_option
         .device_room_bytes = worker_device_room(worker->device),
         .pool_step_bytes = worker_pool_memory(options, 1),
         .taken = *taken,
+        .table_bytes = worker_table_bytes(worker, options, 0),
+        .block_table_bytes = worker_table_bytes(worker, options, 1) -
+                             worker_table_bytes(worker, options, 0),
         .n_sharers = options->kv_sharers,
     };
     assert(worker->context_blocks > 0 && "the geometry is known");
     TRY(kv_plan_make(&worker->identity.geometry, &wishes, &worker->pool_plan, error));
     worker->n_blocks = worker->pool_plan.n_blocks;
     worker->taken = *taken;
+    worker->table_bytes = worker_table_bytes(worker, options, worker->n_blocks);
     tell_plan(worker, options);
     return STATUS_OK;
 }

@@ -17,7 +17,10 @@ struct kv_taken worker_computed_bytes(const struct worker *worker,
 /* What the worker has taken beside the pool, measured after the warm-up. */
 struct kv_taken worker_measured_bytes(const struct worker *worker,
                                       const struct worker_options *options);
-/* Sets n_blocks, and logs the plan. Fails as kv_plan_make does. */
+/* For the prefix cache of so many blocks, and the events of it: numbers, hashes and tokens. */
+uint64_t worker_table_bytes(const struct worker *worker, const struct worker_options *options,
+                            uint32_t n_blocks);
+/* Sets n_blocks and table_bytes, and logs the plan. Fails as kv_plan_make does. */
 MUST_CHECK enum status worker_plan_blocks(struct worker *worker,
                                           const struct worker_options *options,
                                           const struct kv_taken *taken, struct error *error);

@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #define MIB (1 << 20)
 /* Memory for blocks on their way out: a whole context, so that a prompt that pushes others out loses none, and at least ...; at
@@ -33,6 +34,11 @@ static bool has_tier(const struct worker_options *options)
     return has_disk(options) || options->kv_host_memory > 0;
 }
 
+static bool is_name(const char *part)
+{
+    return !part || (!strchr(part, '/') && strcmp(part, ".") != 0 && strcmp(part, "..") != 0);
+}
+
 enum status worker_tier_check(const struct worker_options *options, struct error *error)
 {
     const char *row = has_disk(options) ? "kv_disk" : "kv_host_memory";
@@ -52,13 +58,71 @@ enum status worker_tier_check(const struct worker_options *options, struct error
     if (!options->prefix_cache)
         return error_set(error, STATUS_INVALID_ARGUMENT,
                          "%s keeps blocks of a prefix cache, and prefix_cache is no", row);
-    if (options->kv_disk_part && strchr(options->kv_disk_part, '/'))
+    if (!is_name(options->kv_disk_part))
         return error_set(error, STATUS_INVALID_ARGUMENT, "kv_disk_part is %s: it is one name",
                          options->kv_disk_part);
     return STATUS_OK;
 }
 
 /* ---- opening ---- */
+
+/* The worker's folder: kv_disk, or its part of it. */
+static enum status folder_of(const struct worker_options *options, char folder_out[PATH_MAX],
+                             struct error *error)
+{
+    const bool has_part = options->kv_disk_part && options->kv_disk_part[0];
+    const int n = snprintf(folder_out, PATH_MAX, "%s%s%s", options->kv_disk, has_part ? "/" : "",
+                           has_part ? options->kv_disk_part : "");
+    if (n < 0 || n >= PATH_MAX)
+        return error_set(error, STATUS_INVALID_ARGUMENT, "kv_disk: a path of %d bytes, at most %d",
+                         n, PATH_MAX - 1);
+    return STATUS_OK;
+}
+
+static struct kv_files_options
+files_options(const struct worker *worker, const struct worker_options *options, const char *folder)
+{
+    return (struct kv_files_options){.folder = folder,
+                                     .bytes_max = options->kv_disk_size / options->kv_sharers,
+                                     .n_sharers = options->kv_sharers,
+                                     .geometry = &worker->identity.geometry};
+}
+
+static struct host_blocks_options host_options(const struct worker *worker,
+                                               const struct worker_options *options)
+{
+    return (struct host_blocks_options){
+        .bytes_max = options->kv_host_memory / options->kv_sharers,
+        .n_sharers = options->kv_sharers,
+        .block_bytes = geometry_block_bytes(&worker->identity.geometry),
+        .next = worker->tier.files ? &KV_FILES_OPS : NULL,
+        .next_store = worker->tier.files,
+        .wipes = options->kv_scrub,
+    };
+}
+
+/* Of `kvferry serve`, where kv_disk itself may have to be made, too, that is what counts. */
+static enum status check_files(const struct worker *worker, const struct worker_options *options,
+                               struct error *error)
+{
+    char folder[PATH_MAX];
+    TRY(folder_of(options, folder, error));
+    if (access(options->kv_disk, F_OK) != 0)
+        snprintf(folder, sizeof folder, "%s", options->kv_disk);
+    const struct kv_files_options files = files_options(worker, options, folder);
+    return kv_files_check(&files, error);
+}
+
+enum status worker_tier_fits(const struct worker *worker, const struct worker_options *options,
+                             struct error *error)
+{
+    if (has_disk(options))
+        TRY(check_files(worker, options, error));
+    if (options->kv_host_memory == 0)
+        return STATUS_OK;
+    const struct host_blocks_options host = host_options(worker, options);
+    return host_blocks_check(&host, error);
+}
 
 static enum status open_files(struct worker *worker, const struct worker_options *options,
                               struct error *error)
@@ -69,14 +133,8 @@ static enum status open_files(struct worker *worker, const struct worker_options
         return error_set(error, errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO_FAILED,
                          "kv_disk: cannot make the folder %s: %s", options->kv_disk,
                          strerror(errno));
-    const int n = snprintf(folder, sizeof folder, "%s%s%s", options->kv_disk, has_part ? "/" : "",
-                           has_part ? options->kv_disk_part : "");
-    if (n < 0 || (size_t)n >= sizeof folder)
-        return error_set(error, STATUS_INVALID_ARGUMENT, "kv_disk: a path of %d bytes, at most %d",
-                         n, PATH_MAX - 1);
-    const struct kv_files_options files = {.folder = folder,
-                                           .bytes_max = options->kv_disk_size / options->kv_sharers,
-                                           .geometry = &worker->identity.geometry};
+    TRY(folder_of(options, folder, error));
+    const struct kv_files_options files = files_options(worker, options, folder);
     TRY(kv_files_open(&files, error, &worker->tier.files));
     const struct kv_files_found found = kv_files_found(worker->tier.files);
     log_event(LOG_INFO, NULL, "KV blocks on disk",
@@ -90,13 +148,7 @@ static enum status open_files(struct worker *worker, const struct worker_options
 static enum status open_host(struct worker *worker, const struct worker_options *options,
                              struct error *error)
 {
-    const struct host_blocks_options host = {
-        .bytes_max = options->kv_host_memory / options->kv_sharers,
-        .block_bytes = geometry_block_bytes(&worker->identity.geometry),
-        .next = worker->tier.files ? &KV_FILES_OPS : NULL,
-        .next_store = worker->tier.files,
-        .wipes = options->kv_scrub,
-    };
+    const struct host_blocks_options host = host_options(worker, options);
     return host_blocks_create(&host, error, &worker->tier.host);
 }
 

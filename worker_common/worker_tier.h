@@ -14,6 +14,9 @@
 
 /* Checks the rows alone. INVALID_ARGUMENT with a sentence. */
 MUST_CHECK enum status worker_tier_check(const struct worker_options *options, struct error *error);
+/* Checks sizes and folder, once the geometry is known; makes nothing. Statuses of kv_files.h and host_blocks.h. */
+MUST_CHECK enum status worker_tier_fits(const struct worker *worker,
+                                        const struct worker_options *options, struct error *error);
 /* Opens what is asked for, and sets the worker's prefix key: that of the folder, or a new one. The geometry and the context
  * are known. Statuses of kv_files.h, NO_MEMORY, NO_THREAD. */
 MUST_CHECK enum status worker_tier_open(struct worker *worker, const struct worker_options *options,

@@ -24,6 +24,15 @@ static enum status corrupt(struct reader *reader, size_t line, const char *what)
     return error_set(reader->error, STATUS_CORRUPT, "%s:%zu: %s", reader->path, line + 1, what);
 }
 
+/* Of the value of the key, if one was read. */
+static enum status corrupt_value(struct reader *reader, size_t line, const char *what)
+{
+    if (!reader->key)
+        return corrupt(reader, line, what);
+    return error_set(reader->error, STATUS_CORRUPT, "%s:%zu: %s: %s", reader->path, line + 1,
+                     reader->key, what);
+}
+
 static enum status next_event(struct reader *reader, yaml_event_t *event_out)
 {
     yaml_parser_t *parser = &reader->parser;
@@ -58,9 +67,9 @@ static enum status on_scalar(struct reader *reader, const yaml_event_t *event)
     const char *text = (const char *)event->data.scalar.value;
     assert(!reader->is_list || reader->key);
     if (strlen(text) != event->data.scalar.length)
-        return corrupt(reader, event->start_mark.line, "a zero byte");
+        return corrupt_value(reader, event->start_mark.line, "a zero byte");
     if (event->data.scalar.anchor)
-        return corrupt(reader, event->start_mark.line, "anchors are not supported");
+        return corrupt_value(reader, event->start_mark.line, "anchors are not supported");
     if (reader->is_list)
         return say(reader, CONFIG_YAML_LIST_TEXT, event);
     if (!reader->key) {
@@ -92,7 +101,7 @@ static enum status on_event(struct reader *reader, const yaml_event_t *event)
     default:
         break;
     }
-    return corrupt(reader, event->start_mark.line, "expected a plain value, nothing nested");
+    return corrupt_value(reader, event->start_mark.line, "expected a plain value, nothing nested");
 }
 
 /* Everything between the start and the end of the one mapping. */

@@ -1,5 +1,7 @@
 #include "model/config/attention_windows.h"
 
+#include "model/config/encoder_config.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
@@ -70,6 +72,11 @@ enum status attention_windows_set(const char *text, bool is_forced, struct model
             return error_set(error, STATUS_UNSUPPORTED,
                              "attention_window gives layer %u a window of %u tokens, but its "
                              "attention is over latents, which has none",
+                             layer, wanted);
+        if (!is_own && model_has_encoder(config))
+            return error_set(error, STATUS_UNSUPPORTED,
+                             "attention_window gives layer %u a window of %u tokens, but the model "
+                             "has an encoder, whose text each token of a reply sees",
                              layer, wanted);
     }
     for (uint32_t layer = 0; layer < config->n_layers; layer++) {

@@ -269,11 +269,12 @@ static enum status read_listed_ropes(const struct json_fields *fields, struct mo
     for (uint32_t i = 0; i < config->n_layers; i++) {
         bool rotates = (i + 1) % interval != 0;
         const json_t *listed = list ? json_array_get(list, i) : NULL;
-        if (listed && !json_is_integer(listed))
+        uint32_t number = 0;
+        if (listed && !json_fields_whole(listed, UINT32_MAX, &number))
             return error_set(fields->error, STATUS_CORRUPT,
                              "%s: no_rope_layers[%u] is not a whole number", fields->file, i);
         if (listed)
-            rotates = json_integer_value(listed) != 0;
+            rotates = number != 0;
         config->layer_ropes[i] = rotates ? ROPE_MAIN : ROPE_ABSENT;
     }
     return STATUS_OK;

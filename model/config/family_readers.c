@@ -332,13 +332,12 @@ static enum status read_dense_layers(const struct json_fields *fields, struct mo
         return error_set(fields->error, STATUS_CORRUPT, "%s: mlp_only_layers is not a list",
                          fields->file);
     for (size_t i = 0; i < json_array_size(list); i++) {
-        const json_t *layer = json_array_get(list, i);
-        if (!json_is_integer(layer) || json_integer_value(layer) < 0 ||
-            json_integer_value(layer) >= config->n_layers)
+        uint32_t layer;
+        if (!json_fields_whole(json_array_get(list, i), config->n_layers - 1, &layer))
             return error_set(fields->error, STATUS_CORRUPT,
                              "%s: mlp_only_layers[%zu] is not a layer below num_hidden_layers %u",
                              fields->file, i, config->n_layers);
-        config->has_experts[json_integer_value(layer)] = 0;
+        config->has_experts[layer] = 0;
     }
     return STATUS_OK;
 }

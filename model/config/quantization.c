@@ -66,16 +66,17 @@ static enum status read_fp8(const struct json_fields *fields, struct quantizatio
     const json_t *size = json_fields_get(fields, "weight_block_size");
     if (!size)
         return STATUS_OK;
-    const json_int_t rows = json_integer_value(json_array_get(size, 0));
-    const json_int_t columns = json_integer_value(json_array_get(size, 1));
-    if (json_array_size(size) != 2 || rows < 1 || rows > BLOCK_MAX || columns < 32 ||
-        columns > BLOCK_MAX || columns % 32 != 0)
+    uint32_t rows = 0, columns = 0;
+    if (json_array_size(size) != 2 ||
+        !json_fields_whole(json_array_get(size, 0), BLOCK_MAX, &rows) ||
+        !json_fields_whole(json_array_get(size, 1), BLOCK_MAX, &columns) || rows < 1 ||
+        columns < 32 || columns % 32 != 0)
         return error_set(fields->error, STATUS_UNSUPPORTED,
                          "%s: weight_block_size is not a list of rows (1 to %d) and columns (a "
                          "multiple of 32)",
                          fields->file, BLOCK_MAX);
-    out->block_rows = (uint32_t)rows;
-    out->block_columns = (uint32_t)columns;
+    out->block_rows = rows;
+    out->block_columns = columns;
     return STATUS_OK;
 }
 

@@ -61,6 +61,15 @@ enum status json_fields_require(const struct json_fields *fields, const char *ke
     return error_set(fields->error, STATUS_CORRUPT, "%s: %s is missing", fields->file, key);
 }
 
+bool json_fields_whole(const json_t *value, uint32_t max, uint32_t *number_out)
+{
+    const double number = json_is_number(value) ? json_number_value(value) : -1;
+    if (number < 0 || number > max || number != floor(number))
+        return false;
+    *number_out = (uint32_t)number;
+    return true;
+}
+
 enum status json_fields_u32(const struct json_fields *fields, const char *key, uint32_t min,
                             uint32_t max, uint32_t *value_out)
 {

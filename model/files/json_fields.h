@@ -30,7 +30,9 @@ MUST_CHECK enum status json_fields_parse(const char *text, size_t bytes, const c
 const json_t *json_fields_get(const struct json_fields *fields, const char *key);
 MUST_CHECK enum status json_fields_require(const struct json_fields *fields, const char *key);
 
-/* A whole number, however it is written: 4096, 4096.0, 4.096e3. */
+/* Whether value is a whole number from 0 to max, however it is written: of a file with a number over 64 bits all are reals. NULL is none. */
+bool json_fields_whole(const json_t *value, uint32_t max, uint32_t *number_out);
+/* Such a number of a key. */
 MUST_CHECK enum status json_fields_u32(const struct json_fields *fields, const char *key,
                                        uint32_t min, uint32_t max, uint32_t *value_out);
 /* min and max belong to the range. A JSON integer is accepted, too. */

@@ -17,6 +17,8 @@
 
 #define NAME_BYTES_MAX 256
 #define FILE_BYTES_MAX (1u << 20)
+#define SCALE_MIN      0x1p-120
+#define SCALE_MAX      0x1p120
 #define HEADER_UNIT    8 /* the header is a multiple of so many bytes */
 
 enum { N_PARTS = 2 };
@@ -81,7 +83,7 @@ uint64_t kv_scales_digest(const struct kv_scales *scales, enum dtype dtype)
 /* As a float32 a scale must be a number that a value can be divided by. */
 static bool is_scale(double value)
 {
-    return value >= 0x1p-120 && value <= 0x1p120;
+    return value >= SCALE_MIN && value <= SCALE_MAX;
 }
 
 /* ---- the model's files ---- */
@@ -106,7 +108,8 @@ static enum status read_scale(const struct weight_binding *binding, const char *
             name, safetensors_dtype_name(tensor->dtype), (unsigned long long)tensor->bytes);
     const double scale = (double)dtype_load(dtype, tensor->data, 0);
     if (!is_scale(scale))
-        return error_set(error, STATUS_CORRUPT, "%s is %g, which is no scale", name, scale);
+        return error_set(error, STATUS_CORRUPT, "%s is %g, expected a number from %.3g to %.3g",
+                         name, scale, SCALE_MIN, SCALE_MAX);
     *scale_out = scale;
     return STATUS_OK;
 }
@@ -183,11 +186,16 @@ static enum status take(const char *path, const struct safetensors *file,
     const uint32_t n = scales_out->n_layers;
     for (uint32_t part = 0; part < N_PARTS; part++) {
         const struct safetensor *tensor = find(file, NAMES[part]);
-        if (!tensor || tensor->dtype != SAFETENSORS_F32 || tensor->n_dims != 1)
+        if (!tensor || tensor->dtype != SAFETENSORS_F32)
             return error_set(error, STATUS_CORRUPT,
                              "%.200s: %s is %s, expected F32 with an element for each layer", path,
                              NAMES[part],
                              tensor ? safetensors_dtype_name(tensor->dtype) : "missing");
+        if (tensor->n_dims != 1)
+            return error_set(
+                error, STATUS_CORRUPT,
+                "%.200s: %s has %u dimensions, expected one, an element for each layer", path,
+                NAMES[part], tensor->n_dims);
         if (tensor->shape[0] != n)
             return error_set(error, STATUS_INVALID_ARGUMENT,
                              "%.200s: %s has %llu layers, the model has %u", path, NAMES[part],
@@ -195,9 +203,10 @@ static enum status take(const char *path, const struct safetensors *file,
         for (uint32_t layer = 0; layer < n; layer++) {
             const double largest = (double)dtype_load(DTYPE_F32, tensor->data, layer);
             if (!is_scale(largest))
-                return error_set(error, STATUS_CORRUPT,
-                                 "%.200s: %s of layer %u is %g, expected a positive number", path,
-                                 NAMES[part], layer, largest);
+                return error_set(
+                    error, STATUS_CORRUPT,
+                    "%.200s: %s of layer %u is %g, expected a number from %.3g to %.3g", path,
+                    NAMES[part], layer, largest, SCALE_MIN, SCALE_MAX);
             scales_out->largest[N_PARTS * layer + part] = largest;
         }
     }

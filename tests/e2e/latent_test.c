@@ -143,9 +143,12 @@ Test(latent, what_is_not_computed_is_refused_by_name)
     const char *model = latent_model_make();
     expect_no_start(model, "--attention-math", "bf16",
                     "attention_math is bf16, but attention is over latents: expected compute");
-    expect_no_start(model, "--attention-path", "unfused", "attention_path is not auto");
-    expect_no_start(model, "--multi-block", "on", "multi_block is not auto");
-    expect_no_start(model, "--grouped-query", "off", "grouped_query is not auto");
+    expect_no_start(model, "--attention-path", "unfused",
+                    "attention_path is unfused, but attention is over latents");
+    expect_no_start(model, "--multi-block", "on",
+                    "multi_block is on, but attention is over latents");
+    expect_no_start(model, "--grouped-query", "off",
+                    "grouped_query is off, but attention is over latents");
     expect_no_start(model, "--attention-window", "64",
                     "attention_window gives layer 0 a window of 64 tokens, but its attention is "
                     "over latents");

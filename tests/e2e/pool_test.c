@@ -47,7 +47,8 @@ Test(pool, workers_of_one_serve_take_a_third_of_what_is_free_together)
         const double third_mib = number_behind(&at, "a third is ");
         const double pool = pool_mib(&at);
         cr_assert_float_eq(third_mib, free_mib / 6, 0.2);
-        cr_assert(pool <= third_mib + 0.1 && pool > third_mib - 0.2, "%f of %f MiB", pool,
+        /* Of a block of 40 KiB the tables of the prefix cache are less than a hundredth. */
+        cr_assert(pool <= third_mib + 0.1 && pool > 0.99 * third_mib - 0.2, "%f of %f MiB", pool,
                   third_mib);
         cr_assert(pool < SIXTH_MIB && pool > SIXTH_MIB - 100, "%f MiB", pool);
         EXPECT_IN(at, RULE);

@@ -222,7 +222,7 @@ Test(recurrent, what_cannot_be_kept_is_refused_by_name)
                     "kv_block_tokens is 8: a block of kv_dtype e4m3 has 2048 bytes, and a part of "
                     "a layer's recurrent state has 4096");
     expect_no_start(model, "--sink-tokens", "4", "--attention-window", "128",
-                    "sink_tokens with 1 groups of layers and ");
+                    "sink_tokens are 4 with 1 groups of layers and ");
     RUN("gen-worker", model, "--snapshot-tokens", "0");
     cr_expect_eq(last_command.exit_status, 2);
     EXPECT_IN(last_command.err, "--snapshot-tokens: 0 is not between 1 and 1048576");

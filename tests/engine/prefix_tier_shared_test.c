@@ -115,3 +115,48 @@ Test(prefix_tier_shared, a_late_order_of_a_tier_that_has_nothing_to_do_holds_up_
     prefix_tier_leave(bed.prefix, &second);
     tier_bed_close(&bed);
 }
+
+/* K and V of prompt 0 are computed here, but the tier has its snapshots from 7. */
+static void push_out_states(struct tier_bed *bed)
+{
+    static const struct cache_groups GROUPS = {
+        .n = 1, .places = 4, .all = {{4, 0, {0}}}, .n_state = 3};
+    tier_bed_open(bed, tier_bed_device(1), &GROUPS, 30);
+    tier_bed_run(bed, 0, 12, 7);
+    for (uint32_t prompt = 1; prompt < 4; prompt++)
+        tier_bed_run(bed, prompt, 12, 0);
+    tier_bed_work(bed);
+    cr_assert_eq(tier_bed_run(bed, 0, 12, 0), 0);
+    struct block_table table;
+    cr_assert_eq(kv_manager_init(bed->manager, &table), STATUS_OK);
+    (void)kv_manager_match_spans(bed->manager, &table, bed->hashes[0], 12);
+    for (uint32_t n = 1; kv_manager_has(bed->manager, bed->hashes[0][11], 1); n++)
+        tier_bed_run(bed, 4, n, 0);
+    tier_bed_work(bed);
+    kv_manager_free(bed->manager, &table);
+    kv_manager_finish(&table);
+    cr_assert(kv_manager_has(bed->manager, bed->hashes[0][11], 0), "its K and V stayed");
+}
+
+/* It has three, each of which is brought once. */
+Test(prefix_tier_shared, a_snapshot_that_the_cache_refused_is_not_ordered_again)
+{
+    struct tier_bed bed;
+    struct engine_request requests[8] = {{.restore = 0}};
+    push_out_states(&bed);
+    for (uint32_t i = 0; i < 8; i++) {
+        tier_bed_restore(&bed, &requests[i], 0, 12, 0);
+        cr_expect(prefix_tier_is_settled(bed.prefix, &requests[i]));
+        cr_expect_eq(tier_bed_figures(&bed).n_orders, i < 3 ? i + 1 : 3, "request %u", i);
+    }
+
+    /* Once what was computed here is gone, all of it comes back. */
+    for (uint32_t prompt = 1; prompt < 4; prompt++)
+        tier_bed_run(&bed, prompt, 12, 0);
+    tier_bed_work(&bed);
+    cr_assert_not(kv_manager_has(bed.manager, bed.hashes[0][11], 0));
+    struct engine_request last = {0};
+    tier_bed_restore(&bed, &last, 0, 12, 0);
+    cr_expect_eq(tier_bed_run(&bed, 0, 12, 0), 12);
+    tier_bed_close(&bed);
+}

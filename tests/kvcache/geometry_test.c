@@ -107,10 +107,10 @@ Test(geometry, names_the_group_that_is_wrong)
         {{0}, {0, 4}, "sink_tokens are 4 of a window of 0"},
         {{2, 4, {{4, 0, {0}}, {1, 9, {0}}}, 0},
          {64, 4},
-         "sink_tokens with 2 groups of layers and 0 blocks of recurrent state: expected one"},
+         "sink_tokens are 4 with 2 groups of layers and 0 blocks of recurrent state: expected one"},
         {{1, 5, {{5, 0, {0}}}, 3},
          {64, 4},
-         "sink_tokens with 1 groups of layers and 3 blocks of recurrent state: expected one"},
+         "sink_tokens are 4 with 1 groups of layers and 3 blocks of recurrent state: expected one"},
     };
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         const struct geometry geometry = {.n_layers = 5,
@@ -320,4 +320,43 @@ Test(geometry, other_blocks_are_accepted_by_who_converts_them)
         cr_assert_eq(geometry_has_equal_blocks(&ours, &theirs),
                      CASES[i].block_tokens == 32 && CASES[i].dtype == KV_BF16);
     }
+}
+
+Test(geometry, a_reply_window_lies_between_sinks_and_window)
+{
+    static const struct {
+        struct sink_window sinks;
+        uint32_t window;
+        const char *says;
+    } CASES[] = {
+        {{0}, 1, "sampling.reply_window is 1; the workers have no sink_tokens"},
+        {{0}, UINT32_MAX, "sampling.reply_window is 4294967295; the workers have no sink_tokens"},
+        {{64, 4},
+         1,
+         "sampling.reply_window is 1; it must be over sink_tokens, 4, and at most the workers' "
+         "attention_window, 64"},
+        {{64, 4},
+         4,
+         "sampling.reply_window is 4; it must be over sink_tokens, 4, and at most the workers' "
+         "attention_window, 64"},
+        {{64, 4},
+         65,
+         "sampling.reply_window is 65; it must be over sink_tokens, 4, and at most the workers' "
+         "attention_window, 64"},
+        {{64, 4},
+         UINT32_MAX,
+         "sampling.reply_window is 4294967295; it must be over sink_tokens, 4, and at most the "
+         "workers' attention_window, 64"},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        const struct geometry geometry = {.sinks = CASES[i].sinks};
+        struct error error = {""};
+        cr_expect_eq(geometry_check_reply_window(&geometry, CASES[i].window, &error),
+                     STATUS_INVALID_ARGUMENT);
+        cr_expect_str_eq(error.text, CASES[i].says);
+    }
+    const struct geometry geometry = {.sinks = {64, 4}};
+    cr_expect_eq(geometry_check_reply_window(&geometry, 0, NULL), STATUS_OK);
+    cr_expect_eq(geometry_check_reply_window(&geometry, 5, NULL), STATUS_OK);
+    cr_expect_eq(geometry_check_reply_window(&geometry, 64, NULL), STATUS_OK);
 }

@@ -118,3 +118,16 @@ Test(prefix_state, is_taken_out_by_who_holds_it)
         cr_assert_eq(block_pool_state(pool, state[i]), BLOCK_ACTIVE);
     release_all();
 }
+
+/* For each node a number of each of its rows, where a snapshot has many. */
+Test(prefix_tree_bytes, the_memory_of_nodes_grows_with_the_blocks_of_a_state)
+{
+    const struct cache_groups none = {.n = 1, .places = 4, .all = {{4, 0, {0}}}};
+    struct cache_groups many = none;
+    many.n_state = 1000;
+    const uint64_t fixed = prefix_tree_bytes(&none, 0, N_SPANS);
+    cr_expect_eq(prefix_tree_bytes(&none, 64, N_SPANS) - fixed,
+                 64 * (prefix_tree_bytes(&none, 1, N_SPANS) - fixed));
+    cr_expect_eq(prefix_tree_bytes(&many, 64, N_SPANS) - prefix_tree_bytes(&none, 64, N_SPANS),
+                 64 * 1000 * sizeof(block_id));
+}

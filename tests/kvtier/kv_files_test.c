@@ -386,26 +386,55 @@ static void refuses(const char *path, uint64_t bytes_max, enum status status, co
     cr_assert_null(files);
 }
 
+/* A check before a start says it, too. */
+static void refuses_at_once(const char *path, uint64_t bytes_max, enum status status,
+                            const char *words)
+{
+    struct error error = {""};
+    const struct kv_files_options options = {
+        .folder = path, .bytes_max = bytes_max, .geometry = &TIER_GEOMETRY};
+    cr_expect_neq(kv_files_check(&options, &error), STATUS_OK, "%s", path);
+    cr_expect(error.text[0]);
+    refuses(path, bytes_max, status, words);
+}
+
+Test(kv_files, a_check_makes_nothing_and_passes_what_opens)
+{
+    char path[512];
+    struct error error = {""};
+    snprintf(path, sizeof path, "%s/new", folder.path);
+    const struct kv_files_options made = {
+        .folder = path, .bytes_max = 1 << 20, .geometry = &TIER_GEOMETRY};
+    const struct kv_files_options there = {
+        .folder = folder.path, .bytes_max = 1 << 20, .geometry = &TIER_GEOMETRY};
+    cr_expect_eq(kv_files_check(&made, &error), STATUS_OK, "%s", error.text);
+    cr_expect_neq(access(path, F_OK), 0);
+    cr_expect_eq(kv_files_check(&there, &error), STATUS_OK, "%s", error.text);
+    cr_expect_neq(access(folder.blocks, F_OK), 0);
+    cr_assert_eq(mkdir(folder.blocks, 0700), 0);
+    cr_expect_eq(kv_files_check(&there, &error), STATUS_OK, "%s", error.text);
+}
+
 Test(kv_files, a_folder_that_cannot_be_used_is_refused_with_a_sentence)
 {
     char path[512], long_path[5000];
-    refuses(folder.path, 4095, STATUS_INVALID_ARGUMENT, "kv_disk_size is 4095 bytes");
-    refuses(folder.path, 0, STATUS_INVALID_ARGUMENT, "kv_disk_size is 0 bytes");
+    refuses_at_once(folder.path, 4095, STATUS_INVALID_ARGUMENT, "kv_disk_size is 4095 bytes");
+    refuses_at_once(folder.path, 0, STATUS_INVALID_ARGUMENT, "kv_disk_size is 0 bytes");
     snprintf(path, sizeof path, "%s/no/such", folder.path);
-    refuses(path, 1 << 20, STATUS_NOT_FOUND, "cannot make the folder");
-    refuses("", 1 << 20, STATUS_NOT_FOUND, "cannot make the folder");
+    refuses_at_once(path, 1 << 20, STATUS_NOT_FOUND, "cannot make the folder");
+    refuses_at_once("", 1 << 20, STATUS_NOT_FOUND, "cannot make the folder");
     snprintf(path, sizeof path, "%s/file", folder.path);
     close(open(path, O_CREAT | O_WRONLY, 0600));
-    refuses(path, 1 << 20, STATUS_IO_FAILED, "cannot make");
+    refuses_at_once(path, 1 << 20, STATUS_IO_FAILED, "cannot make");
     memset(long_path, 'a', sizeof long_path - 1);
     long_path[sizeof long_path - 1] = '\0';
-    refuses(long_path, 1 << 20, STATUS_IO_FAILED, "cannot make the folder");
+    refuses_at_once(long_path, 1 << 20, STATUS_IO_FAILED, "cannot make the folder");
     refuses("/proc/self", 1 << 20, STATUS_IO_FAILED, "cannot make");
     cr_assert_eq(symlink("/tmp", folder.blocks), 0);
     refuses(folder.path, 1 << 20, STATUS_IO_FAILED, "cannot open");
     unlink(folder.blocks);
     close(open(folder.blocks, O_CREAT | O_WRONLY, 0600));
-    refuses(folder.path, 1 << 20, STATUS_IO_FAILED, "cannot open");
+    refuses_at_once(folder.path, 1 << 20, STATUS_IO_FAILED, "cannot open");
     unlink(folder.blocks);
     cr_assert_eq(mkdir(folder.blocks, 0700), 0);
     snprintf(path, sizeof path, "%s/lock", folder.blocks);

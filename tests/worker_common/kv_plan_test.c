@@ -75,6 +75,19 @@ Test(kv_plan, under_any_limit_pool_weights_and_process_stay_below_it)
         }
 }
 
+Test(kv_plan, what_is_kept_of_cached_blocks_counts_with_them)
+{
+    for (uint64_t limit = NEEDS + 65 * MIB; limit < 64ull << 30; limit += limit / 7) {
+        struct kv_wishes wanted = under(limit, 0, 1);
+        wanted.table_bytes = 10 * MIB;
+        wanted.block_table_bytes = 1000;
+        const struct kv_plan plan = plan_of(wanted);
+        cr_assert_leq(plan.n_blocks * (4096ull + 1000) + NEEDS + 10 * MIB, limit);
+        if (plan.rule == KV_PLAN_SHARE)
+            cr_assert_eq(plan.n_blocks, (limit - NEEDS - 10 * MIB) / 4 * 3 / (4096 + 1000));
+    }
+}
+
 Test(kv_plan, the_pool_gives_way_to_what_was_measured)
 {
     struct kv_wishes wanted = under(NEEDS + 400 * MIB, 0, 1);

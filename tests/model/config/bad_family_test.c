@@ -45,6 +45,15 @@ struct bad_config {
 };
 
 static const struct bad_config CASES[] = {
+    /* Where a number of a file is over 64 bits all are read as reals. */
+    {QWEN_NEXT, "{\"mlp_only_layers\": [1.0]}", STATUS_OK, ""},
+    {SMOLLM3, "{\"no_rope_layers\": [1.0, 1.0, 1.0, 0.0]}", STATUS_OK, ""},
+    {QWEN_NEXT, "{\"mlp_only_layers\": [1.5]}", STATUS_CORRUPT,
+     "mlp_only_layers[0] is not a layer below num_hidden_layers 4"},
+    {QWEN_NEXT, "{\"mlp_only_layers\": [-1]}", STATUS_CORRUPT,
+     "mlp_only_layers[0] is not a layer below num_hidden_layers 4"},
+    {QWEN_NEXT, "{\"mlp_only_layers\": [1, 4]}", STATUS_CORRUPT,
+     "mlp_only_layers[1] is not a layer below num_hidden_layers 4"},
     {GEMMA2, "{\"attn_logit_softcapping\": -1}", STATUS_CORRUPT, "attn_logit_softcapping is -1"},
     {GEMMA2, "{\"final_logit_softcapping\": \"30\"}", STATUS_CORRUPT, "final_logit_softcapping is"},
     {GEMMA2, "{\"query_pre_attn_scalar\": 0}", STATUS_CORRUPT, "query_pre_attn_scalar is 0"},
@@ -376,7 +385,7 @@ static const struct bad_config CASES[] = {
 
 Test(bad_family, every_bad_value_has_its_sentence)
 {
-    cr_assert_eq(sizeof CASES / sizeof *CASES, 191);
+    cr_assert_eq(sizeof CASES / sizeof *CASES, 196);
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         const struct bad_config *bad = &CASES[i];
         struct broken_folder folder;

@@ -134,11 +134,12 @@ Test(attention_check, latents_are_computed_in_one_way)
     options.attention.path = PATH_FLASH;
     expect_answers(model, &options, ALL, "");
     options.attention.path = PATH_UNFUSED;
-    expect_answers(model, &options, NONE, "attention_path is not auto");
+    expect_answers(model, &options, NONE,
+                   "attention_path is unfused, but attention is over latents");
     options.attention = (struct attention_switches){.multi_block = CHOICE_ON};
-    expect_answers(model, &options, NONE, "multi_block is not auto");
+    expect_answers(model, &options, NONE, "multi_block is on, but attention is over latents");
     options.attention = (struct attention_switches){.grouped = CHOICE_OFF};
-    expect_answers(model, &options, NONE, "grouped_query is not auto");
+    expect_answers(model, &options, NONE, "grouped_query is off, but attention is over latents");
     model_destroy(model);
 }
 

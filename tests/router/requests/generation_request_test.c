@@ -426,3 +426,51 @@ Test(generation_request, chat_without_max_tokens_has_a_bound_of_its_own)
     cr_expect_eq(generation.sampling.params.max_tokens, 3, "a demand");
     free(generation.text);
 }
+
+/* ---- windows of replies ---- */
+
+Test(generation_request, a_reply_window_is_one_that_the_workers_have)
+{
+    static const struct {
+        struct sink_window sinks;
+        uint32_t window;
+        const char *value, *sentence;
+    } CASES[] = {
+        {{0}, 64, "64", "sampling.reply_window is 64; the workers have no sink_tokens"},
+        {{0},
+         UINT32_MAX,
+         "4294967295",
+         "sampling.reply_window is 4294967295; the workers have no sink_tokens"},
+        {{64, 4},
+         4,
+         "4",
+         "sampling.reply_window is 4; it must be over sink_tokens, 4, and at most the workers' "
+         "attention_window, 64"},
+        {{64, 4},
+         65,
+         "65",
+         "sampling.reply_window is 65; it must be over sink_tokens, 4, and at most the workers' "
+         "attention_window, 64"},
+    };
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        static struct door_double call;
+        struct request_limits limits = LIMITS;
+        struct generation generation = {.call = &call.base};
+        struct rpc_error error = {0};
+        struct sample sample;
+        limits.card.has_geometry = true;
+        limits.card.geometry.sinks = CASES[i].sinks;
+        door_double_init(&call, "");
+        init_sample(&sample);
+        sample.sampling.reply_window_presence_case =
+            KVFERRY__V1__SAMPLING_PARAMS__REPLY_WINDOW_PRESENCE_REPLY_WINDOW;
+        sample.sampling.reply_window = CASES[i].window;
+        cr_expect_eq(generation_take(&generation, &sample.message, &limits, &error),
+                     STATUS_INVALID_ARGUMENT);
+        cr_expect_str_eq(error.field, "sampling.reply_window");
+        cr_expect_str_eq(error.value, CASES[i].value);
+        cr_expect_str_eq(error.message, CASES[i].sentence);
+        free(generation.text);
+        free(generation.token_ids);
+    }
+}
