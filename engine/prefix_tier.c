@@ -367,7 +367,7 @@ static void make_plan(struct prefix_tier *tier, const struct prefix_hash *hashes
 {
     const uint32_t block_tokens = tier->geometry.block_tokens;
     struct restore *plan = &tier->plan;
-    uint32_t firsts[CACHE_GROUPS_MAX];
+    uint32_t firsts[CACHE_GROUPS_MAX] = {0};
     for (uint32_t group = 0; group < tier->n_groups; group++)
         firsts[group] = cache_group_first_span(&tier->geometry.groups, group, block_tokens,
                                                n * block_tokens);

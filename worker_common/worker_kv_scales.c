@@ -2,7 +2,6 @@
 
 #include "base/log/log.h"
 #include "kernels/quantize.h"
-#include "model/config/encoder_config.h"
 #include "model/config/kv_layers.h"
 #include "worker_common/worker_forward.h"
 
@@ -80,11 +79,6 @@ enum status worker_kv_scales_find(const struct model *model, const char *folder,
 {
     const enum kv_dtype dtype = worker_kv_dtype(wanted, model_weight_dtype(model));
     *scales_out = (struct kv_scales){0};
-    if (kv_dtype_is_8bit(dtype) && model_has_encoder(model_get_config(model)))
-        return error_set(error, STATUS_UNSUPPORTED,
-                         "kv_dtype is %s, but the model has an encoder, whose K and V have no "
-                         "scales: expected f32, bf16 or f16",
-                         kv_dtype_name(dtype));
     if (kv_dtype_is_8bit(dtype))
         return choose(model, folder, dtype, kv_scales, scales_out, error);
     if (kv_scales && kv_scales[0])
