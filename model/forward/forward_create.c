@@ -91,26 +91,11 @@ static struct attention_bias relative_bias(const struct forward *forward, uint32
 /* Attention over latents is computed in one way. */
 static enum status check_latents(const struct forward_options *options, struct error *error)
 {
-    const struct attention_switches *attention = &options->attention;
-    static const char *const PATHS[] = {"auto", "unfused", "short", "flash"};
-    static const char *const CHOICES[] = {"auto", "on", "off"};
-    const char *what = NULL, *value = "";
     if (options->context_math != CONTEXT_MATH_COMPUTE)
         return error_set(error, STATUS_UNSUPPORTED,
                          "attention_math is %s, but attention is over latents: expected compute",
                          context_math_name(options->context_math));
-    if (forward_stores_scores(attention))
-        what = "attention_path", value = PATHS[attention->path];
-    else if (attention->multi_block != CHOICE_AUTO)
-        what = "multi_block", value = CHOICES[attention->multi_block];
-    else if (attention->grouped != CHOICE_AUTO)
-        what = "grouped_query", value = CHOICES[attention->grouped];
-    if (!what)
-        return STATUS_OK;
-    return error_set(error, STATUS_UNSUPPORTED,
-                     "%s is %s, but attention is over latents, which is computed in one way: "
-                     "expected auto",
-                     what, value);
+    return forward_check_switches(&options->attention, "attention is over latents", error);
 }
 
 /* A chunk that begins behind a part of a tile would round the rest of it in another way. */

@@ -16,8 +16,6 @@ enum { SCRATCH_TOKENS = 64 };
 enum status forward_check_encoder(const struct model_config *config,
                                   const struct forward_options *options, struct error *error)
 {
-    const struct attention_switches *attention = &options->attention;
-    const char *what = NULL;
     if (!model_has_encoder(config))
         return STATUS_OK;
     if (options->context_math != CONTEXT_MATH_COMPUTE)
@@ -25,17 +23,10 @@ enum status forward_check_encoder(const struct model_config *config,
                          "attention_math is %s, but the model has an encoder: expected compute",
                          context_math_name(options->context_math));
     if (options->sinks.window > 0)
-        what = "sink_tokens is set";
-    else if (attention->path != PATH_AUTO)
-        what = "attention_path is not auto";
-    else if (attention->multi_block != CHOICE_AUTO)
-        what = "multi_block is not auto";
-    else if (attention->grouped != CHOICE_AUTO)
-        what = "grouped_query is not auto";
-    if (!what)
-        return STATUS_OK;
-    return error_set(error, STATUS_UNSUPPORTED,
-                     "%s, but the model has an encoder, which is computed in one way", what);
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "sink_tokens is %u, but the model has an encoder: expected 0",
+                         options->sinks.sinks);
+    return forward_check_switches(&options->attention, "the model has an encoder", error);
 }
 
 static uint32_t n_scratch_blocks(const struct forward_options *options)

@@ -88,6 +88,25 @@ static enum status check_blocks(const struct model *model, enum block_activation
         "or weights q8 or q4");
 }
 
+enum status forward_check_switches(const struct attention_switches *switches, const char *why,
+                                   struct error *error)
+{
+    static const char *const PATHS[] = {"auto", "unfused", "short", "flash"};
+    static const char *const CHOICES[] = {"auto", "on", "off"};
+    const char *what = NULL, *value = "";
+    if (forward_stores_scores(switches))
+        what = "attention_path", value = PATHS[switches->path];
+    else if (switches->multi_block != CHOICE_AUTO)
+        what = "multi_block", value = CHOICES[switches->multi_block];
+    else if (switches->grouped != CHOICE_AUTO)
+        what = "grouped_query", value = CHOICES[switches->grouped];
+    if (!what)
+        return STATUS_OK;
+    return error_set(error, STATUS_UNSUPPORTED,
+                     "%s is %s, but %s, which is computed in one way: expected auto", what, value,
+                     why);
+}
+
 /* Layers whose heads differ are in different groups. */
 static enum status check_groups(const struct model_config *config,
                                 const struct cache_groups *groups, struct error *error)

@@ -191,6 +191,9 @@ struct attention_config forward_shape_of(const struct forward *forward, uint32_t
 MUST_CHECK enum status forward_describe(const struct model *model,
                                         const struct forward_options *options, struct error *error,
                                         struct forward *forward_out);
+/* For attention that is computed in one way; why: "the model has an encoder". UNSUPPORTED: a switch asks for another. */
+MUST_CHECK enum status forward_check_switches(const struct attention_switches *switches,
+                                              const char *why, struct error *error);
 /* Then: what all layers have in common, and the places for them. INVALID_ARGUMENT, NO_MEMORY. */
 MUST_CHECK enum status forward_describe_attention(struct forward *forward, struct error *error);
 /* The scales of K and V in the number-th layer that has them, if the cache has 8-bit elements. */

@@ -222,10 +222,12 @@ Test(encoder_bits, what_is_not_computed_behind_an_encoder_is_refused_by_name)
          "encoder_tokens_max is 2097152"},
         {{.cache_dtype = CACHE_INT8}, STATUS_INVALID_ARGUMENT, "kv_scales has 0 layers with"},
         {{.context_math = CONTEXT_MATH_BF16}, STATUS_UNSUPPORTED, "attention_math is bf16"},
-        {{.attention = {.path = PATH_UNFUSED}}, STATUS_UNSUPPORTED, "attention_path is not auto"},
-        {{.attention = {.multi_block = CHOICE_ON}}, STATUS_UNSUPPORTED, "multi_block is not auto"},
-        {{.attention = {.grouped = CHOICE_OFF}}, STATUS_UNSUPPORTED, "grouped_query is not auto"},
-        {{.sinks = {.sinks = 4, .window = 16}}, STATUS_UNSUPPORTED, "sink_tokens is set"},
+        {{.attention = {.path = PATH_UNFUSED}},
+         STATUS_UNSUPPORTED,
+         "attention_path is unfused, but the model has an encoder"},
+        {{.attention = {.multi_block = CHOICE_ON}}, STATUS_UNSUPPORTED, "multi_block is on, but"},
+        {{.attention = {.grouped = CHOICE_OFF}}, STATUS_UNSUPPORTED, "grouped_query is off, but"},
+        {{.sinks = {.sinks = 4, .window = 16}}, STATUS_UNSUPPORTED, "sink_tokens is 4, but"},
     };
     struct runner runner;
     runner_open(&runner, GOLDEN_ENCODERS "/t5_v1_0", (struct runner_options){.n_blocks = 32});
