@@ -417,7 +417,7 @@ def with_long_context(folder):
             config = json.loads(path.read_text()) | {"max_position_embeddings": 40000}
             (long / path.name).write_text(json.dumps(config))
         elif path.suffix != ".gguf" and not (long / path.name).exists():
-            (long / path.name).symlink_to(path)
+            (long / path.name).hardlink_to(path)
     return long
 
 
