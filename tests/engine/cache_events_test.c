@@ -24,9 +24,11 @@ enum {
 
 static const struct geometry ONE = {.n_layers = 2, SHAPE};
 static const struct geometry WINDOWS = {
-    .n_layers = 5, SHAPE, .groups = {3, 2, {{1, 0}, {2, 20}, {2, 9}}}};
+    .n_layers = 5,
+    SHAPE,
+    .groups = {.n = 3, .places = 2, .all = {{1, 0, {0}}, {2, 20, {0}}, {2, 9, {0}}}}};
 static const struct geometry ALL_WINDOWS = {
-    .n_layers = 4, SHAPE, .groups = {2, 2, {{2, 16}, {2, 30}}}};
+    .n_layers = 4, SHAPE, .groups = {.n = 2, .places = 2, .all = {{2, 16, {0}}, {2, 30, {0}}}}};
 
 /* A span that was ever computed. */
 struct known {

@@ -62,8 +62,8 @@ Test(prefix_tier, groups_of_layers_with_windows_come_back_with_what_the_next_tok
 Test(prefix_tier, a_prefix_comes_back_with_the_recurrent_state_behind_it)
 {
     static const struct cache_groups GROUPS[] = {
-        {.n = 1, .places = 4, .all = {{4, 0}}, .n_state = 3},
-        {.n = 2, .places = 4, .all = {{4, 0}, {4, 20}}, .n_state = 7},
+        {.n = 1, .places = 4, .all = {{4, 0, {0}}}, .n_state = 3},
+        {.n = 2, .places = 4, .all = {{4, 0, {0}}, {4, 20, {0}}}, .n_state = 7},
     };
     static const uint32_t BLOCKS[] = {24, 50};
     struct tier_bed bed;

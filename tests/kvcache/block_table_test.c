@@ -109,7 +109,9 @@ Test(block_table, gets_cached_blocks_that_stand_above_held_ones)
 
 /* Two full layers, and two groups of two with a window of 20 tokens: at most 4 spans of 8. */
 static const struct geometry WINDOWS = {
-    .n_layers = 6, .block_tokens = 8, .groups = {3, 2, {{2, 0, {0}}, {2, 20, {0}}, {2, 20, {0}}}}};
+    .n_layers = 6,
+    .block_tokens = 8,
+    .groups = {.n = 3, .places = 2, .all = {{2, 0, {0}}, {2, 20, {0}}, {2, 20, {0}}}}};
 
 enum { SPANS = 12, N_BLOCKS = 80 };
 
@@ -245,7 +247,7 @@ Test(block_table_windows, a_span_that_was_given_back_can_be_kept_again_by_anothe
 Test(block_table_windows, what_rests_on_a_forgotten_origin_is_not_kept)
 {
     static const struct geometry ALL = {
-        .n_layers = 2, .block_tokens = 8, .groups = {1, 2, {{2, 20, {0}}}}};
+        .n_layers = 2, .block_tokens = 8, .groups = {.n = 1, .places = 2, .all = {{2, 20, {0}}}}};
     struct prefix_tree *tree_of_all;
     struct block_table table;
     struct prefix_hash hashes[SPANS];

@@ -24,31 +24,34 @@ enum {
 
 static const struct geometry ONE = {
     .n_layers = 2, .n_kv_heads = 1, .head_dim = 8, .block_tokens = BLOCK, .dtype = KV_F32};
-static const struct geometry WINDOWS = {.n_layers = 5,
-                                        .n_kv_heads = 1,
-                                        .head_dim = 8,
-                                        .block_tokens = BLOCK,
-                                        .dtype = KV_F32,
-                                        .groups = {3, 2, {{1, 0, {0}}, {2, 20, {0}}, {2, 9, {0}}}}};
-static const struct geometry ALL_WINDOWS = {.n_layers = 4,
-                                            .n_kv_heads = 1,
-                                            .head_dim = 8,
-                                            .block_tokens = BLOCK,
-                                            .dtype = KV_F32,
-                                            .groups = {2, 2, {{2, 16, {0}}, {2, 30, {0}}}}};
+static const struct geometry WINDOWS = {
+    .n_layers = 5,
+    .n_kv_heads = 1,
+    .head_dim = 8,
+    .block_tokens = BLOCK,
+    .dtype = KV_F32,
+    .groups = {.n = 3, .places = 2, .all = {{1, 0, {0}}, {2, 20, {0}}, {2, 9, {0}}}}};
+static const struct geometry ALL_WINDOWS = {
+    .n_layers = 4,
+    .n_kv_heads = 1,
+    .head_dim = 8,
+    .block_tokens = BLOCK,
+    .dtype = KV_F32,
+    .groups = {.n = 2, .places = 2, .all = {{2, 16, {0}}, {2, 30, {0}}}}};
 
 static const struct geometry STATE = {.n_layers = 2,
                                       .n_kv_heads = 1,
                                       .head_dim = 8,
                                       .block_tokens = BLOCK,
                                       .dtype = KV_F32,
-                                      .groups = {1, 2, {{2, 0}}, .n_state = 3}};
-static const struct geometry STATE_WINDOWS = {.n_layers = 4,
-                                              .n_kv_heads = 1,
-                                              .head_dim = 8,
-                                              .block_tokens = BLOCK,
-                                              .dtype = KV_F32,
-                                              .groups = {2, 2, {{2, 0}, {2, 20}}, .n_state = 2}};
+                                      .groups = {1, 2, {{2, 0, {0}}}, .n_state = 3}};
+static const struct geometry STATE_WINDOWS = {
+    .n_layers = 4,
+    .n_kv_heads = 1,
+    .head_dim = 8,
+    .block_tokens = BLOCK,
+    .dtype = KV_F32,
+    .groups = {2, 2, {{2, 0, {0}}, {2, 20, {0}}}, .n_state = 2}};
 
 static const struct cache_step STEP = {3 * BLOCK, SEQUENCES, CONTEXT};
 static const struct cache_step WHOLE = {CONTEXT, SEQUENCES, CONTEXT};

@@ -7,7 +7,7 @@
 enum { N_STATE = 3, N_SPANS = 4, N_BLOCKS = 20 };
 
 static const struct cache_groups GROUPS = {
-    .n = 1, .places = 1, .all = {{1, 0}}, .n_state = N_STATE};
+    .n = 1, .places = 1, .all = {{1, 0, {0}}}, .n_state = N_STATE};
 static const struct prefix_hash HASHES[N_SPANS] = {{1, 0}, {2, 0}, {3, 0}, {4, 0}};
 static struct block_pool *pool;
 static struct prefix_tree *tree;
