@@ -19,7 +19,7 @@ from cluster import Process
 KIB = 1 << 10
 BINARY, MODEL = "", ""
 DEEPER = 8  # times the layers: what grows with the weights stands out
-COPY_RATIO_MAX = 0.06
+COPY_RATIO_MAX = 0.12  # AddressSanitizer adds up to 0.08
 SHARED_RATIO_MAX = 1.05  # of the file's size: all workers' parts together
 READ_RATIO_MIN = 0.9  # what each worker has in memory: the unused head of a tied model may be away
 
