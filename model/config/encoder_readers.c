@@ -15,17 +15,6 @@ static void set_default_ids(struct model_config *config, uint32_t start)
     config->encoder.forced_first_id = config->encoder.forced_last_id = TOKEN_NONE;
 }
 
-/* A key that Transformers writes down but computes in one way alone. */
-static enum status require(const struct json_fields *fields, const char *key, bool expected)
-{
-    bool value = expected;
-    TRY(json_fields_bool(fields, key, &value));
-    if (value == expected)
-        return STATUS_OK;
-    return error_set(fields->error, STATUS_UNSUPPORTED, "%s: %s is %s, only %s is supported",
-                     fields->file, key, value ? "true" : "false", expected ? "true" : "false");
-}
-
 /* ---- T5 ---- */
 
 /* The keys of struct relative_bias. */
@@ -71,13 +60,13 @@ static enum status read_feed_forward(const struct json_fields *fields, const cha
         return error_set(fields->error, STATUS_CORRUPT,
                          "%s: dense_act_fn is \"%.40s\", feed_forward_proj is \"%.60s\"",
                          fields->file, act, words);
-    return require(fields, "is_gated_act", is_gated);
+    return json_fields_only(fields, "is_gated_act", is_gated);
 }
 
 static enum status read_t5(const struct json_fields *fields, const char *feed_forward,
                            struct model_config *config)
 {
-    TRY(require(fields, "is_encoder_decoder", true));
+    TRY(json_fields_only(fields, "is_encoder_decoder", true));
     config->encoder = (struct encoder_shape){.n_layers = config->n_layers,
                                              .n_heads = config->n_heads,
                                              .head_dim = config->head_dim,
@@ -155,11 +144,11 @@ static enum status read_encoder_heads(const struct json_fields *fields, struct m
 static enum status check_old_keys(const struct json_fields *fields, bool is_before)
 {
     uint32_t offset = 2;
-    TRY(require(fields, "normalize_before", is_before));
-    TRY(require(fields, "add_final_layer_norm", is_before));
-    TRY(require(fields, "normalize_embedding", true));
-    TRY(require(fields, "add_bias_logits", false));
-    TRY(require(fields, "static_position_embeddings", false));
+    TRY(json_fields_only(fields, "normalize_before", is_before));
+    TRY(json_fields_only(fields, "add_final_layer_norm", is_before));
+    TRY(json_fields_only(fields, "normalize_embedding", true));
+    TRY(json_fields_only(fields, "add_bias_logits", false));
+    TRY(json_fields_only(fields, "static_position_embeddings", false));
     TRY(json_fields_u32(fields, "extra_pos_embeddings", 0, UINT32_MAX, &offset));
     if (offset == 2)
         return STATUS_OK;
@@ -172,7 +161,7 @@ static enum status read_bart(const struct json_fields *fields, bool is_before,
 {
     bool is_scaled = false;
     struct encoder_shape *encoder = &config->encoder;
-    TRY(require(fields, "is_encoder_decoder", true));
+    TRY(json_fields_only(fields, "is_encoder_decoder", true));
     TRY(check_old_keys(fields, is_before));
     TRY(json_fields_require(fields, "encoder_layers"));
     TRY(json_fields_u32(fields, "encoder_layers", 1, LAYERS_MAX, &encoder->n_layers));

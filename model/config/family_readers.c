@@ -6,17 +6,6 @@
 #include <math.h>
 #include <string.h>
 
-/* A switch that must have one value. */
-static enum status require_bool(const struct json_fields *fields, const char *key, bool expected)
-{
-    bool value = expected;
-    TRY(json_fields_bool(fields, key, &value));
-    if (value == expected)
-        return STATUS_OK;
-    return error_set(fields->error, STATUS_UNSUPPORTED, "%s: %s is %s, only %s is supported",
-                     fields->file, key, value ? "true" : "false", expected ? "true" : "false");
-}
-
 static enum status read_scale(const struct json_fields *fields, const char *key, float *scale_out)
 {
     double scale = 1;
@@ -28,7 +17,7 @@ static enum status read_scale(const struct json_fields *fields, const char *key,
 enum status family_read_gemma(const struct json_fields *fields, struct model_config *config)
 {
     bool is_whole = false; /* of GGUF files */
-    TRY(require_bool(fields, "use_bidirectional_attention", false));
+    TRY(json_fields_only(fields, "use_bidirectional_attention", false));
     TRY(json_fields_bool(fields, "norms_are_whole", &is_whole));
     if (is_whole)
         config->decoder.norm = NORM_RMS;
@@ -98,7 +87,7 @@ enum status family_read_cohere(const struct json_fields *fields, struct model_co
 
 enum status family_read_cohere2(const struct json_fields *fields, struct model_config *config)
 {
-    TRY(require_bool(fields, "use_qk_norm", false));
+    TRY(json_fields_only(fields, "use_qk_norm", false));
     return read_logit_scale(fields, config);
 }
 
@@ -147,15 +136,15 @@ enum status family_read_ministral3(const struct json_fields *fields, struct mode
 enum status family_read_phi(const struct json_fields *fields, struct model_config *config)
 {
     (void)config;
-    return require_bool(fields, "qk_layernorm", false);
+    return json_fields_only(fields, "qk_layernorm", false);
 }
 
 enum status family_read_gpt2(const struct json_fields *fields, struct model_config *config)
 {
     (void)config;
-    TRY(require_bool(fields, "scale_attn_weights", true));
-    TRY(require_bool(fields, "add_cross_attention", false));
-    return require_bool(fields, "scale_attn_by_inverse_layer_idx", false);
+    TRY(json_fields_only(fields, "scale_attn_weights", true));
+    TRY(json_fields_only(fields, "add_cross_attention", false));
+    return json_fields_only(fields, "scale_attn_by_inverse_layer_idx", false);
 }
 
 enum status family_read_gpt_neox(const struct json_fields *fields, struct model_config *config)
@@ -171,10 +160,10 @@ enum status family_read_gpt_neox(const struct json_fields *fields, struct model_
 enum status family_read_opt(const struct json_fields *fields, struct model_config *config)
 {
     uint32_t projected = config->hidden;
-    TRY(require_bool(fields, "do_layer_norm_before", true));
-    TRY(require_bool(fields, "enable_bias", true));
-    TRY(require_bool(fields, "layer_norm_elementwise_affine", true));
-    TRY(require_bool(fields, "_remove_final_layer_norm", false));
+    TRY(json_fields_only(fields, "do_layer_norm_before", true));
+    TRY(json_fields_only(fields, "enable_bias", true));
+    TRY(json_fields_only(fields, "layer_norm_elementwise_affine", true));
+    TRY(json_fields_only(fields, "_remove_final_layer_norm", false));
     TRY(json_fields_u32(fields, "word_embed_proj_dim", 1, HIDDEN_MAX, &projected));
     if (projected == config->hidden)
         return STATUS_OK;
@@ -192,7 +181,7 @@ enum status family_read_bloom(const struct json_fields *fields, struct model_con
         return error_set(fields->error, STATUS_UNSUPPORTED,
                          "%s: n_inner is %u, only four times the hidden size, %u, is supported",
                          fields->file, inner, config->ffn);
-    return require_bool(fields, "apply_residual_connection_post_layernorm", false);
+    return json_fields_only(fields, "apply_residual_connection_post_layernorm", false);
 }
 
 /* Three decoders with one name: 7B (one KV head, one norm), 40B (groups, two norms) and RW (ALiBi, heads of their own). */
@@ -201,7 +190,7 @@ enum status family_read_falcon(const struct json_fields *fields, struct model_co
     bool is_new = false, has_one = true, is_parallel = true, has_alibi = false, has_bias = false;
     uint32_t n_kv_heads = config->n_heads, n_norms = 0;
     struct decoder *decoder = &config->decoder;
-    TRY(require_bool(fields, "apply_residual_connection_post_layernorm", false));
+    TRY(json_fields_only(fields, "apply_residual_connection_post_layernorm", false));
     TRY(json_fields_bool(fields, "new_decoder_architecture", &is_new));
     TRY(json_fields_bool(fields, "multi_query", &has_one));
     TRY(json_fields_bool(fields, "parallel_attn", &is_parallel));
@@ -244,9 +233,9 @@ static enum status read_mpt_attention(const struct json_fields *attention,
         return error_set(attention->error, STATUS_UNSUPPORTED,
                          "%s: attn_type is \"%.60s\", only multihead_attention is supported",
                          attention->file, type);
-    TRY(require_bool(attention, "attn_uses_sequence_id", false));
-    TRY(require_bool(attention, "qk_ln", false));
-    TRY(require_bool(attention, "prefix_lm", false));
+    TRY(json_fields_only(attention, "attn_uses_sequence_id", false));
+    TRY(json_fields_only(attention, "qk_ln", false));
+    TRY(json_fields_only(attention, "prefix_lm", false));
     if (!has_alibi || bias_max != 8 || clip != 0)
         return error_set(attention->error, STATUS_UNSUPPORTED,
                          "%s: alibi is %s, alibi_bias_max %u, clip_qkv %g; only true, 8 and null "
@@ -261,8 +250,8 @@ enum status family_read_mpt(const struct json_fields *fields, struct model_confi
 {
     uint32_t ratio = 4;
     const json_t *object;
-    TRY(require_bool(fields, "no_bias", true));
-    TRY(require_bool(fields, "learned_pos_emb", true)); /* Transformers ignores it */
+    TRY(json_fields_only(fields, "no_bias", true));
+    TRY(json_fields_only(fields, "learned_pos_emb", true)); /* Transformers ignores it */
     TRY(json_fields_u32(fields, "expansion_ratio", 1, 64, &ratio));
     TRY(json_fields_object(fields, "attn_config", &object));
     if (ratio > FFN_MAX / config->hidden)
@@ -375,7 +364,7 @@ enum status family_read_qwen3_moe(const struct json_fields *fields, struct model
 enum status family_read_qwen3_5(const struct json_fields *fields, struct model_config *config)
 {
     const char *gate = "silu";
-    TRY(require_bool(fields, "attn_output_gate", true));
+    TRY(json_fields_only(fields, "attn_output_gate", true));
     TRY(json_fields_string(fields, "output_gate_type", &gate));
     if (strcmp(gate, "silu") != 0 && strcmp(gate, "swish") != 0)
         return error_set(fields->error, STATUS_UNSUPPORTED,
@@ -551,8 +540,8 @@ enum status family_read_deepseek_v2(const struct json_fields *fields, struct mod
 {
     const char *method = "greedy";
     TRY(read_deepseek(fields, "softmax", 0, config));
-    TRY(require_bool(fields, "norm_topk_prob", false));
-    TRY(require_bool(fields, "rope_interleave", true));
+    TRY(json_fields_only(fields, "norm_topk_prob", false));
+    TRY(json_fields_only(fields, "rope_interleave", true));
     TRY(json_fields_string(fields, "topk_method", &method));
     if (strcmp(method, "group_limited_greedy") == 0)
         return read_expert_groups(fields, 1, &config->experts.routing);

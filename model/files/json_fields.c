@@ -116,6 +116,16 @@ enum status json_fields_bool(const struct json_fields *fields, const char *key, 
     return STATUS_OK;
 }
 
+enum status json_fields_only(const struct json_fields *fields, const char *key, bool expected)
+{
+    bool value = expected;
+    TRY(json_fields_bool(fields, key, &value));
+    if (value == expected)
+        return STATUS_OK;
+    return error_set(fields->error, STATUS_UNSUPPORTED, "%s: %s is %s, only %s is supported",
+                     fields->file, key, value ? "true" : "false", expected ? "true" : "false");
+}
+
 enum status json_fields_string(const struct json_fields *fields, const char *key,
                                const char **value_out)
 {

@@ -4,7 +4,7 @@
  * If a member is absent or null, *value_out stays as it is: the caller sets the default before.
  * json_fields_require checks that a member is there. Every error sentence names file and key.
  *
- * All functions fail with CORRUPT.
+ * All functions fail with CORRUPT, json_fields_only also with UNSUPPORTED.
  * Thread: any, but only one at a time for one document.
  */
 #pragma once
@@ -40,6 +40,9 @@ MUST_CHECK enum status json_fields_real(const struct json_fields *fields, const 
                                         double min, double max, double *value_out);
 MUST_CHECK enum status json_fields_bool(const struct json_fields *fields, const char *key,
                                         bool *value_out);
+/* For a switch that is computed in one way alone. UNSUPPORTED: it has the other value. */
+MUST_CHECK enum status json_fields_only(const struct json_fields *fields, const char *key,
+                                        bool expected);
 /* Borrowed from the object. */
 MUST_CHECK enum status json_fields_string(const struct json_fields *fields, const char *key,
                                           const char **value_out);

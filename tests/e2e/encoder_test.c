@@ -41,14 +41,9 @@ static void work_of(struct work *work, const char *model, const char *const *bot
 
 static uint64_t expect_tokens(const char *model, const char *const *both)
 {
-    struct work work;
-    struct cluster cluster;
-    work_of(&work, model, both);
-    start(&cluster, model, both, NULL);
-    const uint64_t bytes = expect_all_same(&work, &cluster, LIMIT_MS);
-    cluster_stop(&cluster);
-    work_destroy(&work);
-    return bytes;
+    return expect_split_of(
+        &(struct split){.limit_ms = LIMIT_MS, .model = model, .single = both, .both = both},
+        LENGTHS, N_REQUESTS, N_TOKENS);
 }
 
 /* Of each text its cross blocks, and a block with the token that begins the reply. */
@@ -94,22 +89,6 @@ Test(encoder, a_split_cluster_has_the_tokens_of_one_process_with_calibrated_8_bi
     for (size_t i = 0; i < 2; i++)
         expect_bytes(expect_tokens(model, (const char *const[]){"--kv-dtype", DTYPES[i], NULL}), 1,
                      16);
-}
-
-/* Of all prompts one after the other. */
-static void expect_round(const struct work *work, struct cluster *cluster)
-{
-    struct client *client = client_create(cluster->router.grpc);
-    struct generation *generation = malloc(sizeof *generation);
-    for (uint32_t i = 0; i < work->n; i++) {
-        work_request(work, i, generation);
-        client_start(client, generation);
-        cr_assert(client_wait(client, generation, 60000));
-        expect_same(work, i, generation);
-    }
-    free(generation);
-    client_destroy(client);
-    cluster_wait_quiet(cluster);
 }
 
 #define CACHED "kvferry_prefix_hit_tokens_total"

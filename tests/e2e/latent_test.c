@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { N_REQUESTS = 6, N_TOKENS = 40, LIMIT_MS = 120000, FLAGS_MAX = 12 };
+enum { N_REQUESTS = 6, N_TOKENS = 40, LIMIT_MS = 120000 };
 
 #define TEXT KVFERRY_SOURCE_DIR "/cli/demo_prompt.txt"
 
@@ -20,26 +20,13 @@ static const uint32_t PROMPT_TOKENS = 9 + 40 + 41 + 300 + 511 + 900;
 static uint64_t expect_tokens(const char *model, const char *const *both,
                               const char *const *context, const char *const *generation)
 {
-    const char *flags[FLAGS_MAX + 3] = {"--local-prefill-max-tokens", "0"};
-    struct work work;
-    struct cluster cluster;
-    for (uint32_t i = 0; generation && generation[i]; i++) {
-        cr_assert_lt(i, FLAGS_MAX);
-        flags[2 + i] = generation[i];
-    }
-    work_create_of(&work,
-                   &(struct cluster_options){.model = model, .n_generations = 1, .both = both},
-                   LENGTHS, N_REQUESTS, N_TOKENS);
-    cluster_start(&cluster, &(struct cluster_options){.model = model,
-                                                      .n_contexts = 1,
-                                                      .n_generations = 1,
-                                                      .both = both,
-                                                      .context = context,
-                                                      .generation = flags});
-    const uint64_t bytes = expect_all_same(&work, &cluster, LIMIT_MS);
-    cluster_stop(&cluster);
-    work_destroy(&work);
-    return bytes;
+    return expect_split_of(&(struct split){.limit_ms = LIMIT_MS,
+                                           .model = model,
+                                           .single = both,
+                                           .both = both,
+                                           .context = context,
+                                           .generation = generation},
+                           LENGTHS, N_REQUESTS, N_TOKENS);
 }
 
 /* Whole blocks cross: at least the tokens, at most a block more for each prompt. */

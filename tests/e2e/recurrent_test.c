@@ -6,10 +6,9 @@
 
 #include <criterion/criterion.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-enum { N_REQUESTS = 6, N_TOKENS = 40, LIMIT_MS = 120000, FLAGS_MAX = 14 };
+enum { N_REQUESTS = 6, N_TOKENS = 40, LIMIT_MS = 120000 };
 
 #define TEXT KVFERRY_SOURCE_DIR "/cli/demo_prompt.txt"
 
@@ -41,14 +40,10 @@ static void work_of(struct work *work, const char *model, const char *const *bot
 static uint64_t expect_tokens(const char *model, const char *const *both,
                               const char *const *context)
 {
-    struct work work;
-    struct cluster cluster;
-    work_of(&work, model, both);
-    start(&cluster, model, both, context);
-    const uint64_t bytes = expect_all_same(&work, &cluster, LIMIT_MS);
-    cluster_stop(&cluster);
-    work_destroy(&work);
-    return bytes;
+    return expect_split_of(
+        &(struct split){
+            .limit_ms = LIMIT_MS, .model = model, .single = both, .both = both, .context = context},
+        LENGTHS, N_REQUESTS, N_TOKENS);
 }
 
 /* Whole blocks cross: at least what there is, at most a block more for each prompt, and the padding of states: less than a half. */
@@ -90,22 +85,6 @@ Test(recurrent, caches_of_8_bits_have_the_scales_of_calibrate)
                                                          scales, "--kv-digest", NULL},
                                    NULL),
                      1, 16);
-}
-
-/* Of all prompts one after the other. */
-static void expect_round(const struct work *work, struct cluster *cluster)
-{
-    struct client *client = client_create(cluster->router.grpc);
-    struct generation *generation = malloc(sizeof *generation);
-    for (uint32_t i = 0; i < work->n; i++) {
-        work_request(work, i, generation);
-        client_start(client, generation);
-        cr_assert(client_wait(client, generation, 60000));
-        expect_same(work, i, generation);
-    }
-    free(generation);
-    client_destroy(client);
-    cluster_wait_quiet(cluster);
 }
 
 #define CACHED "kvferry_prefix_hit_tokens_total"

@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -59,22 +58,6 @@ static uint32_t look(const char *folder, bool flips)
     if (open_folder)
         closedir(open_folder);
     return n;
-}
-
-/* One after the other, so that each is pushed out by those behind it. */
-static void expect_round(const struct work *work, struct cluster *cluster)
-{
-    struct client *client = client_create(cluster->router.grpc);
-    struct generation *generation = malloc(sizeof *generation);
-    for (uint32_t i = 0; i < work->n; i++) {
-        work_request(work, i, generation);
-        client_start(client, generation);
-        cr_assert(client_wait(client, generation, 60000));
-        expect_same(work, i, generation);
-    }
-    free(generation);
-    client_destroy(client);
-    cluster_wait_quiet(cluster);
 }
 
 static void start_split(struct cluster *cluster, const char *const *both)

@@ -20,23 +20,12 @@ static const uint32_t LENGTHS[N_REQUESTS] = {9, 40, 49, 300, 511, 900};
 static uint64_t expect_tokens_of(const char *model, const char *const *single,
                                  const char *const *both, const char *const *context)
 {
-    struct work work;
-    struct cluster cluster;
-    work_create_of(&work,
-                   &(struct cluster_options){.model = model, .n_generations = 1, .both = single},
-                   LENGTHS, N_REQUESTS, N_TOKENS);
-    cluster_start(&cluster,
-                  &(struct cluster_options){.model = model,
-                                            .n_contexts = 1,
-                                            .n_generations = 1,
-                                            .both = both,
-                                            .context = context,
-                                            .generation = (const char *const[]){
-                                                "--local-prefill-max-tokens", "0", NULL}});
-    const uint64_t bytes = expect_all_same(&work, &cluster, LIMIT_MS);
-    cluster_stop(&cluster);
-    work_destroy(&work);
-    return bytes;
+    return expect_split_of(&(struct split){.limit_ms = LIMIT_MS,
+                                           .model = model,
+                                           .single = single,
+                                           .both = both,
+                                           .context = context},
+                           LENGTHS, N_REQUESTS, N_TOKENS);
 }
 
 static uint64_t expect_tokens(const char *model, const char *const *both,

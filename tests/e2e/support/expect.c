@@ -11,6 +11,8 @@
 #define GRACE_NS       NS_PER_S
 #define SPLIT_LIMIT_MS 60000u
 
+enum { GENERATION_FLAGS_MAX = 12 };
+
 void work_request(const struct work *work, uint32_t i, struct generation *generation_out)
 {
     *generation_out = (struct generation){
@@ -140,6 +142,21 @@ bool expect_same_or_typed(const struct work *work, uint32_t i, const struct gene
     return false;
 }
 
+void expect_round(const struct work *work, struct cluster *cluster)
+{
+    struct client *client = client_create(cluster->router.grpc);
+    struct generation *generation = malloc(sizeof *generation);
+    for (uint32_t i = 0; i < work->n; i++) {
+        work_request(work, i, generation);
+        client_start(client, generation);
+        cr_assert(client_wait(client, generation, SPLIT_LIMIT_MS));
+        expect_same(work, i, generation);
+    }
+    free(generation);
+    client_destroy(client);
+    cluster_wait_quiet(cluster);
+}
+
 uint64_t expect_all_same(const struct work *work, struct cluster *cluster, uint32_t limit_ms)
 {
     struct client *client = client_create(cluster->router.grpc);
@@ -189,19 +206,37 @@ void expect_replies(const struct work *work, struct cluster *cluster)
     cluster_wait_quiet(cluster);
 }
 
-uint64_t expect_split_is_single(const char *const *flags, const uint32_t *lengths, uint32_t n,
-                                uint32_t max_tokens)
+uint64_t expect_split_of(const struct split *split, const uint32_t *lengths, uint32_t n,
+                         uint32_t max_tokens)
 {
-    static const char *const ALL_CROSS[] = {"--local-prefill-max-tokens", "0", NULL};
+    const char *generation[GENERATION_FLAGS_MAX + 3] = {"--local-prefill-max-tokens", "0"};
     struct work work;
     struct cluster cluster;
-    work_create(&work, lengths, n, max_tokens, flags);
-    cluster_start(&cluster,
-                  &(struct cluster_options){
-                      .n_contexts = 1, .n_generations = 1, .both = flags, .generation = ALL_CROSS});
-    const uint64_t bytes = expect_all_same(&work, &cluster, SPLIT_LIMIT_MS);
+    for (uint32_t i = 0; split->generation && split->generation[i]; i++) {
+        cr_assert_lt(i, GENERATION_FLAGS_MAX);
+        generation[2 + i] = split->generation[i];
+    }
+    work_create_of(
+        &work,
+        &(struct cluster_options){.model = split->model, .n_generations = 1, .both = split->single},
+        lengths, n, max_tokens);
+    cluster_start(&cluster, &(struct cluster_options){.model = split->model,
+                                                      .n_contexts = 1,
+                                                      .n_generations = 1,
+                                                      .both = split->both,
+                                                      .context = split->context,
+                                                      .generation = generation});
+    const uint64_t bytes = expect_all_same(&work, &cluster, split->limit_ms);
     cr_expect_gt(bytes, 0);
     cluster_stop(&cluster);
     work_destroy(&work);
     return bytes;
+}
+
+uint64_t expect_split_is_single(const char *const *flags, const uint32_t *lengths, uint32_t n,
+                                uint32_t max_tokens)
+{
+    return expect_split_of(
+        &(struct split){.single = flags, .both = flags, .limit_ms = SPLIT_LIMIT_MS}, lengths, n,
+        max_tokens);
 }

@@ -35,12 +35,22 @@ void expect_same(const struct work *work, uint32_t i, const struct generation *g
 /* Ended once, in time, and with the single process's tokens or a prefix of them and a status that
  * the caller may retry or asked for. Returns whether it succeeded. */
 bool expect_same_or_typed(const struct work *work, uint32_t i, const struct generation *generation);
+/* All, one after the other, each with the single process's tokens; then nothing is held. */
+void expect_round(const struct work *work, struct cluster *cluster);
 /* All at once, each with the single process's tokens within limit_ms; then nothing is held. Returns the bytes of KV that crossed. */
 uint64_t expect_all_same(const struct work *work, struct cluster *cluster, uint32_t limit_ms);
 /* A context and a generation worker with flags (ended by NULL) have the tokens of one generation worker with them, of n prompts of these
  * lengths. Every prompt crosses. Returns the bytes of KV that did. */
 uint64_t expect_split_is_single(const char *const *flags, const uint32_t *lengths, uint32_t n,
                                 uint32_t max_tokens);
+/* The same of any model. single: flags of the one process; both: of both workers; context, generation: of one. Ended by NULL, or NULL. */
+struct split {
+    const char *model; /* NULL: the demo */
+    const char *const *single, *const *both, *const *context, *const *generation;
+    uint32_t limit_ms; /* of the split cluster, for all requests */
+};
+uint64_t expect_split_of(const struct split *split, const uint32_t *lengths, uint32_t n,
+                         uint32_t max_tokens);
 /* The greedy ones, one after the other, each with the single process's tokens, from KV that crossed; then nothing is held. */
 void expect_greedy_same(const struct work *work, struct cluster *cluster);
 /* All, one after the other, each with a reply of any tokens, from KV that crossed; then nothing is held. */
