@@ -30,6 +30,9 @@ import transformers
 from safetensors.torch import save_file
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(HERE))
+import committed  # noqa: E402
+
 VOCABULARY = 96
 PAIRS = ((9, 21), (70, 33), (1, 5))  # tokens of the source, tokens of the decoder
 GREEDY_STEPS = 40
@@ -221,52 +224,11 @@ def make(root, name):
           f"{len(set(greedy[0]))} and {len(set(greedy[1]))} different greedy tokens")
 
 
-def is_same(file, made, committed):
-    if file == "golden.f32":
-        ours, theirs = np.fromfile(made, "<f4"), np.fromfile(committed, "<f4")
-        return ours.shape == theirs.shape and bool(np.abs(ours - theirs).max() < 1e-5)
-    with open(made, "rb") as ours, open(committed, "rb") as theirs:
-        if file == "golden.json":  # the versions are those of whoever made it
-            ours, theirs = json.load(ours), json.load(theirs)
-            return all(ours[key] == theirs.get(key) for key in ("vocabulary", "start", "pairs", "greedy"))
-        return ours.read() == theirs.read()
-
-
-def check(root):
-    found = []
-    for name in MODELS:
-        make(root, name)
-        made, committed = os.path.join(root, name), os.path.join(HERE, name)
-        theirs = set(os.listdir(committed)) if os.path.isdir(committed) else set()
-        for file in sorted(set(os.listdir(made)) | theirs):
-            paths = os.path.join(made, file), os.path.join(committed, file)
-            if not all(os.path.exists(path) for path in paths):
-                found.append(f"{paths[1]} is missing or left over")
-            elif not is_same(file, *paths):
-                found.append(f"{paths[1]} differs")
-    for sentence in found:
-        print(sentence, file=sys.stderr)
-    return 1 if found else 0
-
-
-def write(root, names):
-    for name in names:
-        make(root, name)
-        shutil.rmtree(os.path.join(HERE, name), ignore_errors=True)
-        shutil.copytree(os.path.join(root, name), os.path.join(HERE, name))
-    return 0
-
-
 def main():
-    names = [word for word in sys.argv[1:] if word != "--check"]
-    unknown = [name for name in names if name not in MODELS]
-    if unknown or (names and "--check" in sys.argv):
-        sys.exit(f"usage: make.py [--check | NAME ...]; names: {', '.join(MODELS)}")
     torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
-    with tempfile.TemporaryDirectory() as root:
-        return check(root) if "--check" in sys.argv else write(root, names or list(MODELS))
+    return committed.run(HERE, list(MODELS), make, ("vocabulary", "start", "pairs", "greedy"))
 
 
 if __name__ == "__main__":

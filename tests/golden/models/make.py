@@ -29,6 +29,9 @@ from safetensors import safe_open
 from safetensors.torch import save_file
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path.insert(0, os.path.dirname(HERE))
+import committed  # noqa: E402
+
 VOCABULARY = 96
 PROMPT_LENGTHS = (1, 9, 70)
 GREEDY_STEPS = 64
@@ -588,65 +591,11 @@ def make(root, name):
     print(f"{name:24} {weight_bytes:7} bytes of weights, largest logit {np.abs(logits).max():.2f}")
 
 
-def is_same(file, made, committed):
-    if file == "golden.f32":
-        ours, theirs = np.fromfile(made, "<f4"), np.fromfile(committed, "<f4")
-        return ours.shape == theirs.shape and bool(np.abs(ours - theirs).max() < 1e-5)
-    with open(made, "rb") as ours, open(committed, "rb") as theirs:
-        if file == "golden.json":  # the versions are those of whoever made it
-            ours, theirs = json.load(ours), json.load(theirs)
-            return all(ours[key] == theirs.get(key) for key in ("vocabulary", "prompts", "greedy"))
-        return ours.read() == theirs.read()
-
-
-def differences(made, committed):
-    """A sentence for each file that is not as it would be made now."""
-    ours = set(os.listdir(made))
-    theirs = set(os.listdir(committed)) if os.path.isdir(committed) else set()
-    for file in sorted(ours | theirs):
-        path = os.path.join(committed, file)
-        if file not in theirs:
-            yield f"{path} is missing"
-        elif file not in ours:
-            yield f"{path} is left over"
-        elif not is_same(file, os.path.join(made, file), path):
-            yield f"{path} differs"
-
-
-def leftovers():
-    for name in sorted(os.listdir(HERE)):
-        if name not in MODELS and os.path.isfile(os.path.join(HERE, name, "config.json")):
-            yield f"{os.path.join(HERE, name)} has no row"
-
-
-def check(root):
-    found = list(leftovers())
-    for name in MODELS:
-        make(root, name)
-        found += differences(os.path.join(root, name), os.path.join(HERE, name))
-    for sentence in found:
-        print(sentence, file=sys.stderr)
-    return 1 if found else 0
-
-
-def write(root, names):
-    for name in names:
-        make(root, name)
-        shutil.rmtree(os.path.join(HERE, name), ignore_errors=True)
-        shutil.copytree(os.path.join(root, name), os.path.join(HERE, name))
-    return 0
-
-
 def main():
-    names = [word for word in sys.argv[1:] if word != "--check"]
-    unknown = [name for name in names if name not in MODELS]
-    if unknown or (names and "--check" in sys.argv):
-        sys.exit(f"usage: make.py [--check | NAME ...]; names: {', '.join(MODELS)}")
     torch.set_num_threads(1)
     transformers.logging.set_verbosity_error()
     transformers.utils.logging.disable_progress_bar()
-    with tempfile.TemporaryDirectory() as root:
-        return check(root) if "--check" in sys.argv else write(root, names or list(MODELS))
+    return committed.run(HERE, list(MODELS), make, ("vocabulary", "prompts", "greedy"))
 
 
 if __name__ == "__main__":
