@@ -16,8 +16,7 @@ static const uint32_t *find_tokens(struct cache_events *events, struct prefix_ha
 {
     const struct cache_source *source = &events->source;
     for (; events->at < source->n; events->at++) {
-        const struct prefix_hash known = source->hashes[events->at];
-        if (known.lo == hash.lo && known.hi == hash.hi)
+        if (prefix_hash_equal(source->hashes[events->at], hash))
             return source->is_common ? source->token_ids + (size_t)events->at * events->block_tokens
                                      : NULL;
     }

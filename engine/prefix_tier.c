@@ -402,8 +402,7 @@ static bool lacks(const struct prefix_tier *tier, const struct restore *restore,
 static uint32_t n_common(const struct restore *a, const struct restore *b)
 {
     uint32_t n = 0;
-    while (n < a->n_spans && n < b->n_spans && a->hashes[n].lo == b->hashes[n].lo &&
-           a->hashes[n].hi == b->hashes[n].hi)
+    while (n < a->n_spans && n < b->n_spans && prefix_hash_equal(a->hashes[n], b->hashes[n]))
         n++;
     return n;
 }

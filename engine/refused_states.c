@@ -4,7 +4,7 @@
 static uint32_t find(const struct refused_states *states, struct prefix_hash hash)
 {
     for (uint32_t i = 0; i < states->n; i++)
-        if (states->hashes[i].lo == hash.lo && states->hashes[i].hi == hash.hi)
+        if (prefix_hash_equal(states->hashes[i], hash))
             return i;
     return REFUSED_STATES_MAX;
 }

@@ -9,12 +9,24 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 struct prefix_hash {
     uint64_t lo, hi;
 };
+
+static inline bool prefix_hash_equal(struct prefix_hash a, struct prefix_hash b)
+{
+    return a.lo == b.lo && a.hi == b.hi;
+}
+
+/* Zeros stand for the beginning, which no span comes before. */
+static inline bool prefix_hash_is_none(struct prefix_hash hash)
+{
+    return hash.lo == 0 && hash.hi == 0;
+}
 
 struct prefix_key {
     uint8_t bytes[16];

@@ -69,7 +69,7 @@ static inline uint32_t find_slot(const struct prefix_tree *tree, struct prefix_h
     uint32_t slot = home_slot(tree, hash);
     while (tree->slots[slot] != NONE) {
         const struct node *node = &tree->nodes[tree->slots[slot]];
-        if (node->hash.lo == hash.lo && node->hash.hi == hash.hi)
+        if (prefix_hash_equal(node->hash, hash))
             return slot;
         slot = (slot + 1) & tree->slots_mask;
     }

@@ -65,7 +65,7 @@ bool stored_index_is_full(const struct stored_index *index)
 
 static bool is_key(const struct stored_key *a, const struct stored_key *b)
 {
-    return a->hash.lo == b->hash.lo && a->hash.hi == b->hash.hi && a->group == b->group;
+    return prefix_hash_equal(a->hash, b->hash) && a->group == b->group;
 }
 
 static uint32_t home_of(const struct stored_index *index, const struct stored_key *key)

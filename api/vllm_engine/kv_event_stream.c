@@ -145,8 +145,8 @@ static int64_t name_of(struct prefix_hash hash)
 
 static void add_stored(struct batch *batch, const struct span_event *from)
 {
-    const bool follows = batch->last.lo != 0 && from->parent.lo == batch->last.lo &&
-                         from->parent.hi == batch->last.hi;
+    const bool follows = !prefix_hash_is_none(batch->last) &&
+                         prefix_hash_equal(from->parent, batch->last);
     const uint32_t at = batch->n_blocks++;
     Smg__Grpc__Common__KvBlock *block = &batch->blocks[at];
     uint32_t *tokens = batch->token_ids + (size_t)at * from->n_tokens;
@@ -163,7 +163,7 @@ static void add_stored(struct batch *batch, const struct span_event *from)
         Smg__Grpc__Common__KvBlocksStored *stored = &batch->stored[batch->n - 1];
         smg__grpc__common__kv_blocks_stored__init(stored);
         stored->blocks = &batch->block_list[at];
-        if (from->parent.lo != 0 || from->parent.hi != 0) {
+        if (!prefix_hash_is_none(from->parent)) {
             stored->parent_block_hash_presence_case =
                 SMG__GRPC__COMMON__KV_BLOCKS_STORED__PARENT_BLOCK_HASH_PRESENCE_PARENT_BLOCK_HASH;
             stored->parent_block_hash = name_of(from->parent);

@@ -100,16 +100,6 @@ void block_union_destroy(struct block_union *all)
 
 /* ---- finding ---- */
 
-static bool is_same(struct prefix_hash a, struct prefix_hash b)
-{
-    return a.lo == b.lo && a.hi == b.hi;
-}
-
-static bool is_none(struct prefix_hash hash)
-{
-    return hash.lo == 0 && hash.hi == 0;
-}
-
 static uint32_t *link_bucket(const struct block_union *all, uint32_t source,
                              struct prefix_hash hash)
 {
@@ -121,7 +111,7 @@ static uint32_t *find_link(const struct block_union *all, uint32_t source, struc
 {
     uint32_t *at = link_bucket(all, source, hash);
     while (*at != NONE &&
-           (all->links[*at].source != source || !is_same(all->links[*at].hash, hash)))
+           (all->links[*at].source != source || !prefix_hash_equal(all->links[*at].hash, hash)))
         at = &all->links[*at].next;
     return at;
 }
@@ -129,7 +119,7 @@ static uint32_t *find_link(const struct block_union *all, uint32_t source, struc
 static uint32_t *find_entry(const struct block_union *all, struct prefix_hash hash)
 {
     uint32_t *at = &all->entry_buckets[hash.lo & all->mask];
-    while (*at != NONE && !is_same(all->entries[*at].hash, hash))
+    while (*at != NONE && !prefix_hash_equal(all->entries[*at].hash, hash))
         at = &all->entries[*at].next;
     return at;
 }
@@ -211,7 +201,7 @@ bool block_union_store(struct block_union *all, uint32_t source, struct prefix_h
     struct prefix_hash before = {0}, own;
     if (*find_link(all, source, hash) != NONE)
         return true;
-    if (!is_none(parent)) {
+    if (!prefix_hash_is_none(parent)) {
         const uint32_t above = *find_link(all, source, parent);
         if (above == NONE)
             return false;

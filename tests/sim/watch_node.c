@@ -41,7 +41,7 @@ void watch_node_start(struct worker_node *worker, const struct prefix_key *key)
 static uint32_t find_in(const struct watch_node *watch, struct prefix_hash hash)
 {
     uint32_t at = watch->n;
-    while (at > 0 && (watch->has[at - 1].lo != hash.lo || watch->has[at - 1].hi != hash.hi))
+    while (at > 0 && !prefix_hash_equal(watch->has[at - 1], hash))
         at--;
     return at;
 }
@@ -50,13 +50,13 @@ static uint32_t find_in(const struct watch_node *watch, struct prefix_hash hash)
 static bool is_true(const struct watch_node *watch, const struct span_event *event)
 {
     struct prefix_hash hash = event->hash;
-    if (event->n_tokens > 0 && event->parent.lo == 0 && event->parent.hi == 0)
+    if (event->n_tokens > 0 && prefix_hash_is_none(event->parent))
         prefix_hash_blocks(&watch->key, "", 0, event->token_ids, event->n_tokens,
                            watch->block_tokens, &hash);
     else if (event->n_tokens > 0)
         prefix_hash_next(&watch->key, event->parent, event->token_ids, event->n_tokens,
                          watch->block_tokens, &hash);
-    return hash.lo == event->hash.lo && hash.hi == event->hash.hi;
+    return prefix_hash_equal(hash, event->hash);
 }
 
 static void take(struct worker_node *worker, const struct span_event *event)

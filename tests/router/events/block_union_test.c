@@ -54,7 +54,7 @@ struct seen {
 static uint32_t find(const struct seen *seen, struct prefix_hash hash)
 {
     for (uint32_t i = 0; i < seen->n; i++)
-        if (seen->blocks[i].hash.lo == hash.lo && seen->blocks[i].hash.hi == hash.hi)
+        if (prefix_hash_equal(seen->blocks[i].hash, hash))
             return i;
     return UINT32_MAX;
 }
