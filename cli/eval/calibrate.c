@@ -56,7 +56,8 @@ static enum status open_all(struct calibration *run)
                                                .kv_scales = "",
                                                .cpu_kernels = values->cpu_kernels,
                                                .attention_kernels = values->attention_kernels,
-                                               .window_tokens = values->window_tokens};
+                                               .window_tokens = values->window_tokens,
+                                               .takes_encoder = true};
     TRY(eval_text_read(run->folder, values->text, values->tokens_max, run->error, &run->text));
     TRY(eval_device_open(run->folder, "cpu", &options, &run->device, run->error));
     TRY(thread_pool_create(values->threads, false, &run->threads));

@@ -11,7 +11,6 @@
 #include "cli/interrupt.h"
 #include "cli/output.h"
 #include "device/device.h"
-#include "model/config/encoder_config.h"
 #include "model/model.h"
 #include "tokenizer/tokenizer.h"
 
@@ -106,7 +105,6 @@ static enum status open_models(struct eval *eval)
     TRY(thread_pool_create(eval->values->threads, false, &eval->threads));
     TRY(eval_model_open(eval->folder, &options, eval->threads, eval->device, eval->error,
                         &eval->model));
-    TRY(encoder_refuse(model_get_config(eval_model_get(eval->model)), "eval", eval->error));
     eval->vocabulary = eval_model_vocabulary(eval->model);
     if (eval->values->against[0]) {
         options.weights = eval->values->against_weights;
@@ -120,7 +118,6 @@ static enum status open_models(struct eval *eval)
             options.kv_dtype = WORKER_KV_AUTO;
         TRY(eval_model_open(eval->values->against, &options, eval->threads, eval->device,
                             eval->error, &eval->reference));
-        TRY(encoder_refuse(model_get_config(eval_model_get(eval->reference)), "eval", eval->error));
         const uint32_t other = eval_model_vocabulary(eval->reference);
         eval->vocabulary = other < eval->vocabulary ? other : eval->vocabulary;
         eval->totals.has_reference = true;

@@ -120,6 +120,8 @@ static enum status open_all(struct eval_model *model, const char *folder,
         .threads = threads,
         .device = model->device};
     TRY(model_load(folder, &load, error, &model->model));
+    if (!options->takes_encoder)
+        TRY(encoder_refuse(model_get_config(model->model), "eval", error));
     const uint32_t context = model_get_config(model->model)->context_tokens;
     if (options->window_tokens > context && options->sink_tokens == 0)
         return error_set(error, STATUS_INVALID_ARGUMENT,

@@ -38,6 +38,7 @@ struct eval_model_options {
     uint32_t sink_tokens;
     const char *cpu_kernels, *attention_kernels;
     uint32_t window_tokens; /* most tokens of a window */
+    bool takes_encoder;     /* false: a model with an encoder is refused */
 };
 
 /* Opens the device that computes, "cpu" too. Fails as worker_device_check and worker_device_open. The caller closes it. */
