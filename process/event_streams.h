@@ -19,6 +19,14 @@
 
 #define EVENT_STREAM_MARKS 6
 
+/* Their metrics have one help in each role that has such streams. */
+#define KV_EVENTS_HELP                                                                             \
+    "Changes of prefix caches, of blocks of prompts, that this process has seen: in a worker "     \
+    "its own, in the router those of its workers."
+#define KV_EVENT_STREAMS_HELP "Open streams of KV events."
+#define KV_EVENT_OVERRUNS_HELP                                                                     \
+    "How often a stream of KV events was too far behind, and got a new snapshot."
+
 struct event_streams;
 
 /* What next sees of a stream. */

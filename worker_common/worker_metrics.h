@@ -12,6 +12,7 @@
 #include "base/metrics/metrics.h"
 #include "kvcache/block_pool.h"
 #include "kvtransfer/transport/transport.h"
+#include "process/event_streams.h"
 #include "process/process_state.h"
 
 #define DATA_PORT_CONNECTIONS_HELP                                                                 \
@@ -135,12 +136,9 @@
     X(HISTOGRAM(BUCKETS_TOKENS), batch_tokens, "kvferry_batch_tokens", "",                         \
       "Tokens computed in a step.")                                                                \
     TIER_METRICS(X)                                                                                \
-    X(COUNTER, kv_events, "kvferry_kv_events_total", "",                                           \
-      "Blocks of prompts that were stored in the prefix cache or removed from it.")                \
-    X(GAUGE, kv_event_streams, "kvferry_kv_event_streams", "",                                     \
-      "Open streams of events of the prefix cache.")                                               \
-    X(COUNTER, kv_event_overruns, "kvferry_kv_event_overruns_total", "",                           \
-      "How often a stream was more than kv_events_max behind, and got a new snapshot.")            \
+    X(COUNTER, kv_events, "kvferry_kv_events_total", "", KV_EVENTS_HELP)                           \
+    X(GAUGE, kv_event_streams, "kvferry_kv_event_streams", "", KV_EVENT_STREAMS_HELP)              \
+    X(COUNTER, kv_event_overruns, "kvferry_kv_event_overruns_total", "", KV_EVENT_OVERRUNS_HELP)   \
     DATA_PORT_METRICS(X)
 
 METRICS_DECLARE(worker_metrics, WORKER_METRICS);

@@ -6,6 +6,7 @@
 #pragma once
 
 #include "base/metrics/status_counters.h"
+#include "process/event_streams.h"
 #include "router/placement/router_core.h"
 
 #define ROUTER_METRICS(X)                                                                          \
@@ -46,16 +47,13 @@
       "Prompt tokens that the router expected to be cached on the chosen worker.")                 \
     X(COUNTER, prefix_query, "kvferry_router_prefix_query_tokens_total", "",                       \
       "Prompt tokens that the router looked up to choose a worker.")                               \
-    X(COUNTER, kv_events, "kvferry_kv_events_total", "",                                           \
-      "Changes of the workers' prefix caches that the router received.")                           \
+    X(COUNTER, kv_events, "kvferry_kv_events_total", "", KV_EVENTS_HELP)                           \
     X(COUNTER, kv_events_left_out, "kvferry_kv_events_left_out_total", "",                         \
-      "Of these, blocks for which kv_event_blocks_max had no room, or behind such a one.")         \
+      "Blocks of KV events for which kv_event_blocks_max had no room, or behind such a one.")      \
     X(GAUGE, kv_event_blocks, "kvferry_kv_event_blocks", "",                                       \
       "Blocks of prompts that some worker has cached, as the router reports to gateways.")         \
-    X(GAUGE, kv_event_streams, "kvferry_kv_event_streams", "",                                     \
-      "Open streams of KV events to gateways.")                                                    \
-    X(COUNTER, kv_event_overruns, "kvferry_kv_event_overruns_total", "",                           \
-      "How often such a stream was too far behind, and got a new snapshot.")                       \
+    X(GAUGE, kv_event_streams, "kvferry_kv_event_streams", "", KV_EVENT_STREAMS_HELP)              \
+    X(COUNTER, kv_event_overruns, "kvferry_kv_event_overruns_total", "", KV_EVENT_OVERRUNS_HELP)   \
     X(GAUGE, contexts_ready, "kvferry_peers", "role=ctx-worker,state=ready",                       \
       "Workers by role and state.")                                                                \
     X(GAUGE, contexts_down, "kvferry_peers", "role=ctx-worker,state=not_ready",                    \

@@ -192,10 +192,18 @@ static void wait_for(struct reading *reading, uint64_t number)
     cr_assert_eq(late, 0, "number %lu", (unsigned long)reading->number);
 }
 
+static bool has_ended(struct reading *reading)
+{
+    pthread_mutex_lock(&reading->lock);
+    const bool has_ended = reading->has_ended;
+    pthread_mutex_unlock(&reading->lock);
+    return has_ended;
+}
+
 static void wait_end(struct reading *reading)
 {
     wait_for(reading, UINT64_MAX);
-    cr_assert(reading->has_ended);
+    cr_assert(has_ended(reading));
 }
 
 static void finish(struct reading *reading)
@@ -260,11 +268,11 @@ Test(event_streams, a_caller_has_its_share_and_gets_it_back)
     for (int i = 0; i < TRIES_MAX; i++) { /* until the server knows that it has left */
         begin(&bed, &readings[0]);
         wait_for(&readings[0], 0);
-        if (!readings[0].has_ended)
+        if (!has_ended(&readings[0]))
             break;
         rpc_client_call_release(readings[0].call);
     }
-    cr_assert(!readings[0].has_ended);
+    cr_assert(!has_ended(&readings[0]));
     for (int i = 0; i < 3; i++)
         finish(&readings[i]);
     stop(&bed);
