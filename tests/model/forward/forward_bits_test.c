@@ -112,9 +112,9 @@ Test(forward_bits, every_tiny_model_in_chunks)
 /* Blocks that a window has passed are given back and hold NaN: nothing of them is read. */
 Test(forward_bits, windows_give_their_blocks_back)
 {
-    static const char *const MODELS[] = {"gemma3_t4",         "gemma2_t5",        "gpt_oss_t5",
-                                         "mistral_t4_window", "olmo3_t4",         "cohere2_t4",
-                                         "gemma4_t5",         "gemma4_t5_k_is_v", "gemma4_t5_text"};
+    static const char *const MODELS[] = {
+        "gemma3_t4",  "gemma2_t5", "gpt_oss_t5",       "mistral_t4_window", "olmo3_t4",
+        "cohere2_t4", "gemma4_t5", "gemma4_t5_k_is_v", "gemma4_t5_text",    "gemma4_t5_moe_apart"};
     static const enum cache_dtype DTYPES[] = {CACHE_F32, CACHE_BF16, CACHE_F16, CACHE_INT8,
                                               CACHE_E4M3};
     for (size_t m = 0; m < sizeof MODELS / sizeof *MODELS; m++)
