@@ -247,9 +247,9 @@ void forward_norm_rows(const struct forward *forward, const struct tensor *weigh
 /* y <- norm(x) of rows of the hidden size; y may be x. bias may have data NULL, and so may weight: there is none. */
 void forward_norm(const struct forward *forward, const struct tensor *weight,
                   const struct tensor *bias, struct rows x, struct rows y, uint32_t n_rows);
-/* Rows first .. first + n_rows - 1, at most mlp_rows_max, of an MLP that reads x: the branch, or hidden, has room for all. */
+/* Rows first .. first + n_rows - 1, at most mlp_rows_max, of an MLP that reads those of all: the branch, or hidden, gets the same rows. */
 void forward_mlp_rows(const struct forward *forward, const struct layer_weights *weights,
-                      struct rows x, uint32_t first, uint32_t n_rows);
+                      struct rows all, uint32_t first, uint32_t n_rows);
 /* Where the last product of a branch goes. */
 struct rows forward_end_of_branch(const struct forward *forward);
 /* Counts a layer as enqueued and tells on_layer. */
@@ -315,11 +315,11 @@ MUST_CHECK enum status forward_check_sinks(const struct model_config *config,
 /* ---- forward_experts.c ---- */
 
 /* As forward_mlp_rows, of a layer with experts in place of the MLP. */
-void forward_expert_rows(const struct forward *forward, uint32_t layer, struct rows x,
+void forward_expert_rows(const struct forward *forward, uint32_t layer, struct rows all,
                          uint32_t first, uint32_t n_rows);
-/* The same of experts beside the MLP. Experts and router read hidden, each by another norm; normed, which x may be, is theirs when
+/* The same of experts beside the MLP. Experts and router read hidden, each by another norm; normed, which all may be, is theirs when
  * the MLP has read its rows. */
-void forward_rows_beside(const struct forward *forward, uint32_t layer, struct rows x,
+void forward_rows_beside(const struct forward *forward, uint32_t layer, struct rows all,
                          uint32_t first, uint32_t n_rows);
 /* Creates moe and layer_experts if the model has experts. INVALID_ARGUMENT, NO_MEMORY with a sentence. */
 MUST_CHECK enum status forward_create_experts(struct forward *forward, struct error *error);

@@ -6,7 +6,8 @@ that the converter of llama.cpp writes. Logits are those of ../models (golden.f3
 
 gemma4_blocks    a random model with experts, its matrices in blocks; gemma4_blocks.f32: logits of Transformers for its values, of
                  the prompt in others.json
-gemma4_tokens    the tokenizer of ../tokenizer/gemma as files of Gemma 4 have it, without tensors; gemma4_tokens.json: ids of strings
+gemma4_tokens    the tokenizer of ../tokenizer/gemma as files of Gemma 4 have it, with the keys of gemma4_blocks; gemma4_tokens.json: ids
+                 of strings
 """
 import json
 
@@ -37,7 +38,7 @@ OWN_NAMES = {"router.scale": "ffn_gate_inp.scale", "router.per_expert_scale": "f
              "experts.gate_proj.weight": "ffn_gate_exps.weight", "experts.up_proj.weight": "ffn_up_exps.weight"}
 
 
-def write_keys(writer, config, n_tokens):
+def write_keys(writer, config):
     layers, n_sharing = config["num_hidden_layers"], config.get("num_kv_shared_layers") or 0
     types = config.get("layer_types")
     ropes = config.get("rope_parameters") or {}
@@ -72,7 +73,6 @@ def write_keys(writer, config, n_tokens):
         writer.add_expert_count(config["num_experts"])
         writer.add_expert_used_count(config["top_k_experts"])
         writer.add_expert_feed_forward_length(config["moe_intermediate_size"])
-    write_numbered_tokens(writer, n_tokens)
 
 
 def frequencies(config):
@@ -116,7 +116,8 @@ def named(config, tensors, is_joined):
 def write_file(name, model, is_joined):
     config = json.loads((MODELS / model / "config.json").read_text())
     writer = GGUFWriter(HERE / f"{name}.gguf", "gemma4")
-    write_keys(writer, config, config["vocab_size"])
+    write_keys(writer, config)
+    write_numbered_tokens(writer, config["vocab_size"])
     for key, tensor in named(config, tensors_of(model), is_joined).items():
         add_tensor(writer, key, tensor)
     finish(writer)
@@ -146,7 +147,8 @@ def write_blocks():
     """The matrices of the model become the values of their blocks."""
     model = random_model()
     writer = GGUFWriter(HERE / "gemma4_blocks.gguf", "gemma4")
-    write_keys(writer, BLOCKS, BLOCKS["vocab_size"])
+    write_keys(writer, BLOCKS)
+    write_numbered_tokens(writer, BLOCKS["vocab_size"])
     state = {key: value for key, value in model.state_dict().items() if key != "lm_head.weight"}
     for name, tensor in named(BLOCKS, state, True).items():
         kind = KINDS.get(name.split(".")[-2]) if name.endswith(".weight") and tensor.ndim > 1 else None
@@ -176,6 +178,9 @@ def write_tokens():
              else TokenType.USER_DEFINED if token == "<|tool_response>"
              else TokenType.BYTE if token.startswith("<0x") else TokenType.NORMAL for i, token in enumerate(tokens)]
     writer = GGUFWriter(HERE / "gemma4_tokens.gguf", "gemma4")
+    write_keys(writer, BLOCKS)
+    add_tensor(writer, "rope_freqs.weight", frequencies(BLOCKS))
+    add_tensor(writer, "per_layer_token_embd.weight", torch.zeros(2, 4))
     writer.add_tokenizer_model("gemma4")
     writer.add_token_list(tokens)
     writer.add_token_scores([-1000.0] * len(tokens))
