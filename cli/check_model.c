@@ -165,16 +165,25 @@ static uint64_t padding_at(const struct geometry *geometry, uint32_t n_tokens)
     return bytes;
 }
 
-/* Layers whose heads differ, and those that read K and V of others. */
+/* Layers with experts, those whose heads differ, and those that read K and V of others. */
 static void add_unequal(json_t *facts, const struct model_config *config,
                         const struct geometry *geometry)
 {
     const uint32_t n_tokens = smaller(config->context_tokens, LONGEST_SHOWN);
-    uint32_t n_sharing = 0, n_wide = 0;
+    const struct moe_config *experts = &config->experts;
+    uint32_t n_sharing = 0, n_wide = 0, n_chosen = 0;
     for (uint32_t layer = 0; layer < config->n_layers; layer++) {
         n_sharing += config->kv_back[layer] > 0;
         n_wide += config->is_wide[layer];
+        n_chosen += config->has_experts[layer];
     }
+    if (n_chosen > 0)
+        json_object_set_new(facts, "experts",
+                            json_pack("{s:I, s:I, s:I, s:I, s:b}", "layers", (json_int_t)n_chosen,
+                                      "n", (json_int_t)experts->routing.n_experts, "per_token",
+                                      (json_int_t)experts->routing.top_k, "inner",
+                                      (json_int_t)experts->n_inner, "beside_mlp",
+                                      config->experts_are_beside_mlp));
     if (n_sharing > 0)
         json_object_set_new(facts, "layers_that_read_others", json_integer(n_sharing));
     if (n_wide > 0)
@@ -426,11 +435,19 @@ static void print_windows(const json_t *facts)
            mib(windows, "sequence_bytes_whole"));
 }
 
-/* "wide   7 of 35 layers have heads of 512, 1 for K and V: 32768 tokens have 0.0 MiB of padding"
+/* "experts 30 of 30 layers have 128 experts, 8 for each token, beside the MLP"
+ * "wide   7 of 35 layers have heads of 512, 1 for K and V: 32768 tokens have 0.0 MiB of padding"
  * "shared 20 of 35 layers read K and V of others" */
 static void print_unequal(const json_t *facts)
 {
     const json_t *wide = json_object_get(facts, "wide");
+    const json_t *experts = json_object_get(facts, "experts");
+    if (experts)
+        printf("experts         " INT " of " INT " layers have " INT " experts, " INT
+               " for each token%s\n",
+               fact(experts, "layers"), fact(facts, "layers"), fact(experts, "n"),
+               fact(experts, "per_token"),
+               json_is_true(json_object_get(experts, "beside_mlp")) ? ", beside the MLP" : "");
     if (wide)
         printf("wide            " INT " of " INT " layers have heads of " INT ", " INT
                " for K and V: " INT " tokens have %.1f MiB of padding\n",

@@ -90,6 +90,37 @@ static const char *const DEEPSEEK[][2] = {
     {NULL, NULL},
 };
 
+static const char *const GEMMA4_ENDS[][2] = {
+    {"token_embd.weight", "model.embed_tokens.weight"},
+    {"per_layer_token_embd.weight", "model.embed_tokens_per_layer.weight"},
+    {"per_layer_model_proj.weight", "model.per_layer_model_projection.weight"},
+    {"per_layer_proj_norm.weight", "model.per_layer_projection_norm.weight"},
+    {"output_norm.weight", "model.norm.weight"},
+    {"output.weight", "lm_head.weight"},
+    {NULL, NULL},
+};
+/* The scales of the choice are called those of down, since they may as well be there. */
+static const char *const GEMMA4[][2] = {
+    {"post_attention_norm.weight", "post_attention_layernorm.weight"},
+    {"ffn_norm.weight", "pre_feedforward_layernorm.weight"},
+    {"post_ffw_norm.weight", "post_feedforward_layernorm.weight"},
+    {"layer_output_scale.weight", "layer_scalar"},
+    {"inp_gate.weight", "per_layer_input_gate.weight"},
+    {"proj.weight", "per_layer_projection.weight"},
+    {"post_norm.weight", "post_per_layer_input_norm.weight"},
+    {"post_ffw_norm_1.weight", "post_feedforward_layernorm_1.weight"},
+    {"pre_ffw_norm_2.weight", "pre_feedforward_layernorm_2.weight"},
+    {"post_ffw_norm_2.weight", "post_feedforward_layernorm_2.weight"},
+    {"ffn_gate_inp.weight", "router.proj.weight"},
+    {"ffn_gate_inp.scale", "router.scale"},
+    {"ffn_down_exps.scale", "router.per_expert_scale"},
+    {"ffn_gate_up_exps.weight", "experts.%u.gate_proj.weight"},
+    {"ffn_gate_exps.weight", "experts.%u.gate_proj.weight"},
+    {"ffn_up_exps.weight", "experts.%u.up_proj.weight"},
+    {"ffn_down_exps.weight", "experts.%u.down_proj.weight"},
+    {NULL, NULL},
+};
+
 /* Of architectures before Llama, with all of their tensors. */
 
 #define BOTH(own, name)                                                                            \
@@ -180,6 +211,12 @@ static const struct gguf_architecture ARCHITECTURES[] = {
      .names = AFTER_BRANCHES,
      .norms_are_whole = true,
      .layers_of_wide_scale = 62},
+    {.name = "gemma4",
+     .class = "Gemma4ForCausalLM",
+     .model_type = "gemma4_text",
+     .names = GEMMA4,
+     .ends = GEMMA4_ENDS,
+     .is_unequal = true},
     {.name = "phi3",
      .class = "Phi3ForCausalLM",
      .model_type = "phi3",
@@ -279,8 +316,8 @@ static const struct gguf_architecture ARCHITECTURES[] = {
 };
 
 #define SUPPORTED                                                                                  \
-    "llama, mistral3, qwen2, qwen3, qwen3moe, gemma, gemma2, gemma3, phi3, granite, olmo2, "       \
-    "gpt-oss, command-r, deepseek2, gpt2, gptneox, bloom, falcon and mpt"
+    "llama, mistral3, qwen2, qwen3, qwen3moe, gemma, gemma2, gemma3, gemma4, phi3, granite, "      \
+    "olmo2, gpt-oss, command-r, deepseek2, gpt2, gptneox, bloom, falcon and mpt"
 
 /* Whether the file's experts are chosen as the row says. */
 static enum status has_gating(const struct gguf_file *file,
@@ -334,6 +371,11 @@ bool gguf_architecture_is_of_experts(struct gguf_text name)
     return ends_with(name, "_exps.weight") || ends_with(name, "_exps.bias");
 }
 
+bool gguf_architecture_is_gate_up(struct gguf_text name)
+{
+    return ends_with(name, "_gate_up_exps.weight");
+}
+
 bool gguf_architecture_is_of_heads(struct gguf_text name)
 {
     return ends_with(name, ".attn_k_b.weight") || ends_with(name, ".attn_v_b.weight");
@@ -365,6 +407,10 @@ void gguf_architecture_name(const struct gguf_architecture *architecture, struct
         found = find_name(LAYER_NAMES, own + used);
     if (!found)
         return;
+    if (gguf_architecture_is_gate_up(name)) {
+        found = expert % 2 == 0 ? found : find_name(architecture->names, "ffn_up_exps.weight");
+        expert /= 2;
+    }
     const char *layers = architecture->layers ? architecture->layers : "model.layers.";
     const char *number = strstr(found, "%u");
     if (number)

@@ -30,6 +30,7 @@ struct gguf_architecture {
     bool has_layer_norm;    /* not RMS */
     bool queries_grow;      /* with their position: Ministral 3 */
     bool is_latent;         /* attention over latents: DeepSeek */
+    bool is_unequal;        /* layers differ: Gemma 4, which gguf_gemma4.h reads */
     uint8_t gating;         /* a row is that of files with this expert_gating_func; 0: of all */
     const char *
         rope_part; /* the word for the part of a head that rotates; NULL: rope.dimension_count is a head */
@@ -43,9 +44,11 @@ MUST_CHECK enum status gguf_architecture_find(const struct gguf_file *file,
                                               struct error *error);
 
 /* The name that a folder of Transformers gives to a tensor; "" if the architecture does not use it. One tensor may have the matrices
- * of all experts: expert is the number of one of them. */
+ * of all experts: expert is the number of one of them. Of those with gate and up, one behind the other, there are two of each. */
 void gguf_architecture_name(const struct gguf_architecture *architecture, struct gguf_text name,
                             uint32_t expert, char *name_out, size_t name_max);
+/* Whether a tensor has gate and up of all experts. */
+bool gguf_architecture_is_gate_up(struct gguf_text name);
 
 /* Whether a tensor has a matrix for each head, one after the other. */
 bool gguf_architecture_is_of_heads(struct gguf_text name);

@@ -1,6 +1,7 @@
 #include "gguf/gguf_config.h"
 
 #include "gguf/gguf_architecture.h"
+#include "gguf/gguf_gemma4.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -15,24 +16,26 @@
 
 /* ---- numbers ---- */
 
+static const char ALIKE[] = ""; /* of all architectures whose layers are alike */
+
 static const struct number_row {
     const char *key; /* behind the architecture's name */
     const char *word;
     bool is_required, is_real;
-    const char *only; /* of these architectures, between spaces; NULL: of all */
+    const char *only; /* of these architectures, between spaces, or ALIKE; NULL: of all */
 } NUMBERS[] = {
     {"embedding_length", "hidden_size", true, false, NULL},
     {"block_count", "num_hidden_layers", true, false, NULL},
-    {"feed_forward_length", "intermediate_size", true, false, NULL},
+    {"feed_forward_length", "intermediate_size", true, false, ALIKE},
     {"attention.head_count", "num_attention_heads", true, false, NULL},
-    {"attention.head_count_kv", "num_key_value_heads", false, false, NULL},
-    {"attention.key_length", "head_dim", false, false, NULL},
+    {"attention.head_count_kv", "num_key_value_heads", false, false, ALIKE},
+    {"attention.key_length", "head_dim", false, false, ALIKE},
     {"context_length", "max_position_embeddings", true, false, NULL},
-    {"rope.freq_base", "rope_theta", false, true, NULL},
+    {"rope.freq_base", "rope_theta", false, true, ALIKE},
     {"rope.freq_base_swa", "rope_local_base_freq", false, true, " gemma3 "},
     {"attention.sliding_window", "sliding_window", false, false, " gemma2 gemma3 phi3 gpt-oss "},
     {"attn_logit_softcapping", "attn_logit_softcapping", false, true, " gemma2 gemma3 "},
-    {"final_logit_softcapping", "final_logit_softcapping", false, true, " gemma2 gemma3 "},
+    {"final_logit_softcapping", "final_logit_softcapping", false, true, " gemma2 gemma3 gemma4 "},
     {"expert_count", "num_experts", true, false, " qwen3moe "},
     {"expert_count", "num_local_experts", true, false, " gpt-oss "},
     {"expert_used_count", "num_experts_per_tok", true, false, " qwen3moe gpt-oss "},
@@ -59,7 +62,7 @@ static enum status add_number(const struct gguf_file *file,
 {
     char key[96], only[32];
     snprintf(only, sizeof only, " %s ", architecture->name);
-    if (row->only && !strstr(row->only, only))
+    if (row->only == ALIKE ? architecture->is_unequal : row->only && !strstr(row->only, only))
         return STATUS_OK;
     snprintf(key, sizeof key, "%s.%s", architecture->name, row->key);
     if (!gguf_find(file, key))
@@ -406,11 +409,13 @@ static enum status add_scaling(const struct gguf_file *file,
 
 /* Tokens that end a text besides the one of the key, whatever the file says: those of the chat formats. */
 static const char *const ENDS[] = {
-    "<|eot_id|>",    "<|im_end|>", "<|end|>", "<end_of_turn>",
-    "<|endoftext|>", "<|eom_id|>", "<EOT>",   "<|end_of_text|>",
+    "<|eot_id|>", "<|im_end|>", "<|end|>",         "<end_of_turn>", "<|endoftext|>",
+    "<|eom_id|>", "<EOT>",      "<|end_of_text|>", "<turn|>",       "<eos>",
 };
+/* Behind it comes what a tool says; files call it a token of a user, which is shown. */
+static const char END_FOR_TOOL[] = "<|tool_response>";
 
-enum { TOKEN_IS_CONTROL = 3 };
+enum { TOKEN_IS_CONTROL = 3, TOKEN_IS_OF_USER = 4 };
 
 static void add_id(json_t *list, uint64_t id)
 {
@@ -447,7 +452,10 @@ static enum status add_tokens(const struct gguf_file *file, json_t *config, stru
     const uint8_t *at = tokens->at;
     for (uint64_t i = 0; i < tokens->n; i++) {
         const struct gguf_text token = gguf_next_text(&at);
-        const bool is_control = types && gguf_number_at(types, i) == TOKEN_IS_CONTROL;
+        const double type = types ? gguf_number_at(types, i) : 0;
+        const bool is_control = type == TOKEN_IS_CONTROL;
+        if ((is_control || type == TOKEN_IS_OF_USER) && gguf_text_is(token, END_FOR_TOOL))
+            add_id(ends, i);
         for (size_t e = 0; is_control && e < COUNT(ENDS); e++)
             if (gguf_text_is(token, ENDS[e]))
                 add_id(ends, i);
@@ -538,8 +546,12 @@ static enum status fill(const struct gguf_file *file, json_t *config, struct err
     json_object_set_new(config, "architectures", json_pack("[s]", architecture->class));
     json_object_set_new(config, "model_type", json_string(architecture->model_type));
     TRY(add_numbers(file, architecture, config, error));
-    TRY(refuse_rest(file, architecture, config, error));
-    TRY(add_scaling(file, architecture, config, error));
+    if (architecture->is_unequal) {
+        TRY(gguf_gemma4_add(file, config, error));
+    } else {
+        TRY(refuse_rest(file, architecture, config, error));
+        TRY(add_scaling(file, architecture, config, error));
+    }
     TRY(add_tokens(file, config, error));
     if (architecture->qkv_is_plain)
         TRY(add_older(file, architecture, config, error));
@@ -556,7 +568,7 @@ static enum status fill(const struct gguf_file *file, json_t *config, struct err
         add_score_scale(architecture, config);
     if (architecture->has_layer_norm && gguf_find_tensor(file, "blk.0.attn_q_norm.weight"))
         json_object_set_new(config, "use_qk_norm", json_true()); /* Command R+ */
-    if (number_in(config, "num_experts") > 0)
+    if (number_in(config, "num_experts") > 0 && !architecture->is_unequal)
         json_object_set_new(config, "norm_topk_prob", json_true());
     if (strcmp(architecture->name, "llama") == 0 && gguf_find_tensor(file, "blk.0.attn_q.bias"))
         json_object_set_new(config, "attention_bias", json_true());

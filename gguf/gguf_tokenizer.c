@@ -88,7 +88,7 @@ struct vocabulary {
     const struct gguf_key *tokens, *types, *scores; /* types, scores NULL: none */
     struct gguf_text *texts;                        /* [n] */
     uint64_t n;
-    bool is_spm;
+    bool is_spm, has_merges; /* has_merges: is_spm, whose merges do not follow from scores */
     const struct splitting *splitting;   /* not is_spm */
     uint64_t bos, eos, unknown, padding; /* UINT64_MAX: none */
     bool adds_bos, adds_eos, adds_space;
@@ -140,15 +140,17 @@ static enum status find_kind(struct vocabulary *vocabulary)
     TRY(gguf_text(vocabulary->file, "tokenizer.ggml.model", &model, vocabulary->error));
     if (!model.bytes)
         return error_set(vocabulary->error, STATUS_CORRUPT, "key tokenizer.ggml.model is missing");
-    vocabulary->is_spm = gguf_text_is(model, "llama");
+    vocabulary->has_merges = gguf_text_is(model, "gemma4");
+    vocabulary->is_spm = vocabulary->has_merges || gguf_text_is(model, "llama");
     if (vocabulary->is_spm) {
-        vocabulary->adds_bos = vocabulary->adds_space = true;
+        vocabulary->adds_bos = true;
+        vocabulary->adds_space = !vocabulary->has_merges;
         return STATUS_OK;
     }
     if (gguf_text_is(model, "gpt2"))
         return find_splitting(vocabulary);
     return error_set(vocabulary->error, STATUS_UNSUPPORTED,
-                     "tokenizer.ggml.model is \"%.*s\", supported are gpt2 and llama",
+                     "tokenizer.ggml.model is \"%.*s\", supported are gpt2, llama and gemma4",
                      (int)(model.n < 60 ? model.n : 60), model.bytes);
 }
 
@@ -288,7 +290,7 @@ static enum status add_scored_merges(const struct vocabulary *vocabulary, json_t
 static enum status add_merges(const struct vocabulary *vocabulary, json_t *list)
 {
     const struct gguf_key *merges;
-    if (vocabulary->is_spm)
+    if (vocabulary->is_spm && !vocabulary->has_merges)
         return add_scored_merges(vocabulary, list);
     TRY(gguf_array(vocabulary->file, "tokenizer.ggml.merges", &merges, vocabulary->error));
     if (!merges || merges->kind != GGUF_TEXT)

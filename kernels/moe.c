@@ -211,6 +211,15 @@ enum status moe_check_weights(const struct moe *moe, const struct moe_weights *w
 
 /* ---- for the back ends ---- */
 
+void moe_choose(const struct moe *moe, const struct moe_weights *weights, const float *logits,
+                uint32_t *ids_out, float *weights_out)
+{
+    const struct moe_routing *routing = &moe->config.routing;
+    moe_route(routing, weights->selection_bias, logits, ids_out, weights_out);
+    for (uint32_t rank = 0; weights->expert_scales && rank < routing->top_k; rank++)
+        weights_out[rank] *= weights->expert_scales[ids_out[rank]];
+}
+
 void *moe_space_take(struct moe_space *space, size_t n)
 {
     assert(space->used % MOE_ALIGNMENT == 0);

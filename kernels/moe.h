@@ -1,8 +1,8 @@
 /*
  * moe - mixture of experts: a router gives each token to top_k of n_experts feed-forward networks.
  *
- *     logits  = router x + its bias                                     [n_experts]
- *     ids, weights = moe_route(logits)                                  [top_k], the best first
+ *     logits  = router x + its bias                                     [n_experts]; router_x in place of x if there is one
+ *     ids, weights = moe_route(logits)                                  [top_k], the best first; then times the experts' scales
  *     expert(x) = down(gated(gate(x), up(x)))                           activation, limit, ...
  *     y = sum over ranks of weights[rank] expert[ids[rank]](x)          in the order of the ranks
  *         + shared expert(x), times sigmoid(shared gate x) if there is one
@@ -14,6 +14,7 @@
  *     gpt-oss            SOFTMAX_TOP   -            1       -             interleaved, biases, limit 7
  *     DeepSeek-V2        SOFTMAX_ALL   no           16      GROUP_BEST    shared expert
  *     DeepSeek-V3        SIGMOID       yes          2.5     GROUP_TWO     selection bias, shared expert
+ *     Gemma 4            SOFTMAX_ALL   yes          1       -             the router reads other rows; scales of the experts
  *
  * (Mixtral: arXiv 2401.04088; DeepSeek-V2: 2405.04434, section 2.2; DeepSeek-V3: 2412.19437, section
  * 2.1.2; gpt-oss: 2508.10925.) The row of a token depends on that token alone: its bits do not depend on other
@@ -85,6 +86,7 @@ struct moe_expert {
 struct moe_weights {
     struct moe_matrix router;         /* [n_experts][n_in] */
     const float *selection_bias;      /* [n_experts], SIGMOID only; NULL: none */
+    const float *expert_scales;       /* [n_experts] times the weights of the choice; NULL: 1 */
     const struct moe_expert *experts; /* [n_experts] */
     struct moe_expert shared;         /* with n_shared_inner rows */
     struct moe_matrix shared_gate;    /* [1][n_in]; w NULL: the shared expert counts in full */
@@ -92,9 +94,11 @@ struct moe_weights {
 
 /* y does not overlap x. n_tokens is at most n_tokens_max and may be 0. */
 struct moe_io {
-    const float *x;    /* [n_tokens][n_in] */
-    uint64_t x_stride; /* floats from token to token */
-    float *y;          /* [n_tokens][n_in] */
+    const float *x;        /* [n_tokens][n_in] */
+    uint64_t x_stride;     /* floats from token to token */
+    const float *router_x; /* [n_tokens][n_in]: what the router reads; NULL: x */
+    uint64_t router_x_stride;
+    float *y; /* [n_tokens][n_in] */
     uint64_t y_stride;
     uint32_t n_tokens;
     bool accumulate;

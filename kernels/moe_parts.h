@@ -13,6 +13,10 @@ struct moe {
     char *workspace; /* aligned to 64 bytes; nothing in it outlives a forward */
 };
 
+/* moe_route, then the scales of the chosen experts. */
+void moe_choose(const struct moe *moe, const struct moe_weights *weights, const float *logits,
+                uint32_t *ids_out, float *weights_out);
+
 /* Divides a workspace into pieces. With base NULL it only counts the bytes. */
 struct moe_space {
     char *base;

@@ -78,13 +78,12 @@ static void add_weighted(const struct scratch *scratch, uint32_t n, float weight
 }
 
 static void token_forward(const struct moe *moe, const struct moe_weights *weights, const float *x,
-                          const struct scratch *scratch)
+                          const float *router_x, const struct scratch *scratch)
 {
     const struct moe_config *config = &moe->config;
-    multiply(moe, moe_product(&weights->router, config->routing.n_experts, config->n_in), x,
+    multiply(moe, moe_product(&weights->router, config->routing.n_experts, config->n_in), router_x,
              scratch->logits);
-    moe_route(&config->routing, weights->selection_bias, scratch->logits, scratch->ids,
-              scratch->weights);
+    moe_choose(moe, weights, scratch->logits, scratch->ids, scratch->weights);
     for (uint32_t i = 0; i < config->n_in; i++)
         scratch->sum[i] = 0;
     for (uint32_t rank = 0; rank < config->routing.top_k; rank++) {
@@ -112,7 +111,9 @@ static void forward(const struct moe *moe, struct thread_pool *pool,
     assert(bytes <= moe->workspace_bytes);
     for (uint32_t token = 0; token < io->n_tokens; token++) {
         float *y = io->y + token * io->y_stride;
-        token_forward(moe, weights, io->x + token * io->x_stride, &scratch);
+        const float *x = io->x + token * io->x_stride;
+        token_forward(moe, weights, x,
+                      io->router_x ? io->router_x + token * io->router_x_stride : x, &scratch);
         for (uint32_t i = 0; i < moe->config.n_in; i++)
             y[i] = (float)(scratch.sum[i] + (io->accumulate ? (double)y[i] : 0));
     }

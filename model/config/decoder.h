@@ -10,6 +10,8 @@
  *                                    hidden += residual_scale * after(mlp(before(hidden)))
  *     RESIDUAL_PARALLEL:             hidden += attention(before(hidden)) + mlp(before(hidden))
  *     RESIDUAL_PARALLEL_TWO_NORMS:   the same, and the MLP has a norm of its own
+ *     experts beside the MLP:        mlp(before(hidden)) is after_1(mlp(before(hidden))) + after_2(experts(before_2(hidden))), and
+ *                                    the router reads router_scale * RMS(hidden) / sqrt(hidden size)
  *     with an encoder, between the two:  hidden += after(attention over the encoder's K and V(before(hidden)))
  *     has_layer_scale:               hidden *= layer_scale                                   (behind layer_inputs)
  *     logits = cap(logit_scale * head(norm(hidden)))                                    cap(x) = logit_cap tanh(x / logit_cap)

@@ -59,6 +59,26 @@ static enum status read_layer_inputs(const struct json_fields *fields, struct mo
                      inputs->width, UINT32_MAX / LAYERS_MAX / 64);
 }
 
+/* Every layer has experts beside its MLP. */
+static enum status read_gemma4_experts(const struct json_fields *fields,
+                                       struct model_config *config)
+{
+    static const char *const KEYS[] = {"num_experts", "top_k_experts", "moe_intermediate_size"};
+    struct moe_config *experts = &config->experts;
+    *experts = (struct moe_config){
+        .n_in = config->hidden,
+        .activation = config->decoder.activation,
+        .routing = {.score = MOE_SOFTMAX_ALL, .renormalise = true, .scale = 1}};
+    for (size_t i = 0; i < sizeof KEYS / sizeof *KEYS; i++)
+        TRY(json_fields_require(fields, KEYS[i]));
+    TRY(json_fields_u32(fields, KEYS[0], 1, MOE_EXPERTS_MAX, &experts->routing.n_experts));
+    TRY(json_fields_u32(fields, KEYS[1], 1, experts->routing.n_experts, &experts->routing.top_k));
+    TRY(json_fields_u32(fields, KEYS[2], 1, FFN_MAX, &experts->n_inner));
+    memset(config->has_experts, 1, config->n_layers);
+    config->experts_are_beside_mlp = true;
+    return STATUS_OK;
+}
+
 /* Without embeddings of layers and experts. */
 enum status family_read_gemma4_unified(const struct json_fields *fields,
                                        struct model_config *config)
@@ -76,9 +96,8 @@ enum status family_read_gemma4(const struct json_fields *fields, struct model_co
 {
     bool has_experts = false;
     TRY(json_fields_bool(fields, "enable_moe_block", &has_experts));
-    if (has_experts)
-        return error_set(fields->error, STATUS_UNSUPPORTED,
-                         "%s: enable_moe_block is true, only false is supported", fields->file);
     TRY(family_read_gemma4_unified(fields, config));
+    if (has_experts)
+        TRY(read_gemma4_experts(fields, config));
     return read_layer_inputs(fields, config);
 }

@@ -88,6 +88,7 @@ struct model_config {
     uint32_t
         n_skipped_layers; /* behind the last one: they predict further tokens and are not computed */
     uint8_t has_experts[LAYERS_MAX]; /* [n_layers] */
+    bool experts_are_beside_mlp;     /* a layer with experts has an MLP, too (decoder.h) */
     uint32_t windows[LAYERS_MAX];    /* [n_layers]: query i sees keys i - window + 1 .. i; 0: all */
 
     /* Where layers differ: layer_shape.h. Zeros: all are alike. */

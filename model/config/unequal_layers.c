@@ -204,6 +204,8 @@ struct hash128 unequal_layers_digest(const struct model_config *config, struct h
         config->wide_head_dim == 0)
         return digest;
     digest = hash128_chain(&KEY, digest, values, sizeof values);
+    if (config->experts_are_beside_mlp)
+        digest = hash128_chain(&KEY, digest, &config->experts_are_beside_mlp, 1);
     digest = hash128_chain(&KEY, digest, config->is_wide, config->n_layers);
     digest = hash128_chain(&KEY, digest, config->v_is_k, config->n_layers);
     return hash128_chain(&KEY, digest, config->kv_back, config->n_layers * sizeof *config->kv_back);

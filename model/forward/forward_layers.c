@@ -5,9 +5,8 @@
 #include <assert.h>
 #include <math.h>
 
-/* y <- norm(x); y may be x. weight, bias: data NULL if there is none. */
-static void norm(const struct forward *forward, const struct tensor *weight,
-                 const struct tensor *bias, struct rows x, struct rows y, uint32_t n_rows)
+void forward_norm(const struct forward *forward, const struct tensor *weight,
+                  const struct tensor *bias, struct rows x, struct rows y, uint32_t n_rows)
 {
     const uint32_t hidden = forward->config->hidden;
     const float eps = forward->config->norm_eps;
@@ -53,7 +52,7 @@ struct rows forward_before_branch(const struct forward *forward, const struct te
     const enum norm_place place = forward->config->decoder.norm_place;
     if (place == NORM_AFTER || place == NORM_AFTER_SUM)
         return forward->hidden;
-    norm(forward, weight, bias, forward->hidden, forward->normed, n_rows);
+    forward_norm(forward, weight, bias, forward->hidden, forward->normed, n_rows);
     return forward->normed;
 }
 
@@ -72,7 +71,7 @@ void forward_add_branch(const struct forward *forward, const struct tensor *afte
     if (!forward->branch.data)
         return;
     if (decoder->norm_place != NORM_BEFORE)
-        norm(forward, after, &NO_BIAS, forward->branch, forward->branch, n_rows);
+        forward_norm(forward, after, &NO_BIAS, forward->branch, forward->branch, n_rows);
     forward->kernels->scaled_add(
         forward->threads,
         &(struct scaled_add){.x = forward->branch.data,
@@ -89,11 +88,11 @@ static void norm_sum(const struct forward *forward, const struct tensor *weight,
                      const struct tensor *bias, uint32_t n_rows)
 {
     if (forward->config->decoder.norm_place == NORM_AFTER_SUM)
-        norm(forward, weight, bias, forward->hidden, forward->hidden, n_rows);
+        forward_norm(forward, weight, bias, forward->hidden, forward->hidden, n_rows);
 }
 
 /* Where the last product of a branch goes. */
-static struct rows end_of_branch(const struct forward *forward)
+struct rows forward_end_of_branch(const struct forward *forward)
 {
     return forward->branch.data ? forward->branch : forward->hidden;
 }
@@ -159,7 +158,7 @@ void forward_norm_rows(const struct forward *forward, const struct tensor *weigh
 static void project_by(const struct forward *forward, const struct tensor *o,
                        const struct tensor *bias, struct rows attended, uint32_t n_rows)
 {
-    struct gemm output = forward_product(o, bias, attended, end_of_branch(forward), n_rows);
+    struct gemm output = forward_product(o, bias, attended, forward_end_of_branch(forward), n_rows);
     output.accumulate = !forward->branch.data;
     forward_multiply(forward, &output, 1);
 }
@@ -183,8 +182,8 @@ static void project_cross(const struct forward *forward, uint32_t layer, struct 
 
 /* Rows first .. first + n_rows - 1, at most mlp_rows_max: the end of the branch gets down(act(gate(x)) * up(x)), or
  * down(act(up(x))). */
-static void mlp_rows(const struct forward *forward, const struct layer_weights *weights,
-                     struct rows all, uint32_t first, uint32_t n_rows)
+void forward_mlp_rows(const struct forward *forward, const struct layer_weights *weights,
+                      struct rows all, uint32_t first, uint32_t n_rows)
 {
     const size_t at = (size_t)first * forward->config->hidden;
     const uint32_t ffn = weights->up.n_out;
@@ -212,7 +211,8 @@ static void mlp_rows(const struct forward *forward, const struct layer_weights *
                                                   .activation = forward->config->decoder.activation,
                                               });
     struct gemm outer = forward_product(&weights->down, &weights->down_bias, forward->gate,
-                                        forward_rows_from(end_of_branch(forward), at), n_rows);
+                                        forward_rows_from(forward_end_of_branch(forward), at),
+                                        n_rows);
     outer.accumulate = !forward->branch.data;
     forward_multiply(forward, &outer, 1);
 }
@@ -227,41 +227,18 @@ static struct rows before_mlp(const struct forward *forward, uint32_t layer, uin
                                        n_rows);
 }
 
-/* The same of a layer with experts. */
-static void expert_rows(const struct forward *forward, uint32_t layer, struct rows all,
-                        uint32_t first, uint32_t n_rows)
-{
-    const struct model_config *config = forward->config;
-    const struct layer_weights *weights = &forward->weights->layers[layer];
-    const size_t at = (size_t)first * config->hidden;
-    const struct moe_weights experts = {
-        .router = forward_expert_matrix(&weights->router, &weights->router_bias),
-        .selection_bias = weights->selection_bias.data,
-        .experts = forward->layer_experts + (size_t)layer * config->experts.routing.n_experts,
-        .shared = {.gate = forward_expert_matrix(&weights->shared_gate, NULL),
-                   .up = forward_expert_matrix(&weights->shared_up, NULL),
-                   .down = forward_expert_matrix(&weights->shared_down, NULL)},
-        .shared_gate = forward_expert_matrix(&weights->shared_scale, NULL),
-    };
-    moe_forward(forward->moe, forward->threads, &experts,
-                &(struct moe_io){.x = forward_rows_from(all, at).data,
-                                 .x_stride = config->hidden,
-                                 .y = forward_rows_from(end_of_branch(forward), at).data,
-                                 .y_stride = config->hidden,
-                                 .n_tokens = n_rows,
-                                 .accumulate = !forward->branch.data});
-}
-
 static void mlp(const struct forward *forward, uint32_t layer, struct rows x, uint32_t n_rows)
 {
     const struct layer_weights *weights = &forward->weights->layers[layer];
     const uint32_t n_max = forward->mlp_rows_max;
     for (uint32_t first = 0; first < n_rows; first += n_max) {
         const uint32_t n = n_rows - first < n_max ? n_rows - first : n_max;
-        if (forward->config->has_experts[layer])
-            expert_rows(forward, layer, x, first, n);
+        if (forward->config->experts_are_beside_mlp)
+            forward_rows_beside(forward, layer, x, first, n);
+        else if (forward->config->has_experts[layer])
+            forward_expert_rows(forward, layer, x, first, n);
         else
-            mlp_rows(forward, weights, x, first, n);
+            forward_mlp_rows(forward, weights, x, first, n);
     }
     forward_add_branch(forward, &weights->mlp_after_norm, n_rows);
     if (layer + 1 < forward->config->n_layers) /* the last norm is the final one: score */
@@ -402,8 +379,8 @@ static void embed(const struct forward *forward, const struct packed_step *packe
     if (config->decoder.has_positions)
         add_positions(forward, packed);
     if (config->decoder.has_embedding_norm)
-        norm(forward, &weights->embedding_norm, &weights->embedding_norm_bias, forward->hidden,
-             forward->hidden, packed->n_tokens);
+        forward_norm(forward, &weights->embedding_norm, &weights->embedding_norm_bias,
+                     forward->hidden, forward->hidden, packed->n_tokens);
 }
 
 void forward_head(const struct forward *forward, struct rows x, uint32_t n_rows, struct rows logits)
@@ -425,9 +402,9 @@ static void score(const struct forward *forward, const struct packed_step *packe
     const struct layer_weights *last = &weights->layers[forward->config->n_layers - 1];
     const bool is_last = forward->config->decoder.norm_place == NORM_AFTER_SUM;
     struct rows x = forward->normed;
-    norm(forward, is_last ? &last->mlp_norm : &weights->norm,
-         is_last ? &last->mlp_norm_bias : &weights->norm_bias, forward->hidden, forward->normed,
-         n_rows);
+    forward_norm(forward, is_last ? &last->mlp_norm : &weights->norm,
+                 is_last ? &last->mlp_norm_bias : &weights->norm_bias, forward->hidden,
+                 forward->normed, n_rows);
     if (packed->keeps_rows && packed->n_logits > 0)
         x = forward_gather(forward, packed, x, forward->config->hidden, forward->hidden.data);
     if (packed->n_logits > 0)

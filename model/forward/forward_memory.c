@@ -78,6 +78,7 @@ static size_t lay_out_activations(struct forward *forward, uint8_t *base)
     const size_t inputs = (size_t)config->n_layers * config->decoder.layer_inputs.width;
     const size_t input_rows = larger(INPUT_ROWS, forward->options.sequences_max);
     const size_t rows = forward->options.sequences_max, found = forward_finds_on(device) ? rows : 0;
+    const size_t rows_beside = config->experts_are_beside_mlp ? mlp_rows : 0;
     const struct {
         struct rows *rows;
         size_t n_rows, width;
@@ -99,6 +100,8 @@ static size_t lay_out_activations(struct forward *forward, uint8_t *base)
         {&forward->input_rows, tokens < input_rows ? tokens : input_rows, inputs, DTYPE_F32,
          DTYPE_F32},
         {&forward->input_gate, tokens, config->decoder.layer_inputs.width, DTYPE_F32, DTYPE_F32},
+        {&forward->routed, rows_beside, config->hidden, DTYPE_F32, DTYPE_F32},
+        {&forward->from_experts, rows_beside, config->hidden, DTYPE_F32, DTYPE_F32},
         {&forward->branch, changes_branches(config) ? tokens : 0, config->hidden, DTYPE_F32,
          DTYPE_F32},
         {&forward->workspace, 1, forward->workspace_bytes / sizeof(float), DTYPE_F32, DTYPE_F32},

@@ -127,6 +127,7 @@ struct forward {
     struct rows inputs, input_rows, input_gate; /* forward_inputs.c */
     struct rows convolved; /* [tokens_max][channels]; only for layers with recurrent state */
     struct rows gate, up;  /* [mlp_rows_max][ffn] */
+    struct rows routed, from_experts; /* [mlp_rows_max][hidden] float: forward_experts.c */
     struct rows
         branch; /* [tokens_max][hidden] float: what a branch adds; only if it is changed before */
     struct rows workspace; /* of products: workspace_bytes; on a host only */
@@ -243,8 +244,14 @@ void forward_multiply(const struct forward *forward, struct gemm *products, uint
 /* RMS norm in place of the first weight->n_out elements of rows that are qkv_width apart. */
 void forward_norm_rows(const struct forward *forward, const struct tensor *weight, struct rows x,
                        float eps, uint32_t n_rows);
-/* A matrix of a layer with experts; bias may be NULL. */
-struct moe_matrix forward_expert_matrix(const struct tensor *matrix, const struct tensor *bias);
+/* y <- norm(x) of rows of the hidden size; y may be x. bias may have data NULL, and so may weight: there is none. */
+void forward_norm(const struct forward *forward, const struct tensor *weight,
+                  const struct tensor *bias, struct rows x, struct rows y, uint32_t n_rows);
+/* Rows first .. first + n_rows - 1, at most mlp_rows_max, of an MLP that reads those of all: the branch, or hidden, gets the same rows. */
+void forward_mlp_rows(const struct forward *forward, const struct layer_weights *weights,
+                      struct rows all, uint32_t first, uint32_t n_rows);
+/* Where the last product of a branch goes. */
+struct rows forward_end_of_branch(const struct forward *forward);
 /* Counts a layer as enqueued and tells on_layer. */
 void forward_count_layer(struct forward *forward);
 /* x <- factor x, of rows of width elements that follow each other */
@@ -307,6 +314,13 @@ MUST_CHECK enum status forward_check_sinks(const struct model_config *config,
 
 /* ---- forward_experts.c ---- */
 
+/* As forward_mlp_rows, of a layer with experts in place of the MLP. */
+void forward_expert_rows(const struct forward *forward, uint32_t layer, struct rows all,
+                         uint32_t first, uint32_t n_rows);
+/* The same of experts beside the MLP. Experts and router read hidden, each by another norm; normed, which all may be, is theirs when
+ * the MLP has read its rows. */
+void forward_rows_beside(const struct forward *forward, uint32_t layer, struct rows all,
+                         uint32_t first, uint32_t n_rows);
 /* Creates moe and layer_experts if the model has experts. INVALID_ARGUMENT, NO_MEMORY with a sentence. */
 MUST_CHECK enum status forward_create_experts(struct forward *forward, struct error *error);
 

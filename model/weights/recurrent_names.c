@@ -38,6 +38,12 @@ static const struct tensor_row EXPERT_QWEN_JOINED[] = {
     EXPERT("mlp.experts.down_proj", down, DIM_HIDDEN, DIM_EXPERT, PART_ALL),
     {0}};
 
+static const struct tensor_row EXPERT_GEMMA4_JOINED[] = {
+    EXPERT("experts.gate_up_proj", gate, DIM_EXPERT, DIM_HIDDEN, PART_GATE),
+    EXPERT("experts.gate_up_proj", up, DIM_EXPERT, DIM_HIDDEN, PART_UP),
+    EXPERT("experts.down_proj", down, DIM_HIDDEN, DIM_EXPERT, PART_ALL),
+    {0}};
+
 static bool has_recurrent_state(const struct model_config *config)
 {
     const enum tensor_naming naming = family_at(config->family)->naming;
@@ -53,5 +59,7 @@ const struct tensor_row *tensor_names_of_recurrent(const struct model_config *co
 
 const struct tensor_row *tensor_names_of_joined_experts(const struct model_config *config)
 {
+    if (family_at(config->family)->naming == NAMED_AS_GEMMA4)
+        return EXPERT_GEMMA4_JOINED;
     return has_recurrent_state(config) ? EXPERT_QWEN_JOINED : NULL;
 }

@@ -219,6 +219,15 @@ static const struct tensor_row EXPERT_GPT_OSS_APART[] = {
     EXPERT("down_proj.bias", down_bias, DIM_HIDDEN, DIM_NONE, PART_ALL),
     {0}};
 
+static const struct tensor_row ROUTER_GEMMA4[] = {
+    LAYER("router.proj.weight", router, DIM_EXPERTS, DIM_HIDDEN, ALWAYS),
+    LAYER("router.scale", router_scale, DIM_HIDDEN, DIM_NONE, ALWAYS),
+    LAYER("router.per_expert_scale", expert_scales, DIM_EXPERTS, DIM_NONE, IF_BESIDE),
+    LAYER("post_feedforward_layernorm_1.weight", mlp_own_after_norm, DIM_HIDDEN, DIM_NONE, ALWAYS),
+    LAYER("pre_feedforward_layernorm_2.weight", experts_norm, DIM_HIDDEN, DIM_NONE, ALWAYS),
+    LAYER("post_feedforward_layernorm_2.weight", experts_after_norm, DIM_HIDDEN, DIM_NONE, ALWAYS),
+    {0}};
+
 /* ---- norms ---- */
 
 static const struct tensor_row NORMS[] = {
@@ -353,8 +362,16 @@ static const struct tensor_names SETS[] = {
     [NAMED_AS_QWEN_NEXT] = EXPERTS(ATTENTION_GATED, ROUTER_QWEN, EXPERT_QWEN, "mlp.experts.",
                                    false),
     [NAMED_AS_QWEN3_5] = EXPERTS(ATTENTION_GATED, ROUTER_QWEN, EXPERT_QWEN, "mlp.experts.", false),
-    [NAMED_AS_GEMMA4] = DENSE("model.", "layers.", EMBEDDING, HEAD, ENDS_GEMMA4, NORMS_GEMMA4,
-                              ATTENTION_GEMMA4, MLP),
+    [NAMED_AS_GEMMA4] = {.root = "model.",
+                         .layers = "layers.",
+                         .embedding = EMBEDDING,
+                         .head = HEAD,
+                         .of_model = ENDS_GEMMA4,
+                         .of_layer = {NORMS_GEMMA4, ATTENTION_GEMMA4},
+                         .mlp = MLP,
+                         .of_experts = ROUTER_GEMMA4,
+                         .of_expert = EXPERT_QWEN,
+                         .expert_prefix = "experts."},
 };
 
 const char *const KV_SCALE_NAMES[2][4] = {
@@ -412,6 +429,8 @@ bool tensor_is_wanted(const struct model_config *config, uint32_t layer, enum co
         return decoder->latent.q_rank > 0 && config->qkv_bias;
     case IF_CHOICE:
         return config->has_selection_bias;
+    case IF_BESIDE:
+        return config->experts_are_beside_mlp;
     case IF_GATE:
     case IF_NO_GATE:
         return decoder->has_no_gate == (condition == IF_NO_GATE);

@@ -66,6 +66,7 @@ enum condition {
     IF_NO_Q_RANK,
     IF_Q_A_BIAS,
     IF_CHOICE, /* a bias of it */
+    IF_BESIDE, /* the experts are beside the MLP: their scales */
     IF_GATE,
     IF_NO_GATE,
     IF_OWN_K, /* the layer does not read K and V of another */

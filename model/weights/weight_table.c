@@ -127,12 +127,12 @@ static struct tensor_source source_of(const struct weight_binding *binding,
     const uint32_t n_out = (uint32_t)size_of(binding, row->rows);
     if (row->part == PART_UK || row->part == PART_UV)
         return source_of_latents(binding, row);
-    struct tensor_source source = {.run = n_out,
-                                   .period = n_out,
-                                   .n_rows = (uint32_t)rows_in_file(binding, row),
-                                   .is_transposed = config->decoder.is_transposed &&
-                                                    row->columns != DIM_NONE && is_of_layer,
-                                   .is_widened = row->condition == IF_CHOICE};
+    struct tensor_source source = {
+        .run = n_out,
+        .period = n_out,
+        .n_rows = (uint32_t)rows_in_file(binding, row),
+        .is_transposed = config->decoder.is_transposed && row->columns != DIM_NONE && is_of_layer,
+        .is_widened = row->condition == IF_CHOICE || row->condition == IF_BESIDE};
     if (recurrent_part_find(config, row->part, &source))
         return source;
     if (row->part == PART_UP)
@@ -550,7 +550,7 @@ enum status weight_table_bind_layer(struct weight_binding *binding, uint32_t lay
                   error));
     if (binding->config->has_experts[layer])
         TRY(bind_experts(binding, layer, error));
-    else
+    if (!binding->config->has_experts[layer] || binding->config->experts_are_beside_mlp)
         TRY(bind_list(binding, layer, names->mlp, error));
     TRY(bind_cross(binding, layer, error));
     if (binding->config->decoder.norm == NORM_RMS_PLUS_ONE && weights->q_norm.data) {

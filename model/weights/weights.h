@@ -115,7 +115,11 @@ struct layer_weights {
     struct tensor input_out;  /* [hidden][width] */
     struct tensor input_after_norm;
     struct tensor scale; /* [1]: decoder.has_layer_scale */
-    /* A layer with experts has no MLP of its own, but perhaps a shared expert. */
+    /* A layer with experts has no MLP of its own, but perhaps a shared expert. With experts_are_beside_mlp it has one, and: */
+    struct tensor mlp_own_after_norm, experts_norm, experts_after_norm;
+    struct tensor router_scale;  /* [hidden] */
+    struct tensor expert_scales; /* [n_experts] F32, aligned */
+    /* All: */
     struct tensor router, router_bias;                 /* [n_experts][hidden] */
     struct tensor selection_bias;                      /* [n_experts] F32, aligned */
     struct tensor shared_gate, shared_up, shared_down; /* as those of an expert */

@@ -61,6 +61,24 @@ Test(unequal, a_split_cluster_has_the_tokens_of_one_process)
     cr_expect_gt(bytes[0], bytes[1] * 3 / 2, "elements of four bytes");
 }
 
+Test(unequal, a_split_cluster_with_experts_beside_the_mlps_has_the_tokens_of_one_process)
+{
+    const char *model = unequal_model_make_with_experts();
+    cr_expect_gt(expect_tokens_of(model,
+                                  (const char *const[]){"--prefill-chunk-tokens", "1024",
+                                                        "--prefill-batch-tokens", "1024", NULL},
+                                  (const char *const[]){"--kv-digest", NULL},
+                                  (const char *const[]){"--prefill-chunk-tokens", "64",
+                                                        "--prefill-batch-tokens", "64", NULL}),
+                 0);
+    RUN("check-model", model);
+    EXPECT_OK();
+    cr_expect(
+        strstr(last_command.out,
+               "experts         6 of 6 layers have 4 experts, 2 for each token, beside the MLP\n"),
+        "%s", last_command.out);
+}
+
 Test(unequal, caches_of_8_bits_have_the_scales_of_calibrate)
 {
     const char *model = unequal_model_make();

@@ -40,14 +40,20 @@ static void check_strings(const char *name, const json_t *strings, const json_t 
     tokenizer_destroy(tokenizer);
 }
 
-Test(gguf_tokens, ids_are_those_of_the_folder)
+static void check_file(const char *file, size_t n_tokenizers)
 {
-    json_t *root = json_load_file(GOLDEN "tokens.json", JSON_ALLOW_NUL, NULL), *ids;
+    json_t *root = json_load_file(file, JSON_ALLOW_NUL, NULL), *ids;
     const char *name;
-    cr_assert(root);
+    cr_assert(root, "%s", file);
     gguf_files_init();
-    cr_assert_eq(json_object_size(json_object_get(root, "ids")), 8);
+    cr_assert_eq(json_object_size(json_object_get(root, "ids")), n_tokenizers);
     json_object_foreach(json_object_get(root, "ids"), name, ids)
         check_strings(name, json_object_get(root, "strings"), ids);
     json_decref(root);
+}
+
+Test(gguf_tokens, ids_are_those_of_the_folder)
+{
+    check_file(GOLDEN "tokens.json", 8);
+    check_file(GOLDEN "gemma4_tokens.json", 1);
 }

@@ -1,4 +1,4 @@
-/* moe: the layers of Mixtral, Qwen2-MoE, DeepSeek-V2 and V3 and gpt-oss as Transformers computes them
+/* moe: the layers of Mixtral, Qwen2-MoE, DeepSeek-V2 and V3, gpt-oss and Gemma 4 as Transformers computes them
  * (tests/golden/moe), on every implementation. */
 #include "kernels/kernels.h"
 #include "kernels/moe.h"
@@ -25,6 +25,7 @@ static const struct golden {
     const char *name;
     struct moe_config config;
     bool has_bias, has_selection_bias, has_shared_gate, is_mxfp4;
+    bool routes_apart; /* the router reads other rows, and experts have scales */
 } goldens[] = {
     {.name = "mixtral",
      .config = {.n_in = 40,
@@ -67,6 +68,12 @@ static const struct golden {
      .has_selection_bias = true},
     {.name = "gpt_oss", .config = GPT_OSS, .has_bias = true},
     {.name = "gpt_oss_mxfp4", .config = GPT_OSS, .has_bias = true, .is_mxfp4 = true},
+    {.name = "gemma4",
+     .config = {.n_in = 40,
+                .n_inner = 24,
+                .routing = {.n_experts = 8, .top_k = 3, .renormalise = true, .scale = 1},
+                .activation = ACTIVATION_GELU_TANH},
+     .routes_apart = true},
 };
 
 #define N_GOLDENS (sizeof goldens / sizeof goldens[0])
@@ -141,6 +148,8 @@ static struct moe_weights take_weights(struct reader *reader, const struct golde
         weights.router.bias = take_floats(reader, n_experts);
     if (golden->has_selection_bias)
         weights.selection_bias = take_floats(reader, n_experts);
+    if (golden->routes_apart)
+        weights.expert_scales = take_floats(reader, n_experts);
     for (uint32_t e = 0; e < n_experts; e++)
         experts[e] = take_expert(reader, golden, config->n_inner, config->is_interleaved);
     if (config->n_shared_inner > 0)
@@ -159,6 +168,7 @@ static void check_golden(const struct kernels *kernels, const struct golden *gol
     float y[TOKENS * WIDTH_MAX];
     struct reader reader = reader_open(golden->name);
     const float *x = take_floats(&reader, TOKENS * n_in);
+    const float *router_x = golden->routes_apart ? take_floats(&reader, TOKENS * n_in) : NULL;
     const float *expected = take_floats(&reader, TOKENS * n_in);
     struct moe_weights weights = take_weights(&reader, golden, experts);
     struct moe *moe;
@@ -166,7 +176,13 @@ static void check_golden(const struct kernels *kernels, const struct golden *gol
     cr_assert_eq(moe_create(kernels, &golden->config, TOKENS, &moe, &error), STATUS_OK, "%s",
                  error.text);
     cr_assert_eq(moe_check_weights(moe, &weights, &error), STATUS_OK, "%s", error.text);
-    struct moe_io io = {.x = x, .x_stride = n_in, .y = y, .y_stride = n_in, .n_tokens = TOKENS};
+    struct moe_io io = {.x = x,
+                        .x_stride = n_in,
+                        .router_x = router_x,
+                        .router_x_stride = n_in,
+                        .y = y,
+                        .y_stride = n_in,
+                        .n_tokens = TOKENS};
     moe_forward(moe, NULL, &weights, &io);
     for (uint32_t t = 0; t < TOKENS; t++) {
         double worst = values_error(y + t * n_in, expected + t * n_in, n_in);

@@ -136,9 +136,10 @@ Test(moe, weights_of_a_far_group_sum_to_one)
 
 /* ---- forward ---- */
 
-/* Tokens of a layer in guarded rows with a gap of NaN; y has something to accumulate to. */
+/* Tokens of a layer in guarded rows with a gap of NaN; y has something to accumulate to. Where experts have scales the router reads rows
+ * that are not x. */
 struct batch {
-    struct guarded x, y;
+    struct guarded x, router_x, y;
     struct moe_io io;
 };
 
@@ -147,21 +148,28 @@ static float x_at(uint32_t token, uint32_t i)
     return 1.5f * values_at(21, token, i);
 }
 
-static struct batch batch_create(uint32_t n_in, uint32_t first_token, uint32_t n_tokens,
-                                 uint32_t gap, bool accumulate)
+static struct batch batch_create(const struct experts *experts, uint32_t first_token,
+                                 uint32_t n_tokens, uint32_t gap, bool accumulate)
 {
+    const uint32_t n_in = experts->config.n_in;
+    const bool is_apart = experts->weights.expert_scales;
     size_t floats = n_tokens ? (size_t)n_tokens * (n_in + gap) - gap : 0;
     struct batch batch = {.x = guarded_create(floats * sizeof(float)),
+                          .router_x = guarded_create(is_apart ? floats * sizeof(float) : 0),
                           .y = guarded_create(floats * sizeof(float))};
-    float *x = batch.x.data, *y = batch.y.data;
+    float *x = batch.x.data, *y = batch.y.data, *router_x = batch.router_x.data;
     for (uint32_t t = 0; t < n_tokens; t++)
         for (uint32_t i = 0; i < n_in; i++) {
             x[(size_t)t * (n_in + gap) + i] = x_at(first_token + t, i);
+            if (is_apart)
+                router_x[(size_t)t * (n_in + gap) + i] = values_at(23, first_token + t, i);
             if (accumulate)
                 y[(size_t)t * (n_in + gap) + i] = values_at(22, first_token + t, i);
         }
     batch.io = (struct moe_io){.x = x,
                                .x_stride = n_in + gap,
+                               .router_x = is_apart ? router_x : NULL,
+                               .router_x_stride = n_in + gap,
                                .y = y,
                                .y_stride = n_in + gap,
                                .n_tokens = n_tokens,
@@ -172,6 +180,7 @@ static struct batch batch_create(uint32_t n_in, uint32_t first_token, uint32_t n
 static void batch_destroy(struct batch *batch)
 {
     guarded_destroy(&batch->x);
+    guarded_destroy(&batch->router_x);
     guarded_destroy(&batch->y);
 }
 
@@ -202,13 +211,16 @@ static uint32_t check_rows(const struct kernels *kernels, const struct experts *
 {
     const uint32_t n_in = experts->config.n_in;
     struct moe *moe = layer_create(kernels, experts, n_tokens > 0 ? n_tokens + n_tokens % 3 : 1);
-    struct batch batch = batch_create(n_in, 0, n_tokens, gap, accumulate);
+    struct batch batch = batch_create(experts, 0, n_tokens, gap, accumulate);
     double expected[1024];
     uint32_t n_checked = 0;
     run(moe, NULL, experts, &batch.io);
     for (uint32_t t = 0; t < n_tokens; t++) {
         const float *y = batch.io.y + t * batch.io.y_stride;
-        double margin = experts_expected(experts, batch.io.x + t * batch.io.x_stride, expected);
+        const float *router_x = batch.io.router_x ? batch.io.router_x + t * batch.io.router_x_stride
+                                                  : NULL;
+        double margin = experts_expected(experts, batch.io.x + t * batch.io.x_stride, router_x,
+                                         expected);
         double largest = 1e-30;
         for (uint32_t i = 0; i < n_in; i++) {
             expected[i] += accumulate ? (double)values_at(22, t, i) : 0;
@@ -254,6 +266,7 @@ static struct experts_options options_of(const struct moe_config *config, uint32
                                     .has_selection_bias = config->routing.score == MOE_SIGMOID &&
                                                           i % 2,
                                     .has_shared_gate = i % 5 < 3,
+                                    .has_expert_scales = i % 3 == 1,
                                     .seed = i};
 }
 
@@ -327,11 +340,11 @@ static void check_bits(const struct kernels *kernels, const struct kernels *othe
     const uint32_t n_in = experts->config.n_in;
     struct moe *whole = layer_create(kernels, experts, BITS_TOKENS);
     struct moe *parts = layer_create(other, experts, 9);
-    struct batch batch = batch_create(n_in, 0, BITS_TOKENS, 0, true);
+    struct batch batch = batch_create(experts, 0, BITS_TOKENS, 0, true);
     run(whole, pool, experts, &batch.io);
     for (uint32_t end = BITS_TOKENS, n = 1; end > 0; end -= n, n = n % 9 + 1) {
         n = n < end ? n : end;
-        struct batch part = batch_create(n_in, end - n, n, 3, true);
+        struct batch part = batch_create(experts, end - n, n, 3, true);
         run(parts, n % 2 ? pool : NULL, experts, &part.io);
         for (uint32_t t = 0; t < n; t++)
             cr_assert_arr_eq(part.io.y + t * part.io.y_stride,
@@ -389,8 +402,8 @@ static void check_packed(const struct kernels *kernels, const struct kernels *re
 {
     struct experts_options options = options_of(config, 1, weights);
     struct experts *experts = experts_create(config, &options);
-    struct batch expected = batch_create(config->n_in, 0, 4, 0, false);
-    struct batch got = batch_create(config->n_in, 0, 4, 0, false);
+    struct batch expected = batch_create(experts, 0, 4, 0, false);
+    struct batch got = batch_create(experts, 0, 4, 0, false);
     struct moe *moe = layer_create(reference, experts, 4);
     run(moe, NULL, experts, &expected.io);
     moe_destroy(moe);

@@ -15,6 +15,8 @@
 #define QWEN2   GOLDEN_MODELS "/qwen2_t5_layer_types"
 #define MISTRAL GOLDEN_MODELS "/mistral_t4_window"
 #define QWEN3   GOLDEN_MODELS "/qwen3_t4"
+#define BESIDE                                                                                     \
+    GOLDEN_MODELS "/gemma4_t5_moe" /* experts beside the MLP: joined, 8 of 24, hidden 16 */
 
 #define SHARD_1 "model-00001-of-00003.safetensors"
 #define SHARD_2 "model-00002-of-00003.safetensors"
@@ -432,4 +434,39 @@ Test(good_folder, a_hugging_face_cache_is_followed_into_its_blobs)
     cr_assert_eq(model_load(path, NULL, &error, &model), STATUS_CORRUPT);
     cr_assert(strstr(error.text, "config.json is a link"), "%s", error.text);
     broken_folder_remove(&cache);
+}
+
+/* Without the tensor, as it is called otherwise. */
+Test(bad_folder, experts_beside_the_mlp_lack_a_tensor_or_have_another_shape)
+{
+    static const struct bad_folder CASES[] = {
+        {BESIDE, TENSOR_STRIP, "model.layers.1.router.sc", STATUS_CORRUPT,
+         "tensor model.layers.1.router.scale is missing, expected with shape [16]"},
+        {BESIDE, TENSOR_STRIP, "model.layers.1.router.pe", STATUS_CORRUPT,
+         "tensor model.layers.1.router.per_expert_scale is missing, expected with shape [8]"},
+        {BESIDE, TENSOR_STRIP, "model.layers.3.router.pr", STATUS_CORRUPT,
+         "tensor model.layers.3.router.proj.weight is missing, expected with shape [8, 16]"},
+        {BESIDE, TENSOR_STRIP, "model.layers.0.post_feedforward_layernorm_1", STATUS_CORRUPT,
+         "tensor model.layers.0.post_feedforward_layernorm_1.weight is missing"},
+        {BESIDE, TENSOR_STRIP, "model.layers.0.pre_feedforward_layernorm_2", STATUS_CORRUPT,
+         "tensor model.layers.0.pre_feedforward_layernorm_2.weight is missing"},
+        {BESIDE, TENSOR_STRIP, "model.layers.0.post_feedforward_layernorm_2", STATUS_CORRUPT,
+         "tensor model.layers.0.post_feedforward_layernorm_2.weight is missing"},
+        {BESIDE, TENSOR_STRIP, "model.layers.2.mlp.gate", STATUS_CORRUPT,
+         "tensor model.layers.2.mlp.gate_proj.weight is missing, expected with shape [40, 16]"},
+        {BESIDE, TENSOR_STRIP, "model.layers.2.experts.d", STATUS_CORRUPT,
+         "tensor model.layers.2.experts.down_proj is missing, expected with shape [8, 16, 24]"},
+        {BESIDE, TENSOR_STRIP, "model.layers.2.experts.g", STATUS_CORRUPT,
+         "tensor model.layers.2.experts.0.gate_proj.weight is missing, expected with shape [24, "
+         "16]"},
+        {BESIDE, HEADER_SET, "{\"model.layers.0.router.scale\": {\"shape\": [16, 1]}}",
+         STATUS_CORRUPT, "model.layers.0.router.scale has shape [16, 1], expected [16]"},
+        {BESIDE, HEADER_SET, "{\"model.layers.0.experts.down_proj\": {\"shape\": [8, 24, 16]}}",
+         STATUS_CORRUPT, "experts.down_proj has shape [8, 24, 16], expected [8, 16, 24]"},
+        {BESIDE, TENSOR_SET, "model.layers.3.router.per_expert_scale=7=nan", STATUS_CORRUPT,
+         "model.layers.3.router.per_expert_scale"},
+        {BESIDE, TENSOR_SET, "model.layers.3.experts.gate_up_proj=6143=inf", STATUS_CORRUPT,
+         "model.layers.3.experts.gate_up_proj"},
+    };
+    CHECK_ALL(CASES, 13);
 }

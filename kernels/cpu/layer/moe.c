@@ -131,16 +131,15 @@ static void route_task(void *arg, uint32_t index)
     const struct scratch *scratch = &run->scratch;
     uint32_t end = task_end(index, run->io->n_tokens);
     for (size_t token = index * TOKENS_PER_TASK; token < end; token++)
-        moe_route(&run->moe->config.routing, run->weights->selection_bias,
-                  scratch->logits + token * run->n_experts, scratch->ids + token * run->top_k,
-                  scratch->weights + token * run->top_k);
+        moe_choose(run->moe, run->weights, scratch->logits + token * run->n_experts,
+                   scratch->ids + token * run->top_k, scratch->weights + token * run->top_k);
 }
 
 static void route(struct run *run)
 {
     struct gemm router = moe_product(&run->weights->router, run->n_experts, run->n_in);
-    router.x = run->io->x;
-    router.x_stride = run->io->x_stride;
+    router.x = run->io->router_x ? run->io->router_x : run->io->x;
+    router.x_stride = run->io->router_x ? run->io->router_x_stride : run->io->x_stride;
     router.y = run->scratch.logits;
     router.n_tokens = run->io->n_tokens;
     multiply(run, &router, 1);

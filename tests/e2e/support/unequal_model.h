@@ -10,3 +10,5 @@
 
 /* As model_writer_make. */
 const char *unequal_model_make(void);
+/* With four experts beside the MLP of each layer, of which a token has two. */
+const char *unequal_model_make_with_experts(void);

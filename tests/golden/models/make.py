@@ -383,6 +383,19 @@ MODELS = {
         "num_hidden_layers": 3, "num_key_value_heads": 2, "head_dim": 8, "global_head_dim": 24, "num_global_key_value_heads": 1,
         "attention_k_eq_v": False, "num_kv_shared_layers": 0, "final_logit_softcapping": 5.0,
         "layer_types": ["full_attention", "sliding_attention", "full_attention"]}),
+    # Experts beside the MLP of each layer, as in 26B-A4B: joined in the files; and one by one, with all else that the family has.
+    "gemma4_t5_moe": ("Gemma4ForCausalLM", "gemma4_text", 5, "BF16", 1, {
+        **GEMMA4, "enable_moe_block": True, "num_experts": 8, "top_k_experts": 3, "moe_intermediate_size": 24,
+        "hidden_size": 16, "num_hidden_layers": 4, "head_dim": 16, "global_head_dim": 24, "num_global_key_value_heads": 1,
+        "attention_k_eq_v": True, "intermediate_size": 40, "final_logit_softcapping": 9.0, "hidden_size_per_layer_input": 0,
+        "tie_word_embeddings": False,
+        "layer_types": ["sliding_attention", "full_attention", "sliding_attention", "full_attention"]}),
+    "gemma4_t5_moe_apart": ("Gemma4ForCausalLM", "gemma4_text", 5, "F16", 1, {
+        **GEMMA4, "enable_moe_block": True, "num_experts": 6, "top_k_experts": 2, "moe_intermediate_size": 20,
+        "hidden_size": 16, "num_hidden_layers": 5, "num_key_value_heads": 1, "head_dim": 8, "global_head_dim": 16,
+        "intermediate_size": 16, "num_kv_shared_layers": 2, "use_double_wide_mlp": True, "hidden_size_per_layer_input": 16,
+        "tie_word_embeddings": False,
+        "layer_types": ["sliding_attention", "full_attention", "sliding_attention", "sliding_attention", "full_attention"]}),
 }
 
 
@@ -400,7 +413,9 @@ AROUND = {
     "gemma4_t5_text": ("Gemma4ForConditionalGeneration", "gemma4", "model.language_model.", "gemma4_vision"),
 }
 # Files of this family have the experts of a layer joined, as Transformers has them in memory.
-JOINED = ("qwen3_5_moe_t5",)
+JOINED = ("qwen3_5_moe_t5", "gemma4_t5_moe", "gemma4_t5_moe_apart")
+# Quantized files of this family have them one by one.
+APART = ("gemma4_t5_moe_apart",)
 
 WIDE = "wide"
 
@@ -420,7 +435,7 @@ def random_tensor(model, name, shape, dtype):
         numbers = numbers - 1.5
     elif name.endswith((".bias", "_bias", ".sinks")):
         numbers = 0.3 * numbers
-    elif name.endswith(".layer_scalar"):
+    elif name.endswith((".layer_scalar", ".router.scale", ".per_expert_scale")):
         numbers = 1 + 0.2 * numbers
     elif name in ("model.embed_tokens.weight", "model.embed_tokens_per_layer.weight"):
         numbers = 0.5 * numbers
@@ -484,6 +499,9 @@ def write_weights(folder, name, dtype, n_shards):
         packed = to_mxfp4(name, tensors)
         write_wide(folder, tensors)
         tensors = {**{key: value for key, value in tensors.items() if not key.endswith("_proj")}, **packed}
+    if name in APART:
+        write_wide(folder, tensors)
+        tensors = take_apart(tensors)
     if name in AROUND:
         write_wide(folder, tensors)
         tensors = wrap(folder, name, tensors)
@@ -500,6 +518,18 @@ def write_weights(folder, name, dtype, n_shards):
     with open(os.path.join(folder, "model.safetensors.index.json"), "w") as file:
         json.dump({"metadata": {"total_size": total}, "weight_map": weight_map}, file, indent=1, sort_keys=True)
         file.write("\n")
+
+
+def take_apart(tensors):
+    apart = {}
+    for key, value in tensors.items():
+        for e, matrix in enumerate(value if ".experts." in key else []):
+            parts = {key: matrix} if key.endswith("down_proj") else dict(zip(("gate_proj", "up_proj"), matrix.chunk(2)))
+            for part, rows in parts.items():
+                apart[f"{key.rsplit('.', 1)[0]}.{e}.{part.rsplit('.', 1)[-1]}.weight"] = rows.contiguous()
+        if ".experts." not in key:
+            apart[key] = value
+    return apart
 
 
 def write_wide(folder, tensors):

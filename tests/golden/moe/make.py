@@ -16,6 +16,7 @@ import torch
 from transformers.integrations.mxfp4 import convert_moe_packed_tensors
 from transformers.models.deepseek_v2 import configuration_deepseek_v2, modeling_deepseek_v2
 from transformers.models.deepseek_v3 import configuration_deepseek_v3, modeling_deepseek_v3
+from transformers.models.gemma4 import configuration_gemma4, modeling_gemma4
 from transformers.models.gpt_oss import configuration_gpt_oss, modeling_gpt_oss
 from transformers.models.mixtral import configuration_mixtral, modeling_mixtral
 from transformers.models.qwen2_moe import configuration_qwen2_moe, modeling_qwen2_moe
@@ -132,6 +133,36 @@ def gpt_oss_mxfp4(random):
     return module, module.router, data
 
 
+class Gemma4(torch.nn.Module):
+    """Router and experts of a layer, which read other rows: the router's are its own norm of the residual stream."""
+
+    def __init__(self, config):
+        super().__init__()
+        self.router = modeling_gemma4.Gemma4TextRouter(config)
+        self.experts = modeling_gemma4.Gemma4TextExperts(config)
+        self.norm = modeling_gemma4.Gemma4RMSNorm(config.hidden_size, eps=config.rms_norm_eps)
+
+    def forward(self, x):
+        _, weights, ids = self.router(x[0])
+        return self.experts(self.norm(x[0]), ids, weights)[None]
+
+    def rows(self, x):
+        """What the experts read, and what the router's matrix reads."""
+        return self.norm(x), self.router.norm(x) * self.router.scale * self.router.scalar_root_size
+
+
+def gemma4(random):
+    module = Gemma4(configuration_gemma4.Gemma4TextConfig(
+        hidden_size=40, moe_intermediate_size=24, num_experts=8, top_k_experts=3, enable_moe_block=True, rms_norm_eps=1e-3))
+    fill(module, random)
+    with torch.no_grad():
+        module.router.scale.add_(module.router.scale.sign() * 2)  # so that choices differ: the matrix has 1 / sqrt(40) of it
+        module.router.per_expert_scale.add_(1)
+        module.norm.weight.add_(1)
+    module.router.weight = module.router.proj.weight  # for firm_tokens
+    return module, module.router, f32(module.router.proj.weight) + f32(module.router.per_expert_scale) + stacked(module.experts)
+
+
 CASES = {
     "mixtral": mixtral,
     "qwen2": lambda random: qwen2(random, False),
@@ -140,6 +171,7 @@ CASES = {
     "deepseek_v3": deepseek_v3,
     "gpt_oss": gpt_oss,
     "gpt_oss_mxfp4": gpt_oss_mxfp4,
+    "gemma4": gemma4,
 }
 
 
@@ -164,6 +196,7 @@ def make(name):
         module, router, weights = CASES[name](random)
         x = firm_tokens(router, random, router.weight.shape[-1])
         y = module.eval()(x[None])
+        x = torch.cat(module.rows(x)) if name == "gemma4" else x
     y = (y[0] if isinstance(y, tuple) else y)[0]
     return f32(x), f32(y), weights
 

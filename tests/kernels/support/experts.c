@@ -98,6 +98,12 @@ struct experts *experts_create(const struct moe_config *config,
             bias[e] = values_at(options->seed + 8, 0, e) / 8;
         experts->weights.selection_bias = bias;
     }
+    if (options->has_expert_scales) {
+        float *scales = array(experts, routing->n_experts * sizeof *scales);
+        for (uint32_t e = 0; e < routing->n_experts; e++)
+            scales[e] = 1 + values_at(options->seed + 6, 0, e) / 2;
+        experts->weights.expert_scales = scales;
+    }
     if (config->n_shared_inner > 0) {
         experts->weights.shared = expert_create(experts, options, config->n_shared_inner, false,
                                                 options->seed + 5);
@@ -305,24 +311,28 @@ static void add_expert(const struct moe_config *config, const struct moe_expert 
         y[i] += weight * row_times(&expert->down, config->n_in, n_inner, i, inner);
 }
 
-double experts_expected(const struct experts *experts, const float *x, double *y_out)
+double experts_expected(const struct experts *experts, const float *x, const float *router_x,
+                        double *y_out)
 {
     const struct moe_config *config = &experts->config;
     const struct moe_weights *weights = &experts->weights;
     const uint32_t n_experts = config->routing.n_experts;
-    double wide[1024] = {0}, logits[MOE_EXPERTS_MAX], shares[MOE_EXPERTS_MAX];
+    double wide[1024] = {0}, routed[1024] = {0}, logits[MOE_EXPERTS_MAX], shares[MOE_EXPERTS_MAX];
     uint32_t ids[MOE_EXPERTS_MAX] = {0};
     assert(config->n_in <= 1024);
     for (uint32_t i = 0; i < config->n_in; i++) {
         wide[i] = (double)x[i];
+        routed[i] = (double)(router_x ? router_x : x)[i];
         y_out[i] = 0;
     }
     for (uint32_t e = 0; e < n_experts; e++)
-        logits[e] = row_times(&weights->router, n_experts, config->n_in, e, wide);
+        logits[e] = row_times(&weights->router, n_experts, config->n_in, e, routed);
     double margin = experts_route(&config->routing, weights->selection_bias, logits, ids, shares);
-    for (uint32_t rank = 0; rank < config->routing.top_k; rank++)
+    for (uint32_t rank = 0; rank < config->routing.top_k; rank++) {
+        const float *scales = weights->expert_scales;
         add_expert(config, &weights->experts[ids[rank]], config->n_inner, config->is_interleaved,
-                   wide, shares[rank], y_out);
+                   wide, shares[rank] * (scales ? (double)scales[ids[rank]] : 1), y_out);
+    }
     if (config->n_shared_inner == 0)
         return margin;
     double share = 1;

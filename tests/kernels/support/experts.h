@@ -19,7 +19,7 @@ enum { EXPERTS_WEIGHTS_MAX = EXPERTS_QUANTIZED + QUANTIZE_MXFP4 + 1, EXPERTS_ARR
 
 struct experts_options {
     enum experts_weights weights;
-    bool has_bias, has_selection_bias, has_shared_gate;
+    bool has_bias, has_selection_bias, has_shared_gate, has_expert_scales;
     uint64_t seed;
 };
 
@@ -41,5 +41,7 @@ void experts_destroy(struct experts *experts);
 double experts_route(const struct moe_routing *routing, const float *selection_bias,
                      const double *logits, uint32_t *ids_out, double *weights_out);
 
-/* The row of one token, [n_in]. Returns the smallest difference that decides who is chosen. */
-double experts_expected(const struct experts *experts, const float *x, double *y_out);
+/* The row of one token, [n_in]. router_x: what the router reads, NULL: x. Returns the smallest difference that decides who is
+ * chosen. */
+double experts_expected(const struct experts *experts, const float *x, const float *router_x,
+                        double *y_out);

@@ -37,6 +37,8 @@
 #define QWEN_MOE           GOLDEN_MODELS "/qwen3_5_moe_t5"
 #define GEMMA4             GOLDEN_MODELS "/gemma4_t5"
 #define GEMMA4_K_IS_V      GOLDEN_MODELS "/gemma4_t5_k_is_v"
+#define GEMMA4_MOE         GOLDEN_MODELS "/gemma4_t5_moe"
+#define GEMMA4_MOE_APART   GOLDEN_MODELS "/gemma4_t5_moe_apart"
 
 struct bad_config {
     const char *original, *set;
@@ -317,7 +319,26 @@ static const struct bad_config CASES[] = {
      "mlp.gate.weight has shape [5, 32], expected [6, 32]"},
     {QWEN_MOE, "{\"moe_intermediate_size\": 24}", STATUS_CORRUPT,
      "mlp.experts.gate_up_proj has shape [5, 32, 32], expected [5, 48, 32]"},
-    {GEMMA4, "{\"enable_moe_block\": true}", STATUS_UNSUPPORTED, "enable_moe_block is true"},
+    {GEMMA4, "{\"enable_moe_block\": true}", STATUS_CORRUPT, "num_experts is missing"},
+    {GEMMA4, "{\"enable_moe_block\": 1}", STATUS_CORRUPT, "enable_moe_block is"},
+    {GEMMA4_MOE, "{\"num_experts\": null}", STATUS_CORRUPT, "num_experts is missing"},
+    {GEMMA4_MOE, "{\"num_experts\": 0}", STATUS_CORRUPT, "num_experts is 0"},
+    {GEMMA4_MOE, "{\"num_experts\": 1025}", STATUS_CORRUPT, "num_experts is 1025"},
+    {GEMMA4_MOE, "{\"num_experts\": 2}", STATUS_CORRUPT, "top_k_experts is 3, expected 1 .. 2"},
+    {GEMMA4_MOE, "{\"num_experts\": 7}", STATUS_CORRUPT,
+     "layers.0.router.proj.weight has shape [8, 16], expected [7, 16]"},
+    {GEMMA4_MOE, "{\"top_k_experts\": null}", STATUS_CORRUPT, "top_k_experts is missing"},
+    {GEMMA4_MOE, "{\"top_k_experts\": 0}", STATUS_CORRUPT, "top_k_experts is 0"},
+    {GEMMA4_MOE, "{\"top_k_experts\": 9}", STATUS_CORRUPT, "top_k_experts is 9, expected 1 .. 8"},
+    {GEMMA4_MOE, "{\"moe_intermediate_size\": null}", STATUS_CORRUPT,
+     "moe_intermediate_size is missing"},
+    {GEMMA4_MOE, "{\"moe_intermediate_size\": 0}", STATUS_CORRUPT, "moe_intermediate_size is 0"},
+    {GEMMA4_MOE, "{\"moe_intermediate_size\": 13}", STATUS_CORRUPT,
+     "layers.0.experts.gate_up_proj has shape [8, 48, 16], expected [8, 26, 16]"},
+    {GEMMA4_MOE_APART, "{\"num_experts\": 7}", STATUS_CORRUPT,
+     "layers.0.router.proj.weight has shape [6, 16], expected [7, 16]"},
+    {GEMMA4_MOE_APART, "{\"moe_intermediate_size\": 16}", STATUS_CORRUPT,
+     "layers.0.experts.0.gate_proj.weight has shape [20, 16], expected [16, 16]"},
     {GEMMA4, "{\"use_bidirectional_attention\": \"all\"}", STATUS_UNSUPPORTED,
      "use_bidirectional_attention is \"all\""},
     {GEMMA4, "{\"global_head_dim\": 20}", STATUS_UNSUPPORTED,
@@ -385,7 +406,7 @@ static const struct bad_config CASES[] = {
 
 Test(bad_family, every_bad_value_has_its_sentence)
 {
-    cr_assert_eq(sizeof CASES / sizeof *CASES, 196);
+    cr_assert_eq(sizeof CASES / sizeof *CASES, 210);
     for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
         const struct bad_config *bad = &CASES[i];
         struct broken_folder folder;

@@ -34,7 +34,11 @@ Test(gguf_model, logits_are_those_of_the_folder)
                                            {"falcon_40b", "falcon_t4_40b"},
                                            {"falcon_11b", "falcon_t5_11b"},
                                            {"mpt", "mpt_t4"},
-                                           {"phi3_longrope", "phi3_t4_longrope"}};
+                                           {"phi3_longrope", "phi3_t4_longrope"},
+                                           {"gemma4", "gemma4_t5"},
+                                           {"gemma4_unified", "gemma4_unified_t5"},
+                                           {"gemma4_moe", "gemma4_t5_moe"},
+                                           {"gemma4_moe_apart", "gemma4_t5_moe_apart"}};
     for (size_t i = 0; i < sizeof NAMES / sizeof *NAMES; i++) {
         char folder[512];
         struct runner runner;
@@ -103,6 +107,29 @@ Test(gguf_model, logits_of_each_architecture_are_those_of_transformers)
         free(expected);
         runner_close(&runner);
     }
+    free(ids);
+    json_decref(others);
+}
+
+/* Embeddings of layers, and gate and up of all experts in one tensor, in blocks as well: a part of an expert begins inside of it. */
+Test(gguf_model, layers_that_differ_and_their_experts_may_have_blocks)
+{
+    struct runner runner;
+    uint32_t n;
+    json_t *others = golden_json(GOLDEN_GGUF, "others.json");
+    uint32_t *ids = golden_ids(json_object_get(others, "prompt"), &n);
+    open_gguf(&runner, "gemma4_blocks", WEIGHTS_AUTO);
+    const struct weights *weights = model_weights(runner.model);
+    cr_expect_eq(weights->layer_inputs.dtype, DTYPE_Q5_0);
+    cr_expect_eq(weights->experts[3][3].gate.dtype, DTYPE_Q4_0);
+    cr_expect_eq(weights->experts[3][3].up.dtype, DTYPE_Q4_0);
+    cr_expect_eq(weights->experts[3][3].down.dtype, DTYPE_Q5_1);
+    float *expected = golden_floats(GOLDEN_GGUF, "gemma4_blocks.f32", n * runner.vocabulary);
+    const double error = runner_largest_error(&runner, ids, n, expected);
+    printf("gemma4_blocks          largest error %.1e\n", error);
+    cr_assert_leq(error, 2e-3, "%g", error);
+    runner_close(&runner);
+    free(expected);
     free(ids);
     json_decref(others);
 }
@@ -194,6 +221,188 @@ static void expect_refused(const char *path, const char *what, const char *sente
     gguf_files_init();
     cr_expect_neq(model_load(path, NULL, &error, &model), STATUS_OK, "%s", what);
     cr_expect(strstr(error.text, sentence), "%s: no \"%s\" in \"%s\"", what, sentence, error.text);
+}
+
+/* The same with another element of an array of numbers of so many bytes, or another number of elements: element UINT64_MAX. */
+static void write_with_element(const char *golden, const char *key, uint64_t element,
+                               size_t element_bytes, uint64_t value, const char *path)
+{
+    size_t n;
+    uint8_t *bytes = read_golden(golden, &n);
+    uint8_t *at = memmem(bytes, n, key, strlen(key));
+    cr_assert(at, "%s has no %s", golden, key);
+    at += strlen(key) + 2 * sizeof(uint32_t); /* behind the two types */
+    if (element == UINT64_MAX)
+        memcpy(at, &value, sizeof value);
+    else
+        memcpy(at + sizeof(uint64_t) + element * element_bytes, &value, element_bytes);
+    write_copy(bytes, n, path);
+}
+
+/* The same with another float of a tensor; first: how it begins. */
+static void write_with_float(const char *golden, const float *first, size_t n_first, size_t element,
+                             float value, const char *path)
+{
+    size_t n;
+    uint8_t *bytes = read_golden(golden, &n);
+    uint8_t *at = memmem(bytes, n, first, n_first * sizeof *first);
+    cr_assert(at, "%s has no such floats", golden);
+    memcpy(at + element * sizeof value, &value, sizeof value);
+    write_copy(bytes, n, path);
+}
+
+/* The same with one more key: its length, name, type and value, in a multiple of the 32 bytes to which tensors are aligned. */
+static void write_with_more(const char *golden, const void *key, size_t key_bytes, const char *path)
+{
+    enum { COUNT_AT = 16, KEYS_AT = 24 };
+    size_t n;
+    uint64_t n_keys;
+    uint8_t *bytes = read_golden(golden, &n);
+    cr_assert(key_bytes % 32 == 0, "%zu bytes", key_bytes);
+    memcpy(&n_keys, bytes + COUNT_AT, sizeof n_keys);
+    n_keys++;
+    memcpy(bytes + COUNT_AT, &n_keys, sizeof n_keys);
+    memmove(bytes + KEYS_AT + key_bytes, bytes + KEYS_AT, n - KEYS_AT);
+    memcpy(bytes + KEYS_AT, key, key_bytes);
+    write_copy(bytes, n + key_bytes, path);
+}
+
+#define OF_GEMMA4(rest) "gemma4." rest
+
+static const struct {
+    const char *golden, *key, *name;
+    uint32_t value;
+    const char *sentence;
+} UNEQUAL_CASES[] = {
+    {"gemma4", OF_GEMMA4("attention.sliding_window"), OF_GEMMA4("attention.sliding_windou"), 0,
+     "key gemma4.attention.sliding_window is missing"},
+    {"gemma4", OF_GEMMA4("attention.sliding_window_pattern"),
+     OF_GEMMA4("attention.sliding_window_patterm"), 0,
+     "key gemma4.attention.sliding_window_pattern is missing"},
+    {"gemma4", OF_GEMMA4("attention.key_length_swa"), OF_GEMMA4("attention.key_length_swb"), 0,
+     "key gemma4.attention.key_length_swa is missing"},
+    {"gemma4", OF_GEMMA4("attention.value_length_swa"), NULL, 16,
+     "key gemma4.attention.value_length_swa is 16, but gemma4.attention.key_length_swa is 8"},
+    {"gemma4", OF_GEMMA4("rope.dimension_count_swa"), NULL, 4,
+     "key gemma4.rope.dimension_count_swa is 4, but gemma4.attention.key_length_swa is 8"},
+    {"gemma4", OF_GEMMA4("attention.head_count_kv"), OF_GEMMA4("attention.head_count_kw"), 0,
+     "key gemma4.attention.head_count_kv is missing"},
+    {"gemma4", OF_GEMMA4("attention.head_count_kv"), NULL, 3, "num_key_value_heads"},
+    {"gemma4", OF_GEMMA4("attention.shared_kv_layers"), NULL, 6,
+     "key gemma4.attention.shared_kv_layers is 6, expected a whole number 0 .. 5"},
+    {"gemma4", OF_GEMMA4("attention.shared_kv_layers"), NULL, 1,
+     "key gemma4.feed_forward_length is 32 for layer 3, only 16 is supported there"},
+    {"gemma4", OF_GEMMA4("embedding_length_per_layer_input"),
+     OF_GEMMA4("embedding_length_per_layer_inqut"), 0,
+     "key gemma4.embedding_length_per_layer_input is missing"},
+    {"gemma4", OF_GEMMA4("embedding_length_per_layer_input"), NULL, 8,
+     "embed_tokens_per_layer.weight has shape [96, 80], expected [96, 40]"},
+    {"gemma4_unified", OF_GEMMA4("embedding_length_per_layer_input"), NULL, 8,
+     "tensor per_layer_token_embd.weight is missing or no matrix, but key "
+     "gemma4.embedding_length_per_layer_input is 8"},
+    {"gemma4", "rope_freqs.weight", "rope_freqz.weight", 0,
+     "tensor rope_freqs.weight is missing, or not F32 of 8 elements"},
+    {"gemma4", OF_GEMMA4("rope.freq_base"), OF_GEMMA4("rope.freq_basf"), 0,
+     "key gemma4.rope.freq_base is missing"},
+    {"gemma4_moe", OF_GEMMA4("expert_count"), NULL, 0,
+     "key gemma4.expert_count is 0, but tensor blk.0.ffn_gate_inp.weight is there"},
+    {"gemma4_moe", OF_GEMMA4("expert_count"), OF_GEMMA4("expert_coumt"), 0,
+     "key gemma4.expert_count is missing, but tensor blk.0.ffn_gate_inp.weight is there"},
+    {"gemma4_moe", OF_GEMMA4("expert_count"), NULL, 2,
+     "key gemma4.expert_used_count is 3, but gemma4.expert_count is 2"},
+    {"gemma4_moe", OF_GEMMA4("expert_count"), NULL, 7,
+     "router.proj.weight has shape [8, 16], expected [7, 16]"},
+    {"gemma4_moe", OF_GEMMA4("expert_used_count"), NULL, 9,
+     "key gemma4.expert_used_count is 9, but gemma4.expert_count is 8"},
+    {"gemma4_moe", OF_GEMMA4("expert_used_count"), NULL, 0,
+     "key gemma4.expert_used_count is 0, expected a whole number 1 .. "},
+    {"gemma4_moe", OF_GEMMA4("expert_used_count"), OF_GEMMA4("expert_used_coumt"), 0,
+     "key gemma4.expert_used_count is missing"},
+    {"gemma4_moe", OF_GEMMA4("expert_feed_forward_length"), NULL, 20,
+     "experts.0.gate_proj.weight has shape [24, 16], expected [20, 16]"},
+    {"gemma4_moe", OF_GEMMA4("expert_feed_forward_length"), OF_GEMMA4("expert_feed_forward_lengtj"),
+     0, "key gemma4.expert_feed_forward_length is missing"},
+    {"gemma4_moe", "blk.1.ffn_gate_inp.scale", "blk.1.ffn_gate_inp.scalf", 0,
+     "tensor model.layers.1.router.scale is missing, expected with shape [16]"},
+    {"gemma4_moe", "blk.1.ffn_down_exps.scale", "blk.1.ffn_down_exps.scalf", 0,
+     "tensor model.layers.1.router.per_expert_scale is missing, expected with shape [8]"},
+    {"gemma4_moe", "blk.2.ffn_gate_up_exps.weight", "blk.2.ffn_gate_vp_exps.weight", 0,
+     "tensor model.layers.2.experts.0.gate_proj.weight is missing"},
+    {"gemma4", OF_GEMMA4("attention.key_length"), OF_GEMMA4("nextn_predict_layers"), 0,
+     "key gemma4.nextn_predict_layers is 16, supported is up to 0"},
+    {"gemma4", OF_GEMMA4("rope.freq_base_swa"), OF_GEMMA4("expert_group_count"), 0,
+     "key gemma4.expert_group_count is 10000, supported is up to 1"},
+    {"gemma4", "blk.3.layer_output_scale.weight", "blk.3.layer_output_scale.weighu", 0,
+     "tensor model.layers.3.layer_scalar is missing"},
+};
+
+Test(gguf_model, keys_of_layers_that_differ_are_refused_with_their_values)
+{
+    char folder[256], path[300];
+    folder_make(folder, sizeof folder, "gguf_model");
+    for (size_t i = 0; i < sizeof UNEQUAL_CASES / sizeof *UNEQUAL_CASES; i++) {
+        snprintf(path, sizeof path, "%s/%s.gguf", folder, UNEQUAL_CASES[i].golden);
+        write_with_key(UNEQUAL_CASES[i].golden, UNEQUAL_CASES[i].key, UNEQUAL_CASES[i].name,
+                       UNEQUAL_CASES[i].value, path);
+        expect_refused(path, UNEQUAL_CASES[i].key, UNEQUAL_CASES[i].sentence);
+    }
+    folder_remove(folder);
+}
+
+Test(gguf_model, numbers_of_single_layers_are_refused_with_the_layer)
+{
+    static const struct {
+        const char *golden, *key;
+        uint64_t element;
+        size_t element_bytes;
+        uint64_t value;
+        const char *sentence;
+    } CASES[] = {
+        {"gemma4", OF_GEMMA4("attention.sliding_window_pattern"), 4, 1, 1,
+         "key gemma4.attention.sliding_window_pattern gives a window to layer 4, the last one"},
+        {"gemma4", OF_GEMMA4("attention.sliding_window_pattern"), 1, 1, 1,
+         "num_kv_shared_layers is 2: no layer before them is of the type of layer 4"},
+        {"gemma4", OF_GEMMA4("feed_forward_length"), 0, 4, 15,
+         "key gemma4.feed_forward_length is 16 for layer 1, only 15 is supported there"},
+        {"gemma4", OF_GEMMA4("feed_forward_length"), 3, 4, 33,
+         "key gemma4.feed_forward_length is 33 for layer 3, only 32 is supported there"},
+        {"gemma4", OF_GEMMA4("feed_forward_length"), 2, 4, 0,
+         "key gemma4.feed_forward_length is 0 for layer 2, expected a whole number 1 .. "},
+        {"gemma4_moe", OF_GEMMA4("attention.head_count_kv"), 3, 4, 2,
+         "key gemma4.attention.head_count_kv is 2 for layer 3, but 1 for those before it that see "
+         "all tokens"},
+        {"gemma4_moe", OF_GEMMA4("attention.head_count_kv"), 2, 4, 1,
+         "key gemma4.attention.head_count_kv is 1 for layer 2, but 2 for those before it that have "
+         "a window"},
+        {"gemma4_moe", OF_GEMMA4("attention.head_count_kv"), 0, 4, 0xffffffff,
+         "key gemma4.attention.head_count_kv is -1 for layer 0"},
+    };
+    char folder[256], path[300];
+    folder_make(folder, sizeof folder, "gguf_model");
+    for (size_t i = 0; i < sizeof CASES / sizeof *CASES; i++) {
+        snprintf(path, sizeof path, "%s/%s.gguf", folder, CASES[i].golden);
+        write_with_element(CASES[i].golden, CASES[i].key, CASES[i].element, CASES[i].element_bytes,
+                           CASES[i].value, path);
+        expect_refused(path, CASES[i].key, CASES[i].sentence);
+    }
+    static const float FREQUENCIES[] = {1, 1, 1e30f, 1e30f, 1e30f};
+    snprintf(path, sizeof path, "%s/rope.gguf", folder);
+    write_with_float("gemma4", FREQUENCIES, 5, 1, 2, path);
+    expect_refused(path, "rope", "tensor rope_freqs.weight has 2 at 1, supported are ones");
+    write_with_float("gemma4", FREQUENCIES, 5, 3, 1, path);
+    expect_refused(path, "rope", "tensor rope_freqs.weight has 1 at 3, supported are ones");
+    static const char SCALING[] = "\x18\0\0\0\0\0\0\0gemma4.rope.scaling.type\x08\0\0\0"
+                                  "\x14\0\0\0\0\0\0\0linear, as it is not";
+    write_with_more("gemma4", SCALING, sizeof SCALING - 1, path);
+    expect_refused(path, "scaling",
+                   "key gemma4.rope.scaling.type is \"linear, as it is not\", supported for gemma4 "
+                   "is none");
+    static const char SUPPRESSED[] = "\x1e\0\0\0\0\0\0\0tokenizer.ggml.suppress_tokens\x09\0\0\0"
+                                     "\0\0\0\0\x0a\0\0\0\0\0\0\0abcdefghij";
+    write_with_more("gemma4", SUPPRESSED, sizeof SUPPRESSED - 1, path);
+    expect_refused(path, "suppressed",
+                   "key tokenizer.ggml.suppress_tokens has 10 values, which is not supported");
+    folder_remove(folder);
 }
 
 Test(gguf_model, keys_of_latents_that_are_not_computed_are_refused)

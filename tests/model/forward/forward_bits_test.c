@@ -112,9 +112,9 @@ Test(forward_bits, every_tiny_model_in_chunks)
 /* Blocks that a window has passed are given back and hold NaN: nothing of them is read. */
 Test(forward_bits, windows_give_their_blocks_back)
 {
-    static const char *const MODELS[] = {"gemma3_t4",         "gemma2_t5",        "gpt_oss_t5",
-                                         "mistral_t4_window", "olmo3_t4",         "cohere2_t4",
-                                         "gemma4_t5",         "gemma4_t5_k_is_v", "gemma4_t5_text"};
+    static const char *const MODELS[] = {
+        "gemma3_t4",  "gemma2_t5", "gpt_oss_t5",       "mistral_t4_window", "olmo3_t4",
+        "cohere2_t4", "gemma4_t5", "gemma4_t5_k_is_v", "gemma4_t5_text",    "gemma4_t5_moe_apart"};
     static const enum cache_dtype DTYPES[] = {CACHE_F32, CACHE_BF16, CACHE_F16, CACHE_INT8,
                                               CACHE_E4M3};
     for (size_t m = 0; m < sizeof MODELS / sizeof *MODELS; m++)
@@ -505,17 +505,32 @@ Test(forward, refuses_a_pool_of_other_blocks)
     runner_close(&runner);
 }
 
+/* Experts have their workspace besides. */
+static void check_activations(const char *folder, uint32_t n_tokens)
+{
+    struct runner runner;
+    runner_open(&runner, folder, (struct runner_options){.tokens_max = n_tokens, .n_blocks = 8});
+    const struct model_config *config = model_get_config(runner.model);
+    const size_t bytes = forward_activation_bytes(runner.model,
+                                                  forward_get_options(runner.forward));
+    const size_t of_experts = runner.forward->moe
+                                  ? model_kernels(runner.model)
+                                        ->moe->workspace_bytes(&config->experts,
+                                                               runner.forward->mlp_rows_max)
+                                  : 0;
+    cr_expect_eq(device_bytes(runner.device, DEVICE_ACTIVATIONS) + of_experts, bytes, "%s", folder);
+    cr_expect((of_experts > 0) == (config->experts.routing.n_experts > 0));
+    cr_expect(bytes > n_tokens * (size_t)config->hidden * 8);
+    runner_close(&runner);
+}
+
 Test(forward, activations_are_the_bytes_that_were_computed)
 {
     static const uint32_t TOKENS[] = {1, 64, 700};
     for (size_t i = 0; i < sizeof TOKENS / sizeof *TOKENS; i++) {
-        struct runner runner;
-        runner_open(&runner, DEMO_MODEL,
-                    (struct runner_options){.tokens_max = TOKENS[i], .n_blocks = 4});
-        size_t bytes = forward_activation_bytes(runner.model, forward_get_options(runner.forward));
-        cr_expect_eq(device_bytes(runner.device, DEVICE_ACTIVATIONS), bytes);
-        cr_expect(bytes > TOKENS[i] * (size_t)model_get_config(runner.model)->hidden * 8);
-        runner_close(&runner);
+        check_activations(DEMO_MODEL, TOKENS[i]);
+        check_activations(GOLDEN_MODELS "/qwen3_moe_t4", TOKENS[i]);
+        check_activations(GOLDEN_MODELS "/gemma4_t5_moe", TOKENS[i]);
     }
 }
 

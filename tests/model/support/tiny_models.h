@@ -83,6 +83,8 @@ static const char *const tiny_models[] = {
     "gemma4_t5_k_is_v",
     "gemma4_t5_text",
     "gemma4_unified_t5",
+    "gemma4_t5_moe",
+    "gemma4_t5_moe_apart",
 };
 
 enum { TINY_MODELS = sizeof tiny_models / sizeof *tiny_models };
