@@ -205,13 +205,11 @@ static void take_model(const char *folder)
         model_copy_take(folder, "generation_config.json");
 }
 
-/* Of the copy of the model. n_contexts 0: one process. */
-static void start_copy(struct cluster *cluster, uint32_t n_contexts)
+/* n_contexts 0: one process. */
+static void start_f32(struct cluster *cluster, const char *model, uint32_t n_contexts)
 {
     static const char *const FLAGS[] = {"--kv-dtype", "f32", NULL};
     static const char *const GENERATION[] = {"--local-prefill-max-tokens", "0", NULL};
-    char model[300];
-    snprintf(model, sizeof model, "%s", in_folder("model"));
     cluster_start(cluster, &(struct cluster_options){.model = model,
                                                      .n_contexts = n_contexts,
                                                      .n_generations = 1,
@@ -239,6 +237,13 @@ static void expect_greedy(const char *name, const struct golden *golden,
     }
     free(generation);
     client_destroy(client);
+}
+
+static void start_copy(struct cluster *cluster, uint32_t n_contexts)
+{
+    char model[300];
+    snprintf(model, sizeof model, "%s", in_folder("model"));
+    start_f32(cluster, model, n_contexts);
 }
 
 static void expect_golden(const char *name, const struct golden *golden, uint32_t n_contexts)
@@ -307,6 +312,23 @@ Test(encoder, replies_are_those_of_generate)
     }
 }
 
+/* The file alone, its tokenizer too, has the replies of the folder that it was made of. */
+Test(encoder, replies_of_gguf_files_are_those_of_the_folder)
+{
+    static const char *const MODELS[] = {"t5_far", "t5_far_gated", "umt5_far"};
+    for (size_t i = 0; i < sizeof MODELS / sizeof *MODELS; i++) {
+        struct golden golden;
+        struct cluster cluster;
+        char folder[256], file[256];
+        snprintf(folder, sizeof folder, KVFERRY_SOURCE_DIR "/tests/golden/encoders/%s", MODELS[i]);
+        snprintf(file, sizeof file, KVFERRY_SOURCE_DIR "/tests/golden/gguf/%s.gguf", MODELS[i]);
+        read_golden(folder, &golden);
+        start_f32(&cluster, file, 1);
+        expect_greedy(MODELS[i], &golden, &cluster, 1);
+        cluster_stop(&cluster);
+    }
+}
+
 /* ---- what is refused ---- */
 
 static void expect_no_start(const char *model, const char *flag, const char *value,
@@ -327,4 +349,7 @@ Test(encoder, what_does_not_fit_is_refused_by_name)
                     "max_context_tokens is 20000; the model supports 16384");
     RUN("gen-worker", model, "--dry-run");
     EXPECT_OK();
+    RUN("check-model", KVFERRY_SOURCE_DIR "/tests/golden/gguf/t5_blocks.gguf");
+    EXPECT_OK();
+    EXPECT_IN(last_command.out, "\ngood\n");
 }
